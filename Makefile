@@ -1,37 +1,39 @@
-# make demo   set up .venv, build, run published experiments and print the results with the published ones
-# make check-bbr  the test cases of the BBR draft for all versions: the study bbr-suite, figures of what failed in check-bbr/
-# make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md
-# make agree-live  30 cells on the simulator and on the real clock, 24 minutes: writes docs/validation-live.md
-# make agree-stacks  15 cells of a QUIC stack in virtual time and over real UDP, 8 minutes (dumbbell stack build quinn comes first): writes docs/validation-stacks.md
-# make docs   the documentation site, in target/site: open target/site/index.html; nothing of it asks a network
-# make docs-check  opens every page of that site in headless Chromium, wide and narrow: errors, requests, links, pictures, search
-# make test   cargo test, and the quick tests of pytest; names the slowest ten
-# make test-slow  the tests of pytest that take more than 0.7 s, then those that assert times, one by one
-# make test-all  make test, make test-slow and the tests that are marked long
-# make debug  the extension for who works on an algorithm: compiled in seconds, runs some times slower; make build undoes it
-# make search property tests with examples that make test does not draw, in Python SEARCH (10) times as many
-# make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
-# make killed  kills 20 runs on each engine at random moments: nothing is left, and the sweep goes on
-# make lint   rustfmt, clippy, ruff, mypy, types of scripts; do the fuzz targets compile
-# make audit  are faults known of the crates and packages that dumbbell needs, and are their licences allowed? Asks the network
-# make lowest  an environment with the oldest versions of packages that dumbbell allows, before make test
-# make features  the crate dumbbell-core with each of its features alone
-# make wasm   the simulator for web pages, in target/wasm
+# make demo   sets up .venv, builds, runs published experiments, and prints the results next to the published ones
+# make check-bbr  runs the test cases of the BBR draft for all versions (study bbr-suite), and draws failed cases in check-bbr/
+# make agree  runs 48 cells on the simulator and on Linux (after dumbbell linux build), and writes docs/validation-engines.md
+# make agree-live  runs 30 cells on the simulator and on the real clock in 24 minutes, and writes docs/validation-live.md
+# make agree-stacks  runs 15 cells of a QUIC stack in virtual time and over real UDP in 8 minutes (after dumbbell stack build quinn), and writes
+#             docs/validation-stacks.md
+# make docs   builds the documentation site: open target/site/index.html; it needs no network
+# make docs-check  opens every page of that site in headless Chromium, wide and narrow, and checks errors, requests, links, pictures and search
+# make test   runs cargo test and the quick tests of pytest, and names the slowest ten
+# make test-slow  runs the tests of pytest that take more than 0.7 s, then those that assert times, one by one
+# make test-all  runs make test, make test-slow and the tests that are marked long
+# make debug  builds an unoptimised extension for development: it compiles in seconds and runs several times slower; make build undoes it
+# make search runs property tests with examples that make test does not draw, in Python SEARCH (10) times as many
+# make fuzz   runs every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
+# make killed  kills 20 runs per engine at random moments, and checks that nothing is left behind and that the sweep resumes
+# make lint   runs rustfmt, clippy, ruff, mypy and tsc, and compiles the fuzz targets
+# make audit  looks up known vulnerabilities of the crates and packages that dumbbell needs, and checks their licences; needs the network
+# make lowest  installs the oldest versions of packages that dumbbell allows; make test then runs with them
+# make features  checks the crate dumbbell-core without its features
+# make wasm   builds the simulator for web pages in target/wasm
 # make vega   renews the libraries for charts in pages from the npm registry: python/dumbbell/figures/vega
-# make package  what publishing needs: crates packaged and built from their packages, documentation without warnings, features, stubs, oldest Rust
-# make pgo    the extension built by a profile of training runs, which makes it faster with the same results: 6 minutes
-# make wheel  the package as a wheel in target/wheels, with experiments and references in it, built so where llvm-profdata can be had
-# make sdist  the sources as a package for pip, in target/wheels
+# make package  checks what publishing needs: crates that build from their packages, documentation without warnings, features, stubs, oldest Rust
+# make pgo    builds the extension by a profile of training runs in 6 minutes: it is faster, with the same results
+# make wheel  builds the package as a wheel in target/wheels, with experiments and references, by a profile where llvm-profdata is available
+# make sdist  builds the source package for pip in target/wheels
 # make wheel-test  installs that wheel in a fresh environment and runs its commands in an empty folder
-# make bench-sweep  10,000 short runs through dumbbell run, in times of what the simulations alone take
-# make bench  packets a second of the engine, appended to benches/history.csv; then where the time goes: docs/speed.md
-# make where  the second part of that alone
-# make ladder  time per packet from 1 flow to 100,000 and from 1 Mbit/s to 1 Tbit/s: docs/speed.md; 10 minutes
-# make steps  what a packet costs at both ends of each large step of that: docs/speed.md; counts what is missing, 1 minute a cell, and CELLS="cake,bbr2,1000" anew
-# make bench-peers  the same dumbbells on ns-3, and on csg-htsim with CSG_HTSIM=DIR of its sources: docs/peers.md
-# make bench-pgo  the same built by a profile, as wheels are; no history
-# make guard  does a packet of three cases take over 2 % more instructions than committed? Needs valgrind; 1 to 2 minutes
-# make guard-update REASON="…"  commits them as they are now, for who means a change
+# make bench-sweep  times 10,000 short runs through dumbbell run against the simulations alone
+# make bench  measures packets per second of the engine, appends them to benches/history.csv, and writes where the time goes to docs/speed.md
+# make where  does the second part of make bench alone
+# make ladder  measures time per packet from 1 flow to 100,000 and from 1 Mbit/s to 1 Tbit/s in 10 minutes, for docs/speed.md
+# make steps  counts instructions per packet at both ends of each large step of the ladder, for docs/speed.md: missing cells, 1 minute each, and those of
+#             CELLS="cake,bbr2,1000" again
+# make bench-peers  runs the same dumbbells on ns-3, and on csg-htsim with CSG_HTSIM=DIR of its sources, for docs/peers.md
+# make bench-pgo  measures packets per second built by a profile, as wheels are, and keeps no history
+# make guard  fails if a packet of three cases takes over 2 % more instructions than committed; needs valgrind and 1 to 2 minutes
+# make guard-update REASON="…"  records the present instructions after an intended change
 #
 # Needs Rust 1.85 or newer and Python 3.11 or newer.
 
@@ -45,12 +47,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 OLDEST_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-# what the extension is made from: a test that changes is no reason to make it again
+# sources of the extension: a changed test does not rebuild it
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates \( -name tests -o -name examples -o -name benches \) -prune \
 	-o \( -name '*.rs' ! -name tests.rs -o -name Cargo.toml \) -print)
-# of Cargo.toml. .ci/run takes ci, which has the same results: release needs two and a half minutes, half of them on one core
+# a profile of Cargo.toml. .ci/run uses ci, which has the same results: release takes two and a half minutes, half of them on one core
 PROFILE ?= release
-# with ci, Python compiles modules when something imports them: few of them are
+# with ci, Python compiles modules when they are imported: most never are
 UNCOMPILED := $(if $(filter ci,$(PROFILE)),--no-compile)
 
 .PHONY: demo agree agree-live agree-stacks check-bbr docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
@@ -97,7 +99,7 @@ debug: $(STAMPS)/requirements | tools
 	@rm -f $(STAMPS)/native
 	$(BIN)/maturin develop --profile quick --quiet
 
-# what a build by a profile has for its flags: the same target, named, for training and use, or else names of functions differ
+# flags of a build by a profile: training and use name the same target, or else names of functions differ
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 PGO = RUSTFLAGS="$$flags" CARGO_TARGET_DIR="$(CURDIR)/target/pgo"
 .PHONY: pgo
@@ -106,9 +108,9 @@ pgo: $(STAMPS)/requirements | tools
 		$(PGO) $(BIN)/maturin develop --release --target $(HOST) --quiet && touch $(STAMPS)/native; \
 	else $(MAKE) --no-print-directory build; fi
 
-# property tests draw the same examples each time, those of this seed
+# property tests draw the examples of this seed each time
 test: export PROPTEST_RNG_SEED ?= 1
-# compiled modules are kept, though not beside the sources: tests start Python some hundred times
+# Python keeps compiled modules outside the sources: tests start it some hundred times
 test test-slow test-all: export PYTHONDONTWRITEBYTECODE :=
 test test-slow test-all: export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 # processes of pytest
@@ -142,7 +144,7 @@ killed: $(STAMPS)/native $(STAMPS)/dev
 
 WASM32 := wasm32-unknown-unknown
 HAS_WASM32 = { test -d "$$(rustc --print sysroot)/lib/rustlib/$(WASM32)" || rustup target add $(WASM32); }
-# the tests' runs are short: what optimising the module costs is ten times what it saves them
+# the tests' runs are short: optimising the module costs ten times what it saves
 WASM_ci := --config profile.ci.opt-level=0
 .PHONY: wasm
 wasm: | tools
@@ -156,7 +158,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := config aqm receiver_sender simulation frames link_trace net
 CARGO_FUZZ := target/tools/bin/cargo-fuzz
 
-# What is fuzzed has no unsafe code but prefetches: sanitizers would find nothing and cost a factor of ten.
+# The fuzzed code has no unsafe code except for prefetches: sanitizers would find nothing and cost a factor of ten.
 fuzz: nightly $(CARGO_FUZZ)
 	@status=0; for target in $(FUZZ_TARGETS); do \
 		echo "$$target: $(FUZZ_SECONDS) s"; \
@@ -186,7 +188,7 @@ lint-python: $(STAMPS)/dev
 	$(BIN)/ruff format --check --quiet python tests studies website benches conftest.py
 	$(BIN)/mypy
 
-# types of the scripts of pages, which TypeScript infers
+# TypeScript infers the types of the scripts of pages
 TYPESCRIPT := 5.9.3
 lint-scripts:
 	@if ! command -v npm >/dev/null; then echo 'npm not found: the scripts of pages are not checked'; \
@@ -195,7 +197,7 @@ lint-scripts:
 		target/tools/typescript/node_modules/.bin/tsc -p jsconfig.json; \
 	else echo 'typescript cannot be had: the scripts of pages are not checked'; fi
 
-# versions are those of VERSIONS
+# the file VERSIONS names the versions
 VEGA := python/dumbbell/figures/vega
 .PHONY: vega
 vega:
@@ -206,7 +208,7 @@ vega:
 	done < $(VEGA)/VERSIONS
 	cd $(VEGA) && sha256sum *.js LICENSE-* > SHA256SUMS
 
-# advisories, licences and sources of crates, by deny.toml; faults that are known of the pinned Python packages
+# deny.toml configures advisories, licences and sources of crates; pip-audit looks up the pinned Python packages
 CARGO_DENY := target/tools/bin/cargo-deny
 .PHONY: audit lowest
 audit: $(CARGO_DENY) $(STAMPS)/venv
@@ -217,7 +219,7 @@ audit: $(CARGO_DENY) $(STAMPS)/venv
 $(CARGO_DENY): | tools
 	cargo install --quiet --locked --root target/tools cargo-deny
 
-# an environment with the oldest versions that pyproject.toml allows, for make test
+# pyproject.toml names the oldest versions
 lowest: $(STAMPS)/venv
 	$(BIN)/python -m pip install --quiet uv maturin
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --resolution lowest-direct -r pyproject.toml --all-extras
@@ -230,7 +232,7 @@ features: | tools
 stubs: $(STAMPS)/native $(STAMPS)/dev
 	MYPYPATH=python $(BIN)/python -m mypy.stubtest dumbbell._native --mypy-config-file pyproject.toml
 
-# the crates build from each other's packages; nothing may be uncommitted
+# the crates build from each other's packages; all changes must be committed
 package: features stubs
 	cargo package --quiet --workspace
 	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps
@@ -238,7 +240,7 @@ package: features stubs
 		cargo +$(OLDEST_RUST) check --quiet --workspace --target-dir target/oldest-rust; \
 	else echo "Rust $(OLDEST_RUST) is not there, so it is not checked: rustup toolchain install $(OLDEST_RUST) --profile minimal"; fi
 
-# The name of the wheel says which glibc it needs: 2.17 with zig, which is installed if need be, otherwise one as new as this machine's.
+# The name of the wheel contains the glibc that it needs: 2.17 with zig, which is installed if necessary, otherwise that of this machine.
 ZIG := 0.15.2
 wheel: $(STAMPS)/requirements | tools
 	@rm -f target/wheels/dumbbell-*.whl
@@ -257,10 +259,10 @@ wheel-test: wheel
 		&& cd "$$folder/empty" && PATH="$$folder/venv/bin:$$PATH" && unset PYTHONPATH \
 		&& dumbbell list experiments | grep sce/one-flow-reno-cubic \
 		&& dumbbell run sce/one-flow-reno-cubic \
-		&& dumbbell draft sce results.duckdb | grep '^## 5.1.1' \
+		&& dumbbell paper sce results.duckdb | grep '^## 5.1.1' \
 		&& echo 'the wheel works in an empty folder'
 
-# The sources as a package for pip, which builds them where Rust is. Nothing may be uncommitted that it is to have.
+# pip builds the source package where Rust is installed. All files in it must be committed.
 .PHONY: sdist
 sdist: $(STAMPS)/requirements
 	$(BIN)/maturin sdist --out target/wheels
@@ -290,7 +292,7 @@ bench-pgo: $(STAMPS)/venv
 	@flags=$$($(BIN)/python -m benches.pgo $(HOST)) && \
 		BENCH_HISTORY= RUSTFLAGS="$$flags" cargo bench --quiet -p dumbbell-sim --bench packets --target $(HOST) --target-dir target/pgo -- $(CASES)
 
-# instructions per packet of three cases against those of benches/instructions.toml
+# compares instructions per packet of three cases with benches/instructions.toml
 .PHONY: guard guard-update
 guard: $(STAMPS)/venv
 	$(BIN)/python -m benches.guard
@@ -299,13 +301,13 @@ guard-update: $(STAMPS)/venv
 	@$(BIN)/python -m benches.guard --update '$(subst ','\'',$(REASON))'
 
 .PHONY: bench-sweep
-# compiled modules are kept, as where dumbbell is installed
+# Python keeps compiled modules, as in an installed dumbbell
 bench-sweep: export PYTHONDONTWRITEBYTECODE :=
 bench-sweep: export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 bench-sweep: build
 	$(BIN)/python benches/sweep.py
 
-# frames per second of the live engine by several ways to get at frames, against a bridge of the kernel's: 1 minute
+# measures frames per second of the live engine by several ways to receive frames, against a bridge of the kernel, in 1 minute
 .PHONY: bench-live
 bench-live:
 	cargo run --quiet --release -p dumbbell-live --example forward

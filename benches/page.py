@@ -14,7 +14,7 @@ import polars as pl
 from benches import ladder, limits, steps, where
 from benches.program import ROOT
 from dumbbell import figures
-from dumbbell.results.tables import aligned
+from dumbbell.results.tables import align_table
 
 PAGE = ROOT / "docs" / "speed.md"
 REASONS = Path(__file__).with_name("reasons.toml")
@@ -108,14 +108,14 @@ def where_section() -> str:
         else f"The machine counts no misses, so cachegrind's model of caches does: data, {int(size) // 1024} KiB in "
         f"{ways} ways, and a last one of {int(last) // 2**20} MiB."
     )
-    what = aligned(["case", ""], [[case, text] for case, text in CASES.items()], words=(0, 1))
+    what = align_table(["case", ""], [[case, text] for case, text in CASES.items()], words=(0, 1))
     return f"""\
 ## Where the time goes
 
 What a data packet costs from its sending to its acknowledgement, counted by callgrind in the release build at
 {", ".join(dict.fromkeys(row["version"] for row in rows))}. {caches}
 
-{aligned(header, table)}
+{align_table(header, table)}
 
 {_largest(shares)} {_misses(rows)}
 
@@ -139,7 +139,7 @@ def _table(rows: list[dict[str, str]], axis: str, value: Any) -> str:
     found = {(row["queue"], row["control"], int(row[axis])): value(row) for row in rows}
     header = ["queue", "control", *(said_rate(step) if axis == "rate" else f"{step:,}" for step in rungs)]
     lines = list(dict.fromkeys((row["queue"], row["control"]) for row in rows))
-    return aligned(header, [[*line, *(found[*line, step] for step in rungs)] for line in lines], words=(0, 1))
+    return align_table(header, [[*line, *(found[*line, step] for step in rungs)] for line in lines], words=(0, 1))
 
 
 def _reason(reasons: list[dict[str, Any]], row: dict[str, str]) -> str:
@@ -206,7 +206,7 @@ Each step between neighbours of over {steps.STEP} times, with what cachegrind co
 caches above: instructions and misses without set-up, instructions of set-up (a run reads, builds and reports every
 flow), packets that senders sent, and ACKs. Queue is its mean length, packets. `make steps` counts all this.
 
-{aligned(header, table, words=(0, 1, 2))}
+{align_table(header, table, words=(0, 1, 2))}
 
 Why:
 
@@ -314,7 +314,7 @@ are read in order. *Bytes* are the cache lines that a packet brings into the fir
 long these take at the least if each waits for the one before: most in 256 KiB, those in the last cache in 256 MiB.
 Those that are asked for ahead need not wait.
 
-{aligned(header, table)}
+{align_table(header, table)}
 
 {chr(10).join(f"- {sentence}" for sentence in sentences)}
 """

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benches import children, program
-from dumbbell.results.tables import aligned
+from dumbbell.results.tables import align_table
 
 ROOT = program.ROOT
 FOLDER = ROOT / "target" / "peers"
@@ -253,7 +253,7 @@ def page() -> str:
         "memory",
         "dumbbell over it",
     ]
-    table = aligned(header, list(_rows(found)), words=(0, 1))
+    table = align_table(header, list(_rows(found)), words=(0, 1))
     return f"""\
 # Speed next to other simulators
 

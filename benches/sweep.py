@@ -79,7 +79,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         plan = Path(folder) / "short.toml"
         plan.write_text(SHORT % ", ".join(map(str, range(1, SEEDS + 1))))
-        configs = [cell.config for cell in experiment.load(plan).cells()]
+        configs = [cell.config for cell in experiment.load(plan).make_cells()]
         print(f"{len(configs)} runs of one second on {count_cores()} cores; seconds that pass, and that are computed")
         for number in range(repetitions):
             bare, bare_cpu = alone(configs)

@@ -71,7 +71,7 @@ def frame(
 KEYS = ["mix", "variant", "aqm", "n", "k"]
 
 
-def verdict(claim: dict[str, Any], use: Values, fair: Values = lambda *_: 1.0, seeds: int = 1) -> claiming.Verdict:
+def verdict(claim: dict[str, Any], use: Values, fair: Values = lambda *_: 1.0, seeds: int = 1) -> claiming.ClaimVerdict:
     """The verdict on one claim; `use` gives both tables their values."""
     claims = read(claim)
     each = list(range(seeds))

@@ -98,7 +98,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 def cell(name: str) -> Cell:
     """Return one of the runs."""
-    return parse(RUNS[name], f"{name}.toml").cell(0)
+    return parse(RUNS[name], f"{name}.toml").make_cell(0)
 
 
 @dataclass

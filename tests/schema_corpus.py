@@ -34,7 +34,7 @@ EXCEPTIONS = {
 
 @cache
 def _validator(_described: str) -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json_schema.file_schema())
+    return jsonschema.Draft202012Validator(json_schema.make_schema())
 
 
 def validator() -> jsonschema.Draft202012Validator:

@@ -55,7 +55,7 @@ def reference(tmp_path: Path) -> Path:
 
 
 def test_what_a_file_says(reference: Path) -> None:
-    assert by_flow.describes(reference) and not by_flow.describes(shipped.references()["linux-6.12"])
+    assert by_flow.describes(reference) and not by_flow.describes(shipped.list_references()["linux-6.12"])
     figures = {(*named(f.cell), f.flow, f.metric): f.value for f in by_flow.read(reference)}
     both = ("prague+cubic", "10+20", 0)
     assert figures[(*both, 1, "goodput_mbit")] == pytest.approx(4.2), "mean over seeds"
@@ -127,7 +127,7 @@ def test_experiments_run_every_kind_of_cell() -> None:
     answered = set()
     for name in ("one-flow", "two-flows", "many-flows"):
         answered |= {
-            by_flow.cell_of(json.loads(c.config))[1:] for c in experiment.load(f"validation/l4s-{name}").cells()
+            by_flow.cell_of(json.loads(c.config))[1:] for c in experiment.load(f"validation/l4s-{name}").make_cells()
         }
 
     def cell(ecn: int, ccs: str, rate: float, rtts: str, seconds: float) -> Cell:
@@ -148,7 +148,7 @@ def test_experiments_run_every_kind_of_cell() -> None:
     for ccs in ("prague+cubic", "prague+reno"):
         assert {cell(ecn, ccs, 40, rtt, 60) for ecn in (0, 1) for rtt in (*rtts, "5+50", "50+5", "10+100")} <= answered
     assert cell(1, "5 prague+5 cubic", 40, "10", 60) in answered and cell(1, "prague+9 cubic", 40, "10", 60) in answered
-    measured = shipped.references()["linux-6.18-l4s"]
+    measured = shipped.list_references()["linux-6.18-l4s"]
     assert {figure.cell[1:] for figure in by_flow.read(measured)} <= answered
 
 

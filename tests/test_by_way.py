@@ -19,7 +19,7 @@ from dumbbell.published import by_way
 from dumbbell.published.compare import qdisc_matches
 from dumbbell.results.results import Results
 
-REFERENCE = shipped.references()["flent-rrul"]
+REFERENCE = shipped.list_references()["flent-rrul"]
 EXPERIMENTS = ("home/flent-110-10", "home/flent-ack-filter")
 ONE = """\
 duration = "4s"
@@ -174,7 +174,7 @@ def test_a_short_sample_of_the_experiments(name: str, settings: list[str], tmp_p
 
 
 def test_the_whole_reference_is_answered_on_the_page() -> None:
-    rows = study.find("home").evidence().tables["flent"].to_dicts()
+    rows = study.find("home").read_evidence().tables["flent"].to_dicts()
     with REFERENCE.open(newline="") as stream:
         published = {row["time"]: row for row in csv.DictReader(stream)}
     assert {row["time"] for row in rows} == set(published)
@@ -225,7 +225,7 @@ def test_how_numbers_are_read_from_files_of_flent(flent_files: ModuleType, tmp_p
 def test_words_of_tc_for_ack_filters() -> None:
     words = {"off": "cake no-ack-filter", "on": "cake ack-filter", "aggressive": "cake ack-filter-aggressive"}
     for value in words:
-        (cell,) = load("home/flent-ack-filter", [f"reverse.aqm.ack_filter={value}", "seeds=[1]"]).cells()
+        (cell,) = load("home/flent-ack-filter", [f"reverse.aqm.ack_filter={value}", "seeds=[1]"]).make_cells()
         aqm = json.loads(cell.config)["reverse"]["aqm"]
         assert [other for other, text in words.items() if qdisc_matches(text, aqm)] == [value]
         assert qdisc_matches("cake", aqm) == (value == "off")

@@ -13,7 +13,7 @@ import captures
 from captures import ACK, FIN, HEADERS, SYN, Frame, pcap, pcapng, tcp
 from dumbbell.errors import InputError
 from dumbbell.exchange import formats
-from dumbbell.exchange.measured import Flow, Measured
+from dumbbell.exchange.measurement import ImportedFlow, Measurement
 from dumbbell.exchange.pcap import connection
 
 SAMPLES = Path(__file__).parent / "imports"
@@ -21,13 +21,13 @@ MSS = 1448
 RTT, NEAR = 0.040, 0.0001
 
 
-def read(tmp_path: Path, content: bytes, name: str = "one.pcap", interval_s: float | None = None) -> Measured:
+def read(tmp_path: Path, content: bytes, name: str = "one.pcap", interval_s: float | None = None) -> Measurement:
     path = tmp_path / name
     path.write_bytes(content)
     return formats.read(path, interval_s)
 
 
-def only(found: Measured) -> Flow:
+def only(found: Measurement) -> ImportedFlow:
     (flow,) = found.flows
     return flow
 
@@ -240,7 +240,7 @@ def test_segments_that_the_card_cuts_count_as_cut(tmp_path: Path) -> None:
 
 
 def test_ecn_is_read_off_the_handshakes(tmp_path: Path) -> None:
-    def opened(asked: int, answered: int) -> Measured:
+    def opened(asked: int, answered: int) -> Measurement:
         frames = bulk()
         at = 14 + 20 + 12
 
@@ -311,7 +311,7 @@ def test_pings_over_udp_are_found_by_number_or_by_order(tmp_path: Path) -> None:
         back = [(n, struct.pack(">I", n + wrong) if numbered else b"") for n in of if n not in lost]
         return asked + [captures.udp(0.01 * n + rtt, 58, kept=kept, back=True) for n, kept in back]
 
-    def found(frames: list[Frame]) -> tuple[list[Flow], list[str]]:
+    def found(frames: list[Frame]) -> tuple[list[ImportedFlow], list[str]]:
         bulk = [captures.udp(0.001 * n, 1400, (7, 8)) for n in range(1500)]
         made = read(tmp_path, pcap(sorted(frames + bulk, key=lambda one: one.time)))
         return made.flows, [note for note in made.notes if "ping" in note]
@@ -358,7 +358,7 @@ def test_ports_that_are_used_again_are_another_connection(tmp_path: Path) -> Non
 
 def test_sequence_numbers_wrap() -> None:
     values = np.array([2**32 - 10, 2**32 - 1, 5, 4, 2**31])
-    assert connection.unwrapped(values, 2**32 - 10).tolist() == [0, 9, 15, 14, 2**31 + 10]
+    assert connection.unwrap_numbers(values, 2**32 - 10).tolist() == [0, 9, 15, 14, 2**31 + 10]
 
 
 @pytest.mark.parametrize("cut", [1, 20, 70])
@@ -405,11 +405,11 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def samples() -> dict[str, Measured]:
+def samples() -> dict[str, Measurement]:
     return {name: formats.read(SAMPLES / f"{name}.pcap.gz") for name in ("near", "far")}
 
 
-def test_real_captures_of_both_ends_agree(samples: dict[str, Measured]) -> None:
+def test_real_captures_of_both_ends_agree(samples: dict[str, Measurement]) -> None:
     assert (
         samples["near"].source["taken"] == "near the sender" and samples["far"].source["taken"] == "near the receiver"
     )
@@ -421,7 +421,7 @@ def test_real_captures_of_both_ends_agree(samples: dict[str, Measured]) -> None:
         assert ours.figures["rtt_p50_ms"] == pytest.approx(theirs.figures["rtt_p50_ms"], rel=0.1)
 
 
-def test_real_captures_are_as_tshark_has_them(samples: dict[str, Measured]) -> None:
+def test_real_captures_are_as_tshark_has_them(samples: dict[str, Measurement]) -> None:
     """Packets with data, tcp.analysis.ack_rtt (median) and packets with CE, as tshark 4.0 counts them.
 
     Of the two segments that an ACK acknowledges, tshark takes the time of the newest and Linux that of the oldest: up
@@ -434,7 +434,7 @@ def test_real_captures_are_as_tshark_has_them(samples: dict[str, Measured]) -> N
     assert sum(flow.figures["ce_received"] for flow in samples["far"].flows) == 37  # and so many did the shell mark
 
 
-def test_pings_of_a_real_capture_are_those_of_ping(samples: dict[str, Measured]) -> None:
+def test_pings_of_a_real_capture_are_those_of_ping(samples: dict[str, Measurement]) -> None:
     (ping,) = [flow for flow in samples["near"].flows if flow.kind == "ping"]
     assert ping.figures["answers"] == 14
     assert ping.figures["rtt_min_ms"] == pytest.approx(31.128, abs=0.05)

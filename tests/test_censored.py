@@ -15,16 +15,16 @@ from dumbbell.results import censored
 
 def test_medians_count_what_was_not_reached_as_later() -> None:
     # all known: the smallest time by which half have it
-    assert censored.median([3.0, 1.0, 2.0], [9.0] * 3) == 2.0
+    assert censored.compute_median([3.0, 1.0, 2.0], [9.0] * 3) == 2.0
     # one of three is later than 9: 1, 2, more than 9
-    assert censored.median([1.0, None, 2.0], [9.0] * 3) == 2.0
+    assert censored.compute_median([1.0, None, 2.0], [9.0] * 3) == 2.0
     # two of three are later: no median
-    assert censored.median([1.0, None, None], [9.0] * 3) is None
+    assert censored.compute_median([1.0, None, None], [9.0] * 3) is None
     # one that was watched until 1.5 only is no longer at risk at 2: 1 - 1/4 = 0.75, then 0.75 (1 - 1/2) = 0.375
-    assert censored.median([1.0, None, 2.0, None], [9.0, 1.5, 9.0, 9.0]) == 2.0
+    assert censored.compute_median([1.0, None, 2.0, None], [9.0, 1.5, 9.0, 9.0]) == 2.0
     # had it been watched until 9: 0.75 (1 - 1/3) = 0.5
-    assert censored.median([1.0, None, 2.0, None], [9.0] * 4) == 2.0
-    assert censored.median([None, None], [9.0, 9.0]) is None
+    assert censored.compute_median([1.0, None, 2.0, None], [9.0] * 4) == 2.0
+    assert censored.compute_median([None, None], [9.0, 9.0]) is None
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def some(tmp_path_factory: pytest.TempPathFactory) -> Results:
 def test_no_mean_is_of_the_runs_that_converged_alone(some: Results) -> None:
     table = some.where("rate=5Mbit").table("convergence")
     assert [row[1] for row in table.cells] == ["not reached in 3 of 4 within 36 s", "median 3, not reached in 1 of 4"]
-    assert table.frame["mean"].to_list() == [None, None] and "Kaplan and Meier" in table.markdown()
+    assert table.frame["mean"].to_list() == [None, None] and "Kaplan and Meier" in table.to_markdown()
     with pytest.raises(InputError, match="8 of 16 runs did not reach convergence_s"):
         some.table("convergence", mean_over=["bottleneck.rate"])
     # two are complete: a mean and a range as of any measure

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from conftest import Command
-from dumbbell.check import figure, qlog, report, suite
+from dumbbell.check import bbr_report, figure, qlog_trace, suite
+from dumbbell.check.case import CONSTANT, FAILED, NOT_APPLICABLE, PASSED, CaseVerdict
 from dumbbell.check.cases import CASES
-from dumbbell.check.lab import FRAME, PAYLOAD, Lab, Point, Run, Setup
-from dumbbell.check.model import CONSTANT, FAILED, NOT_APPLICABLE, PASSED, Verdict
+from dumbbell.check.lab import FRAME, PAYLOAD, CaseLab, CaseRun, PathPoint, Setup
 from dumbbell.check.trace import Trace
 from dumbbell.errors import InputError
 
-POINT = Point(10_000_000, 0.1)
+POINT = PathPoint(10_000_000, 0.1)
 BDP = POINT.bdp  # 82.6 segments
 LINK = POINT.goodput
 
@@ -77,8 +77,8 @@ def trace(*parts: tuple[str, float, dict[str, Any]], step: float = 0.01, **commo
 
 def judged(
     case: str, found: Trace, times: dict[str, float] | None = None, values: dict[str, float] | None = None
-) -> Verdict:
-    return CASES[case].verdict(Run(found, Setup(POINT, times or {}, values or {})))
+) -> CaseVerdict:
+    return CASES[case].judge_run(CaseRun(found, Setup(POINT, times or {}, values or {})))
 
 
 def startup(**changes: Any) -> Trace:
@@ -145,7 +145,7 @@ def test_drain_ends_by_inflight(changes: dict[str, Any], result: str, reason: st
 
 
 def test_drain_ends_by_time() -> None:
-    def after(seconds: float, in_flight: float) -> Verdict:
+    def after(seconds: float, in_flight: float) -> CaseVerdict:
         found = trace(
             ("startup", 1, {}),
             ("drain", seconds, {"in_flight": in_flight}),
@@ -159,7 +159,7 @@ def test_drain_ends_by_time() -> None:
 
 
 def test_probe_up_ends_on_a_plateau() -> None:
-    def up(seconds: float = 0.4, after: str = "probe_down", **changes: Any) -> Verdict:
+    def up(seconds: float = 0.4, after: str = "probe_down", **changes: Any) -> CaseVerdict:
         probing = {"in_flight": (BDP, 1.5 * BDP), "pacing_gain": 1.25} | changes
         return judged(
             "up-plateau",
@@ -191,7 +191,7 @@ def test_an_application_without_loss_keeps_the_state(case: str, state: str, time
 def test_probe_down_ends_by_inflight() -> None:
     def down(
         after: str = "probe_cruise", gain: float = 0.9, end: float = BDP - 1, bound: float = float("nan")
-    ) -> Verdict:
+    ) -> CaseVerdict:
         falling = {"pacing_gain": gain, "in_flight": (2 * BDP, BDP + 1), "inflight_longterm": bound}
         rest = {"in_flight": end, "inflight_longterm": bound}
         return judged("down-inflight", trace(("probe_up", 0.4, {}), ("probe_down", 0.6, falling), (after, 1, rest)))
@@ -205,7 +205,7 @@ def test_probe_down_ends_by_inflight() -> None:
 
 
 def test_probe_down_ends_by_time() -> None:
-    def down(seconds: float, after: str = "probe_refill", in_flight: float = 2 * BDP) -> Verdict:
+    def down(seconds: float, after: str = "probe_refill", in_flight: float = 2 * BDP) -> CaseVerdict:
         found = trace(
             ("probe_down", seconds, {"in_flight": in_flight}), (after, 1, {"in_flight": in_flight}), srtt_ms=150.0
         )
@@ -226,7 +226,7 @@ def test_probe_rtt_comes_after_five_seconds_for_200_ms() -> None:
         in_flight: float = 0.5 * BDP,
         after: str = "probe_down",
         reached: int = 1,
-    ) -> Verdict:
+    ) -> CaseVerdict:
         low = {"cwnd_gain": gain, "in_flight": (BDP, in_flight)}
         common = {"full_bw_reached": reached}
         found = trace(
@@ -250,7 +250,7 @@ def test_probe_rtt_comes_after_five_seconds_for_200_ms() -> None:
 
 
 def test_idleness_takes_the_place_of_probe_rtt() -> None:
-    def idle(in_flight: float = 0, restart: int = 1, after: str = "probe_cruise") -> Verdict:
+    def idle(in_flight: float = 0, restart: int = 1, after: str = "probe_cruise") -> CaseVerdict:
         found = trace(("probe_cruise", 1, {}), ("probe_cruise", 0.01, {"in_flight": in_flight}), step=0.01)
         parts = {name: found[name].tolist() for name in ("time_s", "cwnd", "in_flight", "idle_restart")}
         for time, state in ((7.5, "probe_cruise"), (7.51, after), (8.0, "probe_cruise")):
@@ -271,7 +271,7 @@ def test_idleness_takes_the_place_of_probe_rtt() -> None:
 def test_bounds_are_restored_after_a_spurious_recovery() -> None:
     def recovered(
         back: str = "probe_refill", longterm: float = float("nan"), cwnd: float = 2 * BDP, undone: int = 1
-    ) -> Verdict:
+    ) -> CaseVerdict:
         found = trace(
             ("probe_up", 0.5, {"undone": 0}),
             ("probe_down", 0.1, {"undone": 0, "ca_state": "recovery", "inflight_longterm": BDP}),
@@ -290,7 +290,7 @@ def test_bounds_are_restored_after_a_spurious_recovery() -> None:
 
 
 def test_a_policer_may_not_lose_in_most_rounds() -> None:
-    def policed(lost: float, rate: float = 0.5, short: float = 4.0) -> Verdict:
+    def policed(lost: float, rate: float = 0.5, short: float = 4.0) -> CaseVerdict:
         times = np.arange(0, 20, 0.01)
         delivered = times * rate * LINK * 1e6 / 8 / PAYLOAD
         found = trace(
@@ -314,7 +314,7 @@ def test_a_policer_may_not_lose_in_most_rounds() -> None:
 
 
 def test_the_step_doubles_and_the_new_rate_is_found() -> None:
-    def raised(steps: tuple[float, ...], rate: float = 1.0) -> Verdict:
+    def raised(steps: tuple[float, ...], rate: float = 1.0) -> CaseVerdict:
         parts = [
             (
                 "probe_up",
@@ -342,13 +342,13 @@ def test_the_step_doubles_and_the_new_rate_is_found() -> None:
 
 def test_phases_that_probe_rtt_ends_are_passed_over() -> None:
     found = trace(("probe_up", 0.2, {}), ("probe_rtt", 0.3, {}), ("probe_up", 0.4, {}), ("probe_down", 0.5, {}))
-    assert [one.start for one in found.all("probe_up")] == pytest.approx([0.5])
-    assert len(found.all("probe_up", cut=True)) == 2 and found.first("probe_down", 0.2) is not None
+    assert [one.start for one in found.find_phases("probe_up")] == pytest.approx([0.5])
+    assert len(found.find_phases("probe_up", cut=True)) == 2 and found.find_phase("probe_down", 0.2) is not None
     assert judged("up-plateau", trace(("probe_up", 1, {}), ("probe_rtt", 1, {}))).result == NOT_APPLICABLE
 
 
 def test_a_control_without_states_is_no_matter_of_the_suite() -> None:
-    found = suite.check([{"name": "cubic"}], ["startup-plateau"], [Point(10_000_000, 0.01)], jobs=1)
+    found = suite.check([{"name": "cubic"}], ["startup-plateau"], [PathPoint(10_000_000, 0.01)], jobs=1)
     assert [(one.verdict.result, one.verdict.reason) for one in found.results] == [
         (NOT_APPLICABLE, "the control reports no states")
     ]
@@ -367,7 +367,7 @@ FAST = (
 
 
 def test_the_drafts_version_passes_and_other_parameters_do_not() -> None:
-    point = Point(10_000_000, 0.04)
+    point = PathPoint(10_000_000, 0.04)
     found = suite.check([{"name": "bbr-draft"}], FAST, [point], jobs=1)
     assert [(one.case, one.verdict.reason) for one in found.results if one.verdict.result != PASSED] == []
     # each of these breaks one rule of the draft
@@ -382,27 +382,27 @@ def test_the_drafts_version_passes_and_other_parameters_do_not() -> None:
 
 
 def test_results_do_not_depend_on_how_they_are_made() -> None:
-    points = [Point(10_000_000, 0.02), Point(1_000_000, 0.02)]
+    points = [PathPoint(10_000_000, 0.02), PathPoint(1_000_000, 0.02)]
     cases = ("startup-plateau", "sub-packet")
     alone = suite.check([{"name": "bbr3"}], cases, points, jobs=1)
     assert alone.results == suite.check([{"name": "bbr3"}], cases, points, jobs=2).results
-    counted = report.counts(alone)
+    counted = bbr_report.count_results(alone)
     assert str(counted["sub-packet", "bbr3"]) == "-"
-    assert "| 1 | Exiting STARTUP on Bandwidth Plateau |" in report.markdown(alone)
-    assert "1.   Exiting STARTUP on Bandwidth Plateau" in report.text(alone)
-    assert len(json.loads(report.as_json(alone))["results"]) == 4
+    assert "| 1 | Exiting STARTUP on Bandwidth Plateau |" in bbr_report.format_markdown(alone)
+    assert "1.   Exiting STARTUP on Bandwidth Plateau" in bbr_report.format_report(alone)
+    assert len(json.loads(bbr_report.to_json(alone))["results"]) == 4
 
 
 def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, command: Command) -> None:
     case = CASES["drain-inflight"]
-    run = case.prepare(Lab(Point(10_000_000, 0.02), {"name": "bbr-draft"}))
+    run = case.prepare(CaseLab(PathPoint(10_000_000, 0.02), {"name": "bbr-draft"}))
     file = tmp_path / "one.sqlog"
-    qlog.write(file, run, "a title", "bbr-draft", case.key)
-    log = qlog.read(file)
+    qlog_trace.write(file, run, "a title", "bbr-draft", case.key)
+    log = qlog_trace.read(file)
     read, header = log.trace, log.header
     assert (header["rate_bit"], header["rtt_s"]) == (10_000_000, 0.02)
     assert [one.state for one in read.phases] == [one.state for one in run.trace.phases]
-    assert case.verdict(Run(read, run.setup)) == case.verdict(run)
+    assert case.judge_run(CaseRun(read, run.setup)) == case.judge_run(run)
     first = json.loads(file.read_text().split("\n")[0].strip("\x1e"))
     assert first["file_schema"] == "urn:ietf:params:qlog:file:sequential"
     said = command("check", "bbr", "--trace", file, "--case", "3")
@@ -427,12 +427,14 @@ def test_a_file_that_is_no_trace_gets_one_clear_line(tmp_path: Path, text: str, 
     file = tmp_path / "x.sqlog"
     file.write_text(text)
     with pytest.raises(InputError, match=found):
-        qlog.read(file)
+        qlog_trace.read(file)
 
 
 def test_a_failing_case_is_drawn_with_its_states(tmp_path: Path) -> None:
-    case, point = CASES["up-plateau"], Point(10_000_000, 0.02)
-    (one,) = suite.check([{"name": "bbr2"}], [case.key], [point], jobs=1, wanted=suite.Wanted(failing=True)).results
+    case, point = CASES["up-plateau"], PathPoint(10_000_000, 0.02)
+    (one,) = suite.check(
+        [{"name": "bbr2"}], [case.key], [point], jobs=1, wanted=suite.CaseSelection(failing=True)
+    ).results
     assert one.verdict.result == FAILED and one.run is not None
     drawn = figure.draw(one.run, case, one.verdict.result, "bbr2")
     names = [label for label, _ in drawn.entries]

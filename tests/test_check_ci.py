@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
-from dumbbell.check import ci, report
-from dumbbell.check.lab import Point
-from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, Check, Verdict
-from dumbbell.check.suite import Report, Result
+from dumbbell.check import bbr_report, ci
+from dumbbell.check.case import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, CaseVerdict, Expectation
+from dumbbell.check.lab import PathPoint
+from dumbbell.check.suite import BbrReport, BbrResult
 from dumbbell.cli.check_output import Progress
 from dumbbell.errors import InputError
 
-HERE, THERE = Point(10_000_000, 0.02), Point(1_000_000, 0.1)
+HERE, THERE = PathPoint(10_000_000, 0.02), PathPoint(1_000_000, 0.1)
 
 
-def result(case: str, found: str, point: Point = HERE, control: str = "bbr3") -> Result:
-    checks = (Check("it \x01 holds", found == PASSED, "5 < 6 & 7"),)
-    return Result(case, control, "", point, Verdict(found, f"because {found}", checks))
+def result(case: str, found: str, point: PathPoint = HERE, control: str = "bbr3") -> BbrResult:
+    checks = (Expectation("it \x01 holds", found == PASSED, "5 < 6 & 7"),)
+    return BbrResult(case, control, "", point, CaseVerdict(found, f"because {found}", checks))
 
 
-def made(*results: Result) -> Report:
-    return Report(list(results), {}, 1.25, 2.0)
+def made(*results: BbrResult) -> BbrReport:
+    return BbrReport(list(results), {}, 1.25, 2.0)
 
 
 MIXED = made(
@@ -34,8 +34,8 @@ MIXED = made(
 )
 
 
-def status(report: Report, gate: ci.Gate | None = None) -> int:
-    return ci.status(report, gate or ci.plain(report))
+def status(report: BbrReport, gate: ci.Gate | None = None) -> int:
+    return ci.find_status(report, gate or ci.gate_failures(report))
 
 
 def test_the_status_says_whether_anything_was_judged() -> None:
@@ -73,7 +73,7 @@ def test_known_failures_fail_when_they_are_new_and_when_they_pass(
 ) -> None:
     file = tmp_path / "known"
     file.write_text(lines)
-    gate = ci.known(MIXED, ci.expected(file))
+    gate = ci.gate_by_expected(MIXED, ci.read_expected(file))
     assert [*gate.unexpected.values(), *gate.failures] == expected
     assert status(MIXED, gate) == (1 if expected else 0)
 
@@ -81,9 +81,9 @@ def test_known_failures_fail_when_they_are_new_and_when_they_pass(
 def test_a_known_failure_that_does_not_apply_is_said_and_does_not_fail(tmp_path: Path) -> None:
     file = tmp_path / "known"
     file.write_text("4 bbr3 10Mbit 20ms\n4 bbr3 1Mbit 100ms\n18 bbr3\n")
-    gate = ci.known(MIXED, ci.expected(file))
+    gate = ci.gate_by_expected(MIXED, ci.read_expected(file))
     assert not gate.failed
-    assert gate.lines() == ["expected to fail, not applicable: known line 2: 4 bbr3 1Mbit 100ms"]
+    assert gate.to_lines() == ["expected to fail, not applicable: known line 2: 4 bbr3 1Mbit 100ms"]
 
 
 @pytest.mark.parametrize("line", ["23 bbr3", "4", "4 10Mbit", "nonsense x"])
@@ -91,32 +91,34 @@ def test_a_wrong_line_of_known_failures_is_named(tmp_path: Path, line: str) -> N
     file = tmp_path / "known"
     file.write_text(f"# comment\n{line}\n")
     if line == "4 10Mbit":  # a control of this name is not there: the line is of no use, and the failure is new
-        assert ci.known(MIXED, ci.expected(file)).failed
+        assert ci.gate_by_expected(MIXED, ci.read_expected(file)).failed
         return
     with pytest.raises(InputError, match="line 2"):
-        ci.known(MIXED, ci.expected(file))
+        ci.gate_by_expected(MIXED, ci.read_expected(file))
 
 
 def test_a_baseline_fails_on_what_got_worse_alone(tmp_path: Path) -> None:
     file = tmp_path / "before.json"
-    file.write_text(report.as_json(MIXED))
-    assert status(MIXED, ci.baseline(MIXED, ci.before(file))) == 0
+    file.write_text(bbr_report.to_json(MIXED))
+    assert status(MIXED, ci.gate_by_report(MIXED, ci.read_report(file))) == 0
     worse = made(result("drain-time", FAILED), result("startup-plateau", CONSTANT), result("rate-up", CANNOT_TELL))
-    gate = ci.baseline(worse, ci.before(file))
+    gate = ci.gate_by_report(worse, ci.read_report(file))
     assert [line.partition(": because")[0] for line in gate.unexpected.values()] == [
         "passed → constant: 1 bbr3 10Mbit 20ms",
         "constant → cannot tell: 15 bbr3 10Mbit 20ms",
     ]
     assert status(worse, gate) == 1
     better = made(result("drain-time", PASSED), result("startup-plateau", PASSED), result("rate-up", CONSTANT))
-    gate = ci.baseline(better, ci.before(file))
-    assert gate.lines() == ["failed → passed: 4 bbr3 10Mbit 20ms", "1 results of before.json were not looked at"]
+    gate = ci.gate_by_report(better, ci.read_report(file))
+    assert gate.to_lines() == ["failed → passed: 4 bbr3 10Mbit 20ms", "1 results of before.json were not looked at"]
     assert status(better, gate) == 0
     unknown = made(result("drain-time", CANNOT_TELL), result("startup-plateau", PASSED))
-    file.write_text(report.as_json(unknown))
-    assert status(unknown, ci.baseline(unknown, ci.before(file))) == 0
+    file.write_text(bbr_report.to_json(unknown))
+    assert status(unknown, ci.gate_by_report(unknown, ci.read_report(file))) == 0
     new = made(*unknown.results, result("rate-up", FAILED))
-    assert "failed, not in before.json: 15 bbr3" in next(iter(ci.baseline(new, ci.before(file)).unexpected.values()))
+    assert "failed, not in before.json: 15 bbr3" in next(
+        iter(ci.gate_by_report(new, ci.read_report(file)).unexpected.values())
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_a_baseline_that_is_no_report_gets_one_line(tmp_path: Path, text: str) -
     file = tmp_path / "before.json"
     file.write_text(text)
     with pytest.raises(InputError, match="not a report"):
-        ci.before(file)
+        ci.read_report(file)
 
 
 # elements and attributes of the xunit plug-in's junit-10.xsd, as far as they are used here
@@ -143,7 +145,7 @@ def test_junit_has_the_elements_of_its_schema_and_counts_that_add_up(tmp_path: P
     file = tmp_path / "known"
     file.write_text("4 bbr3\n1 bbr3")
     cases = made(*MIXED.results, result("rate-down", CANNOT_TELL), result("rate-down", FAILED, control="bbr \x02<1>"))
-    root = ElementTree.fromstring(ci.junit(cases, ci.known(cases, ci.expected(file))))
+    root = ElementTree.fromstring(ci.format_junit(cases, ci.gate_by_expected(cases, ci.read_expected(file))))
 
     def check(element: ElementTree.Element) -> None:
         attributes, children = SCHEMA[element.tag]
@@ -169,7 +171,7 @@ def test_junit_has_the_elements_of_its_schema_and_counts_that_add_up(tmp_path: P
 
 def test_annotations_are_one_a_case_and_control_and_escaped() -> None:
     cases = made(result("drain-time", FAILED), result("drain-time", FAILED, THERE), result("rate-up", CANNOT_TELL))
-    assert ci.github(cases, ci.plain(cases)) == [
+    assert ci.list_annotations(cases, ci.gate_failures(cases)) == [
         "::error title=4. Exiting DRAIN Based on Time%2C bbr3::failed: 4 bbr3 10Mbit 20ms: because failed (and 1 more)",
         "::warning title=15. Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached%2C bbr3::"
         "cannot tell: 15 bbr3 10Mbit 20ms: because cannot tell",

@@ -10,12 +10,17 @@ from typing import Any
 import pytest
 
 from conftest import Command
-from dumbbell.check import judge, plausible, qlog, suite
+from dumbbell.check import judge, plausible, qlog_trace, suite
 from dumbbell.check.cases import CASES
-from dumbbell.check.lab import Lab, NotApplicable, Point, Run
+from dumbbell.check.lab import CaseLab, CaseRun, NotApplicable, PathPoint
 from dumbbell.errors import InputError
 
-POINTS = (Point(10_000_000, 0.04), Point(64_000, 0.001), Point(100_000_000, 0.001), Point(1_000_000, 1.0))
+POINTS = (
+    PathPoint(10_000_000, 0.04),
+    PathPoint(64_000, 0.001),
+    PathPoint(100_000_000, 0.001),
+    PathPoint(1_000_000, 1.0),
+)
 
 
 # a trace that does not count rounds
@@ -23,22 +28,22 @@ LESS = ("state", "delivered", "max_bw_mbit")
 
 
 @cache
-def run_of(key: str, control: str, point: Point) -> Run | None:
+def run_of(key: str, control: str, point: PathPoint) -> CaseRun | None:
     try:
-        return CASES[key].prepare(Lab(point, {"name": control}))
+        return CASES[key].prepare(CaseLab(point, {"name": control}))
     except NotApplicable:
         return None
 
 
 @pytest.mark.parametrize("control", suite.VERSIONS)
 @pytest.mark.parametrize("point", POINTS, ids=str)
-def test_no_run_of_ours_is_refused(control: str, point: Point) -> None:
+def test_no_run_of_ours_is_refused(control: str, point: PathPoint) -> None:
     looked = 0
     for key, case in CASES.items():
         run = None if control in case.without else run_of(key, control, point)
         if run is not None:
             plausible.check(Path("t.sqlog"), run.trace, run.setup.point, 0)
-            plausible.check(Path("t.sqlog"), run.trace.only(LESS), run.setup.point, 0)
+            plausible.check(Path("t.sqlog"), run.trace.select_columns(LESS), run.setup.point, 0)
             looked += 1
     assert looked > 3
 
@@ -49,7 +54,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     path = tmp_path_factory.mktemp("trace") / "t.sqlog"
     run = run_of(next(iter(CASES)), "bbr-draft", POINTS[0])
     assert run is not None
-    qlog.write(path, run, "a trace", "bbr-draft", "startup")
+    qlog_trace.write(path, run, "a trace", "bbr-draft", "startup")
     return [json.loads(line) for line in path.read_text().split("\x1e") if line.strip()]
 
 
@@ -124,7 +129,7 @@ def test_without_rounds_the_rate_tells(by: float, said: str, records: list[dict[
     with pytest.raises(
         InputError, match=f"time: what was delivered comes .* as bbr_max_bw says; times look like {said}"
     ):
-        judge.file(path, judge.Told(10_000_000, 0.04))
+        judge.judge_file(path, judge.TraceDescription(10_000_000, 0.04))
 
 
 @pytest.mark.parametrize(("rate", "is_refused"), [("1Mbit", True), ("4Mbit", True), ("9Mbit", False)])
@@ -161,7 +166,7 @@ def test_negative_counts_are_no_data(records: list[dict[str, Any]], tmp_path: Pa
         assert re.search(rf"{key} at [\d.e-]+ s is -5; it must be a number that is not negative", done.stderr)
     # a bound that is not set
     path = written(tmp_path / "t.sqlog", records, negative("bbr_inflight_longterm", -1))
-    assert judge.file(path, judge.Told(10_000_000, 0.04)).run.trace.has("inflight_longterm") is False
+    assert judge.judge_file(path, judge.TraceDescription(10_000_000, 0.04)).run.trace.has("inflight_longterm") is False
 
 
 def test_times_that_are_differences_are_said_to_look_like_them(records: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -173,14 +178,14 @@ def test_times_that_are_differences_are_said_to_look_like_them(records: list[dic
 
     path = written(tmp_path / "t.sqlog", records, difference)
     with pytest.raises(InputError, match=r"\d+ times lie before the one in front of them; .* time_format delta"):
-        judge.file(path, judge.Told(10_000_000, 0.04))
+        judge.judge_file(path, judge.TraceDescription(10_000_000, 0.04))
     text = path.read_text().replace('"time_format": "relative_to_epoch"', '"time_format": "delta"', 1)
     assert "delta" in text
     path.write_text(text)
-    assert judge.file(path, judge.Told(10_000_000, 0.04)).report.results
+    assert judge.judge_file(path, judge.TraceDescription(10_000_000, 0.04)).report.results
 
 
 def test_order_in_the_file_does_not_matter(records: list[dict[str, Any]], tmp_path: Path) -> None:
     shuffled = [records[0], *records[:0:-1]]
     path = written(tmp_path / "t.sqlog", shuffled, same)
-    assert judge.file(path, judge.Told(10_000_000, 0.04)).report.results is not None
+    assert judge.judge_file(path, judge.TraceDescription(10_000_000, 0.04)).report.results is not None

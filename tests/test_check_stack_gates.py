@@ -13,42 +13,44 @@ import pytest
 import dumbbell
 from conftest import Command
 from dumbbell.check import ci
-from dumbbell.check.model import FAILED, PASSED, Check, Verdict
-from dumbbell.check.stack import against, report
+from dumbbell.check.case import FAILED, PASSED, CaseVerdict, Expectation
+from dumbbell.check.stack import against, stack_report
 from dumbbell.check.stack.cases import CASES
-from dumbbell.check.stack.measured import Flow, Outcome, Run
-from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, Seen
-from dumbbell.check.stack.suite import STACK, Report, Result
+from dumbbell.check.stack.outcomes import Outcome, StackFlow, StackRun
+from dumbbell.check.stack.stack_case import CLOSED, CRASHED, DIFFERS, HUNG, SceneOutcomes
+from dumbbell.check.stack.suite import STACK, StackReport, StackResult
 from window_stack import CRATE, SOURCE, built
 
 PLACE = "100Mbit 20ms"
 
 
-def result(found: str, what: str = "a limit of 5%", said: str = "6%", goodput: float = 9.0, **keys: Any) -> Result:
+def result(found: str, what: str = "a limit of 5%", said: str = "6%", goodput: float = 9.0, **keys: Any) -> StackResult:
     scene = next(one for one in CASES["use"].scenes if one.place == PLACE)
     runs = tuple(
-        Run(
+        StackRun(
             seed,
-            (Flow(goodput + seed / 100, rtt_p50=0.05, rtt_p95=0.06, sent=1000.0, **keys),),
+            (StackFlow(goodput + seed / 100, rtt_p50=0.05, rtt_p95=0.06, sent=1000.0, **keys),),
             hash=f"{goodput}{seed}",
         )
         for seed in range(1, 6)
     )
-    checks = (Check(what, found in (PASSED, DIFFERS), said),)
+    checks = (Expectation(what, found in (PASSED, DIFFERS), said),)
     reason = "" if found == PASSED else f"{said} ({what})"
-    return Result("use", "one-cubic", PLACE, Verdict(found, reason, checks), Seen(scene, Outcome(runs), Outcome()))
+    return StackResult(
+        "use", "one-cubic", PLACE, CaseVerdict(found, reason, checks), SceneOutcomes(scene, Outcome(runs), Outcome())
+    )
 
 
-def made(one: Result) -> Report:
-    return Report([one], 1.0, 5)
+def made(one: StackResult) -> StackReport:
+    return StackReport([one], 1.0, 5)
 
 
-def after(tmp_path: Path, before: Result, now: Result) -> list[str]:
+def after(tmp_path: Path, before: StackResult, now: StackResult) -> list[str]:
     """Return what a baseline of one result says of another."""
     path = tmp_path / "before.json"
-    path.write_text(report.as_json(made(before)))
-    gate = ci.gate(made(now), None, ci.before(path, STACK), STACK)
-    gate.figures += against.worse(against.earlier(path, made(now), "one-cubic"))
+    path.write_text(stack_report.to_json(made(before)))
+    gate = ci.make_gate(made(now), None, ci.read_report(path, STACK), STACK)
+    gate.figures += against.list_worse_figures(against.compare_with_report(path, made(now), "one-cubic"))
     return [*gate.unexpected.values(), *gate.failures, *gate.figures]
 
 
@@ -73,11 +75,11 @@ def test_a_known_failure_hides_no_worse_one(found: str, said: str, line: str, tm
         (f"use one-cubic = {found}", found),
     ):
         known.write_text(text)
-        gate = ci.known(made(now), ci.expected(known, STACK), STACK)
+        gate = ci.gate_by_expected(made(now), ci.read_expected(known, STACK), STACK)
         is_expected = STACK.rank[found] <= STACK.rank[most]
         assert (gate.unexpected == {}) == is_expected
         assert is_expected or next(iter(gate.unexpected.values())).startswith(f"{most} is expected, {found}: use")
-    assert ci.status(made(now), ci.plain(made(now), STACK), STACK) == 1
+    assert ci.find_status(made(now), ci.gate_failures(made(now), STACK), STACK) == 1
 
 
 def test_the_same_failure_by_another_limit_is_a_change(tmp_path: Path) -> None:
@@ -115,30 +117,30 @@ def test_a_figure_that_gets_worse_fails_and_one_that_gets_better_does_not(tmp_pa
 
 def test_junit_has_times_of_cases_and_figures_that_got_worse(tmp_path: Path) -> None:
     path = tmp_path / "before.json"
-    path.write_text(report.as_json(made(result(PASSED))))
+    path.write_text(stack_report.to_json(made(result(PASSED))))
     now = result(PASSED, goodput=8.0)
     runs = tuple(replace(one, seconds=0.25) for one in now.seen.subject.runs)
     found = made(replace(now, seen=replace(now.seen, subject=Outcome(runs))))
-    gate = ci.gate(found, None, ci.before(path, STACK), STACK)
-    gate.figures += against.worse(against.earlier(path, found, "one-cubic"))
-    cases, figures = ElementTree.fromstring(ci.junit(found, gate, STACK))
+    gate = ci.make_gate(found, None, ci.read_report(path, STACK), STACK)
+    gate.figures += against.list_worse_figures(against.compare_with_report(path, found, "one-cubic"))
+    cases, figures = ElementTree.fromstring(ci.format_junit(found, gate, STACK))
     assert cases[0].attrib["time"] == "1.250" and len(cases[0]) == 0
     assert figures.attrib["name"] == "figures" and figures.attrib["failures"] == "1"
     assert figures[0][0].attrib["type"] == "worse" and "goodput_mbit: 9.03 → 8.03" in figures[0][0].attrib["message"]
-    assert ci.status(found, gate, STACK) == 1 and "figure got worse" in ci.github(found, gate, STACK)[0]
+    assert ci.find_status(found, gate, STACK) == 1 and "figure got worse" in ci.list_annotations(found, gate, STACK)[0]
 
 
 def test_failures_that_are_expected_say_so(tmp_path: Path) -> None:
     known = tmp_path / "known"
     known.write_text("use one-cubic")
     found = made(result(FAILED))
-    gate = ci.known(found, ci.expected(known, STACK), STACK)
+    gate = ci.gate_by_expected(found, ci.read_expected(known, STACK), STACK)
     for text in (
-        report.text(found, expected=gate.expected),
-        report.markdown(found, expected=gate.expected),
+        stack_report.format_report(found, expected=gate.expected),
+        stack_report.format_markdown(found, expected=gate.expected),
     ):
         assert f"use, a limit of 5%: {PLACE} (expected): 6%" in text and "1 failed (1 expected)" in text
-    assert "expected" not in report.text(found)
+    assert "expected" not in stack_report.format_report(found)
 
 
 def test_entries_of_what_does_not_exist_are_refused(tmp_path: Path, command: Command) -> None:
@@ -200,11 +202,13 @@ def test_losses_are_those_of_the_wire_whatever_a_stack_says(
 
 def test_what_a_stack_believes_is_told_if_it_is_far_from_what_happened() -> None:
     scene = CASES["loss"].scenes[0]
-    flows = [replace(Flow(9.0, sent=1000.0, lost=30.0), believed=believed) for believed in (0.0, 31.0, float("nan"))]
+    flows = [
+        replace(StackFlow(9.0, sent=1000.0, lost=30.0), believed=believed) for believed in (0.0, 31.0, float("nan"))
+    ]
     found = []
     for one in flows:
-        outcome = Outcome((Run(1, (one,) * 3),))
-        found.append(CASES["loss"].verdict(Seen(scene, outcome, outcome)))
+        outcome = Outcome((StackRun(1, (one,) * 3),))
+        found.append(CASES["loss"].judge_scene(SceneOutcomes(scene, outcome, outcome)))
     assert [one.result for one in found] == [DIFFERS, PASSED, PASSED]
     assert found[0].reason == "it took 0 packets for lost, and 90 were lost"
 

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 import dumbbell.check.stack.suite as suites
-from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED
+from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED
 from dumbbell.check.stack.cases import CASES
-from dumbbell.check.stack.measured import Flow, Outcome, Run
-from dumbbell.check.stack.model import DIFFERS, Scene, Seen
+from dumbbell.check.stack.outcomes import Outcome, StackFlow, StackRun
+from dumbbell.check.stack.stack_case import DIFFERS, Scene, SceneOutcomes
 from dumbbell.check.stack.suite import Subject
 
 
 def runs(*completions: float, **keys: Any) -> Outcome:
-    flow = Flow(9.0, rtt_p50=0.05, rtt_p95=0.06, sent=1000.0, **keys)
+    flow = StackFlow(9.0, rtt_p50=0.05, rtt_p95=0.06, sent=1000.0, **keys)
     found = ((flow if math.isnan(one) else replace(flow, completion=one)) for one in completions)
-    return Outcome(tuple(Run(seed, (one, flow)) for seed, one in enumerate(found, 1)))
+    return Outcome(tuple(StackRun(seed, (one, flow)) for seed, one in enumerate(found, 1)))
 
 
 def scene_of(case: str, place: str) -> Scene:
@@ -25,7 +25,7 @@ def scene_of(case: str, place: str) -> Scene:
 
 
 def judged(case: str, place: str, ours: Outcome, tcp: Outcome, **keys: Any) -> tuple[str, str]:
-    verdict = CASES[case].verdict(Seen(scene_of(case, place), ours, tcp, **keys))
+    verdict = CASES[case].judge_scene(SceneOutcomes(scene_of(case, place), ours, tcp, **keys))
     return verdict.result, verdict.reason
 
 
@@ -75,11 +75,11 @@ def test_where_nobody_can_tell_of_the_same_family_nobody_can_tell() -> None:
 
 
 def test_an_interval_by_hand() -> None:
-    mean, half = runs(6.4, 6.3, 6.7, 6.8, 7.0).interval(0, lambda one: one.completion)
+    mean, half = runs(6.4, 6.3, 6.7, 6.8, 7.0).estimate_mean(0, lambda one: one.completion)
     # mean 6.64; squares 0.0576 + 0.1156 + 0.0036 + 0.0256 + 0.1296 = 0.332, s = sqrt(0.083) = 0.28810, t(4) = 2.77645
     assert mean == pytest.approx(6.64) and half == pytest.approx(2.77645 * 0.28810 / math.sqrt(5), rel=1e-4)
-    assert runs(6.4).interval(0, lambda one: one.completion) == (6.4, 0.0)
-    assert runs(6.4, math.nan).interval(0, lambda one: one.completion) == (math.inf, 0.0)
+    assert runs(6.4).estimate_mean(0, lambda one: one.completion) == (6.4, 0.0)
+    assert runs(6.4, math.nan).estimate_mean(0, lambda one: one.completion) == (math.inf, 0.0)
 
 
 def test_a_limit_that_the_same_family_misses_is_a_difference() -> None:
@@ -105,7 +105,9 @@ def test_a_limit_that_the_same_family_misses_is_a_difference() -> None:
 
 
 def test_the_family_of_a_control_is_that_of_linux() -> None:
-    names = {name: suites._relative(Subject("x", name, {})) for name in ("cubic", "newreno", "reno", "bbr", "bbr3", "")}
+    names = {
+        name: suites._find_relative(Subject("x", name, {})) for name in ("cubic", "newreno", "reno", "bbr", "bbr3", "")
+    }
     assert {name: of and of.control for name, of in names.items()} == {
         "cubic": None,
         "newreno": "reno",

@@ -21,31 +21,31 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import Command, examples
-from dumbbell.check import fields, judge, qlog, states
+from dumbbell.check import fields, judge, qlog_trace, states
+from dumbbell.check.case import CANNOT_TELL, FAILED, NOT_APPLICABLE, PASSED
 from dumbbell.check.cases import CASES, TIMES, VALUES
-from dumbbell.check.lab import Lab, NotApplicable, Point, Run, Setup
-from dumbbell.check.model import CANNOT_TELL, FAILED, NOT_APPLICABLE, PASSED
+from dumbbell.check.lab import CaseLab, CaseRun, NotApplicable, PathPoint, Setup
 from dumbbell.check.trace import NUMBERS, STATES, Trace
 from dumbbell.errors import InputError
 
 DOCS = Path(__file__).parent.parent / "docs"
 # together they have a point at which each case applies
-POINTS = (Point(10_000_000, 0.04), Point(64_000, 0.001), Point(10_000_000, 0.1))
+POINTS = (PathPoint(10_000_000, 0.04), PathPoint(64_000, 0.001), PathPoint(10_000_000, 0.1))
 ALL = {"state", "ca_state", *NUMBERS}
 
 
 @cache
-def run_of(key: str) -> Run:
+def run_of(key: str) -> CaseRun:
     for point in POINTS:
         try:
-            return CASES[key].prepare(Lab(point, {"name": "bbr-draft"}))
+            return CASES[key].prepare(CaseLab(point, {"name": "bbr-draft"}))
         except NotApplicable:
             continue
     raise AssertionError(f"{key} applies nowhere")
 
 
-def without(run: Run, *columns: str) -> Run:
-    return Run(run.trace.only(ALL - set(columns)), run.setup)
+def without(run: CaseRun, *columns: str) -> CaseRun:
+    return CaseRun(run.trace.select_columns(ALL - set(columns)), run.setup)
 
 
 # what a judge cannot tell
@@ -54,11 +54,11 @@ def without(run: Run, *columns: str) -> Run:
 @pytest.mark.parametrize("key", CASES)
 def test_a_column_that_is_missing_is_never_a_failure(key: str) -> None:
     case, run = CASES[key], run_of(key)
-    assert case.verdict(run).result == PASSED
+    assert case.judge_run(run).result == PASSED
     assert case.shown(run.trace, run.setup) == ""
     needed = set()
     for column in ALL - {"time_s"}:
-        found = case.verdict(without(run, column))
+        found = case.judge_run(without(run, column))
         assert found.result in (PASSED, CANNOT_TELL), (column, found)
         assert not any("nan" in check.found for check in found.checks), found
         if found.result == CANNOT_TELL:
@@ -68,8 +68,8 @@ def test_a_column_that_is_missing_is_never_a_failure(key: str) -> None:
             assert not found.log
     # what the case declares is what it needs, but for what only a failure would need
     assert needed <= {"state", *case.columns}
-    assert case.verdict(Run(run.trace.only({"state", *case.columns}), run.setup)).result == PASSED
-    nothing = case.verdict(Run(run.trace.only({"state"}), run.setup))
+    assert case.judge_run(CaseRun(run.trace.select_columns({"state", *case.columns}), run.setup)).result == PASSED
+    nothing = case.judge_run(CaseRun(run.trace.select_columns({"state"}), run.setup))
     assert nothing.result == (CANNOT_TELL if needed - {"state"} else PASSED)
     assert nothing.log == (case.columns if needed - {"state"} else ())
 
@@ -84,7 +84,7 @@ def test_times_and_values_of_a_case_are_those_that_its_judge_asks_for() -> None:
         asked: set[str] = set()
         run = run_of(key)
         setup = Setup(run.setup.point, Asked(run.setup.times), Asked(run.setup.values))
-        case.verdict(Run(run.trace, setup))
+        case.judge_run(CaseRun(run.trace, setup))
         case.shown(run.trace, setup)
         optional = {"decrease"}  # in words only
         # of case 20 the time says only that this was done
@@ -96,11 +96,11 @@ def test_times_and_values_of_a_case_are_those_that_its_judge_asks_for() -> None:
 
 def test_a_failure_is_one_whatever_else_is_missing() -> None:
     case, run = CASES["startup-plateau"], run_of("startup-plateau")
-    slow = Run(run.trace, Setup(Point(20_000_000, 0.04)))
-    assert case.verdict(slow).result == FAILED
-    assert case.verdict(without(slow, "round")).result == FAILED
+    slow = CaseRun(run.trace, Setup(PathPoint(20_000_000, 0.04)))
+    assert case.judge_run(slow).result == FAILED
+    assert case.judge_run(without(slow, "round")).result == FAILED
     # of a flag that is not logged nothing is said but that it was not compared
-    found = case.verdict(without(run, "full_bw_now", "full_bw_reached"))
+    found = case.judge_run(without(run, "full_bw_now", "full_bw_reached"))
     assert found.result == PASSED and "not compared: full_bw_now is set: needs bbr_full_bw_now" in found.reason
 
 
@@ -109,7 +109,7 @@ def test_a_failure_is_one_whatever_else_is_missing() -> None:
 
 def write(tmp_path: Path, key: str = "drain-inflight") -> Path:
     file = tmp_path / "one.sqlog"
-    qlog.write(file, run_of(key), "a title", "bbr-draft", key)
+    qlog_trace.write(file, run_of(key), "a title", "bbr-draft", key)
     return file
 
 
@@ -124,8 +124,8 @@ def events(file: Path) -> list[dict[str, Any]]:
 PATH = ["--rate", "10Mbit", "--rtt", "40ms"]
 
 
-def told(**others: Any) -> judge.Told:
-    return judge.Told(10_000_000, 0.04, **others)
+def told(**others: Any) -> judge.TraceDescription:
+    return judge.TraceDescription(10_000_000, 0.04, **others)
 
 
 def contained(file: Path, change: Callable[[dict[str, Any]], Any] = lambda one: one, **common: Any) -> str:
@@ -164,17 +164,17 @@ FORMS: dict[str, Callable[[Path], str | bytes]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_qlog_is_read_alike(tmp_path: Path, form: str) -> None:
     file = write(tmp_path)
-    expected = qlog.read(file).trace
+    expected = qlog_trace.read(file).trace
     content = FORMS[form](file)
     other = tmp_path / "other.qlog"
     other.write_bytes(content if isinstance(content, bytes) else content.encode())
-    found = qlog.read(other)
+    found = qlog_trace.read(other)
     assert found.notes == []
     assert found.trace.state.tolist() == expected.state.tolist()
     assert found.trace.time == pytest.approx(expected.time - (expected.time[0] if "calendar" in form else 0), abs=1e-6)
     for column in ("cwnd", "in_flight", "min_rtt_ms", "max_bw_mbit", "round"):
         assert found.trace[column] == pytest.approx(expected[column], nan_ok=True)
-    assert judge.file(other, told()).report.results[0].verdict.result == PASSED
+    assert judge.judge_file(other, told()).report.results[0].verdict.result == PASSED
 
 
 @pytest.mark.parametrize("form", ["as it is", "lines", "gzip", "contained", "contained, indented"])
@@ -184,18 +184,18 @@ def test_a_file_that_is_cut_off_is_read_up_to_there(tmp_path: Path, form: str) -
     other = tmp_path / "cut.qlog"
     content = whole if isinstance(whole, bytes) else whole.encode()
     other.write_bytes(content[: round(0.8 * len(content))])
-    found = qlog.read(other)
+    found = qlog_trace.read(other)
     assert "cut off" in found.notes[0] and "read up to there" in found.notes[0]
-    expected = qlog.read(file).trace
+    expected = qlog_trace.read(file).trace
     assert 0.5 * len(expected) < len(found.trace) < len(expected)
     assert found.trace.state.tolist() == expected.state[: len(found.trace)].tolist()
 
 
 def test_a_case_is_not_judged_by_a_file_that_is_cut_off_before_it_could_happen(tmp_path: Path) -> None:
     file = write(tmp_path, "startup-plateau")
-    assert next(iter(judge.file(file, told()).report.results)).verdict.result == PASSED
+    assert next(iter(judge.judge_file(file, told()).report.results)).verdict.result == PASSED
     file.write_bytes(file.read_bytes()[:3000])
-    found = judge.file(file, told())
+    found = judge.judge_file(file, told())
     assert found.report.results == []
     assert found.not_judged["startup-plateau"] == "it ends, or the path changes, in startup"
 
@@ -214,11 +214,11 @@ def test_bounds_that_are_not_set_and_volumes_in_bytes(tmp_path: Path) -> None:
     first = {"time": 0, "name": "recovery:metrics_updated", "data": {"bytes_in_flight": 0}}
     second = {"time": 1, "name": "recovery:metrics_updated", "data": data}
     file.write_text("\n".join(json.dumps(one) for one in (first, second)))
-    found = qlog.read(file).trace
-    assert math.isnan(found["inflight_longterm"][1]) and not found.lacks("inflight_longterm")
+    found = qlog_trace.read(file).trace
+    assert math.isnan(found["inflight_longterm"][1]) and not found.is_without("inflight_longterm")
     assert (found["inflight_bdp"][1], found["cwnd"][1]) == (10, 7)
     assert found["lost"].tolist() == [0, 2]  # nothing is lost before the first event that says so
-    assert found.lacks("max_bw_mbit") and found.lacks("state")
+    assert found.is_without("max_bw_mbit") and found.is_without("state")
 
 
 # states
@@ -240,7 +240,7 @@ def test_bounds_that_are_not_set_and_volumes_in_bytes(tmp_path: Path) -> None:
     ],
 )
 def test_states_have_other_names(theirs: str, ours: str | None) -> None:
-    assert states.ours(theirs, {}) == ours
+    assert states.find_state(theirs, {}) == ours
 
 
 def state_file(tmp_path: Path, *data: dict[str, Any]) -> Path:
@@ -257,11 +257,11 @@ def test_the_phase_of_probe_bw_is_its_own_field_or_its_gain(tmp_path: Path) -> N
     file = state_file(
         tmp_path, {"new": "Drain"}, {"new": "ProbeBW", "phase": "UP"}, {"new": "ProbeBW", "phase": "down"}
     )
-    assert [one.state for one in qlog.read(file).trace.phases] == ["drain", "probe_up", "probe_down"]
+    assert [one.state for one in qlog_trace.read(file).trace.phases] == ["drain", "probe_up", "probe_down"]
     file = state_file(
         tmp_path, {"new": "probe_bw", "bbr_pacing_gain": 1.25}, {"bbr_pacing_gain": 0.75}, {"bbr_pacing_gain": 1}
     )
-    assert [one.state for one in qlog.read(file).trace.phases] == ["probe_up", "probe_down", "probe_cruise"]
+    assert [one.state for one in qlog_trace.read(file).trace.phases] == ["probe_up", "probe_down", "probe_cruise"]
 
 
 def test_states_of_which_nothing_is_known_are_named(tmp_path: Path, command: Command) -> None:
@@ -271,7 +271,7 @@ def test_states_of_which_nothing_is_known_are_named(tmp_path: Path, command: Com
     for word in ('"Ramp"', '"recovery"', '"probe_bw"', "probe_refill", '--state "Ramp"=STATE'):
         assert word in said.stderr
     mapping = {"ramp": "drain", "Recovery": "-", "probe_bw": "probe_cruise"}
-    found = qlog.read(file, mapping).trace
+    found = qlog_trace.read(file, mapping).trace
     assert [one.state for one in found.phases] == ["startup", "drain", "probe_cruise"]
     options = [word for pair in mapping.items() for word in ("--state", "=".join(pair))]
     assert command("check", "bbr", "--trace", file, *PATH, *options).returncode == 3
@@ -282,7 +282,7 @@ def test_states_of_which_nothing_is_known_are_named(tmp_path: Path, command: Com
 
 @pytest.mark.parametrize("key", CASES)
 def test_a_file_of_our_own_names_its_case_and_shows_no_case_that_fails(tmp_path: Path, key: str) -> None:
-    judged = judge.file(write(tmp_path, key), judge.Told())
+    judged = judge.judge_file(write(tmp_path, key), judge.TraceDescription())
     found = {one.case: one.verdict for one in judged.report.results}
     assert found[key].result == PASSED
     assert {one.result for one in found.values()} <= {PASSED, NOT_APPLICABLE}, found
@@ -320,7 +320,7 @@ def test_a_trace_is_drawn(tmp_path: Path, command: Command) -> None:
     file = write(tmp_path)
     said = command("check", "bbr", "--trace", file, "--figures", tmp_path / "drawn")
     assert said.returncode == 0 and (tmp_path / "drawn" / "one-trace.png").stat().st_size > 10_000
-    drawn = judge.file(file, judge.Told())
+    drawn = judge.judge_file(file, judge.TraceDescription())
     from dumbbell.check import figure
 
     names = [label for label, _ in figure.draw_file(drawn.run, "one").entries]
@@ -379,8 +379,8 @@ def test_what_aioquic_writes_is_read_and_judged(tmp_path: Path, command: Command
         server.kill()
         server.wait()
     (file,) = tmp_path.glob("*.qlog")
-    trace = qlog.read(file).trace
-    assert trace.lacks("state") and trace.time[0] < 1.0 and trace["cwnd"][-1] > 10
+    trace = qlog_trace.read(file).trace
+    assert trace.is_without("state") and trace.time[0] < 1.0 and trace["cwnd"][-1] > 10
     assert 0 < trace["min_rtt_ms"][-1] <= trace["srtt_ms"][-1] < 5000
     said = command("check", "bbr", "--trace", file, *PATH)
     assert said.returncode == 3
@@ -425,7 +425,7 @@ def test_a_mangled_file_gives_a_report_or_one_line(tmp_path: Path, seed: int, co
     other = tmp_path / "mangled.qlog"
     other.write_text(text)
     try:
-        found = judge.file(other, told())
+        found = judge.judge_file(other, told())
     except InputError as error:
         assert len(str(error).splitlines()) == 1
     else:
@@ -448,10 +448,10 @@ def test_any_trace_gets_a_verdict(seed: int) -> None:
             columns[name] = np.repeat(random.choice(words, length), random.integers(1, 10))[:length]
     times = dict(zip(TIMES, random.random(len(TIMES)) * 20, strict=True))
     values = dict(zip(VALUES, random.choice([0.0, 1e-9, 0.5, 1e6, -1.0, 1e300], len(VALUES)), strict=True))
-    point = [*POINTS, Point(10_000_000_000, 0.001)][random.integers(4)]
-    run = Run(Trace(columns), Setup(point, times, values))
+    point = [*POINTS, PathPoint(10_000_000_000, 0.001)][random.integers(4)]
+    run = CaseRun(Trace(columns), Setup(point, times, values))
     for case in CASES.values():
-        found = case.verdict(run)
+        found = case.judge_run(run)
         assert "nan" not in found.reason
         with np.errstate(all="ignore"):
             case.shown(run.trace, run.setup)

@@ -9,7 +9,7 @@ import pytest
 
 from a_paper import FILE, KEYS, K, Values, by, frame, read, verdict
 from dumbbell import claims as claiming
-from dumbbell.claims import judging, language, report
+from dumbbell.claims import claims_report, judging, language
 from dumbbell.errors import InputError
 
 # quantifiers: 24 cells of `alone`, a quarter of them for each K
@@ -108,7 +108,7 @@ def test_over_is_a_ratio_of_two_cells() -> None:
     found = verdict(claim | {"is": "within 2.99..3.01"}, use_or_one(use))
     assert (found.verdict, found.cells) == ("holds", 24)
     assert verdict(claim | {"is": "< 1"}, use_or_one(use)).verdict == "fails"
-    assert judging._ratio([0, 0]) == 1 and judging._ratio([1, 0]) == math.inf
+    assert judging._compute_ratio([0, 0]) == 1 and judging._compute_ratio([1, 0]) == math.inf
 
 
 def use_or_one(use: Values) -> Values:
@@ -232,7 +232,7 @@ def test_a_measure_that_is_null_or_nan_is_missing() -> None:
 def test_without_any_run_there_is_no_data() -> None:
     found = verdict({"where": {"aqm": "X"}}, lambda cell, _: None if cell["aqm"] == "X" else 1.0)
     assert (found.verdict, found.held, found.cells, found.unknown) == ("no data", 0, 8, 8)
-    assert report.value(found) == "-"
+    assert claims_report.format_value(found) == "-"
 
 
 # intervals
@@ -240,18 +240,18 @@ def test_without_any_run_there_is_no_data() -> None:
 
 def test_wilson_by_hand() -> None:
     """z = 1.96: for 8 of 10, (0.8 + 0.19207) / 1.38415 = 0.71674, half 1.96 / 1.38415 sqrt(0.016 + 0.0096036)."""
-    low, high = judging.wilson(8, 10)
+    low, high = judging.estimate_share(8, 10)
     assert low == pytest.approx(0.4902, abs=1e-4) and high == pytest.approx(0.9433, abs=1e-4)
-    assert judging.wilson(0, 5)[0] == 0 and judging.wilson(5, 5)[1] == 1
+    assert judging.estimate_share(0, 5)[0] == 0 and judging.estimate_share(5, 5)[1] == 1
 
 
 def test_student_by_hand() -> None:
     """Of 1, 2 and 3: mean 2, deviation 1, t(2) = 4.3027, half 4.3027 / sqrt(3) = 2.4841."""
-    found = judging.student([1.0, 2.0, 3.0])
+    found = judging.estimate_mean([1.0, 2.0, 3.0])
     assert (found.mean, found.seeds) == (2, 3)
     assert found.low == pytest.approx(2 - 2.4841, abs=1e-4) and found.high == pytest.approx(2 + 2.4841, abs=1e-4)
     for values in ([1.0], [1.0, 1.0, 1.0], [1.0, math.inf]):
-        assert math.isnan(judging.student(values).low)
+        assert math.isnan(judging.estimate_mean(values).low)
 
 
 def test_the_interval_of_a_mean_over_cells_is_over_seeds() -> None:
@@ -263,7 +263,7 @@ def test_the_interval_of_a_mean_over_cells_is_over_seeds() -> None:
     found = verdict({"cells": "mean", "is": ">= 3"}, use, seeds=3)
     assert (found.verdict, found.value.mean, found.value.seeds) == ("holds", 3, 3)
     assert found.value.high == pytest.approx(3 + 2.4841, abs=1e-4)
-    assert report.value(found) == "3 ± 2.5 (24 cells)"
+    assert claims_report.format_value(found) == "3 ± 2.5 (24 cells)"
 
 
 def test_cells_within_the_error_over_seeds_are_counted() -> None:
@@ -394,12 +394,12 @@ def test_frames_have_the_columns_and_one_run_of_a_cell_and_seed() -> None:
 def test_frames_come_from_a_program_beside_the_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("os.path", "elsewhere/frames.py"):
         with pytest.raises(InputError, match=f'test.toml: frames is "{name}"; it must be a program next to the claims'):
-            claiming.tables_of(read({}, frames=name), None)  # type: ignore[arg-type]
+            claiming.run_tables(read({}, frames=name), None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"nowhere.py: there is no such file; it must be a program next to the claims"):
-        claiming.tables_of(read({}, frames="nowhere.py"), None)  # type: ignore[arg-type]
+        claiming.run_tables(read({}, frames="nowhere.py"), None)  # type: ignore[arg-type]
     monkeypatch.chdir(tmp_path)
     Path("frames.py").write_text("def classes(results): ...\n")
     with pytest.raises(InputError, match=r"frames.py is a program; use option --run-program"):
-        claiming.tables_of(read({}, frames="frames.py"), None)  # type: ignore[arg-type]
+        claiming.run_tables(read({}, frames="frames.py"), None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"tables: unknown function runs"):
-        claiming.tables_of(read({}, frames="frames.py"), None, run_program=True)  # type: ignore[arg-type]
+        claiming.run_tables(read({}, frames="frames.py"), None, run_program=True)  # type: ignore[arg-type]

@@ -16,8 +16,8 @@ from a_paper import KEYS, K, frame, read
 from conftest import Command, described
 from dumbbell import claims as claiming
 from dumbbell import cli, experiment
-from dumbbell.claims import language, report
-from dumbbell.claims.language import normal
+from dumbbell.claims import claims_report, language
+from dumbbell.claims.language import normalise_value
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
 from studies.coexistence import terms as coexistence
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 # output
 
 
-def of_two_sections() -> tuple[claiming.Claims, list[claiming.Verdict]]:
+def of_two_sections() -> tuple[claiming.Claims, list[claiming.ClaimVerdict]]:
     claims = read(
         {"id": "yes", "figure": [1, 2], "is": ">= 0.5", "note": "As it stands."},
         {"id": "no", "where": {"n": "2"}, "reason": "It is otherwise.", "linux": {"fails": True, "says": "so too"}},
@@ -47,7 +47,7 @@ def of_two_sections() -> tuple[claiming.Claims, list[claiming.Verdict]]:
 def test_the_text_has_verdicts_remarks_and_the_count() -> None:
     claims, verdicts = of_two_sections()
     assert [one.verdict for one in verdicts] == ["no data", "fails", "no data", "holds"]
-    text = report.text(claims, verdicts)
+    text = claims_report.format_report(claims, verdicts)
     assert "| fails   | no    |" in text and "5 of 11 cells (0.21..0.72)" in text
     assert "Not so: aqm STEP, k 0.1; aqm STEP, k 0.2; aqm PI2, k 0.1; aqm PI2, k 0.2; 2 more." in text
     assert "It is otherwise." in text and "Linux: so too" in text
@@ -62,11 +62,11 @@ def test_the_text_has_verdicts_remarks_and_the_count() -> None:
 
 def test_markdown_csv_and_json_have_all_of_it() -> None:
     claims, verdicts = of_two_sections()
-    page = report.markdown(claims, verdicts)
+    page = claims_report.format_markdown(claims, verdicts)
     assert "## V. Analysis" in page and "`no`: Not so:" in page and "literally" in page
-    rows = [report.row(one) for one in verdicts]
+    rows = [claims_report.make_row(one) for one in verdicts]
     assert (rows[1]["held"], rows[1]["cells"], rows[1]["unknown"], rows[1]["share"]) == (5, 12, 1, 5 / 11)
-    found = json.loads(report.as_json(claims, verdicts))
+    found = json.loads(claims_report.to_json(claims, verdicts))
     assert [one["id"] for one in found["claims"]] == ["yes", "no", "open", "bar"]
     assert found["claims"][0]["figures"] == [1, 2] and found["claims"][2]["value"] is None
     assert found["words"]["good"] == {"value": 0.9, "reason": "it is so"}
@@ -74,10 +74,10 @@ def test_markdown_csv_and_json_have_all_of_it() -> None:
 
 def test_only_takes_claims_and_sections() -> None:
     claims, _ = of_two_sections()
-    assert [one.id for one in claims.only(["no", "own"]).claims] == ["no", "bar"]
-    assert len(claims.only([]).claims) == 4
+    assert [one.id for one in claims.select(["no", "own"]).claims] == ["no", "bar"]
+    assert len(claims.select([]).claims) == 4
     with pytest.raises(InputError, match=r'only: unknown claim or section "opne"; did you mean "open"'):
-        claims.only(["opne"])
+        claims.select(["opne"])
 
 
 @pytest.fixture
@@ -209,8 +209,8 @@ PLACE = [column for column in PAPER.order if column != "cls"]  # what tells runs
 
 
 def test_a_file_of_claims_is_no_experiment() -> None:
-    assert shipped.claims()["coexistence"].name == "claims.toml"
-    assert not any(name.endswith("claims") for name in shipped.experiments())
+    assert shipped.list_claims()["coexistence"].name == "claims.toml"
+    assert not any(name.endswith("claims") for name in shipped.list_experiments())
 
 
 def test_the_papers_claims_are_of_its_sections_and_figures() -> None:
@@ -224,9 +224,9 @@ def test_the_papers_claims_are_of_its_sections_and_figures() -> None:
 @pytest.mark.slow
 def test_the_papers_claims_are_of_cells_that_the_experiments_have() -> None:
     has_run = set()
-    for name in (one for one in shipped.experiments() if one.startswith("coexistence/")):
-        places = [coexistence.describe(json.loads(cell.config)) for cell in experiment.load(name).cells()]
-        has_run |= {tuple(sorted((key, normal(one[key])) for key in PLACE)) for one in places if one}
+    for name in (one for one in shipped.list_experiments() if one.startswith("coexistence/")):
+        places = [coexistence.describe(json.loads(cell.config)) for cell in experiment.load(name).make_cells()]
+        has_run |= {tuple(sorted((key, normalise_value(one[key])) for key in PLACE)) for one in places if one}
     for claim in PAPER.claims:
         cells = {tuple(sorted(pair for pair in cell if pair[0] in PLACE)) for cell in claim.stored.values()}
         assert cells <= has_run, (claim.id, sorted(cells - has_run)[:2])

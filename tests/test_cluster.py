@@ -76,7 +76,7 @@ def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
 
 def contents(path: Path) -> dict[str, pl.DataFrame]:
     with Store.open(path) as store:
-        tables = {name: store.table(name) for name in TABLES}
+        tables = {name: store.read_table(name) for name in TABLES}
     tables["runs"] = tables["runs"].drop("wall_s").select(sorted(tables["runs"].drop("wall_s").columns))
     return tables
 

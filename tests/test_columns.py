@@ -18,7 +18,7 @@ def test_every_column_of_a_sweep_is_described_and_none_is_made_up(tmp_path: Path
     with Store.open(tmp_path / "r.duckdb") as store:
         for table, declared in columns.COLUMNS.items():
             of_simulator = {name for name, column in declared.items() if "sim" in column.engines}
-            assert set(store.columns(table)) == of_simulator, table
+            assert set(store.list_columns(table)) == of_simulator, table
 
 
 def test_units_are_those_of_the_names() -> None:
@@ -56,7 +56,7 @@ def test_quantiles_alone_are_read_from_histograms() -> None:
     ],
 )
 def test_the_width_of_a_bin(table: str, column: str, value: float | None, width: float | None) -> None:
-    assert columns.COLUMNS[table][column].resolution(value) == (None if width is None else pytest.approx(width))
+    assert columns.COLUMNS[table][column].find_resolution(value) == (None if width is None else pytest.approx(width))
 
 
 def test_bins_are_those_of_the_engine(tmp_path: Path) -> None:
@@ -65,10 +65,12 @@ def test_bins_are_those_of_the_engine(tmp_path: Path) -> None:
     ends = sorted(found.sojourn["from_ms"].to_list())
     assert len(ends) > 20
     for start, following in itertools.pairwise(ends):
-        width = column.resolution(start * (1 + 1e-12))
+        width = column.find_resolution(start * (1 + 1e-12))
         assert width is not None and start / width == pytest.approx(round(start / width), abs=1e-6)
         assert following >= start + width * (1 - 1e-6) or following == start
-    assert any(b == pytest.approx(a + (column.resolution(a * (1 + 1e-12)) or 0)) for a, b in itertools.pairwise(ends))
+    assert any(
+        b == pytest.approx(a + (column.find_resolution(a * (1 + 1e-12)) or 0)) for a, b in itertools.pairwise(ends)
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_bins_are_those_of_the_engine(tmp_path: Path) -> None:
     ],
 )
 def test_axes_are_labelled_in_words(name: str, table: str | None, expected: str) -> None:
-    assert columns.axis_label(name, table) == expected
+    assert columns.format_axis_label(name, table) == expected
 
 
 def test_a_name_is_found_in_every_table_that_has_it() -> None:

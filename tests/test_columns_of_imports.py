@@ -6,7 +6,7 @@ import polars as pl
 
 from dumbbell import experiment
 from dumbbell.engines import sweep
-from dumbbell.exchange import tables
+from dumbbell.exchange import imported_tables
 from dumbbell.results.columns import COLUMNS, OF_STORE, TABLES
 from dumbbell.results.store import Store
 
@@ -36,7 +36,7 @@ def test_columns_are_what_they_are_declared_to_be(tmp_path: Path) -> None:
 
 
 def test_imports_leave_out_what_no_file_has() -> None:
-    runs = tables.schema("runs")
+    runs = imported_tables.make_schema("runs")
     assert not {"valid", "forwarder", "frames_lost", "flows_seen", "lateness_p99_ms", "hash", "kernel"} & runs.keys()
     assert {"rate_ratio": pl.Float64, "packets": pl.Int64, "aqm_counters": pl.String}.items() <= runs.items()
-    assert tables.schema("flows")["source"] == pl.String
+    assert imported_tables.make_schema("flows")["source"] == pl.String

@@ -32,7 +32,7 @@ pfifo limit 100,htb,0,cubic,reno,10,20,60,1,6.0,25.0,9,19,0,5000
 
 def cell(aqm: Any = "codel", **changes: Any) -> Cell:
     rate, shaper = changes.pop("rate", "10Mbit"), changes.pop("shaper", "link")
-    return parsed(bottleneck={"rate": rate, "aqm": aqm, "shaper": shaper}, **changes).cell(0)
+    return parsed(bottleneck={"rate": rate, "aqm": aqm, "shaper": shaper}, **changes).make_cell(0)
 
 
 def frames(*runs: tuple[Cell, dict[str, Any], list[dict[str, Any]]]) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -176,16 +176,16 @@ def test_files_that_are_no_reference(text: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_shipped_reference_is_answered(tmp_path: Path, command: Command) -> None:
-    plan = shipped.experiments()["sce/one-flow-reno-cubic"]
+    plan = shipped.list_experiments()["sce/one-flow-reno-cubic"]
     few = ["--set", "bottleneck.rate=500kbit", "--set", "duration=5s"]
     assert command("run", plan, "-o", "r.duckdb", *few).returncode == 0
-    done = command("compare", "r.duckdb", shipped.references()["sce"])
+    done = command("compare", "r.duckdb", shipped.list_references()["sce"])
     assert done.returncode == 0, done.stderr
     assert "### Table 12: cubic, triple-isolate: throughput_mbit (simulated / published / error)" in done.stdout
     assert "| RTT, \\|sim - pub\\| / pub" in done.stdout
-    rows = command("compare", "r.duckdb", shipped.references()["sce"], "--csv").stdout.splitlines()
+    rows = command("compare", "r.duckdb", shipped.list_references()["sce"], "--csv").stdout.splitlines()
     assert (
         rows[0].startswith("table,qdisc,cc1,cc2,rate_mbit,delay_ms,flow,metric,simulated,published") and len(rows) > 8
     )
-    assert command("plot", "r.duckdb", "--reference", shipped.references()["sce"], "-o", "e.png").returncode == 0
+    assert command("plot", "r.duckdb", "--reference", shipped.list_references()["sce"], "-o", "e.png").returncode == 0
     assert (tmp_path / "e.png").stat().st_size > 5000

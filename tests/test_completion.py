@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
-from dumbbell.check.lab import control
+from dumbbell.check.lab import parse_control
 from dumbbell.cli import completion, doctor, results_files
 from dumbbell.cli.commands import COMMANDS, carry_out
 from dumbbell.engines.needs import Check
@@ -22,7 +22,7 @@ HEAVY = {"matplotlib", "polars", "pyarrow", "scipy", "duckdb", "numpy", "jinja2"
 
 @pytest.fixture(scope="module")
 def known() -> dict[str, completion.Command]:
-    return completion.known()
+    return completion.list_commands()
 
 
 def completed(script: str, line: str, folder: Path) -> list[str]:
@@ -57,7 +57,7 @@ def completed(script: str, line: str, folder: Path) -> list[str]:
 def test_bash_completes(
     line: str, some: set[str], none: set[str], known: dict[str, completion.Command], tmp_path: Path
 ) -> None:
-    found = set(completed(completion._bash(known), line, tmp_path))
+    found = set(completed(completion._write_bash(known), line, tmp_path))
     assert some <= found and not none & found
     assert all(word.startswith(line.split(" ")[-1]) for word in found)
 
@@ -114,7 +114,6 @@ def test_what_the_package_imports() -> None:
 # words after a name that let the command fail, or end, once it knows the name
 AFTER = {
     **{name: ["--set", "nothing=1"] for name in ("run", "explain", "watch")},
-    "draft": ["missing"],
     "paper": ["missing"],
     "study run": ["--output", "/dev/null/folder"],
     "study page": ["--check", "--output", "."],
@@ -143,7 +142,7 @@ def test_every_value_that_is_offered_is_accepted(known: dict[str, completion.Com
     accept: dict[str, Callable[[str], object]] = {
         "--kind": find_kind,
         "--of": results_files.require_part,
-        "--cc": lambda name: control(json.dumps({"name": name})),
+        "--cc": lambda name: parse_control(json.dumps({"name": name})),
         "--engine": lambda name: name == "all" or _named_engine(name),
     }
     offered = {option for one in known.values() for option in one.values}
@@ -153,11 +152,11 @@ def test_every_value_that_is_offered_is_accepted(known: dict[str, completion.Com
             for word in one.values[option]:
                 assert accept[option](word) is not False, f"dumbbell {name} {option} {word}"
     for name in ("run", "trace"):
-        assert {*known[name].values["--engine"]} <= {one.name for one in versions.runners()}
+        assert {*known[name].values["--engine"]} <= {one.name for one in versions.list_runners()}
 
 
 def _named_engine(name: str) -> bool:
-    return versions.kind(f"{name}-1") == name or name == "sim"
+    return versions.find_kind(f"{name}-1") == name or name == "sim"
 
 
 def test_other_shells_are_refused() -> None:

@@ -38,7 +38,7 @@ def test_a_higher_target_of_codel_shows_in_the_sojourn_first(tmp_path: Path) -> 
     assert first["differs"] and first["difference"] > 0 and first["change_low"] > 0
     # more than a microsecond of queue for each of target: most of the difference arrives
     assert 0.4 < first["difference"] < 1.5
-    assert "time in queue" in found.markdown().split("\n\n")[1]
+    assert "time in queue" in found.to_markdown().split("\n\n")[1]
     with pytest.raises(InputError, match=r"by: .* has one value"):
         results.where("target=5ms").diff(by="target")
 
@@ -46,7 +46,7 @@ def test_a_higher_target_of_codel_shows_in_the_sojourn_first(tmp_path: Path) -> 
 def test_the_same_twice_is_no_difference(tmp_path: Path) -> None:
     one, two = run(tmp_path / "a.duckdb", seeds=[1, 2]), run(tmp_path / "b.duckdb", seeds=[1, 2])
     found = one.diff(two)
-    assert not found.different and "all" in found.markdown() and (found.frame["difference"] == 0).all()
+    assert not found.different and "all" in found.to_markdown() and (found.frame["difference"] == 0).all()
 
 
 @pytest.mark.slow
@@ -54,10 +54,10 @@ def test_other_seeds_of_the_same_are_within_chance(tmp_path: Path) -> None:
     """200 comparisons of six seeds with six others, all of one cell: about 5 % have p < 0.05, and none is different."""
     pie = {"rate": "10Mbit", "aqm": "pie"}
     results = run(tmp_path / "r.duckdb", seeds=list(range(1, 2401)), bottleneck=pie, duration="2s")
-    long = diff._long(results._runs, ["sojourn_mean_ms"]).with_columns(where=pl.lit(""))
+    long = diff._stack_measures(results._runs, ["sojourn_mean_ms"]).with_columns(where=pl.lit(""))
     blocks = long.with_columns(pair=(pl.col("seed") - 1) // 12, first=(pl.col("seed") - 1) % 12 < 6)
     a, b = blocks.filter("first").drop("first"), blocks.filter(~pl.col("first")).drop("first")
-    frame = diff._decided(diff._tested(diff._compared(a, b)))
+    frame = diff._decide_verdicts(diff._compute_tests(diff._compare_cells(a, b)))
     assert frame.height == 200 and frame["n"].unique().to_list() == [6] and not frame["paired"].any()
     alarms = int((frame["p"] < 0.05).sum())
     # binomial(200, 0.05): 3 to 19 with 99.8 %
@@ -71,7 +71,7 @@ def test_cells_that_draw_from_the_same_seeds_are_not_independent(tmp_path: Path)
     one = run(tmp_path / "a.duckdb", seeds=[1, 2, 3, 4, 5, 6], matrix=matrix, duration="2s")
     two = run(tmp_path / "b.duckdb", seeds=[7, 8, 9, 10, 11, 12], matrix=matrix, duration="2s")
     found = one.diff(two)
-    assert not found.different, found.markdown()
+    assert not found.different, found.to_markdown()
     assert found.measures["n"].max() == 6 and found.measures["cells"].max() == 30
 
 
@@ -91,7 +91,7 @@ def test_pairs_by_seed_by_hand(tmp_path: Path) -> None:
 
 
 def values_of(side: str, *cells: Sequence[float | None]) -> pl.DataFrame:
-    """Return drops of some cells by seed, as `diff.held` has them."""
+    """Return drops of some cells by seed, as `diff.compare_rows` has them."""
     return pl.DataFrame(
         {"pair": pair, "where": f"cell {pair}", "table": "runs", "measure": "drops", "part": "", "seed": seed}
         | {"hash": f"{side} {pair} {seed}", "value": value}
@@ -103,38 +103,41 @@ def values_of(side: str, *cells: Sequence[float | None]) -> pl.DataFrame:
 
 def test_a_large_change_has_the_interval_of_its_difference() -> None:
     """About 30 times as much: 161.8 to 196.9 on 6.1 has both ends."""
-    row = diff.held(values_of("a", [5.8, 6.1, 6.4]), values_of("b", [177.0, 186.0, 193.0]), ("A", "B")).frame.row(
-        0, named=True
-    )
+    row = diff.compare_rows(
+        values_of("a", [5.8, 6.1, 6.4]), values_of("b", [177.0, 186.0, 193.0]), ("A", "B")
+    ).frame.row(0, named=True)
     ends = [(row["difference"] + sign * row["half"]) / row["a"] for sign in (-1, 1)]
     assert [row["change_low"], row["change_high"]] == pytest.approx(ends) and 20 < ends[0] < ends[1] < 40
 
 
 def test_cells_that_change_both_ways_have_no_mean_change() -> None:
     a = values_of("a", [10.0, 10.1, 10.2], [50.0, 50.1, 50.3])
-    found = diff.held(a, values_of("b", [30.1, 30.0, 30.3], [40.0, 40.3, 40.2]), ("A", "B"))
+    found = diff.compare_rows(a, values_of("b", [30.1, 30.0, 30.3], [40.0, 40.3, 40.2]), ("A", "B"))
     row = found.measures.row(0, named=True)
     assert row["differs"] and (row["change"] > 0, row["rises"], row["falls"]) == (True, 1, 1)
-    text = found.markdown()
+    text = found.to_markdown()
     assert "| rises in 1 cell, falls in 1 |" in text and "%" not in text.partition("\n\n")[2].replace("95 % i", "")
     assert "-: cells that change both ways have no mean change." in text and "2 of 2" in text
-    one_way = diff.held(a, values_of("b", [30.1, 30.0, 30.3], [60.0, 60.3, 60.2]), ("A", "B")).markdown()
+    one_way = diff.compare_rows(a, values_of("b", [30.1, 30.0, 30.3], [60.0, 60.3, 60.2]), ("A", "B")).to_markdown()
     assert "rises" not in one_way and " to +" in one_way and "\n-: " not in one_way
 
 
 def test_why_there_are_fewer_seeds_is_said() -> None:
     whole, part = [1.0, 2.0, 3.0], [1.0, 2.0, None]
     b = values_of("b", [2.0, 3.0, 5.0], [3.0, 4.0, 7.0])
-    fewer = diff.held(values_of("a", whole, part), b, ("A", "B")).lines[-1]
+    fewer = diff.compare_rows(values_of("a", whole, part), b, ("A", "B")).lines[-1]
     assert "n = 2 to 3 seeds (fewer where a cell has fewer runs);" in fewer
     others = [frame.with_columns(measure=pl.lit("ce_marks")) for frame in (values_of("a", whole, whole), b)]
     lacking = pl.concat([values_of("a", part, part), others[0]]), pl.concat([b, others[1]])
-    assert "n = 2 to 3 seeds (fewer where a run has no value);" in diff.held(*lacking, ("A", "B")).lines[-1]
+    assert "n = 2 to 3 seeds (fewer where a run has no value);" in diff.compare_rows(*lacking, ("A", "B")).lines[-1]
     same = [
         frame.with_columns(hash=pl.when(pl.col("pair") == 0).then(pl.lit("one")).otherwise("hash"))
         for frame in (values_of("a", whole, whole), b)
     ]
-    assert "n = 1 to 3 seeds (runs that are equal count once);" in diff.held(same[0], same[1], ("A", "B")).lines[-1]
+    assert (
+        "n = 1 to 3 seeds (runs that are equal count once);"
+        in diff.compare_rows(same[0], same[1], ("A", "B")).lines[-1]
+    )
 
 
 def test_means_of_other_seeds_by_hand(tmp_path: Path) -> None:
@@ -156,14 +159,14 @@ def test_one_run_on_either_side_differs_if_it_is_not_equal(tmp_path: Path) -> No
     results = run(tmp_path / "c.duckdb", matrix={"bottleneck.aqm.target": ["5ms", "9ms"]})
     found = results.diff(by="target")
     assert found.different and found.frame["half"].null_count() == found.frame.height
-    assert "n = 1" in found.markdown()
+    assert "n = 1" in found.to_markdown()
 
 
 def test_what_only_one_side_has_is_named(tmp_path: Path) -> None:
     common: dict[str, Any] = SHORT | {"flows": RANDOM}
     a = made(tmp_path / "a.duckdb", **common, matrix={"bottleneck.rate": ["5Mbit", "10Mbit"]})
     b = made(tmp_path / "b.duckdb", **common, matrix={"bottleneck.rate": ["10Mbit", "15Mbit", "20Mbit"]})
-    text = a.diff(b).markdown()
+    text = a.diff(b).to_markdown()
     assert "1 cell only in A, 2 only in B" in text and "1 cell in both" in text
     with pytest.raises(InputError, match="of 1 and 3 cells none is in both"):
         a.where("rate=5Mbit").diff(b)
@@ -172,7 +175,7 @@ def test_what_only_one_side_has_is_named(tmp_path: Path) -> None:
 def test_other_keys_that_change_along_are_named(tmp_path: Path) -> None:
     axis = {"bottleneck.rate, flows[*].base_rtt": [["5Mbit", "10ms"], ["10Mbit", "20ms"]]}
     results = made(tmp_path / "r.duckdb", matrix=axis)
-    assert "They differ in flows[0].base_rtt, flows[1].base_rtt as well." in results.diff(by="rate").markdown()
+    assert "They differ in flows[0].base_rtt, flows[1].base_rtt as well." in results.diff(by="rate").to_markdown()
 
 
 def test_two_engines_in_one_file(tmp_path: Path) -> None:
@@ -183,13 +186,13 @@ def test_two_engines_in_one_file(tmp_path: Path) -> None:
         connection.execute("UPDATE runs SET engine_version = 'old'")
     made(tmp_path / "r.duckdb", matrix={"bottleneck.rate": ["5Mbit", "10Mbit"]})
     found = dumbbell.open(results.path).diff(by="engine_version")
-    assert not found.different and found.frame["pair"].n_unique() == 2 and "all" in found.markdown()
+    assert not found.different and found.frame["pair"].n_unique() == 2 and "all" in found.to_markdown()
     for factor, different in ((1 - 1e-15, False), (1 - 1e-6, True)):  # what two sums in another order may differ in
         with duckdb.connect(str(results.path)) as connection:
             connection.execute("UPDATE runs SET jain = jain * ? WHERE engine_version = 'old'", [factor])
         found = dumbbell.open(results.path).diff(by="engine_version")
-        assert found.different == different, found.markdown(cells=True)
-        assert different or f"all {found.frame.height} compared figures are equal" in found.markdown()
+        assert found.different == different, found.to_markdown(cells=True)
+        assert different or f"all {found.frame.height} compared figures are equal" in found.to_markdown()
 
 
 def test_a_sweep_that_was_stopped_is_compared_in_what_it_has(tmp_path: Path) -> None:
@@ -234,20 +237,22 @@ def test_cells_of_other_settings_are_paired_by_their_matrix(tmp_path: Path) -> N
     found = one.diff(target, values=["sojourn"])
     assert found.different and found.frame.height == 2
     assert found.frame["where"].to_list() in (["rate 5Mbit", "rate 20Mbit"], ["rate 20Mbit", "rate 5Mbit"])
-    assert "in 2 of the cells, which are paired by matrix: bottleneck.aqm.target from 5ms to 30ms." in found.markdown()
-    lines = one.diff(profile).markdown()
+    assert (
+        "in 2 of the cells, which are paired by matrix: bottleneck.aqm.target from 5ms to 30ms." in found.to_markdown()
+    )
+    lines = one.diff(profile).to_markdown()
     assert "hosts.profile from linux-6.12 to linux-5.4" in lines and "hosts.tso" not in lines
     # the same configuration goes before the same matrix
     both = run(tmp_path / "t.duckdb", ["bottleneck.aqm=codel"], matrix=matrix, seeds=[1, 2, 3])
     found = one.diff(both)
-    assert not found.different and "Left out: 0 cells only in A, 2 only in B." in found.markdown()
+    assert not found.different and "Left out: 0 cells only in A, 2 only in B." in found.to_markdown()
 
 
 @pytest.mark.parametrize(
     ("share", "text"), [(0.0065, "+0.65 %"), (-0.042, "-4.2 %"), (1.23, "+120 %"), (26.4, "+2600 %")]
 )
 def test_changes_are_written_without_exponents(share: float, text: str) -> None:
-    assert diff.percent(share) == text
+    assert diff.format_percent(share) == text
 
 
 def test_a_change_of_nothing_has_no_size(tmp_path: Path) -> None:
@@ -255,9 +260,9 @@ def test_a_change_of_nothing_has_no_size(tmp_path: Path) -> None:
     aqms = [{"name": "codel", "ecn": True, "target": "1ms"}, "pfifo"]
     results = run(tmp_path / "r.duckdb", matrix={"bottleneck.aqm": aqms, "hosts.ecn": [False, True]}, seeds=[1, 2, 3])
     found = results.diff(by="hosts.ecn", values=["ce_marks"])
-    (row,) = [line for line in found.markdown().splitlines() if line.startswith("| CE marks, packets | run")]
+    (row,) = [line for line in found.to_markdown().splitlines() if line.startswith("| CE marks, packets | run")]
     assert found.measures["change"][0] is not None
-    assert "mean change of a cell" in found.markdown() and "%" not in row, row
+    assert "mean change of a cell" in found.to_markdown() and "%" not in row, row
 
 
 def test_a_change_to_nothing_is_all_of_it() -> None:
@@ -266,9 +271,9 @@ def test_a_change_to_nothing_is_all_of_it() -> None:
         pl.DataFrame([place | {"seed": seed, "hash": f"{seed}{end}", "value": value} for seed, value in enumerate(own)])
         for end, own in (("a", [40.0, 41.0]), ("b", [0.0, 0.0]))
     )
-    row = diff.held(a, b, ("A", "B")).measures.row(0, named=True)
+    row = diff.compare_rows(a, b, ("A", "B")).measures.row(0, named=True)
     assert (row["change"], row["change_low"]) == (-1.0, -1.0) and row["change_high"] > -1.0
-    back = diff.held(b, a, ("A", "B")).measures.row(0, named=True)
+    back = diff.compare_rows(b, a, ("A", "B")).measures.row(0, named=True)
     assert back["change"] is None, "a change of nothing has no size"
 
 
@@ -281,13 +286,13 @@ def test_an_interval_narrower_than_a_bin_says_so(tmp_path: Path) -> None:
         with duckdb.connect(str(results.path)) as connection:
             connection.execute("UPDATE runs SET sojourn_p99_ms = ?, sojourn_max_ms = ?", [value, value])
     found = a.where("bottleneck.rate=10Mbit").diff(b.where("bottleneck.rate=10Mbit"), values=["sojourn_p99"])
-    (row,) = [line for line in found.markdown().splitlines() if line.startswith("| time in queue")]
+    (row,) = [line for line in found.to_markdown().splitlines() if line.startswith("| time in queue")]
     # both lie in the octave of 2^29 ns, of whose bins there are 64: 8.39 ms
-    assert "| 94.4 | ± <8.389 |" in " ".join(row.split()) and "± <w: the interval is narrower" in found.markdown()
+    assert "| 94.4 | ± <8.389 |" in " ".join(row.split()) and "± <w: the interval is narrower" in found.to_markdown()
     assert found.frame["resolution"].to_list() == [2**29 / 64e6] and found.frame["half"].to_list() == [0.0]
     whole = a.diff(b, values=["sojourn_p99"])
     # of the mean of 605.6 and 700 ms: 8.39 / 652.8
-    (row,) = [line for line in whole.markdown().splitlines() if line.startswith("| time in queue")]
+    (row,) = [line for line in whole.to_markdown().splitlines() if line.startswith("| time in queue")]
     assert "| +16 % | ± <1.3 % |" in " ".join(row.split()), row
     exact = a.diff(b, values=["sojourn_max"])
-    assert "± <" not in exact.markdown() and exact.frame["resolution"].null_count() == 2
+    assert "± <" not in exact.to_markdown() and exact.frame["resolution"].null_count() == 2

@@ -12,7 +12,7 @@ import pytest
 from dumbbell import _native
 from dumbbell.cli import doctor
 from dumbbell.engines.linux import checks, kernels
-from dumbbell.engines.live import needs
+from dumbbell.engines.live import live_checks
 from dumbbell.engines.needs import Check
 from dumbbell.errors import InputError
 
@@ -26,7 +26,9 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setenv("DUMBBELL_LINUX", str(tmp_path / "kernels"))
-    monkeypatch.setattr(checks, "_program", lambda name: str(programs / name) if (programs / name).exists() else None)
+    monkeypatch.setattr(
+        checks, "_find_program", lambda name: str(programs / name) if (programs / name).exists() else None
+    )
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     return programs
 
@@ -39,7 +41,7 @@ def program(folder: Path, name: str, script: str) -> Path:
 
 
 def kernel(script: str, name: str = "default") -> None:
-    place = kernels.home() / name
+    place = kernels.find_home() / name
     program(place, "linux", script)
     (place / "kernel.json").write_text(
         '{"release": "9.9.1", "digest": "0", "seeded": true, "congestion_controls": [], "qdiscs": []}'
@@ -47,7 +49,7 @@ def kernel(script: str, name: str = "default") -> None:
 
 
 def found() -> dict[str, Check]:
-    return {check.what: check for check in checks.checks()}
+    return {check.what: check for check in checks.run_checks()}
 
 
 @pytest.mark.usefixtures("bare")
@@ -118,11 +120,11 @@ def test_namespaces_that_are_refused(bare: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "SHARED_MEMORY", tmp_path / "nowhere")
-    assert "mount -t tmpfs" in checks._shared_memory().remedy
+    assert "mount -t tmpfs" in checks._check_shared_memory().remedy
     monkeypatch.setattr(checks, "SHARED_MEMORY", tmp_path)
-    assert "runs at a time" in checks._shared_memory().found
+    assert "runs at a time" in checks._check_shared_memory().found
     monkeypatch.setattr(checks, "CELL_BYTES", 1 << 62)
-    assert "--shm-size" in checks._shared_memory().remedy
+    assert "--shm-size" in checks._check_shared_memory().remedy
 
 
 needs_live = pytest.mark.skipif(not hasattr(_native, "live_run"), reason="live runs need Linux")
@@ -141,11 +143,11 @@ ALL_WELL: dict[str, Any] = {
 def judged(said: dict[str, Any] | None = None, machine: Path | None = None) -> dict[str, Check]:
     with pytest.MonkeyPatch.context() as patch:
         if machine:
-            patch.setattr(needs, "_PROC", machine / "proc")
-            patch.setattr(needs, "_SYS", machine / "sys")
-            patch.setattr(needs, "_MODULES", machine / "modules")
-        patch.setattr(needs, "_AWAKE", machine / "awake" if machine else Path(os.devnull))
-        return {check.what: check for check in needs.judged(ALL_WELL | (said or {}))}
+            patch.setattr(live_checks, "_PROC", machine / "proc")
+            patch.setattr(live_checks, "_SYS", machine / "sys")
+            patch.setattr(live_checks, "_MODULES", machine / "modules")
+        patch.setattr(live_checks, "_AWAKE", machine / "awake" if machine else Path(os.devnull))
+        return {check.what: check for check in live_checks.judge_probe(ALL_WELL | (said or {}))}
 
 
 def error(number: int) -> dict[str, Any]:
@@ -161,7 +163,7 @@ def sysctl(machine: Path, name: str, value: str) -> None:
 @pytest.mark.slow
 @needs_live
 def test_the_live_engine_is_tried_on_this_machine() -> None:
-    checks = {check.what: check for check in needs.checks()}
+    checks = {check.what: check for check in live_checks.run_checks()}
     assert next(iter(checks)) == "namespaces"
     if checks["namespaces"].state == "missing":
         assert set(checks) == {"namespaces", "clock", "real-time priority", "timer", "idle cores", "cores", "load"}
@@ -256,8 +258,8 @@ def test_slow_clocks_and_late_timers(tmp_path: Path) -> None:
 
 
 def test_a_probe_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needs, "_native", SimpleNamespace(live_run=None, __file__=str(tmp_path / "none.so")))
-    (check,) = needs.checks()
+    monkeypatch.setattr(live_checks, "_native", SimpleNamespace(live_run=None, __file__=str(tmp_path / "none.so")))
+    (check,) = live_checks.run_checks()
     assert (check.state, check.what) == ("missing", "namespaces")
     assert "none.so" in check.found
 
@@ -272,7 +274,9 @@ def test_the_simulator_works_and_decides_the_status(capsys: pytest.CaptureFixtur
 
 
 def test_a_missing_thing_is_in_the_first_line() -> None:
-    text = doctor.table({"x": [Check("a", "b"), Check("long", "none", "get it"), Check("c", "d", "e", needed=False)]})
+    text = doctor.format_checks(
+        {"x": [Check("a", "b"), Check("long", "none", "get it"), Check("c", "d", "e", needed=False)]}
+    )
     assert text.splitlines() == [
         "x: does not work yet: long",
         "  ok        a     b",

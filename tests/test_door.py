@@ -74,8 +74,8 @@ def plain(annotation: Any) -> str:
         (Results.table, tables.table, (), ()),
         (Results.plot, plotting.plot, ("interactive",), ()),
         (Results.report, report.write, (), ("where", "engine")),
-        (Results.diff, diff.diff, ("other",), ("second",)),
-        (notebook.Run.packets, again.packets, ("to",), ()),
+        (Results.diff, diff.compare_results, ("other",), ("second",)),
+        (notebook.Run.packets, again.repeat_packets, ("to",), ()),
     ],
 )
 def test_a_method_has_the_options_of_the_function_that_it_calls(
@@ -127,6 +127,13 @@ def test_keys_of_runs_are_columns_whether_or_not_they_differ(tmp_path: Path) -> 
     rows = results.tidy("runs", names)
     columns = ["flows[0].cc.name", "bottleneck.aqm.target_ms", "bottleneck.rate_mbit"]
     assert rows.select(columns).rows() == [("cubic", 5.0, 2.0), ("cubic", 5.0, 10.0)]
+    names_of_keys = {"cc": "flows[0].cc.name", "rate": "bottleneck.rate", "third": "flows[2].cc.name"}
+    rows = results.tidy("runs", names_of_keys | {"threshold": "bottleneck.aqm.ce_threshold"})
+    assert rows.select("cc", "rate", "third", "threshold").rows() == [
+        ("cubic", rate, None, None) for rate in (2.0, 10.0)
+    ]
+    with pytest.raises(InputError, match=r"unknown key bottleneck\.rte"):
+        results.tidy("runs", {"rate": "bottleneck.rte"})
     assert results.tidy(keys=[]).columns[:2] == ["experiment", "seed"]
     assert results.tidy().columns[:3] == ["experiment", "bottleneck.rate_mbit", "seed"]
     with pytest.raises(InputError, match=r"unknown key bottleneck\.rte; did you mean bottleneck\.rate"):

@@ -14,7 +14,7 @@ from dumbbell.engines.needs import Check
 from dumbbell.engines.sim import Simulator
 from dumbbell.errors import InputError
 from dumbbell.results import versions
-from dumbbell.results.versions import Kind
+from dumbbell.results.versions import EngineKind
 
 TABLE = {
     "duration": "1s",
@@ -45,7 +45,7 @@ def echo(monkeypatch: pytest.MonkeyPatch) -> None:
 
     vars(module).update(engine=engine, checks=checks)
     monkeypatch.setitem(sys.modules, "echo_engine", module)
-    row = Kind("echo", "an echo of the simulator", "in an echo", "echo_engine", "echo_engine", "WHERE")
+    row = EngineKind("echo", "an echo of the simulator", "in an echo", "echo_engine", "echo_engine", "WHERE")
     monkeypatch.setitem(versions.KINDS, "echo", row)
 
 
@@ -54,12 +54,12 @@ def echo(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_engine_is_a_module_and_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = str(tmp_path / "out.duckdb")
     experiments = [experiment.parse(TABLE, "mine")]
-    run.carry_out(experiments, output, engine=engines.by_name("echo:cave"))
+    run.carry_out(experiments, output, engine=engines.find_engine("echo:cave"))
     assert "not quite the same in an echo: a remark" in capsys.readouterr().err
     run.carry_out(experiments, output)
     results = dumbbell.open(output)
     assert results.engine("echo").engines == ["echo-1"]
-    assert versions.kind(results.engine("sim").engines[0]) == "sim"
+    assert versions.find_kind(results.engine("sim").engines[0]) == "sim"
     assert "carried out in an echo" in str(results.engine("echo").run().explain())
     assert "echo-1, an echo of the simulator" in results.engine("echo").report(tmp_path / "page.html").read_text(
         encoding="utf-8"
@@ -67,13 +67,13 @@ def test_an_engine_is_a_module_and_a_row(tmp_path: Path, capsys: pytest.CaptureF
     doctor.doctor("echo")
     assert capsys.readouterr().out.splitlines() == ["echo: works", "  ok        voice  loud"]
     with pytest.raises(InputError, match="echo, echo:WHERE"):
-        engines.by_name("nowhere")
+        engines.find_engine("nowhere")
     with pytest.raises(InputError, match="echo"):
         doctor.doctor("nowhere")
 
 
 def test_an_unknown_engine_is_not_taken_for_the_simulator() -> None:
-    assert versions.kind("echo-1") == versions.title_of("echo-1") == "echo"
-    assert versions.chosen(["echo-1"], "sim") is None
+    assert versions.find_kind("echo-1") == versions.title_of("echo-1") == "echo"
+    assert versions.choose_version(["echo-1"], "sim") is None
     assert versions.title_of("0.1.0+1.a753af9c") == "simulator"
-    assert [one.name for one in versions.runners()] == ["sim", "linux", "live"]
+    assert [one.name for one in versions.list_runners()] == ["sim", "linux", "live"]

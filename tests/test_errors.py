@@ -69,7 +69,7 @@ def test_a_sentence_for_each_kind(error: InputError, text: str) -> None:
     assert str(error) == f"a.toml: {text}"
     for other in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(other) is type(error) and str(other) == str(error) and vars(other) == vars(error)
-    assert str(error.within("b.toml")).startswith("b.toml: ") and error.file == "a.toml"
+    assert str(error.move_into("b.toml")).startswith("b.toml: ") and error.file == "a.toml"
     assert isinstance(error, ValueError)
 
 
@@ -92,15 +92,15 @@ def test_options_are_called_as_where_they_are_given() -> None:
     error = Unfit("nothing differs", "a key", option="--mean-over")
     assert str(error) == "mean_over: nothing differs; use a key"
     assert str(WrongValue("3", "a list", key="--set")) == "overrides is 3; it must be a list"
-    with errors.on_command_line():
-        assert str(error) == "--mean-over: nothing differs; use a key" and errors.flag("by") == "--by"
-    assert errors.flag("--mean-over") == "mean_over"
+    with errors.speak_as_command_line():
+        assert str(error) == "--mean-over: nothing differs; use a key" and errors.spell_option("by") == "--by"
+    assert errors.spell_option("--mean-over") == "mean_over"
 
 
 def test_several_are_a_line_each_and_nothing_breaks_a_line() -> None:
     both = Several([WrongValue("3\r", "a\u2028list", file="a", key="x\n"), Missing("given", file="a", key="y")])
     assert len(str(both).splitlines()) == 2 == len(both.errors)
-    assert [one.file for one in both.within("b").errors] == ["b", "b"] and both.file == "a"
+    assert [one.file for one in both.move_into("b").errors] == ["b", "b"] and both.file == "a"
     assert len(both._render_traceback_()) == 2
 
 

@@ -11,7 +11,7 @@ from conftest import SMALL, Command, described, parsed
 from dumbbell import _native, experiment
 from dumbbell.errors import InputError
 from dumbbell.experiment import other_names
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 
 FLOW = {"cc": "reno", "base_rtt": "20ms"}
 NOTHING = "nothing sends; it needs one [[flows]], [[web]] or [[udp]] or more"
@@ -204,7 +204,7 @@ def test_what_stands_for_a_word_of_tc_is_accepted() -> None:
     """No word is a name of ours, and each value that is advised to Cake is read."""
     advised = 0
     for word, text in other_names._TC.items():
-        assert word not in registry().aqm and word.replace("-", "_") not in registry().aqm["cake"].params
+        assert word not in read_registry().aqm and word.replace("-", "_") not in read_registry().aqm["cake"].params
         if found := re.fullmatch(r'it is (\w+) = ("[^"]+"|\w+)', text):
             key, value = found[1], json.loads(found[2])
             parsed(bottleneck={"rate": "10Mbit", "aqm": {"name": "codel" if key == "ecn" else "cake", key: value}})
@@ -216,7 +216,7 @@ def test_codepoints_have_their_names() -> None:
     """RFC 4594, figure 3, lists them with their bits."""
     known = {"CS0": 0, "CS1": 0b001000, "AF11": 0b001010, "AF33": 0b011110, "AF41": 0b100010, "EF": 0b101110}
     for name, number in {**known, "CS6": 0b110000, "VA": 0b101100, "LE": 1}.items():
-        by_name, by_number = (parsed(flows=[FLOW | {"dscp": one}]).cell(0).config for one in (name, number))
+        by_name, by_number = (parsed(flows=[FLOW | {"dscp": one}]).make_cell(0).config for one in (name, number))
         assert by_name == by_number
     for wrong in ("AF14", 64):
         must = 'it must be an integer from 0 to 63, or a name such as "EF"'
@@ -269,7 +269,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, command: Command) -> None:
 
 
 def test_resolved_runs_have_every_key_and_canonical_units() -> None:
-    config = json.loads(parsed(hosts={"ecn": False}).cell(0).config)
+    config = json.loads(parsed(hosts={"ecn": False}).make_cell(0).config)
     assert config["duration"] == 2 * 10**9 and config["seed"] == 1
     assert config["bottleneck"]["rate"] == 10**7
     assert config["bottleneck"]["aqm"]["name"] == "codel" and config["bottleneck"]["aqm"]["target"] == 5_000_000
@@ -279,20 +279,20 @@ def test_resolved_runs_have_every_key_and_canonical_units() -> None:
 
 
 def test_equal_runs_have_equal_keys_however_they_are_written() -> None:
-    first = parsed(duration="2s", bottleneck={"rate": "10Mbit", "aqm": "codel"}).cell(0)
+    first = parsed(duration="2s", bottleneck={"rate": "10Mbit", "aqm": "codel"}).make_cell(0)
     second = parsed(
         duration="2000ms", bottleneck={"rate": "10000kbit/s", "aqm": {"name": "codel", "target": "5ms"}}
-    ).cell(0)
+    ).make_cell(0)
     assert first.key == second.key
-    assert first.key != parsed(duration="3s").cell(0).key
-    assert first.key != parsed(seeds=[2]).cell(0).key
+    assert first.key != parsed(duration="3s").make_cell(0).key
+    assert first.key != parsed(seeds=[2]).make_cell(0).key
 
 
 def test_count_makes_identical_flows() -> None:
-    cell = parsed(flows=[{"cc": "reno", "count": 3}, {"cc": "cubic"}]).cell(0)
+    cell = parsed(flows=[{"cc": "reno", "count": 3}, {"cc": "cubic"}]).make_cell(0)
     assert [(flow["cc"]["name"], flow["count"]) for flow in cell.groups["flows"]] == [("reno", 3), ("cubic", 1)]
     assert cell.flow_count == 4
-    written_out = parsed(flows=[{"cc": "reno"}] * 3 + [{"cc": "cubic"}]).cell(0)
+    written_out = parsed(flows=[{"cc": "reno"}] * 3 + [{"cc": "cubic"}]).make_cell(0)
     counted, each = (_native.run(c.config, _native.Cancel()) for c in (cell, written_out))
     assert counted.hash == each.hash
 
@@ -304,7 +304,7 @@ def test_matrix_is_every_combination_in_order() -> None:
                 seeds=[5, 6], matrix={"bottleneck.rate": ["1Mbit", "2Mbit"], "flows[*].base_rtt": ["0ms", "9ms"]}
             ),
             "f",
-        ).cells()
+        ).make_cells()
     )
     assert [(c.matrix["bottleneck.rate"], c.matrix["flows[*].base_rtt"], c.seed) for c in cells] == list(
         itertools.product(["1Mbit", "2Mbit"], ["0ms", "9ms"], [5, 6])
@@ -314,8 +314,8 @@ def test_matrix_is_every_combination_in_order() -> None:
 
 def test_cells_can_be_asked_for_by_number() -> None:
     plan = parsed(seeds=[1, 2], matrix={"bottleneck.rate": ["1Mbit", "2Mbit", "3Mbit"], "duration": ["1s", "2s"]})
-    assert [plan.cell(i).key for i in range(len(plan))] == [cell.key for cell in plan.cells()]
-    assert len({cell.key for cell in plan.cells()}) == 12
+    assert [plan.make_cell(i).key for i in range(len(plan))] == [cell.key for cell in plan.make_cells()]
+    assert len({cell.key for cell in plan.make_cells()}) == 12
 
 
 def test_axes_take_whole_tables_indexes_and_keys_in_step() -> None:
@@ -326,7 +326,7 @@ def test_axes_take_whole_tables_indexes_and_keys_in_step() -> None:
             "flows[0].cc, flows[1].cc": [["reno", "reno"], ["cubic", {"name": "cubic", "hystart": "off"}]],
         }
     )
-    cells = list(plan.cells())
+    cells = list(plan.make_cells())
     assert len(cells) == 8
     assert {(c.groups["bottleneck"]["aqm"]["target"], c.groups["bottleneck"]["aqm"]["ecn"]) for c in cells} == {
         (t, e) for t in (1_000_000, 2_000_000) for e in (False, True)
@@ -343,7 +343,7 @@ def test_overrides_change_some_cells() -> None:
             {"when": {"flows[*].base_rtt": "160ms", "bottleneck.aqm": "pfifo"}, "set": {"bottleneck.aqm.limit": 7}},
         ],
     )
-    found = [(c.duration // 10**9, c.groups["bottleneck"]["aqm"].get("limit")) for c in plan.cells()]
+    found = [(c.duration // 10**9, c.groups["bottleneck"]["aqm"].get("limit")) for c in plan.make_cells()]
     codel, pfifo = found[0][1], found[1][1]
     assert found == [(2, codel), (2, pfifo), (9, codel), (9, pfifo), (9, codel), (9, 7)]
 
@@ -354,7 +354,7 @@ def test_settings_come_last() -> None:
         override=[{"when": {"bottleneck.rate": "1Mbit"}, "set": {"duration": "9s"}}],
     )
     plan = experiment.parse(text, "f", ["duration=4s", "hosts.ecn=false", "seeds=[7]", "bottleneck.rate=1Mbit"])
-    assert [(c.duration, c.groups["hosts"]["ecn"], c.seed) for c in plan.cells()] == [(4 * 10**9, False, 7)]
+    assert [(c.duration, c.groups["hosts"]["ecn"], c.seed) for c in plan.make_cells()] == [(4 * 10**9, False, 7)]
 
 
 @pytest.mark.slow
@@ -363,8 +363,8 @@ def test_millions_of_runs_are_never_held(tmp_path: Path, command: Command) -> No
     started = time.process_time()
     plan = parsed(matrix={f"flows[{i}].{key}": values for i in (0, 1) for key in ("base_rtt", "jitter")})
     assert len(plan) == 200**4
-    assert len(list(itertools.islice(plan.cells(), 3))) == 3
-    assert plan.cell(200**4 - 1).groups["flows"][1]["jitter"] == 200_000
+    assert len(list(itertools.islice(plan.make_cells(), 3))) == 3
+    assert plan.make_cell(200**4 - 1).groups["flows"][1]["jitter"] == 200_000
     assert time.process_time() - started < 20
     path = tmp_path / "large.toml"
     axes = "\n".join(f'"flows[{i}].{key}" = {json.dumps(values)}' for i in (0, 1) for key in ("base_rtt", "jitter"))

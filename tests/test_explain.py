@@ -25,7 +25,7 @@ from dumbbell import _native
 from dumbbell.engines.sim import Simulator
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.plugins import known, trust
-from dumbbell.explain import explained, facts, observed, senders, words
+from dumbbell.explain import explained, facts, observed, phrases, sender_facts
 from dumbbell.results.results import Results
 from explain_runs import Queue, Raw, Sender, Step
 
@@ -45,10 +45,10 @@ def explanation(name: str, every_event: bool = True) -> explained.Explained:
 
 def _explanation(name: str) -> explained.Explained:
     cell = explain_runs.cell(name)
-    run = observed.of_cell(cell, observed.carried_out(cell, Simulator()))
+    run = observed.observe_cell(cell, observed.carry_out_run(cell, Simulator()))
     observed.repeat(run)
     assert run.fine, run.notes
-    return explained.explained(run)
+    return explained.explain_run(run)
 
 
 @cache
@@ -287,11 +287,11 @@ class Held:
     def counted(self, fact: facts.Reductions | facts.Repairs) -> list[float]:
         """Hold the reductions of a flow against the columns that count them, and return when they were."""
         row = self.found.run.flows[fact.flow]
-        assert fact.causes == {cause: row[name] for cause, name in senders._REDUCTIONS.items() if row[name]}, (
+        assert fact.causes == {cause: row[name] for cause, name in sender_facts._REDUCTIONS.items() if row[name]}, (
             "the table counts others"
         )
-        (one,) = (told for told in senders.told(self.found.run) if told.flow == fact.flow)
-        times = [each.at_s for each in senders.reductions(one)]
+        (one,) = (told for told in sender_facts.trace_flows(self.found.run) if told.flow == fact.flow)
+        times = [each.at_s for each in sender_facts.find_reductions(one)]
         assert len(times) == sum(fact.causes.values())
         assert (times[0], times[-1]) == (fact.from_s, fact.until_s)
         # an episode of loss that grows out of one of marks reduces no more; who ignores marks has none of them
@@ -310,7 +310,7 @@ class Held:
     def reduction(self, fact: facts.Reduction) -> None:
         assert any(abs(at - fact.at_s) < 1e-6 and cause == fact.cause for at, cause in self.entries(fact))
         row = self.found.run.flows[fact.flow]
-        assert row[senders._REDUCTIONS[fact.cause]] <= 3
+        assert row[sender_facts._REDUCTIONS[fact.cause]] <= 3
         window = self.window(fact)
         assert fact.before == window.before(fact.at_s)
         recovery = self.sender(fact).recovery
@@ -616,7 +616,7 @@ def test_losses_of_one_episode_are_one_burst(name: str) -> None:
 
 def test_stored_events_are_one_burst_up_to_an_interval_without_any() -> None:
     run = stored("reno-pfifo")
-    (fact,) = (fact for fact in explained.explained(run).facts if isinstance(fact, facts.Acted))
+    (fact,) = (fact for fact in explained.explain_run(run).facts if isinstance(fact, facts.Acted))
     drops = run.tables["queue_series"].filter(pl.col("drops") > 0)["time_s"].to_list()
     assert fact.burst_count == 1 + sum(b - a > 1.5 for a, b in pairwise(drops)) > 1
 
@@ -770,7 +770,7 @@ def test_what_names_no_run_is_refused(command: Command, words: list[str], said: 
 
 def stored(name: str) -> observed.Observed:
     cell = explain_runs.cell(name)
-    return observed.of_cell(cell, observed.carried_out(cell, Simulator()))
+    return observed.observe_cell(cell, observed.carry_out_run(cell, Simulator()))
 
 
 def test_a_run_that_cannot_be_repeated_is_explained_from_its_tables() -> None:
@@ -779,7 +779,7 @@ def test_a_run_that_cannot_be_repeated_is_explained_from_its_tables() -> None:
     observed.repeat(run)
     assert not run.fine
     assert "did not measure the same (flows.sent)" in run.notes[0]
-    found = explained.explained(run)
+    found = explained.explain_run(run)
     assert not [fact for fact in found.facts if fact.kind in ("lost", "reductions")]
     other = stored("cubic-codel")
     other.config["flows"][0]["cc"]["name"] = "vegas"
@@ -795,7 +795,7 @@ def test_runs_of_other_engines_are_explained_from_their_series(version: str, whe
     flows = run.tables["flows"].with_columns(slow_start_exit=pl.lit(""), slow_start_exit_s=pl.lit(math.nan))
     run.tables["flows"] = flows.drop("loss_reductions", "ecn_reductions", "undone_reductions", "probes")
     observed.repeat(run)
-    found = explained.explained(run)
+    found = explained.explain_run(run)
     assert where in found.notes[-1]
     kinds = {fact.kind: fact for fact in found.facts}
     left = kinds["slow_start_left"]
@@ -813,7 +813,7 @@ def test_a_closed_connection_is_told_first() -> None:
     run = stored("cubic-codel")
     flows = run.tables["flows"].with_columns(closed=pl.lit("idle timeout"), closed_s=pl.lit(1.5))
     run.tables["flows"] = flows
-    first = explained.explained(run).facts[0]
+    first = explained.explain_run(run).facts[0]
     assert isinstance(first, facts.Closed)
     assert first.sentence == "CUBIC closed its connection at 1.5 s: idle timeout."
 
@@ -825,11 +825,11 @@ def test_a_stack_is_told_of_by_what_it_tells(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv(trust.VARIABLE, str(tmp_path))
     monkeypatch.setattr(known, "_known", {})
     flows = [{"stack": str(library), "base_rtt": "20ms"}, {"cc": "cubic", "base_rtt": "20ms"}]
-    cell = parse(explain_runs.RUNS["two-fq-codel"] | {"flows": flows}, str(tmp_path / "stack.toml")).cell(0)
-    run = observed.of_cell(cell, observed.carried_out(cell, Simulator()))
+    cell = parse(explain_runs.RUNS["two-fq-codel"] | {"flows": flows}, str(tmp_path / "stack.toml")).make_cell(0)
+    run = observed.observe_cell(cell, observed.carry_out_run(cell, Simulator()))
     observed.repeat(run)
     assert run.fine, run.notes
-    found = explained.explained(run)
+    found = explained.explain_run(run)
     of_stack = {fact.kind for fact in found.facts if getattr(fact, "flow", None) == 0}
     assert {"lost", "totals", "window_range"} <= of_stack
     assert not {"stayed_in_slow_start", "slow_start_left", "reductions", "timeouts", "limited"} & of_stack
@@ -852,27 +852,27 @@ def test_imported_files_are_explained_and_watched(name: str, command: Command) -
 
 def test_many_flows_are_told_of_in_groups() -> None:
     table = explain_runs.RUNS["two-fq-codel"] | {"flows": [{"cc": "cubic", "base_rtt": "20ms", "count": 9}]}
-    cell = parse(table, "many.toml").cell(0)
-    run = observed.of_cell(cell, observed.carried_out(cell, Simulator()))
+    cell = parse(table, "many.toml").make_cell(0)
+    run = observed.observe_cell(cell, observed.carry_out_run(cell, Simulator()))
     observed.repeat(run)
-    found = explained.explained(run)
+    found = explained.explain_run(run)
     kinds = {fact.kind: fact for fact in found.facts}
     left = kinds["slow_starts_left"]
     assert isinstance(left, facts.SlowStartsLeft)
     assert (left.flows, sum(left.causes.values())) == (9, left.left)
     assert "totals" in kinds and "reductions" not in kinds
     assert "more than 6 flows" in " ".join(found.notes)
-    assert len(found.text().splitlines()) < 30
+    assert len(found.to_text().splitlines()) < 30
 
 
 def test_an_application_without_a_limit_never_is_one() -> None:
     """A full send buffer, too, leaves nothing to send: CUBIC in recovery over a deep queue."""
     run = explanation("cubic-codel").run
-    (one,) = senders.told(run)
+    (one,) = sender_facts.trace_flows(run)
     one.trace["app_limited"] = np.ones_like(one.trace["app_limited"])
-    assert not list(senders._limited(one, run))
+    assert not list(sender_facts._find_limits(one, run))
     limited = dataclasses.replace(one, group=one.group | {"app_rate": 1_000_000})
-    (fact,) = senders._limited(limited, run)
+    (fact,) = sender_facts._find_limits(limited, run)
     assert isinstance(fact, facts.Limited) and fact.share == pytest.approx(1)
 
 
@@ -960,14 +960,14 @@ def test_sentences_name_causes(sentence: str, said: str) -> None:
     ],
 )
 def test_flows_have_readable_names(label: str, cc: str, said: str) -> None:
-    assert words.called(label, cc) == said
+    assert phrases.format_label(label, cc) == said
 
 
 def test_a_record_of_a_run_is_bounded() -> None:
     config = explain_runs.cell("cubic-codel").groups
     for seconds, count in ((10, 1), (600, 20), (86_400, 1000)):
         flows = [config["flows"][0] | {"count": count}]
-        record = observed.recorded(config | {"duration": seconds * 10**9, "flows": flows})["record"]
+        record = observed.refine_recording(config | {"duration": seconds * 10**9, "flows": flows})["record"]
         assert record["interval"] % 1_000_000 == 0
         assert seconds * 1e9 / record["interval"] * (count + 1) < 420_000
         assert not record["trace"] or seconds * 1e9 / record["trace"] * count < 420_000

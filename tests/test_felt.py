@@ -14,7 +14,7 @@ from conftest import described
 from dumbbell import Results
 from dumbbell.report import setting, verdict
 from dumbbell.results import felt
-from dumbbell.results.felt import Comparison, Felt
+from dumbbell.results.felt import Felt, SettingComparison
 
 HOME = described(
     duration="8s",
@@ -43,7 +43,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def test_what_is_felt_is_what_the_tables_have(home: Results) -> None:
-    (one,) = felt.comparisons(home._runs)
+    (one,) = felt.compare_settings(home._runs)
     assert one.keys == ["bottleneck.aqm", "reverse.aqm"] and one.settings == ["pfifo", "fq_codel", "codel"]
     assert one.seeds == 3 and not one.where
     for name in one.settings:
@@ -65,7 +65,7 @@ def test_what_is_felt_is_what_the_tables_have(home: Results) -> None:
 
 @pytest.mark.slow
 def test_flow_queues_win_by_what_waits_and_the_cost_is_said(home: Results, tmp_path: Path) -> None:
-    (one,) = felt.comparisons(home._runs)
+    (one,) = felt.compare_settings(home._runs)
     ranked = verdict.rank(one)
     assert (ranked.order[0], ranked.order[-1]) == ("fq_codel", "pfifo")
     page = home.report(tmp_path / "x.html").read_text(encoding="utf-8")
@@ -109,14 +109,14 @@ def test_the_default_figure_of_queues_is_of_what_waits(home: Results, tmp_path: 
     # bulk transfers alone wait for nobody but themselves
     bulk = described(duration="2s", seeds=[1, 2], matrix={"bottleneck.aqm": ["pfifo", "codel", "pie"]})
     results = dumbbell.run(bulk, output=tmp_path / "bulk.duckdb", progress=False)
-    assert not felt.comparisons(results._runs) and not (results.plot().why or "").startswith("kind felt")
+    assert not felt.compare_settings(results._runs) and not (results.plot().why or "").startswith("kind felt")
     # nor do two sources of UDP that fill the link
     flood = bulk | {"udp": [{"rate": "5Mbit"}]}
     results = dumbbell.run(flood, output=tmp_path / "flood.duckdb", progress=False)
-    assert not felt.comparisons(results._runs)
+    assert not felt.compare_settings(results._runs)
 
 
-def comparison(delays: dict[str, list[float]], losses: dict[str, float]) -> Comparison:
+def comparison(delays: dict[str, list[float]], losses: dict[str, float]) -> SettingComparison:
     """Return settings with these delays of a ping, ms, by seed, and losses, %."""
     columns = [Felt("ping", "a ping takes {}", "ping", "delay"), Felt("loss", "it loses {}", "ping", "loss")]
     rows = [
@@ -126,7 +126,7 @@ def comparison(delays: dict[str, list[float]], losses: dict[str, float]) -> Comp
         for label, value in (("ping", delay), ("loss", losses.get(name, 0.0)))
     ]
     seeds = len(next(iter(delays.values())))
-    return Comparison(["bottleneck.aqm"], {}, list(delays), columns, pl.DataFrame(rows), seeds)
+    return SettingComparison(["bottleneck.aqm"], {}, list(delays), columns, pl.DataFrame(rows), seeds)
 
 
 def test_settings_are_ordered_by_loss_and_then_by_delay() -> None:
@@ -162,7 +162,7 @@ def test_each_combination_of_other_keys_has_a_verdict(tmp_path: Path) -> None:
         matrix={"bottleneck.aqm": ["pfifo", "fq_codel"], "bottleneck.rate": ["5Mbit", "10Mbit"]},
     )
     results = dumbbell.run(table, output=tmp_path / "r.duckdb", progress=False)
-    found = felt.comparisons(results._runs)
+    found = felt.compare_settings(results._runs)
     assert [one.where for one in found] == [{"bottleneck.rate": "5Mbit"}, {"bottleneck.rate": "10Mbit"}]
     assert all(one.settings == ["pfifo", "fq_codel"] for one in found)
 
@@ -173,7 +173,7 @@ def test_keys_that_change_with_a_queue_are_named_with_it(tmp_path: Path) -> None
         udp=[{"rate": "7840bit", "size": "98B", "echo": True, "base_rtt": "20ms"}],
         matrix={"bottleneck.aqm, bottleneck.rate": [["pfifo", "5Mbit"], ["fq_codel", "10Mbit"]]},
     )
-    (one,) = felt.comparisons(dumbbell.run(table, output=tmp_path / "r.duckdb", progress=False)._runs)
+    (one,) = felt.compare_settings(dumbbell.run(table, output=tmp_path / "r.duckdb", progress=False)._runs)
     assert sorted(one.keys) == ["bottleneck.aqm", "bottleneck.rate"] and not one.where
     assert [set(setting.split(" / ")) for setting in one.settings] == [{"pfifo", "5Mbit"}, {"fq_codel", "10Mbit"}]
 

@@ -18,10 +18,10 @@ from conftest import Command, described
 from dumbbell import experiment
 from dumbbell.errors import InputError
 from dumbbell.exchange import formats, keep
+from dumbbell.exchange.flent import export
 from dumbbell.exchange.flent import tests as flents
-from dumbbell.exchange.flent import write
 from dumbbell.exchange.flent.tests import Sender
-from dumbbell.exchange.measured import Measured
+from dumbbell.exchange.measurement import Measurement
 
 TWO = described(
     duration="6s", seeds=[1],
@@ -53,7 +53,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dumbbell.Results
 @pytest.fixture(scope="module")
 def files(runs: dict[str, dumbbell.Results], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("files")
-    return {name: write.export(found._runs, str(folder / f"{name}.flent.gz"))[0] for name, found in runs.items()}
+    return {name: export.export(found._runs, str(folder / f"{name}.flent.gz"))[0] for name, found in runs.items()}
 
 
 def content(path: Path) -> dict[str, Any]:
@@ -118,14 +118,14 @@ def test_a_ping_is_told_only_where_it_follows(files: dict[str, Path], runs: dict
     assert "not measured" in data["metadata"]["SERIES_META"]["Ping (ms) ICMP"]["NOTE"]
     fair = dumbbell.run(TWO | {"bottleneck": {"rate": "10Mbit", "aqm": "fq_codel"}})
     path = files["two"].with_name("fq.flent.gz")
-    write.export(fair._runs, str(path))  # a ping would not wait behind others
+    export.export(fair._runs, str(path))  # a ping would not wait behind others
     assert set(content(path)["results"]["Ping (ms) ICMP"]) == {None}
 
 
 def test_pings_that_were_measured_are_told_over_any_queue(tmp_path: Path) -> None:
     ping = {"rate": "20kbit", "size": "98B", "echo": True, "base_rtt": "20ms"}
     pinged = dumbbell.run(TWO | {"bottleneck": {"rate": "10Mbit", "aqm": "fq_codel"}, "udp": [ping]})
-    (path,) = write.export(pinged._runs, str(tmp_path / "pinged.flent.gz"))
+    (path,) = export.export(pinged._runs, str(tmp_path / "pinged.flent.gz"))
     data = content(path)
     told = [value for value in data["results"]["Ping (ms) ICMP"] if value is not None]
     (flow,) = pinged.flows.filter(cc="ping").to_dicts()
@@ -147,10 +147,10 @@ def test_what_it_is_of_is_in_the_metadata(files: dict[str, Path], runs: dict[str
 
 
 def test_equal_runs_are_equal_files(files: dict[str, Path], runs: dict[str, dumbbell.Results], tmp_path: Path) -> None:
-    (again,) = write.export(runs["two"]._runs, str(tmp_path / "two.flent.gz"))
+    (again,) = export.export(runs["two"]._runs, str(tmp_path / "two.flent.gz"))
     assert again.read_bytes() == files["two"].read_bytes()
-    (plain,) = write.export(runs["two"]._runs, str(tmp_path / "two.flent"))
-    (other,) = write.export(runs["two"]._runs, str(tmp_path / "two.flent.bz2"))
+    (plain,) = export.export(runs["two"]._runs, str(tmp_path / "two.flent"))
+    (other,) = export.export(runs["two"]._runs, str(tmp_path / "two.flent.bz2"))
     assert plain.read_bytes() == bz2.decompress(other.read_bytes()).replace(b"two.flent.bz2", b"two.flent")
 
 
@@ -170,12 +170,12 @@ def test_equal_runs_are_equal_files(files: dict[str, Path], runs: dict[str, dumb
     ],
 )
 def test_a_test_is_chosen_by_the_traffic(senders: list[str], test: str, series: list[str]) -> None:
-    chosen = flents.chosen([Sender(one.split()[0], one.split()[1], 20.0, "cubic") for one in senders])
+    chosen = flents.choose_test([Sender(one.split()[0], one.split()[1], 20.0, "cubic") for one in senders])
     assert (chosen.name, chosen.series) == (test, series)
 
 
 def test_base_rtts_are_the_hosts_of_rtt_fair() -> None:
-    chosen = flents.chosen([Sender("flows", "down", rtt, "cubic") for rtt in (10.0, 50.0, 50.0)])
+    chosen = flents.choose_test([Sender("flows", "down", rtt, "cubic") for rtt in (10.0, 50.0, 50.0)])
     assert chosen.hosts == ["10ms", "50ms", "50ms#2"]
     assert chosen.series == ["TCP upload BE1 10ms", "TCP upload BE2 50ms", "TCP upload BE3 50ms#2"]
 
@@ -210,7 +210,7 @@ def test_a_folder_has_a_file_per_run(tmp_path: Path, command: Command) -> None:
 def test_runs_without_time_series_are_refused(tmp_path: Path) -> None:
     found = dumbbell.run(TWO | {"record": {"series": False}})
     with pytest.raises(InputError, match="has no time series"):
-        write.export(found._runs, str(tmp_path / "x.flent.gz"))
+        export.export(found._runs, str(tmp_path / "x.flent.gz"))
 
 
 # there and back
@@ -220,10 +220,12 @@ def test_runs_without_time_series_are_refused(tmp_path: Path) -> None:
 def test_an_exported_run_comes_back(
     name: str, files: dict[str, Path], runs: dict[str, dumbbell.Results], tmp_path: Path
 ) -> None:
-    one = keep.proposed(files[name], formats.read(files[name]), "x")
+    one = keep.propose_experiment(files[name], formats.read(files[name]), "x")
     keep.keep(tmp_path / "r.duckdb", [one])
     back, there = dumbbell.open(tmp_path / "r.duckdb"), runs[name]
-    assert [experiment.parse(tomllib.loads(one.text), "x").cell(0).cell_key] == there.runs["cell"].to_list(), one.text
+    assert [experiment.parse(tomllib.loads(one.text), "x").make_cell(0).cell_key] == there.runs["cell"].to_list(), (
+        one.text
+    )
     assert one.assumed == one.measured.notes == []
     assert back.runs["cell"].to_list() == there.runs["cell"].to_list()
     assert back.runs["experiment"].to_list() == there.runs["experiment"].to_list()
@@ -262,7 +264,7 @@ def test_without_our_metadata_the_series_are_added_up(
     del data["metadata"]["DUMBBELL"]
     path = tmp_path / "x.flent"
     path.write_text(json.dumps(data))
-    one = keep.proposed(path, formats.read(path), "x")
+    one = keep.propose_experiment(path, formats.read(path), "x")
     keep.keep(tmp_path / "r.duckdb", [one])
     back, there = dumbbell.open(tmp_path / "r.duckdb"), runs["rrul"]
     assert max(there.hops["drops"]) > 0 and max(there.hops["ce_marks"]) > 0
@@ -286,10 +288,10 @@ def test_without_our_metadata_the_series_are_added_up(
 def test_what_a_proposal_leaves_out_of_a_run_is_told(tmp_path: Path) -> None:
     alone = TWO | {"flows": TWO["flows"][:1]}
     other = dumbbell.run(alone | {"flows": [alone["flows"][0] | {"loss": 0.01}]})
-    (path,) = write.export(other._runs, str(tmp_path / "other.flent.gz"))
-    one = keep.proposed(path, formats.read(path), "x")
+    (path,) = export.export(other._runs, str(tmp_path / "other.flent.gz"))
+    one = keep.propose_experiment(path, formats.read(path), "x")
     assert one.measured.notes == ["the experiment that is proposed is not that of the run, for flows[0].loss"]
-    named = keep.described(path, formats.read(path), experiment.parse(alone, "alone.toml").cell(0))
+    named = keep.match_experiment(path, formats.read(path), experiment.parse(alone, "alone.toml").make_cell(0))
     assert named.measured.notes == ["dumbbell wrote it of a run that was not of alone, for flows[0].loss"]
 
 
@@ -297,8 +299,8 @@ def test_an_imported_file_is_exported_as_the_same_test(tmp_path: Path) -> None:
     data = foreign()
     path = tmp_path / "x.flent.gz"
     path.write_bytes(gzip.compress(json.dumps(data).encode()))
-    keep.keep(tmp_path / "r.duckdb", [keep.proposed(path, formats.read(path), "x")])
-    (again,) = write.export(dumbbell.open(tmp_path / "r.duckdb")._runs, str(tmp_path / "y.flent.gz"))
+    keep.keep(tmp_path / "r.duckdb", [keep.propose_experiment(path, formats.read(path), "x")])
+    (again,) = export.export(dumbbell.open(tmp_path / "r.duckdb")._runs, str(tmp_path / "y.flent.gz"))
     back = content(again)
     assert back["metadata"]["NAME"] == "tcp_ndown" and back["metadata"]["T0"] == "2020-01-01T00:00:00.000000Z"
     assert back["x_values"] == data["x_values"]
@@ -336,7 +338,7 @@ def foreign(version: int = 4, **metadata: Any) -> dict[str, Any]:
     return {"version": version, "x_values": times, "results": results, "raw_values": raw, "metadata": said | metadata}
 
 
-def read(tmp_path: Path, data: Any, name: str = "x.flent") -> Measured:
+def read(tmp_path: Path, data: Any, name: str = "x.flent") -> Measurement:
     path = tmp_path / name
     path.write_text(json.dumps(data))
     return formats.read(path)
@@ -415,7 +417,7 @@ def test_queues_are_those_of_the_interfaces_that_shape(
     }
     path = tmp_path / "x.flent"
     path.write_text(json.dumps(data))
-    keep.keep(tmp_path / "r.duckdb", [keep.proposed(path, formats.read(path), "x")])
+    keep.keep(tmp_path / "r.duckdb", [keep.propose_experiment(path, formats.read(path), "x")])
     found = dumbbell.open(tmp_path / "r.duckdb")
     assert found.runs["drops"].to_list() == [run]
     assert [one["drops"] for one in found.hops.to_dicts()] == hops
@@ -460,7 +462,7 @@ def test_queues_are_those_of_the_interfaces_that_shape(
 def test_the_set_up_is_taken_from_the_metadata(metadata: dict[str, Any], rate: str, aqm: Any, tmp_path: Path) -> None:
     path = tmp_path / "x.flent"
     path.write_text(json.dumps(foreign(**metadata)))
-    made = keep.proposed(path, formats.read(path), "x")
+    made = keep.propose_experiment(path, formats.read(path), "x")
     table = tomllib.loads(made.text)
     ping = {"rate": "3.92kbit", "size": "98B", "echo": True}  # five answers are four spaces
     assert {key: one for key, one in table["udp"][0].items() if key != "base_rtt"} == ping
@@ -513,11 +515,11 @@ def test_real_files_are_read() -> None:
     assert len(paths) >= 3
     for path in paths:
         try:
-            made = keep.proposed(path, formats.read(path), path.name)
+            made = keep.propose_experiment(path, formats.read(path), path.name)
         except InputError as error:
             assert "it has HTTP latency" in str(error), error
             continue
-        assert keep.rows(made, 1, 0)["flows"].height > 0
+        assert keep.make_rows(made, 1, 0)["flows"].height > 0
 
 
 # Flent itself

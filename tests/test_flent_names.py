@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dumbbell.exchange.measured import Origin
+from dumbbell.exchange.measurement import Origin
 from test_flent import FQ, foreign, interface, read
 
 

@@ -17,7 +17,7 @@ def cell(aqm: Any, **hosts: Any) -> dict[str, Any]:
         "flows": [{"cc": "reno", "path": [{"name": "policer"}]}],
         "udp": [{}, {"size": "100B"}],
     }
-    return parse(table, "test").cell(0).groups
+    return parse(table, "test").make_cell(0).groups
 
 
 # MTU = mss + 52, a frame is 14 B longer; a quantum has 256 B at least
@@ -47,7 +47,7 @@ def test_runs_of_one_file_do_not_share_their_stages() -> None:
         "flows": [{"cc": "reno"}],
         "matrix": {"hosts.mss": ["460B", "1448B", "4000B"]},
     }
-    bursts = [one.groups["bottleneck"]["path"][0]["burst"] for one in parse(table, "test").cells()]
+    bursts = [one.groups["bottleneck"]["path"][0]["burst"] for one in parse(table, "test").make_cells()]
     assert bursts == [5260, 15140, 40660]
 
 
@@ -56,8 +56,8 @@ def test_a_datagram_above_the_mtu_is_refused(mss: int, size: int) -> None:
     ping = {"size": f"{size}B", "echo": True, "base_rtt": "20ms"}
     table = {"bottleneck": {"aqm": "pfifo"}, "hosts": {"mss": f"{mss}B"}, "udp": [{}, ping]}
     with pytest.raises(InputError) as error:
-        parse(table, "test").cell(0)
+        parse(table, "test").make_cell(0)
     told = f"udp[1].size is {size} B; it must be at most {mss + 66} B, a full frame of hosts.mss = {mss} B"
     assert told in str(error.value)
     ping["size"] = f"{mss + 66}B"
-    assert parse(table, "test").cell(0).groups["udp"][1]["size"] == mss + 66
+    assert parse(table, "test").make_cell(0).groups["udp"][1]["size"] == mss + 66

@@ -29,7 +29,7 @@ LOT: dict[str, Any] = {
 
 
 def test_a_run_with_one_hop_is_described_as_ever() -> None:
-    groups = parsed(udp=[{"rate": "1Mbit"}]).cell(0).groups
+    groups = parsed(udp=[{"rate": "1Mbit"}]).make_cell(0).groups
     keys = {"hop", "reverse", "delay", "echo", *(param.name for param in ROUTES)}
     tables = [groups, groups["bottleneck"], *groups["flows"], *groups["udp"]]
     assert not any(keys & table.keys() for table in tables)
@@ -37,11 +37,11 @@ def test_a_run_with_one_hop_is_described_as_ever() -> None:
     said = parsed(
         udp=[{"rate": "1Mbit", "direction": "down"}], bottleneck={"rate": "10Mbit", "aqm": "codel", "delay": 0}
     )
-    assert said.cell(0).groups == groups
+    assert said.make_cell(0).groups == groups
 
 
 def test_a_net_has_all_of_its_keys() -> None:
-    groups = parsed(**HOME).cell(0).groups
+    groups = parsed(**HOME).make_cell(0).groups
     assert groups["hop"] == [] and groups["reverse"]["aqm"]["name"] == "fq_codel"
     assert [flow["direction"] for flow in groups["flows"]] == ["down", "up"]
     assert all(flow["route"] is None and flow["ack_route"] is None for flow in groups["flows"])
@@ -144,5 +144,5 @@ def test_headers_and_cells_of_the_link_take_their_part(aqm: str) -> None:
     found = dumbbell.run(described(duration="10s", bottleneck=link, flows=[DOWN]))
     # 33 cells of 53 B for each 1448 B of payload
     assert found.flows["goodput_mbit"].to_list()[0] == pytest.approx(10 * 1448 / 1749, rel=0.03)
-    bare = parsed(bottleneck={"rate": "10Mbit", "aqm": aqm, "link_layer": "raw"}).cell(0).groups
-    assert bare == parsed(bottleneck={"rate": "10Mbit", "aqm": aqm}).cell(0).groups
+    bare = parsed(bottleneck={"rate": "10Mbit", "aqm": aqm, "link_layer": "raw"}).make_cell(0).groups
+    assert bare == parsed(bottleneck={"rate": "10Mbit", "aqm": aqm}).make_cell(0).groups

@@ -17,11 +17,11 @@ import captures
 import dumbbell
 from conftest import Command, described, examples
 from dumbbell.errors import InputError
-from dumbbell.exchange import formats, keep, measured, setup, tables
-from dumbbell.exchange.measured import Fact, Flow, Measured
+from dumbbell.exchange import formats, imported_tables, keep, measurement, setup
+from dumbbell.exchange.measurement import ImportedFlow, Measurement, SetupFact
 from dumbbell.experiment.file import parse
 from dumbbell.published import engines
-from dumbbell.results.labels import with_assumed_control
+from dumbbell.results.labels import add_assumed_controls
 from dumbbell.results.store import TABLES, Store
 from test_captures import bulk
 from test_junk import is_clear
@@ -29,14 +29,14 @@ from test_junk import is_clear
 SAMPLES = Path(__file__).parent / "imports"
 
 
-def read(tmp_path: Path, content: str | bytes, name: str = "one.txt", interval_s: float | None = None) -> Measured:
+def read(tmp_path: Path, content: str | bytes, name: str = "one.txt", interval_s: float | None = None) -> Measurement:
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return formats.read(path, interval_s)
 
 
 def imported(path: Path, output: Path, name: str = "it") -> dumbbell.Results:
-    keep.keep(output, [keep.proposed(path, formats.read(path), name)])
+    keep.keep(output, [keep.propose_experiment(path, formats.read(path), name)])
     return dumbbell.open(output)
 
 
@@ -209,7 +209,7 @@ def test_qlog_of_another_stack(tmp_path: Path) -> None:
 def test_an_imported_file_is_like_a_run(name: str, tmp_path: Path) -> None:
     found = imported(SAMPLES / name, tmp_path / "r.duckdb")
     row = found.runs.to_dicts()[0]
-    assert row["engine_version"] == tables.VERSION and row["seed"] == 1
+    assert row["engine_version"] == imported_tables.VERSION and row["seed"] == 1
     assert json.loads(row["imported"])["file"] == name
     config = json.loads(row["config"])
     assert sum(one["count"] for one in (*config["flows"], *config["udp"])) == found.flows.height
@@ -218,7 +218,7 @@ def test_an_imported_file_is_like_a_run(name: str, tmp_path: Path) -> None:
     assert all(row[key] is None for key in unknown)
     assert found.flows["sojourn_mean_ms"].null_count() == found.flows.height
     assert found.measures("flows") and found.tidy().height == found.flows.height
-    assert found.notes[0] == f"no run is of engine sim; these are of {tables.VERSION}"
+    assert found.notes[0] == f"no run is of engine sim; these are of {imported_tables.VERSION}"
     assert found.where("flow=0").table("goodput").cells[0][0] == "it"  # no key tells it from others: its experiment
 
 
@@ -228,7 +228,7 @@ def test_columns_have_the_types_that_engines_give_them(tmp_path: Path) -> None:
     dumbbell.run(described(), output=tmp_path / "sim.duckdb")
     with Store.open(tmp_path / "r.duckdb") as one, Store.open(tmp_path / "sim.duckdb") as other:
         for table in TABLES:
-            wanted, found = other.types(table), one.types(table)
+            wanted, found = other.list_types(table), one.list_types(table)
             common = [column for column in wanted if column in found and column not in ("kernel",)]
             assert len(common) > 2 and {c: found[c] for c in common} == {c: wanted[c] for c in common}, table
             assert set(wanted) <= set(found) | {"wall_s"}, table
@@ -240,7 +240,7 @@ def together(
     """Return table runs of flows with these goodputs in each interval, and their shares as `shares`."""
     times = [interval_s * (place + 1) for place in range(len(rates[0]))]
     flows = [
-        Flow(
+        ImportedFlow(
             str(number),
             start_s=start,
             end_s=ends[number] if ends else times[-1],
@@ -250,9 +250,9 @@ def together(
         )
         for number, (own, start) in enumerate(zip(rates, starts, strict=True))
     ]
-    found = Measured(flows, times[-1], interval_s)
+    found = Measurement(flows, times[-1], interval_s)
     config = {"flows": [{"count": len(flows), "cc": {"name": "cubic"}, "base_rtt": 60_000_000}], "udp": []}
-    made = tables.tables(found, config | {"record": {"interval": 10**9}})
+    made = imported_tables.make_tables(found, config | {"record": {"interval": 10**9}})
     return made["runs"].row(0, named=True) | {"shares": made["flows"]["share"].to_list()}
 
 
@@ -295,21 +295,21 @@ def test_bins_of_histograms_are_those_of_the_engines(tmp_path: Path) -> None:
     column = dumbbell.results.columns.COLUMNS["flows"]["rtt_p50_ms"]
     assert found.rtt["samples"].sum() > 200
     for start in found.rtt["from_ms"].to_list():
-        width = column.resolution(start * (1 + 1e-12))
+        width = column.find_resolution(start * (1 + 1e-12))
         assert width is not None and start / width == pytest.approx(round(start / width), abs=1e-6)
 
 
 def test_a_proposed_experiment_says_what_is_known_and_what_is_not() -> None:
-    flow = Flow(
+    flow = ImportedFlow(
         "x",
-        cc=Fact("reno", "it says so"),
-        base_rtt=Fact("20ms", "minrtt"),
+        cc=SetupFact("reno", "it says so"),
+        base_rtt=SetupFact("20ms", "minrtt"),
         end_s=9.9,
         figures={"goodput_mbit": 9.0, "rtt_p99_ms": 45.0},
     )
     other = dataclasses.replace(flow, name="y")
-    found = Measured([flow, other], 10.0, 0.1, title='A "test"', source={"format": "none"})
-    made = setup.proposal(found, "file.x", "file")
+    found = Measurement([flow, other], 10.0, 0.1, title='A "test"', source={"format": "none"})
+    made = setup.propose_file(found, "file.x", "file")
     table = tomllib.loads(made.text)
     assert table["flows"] == [{"cc": "reno", "base_rtt": "20ms", "count": 2}]
     assert table["title"] == 'A "test"' and table["duration"] == "10s" and table["record"] == {"interval": "0.1s"}
@@ -320,15 +320,15 @@ def test_a_proposed_experiment_says_what_is_known_and_what_is_not() -> None:
     assert {text.partition(" = ")[0] for text in made.assumed} == {"bottleneck.rate", "bottleneck.aqm", "hosts.ecn"}
     assert table["hosts"] == {"ecn": False}  # as Linux has it by default
     found.queue = pl.DataFrame({"time_s": [1.0, 2.0], "ce_marks": [0, 3]})
-    marked = setup.proposal(found, "file.x", "file")
+    marked = setup.propose_file(found, "file.x", "file")
     assert tomllib.loads(marked.text)["hosts"] == {"ecn": True} and "hosts.ecn" in marked.known
     assert all("ASSUMED" in line for line in made.text.splitlines() if line.startswith(("rate", "aqm")))
-    assert parse(table, "file").cell(0).cell_key == made.cell.cell_key
+    assert parse(table, "file").make_cell(0).cell_key == made.cell.cell_key
 
 
 def test_controls_have_the_names_that_they_have_here() -> None:
-    assert setup.control("bbr", "ss").text == "bbr1" and setup.control("BBR", "x").known
-    unknown = setup.control("westwood", "sysctl")
+    assert setup.match_control("bbr", "ss").text == "bbr1" and setup.match_control("BBR", "x").known
+    unknown = setup.match_control("westwood", "sysctl")
     assert (unknown.text, unknown.known) == ("cubic", False) and "westwood" in unknown.source
 
 
@@ -337,15 +337,15 @@ def test_controls_have_the_names_that_they_have_here() -> None:
     [(10e6, "10Mbit"), (1.5e9, "1.5Gbit"), (123456, "123kbit"), (999_999, "1Mbit"), (5, "5bit"), (1e12, "1000Gbit")],
 )
 def test_rates_are_written_as_files_have_them(value: float, text: str) -> None:
-    assert setup.rate(value) == text
+    assert setup.spell_rate(value) == text
 
 
 def test_uploads_alone_pass_the_bottleneck() -> None:
-    flow = Flow("u", direction="up", end_s=5, figures={"goodput_mbit": 1.0})
-    found = Measured(
-        [flow], 5.0, 0.2, setup={"reverse.rate": Fact("2Mbit", "tc"), "bottleneck.rate": Fact("9Mbit", "tc")}
+    flow = ImportedFlow("u", direction="up", end_s=5, figures={"goodput_mbit": 1.0})
+    found = Measurement(
+        [flow], 5.0, 0.2, setup={"reverse.rate": SetupFact("2Mbit", "tc"), "bottleneck.rate": SetupFact("9Mbit", "tc")}
     )
-    table = tomllib.loads(setup.proposal(found, "f").text)
+    table = tomllib.loads(setup.propose_file(found, "f").text)
     assert table["bottleneck"]["rate"] == "2Mbit" and "reverse" not in table and "direction" not in table["flows"][0]
 
 
@@ -353,7 +353,7 @@ def test_rates_are_put_on_intervals_by_the_time_they_took() -> None:
     import numpy as np
 
     ends, spans, values = np.array([0.3, 0.9]), np.array([0.3, 0.6]), np.array([10.0, 1.0])
-    found = measured.rates(ends, spans, values, np.array([0.2, 0.4, 0.6, 0.8, 1.0, 1.2]))
+    found = measurement.compute_rates(ends, spans, values, np.array([0.2, 0.4, 0.6, 0.8, 1.0, 1.2]))
     assert found[:4] == pytest.approx([10, 5.5, 1, 1]) and found[4] == pytest.approx(0.5) and math.isnan(found[5])
 
 
@@ -410,11 +410,11 @@ def test_keys_that_the_user_knows_better_are_set(tmp_path: Path, command: Comman
 
 
 def test_flows_of_an_experiment_are_found_among_those_of_a_file(tmp_path: Path) -> None:
-    def flow(name: str, rtt: str, cc: str | None = None, **more: Any) -> Flow:
-        return Flow(name, cc=cc and Fact(cc, "said"), base_rtt=Fact(rtt, "seen"), end_s=9, **more)  # type: ignore[arg-type]
+    def flow(name: str, rtt: str, cc: str | None = None, **more: Any) -> ImportedFlow:
+        return ImportedFlow(name, cc=cc and SetupFact(cc, "said"), base_rtt=SetupFact(rtt, "seen"), end_s=9, **more)  # type: ignore[arg-type]
 
     ping, reno = flow("ping", "20ms", kind="ping"), flow("reno", "20ms", "reno")
-    found = Measured([flow("far", "81ms"), ping, reno, flow("late", "20ms", start_s=5)], 10.0, 0.2)
+    found = Measurement([flow("far", "81ms"), ping, reno, flow("late", "20ms", start_s=5)], 10.0, 0.2)
     experiment = parse(
         tomllib.loads(
             'duration = "10s"\n[bottleneck]\nrate = "9Mbit"\naqm = "codel"\n'
@@ -422,7 +422,7 @@ def test_flows_of_an_experiment_are_found_among_those_of_a_file(tmp_path: Path) 
             '[[flows]]\ncc = "bbr3"\nbase_rtt = "80ms"\n[[udp]]\nrate = "8kbit"\necho = true\nbase_rtt = "20ms"\n'
         )
     )
-    keep.described(tmp_path / "x", found, experiment.cell(0))
+    keep.match_experiment(tmp_path / "x", found, experiment.make_cell(0))
     assert [one.name for one in found.flows] == ["late", "reno", "far", "ping"]
 
 
@@ -435,13 +435,13 @@ def test_an_explanation_says_whose_flows_they_are_and_what_is_assumed(tmp_path: 
     imported(SAMPLES / "upload.ss.txt", tmp_path / "s.duckdb")
     assert "is assumed" not in command("explain", "s.duckdb").stdout
     # so do tables and differences, whose rows have the name of the control
-    said = f"cubic of engine {tables.VERSION} is assumed: the file does not say the control"
+    said = f"cubic of engine {imported_tables.VERSION} is assumed: the file does not say the control"
     assert command("table", "r.duckdb").stdout.splitlines().count(said) == 1
     assert said not in command("table", "s.duckdb").stdout
     lines = command("diff", "r.duckdb", "s.duckdb", "--engine", "all").stdout.splitlines()
     assert f"A: {said}." in lines and f"B: {said}." not in lines
     config = {"flows": [{"cc": {"name": "bbr3"}}, {"cc": {"name": "reno"}}]}
-    assert with_assumed_control(config, '["flows[0].cc.name"]') == [config["flows"][1]]
+    assert add_assumed_controls(config, '["flows[0].cc.name"]') == [config["flows"][1]]
 
 
 def test_a_file_under_another_name_is_another_run(tmp_path: Path) -> None:
@@ -471,8 +471,8 @@ def test_repetitions_are_seeds_of_one_experiment(tmp_path: Path) -> None:
         path = tmp_path / f"run{number}.ss.txt"
         path.write_text(rounds(*(f"{1700000000 + number + step}" for step in range(4))))
         paths.append(path)
-    keep.keep(tmp_path / "r.duckdb", [keep.proposed(path, formats.read(path), "test") for path in paths[:2]])
-    keep.keep(tmp_path / "r.duckdb", [keep.proposed(path, formats.read(path), "test") for path in paths[1:]])
+    keep.keep(tmp_path / "r.duckdb", [keep.propose_experiment(path, formats.read(path), "test") for path in paths[:2]])
+    keep.keep(tmp_path / "r.duckdb", [keep.propose_experiment(path, formats.read(path), "test") for path in paths[1:]])
     found = dumbbell.open(tmp_path / "r.duckdb")
     assert (len(found), found.seeds, len(found.configurations)) == (3, [1, 2, 3], 1)
 
@@ -499,7 +499,7 @@ def test_a_file_may_be_the_measurement_of_an_experiment(tmp_path: Path, command:
     assert command("run", "lab.toml", "-o", "r.duckdb").returncode == 0
     found = dumbbell.open(tmp_path / "r.duckdb", engine="all")
     assert found.runs["cell"].n_unique() == 1 and len(found) == 2
-    assert found.runs.filter(pl.col("engine_version") == tables.VERSION)["experiment"].to_list() == ["lab"]
+    assert found.runs.filter(pl.col("engine_version") == imported_tables.VERSION)["experiment"].to_list() == ["lab"]
     compared = command("compare", "r.duckdb", "--engines", "--engine", "import")
     assert compared.returncode == 0 and "the only cell" in compared.stdout and "nan" not in compared.stdout
     two = command("import", "up.ss.txt", "--as", "lab.toml", "--set", "flows[0].count=2", "-o", "s.duckdb")
@@ -561,11 +561,11 @@ def read_or_told(tmp_path: Path, content: bytes, name: str) -> None:
     path.write_bytes(content)
     try:
         found = formats.read(path)
-        one = keep.proposed(path, found, "junk")
+        one = keep.propose_experiment(path, found, "junk")
     except InputError as error:
         assert is_clear(error) and name in str(error), str(error)
         return
-    assert keep.rows(one, 1, 0)["runs"].height == 1
+    assert keep.make_rows(one, 1, 0)["runs"].height == 1
 
 
 def fuzz(number: int) -> settings:

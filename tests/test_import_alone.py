@@ -8,7 +8,7 @@ import pytest
 import dumbbell
 from conftest import Command
 from dumbbell.errors import InputError
-from dumbbell.exchange import formats, keep, tables
+from dumbbell.exchange import formats, imported_tables, keep
 from dumbbell.plotting import KINDS
 from dumbbell.results.store import TABLES
 from test_flent import foreign
@@ -36,7 +36,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name in FILES:
         path = next(place / name for place in (SAMPLES, folder) if (place / name).exists())
         found[name] = folder / f"{name}.duckdb"
-        keep.keep(found[name], [keep.proposed(path, formats.read(path), "it")])
+        keep.keep(found[name], [keep.propose_experiment(path, formats.read(path), "it")])
     return found
 
 
@@ -63,7 +63,7 @@ def test_every_table_of_imports_alone_has_its_columns(name: str, stores: dict[st
     results = dumbbell.open(stores[name], engine="all")
     for table in TABLES:
         found = results.frame(table)
-        assert set(tables.schema(table)) <= set(found.columns), table
+        assert set(imported_tables.make_schema(table)) <= set(found.columns), table
     series = results.run().series()
     assert series.height and any(column.startswith("goodput_mbit") for column in series.columns)
     with pytest.raises(InputError, match="no sojourn over time"):

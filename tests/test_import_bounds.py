@@ -14,7 +14,7 @@ import captures
 from captures import pcap
 from conftest import Command
 from dumbbell.exchange import formats, keep, setup
-from dumbbell.exchange.measured import Fact, Flow, Measured, Origin, derived
+from dumbbell.exchange.measurement import ImportedFlow, Measurement, Origin, SetupFact, derive_fact
 from dumbbell.exchange.pcap import records
 from dumbbell.experiment import units
 from test_captures import bulk
@@ -80,7 +80,7 @@ def contents() -> dict[str, bytes]:
 def made(tmp_path: Path, name: str, content: bytes | str) -> keep.Imported:
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return keep.proposed(path, formats.read(path), "it")
+    return keep.propose_experiment(path, formats.read(path), "it")
 
 
 @pytest.mark.parametrize("name", contents())
@@ -111,12 +111,16 @@ def test_every_value_says_where_it_is_from_and_bounds_hold(name: str, tmp_path: 
 
 
 def test_what_a_file_says_and_its_own_figures_refute_is_not_taken() -> None:
-    flow = Flow("x", base_rtt=Fact("11ms", "the title says so"), end_s=9.0, ends=("10.0.0.1:5", "10.0.0.2:6"))
+    flow = ImportedFlow(
+        "x", base_rtt=SetupFact("11ms", "the title says so"), end_s=9.0, ends=("10.0.0.1:5", "10.0.0.2:6")
+    )
     flow.figures = {"goodput_mbit": 30.0, "rtt_min_ms": 7.314}
-    ping = Flow("p", "ping", ends=("10.0.0.2", "10.0.0.1"), figures={"rtt_min_ms": 5.5, "answers": 3}, end_s=9.0)
-    ping.base_rtt = derived("5.5ms", "its smallest RTT", "not longer")
-    found = Measured([flow, ping], 9.0, 0.2, setup={"bottleneck.rate": Fact("20Mbit", "tc qdisc tbf of here")})
-    text = setup.proposal(found, "x").text
+    ping = ImportedFlow(
+        "p", "ping", ends=("10.0.0.2", "10.0.0.1"), figures={"rtt_min_ms": 5.5, "answers": 3}, end_s=9.0
+    )
+    ping.base_rtt = derive_fact("5.5ms", "its smallest RTT", "not longer")
+    found = Measurement([flow, ping], 9.0, 0.2, setup={"bottleneck.rate": SetupFact("20Mbit", "tc qdisc tbf of here")})
+    text = setup.propose_file(found, "x").text
     table = tomllib.loads(text)
     assert table["flows"][0]["base_rtt"] == "5.5ms"  # between the same hosts
     assert table["bottleneck"]["rate"] == "31.4Mbit"  # 30 * 1514 / 1448 = 31.37
@@ -282,12 +286,12 @@ def test_pings_are_counted_by_their_requests(tmp_path: Path) -> None:
 
 
 def test_pings_that_do_not_see_the_queue_of_tcp_mean_a_queue_for_each_flow() -> None:
-    def proposed(ping_ms: float) -> Fact:
-        tcp = Flow("t", end_s=9.0, base_rtt=derived("20ms", "minrtt", "not longer"))
+    def proposed(ping_ms: float) -> SetupFact:
+        tcp = ImportedFlow("t", end_s=9.0, base_rtt=derive_fact("20ms", "minrtt", "not longer"))
         tcp.figures = {"goodput_mbit": 9.0, "rtt_min_ms": 20.0, "rtt_p99_ms": 100.0}
-        ping = Flow("p", "ping", end_s=9.0, base_rtt=derived("20ms", "its smallest RTT", "not longer"))
+        ping = ImportedFlow("p", "ping", end_s=9.0, base_rtt=derive_fact("20ms", "its smallest RTT", "not longer"))
         ping.figures = {"rtt_min_ms": 20.0, "rtt_p99_ms": ping_ms, "answers": 40}
-        return dict(setup.proposal(Measured([tcp, ping], 9.0, 0.2), "x").facts)["bottleneck.aqm"]
+        return dict(setup.propose_file(Measurement([tcp, ping], 9.0, 0.2), "x").facts)["bottleneck.aqm"]
 
     assert proposed(23.0).text == '"fq_codel"' and "do not see TCP's queue" in proposed(23.0).source
     assert proposed(23.0).origin is Origin.ASSUMED

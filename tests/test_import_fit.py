@@ -10,7 +10,7 @@ import pytest
 import dumbbell
 from conftest import Command
 from dumbbell.exchange import fit, formats, keep, setup
-from dumbbell.exchange.measured import assumed
+from dumbbell.exchange.measurement import assume_fact
 from test_import import rounds
 from test_import_bounds import iperf3
 
@@ -49,17 +49,19 @@ def test_a_run_ends_with_what_was_measured_beside_what_was_simulated(tmp_path: P
 def test_a_fifo_that_fits_worse_than_another_queue_is_told(tmp_path: Path) -> None:
     path = tmp_path / "x.ss.txt"
     path.write_text(rounds(*(str(1700000000 + n) for n in range(4))))
-    one = keep.proposed(path, formats.read(path), "x")
+    one = keep.propose_experiment(path, formats.read(path), "x")
 
-    def said(aqm: str, *rows: fit._Row) -> str:
-        facts = [(key, assumed(aqm, "no word of it") if key == "bottleneck.aqm" else fact) for key, fact in one.facts]
+    def said(aqm: str, *rows: fit._FitRow) -> str:
+        facts = [
+            (key, assume_fact(aqm, "no word of it") if key == "bottleneck.aqm" else fact) for key, fact in one.facts
+        ]
         return fit._choose_queue(dataclasses.replace(one, facts=facts), list(rows))
 
     fifo = '{ name = "pfifo", limit = 100 }'
-    ping = fit._Row("ping up, flow 1", "RTT, P99, ms", "rtt_p99_ms", 31.5, 108.0)
+    ping = fit._FitRow("ping up, flow 1", "RTT, P99, ms", "rtt_p99_ms", 31.5, 108.0)
     assert "--set bottleneck.aqm=fq_codel" in said(fifo, ping) and "31.5" in said(fifo, ping)
     assert not said('"fq_codel"', ping) and not said(fifo, dataclasses.replace(ping, simulated=33.0))
-    tcp = fit._Row("cubic down, flow 0", "RTT, mean, ms", "rtt_mean_ms", 94.0, 207.0)
+    tcp = fit._FitRow("cubic down, flow 0", "RTT, mean, ms", "rtt_mean_ms", 94.0, 207.0)
     assert "--set bottleneck.aqm=codel" in said(fifo, tcp)
 
 
@@ -95,6 +97,6 @@ def test_cells_of_several_imports_have_their_names(tmp_path: Path, command: Comm
 def test_a_proposal_says_of_which_file_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a (b).ss.txt"
     path.write_text(rounds(*(str(1700000000 + n) for n in range(4))))
-    one = keep.proposed(path, formats.read(path), "x")
+    one = keep.propose_experiment(path, formats.read(path), "x")
     assert tomllib.loads(one.text)["title"].startswith("ss -ti")
-    assert setup.file_of(one.text) == path.name and setup.file_of("[bottleneck]\n") == ""
+    assert setup.find_source_name(one.text) == path.name and setup.find_source_name("[bottleneck]\n") == ""

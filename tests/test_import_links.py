@@ -12,7 +12,7 @@ from captures import Frame, ethernet, ip, pcap
 from conftest import examples
 from dumbbell.errors import InputError
 from dumbbell.exchange import formats
-from dumbbell.exchange.measured import Flow
+from dumbbell.exchange.measurement import ImportedFlow
 from every_case import every_case
 from test_captures import bulk, only, read
 
@@ -106,12 +106,12 @@ def wrapped(frames: list[Frame], form: Callable[[bytes, int], bytes]) -> list[Fr
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Flow:
+def plain(tmp_path_factory: pytest.TempPathFactory) -> ImportedFlow:
     return only(read(tmp_path_factory.mktemp("plain"), pcap(bulk(lost=(7,)))))
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_packets_on_any_link_and_in_any_tunnel_say_the_same(name: str, plain: Flow, tmp_path: Path) -> None:
+def test_packets_on_any_link_and_in_any_tunnel_say_the_same(name: str, plain: ImportedFlow, tmp_path: Path) -> None:
     link, form = FORMS[name]
     found = read(tmp_path, pcap(wrapped(bulk(lost=(7,)), form), link=link))
     flow = only(found)

@@ -10,7 +10,7 @@ import pytest
 
 import captures
 from dumbbell.exchange import formats, keep
-from dumbbell.exchange.measured import Origin
+from dumbbell.exchange.measurement import Origin
 from test_import import read, rounds
 from test_import_bounds import iperf3, qlog
 
@@ -139,7 +139,7 @@ def udp(
 
 def proposed(tmp_path: Path, text: str) -> keep.Imported:
     (tmp_path / "x.json").write_text(text)
-    return keep.proposed(tmp_path / "x.json", formats.read(tmp_path / "x.json"), "x")
+    return keep.propose_experiment(tmp_path / "x.json", formats.read(tmp_path / "x.json"), "x")
 
 
 @pytest.mark.parametrize("more", [{}, {"reverse": 1}, {"target": 1_000_000}])
@@ -167,7 +167,7 @@ def test_udp_without_an_answer_does_not_know_what_arrived(tmp_path: Path) -> Non
     facts = dict(one.facts)
     assert facts["bottleneck.rate"].origin is Origin.ASSUMED and "cannot tell" in facts["bottleneck.rate"].source
     assert facts["udp[0].rate"].text == '"1.03Mbit"' and facts["udp[0].rate"].origin is Origin.DERIVED
-    row = keep.rows(one, 1, 0)["flows"].row(0, named=True)
+    row = keep.make_rows(one, 1, 0)["flows"].row(0, named=True)
     assert (row["goodput_mbit"], row["jitter_ms"], row["sent"]) == (None, None, 400)
     # a path without loss or jitter is another thing
     assert "goodput_mbit" in proposed(tmp_path, udp(lost=0, jitter=0, remote=1.5)).measured.flows[0].figures
@@ -249,7 +249,7 @@ def test_reading_takes_time_in_step_with_the_length(kind: str, tmp_path: Path) -
         best = float("inf")
         for _ in range(2):
             start = time.process_time()
-            keep.proposed(path, formats.read(path), "x")
+            keep.propose_experiment(path, formats.read(path), "x")
             best = min(best, time.process_time() - start)
         return best
 

@@ -66,7 +66,7 @@ def test_a_map_has_the_shares_of_the_store(store: Any, tmp_path: Path) -> None:
 
 
 def test_lines_and_bars_have_means_and_intervals_of_the_store(store: Any) -> None:
-    means = aggregate.means(store("aqms")._runs, "sojourn").frame
+    means = aggregate.compute_means(store("aqms")._runs, "sojourn").frame
     # time in a queue is never negative, and intervals of figures end at 0
     wanted = {
         (aqm, float(rate.removesuffix("Mbit"))): (m, max(low, 0.0), high)
@@ -259,7 +259,9 @@ def test_pages_work_in_a_browser(store: Any, tmp_path: Path) -> None:
         page.value(READY)
         shown = page.value(f"({MOVE})(2)")
         assert shown["said"] == "20 Mbit/s" and len(shown["rows"]) == 6
-        means = aggregate.means(store("map")._runs, "goodput").frame.filter(pl.col("bottleneck.rate") == "20Mbit")
+        means = aggregate.compute_means(store("map")._runs, "goodput").frame.filter(
+            pl.col("bottleneck.rate") == "20Mbit"
+        )
         assert sorted(shown["rows"]) == pytest.approx(sorted(means["mean"]), rel=1e-6)
         # the pointer over a cell of a map shows its value
         page.open(tmp_path / "map.html")

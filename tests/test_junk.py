@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from conftest import TRACE, described, examples
 from dumbbell import cli, experiment
-from dumbbell.errors import OPTION, Conflict, InputError, Unreadable, flag, one_line
-from dumbbell.experiment.registry import Param, registry
+from dumbbell.errors import OPTION, Conflict, InputError, Unreadable, escape_line, spell_option
+from dumbbell.experiment.registry import Param, read_registry
 
 pytestmark = pytest.mark.junk
 
@@ -45,11 +45,11 @@ def is_clear(error: InputError, file: str = "") -> bool:
     text = str(error)
 
     def spelt(file: str) -> str:
-        return flag(file) if OPTION.match(file) else file
+        return spell_option(file) if OPTION.match(file) else file
 
     single = all(type(one) is not InputError and len(str(one).splitlines()) == 1 for one in error.errors)
     named = all(
-        one_line(one.key.rpartition(": ")[2]) in str(one) and spelt(one.file) in str(one) for one in error.errors
+        escape_line(one.key.rpartition(": ")[2]) in str(one) and spelt(one.file) in str(one) for one in error.errors
     )
     right = all(one.found and (one.allowed or isinstance(one, Conflict | Unreadable)) for one in error.errors)
     whole = text.splitlines() == list(map(str, error.errors))
@@ -201,13 +201,13 @@ def tables(params: dict[str, Param], **more: st.SearchStrategy[Any]) -> st.Searc
 
 
 def algorithms(kind: str) -> st.SearchStrategy[Any]:
-    found = registry().aqm if kind == "aqm" else registry().cc
+    found = read_registry().aqm if kind == "aqm" else read_registry().cc
     return st.sampled_from(sorted(found)).flatmap(
         lambda name: st.just(name) | tables(found[name].params, name=st.just(name))
     )
 
 
-SECTIONS = registry().sections
+SECTIONS = read_registry().sections
 FLOWS = st.lists(
     tables(SECTIONS["flows"], cc=algorithms("cc"))
     | tables(SECTIONS["flows"], cc=algorithms("cc"), count=st.integers(0, 3)),
@@ -262,5 +262,5 @@ def test_any_experiment_of_the_right_shape_is_checked_whole_or_one_line(table: d
     finally:
         assert time.process_time() - started < 10
     # what was accepted can be made into runs
-    for cell in plan.sample(5):
+    for cell in plan.sample_cells(5):
         assert len(cell.key) == 32 and cell.packets > 0 and json.loads(cell.config)

@@ -13,7 +13,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.published import engines
 from dumbbell.results import versions
-from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.store import Store
 
 A, B, OLD = "linux-6.12.1+aaaaaaaa.1111", "linux-6.12.1+bbbbbbbb.1111", "linux-6.12.1+cccccccc.1111"
@@ -30,14 +30,14 @@ def _add(path: Path, version: str, name: str | None, cells: list[Cell], target: 
             measured = _native.run(json.dumps(groups), _native.Cancel())
             kernel = json.dumps({"kernel": {"name": name} if name else {"release": "6.12"}})
             of_engine = dataclasses.replace(one, engine=version, plan_of=lambda _: "plan")
-            store.add([Finished(of_engine, Measured(0.1, measured, kernel))])
+            store.add([Finished(of_engine, MeasuredRun(0.1, measured, kernel))])
 
 
 @pytest.fixture
 def cells() -> list[Cell]:
     changes = {"matrix": {"bottleneck.rate": ["20Mbit", "10Mbit"]}, "seeds": [1, 2], "duration": "3s"}
     flows = [{"cc": "cubic", "base_rtt": "20ms", "start": {"uniform": ["0s", "500ms"]}}]
-    return list(parsed(**changes, flows=flows).cells())
+    return list(parsed(**changes, flows=flows).make_cells())
 
 
 @pytest.fixture
@@ -45,20 +45,24 @@ def path(tmp_path: Path, cells: list[Cell]) -> Path:
     """Two kernels and the simulator."""
     file = tmp_path / "r.duckdb"
     with Store.open(file, write=True) as store:
-        store.add(Finished(one, Measured(0.1, _native.run(one.config, _native.Cancel()))) for one in cells)
+        store.add(Finished(one, MeasuredRun(0.1, _native.run(one.config, _native.Cancel()))) for one in cells)
     _add(file, A, "default", cells)
     _add(file, B, "target20", cells, 20_000_000)
     return file
 
 
 def test_versions_are_called_by_the_names_of_their_kernels() -> None:
-    assert versions.texts([A, B, "0.1.0+x"], NAMES) == {A: "linux:default", B: "linux:target20", "0.1.0+x": "0.1.0+x"}
-    assert versions.kernel_texts([A, "0.1.0+x"], NAMES) == {A: "default", "0.1.0+x": "-"}
+    assert versions.name_versions([A, B, "0.1.0+x"], NAMES) == {
+        A: "linux:default",
+        B: "linux:target20",
+        "0.1.0+x": "0.1.0+x",
+    }
+    assert versions.name_kernels([A, "0.1.0+x"], NAMES) == {A: "default", "0.1.0+x": "-"}
     # the digest where two of a name meet; the version where they have no name, or the digest is the same
-    assert versions.texts([B, OLD], NAMES) == {B: "linux:target20+bbbbbbbb", OLD: "linux:target20+cccccccc"}
-    assert versions.texts([A, B], {}) == {A: A, B: B}
+    assert versions.name_versions([B, OLD], NAMES) == {B: "linux:target20+bbbbbbbb", OLD: "linux:target20+cccccccc"}
+    assert versions.name_versions([A, B], {}) == {A: A, B: B}
     other = A.replace("1111", "2222")
-    assert versions.texts([A, other], {A: ("default",), other: ("default",)}) == {A: A, other: other}
+    assert versions.name_versions([A, other], {A: ("default",), other: ("default",)}) == {A: A, other: other}
 
 
 @pytest.mark.parametrize(
@@ -76,16 +80,16 @@ def test_versions_are_called_by_the_names_of_their_kernels() -> None:
     ],
 )
 def test_a_kernel_is_named_by_name_or_digest(wanted: str, found: list[str]) -> None:
-    assert versions.meant([OLD, A, B], wanted, NAMES) == found
-    assert versions.meant([A, B], "linux", {}) == [B]  # of kernels without names the newest
+    assert versions.select_versions([OLD, A, B], wanted, NAMES) == found
+    assert versions.select_versions([A, B], "linux", {}) == [B]  # of kernels without names the newest
 
 
 def test_tables_and_figures_show_the_names(path: Path, command: Command) -> None:
     both = dumbbell.open(path).engine("linux")
     assert both.engines == [A, B] and len(both) == 8
-    shown = both.table("sojourn", ["kernel"], "bottleneck.rate").markdown()
+    shown = both.table("sojourn", ["kernel"], "bottleneck.rate").to_markdown()
     assert "| default " in shown and "| target20 " in shown and "aaaaaaaa" not in shown
-    assert "linux:target20" in both.table("sojourn").markdown()
+    assert "linux:target20" in both.table("sojourn").to_markdown()
     figure = both.plot(value=["sojourn"], against="bottleneck.rate", by=["kernel"])
     legend = {text.get_text() for axes in figure.axes for text in axes.texts} | {
         text.get_text() for legend in [*figure.legends, *(axes.get_legend() for axes in figure.axes)] if legend
@@ -100,7 +104,7 @@ def test_tables_and_figures_show_the_names(path: Path, command: Command) -> None
     means = command("table", path, "--engine", "linux", "--csv").stdout.splitlines()
     assert means[0].startswith("engine_version,bottleneck.rate_mbit")
     assert {row.split(",")[0] for row in means[1:]} == {"linux:default", "linux:target20"}
-    assert everything._runs.key("kernel").ordered == ["default", "target20", "-"]
+    assert everything._runs.find_key("kernel").ordered == ["default", "target20", "-"]
     assert dumbbell.open(path).notes[:2] == [
         "left out: 4 runs of engine linux:default",
         "left out: 4 runs of engine linux:target20; engine all has them",
@@ -152,7 +156,7 @@ def test_two_kernels_of_one_name_show_their_digests(path: Path, cells: list[Cell
     results = dumbbell.open(path)
     assert results.engine("linux").engines == [A, OLD]  # the newest of each name
     assert results.engine("all").where("engine_version=linux:target20+bbbbbbbb").engines == [B]
-    texts = results.engine("all")._runs.key("kernel").ordered
+    texts = results.engine("all")._runs.find_key("kernel").ordered
     assert texts == ["default", "target20+bbbbbbbb", "target20+cccccccc", "-"]
 
 
@@ -167,7 +171,7 @@ def test_commands_take_names_of_kernels(path: Path, command: Command, tmp_path: 
     both = command("compare", path, "sce", "--engine", "linux")
     assert both.returncode == 2
     assert "--engine: linux is 2 kernels; use linux:default or linux:target20" in both.stderr
-    for arguments in (("claims", path, "--engine", "linux:x"), ("draft", "sce", path, "--engine", "linux:x")):
+    for arguments in (("claims", path, "--engine", "linux:x"), ("paper", "sce", path, "--engine", "linux:x")):
         wrong = command(*arguments)
         assert wrong.returncode == 2 and "unknown engine linux:x; " in wrong.stderr, arguments
 
@@ -178,7 +182,10 @@ def test_files_without_names_stay_readable(tmp_path: Path, cells: list[Cell]) ->
     _add(file, B, None, cells, 20_000_000)
     results = dumbbell.open(file)
     assert results.engine("linux").engines == [B]
-    assert results.engine("all")._runs.key("kernel").ordered == [A.removeprefix("linux-"), B.removeprefix("linux-")]
+    assert results.engine("all")._runs.find_key("kernel").ordered == [
+        A.removeprefix("linux-"),
+        B.removeprefix("linux-"),
+    ]
     assert results.engine("linux:aaaaaaaa").engines == [A]
     assert results.diff(by=f"engine_version={A},{B}").different
 
@@ -192,7 +199,7 @@ def test_one_configuration_told_in_two_ways_is_two_cells(tmp_path: Path, cells: 
         for cell in (told, bare):
             run = _native.run(cell.config, _native.Cancel())
             of_engine = dataclasses.replace(cell, engine=A, plan_of=lambda one: str(one.given))
-            store.add([Finished(of_engine, Measured(0.1, run, json.dumps({"kernel": {"name": "default"}})))])
+            store.add([Finished(of_engine, MeasuredRun(0.1, run, json.dumps({"kernel": {"name": "default"}})))])
     results = dumbbell.open(file).engine("linux")
     assert len(results) == 2 and results.cells.height == 2
     assert [(key.name, key.ordered) for key in results._runs.dimensions] == [("given", ["bottleneck.aqm.target", "-"])]

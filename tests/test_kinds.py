@@ -83,7 +83,7 @@ def test_a_file_and_a_line_make_a_kind(results: Results, tmp_path: Path, capsys:
     # help and completion name it
     carry_out(["plot", "--help"])
     assert "felt, dots." in " ".join(capsys.readouterr().out.split())
-    assert completion.known()["plot"].values["--kind"] == [*KINDS]
+    assert completion.list_commands()["plot"].values["--kind"] == [*KINDS]
 
 
 def test_every_kind_is_called_as_its_line() -> None:

@@ -49,7 +49,7 @@ def test_a_mark_at_the_begin_of_a_file_is_no_part_of_it(tmp_path: Path) -> None:
     plain, marked = tmp_path / "a.toml", tmp_path / "b.toml"
     plain.write_text(EXPERIMENT)
     marked.write_bytes(b"\xef\xbb\xbf" + EXPERIMENT.encode())
-    keys = [[cell.key for cell in experiment.load(file).cells()] for file in (plain, marked)]
+    keys = [[cell.key for cell in experiment.load(file).make_cells()] for file in (plain, marked)]
     assert keys[0] == keys[1]
     marked.write_text(EXPERIMENT, encoding="utf-16")
     with pytest.raises(InputError, match="this is UTF-16; it must be TOML, which is UTF-8"):

@@ -39,7 +39,7 @@ def with_trace(folder: Path, content: str | bytes, **keys: Any) -> experiment.Ex
     ],
 )
 def test_a_trace_beside_the_experiment(content: str, schedule: str, rate: int, tmp_path: Path) -> None:
-    bottleneck = with_trace(tmp_path, content).cell(0).groups["bottleneck"]
+    bottleneck = with_trace(tmp_path, content).make_cell(0).groups["bottleneck"]
     assert bottleneck["trace"] == {"file": "link", "schedule": schedule}
     assert bottleneck["rate"] == rate
 
@@ -94,11 +94,11 @@ def test_what_a_trace_replaces_is_refused_beside_it(key: str, value: Any, tmp_pa
     assert f": bottleneck.{key}: {key} and trace do not go together; use {allowed}" in str(error.value)
     # without a trace it may be set; a burst is one of htb
     alone = {key: value, "trace": "none"} | ({"shaper": "htb"} if key == "burst" else {})
-    assert with_trace(tmp_path, "1", **alone).cell(0).groups["bottleneck"]["trace"] is None
+    assert with_trace(tmp_path, "1", **alone).make_cell(0).groups["bottleneck"]["trace"] is None
 
 
 def test_the_engine_refuses_the_same() -> None:
-    config = json.loads(parsed(bottleneck={"aqm": "codel", "trace": TRACE}).cell(0).config)
+    config = json.loads(parsed(bottleneck={"aqm": "codel", "trace": TRACE}).make_cell(0).config)
     config["bottleneck"]["rate"] = 1_000_000
     with pytest.raises(ValueError, match=r"^bottleneck.rate: found 1Mbit, allowed: the mean rate of the trace, "):
         _native.check(json.dumps(config))
@@ -111,7 +111,7 @@ def test_the_engine_refuses_the_same() -> None:
 def test_the_configuration_is_all_that_a_run_needs(tmp_path: Path) -> None:
     plan = with_trace(tmp_path, "1\n2\n4\n")
     (tmp_path / "link.trace").unlink()
-    first, second = plan.cell(0), plan.cell(0)
+    first, second = plan.make_cell(0), plan.make_cell(0)
     assert first.key == second.key
     assert first.groups["bottleneck"]["trace"]["schedule"] is second.groups["bottleneck"]["trace"]["schedule"]
     once, again = (_native.run(first.config, _native.Cancel()).hash for _ in range(2))
@@ -136,7 +136,7 @@ def test_traces_in_matrix_override_settings_and_results(tmp_path: Path) -> None:
         override=[{"when": {"bottleneck.trace": "slow.trace"}, "set": {"record.interval": "500ms"}}],
     )
     plan = experiment.parse(table, str(tmp_path / "test.toml"))
-    cells = list(plan.cells())
+    cells = list(plan.make_cells())
     rates = [cell.groups["bottleneck"]["rate"] for cell in cells]
     assert rates == [3_028_000, 12_112_000, 1501 * 12_112_000 // 2000, 10_000_000]
     assert [cell.groups["record"]["interval"] for cell in cells] == [500_000_000, *[1_000_000_000] * 3]
@@ -150,7 +150,7 @@ def test_traces_in_matrix_override_settings_and_results(tmp_path: Path) -> None:
     assert frame["capacity_mbit"].to_list() == pytest.approx([3.028, 1502 * 0.012112 / 2, 10, 12.112])
     used = frame["throughput_mbit"] / frame["capacity_mbit"]
     assert used.to_list() == pytest.approx(frame["utilisation"].to_list()) and min(used) > 0.7
-    axes = dimensions.dimension_of("t", ("bottleneck", "trace"), results.configurations)
+    axes = dimensions.make_dimension("t", ("bottleneck", "trace"), results.configurations)
     slow = link_trace.show(cells[0].groups["bottleneck"]["trace"])
     assert slow.startswith("slow (") and slow in axes.texts.values() and "none" in axes.texts.values()
     only = results.where(f"bottleneck.trace={slow}")
@@ -178,7 +178,7 @@ def set_bottleneck(folder: Path, keys: dict[str, Any], *settings: str) -> dict[s
     (folder / "a.trace").write_text("1\n")
     table = described(bottleneck={"aqm": "codel"} | keys)
     found = experiment.parse(table, str(folder / "test.toml"), [f"bottleneck.{setting}" for setting in settings])
-    bottleneck: dict[str, Any] = found.cell(0).groups["bottleneck"]
+    bottleneck: dict[str, Any] = found.make_cell(0).groups["bottleneck"]
     return bottleneck
 
 
@@ -213,7 +213,7 @@ def test_cake_does_not_shape_at_the_mean_rate_of_a_trace(tmp_path: Path) -> None
     sent = {}
     for bandwidth in ("none", "12Mbit", 0):
         cake = {"name": "cake", "bandwidth": bandwidth}
-        cell = with_trace(tmp_path, content, aqm=cake).cell(0)
+        cell = with_trace(tmp_path, content, aqm=cake).make_cell(0)
         sent[bandwidth] = json.loads(_native.run(cell.config, _native.Cancel()).summary)["utilisation"]
     assert sent["none"] == sent[0] > 0.8 and sent["12Mbit"] < 0.6, sent
 

@@ -11,7 +11,7 @@ from conftest import TRACE, Command, described, parsed
 from dumbbell import _native, experiment
 from dumbbell.errors import InputError
 from dumbbell.experiment import json_schema
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 
 BETWEEN = "use one of the two: each says how packets leave the queue"
 
@@ -27,8 +27,8 @@ def message(**changes: Any) -> str:
 
 
 def test_a_link_is_a_name_or_a_table_and_canonical_with_all_its_parameters() -> None:
-    assert over("wifi").cell(0).groups["bottleneck"]["link"] == {"name": "wifi", "jitter": 1_000_000, "frames": 64}
-    written = over({"name": "leo", "outage": "80ms", "low_rate": 0.5}).cell(0).groups["bottleneck"]["link"]
+    assert over("wifi").make_cell(0).groups["bottleneck"]["link"] == {"name": "wifi", "jitter": 1_000_000, "frames": 64}
+    written = over({"name": "leo", "outage": "80ms", "low_rate": 0.5}).make_cell(0).groups["bottleneck"]["link"]
     assert written == {
         "name": "leo",
         "interval": 15 * 10**9,
@@ -40,9 +40,9 @@ def test_a_link_is_a_name_or_a_table_and_canonical_with_all_its_parameters() -> 
 
 
 def test_a_run_that_names_no_link_is_described_as_ever() -> None:
-    plain = parsed(bottleneck={"rate": "10Mbit", "aqm": "codel"}).cell(0)
+    plain = parsed(bottleneck={"rate": "10Mbit", "aqm": "codel"}).make_cell(0)
     assert "link" not in plain.groups["bottleneck"] and "link" not in json.loads(plain.config)["bottleneck"]
-    assert over("none").cell(0).key == plain.key != over("serial").cell(0).key
+    assert over("none").make_cell(0).key == plain.key != over("serial").make_cell(0).key
 
 
 def test_every_hop_may_name_its_link() -> None:
@@ -52,7 +52,7 @@ def test_every_hop_may_name_its_link() -> None:
         reverse={"rate": "5Mbit", "aqm": "fq_codel", "link": "docsis"},
         flows=[{"cc": "cubic", "route": ["bottleneck", "second"]}],
     )
-    groups = net.cell(0).groups
+    groups = net.make_cell(0).groups
     links = [groups[name]["link"]["name"] for name in ("bottleneck", "reverse")]
     assert [*links, groups["hop"][0]["link"]["off"]] == ["wifi", "docsis", 50_000_000]
 
@@ -60,7 +60,7 @@ def test_every_hop_may_name_its_link() -> None:
 def test_links_are_axes_and_conditions() -> None:
     names = ["none", "serial", {"name": "wifi", "jitter": "7ms"}]
     override: list[dict[str, Any]] = [{"when": {"bottleneck.link": "wifi"}, "set": {"duration": "1s"}}]
-    cells = list(parsed(duration="2s", matrix={"bottleneck.link": names}, override=override).cells())
+    cells = list(parsed(duration="2s", matrix={"bottleneck.link": names}, override=override).make_cells())
     assert [cell.matrix["bottleneck.link"] for cell in cells] == ["none", "serial", "wifi(jitter=7ms)"]
     assert [cell.duration // 10**9 for cell in cells] == [2, 2, 1]
     override = [
@@ -70,19 +70,19 @@ def test_links_are_axes_and_conditions() -> None:
     frames = parsed(
         matrix={"bottleneck.link": ["wifi"], "bottleneck.link.frames": [8, 64]}, override=override, duration="2s"
     )
-    assert [cell.duration // 10**9 for cell in frames.cells()] == [1, 2]
-    cells = list(parsed(bottleneck={"rate": "10Mbit", "aqm": "codel", "link": "wifi"}, matrix=axes).cells())
+    assert [cell.duration // 10**9 for cell in frames.make_cells()] == [1, 2]
+    cells = list(parsed(bottleneck={"rate": "10Mbit", "aqm": "codel", "link": "wifi"}, matrix=axes).make_cells())
     assert [cell.groups["bottleneck"]["link"]["name"] for cell in cells] == ["docsis", "wifi"]
 
 
 def test_a_setting_replaces_what_the_file_says_of_the_link() -> None:
     table = described(bottleneck={"aqm": "codel", "trace": TRACE})
-    own = experiment.parse(table, "test.toml", ["bottleneck.link=leo"]).cell(0).groups["bottleneck"]
+    own = experiment.parse(table, "test.toml", ["bottleneck.link=leo"]).make_cell(0).groups["bottleneck"]
     assert own["trace"] is None and own["link"]["name"] == "leo" and own["rate"] == 10_000_000
     table = described(bottleneck={"rate": "5Mbit", "aqm": "codel", "link": "wifi"})
-    own = experiment.parse(table, "test.toml", ["bottleneck.shaper=htb"]).cell(0).groups["bottleneck"]
+    own = experiment.parse(table, "test.toml", ["bottleneck.shaper=htb"]).make_cell(0).groups["bottleneck"]
     assert own["shaper"] == "htb" and "link" not in own
-    own = experiment.parse(table, "test.toml", [f"bottleneck.trace={TRACE}"]).cell(0).groups["bottleneck"]
+    own = experiment.parse(table, "test.toml", [f"bottleneck.trace={TRACE}"]).make_cell(0).groups["bottleneck"]
     assert own["trace"]["file"] == "cellular" and "link" not in own
 
 
@@ -113,7 +113,7 @@ def test_what_is_wrong_with_a_link_is_said_by_key(bottleneck: dict[str, Any], ex
 
 
 def test_the_engine_refuses_the_same() -> None:
-    config = json.loads(over("wifi").cell(0).config)
+    config = json.loads(over("wifi").make_cell(0).config)
     for change, expected in [
         ({"shaper": "htb"}, "bottleneck.link: found link and shaper, allowed: one of the two"),
         ({"burst": 3000}, "bottleneck.link: found link and burst, allowed: one of the two"),
@@ -127,7 +127,7 @@ def test_the_engine_refuses_the_same() -> None:
 
 def test_the_link_of_a_trace_is_that_trace() -> None:
     both: list[dict[str, Any]] = [{"trace": TRACE}, {"link": {"name": "trace", "file": TRACE}}]
-    cells = [parsed(duration="2s", bottleneck={"aqm": "codel"} | one).cell(0) for one in both]
+    cells = [parsed(duration="2s", bottleneck={"aqm": "codel"} | one).make_cell(0) for one in both]
     assert cells[0].groups["bottleneck"]["rate"] == cells[1].groups["bottleneck"]["rate"] != 10_000_000
     hashes = [_native.run(cell.config, _native.Cancel()).hash for cell in cells]
     assert hashes[0] == hashes[1]
@@ -151,7 +151,7 @@ def test_a_trace_with_delays_makes_round_trips_longer(tmp_path: Path) -> None:
 
 
 def test_every_link_makes_runs_that_differ_by_name(tmp_path: Path) -> None:
-    names = [name for name in registry().link if name not in ("trace", "unshaped")]
+    names = [name for name in read_registry().link if name not in ("trace", "unshaped")]
     table = described(duration="5s", matrix={"bottleneck.link": names}, bottleneck={"rate": "10Mbit", "aqm": "codel"})
     results = dumbbell.run(table, output=tmp_path / "links.duckdb")
     assert [json.loads(matrix)["bottleneck.link"] for matrix in results.runs["matrix"]] == names
@@ -170,8 +170,8 @@ def test_engines_without_links_refuse_them_by_name(name: str, tmp_path: Path, co
 
 
 def test_links_are_in_the_schema_listed_and_described(command: Command) -> None:
-    text = str(json_schema.file_schema())
-    assert all(f"link_{name}" in text for name in registry().link)
+    text = str(json_schema.make_schema())
+    assert all(f"link_{name}" in text for name in read_registry().link)
     for arguments, word in [
         (["describe", "wifi"], "jitter"),
         (["describe", "bottleneck"], "link = none"),

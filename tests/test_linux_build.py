@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from dumbbell.engines.linux import build as building
-from dumbbell.engines.linux import changes, configuration, kernels, needs, sources
-from dumbbell.engines.linux.build import Wanted
+from dumbbell.engines.linux import build_tools, changes, configuration, kernels, sources
+from dumbbell.engines.linux.build import KernelRequest
 from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import InputError
 
@@ -143,7 +143,7 @@ class Heard(StepProgress):
         super().__init__()
         self.lines: list[str] = []
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         self.lines.append(line)
 
     @property
@@ -153,7 +153,7 @@ class Heard(StepProgress):
 
 def built(**wanted: object) -> tuple[kernels.Kernel, Heard]:
     heard = Heard()
-    return building.build(Wanted(**wanted), heard), heard  # type: ignore[arg-type]
+    return building.build(KernelRequest(**wanted), heard), heard  # type: ignore[arg-type]
 
 
 def refused(**wanted: object) -> str:
@@ -233,7 +233,7 @@ def test_what_a_build_left_in_a_tree_is_not_taken_over(tree: Path) -> None:
         tree,
         {".config": "", "include/config/x": "", "net/ipv4/tcp_toy.o": "", "net/ipv4/.tcp_toy.o.cmd": "", "linux": ""},
     )
-    assert sources.listing(tree) == sorted(TREE)
+    assert sources.list_sources(tree) == sorted(TREE)
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -243,7 +243,7 @@ def test_a_git_tree_is_what_git_would_keep(tree: Path) -> None:
     subprocess.run(["git", "init", "-q", tree], check=True)
     subprocess.run(["git", "-C", tree, "add", "gone.c", "Makefile", "folder"], check=True)
     (tree / "gone.c").unlink()
-    assert sources.listing(tree) == sorted([*TREE, ".gitignore", "new.c", "folder"])
+    assert sources.list_sources(tree) == sorted([*TREE, ".gitignore", "new.c", "folder"])
 
 
 @pytest.mark.slow
@@ -260,7 +260,7 @@ def test_a_patch_adds_a_congestion_control_and_leaves_the_shared_sources_alone(
     assert plain.congestion_controls == ("reno", "toy")
     shared = home / ".sources" / "linux-source-9.9_9.9.1-1"
     assert {name: (shared / name).read_text() for name in TREE} == TREE
-    assert building.origin_of(patched.described) == "linux-source-9.9 9.9.1-1 + mine.patch"
+    assert building.describe_origin(patched.described) == "linux-source-9.9 9.9.1-1 + mine.patch"
     without, _ = built(name="mine", version=package)
     assert (without.congestion_controls, without.digest) == (plain.congestion_controls, plain.digest)
 
@@ -418,7 +418,7 @@ def test_missing_tools_are_named_with_the_command_that_installs_them(
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert refused(tree=tree) == ("linux build needs flex: sudo apt-get install flex (or --install)")
     with pytest.raises(InputError, match="--install needs root"):
-        needs.install(["flex"])
+        build_tools.install(["flex"])
 
 
 @pytest.mark.parametrize(
@@ -442,11 +442,11 @@ def test_bad_input_is_one_line(wanted: dict[str, object], said: str) -> None:
 def test_list_remove_and_dry_run(home: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from dumbbell.cli.linux import list_, remove
 
-    assert "compile    about" in "\n".join(building.plan(Wanted(name="a", tree=tree)))
+    assert "compile    about" in "\n".join(building.describe_plan(KernelRequest(name="a", tree=tree)))
     assert not home.exists()
     built(name="a", tree=tree)
     built(name="b", tree=tree)
-    assert "nothing to do" in building.plan(Wanted(name="a", tree=tree))[0]
+    assert "nothing to do" in building.describe_plan(KernelRequest(name="a", tree=tree))[0]
     list_()
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[1:]] == [["a", "9.9.1"], ["b", "9.9.1"]]
@@ -457,7 +457,7 @@ def test_list_remove_and_dry_run(home: Path, tree: Path, capsys: pytest.CaptureF
         remove(["runs"])
     assert "is not a kernel" in refused(name="runs", tree=tree)
     remove(["a"])
-    assert [kernel.name for kernel in kernels.installed()] == ["b"]
+    assert [kernel.name for kernel in kernels.list_installed()] == ["b"]
     assert not (home / ".build" / "a").exists()
     with pytest.raises(InputError, match=r"linux: unknown kernel a; known are b; .*--name a makes it"):
         kernels.load("a")

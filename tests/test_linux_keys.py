@@ -9,18 +9,18 @@ import pytest
 
 from conftest import Command, parsed
 from dumbbell import _native
-from dumbbell.engines.linux import commands, reach
 from dumbbell.engines.linux import engine as linux
+from dumbbell.engines.linux import plan_commands, reach
 from dumbbell.engines.linux.kernels import Kernel
-from dumbbell.engines.linux.mapping import mapped, notes
+from dumbbell.engines.linux.mapping import list_notes, map_cell
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 from every_case import every_case
 
-KERNEL = reach.known_kernel()
-KEYS = {key.name: key for key in reach.every_key()}
+KERNEL = reach.make_kernel()
+KEYS = {key.name: key for key in reach.list_keys()}
 # what tc and the kernel have no word for, because it is what they do without a word
 SILENT = {
     "red.ecn", "red.harddrop", "red.nodrop", "red.adaptive",  # flags of tc, off if not named
@@ -32,12 +32,14 @@ SILENT = {
 
 def plan(aqm: Any = "codel", cc: Any = "cubic", kernel: Kernel = KERNEL, **changes: Any) -> str:
     one = cell(aqm, cc, **changes)
-    made = mapped(one, kernel)
+    made = map_cell(one, kernel)
     return "\n".join([*made.arguments, made.plan])
 
 
 def cell(aqm: Any = "codel", cc: Any = "cubic", **changes: Any) -> Cell:
-    return parsed(bottleneck={"rate": "10Mbit", "aqm": aqm, "shaper": "htb"}, flows=[{"cc": cc}], **changes).cell(0)
+    return parsed(bottleneck={"rate": "10Mbit", "aqm": aqm, "shaper": "htb"}, flows=[{"cc": cc}], **changes).make_cell(
+        0
+    )
 
 
 @pytest.mark.slow
@@ -59,7 +61,7 @@ def test_every_key_reaches_the_kernel_or_is_named_as_one_that_does_not(name: str
 def test_a_default_that_is_set_is_told_too(name: str) -> None:
     key = KEYS[name]
     found = reach.reach(key, KERNEL)
-    value = reach.default(key.param)
+    value = reach.read_default(key.param)
     if found.refused or name in reach.LEFT or value is None:
         return
     assert bool(reach.reach(key, KERNEL, [value]).told) == (name not in SILENT)
@@ -76,7 +78,7 @@ def test_a_default_that_is_set_is_told_too(name: str) -> None:
     ],
 )
 def test_without_a_key_the_kernel_has_its_own_defaults(aqm: str, line: str) -> None:
-    for cc in registry().cc:
+    for cc in read_registry().cc:
         _has_its_own_defaults(aqm, line, cc)
 
 
@@ -84,7 +86,7 @@ def _has_its_own_defaults(aqm: str, line: str, cc: str) -> None:
     told = plan(aqm, cc)
     assert f"command tc -n M qdisc add dev m1 {line}\n" in told
     # no module parameter, no option of a route but ECN, and of sysctls only those that are told in any case
-    assert not mapped(cell(aqm, cc), KERNEL).arguments
+    assert not map_cell(cell(aqm, cc), KERNEL).arguments
     routes = re.findall(r"route add \S+ via [\d.]+(.*)", told)
     assert set(routes) == {"", " features ecn"}
     sysctls = set(re.findall(r">(?:/proc/sys/net/)?((?:ipv4|core)/\w+)", told))
@@ -102,9 +104,9 @@ def test_what_is_told_in_any_case_is_in_the_table() -> None:
 
 @pytest.mark.slow
 def test_the_page_has_every_key_of_an_algorithm() -> None:
-    page = reach.markdown()
-    for key in reach.every_key():
-        if key.owner in (*registry().aqm, *registry().cc) and key.name not in reach.LEFT:
+    page = reach.format_markdown()
+    for key in reach.list_keys():
+        if key.owner in (*read_registry().aqm, *read_registry().cc) and key.name not in reach.LEFT:
             named = re.findall(rf"^- {key.owner}: (.*)", page, re.MULTILINE)
             assert f"`{key.name}`" in page or any(f"`{key.param.name}`" in line for line in named), key.name
 
@@ -114,15 +116,15 @@ def test_keys_come_from_files_settings_matrices_overrides_profiles_and_versions(
     table |= {"bottleneck": {"rate": "10Mbit", "aqm": {"name": "codel", "limit": 9}}}
     table |= {"flows": [{"cc": "cubic"}], "matrix": {"bottleneck.aqm.target": ["5ms", "7ms"]}}
     table |= {"override": [{"when": {"bottleneck.aqm.target": "7ms"}, "set": {"hosts.frto": True}}]}
-    cells = list(parse(table, "f", {"flows[0].cc.beta": 717}).cells())
-    told = ["\n".join(reach._lines(one, KERNEL)) for one in cells]
+    cells = list(parse(table, "f", {"flows[0].cc.beta": 717}).make_cells())
+    told = ["\n".join(reach._list_lines(one, KERNEL)) for one in cells]
     assert "codel limit 9 target 5000us\n" in told[0] and "codel limit 9 target 7000us\n" in told[1]
     assert "tcp_frto" not in told[0] and "ipv4.tcp_frto = 2" in told[1] and "tcp_cubic.beta=717" in told[0]
     # a profile sets what it has unlike the defaults; where the kernel has no switch, it is as it is, which is said
     old = cell(hosts={"profile": "linux-5.4"})
     assert "[ ! -e ipv4/tcp_tso_rtt_log ] || echo 0 >ipv4/tcp_tso_rtt_log" in plan(hosts={"profile": "linux-5.4"})
-    assert not mapped(old, KERNEL).arguments and "hosts.profile = linux-5.4" in notes([old], KERNEL)[0]
-    assert mapped(cell(hosts={"profile": "freebsd-13"}), KERNEL).arguments == ("tcp_cubic.hystart=0",)
+    assert not map_cell(old, KERNEL).arguments and "hosts.profile = linux-5.4" in list_notes([old], KERNEL)[0]
+    assert map_cell(cell(hosts={"profile": "freebsd-13"}), KERNEL).arguments == ("tcp_cubic.hystart=0",)
     assert cell(cc={"name": "prague", "version": "0.6"}).given["flows"][0]["cc"]["min_burst"] == 2
     assert cell(cc={"name": "prague"}).given["flows"][0]["cc"] == {"name": "prague"}
     with pytest.raises(InputError, match=r"cc.version: Linux has no 0.6"):
@@ -130,11 +132,11 @@ def test_keys_come_from_files_settings_matrices_overrides_profiles_and_versions(
 
 
 def test_runs_have_one_key_if_the_kernel_is_told_the_same() -> None:
-    def key(chosen: linux.Engine | None, aqm: Any = "codel", **changes: Any) -> str:
+    def key(chosen: linux.LinuxEngine | None, aqm: Any = "codel", **changes: Any) -> str:
         one = cell(aqm, **changes)
-        return dataclasses.replace(one, engine="e", plan_of=chosen.plan_of if chosen else None).key
+        return dataclasses.replace(one, engine="e", plan_of=chosen.format_plan if chosen else None).key
 
-    kernel = linux.Engine(KERNEL)
+    kernel = linux.LinuxEngine(KERNEL)
     given = {"name": "codel", "target": "5ms"}
     assert key(None) == key(None, given) != key(kernel)
     assert key(kernel) != key(kernel, given)
@@ -156,7 +158,7 @@ def test_commands_are_shown_once_for_cells_that_have_the_same() -> None:
     table |= {"flows": [{"cc": "cubic"}], "hosts": {"frto": False}}
     table |= {"matrix": {"flows[0].start": ["0s", "1s"], "bottleneck.aqm.target": ["5ms", "20ms"]}}
     table["bottleneck"]["rate_changes"] = [{"at": "1500ms", "rate": "5Mbit"}]
-    texts = list(commands.shown([parse(table, "f.toml", {"flows[0].cc.beta": 600})], KERNEL))
+    texts = list(plan_commands.format_commands([parse(table, "f.toml", {"flows[0].cc.beta": 600})], KERNEL))
     assert len(texts) == 2
     first = texts[0].splitlines()
     assert first[0] == "# f: flows[0].start = 0s, bottleneck.aqm.target = 5ms"

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +12,23 @@ from conftest import parsed
 from dumbbell.engines import sweep
 from dumbbell.engines.linux import engine as linux
 from dumbbell.engines.linux import kernels, reach
-from dumbbell.engines.linux.mapping import mapped, notes
+from dumbbell.engines.linux.mapping import list_notes, map_cell
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.results.store import Store
+from real_linux import needs_kernel, needs_tools
 
-KERNEL = reach.known_kernel()
+KERNEL = reach.make_kernel()
 QUEUE = {"rate": "10Mbit", "aqm": "fq_codel", "shaper": "htb"}
-needs_tools = pytest.mark.skipif(shutil.which("cc") is None or shutil.which("tc") is None, reason="no C compiler")
 
 
 def cell(**changes: Any) -> Cell:
     table: dict[str, Any] = {"bottleneck": QUEUE, "flows": [{"cc": "cubic", "base_rtt": "20ms"}]}
-    return parsed(**(table | changes)).cell(0)
+    return parsed(**(table | changes)).make_cell(0)
 
 
 def plan(**changes: Any) -> list[str]:
-    return mapped(cell(**changes), KERNEL).plan.splitlines()
+    return map_cell(cell(**changes), KERNEL).plan.splitlines()
 
 
 def steps(lines: list[str], ports: str) -> list[tuple[str, str]]:
@@ -103,7 +102,7 @@ def test_delays_and_serial_links_are_behind_their_hops() -> None:
     assert not [line for line in lines if "netns add L0" in line]
     # the tail of the run is longer by what is behind the hops
     assert f"tail {124 * 10**6}" in lines
-    said = notes([cell(hop=[{"name": "second", **serial}])], KERNEL)
+    said = list_notes([cell(hop=[{"name": "second", **serial}])], KERNEL)
     assert said == ["hop[0].shaper = link: htb with a burst of one frame, and a serial link behind it"]
 
 
@@ -172,19 +171,9 @@ def test_one_hop_is_told_what_it_was() -> None:
 # real guests
 
 
-def built() -> bool:
-    try:
-        return bool(kernels.load().qdiscs)
-    except InputError:
-        return False
-
-
-needs_kernel = pytest.mark.skipif(not built(), reason="no kernel is built (dumbbell linux build)")
-
-
 def both_engines(path: Path, **changes: Any) -> Store:
     experiment = parsed(**({"flows": []} | changes))
-    for engine in (None, linux.Engine(kernels.load())):
+    for engine in (None, linux.LinuxEngine(kernels.load())):
         report = sweep.run([experiment], path, jobs=2, engine=engine, progress=False)
         assert report.done == len(experiment), report.failed
     return Store.open(path)
@@ -202,7 +191,7 @@ def test_both_directions_are_those_of_the_simulator(tmp_path: Path) -> None:
         tmp_path / "r", duration="15s", bottleneck=QUEUE, reverse=QUEUE | {"rate": "2Mbit"},
         flows=[down, down | {"direction": "up"}], udp=[ping, ping | {"direction": "up"}],
     ) as store:  # fmt: skip
-        flows, hops, series = store.table("flows"), store.table("hops"), store.table("hop_series")
+        flows, hops, series = store.read_table("flows"), store.read_table("hops"), store.read_table("hop_series")
     assert flows["direction"].to_list() == ["down", "up", "down", "up"] * 2
     ours, theirs = (
         {name: table[name].to_list()[n : n + 4] for name in table.columns} for table in [flows] for n in (0, 4)
@@ -232,7 +221,7 @@ def test_delays_and_several_hops_are_those_of_the_simulator(tmp_path: Path) -> N
         tmp_path / "r", duration="4s", bottleneck=link, hop=hops,
         udp=[udp | {"rate": "1Mbit", "route": ["c", "bottleneck", "b"]}, udp | {"route": ["b"], "start": "1s"}],
     ) as store:  # fmt: skip
-        flows, table = store.table("flows"), store.table("hops")
+        flows, table = store.read_table("flows"), store.read_table("hops")
     # 1, 1 and 2 ms of serialisation, 9 ms of delays
     assert flows["delay_min_ms"].to_list()[::2] == pytest.approx([13.0, 13.0], abs=0.01)
     for measure in ("delay_mean_ms", "delay_p95_ms", "goodput_mbit", "packets"):
@@ -252,11 +241,11 @@ def test_acknowledgements_that_are_filtered_are_counted(tmp_path: Path) -> None:
     one = parsed(
         duration="8s", bottleneck=QUEUE | {"rate": "20Mbit"}, reverse=cake, flows=[{"cc": "cubic", "base_rtt": "20ms"}]
     )
-    chosen = dataclasses.replace(linux.Engine(kernels.load()))
+    chosen = dataclasses.replace(linux.LinuxEngine(kernels.load()))
     report = sweep.run([one], tmp_path / "r", jobs=1, engine=chosen, progress=False)
     assert report.done == 1, report.failed
     with Store.open(tmp_path / "r") as store:
-        hops, runs = store.table("hops"), store.table("runs")
+        hops, runs = store.read_table("hops"), store.read_table("runs")
     drops = dict(zip(hops["hop"], zip(hops["ack_drops"], hops["drops"], strict=True), strict=True))
     counted = json.loads(hops["aqm_counters"][1])
     assert drops["bottleneck"] == (0, 0) or drops["bottleneck"][0] == 0

@@ -3,24 +3,23 @@
 import dataclasses
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from dumbbell import _native
-from dumbbell.engines import by_name
 from dumbbell.engines.linux import engine as linux
-from dumbbell.engines.linux import kernels, reach, readback
-from dumbbell.engines.linux.mapping import Mapped, mapped
+from dumbbell.engines.linux import reach, readback
+from dumbbell.engines.linux.mapping import Mapped, map_cell
 from dumbbell.engines.linux.qdiscs import NOT_ZERO
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
+from real_linux import require_engine
 
-KERNEL = reach.known_kernel()
+KERNEL = reach.make_kernel()
 QUEUE = "bottleneck"
 
 
@@ -30,7 +29,7 @@ def cell(aqm: Any = "pfifo", **changes: Any) -> Cell:
         "bottleneck": {"rate": "10Mbit", "aqm": aqm} | changes.pop("bottleneck", {}),
         "flows": [{"cc": "cubic", "base_rtt": "20ms"} | changes.pop("flow", {})],
     }
-    return parse(table | changes, "experiment").cell(0)
+    return parse(table | changes, "experiment").make_cell(0)
 
 
 def said(kind: str, **options: Any) -> str:
@@ -39,8 +38,8 @@ def said(kind: str, **options: Any) -> str:
 
 
 def different(text: str, printed: str) -> list[str]:
-    settings = readback.queue(text, QUEUE, "show")
-    return readback.differences(settings, {"show": printed})
+    settings = readback.read_back_queue(text, QUEUE, "show")
+    return readback.find_differences(settings, {"show": printed})
 
 
 # what iproute2 6.1 prints of what Linux 6.12 has
@@ -170,7 +169,7 @@ def in_json(rate: int, ceil: int) -> str:
     ],
 )  # fmt: skip
 def test_shapers_are_compared_as_far_as_tc_prints_them(rate: int, burst: int, printed: str, keys: list[str]) -> None:
-    found = readback.differences(readback.htb(QUEUE, rate, burst, "show"), {"show": printed})
+    found = readback.find_differences(readback.read_back_htb(QUEUE, rate, burst, "show"), {"show": printed})
     assert [text.split(": ")[1].split()[0] for text in found] == keys
 
 
@@ -178,8 +177,8 @@ def test_delays_are_compared_to_a_microsecond() -> None:
     def found(delay: float, rate: int = 625000) -> list[str]:
         options = {"limit": 9, "delay": {"delay": delay, "jitter": 0}, "rate": {"rate": rate}}
         printed = json.dumps([{"kind": "netem", "handle": "1:", "parent": "1:2", "options": options}])
-        return readback.differences(
-            readback.netem("base_rtt", 100_000, 5_000_000, 9, "show", parent="1:2"), {"show": printed}
+        return readback.find_differences(
+            readback.read_back_netem("base_rtt", 100_000, 5_000_000, 9, "show", parent="1:2"), {"show": printed}
         )
 
     assert found(9.9e-05) == found(1e-4) == []  # ticks of 64 ns, in whole us
@@ -193,7 +192,7 @@ def test_sysctls_routes_and_modules_are_compared() -> None:
         hosts={"initial_window": 20, "rto_min": "300ms", "frto": False, "receive_buffer": "1MB", "memory": "40MB"},
         flow={"cc": {"name": "cubic", "beta": 600, "fast_convergence": False}},
     )
-    settings = mapped(one, KERNEL).settings
+    settings = map_cell(one, KERNEL).settings
     route = "via 10.0.0.2 dev s0 {}rto_min lock {}ms initcwnd {}\n"
     files, cubic = "/proc/sys/net/ipv4/{}: {}\n", "/sys/module/tcp_cubic/parameters"
     sysctls = "".join(
@@ -208,7 +207,9 @@ def test_sysctls_routes_and_modules_are_compared() -> None:
     )
     # a kernel before 5.19 has no txrehash, and none is needed there
     good = {
-        **{command: sysctls for command in readback.commands(settings) if command.startswith(("read S", "read R"))},
+        **{
+            command: sysctls for command in readback.list_commands(settings) if command.startswith(("read S", "read R"))
+        },
         "read - /proc/sys/net/ipv4/tcp_mem": files.format("tcp_mem", "9765\t9765\t1000000"),
         f"read - {cubic}/beta": f"{cubic}/beta: 600\n",
         f"read - {cubic}/fast_convergence": f"{cubic}/fast_convergence: 0\n",
@@ -217,7 +218,7 @@ def test_sysctls_routes_and_modules_are_compared() -> None:
         "ip -n R route show 10.1.0.0/16": "10.1.0.0/16 " + route.format("", 300, 20),
     }
     hosts = [one for one in settings if not one.command.startswith("tc ")]
-    assert readback.differences(hosts, good) == []
+    assert readback.find_differences(hosts, good) == []
     changed: dict[str, tuple[str, str, str]] = {
         "hosts.frto: asked 0, got 2": ("read S", "tcp_frto: 0", "tcp_frto: 2"),
         "hosts.receive_buffer: asked 1000000, got 5": ("read S", "\t1000000", "\t5"),
@@ -232,15 +233,15 @@ def test_sysctls_routes_and_modules_are_compared() -> None:
     }
     for text, (command, old, new) in changed.items():
         other = {key: value.replace(old, new) if key.startswith(command) else value for key, value in good.items()}
-        assert readback.differences(hosts, other) == [text]
+        assert readback.find_differences(hosts, other) == [text]
 
 
 def plans() -> Iterator[tuple[str, Mapped]]:
     """Yield the plans of every key that reaches the kernel."""
-    for key in reach.every_key():
-        for value in reach.values(key.param):
+    for key in reach.list_keys():
+        for value in reach.choose_values(key.param):
             try:
-                yield key.name, mapped(key.cell(**key.beside, **{key.param.name: value}), KERNEL)
+                yield key.name, map_cell(key.make_cell(**key.beside, **{key.param.name: value}), KERNEL)
             except InputError:
                 continue
 
@@ -251,7 +252,7 @@ def test_every_word_that_tc_is_told_of_a_queue_is_read_back() -> None:
     found: dict[str, set[str]] = {}
     for name, plan in plans():
         for hop in plan.hops:
-            for word in readback.unknown_words(hop.text):
+            for word in readback.find_unknown_words(hop.text):
                 found.setdefault(word, set()).add(name)
     assert found == {}
 
@@ -292,12 +293,12 @@ def test_every_command_of_a_plan_that_sets_something_has_its_settings() -> None:
 
 @pytest.mark.parametrize(("name", "key"), [(name, key) for name, keys in NOT_ZERO.items() for key in keys])
 def test_zeros_that_tc_does_not_tell_are_refused_before_the_run(name: str, key: str) -> None:
-    unit = {"time": "0s"}.get(registry().aqm[name].params[key].kind, 0)
+    unit = {"time": "0s"}.get(read_registry().aqm[name].params[key].kind, 0)
     aqm = {"name": name, key: unit}
     if name == "fq_pie" and key == "ecn_prob":
         aqm["ecn"] = True
     with pytest.raises(InputError, match=rf"bottleneck\.aqm\.{key}.*Linux has no 0, which tc takes for not given"):
-        mapped(cell(aqm), KERNEL)
+        map_cell(cell(aqm), KERNEL)
 
 
 @pytest.mark.parametrize(
@@ -310,31 +311,16 @@ def test_zeros_that_tc_does_not_tell_are_refused_before_the_run(name: str, key: 
 )
 def test_times_that_are_too_fine_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        mapped(cell(**changes), KERNEL)
+        map_cell(cell(**changes), KERNEL)
 
 
 def test_both_directions_have_whole_microseconds_of_an_odd_base_rtt() -> None:
-    lines = mapped(cell(flow={"base_rtt": "25us"}), KERNEL).plan.splitlines()
+    lines = map_cell(cell(flow={"base_rtt": "25us"}), KERNEL).plan.splitlines()
     delays = [line.split("delay ")[1].split()[0] for line in lines if " netem delay " in line and "-n D" in line]
     assert delays == ["12us", "13us"]
 
 
 # with a real kernel
-
-
-def real() -> linux.Engine:
-    """Return the engine, or skip the test."""
-    try:
-        kernels.load()
-    except InputError:
-        pytest.skip("no kernel is built (dumbbell linux build)")
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler")
-    if shutil.which("tc") is None:
-        pytest.skip("no tc (iproute2)")
-    found = by_name("linux")
-    assert isinstance(found, linux.Engine)
-    return found
 
 
 REAL = {
@@ -366,7 +352,7 @@ REAL = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_a_real_kernel_has_what_it_was_told(name: str) -> None:
-    engine = real()
+    engine = require_engine()
     with linux.Guests(engine, 1) as guests:
         guests.run(REAL[name], _native.Progress())
 
@@ -386,12 +372,12 @@ def test_a_real_kernel_has_what_it_was_told(name: str) -> None:
 def test_a_real_kernel_with_something_else_ends_the_run(
     monkeypatch: pytest.MonkeyPatch, told: str, instead: str, said: str
 ) -> None:
-    engine = real()
+    engine = require_engine()
     one = cell({"name": "codel", "limit": 77}, hosts={"initial_window": 20, "frto": False})
-    plan = mapped(one, engine.kernel)
+    plan = map_cell(one, engine.kernel)
     assert told in plan.plan
     other = dataclasses.replace(plan, plan=plan.plan.replace(told, instead))
-    monkeypatch.setattr(linux, "mapped", lambda *_: other)
+    monkeypatch.setattr(linux, "map_cell", lambda *_: other)
     with linux.Guests(engine, 1) as guests, pytest.raises(RuntimeError) as failed:
         guests.run(one, _native.Progress())
     assert said in str(failed.value) and "\n" not in str(failed.value)
@@ -403,9 +389,9 @@ def test_the_zeros_that_are_refused_do_not_reach_a_real_kernel(
     monkeypatch: pytest.MonkeyPatch, name: str, key: str
 ) -> None:
     """Each refusal has its reason: with it away the run ends, since the kernel has its default."""
-    engine = real()
+    engine = require_engine()
     monkeypatch.setattr("dumbbell.engines.linux.qdiscs.NOT_ZERO", {})
-    value = "0s" if registry().aqm[name].params[key].kind == "time" else 0
+    value = "0s" if read_registry().aqm[name].params[key].kind == "time" else 0
     one = cell({"name": name, key: value} | ({"ecn": True} if key == "ecn_prob" else {}))
     with linux.Guests(engine, 1) as guests, pytest.raises(RuntimeError, match=rf"asked 0|{key}"):
         guests.run(one, _native.Progress())

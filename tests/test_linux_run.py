@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -18,24 +17,23 @@ import dumbbell
 from conftest import described, parsed
 from dumbbell import _native, scratch
 from dumbbell.cli import program
-from dumbbell.engines import by_name, sweep
+from dumbbell.engines import find_engine, sweep
 from dumbbell.engines.linux import engine as linux
 from dumbbell.engines.linux import guest, kernels, reach
-from dumbbell.engines.linux.controls import MODULES, cc_names
-from dumbbell.engines.linux.mapping import by_path, mapped, notes
+from dumbbell.engines.linux.controls import MODULES, list_controls
+from dumbbell.engines.linux.mapping import list_notes, map_cell, name_by_path
 from dumbbell.engines.sim import Simulator
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 from dumbbell.published import engines
-from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.store import Store
+from real_linux import needs_cc, needs_kernel, needs_tc
 
 QDISCS = ("bfifo", "cake", "codel", "dualpi2", "fq", "fq_codel", "fq_pie", "htb", "netem", "pfifo", "pie", "red")
 CONTROLS = ("reno", "cubic", "dctcp", "bbr")
-needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-needs_tc = pytest.mark.skipif(shutil.which("tc") is None, reason="no tc (iproute2)")
 
 
 def kernel(folder: Path, script: str = "exit 1", **described: Any) -> kernels.Kernel:
@@ -57,11 +55,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def cell(aqm: Any = "codel", *, bottleneck: dict[str, Any] | None = None, **changes: Any) -> Cell:
     table = {"rate": "10Mbit", "aqm": aqm, "shaper": "htb"} | (bottleneck or {})
-    return parsed(bottleneck=table, **changes).cell(0)
+    return parsed(bottleneck=table, **changes).make_cell(0)
 
 
 def plan(home: Path, one: Cell) -> list[str]:
-    return mapped(one, kernel(home)).plan.splitlines()
+    return map_cell(one, kernel(home)).plan.splitlines()
 
 
 def test_the_guest_runs_the_tools_that_path_has(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +68,7 @@ def test_the_guest_runs_the_tools_that_path_has(home: Path, tmp_path: Path, monk
     tc.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     changing = cell(bottleneck={"rate_changes": [{"at": "1s", "rate": "5Mbit"}]})
-    lines = by_path(mapped(changing, kernel(home)).plan).splitlines()
+    lines = name_by_path(map_cell(changing, kernel(home)).plan).splitlines()
     texts = [line for line in lines if line.startswith(("command", "at ", "counters"))]
     assert not [line for line in texts if " tc -n" in line]
     assert f"counters {tc} -n M -s -j qdisc show dev m1" in lines
@@ -172,13 +170,13 @@ def test_queue_disciplines_in_the_words_of_tc(home: Path, aqm: Any, options: str
 )
 def test_what_linux_lacks_is_refused_before_anything_runs(home: Path, changes: dict[str, Any], found: str) -> None:
     with pytest.raises(InputError, match=f"^{found}"):
-        mapped(cell(**changes), kernel(home))
+        map_cell(cell(**changes), kernel(home))
 
 
 def test_links_of_the_simulator_are_refused_by_name(home: Path) -> None:
-    named = parsed(bottleneck={"rate": "10Mbit", "aqm": "codel", "link": "wifi"}).cell(0)
+    named = parsed(bottleneck={"rate": "10Mbit", "aqm": "codel", "link": "wifi"}).make_cell(0)
     with pytest.raises(InputError, match=r"^bottleneck.link: Linux has no link wifi; use shaper"):
-        mapped(named, kernel(home))
+        map_cell(named, kernel(home))
 
 
 def test_each_base_rtt_has_its_own_delays(home: Path) -> None:
@@ -215,8 +213,8 @@ def test_starts_and_short_flows_are_those_of_the_simulator(home: Path) -> None:
     )
     lines = plan(home, one)
     with Store.open(_simulated(home, one)) as store:
-        start = store.table("flows")["start_s"][0]
-        short = store.table("short_flows").sort("flow")
+        start = store.read_table("flows")["start_s"][0]
+        short = store.read_table("short_flows").sort("flow")
     senders = [line.split() for line in lines if line.startswith("tcp ")]
     assert float(senders[0][2]) / 1e9 == pytest.approx(start, abs=1e-9)
     assert [(int(s[1]), int(s[4])) for s in senders[1:]] == list(zip(short["flow"], short["size_bytes"], strict=True))
@@ -229,7 +227,7 @@ def test_starts_and_short_flows_are_those_of_the_simulator(home: Path) -> None:
 def _simulated(home: Path, *cells: Cell) -> Path:
     path = home.parent / "simulated.duckdb"
     with Store.open(path, write=True) as store:
-        store.add(Finished(one, Measured(0.1, _native.run(one.config, _native.Cancel()))) for one in cells)
+        store.add(Finished(one, MeasuredRun(0.1, _native.run(one.config, _native.Cancel()))) for one in cells)
     return path
 
 
@@ -254,12 +252,12 @@ def test_shapers_rate_changes_and_hosts(home: Path) -> None:
 
 def test_what_is_nearly_the_same_is_said_and_names_follow_the_kernel(home: Path) -> None:
     plain, other = cell(), cell({"name": "step"}, hosts={"profile": "linux-5.4"}, bottleneck={"shaper": "link"})
-    assert notes([plain], kernel(home)) == []
-    assert len(notes([plain, other], kernel(home))) == 3
-    assert cc_names(kernel(home))["bbr1"] == "bbr"
-    assert cc_names(kernel(home, recipe={"patches": ["0002-BBR3.patch"]}))["bbr3"] == "bbr"
+    assert list_notes([plain], kernel(home)) == []
+    assert len(list_notes([plain, other], kernel(home))) == 3
+    assert list_controls(kernel(home))["bbr1"] == "bbr"
+    assert list_controls(kernel(home, recipe={"patches": ["0002-BBR3.patch"]}))["bbr3"] == "bbr"
     tuned = cell(flows=[{"cc": {"name": "cubic", "hystart": "off", "beta": 614}}])
-    assert mapped(tuned, kernel(home)).arguments == ("tcp_cubic.beta=614", "tcp_cubic.hystart=0")
+    assert map_cell(tuned, kernel(home)).arguments == ("tcp_cubic.beta=614", "tcp_cubic.hystart=0")
 
 
 def test_counters_of_tc_are_summed_over_tins() -> None:
@@ -268,14 +266,14 @@ def test_counters_of_tc_are_summed_over_tins() -> None:
         {"kind": "htb", "handle": "1:", "drops": 9},
         {"kind": "cake", "handle": "2:", "drops": 4, "options": {}, "tins": tins},
     ]
-    assert linux.counters(linux.discipline(json.dumps(said), "cake")) == {"drops": 4, "ecn_mark": 6}
+    assert linux.read_counters(linux.find_discipline(json.dumps(said), "cake")) == {"drops": 4, "ecn_mark": 6}
     with pytest.raises(RuntimeError, match="no pie with the handle 2:"):
-        linux.discipline(json.dumps(said), "pie")
+        linux.find_discipline(json.dumps(said), "pie")
 
 
 def test_code_of_the_program_is_without_comments_and_white_space() -> None:
     text = 'int a = 2; /* two\n lines */ char *s = "// no \\" comment"; // a comment\nint b = a / 2;'
-    before = guest.code_of(text)
+    before = guest.digest_code(text)
     for one, other in (
         ("two", "2"),
         ("// a comment", "// another 'comment"),
@@ -283,25 +281,25 @@ def test_code_of_the_program_is_without_comments_and_white_space() -> None:
         ("int b", "int\n\n b"),
         (";", " ;"),
     ):
-        assert guest.code_of(text.replace(one, other)) == before, (one, other)
+        assert guest.digest_code(text.replace(one, other)) == before, (one, other)
     for one, other in (("a / 2", "a / 3"), ("a / 2", "a * 2"), ("no \\", "yes \\"), ("// no", "no"), ("int b", "intb")):
-        assert guest.code_of(text.replace(one, other)) != before, (one, other)
+        assert guest.digest_code(text.replace(one, other)) != before, (one, other)
 
 
 def test_keys_depend_on_kernel_program_mapping_and_measuring(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = linux.Engine(kernel(home)).version
+    first = linux.LinuxEngine(kernel(home)).version
     assert first.startswith("linux-6.12.1+dddddddd.")
-    assert linux.Engine(kernel(home, digest="e" * 64)).version != first
+    assert linux.LinuxEngine(kernel(home, digest="e" * 64)).version != first
     with monkeypatch.context() as changed:
         changed.setattr(linux, "VERSION", 0)
-        assert linux.Engine(kernel(home)).version != first
+        assert linux.LinuxEngine(kernel(home)).version != first
     with monkeypatch.context() as changed:
-        changed.setattr("dumbbell.engines.linux.guest.code", lambda: "other")
-        assert linux.Engine(kernel(home)).version != first
+        changed.setattr("dumbbell.engines.linux.guest.compute_code_digest", lambda: "other")
+        assert linux.LinuxEngine(kernel(home)).version != first
     with monkeypatch.context() as changed:
         changed.setattr("dumbbell._native.measuring_version", lambda: "00000000")
-        assert linux.Engine(kernel(home)).version != first
-    assert linux.Engine(kernel(home)).version == first
+        assert linux.LinuxEngine(kernel(home)).version != first
+    assert linux.LinuxEngine(kernel(home)).version == first
     one = cell()
     assert dataclasses.replace(one, engine=first).key != one.key
     assert dataclasses.replace(one, engine=first).cell_key == one.cell_key
@@ -310,8 +308,8 @@ def test_keys_depend_on_kernel_program_mapping_and_measuring(home: Path, monkeyp
 # guests that are shell scripts
 
 
-def run(home: Path, script: str, **options: Any) -> sweep.Report:
-    chosen = linux.Engine(kernel(home, script))
+def run(home: Path, script: str, **options: Any) -> sweep.SweepReport:
+    chosen = linux.LinuxEngine(kernel(home, script))
     return sweep.run([parsed()], home.parent / "r.duckdb", jobs=1, engine=chosen, progress=False, **options)
 
 
@@ -397,7 +395,7 @@ def test_engines_that_there_are_not(text: str) -> None:
     with pytest.raises(
         InputError, match=r"engine: unknown engine .*(nown are sim, linux, linux:NAME|did you mean sim\?)"
     ):
-        by_name(text)
+        find_engine(text)
 
 
 def test_from_python_the_engine_is_named_alike(home: Path) -> None:
@@ -454,8 +452,8 @@ def test_commands_are_shown_without_a_kernel_and_without_tc(
 
 def test_without_a_kernel_the_remedy_is_said(home: Path) -> None:
     with pytest.raises(InputError, match=r"unknown kernel .*; dumbbell linux build"):
-        by_name("linux")
-    assert isinstance(by_name("sim"), Simulator)
+        find_engine("linux")
+    assert isinstance(find_engine("sim"), Simulator)
     assert not home.exists()
 
 
@@ -463,19 +461,19 @@ def test_without_a_kernel_the_remedy_is_said(home: Path) -> None:
 
 
 def test_two_engines_in_one_file_are_told_apart_and_compared(tmp_path: Path) -> None:
-    cells = list(parsed(matrix={"flows[0].cc": ["cubic", "bbr1"]}).cells())
+    cells = list(parsed(matrix={"flows[0].cc": ["cubic", "bbr1"]}).make_cells())
     path = tmp_path / "r.duckdb"
     ran = {one.key: _native.run(one.config, _native.Cancel()) for one in cells}
     with Store.open(path, write=True) as store:
-        store.add(Finished(one, Measured(0.1, ran[one.key])) for one in cells)
+        store.add(Finished(one, MeasuredRun(0.1, ran[one.key])) for one in cells)
         others = [dataclasses.replace(one, engine="linux-6.12.1+a.b") for one in cells]
-        store.add(Finished(one, Measured(0.1, ran[cells[n].key], '{"kernel": 1}')) for n, one in enumerate(others))
+        store.add(Finished(one, MeasuredRun(0.1, ran[cells[n].key], '{"kernel": 1}')) for n, one in enumerate(others))
     assert dumbbell.open(path).engines == [dumbbell.engine_version()]
     assert dumbbell.open(path).engine("linux").engines == ["linux-6.12.1+a.b"]
     assert dumbbell.open(path).engine("sim").engines == [dumbbell.engine_version()]
     assert len(dumbbell.open(path).engine("all")) == 4
     with Store.open(path) as store:
-        assert store.table("runs")["kernel"].null_count() == 2
+        assert store.read_table("runs")["kernel"].null_count() == 2
     compared = engines.compare(path)
     assert compared.engines == (dumbbell.engine_version(), "linux-6.12.1+a.b") and compared.alone == 0
     assert [pair.with_bbr for pair in compared.pairs] == [False, True]
@@ -486,13 +484,13 @@ def test_two_engines_in_one_file_are_told_apart_and_compared(tmp_path: Path) -> 
 
 
 def test_runs_in_real_time_that_were_too_late_are_not_compared(tmp_path: Path) -> None:
-    cells = list(parsed(seeds=[1, 2], matrix={"flows[0].cc": ["cubic", "reno"]}).cells())
+    cells = list(parsed(seeds=[1, 2], matrix={"flows[0].cc": ["cubic", "reno"]}).make_cells())
     path = tmp_path / "r.duckdb"
     ran = {one.key: _native.run(one.config, _native.Cancel()) for one in cells}
     others = [dataclasses.replace(one, engine=f"{kind}-a") for kind in ("live", "linux") for one in cells]
     with Store.open(path, write=True) as store:
-        store.add(Finished(one, Measured(0.1, ran[one.key])) for one in cells)
-        store.add(Finished(one, Measured(0.1, ran[cells[n % 4].key])) for n, one in enumerate(others))
+        store.add(Finished(one, MeasuredRun(0.1, ran[one.key])) for one in cells)
+        store.add(Finished(one, MeasuredRun(0.1, ran[cells[n % 4].key])) for n, one in enumerate(others))
     with pytest.raises(InputError, match="engines: there are runs of linux and of live; use engine with one of"):
         engines.compare(path)
     # one run of the first cell, and both of the second
@@ -518,16 +516,6 @@ def test_errors_are_over_the_rate_or_the_second_engine() -> None:
 # real guests
 
 
-def built() -> bool:
-    try:
-        return bool(kernels.load().qdiscs)
-    except InputError:
-        return False
-
-
-needs_kernel = pytest.mark.skipif(not built(), reason="no kernel is built (dumbbell linux build)")
-
-
 @pytest.mark.slow
 @needs_kernel
 @needs_cc
@@ -541,14 +529,14 @@ def test_the_same_seed_is_the_same_run_on_linux(aqm: str, tmp_path: Path) -> Non
         web=[{"cc": "cubic", "arrivals": "5/s", "size": "20kB", "stop": "2s"}],
         udp=[{"rate": "500kbit", "spacing": "poisson"}],
     )
-    chosen = linux.Engine(kernels.load())
+    chosen = linux.LinuxEngine(kernels.load())
     hashes = []
     for name in ("a", "b"):
         report = sweep.run([one], tmp_path / name, jobs=1, engine=chosen, progress=False)
         assert report.done == 1, report.failed
         with Store.open(tmp_path / name) as store:
-            runs, flows = store.table("runs"), store.table("flows")
-            short = store.table("short_flows")
+            runs, flows = store.read_table("runs"), store.read_table("flows")
+            short = store.read_table("short_flows")
         hashes.append(runs["hash"][0])
     assert hashes[0] == hashes[1]
     assert runs["utilisation"][0] > 0.7 and json.loads(runs["kernel"][0])["iproute2"]
@@ -567,11 +555,11 @@ def test_delay_and_jitter_of_udp_are_those_of_the_simulator(tmp_path: Path) -> N
     """Two sources whose packets meet now and then: one waits for the other on the link."""
     udp = [{"rate": "1Mbit"}, {"rate": "3Mbit", "size": "500B", "start": "1s"}]
     one = parsed(duration="5s", bottleneck={"rate": "10Mbit", "aqm": "pfifo", "shaper": "link"}, flows=[], udp=udp)
-    for engine in (None, linux.Engine(kernels.load())):
+    for engine in (None, linux.LinuxEngine(kernels.load())):
         report = sweep.run([one], tmp_path / "r", jobs=1, engine=engine, progress=False)
         assert report.done == 1, report.failed
     with Store.open(tmp_path / "r") as store:
-        flows = store.table("flows")
+        flows = store.read_table("flows")
     # frames of 1514 and 500 B take 1.2112 and 0.4 ms at 10 Mbit/s
     assert flows["delay_min_ms"].to_list() == pytest.approx([1.2112, 0.4] * 2, abs=0.001)
     for measure in ("delay_mean_ms", "delay_p95_ms", "delay_max_ms", "jitter_mean_ms", "jitter_ms"):
@@ -587,14 +575,16 @@ def test_delay_and_jitter_of_udp_are_those_of_the_simulator(tmp_path: Path) -> N
 def test_flows_without_a_socket_count_no_timeouts() -> None:
     flows = [{"cc": "reno", "base_rtt": "20ms"}, {"cc": "reno", "base_rtt": "20ms", "start": "400ms"}]
     cells = [
-        parsed(duration="500ms", bottleneck={"rate": "10Mbit", "aqm": "pfifo"}, flows=flows[:count], udp=udp).cell(0)
+        parsed(duration="500ms", bottleneck={"rate": "10Mbit", "aqm": "pfifo"}, flows=flows[:count], udp=udp).make_cell(
+            0
+        )
         for count in (1, 2)
         for udp in ([], [{"rate": "1Mbit"}])
     ]
     # no file may say that the second flow begins after the end: the engine is told so past the checks of files
     for one in cells[2:]:
         one.groups["flows"][1]["start"] = {"min": 600_000_000, "max": 600_000_000}
-    with linux.Engine(kernels.load()).workers(1) as guests:
+    with linux.LinuxEngine(kernels.load()).open_workers(1) as guests:
         futures = [guests.submit(one, _native.Progress()) for one in cells]
         results = [future.result().result for future in futures]
     # runs go into the store together, so all have the same columns
@@ -611,17 +601,17 @@ def test_the_kernels_own_defaults_are_ours(aqm: str, tmp_path: Path) -> None:
     """A run that sets every key to the default and one that sets nothing are the same; module parameters are below."""
     table: dict[str, Any] = {"bottleneck": {"rate": "10Mbit", "aqm": aqm, "shaper": "htb"}, "flows": [{"cc": "cubic"}]}
     settings: dict[str, Any] = {}
-    for key in reach.every_key():
-        value = reach.default(key.param)
+    for key in reach.list_keys():
+        value = reach.read_default(key.param)
         if key.owner in (aqm, "hosts") and key.name != "hosts.profile" and value is not None:
             settings[key.place + key.param.name] = value
     bare, whole = parsed(duration="2s", **table), parse(described(duration="2s", **table), "whole", settings)
-    chosen = linux.Engine(kernels.load())
+    chosen = linux.LinuxEngine(kernels.load())
     for one in (bare, whole):
         report = sweep.run([one], tmp_path / "r", jobs=1, engine=chosen, progress=False)
         assert report.done == 1, report.failed
     with Store.open(tmp_path / "r") as store:
-        runs = store.table("runs")
+        runs = store.read_table("runs")
     assert runs.height == 2 and runs["cell"].n_unique() == 1
     assert runs["hash"].n_unique() == 1 and runs["utilisation"][0] > 0.5
 
@@ -632,7 +622,7 @@ def test_the_kernels_own_defaults_are_ours(aqm: str, tmp_path: Path) -> None:
 def test_the_defaults_of_the_kernels_modules_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     # not by two runs: what is on a kernel's command line is part of the seed of its random numbers
     names = {
-        module: convert(registry().cc[cc].params[key].default)
+        module: convert(read_registry().cc[cc].params[key].default)
         for cc, taken in MODULES.items()
         for key, (module, convert) in taken.items()
         if cc != "bbr2"
@@ -641,11 +631,11 @@ def test_the_defaults_of_the_kernels_modules_are_ours(monkeypatch: pytest.Monkey
     asked = f"command exec >&2; cat {files}; exit 1\n"
 
     def asking(one: Cell, kernel: kernels.Kernel) -> Any:
-        made = mapped(one, kernel)
+        made = map_cell(one, kernel)
         return dataclasses.replace(made, plan=asked + made.plan)
 
-    monkeypatch.setattr(linux, "mapped", asking)
-    with linux.Engine(kernels.load()).workers(1) as guests:
-        error = guests.submit(parsed().cell(0), _native.Progress()).exception()
+    monkeypatch.setattr(linux, "map_cell", asking)
+    with linux.LinuxEngine(kernels.load()).open_workers(1) as guests:
+        error = guests.submit(parsed().make_cell(0), _native.Progress()).exception()
     said = str(error).rpartition("exit 1: ")[2].split()
     assert dict(zip(names, map(int, said), strict=True)) == names

@@ -17,8 +17,8 @@ from dumbbell import _native
 from dumbbell.engines.live import engine as live
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
-from dumbbell.results.measured import Finished, Measured
-from dumbbell.results.store import tables
+from dumbbell.results.measured_run import Finished, MeasuredRun
+from dumbbell.results.store import gather_tables
 from test_killed import namespaces
 
 pytestmark = [pytest.mark.timed, pytest.mark.skipif(not hasattr(_native, "live_run"), reason="live runs need Linux")]
@@ -29,12 +29,12 @@ CODEL = {"name": "codel", "ecn": True}
 def cell(rate: str = "20Mbit", duration: str = "3s", aqm: Any = CODEL, flows: Any = None, **more: Any) -> Cell:
     flows = flows or [{"cc": "cubic", "base_rtt": "20ms"}]
     experiment = parsed(duration=duration, bottleneck={"rate": rate, "aqm": aqm}, flows=flows, **more)
-    return next(iter(experiment.cells()))
+    return next(iter(experiment.make_cells()))
 
 
 def measured(one: Cell, said: list[str] | None = None) -> _native.Result:
     """Return what a run measured; skips where network namespaces are not allowed."""
-    with live.Lab(live.Engine(), lambda _, text: said.append(text) if said is not None else None) as lab:
+    with live.LiveLab(live.LiveEngine(), lambda _, text: said.append(text) if said is not None else None) as lab:
         try:
             return lab.submit(one, _native.Progress()).result().result
         except InputError as error:
@@ -65,7 +65,7 @@ def test_what_cannot_be_run_live_is_refused_with_its_key(change: dict[str, Any],
 
 def columns_of(one: Cell, result: _native.Result) -> dict[str, pa.Table]:
     """Return what is kept of a run."""
-    return {name: pa.table(rows) for name, rows in tables([Finished(one, Measured(1.0, result))]).items()}
+    return {name: pa.table(rows) for name, rows in gather_tables([Finished(one, MeasuredRun(1.0, result))]).items()}
 
 
 TRIES = 3
@@ -131,8 +131,8 @@ def test_a_shaper_above_its_link_is_limited_by_the_link() -> None:
 
 
 def test_a_dry_run_and_workers_go_one_after_the_other(tmp_path: Path, command: Command) -> None:
-    assert live.Engine().at_once(8) == 1
-    with live.Engine().workers(8) as lab:
+    assert live.LiveEngine().count_parallel(8) == 1
+    with live.LiveEngine().open_workers(8) as lab:
         assert lab.slots == 1
     plain = tmp_path / "plain.toml"
     plain.write_text('duration = "10s"\nseeds = [1, 2, 3, 4]\n[bottleneck]\naqm = "codel"\n[[flows]]\ncc = "reno"\n')
@@ -147,7 +147,7 @@ def test_a_link_that_follows_a_trace_carries_as_much_as_in_the_simulator() -> No
     experiment = parsed(
         duration="4s", bottleneck={"trace": TRACE, "aqm": {"name": "pfifo", "limit": 1000}}, flows=flows
     )
-    one = next(iter(experiment.cells()))
+    one = next(iter(experiment.make_cells()))
     summary = json.loads(valid(one).summary)
     simulated = json.loads(_native.run(one.config, _native.Cancel()).summary)
     assert summary["capacity_mbit"] == simulated["capacity_mbit"]

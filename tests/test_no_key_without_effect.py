@@ -24,7 +24,7 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.net import ROUTES
 from dumbbell.experiment.plugins import known, trust
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 from dumbbell.experiment.without_effect import NEEDS, OF_EVERY_RUN
 
 # keys for which no short run is found here, and why
@@ -152,19 +152,19 @@ def of_ways() -> Iterator[dict[str, Any]]:
     yield mix("pfifo", **ways)
 
 
-def bases(key: reach.Key) -> Iterator[dict[str, Any]]:
+def bases(key: reach.KernelKey) -> Iterator[dict[str, Any]]:
     """Yield runs in which a key may act."""
     if key.param.name in _WAYS:
         return of_ways()
-    if key.owner in registry().link:
+    if key.owner in read_registry().link:
         return of_link(key.owner)
-    if key.owner in registry().stage:
+    if key.owner in read_registry().stage:
         return of_stage(key.owner)
     if key.owner in ("reverse", "hop"):
         return of_hop(key.owner)
-    if key.owner in registry().aqm:
+    if key.owner in read_registry().aqm:
         return of_queue(key.owner)
-    if key.owner in registry().cc:
+    if key.owner in read_registry().cc:
         return of_control(key.owner)
     return of_hosts() if key.owner == "hosts" else of_tables(key.name)
 
@@ -192,27 +192,27 @@ _VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "reco
 _BESIDE = {key: {"shaper": "htb"} for key in ("reverse.burst", "hop.burst")}
 
 
-def settings(key: reach.Key) -> dict[str, Any]:
+def settings(key: reach.KernelKey) -> dict[str, Any]:
     # the runs here have ECN on
     beside = {"ecn": False} if key.name == "hosts.ecn" else _BESIDE.get(key.name, key.beside)
     return {key.place + name: value for name, value in beside.items()}
 
 
-def further_keys() -> Iterator[reach.Key]:
+def further_keys() -> Iterator[reach.KernelKey]:
     """Yield the keys of links, of stages, of further hops, and of ways over hops."""
-    for links, place in ((registry().link, "bottleneck.link."), (registry().stage, "flows[0].path[0].")):
+    for links, place in ((read_registry().link, "bottleneck.link."), (read_registry().stage, "flows[0].path[0].")):
         for one in links.values():
             if one.name not in _NOT_LINKS:
-                yield from (reach.Key(one.name, param, place) for param in one.params.values())
+                yield from (reach.KernelKey(one.name, param, place) for param in one.params.values())
     for name, place in (("reverse", "reverse."), ("hop", "hop[0].")):
-        yield from (reach.Key(name, param, place) for param in schema.described("bottleneck").values())
+        yield from (reach.KernelKey(name, param, place) for param in schema.describe_section("bottleneck").values())
     for table in schema.SENDERS:
-        for param in schema.described(table).values():
+        for param in schema.describe_section(table).values():
             if param.name in _WAYS:
-                yield reach.Key(table, param, f"{table}[0].")
+                yield reach.KernelKey(table, param, f"{table}[0].")
 
 
-KEYS = list(reach.every_key())
+KEYS = list(reach.list_keys())
 FURTHER = list(further_keys())
 _NOT_THERE = [("bbr2", "ecn_reprobe_gain")]  # which BBRv3 alone has
 
@@ -220,17 +220,17 @@ _NOT_THERE = [("bbr2", "ecn_reprobe_gain")]  # which BBRv3 alone has
 @pytest.mark.slow
 @pytest.mark.spread
 @pytest.mark.parametrize("key", KEYS + FURTHER, ids=[key.name for key in KEYS + FURTHER])
-def test_every_key_acts(key: reach.Key) -> None:
+def test_every_key_acts(key: reach.KernelKey) -> None:
     if key.name in LEFT:
         assert LEFT[key.name]
         return
     refused = ""
     for base in bases(key):
-        for value in _VALUES.get(key.name) or reach.values(key.param):
+        for value in _VALUES.get(key.name) or reach.choose_values(key.param):
             try:
                 beside = settings(key)
-                one = parse(copy.deepcopy(base), "base", beside).cell(0)
-                other = parse(copy.deepcopy(base), "key", beside | {key.place + key.param.name: value}).cell(0)
+                one = parse(copy.deepcopy(base), "base", beside).make_cell(0)
+                other = parse(copy.deepcopy(base), "key", beside | {key.place + key.param.name: value}).make_cell(0)
                 if one.config != other.config and acts(one, other):
                     return
             except InputError as error:
@@ -250,19 +250,19 @@ def test_a_key_without_what_it_needs_is_refused_and_does_nothing(
 ) -> None:
     """Both halves: the refusal is there, and without it the key would change nothing."""
     (found,) = (one for one in KEYS if one.name == f"{name}.{key}")
-    value = reach.values(found.param)[0]
+    value = reach.choose_values(found.param)[0]
     base = next(bases(found))
     place = found.place + key
     with pytest.raises(InputError, match=rf"{key}: without .* it does nothing"):
         parse(copy.deepcopy(base), "file", {place: value})
     monkeypatch.setattr("dumbbell.experiment.without_effect.NEEDS", {})
-    one, other = (parse(copy.deepcopy(base), "file", more).cell(0) for more in ({}, {place: value}))
+    one, other = (parse(copy.deepcopy(base), "file", more).make_cell(0) for more in ({}, {place: value}))
     assert one.config != other.config and not acts(one, other)
     # the default, written out, is no mistake
     parse(
         copy.deepcopy(base),
         "file",
-        {place: reach.default(found.param)} if reach.default(found.param) is not None else {},
+        {place: reach.read_default(found.param)} if reach.read_default(found.param) is not None else {},
     )
 
 
@@ -301,8 +301,8 @@ OF_HOSTS = [key for key in KEYS if key.owner == "hosts"]
 
 
 @pytest.mark.parametrize("key", OF_HOSTS, ids=[key.name for key in OF_HOSTS])
-def test_hosts_without_tcp_are_refused(key: reach.Key) -> None:
-    value = next(iter(reach.values(key.param)))
+def test_hosts_without_tcp_are_refused(key: reach.KernelKey) -> None:
+    value = next(iter(reach.choose_values(key.param)))
     setting = {f"hosts.{key.param.name}": value}
     if key.param.name in OF_EVERY_RUN:
         parse(copy.deepcopy(UDP), "file", setting)

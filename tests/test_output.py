@@ -83,15 +83,15 @@ def test_progress_counts_what_is_left(results: Path, tmp_path: Path) -> None:
     whole = experiment.load(results / "small.toml")
     more = experiment.load(results / "small.toml", ["seeds=[1, 2, 3]"])
     with Store.open(results / "r.duckdb") as store:
-        assert estimate.left([whole], store) == (0, 0.0)
-        new = [cell for cell in more.cells() if cell.seed == 3]
-        runs, packets = estimate.left([more, more], store)
+        assert estimate.estimate_missing([whole], store) == (0, 0.0)
+        new = [cell for cell in more.make_cells() if cell.seed == 3]
+        runs, packets = estimate.estimate_missing([more, more], store)
         assert runs == 4 and packets == pytest.approx(sum(cell.packets for cell in new))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(estimate, "_EXACT", 0)
-            assert estimate.left([more], store)[0] == 4
+            assert estimate.estimate_missing([more], store)[0] == 4
     with Store.open(tmp_path / "new.duckdb", write=True) as store:
-        assert estimate.left([whole], store)[0] == 8
+        assert estimate.estimate_missing([whole], store)[0] == 8
 
 
 def test_a_sweep_says_in_how_many_cells_the_seed_made_no_difference(
@@ -131,7 +131,7 @@ def test_a_queue_that_marks_nothing_is_told_of(changes: dict[str, Any], is_said:
     from dumbbell.experiment.file import parse
 
     table = {"bottleneck": {"aqm": {"name": "codel", "ecn": True}}, "flows": [{"cc": "cubic"}], "udp": []}
-    said = ecn.marks_nothing(
+    said = ecn.explain_useless_marks(
         parse(
             {**table, **{k: v for k, v in changes.items() if k == "udp"}},
             "test",

@@ -10,13 +10,14 @@ import pytest
 import dumbbell
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
-from dumbbell.pages import ContradictedError, Evidence, prose, study, words
+from dumbbell.pages import ContradictedError, Evidence, prose, study, template_words
 from dumbbell.pages import new as making
 from dumbbell.pages.samples import find_changes, list_algorithms
 from dumbbell.pages.template import render
-from dumbbell.pages.values import PageError, Rows, highest, lowest, most_of
+from dumbbell.pages.values import PageError, Rows, find_highest, find_lowest, is_most_of
+from dumbbell.words import join_words
 
-STUDIES = study.names()
+STUDIES = study.list_studies()
 
 SHARE = pl.DataFrame(
     {
@@ -123,25 +124,25 @@ def test_pairs_need_every_counterpart() -> None:
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (words.number(0.0468), "0.047"),
-        (words.number(9.99), "10"),
-        (words.number(12.6), "13"),
-        (words.number(25_600), "25 600"),
-        (words.fixed(-0.004, 2), "0.00"),
-        (words.times(2.02), "twice"),
-        (words.times(2.31), "2.3 times"),
-        (words.times(5.95), "six times"),
-        (words.span([0.26, 0.264], 2), "0.26"),
-        (words.listed(["a", "b", "c"]), "a, b and c"),
-        (words.count(0), "no"),
-        (words.at_most(0.0741, 2), "0.08"),
-        (words.at_most(0.07, 2), "0.07"),
-        (words.at_most(-0.0741, 2), "-0.07"),
-        (words.at_least(121 / 148, 2), "0.81"),
-        (words.percent_at_least(121 / 148), "81 %"),
-        (words.percent_at_most(0.0134, 1), "1.4 %"),
-        (words.percent_at_most(0.3), "30 %"),
-        (words.bounds([0.472, 0.571], 2), "0.47 to 0.58"),
+        (template_words.number(0.0468), "0.047"),
+        (template_words.number(9.99), "10"),
+        (template_words.number(12.6), "13"),
+        (template_words.number(25_600), "25 600"),
+        (template_words.format_fixed(-0.004, 2), "0.00"),
+        (template_words.format_times(2.02), "twice"),
+        (template_words.format_times(2.31), "2.3 times"),
+        (template_words.format_times(5.95), "six times"),
+        (template_words.format_span([0.26, 0.264], 2), "0.26"),
+        (join_words(["a", "b", "c"]), "a, b and c"),
+        (template_words.count(0), "no"),
+        (template_words.format_upper_bound(0.0741, 2), "0.08"),
+        (template_words.format_upper_bound(0.07, 2), "0.07"),
+        (template_words.format_upper_bound(-0.0741, 2), "-0.07"),
+        (template_words.format_lower_bound(121 / 148, 2), "0.81"),
+        (template_words.format_percent_lower_bound(121 / 148), "81 %"),
+        (template_words.format_percent_upper_bound(0.0134, 1), "1.4 %"),
+        (template_words.format_percent_upper_bound(0.3), "30 %"),
+        (template_words.format_bounds([0.472, 0.571], 2), "0.47 to 0.58"),
     ],
 )
 def test_words(found: str, text: str) -> None:
@@ -168,7 +169,7 @@ def test_words(found: str, text: str) -> None:
     ],
 )
 def test_what_is_typed_by_hand_is_found(text: str, by_hand: list[str]) -> None:
-    assert [problem.text for problem in prose.problems(text)] == by_hand
+    assert [problem.text for problem in prose.find_problems(text)] == by_hand
 
 
 @pytest.mark.parametrize(
@@ -190,27 +191,27 @@ def test_what_is_typed_by_hand_is_found(text: str, by_hand: list[str]) -> None:
     ],
 )
 def test_a_condition_tests_the_words_of_its_statement(text: str, needed: str | None) -> None:
-    found = [problem.what for problem in prose.problems(text)]
+    found = [problem.what for problem in prose.find_problems(text)]
     assert (not found) if needed is None else (len(found) == 1 and needed in found[0])
 
 
 def test_who_is_lowest_is_asked_in_each_place() -> None:
     rows = Rows("share", SHARE)
-    assert lowest(rows, "share", {"cc": "BBRv1"}, "depth").answers == [False, False, True]
-    assert highest(rows, "share", {"cc": "BBRv1"}, "depth").answers == [True, True, False]
-    assert highest(rows, "share", {"cc": "BBRv1"}, "depth").most
+    assert find_lowest(rows, "share", {"cc": "BBRv1"}, "depth").answers == [False, False, True]
+    assert find_highest(rows, "share", {"cc": "BBRv1"}, "depth").answers == [True, True, False]
+    assert find_highest(rows, "share", {"cc": "BBRv1"}, "depth").most
     same = Rows("share", SHARE.with_columns(share=pl.lit(0.5)))
-    assert lowest(same, "share", {"cc": "BBRv1"}, "depth").none, "a tie is no lowest value"
+    assert find_lowest(same, "share", {"cc": "BBRv1"}, "depth").none, "a tie is no lowest value"
     with pytest.raises(PageError, match="nothing to compare"):
-        lowest(rows(cc="BBRv1"), "share", {"cc": "BBRv1"}, "depth")
+        find_lowest(rows(cc="BBRv1"), "share", {"cc": "BBRv1"}, "depth")
     with pytest.raises(PageError, match="no column 'rate'"):
-        lowest(rows, "share", {"cc": "BBRv1"}, "rate")
+        find_lowest(rows, "share", {"cc": "BBRv1"}, "rate")
 
 
 def test_most_is_more_than_half() -> None:
     assert (Rows("share", SHARE).share > 0.5).most
     assert not (Rows("share", SHARE)(cc="BBRv3", depth=[0.5, 8.0]).share > 0.5).most
-    assert (most_of(0.6, 1), most_of(0.5, 1), most_of(-1, -1)) == (True, False, False)
+    assert (is_most_of(0.6, 1), is_most_of(0.5, 1), is_most_of(-1, -1)) == (True, False, False)
 
 
 def test_evidence_is_the_same_after_it_was_kept(tmp_path: Path) -> None:
@@ -224,7 +225,7 @@ def test_evidence_is_the_same_after_it_was_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_page_is_what_its_evidence_gives(name: str) -> None:
-    for path, text in study.find(name).texts().items():
+    for path, text in study.find(name).render_files().items():
         assert text == path.read_text(encoding="utf-8"), f"dumbbell study page {name} makes {path.name} again"
 
 
@@ -240,19 +241,21 @@ def test_the_engine_still_gives_what_a_page_rests_on(name: str) -> None:
     """A few runs of each experiment, which together use each of its algorithms, have the results that they had."""
     found = study.find(name)
     if name in OUTDATED:
-        assert not all(one.get("samples") for one in found.evidence().made.values()), "made again: take it off the list"
+        assert not all(one.get("samples") for one in found.read_evidence().made.values()), (
+            "made again: take it off the list"
+        )
         return
-    simulated = {key: one for key, one in found.evidence().made.items() if one["runs"]}
+    simulated = {key: one for key, one in found.read_evidence().made.items() if one["runs"]}
     assert not simulated or any(one.get("samples") for one in simulated.values()), "evidence without samples"
-    assert found.changes() == [], f"dumbbell study run {name} and dumbbell study page {name} renew the page"
+    assert found.list_changes() == [], f"dumbbell study run {name} and dumbbell study page {name} renew the page"
 
 
 def test_samples_use_every_algorithm_and_notice_a_change(tmp_path: Path) -> None:
     made = making.make(tmp_path / "mine")[0].parent
     mine = study.find(str(made))
     (sweep,) = mine.sweeps
-    results = dumbbell.run(sweep.loaded(made)[0], output=tmp_path / sweep.results)
-    evidence = mine.found([results.path])
+    results = dumbbell.run(sweep.load_experiments(made)[0], output=tmp_path / sweep.results)
+    evidence = mine.make_evidence([results.path])
     (one,) = evidence.made.values()
     algorithms = frozenset[str]().union(*(list_algorithms(json.loads(config)) for config in results.runs["config"]))
     rows = {row["cell"]: json.loads(row["config"]) for row in results.runs.iter_rows(named=True)}
@@ -279,8 +282,8 @@ def test_a_figure_needs_only_the_results_of_its_own_tables(tmp_path: Path) -> No
         text = text.replace(before, after)
     program.write_text(text, encoding="utf-8")
     mine = study.find(str(made))
-    dumbbell.run(mine.sweeps[1].loaded(made, quick=True)[0], output=tmp_path / "results.duckdb")
-    found = mine.found([tmp_path])
+    dumbbell.run(mine.sweeps[1].load_experiments(made, quick=True)[0], output=tmp_path / "results.duckdb")
+    found = mine.make_evidence([tmp_path])
     assert [path.name for path in mine.draw("shares", tmp_path, evidence=found)] == ["shares.png"]
     with pytest.raises(InputError, match=r"other\.duckdb: there is no such file"):
         mine.gather([tmp_path])
@@ -289,7 +292,7 @@ def test_a_figure_needs_only_the_results_of_its_own_tables(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_no_number_of_a_page_is_typed_by_hand(name: str) -> None:
-    assert [str(problem) for problem in study.find(name).problems()] == []
+    assert [str(problem) for problem in study.find(name).list_problems()] == []
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -349,7 +352,7 @@ def test_results_that_contradict_a_headline_are_refused(
     frame = pl.read_csv(path, infer_schema_length=None)
     frame.with_columns(pl.col(column) * factor).write_csv(path)
     with pytest.raises(ContradictedError) as caught:
-        study.find(str(folder)).text()
+        study.find(str(folder)).render_page()
     assert any(said in statement for _, statement, _ in caught.value.statements), caught.value
 
 
@@ -418,5 +421,5 @@ def test_each_kind_of_guard_names_the_statement_that_became_false(
     assert not changed.equals(frame), f"{kind}: nothing was changed"
     changed.write_csv(path)
     with pytest.raises(ContradictedError) as caught:
-        study.find(str(folder)).text()
+        study.find(str(folder)).render_page()
     assert any(said in statement for _, statement, _ in caught.value.statements), caught.value

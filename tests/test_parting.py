@@ -12,8 +12,8 @@ from conftest import Command
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
-from dumbbell.packets import sides, wanted, write
-from dumbbell.packets.parting import Parting, Side, find
+from dumbbell.packets import recording, sides, wanted
+from dumbbell.packets.parting import PacketSide, Parting, find
 
 ONE = """
 duration = "2s"
@@ -28,15 +28,15 @@ ecn = false
 
 
 def cell(text: str) -> Cell:
-    return parse(tomllib.loads(text), "experiment").cell(0)
+    return parse(tomllib.loads(text), "experiment").make_cell(0)
 
 
 def rows_of(limit: int, point: str = "sender") -> pl.DataFrame:
     one = cell(ONE.format(limit=limit))
-    return write.frame(one, wanted.checked(one, [point]))[0]
+    return recording.record_packets(one, wanted.check_selection(one, [point]))[0]
 
 
-def side(*packets: dict[str, Any], of_run: bool = True) -> Side:
+def side(*packets: dict[str, Any], of_run: bool = True) -> PacketSide:
     """Return a side of packets, which are data segments of 1448 B, in order, every ms, unless they say otherwise."""
     usual = {"flow": 0, "direction": "data", "protocol": "tcp", "length": 1514, "payload": 1448, "ack": 1}
     usual |= {"flags": "ACK", "window": 64256, "ecn": "ECT(0)", "sack": None, "fate": ""}
@@ -45,10 +45,10 @@ def side(*packets: dict[str, Any], of_run: bool = True) -> Side:
         for number, packet in enumerate(packets)
     ]
     schema = {"sack": pl.String, "fate": pl.String, "flags": pl.String, "window": pl.Int64, "seq": pl.Int64}
-    return Side("made by hand", pl.DataFrame(rows, schema_overrides=schema), of_run)
+    return PacketSide("made by hand", pl.DataFrame(rows, schema_overrides=schema), of_run)
 
 
-def parted(a: Side, b: Side, **more: Any) -> Parting:
+def parted(a: PacketSide, b: PacketSide, **more: Any) -> Parting:
     return find(a, b, "sender", **more)
 
 
@@ -144,7 +144,9 @@ def test_clocks_of_other_tools_are_counted_from_the_first_packet() -> None:
     a, b = side({}, {}), side({"time_ns": 10**18}, {"time_ns": 10**18 + 1_000_200}, of_run=False)
     found = parted(a, b)
     assert found.streams[0].apart_ns == (100.0, 200)
-    assert "first packet of each side, at 0.000000000 and 1000000000.000000000 s of its own clock" in found.markdown()
+    assert (
+        "first packet of each side, at 0.000000000 and 1000000000.000000000 s of its own clock" in found.to_markdown()
+    )
 
 
 def test_a_packet_that_one_side_lacks_is_the_first_that_differs() -> None:
@@ -180,7 +182,7 @@ def test_a_capture_of_another_tool_has_relative_numbers_and_real_windows(tmp_pat
     ]
     path = tmp_path / "other.pcap"
     path.write_bytes(captures.pcap(frames))
-    found = sides.of_file(str(path), None, ())
+    found = sides.read_side(str(path), None, ())
     assert not found.of_run
     assert found.rows.select("direction", "seq", "ack", "payload").rows() == [
         ("data", 0, None, 0),
@@ -216,7 +218,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, command: Command, name: 
     (tmp_path / "two.toml").write_text(ONE.format(limit=41))
     if any("parquet" in word for word in words):
         one = cell(ONE.format(limit=40))
-        write.write(one, tmp_path / "run.parquet", wanted.checked(one))
+        recording.write(one, tmp_path / "run.parquet", wanted.check_selection(one))
         pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "other.parquet")
     done = command("diff", *words)
     assert done.returncode == 2
@@ -226,4 +228,4 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, command: Command, name: 
 
 def test_a_side_without_packets_is_named() -> None:
     with pytest.raises(InputError, match="no packet at sender"):
-        find(side({}), Side("empty.parquet", side({}).rows.clear()), "sender")
+        find(side({}), PacketSide("empty.parquet", side({}).rows.clear()), "sender")

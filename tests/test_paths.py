@@ -14,7 +14,7 @@ from dumbbell.experiment import json_schema
 def test_stages_are_names_or_tables_and_canonical_with_all_their_parameters() -> None:
     flows = [{"cc": "reno", "path": ["jitter", {"name": "loss", "probability": 0.01}], "ack_path": ["batch"]}]
     bottleneck = {"aqm": "pfifo", "path": [{"name": "policer", "rate": "5Mbit"}], "behind": ["batch"]}
-    groups = parsed(flows=flows, bottleneck=bottleneck).cell(0).groups
+    groups = parsed(flows=flows, bottleneck=bottleneck).make_cell(0).groups
     assert groups["flows"][0]["path"] == [
         {"name": "jitter", "max": 1_000_000},
         {"name": "loss", "probability": 0.01, "from": 0, "to": None},
@@ -45,10 +45,10 @@ def test_errors_name_the_stage(flow: dict[str, Any], message: str) -> None:
 
 def test_paths_are_axes_of_the_matrix_with_readable_labels() -> None:
     axis: dict[str, list[Any]] = {"flows[*].path": [[], ["loss"], [{"name": "loss", "probability": 0.02}, "jitter"]]}
-    labels = [cell.matrix["flows[*].path"] for cell in parsed(matrix=axis).cells()]
+    labels = [cell.matrix["flows[*].path"] for cell in parsed(matrix=axis).make_cells()]
     assert labels == ["none", "loss", "loss(probability=0.02) + jitter"]
     one = parsed(flows=[{"cc": "reno", "path": ["loss"]}], matrix={"flows[0].path[0].probability": [0.0, 0.1]})
-    assert [cell.groups["flows"][0]["path"][0]["probability"] for cell in one.cells()] == [0.0, 0.1]
+    assert [cell.groups["flows"][0]["path"][0]["probability"] for cell in one.make_cells()] == [0.0, 0.1]
 
 
 def test_a_policer_bounds_what_passes(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_acknowledgements_have_no_codepoint_to_be_cleared() -> None:
 
 
 def test_stages_are_in_the_schema_listed_and_described(command: Command) -> None:
-    text = str(json_schema.file_schema())
+    text = str(json_schema.make_schema())
     assert "stage_burst_loss" in text and "right ahead of the queue" in text
     for arguments, word in [
         (["describe", "loss"], "probability"),

@@ -282,5 +282,5 @@ def test_every_key_of_a_document_is_found_where_it_stands(text: str) -> None:
 
 
 def test_keys_are_read_as_they_are_written() -> None:
-    assert places.steps('matrix."bottleneck.rate"[2]') == ("matrix", "bottleneck.rate", 2)
-    assert places.steps("flows[0].cc.beta") == ("flows", 0, "cc", "beta")
+    assert places.split_key('matrix."bottleneck.rate"[2]') == ("matrix", "bottleneck.rate", 2)
+    assert places.split_key("flows[0].cc.beta") == ("flows", 0, "cc", "beta")

@@ -166,12 +166,12 @@ def test_intervals_end_where_values_do(tmp_path: Path, drawn: Drawn) -> None:
         connection.execute("UPDATE runs SET jain = 0.5 + 0.15 * seed")  # 0.8 ± 0.37
     results = dumbbell.open(tmp_path / "r.duckdb")
     for value, most in (("jain", 1.0), ("drop_share", 1.0), ("sojourn", math.inf)):
-        means = aggregate.means(results._runs, value).frame
+        means = aggregate.compute_means(results._runs, value).frame
         for kind in ("lines", "bars"):
             results.plot(kind, value=value)
             assert min(drawn.frame["low"].to_list()) >= 0 and max(drawn.frame["high"].to_list()) <= most
             assert drawn.frame.height == means.height
-    assert max(aggregate.means(results._runs, "jain").frame["high"].to_list()) > 1, "an interval beyond 1"
+    assert max(aggregate.compute_means(results._runs, "jain").frame["high"].to_list()) > 1, "an interval beyond 1"
     results.plot("lines", value="sojourn", baseline="bottleneck.rate=5Mbit")
     assert min(drawn.frame["low"].to_list()) < 0, "differences have either sign"
 
@@ -354,7 +354,7 @@ def test_several_values_are_panels_or_refused(matrix: Results, drawn: Drawn) -> 
         for name, value in ((_GOODPUT, "goodput"), ("time in queue, P99, ms", "sojourn_p99")):
             own = drawn.frame.filter(pl.col("measure") == name)
             column = "value" if kind == "box" else "mean"
-            alone = aggregate.means(matrix._runs, value, ["aqm"]).frame
+            alone = aggregate.compute_means(matrix._runs, value, ["aqm"]).frame
             assert own[column].mean() == pytest.approx(alone["mean"].mean())
             # what is of the whole run is no flow's
             assert set(own["flow"]) == ({"cubic", "reno"} if value == "goodput" else {"whole run"})
@@ -414,10 +414,10 @@ def test_queue_disciplines_share_a_panel_in_the_order_of_the_matrix(tmp_path: Pa
 
 
 def test_udp_is_no_flow_of_a_congestion_control(traffic: Results) -> None:
-    found = aggregate.means(traffic._runs, "goodput", ["cc"])
-    assert found.axis("cc").texts == ["cubic", "udp"]
-    classes = aggregate.means(traffic._runs, "goodput", of="classes")
-    assert classes.axis("class").texts == ["20ms, flows", "udp", "5ms, web"]
+    found = aggregate.compute_means(traffic._runs, "goodput", ["cc"])
+    assert found.find_axis("cc").texts == ["cubic", "udp"]
+    classes = aggregate.compute_means(traffic._runs, "goodput", of="classes")
+    assert classes.find_axis("class").texts == ["20ms, flows", "udp", "5ms, web"]
 
 
 def test_what_cannot_be_drawn_says_why(matrix: Results, single: Results) -> None:
@@ -453,7 +453,7 @@ def test_changes_of_rate_are_written_with_units(tmp_path: Path) -> None:
     (key,) = dumbbell.open(tmp_path / "r.duckdb")._runs.dimensions
     assert set(key.ordered) == {"1Mbit at 50ms", "1Mbit at 100ms", "none"}
     zero = made(tmp_path / "z.duckdb", matrix={"flows[*].base_rtt": ["0ms", "5ms"]})
-    assert zero._runs.key("flows[*].base_rtt").ordered == ["0ms", "5ms"] and len(zero.where("base_rtt=0")) == 3
+    assert zero._runs.find_key("flows[*].base_rtt").ordered == ["0ms", "5ms"] and len(zero.where("base_rtt=0")) == 3
 
 
 @functools.cache

@@ -43,7 +43,7 @@ def control(folder: Path, language: str, by: str, sets: str | None = None) -> Pa
         (folder / "dumbbell.h").write_text(_native.plugin_header())
         flags = ["-std=c11", "-w", "-O1", "-shared", "-fPIC"]
     else:
-        made = project.contents("control", "held", "rust")[0]
+        made = project.make_contents("control", "held", "rust")[0]
         for name in ("dumbbell.rs", "abi.rs"):
             (folder / name).write_text(made[f"src/{name}"])
         flags = ["--edition", "2021", "--crate-type", "cdylib", "-C", "panic=abort"]

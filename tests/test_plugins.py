@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +26,7 @@ BUILD = {
 NAMES = {"queue": "step-mark", "control": "two-aimd", "stack": "one-window"}
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
-    monkeypatch.delenv(trust.VARIABLE, raising=False)
-    monkeypatch.setattr(trust, "_here", set())
-    monkeypatch.setattr(known, "_known", {})
-    yield
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 def built(folder: Path, kind: str, language: str, change: tuple[str, str] = ("", "")) -> Path:
@@ -93,7 +85,7 @@ def test_templates_are_short_and_stand_their_test(
     language: str, libraries: dict[tuple[str, str], Path], command: Command
 ) -> None:
     for kind in project.KINDS:
-        made, _, _ = project.contents(kind, NAMES[kind], language)
+        made, _, _ = project.make_contents(kind, NAMES[kind], language)
         own = [text for path, text in made.items() if path.endswith((".c", "lib.rs", ".py"))]
         assert len(own) == 1 and len(own[0].splitlines()) < 80
         done = command("plugin", "test", libraries[kind, language], "--sequences", "20", "--runs", "4")
@@ -207,16 +199,18 @@ def test_code_is_loaded_only_if_its_folder_is_trusted(tmp_path: Path, command: C
 def test_the_content_of_a_plugin_is_part_of_the_key(tmp_path: Path) -> None:
     trust.trust(tmp_path)
     path = built(tmp_path / "a", "queue", "python")
-    first = next(experiment.parse(table("queue", path)).cells())
+    first = next(experiment.parse(table("queue", path)).make_cells())
     copy = tmp_path / "other.py"
     shutil.copy(path, copy)
-    assert next(experiment.parse(table("queue", copy)).cells()).key == first.key
+    assert next(experiment.parse(table("queue", copy)).make_cells()).key == first.key
     copy.write_text(path.read_text() + "# another comment\n")
-    assert next(experiment.parse(table("queue", copy)).cells()).key != first.key
+    assert next(experiment.parse(table("queue", copy)).make_cells()).key != first.key
     # and what runs is what was read: a change of the file changes nothing under a sweep
     path.write_text("raise SystemExit\n")
     assert _native.Result.from_bytes(
-        process.Child("run", site=True).answer({"config": first.config, "plugins": known.paths(first.groups)})
+        process.PluginChild("run", site=True).answer(
+            {"config": first.config, "plugins": known.list_copies(first.groups)}
+        )
     ).hash
 
 
@@ -319,7 +313,7 @@ def test_a_broken_plugin_gives_one_line_and_costs_only_its_runs(
 
 @pytest.mark.slow
 def test_a_plugin_that_hangs_when_it_is_loaded_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process.asked, "__kwdefaults__", {"within_s": 0.5})
+    monkeypatch.setattr(process.ask_child, "__kwdefaults__", {"within_s": 0.5})
     trust.trust(tmp_path)
     path = built(tmp_path, "queue", "python", ("plugin = Queue", "while True:\n    pass"))
     with pytest.raises(InputError, match="the plugin hangs"):
@@ -340,13 +334,13 @@ def test_describe_says_what_a_plugin_takes(tmp_path: Path, command: Command) -> 
 
 def test_other_engines_refuse_plugins_by_key(tmp_path: Path) -> None:
     trust.trust(tmp_path)
-    cell = next(experiment.parse(table("queue", built(tmp_path, "queue", "python"))).cells())
+    cell = next(experiment.parse(table("queue", built(tmp_path, "queue", "python"))).make_cells())
     with pytest.raises(InputError, match=r"bottleneck\.aqm\.plugin: --engine live has no plugins; use --engine sim"):
         live.check(cell, "a.toml")
 
 
 def test_the_schema_of_files_knows_plugins() -> None:
-    validator = jsonschema.Draft202012Validator(json_schema.file_schema())
+    validator = jsonschema.Draft202012Validator(json_schema.make_schema())
     assert validator.is_valid(table("queue", "./mine.so", limit=3))
     assert validator.is_valid(table("control", "./mine.so"))
     assert not validator.is_valid(table("queue", ""))
@@ -368,8 +362,8 @@ def test_plugins_in_several_hops_and_both_ways(tmp_path: Path) -> None:
     path = built(tmp_path, "queue", "python")
     own = {"plugin": str(path), "limit": 40}
     one = table("queue", path) | {"reverse": {"rate": "2Mbit", "aqm": own}}
-    (cell,) = parsed(**one).cells()
-    assert list(known.in_groups(cell.groups)) == ["bottleneck.aqm", "reverse.aqm"]
+    (cell,) = parsed(**one).make_cells()
+    assert list(known.find_plugins(cell.groups)) == ["bottleneck.aqm", "reverse.aqm"]
     assert set(dumbbell.run(one).hops["hop"]) == {"bottleneck", "reverse"}
 
 
@@ -382,7 +376,7 @@ def test_an_interrupted_sweep_ends_the_processes_of_plugins(tmp_path: Path) -> N
     def children() -> list[int]:
         tasks = Path(f"/proc/{sweep.pid}/task").glob("*/children")
         started = [int(word) for task in tasks for word in task.read_text().split()]
-        return [pid for pid in started if b"plugins/child.py\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return [pid for pid in started if b"plugins/plugin_child.py\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
     deadline = time.monotonic() + 30
     while len(running := children()) < 4:  # those of the endless plugin: the others have none, or end

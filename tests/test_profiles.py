@@ -8,26 +8,26 @@ import pytest
 
 from conftest import Command, parsed
 from dumbbell import _native
-from dumbbell.cli import describe, reference
+from dumbbell.cli import describe, key_reference
 from dumbbell.errors import InputError
 from dumbbell.experiment import json_schema, schema
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 
 CUBIC = [{"cc": "cubic"}]
-DEFAULTS = {name: param.default for name, param in registry().sections["hosts"].items()}
+DEFAULTS = {name: param.default for name, param in read_registry().sections["hosts"].items()}
 
 
 def resolved(**changes: Any) -> dict[str, Any]:
     """Return the canonical configuration of a run, which the engine accepts."""
-    text = parsed(**changes).cell(0).config
+    text = parsed(**changes).make_cell(0).config
     _native.check(text)
     config: dict[str, Any] = json.loads(text)
     return config
 
 
-@pytest.mark.parametrize("name", list(registry().profiles))
+@pytest.mark.parametrize("name", list(read_registry().profiles))
 def test_a_profile_stands_resolved_in_the_configuration(name: str) -> None:
-    profile = registry().profiles[name]
+    profile = read_registry().profiles[name]
     hosts = resolved(hosts={"profile": name})["hosts"]
     assert hosts == DEFAULTS | profile.hosts | {"profile": name}
     assert set(profile.sources) == {*profile.hosts, *(f"{cc}.{key}" for cc, keys in profile.cc.items() for key in keys)}
@@ -49,7 +49,7 @@ def test_single_switches_override_a_profile() -> None:
         matrix={"hosts.ack_push": [False, True], "hosts.profile": ["linux-5.1", "linux-6.1"]},
         override=[{"when": {"hosts.profile": "linux-6.1", "hosts.ack_push": True}, "set": {"hosts.prr": "rfc6937"}}],
     )
-    found = [tuple(cell.groups["hosts"][key] for key in ("profile", "ack_push", "prr")) for cell in plan.cells()]
+    found = [tuple(cell.groups["hosts"][key] for key in ("profile", "ack_push", "prr")) for cell in plan.make_cells()]
     assert found == [
         ("linux-5.1", False, "rfc6937"),
         ("linux-6.1", False, "rfc6937bis"),
@@ -73,8 +73,8 @@ def test_the_engine_applies_a_profile_as_an_experiment_file_does() -> None:
     def measured(config: str) -> str:
         return _native.run(config, _native.Cancel()).hash
 
-    for profile in registry().profiles:
-        for control in registry().cc:
+    for profile in read_registry().profiles:
+        for control in read_registry().cc:
             flow = {"cc": {"name": control}, "base_rtt": "30ms"}
             bottleneck = {"rate": "50Mbit", "aqm": {"name": "codel"}}
             resolved = parsed(
@@ -87,12 +87,12 @@ def test_the_engine_applies_a_profile_as_an_experiment_file_does() -> None:
                 "flows": [{"cc": {"name": control}, "base_rtt": 30_000_000}],
                 "web": [{"cc": {"name": control}}],
             }
-            assert measured(resolved.cell(0).config) == measured(json.dumps(bare)), (profile, control)
+            assert measured(resolved.make_cell(0).config) == measured(json.dumps(bare)), (profile, control)
 
 
 def test_equal_hosts_have_equal_runs_however_they_are_named() -> None:
     named = resolved(hosts={"profile": "linux-6.1"})
-    single = resolved(hosts=registry().profiles["linux-6.1"].hosts)
+    single = resolved(hosts=read_registry().profiles["linux-6.1"].hosts)
     assert named["hosts"].pop("profile") != single["hosts"].pop("profile")
     assert named == single
 
@@ -100,14 +100,14 @@ def test_equal_hosts_have_equal_runs_however_they_are_named() -> None:
 def test_unknown_profiles_are_one_line() -> None:
     with pytest.raises(InputError) as error:
         parsed(hosts={"profile": "linux-6.13"})
-    assert error.value.known == tuple(registry().profiles)
+    assert error.value.known == tuple(read_registry().profiles)
     assert str(error.value).startswith('test.toml: hosts.profile is "linux-6.13"; did you mean "linux-6.')
 
 
 def test_describe_lists_what_each_profile_sets_and_why(command: Command) -> None:
     said = command("describe", "hosts").stdout
     assert "\nlinux-6.12\n    the defaults\n" in said
-    for name, profile in registry().profiles.items():
+    for name, profile in read_registry().profiles.items():
         part = said.partition(f"\n{name}\n")[2].partition("\n\n")[0]
         for key, source in profile.sources.items():
             assert f"    {key} = " in part and f"[{source}]" in part, (name, key)
@@ -127,7 +127,7 @@ def with_a_switch(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     described["profiles"]["linux-5.4"]["sources"]["quick_exit"] = "another test"
     monkeypatch.setattr(_native, "registry", lambda: json.dumps(described))
     monkeypatch.setattr(_native, "check", lambda _config: None)  # the engine itself does not have it
-    caches = (registry, schema.run_model, reference.groups)
+    caches = (read_registry, schema.run_model, key_reference.list_groups)
     for cache in caches:
         cache.cache_clear()
     yield switch
@@ -140,7 +140,7 @@ def test_a_new_switch_of_hosts_takes_one_declaration(
     with_a_switch: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = with_a_switch["name"]
-    in_schema = json_schema.file_schema()["$defs"]["Hosts"]["properties"][name]
+    in_schema = json_schema.make_schema()["$defs"]["Hosts"]["properties"][name]
     assert in_schema["enum"] == ["slow", "fast"] and in_schema["default"] == "slow"
     assert in_schema["description"] == "How it leaves. Source: a test."
     describe.describe("hosts")
@@ -152,6 +152,6 @@ def test_a_new_switch_of_hosts_takes_one_declaration(
         ({"profile": "linux-5.4"}, "fast"),
         ({"profile": "linux-5.4", name: "slow"}, "slow"),
     ):
-        assert json.loads(parsed(hosts=hosts).cell(0).config)["hosts"][name] == expected
+        assert json.loads(parsed(hosts=hosts).make_cell(0).config)["hosts"][name] == expected
     with pytest.raises(InputError, match=r"hosts.quick_exit is .fats.; did you mean .fast.\? It must be slow or fast"):
         parsed(hosts={name: "fats"})

@@ -8,9 +8,9 @@ import pytest
 import dumbbell
 from conftest import described, parsed
 from dumbbell.errors import InputError
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 
-STATES = list(registry().states)
+STATES = list(read_registry().states)
 
 
 def accepted(**own: Any) -> list[str]:
@@ -29,7 +29,7 @@ def accepted(**own: Any) -> list[str]:
 @pytest.mark.slow
 def test_every_discipline_tells_its_own() -> None:
     told = {}
-    for aqm in registry().aqm:
+    for aqm in read_registry().aqm:
         own: dict[str, Any] = {"duration": "4s", "bottleneck": {"rate": "10Mbit", "aqm": aqm}}
         record = {"interval": "500ms", "queue": accepted(**own)}
         found = dumbbell.run(described(record=record, **own)).queue_states
@@ -51,8 +51,8 @@ def test_what_is_recorded_changes_nothing() -> None:
     assert plain.runs["hash"].to_list() == told.runs["hash"].to_list()
     assert plain.queue_states.height == 0 and told.queue_states.height == 2
     # and what records nothing is the cell that it was
-    assert "queue" not in parsed().cell(0).groups["record"]
-    assert parsed(record={"queue": []}).cell(0).groups == parsed().cell(0).groups
+    assert "queue" not in parsed().make_cell(0).groups["record"]
+    assert parsed(record={"queue": []}).make_cell(0).groups == parsed().make_cell(0).groups
 
 
 def test_each_hop_tells_its_own() -> None:

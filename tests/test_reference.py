@@ -5,29 +5,29 @@ import re
 import pytest
 
 from conftest import Command
-from dumbbell.cli import reference
+from dumbbell.cli import key_reference
 from dumbbell.errors import InputError
 from dumbbell.experiment import json_schema
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 from dumbbell.results import columns
 
 
 def keys_of_the_schema() -> set[str]:
     """Return every key that a table of an experiment file may have, whatever it is the table of."""
-    described = json_schema.file_schema()
+    described = json_schema.make_schema()
     return {key for part in (described, *described["$defs"].values()) for key in part.get("properties", {})}
 
 
 def test_every_key_and_every_column_is_described_and_in_the_reference() -> None:
-    whole = reference.markdown()
-    for name in keys_of_the_schema() | set(registry().profiles):
-        assert reference.describe(name)
+    whole = key_reference.format_markdown()
+    for name in keys_of_the_schema() | set(read_registry().profiles):
+        assert key_reference.describe(name)
         assert name == "name" or f"`{name}`" in whole or f"### {name}" in whole, name
-    for name in reference.names():
-        assert reference.describe(name)
+    for name in key_reference.list_names():
+        assert key_reference.describe(name)
     for table, of_table in columns.COLUMNS.items():
         for column in of_table.values():
-            assert column.doc in reference.describe(f"{table}.{column.name}")
+            assert column.doc in key_reference.describe(f"{table}.{column.name}")
             assert f"`{column.name}`" in whole.partition(f"### Table {table}\n")[2].partition("###")[0]
 
 
@@ -57,7 +57,7 @@ def test_every_key_and_every_column_is_described_and_in_the_reference() -> None:
     ],
 )
 def test_one_name_is_described(name: str, expected: str) -> None:
-    assert expected in reference.describe(name)
+    assert expected in key_reference.describe(name)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_one_name_is_described(name: str, expected: str) -> None:
 )
 def test_unknown_names_are_one_line_with_the_nearest(name: str, near: str | None) -> None:
     with pytest.raises(InputError) as error:
-        reference.describe(name)
+        key_reference.describe(name)
     assert error.value.nearest == near and str(error.value).startswith(
         f'describe: unknown table, key, algorithm, profile or column "{name}"; '
     )
@@ -75,7 +75,7 @@ def test_unknown_names_are_one_line_with_the_nearest(name: str, near: str | None
 def test_describe_takes_a_name_or_all(command: Command) -> None:
     column = command("describe", "goodput_mbit")
     assert column.returncode == 0 and len(re.findall(r"column of table", column.stdout)) == 3
-    assert command("describe", "--all").stdout == reference.markdown()
+    assert command("describe", "--all").stdout == key_reference.format_markdown()
     for line in (["describe"], ["describe", "codel", "--all"]):
         done = command(*line)
         assert done.returncode == 2 and done.stderr.startswith("describe: ")
@@ -95,9 +95,9 @@ def test_describe_takes_a_name_or_all(command: Command) -> None:
     ],
 )
 def test_values_are_told_in_words(name: str, expected: str) -> None:
-    assert expected in reference.describe(name)
+    assert expected in key_reference.describe(name)
 
 
 def test_no_value_is_told_as_the_engine_has_it() -> None:
-    text = reference.markdown()
+    text = key_reference.format_markdown()
     assert not re.search(r"[0-9]\.[0-9]{2,}[kMG]B|`none [a-z]|-log2|[0-9]{12,}", text)

@@ -9,8 +9,8 @@ import dumbbell
 from dumbbell.experiment import shipped
 from dumbbell.published.compare import Pair, compare, read_reference
 
-LINUX = shipped.references()["linux-6.12"]
-SCE = shipped.references()["sce"]
+LINUX = shipped.list_references()["linux-6.12"]
+SCE = shipped.list_references()["sce"]
 ONE_FLOW = "sce/one-flow-reno-cubic"
 
 

@@ -27,7 +27,7 @@ from dumbbell import Results, report
 from dumbbell.errors import InputError
 from dumbbell.experiment.file import load
 from dumbbell.explain import observed
-from dumbbell.explain.explained import explained
+from dumbbell.explain.explained import explain_run
 from dumbbell.figures import html
 from dumbbell.report import page as writing
 from dumbbell.report import repeat, series
@@ -411,7 +411,7 @@ def test_one_run_and_results_of_a_notebook(tmp_path: Path) -> None:
     found = model(text)
     assert found["alone"] == [0] and found["figures"] == [] and found["key"] == results.keys
     assert "<title>One run</title>" in text
-    said = explained(observed.of_results(results._runs)).results
+    said = explain_run(observed.observe_results(results._runs)).results
     assert {"utilisation", "shares", "waiting", "signals"} <= {one.kind for one in said}
     assert [f"<li>{escape(one.sentence)}</li>" in text for one in said] == [True] * len(said)
 
@@ -505,7 +505,7 @@ def test_a_command_makes_the_same_run(tmp_path: Path, command: Command) -> None:
         words = shlex.split(said)
         assert words[:2] == ["dumbbell", "run"] and words[-2:] == ["-o", "again.duckdb"]
         chosen = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
-        cells = list(load(tmp_path / "mine.toml", chosen).cells())
+        cells = list(load(tmp_path / "mine.toml", chosen).make_cells())
         assert [cell.config for cell in cells] == [config], said
 
 

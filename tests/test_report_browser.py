@@ -130,7 +130,7 @@ def test_a_report_opens_everywhere_without_a_fault(
 def test_cells_of_a_map_are_means_of_the_store(page: Page, files: Path) -> None:
     results = Results(files / "a.duckdb")
     keys = ["bottleneck.aqm", "bottleneck.rate", "flows[*].base_rtt"]
-    means = aggregate.means(results._runs, "sojourn_mean_ms", keys)
+    means = aggregate.compute_means(results._runs, "sojourn_mean_ms", keys)
     cells = page.value(
         f"[...document.querySelectorAll('{MAP} button')].map(one => [one.ariaLabel, Number(one.dataset.value)])"
     )
@@ -268,7 +268,7 @@ def test_tables_are_sorted_by_any_column(page: Page, files: Path) -> None:
             """
         )
         assert values[0] == ("descending" if descending else "ascending"), times
-        means = aggregate.means(Results(files / "a.duckdb")._runs, "sojourn_mean_ms").frame["mean"].to_list()
+        means = aggregate.compute_means(Results(files / "a.duckdb")._runs, "sojourn_mean_ms").frame["mean"].to_list()
         for text, mean in zip(values[1:], sorted(means, reverse=descending), strict=True):
             assert is_said(text, mean), (text, mean)
     page.value("document.querySelector('#means tbody button').click()")

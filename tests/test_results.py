@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import dumbbell
-from conftest import described
+from conftest import described, run_settings
 from dumbbell import Results, experiment
 from dumbbell.engines import sweep
 from dumbbell.errors import InputError
@@ -28,11 +28,8 @@ RANDOM = [
 
 
 def made(path: Path, *settings: list[str], **changes: Any) -> Results:
-    """Run a short experiment once for each list of settings, all into one file, and return what is in it."""
-    table = described(**(SHORT | {"flows": RANDOM, "seeds": [1, 2, 3], "hosts": {"ecn": True}} | changes))
-    for one in settings or ([],):
-        assert sweep.run([experiment.parse(table, "made.toml", one)], path, progress=False).failed == []
-    return dumbbell.open(path)
+    table = SHORT | {"flows": RANDOM, "seeds": [1, 2, 3], "hosts": {"ecn": True}} | changes
+    return run_settings(path, *settings, **table)
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +49,15 @@ def test_a_flow_that_is_not_alike_in_all_runs_has_its_number_alone(tmp_path: Pat
 def test_settings_of_several_sweeps_in_one_file_are_kept_apart(three_sweeps: Results) -> None:
     keys = ["bottleneck.rate", "bottleneck.aqm.target", "hosts.ecn"]
     assert [one.name for one in three_sweeps._runs.dimensions] == keys
-    found = aggregate.means(three_sweeps._runs, "goodput", ["bottleneck.rate"])
+    found = aggregate.compute_means(three_sweeps._runs, "goodput", ["bottleneck.rate"])
     assert [axis.name for axis in found.axes] == ["bottleneck.rate", "bottleneck.aqm.target", "hosts.ecn", "flow"]
     assert found.frame.height == 3 * 2 * 2 and set(found.frame["n"]) == {3}
-    text = three_sweeps.table("goodput", "bottleneck.rate", "flow").markdown()
+    text = three_sweeps.table("goodput", "bottleneck.rate", "flow").to_markdown()
     assert "hosts.ecn" in text and "target" in text and "false" in text and "20ms" in text
 
 
 def test_a_mean_over_unlike_runs_is_taken_if_it_is_asked_for(three_sweeps: Results) -> None:
-    own = aggregate.means(three_sweeps._runs, "jain", ["bottleneck.rate"], mean_over=["hosts.ecn", "target"])
+    own = aggregate.compute_means(three_sweeps._runs, "jain", ["bottleneck.rate"], mean_over=["hosts.ecn", "target"])
     assert [axis.name for axis in own.axes] == ["bottleneck.rate"]
     runs = three_sweeps.tidy("runs").group_by("bottleneck.rate_mbit").agg(pl.col("jain").mean()).sort(pl.first())
     assert own.frame.sort("bottleneck.rate")["mean"].to_list() == pytest.approx(runs["jain"].to_list())
@@ -204,7 +201,7 @@ def test_bins_of_the_rtt_give_the_percentiles_of_their_class_and_the_curves(thre
 
 def test_labels_say_what_tells_flows_apart() -> None:
     def labels(*flows: dict[str, Any]) -> list[str]:
-        cells = experiment.parse(described(flows=list(flows)), "f.toml").cell(0)
+        cells = experiment.parse(described(flows=list(flows)), "f.toml").make_cell(0)
         return group_labels(cells.groups["flows"])
 
     cubic, reno = {"cc": "cubic", "base_rtt": "20ms"}, {"cc": "reno", "base_rtt": "40ms"}

@@ -69,8 +69,8 @@ def used(path: Path, plan: experiment.Experiment) -> int | None:
     """Read and extend results: return how many runs they had, None if they were refused in one line."""
     try:
         with Store.open(path) as store:
-            kept = store.table("runs").height
-            assert all(store.table(name) is not None for name in TABLES)
+            kept = store.read_table("runs").height
+            assert all(store.read_table(name) is not None for name in TABLES)
         report = sweep.run([plan], path)
     except InputError as error:
         assert len(str(error).splitlines()) == 1 and str(error).startswith(f"{path}: ")
@@ -172,7 +172,7 @@ def test_results_are_read_while_a_sweep_writes_them(tmp_path: Path, monkeypatch:
 
         def grown() -> bool:
             with Store.open(output) as store:
-                runs, flows = store.table("runs"), store.table("flows")
+                runs, flows = store.read_table("runs"), store.read_table("flows")
             assert flows.height == 2 * runs.height, "whole commits"
             if runs.height > (seen[-1] if seen else 0):
                 seen.append(runs.height)
@@ -197,8 +197,8 @@ def test_a_file_that_never_stands_still_is_in_use(tmp_path: Path, finished: Path
     path.write_bytes(finished.read_bytes())
     copies = tmp_path / "copies"
     copies.mkdir()
-    assert not store._snapshot(tmp_path / "missing.duckdb", copies)
-    assert store._snapshot(path, copies)
+    assert not store._copy_snapshot(tmp_path / "missing.duckdb", copies)
+    assert store._copy_snapshot(path, copies)
     real, writes = shutil.copyfile, iter(range(100))
 
     def copy_while_written(source: Path, target: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_file_that_never_stands_still_is_in_use(tmp_path: Path, finished: Path
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shutil, "copyfile", copy_while_written)
         patch.setattr(store, "_AGAIN_S", 0.0)
-        assert not store._snapshot(path, copies)
+        assert not store._copy_snapshot(path, copies)
 
 
 def test_a_new_file_never_replaces_one_that_came_in_between(finished: Path, tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_sweep_that_is_killed_ten_times_ends_as_one_that_is_not(tmp_path: Path
             process.wait(timeout=30)
             if output.exists():
                 with Store.open(output) as store:
-                    kept.append(store.table("runs").height)
+                    kept.append(store.read_table("runs").height)
     finally:
         for process in waiting:
             process.kill()

@@ -16,19 +16,19 @@ from dumbbell import experiment
 from dumbbell.errors import InputError
 from dumbbell.experiment import json_schema, shipped, spelling, units
 from dumbbell.experiment.plugins import built
-from dumbbell.experiment.registry import Param, registry
+from dumbbell.experiment.registry import Param, read_registry
 from schema_corpus import EXCEPTIONS, excused, held_against_parse, validator
 
 FLOW = {"cc": "reno", "base_rtt": "20ms"}
-SHIPPED = sorted(shipped.experiments().values())
+SHIPPED = sorted(shipped.list_experiments().values())
 
 
 @pytest.mark.slow
 def test_it_is_a_json_schema_and_knows_every_algorithm(command: Command) -> None:
     printed = json.loads(command("schema").stdout)
-    assert printed == json.loads(json.dumps(json_schema.file_schema()))
+    assert printed == json.loads(json.dumps(json_schema.make_schema()))
     jsonschema.Draft202012Validator.check_schema(printed)
-    known = registry()
+    known = read_registry()
     for kind, algorithms in known.kinds.items():
         for algorithm in algorithms.values():
             name = f"{kind}_{algorithm.name}".replace("-", "_")
@@ -39,8 +39,8 @@ def test_it_is_a_json_schema_and_knows_every_algorithm(command: Command) -> None
 def test_every_shipped_experiment_is_accepted(path: Path) -> None:
     table = tomllib.loads(path.read_text())
     assert [error.message for error in validator().iter_errors(table)] == []
-    if stacks := built.named_in(path.read_text(encoding="utf-8")):
-        missing = next((one for one in stacks if one not in {stack.name for stack in built.installed()}), None)
+    if stacks := built.list_named(path.read_text(encoding="utf-8")):
+        missing = next((one for one in stacks if one not in {stack.name for stack in built.list_installed()}), None)
         if missing is not None:  # then that, and nothing else, is wrong with it
             with pytest.raises(InputError, match=f"{re.escape(missing)}"):
                 experiment.load(path)
@@ -194,11 +194,11 @@ def test_a_difference_fails_the_test_that_parses(monkeypatch: pytest.MonkeyPatch
 
 
 def limited() -> list[Param]:
-    known = registry()
+    known = read_registry()
     algorithms = known.algorithms.values()
     params = [param for algorithm in algorithms for param in algorithm.params.values()]
     params += [param for section in known.sections.values() for param in section.values()]
-    quantities = {(p.kind, p.min, p.max): p for p in params if spelling.unit_kind(p) and not p.optional}
+    quantities = {(p.kind, p.min, p.max): p for p in params if spelling.find_unit_kind(p) and not p.optional}
     return list(quantities.values())
 
 
@@ -207,7 +207,7 @@ def limited() -> list[Param]:
 @given(st.data())
 def test_a_quantity_is_within_its_limits_if_the_pattern_says_so(data: st.DataObject) -> None:
     param = data.draw(st.sampled_from(limited()))
-    kind = spelling.unit_kind(param)
+    kind = spelling.find_unit_kind(param)
     assert kind
     unit, size = data.draw(st.sampled_from(sorted(units.UNITS[kind].items())))
     near = [
@@ -219,9 +219,9 @@ def test_a_quantity_is_within_its_limits_if_the_pattern_says_so(data: st.DataObj
     )
     text = f"{data.draw(st.sampled_from(['', '0', ' ']))}{number}{unit}"
     definitions = json_schema._Definitions()
-    described = definitions.value(param) | {"$defs": definitions.found}
+    described = definitions.define_value(param) | {"$defs": definitions.found}
     try:
-        spelling.canonical(param, text)
+        spelling.parse_value(param, text)
         accepted = True
     except InputError as error:
         accepted = False

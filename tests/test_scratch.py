@@ -15,7 +15,7 @@ import dumbbell
 from conftest import described
 from dumbbell.errors import Unwritable
 from dumbbell.figures.interactive.page import write
-from dumbbell.scratch import Scratch, appear, clear, replace_whole, whole
+from dumbbell.scratch import Scratch, clear, create_whole, keep_whole, replace_whole
 
 HOLD = """
 import sys
@@ -116,14 +116,14 @@ def test_a_file_appears_whole_and_never_over_another(
 ) -> None:
     if not nameless:
         monkeypatch.delattr(os, "O_TMPFILE", raising=False)
-    appear(tmp_path / "new", b"content")
+    create_whole(tmp_path / "new", b"content")
     assert (tmp_path / "new").read_bytes() == b"content"
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o666 & ~umask()
     with pytest.raises(FileExistsError):
-        appear(tmp_path / "new", b"other")
+        create_whole(tmp_path / "new", b"other")
     assert (tmp_path / "new").read_bytes() == b"content"
     with pytest.raises(FileNotFoundError):
-        appear(tmp_path / "nowhere" / "new", b"content")
+        create_whole(tmp_path / "nowhere" / "new", b"content")
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
@@ -138,7 +138,7 @@ def test_without_links_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise PermissionError
 
     monkeypatch.setattr(os, "link", refuse)
-    appear(tmp_path / "new", b"content")
+    create_whole(tmp_path / "new", b"content")
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
@@ -149,7 +149,7 @@ def test_what_was_half_written_goes_and_what_stood_there_before_stays(
     new, old, over = (tmp_path / name for name in ("new", "old", "over"))
     old.write_text("of an earlier run")
     over.write_text("of an earlier run")
-    with pytest.raises(error), whole([new, old, over]):
+    with pytest.raises(error), keep_whole([new, old, over]):
         new.write_text("half")
         over.write_text("half")
         raise error

@@ -246,7 +246,7 @@ def test_each_mean_changes_the_rows_that_are_used_or_is_refused(name: str, mixed
 def test_every_command_with_conditions_is_here() -> None:
     functions = {name: found for name in COMMANDS if inspect.isfunction(found := load_command(name))}
     taking = {name for name, one in functions.items() if "where" in inspect.signature(one).parameters}
-    of_results = {"table", "plot", "report", "diff", "compare", "draft", "paper", "claims", "export"}
+    of_results = {"table", "plot", "report", "diff", "compare", "paper", "claims", "export"}
     assert taking == of_results | {"explain", "watch", "trace"}
     assert {kind for kind in plotting.KINDS if any(name.split()[0] == kind for name in USES)} == set(plotting.KINDS)
 
@@ -320,11 +320,11 @@ def test_a_distribution_is_of_what_is_kept(mixed: Results, condition: str, class
 
 @pytest.mark.parametrize(("key", "of"), [("flow", "flows"), ("class", "classes"), ("cc", "flows"), ("kind", "classes")])
 def test_what_a_table_prints_is_a_value(mixed: Results, key: str, of: str) -> None:
-    found = aggregate.means(mixed._runs, "goodput", [key], of=of)
-    assert len(found.axis(key).texts) > 1
-    for text in found.axis(key).texts:
+    found = aggregate.compute_means(mixed._runs, "goodput", [key], of=of)
+    assert len(found.find_axis(key).texts) > 1
+    for text in found.find_axis(key).texts:
         own = found.frame.filter(pl.col(key) == text).drop(key)["mean"].to_list()
-        again = aggregate.means(mixed.where(f"{key}={text}")._runs, "goodput", [key], of=of).frame
+        again = aggregate.compute_means(mixed.where(f"{key}={text}")._runs, "goodput", [key], of=of).frame
         assert again[key].unique().to_list() == [text] and again["mean"].to_list() == pytest.approx(own)
 
 
@@ -355,7 +355,7 @@ def test_commas_in_quotes_and_brackets_separate_nothing() -> None:
         "{e=[1,2],f=3}",
         "'g, h'",
     ]
-    assert selecting.unquoted("'g, h'") == "g, h"
+    assert selecting.strip_quotes("'g, h'") == "g, h"
 
 
 def test_a_value_is_a_label_a_name_a_table_or_a_list(two: Results) -> None:
@@ -385,9 +385,12 @@ def test_a_value_is_a_label_a_name_a_table_or_a_list(two: Results) -> None:
 
 def test_what_is_switched_off_has_no_value(two: Results) -> None:
     beta = two.where("experiment=beta")
-    found = aggregate.means(beta._runs, "goodput", ["beta_ecn"])
-    assert found.axis("beta_ecn").texts == ["0.7", "0.9", NOTHING]
-    assert beta._runs.key("beta_ecn").is_numeric and found.axis("beta_ecn").numbers == {"0.7": 0.7, "0.9": 0.9}
+    found = aggregate.compute_means(beta._runs, "goodput", ["beta_ecn"])
+    assert found.find_axis("beta_ecn").texts == ["0.7", "0.9", NOTHING]
+    assert beta._runs.find_key("beta_ecn").is_numeric and found.find_axis("beta_ecn").numbers == {
+        "0.7": 0.7,
+        "0.9": 0.9,
+    }
     frame, _ = given(beta, against="beta_ecn")
     assert sorted(frame["beta_ecn as a number"]) == [0.7, 0.9]
     with pytest.raises(
@@ -404,17 +407,17 @@ def test_runs_that_differ_only_in_what_is_not_used_are_told_apart(tmp_path: Path
     keys = {"flows[0].cc.hystart_low_window": [7, 9]}
     results = stored(tmp_path / "r.duckdb", "unused", described(**SHORT, flows=flows, matrix=keys))
     assert results._runs.dimensions[0].ordered == ["7 (not used)", "9 (not used)"]
-    assert set(aggregate.means(results._runs, "goodput").frame["n"]) == {2}
+    assert set(aggregate.compute_means(results._runs, "goodput").frame["n"]) == {2}
 
 
 def place_of(name: str) -> str:
-    known = registry.registry()
+    known = registry.read_registry()
     return "aqm" if name in known.aqm else "cc" if name in known.cc else name
 
 
 def switched_off() -> list[tuple[str, str]]:
     """Return the tables and keys of all parameters with a switch; a version of an algorithm may lack one."""
-    known = registry.registry()
+    known = registry.read_registry()
     sections = {name: known.sections[name] for name in switches.NEEDS if name in known.sections}
     algorithms = {name: one.params for name, one in [*known.aqm.items(), *known.cc.items()]}
     params = algorithms | sections
@@ -439,7 +442,7 @@ def test_a_limit_is_of_bytes_or_packets_as_its_queue_has_it(tmp_path: Path) -> N
 @pytest.mark.parametrize(("name", "key"), switched_off())
 def test_what_is_switched_off_does_nothing(name: str, key: str) -> None:
     """Two values of a parameter make the same run without its switch."""
-    known, switch = registry.registry(), switches.NEEDS[name][key]
+    known, switch = registry.read_registry(), switches.NEEDS[name][key]
     place = place_of(name)
     param = {**known.aqm, **known.cc}[name].params.get(key) if place in ("aqm", "cc") else known.sections[name][key]
     assert param is not None
@@ -455,7 +458,7 @@ def test_what_is_switched_off_does_nothing(name: str, key: str) -> None:
     hashes = set()
     for value in values:
         try:
-            cell = experiment.parse(table | {}, "off.toml", {f"{path_of(place, name)}.{key}": value}).cell(0)
+            cell = experiment.parse(table | {}, "off.toml", {f"{path_of(place, name)}.{key}": value}).make_cell(0)
         except InputError as error:  # it may not even be set
             assert str(switch.key) in str(error)
             return
@@ -530,11 +533,11 @@ def test_a_baseline_may_be_a_flow(mixed: Results) -> None:
 
 
 def test_values_have_the_order_of_the_file(mixed: Results) -> None:
-    assert mixed._runs.key("bottleneck.aqm").ordered == ["pfifo", "codel"]
-    assert mixed._runs.key("bottleneck.rate").ordered == ["5Mbit", "10Mbit", "20Mbit"], "numbers ascend"
-    assert mixed.where("aqm=codel,pfifo")._runs.key("aqm").ordered == ["pfifo", "codel"]
-    assert aggregate.means(mixed._runs, "goodput").axis("flow").texts == ["reno", "cubic(abe=true)", "udp"]
-    assert aggregate.means(mixed._runs, "goodput", of="classes").axis("class").texts[0].startswith("reno")
+    assert mixed._runs.find_key("bottleneck.aqm").ordered == ["pfifo", "codel"]
+    assert mixed._runs.find_key("bottleneck.rate").ordered == ["5Mbit", "10Mbit", "20Mbit"], "numbers ascend"
+    assert mixed.where("aqm=codel,pfifo")._runs.find_key("aqm").ordered == ["pfifo", "codel"]
+    assert aggregate.compute_means(mixed._runs, "goodput").find_axis("flow").texts == ["reno", "cubic(abe=true)", "udp"]
+    assert aggregate.compute_means(mixed._runs, "goodput", of="classes").find_axis("class").texts[0].startswith("reno")
     frame, _ = given(mixed, "bars", against="aqm")
     assert frame.schema["aqm"] == pl.Enum(["pfifo", "codel"])
 
@@ -544,7 +547,7 @@ def test_experiments_have_the_order_in_which_they_were_run(tmp_path: Path) -> No
     plans = [experiment.parse(described(**SHORT, title=name), f"{name}.toml") for name in ("reno", "cubic", "bbr3")]
     assert sweep.run(plans[:2], path, progress=False).failed == []
     assert sweep.run([dataclasses.replace(plans[2], seeds=(3,))], path, progress=False).failed == []
-    assert dumbbell.open(path)._runs.key("experiment").ordered[:1] == ["reno"]
+    assert dumbbell.open(path)._runs.find_key("experiment").ordered[:1] == ["reno"]
 
 
 @pytest.mark.parametrize(
@@ -573,7 +576,7 @@ def test_experiments_that_vary_different_keys_want_a_choice(two: Results) -> Non
     with pytest.raises(InputError, match=r"the experiments vary different keys: beta \(.*; k \(.*where experiment="):
         two.plot()
     assert given(two.where("experiment=k"))
-    assert NOTHING in two.table("goodput").markdown()
+    assert NOTHING in two.table("goodput").to_markdown()
 
 
 @pytest.mark.slow
@@ -597,8 +600,8 @@ def test_each_of_unlike_experiments_has_a_figure_of_its_own(
 
 def test_a_long_table_is_cut_where_it_is_asked_for(mixed: Results) -> None:
     found = mixed.table("goodput", ["rate", "aqm", "flow"], limit=4)
-    assert len(found.cells) == 4 and found.frame.height == 24 and "4 of 24 rows" in found.markdown()
-    assert "rows;" not in mixed.table("goodput").markdown()
+    assert len(found.cells) == 4 and found.frame.height == 24 and "4 of 24 rows" in found.to_markdown()
+    assert "rows;" not in mixed.table("goodput").to_markdown()
 
 
 def test_a_note_names_what_has_no_value(mixed: Results) -> None:
@@ -610,7 +613,7 @@ def test_a_note_names_what_has_no_value(mixed: Results) -> None:
 
 
 def test_a_session_shows_what_its_link_did(session: Results) -> None:
-    assert session._runs.default_measures() == ["runs.throughput_mbit", "runs.sojourn_mean_ms"]
+    assert session._runs.choose_measures() == ["runs.throughput_mbit", "runs.sojourn_mean_ms"]
     found = session.table()
     assert "throughput, Mbit/s, of each run" in found.title and [row[0] for row in found.cells] == ["down", "up"]
     panels, options = given(session)
@@ -652,7 +655,7 @@ def test_sql_says_what_it_leaves_out(mixed: Results, tmp_path: Path) -> None:
 
 
 def test_diff_says_why_means_and_changes_differ() -> None:
-    from dumbbell.results.diff import held
+    from dumbbell.results.diff import compare_rows
 
     def side(values: list[tuple[float, ...]]) -> pl.DataFrame:
         rows = [
@@ -670,13 +673,13 @@ def test_diff_says_why_means_and_changes_differ() -> None:
         return tuple(mean * (1 + one) for one in noise)
 
     first, second = side([cell(1000), cell(10), cell(10)]), side([cell(1100), cell(5), cell(5)])
-    text = held(first, second, ("A", "B")).markdown()
+    text = compare_rows(first, second, ("A", "B")).to_markdown()
     assert "| rises in 1 cell, falls in 2 |" in text and "other way" not in text
     # it rises, but that is not sure
     vague = tuple(1100 * (1 + one) for one in (0.3, -0.3, 0.2, -0.2, 0))
-    text = held(first, side([vague, cell(5), cell(5)]), ("A", "B")).markdown()
+    text = compare_rows(first, side([vague, cell(5), cell(5)]), ("A", "B")).to_markdown()
     assert "The means A and B of retransmissions change the other way than the mean change of a cell" in text
-    assert "other way" not in held(first, side([cell(1100), cell(20), cell(20)]), ("A", "B")).markdown()
+    assert "other way" not in compare_rows(first, side([cell(1100), cell(20), cell(20)]), ("A", "B")).to_markdown()
 
 
 def test_hosts_on_an_axis_are_a_profile_and_what_is_unlike_it(tmp_path: Path) -> None:

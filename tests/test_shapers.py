@@ -1,6 +1,5 @@
 """A shaper above, at and below its link, and what its frames take there: in all engines the link limits."""
 
-import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,23 +12,15 @@ from conftest import described, parsed
 from dumbbell.engines import sweep
 from dumbbell.engines.linux import engine as linux
 from dumbbell.engines.linux import kernels, reach
-from dumbbell.engines.linux.mapping import mapped, notes
+from dumbbell.engines.linux.mapping import list_notes, map_cell
 from dumbbell.errors import InputError
-from dumbbell.experiment.shipped import experiments
+from dumbbell.experiment.shipped import list_experiments
 from dumbbell.results.store import Store
+from real_linux import needs_kernel, needs_tools
 
-KERNEL = reach.known_kernel()
-
-
-def built() -> bool:
-    try:
-        return bool(kernels.load().qdiscs)
-    except InputError:
-        return False
+KERNEL = reach.make_kernel()
 
 
-needs_kernel = pytest.mark.skipif(not built(), reason="no kernel is built (dumbbell linux build)")
-needs_tools = pytest.mark.skipif(shutil.which("cc") is None or shutil.which("tc") is None, reason="no C compiler")
 HTB = "command tc -n M class add dev m1 parent 1: classid 1:1 htb"
 
 
@@ -38,7 +29,7 @@ def bottleneck(aqm: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def plan(aqm: dict[str, Any], **changes: Any) -> list[str]:
-    return mapped(parsed(bottleneck=bottleneck(aqm, **changes)).cell(0), KERNEL).plan.splitlines()
+    return map_cell(parsed(bottleneck=bottleneck(aqm, **changes)).make_cell(0), KERNEL).plan.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -107,10 +98,10 @@ def test_cake_without_a_rate_has_a_serial_link_like_any_queue() -> None:
     lines = plan({"bandwidth": "0bit"})
     assert "command tc -n L qdisc add dev l1 root handle 1: netem rate 20000000bit limit 10000000" in lines
     assert any(line.startswith(f"{HTB} rate 20000000bit") for line in lines)
-    cell = parsed(bottleneck=bottleneck({"bandwidth": "0bit"})).cell(0)
+    cell = parsed(bottleneck=bottleneck({"bandwidth": "0bit"})).make_cell(0)
     said = "bottleneck.shaper = link: htb with a burst of one frame, and a serial link behind it"
-    assert said in notes([cell], KERNEL)
-    assert said not in notes([parsed(bottleneck=bottleneck({})).cell(0)], KERNEL)
+    assert said in list_notes([cell], KERNEL)
+    assert said not in list_notes([parsed(bottleneck=bottleneck({})).make_cell(0)], KERNEL)
     with pytest.raises(InputError, match=r"bottleneck.link_layer: Linux has no docsis"):
         plan({"bandwidth": "0bit"}, link_layer="docsis")
 
@@ -154,7 +145,11 @@ def test_what_cake_counts_can_be_less_than_the_link(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["hops/shaper-margin", "hops/shaper-overhead"])
 def test_the_shipped_experiments_show_what_a_shaper_does(name: str, tmp_path: Path) -> None:
-    table = tomllib.loads(experiments()[name].read_text()) | {"duration": "10s", "seeds": [1], "record": {"from": "2s"}}
+    table = tomllib.loads(list_experiments()[name].read_text()) | {
+        "duration": "10s",
+        "seeds": [1],
+        "record": {"from": "2s"},
+    }
     results = dumbbell.run(table, output=tmp_path / "x.duckdb")
     assert max(results.hops["utilisation"]) <= 1
     assert max(results.hops["utilisation"]) > 0.9
@@ -162,7 +157,7 @@ def test_the_shipped_experiments_show_what_a_shaper_does(name: str, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["hops/router-modem", "hops/router-ingress"])
 def test_a_router_below_the_line_keeps_the_queue_of_another_box_empty(name: str, tmp_path: Path) -> None:
-    table = tomllib.loads(experiments()[name].read_text()) | {"duration": "10s", "seeds": [1]}
+    table = tomllib.loads(list_experiments()[name].read_text()) | {"duration": "10s", "seeds": [1]}
     ((axis, values),) = table["matrix"].items()
     table["matrix"] = {axis: [values[1], values[-1]]}
     results = dumbbell.run(table, output=tmp_path / "x.duckdb")
@@ -187,11 +182,11 @@ def test_a_router_below_the_line_keeps_the_queue_of_another_box_empty(name: str,
 )
 def test_linux_and_the_simulator_agree(aqm: dict[str, Any], changes: dict[str, Any], tmp_path: Path) -> None:
     one = parsed(duration="6s", bottleneck=bottleneck(aqm, **changes), flows=[{"cc": "cubic", "base_rtt": "20ms"}])
-    for engine in (None, linux.Engine(kernels.load())):
+    for engine in (None, linux.LinuxEngine(kernels.load())):
         report = sweep.run([one], tmp_path / "r", jobs=1, engine=engine, progress=False)
         assert report.done == 1, report.failed
     with Store.open(tmp_path / "r") as store:
-        runs, flows = store.table("runs"), store.table("flows")
+        runs, flows = store.read_table("runs"), store.read_table("flows")
     assert all(value <= 1 for value in runs["utilisation"])
     for values, share in ((runs["utilisation"], 0.02), (flows["goodput_mbit"], 0.02), (flows["rtt_mean_ms"], 0.03)):
         assert values[1] == pytest.approx(values[0], rel=share), values.name

@@ -29,7 +29,7 @@ from dumbbell import _native
 from dumbbell.errors import InputError
 from dumbbell.shell import session as shell
 from dumbbell.shell import watch
-from dumbbell.watch.sparks import sparks
+from dumbbell.watch.sparks import draw_sparks
 from terminal import Terminal, echoes
 
 pytestmark = [pytest.mark.timed, pytest.mark.skipif(not hasattr(_native, "Shell"), reason="shells need Linux")]
@@ -350,7 +350,9 @@ def test_watch_on_a_terminal_obeys_its_keys(link: Path) -> None:
     path = link.parent / "keys.duckdb"
     with subprocess.Popen(line("shell", link, "-o", path, "--", "sleep", "60"), cwd=link.parent) as session:
         try:
-            assert until(lambda: [one for one in watch.running() if one.about["output"] == str(path.resolve())], 60)
+            assert until(
+                lambda: [one for one in watch.list_running() if one.about["output"] == str(path.resolve())], 60
+            )
             terminal = Terminal(link.parent, "watch", str(path))
             try:
                 assert terminal.comes("share of the link")
@@ -382,7 +384,7 @@ def test_watch_shows_what_goes_on(link: Path) -> None:
     with subprocess.Popen(
         [*began, *fetched("http://far:8080/file")[1:]], cwd=link.parent, stdout=subprocess.DEVNULL
     ) as session:
-        assert until(lambda: [one for one in watch.running() if one.about["output"] == str(path.resolve())], 60)
+        assert until(lambda: [one for one in watch.list_running() if one.about["output"] == str(path.resolve())], 60)
         command = line("watch", path, "--csv", "--interval", "200ms")
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
             assert watching.stdout is not None
@@ -413,7 +415,7 @@ def test_the_way_up_is_what_the_file_says(link: Path) -> None:
     both = f'{down}[reverse]\nrate = "10Mbit"\n{up}'
     link.write_text(both + '[[flows]]\ncc = "cubic"\nbase_rtt = "30ms"\n[[flows]]\ncc = "reno"\ndirection = "up"\n')
     cells = shell.load(str(link), ["reverse.rate=8Mbit"], [])
-    assert {name: shell.described(cell) for name, cell in cells.items()} == {
+    assert {name: shell.describe_bottleneck(cell) for name, cell in cells.items()} == {
         "up": "8Mbit cake 30ms",
         "down": "50Mbit cake 30ms",
     }
@@ -461,7 +463,7 @@ def test_queues_of_two_kinds_carry_a_session(link: Path, run: Shell) -> None:
 
 def test_a_file_without_flows_has_the_default_base_rtt(link: Path) -> None:
     link.write_text('[bottleneck]\naqm = "codel"\nrate = "5Mbit"')
-    assert shell.described(shell.load(str(link), [], [])["down"]) == "5Mbit codel 20ms"
+    assert shell.describe_bottleneck(shell.load(str(link), [], [])["down"]) == "5Mbit codel 20ms"
 
 
 def test_a_server_that_ends_at_once_is_said(run: Shell) -> None:
@@ -471,5 +473,5 @@ def test_a_server_that_ends_at_once_is_said(run: Shell) -> None:
 
 
 def test_bars_are_as_high_as_the_values() -> None:
-    assert sparks([0.0, 4.0, 8.0, 9.0], 8.0) == " ▄██"
-    assert sparks([1.0], 0.0) == " "
+    assert draw_sparks([0.0, 4.0, 8.0, 9.0], 8.0) == " ▄██"
+    assert draw_sparks([1.0], 0.0) == " "

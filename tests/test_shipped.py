@@ -32,9 +32,9 @@ def test_the_package_carries_them_or_the_repository(tmp_path: Path, monkeypatch:
     (folder / "references" / "b.csv").write_text("")
     (folder / "claims.toml").write_text("")
     monkeypatch.setattr(shipped, "PACKAGE", tmp_path)
-    assert shipped.experiments() == {"my-own/a": folder / "experiments" / "a.toml"}
-    assert shipped.references() == {"b": folder / "references" / "b.csv"}
-    assert shipped.claims() == {"my-own": folder / "claims.toml"}
+    assert shipped.list_experiments() == {"my-own/a": folder / "experiments" / "a.toml"}
+    assert shipped.list_references() == {"b": folder / "references" / "b.csv"}
+    assert shipped.list_claims() == {"my-own": folder / "claims.toml"}
     assert len(experiment.load("my-own/a")) == 8
 
 
@@ -56,10 +56,10 @@ def test_a_former_name_gets_the_new_one(former: str, name: str) -> None:
 
 def test_the_list_has_names_that_run_takes_and_titles(command: Command) -> None:
     lines = command("list", "experiments").stdout.splitlines()[1:]
-    assert [line.split()[0] for line in lines] == list(shipped.experiments())
+    assert [line.split()[0] for line in lines] == list(shipped.list_experiments())
     for line in lines:
         name, _, title = line.strip().partition(" ")
-        assert title.strip() == experiment.title(shipped.experiments()[name])
+        assert title.strip() == experiment.title(shipped.list_experiments()[name])
 
 
 def test_a_misspelt_name_gets_the_nearest() -> None:

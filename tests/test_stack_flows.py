@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from conftest import Command
 from dumbbell import InputError, experiment
 from dumbbell.engines.live import engine as live
 from dumbbell.experiment import json_schema
-from dumbbell.experiment.plugins import built, known, trust
+from dumbbell.experiment.plugins import built, trust
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +23,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return window_stack.built(tmp_path_factory.mktemp("window"))
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: Path) -> Iterator[None]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
+pytestmark = pytest.mark.usefixtures("own_folders", "trusted")
+
+
+@pytest.fixture
+def trusted(monkeypatch: pytest.MonkeyPatch, library: Path) -> None:
     monkeypatch.setenv(trust.VARIABLE, str(library.parent))
-    monkeypatch.setattr(known, "_known", {})
-    yield
 
 
 def table(**flow: Any) -> dict[str, Any]:
@@ -40,7 +38,7 @@ def table(**flow: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_stack_is_named_in_four_ways(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(built, "library", lambda name: library if name == "window" else pytest.fail(name))
+    monkeypatch.setattr(built, "find_library", lambda name: library if name == "window" else pytest.fail(name))
     files = [
         table(stack=str(library)),
         table(stack={"plugin": str(library)}, cc="aimd"),
@@ -110,7 +108,7 @@ def test_what_is_wrong_with_a_stack_is_said_with_its_key(flow: dict[str, Any], e
 
 
 def test_the_schema_for_editors_knows_stacks() -> None:
-    check = jsonschema.Draft202012Validator(json_schema.file_schema())
+    check = jsonschema.Draft202012Validator(json_schema.make_schema())
     good = [table(stack="quinn", cc="newreno"), table(stack={"name": "quinn", "send_window": "1MB"}), table(cc="reno")]
     good += [table() | {"matrix": {"flows[0].stack": ["quinn-0.11.16", "quinn"]}}]
     for one in good:
@@ -139,7 +137,7 @@ def test_the_trace_of_a_stack_has_what_it_believes(library: Path) -> None:
 
 
 def test_other_engines_refuse_stacks_by_name(library: Path) -> None:
-    cell = next(iter(experiment.parse(table(stack=str(library)), "a.toml").cells()))
+    cell = next(iter(experiment.parse(table(stack=str(library)), "a.toml").make_cells()))
     with pytest.raises(InputError, match=r"flows\[0\]\.cc\.plugin: --engine live has no plugins; use --engine sim"):
         live.check(cell, "a.toml")
 

@@ -16,7 +16,7 @@ from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import InputError
 from dumbbell.experiment.plugins import built
 from dumbbell.stacks import build as building
-from dumbbell.stacks import needs, picoquic
+from dumbbell.stacks import picoquic, tools
 from stack_harness import compiled, field, lines
 
 ADAPTER = Path(building.__file__).parent / "adapter" / "picoquic"
@@ -26,7 +26,7 @@ TREE = "DUMBBELL_PICOQUIC_TREE"
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return built.home()
+    return built.find_home()
 
 
 def tree(folder: Path, project: str = "project(picoquic\n  VERSION 1.1.52.0\n  LANGUAGES C CXX)") -> Path:
@@ -71,20 +71,20 @@ def test_what_cannot_be_built_is_refused_before_anything_is_done(
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match=r"^stack build needs cmake: the package cmake, with make or ninja and comp"):
-        building.build(building.Wanted("picoquic", path=Path(path)), StepProgress())
-    assert not built.home().exists()
+        building.build(building.StackRequest("picoquic", path=Path(path)), StepProgress())
+    assert not built.find_home().exists()
     with pytest.raises(InputError, match=r"none is built; dumbbell stack build picoquic --path DIR builds it"):
-        stacks.library("picoquic-1.1.52.0")
+        stacks.find_library("picoquic-1.1.52.0")
 
 
 def test_complaints_of_cmake_and_compilers_are_told_in_a_line() -> None:
     told = (
         "-- The C compiler\nCMake Error at CMakeLists.txt:3 (project):\n  No C found.\n\n\n-- Configuring incomplete\n"
     )
-    assert needs.complaint_of_cmake(told).startswith("CMake Error at CMakeLists.txt:3 (project): No C found.")
+    assert tools.find_complaint_of_cmake(told).startswith("CMake Error at CMakeLists.txt:3 (project): No C found.")
     told = "[1/2] Building C\nflow.c:8:10: fatal error: picoquic.h: No such file\n    8 | #include\nstopped.\n"
-    assert needs.complaint_of_cmake(told) == "flow.c:8:10: fatal error: picoquic.h: No such file"
-    assert needs.complaint_of_cmake("ninja: killed\n") == "ninja: killed"
+    assert tools.find_complaint_of_cmake(told) == "flow.c:8:10: fatal error: picoquic.h: No such file"
+    assert tools.find_complaint_of_cmake("ninja: killed\n") == "ninja: killed"
 
 
 def test_every_parameter_is_declared_and_used() -> None:
@@ -120,7 +120,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         pytest.skip("cmake is not installed")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        made, is_new = building.build(building.Wanted("picoquic", path=Path(folder)), StepProgress())
+        made, is_new = building.build(building.StackRequest("picoquic", path=Path(folder)), StepProgress())
         assert is_new
         yield made.library
 

@@ -23,7 +23,7 @@ from dumbbell.experiment.plugins import built
 from dumbbell.qlog import figure
 from dumbbell.qlog import write as writing
 from dumbbell.stacks import build as building
-from dumbbell.stacks import describe, needs, project, tree, work
+from dumbbell.stacks import describe, project, tools, tree, work
 from dumbbell.stacks.work import WORK
 from stack_harness import compiled, field, lines
 
@@ -63,7 +63,7 @@ pub fn controllers() -> Vec<(&'static str, Arc<dyn ControllerFactory + Send + Sy
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return built.home()
+    return built.find_home()
 
 
 def carried_out(*words: str) -> int:
@@ -74,7 +74,7 @@ def fake(
     name: str, stack: str, version: str, *, release: bool = True, when: str = "2026-01-01", digest: str = "0"
 ) -> Path:
     """Put a stack there that is none."""
-    place = built.home() / name
+    place = built.find_home() / name
     place.mkdir(parents=True)
     (place / built.LIBRARY).write_bytes(b"library")
     said = {"stack": stack, "version": version, "release": release, "origin": f"{stack}-proto {version}", "bytes": 7}
@@ -100,14 +100,14 @@ def test_stacks_are_listed_by_version_and_removed(command: Command) -> None:
     told = json.loads(command("stack", "list", "--json").stdout)
     assert (told[0]["name"], told[0]["controls"]) == ("quinn-0.11.9", CONTROLS["quinn"])
     assert command("stack", "remove", "q", "noq-1.4.0").stdout == "q: removed\nnoq-1.4.0: removed\n"
-    assert [one.name for one in stacks.installed()] == ["quinn-0.11.9"]
+    assert [one.name for one in stacks.list_installed()] == ["quinn-0.11.9"]
     refused = command("stack", "remove", "quinn-0.11.8")
     assert (refused.returncode, refused.stderr) == (
         2,
         "stack remove: unknown stack quinn-0.11.8; did you mean quinn-0.11.9?\n",
     )
     assert "unknown stack .." in command("stack", "remove", "..").stderr
-    work = built.home() / WORK
+    work = built.find_home() / WORK
     work.mkdir()
     command("stack", "remove", "quinn-0.11.9")
     assert not work.exists()
@@ -118,47 +118,47 @@ def test_the_library_that_writes_its_own_qlog_lies_next_to_the_one_with_the_same
     library = fake("quinn-0.11.16", "quinn", "0.11.16")
     copy = tmp_path / "copy.so"
     copy.write_bytes(library.read_bytes())
-    assert built.logging(copy) == copy
+    assert built.find_logging_library(copy) == copy
     writes = library.with_name(built.LOGGING)
     writes.write_bytes(b"another")
-    assert built.logging(copy) == writes
+    assert built.find_logging_library(copy) == writes
     copy.write_bytes(b"of somebody else")
-    assert built.logging(copy) == copy
+    assert built.find_logging_library(copy) == copy
 
 
 @pytest.mark.usefixtures("home")
 def test_a_library_is_found_by_name_or_as_the_newest() -> None:
     with pytest.raises(InputError, match=r"unknown stack quinn; none is built; dumbbell stack build quinn builds it"):
-        stacks.library("quinn")
+        stacks.find_library("quinn")
     old, new = fake("quinn-0.11.9", "quinn", "0.11.9"), fake("quinn-0.11.16", "quinn", "0.11.16")
     fake("quinn-local", "quinn", "0.12.0", release=False, when="2027-01-01")
-    assert stacks.library("quinn") == new
-    assert stacks.library("quinn-0.11.9") == old
+    assert stacks.find_library("quinn") == new
+    assert stacks.find_library("quinn-0.11.9") == old
     with pytest.raises(InputError, match=r"quinn-0.11.19.*dumbbell stack build quinn --version 0.11.19 builds it"):
-        stacks.library("quinn-0.11.19")
+        stacks.find_library("quinn-0.11.19")
     with pytest.raises(
         InputError, match=r"built are quinn-0.11.9, quinn-0.11.16, quinn-local; dumbbell stack build noq"
     ):
-        stacks.library("noq")
+        stacks.find_library("noq")
     first = fake("mine", "noq", "1.4.0", release=False, when="2026-01-01")
     last = fake("his", "noq", "1.4.0", release=False, when="2026-02-01")
-    assert stacks.library("noq") == last != first
-    assert built.find("quinn").content() == b"library"
+    assert stacks.find_library("noq") == last != first
+    assert built.find("quinn").read_content() == b"library"
     new.write_bytes(b"another")
     with pytest.raises(InputError, match=r"it is damaged \(it is not what was built\); it must be a whole stack"):
-        built.find("quinn").content()
+        built.find("quinn").read_content()
     new.write_bytes(b"shorter or longer")
-    assert stacks.library("quinn") == old
+    assert stacks.find_library("quinn") == old
     with pytest.raises(InputError, match=r"it is damaged .*dumbbell stack remove quinn-0.11.16, and build it again"):
-        stacks.library("quinn-0.11.16")
+        stacks.find_library("quinn-0.11.16")
 
 
 @pytest.mark.usefixtures("home")
 def test_what_cannot_be_built_is_refused_before_anything_is_done(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(needs, "found", lambda program="cargo": f"/nowhere/{program}")
-    monkeypatch.setattr(needs, "rustc_version", lambda: "rustc 1")
+    monkeypatch.setattr(tools, "find_program", lambda program="cargo": f"/nowhere/{program}")
+    monkeypatch.setattr(tools, "read_rustc_version", lambda: "rustc 1")
     refusals = {
         ("quin",): "stack build: unknown stack quin; did you mean quinn?",
         (
@@ -177,7 +177,7 @@ def test_what_cannot_be_built_is_refused_before_anything_is_done(
         refused = command("stack", "build", *words)
         assert said in refused.stderr
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert not built.home().exists()
+    assert not built.find_home().exists()
 
 
 @pytest.mark.usefixtures("home")
@@ -185,39 +185,42 @@ def test_without_cargo_there_is_a_way_to_get_it(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match=r"stack build needs cargo: https://rustup.rs"):
         carried_out("quinn")
-    check = doctor._stacks()
+    check = doctor._check_stacks()
     assert (check.state, check.found) == ("optional", "none built; no cargo; no cmake")
     assert "rustup" in check.remedy
 
 
 @pytest.mark.usefixtures("home")
 def test_doctor_says_what_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needs, "found", lambda program="cargo": f"/nowhere/{program}")
-    assert doctor._stacks().remedy == "dumbbell stack build quinn"
+    monkeypatch.setattr(tools, "find_program", lambda program="cargo": f"/nowhere/{program}")
+    assert doctor._check_stacks().remedy == "dumbbell stack build quinn"
     fake("quinn-0.11.16", "quinn", "0.11.16")
-    assert (doctor._stacks().state, doctor._stacks().found) == ("ok", "quinn-0.11.16")
+    assert (doctor._check_stacks().state, doctor._check_stacks().found) == ("ok", "quinn-0.11.16")
 
 
 @pytest.mark.parametrize("stack", ["picoquic", "quiche"])
 def test_a_library_that_a_stack_has_not_cannot_be_left_out(stack: str) -> None:
     with pytest.raises(InputError, match=f"there is no library of {stack} .*; use quinn or noq"):
-        building.build(building.Wanted(stack, logs=False), StepProgress())
+        building.build(building.StackRequest(stack, logs=False), StepProgress())
 
 
 @pytest.mark.usefixtures("home")
 def test_a_version_that_is_built_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needs, "found", lambda program="cargo": f"/nowhere/{program}")
-    monkeypatch.setattr(needs, "rustc_version", lambda: "rustc 1")
-    plan = project.Plan("quinn", "0.11.16", None)
-    fake("quinn-0.11.16", "quinn", "0.11.16", digest=project.digest(plan, "rustc 1"))
-    made, is_new = building.build(building.Wanted("quinn", "0.11.16", logs=False), StepProgress())
+    monkeypatch.setattr(tools, "find_program", lambda program="cargo": f"/nowhere/{program}")
+    monkeypatch.setattr(tools, "read_rustc_version", lambda: "rustc 1")
+    plan = project.BuildPlan("quinn", "0.11.16", None)
+    fake("quinn-0.11.16", "quinn", "0.11.16", digest=project.compute_digest(plan, "rustc 1"))
+    made, is_new = building.build(building.StackRequest("quinn", "0.11.16", logs=False), StepProgress())
     assert (made.name, is_new) == ("quinn-0.11.16", False)
     # who wants the library with the stack's own qlog, too, has to build it
     digest = made.described["digest"]
-    assert building._find_built(made.name, digest, building.Wanted("quinn", "0.11.16")) is None
+    assert building._find_built(made.name, digest, building.StackRequest("quinn", "0.11.16")) is None
     made.library.with_name(built.LOGGING).write_bytes(b"")
-    assert building._find_built(made.name, digest, building.Wanted("quinn", "0.11.16")) == made
-    others = [project.digest(plan, "rustc 2"), project.digest(project.Plan("quinn", "0.11.17", None), "rustc 1")]
+    assert building._find_built(made.name, digest, building.StackRequest("quinn", "0.11.16")) == made
+    others = [
+        project.compute_digest(plan, "rustc 2"),
+        project.compute_digest(project.BuildPlan("quinn", "0.11.17", None), "rustc 1"),
+    ]
     assert made.described["digest"] not in others
 
 
@@ -225,14 +228,14 @@ def test_libclang_is_asked_for_before_anything_is_compiled(monkeypatch: pytest.M
     heard: list[str] = []
 
     class Heard(StepProgress):
-        def say(self, line: str) -> None:
+        def print_line(self, line: str) -> None:
             heard.append(line)
 
-    monkeypatch.setattr(needs, "cmake", lambda: "cmake")
-    monkeypatch.setattr(needs, "cargo", lambda: "cargo")
-    monkeypatch.setattr(needs, "finds_libclang", lambda: False)
+    monkeypatch.setattr(tools, "find_cmake", lambda: "cmake")
+    monkeypatch.setattr(tools, "find_cargo", lambda: "cargo")
+    monkeypatch.setattr(tools, "finds_libclang", lambda: False)
     with pytest.raises(InputError, match="a released version"):
-        building.build(building.Wanted("quiche", "x"), Heard())
+        building.build(building.StackRequest("quiche", "x"), Heard())
     assert len(heard) == 1 and heard[0].startswith("there is no libclang")
 
 
@@ -242,14 +245,14 @@ def test_a_build_says_that_it_waits_for_another_one(monkeypatch: pytest.MonkeyPa
     heard: list[str] = []
 
     class Heard(StepProgress):
-        def say(self, line: str) -> None:
+        def print_line(self, line: str) -> None:
             heard.append(line)
 
     monkeypatch.setattr(work, "LOCK_WAIT_S", 1.5)
     with (
-        work.Work(StepProgress()),
+        work.StackWork(StepProgress()),
         pytest.raises(InputError, match="it is in use by another build"),
-        work.Work(Heard()),
+        work.StackWork(Heard()),
     ):
         pass
     assert [line.partition(" (log")[0] for line in heard] == ["another build is at work; waiting for its end"]
@@ -257,22 +260,22 @@ def test_a_build_says_that_it_waits_for_another_one(monkeypatch: pytest.MonkeyPa
 
 def test_complaints_of_cargo_are_told_in_a_line() -> None:
     told = "error[E0425]: cannot find type `u17`\n  --> src/lib.rs:8:36\n   |\nerror: could not compile `x`\n"
-    assert needs.complaint(told) == "error[E0425]: cannot find type `u17` (src/lib.rs:8:36)"
+    assert tools.find_complaint(told) == "error[E0425]: cannot find type `u17` (src/lib.rs:8:36)"
     told = "error: failed to get `bytes` as a dependency\n\nCaused by:\n  download failed\n\nCaused by:\n  no route\n"
-    assert needs.complaint(told) == "error: failed to get `bytes` as a dependency; download failed; Caused by:"
-    assert needs.complaint("linker: killed\n") == "linker: killed"
-    assert "package libclang-dev" in needs.complaint("error: failed\n  Unable to find libclang: none\n")
+    assert tools.find_complaint(told) == "error: failed to get `bytes` as a dependency; download failed; Caused by:"
+    assert tools.find_complaint("linker: killed\n") == "linker: killed"
+    assert "package libclang-dev" in tools.find_complaint("error: failed\n  Unable to find libclang: none\n")
 
 
 def test_the_project_has_all_sources() -> None:
-    made = project.contents(project.Plan("noq", None, None))
+    made = project.make_contents(project.BuildPlan("noq", None, None))
     assert sorted(["abi.rs", *(path.name for path in (ADAPTER / "src").iterdir())]) == sorted(
         name.removeprefix("src/") for name in made if name.startswith("src/")
     )
     assert 'package = "noq-proto", default-features = false, version = "1" }' in made["Cargo.toml"]
     assert "@" not in made["Cargo.toml"]
-    assert len(project.features(project.Plan("quinn", None, None), "0.11.19")) == 2
-    assert project.features(project.Plan("quinn", None, None), "0.12.0") == ["quinn"]
+    assert len(project.list_features(project.BuildPlan("quinn", None, None), "0.11.19")) == 2
+    assert project.list_features(project.BuildPlan("quinn", None, None), "0.12.0") == ["quinn"]
 
 
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="Rust is not installed")
@@ -296,28 +299,28 @@ def test_a_tree_is_known_by_its_manifest(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"is a workspace; use the folder of one of its crates"):
         tree.read(tmp_path, "noq")
     with pytest.raises(InputError, match=r"version is 0.11.16; it must be left out: \S+quinn-proto is 0.12.0"):
-        building.plan(building.Wanted("quinn", "0.11.16", tmp_path))
+        building.make_plan(building.StackRequest("quinn", "0.11.16", tmp_path))
 
 
 def test_a_dependency_is_taken_over_as_it_is() -> None:
     source = "git+https://example.org/quinn?branch=mine#1234"
-    assert tree._dependency({"source": source}) == 'git = "https://example.org/quinn", branch = "mine"'
+    assert tree._make_dependency({"source": source}) == 'git = "https://example.org/quinn", branch = "mine"'
     registry = {"source": "registry+https://example.org/index", "req": "^0.11.16"}
-    assert tree._dependency(registry) == 'version = "^0.11.16"'
+    assert tree._make_dependency(registry) == 'version = "^0.11.16"'
 
 
 def test_a_tree_is_called_as_git_describes_it(tmp_path: Path) -> None:
-    assert tree.described(tmp_path) == "local"
+    assert tree.describe_folder(tmp_path) == "local"
     if shutil.which("git") is None:
         pytest.skip("no git")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"], ["tag", "quinn-proto/1.2"]):
         subprocess.run([*git, *words], check=True)
-    assert tree.described(tmp_path) == "quinn-proto-1.2"
+    assert tree.describe_folder(tmp_path) == "quinn-proto-1.2"
 
 
 def test_quiche_has_a_project_of_its_own(tmp_path: Path) -> None:
-    made = project.contents(project.Plan("quiche", "0.30.0", None))
+    made = project.make_contents(project.BuildPlan("quiche", "0.30.0", None))
     assert {path.name for path in (ADAPTER / "quiche").iterdir()} == {
         *(
             Path(name).name
@@ -370,7 +373,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield place
 
 
-def made(wanted: building.Wanted) -> Path:
+def made(wanted: building.StackRequest) -> Path:
     if shutil.which("cargo") is None:
         pytest.skip("Rust is not installed")
     try:
@@ -383,9 +386,9 @@ def made(wanted: building.Wanted) -> Path:
 
 @pytest.fixture(scope="module")
 def libraries(cache: Path) -> dict[str, Path]:
-    assert built.home().is_relative_to(cache)
+    assert built.find_home().is_relative_to(cache)
     wanted = (("quinn", "0.11.16"), ("quinn", "0.11.19"), ("noq", "1.4.0"))
-    return {f"{stack}-{version}": made(building.Wanted(stack, version)) for stack, version in wanted}
+    return {f"{stack}-{version}": made(building.StackRequest(stack, version)) for stack, version in wanted}
 
 
 @pytest.fixture(scope="module")
@@ -457,7 +460,7 @@ def test_a_library_exports_its_description_alone(libraries: dict[str, Path]) -> 
         assert [line.split()[-1] for line in told.stdout.splitlines()] == ["dumbbell_describe"]
         one = built.find(name)
         assert list(one.controls) == CONTROLS[one.stack]
-        assert one.content() == library.read_bytes()
+        assert one.read_content() == library.read_bytes()
 
 
 def crate(place: Path, text: str) -> Path:
@@ -473,9 +476,9 @@ def crate(place: Path, text: str) -> Path:
 @long
 @patient
 def test_controls_of_a_crate_stand_beside_those_of_the_stack(cache: Path, bottleneck: Path, tmp_path: Path) -> None:
-    assert built.home().is_relative_to(cache)
+    assert built.find_home().is_relative_to(cache)
     mine = crate(tmp_path / "mine", USER)
-    library = made(building.Wanted("quinn", "0.11.16", mine))
+    library = made(building.StackRequest("quinn", "0.11.16", mine))
     name = "quinn-0.11.16-my-control"
     assert list(built.find(name).controls) == [*CONTROLS["quinn"], "fixed", "broken"]
     line = lines(bottleneck, library, "fixed", 100, 20, 5)[0]
@@ -489,7 +492,7 @@ def test_controls_of_a_crate_stand_beside_those_of_the_stack(cache: Path, bottle
     with pytest.raises(
         InputError, match=r"it does not compile: error\[E0\d+\]: .*lib.rs:\d+:\d+\).*\(log: .*; it needs"
     ):
-        building.build(building.Wanted("quinn", "0.11.16", mine), StepProgress())
+        building.build(building.StackRequest("quinn", "0.11.16", mine), StepProgress())
     assert (tree.read(mine, "quinn").has_controls, tree.read(mine, "quinn").dependency) == (
         True,
         'version = "^0.11.16"',
@@ -505,7 +508,9 @@ def test_a_stack_writes_its_own_qlog_and_does_the_same(libraries: dict[str, Path
     for name, library in libraries.items():
         assert library.is_file()
         flow = {"stack": name, "base_rtt": "40ms"}
-        cell = parse({"duration": "8s", "bottleneck": {"rate": "10Mbit", "aqm": "codel"}, "flows": [flow]}, "a").cell(0)
+        cell = parse(
+            {"duration": "8s", "bottleneck": {"rate": "10Mbit", "aqm": "codel"}, "flows": [flow]}, "a"
+        ).make_cell(0)
         plain = writing.write(cell, tmp_path / f"{name}-plain")
         both = writing.write(cell, tmp_path / name, stacks=True)
         assert (both.hash, both.records) == (plain.hash, plain.records)
@@ -526,7 +531,7 @@ def test_quiche_runs_in_virtual_time(bottleneck: Path) -> None:
     """What it sends is encrypted with other keys each time, so that sizes and times are compared, and not bytes."""
     if shutil.which("cmake") is None or (find_library("clang") is None and "LIBCLANG_PATH" not in os.environ):
         pytest.skip("no cmake or no libclang")
-    library = made(building.Wanted("quiche", "0.30.0"))
+    library = made(building.StackRequest("quiche", "0.30.0"))
     for control in ("cubic", "reno", "bbr2_gcongestion"):
         together = lines(bottleneck, f"{library},{library}", control, 50, 40, 5)
         alone = lines(bottleneck, library, control, 50, 40, 5)

@@ -24,7 +24,7 @@ SLOW = SMALL.replace('"2s"', '"15s"').replace("[1, 2]", "[1, 2, 3, 4, 5, 6]").re
 
 def contents(path: Path) -> dict[str, pl.DataFrame]:
     with Store.open(path) as store:
-        tables = {name: store.table(name) for name in TABLES}
+        tables = {name: store.read_table(name) for name in TABLES}
     tables["runs"] = tables["runs"].drop("wall_s").select(sorted(tables["runs"].drop("wall_s").columns))
     return tables
 
@@ -79,10 +79,10 @@ def test_runs_of_one_cell_share_its_hash_whatever_seed_and_engine(
     before = contents(output)["runs"]
     assert before["cell"].n_unique() == 4 and set(before.group_by("cell").len()["len"]) == {2}
     assert before["cell"].to_list() != before["key"].to_list()
-    cell = experiment.load(small).cell(0)
+    cell = experiment.load(small).make_cell(0)
     assert before.filter(key=cell.key)["cell"].to_list() == [cell.cell_key]
     monkeypatch.setattr("dumbbell._native.engine_version", lambda: "another")
-    again = experiment.load(small).cell(0)
+    again = experiment.load(small).make_cell(0)
     assert (again.key != cell.key, again.cell_key) == (True, cell.cell_key)
 
 
@@ -205,12 +205,12 @@ def test_nobody_writes_what_this_process_still_reads(small: Path, tmp_path: Path
     line = [sys.executable, "-c", "import sys, duckdb; duckdb.connect(sys.argv[1])", str(path)]
     with Store.open(path) as first:
         with Store.open(path) as second:
-            assert second.table("runs").height == 8
+            assert second.read_table("runs").height == 8
         # to close one of two descriptors would give up the lock on the other
         assert b"Could not set lock" in subprocess.run(line, stderr=subprocess.PIPE, check=False).stderr
         with pytest.raises(InputError, match="it is in use"):
             Store.open(path, write=True)
-        assert first.table("runs").height == 8
+        assert first.read_table("runs").height == 8
     Store.open(path, write=True).close()
 
 
@@ -285,5 +285,5 @@ def test_columns_may_come_later_and_turn_real(tmp_path: Path) -> None:
         with pytest.raises(InputError):
             store.write({"runs": pl.DataFrame({"key": ["a"], "late": [1]}), "flows": pl.DataFrame({"v": [9.0]})})
         assert store.read("SELECT count(*) AS n FROM flows")["n"][0] == 3, "all of a commit or nothing"
-        assert "late" not in store.columns("runs")
+        assert "late" not in store.list_columns("runs")
         store.write({"runs": pl.DataFrame({"key": ["d"], "late": [1]})})

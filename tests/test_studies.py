@@ -12,36 +12,36 @@ from dumbbell.pages.sweeps import Sweep
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", study.names())
+@pytest.mark.parametrize("name", study.list_studies())
 def test_what_a_study_runs_is_there(name: str) -> None:
     found = study.find(name)
     for one in found.sweeps:
         for quick in (False, True):
             try:
-                experiments = one.loaded(found.folder, quick=quick)
+                experiments = one.load_experiments(found.folder, quick=quick)
             except InputError as error:
                 if all("dumbbell stack build" in line for line in str(error).splitlines()):
                     pytest.skip("its stacks are not built (dumbbell stack build)")
                 raise
             assert experiments and all(len(each) for each in experiments)
         assert all(len(each.seeds) == 1 for each in experiments)
-    made = {experiment for experiment in found.evidence().made if experiment in _stems(found)}
+    made = {experiment for experiment in found.read_evidence().made if experiment in _stems(found)}
     assert made or not found.sweeps, "its evidence is of its own experiments"
 
 
 def _stems(found: study.Study) -> set[str]:
-    return {Path(file).stem for one in found.sweeps for file in one.files(found.folder)}
+    return {Path(file).stem for one in found.sweeps for file in one.list_files(found.folder)}
 
 
 def test_own_experiments_come_before_shipped_ones(tmp_path: Path) -> None:
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "shares.toml").write_text("")
-    assert Sweep("x.duckdb", ("shares", "sce/one-flow-r*")).files(tmp_path) == [
+    assert Sweep("x.duckdb", ("shares", "sce/one-flow-r*")).list_files(tmp_path) == [
         str(tmp_path / "experiments" / "shares.toml"),
-        *[name for name in shipped.experiments() if name.startswith("sce/one-flow-r")],
+        *[name for name in shipped.list_experiments() if name.startswith("sce/one-flow-r")],
     ]
     with pytest.raises(UnknownName, match=r"unknown experiment .*share.*; did you mean .*shares"):
-        Sweep("x.duckdb", ("share",)).files(tmp_path)
+        Sweep("x.duckdb", ("share",)).list_files(tmp_path)
 
 
 @pytest.mark.slow

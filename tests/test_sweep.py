@@ -13,10 +13,10 @@ from dumbbell import _native, experiment
 from dumbbell.engines import sim, sweep
 from dumbbell.engines.base import Local
 from dumbbell.experiment import schema, shipped
-from dumbbell.experiment.cell import Cell, canonical, digest
+from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
 from dumbbell.experiment.plugins import built
 from dumbbell.results import store
-from dumbbell.results.measured import Measured
+from dumbbell.results.measured_run import MeasuredRun
 from dumbbell.results.store import Store
 
 # 160 runs of some milliseconds
@@ -60,7 +60,7 @@ def test_a_sweep_connects_once_and_writes_a_commit_of_all_that_has_ended(
 
 
 def _native_tables() -> list[str]:
-    return [name for name, _ in _native.gather([_native.run(next(parsed().cells()).config, _native.Cancel())])]
+    return [name for name, _ in _native.gather([_native.run(next(parsed().make_cells()).config, _native.Cancel())])]
 
 
 def test_what_has_ended_is_committed_while_the_last_runs_go_on(
@@ -82,14 +82,14 @@ def test_short_runs_are_handed_over_together(short: Path, tmp_path: Path, monkey
 
 
 def test_a_run_that_fails_takes_none_with_it_that_began_with_it() -> None:
-    cells = list(parsed(seeds=[1, 2, 3]).cells())
+    cells = list(parsed(seeds=[1, 2, 3]).make_cells())
     wrong = cells[1].groups | {"bottleneck": cells[1].groups["bottleneck"] | {"rate": 0}}
     cells[1] = dataclasses.replace(cells[1], groups=wrong)
     with sim.Threads(1) as workers:
         ended = workers.begin([(cell, _native.Progress()) for cell in cells]).result()
-    assert [type(one) for one in ended] == [Measured, ValueError, Measured]
+    assert [type(one) for one in ended] == [MeasuredRun, ValueError, MeasuredRun]
     for cell, one in zip(cells[::2], ended[::2], strict=True):
-        assert isinstance(one, Measured) and 0 < one.wall_s < 60
+        assert isinstance(one, MeasuredRun) and 0 < one.wall_s < 60
         assert one.result.hash == _native.run(cell.config, _native.Cancel()).hash
     assert getattr(ended[1], "key", "") == "bottleneck.rate"
 
@@ -101,21 +101,21 @@ def test_other_engines_carry_short_runs_out_one_by_one() -> None:
         pass
 
     class Fails(Local):
-        def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+        def run(self, cell: Cell, progress: _native.Progress) -> MeasuredRun:
             if cell.seed == 2:
                 raise Panic("no invariant")
             progress.reach(cell.seed)
-            return Measured(1.0, _native.run(cell.config, _native.Cancel()))
+            return MeasuredRun(1.0, _native.run(cell.config, _native.Cancel()))
 
-    runs = [(cell, _native.Progress()) for cell in parsed(seeds=[1, 2, 3]).cells()]
+    runs = [(cell, _native.Progress()) for cell in parsed(seeds=[1, 2, 3]).make_cells()]
     with Fails(1) as workers:
         ended = workers.begin(runs).result()
-    assert [type(one) for one in ended] == [Measured, Panic, Measured]
+    assert [type(one) for one in ended] == [MeasuredRun, Panic, MeasuredRun]
     assert [progress.simulated for _, progress in runs] == [1, 0, 3]
 
 
 def test_runs_that_began_together_are_stopped_together() -> None:
-    cells = list(parsed(seeds=[1, 2, 3], duration="36000s").cells())
+    cells = list(parsed(seeds=[1, 2, 3], duration="36000s").make_cells())
     with sim.Threads(1) as workers:
         future = workers.begin([(cell, _native.Progress()) for cell in cells])
         workers.stop()
@@ -127,37 +127,39 @@ def test_the_text_of_a_seed_is_that_of_the_run_made_anew(changes: dict[str, Any]
     if "web" in changes:
         changes["web"][0] |= {"arrivals": "10/s", "size": "10kB"}
     plan = parsed(seeds=[3, 1, 2**62], **changes)
-    cells = list(plan.cells(5))
+    cells = list(plan.make_cells(5))
     for index, cell in enumerate(cells):
         anew = Cell(cell.experiment, cell.title, cell.matrix, cell.seed, cell.groups)
-        assert cell.config == anew.config == canonical(cell.groups)
-        assert cell.key == plan.cell(index).key == digest(f"{cell.engine}\n{canonical(cell.groups)}")
+        assert cell.config == anew.config == format_canonical(cell.groups)
+        assert (
+            cell.key == plan.make_cell(index).key == compute_digest(f"{cell.engine}\n{format_canonical(cell.groups)}")
+        )
         assert cell.number == index + 5 and cell.packets == anew.packets
         seedless = {key: value for key, value in cell.groups.items() if key != "seed"}
-        assert cell.cell_key == digest(canonical(seedless))
+        assert cell.cell_key == compute_digest(format_canonical(seedless))
     assert len({cell.key for cell in cells}) == 3
 
 
 @pytest.mark.slow
 def test_runs_resolved_in_parts_are_those_resolved_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every experiment that comes with dumbbell: the same values in the same order, and what is wrong is left alone."""
-    seen, in_parts = 0, schema._in_parts
+    seen, in_parts = 0, schema._check_in_parts
 
     def both(table: dict[str, Any], files: Any) -> Any:
         nonlocal seen
         found = in_parts(table, files)
-        whole = schema._at_once(table, files)
+        whole = schema._check_at_once(table, files)
         assert found is not None and repr(found) == repr(whole)
         seen += 1
         return found
 
-    for name, file in shipped.experiments().items():
-        if built.named_in(file.read_text(encoding="utf-8")):
+    for name, file in shipped.list_experiments().items():
+        if built.list_named(file.read_text(encoding="utf-8")):
             continue  # its stacks are not built
         plan = experiment.load(name)
-        monkeypatch.setattr(schema, "_in_parts", both)
-        list(itertools.islice(plan.cells(), 8))
-        monkeypatch.setattr(schema, "_in_parts", in_parts)
+        monkeypatch.setattr(schema, "_check_in_parts", both)
+        list(itertools.islice(plan.make_cells(), 8))
+        monkeypatch.setattr(schema, "_check_in_parts", in_parts)
     assert seen > 100
 
 
@@ -165,15 +167,15 @@ def test_a_run_sets_nothing_in_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is filled in by a profile, a version or a link is of one run, though all share the tables of the file."""
     flows = [{"cc": "cubic", "base_rtt": "20ms"}]
     matrix = {"hosts.profile": ["linux-5.4", "linux-6.12"], "bottleneck.rate": ["1Mbit", "2Mbit"]}
-    cells = list(parsed(hosts={"ecn": True}, flows=flows, matrix=matrix).cells())
-    monkeypatch.setattr(schema, "_in_parts", lambda _table, _files: None)
-    alone = list(parsed(hosts={"ecn": True}, flows=flows, matrix=matrix).cells())
+    cells = list(parsed(hosts={"ecn": True}, flows=flows, matrix=matrix).make_cells())
+    monkeypatch.setattr(schema, "_check_in_parts", lambda _table, _files: None)
+    alone = list(parsed(hosts={"ecn": True}, flows=flows, matrix=matrix).make_cells())
     assert [cell.config for cell in cells] == [cell.config for cell in alone]
     assert [cell.given for cell in cells] == [cell.given for cell in alone]
 
 
 def test_a_section_is_checked_once_for_all_runs_that_have_it() -> None:
     plan = parsed(matrix={"bottleneck.rate": [f"{rate}Mbit" for rate in range(1, 21)]})
-    list(plan.cells())
+    list(plan.make_cells())
     checked = [name for name, _ in plan.files.checked]
     assert (checked.count("bottleneck"), checked.count("hosts"), checked.count("flows")) == (20, 1, 2)

@@ -20,7 +20,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import registry
 from dumbbell.results import latex
 from dumbbell.results.store import Store
-from dumbbell.results.tables import aligned, number, tidy, whole_csv
+from dumbbell.results.tables import align_table, join_csv, number, tidy
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 def test_a_table_of_any_key_by_any_other(results: Results) -> None:
     # at 10 Mbit/s: CUBIC gets 1 + seed, mean 2.5; Reno gets 2 + seed, mean 3.5
-    assert results.table("goodput", "bottleneck.rate", "flow", spread=False).markdown() == (
+    assert results.table("goodput", "bottleneck.rate", "flow", spread=False).to_markdown() == (
         "goodput, each over its own time, Mbit/s, of each flow; mean over seeds, n = 2\n\n"
         "| bottleneck.rate \\ flow | 0 cubic | 1 reno |\n"
         "| ---------------------- | ------: | -----: |\n"
@@ -56,7 +56,7 @@ def test_a_table_of_any_key_by_any_other(results: Results) -> None:
         "| 100Mbit                |    11.5 |   21.5 |"
     )
     assert results.table("goodput", "flow", "bottleneck.rate", spread=False).cells[1] == ["1 reno", "3.5", "21.5"]
-    lines = results.table("goodput", spread=False).markdown().splitlines()
+    lines = results.table("goodput", spread=False).to_markdown().splitlines()
     assert lines[2].split("|")[1:4] == [" bottleneck.rate \\ flow ", " cubic ", " reno "]
 
 
@@ -67,7 +67,7 @@ def test_the_interval_is_there_unless_it_is_not_wanted(results: Results) -> None
 
 
 def test_what_is_neither_row_nor_column_is_a_row(results: Results) -> None:
-    text = results.table("rtt", "cc").markdown()
+    text = results.table("rtt", "cc").to_markdown()
     assert "cc \\ bottleneck.rate |     10Mbit |    100Mbit |" in text
     assert "| reno                 | 45 (equal) |" in text
     assert results.table("rtt", "cc", mean_over=["bottleneck.rate"]).frame.height == 2
@@ -142,7 +142,7 @@ def test_an_interval_narrower_than_a_bin_says_so(results: Results, tmp_path: Pat
         "the bin, 1.6 % of the value or less, but at least 0.001024 ms"
     )
     assert p99.frame["resolution"].to_list() == [2**29 / 64e6] * 2 and p99.frame["half"].to_list() == [0, 0]
-    assert "± 0" not in p99.markdown() and "605.6 $\\pm$ $<$8.4" in p99.to_latex()
+    assert "± 0" not in p99.to_markdown() and "605.6 $\\pm$ $<$8.4" in p99.to_latex()
     assert "605.6,0.0,605.6,605.6,8.388608," in p99.to_csv()
     p50 = found.table("sojourn_p50", "bottleneck.rate")
     assert p50.cells[0][-1] == "101.5 (101 to 102)" and not any("bin" in note for note in p50.notes)
@@ -153,7 +153,7 @@ def test_an_interval_narrower_than_a_bin_says_so(results: Results, tmp_path: Pat
 
 def test_several_measures_make_one_csv(results: Results) -> None:
     tables = [results.table(value, "bottleneck.rate") for value in ("jain", "goodput")]
-    rows = pl.read_csv(io.StringIO(whole_csv(tables)))
+    rows = pl.read_csv(io.StringIO(join_csv(tables)))
     assert rows.columns[:4] == ["bottleneck.rate_mbit", "flow", "measure", "mean"]
     assert rows["measure"].to_list() == ["jain"] * 2 + ["goodput_mbit"] * 4
     assert rows["flow"].to_list() == [None, None, "cubic", "reno", "cubic", "reno"]
@@ -183,7 +183,7 @@ def test_latex_is_a_tabular_whose_text_is_escaped(results: Results) -> None:
     assert lines[5].startswith(r"10Mbit & 2.5 (2 to 3) & 3.5 (3 to 4) \\")
     assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"] and balanced(text)
     special = r"_%&#${}~^\<>"
-    made = latex.tabular("a", ["[x]", special], [["*", "-1.5e-05 ± 2"], ["[a_b]", "- (1 of 2)"]], 1, ["b\nc"])
+    made = latex.format_tabular("a", ["[x]", special], [["*", "-1.5e-05 ± 2"], ["[a_b]", "- (1 of 2)"]], 1, ["b\nc"])
     rows = [line for line in made.splitlines() if line.endswith(r"\\")]
     assert rows[0] == (r"{}[x] & \_\%\&\#\$\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}$<$$>$ \\")
     assert rows[1] == r"{}* & $-$1.5$\cdot10^{-5}$ $\pm$ 2 \\" and rows[2] == r"{}[a\_b] & - (1 of 2) \\"
@@ -211,7 +211,7 @@ def test_unknown_names_get_one_line(results: Results) -> None:
 
 def test_numbers_and_columns() -> None:
     assert [number(x) for x in (None, float("nan"), 0.123456, 12345.6)] == ["-", "-", "0.1235", "12346"]
-    assert aligned(["a", "b"], [["x", "1"]]).splitlines()[1] == "| --- | --: |"
+    assert align_table(["a", "b"], [["x", "1"]]).splitlines()[1] == "| --- | --: |"
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> None:
@@ -306,7 +306,7 @@ def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None
 
 
 def test_everything_registered_is_listed_described_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    known = registry.registry()
+    known = registry.read_registry()
     list_.list_("")
     listed = capsys.readouterr().out
     for name in [*known.aqm, *known.cc]:
@@ -318,7 +318,7 @@ def test_everything_registered_is_listed_described_and_runs(capsys: pytest.Captu
     report = sweep.run([plan], tmp_path / "r.duckdb")
     assert report.failed == [] and report.done == len(known.aqm) * len(known.cc)
     with Store.open(tmp_path / "r.duckdb") as store:
-        assert (store.table("flows")["goodput_mbit"] > 0).all()
+        assert (store.read_table("flows")["goodput_mbit"] > 0).all()
 
 
 def test_a_goodput_over_unlike_times_says_so(tmp_path: Path) -> None:

@@ -20,29 +20,16 @@ import pytest
 
 import dumbbell
 import window_stack
-from conftest import Command
+from conftest import TWO_FLOWS, Command
 from dumbbell.errors import InputError
 from dumbbell.experiment import units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.plugins import trust
-from dumbbell.packets import again, wanted, write
-from tshark import GOOD, expected_duplicates, headers, program, seen, there
+from dumbbell.packets import again, recording, wanted
+from tshark import GOOD, expected_duplicates, flow, headers, program, seen, there
 
-TWO = """
-duration = "5s"
-[bottleneck]
-rate = "20Mbit"
-aqm = "codel"
-[[flows]]
-cc = "cubic"
-base_rtt = "40ms"
-[[flows]]
-cc = "bbr3"
-base_rtt = "20ms"
-[matrix]
-"bottleneck.rate" = ["10Mbit", "20Mbit"]
-"""
+TWO = TWO_FLOWS + '[matrix]\n"bottleneck.rate" = ["10Mbit", "20Mbit"]\n'
 
 
 @pytest.fixture
@@ -62,11 +49,7 @@ def experiment_of(bottleneck: Mapping[str, Any], *flows: Mapping[str, Any], **mo
 
 
 def cell(source: dict[str, Any]) -> Cell:
-    return parse(dict(source), "experiment").cell(0)
-
-
-def flow(cc: str, rtt: str = "20ms", **more: Any) -> dict[str, Any]:
-    return {"cc": cc, "base_rtt": rtt, **more}
+    return parse(dict(source), "experiment").make_cell(0)
 
 
 RECEIVER = "9"
@@ -92,8 +75,8 @@ CASES = {
 def test_the_analysis_of_tshark_agrees_with_the_run(tshark: str, tmp_path: Path, name: str) -> None:
     one = cell(CASES[name])
     path = tmp_path / "run.pcapng"
-    written = write.write(one, path, wanted.checked(one, snap=0))
-    packets, digest = write.frame(one, wanted.checked(one, ["sender"]))
+    written = recording.write(one, path, wanted.check_selection(one, snap=0))
+    packets, digest = recording.record_packets(one, wanted.check_selection(one, ["sender"]))
     assert digest == written.hash
     found = seen(tshark, path)
     simulated = found.height - found.filter(pl.col("frame.comment").str.starts_with("not simulated")).height
@@ -127,7 +110,7 @@ def test_the_analysis_of_tshark_agrees_with_the_run(tshark: str, tmp_path: Path,
 def test_a_window_that_is_full_is_what_tshark_sees(tshark: str, tmp_path: Path) -> None:
     one = cell(CASES["small window"])
     path = tmp_path / "run.pcapng"
-    write.write(one, path, wanted.checked(one))
+    recording.write(one, path, wanted.check_selection(one))
     in_flight = seen(tshark, path)["tcp.analysis.bytes_in_flight"]
     most = max(int(one) for one in in_flight if one)
     window = max(
@@ -140,7 +123,7 @@ def test_a_window_that_is_full_is_what_tshark_sees(tshark: str, tmp_path: Path) 
 def test_accecn_is_what_tshark_reads(tshark: str, tmp_path: Path) -> None:
     one = cell(CASES["l4s"])
     path = tmp_path / "run.pcapng"
-    write.write(one, path, wanted.checked(one, ["receiver"], [0]))
+    recording.write(one, path, wanted.check_selection(one, ["receiver"], [0]))
     found = seen(tshark, path)
     counters = [
         int(value) for value in found.filter(pl.col("tcp.srcport") == RECEIVER)["tcp.options.acc_ecn.eceb"] if value
@@ -163,7 +146,7 @@ def test_accecn_is_what_tshark_reads(tshark: str, tmp_path: Path) -> None:
 def test_points_are_interfaces_and_comments_say_what_queues_did(tshark: str, tmp_path: Path) -> None:
     one = cell(CASES["tail drop"])
     path = tmp_path / "run.pcapng"
-    write.write(one, path, wanted.checked(one, [wanted.ALL]))
+    recording.write(one, path, wanted.check_selection(one, [wanted.ALL]))
     found = seen(tshark, path)
     assert found["frame.interface_name"].unique().sort().to_list() == [
         "bottleneck",
@@ -184,7 +167,7 @@ def test_short_flows_and_udp(tshark: str, tmp_path: Path) -> None:
     udp = {"rate": "1Mbit", "size": "300B", "echo": True, "base_rtt": "10ms"}
     one = cell(experiment_of({"aqm": "codel"}, flow("cubic"), web=[web], udp=[udp]))
     path = tmp_path / "run.pcapng"
-    write.write(one, path, wanted.checked(one, snap=0))
+    recording.write(one, path, wanted.check_selection(one, snap=0))
     found = seen(tshark, path)
     assert found["_ws.malformed"].unique().to_list() == [""]
     assert set(found["tcp.checksum.status"]) == {GOOD, ""}
@@ -198,7 +181,7 @@ def test_a_file_that_keeps_headers_is_analysed_alike(tshark: str, tmp_path: Path
     one = cell(CASES["loss"])
     tables = []
     for name, snap in (("whole.pcapng", 0), ("headers.pcapng", None)):
-        write.write(one, tmp_path / name, wanted.checked(one, snap=snap))
+        recording.write(one, tmp_path / name, wanted.check_selection(one, snap=snap))
         tables.append(seen(tshark, tmp_path / name).drop("tcp.checksum", "tcp.checksum.status", "frame.cap_len"))
     assert tables[0].equals(tables[1])
     assert (tmp_path / "headers.pcapng").stat().st_size < (tmp_path / "whole.pcapng").stat().st_size / 8
@@ -225,7 +208,7 @@ def test_datagrams_of_a_stack_have_their_own_bytes(tmp_path: Path, monkeypatch: 
         experiment_of({"aqm": {"name": "pfifo", "limit": 20}}, {"base_rtt": "20ms", "stack": str(library)}, hosts={})
     )
     path = tmp_path / "run.pcapng"
-    written = write.write(one, path, wanted.checked(one, ["sender", "receiver"]))
+    written = recording.write(one, path, wanted.check_selection(one, ["sender", "receiver"]))
     assert written.packets > 1000
     # behind 42 B of headers: the example numbers its datagrams, and answers with the number that it expects
     numbers: dict[tuple[int, bool], list[int]] = {}
@@ -237,7 +220,7 @@ def test_datagrams_of_a_stack_have_their_own_bytes(tmp_path: Path, monkeypatch: 
     assert sent[:50] == list(range(50)) and len(set(sent)) > 1000
     assert set(arrived) < set(sent) and len(arrived) < len(sent)
     assert answered == sorted(answered) and heard == answered[: len(heard)] and len(answered) - len(heard) < 100
-    rows, digest = write.frame(one, wanted.checked(one, ["sender"]))
+    rows, digest = recording.record_packets(one, wanted.check_selection(one, ["sender"]))
     assert digest == written.hash and rows.filter(pl.col("direction") == "data").height == len(sent)
 
 
@@ -290,10 +273,10 @@ def test_a_capture_waits_for_no_library_of_results(tmp_path: Path, experiment: s
 def test_a_pipe_is_fed_and_an_older_file_stays_with_who_reads_it(tmp_path: Path) -> None:
     one = cell({**CASES["codel"], "duration": "1s"})
     run, pipe = tmp_path / "run.pcapng", tmp_path / "pipe.pcapng"
-    write.write(one, run, wanted.Wanted())
+    recording.write(one, run, wanted.PacketSelection())
     os.mkfifo(pipe)
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
-        writing = threading.Thread(target=write.write, args=(one, pipe, wanted.Wanted()), daemon=True)
+        writing = threading.Thread(target=recording.write, args=(one, pipe, wanted.PacketSelection()), daemon=True)
         writing.start()
         came, _ = reader.communicate(timeout=60)
         writing.join(60)
@@ -301,9 +284,9 @@ def test_a_pipe_is_fed_and_an_older_file_stays_with_who_reads_it(tmp_path: Path)
     linked = tmp_path / "linked.pcapng"
     linked.symlink_to(run)
     with run.open("rb") as old:
-        write.write(one, run, wanted.Wanted(flows=(0,)))
+        recording.write(one, run, wanted.PacketSelection(flows=(0,)))
         assert old.read() == came != run.read_bytes()
-    write.write(one, linked, wanted.Wanted())
+    recording.write(one, linked, wanted.PacketSelection())
     assert linked.is_symlink() and run.read_bytes() == came
 
 
@@ -396,11 +379,11 @@ def test_packets_of_a_stored_run() -> None:
         }
     )
     with pytest.raises(InputError, match="2 runs"):
-        again.packets(several._runs)
+        again.repeat_packets(several._runs)
     with pytest.raises(InputError, match="2 runs"):
         several.run()
     of_run = several.run(seed=2).packets("sender")
-    assert of_run.height > 50 and of_run.equals(again.packets(several.where(seed=2)._runs, "sender"))
+    assert of_run.height > 50 and of_run.equals(again.repeat_packets(several.where(seed=2)._runs, "sender"))
     assert not of_run.equals(several.run(seed=1).packets("sender"))
 
 
@@ -427,7 +410,7 @@ def test_packets_of_what_was_not_simulated_are_refused(version: str, said: str, 
 
 def test_a_run_without_packets_costs_what_it_did_and_measures_the_same(tmp_path: Path) -> None:
     one = cell(CASES["codel"])
-    written = write.write(one, tmp_path / "run.pcapng", wanted.checked(one, [wanted.ALL]))
+    written = recording.write(one, tmp_path / "run.pcapng", wanted.check_selection(one, [wanted.ALL]))
     plain = dumbbell.run(CASES["codel"], progress=False)
     assert written.hash == plain.runs["hash"][0]
 

@@ -15,7 +15,7 @@ from dumbbell import _native, experiment
 from dumbbell.engines import sweep
 from dumbbell.errors import InputError
 from dumbbell.experiment import json_schema, traffic
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 from dumbbell.published import compare
 from dumbbell.results.store import Store
 
@@ -28,7 +28,7 @@ PARETO = {"pareto": 0.9, "min": "1kB", "max": "1MB"}
 
 def web(**changes: Any) -> dict[str, Any]:
     """Return the canonical form of one entry of `web`."""
-    cell = parsed(web=[WEB | changes]).cell(0)
+    cell = parsed(web=[WEB | changes]).make_cell(0)
     found: dict[str, Any] = json.loads(cell.config)["web"][0]
     return found
 
@@ -88,7 +88,7 @@ def line(entry: dict[str, Any]) -> str:
             'size.min is "1kb"; did you mean "1kB"? It must be a size such as "4MB", "64KiB" or "1514B"',
         ),
         ({"size": {"csv": 3}}, "size.csv is 3; it must be the name of a CSV file"),
-        ({"cc": "cubci"}, f'cc: unknown cc "cubci"; did you mean "cubic"? Known are {", ".join(registry().cc)}'),
+        ({"cc": "cubci"}, f'cc: unknown cc "cubci"; did you mean "cubic"? Known are {", ".join(read_registry().cc)}'),
     ],
 )
 def test_wrong_traffic_is_one_line(entry: dict[str, Any], expected: str) -> None:
@@ -111,7 +111,7 @@ def test_wrong_keys_of_the_new_sections_name_the_nearest() -> None:
 
 @pytest.mark.parametrize("value", ["1000000/s", "1000000/s/Mbit", "0.000001/s"])
 def test_bounds_of_arrivals_are_those_of_the_engine(value: str) -> None:
-    config = parsed(web=[WEB | {"arrivals": value}]).cell(0).groups
+    config = parsed(web=[WEB | {"arrivals": value}]).make_cell(0).groups
     _native.check(json.dumps(config))
     over = config | {"web": [config["web"][0] | {"arrivals": {"per_second": traffic.MAX_ARRIVALS * 1.001}}]}
     with pytest.raises(ValueError, match=r"arrivals: .*N from 0 to 1000000"):
@@ -119,7 +119,7 @@ def test_bounds_of_arrivals_are_those_of_the_engine(value: str) -> None:
 
 
 def test_bounds_of_sizes_are_those_of_the_engine() -> None:
-    config = parsed(web=[WEB]).cell(0).groups
+    config = parsed(web=[WEB]).make_cell(0).groups
 
     def checked(size: dict[str, Any]) -> None:
         _native.check(json.dumps(config | {"web": [config["web"][0] | {"size": size}]}))
@@ -167,7 +167,7 @@ def with_sizes(folder: Path, content: str | bytes) -> experiment.Experiment:
     ],
 )
 def test_sizes_from_a_file_beside_the_experiment(content: str, expected: list[Any], tmp_path: Path) -> None:
-    assert with_sizes(tmp_path, content).cell(0).groups["web"][0]["size"] == {"empirical": expected}
+    assert with_sizes(tmp_path, content).make_cell(0).groups["web"][0]["size"] == {"empirical": expected}
 
 
 NO_PAIR = "it must be a size in bytes, a comma and a weight"
@@ -222,7 +222,7 @@ def test_files_of_sizes_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_file_of_sizes_is_read_once_and_shared_by_all_runs(tmp_path: Path) -> None:
     plan = with_sizes(tmp_path, "".join(f"{size},1\n" for size in range(1, 10_001)))
     (tmp_path / "sizes.csv").unlink()
-    first, second = plan.cell(0), plan.cell(0)
+    first, second = plan.make_cell(0), plan.make_cell(0)
     assert first.key == second.key and first.groups["web"][0]["size"] is second.groups["web"][0]["size"]
 
 
@@ -249,7 +249,7 @@ def test_traffic_in_matrix_overrides_settings_and_labels() -> None:
             cell.duration // 10**9,
             [udp["count"] for udp in cell.groups["udp"]],
         )
-        for cell in plan.cells()
+        for cell in plan.make_cells()
     ]
     pareto = '{pareto = 0.9, min = "1kB", max = "1MB"}'
     assert found == [
@@ -262,34 +262,34 @@ def test_traffic_in_matrix_overrides_settings_and_labels() -> None:
         ("2/s/Mbit", pareto, 9, [1, 1]),
         ("2/s/Mbit", pareto, 9, [1, 3]),
     ]
-    assert all(cell.groups["udp"][0]["spacing"] == "poisson" for cell in plan.cells())
-    assert [cell.flow_count for cell in plan.cells()][:2] == [2, 4]
+    assert all(cell.groups["udp"][0]["spacing"] == "poisson" for cell in plan.make_cells())
+    assert [cell.flow_count for cell in plan.make_cells()][:2] == [2, 4]
     inside = parsed(web=[WEB | {"size": PARETO}], matrix={"web[0].size.max": ["1MB", "10MB"]})
-    assert [cell.groups["web"][0]["size"]["max"] for cell in inside.cells()] == [10**6, 10**7]
+    assert [cell.groups["web"][0]["size"]["max"] for cell in inside.make_cells()] == [10**6, 10**7]
 
 
 def test_cost_is_reckoned_with_short_flows_and_udp() -> None:
     # 10 Mbit/s for 2 s are 1651 frames of 1514 B; UDP at 20 Mbit/s sends twice that, from 1 s on once
-    base = parsed().cell(0).packets
+    base = parsed().make_cell(0).packets
     assert base == pytest.approx(1651.3 + 1000 + 20, abs=0.1)
     # a fast hop behind a slow one carries what that lets through, and what a way of its own has for it
     hop = {"name": "fast", "rate": "1Gbit", "aqm": "pfifo"}
     over_both = {"cc": "cubic", "route": ["bottleneck", "fast"]}
-    assert parsed(hop=[hop], flows=[over_both]).cell(0).packets == pytest.approx(2 * 1651.3 + 1010, abs=0.1)
+    assert parsed(hop=[hop], flows=[over_both]).make_cell(0).packets == pytest.approx(2 * 1651.3 + 1010, abs=0.1)
     beside = parsed(hop=[hop], flows=[over_both, {"cc": "cubic", "route": ["fast"]}])
-    assert beside.cell(0).packets == pytest.approx(101 * 1651.255 + 1020, abs=1)
+    assert beside.make_cell(0).packets == pytest.approx(101 * 1651.255 + 1020, abs=1)
     udp = {"rate": "20Mbit"}
-    assert parsed(udp=[udp]).cell(0).packets == pytest.approx(3302.5 + 1000 + 30, abs=0.1)
-    assert parsed(udp=[udp | {"start": "1s"}], flows=None).cell(0).packets == pytest.approx(1651.3 + 1010, abs=0.1)
+    assert parsed(udp=[udp]).make_cell(0).packets == pytest.approx(3302.5 + 1000 + 30, abs=0.1)
+    assert parsed(udp=[udp | {"start": "1s"}], flows=None).make_cell(0).packets == pytest.approx(1651.3 + 1010, abs=0.1)
     # 50 flows a second for 2 s, 10000 / 1448 segments each
-    alone = parsed(web=[WEB], flows=None).cell(0)
+    alone = parsed(web=[WEB], flows=None).make_cell(0)
     assert alone.short_flow_count == 100 and alone.flow_count == 0
     assert alone.packets == pytest.approx(100 * 10_000 / 1448 + 1000 + 1000, abs=0.1)
-    assert parsed(web=[WEB | {"arrivals": "2/s/Mbit", "stop": "1s"}]).cell(0).short_flow_count == 20
+    assert parsed(web=[WEB | {"arrivals": "2/s/Mbit", "stop": "1s"}]).make_cell(0).short_flow_count == 20
 
 
 def test_the_schema_and_describe_know_the_new_sections(command: Command) -> None:
-    definitions = json_schema.file_schema()["$defs"]
+    definitions = json_schema.make_schema()["$defs"]
     web, udp = definitions["Web"], definitions["Udp"]
     assert web["properties"]["arrivals"]["anyOf"][0]["type"] == "string"
     assert web["properties"]["arrivals"]["default"] == "2.5/s/Mbit"
@@ -301,7 +301,7 @@ def test_the_schema_and_describe_know_the_new_sections(command: Command) -> None
     assert "short_flows" in definitions["Record"]["properties"]
     for section in ("web", "udp", "record", "flows"):
         said = command("describe", section).stdout
-        assert all(f"\n{name} = " in said for name in registry().sections[section])
+        assert all(f"\n{name} = " in said for name in read_registry().sections[section])
     assert "\ncc (needed: one of reno, " in command("describe", "web").stdout
     assert 'size = {pareto = 0.9, min = "1kB", max = "1MB"} (sizes)' in command("describe", "web").stdout
     assert "\ncount = 1 " in command("describe", "udp").stdout
@@ -404,7 +404,7 @@ def test_published_cells_are_answered_by_flows_alone(mixed: Path) -> None:
     cell = (("qdisc", "pfifo"), ("cc1", "cubic"), ("cc2", "reno"), ("rate_mbit", 10.0), ("delay_ms", 20.0))
     figure = compare.Figure(cell, "", 1, "goodput_mbit", 5.0)
     with Store.open(mixed) as store:
-        runs, flows = store.table("runs"), store.table("flows")
+        runs, flows = store.read_table("runs"), store.read_table("flows")
     assert compare.compare(runs, flows, [figure]).missing == 1
     alone = dumbbell.run(described(bottleneck={"rate": "10Mbit", "aqm": "pfifo"}))
     assert len(compare.compare(alone.runs, alone.flows, [figure]).pairs) == 1
@@ -418,7 +418,7 @@ def test_runs_without_flows_fall_over_nothing(tmp_path: Path, command: Command) 
     assert command("run", "only.toml", "-o", "r.duckdb", "--dry-run").stdout.startswith("1 run, 1 of them already")
     for line in (
         ["compare", "r.duckdb", "linux-6.12"],
-        ["draft", "sce", "r.duckdb"],
+        ["paper", "sce", "r.duckdb"],
         ["paper", "abe", "r.duckdb"],
     ):
         done = command(*line)
@@ -443,5 +443,10 @@ def test_of_many_short_flows_a_sample_is_kept_and_the_run_says_so() -> None:
 @pytest.mark.parametrize("name", ["web", "udp"])
 def test_the_experiments_that_come_with_it_resolve(name: str) -> None:
     plan = experiment.load(f"traffic/{name}")
-    assert {cell.groups["bottleneck"]["aqm"]["name"] for cell in plan.cells()} == {"pfifo", "codel", "fq_codel", "cake"}
-    assert all(cell.groups[name] and cell.groups["flows"] for cell in plan.cells())
+    assert {cell.groups["bottleneck"]["aqm"]["name"] for cell in plan.make_cells()} == {
+        "pfifo",
+        "codel",
+        "fq_codel",
+        "cake",
+    }
+    assert all(cell.groups[name] and cell.groups["flows"] for cell in plan.make_cells())

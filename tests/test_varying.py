@@ -10,7 +10,7 @@ import pytest
 from matplotlib.text import Text
 
 import dumbbell
-from conftest import described
+from conftest import run_settings
 from dumbbell import Results, experiment
 from dumbbell.engines import sweep
 from dumbbell.errors import InputError
@@ -28,11 +28,7 @@ KINDS = ("lines", "bars", "box", "cdf", "ccdf", "ellipses", "series")
 
 
 def made(path: Path, *settings: list[str], **changes: Any) -> Results:
-    """Run a short experiment once for each list of settings, all into one file, and return what is in it."""
-    table = described(**(SHORT | changes))
-    for one in settings or ([],):
-        assert sweep.run([experiment.parse(table, "made.toml", one)], path, progress=False).failed == []
-    return dumbbell.open(path)
+    return run_settings(path, *settings, **(SHORT | changes))
 
 
 def written(picture: Any) -> str:
@@ -313,7 +309,7 @@ def test_axes_of_limits_say_what_they_count(tmp_path: Path) -> None:
 
 
 def test_a_variant_never_mixes_with_the_runs_of_an_experiment(tmp_path: Path) -> None:
-    path = shipped.experiments()["abe/slow-start"]
+    path = shipped.list_experiments()["abe/slow-start"]
     few = ["duration=1s", "hosts.ecn_reduction=immediate", "flows[0].base_rtt=80ms"]
     one = ['flows[0].cc={name="reno", abe=true, beta_ecn=0.75}']
     assert sweep.run([experiment.load(path, [*few, *one])], tmp_path / "r.duckdb", progress=False).failed == []

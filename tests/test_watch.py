@@ -74,7 +74,7 @@ def test_what_is_shown_is_what_was_measured(command: Command, experiment: str, t
         done = command("watch", *words, "--csv", "--interval", "1s")
         assert done.returncode == 0, done.stderr
         rows = rows_of(done.stdout)
-        runs, flows = (observed.of_results(Results(tmp_path / "r.duckdb")).tables[t] for t in ("runs", "flows"))
+        runs, flows = (observed.observe_results(Results(tmp_path / "r.duckdb")).tables[t] for t in ("runs", "flows"))
         link = rows.filter(pl.col("part") == "link")
         assert link["rate_mbit"].mean() == pytest.approx(runs["throughput_mbit"][0], abs=0.01)
         assert link["drops"].cast(pl.Int64).sum() == runs["drops"][0]
@@ -130,8 +130,10 @@ def test_what_cannot_be_shown_is_refused(command: Command, experiment: str, word
 
 def test_the_beginning_of_a_run_is_that_of_the_whole_run(tmp_path: Path, experiment: str) -> None:
     """Long runs are shown before they are over: what a shorter run measures is what a longer one does until then."""
-    chosen, _ = observed.cell_of(str(tmp_path / experiment), [], None, [], engine=None, trust=False, command="watch")
-    whole = dataclasses.replace(chosen, groups=observed.recorded(chosen.groups))
+    chosen, _ = observed.select_cell(
+        str(tmp_path / experiment), [], None, [], engine=None, trust=False, command="watch"
+    )
+    whole = dataclasses.replace(chosen, groups=observed.refine_recording(chosen.groups))
     part = dataclasses.replace(whole, groups=whole.groups | {"duration": 1_500_000_000})
     tables = []
     for cell in (whole, part):
@@ -145,7 +147,7 @@ def test_the_beginning_of_a_run_is_that_of_the_whole_run(tmp_path: Path, experim
 @pytest.mark.slow
 def test_a_long_run_is_shown_while_it_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, experiment: str) -> None:
     monkeypatch.setattr(source, "_FIRST_PART_S", 0.0)
-    chosen, by = observed.cell_of(
+    chosen, by = observed.select_cell(
         str(tmp_path / experiment),
         ["duration=60s", "bottleneck.rate=100Mbit"],
         None,
@@ -173,7 +175,7 @@ def test_a_long_run_is_shown_while_it_goes_on(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_keys_are_read_one_by_one() -> None:
-    assert keys.parsed(" .\x1b[C\x1b[Dq+\x1bOH\x1b[3~") == [" ", ".", "right", "left", "q", "+", "home"]
+    assert keys.parse_keys(" .\x1b[C\x1b[Dq+\x1bOH\x1b[3~") == [" ", ".", "right", "left", "q", "+", "home"]
 
 
 def test_a_player_pauses_steps_seeks_and_changes_its_speed() -> None:
@@ -215,7 +217,9 @@ def test_a_player_waits_for_what_is_not_there_yet() -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(60, 20), (80, 24), (140, 40), (300, 80)])
 def test_the_picture_fits_its_terminal(width: int, height: int, tmp_path: Path, experiment: str) -> None:
-    chosen, by = observed.cell_of(str(tmp_path / experiment), [], None, [], engine=None, trust=False, command="watch")
+    chosen, by = observed.select_cell(
+        str(tmp_path / experiment), [], None, [], engine=None, trust=False, command="watch"
+    )
     with source.Carried(chosen, by, 300, None) as carried:
         found: replay.Replay | None = None
         while not carried.is_done:
@@ -224,7 +228,7 @@ def test_the_picture_fits_its_terminal(width: int, height: int, tmp_path: Path, 
     for at in (0.0, 0.02, 2.0, 4.0):
         player = Player(4.0, found.interval_s, time_s=at, known_s=4.0)
         console = Console(width=width, height=height, force_terminal=False, file=io.StringIO(), record=True)
-        console.print(screen.picture(found, player, carried, width, height))
+        console.print(screen.draw_screen(found, player, carried, width, height))
         lines = console.export_text().splitlines()
         assert len(lines) <= height
         assert max(map(len, lines)) <= width

@@ -99,7 +99,7 @@ def test_values_that_make_one_run_in_some_cells_only_are_different() -> None:
         "hosts.profile": ["linux-5.4", "linux-6.12"],
         "flows[*].cc": ["cubic", {"name": "cubic", "hystart": "5.5"}],
     }
-    assert len({cell.key for cell in parsed(matrix=matrix).cells()}) == 3
+    assert len({cell.key for cell in parsed(matrix=matrix).make_cells()}) == 3
     one_profile = {"flows[*].cc": matrix["flows[*].cc"]}
     assert "make the same run" in line(matrix=one_profile, hosts={"profile": "linux-5.4"})
 
@@ -144,8 +144,8 @@ def test_settings_beside_the_matrix_are_kept() -> None:
     plan = experiment.parse(
         table, "f", ["bottleneck.aqm.target=3ms", "flows[1].base_rtt=9ms", " flows[0].base_rtt = 4ms"]
     )
-    assert [cell.matrix["flows[0].base_rtt"] for cell in plan.cells()] == ["4ms", "4ms"]
-    assert {cell.groups["bottleneck"]["aqm"]["target"] for cell in plan.cells()} == {3_000_000}
+    assert [cell.matrix["flows[0].base_rtt"] for cell in plan.make_cells()] == ["4ms", "4ms"]
+    assert {cell.groups["bottleneck"]["aqm"]["target"] for cell in plan.make_cells()} == {3_000_000}
     only_slow = [{"when": {"bottleneck.rate": "1Mbit"}, "set": {"duration": "1s"}}]
     slow = described(matrix={"bottleneck.rate": ["1Mbit", "2Mbit"]}, override=only_slow)
     assert len(experiment.parse(slow, "f", ["bottleneck.rate=40Mbit"])) == 1, "an override may have nothing left to do"
@@ -166,10 +166,10 @@ def test_python_values_are_read_as_what_they_mean(tmp_path: Path) -> None:
         matrix={"flows[0].dscp": np.arange(2)},
     )
     plan = experiment.parse(table, "experiment")
-    flow = plan.cell(0).groups["flows"][0]
+    flow = plan.make_cell(0).groups["flows"][0]
     assert (plan.title, plan.seeds, len(plan)) == ("café", (1, 2), 4)
-    assert (flow["count"], flow["loss"], plan.cell(0).groups["hosts"]["ecn"]) == (3, 0.5, False)
-    assert plan.cell(0).groups["web"][0]["size"] == {"empirical": [[1000, 1.0]]}
+    assert (flow["count"], flow["loss"], plan.make_cell(0).groups["hosts"]["ecn"]) == (3, 0.5, False)
+    assert plan.make_cell(0).groups["web"][0]["size"] == {"empirical": [[1000, 1.0]]}
     assert isinstance(table["seeds"], np.ndarray), "what was given is not changed"
 
 

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dumbbell.cli import reference
-from dumbbell.experiment.registry import Algorithm, registry
+from dumbbell.cli import key_reference
+from dumbbell.experiment.registry import Algorithm, read_registry
 from website import gallery
 from website.markdown import ROOT, cell, code, paragraphs, table
 
@@ -47,7 +47,7 @@ NOT_THE_SIMULATOR = "sce-plain-linux"
 
 def algorithms() -> dict[str, Algorithm]:
     """Return queue disciplines and congestion controls by name."""
-    known = registry()
+    known = read_registry()
     return {**known.aqm, **known.cc}
 
 
@@ -77,7 +77,7 @@ def module_doc(name: str) -> str:
 
 
 def _parameters(name: str) -> Iterator[str]:
-    group = next(one for kind in KINDS for one in reference.algorithms()[kind] if one.name == name)
+    group = next(one for kind in KINDS for one in key_reference.list_algorithms()[kind] if one.name == name)
     if not group.keys:
         yield "None."
         return
@@ -160,7 +160,7 @@ def _experiments(name: str) -> str:
 def page(name: str) -> str:
     """Return what follows the hand-written text about an algorithm."""
     one = algorithms()[name]
-    kind = "aqm" if name in registry().aqm else "cc"
+    kind = "aqm" if name in read_registry().aqm else "cc"
     key = "bottleneck.aqm" if kind == "aqm" else "flows[*].cc"
     return paragraphs(
         [
@@ -182,7 +182,7 @@ def page(name: str) -> str:
 
 def index() -> str:
     """Return the tables of all algorithms."""
-    known = registry()
+    known = read_registry()
     parts = []
     for kind, of_kind in (("aqm", known.aqm), ("cc", known.cc)):
         rows = [[f"[`{one.name}`]({one.name}.md)", cell(one.title)] for one in of_kind.values()]

@@ -11,7 +11,7 @@ from website.markdown import ROOT, table
 @cache
 def studies() -> dict[str, Study]:
     """Return the studies that come with dumbbell, by their names."""
-    return {name: study.find(name) for name in study.names()}
+    return {name: study.find(name) for name in study.list_studies()}
 
 
 def study_page(name: str) -> str:

@@ -12,7 +12,7 @@ from dumbbell import experiment
 from dumbbell.experiment import shipped
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.plugins import built
-from website import schematic, speeds
+from website import speeds
 from website.findings import studies, study_page
 from website.links import FILES, NOTEBOOKS, sources, title
 from website.markdown import DOCS, ROOT, paragraphs, table
@@ -84,11 +84,11 @@ def _find_figure(name: str) -> str:
 @cache
 def _users() -> dict[Path, list[str]]:
     """Return the studies that run each experiment file."""
-    files = shipped.experiments()
+    files = shipped.list_experiments()
     found: dict[Path, list[str]] = {}
     for study in studies().values():
         for sweep in study.sweeps:
-            for file in sweep.files(study.folder):
+            for file in sweep.list_files(study.folder):
                 found.setdefault(files.get(file, Path(file)).resolve(), []).append(study.name)
     return found
 
@@ -118,7 +118,7 @@ def _prose() -> dict[str, str]:
 def entries() -> list[Entry]:
     """Return every experiment, in the order of the names."""
     found = []
-    for name, file in shipped.experiments().items():
+    for name, file in shipped.list_experiments().items():
         title = str(contents(file).get("title", name))
         found.append(Entry(name, title, _question(file), _find_page(name, file), _find_figure(name), file))
     return found
@@ -156,10 +156,10 @@ def size(entry: Entry) -> str:
     The packets are those of up to 20 runs, times the number of runs: what `dumbbell run --dry-run` begins with. Of an
     experiment with QUIC stacks, which may not be built here, it says which.
     """
-    if stacks := built.named_in(entry.file.read_text(encoding="utf-8")):
+    if stacks := built.list_named(entry.file.read_text(encoding="utf-8")):
         return f"needs {', '.join(stacks)} ([how to build them](../how-to/quic-stack.md))"
     runs = len(loaded(entry.file))
-    sample = [cell.packets for cell in loaded(entry.file).sample(20)]
+    sample = [cell.packets for cell in loaded(entry.file).sample_cells(20)]
     packets = sum(sample) * runs / len(sample)
     time = _time(speeds.seconds(entry.name, packets, max(sample)))
     counted = "1 run" if runs == 1 else f"{runs:,} runs"
@@ -171,8 +171,6 @@ def _entry(entry: Entry, sized: bool) -> Iterator[str]:
     if entry.figure:
         picture = f"![{entry.title}](../{entry.figure}){{ .thumbnail loading=lazy }}"
         yield f"[{picture}](../{entry.figure})"
-    else:
-        yield f'<div class="thumbnail setup">{schematic.draw(contents(entry.file))}</div>'
     yield entry.question.replace("<", "&lt;")
     yield f"    dumbbell run {entry.name}"
     told = [size(entry)] if sized else []

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dumbbell.cli import reference
+from dumbbell.cli import key_reference
 from dumbbell.engines.linux import reach
 from website import agreement, algorithms, commands, findings, gallery, python_api
 from website.links import sources
@@ -19,10 +19,10 @@ def appended() -> dict[str, Callable[[], str]]:
         "algorithms/index.md": algorithms.index,
         "commands.md": commands.page,
         "findings/index.md": findings.index,
-        "linux-keys.md": lambda: sections(reach.markdown()),
+        "linux-keys.md": lambda: sections(reach.format_markdown()),
         "gallery/index.md": gallery.index,
         "python.md": python_api.page,
-        "reference.md": lambda: sections(reference.markdown()),
+        "reference.md": lambda: sections(key_reference.format_markdown()),
     }
 
 

@@ -28,7 +28,7 @@ def known() -> dict[str, float]:
 
 def measured(loaded: Experiment) -> float:
     """Return packets per second of one core in a sample of an experiment's runs."""
-    return sim.speed(loaded.sample(TRIED), CORES)
+    return sim.measure_speed(loaded.sample_cells(TRIED), CORES)
 
 
 def seconds(name: str, packets: float, longest: float) -> float:

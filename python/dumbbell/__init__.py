@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING
 
 from dumbbell.errors import InputError
-from dumbbell.lazy import list_public, names_of
+from dumbbell.lazy import import_lazily, list_public
 
 if TYPE_CHECKING:
     from dumbbell._native import engine_version
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dumbbell.experiment.plugins.trust import trust
     from dumbbell.notebook import Results
 else:
-    __getattr__ = names_of(
+    __getattr__ = import_lazily(
         __name__,
         {
             "Experiment": "experiment.file",

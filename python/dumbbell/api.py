@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
-from dumbbell.engines import by_name, sweep
-from dumbbell.errors import Conflict, OutOfRange, WrongValue, shown
+from dumbbell.engines import find_engine, sweep
+from dumbbell.errors import Conflict, OutOfRange, WrongValue, quote_value
 from dumbbell.experiment.file import Experiment, load, parse
 from dumbbell.notebook import Results
 from dumbbell.results import results as stored
@@ -19,7 +19,7 @@ def open(path: str | PathLike[str], *, engine: str | None = None) -> Results:  #
     They are those of the newest simulator that the file has runs of, or of another engine if it has none of that;
     `engine` asks for "sim", "linux" (all kernels), "linux:NAME", a version, or "all".
     """
-    return Results(_path(path), engine=engine)
+    return Results(_decode_path(path), engine=engine)
 
 
 def run(
@@ -53,20 +53,20 @@ def run(
         case Mapping():
             checked = parse(dict(experiment), "experiment", overrides)
         case _:
-            checked = load(_path(experiment), overrides)
+            checked = load(_decode_path(experiment), overrides)
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise OutOfRange(shown(jobs), "a number of runs at a time, 1 or more", command="run", key="jobs")
+        raise OutOfRange(quote_value(jobs), "a number of runs at a time, 1 or more", command="run", key="jobs")
     if cluster is not None and not isinstance(cluster, str):
         raise WrongValue(
-            shown(cluster), "the address of a Dask scheduler, tcp://HOST:PORT", command="run", key="cluster"
+            quote_value(cluster), "the address of a Dask scheduler, tcp://HOST:PORT", command="run", key="cluster"
         )
     folder = None
     if output is None:
         folder = Scratch()
         output = folder.path / "results.duckdb"
-    path = _path(output)
+    path = _decode_path(output)
     keys: list[str] = []
-    other = by_name(engine)
+    other = find_engine(engine)
     other.prepare([checked])
     report = sweep.run([checked], path, jobs=jobs, cluster=cluster, engine=other, progress=progress, keys=keys)
     if report.interrupted:
@@ -78,10 +78,10 @@ def run(
     return Results(stored.Results(path, keys=keys, folder=folder), sweep=report)
 
 
-def _path(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:
+def _decode_path(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:
     """Return the name of a file as text; bytes are names as the system has them."""
     try:
         name = fspath(path)
     except TypeError:
-        raise WrongValue(shown(path), "a file name or a path", key="file") from None
+        raise WrongValue(quote_value(path), "a file name or a path", key="file") from None
     return name.decode(errors="surrogateescape") if isinstance(name, bytes) else name

@@ -25,7 +25,7 @@ OPTION = re.compile(r"--[a-z]{2}")
 
 
 @contextlib.contextmanager
-def on_command_line() -> Iterator[None]:
+def speak_as_command_line() -> Iterator[None]:
     """Let errors speak of options as the command line has them, `--mean-over`, and not as Python does, `mean_over`."""
     before = _spelt["on the command line"]
     _spelt["on the command line"] = True
@@ -35,18 +35,18 @@ def on_command_line() -> Iterator[None]:
         _spelt["on the command line"] = before
 
 
-def flag(name: str) -> str:
+def spell_option(name: str) -> str:
     """Return what the user calls an option: `--mean-over` on the command line, `mean_over` in Python."""
     name = name.removeprefix("--")
     return f"--{name}" if _spelt["on the command line"] else _IN_PYTHON.get(name, name.replace("-", "_"))
 
 
-def one_line(text: str) -> str:
+def escape_line(text: str) -> str:
     """Return `text` with everything that does not print, line breaks included, escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def shown(value: Any, limit: int = 60) -> str:
+def quote_value(value: Any, limit: int = 60) -> str:
     """Return `value` as it would be written in a TOML file, cut to `limit` characters."""
     match value:
         case bool():
@@ -56,9 +56,9 @@ def shown(value: Any, limit: int = 60) -> str:
         case str():
             text = json.dumps(value[: limit + 1], ensure_ascii=False)
         case dict():
-            text = "{" + ", ".join(f"{k} = {shown(v, limit)}" for k, v in list(value.items())[:8]) + "}"
+            text = "{" + ", ".join(f"{k} = {quote_value(v, limit)}" for k, v in list(value.items())[:8]) + "}"
         case list():
-            text = "[" + ", ".join(shown(v, limit) for v in value[:8]) + ("]" if len(value) <= 8 else ", ...]")
+            text = "[" + ", ".join(quote_value(v, limit) for v in value[:8]) + ("]" if len(value) <= 8 else ", ...]")
         case None:
             text = "nothing"
         case _:
@@ -66,30 +66,30 @@ def shown(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else text[:limit] + "..."
 
 
-def _columns(text: str) -> int:
+def _count_columns(text: str) -> int:
     """Return how many columns of a terminal a text takes."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
+def join_names(names: Sequence[str], most: int = MOST_NAMED) -> str:
     """Return names as a list in a sentence: at most `most`, then how many there are."""
     return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])}, … ({len(names)} in all)"
 
 
-def closest_first(word: str, names: Sequence[str]) -> str:
+def join_closest(word: str, names: Sequence[str]) -> str:
     """Return names as a list in a sentence: all of a few; of many those that are most like `word`, and how many."""
     if len(names) <= MOST_NAMED:
-        return listed(names)
+        return join_names(names)
     word = word.strip('"')
 
-    def likeness(name: str) -> float:
+    def compute_likeness(name: str) -> float:
         last = name.rpartition(".")[2]
         return max(difflib.SequenceMatcher(None, word, one).ratio() for one in (name, last))
 
-    return listed(sorted(names, key=likeness, reverse=True))
+    return join_names(sorted(names, key=compute_likeness, reverse=True))
 
 
-def nearest(word: Any, words: Iterable[str], cutoff: float = 0.5) -> str | None:
+def find_nearest(word: Any, words: Iterable[str], cutoff: float = 0.5) -> str | None:
     """Return the one of `words` that `word` is most likely a misspelling of, if any."""
     if not isinstance(word, str):
         return None
@@ -98,7 +98,7 @@ def nearest(word: Any, words: Iterable[str], cutoff: float = 0.5) -> str | None:
     return by_folded[close[0]] if close else None
 
 
-class Place(TypedDict, total=False):
+class ErrorPlace(TypedDict, total=False):
     """Where an error is: in a file or in a command, at a key or at an option. `nearest` is what may have been meant."""
 
     file: str | Path
@@ -143,32 +143,32 @@ class InputError(ValueError):
         self.found = found
         self.known = () if isinstance(allowed, str) else tuple(allowed)
         self.allowed = allowed if isinstance(allowed, str) else ", ".join(self.known)
-        self.nearest = nearest or self._nearest()
+        self.nearest = nearest or self._find_nearest()
 
-    def _nearest(self) -> str | None:
-        return nearest(self.found.strip('"'), self.known)
+    def _find_nearest(self) -> str | None:
+        return find_nearest(self.found.strip('"'), self.known)
 
     def __str__(self) -> str:
         where = f":{self.line}:{self.column}" if self.line is not None else ""
         context, _, key = self.key.rpartition(": ")
-        place = [f"{self._spelt(self.file)}{where}", *context.split(": ")]
+        place = [f"{self._spell_place(self.file)}{where}", *context.split(": ")]
         if self.in_sentence and not key:
             place, key = ([where], self.file) if self.file.startswith("--") else (place, "")
         elif not self.in_sentence:
-            place.append(self._spelt_key(key))
-        return one_line(": ".join([*(part for part in place if part), self.sentence(self._spelt_key(key))]))
+            place.append(self._spell_key(key))
+        return escape_line(": ".join([*(part for part in place if part), self.make_sentence(self._spell_key(key))]))
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """Return what is wrong, of `key`, in one sentence."""
         raise NotImplementedError
 
-    def within(self, file: str, prefix: str = "") -> Self:
+    def move_into(self, file: str, prefix: str = "") -> Self:
         """Return the same error, said of `file`, with `prefix` before its key."""
         other = copy.copy(self)
         other.file, other.key, other.of_file = file, prefix + self.key, True
         return other
 
-    def moved(self, file: str, key: str) -> Self:
+    def move(self, file: str, key: str) -> Self:
         """Return the same error, said of another file and key."""
         other = copy.copy(self)
         other.file, other.key = file, key
@@ -197,23 +197,23 @@ class InputError(ValueError):
         number = str(self.line)
         return (
             f"{number} | {before}{marked}{after}\n"
-            f"{' ' * len(number)} | {' ' * _columns(before)}{'^' * max(_columns(marked), 1)}"
+            f"{' ' * len(number)} | {' ' * _count_columns(before)}{'^' * max(_count_columns(marked), 1)}"
         )
 
-    def _spelt(self, place: str) -> str:
-        return flag(place) if OPTION.match(place) else place
+    def _spell_place(self, place: str) -> str:
+        return spell_option(place) if OPTION.match(place) else place
 
-    def _spelt_key(self, key: str) -> str:
-        return key if self.of_file else self._spelt(key)
+    def _spell_key(self, key: str) -> str:
+        return key if self.of_file else self._spell_place(key)
 
-    def _meant(self) -> str:
+    def _ask_for_nearest(self) -> str:
         """Return the question after the nearest name, or nothing."""
         if not self.nearest:
             return ""
         quoted = self.found.startswith('"') and not self.nearest.startswith('"')
         return f"did you mean {json.dumps(self.nearest, ensure_ascii=False) if quoted else self.nearest}?"
 
-    def _one_of(self) -> str:
+    def _format_allowed(self) -> str:
         """Return what is allowed, as what follows "it must be"."""
         match self.known:
             case ():
@@ -222,23 +222,23 @@ class InputError(ValueError):
                 return one
             case (one, other):
                 return f"{one} or {other}"
-        return f"one of {listed(self.known)}"
+        return f"one of {join_names(self.known)}"
 
-    def _told(self, what: str, must: str) -> str:
+    def _join_sentence(self, what: str, must: str) -> str:
         """Return the sentence: what is wrong, the nearest name if there is one, and what `must` be."""
-        if meant := self._meant():
+        if meant := self._ask_for_nearest():
             return f"{what}; {meant}" + (f" {must[:1].upper()}{must[1:]}" if must else "")
         return f"{what}; {must}" if must else what
 
     def __reduce__(self) -> Any:
-        return _again, (type(self), self.__dict__)
+        return _rebuild, (type(self), self.__dict__)
 
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows instead of a traceback; IPython calls this."""
         return str(self).splitlines()
 
 
-def _again(kind: type[InputError], attributes: dict[str, Any]) -> InputError:
+def _rebuild(kind: type[InputError], attributes: dict[str, Any]) -> InputError:
     error = kind.__new__(kind)
     error.__dict__.update(attributes)
     return error
@@ -249,19 +249,19 @@ class UnknownKey(InputError):
 
     in_sentence = True
 
-    def __init__(self, found: str, *, among: str | Iterable[str] = (), **place: Unpack[Place]) -> None:
+    def __init__(self, found: str, *, among: str | Iterable[str] = (), **place: Unpack[ErrorPlace]) -> None:
         super().__init__(found, among, **place)
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`unknown key bottleneck.targte; did you mean bottleneck.aqm.target?`."""
         if self.nearest:
             return f"unknown key {key or self.found}; did you mean {self.nearest}?"
-        return self._told(
-            f"unknown key {key or self.found}", f"known are {listed(self.known)}" if self.known else self.allowed
+        return self._join_sentence(
+            f"unknown key {key or self.found}", f"known are {join_names(self.known)}" if self.known else self.allowed
         )
 
-    def _nearest(self) -> str | None:
-        return nearest(self.key.rpartition(".")[2], self.known)
+    def _find_nearest(self) -> str | None:
+        return find_nearest(self.key.rpartition(".")[2], self.known)
 
 
 class UnknownName(InputError):
@@ -274,18 +274,18 @@ class UnknownName(InputError):
         among: str | Iterable[str] = (),
         what: str = "name",
         also: str = "",
-        **place: Unpack[Place],
+        **place: Unpack[ErrorPlace],
     ) -> None:
         super().__init__(found, among, **place)
         self.what, self.also = what, also
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`unknown aqm "fq_codle"; did you mean "fq_codel"? Known are pfifo, …`."""
         if self.known == (self.nearest,):
-            return f"unknown {self.what} {self.found}; {self._meant()}"
-        must = f"known are {closest_first(self.found, self.known)}" if self.known else self.allowed or "there are none"
+            return f"unknown {self.what} {self.found}; {self._ask_for_nearest()}"
+        must = f"known are {join_closest(self.found, self.known)}" if self.known else self.allowed or "there are none"
         must += f"; {self.also}" if self.also else ""
-        return self._told(f"unknown {self.what} {self.found}", must)
+        return self._join_sentence(f"unknown {self.what} {self.found}", must)
 
 
 class WrongValue(InputError):
@@ -293,9 +293,9 @@ class WrongValue(InputError):
 
     in_sentence = True
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`duration is 20; did you mean "20ms"? It must be a time such as …`."""
-        return self._told(f"{key or 'the value'} is {self.found}", f"it must be {self._one_of()}")
+        return self._join_sentence(f"{key or 'the value'} is {self.found}", f"it must be {self._format_allowed()}")
 
 
 class OutOfRange(WrongValue):
@@ -305,7 +305,7 @@ class OutOfRange(WrongValue):
 class TooMany(InputError):
     """More things than there may be."""
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`facet: 40 panels are too many; there may be at most 36`."""
         return f"{self.found} are too many; there may be {self.allowed}"
 
@@ -315,62 +315,68 @@ class Missing(InputError):
 
     in_sentence = True
 
-    def __init__(self, allowed: str | Iterable[str] = "", *, found: str = "nothing", **place: Unpack[Place]) -> None:
+    def __init__(
+        self, allowed: str | Iterable[str] = "", *, found: str = "nothing", **place: Unpack[ErrorPlace]
+    ) -> None:
         super().__init__(found, allowed, **place)
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`flows[0].base_rtt is missing; it must be a time`."""
-        return f"{key or 'something'} is missing; it must be {self._one_of()}"
+        return f"{key or 'something'} is missing; it must be {self._format_allowed()}"
 
-    def _nearest(self) -> str | None:
+    def _find_nearest(self) -> str | None:
         return None
 
 
 class Conflict(InputError):
     """Things that are right each, but not together."""
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`run: --jobs and --cluster do not go together; use one of them`."""
-        return self._told(f"{self.found} do not go together", f"use {self._one_of()}" if self.allowed else "")
+        return self._join_sentence(
+            f"{self.found} do not go together", f"use {self._format_allowed()}" if self.allowed else ""
+        )
 
 
 class Unfit(InputError):
     """What is asked for does not fit what there is; `found` says so in a clause."""
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`--mean-over: nothing differs in rate; use a key by which runs differ`."""
-        return self._told(self.found, f"use {self._one_of()}" if self.allowed else "")
+        return self._join_sentence(self.found, f"use {self._format_allowed()}" if self.allowed else "")
 
 
 class Unsupported(InputError):
     """What an engine (`where`) does not have."""
 
-    def __init__(self, found: str, allowed: str | Iterable[str], *, where: str, **place: Unpack[Place]) -> None:
+    def __init__(self, found: str, allowed: str | Iterable[str], *, where: str, **place: Unpack[ErrorPlace]) -> None:
         super().__init__(found, allowed, **place)
         self.where = where
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`bottleneck.aqm: Linux has no csaqm; use one of pfifo, bfifo, …`."""
-        return self._told(f"{self.where} has no {self.found}", f"use {self._one_of()}")
+        return self._join_sentence(f"{self.where} has no {self.found}", f"use {self._format_allowed()}")
 
-    def _nearest(self) -> str | None:
+    def _find_nearest(self) -> str | None:
         return None
 
 
 class Unreadable(InputError):
     """A file that is not what it should be; `found` says what it is in a clause."""
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`results.duckdb: this is a directory; it must be a results file written by dumbbell run`."""
-        return self._told(self.found, f"it must be {self._one_of()}" if self.allowed else "")
+        return self._join_sentence(self.found, f"it must be {self._format_allowed()}" if self.allowed else "")
 
 
 class Unwritable(InputError):
     """A file that cannot be written."""
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`out/p.png: it cannot be written: no folder out; choose a folder that exists`."""
-        return self._told(f"it cannot be written: {self.found}", f"choose {self.allowed}" if self.allowed else "")
+        return self._join_sentence(
+            f"it cannot be written: {self.found}", f"choose {self.allowed}" if self.allowed else ""
+        )
 
 
 class Needs(InputError):
@@ -378,29 +384,29 @@ class Needs(InputError):
 
     in_sentence = True
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`linux build needs flex and bison: sudo apt-get install flex bison`."""
         return f"{key or self.file} needs {self.found}: {self.allowed}"
 
     def __str__(self) -> str:
-        return one_line(self.sentence(self._spelt(self.key)))
+        return escape_line(self.make_sentence(self._spell_place(self.key)))
 
 
 class Nothing(InputError):
     """Nothing is left, or nothing there, to work on; `found` says so."""
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`results.duckdb: no finished run; it needs results of at least one run`."""
-        return self._told(self.found, f"it needs {self._one_of()}" if self.allowed else "")
+        return self._join_sentence(self.found, f"it needs {self._format_allowed()}" if self.allowed else "")
 
-    def _nearest(self) -> str | None:
+    def _find_nearest(self) -> str | None:
         return None
 
 
 class Failed(InputError):
     """A program or service that was asked did not do its work; `found` is what it said."""
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`linux build: download of linux-source-6.12: no route to host; it needs a connection`."""
         return f"{self.found}; it needs {self.allowed}" if self.allowed else self.found
 
@@ -408,7 +414,7 @@ class Failed(InputError):
 class Implausible(InputError):
     """Values that contradict each other or the path; `allowed` is what may be wrong."""
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`trace.qlog: time: a round trip takes 40.1 s by the clock …; times look like us, read as ms`."""
         return f"{self.found}; {self.allowed}"
 
@@ -416,7 +422,7 @@ class Implausible(InputError):
 class InUse(InputError):
     """Something that another process uses."""
 
-    def sentence(self, key: str) -> str:
+    def make_sentence(self, key: str) -> str:
         """`results.duckdb: it is in use by process 9508; it needs …`."""
         return f"it is in use{self.found and ' by '}{self.found}; {self.allowed}"
 
@@ -436,27 +442,27 @@ class Several(InputError):
 
     def __str__(self) -> str:
         more = len(self._errors) - MOST_TOLD
-        lines = [*map(str, self._errors[:MOST_TOLD]), *([f"{one_line(self.file)}: {more} more"] if more > 0 else [])]
+        lines = [*map(str, self._errors[:MOST_TOLD]), *([f"{escape_line(self.file)}: {more} more"] if more > 0 else [])]
         return "\n".join(lines)
 
-    def within(self, file: str, prefix: str = "") -> "Several":
+    def move_into(self, file: str, prefix: str = "") -> "Several":
         """Return the same errors, said of `file`, with `prefix` before their keys."""
-        return Several(error.within(file, prefix) for error in self._errors)
+        return Several(error.move_into(file, prefix) for error in self._errors)
 
 
-def several(errors: Sequence[InputError]) -> InputError:
+def combine_errors(errors: Sequence[InputError]) -> InputError:
     """Return one error as it is, and more as one that tells of all."""
     return errors[0] if len(errors) == 1 else Several(errors)
 
 
-def of_machine(file: str, text: str) -> InputError:
+def parse_machine_error(file: str, text: str) -> InputError:
     """Return what an engine says of a machine on which it cannot work, `PLACE: found X, allowed: Y`."""
     key, _, rest = text.rpartition("found ")
     found, _, allowed = rest.partition(", allowed: ")
     return Failed(found, allowed, file=file, key=key.removesuffix(": "))
 
 
-def of_engine(file: str, said: ValueError | str) -> InputError:
+def parse_engine_error(file: str, said: ValueError | str) -> InputError:
     """Return what an engine says of a configuration that it cannot run.
 
     Its ValueError has `key`, `found` and `allowed`; from another process comes the text, `KEY: found X, allowed: Y`.

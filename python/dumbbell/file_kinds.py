@@ -45,7 +45,7 @@ PACKED = {
 
 
 @dataclass(frozen=True)
-class Kind:
+class FileKind:
     """A kind of file, with its article, and the commands that read it, if there are any."""
 
     name: str
@@ -56,14 +56,14 @@ class Kind:
         return f"{self.name}, which {self.commands} {verb}" if self.commands else self.name
 
 
-RESULTS = Kind("a results file", "dumbbell table, plot, report, diff, compare and explain")
-EXPERIMENT = Kind("an experiment file", "dumbbell run, explain and trace")
-CAPTURE = Kind("a capture", "dumbbell import")
-FLENT = Kind("a data file of Flent", "dumbbell import")
-IPERF3 = Kind("JSON of iperf3", "dumbbell import")
-QLOG = Kind("a qlog file", "dumbbell import and dumbbell qlog plot")
-PARQUET = Kind("a Parquet file", "")
-SQLITE = Kind("a SQLite database", "")
+RESULTS = FileKind("a results file", "dumbbell table, plot, report, diff, compare and explain")
+EXPERIMENT = FileKind("an experiment file", "dumbbell run, explain and trace")
+CAPTURE = FileKind("a capture", "dumbbell import")
+FLENT = FileKind("a data file of Flent", "dumbbell import")
+IPERF3 = FileKind("JSON of iperf3", "dumbbell import")
+QLOG = FileKind("a qlog file", "dumbbell import and dumbbell qlog plot")
+PARQUET = FileKind("a Parquet file", "")
+SQLITE = FileKind("a SQLite database", "")
 
 
 def is_capture(head: bytes) -> bool:
@@ -76,7 +76,7 @@ def is_qlog(text: str) -> bool:
     return text[:1] == "\x1e" or bool(_QLOG.search(text[:_HEAD]))
 
 
-def of_bytes(raw: bytes) -> Kind | None:
+def find_kind(raw: bytes) -> FileKind | None:
     """Return what bytes of a file, from its first one on, are; None if that is not known."""
     place, magic = _DUCKDB
     if raw[place] == magic:
@@ -85,7 +85,7 @@ def of_bytes(raw: bytes) -> Kind | None:
         return PARQUET
     if raw[:16] == b"SQLite format 3\0":
         return SQLITE
-    head = _unpacked(raw)
+    head = _unpack(raw)
     if is_capture(head):
         return CAPTURE
     text = head.decode("utf-8", errors="replace").removeprefix("\ufeff")
@@ -95,10 +95,10 @@ def of_bytes(raw: bytes) -> Kind | None:
     return next((kind for pattern, kind in found if pattern.search(text)), None)
 
 
-def of(path: str | Path) -> Kind | None:
+def find_kind_of_file(path: str | Path) -> FileKind | None:
     """Return what a file is; None if that is not known or it cannot be read."""
     with contextlib.suppress(OSError, ValueError), Path(path).open("rb") as file:
-        return of_bytes(file.read(_HEAD))
+        return find_kind(file.read(_HEAD))
     return None
 
 
@@ -120,7 +120,7 @@ def unpack(path: Path, allowed: str) -> bytes:
     return raw
 
 
-def _unpacked(raw: bytes) -> bytes:
+def _unpack(raw: bytes) -> bytes:
     """Return the first bytes of what is compressed in a file; of any other file, its first bytes."""
     with contextlib.suppress(*_DAMAGED):
         for one in PACKED.values():

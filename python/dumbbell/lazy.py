@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
-def names_of(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+def import_lazily(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the `__getattr__` of a package: each name of `places` is found in that module of the package."""
 
     def find(name: str) -> Any:
@@ -17,7 +17,7 @@ def names_of(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     return find
 
 
-def function_of(module: str, name: str) -> Callable[..., Any]:
+def call_lazily(module: str, name: str) -> Callable[..., Any]:
     """Return a function that is imported when it is called."""
 
     def call(*args: Any, **options: Any) -> Any:
@@ -29,8 +29,8 @@ def function_of(module: str, name: str) -> Callable[..., Any]:
 def list_public(module: str, names: Sequence[str]) -> Callable[[], list[str]]:
     """Return the `__dir__` of a package: its public names, and the names that Python itself gave it."""
 
-    def names_shown() -> list[str]:
+    def list_names() -> list[str]:
         own = vars(sys.modules[module])
         return sorted({*names, *(name for name in own if name.startswith("__"))})
 
-    return names_shown
+    return list_names

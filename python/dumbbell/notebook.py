@@ -5,19 +5,19 @@ Each holds a handle of `dumbbell.results` and hands its questions to the functio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from dumbbell.results import results as stored
 from dumbbell.results import run as over_time
-from dumbbell.results.frames import Tables, To, convert_frame
+from dumbbell.results.frames import ResultTables, To, convert_frame
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from dumbbell.engines.sweep import Report
+    from dumbbell.engines.sweep import SweepReport
     from dumbbell.explain.explained import Explained
     from dumbbell.figures import Interactive, Picture
     from dumbbell.results.diff import Diff
@@ -49,7 +49,7 @@ class Options(TypedDict, total=False):
     font_size: float | None
 
 
-class Results(Tables):
+class Results(ResultTables):
     """Runs of a results file and what was measured in them. Made by `dumbbell.open` and `dumbbell.run`.
 
     Nothing is read before it is asked for. They are the runs of one version of the engine, unless several are asked
@@ -62,7 +62,7 @@ class Results(Tables):
         source: str | Path | stored.Results,
         *,
         engine: str | None = None,
-        sweep: Report | None = None,
+        sweep: SweepReport | None = None,
     ) -> None:
         self._runs = stored.Results(source, engine=engine) if isinstance(source, str | Path) else source
         self.sweep = sweep
@@ -163,17 +163,23 @@ class Results(Tables):
 
     @overload
     def tidy(
-        self, of: Parts = "flows", keys: Sequence[str] | None = None, *, to: Literal["polars"] = "polars"
+        self,
+        of: Parts = "flows",
+        keys: Sequence[str] | Mapping[str, str] | None = None,
+        *,
+        to: Literal["polars"] = "polars",
     ) -> pl.DataFrame: ...
     @overload
-    def tidy(self, of: Parts = "flows", keys: Sequence[str] | None = None, *, to: Other) -> Any: ...
-    def tidy(self, of: Parts = "flows", keys: Sequence[str] | None = None, *, to: To = "polars") -> pl.DataFrame | Any:
+    def tidy(self, of: Parts = "flows", keys: Sequence[str] | Mapping[str, str] | None = None, *, to: Other) -> Any: ...
+    def tidy(
+        self, of: Parts = "flows", keys: Sequence[str] | Mapping[str, str] | None = None, *, to: To = "polars"
+    ) -> pl.DataFrame | Any:
         """Return one row per cell, seed and flow (or what else `of` names), with every key by which runs differ.
 
         `keys` are other keys in their place: `tidy(keys=["flows[0].cc.name", "bottleneck.rate"])`. A key that a run
         has not, or that is without effect there, is null. Keys are typed columns whose names end in their unit:
-        `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where
-        there are runs on Linux, `kernel` has the names of the kernels. `to` is "polars", "pandas" or "arrow".
+        `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`; `keys={"rate": "bottleneck.rate"}` gives columns other names.
+        Where there are runs on Linux, `kernel` has the names of the kernels. `to` is "polars", "pandas" or "arrow".
         Raises InputError.
         """
         return convert_frame(self._runs.tidy(of, keys), to)
@@ -270,7 +276,7 @@ class Results(Tables):
             picture = plotting.plot(
                 self._runs,
                 kind,
-                other=_stored(other),
+                other=_get_handle(other),
                 value=value,
                 against=against,
                 by=by,
@@ -300,7 +306,7 @@ class Results(Tables):
         """
         from dumbbell.results import diff
 
-        return diff.diff(self._runs, _stored(other), by=by, values=values)
+        return diff.compare_results(self._runs, _get_handle(other), by=by, values=values)
 
     def report(
         self,
@@ -332,7 +338,7 @@ class Results(Tables):
         )
 
 
-def _stored(results: Results | str | Path | None) -> stored.Results | None:
+def _get_handle(results: Results | str | Path | None) -> stored.Results | None:
     """Return the handle of public results, or of a results file."""
     return results._runs if isinstance(results, Results) else None if results is None else stored.Results(results)
 
@@ -368,7 +374,7 @@ class Run:
 
         Raises InputError if the run recorded no series, or has no such measure.
         """
-        return convert_frame(over_time.series(self.results._runs, *measures), to)
+        return convert_frame(over_time.collect_series(self.results._runs, *measures), to)
 
     @overload
     def packets(
@@ -406,7 +412,7 @@ class Run:
         """
         from dumbbell.packets import again
 
-        return convert_frame(again.packets(self.results._runs, at, flows, time), to)
+        return convert_frame(again.repeat_packets(self.results._runs, at, flows, time), to)
 
     def explain(self, *, stored: bool = False) -> Explained:
         """Return what happened in the run, in sentences, as `dumbbell explain` prints it.
@@ -417,7 +423,7 @@ class Run:
         from dumbbell.explain import explained, observed
         from dumbbell.results import one_stored
 
-        run = observed.of_results(one_stored.choose_run(str(self.results.path), self.key))
+        run = observed.observe_results(one_stored.choose_run(str(self.results.path), self.key))
         if not stored:
             observed.repeat(run)
-        return explained.explained(run)
+        return explained.explain_run(run)

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from dumbbell.errors import InputError, Unreadable, one_line
+from dumbbell.errors import InputError, Unreadable, escape_line
 
 
-def _package(folder: Path) -> str:
+def _name_package(folder: Path) -> str:
     return f"dumbbell_program_{re.sub(r'[^a-zA-Z0-9]', '_', folder.resolve().name)}"
 
 
@@ -23,7 +23,7 @@ def load(path: Path) -> ModuleType:
     """
     if path.suffix != ".py" or not path.is_file():
         raise Unreadable("there is no such file", "a program, NAME.py", file=path)
-    folder, name = path.resolve().parent, _package(path.parent)
+    folder, name = path.resolve().parent, _name_package(path.parent)
     loaded = sys.modules.get(name)
     if loaded is None or list(loaded.__path__) != [str(folder)]:  # another folder of this name
         for one in [one for one in sys.modules if one.partition(".")[0] == name]:
@@ -33,12 +33,12 @@ def load(path: Path) -> ModuleType:
         sys.modules[name] = package
     sys.modules.pop(f"{name}.{path.stem}", None)
     importlib.invalidate_caches()
-    with faults_of(path):
+    with report_faults(path):
         return importlib.import_module(f"{name}.{path.stem}")
 
 
 @contextlib.contextmanager
-def faults_of(path: Path, told: type[Exception] = InputError) -> Iterator[None]:
+def report_faults(path: Path, told: type[Exception] = InputError) -> Iterator[None]:
     """Tell an exception as a fault of the program at `path`, with the line of its folder from which it came.
 
     Those of the kind `told`, and errors of input, say by themselves what is wrong.
@@ -48,7 +48,7 @@ def faults_of(path: Path, told: type[Exception] = InputError) -> Iterator[None]:
     except (InputError, told):
         raise
     except Exception as error:  # whatever it is
-        said = one_line(f"{type(error).__name__}: {error}")[:200]
+        said = escape_line(f"{type(error).__name__}: {error}")[:200]
         folder = str(path.resolve().parent)
         own = [one for one in traceback.extract_tb(error.__traceback__) if str(Path(one.filename).parent) == folder]
         where = f"{path.with_name(Path(own[-1].filename).name)}:{own[-1].lineno}" if own else str(path)

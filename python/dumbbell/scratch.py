@@ -31,7 +31,7 @@ class Scratch:
         """Make the folder, and remove what killed processes left in `parent`. Raises OSError."""
         parent = parent or Path(tempfile.gettempdir())
         clear(parent)
-        path, file = _made(parent)
+        path, file = _make_folder(parent)
         self.path = path
         self._end = weakref.finalize(self, _remove, path, file)
 
@@ -53,7 +53,7 @@ def cache_folder(name: str) -> Path:
     return (Path(cache) if cache.startswith("/") else Path.home() / ".cache") / "dumbbell" / name
 
 
-def kernels_folder() -> Path:
+def find_kernels_folder() -> Path:
     """Return the folder of kernels and of their runs: $DUMBBELL_LINUX, else dumbbell/linux in the user's cache."""
     chosen = os.environ.get("DUMBBELL_LINUX")
     return Path(chosen).absolute() if chosen else cache_folder("linux")
@@ -61,10 +61,10 @@ def kernels_folder() -> Path:
 
 def clear_leftovers() -> None:
     """Remove what killed processes of this user left wherever dumbbell makes folders."""
-    clear(Path(tempfile.gettempdir()), SHARED_MEMORY, kernels_folder() / "runs")
+    clear(Path(tempfile.gettempdir()), SHARED_MEMORY, find_kernels_folder() / "runs")
 
 
-def _made(parent: Path) -> tuple[Path, int]:
+def _make_folder(parent: Path) -> tuple[Path, int]:
     """Return a new folder and an open file of it that is locked."""
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
@@ -110,7 +110,7 @@ def _clear(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def whole(paths: Iterable[Path]) -> Iterator[None]:
+def keep_whole(paths: Iterable[Path]) -> Iterator[None]:
     """Remove those of the files that were written meanwhile if it comes to nothing, by an error or by Ctrl-C."""
     before = {path: _state(path) for path in paths}
     try:
@@ -150,10 +150,10 @@ def _state(path: Path) -> tuple[int, int, int] | None:
     return None
 
 
-def appear(path: Path, content: bytes) -> None:
+def create_whole(path: Path, content: bytes) -> None:
     """Make a file, complete at the moment at which it appears. Raises OSError, FileExistsError if there is one."""
     try:
-        _appear_from_nowhere(path, content)
+        _create_nameless(path, content)
     except FileExistsError:
         raise
     except OSError:  # a file system or a system without files that have no name
@@ -170,7 +170,7 @@ def appear(path: Path, content: bytes) -> None:
             draft.unlink(missing_ok=True)
 
 
-def _appear_from_nowhere(path: Path, content: bytes) -> None:
+def _create_nameless(path: Path, content: bytes) -> None:
     """Do so without another name before, so that a kill leaves nothing: open(2) on O_TMPFILE."""
     nameless = getattr(os, "O_TMPFILE", None)
     if nameless is None:

@@ -8,13 +8,15 @@ from dumbbell.errors import InputError, Nothing, Unreadable
 from dumbbell.experiment import load, parse, shipped
 from dumbbell.figures import Picture, Series
 from dumbbell.notebook import Results
-from dumbbell.pages.captions import of_runs, seconds_of, seeds_in, seeds_of
-from dumbbell.pages.evidence import Evidence, Tables, members
+from dumbbell.pages.captions import count_experiment_seeds, count_seeds, describe_runs, list_durations
+from dumbbell.pages.evidence import Evidence, Tables, list_members
+from dumbbell.pages.summaries import cross, means, named, ordered
 from dumbbell.pages.sweeps import Sweep
+from dumbbell.pages.template_words import count
 from dumbbell.pages.values import Answers, Rows
-from dumbbell.pages.words import count, listed
-from dumbbell.results.aggregate import LEVEL, half_width, times
-from dumbbell.results.tables import aligned, bins_note, half_text, mean_text, number
+from dumbbell.results.aggregate import LEVEL, compute_half_width, format_counts
+from dumbbell.results.tables import align_table, explain_bins, format_half, mean_text, number
+from dumbbell.words import join_words
 
 __all__ = [
     "LEVEL",
@@ -29,22 +31,26 @@ __all__ = [
     "Sweep",
     "Tables",
     "Unreadable",
-    "aligned",
-    "bins_note",
+    "align_table",
+    "compute_half_width",
     "count",
+    "count_experiment_seeds",
+    "count_seeds",
+    "cross",
+    "describe_runs",
+    "explain_bins",
     "figures",
-    "half_text",
-    "half_width",
-    "listed",
+    "format_counts",
+    "format_half",
+    "join_words",
+    "list_durations",
+    "list_members",
     "load",
     "mean_text",
-    "members",
+    "means",
+    "named",
     "number",
-    "of_runs",
+    "ordered",
     "parse",
-    "seconds_of",
-    "seeds_in",
-    "seeds_of",
     "shipped",
-    "times",
 ]

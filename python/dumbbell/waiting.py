@@ -4,7 +4,7 @@ import signal
 import threading
 
 
-def hear_ctrl_c() -> None:
+def restore_ctrl_c() -> None:
     """Let Ctrl-C reach the main thread at once again, which calls this before it waits.
 
     polars handles SIGINT from its import on. A wait that the signal interrupts then goes on (SA_RESTART), and Python's

@@ -8,36 +8,38 @@ from dumbbell.errors import Unreadable, Unwritable
 from dumbbell.scratch import replace_whole
 
 
-def reason_of(error: Exception) -> str:
+def get_reason(error: Exception) -> str:
     """Return what the system says, without the name of the file: `no space left on device`."""
     return (getattr(error, "strerror", None) or str(error)).lower()
 
 
 @contextmanager
-def writing_to(path: str | Path, allowed: str = "", *, command: str = "", option: str = "") -> Iterator[None]:
+def report_write_failures(
+    path: str | Path, allowed: str = "", *, command: str = "", option: str = ""
+) -> Iterator[None]:
     """Let failures to write be Unwritable, of the path, or of an option of a command that names it."""
     try:
         yield
     except OSError as error:
         if command:
-            raise Unwritable(f"{path}: {reason_of(error)}", allowed, file=command, option=option) from None
-        raise Unwritable(reason_of(error), allowed, file=path) from None
+            raise Unwritable(f"{path}: {get_reason(error)}", allowed, file=command, option=option) from None
+        raise Unwritable(get_reason(error), allowed, file=path) from None
 
 
 @contextmanager
-def reading_from(path: str | Path, allowed: str, *, command: str = "", option: str = "") -> Iterator[None]:
+def report_read_failures(path: str | Path, allowed: str, *, command: str = "", option: str = "") -> Iterator[None]:
     """Let failures to read be Unreadable, of the path, or of an option of a command that names it."""
     try:
         yield
     except OSError as error:
         if command:
-            raise Unreadable(f"{path}: {reason_of(error)}", allowed, file=command, option=option) from None
-        raise Unreadable(reason_of(error), allowed, file=path) from None
+            raise Unreadable(f"{path}: {get_reason(error)}", allowed, file=command, option=option) from None
+        raise Unreadable(get_reason(error), allowed, file=path) from None
 
 
 def write_text(path: Path, text: str, allowed: str, *, command: str = "", option: str = "") -> None:
     """Write a text file whole, or leave what is there; raises Unwritable."""
-    with writing_to(path, allowed, command=command, option=option), replace_whole(path) as draft:
+    with report_write_failures(path, allowed, command=command, option=option), replace_whole(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
@@ -45,6 +47,6 @@ def make_folder(
     path: str | Path, allowed: str = "a folder that can be written to", *, command: str = "", option: str = ""
 ) -> Path:
     """Make a folder and those above, if it is not there, and return it; raises Unwritable."""
-    with writing_to(path, allowed, command=command, option=option):
+    with report_write_failures(path, allowed, command=command, option=option):
         Path(path).mkdir(parents=True, exist_ok=True)
     return Path(path)

@@ -13,7 +13,7 @@ import polars as pl
 from dumbbell import results
 from dumbbell.published.compare import alike, only_flows
 from dumbbell.published.variants import left_out, require_alike
-from dumbbell.study import Nothing, Picture, Series, aligned, figures, half_width, times
+from dumbbell.study import Nothing, Picture, Series, align_table, compute_half_width, figures, format_counts, ordered
 
 TARGET_MS = 5.0  # of CoDel; a queue below it is drained
 STANDARD = {"reno": 0.5, "cubic": 0.7}
@@ -26,41 +26,40 @@ _WITHOUT_ABE = "Standard TCP, without ABE: beta " + ", ".join(
     f"{beta:g} ({_NAMES['cc'][cc]})" for cc, beta in STANDARD.items()
 )
 _PLACE = ("aqm", "rate", "rtt")
-_MEASURES = {
-    "goodput_total_mbit": "goodput_total_mbit",
-    "sojourn_p50_ms": "sojourn_p50_ms",
-    "sojourn_p99_ms": "sojourn_p99_ms",
-    "rate_ratio": "rate_ratio",
+_MEASURES = ("goodput_total_mbit", "sojourn_p50_ms", "sojourn_p99_ms", "rate_ratio")
+
+
+_KEYS = {
+    "cc": "flows[0].cc.name",
+    "beta": "flows[0].cc.beta_ecn",
+    "abe": "flows[0].cc.abe",
+    "ecn": "flows[0].ecn",
+    "rival": "flows[1].cc.name",
+    "rival_ecn": "flows[1].ecn",
+    "aqm": "bottleneck.aqm.name",
+    "rate": "bottleneck.rate",
+    "rtt": "flows[0].base_rtt",
+    "size": "flows[0].size",
+    "reduction": "hosts.ecn_reduction",
 }
 
 
-def _describe(row: dict[str, Any]) -> dict[str, Any]:
-    config = json.loads(row["config"])
-    flow, last = config["flows"][0], config["flows"][-1]
-    cc = flow["cc"]
-    return {
-        "key": row["key"],
-        "seed": row["seed"],
-        "hash": row["hash"],
-        "experiment": row["experiment"],
-        "cc": cc["name"],
-        "beta": cc["beta_ecn"] if cc["abe"] else STANDARD[cc["name"]],
-        "abe": cc["abe"],
-        "ecn": flow["ecn"] is not False,
-        "rival_ecn": last["ecn"] is not False,
-        "aqm": config["bottleneck"]["aqm"]["name"],
-        "rate": config["bottleneck"]["rate"] / 1e6,
-        "rtt": flow["base_rtt"] / 1e6,
-        "size": (flow["size"] or 0) / 1e3,
-        "reduction": config["hosts"]["ecn_reduction"],
-        **{name: row.get(column) for name, column in _MEASURES.items()},
-        "convergence": _within(row.get("convergence_cumulative_s")),
-    }
+def _describe(found: results.Results) -> pl.DataFrame:
+    """Return what tells runs apart, and what was measured."""
+    ecn, other_ecn = (pl.col(name).fill_null(True) for name in ("ecn", "rival_ecn"))
+    return found.tidy("runs", _KEYS).select(
+        *("key", "seed", "hash", "experiment", "cc", "abe", "aqm", "rate", "rtt", "reduction", *_MEASURES),
+        beta=pl.coalesce("beta", pl.col("cc").replace_strict(STANDARD, default=None)),
+        ecn=ecn,
+        rival_ecn=pl.when(pl.col("rival").is_null()).then(ecn).otherwise(other_ecn),
+        size=pl.col("size").fill_null(0) / 1e3,
+        convergence=_within(pl.col("convergence_cumulative_s")),
+    )
 
 
-def _within(seconds: float | None) -> float | None:
-    """Return a time for convergence, or None if it is longer than every run can show."""
-    return seconds if seconds is not None and seconds <= WITHIN_S else None
+def _within(seconds: pl.Expr) -> pl.Expr:
+    """Return times for convergence, null where they are longer than every run can show."""
+    return pl.when(seconds <= WITHIN_S).then(seconds)
 
 
 def _means(runs: pl.DataFrame, by: list[str], *measures: str) -> pl.DataFrame:
@@ -71,7 +70,7 @@ def _means(runs: pl.DataFrame, by: list[str], *measures: str) -> pl.DataFrame:
         deviation=value.std(),
         n=pl.when(pl.col("hash").n_unique() > 1).then(value.count()).otherwise(1),
     )
-    half = half_width(pl.col("deviation"), pl.col("n"))
+    half = compute_half_width(pl.col("deviation"), pl.col("n"))
     return mean.with_columns(low=value - half, high=value + half)
 
 
@@ -89,12 +88,12 @@ class Results:
     """
 
     def __init__(self, source: str | Path | results.Results) -> None:
-        found = results.Results.opened(source)
+        found = results.Results.open_source(source)
         rows = [row for row in found.runs.iter_rows(named=True) if _has_abe(json.loads(row["config"]))]
         if not rows:
             raise Nothing("no run with ABE", "results of abe/*, of dumbbell list", file=found.path)
         self.notes = found.notes
-        self.runs = pl.DataFrame([_describe(row) for row in rows], infer_schema_length=None)
+        self.runs = _describe(found).filter(pl.col("key").is_in([row["key"] for row in rows]))
         self.notes = [*left_out(found, self.runs["key"]), *self.notes]
         if self.missing:
             left = f"no runs of {', '.join(self.missing)}, nor figures of them: experiments/*.toml make them"
@@ -177,7 +176,7 @@ def _called(runs: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
 def _points(counts: pl.Series, what: str) -> str:
     """Return what the points of a figure are: means with intervals, or single values."""
-    return f"one {what} each" if counts.max() == 1 else f"means of {times(counts)} {what}s, 95 % intervals"
+    return f"one {what} each" if counts.max() == 1 else f"means of {format_counts(counts)} {what}s, 95 % intervals"
 
 
 def _named_rtts(frame: pl.DataFrame) -> pl.DataFrame:
@@ -214,7 +213,7 @@ def shown_sojourns(results: Results) -> pl.DataFrame:
 
 def _sojourn(results: Results) -> Picture:
     counts = shown_sojourns(results).group_by("cc", "aqm", "beta").agg(n=pl.col("seed").n_unique())["n"]
-    starts = f"{times(counts)} start{'s' * (counts.max() != 1)}"
+    starts = f"{format_counts(counts)} start{'s' * (counts.max() != 1)}"
     return figures.cdf(
         _in_order(results.sojourns().with_columns(pl.col("from_ms").clip(_EMPTY_MS))),
         "from_ms",
@@ -227,13 +226,6 @@ def _sojourn(results: Results) -> Picture:
         y_label="share of packets",
         title=f"Time in queue with and without ABE\n10 Mbit/s, 80 ms, {starts}; {_WITHOUT_ABE}",
     )
-
-
-def convergences(results: Results) -> pl.DataFrame:
-    """Return mean times to Jain 0.95 of the runs that reach it, `reached` of `runs`; null if none of them does."""
-    runs, place = results.of("convergence"), ["cc", "aqm", "beta", "rtt"]
-    counts = runs.group_by(place).agg(reached=pl.col("convergence").count(), runs=pl.len())
-    return _means(runs, place, "convergence").join(counts, on=place)
 
 
 def _convergence(results: Results) -> Picture:
@@ -254,7 +246,7 @@ def _convergence(results: Results) -> Picture:
         log_x=False,
         x_label="time to Jain's index 0.95, s",
         y_label="share of runs",
-        title=f"Convergence of a new flow\n{times(counts['runs'])} runs; within {WITHIN_S:g} s; {_WITHOUT_ABE}",
+        title=f"Convergence of a new flow\n{format_counts(counts['runs'])} runs; within {WITHIN_S:g} s; {_WITHOUT_ABE}",
     )
     picture.level(1)
     return picture
@@ -319,7 +311,7 @@ def _slow_start(results: Results) -> Picture:
         windows.append(flow.with_columns(what=pl.lit("cwnd"), run=run))
         windows.append(flow.with_columns(cwnd=capacity, what=pl.lit("BDP"), run=run))
         queues.append(results.table("queue_series", own).select("time_s", "sojourn_mean_ms", run=run))
-    runs = pl.col("run").cast(pl.Enum(titles))
+    runs = ordered("run", titles)
     what = pl.col("what").cast(pl.Enum(["cwnd", "BDP"]))
     return figures.stacked_series(
         [
@@ -442,7 +434,7 @@ def _by(frame: pl.DataFrame, rows: list[str], column: str, value: str, form: str
         + [text(*cells.get((*line, head), (None, 0, 0))) for head in heads]
         for line in lines
     ]
-    return aligned([*rows, *(f"{head:g}" for head in heads)], body, words=tuple(range(len(rows))))
+    return align_table([*rows, *(f"{head:g}" for head in heads)], body, words=tuple(range(len(rows))))
 
 
 def tables(results: Results) -> str:
@@ -453,7 +445,7 @@ def tables(results: Results) -> str:
         gains = results.gains()
         own = gains.filter(pl.col("abe"))
         parts += [
-            (f"Gain in goodput, %: means of {times(own['n'])} runs", _by(own, place, by_rtt, "gain", "+.1f")),
+            (f"Gain in goodput, %: means of {format_counts(own['n'])} runs", _by(own, place, by_rtt, "gain", "+.1f")),
             ("Time in queue, P50 - standard, ms", _by(own, place, by_rtt, "p50", "+.1f")),
             ("Time in queue, P99 / standard", _by(own, place, by_rtt, "p99", ".2f")),
         ]

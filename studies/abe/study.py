@@ -1,14 +1,13 @@
 """What the page on Alternative Backoff with ECN rests on: its experiments, and CUBIC's beta on Linux."""
 
 import itertools
-import json
 import math
 from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 
-from dumbbell.study import LEVEL, Evidence, Picture, Results, Rows, Sweep, aligned, half_width, shipped
+from dumbbell.study import LEVEL, Evidence, Picture, Results, Rows, Sweep, align_table, compute_half_width, shipped
 
 from . import paper
 
@@ -76,19 +75,18 @@ def _distribution(found: paper.Results) -> pl.DataFrame:
 
 def _closed(name: str, results: Results) -> pl.DataFrame:
     """Return the utilisation of runs of closed-form.toml beside what theory gives an AIMD flow."""
-    rows = []
-    for run in results.runs.iter_rows(named=True):
-        config = json.loads(run["config"])
-        if run["experiment"] != "closed-form":
-            continue
-        control, least = config["flows"][0]["cc"], config["bottleneck"]["aqm"]["min"]
-        beta = control["beta_ecn"] if control["abe"] else 0.5
-        bdp = config["bottleneck"]["rate"] * config["flows"][0]["base_rtt"] / 8e9
-        depth = 0.0 if least == 1 else least / bdp
-        once, twice = (theory(one, depth) for one in (beta, beta**2))
-        rows.append({"hosts": name, "beta": beta, "depth": depth, "utilisation": run["utilisation"], "theory": once})
-        rows[-1] |= {"twice": twice}
-    return pl.DataFrame(rows).sort("beta", "depth")
+    keys = {"rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "least": "bottleneck.aqm.min"}
+    runs = results.tidy("runs", keys | {"beta": "flows[0].cc.beta_ecn"}).filter(experiment="closed-form")
+    bdp = pl.col("rate") * 1e6 * (pl.col("rtt") * 1e6) / 8e9
+    depth = pl.when(least=1).then(0.0).otherwise(pl.col("least") / bdp)
+    runs = runs.select("utilisation", hosts=pl.lit(name), beta=pl.col("beta").fill_null(0.5), depth=depth)
+    places = runs.select("beta", "depth").rows()
+    once, twice = ([theory(beta**power, depth) for beta, depth in places] for power in (1, 2))
+    return (
+        runs.select("hosts", "beta", "depth", "utilisation")
+        .with_columns(pl.Series("theory", once), pl.Series("twice", twice))
+        .sort("beta", "depth")
+    )
 
 
 def theory(beta: float, depth: float) -> float:
@@ -102,26 +100,14 @@ def theory(beta: float, depth: float) -> float:
 
 def _linux(results: Results) -> pl.DataFrame:
     """Return goodput and marks of CUBIC with another beta beside one run of Linux, over the starts of the simulator."""
-    rows = []
-    for run in results.runs.iter_rows(named=True):
-        config = json.loads(run["config"])
-        flow = config["flows"][0]
-        rows.append(
-            {
-                "rate": config["bottleneck"]["rate"] / 1e6,
-                "rtt": flow["base_rtt"] / 1e6,
-                "beta": round(flow["cc"]["beta"] / 1024, 2),
-            }
-            | {"goodput": run["goodput_total_mbit"], "marks": run["ce_marks"]}
-        )
-    goodput = pl.col("goodput")
-    simulated = (
-        pl.DataFrame(rows)
-        .group_by("rate", "rtt", "beta")
-        .agg(pl.col("goodput", "marks").mean(), low=goodput.min(), high=goodput.max(), starts=pl.len())
+    keys = {"rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "beta": "flows[0].cc.beta"}
+    runs = results.tidy("runs", keys).with_columns((pl.col("beta") / 1024).round(2), marks=pl.col("ce_marks"))
+    goodput = pl.col("goodput_total_mbit")
+    simulated = runs.group_by("rate", "rtt", "beta").agg(
+        pl.col("marks").mean(), goodput=goodput.mean(), low=goodput.min(), high=goodput.max(), starts=pl.len()
     )
     measured = pl.read_csv(
-        shipped.references()[LINUX], schema_overrides={"rate_mbit": pl.Float64, "delay_ms": pl.Float64}
+        shipped.list_references()[LINUX], schema_overrides={"rate_mbit": pl.Float64, "delay_ms": pl.Float64}
     )
     measured = measured.rename(
         {"rate_mbit": "rate", "delay_ms": "rtt", "goodput_mbit": "linux", "marks": "linux_marks"}
@@ -156,7 +142,7 @@ def _mean(frame: pl.DataFrame, by: list[str], value: str) -> pl.DataFrame:
     """Return means of a column with half of the 95 % interval."""
     column = pl.col(value)
     means = frame.group_by(by).agg(mean=column.mean(), deviation=column.std(), n=column.count())
-    return means.with_columns(half=half_width(pl.col("deviation"), pl.col("n"))).drop("deviation").sort(by)
+    return means.with_columns(half=compute_half_width(pl.col("deviation"), pl.col("n"))).drop("deviation").sort(by)
 
 
 def facts(found: Evidence) -> dict[str, Any]:
@@ -245,7 +231,7 @@ def closed_table(found: Evidence) -> str:
     }
     betas = sorted(set(own["beta"]))
     rows = [[f"{beta:g}", *(shown[beta, depth] for depth in depths)] for beta in betas]
-    return aligned(["beta \\ threshold / BDP", *(f"{depth:g}" for depth in depths)], rows)
+    return align_table(["beta \\ threshold / BDP", *(f"{depth:g}" for depth in depths)], rows)
 
 
 def gain_table(found: Evidence) -> str:
@@ -259,7 +245,7 @@ def gain_table(found: Evidence) -> str:
             half = row["high"] - row["gain"]
             texts.append(f"{row['gain']:.1f}" + (f" ± {half:.1f}" if half >= 0.05 else ""))
         rows.append([f"{CCS[cc]}, {AQMS[aqm]}, {rate} Mbit/s", *texts])
-    return aligned(["gain, %", "20 ms", "80 ms", "160 ms", "320 ms"], rows)
+    return align_table(["gain, %", "20 ms", "80 ms", "160 ms", "320 ms"], rows)
 
 
 def linux_table(found: Evidence) -> str:
@@ -271,7 +257,7 @@ def linux_table(found: Evidence) -> str:
             for r in own.iter_rows(named=True)
         ]
         rows.append([f"{rate:g} Mbit/s, {rtt:g} ms", *cells])
-    return aligned(["", *(f"beta {beta:g}" for beta in sorted(set(found["linux"]["beta"])))], rows)
+    return align_table(["", *(f"beta {beta:g}" for beta in sorted(set(found["linux"]["beta"])))], rows)
 
 
 def waits_table(found: Evidence) -> str:
@@ -287,7 +273,7 @@ def waits_table(found: Evidence) -> str:
                     for r in own.iter_rows(named=True)
                 ]
                 rows.append([f"{CCS[cc]}, {beta:g}, {AQMS[aqm]}", *texts])
-    return aligned(["median of 20 runs, s", "80 ms", "160 ms", "320 ms"], rows)
+    return align_table(["median of 20 runs, s", "80 ms", "160 ms", "320 ms"], rows)
 
 
 TABLES = {"closed": closed_table, "gain": gain_table, "linux": linux_table, "waits": waits_table}

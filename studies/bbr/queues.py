@@ -4,9 +4,20 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, aligned, figures, of_runs, seconds_of
+from dumbbell.study import (
+    Evidence,
+    Picture,
+    align_table,
+    cross,
+    describe_runs,
+    figures,
+    list_durations,
+    means,
+    named,
+    ordered,
+)
 
-from .runs import FIVE, cross, means, named, ordered, two_digits
+from .runs import FIVE, two_digits
 
 # 7
 
@@ -29,7 +40,7 @@ def fair_queue(found: Evidence) -> Picture:
         columns="shown",
         x_label="",
         y_label="share of the first flow",
-        title=f"Share of one flow over four queues\n50 Mbit/s, 40 ms, tail drop of 2 BDP; {of_runs(values['n'])}",
+        title=f"Share of one flow over four queues\n50 Mbit/s, 40 ms, tail drop of 2 BDP; {describe_runs(values['n'])}",
     )
     picture.level(0.5, "equal shares", "--")
     return picture.arrange()
@@ -51,7 +62,7 @@ def thin_flow(found: Evidence) -> Picture:
         x_label="",
         y_label="P99 of its time in queue, ms",
         title="Time in queue of a thin flow beside one flow and one of CUBIC\n"
-        f"60 frames of 200 B per second; 50 Mbit/s, 40 ms; {of_runs(values['n'])}",
+        f"60 frames of 200 B per second; 50 Mbit/s, 40 ms; {describe_runs(values['n'])}",
     )
 
 
@@ -67,7 +78,7 @@ def fair_queue_table(found: Evidence) -> str:
                 for row in values.filter(pl.col("ecn") == ecn, pl.col("queue") == queue).iter_rows(named=True)
             }
             rows.append([name, queue, *(f"{here[cc]['own_mean']:.2g} / {here[cc]['own_p99']:.2g}" for cc in FIVE)])
-    return aligned(["", "own queue, ms", *FIVE], rows, words=(0, 1))
+    return align_table(["", "own queue, ms", *FIVE], rows, words=(0, 1))
 
 
 # 8
@@ -104,7 +115,7 @@ def ecn_limit(found: Evidence) -> Picture:
         x_label="base RTT, ms",
         y_label="mean time in queue, ms",
         title="Queue over a step of 1 ms around BBR's limit for ECN\n"
-        f"50 Mbit/s; {of_runs(values['n'], seconds=seconds_of(found, 'ecn-limit', 'short-path'))}",
+        f"50 Mbit/s; {describe_runs(values['n'], seconds=list_durations(found, 'ecn-limit', 'short-path'))}",
     )
     for axes in picture.panels.values():
         axes.axvline(LIMIT, color="0.45", linewidth=0.9, linestyle="--", label="_limit")
@@ -121,7 +132,7 @@ def ecn_table(found: Evidence) -> str:
         shares = f"{100 * row['mark_share']:.0f}; {100 * row['utilisation']:.1f}"
         return f"{two_digits(row['sojourn'])}; {shares}; {row['jain']:.2f}"
 
-    return aligned(["base RTT, ms", *ANSWERS], cross(values, "rtt", "version", ANSWERS, text))
+    return align_table(["base RTT, ms", *ANSWERS], cross(values, "rtt", "version", ANSWERS, text))
 
 
 def as_linux_table(found: Evidence) -> str:
@@ -131,7 +142,7 @@ def as_linux_table(found: Evidence) -> str:
         [row["name"], row["measure"], f"{row['value']:.3g} ({row['low']:.3g}-{row['high']:.3g})", f"{row['linux']:.3g}"]
         for row in means(found["as_linux"], keys, "value").iter_rows(named=True)
     ]
-    return aligned(["", "measure", "simulator", "Linux"], rows, words=(0, 1))
+    return align_table(["", "measure", "simulator", "Linux"], rows, words=(0, 1))
 
 
 # 9
@@ -168,7 +179,7 @@ def dualpi2(found: Evidence) -> Picture:
         y_label="goodput, Mbit/s",
         title="Goodput of three flows in one DualPI2\n"
         "50 Mbit/s; BBRv1 negotiates ECN as tcp_ecn = 1 lets it; "
-        f"{of_runs(values['n'], seconds=seconds_of(found, 'dualpi2'))}",
+        f"{describe_runs(values['n'], seconds=list_durations(found, 'dualpi2'))}",
     )
 
 
@@ -179,13 +190,13 @@ def dualpi2_table(found: Evidence) -> str:
         for (mask, rtt, version), cells in _three(_shown(found), ["mask", "rtt", "version"])
     ]
     rows.sort(key=lambda row: (row[0], float(row[1]), FIRST.index(row[2])))
-    return aligned(["", "RTT, ms", "first flow", "its Mbit/s; queue", "Prague", "CUBIC"], rows, words=(0, 1, 2))
+    return align_table(["", "RTT, ms", "first flow", "its Mbit/s; queue", "Prague", "CUBIC"], rows, words=(0, 1, 2))
 
 
 def answers_table(found: Evidence) -> str:
     """Return the same with parts of BBR's answer to ECN changed."""
     rows = [[version, changed, *cell] for (version, changed), cell in _three(found["answers"], ["version", "changed"])]
-    return aligned(["first flow", "changed", "its Mbit/s; queue", "Prague", "CUBIC"], rows, words=(0, 1))
+    return align_table(["first flow", "changed", "its Mbit/s; queue", "Prague", "CUBIC"], rows, words=(0, 1))
 
 
 def _three(rows: pl.DataFrame, keys: list[str]) -> list[tuple[Any, list[str]]]:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -149,34 +148,9 @@ def _changed(row: dict[str, Any]) -> str:
     return found[1].replace("ecn=true", "").removeprefix(", ").replace("=", " = ") if found else ""
 
 
-def means(frame: pl.DataFrame, by: list[str], *values: str) -> pl.DataFrame:
-    """Return means over seeds, and min and max of the first value as `low` and `high`."""
-    first = pl.col(values[0])
-    return frame.group_by(by).agg(pl.col(values).mean(), low=first.min(), high=first.max(), n=first.count()).sort(by)
-
-
-def named(column: str, names: dict[Any, str]) -> pl.Expr:
-    """Return the names of a column's values, in the order of `names`."""
-    return pl.col(column).replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values())))
-
-
-def ordered(column: str, order: list[str]) -> pl.Expr:
-    """Return a column of names that come in this order."""
-    return named(column, {name: name for name in order})
-
-
 def percent(row: dict[str, Any], name: str, digits: int = 0) -> str:
     """Return a mean with its min and max, in percent."""
     return f"{100 * row[name]:.{digits}f} ({100 * row['low']:.{digits}f}-{100 * row['high']:.{digits}f})"
-
-
-def cross(
-    frame: pl.DataFrame, rows: str, columns: str, order: list[str], text: Callable[[dict[str, Any]], str]
-) -> list[list[str]]:
-    """Return the cells of a table: a row for each value of `rows`, the values of `columns` across."""
-    cells = {(row[rows], str(row[columns])): text(row) for row in frame.iter_rows(named=True)}
-    values = frame[rows].unique().sort().to_list()
-    return [[_number(value), *(cells.get((value, name), "-") for name in order)] for value in values]
 
 
 def two_digits(value: float) -> str:
@@ -184,13 +158,9 @@ def two_digits(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _number(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
-
-
 def linux() -> pl.DataFrame:
     """Return one row for each run that was measured on Linux: what it was, share of the first flow or group, loss."""
-    cells = pl.read_csv(shipped.references()[OTHERS], schema_overrides={"rtts_ms": pl.String})
+    cells = pl.read_csv(shipped.list_references()[OTHERS], schema_overrides={"rtts_ms": pl.String})
     first = pl.col("cc") == pl.col("cc").first()
     own = pl.when(pl.col("cc").n_unique() == 1).then(pl.col("flow") == 1).otherwise(first)
     goodput, dropped = pl.col("goodput_mbit"), pl.col("queue_drops").first()

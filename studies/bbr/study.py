@@ -13,15 +13,19 @@ from dumbbell.study import (
     Rows,
     Series,
     Sweep,
-    aligned,
+    align_table,
+    count_experiment_seeds,
+    cross,
+    describe_runs,
     figures,
-    of_runs,
-    seconds_of,
-    seeds_of,
+    list_durations,
+    means,
+    named,
+    ordered,
 )
 
 from . import queues, tables
-from .runs import BBR, FIVE, Found, cross, means, named, ordered, percent, two_digits
+from .runs import BBR, FIVE, Found, percent, two_digits
 
 QUESTION = (
     "How do BBRv1, v2, v3 and the draft's BBR share with CUBIC and Reno, by buffer, RTT, number and time of arrival?"
@@ -67,7 +71,7 @@ def _share(found: Evidence, second: str, *, linux: bool) -> Picture:
         x_label=DEPTH,
         y_label="share of the first flow",
         title=f"Share of one flow sharing with one {second} flow\n"
-        f"50 Mbit/s, 40 ms, tail drop; {of_runs(values['n'], seconds=seconds_of(found, 'share-by-buffer'))}",
+        f"50 Mbit/s, 40 ms, tail drop; {describe_runs(values['n'], seconds=list_durations(found, 'share-by-buffer'))}",
     )
     picture.level(0.5, HALF, "--")
     return picture.arrange()
@@ -76,7 +80,7 @@ def _share(found: Evidence, second: str, *, linux: bool) -> Picture:
 def share_late(found: Evidence) -> Picture:
     """Draw the share against CUBIC in whole runs of 120 s and in the long run."""
     begin = found.made["share-late"]["setup"].get("record.from", [0])[0] / 1e9
-    short, long = (max(seconds_of(found, name)) for name in ("share-by-buffer", "share-late"))
+    short, long = (max(list_durations(found, name)) for name in ("share-by-buffer", "share-late"))
     spans = {"short": f"first {short:g} s", "long": f"{begin:g} to {long:g} s"}
     early = found["share"].filter(pl.col("second") == "CUBIC", pl.col("cc").is_in(BBR), pl.col("depth") >= 0.5)
     both = pl.concat(
@@ -98,7 +102,7 @@ def share_late(found: Evidence) -> Picture:
         x_label=DEPTH,
         y_label="share of BBR",
         title="Share of one BBR flow sharing with one CUBIC flow, early and late\n"
-        f"50 Mbit/s, 40 ms, tail drop; {of_runs(values['n'])}",
+        f"50 Mbit/s, 40 ms, tail drop; {describe_runs(values['n'])}",
     )
     picture.level(0.5, HALF, "--")
     return picture.arrange()
@@ -121,7 +125,7 @@ def share_loss(found: Evidence) -> Picture:
         x_label=DEPTH,
         y_label="packets dropped, %",
         title="Loss of two flows that share a link\n"
-        f"50 Mbit/s, 40 ms, tail drop; {of_runs(values['n'], seconds=seconds_of(found, 'share-by-buffer'))}",
+        f"50 Mbit/s, 40 ms, tail drop; {describe_runs(values['n'], seconds=list_durations(found, 'share-by-buffer'))}",
     )
 
 
@@ -131,13 +135,13 @@ def share_table(found: Evidence) -> str:
     for second in ("CUBIC", "Reno"):
         values = means(found["share"].filter(pl.col("second") == second), ["cc", "depth"], "share")
         rows += [[second, *row] for row in cross(values, "depth", "cc", FIVE, lambda row: percent(row, "share"))]
-    return aligned(["sharing with", "BDP", *FIVE], rows)
+    return align_table(["sharing with", "BDP", *FIVE], rows)
 
 
 def late_table(found: Evidence) -> str:
     """Return the shares against CUBIC in the long run."""
     values = means(found["late"], ["cc", "depth"], "share")
-    return aligned(["BDP", *BBR], cross(values, "depth", "cc", BBR, lambda row: percent(row, "share")))
+    return align_table(["BDP", *BBR], cross(values, "depth", "cc", BBR, lambda row: percent(row, "share")))
 
 
 def linux_table(found: Evidence) -> str:
@@ -152,7 +156,7 @@ def linux_table(found: Evidence) -> str:
         measured = ", ".join(f"{100 * one:.0f}" for one in part["share"])
         losses = f"{sum(part['loss']) / len(part):.2f}"
         rows.append([str(cc), f"{depth:g}", percent(row, "share"), measured, f"{row['loss']:.2f}", losses])
-    return aligned(["", "BDP", "share, %", "Linux", "dropped, %", "Linux"], rows)
+    return align_table(["", "BDP", "share, %", "Linux", "dropped, %", "Linux"], rows)
 
 
 def mechanisms_table(found: Evidence) -> str:
@@ -168,7 +172,7 @@ def mechanisms_table(found: Evidence) -> str:
         rows.append([str(cc), str(changed), *cells, f"{100 * of[1.0]['up']:.0f}"])
     rows.sort(key=lambda row: (BBR.index(row[0]), row[1] != "as it is"))
     header = ["", "changed", *(f"share at {depth:g} BDP, %" for depth in depths), "time in UP at 1 BDP, %"]
-    return aligned(header, rows, words=(0, 1))
+    return align_table(header, rows, words=(0, 1))
 
 
 def ware(found: Evidence) -> Picture:
@@ -223,7 +227,7 @@ def ware_table(found: Evidence) -> str:
                 own,
             ]
         )
-    return aligned(
+    return align_table(
         ["sharing with", "Mbit/s; ms", "BDP", "model", "simulator", "Linux 5.13", "Linux 6.12"], rows, words=(0, 1)
     )
 
@@ -247,7 +251,7 @@ def rtt(found: Evidence) -> Picture:
         x_label="base RTT of the second flow, ms",
         y_label="share of the flow of 10 ms",
         title="Share of a flow of 10 ms sharing with one of the same control and a longer RTT\n"
-        f"50 Mbit/s, tail drop; {of_runs(values['n'])}",
+        f"50 Mbit/s, tail drop; {describe_runs(values['n'])}",
     )
     picture.level(0.5, HALF, "--")
     return picture.arrange()
@@ -263,7 +267,7 @@ def rtt_table(found: Evidence) -> str:
             return f"{two_digits(1 / row['share'] - 1)}; {row['sojourn']:.0f} ms; {two_digits(row['loss'])} %"
 
         rows += [[name, *row] for row in cross(values, "second_rtt", "cc", FIVE, text)]
-    return aligned(["buffer", "RTT, ms", *FIVE], rows)
+    return align_table(["buffer", "RTT, ms", *FIVE], rows)
 
 
 # 3
@@ -291,7 +295,7 @@ def groups(found: Evidence) -> Picture:
         x_label="share of the flows that are BBR, the others CUBIC",
         y_label="share of the link",
         title="Share of a group of BBR flows among CUBIC flows\n"
-        f"100 Mbit/s, 40 ms, tail drop; {of_runs(values['n'], seconds=seconds_of(found, 'groups'))}",
+        f"100 Mbit/s, 40 ms, tail drop; {describe_runs(values['n'], seconds=list_durations(found, 'groups'))}",
     )
     for axes in picture.panels.values():
         axes.plot([0, 1], [0, 1], color="0.45", linewidth=0.9, linestyle="--", label="_equal")
@@ -325,7 +329,7 @@ def one_of_many(found: Evidence) -> Picture:
         log_y=True,
         x_label="CUBIC flows",
         title="One BBR flow among several CUBIC flows\n"
-        f"100 Mbit/s, 40 ms, tail drop; {of_runs(pictured['n'], seconds=seconds_of(found, 'groups'))}",
+        f"100 Mbit/s, 40 ms, tail drop; {describe_runs(pictured['n'], seconds=list_durations(found, 'groups'))}",
     )
 
 
@@ -352,7 +356,7 @@ def latecomer(found: Evidence) -> Picture:
         x_label="time since its start, s",
         y_label="goodput over a fifth of the link",
         title="Goodput of a flow that comes 10 to 30 s late\n"
-        f"50 Mbit/s, 40 ms, tail drop; means of 5 s; {of_runs(seeds_of(found, 'latecomer'))}",
+        f"50 Mbit/s, 40 ms, tail drop; means of 5 s; {describe_runs(count_experiment_seeds(found, 'latecomer'))}",
     )
     picture.level(1, "fair", "--")
     return picture.arrange()
@@ -378,7 +382,7 @@ def latecomer_table(found: Evidence) -> str:
                 for row in values.filter(pl.col("depth") == depth, pl.col("kind") == kind).iter_rows(named=True)
             }
             rows.append([f"{depth:g}", name, *(_reached(here.get(cc)) for cc in FIVE)])
-    return aligned(["BDP", "", *FIVE], rows, words=(0, 1))
+    return align_table(["BDP", "", *FIVE], rows, words=(0, 1))
 
 
 def _reached(row: dict[str, Any] | None) -> str:
@@ -398,7 +402,7 @@ def shallow(found: Evidence) -> Picture:
     """Draw the loss rate over the depth of the buffer; runs without loss count as 0."""
     counts = {count: f"{count} flow{'s' * (count > 1)}" for count in sorted(found["shallow"]["count"].unique())}
     begin = found.made["shallow"]["setup"].get("record.from", [0])[0] / 1e9
-    end = max(seconds_of(found, "shallow"))
+    end = max(list_durations(found, "shallow"))
     values = means(found["shallow"], ["count", "cc", "depth"], "loss").with_columns(
         ordered("cc", FIVE), named("count", counts)
     )
@@ -415,7 +419,7 @@ def shallow(found: Evidence) -> Picture:
         x_label=DEPTH,
         y_label="packets dropped, %",
         title="Loss in shallow buffers, all flows of one control\n"
-        f"50 Mbit/s, 40 ms, tail drop; {of_runs(values['n'])} from {begin:g} to {end:g} s",
+        f"50 Mbit/s, 40 ms, tail drop; {describe_runs(values['n'])} from {begin:g} to {end:g} s",
     )
     ticks = [0, 1e-3, 1e-2, 1e-1, 1, 10]
     for axes in picture.panels.values():
@@ -437,7 +441,7 @@ def shallow_table(found: Evidence) -> str:
             return f"{two_digits(row['loss'])}; {100 * row['utilisation']:.1f}"
 
         rows += [[str(count), *row] for row in cross(here, "depth", "cc", FIVE, text)]
-    return aligned(["flows", "BDP", *FIVE], rows)
+    return align_table(["flows", "BDP", *FIVE], rows)
 
 
 # 6
@@ -465,7 +469,7 @@ def policer(found: Evidence) -> Picture:
         log_x=True,
         x_label="depth of the bucket, kB",
         title="One flow through a policer of 10 Mbit/s\n"
-        f"40 ms; {of_runs(frame['n'], seconds=seconds_of(found, 'policer'))}",
+        f"40 ms; {describe_runs(frame['n'], seconds=list_durations(found, 'policer'))}",
     )
 
 
@@ -491,7 +495,7 @@ def facts(found: Evidence) -> dict[str, Any]:
     """Return means over seeds by cell for the template, with `low` and `high`, and how far the model is off."""
 
     def of(table: str, by: tuple[str, ...], value: str) -> Rows:
-        rows = found.rows(table)
+        rows = found.select_table(table)
         return rows.group(*by, mean=(value, "mean"), low=(value, "min"), high=(value, "max"))
 
     sources = found["ware_sources"].with_columns(
@@ -516,7 +520,7 @@ def facts(found: Evidence) -> dict[str, Any]:
     )
     on_linux = found["linux"].join(seeds, on=["cc", "depth"]).sort("cc", "depth", "stagger")
     beyond = pl.max_horizontal(pl.col("low") - pl.col("share"), pl.col("share") - pl.col("high"), 0.0)
-    aside = found.rows("as_linux").group(
+    aside = found.select_table("as_linux").group(
         "kind", "cc", "rtt", "linux", mean=("value", "mean"), low=("value", "min"), high=("value", "max")
     )
     return {
@@ -548,7 +552,7 @@ def facts(found: Evidence) -> dict[str, Any]:
         "steps": of("ecn", ("version", "count", "rtt"), "sojourn"),
         "marks": of("ecn", ("version", "count", "rtt"), "mark_share"),
         "aside": aside,
-        "short": found.rows("short_path").group(
+        "short": found.select_table("short_path").group(
             "cc",
             "rtt",
             cwnd=("cwnd", "mean"),
@@ -556,7 +560,7 @@ def facts(found: Evidence) -> dict[str, Any]:
             bursts=("bursts", "mean"),
             limited=("limited", "mean"),
         ),
-        "gigabits": found.rows("gigabit").group(
+        "gigabits": found.select_table("gigabit").group(
             "source", "limited", "threshold", share=("share", "mean"), min_rtt=("min_rtt", "median")
         ),
         "percents_of": lambda values: [f"{100 * one:.0f} %" for one in values],

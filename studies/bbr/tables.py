@@ -112,7 +112,7 @@ def _ware_sources(found: Found) -> pl.DataFrame:
             for i, share in enumerate(shares)
         ]
     )
-    cells = pl.read_csv(shipped.references()[WARE])
+    cells = pl.read_csv(shipped.list_references()[WARE])
     own = cells.group_by("second", "rate_mbit", "rtt_ms", "bdps").agg(
         linux=pl.col("goodput_mbit").filter(pl.col("flow") == 1).sum() / pl.col("goodput_mbit").sum()
     )
@@ -309,7 +309,7 @@ def _gigabit(found: Found) -> pl.DataFrame:
     Of the simulator over a serial link and over HTB, as on Linux, with the smallest RTT that flows of BBRv2 saw: of
     the flow in the middle, and of the flow for which it is `highest`.
     """
-    cells = pl.read_csv(shipped.references()["linux-coexistence"], infer_schema_length=None)
+    cells = pl.read_csv(shipped.list_references()["linux-coexistence"], infer_schema_length=None)
     chosen = cells.filter(
         pl.col("ccs") == "10*bbr2+dctcp",
         pl.col("delay_ms").cast(pl.Float64) == 5,

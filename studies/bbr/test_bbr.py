@@ -59,14 +59,14 @@ def test_every_table_comes_from_runs(runs: ModuleType, tmp_path: Path) -> None:
     for name in runs.EXPERIMENTS[:2]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
     found = study.find("bbr")
-    part = found.found([output])
+    part = found.make_evidence([output])
     assert [path.name for path in found.draw("bbr-share", tmp_path, evidence=part)] == ["bbr-share.png"]
     with pytest.raises(InputError, match="no runs of policer; it needs results of bbr/policer"):
         found.draw("bbr-policer", tmp_path, evidence=part)
     for name in runs.EXPERIMENTS[2:]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
-    tables = found.found([output]).tables
-    kept = found.evidence()
+    tables = found.make_evidence([output]).tables
+    kept = found.read_evidence()
     assert {name: frame.columns for name, frame in tables.items()} == {
         name: frame.columns for name, frame in kept.tables.items()
     }
@@ -79,9 +79,11 @@ def test_every_table_comes_from_runs(runs: ModuleType, tmp_path: Path) -> None:
 
 def test_a_run_without_loss_counts_in_the_mean_and_has_a_place_in_the_figure() -> None:
     found = study.find("bbr")
-    loss = found.evidence()["shallow"].filter(pl.col("cc") == "BBRv1", pl.col("count") == 2, pl.col("depth") == 2.0)
+    loss = found.read_evidence()["shallow"].filter(
+        pl.col("cc") == "BBRv1", pl.col("count") == 2, pl.col("depth") == 2.0
+    )
     assert loss["loss"].min() == 0 < loss["loss"].max()  # type: ignore[operator]
-    drawn = found.figures["bbr-shallow"](found.evidence())
+    drawn = found.figures["bbr-shallow"](found.read_evidence())
     (axes,) = (axes for key, axes in drawn.panels.items() if key == ("2 flows",))
     line = next(line for line in axes.get_lines() if line.get_label() == "BBRv1")
     assert float(np.asarray(line.get_ydata())[-1]) == pytest.approx(loss["loss"].mean())

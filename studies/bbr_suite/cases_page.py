@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from dumbbell.check import fields, qlog
+from dumbbell.check import fields, qlog_trace
+from dumbbell.check.case_reference import TABLES
 from dumbbell.check.cases import CASES
-from dumbbell.check.lab import Lab, Point
-from dumbbell.check.reference import TABLES
+from dumbbell.check.lab import CaseLab, PathPoint
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "check-bbr.md"
@@ -34,10 +34,10 @@ def page(before: str) -> str:
 
 def sample() -> str:
     """Return a small trace as the logger of a stack would write it: the fields of four cases, a header of its own."""
-    run = CASES["down-inflight"].prepare(Lab(Point(1_000_000, 0.04), {"name": "bbr-draft"}))
+    run = CASES["down-inflight"].prepare(CaseLab(PathPoint(1_000_000, 0.04), {"name": "bbr-draft"}))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "whole"
-        qlog.write(path, run, "", "", "")
+        qlog_trace.write(path, run, "", "", "")
         records = [json.loads(line.strip("\x1e")) for line in path.read_text().split("\n") if line]
     columns = {column for key in SHOWN for column in (*CASES[key].columns, *CASES[key].flags)}
     names = {fields.name(column) for column in columns} | {"smoothed_rtt", "new"}

@@ -18,10 +18,10 @@ from typing import Any
 import polars as pl
 
 from dumbbell import _native
-from dumbbell.check import figure, report, suite
+from dumbbell.check import bbr_report, figure, suite
+from dumbbell.check.case import FAILED, NOT_APPLICABLE
 from dumbbell.check.cases import CASES
-from dumbbell.check.lab import Lab, Point
-from dumbbell.check.model import FAILED, NOT_APPLICABLE
+from dumbbell.check.lab import CaseLab, PathPoint
 from dumbbell.pages import find
 from dumbbell.study import Evidence
 
@@ -63,7 +63,7 @@ def _reasons(results: list[dict[str, Any]]) -> list[tuple[str, str]]:
         if one["reason"]:
             what = "; ".join(check["what"] for check in one["checks"] if check["held"] is False)
             kind = "" if one["result"] == NOT_APPLICABLE else what or one["reason"]
-            place = Point(one["rate_bit"], one["rtt_s"])
+            place = PathPoint(one["rate_bit"], one["rtt_s"])
             found.setdefault((one["result"], kind), []).append(f"{place}: {one['reason']}")
     ordered = sorted(found.items(), key=lambda entry: -len(entry[1]))
     return [
@@ -75,14 +75,14 @@ def _reasons(results: list[dict[str, Any]]) -> list[tuple[str, str]]:
 def drawn() -> dict[str, pl.DataFrame]:
     """Return the trace of the failure that the page draws, a row for each half of a percent of it."""
     key, control, point = find(STUDY).program.DRAWN
-    run = CASES[key].prepare(Lab(point, {"name": control}))
+    run = CASES[key].prepare(CaseLab(point, {"name": control}))
     trace, since = run.trace, next(iter(run.setup.times.values()))
-    rows = range(trace.at(since - 0.15), trace.at(since + 0.6))
+    rows = range(trace.find_row(since - 0.15), trace.find_row(since + 0.6))
     columns: dict[str, Any] = {name: trace[name][rows] for name in KEPT_OF_TRACE}
     frame = pl.DataFrame(columns | {"state": trace.state[rows]})
     frame = frame.filter(pl.int_range(pl.len()) % max(len(frame) // 250, 1) == 0)
     times = pl.DataFrame([{"name": name, "time_s": time} for name, time in run.setup.times.items()])
-    return {"trace": frame, "times": times, "drawn": pl.DataFrame([{"result": CASES[key].verdict(run).result}])}
+    return {"trace": frame, "times": times, "drawn": pl.DataFrame([{"result": CASES[key].judge_run(run).result}])}
 
 
 def linux(path: Path) -> dict[str, pl.DataFrame]:
@@ -121,8 +121,8 @@ def main() -> None:
         results = json.loads(given.report.read_text(encoding="utf-8"))["results"]
     else:
         controls = [{"name": name} for name in suite.VERSIONS]
-        found = suite.check(controls, wanted=suite.Wanted(failing=given.figures is not None))
-        results = json.loads(report.as_json(found))["results"]
+        found = suite.check(controls, wanted=suite.CaseSelection(failing=given.figures is not None))
+        results = json.loads(bbr_report.to_json(found))["results"]
     folder = find(STUDY).folder / "evidence"
     of_linux = linux(given.linux) if given.linux else {}
     if not of_linux:

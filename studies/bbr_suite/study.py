@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 
 from dumbbell.check import figure
+from dumbbell.check.case import CANNOT_TELL, CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED, SPECIFICATION
 from dumbbell.check.cases import CASES
-from dumbbell.check.lab import Point, Run, Setup
-from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED, SPECIFICATION
+from dumbbell.check.lab import CaseRun, PathPoint, Setup
 from dumbbell.check.trace import Trace
 from dumbbell.experiment import units
 from dumbbell.study import Evidence, Picture
@@ -19,7 +19,7 @@ QUESTION = "Which of the draft's 22 test cases does each version pass?"
 NAMES = (r"Linux's", r"PROBE_\w+")
 SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
 PROBE_LIMIT = 2  # round trips; the case asks for three rounds or more
-DRAWN = ("spurious-recovery", "bbr3", Point(10_000_000, 0.04))
+DRAWN = ("spurious-recovery", "bbr3", PathPoint(10_000_000, 0.04))
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
@@ -89,7 +89,7 @@ def spurious(found: Evidence) -> Picture:
     frame = found["trace"]
     columns = {name: frame[name].cast(pl.Float64, strict=False).to_numpy() for name in frame.columns if name != "state"}
     times = {row["name"]: row["time_s"] for row in found["times"].iter_rows(named=True)}
-    run = Run(Trace(columns | {"state": frame["state"].to_numpy()}), Setup(point, times))
+    run = CaseRun(Trace(columns | {"state": frame["state"].to_numpy()}), Setup(point, times))
     result = next(row for row in found["drawn"].iter_rows(named=True))["result"]
     return figure.draw(run, CASES[key], result, control)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, aligned, figures
+from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, align_table, figures
 
 from .traces import LINES, STATES, TOLERANCE, Cell, Trace, judge, linux, simulated
 
@@ -134,7 +134,7 @@ def verdicts(found: Evidence) -> str:
         )
     header = ["cell", "seeds in Linux's order", "nearest seed: largest difference, round trips", "at"]
     header += ["seeds within 1; 2 round trips", "waits, s: Linux (seeds)", "outside the seeds, round trips"]
-    return aligned(header, rows, words=(0, 3, 5))
+    return align_table(header, rows, words=(0, 3, 5))
 
 
 TABLES: dict[str, Callable[[Evidence], str]] = {"verdicts": verdicts}

@@ -1,6 +1,5 @@
 """States of one BBR flow on Linux and in the simulator: read, put in order, compared."""
 
-import json
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -85,7 +84,7 @@ def _state_of(row: dict[str, Any]) -> str:
 def linux() -> dict[Cell, Trace]:
     """Return the traces of Linux."""
     rows: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
-    for row in pl.read_csv(shipped.references()[LINUX], infer_schema_length=None).iter_rows(named=True):
+    for row in pl.read_csv(shipped.list_references()[LINUX], infer_schema_length=None).iter_rows(named=True):
         cell = Cell(row["version"], row["ecn"] == 1, row["qdisc"], float(row["rate_mbit"]), float(row["delay_ms"]))
         rows[cell].append(row)
     traces = {}
@@ -107,18 +106,14 @@ def simulated(results: Results, cells: set[Cell]) -> dict[Cell, list[Trace]]:
     rows = results.frame("trace")
     by_run = {key: frame for (key,), frame in rows.sort("time_s", maintain_order=True).group_by("key")}
     found: dict[Cell, list[Trace]] = defaultdict(list)
-    for run in results.runs.sort("seed").iter_rows(named=True):
-        cell = _cell_of(json.loads(run["config"]))
+    keys = {"cc": "flows[0].cc.name", "ecn": "flows[0].cc.ecn", "rate": "bottleneck.rate", "rtt": "flows[0].base_rtt"}
+    keys |= {"queue": "bottleneck.aqm.name", "threshold": "bottleneck.aqm.ce_threshold"}
+    for run in results.tidy("runs", keys).sort("seed").iter_rows(named=True):
+        queue = run["queue"] if run["threshold"] is None else "step"
+        cell = Cell(run["cc"], bool(run["ecn"]), queue, run["rate"], run["rtt"])
         if cell in cells:
             found[cell].append(_trace(by_run[run["key"]]))
     return found
-
-
-def _cell_of(config: dict[str, Any]) -> Cell:
-    flow, aqm = config["flows"][0], config["bottleneck"]["aqm"]
-    queue = "step" if aqm.get("ce_threshold") is not None else aqm["name"]
-    rate, delay = config["bottleneck"]["rate"] / 1e6, flow["base_rtt"] / 1e6
-    return Cell(flow["cc"]["name"], bool(flow["cc"].get("ecn")), queue, rate, delay)
 
 
 def _trace(frame: pl.DataFrame) -> Trace:

@@ -18,7 +18,7 @@ _LARGE = 10_000_000  # bytes; buffers of 500 ms have more, those of 1.33 K less
 
 def flows() -> pl.DataFrame:
     """Return one row per flow, as in the file, with `n` (flows of its run), `small` (buffer) and `limit` as text."""
-    path = shipped.references()["linux-coexistence"]
+    path = shipped.list_references()["linux-coexistence"]
     whole = pl.read_csv(path, infer_schema_length=None).with_columns(
         start=pl.struct(*_RUN, pl.when(pl.col("ccs") != "2-2-8-8").then("delay_ms")).rank("dense")
     )

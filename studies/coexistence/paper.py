@@ -16,7 +16,16 @@ import dumbbell
 from dumbbell import results
 from dumbbell.published.compare import alike
 from dumbbell.published.variants import left_out, require_alike
-from dumbbell.study import Picture, aligned, bins_note, figures, half_width, mean_text, times
+from dumbbell.study import (
+    Picture,
+    align_table,
+    compute_half_width,
+    explain_bins,
+    figures,
+    format_counts,
+    mean_text,
+    ordered,
+)
 
 from . import terms
 from .terms import AQMS, DROP, LARGE, LIMIT, MIXES, NO_LIMIT, PLACE, SMALL
@@ -131,7 +140,7 @@ class Results:
     """Runs of its experiments; raises InputError if there is none, or if one cell has runs of two kinds."""
 
     def __init__(self, source: str | Path | results.Results) -> None:
-        found = results.Results.opened(source)
+        found = results.Results.open_source(source)
         self.runs, self.classes = terms.runs(dumbbell.Results(found)), terms.classes(dumbbell.Results(found))
         self.notes = [*left_out(found, self.runs["key"]), *found.notes]
         configs = dict(found.runs.select("key", "config").rows())
@@ -156,12 +165,12 @@ class Results:
             deviation=value.std(),
             runs=pl.when(pl.col("hash").n_unique() > 1).then(value.count()).otherwise(pl.lit(1, pl.UInt32)),
         )
-        half = half_width(pl.col("deviation"), pl.col("runs"))
+        half = compute_half_width(pl.col("deviation"), pl.col("runs"))
         mean = mean.with_columns(low=pl.col("value") - half, high=pl.col("value") + half).drop("deviation")
         named = {name: words for name, words in _FACETS.items() if name in figure.facet}
         return (
             mean.filter(pl.col("value").is_not_null())
-            .with_columns(pl.col("aqm").cast(pl.Enum(AQMS)), **named)
+            .with_columns(ordered("aqm", AQMS), **named)
             .sort(*figure.facet, "aqm", *_ORDER_OF_N, *(["cls"] if figure.by_class else []), "k")
         )
 
@@ -208,7 +217,7 @@ def picture(figure: _Figure, frame: pl.DataFrame) -> Picture:
 
 def _note(frame: pl.DataFrame) -> str:
     """Return of how many runs a mean is, if of several."""
-    return "" if frame["runs"].max() == 1 else f"; means of {times(frame['runs'])} runs"
+    return "" if frame["runs"].max() == 1 else f"; means of {format_counts(frame['runs'])} runs"
 
 
 _INTRODUCTION = (
@@ -233,7 +242,7 @@ def tables(found: Results) -> str:
         note = "" if frame["runs"].max() == 1 else f"{_note(frame)[2:].capitalize()}, ± half of the 95 % interval. "
         measure = _MEASURES[figure.measure][0].capitalize()
         parts.append(f"## {title}\n\n{measure}. {note}Down: AQM and N; across: K.\n\n{_grid(figure, frame)}")
-    return "\n\n".join([*parts, *bins_note(parts), *found.notes])
+    return "\n\n".join([*parts, *explain_bins(parts), *found.notes])
 
 
 def _grid(figure: _Figure, frame: pl.DataFrame) -> str:
@@ -249,7 +258,7 @@ def _grid(figure: _Figure, frame: pl.DataFrame) -> str:
         lines.setdefault(tuple(row[key] for key in keys), {})[row["k"]] = text
     heads = [_HEADS.get(key, key) for key in keys]
     body = [[*line, *(cells.get(k, "-") for k in ks)] for line, cells in lines.items()]
-    return aligned([*heads, *(f"{k:g}" for k in ks)], body, words=tuple(range(len(keys))))
+    return align_table([*heads, *(f"{k:g}" for k in ks)], body, words=tuple(range(len(keys))))
 
 
 _HEADS = {"aqm": "AQM", "n": "N", "cls": "class", "rtt": "RTT", "mix": "flows", "variant": "BBRv2's ECN"}

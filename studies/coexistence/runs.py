@@ -38,9 +38,9 @@ def whole_seeds(results: Results, cells: Mapping[str, int] | None = None) -> Res
 
 def cells_of(folder: str) -> dict[str, int]:
     """Return how many cells the experiments of a folder have, by name."""
-    names = [name for name in shipped.experiments() if name.startswith(f"{folder}/")]
+    names = [name for name in shipped.list_experiments() if name.startswith(f"{folder}/")]
     loaded = [experiment.load(name) for name in names]
-    return {one.name: len({cell.cell_key for cell in one.cells()}) for one in loaded}
+    return {one.name: len({cell.cell_key for cell in one.make_cells()}) for one in loaded}
 
 
 def over_seeds(frame: pl.DataFrame, by: Sequence[str], *values: str) -> pl.DataFrame:
@@ -133,12 +133,12 @@ def claims(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _fails(verdict: judging.Verdict) -> bool:
+def _fails(verdict: judging.ClaimVerdict) -> bool:
     """Whether a claim fails in the cells that there are."""
     quantifier, predicate = verdict.claim.quantifier, verdict.claim.predicate
     if quantifier.is_mean:
-        return not predicate.holds(verdict.value.mean)
-    return not quantifier.holds(verdict.held, verdict.cells - verdict.unknown)
+        return not predicate.is_true_of(verdict.value.mean)
+    return not quantifier.is_true_of(verdict.held, verdict.cells - verdict.unknown)
 
 
 def spread(failing: Sequence[str]) -> str:

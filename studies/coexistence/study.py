@@ -12,14 +12,15 @@ from dumbbell.study import (
     Results,
     Rows,
     Sweep,
-    aligned,
+    align_table,
     count,
+    count_experiment_seeds,
+    describe_runs,
     figures,
-    listed,
+    join_words,
+    list_durations,
+    named,
     number,
-    of_runs,
-    seconds_of,
-    seeds_of,
 )
 
 from . import runs, terms
@@ -94,7 +95,7 @@ def facts(found: Evidence) -> dict[str, Any]:
         "contain": lambda values, word: Answers(f"{values.name} contain {word}", [word in value for value in values]),
         "judged_queues": Rows("runs", found["runs"].filter(pl.col("aqm").is_in(["STEP", "PI2", "CSAQM"]), mix="both")),
         "places": places,
-        "named": lambda rows: listed(f"`{name}`" for name in rows["id"]),
+        "named": lambda rows: join_words(f"`{name}`" for name in rows["id"]),
     }
 
 
@@ -203,7 +204,7 @@ def claims_table(found: Evidence) -> str:
     for (title,), part in every.group_by("title", maintain_order=True):
         rows.append([str(title), *_verdicts(part)])
     rows.append(["all counted", *_verdicts(every.filter(pl.col("counted")))])
-    return aligned(["section", "hold", "fail", "of which on Linux too", "no data"], rows)
+    return align_table(["section", "hold", "fail", "of which on Linux too", "no data"], rows)
 
 
 def _verdicts(part: pl.DataFrame) -> list[str]:
@@ -224,7 +225,7 @@ def failing_table(found: Evidence) -> str:
             there = f"{held}: {'fails' if one['linux_fails'] else 'holds'}"
         rows.append([f"`{one['id']}`", one["says"], here, one["where"] or "-", there, one["reason"] or "not explained"])
     head = ["claim", "it says", "holds in", "where not (cells)", "Linux, its cells", "why"]
-    return aligned(head, rows, words=tuple(range(len(head))))
+    return align_table(head, rows, words=tuple(range(len(head))))
 
 
 def _cells(mean: bool, held: int, cells: int, value: float) -> str:
@@ -238,7 +239,7 @@ def hosts_table(found: Evidence) -> str:
     cells = {(row["n"], row["host"], row["k"]): row["use"] for row in frame.iter_rows(named=True)}
     lines = sorted({(row["n"], row["host"]) for row in frame.iter_rows(named=True)})
     rows = [[str(n), host, *(f"{100 * cells[n, host, k]:.0f}" for k in ks)] for n, host in lines]
-    return aligned(["N", "host", *(f"{k:g}" for k in ks)], rows, words=(0, 1))
+    return align_table(["N", "host", *(f"{k:g}" for k in ks)], rows, words=(0, 1))
 
 
 def linux_hosts_table(found: Evidence) -> str:
@@ -247,7 +248,7 @@ def linux_hosts_table(found: Evidence) -> str:
         [row["host"], str(row["starts"]), f"{row['seconds']}", f"{100 * row['use']:.0f}"]
         for row in found["linux_hosts"].with_columns(pl.col("host").cast(pl.String)).iter_rows(named=True)
     ]
-    return aligned(["Linux", "starts", "seconds", "goodput, % of the link"], rows, words=(0,))
+    return align_table(["Linux", "starts", "seconds", "goodput, % of the link"], rows, words=(0,))
 
 
 _KINDS = {"dctcp": "DCTCP", "bbr2": "BBRv2", "both": "half each"}
@@ -263,7 +264,7 @@ def scores_table(found: Evidence) -> str:
             whole = [f"{part[column].sum()} of {part.height}" for column in ("use_ok", "rtt_ok")]
             rows.append([f"{name}, {n}", *whole, shares, f"{(~part['out']).sum()} of {part.height}"])
     head = ["flows", f"utilisation within {100 * USE:.0f} points", f"mean RTT within {100 * RTT:.0f} %"]
-    return aligned([*head, f"BBRv2's share within {SHARE:g}", "all"], rows, words=(0,))
+    return align_table([*head, f"BBRv2's share within {SHARE:g}", "all"], rows, words=(0,))
 
 
 def outside_table(found: Evidence) -> str:
@@ -275,7 +276,7 @@ def outside_table(found: Evidence) -> str:
         cells = [_held(row, "use", 100, 0), _held(row, "share", 1, 2) if mixed else "-", _held(row, "srtt", 1, 1)]
         buffer = ", buffer 1.33 K" if row["small"] else ""
         rows.append([f"{row['n']}, {_KINDS[row['kind']]}{limit}{buffer}", str(row["rtt"]), f"{row['k']:g}", *cells])
-    return aligned(["flows", "RTT, ms", "K", "utilisation, %", "BBRv2's share", "mean RTT, ms"], rows, words=(0,))
+    return align_table(["flows", "RTT, ms", "K", "utilisation, %", "BBRv2's share", "mean RTT, ms"], rows, words=(0,))
 
 
 def _held(row: dict[str, Any], name: str, scale: float, places: int) -> str:
@@ -299,7 +300,7 @@ def linux_rtts_table(found: Evidence) -> str:
         for row in frame.iter_rows(named=True)
     }
     rows = [[f"{k:g}", *(cells[k, cc, rtt] for cc, rtt in order)] for k in sorted(set(frame["k"]))]
-    return aligned(["K", *(f"{CLASSES[cc]}, {rtt} ms" for cc, rtt in order)], rows)
+    return align_table(["K", *(f"{CLASSES[cc]}, {rtt} ms" for cc, rtt in order)], rows)
 
 
 def limit_table(found: Evidence) -> str:
@@ -309,7 +310,7 @@ def limit_table(found: Evidence) -> str:
     cells = {(row["rtt"], row["n"], row["variant"], row["k"]): row["relative"] for row in frame.iter_rows(named=True)}
     lines = sorted({key[:3] for key in cells}, key=lambda one: (int(one[0]), int(one[1]), one[2] != terms.NO_LIMIT))
     rows = [[f"{rtt} ms", n, variant, *(f"{cells[rtt, n, variant, k]:.2f}" for k in ks)] for rtt, n, variant in lines]
-    return aligned(["RTT", "N", "answers ECN", *(f"K = {k:g}" for k in ks)], rows, words=(0, 2))
+    return align_table(["RTT", "N", "answers ECN", *(f"K = {k:g}" for k in ks)], rows, words=(0, 2))
 
 
 def acceptance_table(found: Evidence) -> str:
@@ -328,7 +329,7 @@ def acceptance_table(found: Evidence) -> str:
     ]
     rows.append(["all", "", *(str(by[name].sum()) for name in ("cells", "good", "fair")), f"{min(by['least']):.2f}"])
     head = ["Gbit/s", "RTT, ms", f"cells below {UNFAIR:g} over STEP and PI2"]
-    return aligned([*head, f"CSAQM {GOOD:g} or better", f"{UNFAIR:g} or better", "least"], rows)
+    return align_table([*head, f"CSAQM {GOOD:g} or better", f"{UNFAIR:g} or better", "least"], rows)
 
 
 def _weights(found: Evidence, experiment: str) -> str:
@@ -346,7 +347,7 @@ def _weights(found: Evidence, experiment: str) -> str:
     held = [sum(cells[column]["off"] <= runs.POINTS for cells in rows.values()) for column in columns]
     body.append([f"within {100 * runs.POINTS:.0f} points", "", *(f"{count} of {len(rows)}" for count in held)])
     header = [f"{rate:g} Mbit/s, window {window:g} ms" for window, rate in columns]
-    return aligned(["flows", "weights", *header], body, words=(0, 1))
+    return align_table(["flows", "weights", *header], body, words=(0, 1))
 
 
 def weights_table(found: Evidence) -> str:
@@ -364,7 +365,7 @@ def classes_table(found: Evidence) -> str:
 
 def _runs_of(found: Evidence, rows: pl.DataFrame) -> str:
     """Return how many runs a point is the mean of, and how long they are."""
-    return of_runs(rows["seeds"], seconds=seconds_of(found, *MATRIX))
+    return describe_runs(rows["seeds"], seconds=list_durations(found, *MATRIX))
 
 
 def _ends(frame: pl.DataFrame, low: str, high: str) -> dict[str, Any]:
@@ -406,9 +407,7 @@ def _throughput(found: Evidence, mix: str, rtt: str, title: str, order: Iterable
     chosen = found["classes"].filter(
         pl.col("mix") == mix, pl.col("rtt").cast(pl.String) == rtt, pl.col("gbit") == 1, pl.col("relative") > 0
     )
-    shown = _counted(chosen).with_columns(
-        who=pl.col("cls").replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values())))
-    )
+    shown = _counted(chosen).with_columns(who=named("cls", names))
     picture = figures.lines(
         shown.sort("k"),
         "k",
@@ -455,7 +454,9 @@ def both_rtts(found: Evidence) -> Picture:
 
 def beside_linux(found: Evidence) -> Picture:
     """Draw BBRv2's share beside DCTCP over STEP in the simulator, by starts, and on Linux."""
-    how_often = of_runs(seeds_of(found, "coexistence"), seconds=seconds_of(found, "coexistence"))
+    how_often = describe_runs(
+        count_experiment_seeds(found, "coexistence"), seconds=list_durations(found, "coexistence")
+    )
     mixed = beside(found).filter(pl.col("kind") == "both")
     places = pl.format("{} ms, N = {}", "rtt", "n")
     order = mixed.select(place=places, rtt="rtt", n="n").unique().sort("rtt", "n")["place"].to_list()
@@ -477,7 +478,7 @@ def beside_linux(found: Evidence) -> Picture:
     )
     limits = {"0": "no limit", "5": "limit 5 ms"}
     shown = pl.concat([random, started.select(random.columns)]).with_columns(
-        limit=pl.col("limit").replace_strict(limits, return_dtype=pl.String).cast(pl.Enum(list(limits.values()))),
+        limit=named("limit", limits),
         place=pl.format("{} ms, N = {}", "rtt", "n").cast(pl.Enum(order)),
         starts=pl.format("simulator, starts {}", "starts").cast(
             pl.Enum(["simulator, starts random", "simulator, starts as on Linux"])

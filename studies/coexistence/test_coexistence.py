@@ -45,7 +45,7 @@ def test_what_linux_did_is_read_as_the_paper_has_it(program: ModuleType) -> None
 
 
 def test_what_claims_say_of_linux_is_what_its_cells_show() -> None:
-    found = study.find("coexistence").evidence()["claims"]
+    found = study.find("coexistence").read_evidence()["claims"]
     fails = dict(found.select("id", "linux_fails").rows())
     said = {one.id: one.linux_fails for one in language.load("coexistence").claims if one.linux_fails is not None}
     assert said and {name: fails[name] for name in said} == said

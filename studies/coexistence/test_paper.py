@@ -144,10 +144,10 @@ def test_a_weight_of_one_is_the_matrix() -> None:
 
 @pytest.mark.slow
 def test_every_run_of_the_files_has_a_place() -> None:
-    names = [name for name in shipped.experiments() if re.search(r"^coexistence/.*-10?g", name)]
+    names = [name for name in shipped.list_experiments() if re.search(r"^coexistence/.*-10?g", name)]
     assert len(names) >= 10
     for name in names:
-        for cell in experiment.load(name).cells():
+        for cell in experiment.load(name).make_cells():
             row = coexistence.describe(cell.groups)
             assert row is not None, (name, cell.matrix)
             rtts, counts = row["rtt"], row["n"]

@@ -1,12 +1,22 @@
 """Figures and tables of the page, from its evidence: one section for each question."""
 
-from typing import Any
-
 import polars as pl
 import polars.selectors as cs
 
 from dumbbell.experiment import units
-from dumbbell.study import Evidence, Picture, Rows, Series, aligned, figures, of_runs, seeds_of
+from dumbbell.study import (
+    Evidence,
+    Picture,
+    Rows,
+    Series,
+    align_table,
+    count_experiment_seeds,
+    describe_runs,
+    figures,
+    means,
+    named,
+    ordered,
+)
 
 from . import pi2_margins
 from .rows import BURST_S, DUALPI2, FQ_CODEL, FQ_STEP, HELD, TARGET_MS
@@ -22,17 +32,6 @@ PAIRS = {
 }
 TRAFFIC = {2: "1 Prague, 1 CUBIC", 10: "10 CUBIC", 100: "100 CUBIC"}
 SIZES = (1000, 10_000, 50_000, 200_000)
-
-
-def named(column: str, names: dict[Any, str]) -> pl.Expr:
-    """Return the names of a column's values, in the order of `names`."""
-    return pl.col(column).replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values())))
-
-
-def spread(frame: pl.DataFrame, *by: str, value: str) -> pl.DataFrame:
-    """Return mean, least and largest of a column over seeds as `value`, `low` and `high`."""
-    col = pl.col(value)
-    return frame.group_by(by, maintain_order=True).agg(col.mean(), low=col.min(), high=col.max(), n=col.count())
 
 
 def spread_of(rows: Rows) -> Rows:
@@ -60,7 +59,7 @@ def rates_table(found: Evidence) -> str:
     names = [f"{count} each, {'ECN' if ecn else 'no ECN'}" for count, ecn in kinds]
     rates = sorted({key[0] for key in of})
     rows = [[f"{rate:g} Mbit/s", *(f"{of[rate, count, ecn]:.2f}" for count, ecn in kinds)] for rate in rates]
-    return aligned(["", *names], rows, words=(0,))
+    return align_table(["", *names], rows, words=(0,))
 
 
 # 1
@@ -69,7 +68,7 @@ def rates_table(found: Evidence) -> str:
 def rtt(found: Evidence) -> Picture:
     """Draw the ratio of rates over the base RTT of both flows."""
     equal = found["rtt"].filter(pl.col("rtt") == pl.col("second_rtt"))
-    shown = spread(equal, "version", "rtt", value="ratio")
+    shown = means(equal, ["version", "rtt"], "ratio")
     picture = figures.lines(
         shown,
         "rtt",
@@ -80,7 +79,7 @@ def rtt(found: Evidence) -> Picture:
         log_x=True,
         x_label="base RTT of both, ms",
         y_label="rate of Prague over that of CUBIC",
-        title=f"How Prague shares with CUBIC over DualPI2\n40 Mbit/s; {of_runs(shown['n'], what='seed')}",
+        title=f"How Prague shares with CUBIC over DualPI2\n40 Mbit/s; {describe_runs(shown['n'], what='seed')}",
     )
     picture.level(1)
     return picture
@@ -88,7 +87,7 @@ def rtt(found: Evidence) -> Picture:
 
 def rtt_map(found: Evidence) -> Picture:
     """Draw the ratio of rates of Prague 0.7 as a map over both RTTs."""
-    ratios = spread(found["rtt"].filter(pl.col("version") == "Prague 0.7"), "rtt", "second_rtt", value="ratio")
+    ratios = means(found["rtt"].filter(pl.col("version") == "Prague 0.7"), ["rtt", "second_rtt"], "ratio")
     return figures.heat(
         ratios,
         "second_rtt",
@@ -99,7 +98,7 @@ def rtt_map(found: Evidence) -> Picture:
         y_label="base RTT of Prague, ms",
         label="rate of Prague over that of CUBIC",
         title="How Prague shares with CUBIC of another RTT\n"
-        f"DualPI2, 40 Mbit/s, Prague 0.7; {of_runs(ratios['n'], spread='', what='seed')}",
+        f"DualPI2, 40 Mbit/s, Prague 0.7; {describe_runs(ratios['n'], spread='', what='seed')}",
     )
 
 
@@ -128,7 +127,7 @@ def rtt_rates(found: Evidence) -> Picture:
             ),
         )
     )
-    values = spread(shown, "at", "beside", "rtt", value="relative")
+    values = means(shown, ["at", "beside", "rtt"], "relative")
     picture = figures.lines(
         values,
         "rtt",
@@ -141,7 +140,8 @@ def rtt_rates(found: Evidence) -> Picture:
         log_x=True,
         x_label="base RTT of Prague, ms",
         y_label="rate over that at 10 ms",
-        title=f"How Prague's rate depends on its own RTT\nDualPI2, CUBIC at 20 ms; {of_runs(values['n'], what='seed')}",
+        title="How Prague's rate depends on its own RTT\nDualPI2, CUBIC at 20 ms; "
+        f"{describe_runs(values['n'], what='seed')}",
     )
     picture.level(1)
     return picture
@@ -153,7 +153,7 @@ def rtt_rates(found: Evidence) -> Picture:
 def burst(found: Evidence) -> Picture:
     """Draw the delay of both queues over time, as the long flows see it, before, in and after a burst."""
     flows = {0: "Prague (L queue)", 1: "CUBIC (C queue)"}
-    seeds = max(seeds_of(found, "questions-burst"), default=1)
+    seeds = max(count_experiment_seeds(found, "questions-burst"), default=1)
     shown = found["burst_series"].with_columns(who=named("flow", flows), shown=named("web", WEB))
     tails = pl.concat(
         [
@@ -188,7 +188,9 @@ def burst_table(found: Evidence) -> str:
         rows.append(
             [WEB[str(web)] if load else "no short flows", name, each[0], each[1], each.get(2, "") if load else ""]
         )
-    return aligned(["short flows", "load", "Prague P50 / P99 / P99.9, ms", "CUBIC", "short flows"], rows, words=(0, 1))
+    return align_table(
+        ["short flows", "load", "Prague P50 / P99 / P99.9, ms", "CUBIC", "short flows"], rows, words=(0, 1)
+    )
 
 
 # 3
@@ -201,16 +203,14 @@ def _load(rate: float) -> str:
 def _protection(found: Evidence, value: str, of: int) -> pl.DataFrame:
     chosen = found["protection"].filter(pl.col("class") == of)
     loads = {rate: _load(rate) for rate in sorted(chosen["udp"].unique())}
-    return spread(
+    return means(
         chosen.with_columns(
             shown=named("count", {1: "1 Prague, 1 CUBIC", 8: "8 Prague, 1 CUBIC"}),
             load=named("udp", loads),
             share=100 * pl.col("share"),
         ),
-        "shown",
-        "load",
-        "protection",
-        value=value,
+        ["shown", "load", "protection"],
+        value,
     )
 
 
@@ -230,7 +230,7 @@ def protection_delay(found: Evidence) -> Picture:
         x_label="classic protection, %",
         y_label="P99 of Prague's delay, ms",
         title="What classic protection costs the L queue\n"
-        f"DualPI2, 40 Mbit/s, 10 ms; {of_runs(values['n'], what='seed')}",
+        f"DualPI2, 40 Mbit/s, 10 ms; {describe_runs(values['n'], what='seed')}",
     )
 
 
@@ -248,7 +248,8 @@ def protection_share(found: Evidence) -> Picture:
         log_x=True,
         x_label="classic protection, %",
         y_label="CUBIC's share of the link, %",
-        title=f"What classic protection buys CUBIC\nDualPI2, 40 Mbit/s, 10 ms; {of_runs(values['n'], what='seed')}",
+        title="What classic protection buys CUBIC\nDualPI2, 40 Mbit/s, 10 ms; "
+        f"{describe_runs(values['n'], what='seed')}",
     )
     points = [float(share) for share in range(1, 51)]
     picture.curve(points, points, "what is protected")
@@ -270,7 +271,7 @@ def protection_table(found: Evidence) -> str:
         cells = [f"{100 * r['share']:.1f} %, {r['mean']:.2g} / {r['p99']:.2g}" for r in each.iter_rows(named=True)]
         rows.append([f"{count} Prague", _load(float(str(load))), f"{share}", *cells])
     head = ["", "", "protection, %", "Prague together: share, mean / P99 ms", "CUBIC"]
-    return aligned(head, rows, words=(0, 1))
+    return align_table(head, rows, words=(0, 1))
 
 
 # 4
@@ -283,18 +284,18 @@ def _pairs(found: Evidence) -> pl.DataFrame:
         .with_columns(pair=pl.lit(name))
         for (cc, second, ecn, mask), name in PAIRS.items()
     ]
-    return pl.concat(parts).with_columns(pl.col("pair").cast(pl.Enum(list(PAIRS.values()))))
+    return pl.concat(parts).with_columns(ordered("pair", PAIRS.values()))
 
 
 def any_ect(found: Evidence) -> Picture:
     """Draw the goodput of both flows where ECN of a classic flow lands in either queue."""
-    values = spread(_pairs(found), "pair", "rtt", "class", value="goodput").with_columns(
+    values = means(_pairs(found), ["pair", "rtt", "class"], "goodput").with_columns(
         named("class", {0: "the first of the two", 1: "the classic flow with ECN"}),
         rtt=pl.format("{} ms", pl.col("rtt").cast(pl.Int64)),
     )
     order = [f"{value} ms" for value in sorted({int(text.split()[0]) for text in values["rtt"]})]
     return figures.bars(
-        values.with_columns(pl.col("rtt").cast(pl.Enum(order))),
+        values.with_columns(ordered("rtt", order)),
         "rtt",
         "goodput",
         low="low",
@@ -305,7 +306,7 @@ def any_ect(found: Evidence) -> Picture:
         x_label="base RTT of both",
         y_label="goodput, Mbit/s",
         title="A classic flow with ECN in the C and in the L queue\n"
-        f"DualPI2, 40 Mbit/s; {of_runs(values['n'], what='seed')}",
+        f"DualPI2, 40 Mbit/s; {describe_runs(values['n'], what='seed')}",
     )
 
 
@@ -323,7 +324,7 @@ def any_ect_table(found: Evidence) -> str:
         cells = [f"{100 * row['marks']:.1f}", f"{row['window']:.1f}", f"{friendly:.1f}", f"{row['goodput']:.1f}"]
         rows.append([f"{row['rtt']:g} ms", *cells, f"{beside.sum() / beside.len():.1f}"])
     head = ["base RTT", "marked, %", "window, segments", "sqrt(1.76 / p)", "CUBIC, Mbit/s", "Prague, Mbit/s"]
-    return aligned(head, rows)
+    return align_table(head, rows)
 
 
 # 5
@@ -338,7 +339,7 @@ def fq_delay(found: Evidence) -> Picture:
     )
     return figures.lines(
         middle.with_columns(
-            pl.col("queue").cast(pl.Enum(KINDS)),
+            ordered("queue", KINDS),
             rate=named("rate", {rate: f"{rate:g} Mbit/s" for rate in rates}),
         ),
         "rtt",
@@ -352,14 +353,14 @@ def fq_delay(found: Evidence) -> Picture:
         x_label="base RTT, ms",
         y_label="P99 of Prague's delay, ms",
         title="How long Prague's packets wait with and without a queue per flow\n"
-        f"One CUBIC flow and short flows beside it; {of_runs(middle['n'], 'median', what='seed')}",
+        f"One CUBIC flow and short flows beside it; {describe_runs(middle['n'], 'median', what='seed')}",
     )
 
 
 def fq_short(found: Evidence) -> Picture:
     """Draw the slow-down of short flows by size."""
     shown = found["short"].with_columns(
-        pl.col("queue").cast(pl.Enum(KINDS)), shown=named("web", WEB), size=pl.col("from_bytes") / 1e3
+        ordered("queue", KINDS), shown=named("web", WEB), size=pl.col("from_bytes") / 1e3
     )
     return figures.lines(
         shown.sort("shown", "queue", "size"),
@@ -374,7 +375,7 @@ def fq_short(found: Evidence) -> Picture:
         y_label="slow-down, mean",
         title="Completion time of short flows over size/rate + base RTT\n"
         "40 Mbit/s, 10 ms, 10 short flows a second; "
-        f"{of_runs(seeds_of(found, 'questions-fq'), what='seed')}",
+        f"{describe_runs(count_experiment_seeds(found, 'questions-fq'), what='seed')}",
     )
 
 
@@ -398,7 +399,7 @@ def fq_table(found: Evidence) -> str:
                 [kind, f"{row['rtt']:g}", f"{row['ratio']:.2f}", f"{row['utilisation']:.3f}", seeds, *cells[1:]]
             )
     head = ["queue", "RTT, ms", "Prague / CUBIC", "utilisation", "Prague: P99 of each seed, ms"]
-    return aligned([*head, "CUBIC: mean / P99, ms", "short flows"], rows, words=(0, 4))
+    return align_table([*head, "CUBIC: mean / P99, ms", "short flows"], rows, words=(0, 4))
 
 
 def short_table(found: Evidence) -> str:
@@ -409,7 +410,7 @@ def short_table(found: Evidence) -> str:
         for web, name in WEB.items()
         for kind in KINDS
     ]
-    return aligned(["", "queue", *(f"from {size // 1000} kB" for size in SIZES)], rows, words=(0, 1))
+    return align_table(["", "queue", *(f"from {size // 1000} kB" for size in SIZES)], rows, words=(0, 1))
 
 
 # 6
@@ -471,4 +472,4 @@ def swing_table(found: Evidence) -> str:
             [f"{row['rate']:g} Mbit/s", f"{row['rtt']:g}", *cells, f"{row['phase']:.0f}", f"{row['model_period']:.1f}"]
         )
     head = ["", "RTT, ms", "mean, ms", "deviation / target", "period, s", "within 25 % of it, % of power"]
-    return aligned([*head, "model: phase margin, degrees", "model: period, s"], rows)
+    return align_table([*head, "model: phase margin, degrees", "model: period, s"], rows)

@@ -1,9 +1,7 @@
 """The small tables that the page rests on, from runs of its experiments."""
 
-import json
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -29,43 +27,51 @@ BURST_S = (20.0, 30.0)  # of the figure
 BEFORE_S = 10.0  # that it shows ahead of the burst, and behind it
 
 
+KEYS = {
+    "duration": "duration",
+    "rate": "bottleneck.rate",
+    "rtt": "flows[0].base_rtt",
+    "second_rtt": "flows[1].base_rtt",
+    "cc": "flows[0].cc.name",
+    "version": "flows[0].cc.version",
+    "count": "flows[0].count",
+    "second_count": "flows[1].count",
+    "second": "flows[1].cc.name",
+    "second_ecn": "flows[1].ecn",
+    "aqm": "bottleneck.aqm.name",
+    "threshold": "bottleneck.aqm.ce_threshold",
+    "protection": "bottleneck.aqm.classic_protection",
+    "mask": "bottleneck.aqm.ecn_mask",
+    "step": "bottleneck.aqm.step_thresh",
+    "web": "web[0].cc.name",
+    "arrivals": "web[0].arrivals",
+    "web_start": "web[0].start",
+    "udp": "udp[0].rate",
+}
+
+
 def runs_of(results: Results) -> pl.DataFrame:
     """Return the runs of this page's experiments with what tells them apart; raises InputError if there are none."""
-    rows = [_place(row) for row in results.runs.iter_rows(named=True) if row["experiment"] in EXPERIMENTS]
-    if not rows:
+    runs = results.tidy("runs", KEYS).filter(pl.col("experiment").is_in(EXPERIMENTS))
+    if runs.is_empty():
         raise Nothing("no run of this study", "results of dualpi2/*", file=results.path)
-    return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def _place(row: dict[str, Any]) -> dict[str, Any]:
-    config = json.loads(row["config"])
-    first, second = config["flows"]
-    aqm, web, udp = config["bottleneck"]["aqm"], config["web"], config["udp"]
-    return {
-        "key": row["key"],
-        "seed": row["seed"],
-        "experiment": row["experiment"],
-        "duration": config["duration"] / 1e9,
-        "rate": config["bottleneck"]["rate"] / 1e6,
-        "rtt": first["base_rtt"] / 1e6,
-        "second_rtt": second["base_rtt"] / 1e6,
-        "cc": first["cc"]["name"],
-        "version": f"Prague {first['cc'].get('version')}",
-        "count": first["count"],
-        "flows": sum(flow["count"] for flow in config["flows"]),
-        "second": second["cc"]["name"],
-        "second_ecn": second["ecn"] is not False,
-        "queue": DUALPI2 if aqm["name"] == "dualpi2" else FQ_STEP if aqm.get("ce_threshold") else FQ_CODEL,
-        "protection": aqm.get("classic_protection"),
-        "mask": aqm.get("ecn_mask"),
-        "step": None if aqm.get("step_thresh") is None else aqm["step_thresh"] / 1e6,
-        "web": web[0]["cc"]["name"] if web else None,
-        "arrivals": web[0]["arrivals"].get("per_mbit", 0.0) if web else None,
-        "web_start": web[0]["start"]["min"] / 1e9 if web else None,
-        "udp": udp[0]["rate"] / 1e6 if udp else None,
-        "ratio": row["rate_ratio"],
-        "utilisation": row["utilisation"],
-    }
+    fq = pl.when(pl.col("threshold").is_null()).then(pl.lit(FQ_CODEL)).otherwise(pl.lit(FQ_STEP))
+    return runs.select(
+        *("key", "seed", "experiment", *(key for key in KEYS if key not in ("aqm", "threshold", "second_count"))),
+        "utilisation",
+        ratio="rate_ratio",
+    ).with_columns(
+        runs.select(
+            version=pl.format("Prague {}", pl.col("version").fill_null("None")),
+            flows=pl.col("count") + pl.col("second_count"),
+            second_ecn=pl.col("second_ecn").fill_null(True),
+            queue=pl.when(pl.col("aqm") == "dualpi2").then(pl.lit(DUALPI2)).otherwise(fq),
+            arrivals=pl.col("arrivals")
+            .cast(pl.String)
+            .str.extract(r"^([\d.]+)")
+            .cast(pl.Float64),  # a second and Mbit/s, or none
+        )
+    )
 
 
 def _delays(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
@@ -172,7 +178,7 @@ def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
 
 def _linux() -> pl.DataFrame:
     """Return the ratio of Prague 0.7 to CUBIC with ECN at 40 Mbit/s on Linux 6.18, by RTT and seed."""
-    rows = pl.read_csv(shipped.references()["linux-6.18-l4s"], infer_schema_length=None)
+    rows = pl.read_csv(shipped.list_references()["linux-6.18-l4s"], infer_schema_length=None)
     chosen = rows.filter(
         pl.col("options") == "default", pl.col("ccs") == "prague+cubic", pl.col("rate_mbit") == 40, pl.col("ecn") == 1
     ).with_columns(rtt=pl.col("rtts_ms").cast(pl.String))

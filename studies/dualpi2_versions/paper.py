@@ -23,13 +23,13 @@ from dumbbell.study import (
     Nothing,
     Picture,
     Unreadable,
-    aligned,
-    bins_note,
+    align_table,
+    compute_half_width,
+    explain_bins,
     figures,
-    half_text,
-    half_width,
+    format_counts,
+    format_half,
     number,
-    times,
 )
 
 SCALABLE = ("dctcp", "prague")  # what goes to the L queue
@@ -113,7 +113,7 @@ class Results:
     """
 
     def __init__(self, source: str | Path | results.Results, reference: str | Path | None = None) -> None:
-        found = results.Results.opened(source)
+        found = results.Results.open_source(source)
         rows = {row["key"]: row for row in found.runs.iter_rows(named=True)}
         described = [one for row in rows.values() if (one := describe(row))]
         if not described:
@@ -151,7 +151,7 @@ class Results:
             deviation=pl.col("value").std(),
             n=pl.when(pl.col("hash").n_unique() > 1).then(pl.len()).otherwise(1),
         )
-        half = half_width(pl.col("deviation"), pl.col("n"))
+        half = compute_half_width(pl.col("deviation"), pl.col("n"))
         return mean.with_columns(low=pl.col("value") - half, high=pl.col("value") + half).drop("deviation")
 
     def reports(self) -> list[str]:
@@ -337,7 +337,7 @@ def _caption(report: str, part: dict[str, Any], frame: pl.DataFrame, bars: str =
     """Return the title of a picture: whose it is, which part, how many runs made a point, and what the bars are."""
     words = [REPORTS[report][0], *(f"{value}" for value in part.values())]
     if frame["n"].max() != 1:
-        words.append(f"means of {times(frame['n'])} runs")
+        words.append(f"means of {format_counts(frame['n'])} runs")
     if frame["low"].count():
         words.append(bars)
     return "; ".join(word for word in words if word)
@@ -542,9 +542,9 @@ def _cell(row: dict[str, Any]) -> str:
     """Return a mean, half of its interval and, in parentheses, what was published."""
     side, _, measure = row["what"].partition(", ")
     column, scale = _OF_CLASS[measure] if side in ("L", "C") else _OF_RUN[row["what"]]
-    width = COLUMNS["classes" if side in ("L", "C") else "runs"][column].resolution(row["value"] / scale)
+    width = COLUMNS["classes" if side in ("L", "C") else "runs"][column].find_resolution(row["value"] / scale)
     half = None if row["high"] is None else row["high"] - row["value"]
-    text = number(row["value"]) + half_text(half, None if width is None else width * scale)
+    text = number(row["value"]) + format_half(half, None if width is None else width * scale)
     return text + ("" if row["published"] is None else f" ({number(row['published'])})")
 
 
@@ -563,7 +563,7 @@ def _grid(
         for key, cells in lines.items()
     ]
     words = tuple(i for i, key in enumerate(keys) if frame.schema[key] in (pl.String, pl.Enum))
-    return aligned([*(_WORDS.get(key, key) for key in keys), *heads], body, words=words)
+    return align_table([*(_WORDS.get(key, key) for key in keys), *heads], body, words=words)
 
 
 def tables(found: Results) -> str:
@@ -580,7 +580,9 @@ def tables(found: Results) -> str:
                 continue
             frame = frame.with_columns(_enum("version", _versions(report)), _enum("load", LOADS))
             note = (
-                f"Means of {times(frame['n'])} runs, ± half of the 95 % interval.\n\n" if frame["n"].max() != 1 else ""
+                f"Means of {format_counts(frame['n'])} runs, ± half of the 95 % interval.\n\n"
+                if frame["n"].max() != 1
+                else ""
             )
             parts.append(f"### {title}\n\n{note}{_grid(frame, [*keys, 'version'], whats, 'what', _cell)}")
         short = completions(found).filter(pl.col("report") == report).with_columns(_enum("version", _versions(report)))
@@ -590,4 +592,4 @@ def tables(found: Results) -> str:
             keys = ["cc", "rate", "rtt_l", "side", "version"]
             table = _grid(named, keys, heads, "kb", lambda row: number(row["value"]))
             parts.append(f"### Completion of short flows by size: (size / rate + 2 base RTT) / time, mean\n\n{table}")
-    return "\n\n".join([*parts, *bins_note(parts), *found.notes])
+    return "\n\n".join([*parts, *explain_bins(parts), *found.notes])

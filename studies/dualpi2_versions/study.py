@@ -9,7 +9,19 @@ from typing import Any
 import polars as pl
 
 from dumbbell.results import diff
-from dumbbell.study import Evidence, Nothing, Picture, Results, Rows, Sweep, aligned, figures, number, seeds_of
+from dumbbell.study import (
+    Evidence,
+    Nothing,
+    Picture,
+    Results,
+    Rows,
+    Sweep,
+    align_table,
+    count_experiment_seeds,
+    figures,
+    number,
+    ordered,
+)
 
 from . import paper
 
@@ -91,7 +103,7 @@ def _held(values: pl.DataFrame, first: str, second: str) -> diff.Diff:
         "value",
     )
     sides = [long.filter(pl.col("version") == version).drop("version") for version in (first, second)]
-    return diff.held(sides[0], sides[1], (first, second))
+    return diff.compare_rows(sides[0], sides[1], (first, second))
 
 
 def name_of(what: str) -> str:
@@ -175,14 +187,14 @@ def table(found: Evidence, first: str, second: str, workload: str) -> str:
                 name_of(what),
                 number(row["mean_a"]),
                 number(row["mean_b"]),
-                "-" if row["change"] is None else diff.percent(row["change"]),
-                "-" if None in ends else diff.interval(*ends, diff.percent),
+                "-" if row["change"] is None else diff.format_percent(row["change"]),
+                "-" if None in ends else diff.format_interval(*ends, diff.format_percent),
                 "**yes**" if row["differs"] else "no",
                 f"{row['differing']} of {row['cells']}",
             ]
         )
     header = ["measure", first, second, "mean change of a cell", "95 % interval", "differs", "cells that differ"]
-    return aligned(header, body, words=(0, 5))
+    return align_table(header, body, words=(0, 5))
 
 
 def data(found: Evidence) -> str:
@@ -201,7 +213,7 @@ def data(found: Evidence) -> str:
 
 def _intervals(found: Evidence) -> str:
     """Return what the intervals are over: seeds or, of one seed, cells."""
-    seeds = max(seeds_of(found, *found.made), default=1)
+    seeds = max(count_experiment_seeds(found, *found.made), default=1)
     return f"95 % intervals over {seeds} seeds" if seeds > 1 else "one seed, 95 % intervals over cells"
 
 
@@ -211,7 +223,7 @@ def _forest(first: str, second: str, title: str) -> Any:
         names = [name_of(what).split(", ms")[0].removesuffix(", %").removesuffix(", Mbit/s") for what in MEASURES]
         shown = chosen.with_columns(
             name=pl.col("what").replace_strict(dict(zip(MEASURES, names, strict=True))).cast(pl.Enum(names)),
-            workload=pl.col("workload").cast(pl.Enum(WORKLOADS)),
+            workload=ordered("workload", WORKLOADS),
             **{name: 100 * pl.col(name) for name in ("change", "change_low", "change_high")},
         )
         return figures.forest(

@@ -142,7 +142,7 @@ def test_a_run_is_in_every_report_figure_that_it_belongs_to(found: l4s.Results) 
 
 def test_measures_are_means_of_what_the_store_has(store: Path, found: l4s.Results) -> None:
     with Store.open(store) as opened:
-        runs, classes = opened.table("runs"), opened.table("classes")
+        runs, classes = opened.read_table("runs"), opened.read_table("classes")
     place = pl.col("rtt_c") == 20, pl.col("version") == "DUALPI2WRR"
     keys = found.runs.filter(*place)["key"]
     own, of_runs = (frame.filter(pl.col("key").is_in(keys.implode())) for frame in (classes, runs))
@@ -169,7 +169,7 @@ def test_the_normalised_window_is_that_of_the_evaluation(store: Path, found: l4s
     """Rate times base RTT and mean time in queue, over link / sum of n / (q + RTT)."""
     one = found.runs.filter(pl.col("rtt_c") == 20)["key"][0]
     with Store.open(store) as opened:
-        own = opened.table("classes").filter(pl.col("key") == one).sort("class")
+        own = opened.read_table("classes").filter(pl.col("key") == one).sort("class")
     rtts = [row["sojourn_mean_ms"] + row["base_rtt_ms"] for row in own.iter_rows(named=True)]
     fair = 40 / sum(1 / rtt for rtt in rtts)
     for row, rtt in zip(own.iter_rows(named=True), rtts, strict=True):
@@ -180,7 +180,7 @@ def test_completion_is_the_shortest_time_over_the_real_one(store: Path, found: l
     done = l4s.completions(found).filter(pl.col("version") == "DUALPI2WRR", pl.col("side") == "L", pl.col("size") == 1)
     [row] = done.iter_rows(named=True)
     with Store.open(store) as opened:
-        short, classes = opened.table("short_flows"), opened.table("classes")
+        short, classes = opened.read_table("short_flows"), opened.read_table("classes")
     keys = found.runs.filter(pl.col("load") == "1h-1h", pl.col("version") == "DUALPI2WRR")["key"]
     own = short.join(classes.filter(pl.col("cc") == "dctcp"), on=["key", "class"], how="semi")
     own = own.filter(
@@ -219,7 +219,7 @@ def test_bars_of_counts_are_the_slowest_and_the_fastest_flow(store: Path, found:
     [row] = l4s._slowest_and_fastest(found, rows).iter_rows(named=True)
     keys = found.runs.filter(pl.col("flows_l") == 5, pl.col("udp_in") == "")["key"]
     with Store.open(store) as opened:
-        flows = opened.table("flows").filter(pl.col("key").is_in(keys.implode()), pl.col("cc") == "cubic")
+        flows = opened.read_table("flows").filter(pl.col("key").is_in(keys.implode()), pl.col("cc") == "cubic")
     rate = pl.col("throughput_mbit")
     shares = flows.group_by("key").agg(low=rate.min() / rate.mean(), high=rate.max() / rate.mean())
     assert row["low"] == pytest.approx(row["value"] * shares["low"].mean()) and row["low"] < row["value"]

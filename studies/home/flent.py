@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 
 from dumbbell.published import by_way
-from dumbbell.study import Evidence, Results, aligned, shipped
+from dumbbell.study import Evidence, Results, align_table, ordered, shipped
 
 REFERENCE = "flent-rrul"
 LATE_S = 10  # of `late_down_mbit` in the reference
@@ -49,7 +49,7 @@ def _of_runs(results: Results) -> pl.DataFrame:
 
 def evidence(results: Results) -> pl.DataFrame:
     """Return a row per run of Flent: its set-up, and of each measure Flent's figure and the simulator's mean."""
-    path = shipped.references()[REFERENCE]
+    path = shipped.list_references()[REFERENCE]
     published = pl.read_csv(path)
     figures = by_way.read(path)
     cells = {figure.table: figure.cell for figure in figures}
@@ -74,7 +74,7 @@ def evidence(results: Results) -> pl.DataFrame:
             row |= {name: same[name].mean(), f"{name}_flent": float(one[column])}
         row |= {"lost": same["lost"].mean(), "lost_flent": 1 - one["answered"] / one["pings"]}
         rows.append(row)
-    order = pl.col("queue").cast(pl.Enum(list(QUEUES.values())))
+    order = ordered("queue", QUEUES.values())
     return pl.DataFrame(rows).sort("source", order, "rtt", "ecn", "pacing", "offloads", descending=[True] + [False] * 5)
 
 
@@ -90,4 +90,4 @@ def table(found: Evidence) -> str:
         rows.append([r["queue"], r["rate"], f"{r['rtt']:g}", r["ecn"], r["pacing"], r["offloads"], *shown])
     head = ["queue", "link, Mbit/s", "RTT, ms", "ECN", "paced", "router's offloads"]
     head += ["down, Mbit/s", f"down after {LATE_S} s", "up, Mbit/s", "ping P50, ms", "ping P99, ms", "pings lost, %"]
-    return aligned(head, rows, words=(0, 1, 3, 4, 5))
+    return align_table(head, rows, words=(0, 1, 3, 4, 5))

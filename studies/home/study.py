@@ -1,12 +1,11 @@
 """Which queue for an access link: uploads, downloads and pings; and what traffic both ways does to CoDel and PIE."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Series, Sweep, aligned, figures, of_runs
+from dumbbell.study import Evidence, Picture, Results, Series, Sweep, align_table, describe_runs, figures, ordered
 
 from . import flent
 
@@ -71,25 +70,21 @@ _SHOWN_S = (30.0, 31.5)
 
 def _described(results: Results) -> pl.DataFrame:
     """Return for each run its link, traffic, queue and seed."""
-    rows = []
-    for run in results.runs.iter_rows(named=True):
-        config = json.loads(run["config"])
-        aqm = config["bottleneck"]["aqm"]
-        name = f"{aqm['name']} on" if aqm.get("ack_filter") == "on" else aqm["name"]
-        rates = [config[hop]["rate"] / 1e6 for hop in ("bottleneck", "reverse")]
-        rows.append(
-            {
-                "key": run["key"],
-                "link": f"{rates[0]:g}/{rates[1]:g}",
-                "rate": rates[0],
-                "traffic": TRAFFIC.get(run["experiment"], run["experiment"]),
-                "queue": QUEUES[name],
-                "flows": len(config["flows"]),
-                "rtt": config["flows"][0]["base_rtt"] / 1e6,
-                "seed": run["seed"],
-            }
-        )
-    return pl.DataFrame(rows)
+    keys = {"rate": "bottleneck.rate", "back": "reverse.rate", "rtt": "flows[0].base_rtt"}
+    keys |= {"aqm": "bottleneck.aqm.name", "ack_filter": "bottleneck.aqm.ack_filter", "second": "flows[1].cc.name"}
+    runs = results.tidy("runs", keys)
+    return runs.select(
+        "key",
+        "rate",
+        "rtt",
+        "seed",
+        link=pl.format("{}/{}", *(pl.col(name).cast(pl.Int64) for name in ("rate", "back"))),
+        traffic=pl.col("experiment").replace(TRAFFIC),
+        ways=1 + pl.col("second").is_not_null().cast(pl.Int64),
+        queue=pl.format("{}{}", "aqm", pl.when(ack_filter="on").then(pl.lit(" on")).otherwise(pl.lit(""))).replace(
+            QUEUES
+        ),
+    )
 
 
 def cells(results: Results) -> pl.DataFrame:
@@ -115,7 +110,7 @@ def cells(results: Results) -> pl.DataFrame:
     of_runs = of_runs.join(back.select("key", acks_dropped=acks), on="key")
     web = results.short_flows.group_by("key").agg(web_p95=pl.col("completion_s").drop_nans().quantile(0.95))
     rows = _described(results).join(of_runs, on="key").join(web, on="key", how="left")
-    return rows.drop("key", "flows", "rtt_right", strict=False).sort("rate", "traffic", "queue", "seed")
+    return rows.drop("key", "ways", "rtt_right", strict=False).sort("rate", "traffic", "queue", "seed")
 
 
 def two_way(results: Results) -> pl.DataFrame:
@@ -148,14 +143,14 @@ def two_way(results: Results) -> pl.DataFrame:
     of_flows = down.select("key", rtt_ms="rtt_mean_ms", goodput="goodput_mbit", signals=pl.col("drops"))
     rows = _described(results).join(of_flows, on="key").join(points, on="key").join(of_stretches, on="key", how="left")
     return rows.select(
-        "queue", "rtt", pl.col("flows").alias("ways"), "seed", "rtt_ms", "goodput", "signals", "empty", "neither",
+        "queue", "rtt", "ways", "seed", "rtt_ms", "goodput", "signals", "empty", "neither",
         "delay_p95", "least", "most", "stretch", "short",
     ).sort("queue", "rtt", "ways", "seed")  # fmt: skip
 
 
 def swing(results: Results) -> pl.DataFrame:
     """Return a second and a half of the two queues of CoDel at 20 ms with a flow each way."""
-    runs = _described(results).filter(queue="CoDel", rtt=20.0, flows=2, seed=1)
+    runs = _described(results).filter(queue="CoDel", rtt=20.0, ways=2, seed=1)
     first, last = _SHOWN_S
     series: pl.DataFrame = results.hop_series
     rows = series.join(runs, on="key").filter(pl.col("time_s").is_between(first, last))
@@ -204,7 +199,7 @@ def _table(found: Evidence, traffic: str) -> str:
     head += ["ACKs dropped on the way up, %"]
     if traffic == TRAFFIC["evening"]:
         head = [name.replace("ping P", "call P").replace("pings", "call") for name in head] + ["short flows P95, s"]
-    return aligned(head, rows, words=(0, 1))
+    return align_table(head, rows, words=(0, 1))
 
 
 def two_table(found: Evidence) -> str:
@@ -229,12 +224,12 @@ def two_table(found: Evidence) -> str:
         "queue empty, %",
     ]
     head += ["both empty, %", "above 5 ms, median, ms", f"of these under {_INTERVAL_MS} ms, %"]
-    return aligned(head, rows, words=(0, 2))
+    return align_table(head, rows, words=(0, 2))
 
 
 def pings(found: Evidence) -> Picture:
     """Draw P99 of the pings' RTT by queue and link, by traffic."""
-    named = pl.col("queue").cast(pl.Enum(list(QUEUES.values())))
+    named = ordered("queue", QUEUES.values())
     shown = [TRAFFIC[name] for name in ("downloads", "uploads", "rrul")]
     means = found["cells"].filter(pl.col("traffic").is_in(shown)).group_by("traffic", "link", "queue").agg(
         ping=pl.col("ping_p99").mean(), low=pl.col("ping_p99").min(), high=pl.col("ping_p99").max(),
@@ -243,7 +238,7 @@ def pings(found: Evidence) -> Picture:
     )  # fmt: skip
     links = means.sort("rate")["link"].unique(maintain_order=True).to_list()
     frame = means.with_columns(
-        named, pl.col("traffic").cast(pl.Enum(shown)), link=pl.format("{} Mbit/s", "link").cast(
+        named, ordered("traffic", shown), link=pl.format("{} Mbit/s", "link").cast(
             pl.Enum([f"{link} Mbit/s" for link in links])
         )
     ).sort("traffic", "link", "queue")  # fmt: skip
@@ -259,7 +254,7 @@ def pings(found: Evidence) -> Picture:
         log_y=True,
         x_label="",
         y_label="P99 of pings, ms",
-        title=f"Pings under load on access links\nbase RTT 40 ms; {of_runs(frame['n'], what='seed')}",
+        title=f"Pings under load on access links\nbase RTT 40 ms; {describe_runs(frame['n'], what='seed')}",
     )
 
 

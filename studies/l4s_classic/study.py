@@ -1,12 +1,24 @@
 """Prague against CUBIC and Reno in one queue of RFC 3168, from classic-*.toml."""
 
-import json
 from typing import Any
 
 import polars as pl
 import polars.selectors as cs
 
-from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, aligned, figures, of_runs, seeds_in
+from dumbbell.study import (
+    Evidence,
+    Picture,
+    Results,
+    Rows,
+    Series,
+    Sweep,
+    align_table,
+    count_seeds,
+    describe_runs,
+    figures,
+    named,
+    ordered,
+)
 
 QUESTION = "What does Prague leave to CUBIC and Reno in one classic queue?"
 GALLERY = {
@@ -72,13 +84,29 @@ HOSTS = {
 MARKS = ("CoDel", "PIE", "CoDel that drops", "PIE that drops", "tail drop", "FQ-CoDel", "DualPI2")
 
 
+KEYS = {
+    "rate": "bottleneck.rate",
+    "rtt": "flows[0].base_rtt",
+    "seconds": "duration",
+    "first": "flows[0].cc.name",
+    "second": "flows[1].cc.name",
+    "firsts": "flows[0].count",
+    "others": "flows[1].count",
+    "version": "flows[0].cc.version",
+    "ecn": "flows[1].ecn",
+    "ecn_echo": "flows[1].ecn_echo",
+    **{name: f"hosts.{name}" for name in ("profile", "offload", "writes")},
+    **{f"aqm_{name}": f"bottleneck.aqm.{name}" for name in ("name", "ecn", "flows", "target", "limit", "isolation")},
+}
+
+
 def queue_of(aqm: dict[str, Any]) -> str:
-    """Return the name of a queue in words."""
+    """Return the name of a queue in words; its target is in ms, the limit of RED in bytes."""
     name = aqm["name"]
     if name in ("codel", "pie", "red") and not aqm["ecn"]:
         return f"{ {'codel': 'CoDel', 'pie': 'PIE', 'red': 'RED'}[name] } that drops"
     if name == "fq_codel" and aqm["flows"] == 1:
-        return QUEUES[0] if aqm["target"] == 5_000_000 else QUEUES[1]
+        return QUEUES[0] if aqm["target"] == 5 else QUEUES[1]
     if name == "pie":
         return QUEUES[2] if aqm["limit"] > 100 else QUEUES[3]
     if name == "red":
@@ -90,31 +118,21 @@ def queue_of(aqm: dict[str, Any]) -> str:
 
 def pairs_of(results: Results, engine: str) -> pl.DataFrame:
     """Return one row per run of two classes: shares, signals, windows and times in queue of both."""
-    rows = []
-    for run in results.runs.iter_rows(named=True):
-        config = json.loads(run["config"])
-        first, second = config["flows"][:2]
-        hosts = config["hosts"]
-        rows.append(
-            {
-                "key": run["key"],
-                "experiment": run["experiment"],
-                "engine": engine,
-                "queue": queue_of(config["bottleneck"]["aqm"]),
-                "rate": config["bottleneck"]["rate"] / 1e6,
-                "rtt": first["base_rtt"] / 1e6,
-                "first": CONTROLS[first["cc"]["name"]],
-                "version": f"{CONTROLS[first['cc']['name']]} {first['cc'].get('version', '')}".strip(),
-                "second": CONTROLS[second["cc"]["name"]],
-                "ecn": second["ecn"] is not False,
-                "counts": f"{first['count']}:{second['count']}",
-                "seconds": config["duration"] / 1e9,
-                "firsts": first["count"],
-                "hosts": HOSTS.get((hosts["profile"], hosts["offload"], hosts["writes"], second["ecn_echo"])),
-                "seed": run["seed"],
-            }
-        )
-    runs = pl.DataFrame(rows, infer_schema_length=None)
+    runs = results.tidy("runs", KEYS)
+    aqms = [{key[4:]: row[key] for key in KEYS if key.startswith("aqm_")} for row in runs.iter_rows(named=True)]
+    hosts = [HOSTS.get(row) for row in runs.select("profile", "offload", "writes", "ecn_echo").iter_rows()]
+    first = pl.col("first").replace(CONTROLS)
+    runs = runs.select(
+        *("key", "experiment", "rate", "rtt", "seconds", "firsts", "seed"),
+        pl.col("second").replace(CONTROLS),
+        pl.col("ecn").fill_null(True),
+        pl.Series("queue", map(queue_of, aqms), dtype=pl.String),
+        pl.Series("hosts", hosts, dtype=pl.String),
+        first=first,
+        version=pl.concat_str([first, "version"], separator=" ", ignore_nulls=True),
+        counts=pl.format("{}:{}", "firsts", "others"),
+        engine=pl.lit(engine),
+    )
     signals = pl.col("ce_marks") + pl.col("drops")
     flows = results.frame("flows").select(
         "key",
@@ -174,11 +192,8 @@ def evidence(simulated: Results, linux: Results) -> dict[str, pl.DataFrame]:
     ]
     measured = pl.DataFrame(theirs).with_columns(ratio=pl.col("prague_mbit") / pl.col("other_mbit"))
     dctcp = pl.concat([pairs.filter(pl.col("first") == "DCTCP"), pairs_of(linux, "Linux")])
-    time = simulated.runs.filter(pl.col("experiment") == "classic-time", pl.col("seed") == 1)
-    series = simulated.with_keys(time["key"]).frame("series").join(time.select("key", "config"), on="key")
-    joins = pl.col("config").map_elements(
-        lambda text: CONTROLS[json.loads(text)["flows"][1]["cc"]["name"]], return_dtype=pl.String
-    )
+    time = pairs.filter(pl.col("experiment") == "classic-time", pl.col("seed") == 1)
+    series = simulated.with_keys(time["key"]).frame("series").join(time.select("key", joins="second"), on="key")
     return {
         "published": published,
         "measured": measured,
@@ -192,9 +207,7 @@ def evidence(simulated: Results, linux: Results) -> dict[str, pl.DataFrame]:
         "dctcp": dctcp.select("engine", "queue", "second", "seed", "ratio", "share").sort(
             "engine", "queue", "second", "seed"
         ),
-        "time": series.with_columns(joins=joins)
-        .select("joins", "flow", "time_s", "goodput_mbit", "srtt_ms")
-        .sort("joins", "flow", "time_s"),
+        "time": series.select("joins", "flow", "time_s", "goodput_mbit", "srtt_ms").sort("joins", "flow", "time_s"),
     }
 
 
@@ -240,7 +253,7 @@ def against_published(found: Evidence) -> str:
             name = f"{second}, {'ECN' if ecn else 'no ECN'}"
             rows.append([name, queue, f"{cells[0]['theirs']:.0f}", *shown, verdict[0], verdict[-1]])
     head = ["against Prague", "queue", "published", *versions]
-    return aligned([*head, f"{versions[0]} agrees", f"{versions[-1]} agrees"], rows, words=(0, 1, 6, 7))
+    return align_table([*head, f"{versions[0]} agrees", f"{versions[-1]} agrees"], rows, words=(0, 1, 6, 7))
 
 
 def _spread(frame: pl.DataFrame, *by: str, value: str = "ratio") -> pl.DataFrame:
@@ -259,7 +272,7 @@ def hosts_table(found: Evidence) -> str:
         keys = [(queue, second) for queue in (QUEUES[0], QUEUES[2]) for second in ("CUBIC", "Reno")]
         cells = [ranges[name, *key] for key in keys]
         rows.append([name, *(f"{c['ratio']:.0f} ({c['low']:.0f} to {c['high']:.0f})" for c in cells)])
-    return aligned(["hosts", f"{QUEUES[0]}: CUBIC", "Reno", "PIE: CUBIC", "Reno"], rows, words=(0,))
+    return align_table(["hosts", f"{QUEUES[0]}: CUBIC", "Reno", "PIE: CUBIC", "Reno"], rows, words=(0,))
 
 
 def marks_table(found: Evidence) -> str:
@@ -274,7 +287,7 @@ def marks_table(found: Evidence) -> str:
         rows.append(
             [queue, *(f"{100 * c['share']:.0f} ({100 * c['low']:.0f} to {100 * c['high']:.0f})" for c in cells)]
         )
-    return aligned(["queue", "CUBIC, ECN", "CUBIC, no ECN", "Reno, ECN", "Reno, no ECN"], rows, words=(0,))
+    return align_table(["queue", "CUBIC, ECN", "CUBIC, no ECN", "Reno, ECN", "Reno, no ECN"], rows, words=(0,))
 
 
 def signals_table(found: Evidence) -> str:
@@ -295,7 +308,7 @@ def signals_table(found: Evidence) -> str:
         "CUBIC",
         "time in queue, ms",
     ]
-    return aligned(head, rows, words=(0,))
+    return align_table(head, rows, words=(0,))
 
 
 def tunnel_table(found: Evidence) -> str:
@@ -311,7 +324,7 @@ def tunnel_table(found: Evidence) -> str:
     for r in means.sort("queue", "first", "second", descending=[True, True, False]).iter_rows(named=True):
         cells = [f"{r[f'goodput_{side}']:.1f}" for side in (1, 2, 3)]
         rows.append([names[r["queue"]], f"{r['first']}, {r['second']}", *cells])
-    return aligned(["", "inside", "first, Mbit/s", "second", "CUBIC outside"], rows, words=(0, 1))
+    return align_table(["", "inside", "first, Mbit/s", "second", "CUBIC outside"], rows, words=(0, 1))
 
 
 def dctcp_table(found: Evidence) -> str:
@@ -322,7 +335,7 @@ def dctcp_table(found: Evidence) -> str:
     for queue, second in dict.fromkeys((r["queue"], r["second"]) for r in ranges.iter_rows(named=True)):
         cells = [of[queue, second, engine] for engine in ("simulator", "Linux")]
         rows.append([second, queue, *(f"{c['low']:.1f} to {c['high']:.1f}" for c in cells)])
-    return aligned(["against DCTCP", "queue", "simulator", "Linux 6.12"], rows, words=(0, 1))
+    return align_table(["against DCTCP", "queue", "simulator", "Linux 6.12"], rows, words=(0, 1))
 
 
 def by_rate(found: Evidence) -> Picture:
@@ -333,7 +346,7 @@ def by_rate(found: Evidence) -> Picture:
         at=pl.format("{} ms", pl.col("rtt").cast(pl.Int64)).cast(pl.Enum(["5 ms", "20 ms", "100 ms"])),
         share=100 * pl.col("share"),
     )
-    counts = seeds_in(shown, "queue", "at", "against", "rate")
+    counts = count_seeds(shown, "queue", "at", "against", "rate")
     return figures.lines(
         _spread(shown, "queue", "at", "against", "rate", value="share").sort("queue", "at", "against", "rate"),
         "rate",
@@ -345,7 +358,8 @@ def by_rate(found: Evidence) -> Picture:
         log_x=True,
         x_label="rate, Mbit/s",
         y_label="CUBIC's share, %",
-        title=f"What a CUBIC flow gets against Prague in one queue with ECN\n{of_runs(counts, 'median', what='seed')}",
+        title="What a CUBIC flow gets against Prague in one queue with ECN\n"
+        f"{describe_runs(counts, 'median', what='seed')}",
     )
 
 
@@ -360,7 +374,7 @@ def ratios(found: Evidence) -> Picture:
     names = {True: "with ECN", False: "without ECN"}
     return figures.bars(
         both.with_columns(
-            pl.col("queue").cast(pl.Enum(QUEUES)),
+            ordered("queue", QUEUES),
             source=pl.col("source").cast(pl.Enum([*sources, "measured in 2020"])),
             against=pl.format("{} {}", "second", pl.col("ecn").replace_strict(names, return_dtype=pl.String)),
         ).sort("against", "queue", "source"),
@@ -374,7 +388,8 @@ def ratios(found: Evidence) -> Picture:
         x_label="",
         y_label="goodput of Prague over that of the other",
         title="Prague against a classic flow in one queue with ECN\n"
-        f"50 Mbit/s, 20 ms; {of_runs(seeds_in(ours, 'queue', 'second', 'ecn', 'source'), 'median', what='seed')}",
+        "50 Mbit/s, 20 ms; "
+        f"{describe_runs(count_seeds(ours, 'queue', 'second', 'ecn', 'source'), 'median', what='seed')}",
     )
 
 
@@ -386,7 +401,7 @@ def over_time(found: Evidence) -> Picture:
         .filter((pl.col("flow") != 2) | pl.col("time_s").is_between(30, 91, closed="right"))
         .with_columns(
             srtt_ms=pl.col("srtt_ms").replace(0.0, None),  # before the first ACK
-            who=pl.col("flow").replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values()))),
+            who=named("flow", names),
             shown=pl.format("{} joins", "joins").cast(pl.Enum(["Prague joins", "CUBIC joins"])),
         )
     )

@@ -1,11 +1,10 @@
 """What the page on the SCE draft's open questions rests on: experiments/findings-*.toml."""
 
-import json
 from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, aligned, figures, members
+from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, align_table, figures, list_members, named
 
 QUESTION = "Why is a link with SCE idle at low rates, and the RTT higher; when is it unfair?"
 GALLERY = {
@@ -39,8 +38,7 @@ def evidence(results: Results) -> dict[str, pl.DataFrame]:
     """Return the means over seeds of every cell, and two time series."""
     flows = results.frame("flows").filter(pl.col("flow") == 0)
     own = flows.select("key", "cwnd_mean", flow_goodput="goodput_mbit", srtt="rtt_mean_ms")
-    rows = pl.DataFrame([_place(row) for row in results.runs.iter_rows(named=True)], infer_schema_length=None)
-    rows = rows.join(members(f"sce/findings-{name}" for name in EXPERIMENTS), on="cell").drop("cell")
+    rows = _places(results).join(list_members(f"sce/findings-{name}" for name in EXPERIMENTS), on="cell").drop("cell")
     runs = rows.join(own, on="key").with_columns(beyond=pl.col("srtt") - pl.col("rtt"))
     trains = runs.filter(experiment="findings-trains", pacing="cc", delayed_ack=False)
     shown = runs.filter(
@@ -55,34 +53,32 @@ def evidence(results: Results) -> dict[str, pl.DataFrame]:
     }
 
 
-def _place(row: dict[str, Any]) -> dict[str, Any]:
-    config = json.loads(row["config"])
-    flows, hosts, bottleneck = config["flows"], config["hosts"], config["bottleneck"]
-    cc = flows[0]["cc"]
-    return {
-        "key": row["key"],
-        "cell": row["cell"],
-        "seed": row["seed"],
-        "seconds": config["duration"] / 1e9,
-        "cc": cc["name"],
-        "divisor": cc.get("mss_divisor"),
-        "rate": bottleneck["rate"] / 1e6,
-        "rtt": flows[0]["base_rtt"] / 1e6,
-        "target": bottleneck["aqm"]["rtt"] / 20e6,  # Cake: a twentieth of what it takes for the RTT
-        "ramp": f"{bottleneck['aqm']['sce']} {bottleneck['aqm']['sce_thresh']}",
-        "pacing": hosts["pacing"],
-        "delayed_ack": hosts["delayed_ack"],
-        "feedback": hosts["sce_feedback"],
-        "prr": hosts["prr"],
-        "offload": hosts["offload"],
-        "utilisation": row["utilisation"],
-        "goodput": row["goodput_total_mbit"],
-        "jain": row["jain"],
-        "sojourn": row["sojourn_mean_ms"],
-        "sojourn_max": row["sojourn_max_ms"],
-        "packets": row["packets"],
-        "sce_marks": row["sce_marks"],
-    }
+KEYS = {
+    "seconds": "duration",
+    "cc": "flows[0].cc.name",
+    "divisor": "flows[0].cc.mss_divisor",
+    "rate": "bottleneck.rate",
+    "rtt": "flows[0].base_rtt",
+    "cake_rtt": "bottleneck.aqm.rtt",
+    "sce": "bottleneck.aqm.sce",
+    "sce_thresh": "bottleneck.aqm.sce_thresh",
+    "pacing": "hosts.pacing",
+    "delayed_ack": "hosts.delayed_ack",
+    "feedback": "hosts.sce_feedback",
+    "prr": "hosts.prr",
+    "offload": "hosts.offload",
+}
+
+
+def _places(results: Results) -> pl.DataFrame:
+    """Return the runs with what tells them apart, and measures under short names."""
+    return results.tidy("runs", KEYS).with_columns(
+        target=pl.col("cake_rtt") / 20,  # Cake: a twentieth of what it takes for the RTT
+        ramp=pl.format("{} {}", "sce", pl.col("sce_thresh").fill_null(8)),  # the default, without effect on "on"
+        goodput="goodput_total_mbit",
+        sojourn="sojourn_mean_ms",
+        sojourn_max="sojourn_max_ms",
+    )
 
 
 def _series(results: Results, runs: pl.DataFrame, *values: str) -> pl.DataFrame:
@@ -171,7 +167,7 @@ def parts_table(found: Evidence) -> str:
     frame = part(means(found, "findings-parts", "cc", "divisor", "pacing", "target", "rate", "rtt").filter(rtt=80.0))
     rates = [1.0, 2.0, 5.0, 10.0, 25.0]
     head = ["80 ms, DCTCP-SCE / Reno-SCE", *(f"{rate:g} Mbit/s" for rate in rates)]
-    return aligned(head, _pair(frame, "part", CHANGES, "rate", rates, "utilisation"))
+    return align_table(head, _pair(frame, "part", CHANGES, "rate", rates, "utilisation"))
 
 
 def fair_parts_table(found: Evidence) -> str:
@@ -180,7 +176,7 @@ def fair_parts_table(found: Evidence) -> str:
     frame = part(means(found, "findings-fair-parts", *keys).filter(rtt=80.0))
     rates = [2.0, 5.0, 10.0, 20.0]
     head = ["80 ms, DCTCP-SCE / Reno-SCE against CUBIC", *(f"{rate:g} Mbit/s" for rate in rates)]
-    return aligned(head, _pair(frame, "part", CHANGES[:4], "rate", rates, "jain"))
+    return align_table(head, _pair(frame, "part", CHANGES[:4], "rate", rates, "jain"))
 
 
 def _alone(found: Evidence) -> pl.DataFrame:
@@ -223,7 +219,7 @@ def alone_parts_table(found: Evidence) -> str:
         for row in both.iter_rows(named=True)
     ]
     head = ["5 Mbit/s, 80 ms", "changed", "in the pair, Mbit/s", "alone on a link of its share"]
-    return aligned([*head, "pair, target 7.25 ms", "pair, target 10 ms"], rows, words=(0, 1))
+    return align_table([*head, "pair, target 7.25 ms", "pair, target 10 ms"], rows, words=(0, 1))
 
 
 def scale_table(found: Evidence) -> str:
@@ -242,7 +238,7 @@ def scale_table(found: Evidence) -> str:
         [*(f"{one:g}" for one in pipe), *(f"{shown[*pipe, cc]:.3f}" for cc in ("dctcp-sce", "reno-sce"))]
         for pipe in pipes
     ]
-    return aligned(["Mbit/s", "RTT, ms", "target, ms", "DCTCP-SCE", "Reno-SCE"], rows)
+    return align_table(["Mbit/s", "RTT, ms", "target, ms", "DCTCP-SCE", "Reno-SCE"], rows)
 
 
 def _beyond(frame: pl.DataFrame, **where: Any) -> tuple[float, float] | None:
@@ -269,7 +265,7 @@ def rtt_table(found: Evidence) -> str:
             continue
         cells = [f"{one[0]:.2f} ({one[1]:.2f})" for one in (plain, sce)]
         rows.append([name, *cells, f"{sce[0] - plain[0]:+.2f} ({sce[1] - plain[1]:+.2f})"])
-    return aligned(["RTT - base RTT (mean time in queue), ms", "Reno", "Reno-SCE", "difference"], rows)
+    return align_table(["RTT - base RTT (mean time in queue), ms", "Reno", "Reno-SCE", "difference"], rows)
 
 
 def order_table(found: Evidence) -> str:
@@ -281,7 +277,7 @@ def order_table(found: Evidence) -> str:
             name = f"{seconds:g} s" + ("" if delayed else ", every packet acknowledged")
             pair = [_beyond(frame, cc=cc, delayed_ack=delayed, seconds=seconds) for cc in ("dctcp-sce", "dctcp")]
             rows.append([name, *(f"{one[0]:.2f} ({one[1]:.2f})" for one in pair if one)])
-    return aligned(["RTT - base RTT (mean time in queue), ms", "DCTCP-SCE", "DCTCP"], rows)
+    return align_table(["RTT - base RTT (mean time in queue), ms", "DCTCP-SCE", "DCTCP"], rows)
 
 
 def bursts_table(found: Evidence) -> str:
@@ -297,7 +293,9 @@ def bursts_table(found: Evidence) -> str:
         own = {r["cc"]: r for r in frame.filter(prr=place[0], offload=place[1]).iter_rows(named=True)}
         longest = f"{own['dctcp']['sojourn_max']:.1f}"
         rows.append([name, *(f"{own[cc]['srtt']:.2f}" for cc in ("dctcp", "dctcp-sce")), longest])
-    return aligned(["hosts", "mean RTT of DCTCP, ms", "of DCTCP-SCE, ms", "longest time in queue of DCTCP, ms"], rows)
+    return align_table(
+        ["hosts", "mean RTT of DCTCP, ms", "of DCTCP-SCE, ms", "longest time in queue of DCTCP, ms"], rows
+    )
 
 
 def fair_table(found: Evidence) -> str:
@@ -311,7 +309,7 @@ def fair_table(found: Evidence) -> str:
         texts = [f"{c['flow_goodput']:.2f} / {c['alone']:.2f} ({c['jain']:.2f} / {c['expected']:.2f})" for c in cells]
         rows.append([f"{rate:g} Mbit/s", *texts])
     head = "DCTCP-SCE: in the pair / alone, Mbit/s (Jain's index / predicted)"
-    return aligned([head, *(f"{rtt:g} ms" for rtt in rtts)], rows)
+    return align_table([head, *(f"{rtt:g} ms" for rtt in rtts)], rows)
 
 
 TABLES = {
@@ -330,7 +328,7 @@ TABLES = {
 
 
 def _named(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.with_columns(pl.col("cc").replace(SCE).cast(pl.Enum(list(SCE.values()))))
+    return frame.with_columns(named("cc", SCE))
 
 
 def trains(found: Evidence) -> Picture:

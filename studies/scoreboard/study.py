@@ -1,12 +1,11 @@
 """A scoreboard: every control alone and next to every other, over every queue; real Linux where it was measured."""
 
-import json
 from statistics import mean, median
 from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Sweep, aligned, figures, shipped
+from dumbbell.study import Evidence, Picture, Results, Sweep, align_table, figures, ordered, shipped
 
 QUESTION = "What does each control do alone and next to each other, over each queue?"
 RUNS = (Sweep("scoreboard-alone.duckdb", ("alone",)), Sweep("scoreboard-pairs.duckdb", ("pairs",)))
@@ -57,23 +56,12 @@ NAMES = (
 )
 
 
-def _cell(config: dict[str, Any]) -> dict[str, Any]:
-    aqm = config["bottleneck"]["aqm"]
-    name = f"pfifo {aqm['limit']}" if aqm["name"] == "pfifo" else aqm["name"]
-    return {
-        "queue": QUEUES[name],
-        "rate": config["bottleneck"]["rate"] // 10**6,
-        "rtt": config["flows"][0]["base_rtt"] // 10**6,
-    }
-
-
 def _flows(results: Results) -> pl.DataFrame:
-    cells = pl.DataFrame(
-        [
-            {"key": r["key"], "seed": r["seed"]} | _cell(json.loads(r["config"]))
-            for r in results.runs.iter_rows(named=True)
-        ]
-    )
+    keys = {"rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "aqm": "bottleneck.aqm.name"}
+    runs = results.tidy("runs", keys | {"limit": "bottleneck.aqm.limit"})
+    fifo = pl.format("FIFO, {} packets", "limit")
+    queue = pl.when(pl.col("aqm") == "pfifo").then(fifo).otherwise(pl.col("aqm").replace(QUEUES))
+    cells = runs.select("key", "seed", pl.col("rate", "rtt").cast(pl.Int64), queue=queue)
     found = results.flows.select(
         "key",
         "flow",
@@ -120,7 +108,7 @@ def pairs(results: Results) -> pl.DataFrame:
 def linux() -> pl.DataFrame:
     """Return goodput in Mbit/s and mean RTT in ms of one flow on Linux, in cells of the scoreboard."""
     found = []
-    references = shipped.references()
+    references = shipped.list_references()
     queue = pl.col("qdisc").replace_strict(LINUX, default=None).replace_strict(QUEUES, default=None)
     one = pl.read_csv(references["linux-6.12"], infer_schema_length=None, null_values=[""])
     one = one.filter(pl.col("cc2").is_null() & pl.col("ecn").eq(1))
@@ -222,7 +210,7 @@ def alone_table(found: Evidence) -> str:
             ]
         )
     head = ["queue", "control", "utilisation, %", "least", "P95 of queueing, ms", "largest", "lost, %", "most"]
-    return aligned(head, rows, words=(0, 1))
+    return align_table(head, rows, words=(0, 1))
 
 
 def pairs_table(found: Evidence, queue: str) -> str:
@@ -235,7 +223,7 @@ def pairs_table(found: Evidence, queue: str) -> str:
             share = [100 * one for one in frame.filter(cc=cc, other=other)["share"]]
             row.append(f"{mean(share):.0f} ({min(share):.0f}-{max(share):.0f})")
         rows.append(row)
-    return aligned(["share of, next to", *CONTROLS.values()], rows, words=(0,))
+    return align_table(["share of, next to", *CONTROLS.values()], rows, words=(0,))
 
 
 def measured_table(found: Evidence) -> str:
@@ -253,7 +241,7 @@ def measured_table(found: Evidence) -> str:
                     f"{r['rtt_mean']:.1f} / {r['rtt_mean_linux']:.1f} / {100 * r['rtt_error']:+.1f} %",
                 ]
             )
-    return aligned(["queue", "control", "cell", "goodput, Mbit/s", "mean RTT, ms"], rows, words=(0, 1, 2))
+    return align_table(["queue", "control", "cell", "goodput, Mbit/s", "mean RTT, ms"], rows, words=(0, 1, 2))
 
 
 def harm(found: Evidence) -> Picture:
@@ -261,7 +249,7 @@ def harm(found: Evidence) -> Picture:
     order = pl.Enum(list(CONTROLS.values()))
     frame = found["two"].group_by("queue", "cc", "other").agg(harm=100 * pl.col("harm").mean())
     frame = frame.with_columns(
-        pl.col("queue").cast(pl.Enum(list(QUEUES.values()))), pl.col("cc").cast(order), pl.col("other").cast(order)
+        ordered("queue", QUEUES.values()), pl.col("cc").cast(order), pl.col("other").cast(order)
     ).sort("queue", "cc", "other")
     return figures.heat(
         frame,

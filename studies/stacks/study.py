@@ -1,12 +1,22 @@
 """What quinn, noq and picoquic do next to Linux, and the mechanisms by which their CUBIC differs from that of Linux."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Rows, Sweep, aligned, figures, of_runs, seconds_of
+from dumbbell.study import (
+    Evidence,
+    Picture,
+    Results,
+    Rows,
+    Sweep,
+    align_table,
+    describe_runs,
+    figures,
+    list_durations,
+    ordered,
+)
 
 QUESTION = "Do quinn, noq and picoquic fill a link and share it as Linux does, and why not?"
 RUNS = (
@@ -67,40 +77,31 @@ NAMES = (
 )
 
 
-def _queue(config: dict[str, Any]) -> str:
-    aqm = config["bottleneck"]["aqm"]
-    return f"FIFO of {aqm['limit'] // 1000} kB" if aqm["name"] == "bfifo" else QUEUES[aqm["name"]]
+KEYS = {
+    "rate": "bottleneck.rate",
+    "rtt": "flows[0].base_rtt",
+    "aqm": "bottleneck.aqm.name",
+    "limit": "bottleneck.aqm.limit",
+    "cc": "flows[0].cc.name",
+    "hystart": "flows[0].cc.hystart",
+    "pacing": "hosts.pacing",
+    "offload": "hosts.offload",
+    "sack_compression": "hosts.sack_compression",
+}
 
 
 def _described(results: Results) -> pl.DataFrame:
-    """Return for each run its rate in Mbit/s, base RTT in ms, queue and seed."""
-    rows = []
-    for run in results.runs.iter_rows(named=True):
-        config = json.loads(run["config"])
-        rows.append(
-            {
-                "key": run["key"],
-                "rate": config["bottleneck"]["rate"] // 10**6,
-                "rtt": config["flows"][0]["base_rtt"] // 10**6,
-                "queue": _queue(config),
-                "step": _step(config),
-                "seed": run["seed"],
-            }
-        )
-    return pl.DataFrame(rows)
-
-
-def _step(config: dict[str, Any]) -> str:
-    hosts, cc = config["hosts"], config["flows"][0]["cc"]
-    if cc["name"] != "cubic":
-        return STEPS[5]
-    changed = [
-        cc["hystart"] == "off",
-        hosts["pacing"] == "fq",
-        hosts["offload"] == "none",
-        not hosts["sack_compression"],
-    ]
-    return STEPS[sum(changed)]
+    """Return for each run its rate in Mbit/s, base RTT in ms, queue, step of the ladder and seed."""
+    hystart, fifo = pl.col("hystart") != "off", pl.format("FIFO of {} kB", pl.col("limit") // 1000)
+    changes = (~hystart, pl.col("pacing") == "fq", pl.col("offload") == "none", ~pl.col("sack_compression"))
+    step = pl.sum_horizontal(change.cast(pl.Int64) for change in changes).replace_strict(dict(enumerate(STEPS[:5])))
+    return results.tidy("runs", KEYS).select(
+        "key",
+        pl.col("rate", "rtt").cast(pl.Int64),
+        queue=pl.when(pl.col("aqm") == "bfifo").then(fifo).otherwise(pl.col("aqm").replace(QUEUES)),
+        step=pl.when(pl.col("cc") == "cubic").then(step).otherwise(pl.lit(STEPS[5])),
+        seed="seed",
+    )
 
 
 def _flows(results: Results) -> pl.DataFrame:
@@ -189,8 +190,8 @@ def evidence(one: Results, two: Results, ladder: Results, threshold: Results) ->
 def effects(found: Evidence) -> Rows:
     """Return by how much each change moved the mean number of drops, in each cell: the columns of `steps` and drops."""
     means = found["steps"].group_by("queue", "rate", "rtt", "step", maintain_order=True).agg(pl.col("drops").mean())
-    ordered = means.with_columns(pl.col("step").cast(pl.Enum(list(STEPS)))).sort("queue", "rate", "rtt", "step")
-    moved = ordered.with_columns(
+    in_order = means.with_columns(ordered("step", STEPS)).sort("queue", "rate", "rtt", "step")
+    moved = in_order.with_columns(
         pl.col("drops").diff().over("queue", "rate", "rtt").abs(), pl.col("step").cast(pl.String)
     )
     return Rows("effects", moved.drop_nulls("drops"))
@@ -228,7 +229,7 @@ def _mean_table(frame: pl.DataFrame, control: str) -> str:
             r = found[rate, rtt, queue, name]
             row.append(f"{r['goodput']:.1f} / {r['rtt_mean']:.0f} / {r['drops']:.0f}" + ("*" if r["closed"] else ""))
         rows.append(row)
-    return aligned(["cell", "queue", *names], rows, words=(0, 1))
+    return align_table(["cell", "queue", *names], rows, words=(0, 1))
 
 
 def cubic_table(found: Evidence) -> str:
@@ -253,7 +254,7 @@ def beside_table(found: Evidence) -> str:
         [name, other, *(f"{100 * shares[other, name, queue]:.0f}" for queue in queues)]
         for other, name in sorted(pairs, key=lambda pair: (pair[0], list(SENDERS.values()).index(pair[1])))
     ]
-    return aligned(["flow", "next to", *queues], rows, words=(0, 1))
+    return align_table(["flow", "next to", *queues], rows, words=(0, 1))
 
 
 def any_loss_table(found: Evidence) -> str:
@@ -262,7 +263,7 @@ def any_loss_table(found: Evidence) -> str:
     shares = {(r["sender"], r["queue"]): r["share"] for r in means.iter_rows(named=True)}
     queues, names = (list(dict.fromkeys(key[n] for key in shares)) for n in (1, 0))
     rows = [[name, *(f"{100 * shares[name, queue]:.0f}" for queue in queues)] for name in names]
-    return aligned(["flow", *queues], rows, words=(0,))
+    return align_table(["flow", *queues], rows, words=(0,))
 
 
 def closed_table(found: Evidence) -> str:
@@ -275,7 +276,7 @@ def closed_table(found: Evidence) -> str:
         [r["sender"], f"{r['rate']} Mbit/s, {r['rtt']} ms, {r['queue']}", str(r["runs"]), f"{r['first']:.1f}"]
         for r in cells.sort("sender", "rate", "rtt", "queue").iter_rows(named=True)
     ]
-    return aligned(["flow", "cell", "runs", "after, s"], rows, words=(0, 1))
+    return align_table(["flow", "cell", "runs", "after, s"], rows, words=(0, 1))
 
 
 def steps_table(found: Evidence) -> str:
@@ -293,13 +294,13 @@ def steps_table(found: Evidence) -> str:
             r = of[rate, rtt, queue, step]
             row.append(f"{100 * r['use']:.1f} / {r['rtt_mean']:.0f} / {r['drops']:.0f}")
         rows.append(row)
-    return aligned(["cell", "queue", *STEPS], rows, words=(0, 1))
+    return align_table(["cell", "queue", *STEPS], rows, words=(0, 1))
 
 
 def drops_by_step(found: Evidence) -> Picture:
     """Draw drops in a queue of one bandwidth-delay product, change by change."""
     frame = found["steps"].with_columns(
-        pl.col("step").cast(pl.Enum(list(STEPS))),
+        ordered("step", STEPS),
         cell=pl.format("{} Mbit/s, {} ms", "rate", "rtt"),
         queue=pl.col("queue").cast(pl.Enum(["FIFO", "CoDel", "PIE"])),
     )
@@ -317,8 +318,8 @@ def drops_by_step(found: Evidence) -> Picture:
         columns=1,
         log_y=True,
         x_label="",
-        y_label=f"packets dropped in {max(seconds_of(found, 'steps')):g} s",
-        title=f"From Linux's CUBIC to that of quinn, one change at a time\n{of_runs(frame['n'], what='seed')}",
+        y_label=f"packets dropped in {max(list_durations(found, 'steps')):g} s",
+        title=f"From Linux's CUBIC to that of quinn, one change at a time\n{describe_runs(frame['n'], what='seed')}",
     )
 
 

@@ -100,7 +100,7 @@ def judged(results: str, reference: str, wanted: Callable[[Cell], bool]) -> list
         if wanted(cell | {"queue": queue_of(cell["qdisc"])}):
             figures.append(figure)
     with Store.open(results) as store:
-        pairs = compare(store.table("runs"), store.table("flows"), figures).pairs
+        pairs = compare(store.read_table("runs"), store.read_table("flows"), figures).pairs
     found: dict[tuple[Any, ...], dict[Any, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for pair in pairs:
         items = tuple(item for item in pair.figure.cell if item[0] != "stagger_ms")

@@ -233,7 +233,7 @@ def _same_response(cc: dict[str, Any], cell: Cell) -> bool:
 def judged(results: str, reference: str) -> tuple[list[Judged], int]:
     """Return the cells that runs answer, and how many there are in the reference."""
     with Store.open(results) as store:
-        runs, flows = store.table("runs"), store.table("flows")
+        runs, flows = store.read_table("runs"), store.read_table("flows")
     configs = [(json.loads(row["config"]), row) for row in runs.iter_rows(named=True)]
     by_place: dict[tuple[Any, ...], list[tuple[dict[str, Any], dict[str, Any]]]] = defaultdict(list)
     for config, row in configs:

@@ -165,8 +165,8 @@ def simulated(
 ) -> tuple[dict[Key, list[Many]], dict[Key, list[float]]]:
     """Return what the results file has for the cells of either kind."""
     with Store.open(results) as store:
-        runs = store.table("runs").to_dicts()
-        flows, shorts = store.table("flows").fill_nan(None), store.table("short_flows")
+        runs = store.read_table("runs").to_dicts()
+        flows, shorts = store.read_table("flows").fill_nan(None), store.read_table("short_flows")
     configs = {row["key"]: json.loads(row["config"]) for row in runs}
     flows_of = {key: part.to_dicts() for (key,), part in flows.group_by("key", maintain_order=True)}
     times_of = {key: part["completion_s"].drop_nulls().drop_nans().to_list() for (key,), part in shorts.group_by("key")}

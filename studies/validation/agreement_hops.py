@@ -19,8 +19,8 @@ from typing import Any
 import polars as pl
 
 import dumbbell
-from dumbbell.results.student import quantile
-from dumbbell.study import aligned
+from dumbbell.results.student import compute_quantile
+from dumbbell.study import align_table
 
 _REFERENCES = Path(__file__).parent / "references"
 SINGLE = str(_REFERENCES / "linux-6.12-hops.csv")  # a run or a few of every scenario
@@ -183,7 +183,7 @@ def _interval(one: list[float], other: list[float]) -> float:
     if not sum(parts):
         return 0.0
     freedom = sum(parts) ** 2 / sum(v**2 / (len(values) - 1) for v, values in zip(parts, (one, other), strict=True))
-    return quantile(freedom, 0.95) * math.sqrt(sum(parts))
+    return compute_quantile(freedom, 0.95) * math.sqrt(sum(parts))
 
 
 def compare(
@@ -272,11 +272,12 @@ def everything(path: str | Path, starts: int = STARTS) -> tuple[list[Compared], 
             lines[one.set].append([*place, one.what, one.where, *figures, "yes" if one.agrees else "**no**"])
     words = (0, 1, 2, 4, 5, 6, 7, 12)
     parts = [
-        f"\n## {text[0].upper()}{text[1:]}\n\n{aligned(_HEAD, lines[name], words=words)}" for name, text in SETS.items()
+        f"\n## {text[0].upper()}{text[1:]}\n\n{align_table(_HEAD, lines[name], words=words)}"
+        for name, text in SETS.items()
     ]
     counted = [[SETS[name], *(_share(found, name, what) for what in WHATS)] for name in SETS]
     counted.append(["all", *(_share(found, None, what) for what in WHATS)])
-    return found, "\n".join([aligned(["set", *WHATS], counted), *parts]) + "\n"
+    return found, "\n".join([align_table(["set", *WHATS], counted), *parts]) + "\n"
 
 
 def _share(found: list[Compared], name: str | None, what: str) -> str:

@@ -161,7 +161,7 @@ def document(bars: Iterable[Bar]) -> str:
 def main(results: str, reference: str, aqm: str = "dualpi2") -> None:
     """Print what agrees."""
     with Store.open(results) as store:
-        runs, flows, classes = (store.table(name) for name in ("runs", "flows", "classes"))
+        runs, flows, classes = (store.read_table(name) for name in ("runs", "flows", "classes"))
     compared: Comparison
     judge: Callable[[Comparison], list[Bar]]
     if by_class.describes(reference):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dumbbell.published import engines
 from dumbbell.results.store import Store
-from dumbbell.study import aligned
+from dumbbell.study import align_table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation-engines.md"
 TEXT = """\
@@ -31,7 +31,7 @@ def short(compared: engines.Compared) -> str:
         errors = (f"{100 * pair.error(index):+.1f}" for index in range(len(engines.MEASURES)))
         rows.setdefault(place, {})[cc] = " / ".join(errors)
     ccs = list(dict.fromkeys(cc for row in rows.values() for cc in row))
-    return aligned(
+    return align_table(
         ["cell", *ccs], [[place, *(row.get(cc, "") for cc in ccs)] for place, row in rows.items()], words=(0,)
     )
 
@@ -74,7 +74,7 @@ def lateness(results: str) -> str:
         "lost",
         "invalid",
     ]
-    return aligned(header, rows, words=(0,))
+    return align_table(header, rows, words=(0,))
 
 
 def live(results: str) -> None:

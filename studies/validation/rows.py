@@ -21,7 +21,7 @@ from .agreement import Cell, Judged
 LINUX_PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation-linux.md"
 HOPS_PAGE = LINUX_PAGE.with_name("validation-hops.md")
 NAMES = ("linux-6.12", "linux-6.12-many", "linux-6.12-short", "linux-6.12-hops", "linux-6.18-l4s", "linux-bbr", "sce")
-LINUX, MANY, SHORT, HOPS, L4S, BBR, SCE = (str(shipped.references()[name]) for name in NAMES)
+LINUX, MANY, SHORT, HOPS, L4S, BBR, SCE = (str(shipped.list_references()[name]) for name in NAMES)
 CLOSED_FORM = "Use of the link by a deterministic AIMD flow"
 PUBLISHED = "SCE draft"
 KERNELS = "Linux 6.1, 6.12"
@@ -238,7 +238,7 @@ def of_cubic_beta() -> Row:
 def of_l4s(results: str) -> list[Row]:
     """Return the rows of DualPI2 on Linux 6.18."""
     with Store.open(results) as store:
-        compared = by_flow.compare(store.table("runs"), store.table("flows"), by_flow.read(L4S))
+        compared = by_flow.compare(store.read_table("runs"), store.read_table("flows"), by_flow.read(L4S))
     rows = [
         Row(
             "dualpi2",
@@ -304,7 +304,7 @@ def of_bbr(results: str) -> list[Row]:
 def of_sce(sce: str) -> list[Row]:
     """Return the rows of the SCE draft."""
     with Store.open(sce) as store:
-        pairs = compare(store.table("runs"), store.table("flows"), read_reference(SCE)).pairs
+        pairs = compare(store.read_table("runs"), store.read_table("flows"), read_reference(SCE)).pairs
     rows = [
         Row("sce-one", "one flow: Cake, SCE and not", PUBLISHED, "C", "dumbbell study run validation"),
         Row("sce-two", "two flows: Cake, SCE and not", PUBLISHED, "C", "dumbbell study run validation"),
@@ -373,7 +373,7 @@ def of_theory(abe: str) -> Row:
         "dumbbell study run validation",
     )
     with Store.open(abe) as store:
-        runs = latest_engine(store.table("runs").to_dicts())
+        runs = latest_engine(store.read_table("runs").to_dicts())
     for run in runs:
         config = json.loads(run["config"])
         if run["title"] != CLOSED_FORM or config["hosts"]["ecn_reduction"] != "immediate":

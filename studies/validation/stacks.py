@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 import dumbbell
-from dumbbell.study import aligned
+from dumbbell.study import align_table
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -190,7 +190,7 @@ def page(found: dict[Cell, Runs]) -> str:
                 f"{ours.lost:.0f} / {theirs.lost:.0f}",
             ]
         )
-    table = aligned(["cell", "runs", "goodput, Mbit/s", "mean RTT, ms", "taken for lost"], rows, words=(0,))
+    table = align_table(["cell", "runs", "goodput, Mbit/s", "mean RTT, ms", "taken for lost"], rows, words=(0,))
     within = [sum(abs(one) <= bar for one in of) for of, bar in zip((goodputs, rtts), BARS, strict=True)]
     worst = [max(map(abs, of)) for of in (goodputs, rtts)]
     bars = [f"{100 * bar:.0f} % in {count} of {len(rows)} cells" for bar, count in zip(BARS, within, strict=True)]

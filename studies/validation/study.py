@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Results, Rows, Sweep, aligned
+from dumbbell.study import Evidence, Results, Rows, Sweep, align_table
 
 from . import rows as counting
 from .agreement_flows import percentile
@@ -108,7 +108,7 @@ def summary(found: Evidence) -> str:
         "agree by the uniform bar",
         "by the bar of the row",
     ]
-    return aligned([*head, "that bar", "errors, %", "command"], lines, words=(0, 1, 2, 5, 6, 7))
+    return align_table([*head, "that bar", "errors, %", "command"], lines, words=(0, 1, 2, 5, 6, 7))
 
 
 def describe_runs(cells: pl.DataFrame) -> str:
@@ -178,7 +178,7 @@ def trust(found: Evidence) -> str:
     lines = [
         [row["what"], row["reference"], f"{row['uniform']} of {row['cells']}"] for row in chosen.iter_rows(named=True)
     ]
-    return aligned(["cells", "reference", "agree"], lines, words=(0, 1))
+    return align_table(["cells", "reference", "agree"], lines, words=(0, 1))
 
 
 TABLES = {"summary": summary, "bars": bars, "trust": trust}

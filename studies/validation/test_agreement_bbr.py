@@ -12,7 +12,7 @@ from dumbbell.pages import study
 from dumbbell.study import shipped
 
 ROOT = Path(__file__).parents[2]
-CELLS = shipped.references()["linux-bbr"]
+CELLS = shipped.list_references()["linux-bbr"]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_flows_start_together_where_a_handshake_takes_longer_than_the_time_betwe
 
 
 def test_a_bbr_flow_at_10_mbit_has_goodput_and_rtt_of_linux_over_every_queue(agreement: Any, tmp_path: Path) -> None:
-    table = tomllib.loads((shipped.experiments()["validation/bbr-one-flow"]).read_text(encoding="utf-8"))
+    table = tomllib.loads((shipped.list_experiments()["validation/bbr-one-flow"]).read_text(encoding="utf-8"))
     table["seeds"] = [1]
     table["matrix"]["bottleneck.rate, flows[*].base_rtt"] = [["10Mbit", "20ms"]]
     results = tmp_path / "results.duckdb"

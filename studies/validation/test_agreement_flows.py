@@ -13,8 +13,8 @@ from dumbbell.pages import study
 from dumbbell.study import shipped
 
 ROOT = Path(__file__).parents[2]
-MANY = shipped.references()["linux-6.12-many"]
-SHORT = shipped.references()["linux-6.12-short"]
+MANY = shipped.list_references()["linux-6.12-many"]
+SHORT = shipped.list_references()["linux-6.12-short"]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from dumbbell.pages import study
 from dumbbell.study import parse, shipped
 
-HOPS = shipped.references()["linux-6.12-hops"]
+HOPS = shipped.list_references()["linux-6.12-hops"]
 # scenarios that single packets do not decide, one of each set
 SAMPLE = {
     "lot": ("fq_codel", "", "fq_codel"),
@@ -30,7 +30,7 @@ def test_every_scenario_is_an_experiment(agreement: ModuleType) -> None:
     for runs in known.values():
         made = parse(agreement.experiment(runs[0], starts=3), "linux")
         assert len(made) == 3
-        groups = made.cell(0).groups
+        groups = made.make_cell(0).groups
         assert len(groups["flows"]) == len(runs[0])
         assert bool(groups["hop"]) == bool(runs[0][0]["second_qdisc"])
         assert (groups["reverse"] is not None) == bool(runs[0][0]["reverse_qdisc"])

@@ -10,7 +10,7 @@ import dumbbell
 from dumbbell.study import load, shipped
 
 EXPERIMENT = Path(__file__).parent / "experiments" / "segments.toml"
-REFERENCE = shipped.references()["linux-6.12-segments"]
+REFERENCE = shipped.list_references()["linux-6.12-segments"]
 # bars of the comparison with Linux, and what the mean of the starts of one engine differs by from that of others
 GOODPUT, DELAY, STARTS_MS = 0.03, 0.06, 0.3
 MEANS = """
@@ -39,7 +39,8 @@ def simulated() -> dict[tuple[str, int], dict[str, float]]:
 
 def test_the_reference_has_every_cell_of_the_experiment(linux: dict[tuple[str, int], Any]) -> None:
     cells = {
-        (cell.groups["bottleneck"]["aqm"]["name"], cell.groups["hosts"]["mss"]) for cell in load(EXPERIMENT).cells()
+        (cell.groups["bottleneck"]["aqm"]["name"], cell.groups["hosts"]["mss"])
+        for cell in load(EXPERIMENT).make_cells()
     }
     assert linux.keys() == cells and len(cells) == 40
 

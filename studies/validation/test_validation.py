@@ -43,8 +43,8 @@ def test_a_row_counts_cells_and_names_those_outside(program: ModuleType, validat
 
 
 def test_the_home_page_names_the_worst_rows(program: ModuleType) -> None:
-    rows = study.find("validation").evidence()["rows"]
-    shown = program.trust(study.find("validation").evidence())
+    rows = study.find("validation").read_evidence()["rows"]
+    shown = program.trust(study.find("validation").read_evidence())
     itself = rows.row(by_predicate=pl.col("name") == "sce-plain-linux", named=True)["what"]
     assert itself not in shown  # which compares Linux with a publication, not the simulator
     linux = rows.filter(pl.col("reference").str.starts_with("Linux") & pl.col("uniform").is_not_null())
@@ -57,7 +57,7 @@ def test_the_home_page_names_the_worst_rows(program: ModuleType) -> None:
 
 
 def test_readme_and_home_page_say_what_the_rows_come_to() -> None:
-    rows = study.find("validation").evidence()["rows"].filter(pl.col("reference").str.starts_with("Linux"))
+    rows = study.find("validation").read_evidence()["rows"].filter(pl.col("reference").str.starts_with("Linux"))
     counted = rows.filter(pl.col("uniform").is_not_null())
     said = f"{counted['uniform'].sum()} of {counted['cells'].sum()} cells"
     for page in (ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "studies" / "validation" / "README.md"):
@@ -68,7 +68,7 @@ def test_readme_and_home_page_say_what_the_rows_come_to() -> None:
 
 def test_a_scenario_is_one_cell(validation: ModuleType) -> None:
     """Its flows, queues and pings are figures of one cell, which agrees if all of them do."""
-    rows = study.find("validation").evidence()["rows"]
+    rows = study.find("validation").read_evidence()["rows"]
     hops = rows.filter(pl.col("bar") == "G")
     scenarios = validation.agreement_hops.scenarios(validation.HOPS)
     assert hops["cells"].sum() == len(scenarios)
@@ -121,6 +121,6 @@ def test_the_closed_form(validation: ModuleType) -> None:
 
 def test_linux_beside_the_draft_comes_from_the_references(validation: ModuleType) -> None:
     row = validation.linux_beside_sce()
-    kept = study.find("validation").evidence().rows("rows")(name="sce-plain-linux")
+    kept = study.find("validation").read_evidence().select_table("rows")(name="sce-plain-linux")
     assert row.cells == kept.cells.only == 56
     assert row.cells - len(row.outside) == kept.agree.only

@@ -75,7 +75,7 @@ impl Totals {
         &self.rtt_samples
     }
 
-    /// What a member has in flight.
+    /// Returns the data that a member has in flight, kB.
     pub fn window_kb(&self, class: &Class) -> f64 {
         self.throughput_mbit / self.members * self.path_ms(class) / 8.0
     }
@@ -84,7 +84,7 @@ impl Totals {
 /// One row per class, from the sums over its members and the times in queue. `rates` are what the links of the hops carry, bit/s; the run
 /// lasted `duration`.
 ///
-/// Of several hops, the rate and the number of flows that are fair are those of the hop of the class's route at which the quotient is smallest.
+/// With several hops, the fair share of a class is that of the hop of its route at which rate over number of flows is smallest.
 pub fn table(classes: &[Class], sums: &[Totals], sojourn: &[Histogram], rates: &[f64], duration: Time) -> Table {
     let both = || classes.iter().zip(sums);
     let at_hops = |class: &Class, sum: &dyn Fn(u16) -> f64| {

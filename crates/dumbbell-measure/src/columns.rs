@@ -22,7 +22,7 @@ use crate::table::Column;
 use dumbbell_core::histogram::{BINS, LEAST_BIN};
 use serde_json::{json, Map, Value};
 
-/// Who measures.
+/// An engine that measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineKind {
     /// The simulator.
@@ -36,7 +36,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// Its name.
+    /// Returns the name of the engine.
     pub fn name(self) -> &'static str {
         match self {
             EngineKind::Sim => "sim",
@@ -49,13 +49,13 @@ impl EngineKind {
 
 /// Every engine.
 pub const ALL: &[EngineKind] = &[EngineKind::Sim, EngineKind::Linux, EngineKind::Live, EngineKind::Shell];
-/// Those that ask senders; a middlebox cannot.
+/// Engines that ask senders; a middlebox cannot.
 pub const SENDERS: &[EngineKind] = &[EngineKind::Sim, EngineKind::Linux, EngineKind::Live];
-/// Those that know when each packet of UDP was sent.
+/// Engines that know when each packet of UDP was sent.
 pub const TIMED: &[EngineKind] = &[EngineKind::Sim, EngineKind::Linux];
 /// The simulator alone.
 pub const SIM: &[EngineKind] = &[EngineKind::Sim];
-/// Those in real time.
+/// Engines that run in real time.
 pub const REAL: &[EngineKind] = &[EngineKind::Live, EngineKind::Shell];
 
 /// Sentences of several columns.
@@ -93,9 +93,9 @@ impl Values {
 /// A column, described.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnSpec {
-    /// Its name.
+    /// Name of the column.
     pub name: &'static str,
-    /// Its unit; empty for words, JSON, indexes and ratios.
+    /// Unit; empty for words, JSON, indexes and ratios.
     pub unit: &'static str,
     /// In words, as on an axis.
     pub label: &'static str,
@@ -118,7 +118,7 @@ pub struct ColumnSpec {
 }
 
 impl ColumnSpec {
-    /// What exactly was measured.
+    /// Returns the definition of the measure.
     pub fn doc(&self) -> String {
         let joined = |parts: &[&str]| parts.iter().map(|part| part.trim()).collect::<Vec<_>>().join(" ");
         let doc = joined(self.doc).replace("{}", &joined(self.whose));
@@ -146,7 +146,7 @@ impl ColumnSpec {
         })
     }
 
-    /// The same column of others: of a part of a table, as that part is declared there.
+    /// Returns this column with the description and the engines of `whole`, of which it is a part.
     fn part_of(self, whole: &ColumnSpec) -> ColumnSpec {
         let engines = if whole.engines.len() < self.engines.len() { whole.engines } else { self.engines };
         ColumnSpec { whose: whole.doc, engines, in_digest: self.in_digest && whole.in_digest, ..self }
@@ -155,7 +155,7 @@ impl ColumnSpec {
 
 /// A kind of values of a table: one column, or several that belong together.
 pub trait ColumnKind {
-    /// What a row has of it.
+    /// Value of a row.
     type Cell<'a>;
 
     /// The columns, as one was declared.
@@ -260,12 +260,12 @@ macro_rules! figures {
 }
 figures!(u64, f64, Option<f64>, Value);
 
-/// What every row of `rows` has.
+/// Returns the value of every row of `rows`.
 fn each<'a, R, T, F: Fn(&'a R) -> T>(rows: &'a [R], of: F) -> std::iter::Map<std::slice::Iter<'a, R>, F> {
     rows.iter().map(of)
 }
 
-/// What a row has.
+/// Returns the value of a row.
 fn one<'a, R, T>(row: &'a R, of: impl Fn(&'a R) -> T) -> T {
     of(row)
 }

@@ -10,7 +10,7 @@ mod records;
 use self::events::{events, QueueEvent};
 pub use self::records::{sampled, PACKET_BYTES, SAMPLE_BYTES};
 use self::records::{CapturedFrame, CapturedSample, UNKNOWN};
-use crate::capacity::{self, Given};
+use crate::capacity;
 use crate::classes::Totals;
 use crate::columns::EngineKind;
 use crate::hop_log::{AckCounters, HopCounts, HopLog};
@@ -29,7 +29,7 @@ use dumbbell_core::link_layer::LinkLayer;
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{flag, Packet, UDP_HEADERS};
 use dumbbell_core::param::ParamError;
-use dumbbell_core::record::{Counters, FlowCounters, FlowLog};
+use dumbbell_core::record::{Counters, FlowCounters, FlowLog, LinkUse};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::{Rate, Time};
 use serde_json::Value;
@@ -41,12 +41,12 @@ pub enum CaptureError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ParamError),
-    /// What was captured of a run does not fit together.
+    /// The captures of a run contradict each other.
     #[error("capture: {0}")]
     Capture(String),
 }
 
-/// What was captured at the queue of a hop.
+/// Captures at the queue of a hop.
 #[derive(Clone, Debug, Default)]
 pub struct Crossed<'a> {
     /// Packets that reached the queue, in order: records of [`PACKET_BYTES`].
@@ -63,18 +63,18 @@ pub struct Crossed<'a> {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// What was captured of a run.
+/// Captures of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Capture<'a> {
     /// The bottleneck, then the other hops in the order of [`RunConfig::hops`].
     pub hops: Vec<Crossed<'a>>,
-    /// What senders said of themselves, in order of time: records of [`SAMPLE_BYTES`].
+    /// Reports of senders in order of time: records of [`SAMPLE_BYTES`].
     pub samples: &'a [u8],
     /// Clock of the captures at the start of the run, ns.
     pub started: u64,
 }
 
-/// What is due between the packets, in the order of one instant as in the simulator's clock.
+/// An event between the packets. At one instant, events have the order of the simulator's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum CaptureEvent {
     Started(u32),
@@ -155,7 +155,7 @@ struct CaptureHop<'a> {
     /// Counters of the queue discipline itself.
     discipline: &'a BTreeMap<String, u64>,
     link: SeenLink<'a>,
-    /// What it had counted when counting began, and at the last point of the time series.
+    /// Counts when counting began, and at the last point of the time series.
     begun: HopCounts,
     before: HopCounts,
 }
@@ -208,11 +208,11 @@ struct Replay<'a> {
     classes: &'a Classes,
     schedule: &'a Schedule,
     samples: Vec<Vec<CapturedSample>>,
-    /// Of each flow the answers up to the last point, and how many samples these are in.
+    /// Answers of each flow up to the last point, and the number of samples that contain them.
     answered: Vec<(usize, AnswerCounts)>,
     hops: Vec<CaptureHop<'a>>,
     received: Vec<ReceiverStats>,
-    /// Of each source of UDP.
+    /// One-way delays of each source of UDP.
     transits: Vec<Transit>,
     /// When the packets of UDP that is answered reached their first queue, by source.
     asked: Vec<Vec<Time>>,
@@ -249,14 +249,14 @@ impl Replay<'_> {
         }
     }
 
-    /// What was counted of the data of flow `number` along their route.
+    /// Returns the counters of the data of flow `number` along their route.
     fn of_flow(&self, number: usize) -> FlowCounters {
         let (_, _, route) = self.flow_path(number);
         let of = |&hop: &u16| self.hops[usize::from(hop)].counters.flows.flow_counters(number as u32);
         route.data.iter().map(of).reduce(|all, next| all.then(&next)).unwrap_or_default()
     }
 
-    /// What was counted of the listed flows on their way.
+    /// Returns the counts of the listed flows on their path.
     fn on_way(&self) -> Vec<OnWay> {
         (0..self.count_listed()).map(|number| OnWay { counters: self.of_flow(number), received: self.received[number] }).collect()
     }
@@ -315,7 +315,7 @@ impl Replay<'_> {
         }
     }
 
-    /// What has arrived of the listed flows by `now`.
+    /// Returns the data of the listed flows that have arrived by `now`.
     fn flow_progress(&self, now: Time) -> Vec<FlowProgress> {
         let of = |number: usize| {
             let finished = self.first_flagged(number, sampled::COMPLETE).map(|one| one.time + self.clock_lead(number));
@@ -348,7 +348,7 @@ impl Replay<'_> {
         SeriesView { payload, tcp, answered: *answered }
     }
 
-    /// What was counted of flow `number` when its sender gave `sample`; on the queue's clock that is `now`.
+    /// Returns the result of flow `number` when its sender gave `sample`; on the queue's clock that is `now`.
     fn result(&self, number: usize, sample: Option<&CapturedSample>, now: Time) -> FlowResult {
         let ahead = self.clock_lead(number);
         let start = self.first_flagged(number, sampled::START).map_or(now, |one| one.time + ahead);
@@ -388,7 +388,7 @@ impl Replay<'_> {
         }
     }
 
-    /// The same with the RTTs of answers by `now`, if UDP is answered.
+    /// Adds the RTTs of answers by `now` to a result, if UDP is answered.
     fn add_answer_rtts(&self, number: usize, common: FlowResult, now: Time) -> FlowResult {
         if !self.config.udp[number - self.config.flows.len()].params.echo {
             return common;
@@ -610,7 +610,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
     for (number, hop) in replay.hops.iter().enumerate() {
         // the kernel counts times of packets in whole nanoseconds, so that each may leave one too early (psched_l2t_ns, sch_generic.h)
         let early = hop.link.bucket.bytes_in(Time(hop.counters.queue.packets)) + hop.link.bucket.most_unsent();
-        let given = Given { bytes: hop.link.settled, ahead: early };
+        let given = LinkUse { bytes: hop.link.settled, ahead: early };
         capacity::check(&config, number, config.run.duration, &hop.counters.queue, given).map_err(CaptureError::Capture)?;
     }
     let mut found = outcome(replay.measures, &config, &classes, all.len() as u64);

@@ -23,7 +23,7 @@ const MOST_ROWS: usize = 1_000_000;
 /// A flow in one direction.
 #[derive(Clone, Debug)]
 pub struct FrameFlow {
-    /// Its number while the run lasted.
+    /// Slot of the flow while the run lasted.
     pub slot: u32,
     /// Index in [`KINDS`].
     pub kind: u16,
@@ -35,7 +35,7 @@ pub struct FrameFlow {
     pub start: Time,
     /// When its last frame arrived there.
     pub end: Time,
-    /// What was counted of it.
+    /// Counts of the flow.
     pub counted: FlowCounts,
 }
 
@@ -45,7 +45,7 @@ pub struct FrameRecorder {
     base_rtt: Time,
     route: Arc<Route>,
     measures: Measures,
-    /// Of each slot, the payload at the last point.
+    /// Payload of each slot at the last point.
     before: HashMap<u32, u64>,
 }
 

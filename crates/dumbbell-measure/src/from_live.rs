@@ -1,7 +1,7 @@
 //! Runs on the real clock: what the bottleneck, and a queue on the way back, counted and what the senders said of themselves becomes the tables that a simulation
 //! gives, by the same code.
 //!
-//! What the simulator knows and a sender's TCP_INFO does not is left out of the tables ([`columns`](crate::columns) says what), or has no
+//! Values that the simulator knows and a sender's TCP_INFO lacks are left out of the tables ([`columns`](crate::columns) lists them), or have no
 //! value: samples of the RTT estimator. Such a run has no UDP, and so no column of its one-way delay.
 
 use crate::columns::EngineKind;
@@ -19,7 +19,7 @@ use dumbbell_core::tcp::stats::SenderStats;
 use dumbbell_core::units::Time;
 use std::sync::Arc;
 
-/// What a TCP sender said of itself (TCP_INFO, linux/tcp.h).
+/// State that a TCP sender reports (TCP_INFO, linux/tcp.h).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpSample {
     /// When, since the start of the run.
@@ -40,7 +40,7 @@ pub struct TcpSample {
     pub payload: u64,
     /// Data segments sent, retransmissions included.
     pub sent: u64,
-    /// Of these, retransmissions.
+    /// Retransmissions among these.
     pub retransmissions: u64,
     /// Retransmission timeouts; none where the kernel does not count them.
     pub timeouts: Option<u64>,
@@ -71,13 +71,13 @@ impl LiveFlow {
 
 /// A hop at some time of a run.
 pub struct LiveHop<'a> {
-    /// What its queue counts.
+    /// Counters of the queue.
     pub counters: &'a mut Counters,
-    /// The same of acknowledgements.
+    /// Counters of acknowledgements.
     pub acks: &'a AckCounters,
     /// Packets that are queued.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u64,
     /// Counters that the queue discipline itself keeps, by name; asked for at the end only.
     pub of_discipline: Vec<(String, u64)>,
@@ -107,7 +107,7 @@ pub struct LiveRecorder {
     measures: Measures,
     points: Vec<Point>,
     hop_log: HopLog,
-    /// What each hop had counted when counting began, and at the last point of the time series.
+    /// Counts of each hop when counting began, and at the last point of the time series.
     hops_begun: Vec<AtHop>,
     hops_before: Vec<AtHop>,
     begun: Vec<FlowCounts>,
@@ -117,7 +117,7 @@ pub struct LiveRecorder {
 }
 
 impl LiveRecorder {
-    /// Of a run of `config`.
+    /// Returns a recorder for a run of `config`.
     pub fn new(config: Arc<RunConfig>) -> LiveRecorder {
         let classes = config.classes();
         let measures = Measures::new(&config, classes.list.len());
@@ -167,7 +167,7 @@ impl LiveRecorder {
         }
     }
 
-    /// What has been counted of the flows at `time`, every [`LOOK`](crate::together::LOOK) from the start of the run.
+    /// Records the counts of the flows at `time`, every [`LOOK`](crate::together::LOOK) from the start of the run.
     pub fn look(&mut self, time: Time, flows: &[FlowCounts]) {
         self.looks.push((time, flows.iter().map(|flow| flow.received.frame_bytes).collect()));
     }
@@ -223,7 +223,7 @@ impl LiveRecorder {
         self.measures.hops = Some(log);
     }
 
-    /// What was measured after `events` events, with what the senders of the listed `flows` said.
+    /// Returns the outcome after `events` events, with the reports of the senders of the listed `flows`.
     pub fn finish(mut self, flows: &[LiveFlow], events: u64) -> Outcome {
         let (from, duration) = (self.config.measured_from(), self.config.run.duration);
         self.follow(flows);
@@ -262,7 +262,7 @@ impl LiveRecorder {
     }
 }
 
-/// What a flow had come to at `now`, where the samples that count are those after `from`. Times of results are on the clock of the
+/// Returns the result of a flow at `now`, where the samples that count are those after `from`. Times of results are on the clock of the
 /// simulator's queue, which is `ahead` of the senders'.
 fn result(flow: &LiveFlow, counted: Option<&FlowCounts>, from: Time, now: Time, ahead: Time) -> FlowResult {
     let FlowCounts { counters, received } = counted.copied().unwrap_or_default();

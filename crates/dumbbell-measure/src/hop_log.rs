@@ -1,4 +1,4 @@
-//! What is measured of each of several hops, beside what every queue counts.
+//! Measurements at each of several hops, in addition to the counters of every queue.
 
 use crate::columns::{HopRow, HopSeries, HopSeriesRow, Hops};
 use crate::measure::Backlog;
@@ -55,12 +55,12 @@ impl Log for AckCounters {
     }
 }
 
-/// What a hop had counted at some time.
+/// Counts of a hop at some time.
 #[derive(Clone, Copy, Default)]
 pub struct HopCounts {
     /// By the queue.
     pub queue: QueueCounters,
-    /// Of acknowledgements.
+    /// Counters of acknowledgements.
     pub acks: AckCounters,
 }
 
@@ -75,7 +75,7 @@ impl HopCounts {
         self.queue.drops_overflow + self.queue.drops_aqm
     }
 
-    /// What was counted after `before`.
+    /// Returns the counts since `before`.
     pub fn subtract(&self, before: &HopCounts) -> HopCounts {
         HopCounts { queue: self.queue.subtract(&before.queue), acks: self.acks.subtract(&before.acks) }
     }
@@ -130,7 +130,7 @@ impl HopLog {
         self.sojourn = classes.iter().enumerate().map(of_class).collect();
     }
 
-    /// What was counted at hop `number`, if hops were.
+    /// Returns the counters of hop `number`, if hops are measured.
     pub fn queue_counters(&self, number: usize) -> Option<&QueueCounters> {
         self.rows.get(number).map(|row| &row.counted.queue)
     }

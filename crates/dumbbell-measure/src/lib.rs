@@ -1,4 +1,4 @@
-//! What runs measure: columns, each declared once, and the tables, figures and digests of simulations, captures and runs in real time.
+//! Measurements of runs: columns, each declared once, and the tables, figures and digests of simulations, captures and runs in real time.
 
 pub mod capacity;
 pub mod classes;

@@ -1,4 +1,4 @@
-//! What a run measures while it is on its way; [`outcome`](crate::outcome) makes tables of it.
+//! Measurements of a run in progress; [`outcome`](crate::outcome) makes tables of them.
 
 use crate::columns::{QueueSeriesRow, QueueStatesRow, SeriesRow};
 use crate::hop_log::HopLog;
@@ -50,7 +50,7 @@ impl Samples {
     }
 }
 
-/// What there is of a stack's flow in addition.
+/// Extra results of flows of QUIC stacks.
 #[derive(Clone, Debug, Default)]
 pub struct OfStack {
     /// Packets that it took for lost, if it tells.
@@ -67,12 +67,12 @@ pub struct OfStack {
     pub closed: Option<(String, Time)>,
 }
 
-/// What was counted of a flow on its way: in the queue, and of what left it.
+/// Counts of a flow on its path: in the queue, and behind it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowCounts {
     /// By the queue.
     pub counters: FlowCounters,
-    /// Of the frames that left the link, and the acknowledgements.
+    /// Counts of the frames that left the link, and of the acknowledgements.
     pub received: ReceiverStats,
 }
 
@@ -93,26 +93,26 @@ pub struct FlowResult {
     pub completion: Option<Time>,
     /// The first end of slow start, and its time since the SYN.
     pub slow_start_exit: Option<(ExitCause, Time)>,
-    /// Of TCP_INFO.
+    /// Samples of TCP_INFO.
     pub samples: Samples,
     /// Every sample of the RTT estimator; of listed TCP flows only.
     pub rtt_samples: Option<CompactHistogram>,
-    /// Of UDP.
+    /// One-way delays, for UDP.
     pub transit: Option<Box<Transit>>,
-    /// Of UDP with echo: packets that were answered, or whose answer is overdue.
+    /// Packets that were answered, or whose answer is overdue, for UDP with echo.
     pub due: Option<u64>,
-    /// Of a stack.
+    /// Extra results, for a QUIC stack.
     pub stack: Option<Box<OfStack>>,
-    /// What its sender counted.
+    /// Counters of the sender.
     pub sender: SenderStats,
-    /// What its receiver counted.
+    /// Counters of the receiver.
     pub receiver: ReceiverStats,
-    /// What the queue counted of it.
+    /// Counters of the flow at the queue.
     pub counters: FlowCounters,
 }
 
 impl FlowResult {
-    /// Of a stack, a count that it may tell; NaN if it does not, or is none.
+    /// Returns a count that a QUIC stack may report; NaN if it does not report it, or for other flows.
     pub fn stack_count(&self, count: impl Fn(&OfStack) -> Option<u64>) -> f64 {
         self.stack.as_deref().and_then(count).map_or(f64::NAN, |count| count as f64)
     }
@@ -137,7 +137,7 @@ impl FlowResult {
         self.end.saturating_sub(self.start.max(self.since)).as_secs_f64()
     }
 
-    /// What was counted after `before`, when counting began.
+    /// Returns the counts since `before`, when counting began.
     fn subtract(self, before: &FlowResult) -> FlowResult {
         FlowResult {
             since: before.since,
@@ -238,13 +238,13 @@ pub fn ms(time: Time) -> f64 {
 pub struct QueueResult {
     /// Time in queue by class.
     pub sojourn: Vec<Histogram>,
-    /// What was counted of all packets.
+    /// Counters of all packets.
     pub all: QueueCounters,
     /// Counters of the queue discipline itself and of its internal queues, by name.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// What queue disciplines believed, point by point.
+/// States of queue disciplines, point by point.
 #[derive(Default)]
 pub struct StateSeries(pub Vec<QueueStatesRow>);
 
@@ -255,7 +255,7 @@ impl StateSeries {
     }
 }
 
-/// What the time series sees of a listed endpoint.
+/// State of a listed endpoint for the time series.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SeriesView {
     /// Payload that has arrived: acknowledged for TCP, received for UDP; bytes.
@@ -271,7 +271,7 @@ pub struct SeriesView {
 pub struct AnswerCounts {
     /// How many.
     pub count: u64,
-    /// Their RTTs together.
+    /// Sum of the RTTs.
     pub total_us: u64,
 }
 
@@ -288,7 +288,7 @@ impl AnswerCounts {
     }
 }
 
-/// What the time series sees of a TCP sender.
+/// State of a TCP sender for the time series.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SeenTcp {
     /// Smoothed RTT; 0 before the first sample.
@@ -303,16 +303,16 @@ pub struct SeenTcp {
     pub retransmissions: u64,
 }
 
-/// What is queued at one moment.
+/// Backlog of a queue at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backlog {
     /// How many packets.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u64,
 }
 
-/// What a listed flow had at the last point of the series.
+/// Values of a listed flow at the last point of the series.
 #[derive(Clone, Copy, Default)]
 struct Before {
     payload: u64,
@@ -322,16 +322,16 @@ struct Before {
 
 /// Everything measured so far.
 pub struct Measures {
-    /// Of listed endpoints, by number; empty until the first measured time is over.
+    /// Results of listed endpoints, by number; empty until the first measured time is over.
     pub results: Vec<FlowResult>,
-    /// The same when counting began; empty if that was at the start.
+    /// Results of listed endpoints when counting began; empty if that was at the start.
     pub(crate) begun: Vec<FlowResult>,
     queue_begun: QueueCounters,
-    /// Of listed endpoints: what was counted on their way when the measured time of the queue began, and when it was over.
+    /// Counts of listed endpoints on their path when the measured time of the queue began, and when it was over.
     on_way: [Vec<FlowCounts>; 2],
     /// The queue at the end of the run.
     pub queue: QueueResult,
-    /// What was measured of each hop, if there are several.
+    /// Measurements at each hop, if there are several.
     pub hops: Option<HopLog>,
     /// Short flows one by one.
     pub short_flows: ShortFlows,
@@ -347,9 +347,9 @@ pub struct Measures {
     pub flow_series: Vec<SeriesRow>,
     /// The time series of the queue.
     pub queue_series: Vec<QueueSeriesRow>,
-    /// What queue disciplines believed.
+    /// States of queue disciplines.
     pub states: StateSeries,
-    /// What the congestion controls of the listed flows believe, if it is recorded.
+    /// States of the congestion controls of the listed flows, if they are recorded.
     pub trace: Option<Box<Trace>>,
 }
 

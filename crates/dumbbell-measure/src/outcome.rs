@@ -1,4 +1,4 @@
-//! What a run measured: the tables of a run that is over, figures, and a digest of both.
+//! The outcome of a run: tables, figures, and a digest of both.
 
 use crate::classes::{self, Totals};
 use crate::columns::{self, ColumnSpec, EngineKind, FlowRow, Punctuality, RunRow, Runs, SeenFlows, SojournBin, Timing};
@@ -23,7 +23,7 @@ type TableSpec = (&'static str, &'static str, Vec<ColumnSpec>);
 /// Declares the tables of a run, each with the sets of its columns.
 macro_rules! tables {
     ($(#[doc = $about:literal] $name:ident: $($set:ident),+;)*) => {
-        /// What a run measured, as columns.
+        /// Measurements of a run as columns.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         pub struct Tables { $( #[doc = $about] pub $name: Table, )* }
 
@@ -94,7 +94,7 @@ impl Tables {
     }
 }
 
-/// What a run measured.
+/// Measurements of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Figures of the queue and across flows.
@@ -259,7 +259,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, co
     columns::Flows::table(&rows.collect::<Vec<_>>())
 }
 
-/// What the link of each hop can carry, bit/s of frames: without what its link layer adds to those that it carried, and what others took.
+/// Returns the rate that the link of each hop can carry, bit/s of frames: without the link layer's additions and without the share that others took.
 fn link_rates(config: &RunConfig, first: &QueueCounters, hops: &HopLog) -> Vec<f64> {
     let seconds = config.measured_time().as_secs_f64();
     let of_frames = |(number, rate): (usize, f64)| {

@@ -44,7 +44,7 @@ pub struct FlowBin {
     pub slowdown: Histogram,
     /// The same, exact.
     pub slowdown_sum: f64,
-    /// Of those that finished.
+    /// Completion times of flows that finished.
     pub completion: Histogram,
 }
 
@@ -54,9 +54,9 @@ pub struct FlowBinRow<'a> {
     pub class: u16,
     /// The range begins there, bytes.
     pub from: u64,
-    /// It ends before this.
+    /// End of the bin, exclusive.
     pub to: u64,
-    /// What is in it.
+    /// Flows in the bin.
     pub bin: &'a FlowBin,
 }
 

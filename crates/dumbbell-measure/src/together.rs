@@ -18,7 +18,7 @@ const SUSTAINED: Time = Time::from_secs(5);
 /// delta-fair convergence of RFC 5166, section 2.4, with delta = 0.23.
 const FAIR: f64 = 0.95;
 
-/// What had arrived of a listed endpoint at some time, since its start.
+/// Data of a listed endpoint that had arrived at some time, since its start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowProgress {
     /// Payload: acknowledged for TCP, received for UDP; bytes.
@@ -29,7 +29,7 @@ pub struct FlowProgress {
     pub finished: Option<Time>,
 }
 
-/// What every listed endpoint got in the time that the flows have in common; bytes.
+/// Bytes that every listed endpoint got in the time that the flows have in common.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Common {
     /// How long it lasted, s.
@@ -180,7 +180,7 @@ impl Together {
         }
     }
 
-    /// What every listed endpoint got in the time that the flows have in common, of what is measured. `results` are those of the measured time,
+    /// Returns the bytes that every listed endpoint got in the measured time that the flows have in common. `results` are those of the measured time,
     /// before which `begun` was counted. None if flows have no time in common.
     pub fn common(&self, results: &[FlowResult], begun: &[FlowResult]) -> Option<Common> {
         let earlier = |number: usize| begun.get(number).map_or([0; 2], |one| [one.payload, one.receiver.frame_bytes]);

@@ -9,7 +9,7 @@ use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::SenderStats;
 use dumbbell_core::units::Time;
 
-/// What counts as the state of a flow: a row is written when it changes.
+/// State of a flow: a row is written when it changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct State {
     name: &'static str,
@@ -35,7 +35,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Of `flows` flows, with at most a row an `interval` while the state is the same.
+    /// Returns a trace of `flows` flows, with at most one row per `interval` while the state is the same.
     pub fn new(interval: Time, flows: usize) -> Trace {
         Trace { interval, last: vec![Last::default(); flows], ..Trace::default() }
     }

@@ -1,4 +1,4 @@
-//! What UDP's packets take from sender to receiver: their one-way delay, and how it varies.
+//! One-way delay of UDP's packets from sender to receiver, and its variation.
 
 use crate::measure::ms;
 use dumbbell_core::histogram::CompactHistogram;
@@ -71,9 +71,9 @@ pub fn patience(largest_rtt: Option<Time>) -> Time {
 /// The packets of one flow as its receiver sees them.
 #[derive(Clone, Debug, Default)]
 pub struct Transit {
-    /// Of the packets that count.
+    /// Delays of the packets that count.
     pub delays: Delays,
-    /// Of the last packet that arrived.
+    /// Delay of the last packet that arrived.
     last: Option<Time>,
     /// RFC 3550 section 6.4.1.
     jitter_ns: f64,

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::error::Error;
 use crate::frame::{Arrival, Frame, NetCounters};
+use dumbbell_bottleneck::{Hop, HopPart};
 use dumbbell_config::{RateChange, RunConfig};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
@@ -11,7 +12,6 @@ use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::units::Time;
-use dumbbell_sim::hop::{Hop, HopPart};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::time::Duration;

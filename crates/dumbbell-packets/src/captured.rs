@@ -47,7 +47,7 @@ pub struct Stream {
     pub earlier: Time,
 }
 
-/// What was captured of a run.
+/// Captures of a run.
 pub struct Captured {
     /// All files.
     pub streams: Vec<Stream>,
@@ -70,7 +70,7 @@ pub struct Captured {
 pub struct Whose {
     /// Number of the flow.
     pub number: u32,
-    /// It goes from the receiver of data to their sender.
+    /// Whether it goes from the receiver of data to their sender.
     pub back: bool,
 }
 
@@ -91,7 +91,7 @@ impl Transmission {
     }
 }
 
-/// What became of those that were marked or dropped.
+/// Fates of packets that were marked or dropped.
 #[derive(Default)]
 struct QueueFates(HashMap<Transmission, Fate>);
 
@@ -122,7 +122,7 @@ impl QueueFates {
     }
 }
 
-/// What does not fit together.
+/// Returns the error of captures that contradict each other.
 fn wrong(text: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, text)
 }
@@ -144,7 +144,7 @@ struct FrameReader<'a> {
     burst: VecDeque<Passing>,
     /// Records that had frames of the run's.
     records: u64,
-    /// What the last one told.
+    /// Queue decision in the last record.
     told: Option<QueueDecision>,
 }
 
@@ -241,10 +241,10 @@ impl Directions {
     }
 }
 
-/// What is known of the two ends of a connection: of the sender, and of the receiver.
+/// State of the two ends of a connection: of the sender, and of the receiver.
 #[derive(Default)]
 struct CapturedConnection {
-    /// Their first sequence numbers.
+    /// First sequence numbers.
     first: [u32; 2],
     /// The highest so far, from the first.
     highest: [u64; 2],
@@ -264,7 +264,7 @@ impl CapturedConnection {
         found
     }
 
-    /// What a segment says, in bytes from the start, and the scale of its window.
+    /// Reads a segment, with numbers in bytes from the start, and the scale of its window.
     fn read_segment(&mut self, whose: Whose, frame: &FrameHeaders) -> (TcpSegment, u8) {
         let (own, peer) = if whose.back { (1, 0) } else { (0, 1) };
         let mut says = frame.says;

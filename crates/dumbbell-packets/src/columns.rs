@@ -120,7 +120,7 @@ impl Columns {
         self.retransmission.push(i64::from(packet.has(flag::RETRANSMISSION)));
     }
 
-    /// What the receiver sends.
+    /// Appends an acknowledgement, or an answer of UDP.
     pub fn push_ack(
         &mut self,
         seen: &Sighting<'_>,

@@ -1,4 +1,4 @@
-//! What both ends of a flow put into headers, from what the simulator moves.
+//! Builds the headers of both ends of a flow from the packets of the simulator.
 
 use crate::frame::{tcp_flag, AccEcnCounts, Endpoints, TcpSegment};
 use dumbbell_core::log::{FlowStart, ProtocolKind};
@@ -19,7 +19,7 @@ const DISCARD: u16 = 9;
 /// Port of receivers of a transport over UDP.
 const QUIC: u16 = 443;
 
-/// What the hosts of a run are like.
+/// Traits of the hosts of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct HostTraits {
     mss: u16,
@@ -66,7 +66,7 @@ struct Row {
 
 /// One flow.
 pub struct TrackedFlow {
-    /// Its number in the run.
+    /// Number of the flow in the run.
     pub number: u32,
     /// By how much the clock of the engine is ahead of its sender's, and behind its receiver's.
     pub ahead: Time,
@@ -100,7 +100,7 @@ pub struct TrackedFlow {
     marked: Vec<(u64, u16)>,
 }
 
-/// What a packet of the sender has from its start on, and does not say by itself everywhere on its way.
+/// Header fields that a packet of the sender has from its start, and that it does not carry all along its path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendState {
     /// Identification of its IP packet.
@@ -116,7 +116,7 @@ pub struct Sent {
     pub start: SendState,
 }
 
-/// What the receiver sends, as its headers need it.
+/// Header fields of the receiver's packets.
 #[derive(Clone, Debug)]
 pub struct AckHeaders {
     pub ack: Ack,
@@ -262,7 +262,7 @@ impl TrackedFlow {
         self.ack_headers(ack, blocks, self.received)
     }
 
-    /// What the receiver had counted when this left.
+    /// Returns the counts of the receiver when `ack` left.
     pub fn counts(&self, ack: &Ack) -> [u32; 2] {
         let is_counted = ack.has(ack_flag::ACCECN_OPTION);
         let found = is_counted.then(|| self.counted.iter().find(|one| one.id == ack.id)).flatten();
@@ -277,12 +277,12 @@ impl TrackedFlow {
         self.ids[1].wrapping_add(ack.id)
     }
 
-    /// The same of its SYN, which comes ahead of all others.
+    /// Returns the IP identification of the receiver's SYN, which comes ahead of all others.
     pub fn id_of_syn(&self) -> u16 {
         self.ids[1].wrapping_sub(1)
     }
 
-    /// The same somewhere on its way, with these counts.
+    /// Returns the headers of an acknowledgement somewhere on its path, with these counts.
     pub fn ack_headers(&self, ack: &Ack, blocks: &[Block], counts: [u32; 2]) -> AckHeaders {
         let ecn = self.back_ecn.ack_codepoint(ack);
         let blocks = (!blocks.is_empty()).then(|| blocks.into());
@@ -294,7 +294,7 @@ impl TrackedFlow {
         self.marked.push((ack.ack, ack.id));
     }
 
-    /// What the receiver sent reaches the sender.
+    /// Handles an acknowledgement that reaches the sender, and returns its headers.
     pub fn receive_ack(&mut self, ack: &Ack, blocks: &[Block]) -> AckHeaders {
         let mut counts = self.received;
         let mut waiting = self.counted.iter();

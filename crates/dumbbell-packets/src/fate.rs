@@ -1,4 +1,4 @@
-//! What becomes of packets, and records that wait for it.
+//! Fates of packets, and records that wait for them.
 
 use crate::connection::SendState;
 use dumbbell_core::log::{DropReason, DropSite, Mark, MarkReason};
@@ -32,15 +32,15 @@ pub struct DropRecord {
     pub at: Time,
 }
 
-/// What happened to a transmission, and what it carries.
+/// Fate of a transmission, and its payload.
 #[derive(Default)]
 pub struct Fate {
-    /// Its first two marks: CE and SCE.
+    /// First marks: CE and SCE.
     pub marks: [Option<Marked>; 2],
     pub dropped: Option<DropRecord>,
     /// Number of the hop on whose path its ECN field was cleared.
     pub erased: Option<u16>,
-    /// Its payload, if that is not zeros.
+    /// Payload, if that is not zeros.
     pub payload: Option<Box<[u8]>>,
 }
 
@@ -86,7 +86,7 @@ impl Fate {
 /// A transmission; to most nothing happens.
 struct Transmission {
     start: SendState,
-    /// It has arrived or was dropped.
+    /// Whether the packet has arrived or was dropped.
     is_settled: bool,
     /// Records that show it.
     records: u16,
@@ -120,7 +120,7 @@ impl Fates {
         self.all[number as usize].is_settled
     }
 
-    /// What happened to it, if anything did.
+    /// Returns the fate of transmission `number`, if anything has happened to it.
     pub fn get(&self, number: u32) -> Option<&Fate> {
         self.all[number as usize].fate.as_deref()
     }
@@ -135,7 +135,7 @@ impl Fates {
         self.all[number as usize].records += 1;
     }
 
-    /// Its packet has arrived or was dropped.
+    /// Notes that the packet of transmission `number` has arrived or was dropped.
     pub fn settle(&mut self, number: u32) {
         let one = &mut self.all[number as usize];
         one.is_settled = true;
@@ -177,17 +177,17 @@ impl OpenFates {
         self.0.iter().find(|open| open.is(packet)).map(|open| open.fate)
     }
 
-    /// The same of one that was sent a short time ago.
+    /// Finds the number of a packet that was sent a short time ago.
     pub fn find_new(&self, packet: &Packet) -> Option<u32> {
         self.0.iter().rev().find(|open| open.is(packet)).map(|open| open.fate)
     }
 
-    /// The same with the number `seq`.
+    /// Finds the transmission with the number `seq`.
     pub fn with_number(&self, seq: u64) -> Option<u32> {
         self.0.iter().rev().find(|open| open.seq == seq).map(|open| open.fate)
     }
 
-    /// It has arrived or was dropped.
+    /// Takes the transmission of a packet that has arrived or was dropped.
     pub fn take(&mut self, packet: &Packet) -> Option<u32> {
         let index = match self.0.front() {
             Some(first) if first.is(packet) => return self.0.pop_front().map(|open| open.fate),
@@ -252,7 +252,7 @@ impl<T> Ord for Timed<T> {
     }
 }
 
-/// So many rows are looked through for each record.
+/// Rows that are searched for each record.
 const MOST_ROWS: usize = 8;
 
 /// Records in the order of time. They come from hosts whose clocks differ by half of their base RTT: those of one clock come in order, and make a
@@ -260,7 +260,7 @@ const MOST_ROWS: usize = 8;
 pub struct TimeOrder<T> {
     /// Each in order; the last of one is later than the last of the next.
     rows: [VecDeque<Timed<T>>; MOST_ROWS],
-    /// So many of them have been used.
+    /// Number of rows that have been used.
     used: usize,
     others: BinaryHeap<Timed<T>>,
     serial: u64,

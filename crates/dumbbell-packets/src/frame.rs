@@ -49,7 +49,7 @@ mod kind {
     pub const ACCECN: u8 = 174;
 }
 
-/// Who sends to whom.
+/// Addresses and ports of the sender and the receiver of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Endpoints {
     /// Address of the sender of data.
@@ -80,18 +80,18 @@ pub struct AccEcnCounts {
 }
 
 impl AccEcnCounts {
-    /// Of who has received no payload: RFC 9768 section 3.2.1.
+    /// Counters before any payload was received: RFC 9768 section 3.2.1.
     pub const NONE: AccEcnCounts = AccEcnCounts { ect0: 1, ce: 0, ect1: 1 };
 }
 
 /// A segment of TCP. Sequence numbers are relative to the first of their side: SYN has 0, data begin with 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpSegment {
-    /// It goes from the receiver of data to their sender.
+    /// Whether it goes from the receiver of data to their sender.
     pub back: bool,
-    /// Of its first byte.
+    /// Sequence number of its first byte.
     pub seq: u64,
-    /// What it acknowledges, if it acknowledges anything.
+    /// Acknowledgement number, if it acknowledges anything.
     pub ack: u64,
     /// Bits of [`tcp_flag`].
     pub flags: u16,
@@ -101,7 +101,7 @@ pub struct TcpSegment {
     pub tsval: u32,
     /// The same, echoed.
     pub tsecr: u32,
-    /// Of a handshake: MSS and scale.
+    /// MSS and window scale of a segment of the handshake.
     pub opening: Option<(u16, u8)>,
     /// SACK blocks, and how many they are.
     pub sack: [(u64, u64); 3],
@@ -109,11 +109,11 @@ pub struct TcpSegment {
     pub sacks: usize,
     /// AccECN's option.
     pub counts: Option<AccEcnCounts>,
-    /// It has as many bytes of options as one of a handshake: NOPs.
+    /// Whether it is padded with NOPs to the options' length of a segment of the handshake.
     pub is_padded: bool,
 }
 
-/// What is on the wire around transport.
+/// Fields of the frame and of the IP header around a transport header.
 #[derive(Clone, Copy, Debug)]
 pub struct WireHeaders {
     /// Length of the frame without FCS, bytes.
@@ -131,7 +131,7 @@ const ETHERNETS: [[u8; ETHERNET]; 2] = [[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 
 pub struct Headers {
     bytes: [u8; MOST],
     len: usize,
-    /// Of the words of transport and of the pseudo header.
+    /// Checksum of the words of transport and of the pseudo header.
     sum: u64,
 }
 

@@ -7,7 +7,7 @@
 //! The simulator counts segments and the headers count bytes, so numbers are derived: data begin one behind the sequence number of the SYN, and each segment follows the one
 //! before it. TCP's payload is zeros; its checksums hold for the whole frame, of which a file may keep less. Connections do not close.
 //!
-//! What kernels sent is [`Captured`] instead: headers as they were, from files that another engine writes while a run goes on.
+//! Frames of kernels are [`Captured`] instead: headers as they were, from files that another engine writes while a run goes on.
 
 mod captured;
 mod columns;
@@ -31,7 +31,7 @@ pub type CaptureWriter = Box<dyn Write + Send>;
 pub const SENDER: &str = "sender";
 /// The point at their receivers.
 pub const RECEIVER: &str = "receiver";
-/// What the point behind a hop's link has behind the name of the hop, which is the point ahead of its queue.
+/// Suffix of the point behind a hop's link; the name of the hop alone is the point ahead of its queue.
 pub const OUT: &str = ":out";
 
 /// The points of a run over these hops, in the order in which data pass them.

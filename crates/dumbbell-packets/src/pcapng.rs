@@ -28,7 +28,7 @@ const ETHERNET: u16 = 1;
 /// Times are in units of 10^-9 s.
 const NANOSECONDS: u8 = 9;
 const BUFFER: usize = 1 << 20; // bytes
-/// So many of them may wait to be written.
+/// Most buffers that may wait to be written.
 const BUFFERS: usize = 8;
 /// No block is larger, bytes: a frame, a comment.
 const MOST_BLOCK: usize = 1 << 17;

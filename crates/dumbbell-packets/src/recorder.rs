@@ -1,4 +1,4 @@
-//! Who listens, and what it asks for. What is heard goes in batches to a thread of its own: a run goes on while its packets are written.
+//! The listener and its options. Events go in batches to a thread of its own: a run continues while its packets are written.
 
 use crate::columns::Columns;
 use crate::connection::HostTraits;
@@ -19,10 +19,10 @@ use std::thread::JoinHandle;
 
 /// Events of a batch: some hundred kilobytes, which stay in a cache.
 const BATCH: usize = 4096;
-/// So many batches may wait.
+/// Most batches that may wait.
 const BATCHES: usize = 8;
 
-/// What is to be written of a run.
+/// Options: which packets of a run are written, and where.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
     /// The points, of [`points`]; none: the senders' alone.
@@ -57,7 +57,7 @@ impl Asked {
     }
 }
 
-/// What was written.
+/// Summary of what was written.
 pub struct Written {
     /// How many records.
     pub count: u64,
@@ -67,7 +67,7 @@ pub struct Written {
 
 type Batch = Vec<(Time, LoggedEvent)>;
 
-/// What has been heard and not been handed over.
+/// Events that have not been handed to the writer yet.
 struct Heard {
     events: Batch,
     full: Option<SyncSender<Batch>>,
@@ -109,7 +109,7 @@ pub struct PacketRecorder {
 }
 
 impl PacketRecorder {
-    /// Of a run of `config`: into a file that was made by `program` and has this comment, or as columns.
+    /// Returns a recorder for a run of `config`, which writes a file by `program` with this comment, or columns.
     ///
     /// # Errors
     /// A point that the run has not.
@@ -140,7 +140,7 @@ impl PacketRecorder {
         Ok(PacketRecorder { heard: Arc::new(Mutex::new(Some(heard))), points, hops: all_hops })
     }
 
-    /// What listens at a hop; once for each.
+    /// Returns the listener of a hop; to be called once for each.
     pub fn listener(&self, hop: &str) -> PacketListener {
         let number = |name: &str| self.points.iter().position(|known| known == name).map(|index| index as u32);
         let index = self.hops.iter().position(|known| known == hop).unwrap_or(0) as u16;
@@ -169,7 +169,7 @@ fn lock(heard: &Mutex<Option<Heard>>) -> MutexGuard<'_, Option<Heard>> {
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What an interface is.
+/// Returns the description of an interface.
 fn describe_interface(point: &str) -> String {
     match point.strip_suffix(OUT) {
         _ if point == SENDER => "hosts that send data: what they send and what they receive".to_owned(),
@@ -185,14 +185,14 @@ fn some(blocks: &[Block]) -> BoxedBlocks {
 
 /// Listens at a hop.
 pub struct PacketListener {
-    /// Of the only listener: a lock for each event would cost as much as all else that it does.
+    /// Events of the only listener: a lock for each event would cost as much as the rest of its work.
     own: Option<Heard>,
     heard: Shared,
     hop: u16,
     /// The points ahead of its queue and behind its link.
     into: Option<u32>,
     out: Option<u32>,
-    /// What receivers send is seen where it leaves.
+    /// Whether packets of receivers are recorded where they leave.
     hears_receivers: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a run's events come to: records at points, in order of time.
+//! Turns the events of a run into records at points, in order of time.
 
 use crate::connection::{HostTraits, SendState, Sent, TrackedFlow};
 use crate::fate::{DropRecord, Fates, Marked, OpenFates, TimeOrder};
@@ -13,10 +13,10 @@ use std::io;
 
 /// Simulated time between two looks for records that can be written.
 const SLICE: Time = Time::from_micros(500);
-/// So many answers may have been lost before the first that is under way.
+/// Most answers that may have been lost before the first that is under way.
 const MOST_ANSWERS: usize = 4096;
 
-/// What listeners have heard.
+/// An event from a listener.
 pub enum LoggedEvent {
     Begins(u32, Box<FlowStart>),
     Posted(Packet),
@@ -24,22 +24,22 @@ pub enum LoggedEvent {
     Answered(Ack, BoxedBlocks),
     Packed(Packet, Box<Ack>, BoxedBlocks),
     Acknowledged(Ack, BoxedBlocks),
-    /// Of a flow, the payload of the datagram with this number, or of an answer.
+    /// Payload of the datagram of a flow with this number, or of an answer.
     Payload(u32, u64, bool, Box<[u8]>),
     /// At this point, ahead of a queue or not.
     Seen(Packet, u32, bool),
-    /// It has left a hop.
+    /// The packet has left a hop.
     Left(Packet),
     Marked(Packet, Marked),
     Dropped(Packet, Box<DropRecord>),
-    /// Its ECN field is cleared on the path of this hop.
+    /// The ECN field of the packet is cleared on the path of this hop.
     Erased(Packet, u16),
 }
 
 /// SACK blocks; most acknowledgements have none.
 pub type BoxedBlocks = Option<Box<[Block]>>;
 
-/// What is in a slot of the engine.
+/// Contents of a slot of the engine.
 #[derive(Default)]
 struct Slot {
     connection: Option<u32>,
@@ -52,7 +52,7 @@ struct Slot {
 struct HeldAck {
     ack: Ack,
     blocks: Box<[Block]>,
-    /// What its receiver had counted when it left.
+    /// Counts of the receiver when the acknowledgement left.
     counts: [u32; 2],
     fate: Option<u32>,
 }
@@ -91,7 +91,7 @@ pub struct State {
 }
 
 impl State {
-    /// Of hosts that are like this; clocks of senders are not further behind than `most_ahead`.
+    /// Returns the state for hosts with these traits; clocks of senders are at most `most_ahead` behind.
     pub fn new(hosts: HostTraits, asked: Asked, writer: Writer, most_ahead: Time) -> State {
         let number = |name: &str| writer.points.iter().position(|known| known == name).map(|index| index as u32);
         State {

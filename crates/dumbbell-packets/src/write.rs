@@ -10,7 +10,7 @@ use dumbbell_core::packet::{Packet, SYN_FRAME, UDP_HEADERS};
 use dumbbell_core::units::Time;
 use std::io;
 
-/// What was seen at a point.
+/// A packet at a point.
 pub enum What {
     Sent(Sent),
     Answered(AckHeaders),

@@ -1,4 +1,4 @@
-//! What of a crate's sources is code: tokens without comments and tests, and a hash of them.
+//! Extracts the code of a crate's sources: tokens without comments and tests, and a hash of them.
 //!
 //! The hash is part of the keys of runs, so that results of a changed engine are never taken for results of the old one. It
 //! leaves out what cannot change a result: comments, documentation, white space, items under `#[cfg(test)]`, and files
@@ -16,7 +16,7 @@ impl Hash {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
-    /// Of nothing.
+    /// Returns the hash of no code.
     pub fn new() -> Hash {
         Hash(Hash::BASIS)
     }
@@ -43,7 +43,7 @@ impl Hash {
 
 /// A source file without comments, documentation and tests.
 pub struct Code {
-    /// What is left.
+    /// Tokens of the code.
     pub tokens: Vec<TokenTree>,
     /// Modules in files of their own that are declared for tests.
     test_modules: Vec<String>,
@@ -52,10 +52,10 @@ pub struct Code {
 }
 
 impl Code {
-    /// Of the text of a file.
+    /// Reads the code of the text of a file.
     ///
     /// # Errors
-    /// What is wrong with its tokens.
+    /// The error in its tokens.
     pub fn parse(text: &str) -> Result<Code, String> {
         let all: TokenStream = text.parse().map_err(|error| format!("{error}"))?;
         let mut code = Code { tokens: Vec::new(), test_modules: Vec::new(), only_tests: false };

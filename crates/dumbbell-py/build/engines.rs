@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The code that makes results of captures, which an engine has that is not written in Rust: Linux.
 ///
-/// It is named file by file, since a hash over everything would throw away all that Linux has measured, minutes a run, whenever a
+/// The code is named file by file, since a hash over everything would throw away all that Linux has measured, minutes a run, whenever a
 /// queue discipline of the simulator changes. A test follows each path in these files: what they call is in this list, or in
 /// [`NOT_MEASURING`] with the reason.
 pub const MEASURING: [&str; 43] = [
@@ -56,7 +56,7 @@ pub const MEASURING: [&str; 43] = [
     "dumbbell-measure/transit.rs",
 ];
 
-/// What these files name beside, and why it is not in the hash.
+/// Other files that these files name, and why they are not in the hash.
 #[allow(dead_code)] // of the test
 pub const NOT_MEASURING: [(&str, &str); 16] = [
     ("dumbbell-core/aqm/mod.rs", "reads parameters of queue disciplines, which the run's key has, and a short flow's hash"),

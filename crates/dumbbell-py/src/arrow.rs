@@ -64,7 +64,7 @@ pub fn encode_texts(codes: Vec<i32>, texts: ArrayRef) -> Result<ArrayRef, ArrowE
 pub struct Rows(RecordBatch);
 
 impl Rows {
-    /// Of these columns, which are equally long.
+    /// Builds a table of these columns, which are equally long.
     ///
     /// # Errors
     /// They are not.

@@ -33,7 +33,7 @@ mod packets;
 mod prototype;
 mod qlog;
 
-/// What thousands of flows keep lies in huge pages.
+/// Puts the memory of thousands of flows into huge pages.
 #[global_allocator]
 static ALLOCATOR: HugePages<System> = HugePages(System);
 
@@ -91,7 +91,7 @@ impl Progress {
     }
 }
 
-/// What one run measured; `gather` puts what many of them measured into tables.
+/// Outcome of one run; `gather` puts the outcomes of many runs into tables.
 #[pyclass(frozen)]
 struct Result(PackedRun);
 
@@ -122,14 +122,14 @@ impl Result {
         self.0.to_bytes().map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// What `to_bytes` was called on.
+    /// Restores the outcome on which `to_bytes` was called.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Result> {
         PackedRun::from_bytes(data).map(Result).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 }
 
-/// What all of `results` measured, table by table.
+/// Gathers the outcomes of all `results`, table by table.
 ///
 /// `described` has names and values, one for each of `results`: columns of table `runs`. If the first is `key`, every table has it.
 /// Raises ValueError if they are of several versions of the engine.
@@ -217,7 +217,7 @@ fn simulate(config: &str, extensions: Extensions, flag: &AtomicBool, simulated: 
 
 /// Runs configurations without plugins, one after the other, as `run` would: short ones wait for no lock of Python's in between.
 ///
-/// Of each, the seconds that it took and what it measured, or the exception that `run` would raise; a panic is a RuntimeError.
+/// Returns for each the seconds that it took and its outcome, or the exception that `run` would raise; a panic is a RuntimeError.
 #[pyfunction]
 fn run_all<'py>(
     py: Python<'py>,
@@ -241,7 +241,7 @@ fn run_all<'py>(
     ended.into_iter().map(in_python).collect()
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
@@ -255,7 +255,7 @@ fn load(plugin: &Bound<'_, PyAny>) -> PyResult<Plugin> {
     }
 }
 
-/// What a plugin, a path or a class in Python, says of itself, as JSON, like an algorithm of `registry` with its `kind`: `aqm` or `cc`. It is loaded into
+/// Describes a plugin (a path, or a class in Python) as JSON, like an algorithm of `registry` with its `kind`: `aqm` or `cc`. It is loaded into
 /// this process.
 ///
 /// Raises RuntimeError if it is no plugin.
@@ -288,7 +288,7 @@ impl Trial {
         self.0.simulated_time()
     }
 
-    /// What is being done, in words.
+    /// Returns the current activity in words.
     #[getter]
     fn get_doing(&self) -> String {
         self.0.current_step()
@@ -308,7 +308,12 @@ fn try_plugin(
     trial: &Trial,
 ) -> PyResult<(u32, u32)> {
     let plugin = load(plugin)?;
-    let tried = py.detach(|| trial::try_out(&plugin, seed, sequences, runs, &trial.0)).map_err(PyRuntimeError::new_err)?;
+    let simulate = |config: &Value, extensions, simulated: &AtomicU64| {
+        let outcome = dumbbell_sim::run_with(config, extensions, &AtomicBool::new(false), simulated);
+        outcome.map(|outcome| outcome.hash).map_err(|error| error.to_string())
+    };
+    let tried = py.detach(|| trial::try_out(&plugin, seed, sequences, runs, &trial.0, simulate));
+    let tried = tried.map_err(PyRuntimeError::new_err)?;
     Ok((tried.sequences, tried.runs))
 }
 
@@ -340,7 +345,7 @@ fn link_rate(schedule: &str) -> PyResult<u64> {
     LinkTrace::from_schedule("", schedule).map(|trace| trace.mean_rate().bits()).map_err(trace_error)
 }
 
-/// What a frame takes on the link of the hop with these keys, JSON: bytes that replace the Ethernet header, or None; the smallest length; how
+/// Returns the link layer of the hop with these keys as JSON: bytes that replace the Ethernet header, or None; the smallest length; how
 /// frames are packed.
 ///
 /// Raises ValueError (with `key`, `found` and `allowed`) on bad keys.
@@ -362,7 +367,7 @@ fn schedule(config: &str) -> PyResult<String> {
     Ok(Schedule::new(&config).to_json().to_string())
 }
 
-/// What was captured at the queue of a hop: a dict.
+/// Captures at the queue of a hop: a dict.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Hop {
@@ -374,7 +379,7 @@ struct Hop {
     counters: BTreeMap<String, u64>,
 }
 
-/// What a run on another engine measured, from captures; `dumbbell_measure::from_capture` describes the formats.
+/// Computes the outcome of a run on another engine from captures; `dumbbell_measure::from_capture` describes the formats.
 ///
 /// `hops` are the bottleneck and then the others; `counters` of each are those of its queue discipline, by name. `started` is the clock of the
 /// captures when the run began, ns. Raises ValueError on a bad configuration, RuntimeError if the captures do not fit together.

@@ -114,7 +114,7 @@ impl Shell {
         Ok((ended.status, up.into(), down.into(), ended.servers))
     }
 
-    /// What was seen so far, JSON.
+    /// Returns the state so far, JSON.
     fn look(&self) -> String {
         self.0.look().to_string()
     }

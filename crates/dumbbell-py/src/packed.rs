@@ -1,4 +1,4 @@
-//! What runs measured, in few pieces until it is put into tables.
+//! Outcomes of runs, in few pieces until they are put into tables.
 //!
 //! A short run has some 300 columns with a value or two each. Thousands of runs wait to be stored, and another thread frees them: one allocation
 //! per column and name would take as long as the run.
@@ -14,7 +14,7 @@ use serde_json::{json, Map, Value};
 use std::iter::{once, repeat_n};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a column holds.
+/// Values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 enum PackedKind {
     U64,
@@ -31,7 +31,7 @@ type Layout = Vec<(String, Vec<(String, PackedKind)>)>;
 /// The layout of the last run: the next one mostly has the same.
 static LAST: Mutex<Option<Arc<Layout>>> = Mutex::new(None);
 
-/// What one run measured.
+/// Outcome of one run.
 #[derive(Clone)]
 pub struct PackedRun {
     layout: Arc<Layout>,
@@ -103,7 +103,7 @@ impl PackedRun {
         postcard::to_stdvec(&(&*self.layout, &self.heights, &self.words, &self.text))
     }
 
-    /// What `to_bytes` was called on.
+    /// Restores the run on which `to_bytes` was called.
     pub fn from_bytes(data: &[u8]) -> Result<PackedRun, postcard::Error> {
         let (layout, heights, words, text): (Layout, _, _, _) = postcard::from_bytes(data)?;
         Ok(PackedRun { layout: last_or(|last| *last == layout, || layout.clone()), heights, words, text })
@@ -160,7 +160,7 @@ fn of_figure(value: &Value) -> PackedKind {
     }
 }
 
-/// What is said of runs, one value for each.
+/// Descriptions of runs, one value for each.
 #[derive(FromPyObject)]
 pub enum Described {
     Numbers(Vec<u64>),
@@ -168,7 +168,7 @@ pub enum Described {
     Texts(Vec<Option<PyBackedStr>>),
 }
 
-/// What all of `runs` measured, table by table; None if they have not all the same columns.
+/// Gathers the outcomes of `runs`, table by table; None if they have not all the same columns.
 ///
 /// Table `runs` has what `described` says of them, too, and every table their `key`, the first of it.
 pub fn join(runs: &[&PackedRun], described: &[(String, Described)]) -> PyResult<Option<Vec<(String, Rows)>>> {

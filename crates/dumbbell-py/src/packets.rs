@@ -104,7 +104,7 @@ pub fn run_packets(
     Ok((outcome.into(), count, rows))
 }
 
-/// What was captured of a run: a dict.
+/// Captures of a run: a dict.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct CaptureFiles {
@@ -118,7 +118,7 @@ pub struct CaptureFiles {
     completes: bool,
 }
 
-/// What was captured of a queue, and what it is like: a dict.
+/// Captures at a queue, and traits of the queue: a dict.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct QueueFiles {

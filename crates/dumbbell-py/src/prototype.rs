@@ -34,7 +34,7 @@ impl PyPacket {
     }
 }
 
-/// What happened while Python was called, in order.
+/// A call to the log while Python was called.
 enum LogCall {
     Marked(Packet, Ecn, Mark, MarkReason, At),
     Dropped(Packet, DropReason, DropSite, At),
@@ -163,7 +163,7 @@ impl Instance {
         self.methods.iter().any(|one| one == method)
     }
 
-    /// What a method returns; `None` if it fails, which is reported.
+    /// Calls a method and returns its result; `None` if it fails, which is reported.
     fn call<T>(
         &self,
         method: &str,
@@ -211,7 +211,7 @@ struct PyQueue {
     instance: Instance,
     host: Py<PyHost>,
     kept: Arc<Mutex<CallState>>,
-    /// What timer_at() said after the last call: the engine looks at it several times a packet.
+    /// Result of timer_at() after the last call: the engine reads it several times per packet.
     next: Time,
 }
 

@@ -38,7 +38,7 @@ impl From<Failure> for PyErr {
 /// A configuration that JSON is.
 ///
 /// # Errors
-/// It is none.
+/// The text is not a configuration.
 pub fn parse_config(config: &str) -> std::result::Result<Value, Failure> {
     serde_json::from_str(config).map_err(|error| Failure::File(io::Error::other(error)))
 }
@@ -46,7 +46,7 @@ pub fn parse_config(config: &str) -> std::result::Result<Value, Failure> {
 /// Carries a run out, until `cancel` says that it is to end.
 ///
 /// # Errors
-/// What `run` raises.
+/// The exception that `run` raises.
 pub fn carried_out(builder: Builder<'_>, cancel: &AtomicBool) -> std::result::Result<Outcome, Failure> {
     let mut sim = builder.build().map_err(|error| Failure::Run(error.into()))?;
     while !sim.step(sim.now() + SLICE).map_err(Failure::Run)? {

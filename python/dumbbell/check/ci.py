@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from dumbbell.check.case import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, CaseVerdict
 from dumbbell.check.cases import CASES
-from dumbbell.check.lab import Point
-from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, Verdict
-from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, nearest, shown
+from dumbbell.check.lab import PathPoint
+from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, find_nearest, quote_value
 from dumbbell.experiment import units
-from dumbbell.writing import reason_of
+from dumbbell.writing import get_reason
 
 _Key = tuple[str, str, Hashable]
 # what XML 1.0 has no way to say
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-class Result(Protocol):
+class CaseResult(Protocol):
     """What a suite says of a case of a control: `place` is where it was judged, `where` is that in words."""
 
     @property
@@ -43,7 +43,7 @@ class Result(Protocol):
         """The place as --known reads it."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CaseVerdict:
         """What was found."""
 
     @property
@@ -51,11 +51,11 @@ class Result(Protocol):
         """How long its own runs took; runs that several cases share count for the first."""
 
 
-class Report(Protocol):
+class SuiteReport(Protocol):
     """All results of a suite, and how long they took."""
 
     @property
-    def results(self) -> Sequence[Result]:
+    def results(self) -> Sequence[CaseResult]:
         """All of them, in order."""
 
     @property
@@ -76,7 +76,7 @@ class Suite:
     rank: Mapping[str, int]
     good: frozenset[str]
     cases: Mapping[str, tuple[str, str]]  # short name and heading
-    test: Callable[[Result], str]
+    test: Callable[[CaseResult], str]
     place: Callable[[Sequence[str]], tuple[str, Hashable]]
     at: Callable[[Mapping[str, Any]], Hashable]
     line: str  # form of a line of expected failures
@@ -87,13 +87,13 @@ class Suite:
         """Whether a result is a failure, or worse than one."""
         return self.rank[result] >= self.rank[FAILED]
 
-    def short(self, case: str) -> str:
+    def shorten_name(self, case: str) -> str:
         """Return the short name of a case."""
         return self.cases[case][0]
 
 
-def _point_of(words: Sequence[str]) -> tuple[str, Hashable]:
-    point = _point(words[-2:]) if len(words) >= 3 else None
+def _find_point(words: Sequence[str]) -> tuple[str, Hashable]:
+    point = _parse_point(words[-2:]) if len(words) >= 3 else None
     return " ".join(words[: -2 if point else None]), point
 
 
@@ -104,8 +104,8 @@ BBR = Suite(
     good=frozenset({PASSED, CONSTANT}),
     cases={key: (one.number, f"{one.number}. {one.heading}") for key, one in CASES.items()},
     test=lambda one: f"{CASES[one.case].number} {one.case} {one.place}",
-    place=_point_of,
-    at=lambda one: Point(int(one["rate_bit"]), float(one["rtt_s"])),
+    place=_find_point,
+    at=lambda one: PathPoint(int(one["rate_bit"]), float(one["rtt_s"])),
     line="CASE CONTROL, or CASE CONTROL RATE RTT",
 )
 
@@ -125,33 +125,33 @@ class Gate:
         """Whether there is anything that nobody expected."""
         return bool(self.unexpected or self.failures or self.figures)
 
-    def lines(self) -> list[str]:
+    def to_lines(self) -> list[str]:
         """Return all of it in words."""
         return [*self.unexpected.values(), *self.failures, *self.figures, *self.others]
 
 
-def _key(one: Result) -> _Key:
+def _make_key(one: CaseResult) -> _Key:
     return one.case, one.control, one.place
 
 
-def label(one: Result, of: Suite = BBR) -> str:
+def label(one: CaseResult, of: Suite = BBR) -> str:
     """Return what a result is called in lists: case, control and place, as --known reads it."""
-    return f"{of.short(one.case)} {one.control} {one.where}"
+    return f"{of.shorten_name(one.case)} {one.control} {one.where}"
 
 
-def gate(
-    report: Report, expected: Sequence[Expected] | None = None, before: Before | None = None, of: Suite = BBR
+def make_gate(
+    report: SuiteReport, expected: Sequence[Expected] | None = None, before: Before | None = None, of: Suite = BBR
 ) -> Gate:
     """Return what nobody expected, after a file of expected failures or a report of before, if there is one."""
     if expected is not None:
-        return known(report, expected, of)
-    return plain(report, of) if before is None else baseline(report, before, of)
+        return gate_by_expected(report, expected, of)
+    return gate_failures(report, of) if before is None else gate_by_report(report, before, of)
 
 
-def plain(report: Report, of: Suite = BBR) -> Gate:
+def gate_failures(report: SuiteReport, of: Suite = BBR) -> Gate:
     """Return the gate without anything expected: each failure counts."""
     failed = [one for one in report.results if of.is_bad(one.verdict.result)]
-    return Gate({_key(one): f"{one.verdict.result}: {label(one, of)}: {one.verdict.reason}" for one in failed})
+    return Gate({_make_key(one): f"{one.verdict.result}: {label(one, of)}: {one.verdict.reason}" for one in failed})
 
 
 # --known
@@ -167,36 +167,36 @@ class Expected:
     point: Hashable
     result: str = FAILED
 
-    def fits(self, one: Result) -> bool:
+    def matches(self, one: CaseResult) -> bool:
         """Whether it speaks of a result."""
         return (one.case, one.control) == (self.case, self.control) and self.point in (None, one.place)
 
 
-def known(report: Report, expected: Sequence[Expected], of: Suite = BBR) -> Gate:
+def gate_by_expected(report: SuiteReport, expected: Sequence[Expected], of: Suite = BBR) -> Gate:
     """Return what is not as expected: failures that are not, and entries of which nothing fails."""
     gate = Gate()
     for one in report.results:
         now = one.verdict.result
         if not of.is_bad(now):
             continue
-        known = [entry.result for entry in expected if entry.fits(one)]
+        known = [entry.result for entry in expected if entry.matches(one)]
         if any(of.rank[now] <= of.rank[result] for result in known):
-            gate.expected.add(_key(one))
+            gate.expected.add(_make_key(one))
         elif known:
             worst = max(known, key=lambda result: of.rank[result])
-            gate.unexpected[_key(one)] = f"{worst} is expected, {now}: {label(one, of)}: {one.verdict.reason}"
+            gate.unexpected[_make_key(one)] = f"{worst} is expected, {now}: {label(one, of)}: {one.verdict.reason}"
         else:
             new = "new failure" if now == FAILED else f"new failure, {now}"
-            gate.unexpected[_key(one)] = f"{new}: {label(one, of)}: {one.verdict.reason}"
+            gate.unexpected[_make_key(one)] = f"{new}: {label(one, of)}: {one.verdict.reason}"
     for entry in expected:
-        fitting = [one for one in report.results if entry.fits(one)]
+        fitting = [one for one in report.results if entry.matches(one)]
         judged = [one for one in fitting if one.verdict.result not in (NOT_APPLICABLE, CANNOT_TELL)]
         if any(of.is_bad(one.verdict.result) for one in judged):
             continue
         if judged:
             said = f"expected to fail, but {judged[0].verdict.result}: {entry.place}"
             if entry.point is not None:
-                gate.unexpected[_key(judged[0])] = said
+                gate.unexpected[_make_key(judged[0])] = said
             else:
                 gate.failures.append(said)
         elif fitting:
@@ -204,7 +204,7 @@ def known(report: Report, expected: Sequence[Expected], of: Suite = BBR) -> Gate
     return gate
 
 
-def expected(path: Path, of: Suite = BBR, controls: Sequence[str] | None = None) -> list[Expected]:
+def read_expected(path: Path, of: Suite = BBR, controls: Sequence[str] | None = None) -> list[Expected]:
     """Read a file of expected failures.
 
     A line is `CASE CONTROL`, which fails wherever it applies or at some places, or has the place, too (of `check bbr`
@@ -221,32 +221,32 @@ def expected(path: Path, of: Suite = BBR, controls: Sequence[str] | None = None)
         place = f"line {number}"
         worse = [one for one in of.rank if of.is_bad(one)]
         if equals and result not in worse:
-            raise UnknownName(shown(result), among=worse, file=path, key=place, what="result")
+            raise UnknownName(quote_value(result), among=worse, file=path, key=place, what="result")
         keys = [key for key, (short, _) in of.cases.items() if words[0].rstrip(".") in (key, short)]
         if not keys:
             raise UnknownName(
-                shown(words[0]),
+                quote_value(words[0]),
                 among=[short for short, _ in of.cases.values()],
                 file=path,
                 key=place,
-                nearest=nearest(words[0], of.cases),
+                nearest=find_nearest(words[0], of.cases),
                 what="case",
             )
         control, point = of.place(words[1:])
         if not control:
-            raise WrongValue(shown(text), of.line, file=path, key=place)
+            raise WrongValue(quote_value(text), of.line, file=path, key=place)
         if controls is not None and control not in controls:
-            raise UnknownName(shown(control), among=controls, file=path, key=place, what="control")
+            raise UnknownName(quote_value(control), among=controls, file=path, key=place, what="control")
         if point is not None and of.places is not None and point not in of.places(keys[0]):
             where = [str(one) for one in of.places(keys[0])]
-            raise UnknownName(shown(str(point)), among=where, file=path, key=place, what=f"place of {keys[0]}")
+            raise UnknownName(quote_value(str(point)), among=where, file=path, key=place, what=f"place of {keys[0]}")
         found.append(Expected(f"{path.name} {place}: {text}", keys[0], control, point, result or of.expects))
     return found
 
 
-def _point(words: Sequence[str]) -> Point | None:
+def _parse_point(words: Sequence[str]) -> PathPoint | None:
     try:
-        return Point(units.parse("rate", words[0]), units.parse("time", words[1]) / 1e9)
+        return PathPoint(units.parse("rate", words[0]), units.parse("time", words[1]) / 1e9)
     except InputError:
         return None
 
@@ -255,7 +255,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise Unreadable(reason_of(error), "a file that can be read", file=path) from None
+        raise Unreadable(get_reason(error), "a file that can be read", file=path) from None
     except UnicodeDecodeError:
         raise Unreadable("this is not text", "a text file", file=path) from None
 
@@ -272,23 +272,25 @@ class Before:
     broken: dict[_Key, frozenset[str]] = field(default_factory=dict)
 
 
-def baseline(report: Report, earlier: Before, of: Suite = BBR) -> Gate:
+def gate_by_report(report: SuiteReport, earlier: Before, of: Suite = BBR) -> Gate:
     """Return what is worse than before; what is better is only said."""
     before = dict(earlier.results)
     gate = Gate()
     for one in report.results:
-        now, old = one.verdict.result, before.pop(_key(one), None)
+        now, old = one.verdict.result, before.pop(_make_key(one), None)
         if old is None:
             if of.is_bad(now):
-                gate.unexpected[_key(one)] = f"{now}, not in {earlier.name}: {label(one, of)}: {one.verdict.reason}"
+                gate.unexpected[_make_key(one)] = (
+                    f"{now}, not in {earlier.name}: {label(one, of)}: {one.verdict.reason}"
+                )
         elif now == old:
-            known = earlier.broken.get(_key(one))
+            known = earlier.broken.get(_make_key(one))
             if of.is_bad(now) and known is not None and (new := _find_other_broken(one.verdict, known)):
-                gate.unexpected[_key(one)] = f"{now} by another limit: {label(one, of)}: {'; '.join(new)}"
+                gate.unexpected[_make_key(one)] = f"{now} by another limit: {label(one, of)}: {'; '.join(new)}"
             elif of.is_bad(now) or now == CANNOT_TELL:
-                gate.expected.add(_key(one))
+                gate.expected.add(_make_key(one))
         elif of.rank[now] > of.rank[old]:
-            gate.unexpected[_key(one)] = f"{old} → {now}: {label(one, of)}: {one.verdict.reason}"
+            gate.unexpected[_make_key(one)] = f"{old} → {now}: {label(one, of)}: {one.verdict.reason}"
         else:
             gate.others.append(f"{old} → {now}: {label(one, of)}")
     if before:
@@ -296,7 +298,7 @@ def baseline(report: Report, earlier: Before, of: Suite = BBR) -> Gate:
     return gate
 
 
-def limits_broken(verdict: Verdict) -> frozenset[str]:
+def find_broken_limits(verdict: CaseVerdict) -> frozenset[str]:
     """Return the limits that were not kept, without their numbers, which may depend on the run.
 
     What ended a connection or a run is told, too.
@@ -304,7 +306,7 @@ def limits_broken(verdict: Verdict) -> frozenset[str]:
     return _select_broken([(one.what, one.found) for one in verdict.checks if one.held is False], verdict.result)
 
 
-def _find_other_broken(verdict: Verdict, known: frozenset[str]) -> list[str]:
+def _find_other_broken(verdict: CaseVerdict, known: frozenset[str]) -> list[str]:
     """Return the limits that were not kept and are not among `known`, with what was found."""
     return [
         f"{one.found} ({one.what})"
@@ -318,7 +320,7 @@ def _select_broken(checks: Sequence[tuple[str, str]], result: str) -> frozenset[
     return frozenset(_NUMBER.sub("#", text) for text in texts)
 
 
-def before(path: Path, of: Suite = BBR) -> Before:
+def read_report(path: Path, of: Suite = BBR) -> Before:
     """Read a report of before, as --json wrote it. Raises InputError."""
     text = _read(path)
     try:
@@ -338,35 +340,35 @@ def before(path: Path, of: Suite = BBR) -> Before:
         raise Unreadable("this is not a report", wanted, file=path) from None
     for result in found.values():
         if result not in of.rank:
-            raise WrongValue(shown(result), of.rank, file=path, key="result")
+            raise WrongValue(quote_value(result), of.rank, file=path, key="result")
     return Before(path.name, found, broken)
 
 
 # --junit
 
 
-def junit(report: Report, gate: Gate, of: Suite = BBR) -> str:
+def format_junit(report: SuiteReport, gate: Gate, of: Suite = BBR) -> str:
     """Return the results as JUnit's XML: the form that Jenkins' xunit plug-in and GitLab read."""
     outer = ElementTree.Element("testsuites")
     for control in dict.fromkeys(one.control for one in report.results):
         results = [one for one in report.results if one.control == control]
-        suite = ElementTree.SubElement(outer, "testsuite", name=_xml(f"{of.name} {control}"))
+        suite = ElementTree.SubElement(outer, "testsuite", name=_escape_xml(f"{of.name} {control}"))
         counted = {"failures": 0, "errors": 0, "skipped": 0}
         for one in results:
             test = ElementTree.SubElement(
                 suite,
                 "testcase",
-                classname=_xml(f"{of.name}.{control}"),
-                name=_xml(of.test(one)),
+                classname=_escape_xml(f"{of.name}.{control}"),
+                name=_escape_xml(of.test(one)),
                 time=f"{one.seconds:.3f}",
             )
-            tag, message = _outcome(one, gate)
+            tag, message = _find_outcome(one, gate)
             if tag:
                 counted[_COUNTED[tag]] += 1
-                child = ElementTree.SubElement(test, tag, message=_xml(message))
+                child = ElementTree.SubElement(test, tag, message=_escape_xml(message))
                 if tag != "skipped":
                     child.set("type", one.verdict.result.replace(" ", "-"))
-                    child.text = _xml("\n".join(_checks(one)))
+                    child.text = _escape_xml("\n".join(_list_checks(one)))
         suite.attrib |= {name: str(count) for name, count in counted.items()}
         suite.attrib |= {"tests": str(len(results)), "time": f"{report.seconds:.3f}"}
     for name, short, kind, lines in (
@@ -380,7 +382,7 @@ def junit(report: Report, gate: Gate, of: Suite = BBR) -> str:
             test = ElementTree.SubElement(
                 suite, "testcase", classname=f"{of.name}.{short}", name=f"{short} {number}", time="0"
             )
-            ElementTree.SubElement(test, "failure", message=_xml(line), type=kind)
+            ElementTree.SubElement(test, "failure", message=_escape_xml(line), type=kind)
         count = str(len(lines))
         suite.attrib |= {"tests": count, "failures": count, "skipped": "0", "errors": "0", "time": "0"}
     ElementTree.indent(outer)
@@ -392,61 +394,66 @@ _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 _ERRORS = ("crashed", "hung")
 
 
-def _outcome(one: Result, gate: Gate) -> tuple[str, str]:
+def _find_outcome(one: CaseResult, gate: Gate) -> tuple[str, str]:
     """Return the element that a result has in JUnit's XML, if any, and its message."""
-    if _key(one) in gate.unexpected:
-        return "error" if one.verdict.result in _ERRORS else "failure", gate.unexpected[_key(one)]
-    if _key(one) in gate.expected:
+    if _make_key(one) in gate.unexpected:
+        return "error" if one.verdict.result in _ERRORS else "failure", gate.unexpected[_make_key(one)]
+    if _make_key(one) in gate.expected:
         return "skipped", f"expected: {one.verdict.result}: {one.verdict.reason}"
     if one.verdict.result in (CANNOT_TELL, NOT_APPLICABLE):
         return "skipped", f"{one.verdict.result}: {one.verdict.reason}"
     return "", ""
 
 
-def _checks(one: Result) -> list[str]:
+def _list_checks(one: CaseResult) -> list[str]:
     signs: Mapping[bool | None, str] = {True: "+", False: "F", None: "?"}
     return [f"{signs[check.held]} {check.what}: {check.found}" for check in one.verdict.checks]
 
 
-def _xml(text: str) -> str:
+def _escape_xml(text: str) -> str:
     return _NOT_IN_XML.sub("?", text)
 
 
 # --github
 
 
-def github(report: Report, gate: Gate, of: Suite = BBR) -> list[str]:
+def list_annotations(report: SuiteReport, gate: Gate, of: Suite = BBR) -> list[str]:
     """Return workflow commands of GitHub Actions: an error for what is unexpected, a warning for what nobody can tell.
 
     GitHub shows ten of a kind for a step, so that there is one for each case and control.
     """
     groups: dict[tuple[str, str, str], list[str]] = {}
     for one in report.results:
-        if _key(one) in gate.unexpected:
-            groups.setdefault(("error", one.case, one.control), []).append(gate.unexpected[_key(one)])
-        elif one.verdict.result == CANNOT_TELL and _key(one) not in gate.expected:
+        if _make_key(one) in gate.unexpected:
+            groups.setdefault(("error", one.case, one.control), []).append(gate.unexpected[_make_key(one)])
+        elif one.verdict.result == CANNOT_TELL and _make_key(one) not in gate.expected:
             text = f"cannot tell: {label(one, of)}: {one.verdict.reason}"
             groups.setdefault(("warning", one.case, one.control), []).append(text)
     lines = [
-        _command(kind, f"{of.cases[case][1]}, {control}", texts) for (kind, case, control), texts in groups.items()
+        _format_annotation(kind, f"{of.cases[case][1]}, {control}", texts)
+        for (kind, case, control), texts in groups.items()
     ]
-    return lines + [_command("error", f"dumbbell check {of.name}", [text]) for text in (*gate.failures, *gate.figures)]
+    return lines + [
+        _format_annotation("error", f"dumbbell check {of.name}", [text]) for text in (*gate.failures, *gate.figures)
+    ]
 
 
-def _command(kind: str, title: str, texts: list[str]) -> str:
+def _format_annotation(kind: str, title: str, texts: list[str]) -> str:
     more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
-    return f"::{kind} title={_escaped(title, ':,')}::{_escaped(texts[0] + more)}"
+    return f"::{kind} title={_escape_command(title, ':,')}::{_escape_command(texts[0] + more)}"
 
 
-def _escaped(text: str, others: str = "") -> str:
+def _escape_command(text: str, others: str = "") -> str:
     """Escape as docs.github.com, Workflow commands, says; of a property also colon and comma."""
     return "".join(f"%{ord(char):02X}" if char in f"%\r\n{others}" else char for char in text)
 
 
-def status(report: Report, gate: Gate, of: Suite = BBR) -> int:
+def find_status(report: SuiteReport, gate: Gate, of: Suite = BBR) -> int:
     """Return the exit status: 1 if something failed, 3 if nothing was judged or nobody can tell, otherwise 0."""
     found = {one.verdict.result for one in report.results}
-    unknown = [one for one in report.results if one.verdict.result == CANNOT_TELL and _key(one) not in gate.expected]
+    unknown = [
+        one for one in report.results if one.verdict.result == CANNOT_TELL and _make_key(one) not in gate.expected
+    ]
     if gate.failed:
         return 1
     if unknown or not any(result in of.good or of.is_bad(result) for result in found):
@@ -454,6 +461,6 @@ def status(report: Report, gate: Gate, of: Suite = BBR) -> int:
     return 0
 
 
-def as_json(gate: Gate) -> dict[str, Any]:
+def to_json(gate: Gate) -> dict[str, Any]:
     """Return the gate for --json."""
     return {"unexpected": [*gate.unexpected.values(), *gate.failures, *gate.figures], "changed": gate.others}

@@ -35,14 +35,14 @@ class Field:
         """What our column is multiplied by for qlog."""
         return _FACTORS.get(self.unit, 1.0)
 
-    def names(self) -> dict[str, float]:
+    def list_names(self) -> dict[str, float]:
         """Return every name that is read for it, and by what its value is divided."""
         found = dict.fromkeys((self.name, *self.others), self.factor)
         if self.unit in (SEGMENTS, COUNT) and self.name in _VOLUMES:
             found[f"{self.name}_bytes"] = float(PAYLOAD)
         return found
 
-    def ours(self, value: float) -> float:
+    def convert_value(self, value: float) -> float:
         """Return a value in the unit of its column; NaN for a bound that is not set."""
         return float("nan") if self.bound and not 0 <= value < _UNSET else value
 
@@ -104,7 +104,7 @@ def name(column: str) -> str:
     return _WORDS[column] if column in _WORDS else BY_COLUMN[column].name
 
 
-def to_log(columns: Iterable[str]) -> str:
+def list_columns_to_log(columns: Iterable[str]) -> str:
     """Return the names of columns for the author of a logger, with what stacks call them."""
     words = []
     for column in columns:

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.check.lab import FRAME, Run
-from dumbbell.check.model import Case
+from dumbbell.check.case import BbrCase
+from dumbbell.check.lab import FRAME, CaseRun
 from dumbbell.errors import Nothing
 
 _BANDWIDTHS = {"max_bw_mbit": "max_bw", "bw_shortterm_mbit": "bw_shortterm", "pacing_rate_mbit": "pacing rate"}
@@ -24,15 +24,15 @@ _RTTS = {"srtt_ms": "smoothed RTT", "min_rtt_ms": "min_rtt"}
 _MOST_ROUNDS = 60  # that are drawn around what happens
 
 
-def draw(run: Run, case: Case, result: str, control: str) -> figures.Picture:
+def draw(run: CaseRun, case: BbrCase, result: str, control: str) -> figures.Picture:
     """Draw a run with its states, the times at which it was disturbed as lines."""
     trace, setup = run.trace, run.setup
-    start, end = _window(run)
-    rows = trace.rows(start, end)
+    start, end = _choose_window(run)
+    rows = trace.select_rows(start, end)
     point = setup.point
     panels = [
         figures.Series(
-            _long(run, rows, _BANDWIDTHS),
+            _stack_columns(run, rows, _BANDWIDTHS),
             "value",
             "what",
             "bandwidth, Mbit/s",
@@ -40,7 +40,7 @@ def draw(run: Run, case: Case, result: str, control: str) -> figures.Picture:
             levels=[(point.goodput, "link")],
         ),
         figures.Series(
-            _long(run, rows, _VOLUMES),
+            _stack_columns(run, rows, _VOLUMES),
             "value",
             "what",
             "segments",
@@ -53,10 +53,10 @@ def draw(run: Run, case: Case, result: str, control: str) -> figures.Picture:
         panels.append(figures.Series(queue, "value", None, "queue, packets", steps=True))
     marks = [(time, name) for name, time in setup.times.items() if start <= time <= end]
     title = f"{case.number}. {case.heading}: {control}, {point}, {result}"
-    return figures.stacked_series(panels, marks=marks, states={control: _states(run, start, end)}, title=title)
+    return figures.stacked_series(panels, marks=marks, states={control: _find_states(run, start, end)}, title=title)
 
 
-def draw_file(run: Run, name: str) -> figures.Picture:
+def draw_file(run: CaseRun, name: str) -> figures.Picture:
     """Draw a whole trace: states, bandwidths, window and what is in flight, RTT; what it has of these."""
     trace, point = run.trace, run.setup.point
     end = float(trace.time[-1])
@@ -67,24 +67,24 @@ def draw_file(run: Run, name: str) -> figures.Picture:
         (_VOLUMES, "segments", (point.bdp, "BDP")),
         (_RTTS, "RTT, ms", (point.rtt * 1e3, "base RTT")),
     ):
-        values = _long(run, rows, columns)
+        values = _stack_columns(run, rows, columns)
         if len(values):
             panels.append(figures.Series(values, "value", "what", title, steps=True, levels=[level]))
     if not panels:
         raise Nothing("no bandwidth, window or RTT", "a trace with one of them", file=name, option="--figures")
     marks = [(time, what) for what, time in run.setup.times.items() if time <= end]
-    states = {name: _states(run, 0.0, end)}
+    states = {name: _find_states(run, 0.0, end)}
     return figures.stacked_series(panels, marks=marks, states=states, title=f"{name}: {point}")
 
 
-def save_file(run: Run, name: str, folder: Path) -> Path:
+def save_file(run: CaseRun, name: str, folder: Path) -> Path:
     """Draw a whole trace into a file of a folder."""
     path = folder / f"{name.partition('.')[0] or 'trace'}-trace.png"
     figures.save(draw_file(run, name), str(path))
     return path
 
 
-def _states(run: Run, start: float, end: float) -> list[figures.Band]:
+def _find_states(run: CaseRun, start: float, end: float) -> list[figures.Band]:
     return [
         figures.Band(max(one.start, start), min(one.end, end), one.state)
         for one in run.trace.phases
@@ -92,7 +92,7 @@ def _states(run: Run, start: float, end: float) -> list[figures.Band]:
     ]
 
 
-def _long(run: Run, rows: slice, names: dict[str, str]) -> pl.DataFrame:
+def _stack_columns(run: CaseRun, rows: slice, names: dict[str, str]) -> pl.DataFrame:
     """Return columns of the trace one below another, without those that have no values there."""
     trace = run.trace
     parts = []
@@ -106,7 +106,7 @@ def _long(run: Run, rows: slice, names: dict[str, str]) -> pl.DataFrame:
     return pl.concat(parts) if parts else pl.DataFrame({"time_s": [], "value": [], "what": []})
 
 
-def _window(run: Run) -> tuple[float, float]:
+def _choose_window(run: CaseRun) -> tuple[float, float]:
     """Return the part of a trace that is drawn: some rounds around what disturbs it, or from the start on."""
     last = float(run.trace.time[-1])
     length = _MOST_ROUNDS * run.setup.point.round
@@ -116,15 +116,15 @@ def _window(run: Run) -> tuple[float, float]:
     return max(first - length / 4, 0.0), min(max(*run.setup.times.values(), first) + length, last)
 
 
-def file_name(case: Case, control: str, run: Run) -> str:
+def make_file_name(case: BbrCase, control: str, run: CaseRun) -> str:
     """Return what the files of a run are called, without their ending."""
     rate, rtt = run.setup.point.rate, run.setup.point.rtt
     words = "".join(c if c.isalnum() else "-" for c in control).strip("-")
     return f"{case.number}-{case.key}-{words}-{rate / 1e6:g}mbit-{rtt * 1e3:g}ms"
 
 
-def save(run: Run, case: Case, result: str, control: str, folder: Path) -> Path:
+def save(run: CaseRun, case: BbrCase, result: str, control: str, folder: Path) -> Path:
     """Draw a run into a file of a folder."""
-    path = folder / f"{file_name(case, control, run)}.png"
+    path = folder / f"{make_file_name(case, control, run)}.png"
     figures.save(draw(run, case, result, control), str(path))
     return path

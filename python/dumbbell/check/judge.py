@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from dumbbell.check import plausible, qlog, suite
+from dumbbell.check import plausible, qlog_trace, suite
+from dumbbell.check.case import BbrCase
 from dumbbell.check.cases import CASES, TIMES, VALUES
-from dumbbell.check.lab import Point, Run, Setup
-from dumbbell.check.model import Case
+from dumbbell.check.lab import CaseRun, PathPoint, Setup
 from dumbbell.check.trace import Trace
-from dumbbell.errors import Missing, OutOfRange, UnknownName, WrongValue, shown
+from dumbbell.errors import Missing, OutOfRange, UnknownName, WrongValue, quote_value
 
 # values of paths that are so from the first packet on: nothing of such a trace is of a plain path
 _FROM_THE_START = {"batch", "token rate", "bucket", "rate before", "buffer"}
@@ -23,7 +23,7 @@ _RATES, _RTTS = (1e3, 1e13), (0.0, 60.0)  # bit/s and s: those of experiment fil
 
 
 @dataclass(frozen=True)
-class Told:
+class TraceDescription:
     """What the user says of a trace: path, times and values by name, names of states; and the cases, if not all."""
 
     rate: int | None = None
@@ -35,47 +35,47 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedTrace:
     """The verdicts of a file, why the other cases were not judged, what there is to know of the reading."""
 
-    report: suite.Report
-    run: Run
+    report: suite.BbrReport
+    run: CaseRun
     not_judged: dict[str, str]
     notes: list[str]
 
 
-def file(path: Path, told: Told) -> Judged:
+def judge_file(path: Path, told: TraceDescription) -> JudgedTrace:
     """Judge a trace file. Raises InputError."""
-    log = qlog.read(path, told.states)
-    setup = _setup(path, log.header, told)
+    log = qlog_trace.read(path, told.states)
+    setup = _read_setup(path, log.header, told)
     plausible.check(path, log.trace, setup.point, log.falls)
-    run = Run(log.trace, setup)
+    run = CaseRun(log.trace, setup)
     of_header = log.header.get("case")
     control = log.header.get("control")
     control = control if isinstance(control, str) and control.isprintable() else path.name.partition(".")[0]
     results, not_judged = [], {}
     for key in told.cases if told.cases is not None else CASES:
         case, judged = CASES[key], run
-        missing = _missing(case, setup)
+        missing = _list_missing(case, setup)
         if told.cases is not None:
             if missing:
                 raise Missing(f"given to judge case {case.key}", file=path, key=" and ".join(missing))
         elif key != of_header or log.cut:
-            judged, reason = _shown(case, run, missing)
+            judged, reason = _show_state(case, run, missing)
             if reason:
                 not_judged[key] = reason
                 continue
-        results.append(suite.Result(key, control, "", setup.point, case.verdict(judged), judged))
-    return Judged(suite.Report(results, {}, 0.0, 0.0), run, not_judged, log.notes)
+        results.append(suite.BbrResult(key, control, "", setup.point, case.judge_run(judged), judged))
+    return JudgedTrace(suite.BbrReport(results, {}, 0.0, 0.0), run, not_judged, log.notes)
 
 
-def _missing(case: Case, setup: Setup) -> list[str]:
+def _list_missing(case: BbrCase, setup: Setup) -> list[str]:
     """Return what has to be said of a set-up in addition to what is known, as options."""
-    times = [f"--at {shown(name)}=TIME" for name in case.times if name not in setup.times]
-    return times + [f"--value {shown(name)}=NUMBER" for name in case.values if name not in setup.values]
+    times = [f"--at {quote_value(name)}=TIME" for name in case.times if name not in setup.times]
+    return times + [f"--value {quote_value(name)}=NUMBER" for name in case.values if name not in setup.values]
 
 
-def _shown(case: Case, run: Run, missing: list[str]) -> tuple[Run, str]:
+def _show_state(case: BbrCase, run: CaseRun, missing: list[str]) -> tuple[CaseRun, str]:
     """Return what of a run a case is judged by, and why it is not, if so."""
     trace, setup = run.trace, run.setup
     if missing:
@@ -87,25 +87,25 @@ def _shown(case: Case, run: Run, missing: list[str]) -> tuple[Run, str]:
         if changed or not setup.times:
             return run, f"the path is not a plain one ({', '.join(changed or sorted(given))})"
         first = min(setup.times.values())
-        run = Run(trace.until(first), Setup(setup.point))
+        run = CaseRun(trace.select_before(first), Setup(setup.point))
         if not len(run.trace):
             return run, f"nothing is before the first change, at {first:.4g} s"
     elif others := sorted(given - {*case.times, *case.values, *case.told}):
         return run, f"the set-up is that of another case ({', '.join(others)})"
     # without states nobody can tell: the verdict says so, and what to log
-    if run.trace.lacks("state"):
+    if run.trace.is_without("state"):
         return run, ""
     with np.errstate(all="ignore"):
         return run, case.shown(run.trace, run.setup)
 
 
-def _setup(path: Path, header: dict[str, Any], told: Told) -> Setup:
+def _read_setup(path: Path, header: dict[str, Any], told: TraceDescription) -> Setup:
     rate = told.rate if told.rate is not None else _number(path, header, "rate_bit", _RATES, "--rate RATE")
     rtt = told.rtt if told.rtt is not None else _number(path, header, "rtt_s", _RTTS, "--rtt TIME")
     return Setup(
-        Point(round(rate), rtt),
-        _named(path, header, "times_s", TIMES) | dict(told.times),
-        _named(path, header, "values", VALUES) | dict(told.values),
+        PathPoint(round(rate), rtt),
+        _parse_named(path, header, "times_s", TIMES) | dict(told.times),
+        _parse_named(path, header, "values", VALUES) | dict(told.values),
     )
 
 
@@ -115,22 +115,22 @@ def _number(path: Path, header: dict[str, Any], key: str, limits: tuple[float, f
         raise Missing(f"in its header, or {option} with it", file=path, key=key)
     value = header[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise OutOfRange(shown(value), f"a number from {least:g} to {most:g}", file=path, key=key)
+        raise OutOfRange(quote_value(value), f"a number from {least:g} to {most:g}", file=path, key=key)
     return float(value)
 
 
-def _named(path: Path, header: dict[str, Any], key: str, allowed: Mapping[str, str]) -> dict[str, float]:
+def _parse_named(path: Path, header: dict[str, Any], key: str, allowed: Mapping[str, str]) -> dict[str, float]:
     table = header.get(key, {})
     if not isinstance(table, dict):
-        raise WrongValue(shown(table), "numbers by name", file=path, key=key)
+        raise WrongValue(quote_value(table), "numbers by name", file=path, key=key)
     for name, value in table.items():
         if name not in allowed:
-            raise UnknownName(shown(name), among=list(allowed), file=path, key=key)
+            raise UnknownName(quote_value(name), among=list(allowed), file=path, key=key)
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
-            raise WrongValue(shown(value), "a number", file=path, key=f"{key}: {name}")
+            raise WrongValue(quote_value(value), "a number", file=path, key=f"{key}: {name}")
     return {name: float(value) for name, value in table.items()}
 
 
-def states(trace: Trace) -> list[str]:
+def list_states(trace: Trace) -> list[str]:
     """Return the states of a trace in the order in which they come first."""
     return list(dict.fromkeys(one.state for one in trace.phases))

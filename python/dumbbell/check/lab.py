@@ -38,7 +38,7 @@ class PluginFailed(Exception):  # noqa: N818  a finding about the control, and n
 
 
 @dataclass(frozen=True)
-class Point:
+class PathPoint:
     """A path: rate of the bottleneck in bit/s and round-trip propagation in seconds."""
 
     rate: int
@@ -81,9 +81,9 @@ class Point:
         doublings = math.log2(max(self.bdp / 10, 1)) + 2
         return self.round * (doublings + 14)
 
-    def at(self, rate: float) -> Point:
+    def set_rate(self, rate: float) -> PathPoint:
         """Return the path with another rate."""
-        return Point(round(rate), self.rtt)
+        return PathPoint(round(rate), self.rtt)
 
     def __str__(self) -> str:
         return f"{units.show('rate', self.rate)}, {units.show('time', round(self.rtt * _NS))}"
@@ -93,14 +93,14 @@ class Point:
 class Setup:
     """What a judge is told of a run and its trace: the path, and when it or the application changed, by name."""
 
-    point: Point
+    point: PathPoint
     times: dict[str, float] = field(default_factory=dict)
     # of what changes: a rate after its change, bit/s; the length of a batch, s
     values: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Run:
+class CaseRun:
     """A trace and what the judge is told of it."""
 
     trace: Trace
@@ -108,7 +108,7 @@ class Run:
 
 
 @cache
-def _template() -> str:
+def _make_template() -> str:
     """Return a run of one flow in canonical form, which every run of the suite begins with."""
     hosts = {"ecn": True, "send_buffer": _BUFFER, "receive_buffer": _BUFFER}
     table = {"duration": "1s", "bottleneck": {"aqm": "pfifo"}, "hosts": hosts, "flows": [{"cc": "reno"}]}
@@ -116,7 +116,7 @@ def _template() -> str:
 
 
 @cache
-def control(text: str) -> str:
+def parse_control(text: str) -> str:
     """Return a congestion control in canonical form, as JSON; `text` is that of an experiment file, as JSON."""
     cc = json.loads(text)
     if "name" in cc and known.is_digest(str(cc.get("plugin"))):
@@ -125,13 +125,13 @@ def control(text: str) -> str:
     return json.dumps(schema.resolve(table, 1)["flows"][0]["cc"])
 
 
-def ns(seconds: float) -> int:
+def to_nanoseconds(seconds: float) -> int:
     """Return seconds in whole nanoseconds, at least 0."""
     return max(round(seconds * _NS), 0)
 
 
 @dataclass
-class Change:
+class PathChange:
     """How a run differs from that of a bulk flow over a deep buffer.
 
     Times of rates and stages are seconds at the bottleneck, those of the flow seconds of the sender's clock.
@@ -144,9 +144,9 @@ class Change:
     hosts: dict[str, Any] = field(default_factory=dict)  # other switches of the hosts
     buffer: float | None = None  # packets; by default more than any of the controls fills
 
-    def with_(self, other: Change) -> Change:
+    def merge(self, other: PathChange) -> PathChange:
         """Return both changes together."""
-        return Change(
+        return PathChange(
             [*self.rates, *other.rates],
             [*self.path, *other.path],
             [*self.acks, *other.acks],
@@ -156,21 +156,21 @@ class Change:
         )
 
 
-BULK = Change()
+BULK = PathChange()
 
 
-class Lab:
+class CaseLab:
     """Runs one control over one path; equal runs are made once."""
 
-    def __init__(self, point: Point, cc: dict[str, Any]) -> None:
+    def __init__(self, point: PathPoint, cc: dict[str, Any]) -> None:
         self.point, self.cc = point, cc
         self.packets = 0.0  # of all runs so far
         self._runs: dict[str, tuple[float, Trace]] = {}
 
-    def run(self, duration: float, change: Change = BULK, point: Point | None = None) -> Trace:
+    def run(self, duration: float, change: PathChange = BULK, point: PathPoint | None = None) -> Trace:
         """Return the trace of a run of this many seconds; a longer one of the same kind is cut."""
         point = point or self.point
-        config = json.loads(_template())
+        config = json.loads(_make_template())
         fastest = max([point.rate, *(rate for _, rate in change.rates)])
         packets = fastest * duration / (8 * FRAME)
         if packets > MOST_PACKETS:
@@ -179,36 +179,39 @@ class Lab:
                 f"left out above "
                 f"{MOST_PACKETS / 1e6:.0f} million"
             )
-        buffer = change.buffer if change.buffer is not None else 100 + 4 * max(point.bdp, point.at(fastest).bdp)
+        buffer = change.buffer if change.buffer is not None else 100 + 4 * max(point.bdp, point.set_rate(fastest).bdp)
         config["bottleneck"] |= {
             "rate": point.rate,
-            "rate_changes": [{"at": ns(at), "rate": round(rate)} for at, rate in change.rates],
+            "rate_changes": [{"at": to_nanoseconds(at), "rate": round(rate)} for at, rate in change.rates],
         }
         config["bottleneck"]["aqm"]["limit"] = max(round(buffer), 4)
         config["hosts"] |= change.hosts
         flow = config["flows"][0]
-        flow |= {"cc": json.loads(control(json.dumps(self.cc))), "base_rtt": ns(point.rtt)} | change.flow
+        flow |= {
+            "cc": json.loads(parse_control(json.dumps(self.cc))),
+            "base_rtt": to_nanoseconds(point.rtt),
+        } | change.flow
         flow["path"], flow["ack_path"] = copy.deepcopy(change.path), copy.deepcopy(change.acks)
         kind = json.dumps(config, sort_keys=True)
         known = self._runs.get(kind)
         if known is None or known[0] < duration:
-            config["duration"] = ns(duration)
-            rows = max(ns(point.round / _ROWS_IN_ROUND), ns(duration / MOST_ROWS))
+            config["duration"] = to_nanoseconds(duration)
+            rows = max(to_nanoseconds(point.round / _ROWS_IN_ROUND), to_nanoseconds(duration / MOST_ROWS))
             config["record"] |= {"trace": rows, "series": False}
             self.packets += packets
             try:
-                self._runs[kind] = known = (duration, traced(config))
+                self._runs[kind] = known = (duration, run_traced(config))
             except ValueError as limit:  # such as a batch of more than a minute
                 raise NotApplicable(f"the engine has no such path: {limit}") from None
         return known[1]
 
-    def until(
+    def run_until(
         self,
         done: Callable[[Trace], bool],
         first: float,
         most: float,
-        change: Change = BULK,
-        point: Point | None = None,
+        change: PathChange = BULK,
+        point: PathPoint | None = None,
     ) -> Trace:
         """Return the trace of a run that is long enough, as `done` says.
 
@@ -222,11 +225,11 @@ class Lab:
             duration *= 2
 
 
-def traced(config: dict[str, Any]) -> Trace:
+def run_traced(config: dict[str, Any]) -> Trace:
     """Return what the first flow of a run in canonical form traced."""
-    text, loaded = json.dumps(config), plugins.paths(config)
+    text, loaded = json.dumps(config), plugins.list_copies(config)
     if loaded:
-        child = process.Child("run", site=any(path.endswith(".py") for path in loaded.values()))
+        child = process.PluginChild("run", site=any(path.endswith(".py") for path in loaded.values()))
         try:
             result = _native.Result.from_bytes(child.answer({"config": text, "plugins": loaded}))
         except RuntimeError as error:
@@ -234,7 +237,7 @@ def traced(config: dict[str, Any]) -> Trace:
     else:
         result = _native.run(text, _native.Cancel())
     trace = pl.DataFrame(dict(_native.gather([result]))["trace"])
-    columns = {column.name: _to_array(column) for column in trace}
+    columns = {column.name: _make_array(column) for column in trace}
     return Trace({name: column for name, column in columns.items() if not (loaded and _is_untold(name, column))})
 
 
@@ -245,7 +248,7 @@ def _is_untold(name: str, column: np.ndarray[Any, Any]) -> bool:
     return name in MODEL and not np.isfinite(column).any()
 
 
-def _to_array(values: pl.Series) -> np.ndarray[Any, Any]:
+def _make_array(values: pl.Series) -> np.ndarray[Any, Any]:
     if values.dtype != pl.String:
         return values.to_numpy()
     names = values.unique(maintain_order=True)

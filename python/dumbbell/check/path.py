@@ -7,22 +7,31 @@ from itertools import pairwise
 
 import numpy as np
 
-from dumbbell.check.lab import FRAME, PAYLOAD, Change, Lab, NotApplicable, Run, Setup, ns
-from dumbbell.check.model import Case, Checks, Ended, follows, goodput, loss_share, phase, rounds
+from dumbbell.check.case import (
+    BbrCase,
+    CaseEnded,
+    Checks,
+    compute_goodput,
+    compute_loss_share,
+    count_rounds,
+    find_next_phase,
+    find_phase,
+)
+from dumbbell.check.lab import FRAME, PAYLOAD, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
 from dumbbell.check.probing import MIN_PIPE_CWND, cycle
-from dumbbell.check.shown import below_a_packet, has, probe_rtt_after
+from dumbbell.check.shown import check_small_path, has, probe_rtt_after
 from dumbbell.check.startup import (
     AGGREGATION,
     INFLIGHT_COLUMNS,
     LOSS_THRESH,
     SLOW_STARTUP,
-    aggregated,
-    batch_interval,
-    bulk,
-    late_acks,
-    later_path,
-    on_link,
-    probing_starts,
+    batch_acks,
+    choose_batch_interval,
+    compute_late_acks,
+    find_start_of_probing,
+    lengthen_path,
+    run_bulk,
+    to_link_time,
 )
 from dumbbell.check.trace import PROBE_BW, Trace
 
@@ -33,56 +42,57 @@ LEAST_RATE = 64_000  # bit/s, the draft's least
 # 10
 
 
-def _probe_rtt(lab: Lab) -> Run:
-    since = probing_starts(lab).start
-    change = later_path(lab, since)
+def _probe_rtt(lab: CaseLab) -> CaseRun:
+    since = find_start_of_probing(lab).start
+    change = lengthen_path(lab, since)
 
-    def done(trace: Trace) -> bool:
-        found = trace.first("probe_rtt", since)
-        return found is not None and trace.over(found) and trace.time[-1] > found.end + 6 * lab.point.round
+    def is_done(trace: Trace) -> bool:
+        found = trace.find_phase("probe_rtt", since)
+        return found is not None and trace.is_over(found) and trace.time[-1] > found.end + 6 * lab.point.round
 
     interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
     first = since + interval + PROBE_RTT_DURATION + 0.2 + 14 * lab.point.round
-    return Run(
-        lab.until(done, first, since + 14 + 16 * lab.point.round, change), Setup(lab.point, {"path gets longer": since})
+    return CaseRun(
+        lab.run_until(is_done, first, since + 14 + 16 * lab.point.round, change),
+        Setup(lab.point, {"path gets longer": since}),
     )
 
 
 def _judge_probe_rtt(trace: Trace, setup: Setup, checks: Checks) -> None:
     since = setup.times["path gets longer"]
-    found = phase(trace, checks, "probe_rtt", since)
+    found = find_phase(trace, checks, "probe_rtt", since)
     first, row = found.rows.start, found.rows.stop
     waited = found.start - since
     held = found.start >= PROBE_RTT_INTERVAL and waited <= PROBE_RTT_INTERVAL + 4 * setup.point.round
-    checks.see(
+    checks.expect(
         "5 s after the last new minimum",
         held,
         f"{waited:.3g} s after the path got longer, at {found.start:.3g} s",
         constant=True,
     )
-    checks.near("ProbeRTTCwndGain is 0.5", "cwnd_gain", first, PROBE_RTT_GAIN, 0.002)
+    checks.expect_constant("ProbeRTTCwndGain is 0.5", "cwnd_gain", first, PROBE_RTT_GAIN, 0.002)
     # the estimate of before: in PROBE_RTT itself it may already be that of the longer path
     most = max(PROBE_RTT_GAIN * float(np.max(trace["inflight_bdp"][max(first - 1, 0) : row])), MIN_PIPE_CWND)
     low = float(np.min(trace["in_flight"][found.rows]))
-    checks.see(
+    checks.expect(
         "inflight falls to half of the BDP, or 4", low <= most + 1, f"{low:.0f}, {most:.0f}", needs=INFLIGHT_COLUMNS
     )
     reached = first + int(np.argmax(trace["in_flight"][found.rows] <= most + 1))
-    lasted, passed = found.end - float(trace.time[reached]), rounds(trace, reached, row)
-    checks.see("for 200 ms", lasted >= 0.99 * PROBE_RTT_DURATION, f"{lasted * 1e3:.4g} ms", needs=INFLIGHT_COLUMNS)
-    checks.see("and a round", passed >= 1, f"{passed:.0f} rounds", needs=(*INFLIGHT_COLUMNS, "round"))
-    after = follows(trace, checks, found, PROBE_BW)
+    lasted, passed = found.end - float(trace.time[reached]), count_rounds(trace, reached, row)
+    checks.expect("for 200 ms", lasted >= 0.99 * PROBE_RTT_DURATION, f"{lasted * 1e3:.4g} ms", needs=INFLIGHT_COLUMNS)
+    checks.expect("and a round", passed >= 1, f"{passed:.0f} rounds", needs=(*INFLIGHT_COLUMNS, "round"))
+    after = find_next_phase(trace, checks, found, PROBE_BW)
     reached_flag = trace["full_bw_reached"][after.rows.start]
-    checks.see(
+    checks.expect(
         "full_bw_reached is set",
         reached_flag == 1,
         f"{reached_flag:g}",
         needs=("full_bw_reached",),
-        constant=trace.lacks("full_bw_reached"),
+        constant=trace.is_without("full_bw_reached"),
     )
     start = found.end + 2 * setup.point.round
-    rate = goodput(trace, start, min(start + 4 * setup.point.round, float(trace.time[-1])))
-    checks.see(
+    rate = compute_goodput(trace, start, min(start + 4 * setup.point.round, float(trace.time[-1])))
+    checks.expect(
         "it sends as before",
         rate >= 0.8 * setup.point.goodput,
         f"{rate:.4g} of {setup.point.goodput:.4g} Mbit/s",
@@ -93,34 +103,34 @@ def _judge_probe_rtt(trace: Trace, setup: Setup, checks: Checks) -> None:
 # 11
 
 
-def _idle(lab: Lab) -> Run:
+def _run_idle(lab: CaseLab) -> CaseRun:
     interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
     # what is in the send buffer leaves first: on short paths that is made for windows of hundreds of segments
     rest = interval + 1.0 + 9 * lab.point.round + lab.point.send_buffer + 600 * lab.point.packet_time
-    starts = [one.start + 0.2 * lab.point.round for one in bulk(lab, more=True).all(PROBE_BW)]
+    starts = [one.start + 0.2 * lab.point.round for one in run_bulk(lab, more=True).find_phases(PROBE_BW)]
     for since in starts[:6]:
         resume = since + rest
-        pause = Change(flow={"app_pause": ns(since), "app_resume": ns(resume)})
+        pause = PathChange(flow={"app_pause": to_nanoseconds(since), "app_resume": to_nanoseconds(resume)})
         trace = lab.run(resume + min(3.0, 60 * lab.point.round) + 4 * lab.point.round, pause)
-        if trace.state[trace.at(resume - 1e-6)] != "probe_rtt":
-            return Run(trace, Setup(lab.point, {"pause": since, "resume": resume}))
+        if trace.state[trace.find_row(resume - 1e-6)] != "probe_rtt":
+            return CaseRun(trace, Setup(lab.point, {"pause": since, "resume": resume}))
     raise NotApplicable("PROBE_RTT is due before nothing is in flight")
 
 
 def _judge_idle(trace: Trace, setup: Setup, checks: Checks) -> None:
     resume = setup.times["resume"]
-    last = trace.at(resume - 1e-6)
-    checks.see(
+    last = trace.find_row(resume - 1e-6)
+    checks.expect(
         "nothing in flight when the application goes on",
         trace["in_flight"][last] == 0,
         f"{trace['in_flight'][last]:.0f}",
         needs=("in_flight",),
     )
     idle = resume - float(trace.time[last])
-    checks.see("idle for 5 s", idle >= PROBE_RTT_INTERVAL, f"{idle:.3g} s")
-    restarted = trace.when(lambda found: found["idle_restart"] == 1, resume - 1e-9)
+    checks.expect("idle for 5 s", idle >= PROBE_RTT_INTERVAL, f"{idle:.3g} s")
+    restarted = trace.find_time(lambda found: found["idle_restart"] == 1, resume - 1e-9)
     soon = restarted is not None and restarted <= resume + 0.5 * setup.point.round
-    checks.see(
+    checks.expect(
         "idle_restart is set with the first segment",
         soon,
         "never" if restarted is None else f"{restarted - resume:.3g} s after it",
@@ -129,24 +139,24 @@ def _judge_idle(trace: Trace, setup: Setup, checks: Checks) -> None:
     # the next one is due 5 s later
     soon_after = (resume - 1e-6, resume + 0.9 * PROBE_RTT_INTERVAL)
     probes = [one for one in trace.phases if one.state == "probe_rtt" and soon_after[0] < one.start < soon_after[1]]
-    checks.see("no PROBE_RTT", not probes, f"{probes[0].start - resume:.3g} s after it" if probes else "none")
+    checks.expect("no PROBE_RTT", not probes, f"{probes[0].start - resume:.3g} s after it" if probes else "none")
     after = {one.state for one in trace.phases if one.end > resume}
-    checks.see("still in PROBE_BW", after <= {*PROBE_BW, "probe_rtt"}, ", ".join(sorted(after)))
+    checks.expect("still in PROBE_BW", after <= {*PROBE_BW, "probe_rtt"}, ", ".join(sorted(after)))
 
 
 # 13
 
 
-def _cruise_over_batches(lab: Lab) -> Run:
-    interval = batch_interval(lab)
-    change = aggregated(lab)
+def _run_cruise_over_batches(lab: CaseLab) -> CaseRun:
+    interval = choose_batch_interval(lab)
+    change = batch_acks(lab)
 
-    def done(trace: Trace) -> bool:
-        found = trace.first("probe_cruise")
-        return found is not None and trace.over(found)
+    def is_done(trace: Trace) -> bool:
+        found = trace.find_phase("probe_cruise")
+        return found is not None and trace.is_over(found)
 
     first = 2 * lab.point.startup + 3.5 + 10 * interval
-    return Run(lab.until(done, first, 3 * first, change), Setup(lab.point, {}, {"batch": interval}))
+    return CaseRun(lab.run_until(is_done, first, 3 * first, change), Setup(lab.point, {}, {"batch": interval}))
 
 
 def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -154,19 +164,21 @@ def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> No
     # after PROBE_RTT the path fills again
     before = {one.rows.stop for one in trace.phases if one.state == "probe_rtt"}
     lengths = [
-        (one, rounds(trace, one.rows.start, one.rows.stop - 1)) for one in trace.phases if one.state == "probe_cruise"
+        (one, count_rounds(trace, one.rows.start, one.rows.stop - 1))
+        for one in trace.phases
+        if one.state == "probe_cruise"
     ]
     found = [one for one, length in lengths if length >= (5 if one.rows.start in before else 2)]
-    if not found and trace.first("probe_rtt"):
+    if not found and trace.find_phase("probe_rtt"):
         raise NotApplicable("PROBE_CRUISE lasts few of these rounds, and PROBE_RTT comes before each")
-    if not checks.see("PROBE_CRUISE of two rounds or more", bool(found), "none"):
-        raise Ended
+    if not checks.expect("PROBE_CRUISE of two rounds or more", bool(found), "none"):
+        raise CaseEnded
     cruise = found[0]
     rows = cruise.rows
     point = setup.point
     in_batch = setup.values["batch"] * point.rate / (8 * FRAME)
     extra = trace["extra_acked"][rows]
-    checks.see(
+    checks.expect(
         "extra_acked is that of a batch",
         0.4 * in_batch <= float(np.min(extra)),
         f"down to {np.min(extra):.0f}, a batch has {in_batch:.0f}",
@@ -176,7 +188,7 @@ def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> No
     model = trace["cwnd_gain"][rows] * trace["max_bw_mbit"][rows] * trace["min_rtt_ms"][rows] * 1e3 / 8 / PAYLOAD
     expected = np.fmin(model + 0.9 * extra, 0.84 * bounds)
     short = float(np.max(expected - trace["cwnd"][rows]))
-    checks.see(
+    checks.expect(
         "cwnd holds it in addition to twice the BDP",
         short <= 4,
         f"{short:.0f} segments less" if not short <= 0 else "0 segments less",
@@ -188,8 +200,8 @@ def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> No
         2 * float(np.nan_to_num(trace["srtt_ms"][rows.start])) / 1e3 if rows.start in before else 0.0
     )
     start = min(cruise.start + filled, cruise.end)
-    rate = goodput(trace, start, cruise.end)
-    checks.see(
+    rate = compute_goodput(trace, start, cruise.end)
+    checks.expect(
         "the link stays full",
         rate >= 0.95 * point.goodput,
         f"{rate:.4g} of {point.goodput:.4g} Mbit/s",
@@ -201,31 +213,31 @@ def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> No
 # 14
 
 
-def _less_than_a_packet(lab: Lab) -> Run:
+def _run_less_than_a_packet(lab: CaseLab) -> CaseRun:
     point = lab.point
     if point.bdp >= 1:
         raise NotApplicable(f"the BDP is {point.bdp:.3g} packets")
     first = point.startup + 80 * point.round
-    return Run(lab.until(lambda trace: trace.first(PROBE_BW) is not None, first, 4 * first), Setup(point))
+    return CaseRun(lab.run_until(lambda trace: trace.find_phase(PROBE_BW) is not None, first, 4 * first), Setup(point))
 
 
 def _judge_less_than_a_packet(trace: Trace, setup: Setup, checks: Checks) -> None:
-    found = phase(trace, checks, PROBE_BW, ends=False)
+    found = find_phase(trace, checks, PROBE_BW, ends=False)
     rows = slice(found.rows.start, len(trace))
     least = float(np.min(trace["cwnd"][rows]))
-    checks.see("cwnd is 4 packets or more", least >= MIN_PIPE_CWND, f"{least:.0f}", needs=("cwnd",))
+    checks.expect("cwnd is 4 packets or more", least >= MIN_PIPE_CWND, f"{least:.0f}", needs=("cwnd",))
     steady = trace["pacing_gain"][rows] == 1
     point = setup.point
     paced = trace["pacing_rate_mbit"][rows][steady]
-    if checks.see("it cruises", len(paced) > 0, "it does not", needs=("pacing_gain",)):
-        checks.see(
+    if checks.expect("it cruises", len(paced) > 0, "it does not", needs=("pacing_gain",)):
+        checks.expect(
             "paced at the link's rate",
-            -0.05 <= float(np.median(paced)) / (0.99 * point.goodput) - 1 <= 0.05 + late_acks(setup),
+            -0.05 <= float(np.median(paced)) / (0.99 * point.goodput) - 1 <= 0.05 + compute_late_acks(setup),
             f"{np.median(paced):.4g}, 0.99 of the link's {point.goodput:.4g} Mbit/s",
             needs=("pacing_rate_mbit",),
         )
-    rate = goodput(trace, found.start, float(trace.time[-1]))
-    checks.see(
+    rate = compute_goodput(trace, found.start, float(trace.time[-1]))
+    checks.expect(
         "the link is full: delayed ACKs do not stall it",
         rate >= 0.95 * point.goodput,
         f"{rate:.4g} of {point.goodput:.4g} Mbit/s",
@@ -233,7 +245,7 @@ def _judge_less_than_a_packet(trace: Trace, setup: Setup, checks: Checks) -> Non
     )
 
 
-def room_for_bursts(lab: Lab) -> float:
+def compute_room_for_bursts(lab: CaseLab) -> float:
     """Return the packets of two bursts, which on short paths are 64 KB at any rate (Linux tcp_tso_autosize)."""
     return 2 * 65_536 / PAYLOAD if lab.point.rtt < 0.005 else 0.0
 
@@ -241,54 +253,56 @@ def room_for_bursts(lab: Lab) -> float:
 # 15
 
 
-def _ten_times_more(lab: Lab) -> Run:
+def _run_ten_times_more(lab: CaseLab) -> CaseRun:
     point = lab.point
-    slow = point.at(point.rate / 10)
+    slow = point.set_rate(point.rate / 10)
     if slow.rate < LEAST_RATE:
         raise NotApplicable("a tenth of the rate is below 64 kbit/s")
     if point.bdp < 10:
         raise NotApplicable(f"a window of 4 segments carries what the path holds, {point.bdp:.2g} segments")
-    small = Change(
-        buffer=max(slow.bdp, 10, room_for_bursts(lab))
+    small = PathChange(
+        buffer=max(slow.bdp, 10, compute_room_for_bursts(lab))
     )  # STARTUP ends with loss, which sets inflight_longterm
-    before = lab.until(
-        lambda trace: trace.first("probe_cruise") is not None, 2 * slow.startup, 8 * slow.startup, small, slow
+    before = lab.run_until(
+        lambda trace: trace.find_phase("probe_cruise") is not None, 2 * slow.startup, 8 * slow.startup, small, slow
     )
-    cruise = before.first(PROBE_BW)
+    cruise = before.find_phase(PROBE_BW)
     if cruise is None:
         raise NotApplicable("the flow does not reach PROBE_BW")
-    change = small.with_(Change(rates=[(on_link(lab, cruise.start) + slow.round, point.rate)]))
+    change = small.merge(PathChange(rates=[(to_link_time(lab, cruise.start) + slow.round, point.rate)]))
     since = cruise.start + slow.round
 
-    def done(trace: Trace) -> bool:
+    def is_done(trace: Trace) -> bool:
         return bool(trace["max_bw_mbit"][-1] >= 0.9 * point.goodput)
 
     first = since + cycle(lab) + 10 * slow.round
-    trace = lab.until(done, first, since + 4 * cycle(lab) + 10 * slow.round, change, slow)
-    return Run(trace, Setup(point, {"rate rises": since}, {"rate before": float(slow.rate)}))
+    trace = lab.run_until(is_done, first, since + 4 * cycle(lab) + 10 * slow.round, change, slow)
+    return CaseRun(trace, Setup(point, {"rate rises": since}, {"rate before": float(slow.rate)}))
 
 
 def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
     since, point = setup.times["rate rises"], setup.point
-    up = phase(trace, checks, "probe_up", since, ends=False)
-    probes = trace.all("probe_up", since)
-    reached = trace.when(lambda found: found["max_bw_mbit"] >= 0.9 * point.goodput, since)
-    last = trace.at(reached) + 1 if reached is not None else len(trace)
-    steps = [_steps(trace, slice(one.rows.start, min(one.rows.stop, last))) for one in probes if one.rows.start < last]
+    up = find_phase(trace, checks, "probe_up", since, ends=False)
+    probes = trace.find_phases("probe_up", since)
+    reached = trace.find_time(lambda found: found["max_bw_mbit"] >= 0.9 * point.goodput, since)
+    last = trace.find_row(reached) + 1 if reached is not None else len(trace)
+    steps = [
+        _find_steps(trace, slice(one.rows.start, min(one.rows.stop, last))) for one in probes if one.rows.start < last
+    ]
     longest = max(steps, key=len, default=[])
     bounds = ("inflight_longterm", "probe_up_step")
-    if any(trace.lacks(column) for column in bounds):
-        checks.see("the step of inflight_longterm doubles", False, "", needs=bounds)
+    if any(trace.is_without(column) for column in bounds):
+        checks.expect("the step of inflight_longterm doubles", False, "", needs=bounds)
     elif trace.has("inflight_longterm") and trace.has("probe_up_step"):
         # a round at whose start the window is not the limit keeps the step: it doubles in most rounds
         grows = all(after >= before for before, after in pairwise(longest))
         doubles = grows and longest[-1] >= longest[0] * 2 ** ((len(longest) - 1) / 2) if longest else False
         is_set = np.isfinite(trace["inflight_longterm"][up.rows.start])
         if is_set and len(longest) > 1:
-            checks.see(
+            checks.expect(
                 "the step of inflight_longterm doubles", doubles, f"steps {', '.join(f'{one:g}' for one in longest)}"
             )
-    if not checks.see(
+    if not checks.expect(
         "90 % of the new rate is found",
         reached is not None,
         f"{np.fmax.reduce(trace['max_bw_mbit']):.4g} of {point.goodput:.4g} Mbit/s",
@@ -297,13 +311,13 @@ def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
         return
     assert reached is not None
     spent = sum(
-        rounds(trace, one.rows.start, min(one.rows.stop, trace.at(reached) + 1) - 1) + 1
+        count_rounds(trace, one.rows.start, min(one.rows.stop, trace.find_row(reached) + 1) - 1) + 1
         for one in probes
         if one.start <= reached
     )
     # at 25 % more in each round a factor of ten takes 11 rounds, of which each probe spends three without growth
     most = 4 * math.log2(max(point.bdp, 2)) + 8
-    checks.see(
+    checks.expect(
         "in O(log BDP) rounds of PROBE_UP",
         spent <= most,
         f"{spent:.0f} rounds, at most 4 log2(BDP) + 8 = {most:.0f}",
@@ -311,7 +325,7 @@ def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
     )
 
 
-def _steps(trace: Trace, rows: slice) -> list[float]:
+def _find_steps(trace: Trace, rows: slice) -> list[float]:
     """Return the step at the end of each round of a probe in which the bound is raised."""
     steps: list[float] = []
     for number in dict.fromkeys(trace["round"][rows].tolist()):
@@ -328,9 +342,9 @@ def _steps(trace: Trace, rows: slice) -> list[float]:
 # 16
 
 
-def _a_tenth(lab: Lab) -> Run:
+def _run_a_tenth(lab: CaseLab) -> CaseRun:
     point = lab.point
-    slow = point.at(point.rate / 10)
+    slow = point.set_rate(point.rate / 10)
     if slow.rate < LEAST_RATE:
         raise NotApplicable("a tenth of the rate is below 64 kbit/s")
     if slow.bdp < 8:
@@ -338,25 +352,25 @@ def _a_tenth(lab: Lab) -> Run:
             f"at a tenth of the rate the path holds {slow.bdp:.2g} segments, hardly more than the least window"
         )
     # what is in flight overflows the buffer when the rate falls, and its queue is a round trip
-    buffer = max(slow.bdp, 20, room_for_bursts(lab))
+    buffer = max(slow.bdp, 20, compute_room_for_bursts(lab))
 
-    def done(trace: Trace) -> bool:
-        return len(_whole_cycles(trace, since)) >= 2
+    def is_done(trace: Trace) -> bool:
+        return len(_find_whole_cycles(trace, since)) >= 2
 
-    before = bulk(lab, Change(buffer=buffer), more=True)
-    start = next((one for one in before.all(("probe_cruise", "probe_down")) if one.seconds > 0), None)
+    before = run_bulk(lab, PathChange(buffer=buffer), more=True)
+    start = next((one for one in before.find_phases(("probe_cruise", "probe_down")) if one.seconds > 0), None)
     if start is None:
         raise NotApplicable("the flow does not reach PROBE_BW")
     since = start.start
-    change = Change(rates=[(on_link(lab, since), slow.rate)], buffer=buffer)
+    change = PathChange(rates=[(to_link_time(lab, since), slow.rate)], buffer=buffer)
     length = since + 3 * (3.0 + 30 * (point.rtt + buffer * slow.packet_time))
-    trace = lab.until(done, length, 4 * length, change)
-    return Run(trace, Setup(point, {"rate falls": since}, {"rate after": float(slow.rate), "buffer": buffer}))
+    trace = lab.run_until(is_done, length, 4 * length, change)
+    return CaseRun(trace, Setup(point, {"rate falls": since}, {"rate after": float(slow.rate), "buffer": buffer}))
 
 
-def _whole_cycles(trace: Trace, since: float) -> list[int]:
+def _find_whole_cycles(trace: Trace, since: float) -> list[int]:
     """Return the rows at which a cycle of PROBE_BW, from one PROBE_UP to the next, ends without PROBE_RTT in it."""
-    probes = [one for one in trace.all("probe_up", cut=True) if one.start >= since]
+    probes = [one for one in trace.find_phases("probe_up", cut=True) if one.start >= since]
     whole = []
     for one, after in pairwise(probes):
         if not (trace.state[one.rows.start : after.rows.start] == "probe_rtt").any():
@@ -366,26 +380,26 @@ def _whole_cycles(trace: Trace, since: float) -> list[int]:
 
 def _judge_a_tenth(trace: Trace, setup: Setup, checks: Checks) -> None:
     since, point = setup.times["rate falls"], setup.point
-    slow = point.at(setup.values["rate after"])
-    row = trace.at(since)
-    if trace.lacks("bw_shortterm_mbit"):
-        checks.see("bw_shortterm falls fast", False, "", needs=("bw_shortterm_mbit",))
+    slow = point.set_rate(setup.values["rate after"])
+    row = trace.find_row(since)
+    if trace.is_without("bw_shortterm_mbit"):
+        checks.expect("bw_shortterm falls fast", False, "", needs=("bw_shortterm_mbit",))
     elif trace.has("bw_shortterm_mbit"):
         old = float(trace["max_bw_mbit"][row])
-        lost = trace.when(lambda found: found["lost"] > found["lost"][row], since)
-        if checks.see("loss when the rate falls", lost is not None, "none", needs=("lost",)):
+        lost = trace.find_time(lambda found: found["lost"] > found["lost"][row], since)
+        if checks.expect("loss when the rate falls", lost is not None, "none", needs=("lost",)):
             assert lost is not None
-            fallen = trace.when(lambda found: found["bw_shortterm_mbit"] <= 0.5 * old, since)
-            begin, end = trace.at(lost), trace.at(fallen if fallen is not None else float(trace.time[-1]))
-            passed = rounds(trace, begin, end)
+            fallen = trace.find_time(lambda found: found["bw_shortterm_mbit"] <= 0.5 * old, since)
+            begin, end = trace.find_row(lost), trace.find_row(fallen if fallen is not None else float(trace.time[-1]))
+            passed = count_rounds(trace, begin, end)
             # Beta = 0.7 a round: the second round of loss is below a half
-            checks.see(
+            checks.expect(
                 "bw_shortterm falls fast",
                 fallen is not None and passed <= 6,
                 f"to a half {passed:.0f} rounds after the first loss",
                 needs=("max_bw_mbit", "round"),
             )
-    cycles = _whole_cycles(trace, since)
+    cycles = _find_whole_cycles(trace, since)
     if len(cycles) < 2:
         last = float(trace["max_bw_mbit"][-1])
         raise NotApplicable(
@@ -395,61 +409,65 @@ def _judge_a_tenth(trace: Trace, setup: Setup, checks: Checks) -> None:
         )
     at = cycles[1]
     bandwidth = float(trace["max_bw_mbit"][at])
-    checks.see(
+    checks.expect(
         "max_bw is the new rate after two cycles",
         bandwidth <= 1.1 * slow.goodput,
         f"{bandwidth:.4g}, link {slow.goodput:.4g} Mbit/s",
         needs=("max_bw_mbit",),
     )
     lowest = float(np.min(trace["max_bw_mbit"][at:]))
-    checks.see("and not less", lowest >= 0.8 * slow.goodput, f"down to {lowest:.4g} Mbit/s", needs=("max_bw_mbit",))
+    checks.expect("and not less", lowest >= 0.8 * slow.goodput, f"down to {lowest:.4g} Mbit/s", needs=("max_bw_mbit",))
 
 
 # 17
 
 
-def _policed(lab: Lab) -> Run:
+def _run_policed(lab: CaseLab) -> CaseRun:
     point = lab.point
-    token = point.at(point.rate / 2)
+    token = point.set_rate(point.rate / 2)
     if token.bdp < 8:
         raise NotApplicable(
             f"at the token rate the path holds {token.bdp:.2g} segments, hardly more than the least window"
         )
     # less than the BDP, so that a window that fills the path uses the burst up
-    bucket = round(max(0.5 * token.bdp, 10, room_for_bursts(lab)) * FRAME)
-    change = Change(path=[{"name": "policer", "rate": token.rate, "burst": bucket}])
+    bucket = round(max(0.5 * token.bdp, 10, compute_room_for_bursts(lab)) * FRAME)
+    change = PathChange(path=[{"name": "policer", "rate": token.rate, "burst": bucket}])
     length = 2 * point.startup + max(3 * cycle(lab), 120 * point.round)
-    return Run(lab.run(length, change), Setup(point, {}, {"token rate": float(token.rate), "bucket": float(bucket)}))
+    return CaseRun(
+        lab.run(length, change), Setup(point, {}, {"token rate": float(token.rate), "bucket": float(bucket)})
+    )
 
 
 def _judge_policed(trace: Trace, setup: Setup, checks: Checks) -> None:
-    token = setup.point.at(setup.values["token rate"])
-    start = phase(trace, checks, PROBE_BW, ends=False)
+    token = setup.point.set_rate(setup.values["token rate"])
+    start = find_phase(trace, checks, PROBE_BW, ends=False)
     rows = slice(start.rows.start, len(trace))
     lost = trace["lost"][rows]
-    checks.see("the policer drops in PROBE_BW", lost[-1] > lost[0], f"{lost[-1] - lost[0]:.0f} lost", needs=("lost",))
+    checks.expect(
+        "the policer drops in PROBE_BW", lost[-1] > lost[0], f"{lost[-1] - lost[0]:.0f} lost", needs=("lost",)
+    )
     bounds = ("bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm")
-    if any(trace.lacks(column) for column in bounds):
-        checks.see("bw_shortterm and inflight_shortterm react", False, "", needs=bounds)
+    if any(trace.is_without(column) for column in bounds):
+        checks.expect("bw_shortterm and inflight_shortterm react", False, "", needs=bounds)
     elif trace.has("bw_shortterm_mbit") or trace.has("inflight_shortterm"):
         short = np.isfinite(trace["bw_shortterm_mbit"][rows]) | np.isfinite(trace["inflight_shortterm"][rows])
-        checks.see("bw_shortterm and inflight_shortterm react", bool(short.any()), "never set")
+        checks.expect("bw_shortterm and inflight_shortterm react", bool(short.any()), "never set")
     elif trace.has("inflight_longterm"):
-        checks.see("bw_shortterm and inflight_shortterm react", False, "never set")
+        checks.expect("bw_shortterm and inflight_shortterm react", False, "never set")
     end = float(trace.time[-1])
-    half = trace.at((start.start + end) / 2)
-    rate = goodput(trace, float(trace.time[half]), end)
-    checks.see(
+    half = trace.find_row((start.start + end) / 2)
+    rate = compute_goodput(trace, float(trace.time[half]), end)
+    checks.expect(
         "it gets the token rate",
         rate >= 0.7 * token.goodput,
         f"{rate:.4g} of {token.goodput:.4g} Mbit/s",
         needs=("delivered",),
     )
     starts = half + np.flatnonzero(np.diff(trace["round"][half:]) > 0)
-    shares = [loss_share(trace, int(first), int(last)) for first, last in pairwise(starts)]
+    shares = [compute_loss_share(trace, int(first), int(last)) for first, last in pairwise(starts)]
     share = float(np.median(shares)) if shares else math.nan
-    mean = loss_share(trace, half, len(trace) - 1)
-    checks.see(
+    mean = compute_loss_share(trace, half, len(trace) - 1)
+    checks.expect(
         "no continuous loss: at most LossThresh, 2 %, in most rounds",
         share <= LOSS_THRESH,
         f"median {share:.1%}, in all {mean:.1%}",
@@ -458,7 +476,7 @@ def _judge_policed(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 
 PATH_CASES = (
-    Case(
+    BbrCase(
         "10",
         "probe-rtt",
         "Entering and Exiting PROBE_RTT",
@@ -475,12 +493,12 @@ PATH_CASES = (
         note="Whether a sample that equals the minimum is a new one differs between implementations. So that "
         "there is none, the path takes 2 % longer from PROBE_BW on.",
     ),
-    Case(
+    BbrCase(
         "11",
         "idle",
         "Skipping PROBE_RTT Due to Application-Limited Sending",
         "a pause of more than 5 s in PROBE_BW: idle_restart, and no PROBE_RTT",
-        _idle,
+        _run_idle,
         _judge_idle,
         setup="an application that pauses for more than 6 s in PROBE_BW and then sends at full rate for some seconds",
         real="your application, behind `dumbbell shell`",
@@ -489,12 +507,12 @@ PATH_CASES = (
         told=("pause",),
     ),
     AGGREGATION,
-    Case(
+    BbrCase(
         "13",
         "cruise-aggregation",
         "Achieving Expected Cruise Bandwidth on a Link With Aggregation",
         "ACKs in batches: extra_acked is kept, cwnd holds it, the link stays full",
-        _cruise_over_batches,
+        _run_cruise_over_batches,
         _judge_cruise_over_batches,
         setup="as case 12, for 10 s",
         real="as case 12",
@@ -504,25 +522,25 @@ PATH_CASES = (
         shown=has("probe_cruise"),
         note="Linux allows for 100 ms of aggregation at the most, the draft for all.",
     ),
-    Case(
+    BbrCase(
         "14",
         "sub-packet",
         "Correctly Managing Sub-Packet BDPs",
         "cwnd of 4 packets at the least, pacing at the link's rate, no stalls",
-        _less_than_a_packet,
+        _run_less_than_a_packet,
         _judge_less_than_a_packet,
         setup="a bulk transfer over a path whose BDP is less than a packet, such as 64 kbit/s and 10 ms, "
         "for 100 round trips of four packets",
         real="`dumbbell shell` at such a rate",
         columns=("cwnd", "pacing_gain", "pacing_rate_mbit", "delivered"),
-        shown=below_a_packet,
+        shown=check_small_path,
     ),
-    Case(
+    BbrCase(
         "15",
         "rate-up",
         "Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached",
         "the step of inflight_longterm doubles each round of PROBE_UP, and the new rate is found in O(log BDP) rounds",
-        _ten_times_more,
+        _run_ten_times_more,
         _judge_ten_times_more,
         setup="a bulk transfer over a queue of one BDP of the lower rate; in PROBE_BW the rate rises "
         "tenfold. `--rate` is the higher one",
@@ -531,12 +549,12 @@ PATH_CASES = (
         times=("rate rises",),
         told=("rate before",),
     ),
-    Case(
+    BbrCase(
         "16",
         "rate-down",
         "Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down",
         "bw_shortterm falls with the loss, and max_bw is the new rate after two cycles of PROBE_BW",
-        _a_tenth,
+        _run_a_tenth,
         _judge_a_tenth,
         setup="a bulk transfer over a queue of one BDP of the lower rate; in PROBE_BW the rate falls to a "
         "tenth. `--rate` is the higher one",
@@ -550,12 +568,12 @@ PATH_CASES = (
         "not with samples that PROBE_RTT has marked as application-limited: with a RTT of 1 s PROBE_RTT falls "
         "into every cycle, and max_bw does not age.",
     ),
-    Case(
+    BbrCase(
         "17",
         "policer",
         "Handling Token Bucket Policers",
         "short-term bounds react to its drops; in the end the token rate, and loss below 2 %",
-        _policed,
+        _run_policed,
         _judge_policed,
         setup="a bulk transfer through a token bucket at half of the rate of the link, of half a BDP, without a queue",
         real="a policer is yours to add (`tc … action police`); `dumbbell shell` has none",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dumbbell.check import fields
-from dumbbell.check.lab import PAYLOAD, Point
+from dumbbell.check.lab import PAYLOAD, PathPoint
 from dumbbell.check.trace import Trace
 from dumbbell.errors import Implausible
 
@@ -33,49 +33,51 @@ _UNITS = ((1e3, "us, read as ms", "ms, read as us"), (1e6, "us, read as s", "s, 
 _Array = np.ndarray[Any, Any]
 
 
-def check(path: Path, trace: Trace, point: Point, falls: int) -> None:
+def check(path: Path, trace: Trace, point: PathPoint, falls: int) -> None:
     """Raise InputError, one line, if a trace cannot be one of this path. `falls`: times that lie before the last."""
     if point.rtt <= 0:
         raise Implausible(
             "the base RTT is 0 ms", "the RTT of the path without queues, such as --rtt 40ms", file=path, key="rtt"
         )
-    if trace.lacks("state"):
+    if trace.is_without("state"):
         return  # no case is judged by it
     _check_order(path, trace, falls)
-    least = _least_rtt(trace)
+    least = _find_least_rtt(trace)
     # the clock first: it is compared with the RTTs of the same file
     with np.errstate(all="ignore"):
-        lengths, rtts = _rounds(trace, least if least is not None else 1e3 * point.round)
+        lengths, rtts = _measure_rounds(trace, least if least is not None else 1e3 * point.round)
     if len(lengths) >= _ROUNDS:
         ratio = float(np.median(lengths / rtts))
         if not 1 / _FACTOR <= ratio <= _FACTOR:
-            length, rtt = _ms(float(np.median(lengths))), _ms(float(np.median(rtts)))
+            length, rtt = _format_ms(float(np.median(lengths))), _format_ms(float(np.median(rtts)))
             found = f"a round trip takes {length} by the clock of the trace, at an RTT of {rtt}"
-            raise Implausible(found, _hint(ratio, "times"), file=path, key="time")
-    elif (slower := _by_rate(trace)) is not None and not 1 / _OF_RATE <= slower <= _OF_RATE:
+            raise Implausible(found, _make_hint(ratio, "times"), file=path, key="time")
+    elif (slower := _compare_clock_with_rate(trace)) is not None and not 1 / _OF_RATE <= slower <= _OF_RATE:
         found = f"what was delivered comes {slower:.3g} times as slowly by the clock of the trace as bbr_max_bw says"
-        raise Implausible(found, _hint(slower, "times"), file=path, key="time")
+        raise Implausible(found, _make_hint(slower, "times"), file=path, key="time")
     _check_rate(path, trace, point)
     if least is None:
         return
     base, most = 1e3 * point.rtt, 1e3 * _FACTOR * point.round
     if least < _BELOW * base - _LEAST_MS:
-        found = f"min_rtt is {_ms(least)}, below the base RTT of {_ms(base)}"
-        raise Implausible(found, _hint(least / base, "RTTs"), file=path, key="min_rtt")
+        found = f"min_rtt is {_format_ms(least)}, below the base RTT of {_format_ms(base)}"
+        raise Implausible(found, _make_hint(least / base, "RTTs"), file=path, key="min_rtt")
     if least > most:
-        found = f"min_rtt is {_ms(least)}, more than {_FACTOR:g} times what the path of {point} has without a queue"
-        raise Implausible(found, _hint(least / base, "RTTs"), file=path, key="min_rtt")
+        found = (
+            f"min_rtt is {_format_ms(least)}, more than {_FACTOR:g} times what the path of {point} has without a queue"
+        )
+        raise Implausible(found, _make_hint(least / base, "RTTs"), file=path, key="min_rtt")
 
 
-def _check_rate(path: Path, trace: Trace, point: Point) -> None:
+def _check_rate(path: Path, trace: Trace, point: PathPoint) -> None:
     """Raise InputError if more is delivered, over a tenth of the trace, than the link carries."""
-    rate, carried = _fastest_mbit(trace), point.goodput
+    rate, carried = _measure_fastest_rate(trace), point.goodput
     if rate is not None and rate > _ABOVE * carried:
         found = f"{rate:.3g} Mbit/s of payload are delivered, and the link carries {carried:.3g} Mbit/s"
         raise Implausible(found, _UNRELATED, file=path, key="rate")
 
 
-def _least_rtt(trace: Trace) -> float | None:
+def _find_least_rtt(trace: Trace) -> float | None:
     """Return the smallest RTT of a trace, ms."""
     found = [trace[name] for name in ("min_rtt_ms", "srtt_ms") if trace.has(name)]
     values = np.concatenate(found) if found else np.zeros(0)
@@ -93,7 +95,7 @@ def _check_order(path: Path, trace: Trace, falls: int) -> None:
             raise Implausible(found, hint, file=path, key="time")
 
 
-def _rounds(trace: Trace, rtt: float) -> tuple[_Array, _Array]:
+def _measure_rounds(trace: Trace, rtt: float) -> tuple[_Array, _Array]:
     """Return how long rounds take by the clock, and the RTT when they end, ms: `rtt` if the trace does not say it.
 
     Rounds in which the application is the limit may wait for it, and PROBE_RTT and a restart for other things.
@@ -112,13 +114,13 @@ def _rounds(trace: Trace, rtt: float) -> tuple[_Array, _Array]:
     return lengths, np.where(smoothed > 0, smoothed, rtt)
 
 
-def _by_rate(trace: Trace) -> float | None:
+def _compare_clock_with_rate(trace: Trace) -> float | None:
     """Return how long the clock says that deliveries take, over how long they take at the largest rate of the trace."""
-    rate = _fastest_mbit(trace) if trace.has("max_bw_mbit") else None
+    rate = _measure_fastest_rate(trace) if trace.has("max_bw_mbit") else None
     return float(np.nanmax(trace["max_bw_mbit"]) / rate) if rate else None
 
 
-def _fastest_mbit(trace: Trace) -> float | None:
+def _measure_fastest_rate(trace: Trace) -> float | None:
     """Return the rate at which the fastest tenth of all payload is delivered; None if the trace has too little.
 
     In other tenths the application may be the limit.
@@ -137,7 +139,7 @@ def _fastest_mbit(trace: Trace) -> float | None:
     return float(rates.max()) if len(rates) and rates.max() > 0 else None
 
 
-def _hint(ratio: float, what: str) -> str:
+def _make_hint(ratio: float, what: str) -> str:
     """Return what may be wrong with a file whose values are `ratio` times what they should be."""
     for factor, large, small in _UNITS:
         if factor / 10 < ratio < factor * 10:
@@ -147,5 +149,5 @@ def _hint(ratio: float, what: str) -> str:
     return _UNRELATED
 
 
-def _ms(value: float) -> str:
+def _format_ms(value: float) -> str:
     return f"{value:.3g} ms" if value < 1e4 else f"{value / 1e3:.3g} s"

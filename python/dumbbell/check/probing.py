@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from dumbbell.check.lab import BULK, Change, Lab, NotApplicable, Run, Setup
-from dumbbell.check.model import Case, Checks, bound, burst, follows, loss_in_round, phase, rounds, target, with_bursts
-from dumbbell.check.shown import LONG, bulk_in, limited_in, loses_in_probe_up, state_at
+from dumbbell.check.case import (
+    BbrCase,
+    Checks,
+    bound,
+    compute_burst,
+    compute_loss_in_round,
+    compute_target,
+    count_rounds,
+    describe_inflight,
+    find_next_phase,
+    find_phase,
+)
+from dumbbell.check.lab import BULK, CaseLab, CaseRun, NotApplicable, PathChange, Setup
+from dumbbell.check.shown import LONG, check_loss_in_probe_up, require_bulk, require_limited, state_at
 from dumbbell.check.startup import (
     APP_SHARE,
     FULL_BW,
@@ -14,10 +25,10 @@ from dumbbell.check.startup import (
     INFLIGHT_COLUMNS,
     LOSS_COLUMNS,
     LOSS_SEEN,
-    less,
-    limited,
-    on_link,
-    probing_starts,
+    describe_slower_link,
+    find_start_of_probing,
+    limit_application,
+    to_link_time,
 )
 from dumbbell.check.trace import Phase, Trace
 
@@ -31,37 +42,39 @@ PROBE_WAIT, PROBE_ROUNDS = (
 MIN_PIPE_CWND = 4
 
 
-def cycle(lab: Lab) -> float:
+def cycle(lab: CaseLab) -> float:
     """Return about how long one cycle of PROBE_BW takes at the most."""
     return PROBE_WAIT[1] + 40 * lab.point.round
 
 
-def probe(lab: Lab, change: Change = BULK, after: float = 0.0, number: int = 1) -> tuple[Trace, Phase]:
+def probe(lab: CaseLab, change: PathChange = BULK, after: float = 0.0, number: int = 1) -> tuple[Trace, Phase]:
     """Return a run and its `number`th PROBE_UP that begins after a time and is over, with the phase after it."""
 
-    def done(trace: Trace) -> bool:
-        found = trace.all("probe_up", after)
+    def is_done(trace: Trace) -> bool:
+        found = trace.find_phases("probe_up", after)
         return len(found) >= number and len(trace.phases) > trace.phases.index(found[number - 1]) + 2
 
     point = lab.point
     short = point.startup + (min(PROBE_ROUNDS, point.bdp + 4) + 25) * point.round
     most = point.startup + after + number * cycle(lab)
-    trace = lab.until(done, min(after + number * short, most), 2 * most, change)
-    found = trace.all("probe_up", after)
+    trace = lab.run_until(is_done, min(after + number * short, most), 2 * most, change)
+    found = trace.find_phases("probe_up", after)
     if len(found) < number:
-        cut = len(trace.all("probe_up", after, cut=True)) - len(found)
+        cut = len(trace.find_phases("probe_up", after, cut=True)) - len(found)
         why = f"; PROBE_RTT, which is due again and again, ends {cut} of them" if cut else ""
         raise NotApplicable(f"no {number}. whole PROBE_UP in {trace.time[-1]:.3g} s{why}")
     return trace, found[number - 1]
 
 
-def losing(lab: Lab, share: float, since: float, until: float | None = None) -> Change:
+def lose_packets(lab: CaseLab, share: float, since: float, until: float | None = None) -> PathChange:
     """Return random loss of what is sent from a time until another."""
-    end = None if until is None else round(on_link(lab, until) * 1e9)
-    return Change(path=[{"name": "loss", "probability": share, "from": round(on_link(lab, since) * 1e9), "to": end}])
+    end = None if until is None else round(to_link_time(lab, until) * 1e9)
+    return PathChange(
+        path=[{"name": "loss", "probability": share, "from": round(to_link_time(lab, since) * 1e9), "to": end}]
+    )
 
 
-def _lossy(in_flight: float) -> float:
+def _choose_loss(in_flight: float) -> float:
     """Return a share of loss well above LossThresh: with few segments in flight, such that some are lost in a round."""
     return min(0.5, max(0.08, 4 / max(in_flight, 1)))
 
@@ -69,113 +82,122 @@ def _lossy(in_flight: float) -> float:
 # 5
 
 
-def _one_probe(lab: Lab) -> Run:
-    return Run(probe(lab)[0], Setup(lab.point))
+def _run_one_probe(lab: CaseLab) -> CaseRun:
+    return CaseRun(probe(lab)[0], Setup(lab.point))
 
 
 def _judge_up_plateau(trace: Trace, _: Setup, checks: Checks) -> None:
-    up = phase(trace, checks, "probe_up")
+    up = find_phase(trace, checks, "probe_up")
     first, row = up.rows.start, up.rows.stop
     lost = trace["lost"][row] - trace["lost"][first]
-    checks.see("no loss", not lost > 0, f"{lost:.0f} lost", needs=("lost",))
+    checks.expect("no loss", not lost > 0, f"{lost:.0f} lost", needs=("lost",))
     used = float(np.max(trace["in_flight"][up.rows]))
     bdp = float(trace["inflight_bdp"][first])
-    checks.see("it sends the BDP and more", used >= bdp, f"{used:.0f} in flight, BDP {bdp:.0f}", needs=INFLIGHT_COLUMNS)
+    checks.expect(
+        "it sends the BDP and more", used >= bdp, f"{used:.0f} in flight, BDP {bdp:.0f}", needs=INFLIGHT_COLUMNS
+    )
     growth = float(trace["max_bw_mbit"][row] / trace["max_bw_mbit"][first])
-    checks.see("the delivery rate does not grow", growth < FULL_BW, f"by {growth:.3g}", needs=("max_bw_mbit",))
-    passed = rounds(trace, first, row)
-    checks.see(
+    checks.expect("the delivery rate does not grow", growth < FULL_BW, f"by {growth:.3g}", needs=("max_bw_mbit",))
+    passed = count_rounds(trace, first, row)
+    checks.expect(
         f"it ends after {FULL_BW_ROUNDS} rounds without growth",
         passed >= FULL_BW_ROUNDS,
         f"after {passed:.0f}",
         needs=("round",),
     )
-    checks.see(
+    checks.expect(
         "full_bw_now is set",
         trace["full_bw_now"][row] == 1,
         f"{trace['full_bw_now'][row]:g}",
         needs=("full_bw_now",),
         constant=True,
     )
-    follows(trace, checks, up, ("probe_down",))
+    find_next_phase(trace, checks, up, ("probe_down",))
 
 
-def _one_down(lab: Lab) -> Run:
+def _run_one_down(lab: CaseLab) -> CaseRun:
     _, up = probe(lab)
 
-    def done(trace: Trace) -> bool:
-        found = trace.first("probe_down", up.start)
-        return found is not None and trace.over(found)
+    def is_done(trace: Trace) -> bool:
+        found = trace.find_phase("probe_down", up.start)
+        return found is not None and trace.is_over(found)
 
-    return Run(lab.until(done, up.end + 2 * lab.point.round, up.end + 3 * cycle(lab)), Setup(lab.point))
+    return CaseRun(lab.run_until(is_done, up.end + 2 * lab.point.round, up.end + 3 * cycle(lab)), Setup(lab.point))
 
 
 # 6 and 7
 
 
-def _limited_probe(lab: Lab) -> tuple[Change, Trace, Phase]:
+def _run_limited_probe(lab: CaseLab) -> tuple[PathChange, Trace, Phase]:
     """Return an application that is the limit from the first PROBE_BW on, and the first PROBE_UP that it limits."""
-    since = probing_starts(lab).start
+    since = find_start_of_probing(lab).start
     if APP_SHARE * lab.point.bdp < 3:
         raise NotApplicable(
             "nothing is in flight between two segments of the application: each one restarts from idleness"
         )
-    change = limited(lab, since=since)
+    change = limit_application(lab, since=since)
 
-    def wanted(trace: Trace) -> Phase | None:
+    def find_limited_phase(trace: Trace) -> Phase | None:
         return next(
-            (one for one in trace.all("probe_up", since, cut=True) if trace["app_limited"][one.rows.start] == 1), None
+            (
+                one
+                for one in trace.find_phases("probe_up", since, cut=True)
+                if trace["app_limited"][one.rows.start] == 1
+            ),
+            None,
         )
 
     length = since + 2 * cycle(lab) + LONG * lab.point.round
-    trace = lab.until(lambda trace: wanted(trace) is not None, length, 2 * length, change)
-    found = wanted(trace)
+    trace = lab.run_until(lambda trace: find_limited_phase(trace) is not None, length, 2 * length, change)
+    found = find_limited_phase(trace)
     if found is None:
         raise NotApplicable(f"no application-limited PROBE_UP in {trace.time[-1]:.3g} s")
     return change, trace, found
 
 
-def _lossy_probe(lab: Lab) -> Run:
-    change, _, up = _limited_probe(lab)
+def _run_lossy_probe(lab: CaseLab) -> CaseRun:
+    change, _, up = _run_limited_probe(lab)
     since = up.start + 1.5 * lab.point.round
-    share = _lossy(APP_SHARE * lab.point.bdp)
-    trace = lab.run(since + 12 * lab.point.round + 0.5, change.with_(losing(lab, share, since)))
-    return Run(trace, Setup(lab.point, {"PROBE_UP": up.start, "loss begins": since}, {"loss": share}))
+    share = _choose_loss(APP_SHARE * lab.point.bdp)
+    trace = lab.run(since + 12 * lab.point.round + 0.5, change.merge(lose_packets(lab, share, since)))
+    return CaseRun(trace, Setup(lab.point, {"PROBE_UP": up.start, "loss begins": since}, {"loss": share}))
 
 
 def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     since = setup.times["loss begins"]
-    start = trace.rows(setup.times["PROBE_UP"], since)
+    start = trace.select_rows(setup.times["PROBE_UP"], since)
     share = float(np.mean(trace["app_limited"][start])) if start.stop > start.start else 0.0
-    checks.see(
+    checks.expect(
         "application-limited when the loss begins",
         share > 0.5,
         f"in {share:.0%} of the time before",
         needs=("app_limited",),
     )
-    row = trace.at(since)
+    row = trace.find_row(since)
     if trace.state[row] == "probe_rtt":
         raise NotApplicable("PROBE_RTT is due before the loss begins")
-    if not checks.see("PROBE_UP until the loss begins", trace.state[row] == "probe_up", str(trace.state[row])):
+    if not checks.expect("PROBE_UP until the loss begins", trace.state[row] == "probe_up", str(trace.state[row])):
         return
     up = next(one for one in trace.phases if one.rows.start <= row < one.rows.stop)
-    ending = trace.next(up)
+    ending = trace.find_next_phase(up)
     if ending is not None and ending.state == "probe_rtt":
         raise NotApplicable("PROBE_RTT is due before the loss is seen")
-    if not checks.see("PROBE_UP ends", trace.over(up), f"not in {trace.time[-1] - since:.4g} s of loss"):
+    if not checks.expect("PROBE_UP ends", trace.is_over(up), f"not in {trace.time[-1] - since:.4g} s of loss"):
         return
-    after = follows(trace, checks, up, ("probe_down",))
+    after = find_next_phase(trace, checks, up, ("probe_down",))
     end = after.rows.start
-    lost = loss_in_round(trace, end, row)
-    checks.see("loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight", needs=LOSS_COLUMNS)
-    first = trace.when(lambda found: found["lost"] > found["lost"][row], since)
+    lost = compute_loss_in_round(trace, end, row)
+    checks.expect(
+        "loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight", needs=LOSS_COLUMNS
+    )
+    first = trace.find_time(lambda found: found["lost"] > found["lost"][row], since)
     seen = first if first is not None else since
-    passed = rounds(trace, trace.at(seen), end)
-    checks.see("within three rounds of the first loss", passed <= 3, f"after {passed:.0f}", needs=("lost", "round"))
+    passed = count_rounds(trace, trace.find_row(seen), end)
+    checks.expect("within three rounds of the first loss", passed <= 3, f"after {passed:.0f}", needs=("lost", "round"))
     before, now = float(trace["inflight_longterm"][row]), float(trace["inflight_longterm"][end])
-    least = BETA * target(trace, row) - 1
+    least = BETA * compute_target(trace, row) - 1
     kept = np.isnan(now) if np.isnan(before) else abs(now - before) < 0.5
-    checks.see(
+    checks.expect(
         "inflight_longterm is kept, or at least Beta times the target",
         kept or now >= least,
         f"{bound(before)} → {bound(now)}" + ("" if kept else f", at least {least:.0f}"),
@@ -184,159 +206,163 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     )
 
 
-def _limited_startup(lab: Lab) -> Run:
+def _run_limited_startup(lab: CaseLab) -> CaseRun:
     if APP_SHARE * lab.point.bdp < 3:
         raise NotApplicable(
             "nothing is in flight between two segments of the application: each one restarts from idleness"
         )
     length = (LONG + 14) * lab.point.round
-    return Run(lab.run(length, limited(lab)), Setup(lab.point))
+    return CaseRun(lab.run(length, limit_application(lab)), Setup(lab.point))
 
 
 def _judge_limited_startup(trace: Trace, _: Setup, checks: Checks) -> None:
-    _without_loss(trace, checks, 0)
+    _check_no_loss(trace, checks, 0)
     share = float(np.mean(trace["app_limited"]))
-    checks.see("application-limited", share > 0.5, f"in {share:.0%} of the time", needs=("app_limited",))
-    passed = rounds(trace, 0, len(trace) - 1)
+    checks.expect("application-limited", share > 0.5, f"in {share:.0%} of the time", needs=("app_limited",))
+    passed = count_rounds(trace, 0, len(trace) - 1)
     others = [one for one in trace.phases if one.state not in ("startup", "probe_rtt")]
     left = f"→ {others[0].state} at {others[0].start:.4g} s" if others else f"{passed:.0f} rounds"
     # whatever the rounds, it has left
     needs = () if others else ("round",)
-    checks.see(f"STARTUP for {LONG} rounds", passed >= LONG and not others, left, needs=needs)
+    checks.expect(f"STARTUP for {LONG} rounds", passed >= LONG and not others, left, needs=needs)
 
 
-def _limited_up(lab: Lab) -> Run:
-    change, _, up = _limited_probe(lab)
+def _run_limited_up(lab: CaseLab) -> CaseRun:
+    change, _, up = _run_limited_probe(lab)
     length = up.start + (LONG + 6) * lab.point.round
-    return Run(lab.run(length, change), Setup(lab.point, {"PROBE_UP": up.start}))
+    return CaseRun(lab.run(length, change), Setup(lab.point, {"PROBE_UP": up.start}))
 
 
 def _judge_limited_up(trace: Trace, setup: Setup, checks: Checks) -> None:
-    up = trace.first("probe_up", setup.times["PROBE_UP"] - 1e-9, cut=True)
+    up = trace.find_phase("probe_up", setup.times["PROBE_UP"] - 1e-9, cut=True)
     if up is None:
         raise NotApplicable("the flow is not in PROBE_UP")
-    _without_loss(trace, checks, up.rows.start)
+    _check_no_loss(trace, checks, up.rows.start)
     share = float(np.mean(trace["app_limited"][up.rows]))
-    checks.see("application-limited", share > 0.5, f"in {share:.0%} of the time", needs=("app_limited",))
+    checks.expect("application-limited", share > 0.5, f"in {share:.0%} of the time", needs=("app_limited",))
     last = up.rows.stop - 1
-    after = trace.next(up)
-    passed = rounds(trace, up.rows.start, last)
+    after = trace.find_next_phase(up)
+    passed = count_rounds(trace, up.rows.start, last)
     if after is not None and after.state == "probe_rtt":
-        checks.see("PROBE_UP until PROBE_RTT is due", True, f"{up.seconds:.3g} s")
+        checks.expect("PROBE_UP until PROBE_RTT is due", True, f"{up.seconds:.3g} s")
         return
     if after is not None:
-        checks.see(f"PROBE_UP for {LONG} rounds", False, f"{up.seconds:.3g} s, then {after.state}")
+        checks.expect(f"PROBE_UP for {LONG} rounds", False, f"{up.seconds:.3g} s, then {after.state}")
         return
-    checks.see(f"PROBE_UP for {LONG} rounds", passed >= LONG, f"{passed:.0f} rounds", needs=("round",))
+    checks.expect(f"PROBE_UP for {LONG} rounds", passed >= LONG, f"{passed:.0f} rounds", needs=("round",))
 
 
-def _without_loss(trace: Trace, checks: Checks, row: int) -> None:
+def _check_no_loss(trace: Trace, checks: Checks, row: int) -> None:
     lost = trace["lost"][-1] - trace["lost"][row]
-    checks.see("no loss", not lost > 0, f"{lost:.0f} lost", needs=("lost",))
+    checks.expect("no loss", not lost > 0, f"{lost:.0f} lost", needs=("lost",))
 
 
 # 8
 
 
-def _headroom(longterm: float) -> float:
+def _compute_headroom(longterm: float) -> float:
     """BBRInflightWithHeadroom()."""
     return np.inf if np.isnan(longterm) else max(longterm - max(HEADROOM * longterm, 1), MIN_PIPE_CWND)
 
 
 def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
-    up = phase(trace, checks, "probe_up")
-    down = phase(trace, checks, "probe_down", up.start)
+    up = find_phase(trace, checks, "probe_up")
+    down = find_phase(trace, checks, "probe_down", up.start)
     first, row = down.rows.start, down.rows.stop
-    checks.near("ProbeDownPacingGain is 0.90", "pacing_gain", first, DOWN_GAIN, 0.002)
-    after = trace.next(down)
+    checks.expect_constant("ProbeDownPacingGain is 0.90", "pacing_gain", first, DOWN_GAIN, 0.002)
+    after = trace.find_next_phase(down)
     if (
         after is not None
         and after.state == "probe_refill"
-        and rounds(trace, first, row) >= min(PROBE_ROUNDS, target(trace, first)) - 2
+        and count_rounds(trace, first, row) >= min(PROBE_ROUNDS, compute_target(trace, first)) - 2
     ):
         raise NotApplicable("it is time for the next probe, in rounds, before inflight is down")
     # the next probe may be due by the count of rounds
-    follows(trace, checks, down, ("probe_cruise",), unless=("round", *TARGET_COLUMNS))
+    find_next_phase(trace, checks, down, ("probe_cruise",), unless=("round", *TARGET_COLUMNS))
     in_flight, bdp = float(trace["in_flight"][row]), float(trace["inflight_bdp"][row])
-    headroom, room = _headroom(float(trace["inflight_longterm"][row])), burst(trace, row, setup)
-    checks.see(
+    headroom, room = _compute_headroom(float(trace["inflight_longterm"][row])), compute_burst(trace, row, setup)
+    checks.expect(
         "inflight <= BBRInflight(1.0)",
         in_flight <= bdp + room,
-        with_bursts(in_flight, bdp, room),
+        describe_inflight(in_flight, bdp, room),
         needs=INFLIGHT_COLUMNS,
     )
     bounds = ("in_flight", "inflight_longterm")
-    checks.see(
+    checks.expect(
         "inflight <= BBRInflightWithHeadroom()",
         in_flight <= headroom + room,
-        with_bursts(in_flight, headroom, room),
+        describe_inflight(in_flight, headroom, room),
         needs=bounds,
     )
     inside = slice(first + 1, row)
-    least = np.minimum(trace["inflight_bdp"][inside], [_headroom(one) for one in trace["inflight_longterm"][inside]])
+    least = np.minimum(
+        trace["inflight_bdp"][inside], [_compute_headroom(one) for one in trace["inflight_longterm"][inside]]
+    )
     low = float(np.min(trace["in_flight"][inside] - least)) if row > first + 1 else 0.0
     needs = (*INFLIGHT_COLUMNS, "inflight_longterm")
-    checks.see("and not before", low >= -room, f"down to {low:+.0f}, allowed {-room:.0f} for bursts", needs=needs)
+    checks.expect("and not before", low >= -room, f"down to {low:+.0f}, allowed {-room:.0f} for bursts", needs=needs)
 
 
 # 9
 
 
-def _late_down(lab: Lab) -> Run:
+def _run_late_down(lab: CaseLab) -> CaseRun:
     trace: Trace | None = None
     setup, after = Setup(lab.point), None
     for number in (1, 2, 3, 4):
         before, up = probe(lab, number=number)
-        down = before.first("probe_down", up.start)
+        down = before.find_phase("probe_down", up.start)
         if down is None:
             continue
         since = down.start - 1e-9
 
-        def done(trace: Trace, since: float = since) -> bool:
-            found = trace.first("probe_down", since)
-            return found is not None and trace.over(found)
+        def is_done(trace: Trace, since: float = since) -> bool:
+            found = trace.find_phase("probe_down", since)
+            return found is not None and trace.is_over(found)
 
         length = down.start + cycle(lab)
         for decrease in (0.1, 0.2):
-            change = Change(rates=[(on_link(lab, down.start), (1 - decrease) * lab.point.rate)])
-            trace = lab.until(done, length, 3 * length, change)
+            change = PathChange(rates=[(to_link_time(lab, down.start), (1 - decrease) * lab.point.rate)])
+            trace = lab.run_until(is_done, length, 3 * length, change)
             setup = Setup(lab.point, {"rate falls": down.start}, {"decrease": decrease})
-            found = trace.first("probe_down", since, cut=True)
-            after = trace.next(found) if found else None
+            found = trace.find_phase("probe_down", since, cut=True)
+            after = trace.find_next_phase(found) if found else None
             if after is None or after.state not in ("probe_rtt", "probe_cruise"):
-                return Run(trace, setup)
+                return CaseRun(trace, setup)
         if trace is not None and after is not None and after.state != "probe_rtt":
-            return Run(trace, setup)
+            return CaseRun(trace, setup)
     if trace is None:
         raise NotApplicable("the flow does not enter PROBE_DOWN")
     raise NotApplicable("PROBE_RTT is due before the next probe in each of the first four cycles")
 
 
 def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
-    down = phase(trace, checks, "probe_down", setup.times["rate falls"] - 1e-9)
+    down = find_phase(trace, checks, "probe_down", setup.times["rate falls"] - 1e-9)
     checks.require(
         "whether inflight falls below the bounds before it is time to probe", *INFLIGHT_COLUMNS, "inflight_longterm"
     )
     first, row = down.rows.start, down.rows.stop
-    after = trace.next(down)
+    after = trace.find_next_phase(down)
     inside = slice(first, row)
-    least = np.minimum(trace["inflight_bdp"][inside], [_headroom(one) for one in trace["inflight_longterm"][inside]])
+    least = np.minimum(
+        trace["inflight_bdp"][inside], [_compute_headroom(one) for one in trace["inflight_longterm"][inside]]
+    )
     low = float(np.min(trace["in_flight"][inside] - least))
-    passed = rounds(trace, first, row)
-    if after is not None and after.state == "probe_cruise" and low <= burst(trace, row, setup):
+    passed = count_rounds(trace, first, row)
+    if after is not None and after.state == "probe_cruise" and low <= compute_burst(trace, row, setup):
         raise NotApplicable(
-            f"inflight does not stay above BBRInflight(1.0) until it is time to probe{less(setup)}: "
+            f"inflight does not stay above BBRInflight(1.0) until it is time to probe{describe_slower_link(setup)}: "
             f"PROBE_DOWN paces at 0.9 times 0.99, and the queue of "
             f"PROBE_UP is gone after {passed:.0f} rounds, {down.seconds:.3g} s"
         )
-    follows(trace, checks, down, ("probe_refill",))
+    find_next_phase(trace, checks, down, ("probe_refill",))
     due = min(PROBE_ROUNDS, float(trace["inflight_bdp"][first]), float(trace["cwnd"][first])) - 2
     waited = down.seconds >= PROBE_WAIT[0] or passed >= due
-    counted = "" if trace.lacks("round") else f", {passed:.0f} rounds"
+    counted = "" if trace.is_without("round") else f", {passed:.0f} rounds"
     found = f"after {down.seconds:.3g} s{counted}"
-    checks.see("not before bw_probe_wait, 2 to 3 s, or the rounds for Reno", waited, found, unless=("round", "cwnd"))
+    checks.expect("not before bw_probe_wait, 2 to 3 s, or the rounds for Reno", waited, found, unless=("round", "cwnd"))
     most = PROBE_WAIT[1] + 2 * setup.point.round
-    checks.see(
+    checks.expect(
         "and then at once",
         down.seconds <= most + 0.1 * setup.point.round + 3 * float(np.nan_to_num(trace["srtt_ms"][row])) / 1e3,
         found,
@@ -347,63 +373,65 @@ def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
 # 21
 
 
-def _loss_below_bound(lab: Lab) -> Run:
+def _run_loss_below_bound(lab: CaseLab) -> CaseRun:
     point = lab.point
     if point.bdp < 4:
         raise NotApplicable("inflight_longterm has no room below a window of 4 segments")
     _, up = probe(lab)
-    share = _lossy(point.bdp)
+    share = _choose_loss(point.bdp)
     begins = up.start + 1.2 * point.round
-    first = losing(lab, share, begins, begins + point.round)
+    first = lose_packets(lab, share, begins, begins + point.round)
     trace, _ = probe(lab, first, up.start - 1e-9, 4)
     # a probe after one that caused loss may end as soon as it fills the bound, before any loss can be seen
     known = [
         one
-        for one in trace.all("probe_up", up.start + 1e-9)
+        for one in trace.find_phases("probe_up", up.start + 1e-9)
         if np.isfinite(trace["inflight_longterm"][one.rows.start])
-        and rounds(trace, one.rows.start, one.rows.stop - 1) >= 2
+        and count_rounds(trace, one.rows.start, one.rows.stop - 1) >= 2
     ]
     if not known:
         raise NotApplicable("no PROBE_UP of two rounds or more after one with loss, which sets inflight_longterm")
     second = known[0]
     since = second.start + 0.3 * point.round
-    change = first.with_(losing(lab, share, since, since + 2 * point.round))
+    change = first.merge(lose_packets(lab, share, since, since + 2 * point.round))
     trace = lab.run(since + 20 * point.round + 0.5, change)
-    return Run(
+    return CaseRun(
         trace, Setup(point, {"first loss": begins, "PROBE_UP": second.start, "second loss": since}, {"loss": share})
     )
 
 
 def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
-    up = phase(trace, checks, "probe_up", setup.times["PROBE_UP"] - 1e-9)
+    up = find_phase(trace, checks, "probe_up", setup.times["PROBE_UP"] - 1e-9)
     first, row = up.rows.start, up.rows.stop
     before = float(trace["inflight_longterm"][first])
-    checks.see("inflight_longterm is set before", np.isfinite(before), bound(before), needs=("inflight_longterm",))
+    checks.expect("inflight_longterm is set before", np.isfinite(before), bound(before), needs=("inflight_longterm",))
     full = trace["full_bw_now"][row - 1]
     # BBRv2 keeps that of STARTUP
-    checks.see(
+    checks.expect(
         "no plateau before the loss",
         full != 1 or trace["full_bw_now"][first] == 1,
         f"full_bw_now {full:g}",
         needs=("full_bw_now",),
     )
-    after = follows(trace, checks, up, ("probe_down",))
-    lost = loss_in_round(trace, row, first)
-    checks.see("loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight", needs=LOSS_COLUMNS)
-    seen = trace.when(lambda found: found["lost"] > found["lost"][first], up.start)
-    passed = rounds(trace, trace.at(seen if seen is not None else up.start), row)
-    checks.see("at once", passed <= 2, f"{passed:.0f} rounds after the first loss", needs=("lost", "round"))
+    after = find_next_phase(trace, checks, up, ("probe_down",))
+    lost = compute_loss_in_round(trace, row, first)
+    checks.expect(
+        "loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight", needs=LOSS_COLUMNS
+    )
+    seen = trace.find_time(lambda found: found["lost"] > found["lost"][first], up.start)
+    passed = count_rounds(trace, trace.find_row(seen if seen is not None else up.start), row)
+    checks.expect("at once", passed <= 2, f"{passed:.0f} rounds after the first loss", needs=("lost", "round"))
     highest = float(np.fmax.reduce(trace["inflight_longterm"][up.rows]))
     now = float(trace["inflight_longterm"][after.rows.start])
-    least = BETA * target(trace, row - 1) - 1
-    room = burst(trace, row, setup)
-    checks.see(
+    least = BETA * compute_target(trace, row - 1) - 1
+    room = compute_burst(trace, row, setup)
+    checks.expect(
         "inflight_longterm is not raised by it",
         now <= highest + room,
         f"{bound(highest)} → {bound(now)}, allowed {room:.0f} more for bursts",
         needs=("inflight_longterm",),
     )
-    checks.see(
+    checks.expect(
         "and is at least Beta times the target",
         now >= least,
         f"{bound(now)}, at least {least:.0f}",
@@ -414,73 +442,75 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
 # 22
 
 
-def _idle_refill(lab: Lab) -> Run:
+def _run_idle_refill(lab: CaseLab) -> CaseRun:
     point = lab.point
     if APP_SHARE * point.bdp < 3:
         raise NotApplicable(
             "nothing is in flight between two segments of the application: each one restarts from idleness"
         )
     trace, up = probe(lab)
-    refill = next((one for one in reversed(trace.all("probe_refill")) if one.start < up.start), None)
+    refill = next((one for one in reversed(trace.find_phases("probe_refill")) if one.start < up.start), None)
     if refill is None:
         raise NotApplicable("the flow does not enter PROBE_REFILL")
     # what the send buffer holds leaves first: the application begins to be the limit before the phase
     share = 0.3
     for ahead in (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 40.0):
         since = max(refill.start - ahead * point.round, 0.0)
-        trace = lab.run(up.start + 14 * point.round + 0.5, limited(lab, share, since))
-        found = trace.first("probe_refill", since)
-        if found is not None and trace.over(found) and _limited_in(trace, found) > 0.9:
+        trace = lab.run(up.start + 14 * point.round + 0.5, limit_application(lab, share, since))
+        found = trace.find_phase("probe_refill", since)
+        if found is not None and trace.is_over(found) and _measure_limited_time(trace, found) > 0.9:
             break
     else:
         raise NotApplicable(
             "the application is not the limit throughout any PROBE_REFILL: what its send buffer holds leaves first"
         )
-    return Run(trace, Setup(point, {"application limits": since}, {"share": share}))
+    return CaseRun(trace, Setup(point, {"application limits": since}, {"share": share}))
 
 
-def _limited_in(trace: Trace, found: Phase) -> float:
+def _measure_limited_time(trace: Trace, found: Phase) -> float:
     return float(np.mean(trace["app_limited"][found.rows]))
 
 
 def _judge_idle_refill(trace: Trace, setup: Setup, checks: Checks) -> None:
-    refill = phase(trace, checks, "probe_refill", setup.times["application limits"])
+    refill = find_phase(trace, checks, "probe_refill", setup.times["application limits"])
     first, row = refill.rows.start, refill.rows.stop
-    share = _limited_in(trace, refill)
-    checks.see("application-limited during PROBE_REFILL", share > 0.9, f"in {share:.0%} of it", needs=("app_limited",))
+    share = _measure_limited_time(trace, refill)
+    checks.expect(
+        "application-limited during PROBE_REFILL", share > 0.9, f"in {share:.0%} of it", needs=("app_limited",)
+    )
     before, now = float(trace["max_bw_mbit"][first]), float(trace["max_bw_mbit"][row])
     known = ("max_bw_mbit",)
-    checks.see("max_bw is not lowered", now >= 0.999 * before, f"{before:.4g} → {now:.4g} Mbit/s", needs=known)
-    after = follows(trace, checks, refill, ("probe_up",))
-    passed = rounds(trace, first, row)
-    checks.see("after one round", passed <= 2, f"after {passed:.0f}", needs=("round",))
+    checks.expect("max_bw is not lowered", now >= 0.999 * before, f"{before:.4g} → {now:.4g} Mbit/s", needs=known)
+    after = find_next_phase(trace, checks, refill, ("probe_up",))
+    passed = count_rounds(trace, first, row)
+    checks.expect("after one round", passed <= 2, f"after {passed:.0f}", needs=("round",))
     held = float(np.min(trace["max_bw_mbit"][after.rows]))
-    checks.see("max_bw is kept while it probes", held >= 0.999 * before, f"{held:.4g} Mbit/s", needs=known)
+    checks.expect("max_bw is kept while it probes", held >= 0.999 * before, f"{held:.4g} Mbit/s", needs=known)
 
 
 _NO_PHASES = "BBRv1 has a fixed cycle of gains, without REFILL, bounds and rules that end a probe"
 _V1 = {"bbr1": _NO_PHASES}
 PROBING_CASES = (
-    Case(
+    BbrCase(
         "5",
         "up-plateau",
         "Exiting PROBE_UP on Bandwidth Plateau",
         "three rounds of less than 25 % growth set full_bw_now and lead to PROBE_DOWN",
-        _one_probe,
+        _run_one_probe,
         _judge_up_plateau,
         setup="a bulk transfer for some seconds, without loss",
         real="as case 1",
         columns=("lost", "in_flight", "inflight_bdp", "max_bw_mbit", "round"),
         flags=("full_bw_now",),
-        shown=bulk_in("probe_up"),
+        shown=require_bulk("probe_up"),
         without=_V1,
     ),
-    Case(
+    BbrCase(
         "6",
         "up-loss",
         "Exiting PROBE_UP on Loss When Application-Limited",
         "an application at half of the rate; loss above 2 % leads to PROBE_DOWN",
-        _lossy_probe,
+        _run_lossy_probe,
         _judge_lossy_probe,
         setup="an application at half of the rate from PROBE_BW on; random loss above 8 % from a time in PROBE_UP on",
         real="as case 2",
@@ -502,53 +532,53 @@ PROBING_CASES = (
         "is application-limited, so either is accepted: it is kept, or set to at least Beta times the target.",
         without=_V1,
     ),
-    Case(
+    BbrCase(
         "7a",
         "limited-startup",
         "Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss",
         f"STARTUP: an application at half of the rate stays there; {LONG} rounds stand for ever",
-        _limited_startup,
+        _run_limited_startup,
         _judge_limited_startup,
         setup="an application at half of the rate from the first packet on, for more than 20 round trips",
         real="your application, behind `dumbbell shell`",
         columns=("lost", "app_limited", "round"),
-        shown=limited_in("startup", LONG),
+        shown=require_limited("startup", LONG),
     ),
-    Case(
+    BbrCase(
         "7b",
         "limited-up",
         "Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss",
         f"PROBE_UP: the same; {LONG} rounds, or until PROBE_RTT is due",
-        _limited_up,
+        _run_limited_up,
         _judge_limited_up,
         setup="an application at half of the rate from PROBE_BW on, until more than 20 round trips after a "
         "PROBE_UP began",
         real="your application, behind `dumbbell shell`",
         columns=("lost", "app_limited", "round"),
         times=("PROBE_UP",),
-        shown=limited_in("probe_up", LONG),
+        shown=require_limited("probe_up", LONG),
         without=_V1,
     ),
-    Case(
+    BbrCase(
         "8",
         "down-inflight",
         "Exiting PROBE_DOWN on Inflight",
         "pacing gain 0.90; PROBE_CRUISE when inflight is at most BBRInflightWithHeadroom() and BBRInflight(1.0)",
-        _one_down,
+        _run_one_down,
         _judge_down_inflight,
         setup="as case 5",
         real="as case 1",
         columns=("in_flight", "inflight_bdp", "inflight_longterm", "round", "cwnd", "bw_mbit", "min_rtt_ms"),
         flags=("pacing_gain",),
-        shown=bulk_in("probe_down"),
+        shown=require_bulk("probe_down"),
         without=_V1,
     ),
-    Case(
+    BbrCase(
         "9",
         "down-time",
         "Exiting PROBE_DOWN After Max Time",
         "the link gets slower as PROBE_DOWN begins; PROBE_REFILL without PROBE_CRUISE when it is time to probe",
-        _late_down,
+        _run_late_down,
         _judge_late_down,
         setup="a bulk transfer; the link loses 10 % of its rate when PROBE_DOWN begins",
         real="as case 4, at the time of PROBE_DOWN",
@@ -562,27 +592,27 @@ PROBING_CASES = (
         "is run with a decrease of 20 %.",
         without=_V1,
     ),
-    Case(
+    BbrCase(
         "21",
         "up-loss-bound",
         "Handling Loss During PROBE_UP After inflight_longterm is Set",
         "loss before the plateau: inflight_longterm by Beta, PROBE_DOWN at once",
-        _loss_below_bound,
+        _run_loss_below_bound,
         _judge_loss_below_bound,
         setup="a bulk transfer; random loss for a round trip of one PROBE_UP, then again in a later one",
         real="as case 2",
         columns=("inflight_longterm", "full_bw_now", "lost", "in_flight", "round", "cwnd", "bw_mbit", "min_rtt_ms"),
         times=("PROBE_UP",),
         told=("first loss", "second loss", "loss"),
-        shown=loses_in_probe_up,
+        shown=check_loss_in_probe_up,
         without=_V1,
     ),
-    Case(
+    BbrCase(
         "22",
         "refill-limited",
         "Handling Application-Limited Sending During PROBE_REFILL",
         "an application at 0.3 of the rate during PROBE_REFILL: max_bw is kept, PROBE_UP follows",
-        _idle_refill,
+        _run_idle_refill,
         _judge_idle_refill,
         setup="a bulk transfer that becomes an application at 0.3 of the rate before a PROBE_REFILL",
         real="your application, behind `dumbbell shell`",

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import Unreadable, shown
-from dumbbell.writing import reading_from
+from dumbbell.errors import Unreadable, quote_value
+from dumbbell.writing import report_read_failures
 
 _ALLOWED = "a qlog file: JSON text sequence, one JSON object per line, or contained JSON"
 _SEPARATORS = "\x1e\ufeff \t\r\n"
@@ -39,7 +39,7 @@ class Event:
 
 
 @dataclass
-class File:
+class QlogFile:
     """The events of congestion control in order of time, what the header says, and notes on the reading."""
 
     events: list[Event]
@@ -50,7 +50,7 @@ class File:
 
 
 @dataclass
-class _Part:
+class _QlogPart:
     """A trace of a file: its events as they are there, each with its place, and what is common to them."""
 
     records: list[tuple[str, Any]]
@@ -58,33 +58,33 @@ class _Part:
     header: dict[str, Any]
 
 
-def events(path: Path, wanted: Iterable[str]) -> File:
+def read_events(path: Path, wanted: Iterable[str]) -> QlogFile:
     """Return the events of these names, of the connection with most of them. Raises InputError."""
-    files = connections(path, wanted)
+    files = read_connections(path, wanted)
     most = max(files, key=lambda one: len(one.events))
     if len(files) > 1:
         most.notes.append(f"{len(files)} connections with congestion control: the one with most events is judged")
     return most
 
 
-def connections(path: Path, wanted: Iterable[str]) -> list[File]:
+def read_connections(path: Path, wanted: Iterable[str]) -> list[QlogFile]:
     """Return the events of these names by connection; one without any if there are none. Raises InputError."""
     notes: list[str] = []
-    text = _text(path, notes)
+    text = _read_text(path, notes)
     names = frozenset(wanted)
-    parts = [_of_part(path, part, names) for part in _parts(path, text, notes)]
+    parts = [_sort_events(path, part, names) for part in _split_parts(path, text, notes)]
     groups = [(found, header) for found_by_group, header in parts for found in found_by_group]
     if not groups:
         header = parts[0][1] if parts else {}
-        return [File([], header, notes)]
-    return [File(found, header, list(notes), _put_in_order(found)) for found, header in groups]
+        return [QlogFile([], header, notes)]
+    return [QlogFile(found, header, list(notes), _put_in_order(found)) for found, header in groups]
 
 
-def _text(path: Path, notes: list[str]) -> str:
-    with reading_from(path, _ALLOWED):
+def _read_text(path: Path, notes: list[str]) -> str:
+    with report_read_failures(path, _ALLOWED):
         raw = path.read_bytes()
     if raw[:2] == b"\x1f\x8b":
-        raw = _gunzip(path, raw, notes)
+        raw = _decompress(path, raw, notes)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -93,7 +93,7 @@ def _text(path: Path, notes: list[str]) -> str:
         return raw[: error.start].decode("utf-8")  # cut off within a letter
 
 
-def _gunzip(path: Path, raw: bytes, notes: list[str]) -> bytes:
+def _decompress(path: Path, raw: bytes, notes: list[str]) -> bytes:
     found = b""
     try:
         while raw[:2] == b"\x1f\x8b":  # members one after another
@@ -107,21 +107,21 @@ def _gunzip(path: Path, raw: bytes, notes: list[str]) -> bytes:
     return found
 
 
-def _json(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _parts(path: Path, text: str, notes: list[str]) -> Iterator[_Part]:
+def _split_parts(path: Path, text: str, notes: list[str]) -> Iterator[_QlogPart]:
     """Return the traces of a file."""
     text = text.strip(_SEPARATORS)
     if not text:
         raise Unreadable("the file is empty", _ALLOWED, file=path)
     first, _, _ = text.partition("\n")
     try:
-        value = _json(first.strip(_SEPARATORS))
+        value = _parse_json(first.strip(_SEPARATORS))
         lines = not (isinstance(value, dict) and isinstance(value.get("traces"), list))
     except ValueError:
         lines = False
@@ -129,14 +129,14 @@ def _parts(path: Path, text: str, notes: list[str]) -> Iterator[_Part]:
             if first == text and text.startswith("{"):
                 notes.append("cut off in line 1: nothing before it")
                 return
-            raise Unreadable(f"this is {shown(first[:40])}", _ALLOWED, file=path, key="line 1") from None
+            raise Unreadable(f"this is {quote_value(first[:40])}", _ALLOWED, file=path, key="line 1") from None
     if lines:
-        yield _of_lines(path, text, notes)
+        yield _parse_lines(path, text, notes)
         return
     try:
-        value = _json(text)
+        value = _parse_json(text)
     except ValueError:
-        yield _salvaged(path, text, notes)
+        yield _salvage_events(path, text, notes)
         return
     traces = value.get("traces") if isinstance(value, dict) else None
     if not isinstance(traces, list):
@@ -144,33 +144,33 @@ def _parts(path: Path, text: str, notes: list[str]) -> Iterator[_Part]:
     for trace in traces:
         if isinstance(trace, dict) and isinstance(trace.get("events"), list):
             records = [(f"event {number}", one) for number, one in enumerate(trace["events"], 1)]
-            yield _Part(records, _common(trace), trace)
+            yield _QlogPart(records, _find_common_fields(trace), trace)
 
 
-def _of_lines(path: Path, text: str, notes: list[str]) -> _Part:
-    part = _Part([], {}, {})
+def _parse_lines(path: Path, text: str, notes: list[str]) -> _QlogPart:
+    part = _QlogPart([], {}, {})
     # the separator of records would be an end of a line to splitlines()
     lines = [(number, line.strip(_SEPARATORS)) for number, line in enumerate(text.split("\n"), 1)]
     lines = [(number, line) for number, line in lines if line]
     for number, line in lines:
         try:
-            value = _json(line)
+            value = _parse_json(line)
         except ValueError:
             if number == lines[-1][0] and len(lines) > 1:
                 notes.append(f"cut off in line {number}, its last: read up to there")
                 break
-            raise Unreadable(f"this is {shown(line[:40])}", _ALLOWED, file=path, key=f"line {number}") from None
+            raise Unreadable(f"this is {quote_value(line[:40])}", _ALLOWED, file=path, key=f"line {number}") from None
         if not isinstance(value, dict):
-            raise Unreadable(f"this is {shown(line[:40])}", "a JSON object", file=path, key=f"line {number}")
+            raise Unreadable(f"this is {quote_value(line[:40])}", "a JSON object", file=path, key=f"line {number}")
         if "name" in value or ("event" in value and "data" in value):
             part.records.append((f"line {number}", value))
         elif isinstance(value.get("trace"), dict):
             part.header |= value["trace"]
-            part.common |= _common(value["trace"])
+            part.common |= _find_common_fields(value["trace"])
     return part
 
 
-def _common(trace: dict[str, Any]) -> dict[str, Any]:
+def _find_common_fields(trace: dict[str, Any]) -> dict[str, Any]:
     """Return what is said of all events of a trace, in one table."""
     found: dict[str, Any] = {}
     for key in ("configuration", "common_fields"):
@@ -181,12 +181,12 @@ def _common(trace: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _salvaged(path: Path, text: str, notes: list[str]) -> _Part:
+def _salvage_events(path: Path, text: str, notes: list[str]) -> _QlogPart:
     """Return the events of contained JSON that ends before its end."""
     decoder = json.JSONDecoder()
     start = re.search(r'"events"\s*:\s*\[', text)
     if start is None:
-        raise Unreadable(f"it begins with {shown(text[:40])}", _ALLOWED, file=path)
+        raise Unreadable(f"it begins with {quote_value(text[:40])}", _ALLOWED, file=path)
     head: dict[str, Any] = {}
     for key in ("configuration", "common_fields", "event_fields"):
         found = re.search(rf'"{key}"\s*:\s*', text[: start.start()])
@@ -205,10 +205,10 @@ def _salvaged(path: Path, text: str, notes: list[str]) -> _Part:
             break
         records.append((f"event {len(records) + 1}", value))
     notes.append(f"cut off or damaged after event {len(records)}: read up to there")
-    return _Part(records, _common(head), {})
+    return _QlogPart(records, _find_common_fields(head), {})
 
 
-def _of_part(path: Path, part: _Part, wanted: frozenset[str]) -> tuple[list[list[Event]], dict[str, Any]]:
+def _sort_events(path: Path, part: _QlogPart, wanted: frozenset[str]) -> tuple[list[list[Event]], dict[str, Any]]:
     """Return the wanted events of a trace, apart by connection, and its header."""
     unit = 1e-3 if str(part.common.get("time_units")) == "us" else 1.0
     steps = str(part.common.get("time_format", "")) in _RELATIVE_TO_LAST
@@ -220,10 +220,10 @@ def _of_part(path: Path, part: _Part, wanted: frozenset[str]) -> tuple[list[list
     for place, record in part.records:
         event = dict(zip(columns, record, strict=False)) if isinstance(record, list) else record
         if not isinstance(event, dict):
-            raise Unreadable(f"this is {shown(event, 40)}", "an event", file=path, key=place)
+            raise Unreadable(f"this is {quote_value(event, 40)}", "an event", file=path, key=place)
         name = str(event.get("name") or event.get("event") or event.get("event_type") or event.get("type"))
         name = name.rpartition(":")[2].lower()
-        time = _time(event.get("time", event.get("relative_time")))
+        time = _parse_time(event.get("time", event.get("relative_time")))
         if time is not None:
             now = now + time * unit if steps else time * unit
             first = now if first is None else first
@@ -231,7 +231,7 @@ def _of_part(path: Path, part: _Part, wanted: frozenset[str]) -> tuple[list[list
             continue
         data = event.get("data")
         if not isinstance(data, dict) or time is None:
-            raise Unreadable(f"this is {shown(record, 40)}", "an event with time and data", file=path, key=place)
+            raise Unreadable(f"this is {quote_value(record, 40)}", "an event with time and data", file=path, key=place)
         since = now - first if first is not None and first > _EPOCH else now
         group = str(event.get("group_id", event.get("ODCID", event.get("odcid", ""))))
         found.setdefault(group, []).append(Event(since / 1e3, name, data, unit))
@@ -245,7 +245,7 @@ def _put_in_order(found: list[Event]) -> int:
     return falls
 
 
-def _time(value: Any) -> float | None:
+def _parse_time(value: Any) -> float | None:
     """Return a time as a number: mvfst writes it as text."""
     if isinstance(value, str):
         try:

@@ -16,7 +16,7 @@ LONG = 20  # rounds that stand for "indefinitely"
 _LONGEST_CYCLE = 3.0, 40  # seconds and rounds: a phase of PROBE_BW is over by then (section Time Scale for Probing)
 
 
-def _limited(trace: Trace, found: Phase) -> bool:
+def _is_limited(trace: Trace, found: Phase) -> bool:
     return float(np.mean(trace["app_limited"][found.rows])) > 0.5
 
 
@@ -24,94 +24,96 @@ def _cut_off(trace: Trace, setup: Setup, found: Phase) -> bool:
     """Whether the trace ends so early in a phase that nobody could have seen its end."""
     seconds, rounds = _LONGEST_CYCLE
     most = setup.point.startup if found.state in ("startup", "drain") else seconds + rounds * setup.point.round
-    return not trace.over(found) and found.seconds < most
+    return not trace.is_over(found) and found.seconds < most
 
 
-def bulk_in(state: str) -> Shown:
+def require_bulk(state: str) -> Shown:
     """Return the test that a state is there to its end, in which the application is not the limit."""
 
-    def shown(trace: Trace, setup: Setup) -> str:
-        found = trace.first(state) or trace.first(state, cut=True)
+    def check_state(trace: Trace, setup: Setup) -> str:
+        found = trace.find_phase(state) or trace.find_phase(state, cut=True)
         if found is None:
             return f"no {state}"
-        if _limited(trace, found):
+        if _is_limited(trace, found):
             return f"the application is the limit in {state}"
         return f"it ends, or the path changes, in {state}" if _cut_off(trace, setup, found) else ""
 
-    return shown
+    return check_state
 
 
-def limited_in(state: str, rounds: int = 0) -> Shown:
+def require_limited(state: str, rounds: int = 0) -> Shown:
     """Return the test that a state is there in which the application is the limit, for so many rounds if it stays."""
 
-    def shown(trace: Trace, setup: Setup) -> str:
-        if trace.lacks("app_limited"):
+    def check_state(trace: Trace, setup: Setup) -> str:
+        if trace.is_without("app_limited"):
             return "app_limited is not in the trace"
-        found = trace.first(state, setup.times.get("PROBE_UP", 0.0) - 1e-9, cut=True)
+        found = trace.find_phase(state, setup.times.get("PROBE_UP", 0.0) - 1e-9, cut=True)
         if found is None:
             return f"no {state}"
-        if not _limited(trace, found):
+        if not _is_limited(trace, found):
             return f"the application is not the limit in {state}"
         seen = float(trace["round"][found.rows.stop - 1] - trace["round"][found.rows.start])
         return (
-            f"it ends, or the path changes, after {seen:.0f} rounds" if not trace.over(found) and seen < rounds else ""
+            f"it ends, or the path changes, after {seen:.0f} rounds"
+            if not trace.is_over(found) and seen < rounds
+            else ""
         )
 
-    return shown
+    return check_state
 
 
 def probe_rtt_after(time: str) -> Shown:
     """Return the test that PROBE_RTT follows PROBE_BW after a time."""
 
-    def shown(trace: Trace, setup: Setup) -> str:
-        found = trace.first("probe_rtt", setup.times[time])
+    def check_state(trace: Trace, setup: Setup) -> str:
+        found = trace.find_phase("probe_rtt", setup.times[time])
         if found is None:
             return f"no probe_rtt after that time ({time})"
         before = [one for one in trace.phases if one.rows.stop == found.rows.start]
         return "" if before and before[0].state in PROBE_BW else "probe_rtt does not follow PROBE_BW"
 
-    return shown
+    return check_state
 
 
 def has(state: str) -> Shown:
     """Return the test that a state is there."""
-    return lambda trace, _: "" if trace.first(state) else f"no {state}"
+    return lambda trace, _: "" if trace.find_phase(state) else f"no {state}"
 
 
 def state_at(time: str, state: str) -> Shown:
     """Return the test that a state begins within a round trip of a time."""
 
-    def shown(trace: Trace, setup: Setup) -> str:
+    def check_state(trace: Trace, setup: Setup) -> str:
         at, near = setup.times[time], setup.point.round
-        found = [one for one in trace.all(state, cut=True) if abs(one.start - at) <= near]
+        found = [one for one in trace.find_phases(state, cut=True) if abs(one.start - at) <= near]
         return "" if found else f"no {state} begins within a round trip of {at:.4g} s ({time})"
 
-    return shown
+    return check_state
 
 
-def loses_in_probe_up(trace: Trace, setup: Setup) -> str:
+def check_loss_in_probe_up(trace: Trace, setup: Setup) -> str:
     """Test that something is lost in PROBE_UP."""
-    found = trace.first("probe_up", setup.times["PROBE_UP"] - 1e-9)
+    found = trace.find_phase("probe_up", setup.times["PROBE_UP"] - 1e-9)
     if found is None:
         return "no probe_up at that time (PROBE_UP)"
     last = min(found.rows.stop, len(trace) - 1)
     return "" if trace["lost"][last] > trace["lost"][found.rows.start] else "no loss in that probe_up (PROBE_UP)"
 
 
-def below_a_packet(_: Trace, setup: Setup) -> str:
+def check_small_path(_: Trace, setup: Setup) -> str:
     """Test that the path holds less than a packet."""
     return f"the BDP is {setup.point.bdp:.3g} packets" if setup.point.bdp >= 1 else ""
 
 
-def _timeout(trace: Trace, setup: Setup) -> bool:
-    return "loss" in trace.words["ca_state"][trace.at(setup.times["late segments"]) :]
+def _has_timeout(trace: Trace, setup: Setup) -> bool:
+    return "loss" in trace.words["ca_state"][trace.find_row(setup.times["late segments"]) :]
 
 
-def recovers(trace: Trace, setup: Setup) -> str:
+def check_recovery(trace: Trace, setup: Setup) -> str:
     """Test that no timeout follows late segments."""
-    return "a timeout follows: it is case 19" if _timeout(trace, setup) else ""
+    return "a timeout follows: it is case 19" if _has_timeout(trace, setup) else ""
 
 
-def times_out(trace: Trace, setup: Setup) -> str:
+def check_timeout(trace: Trace, setup: Setup) -> str:
     """Test that a timeout follows late segments."""
-    return "" if _timeout(trace, setup) else "no timeout follows (recovery_state loss)"
+    return "" if _has_timeout(trace, setup) else "no timeout follows (recovery_state loss)"

@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 
-from dumbbell.check.lab import Change, Lab, NotApplicable, Run, Setup, ns
-from dumbbell.check.model import Case, Checks, bound, target
-from dumbbell.check.path import room_for_bursts
+from dumbbell.check.case import BbrCase, Checks, bound, compute_target
+from dumbbell.check.lab import CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
+from dumbbell.check.path import compute_room_for_bursts
 from dumbbell.check.probing import probe
-from dumbbell.check.shown import recovers, times_out
-from dumbbell.check.startup import on_link
+from dumbbell.check.shown import check_recovery, check_timeout
+from dumbbell.check.startup import to_link_time
 from dumbbell.check.trace import Trace
 
 
-def _spurious(lab: Lab, timeout: bool) -> Run:
+def _run_spurious(lab: CaseLab, timeout: bool) -> CaseRun:
     point = lab.point
     if point.bdp < 8:
         raise NotApplicable(
@@ -23,7 +23,7 @@ def _spurious(lab: Lab, timeout: bool) -> Run:
         )
     trace, up = probe(lab)
     since = up.start + 1.0 * point.round
-    srtt = float(trace["srtt_ms"][trace.at(since)]) / 1e3
+    srtt = float(trace["srtt_ms"][trace.find_row(since)]) / 1e3
     if timeout:
         # all that is sent is late by more than the retransmission timeout, so that probes are late as well
         delay = 2.0 * (1.5 * srtt + 0.25)
@@ -32,49 +32,52 @@ def _spurious(lab: Lab, timeout: bool) -> Run:
         # one burst at the least is in time
         delay, until = (
             0.7 * srtt,
-            since + max(0.1 * point.round, 2.5 * point.packet_time, 0.6 * room_for_bursts(lab) * point.packet_time),
+            since
+            + max(0.1 * point.round, 2.5 * point.packet_time, 0.6 * compute_room_for_bursts(lab) * point.packet_time),
         )
     stage = {
         "name": "reorder",
         "probability": 1.0,
-        "delay": ns(delay),
-        "from": ns(on_link(lab, since)),
-        "to": ns(on_link(lab, until)),
+        "delay": to_nanoseconds(delay),
+        "from": to_nanoseconds(to_link_time(lab, since)),
+        "to": to_nanoseconds(to_link_time(lab, until)),
     }
-    trace = lab.run(until + delay + 8 * srtt + 0.5, Change(path=[stage]))
-    return Run(trace, Setup(point, {"late segments": since}, {"delay": delay, "for": until - since}))
+    trace = lab.run(until + delay + 8 * srtt + 0.5, PathChange(path=[stage]))
+    return CaseRun(trace, Setup(point, {"late segments": since}, {"delay": delay, "for": until - since}))
 
 
 def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool) -> None:
     since = setup.times["late segments"]
-    before = trace.at(since)
+    before = trace.find_row(since)
     name, ca = ("timeout recovery", "loss") if timeout else ("fast recovery", "recovery")
-    began = trace.when(lambda found: found.words["ca_state"] == ca, since)
-    if not checks.see(f"{name} begins", began is not None, f"no {name}", needs=("ca_state",)):
+    began = trace.find_time(lambda found: found.words["ca_state"] == ca, since)
+    if not checks.expect(f"{name} begins", began is not None, f"no {name}", needs=("ca_state",)):
         return
     assert began is not None
-    row = trace.at(began)
-    undone = trace.when(lambda found: found["undone"] > found["undone"][before], began)
-    if not checks.see("it turns out to be spurious", undone is not None, "nothing was undone", needs=("undone",)):
+    row = trace.find_row(began)
+    undone = trace.find_time(lambda found: found["undone"] > found["undone"][before], began)
+    if not checks.expect("it turns out to be spurious", undone is not None, "nothing was undone", needs=("undone",)):
         return
     assert undone is not None
-    at = trace.at(undone)
+    at = trace.find_row(undone)
     if "probe_rtt" in set(trace.state[row : at + 1].tolist()):
         raise NotApplicable("PROBE_RTT is due before it turns out to be spurious")
     state = str(trace.state[max(row - 1, 0)])
     wanted = {state, "probe_refill"} if state == "probe_up" else {state}
     # the state may have gone on by itself if it was not left because of the loss
     kept = str(trace.state[at]) in wanted or "probe_down" not in set(trace.state[row:at].tolist())
-    checks.see(f"back in {state}, or in PROBE_REFILL to probe again", kept, str(trace.state[at]))
+    checks.expect(f"back in {state}, or in PROBE_REFILL to probe again", kept, str(trace.state[at]))
     for column in ("bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm"):
         old, new = float(trace[column][before]), float(trace[column][at])
         # unset is unbounded
         held = math.isnan(new) or (not math.isnan(old) and new >= old)
-        checks.see(f"{column.removesuffix('_mbit')} is restored", held, f"{bound(old)} → {bound(new)}", needs=(column,))
+        checks.expect(
+            f"{column.removesuffix('_mbit')} is restored", held, f"{bound(old)} → {bound(new)}", needs=(column,)
+        )
     old, new = float(trace["cwnd"][max(row - 1, 0)]), float(np.max(trace["cwnd"][at : at + 3]))
     # the window of the state that it is in now may be smaller than that of PROBE_UP
-    least = min(0.9 * old, 0.95 * float(trace["cwnd_gain"][at]) * target(trace, at))
-    checks.see(
+    least = min(0.9 * old, 0.95 * float(trace["cwnd_gain"][at]) * compute_target(trace, at))
+    checks.expect(
         "cwnd is restored",
         new >= least,
         f"{old:.0f} → {new:.0f}",
@@ -96,12 +99,12 @@ _NEEDS = (
     "min_rtt_ms",
 )
 SPURIOUS_CASES = (
-    Case(
+    BbrCase(
         "18",
         "spurious-recovery",
         "Handling Spurious Fast Recovery",
         "reordering in PROBE_UP: state and bounds are restored",
-        lambda lab: _spurious(lab, timeout=False),
+        lambda lab: _run_spurious(lab, timeout=False),
         lambda trace, setup, checks: _judge_spurious(trace, setup, checks, timeout=False),
         setup="a bulk transfer; a round trip into PROBE_UP all that is sent in a tenth of a round trip "
         "comes 0.7 RTT late",
@@ -109,15 +112,15 @@ SPURIOUS_CASES = (
         columns=_NEEDS,
         times=("late segments",),
         told=("delay", "for"),
-        shown=recovers,
+        shown=check_recovery,
         without=_V1_BOUNDS,
     ),
-    Case(
+    BbrCase(
         "19",
         "spurious-timeout",
         "Handling Spurious RTO Recovery",
         "late segments in PROBE_UP: state and bounds are restored",
-        lambda lab: _spurious(lab, timeout=True),
+        lambda lab: _run_spurious(lab, timeout=True),
         lambda trace, setup, checks: _judge_spurious(trace, setup, checks, timeout=True),
         setup="a bulk transfer; a round trip into PROBE_UP everything comes late by more than the "
         "retransmission timeout",
@@ -125,7 +128,7 @@ SPURIOUS_CASES = (
         columns=_NEEDS,
         times=("late segments",),
         told=("delay", "for"),
-        shown=times_out,
+        shown=check_timeout,
         without=_V1_BOUNDS,
     ),
 )

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from dumbbell.check.lab import BULK, FRAME, Change, Lab, NotApplicable, Run, Setup, ns
-from dumbbell.check.model import Case, Checks, a_round_before, burst, follows, loss_in_round, phase, rounds, with_bursts
-from dumbbell.check.shown import bulk_in, limited_in, state_at
+from dumbbell.check.case import (
+    BbrCase,
+    Checks,
+    compute_burst,
+    compute_loss_in_round,
+    count_rounds,
+    describe_inflight,
+    find_next_phase,
+    find_phase,
+    find_round_before,
+)
+from dumbbell.check.lab import BULK, FRAME, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
+from dumbbell.check.shown import require_bulk, require_limited, state_at
 from dumbbell.check.trace import PROBE_BW, Phase, Trace
 
 FULL_BW = 1.25  # growth in a round below which the pipe may be full, and the rounds of it (section Startup)
@@ -22,30 +32,30 @@ LOSS_COLUMNS = ("lost", "in_flight", "round")  # of loss_in_round()
 _MARGIN = 0.99  # of the estimated bandwidth, that is paced: BBR.PacingMarginPercent
 
 
-def bulk(lab: Lab, change: Change = BULK, *, more: bool = False) -> Trace:
+def run_bulk(lab: CaseLab, change: PathChange = BULK, *, more: bool = False) -> Trace:
     """Return a run of a bulk flow that has left DRAIN: with `more`, several phases ago."""
 
-    def done(trace: Trace) -> bool:
-        return len(trace.all(PROBE_BW)) > (6 if more else 0)
+    def is_done(trace: Trace) -> bool:
+        return len(trace.find_phases(PROBE_BW)) > (6 if more else 0)
 
     first = lab.point.startup
-    return lab.until(done, first, (16 if more else 4) * first + 5, change)
+    return lab.run_until(is_done, first, (16 if more else 4) * first + 5, change)
 
 
-def probing_starts(lab: Lab) -> Phase:
+def find_start_of_probing(lab: CaseLab) -> Phase:
     """Return the first phase of PROBE_BW of a bulk flow."""
-    found = bulk(lab).first(PROBE_BW)
+    found = run_bulk(lab).find_phase(PROBE_BW)
     if found is None:
         raise NotApplicable("the flow does not reach PROBE_BW")
     return found
 
 
-def on_link(lab: Lab, time: float) -> float:
+def to_link_time(lab: CaseLab, time: float) -> float:
     """Return when what is sent at a time of the sender's clock gets to the bottleneck."""
     return time + lab.point.rtt / 2
 
 
-def late_acks(setup: Setup) -> float:
+def compute_late_acks(setup: Setup) -> float:
     """Return by what share delayed acknowledgements may make a sample too large.
 
     If packets come more slowly than the delayed ACK's timer, 40 ms (Linux TCP_DELACK_MIN), an ACK is late by up to
@@ -55,7 +65,7 @@ def late_acks(setup: Setup) -> float:
     return 1 / 3 if setup.point.packet_time > 0.04 else 0.0
 
 
-def limited(lab: Lab, share: float = APP_SHARE, since: float = 0.0) -> Change:
+def limit_application(lab: CaseLab, share: float = APP_SHARE, since: float = 0.0) -> PathChange:
     """Return an application that writes a share of what the link carries, from a time on.
 
     From the start on, the initial window is what it writes in a round trip, 8000 segments at the most: otherwise it
@@ -65,15 +75,15 @@ def limited(lab: Lab, share: float = APP_SHARE, since: float = 0.0) -> Change:
     share = min(share, _MOST_WINDOW / max(lab.point.bdp, 1)) if since == 0 else share
     rate = max(round(lab.point.goodput * 1e6 * share), 1000)
     window = {} if since > 0 else {"initial_window": max(10, round(1.2 * share * lab.point.bdp) + 10)}
-    return Change(flow={"app_rate": rate, "app_rate_from": ns(since)}, hosts=window)
+    return PathChange(flow={"app_rate": rate, "app_rate_from": to_nanoseconds(since)}, hosts=window)
 
 
-def limited_since(trace: Trace, seconds: float) -> float | None:
+def find_start_of_limit(trace: Trace, seconds: float) -> float | None:
     """Return from when on the application has been the limit for so long."""
     busy = trace.time[trace["app_limited"] == 0]
     ends = [*busy.tolist(), float(trace.time[-1])]
     for before, after in zip([0.0, *ends], ends, strict=False):
-        if after - before >= 2 * seconds and trace["delivered"][trace.at(before)] > 1:
+        if after - before >= 2 * seconds and trace["delivered"][trace.find_row(before)] > 1:
             return float(before) + seconds
     return None
 
@@ -81,37 +91,37 @@ def limited_since(trace: Trace, seconds: float) -> float | None:
 # 1
 
 
-def _plateau(lab: Lab) -> Run:
-    return Run(bulk(lab), Setup(lab.point))
+def _run_plateau(lab: CaseLab) -> CaseRun:
+    return CaseRun(run_bulk(lab), Setup(lab.point))
 
 
 def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
-    startup = phase(trace, checks, "startup")
-    drain = follows(trace, checks, startup, ("drain",))
+    startup = find_phase(trace, checks, "startup")
+    drain = find_next_phase(trace, checks, startup, ("drain",))
     row = drain.rows.start
     bandwidth = trace["max_bw_mbit"][row]
     expected = setup.point.goodput
     error = bandwidth / expected - 1
-    checks.see(
+    checks.expect(
         "max_bw within 2 % of the link",
-        -0.02 <= error <= 0.02 + late_acks(setup),
+        -0.02 <= error <= 0.02 + compute_late_acks(setup),
         f"{bandwidth:.4g} of {expected:.4g} Mbit/s",
         needs=("max_bw_mbit",),
     )
-    full_bw(trace, checks, row)
+    check_full_pipe(trace, checks, row)
     growth_needs = ("max_bw_mbit", "round")
     # the first of these rounds begins right after the last growth, which Linux looks for at every ACK
-    before = a_round_before(trace, row, FULL_BW_ROUNDS - 1)
+    before = find_round_before(trace, row, FULL_BW_ROUNDS - 1)
     growth = bandwidth / max(trace["max_bw_mbit"][before], 1e-12)
-    checks.see(
+    checks.expect(
         f"less than 25 % growth at {FULL_BW_ROUNDS} starts of rounds",
         growth < FULL_BW,
         f"by {growth:.3g} since the first",
         needs=growth_needs,
     )
     near = int(np.argmax(trace["max_bw_mbit"] > bandwidth / FULL_BW))
-    passed = rounds(trace, near, row)
-    checks.see(
+    passed = count_rounds(trace, near, row)
+    checks.expect(
         f"not before {FULL_BW_ROUNDS} such rounds",
         passed >= FULL_BW_ROUNDS,
         f"{passed:.0f} rounds after the last growth of 25 %",
@@ -119,26 +129,26 @@ def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
     )
 
 
-def full_bw(trace: Trace, checks: Checks, row: int) -> None:
+def check_full_pipe(trace: Trace, checks: Checks, row: int) -> None:
     """Note that both flags of a full pipe are set.
 
     Without full_bw_reached STARTUP could not end: where a trace does not have it, it is a flag like any other.
     """
     now, reached = trace["full_bw_now"][row], trace["full_bw_reached"][row]
-    checks.see("full_bw_now is set", now == 1, f"{now:g}", needs=("full_bw_now",), constant=True)
-    checks.see(
+    checks.expect("full_bw_now is set", now == 1, f"{now:g}", needs=("full_bw_now",), constant=True)
+    checks.expect(
         "full_bw_reached is set",
         reached == 1,
         f"{reached:g}",
         needs=("full_bw_reached",),
-        constant=trace.lacks("full_bw_reached"),
+        constant=trace.is_without("full_bw_reached"),
     )
 
 
 # 2
 
 
-def _lossy_startup(lab: Lab) -> Run:
+def _run_lossy_startup(lab: CaseLab) -> CaseRun:
     point = lab.point
     in_round = APP_SHARE * point.bdp
     if in_round < 40:
@@ -146,39 +156,41 @@ def _lossy_startup(lab: Lab) -> Run:
             f"{in_round:.2g} segments of the application in a round: too few for {LOST_RANGES} separate holes in each"
         )
     length = 2 * point.startup + point.send_buffer
-    since = limited_since(lab.run(length, limited(lab)), point.round)
+    since = find_start_of_limit(lab.run(length, limit_application(lab)), point.round)
     if since is None:
         raise NotApplicable(f"the application is not the limit in {length:.3g} s")
     share = min(0.3, max(0.05, 4 * LOST_RANGES / in_round))
-    loss = {"name": "loss", "probability": share, "from": round(on_link(lab, since) * 1e9), "to": None}
-    change = limited(lab).with_(Change(path=[loss]))
-    trace = lab.until(
-        lambda trace: trace.first("drain") is not None, since + 12 * point.round, since + 24 * point.round, change
+    loss = {"name": "loss", "probability": share, "from": round(to_link_time(lab, since) * 1e9), "to": None}
+    change = limit_application(lab).merge(PathChange(path=[loss]))
+    trace = lab.run_until(
+        lambda trace: trace.find_phase("drain") is not None, since + 12 * point.round, since + 24 * point.round, change
     )
-    return Run(trace, Setup(point, {"loss begins": since}, {"loss": share}))
+    return CaseRun(trace, Setup(point, {"loss begins": since}, {"loss": share}))
 
 
 def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
     since = setup.times["loss begins"]
-    startup = phase(trace, checks, "startup", ends=False)
-    checks.see(
+    startup = find_phase(trace, checks, "startup", ends=False)
+    checks.expect(
         "STARTUP until the loss begins", startup.end >= since, f"until {startup.end:.4g} s, loss from {since:.4g} s"
     )
-    if not checks.see("STARTUP ends", trace.over(startup), f"not in {trace.time[-1] - since:.4g} s of loss"):
+    if not checks.expect("STARTUP ends", trace.is_over(startup), f"not in {trace.time[-1] - since:.4g} s of loss"):
         return
-    before = trace.rows(since - setup.point.round, since)
+    before = trace.select_rows(since - setup.point.round, since)
     share = float(np.mean(trace["app_limited"][before])) if before.stop > before.start else 0.0
-    checks.see(
+    checks.expect(
         "application-limited when the loss begins",
         share > 0.5,
         f"in {share:.0%} of the round before",
         needs=("app_limited",),
     )
     row = startup.rows.stop
-    lost = loss_in_round(trace, row, trace.at(since))
-    checks.see("loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight", needs=LOSS_COLUMNS)
-    follows(trace, checks, startup, ("drain",))
-    full_bw(trace, checks, row)
+    lost = compute_loss_in_round(trace, row, trace.find_row(since))
+    checks.expect(
+        "loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight", needs=LOSS_COLUMNS
+    )
+    find_next_phase(trace, checks, startup, ("drain",))
+    check_full_pipe(trace, checks, row)
 
 
 # 3
@@ -186,39 +198,39 @@ def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 def _judge_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     _needs_drain(trace)
-    drain = phase(trace, checks, "drain")
+    drain = find_phase(trace, checks, "drain")
     first, last = drain.rows.start, drain.rows.stop - 1
-    checks.near("DrainPacingGain is 0.5", "pacing_gain", first, DRAIN_GAIN, 0.002)
+    checks.expect_constant("DrainPacingGain is 0.5", "pacing_gain", first, DRAIN_GAIN, 0.002)
     paced, expected = trace["pacing_rate_mbit"][last], trace["pacing_gain"][last] * trace["bw_mbit"][last] * _MARGIN
-    checks.see(
+    checks.expect(
         "paced at that gain",
         abs(paced / expected - 1) < 0.02,
         f"{paced:.4g} Mbit/s, gain times bandwidth is {expected:.4g}",
         needs=("pacing_rate_mbit", "pacing_gain", "bw_mbit"),
     )
-    after = follows(trace, checks, drain, PROBE_BW)
+    after = find_next_phase(trace, checks, drain, PROBE_BW)
     row = after.rows.start
-    room = burst(trace, row, setup)
+    room = compute_burst(trace, row, setup)
     in_flight, target = trace["in_flight"], trace["inflight_bdp"]
     least = max(target[row], target[row - 1])
-    checks.see(
+    checks.expect(
         "it ends at inflight <= BBRInflight(1.0)",
         in_flight[row] <= least + room,
-        with_bursts(in_flight[row], least, room),
+        describe_inflight(in_flight[row], least, room),
         needs=INFLIGHT_COLUMNS,
     )
     inside = slice(first + 1, last + 1)
     low = float(np.min(in_flight[inside] - target[inside])) if last > first else 0.0
     found = f"down to {low:+.0f}, allowed {-room:.0f} for bursts"
-    checks.see("and not before", low >= -room, found, needs=INFLIGHT_COLUMNS)
+    checks.expect("and not before", low >= -room, found, needs=INFLIGHT_COLUMNS)
 
 
 def _needs_drain(trace: Trace) -> None:
     """Refuse a trace in which STARTUP is followed by PROBE_BW."""
-    if trace.first("drain", cut=True) is not None:
+    if trace.find_phase("drain", cut=True) is not None:
         return
-    startup = [one for one in trace.phases if one.state == "startup" and trace.over(one)]
-    after = trace.next(startup[-1]) if startup else None
+    startup = [one for one in trace.phases if one.state == "startup" and trace.is_over(one)]
+    after = trace.find_next_phase(startup[-1]) if startup else None
     if after is not None and after.state == "probe_rtt":
         raise NotApplicable("PROBE_RTT takes the place of DRAIN")
     if after is not None and after.state in PROBE_BW:
@@ -233,58 +245,58 @@ def _needs_drain(trace: Trace) -> None:
 # 4
 
 
-def _late_drain(lab: Lab) -> Run:
+def _run_late_drain(lab: CaseLab) -> CaseRun:
     if lab.point.bdp < 8:
         raise NotApplicable(
             f"the path holds {lab.point.bdp:.2g} segments, hardly more than the least window, which BBRInflight(1.0) is"
         )
-    drain = bulk(lab).first("drain", cut=True)
+    drain = run_bulk(lab).find_phase("drain", cut=True)
     if drain is None:
         raise NotApplicable("the flow does not reach DRAIN")
-    at = on_link(lab, drain.start)
+    at = to_link_time(lab, drain.start)
     length = drain.start + 30 * max(lab.point.round, drain.seconds)
-    decrease, trace = 0.1, bulk(lab)
+    decrease, trace = 0.1, run_bulk(lab)
     for decrease in (0.1, 0.6):
-        change = Change(rates=[(at, lab.point.rate * (1 - decrease))])
-        trace = lab.until(lambda trace: trace.first(PROBE_BW) is not None, length, 2 * length, change)
-        if _premise_of_late_drain(trace):
+        change = PathChange(rates=[(at, lab.point.rate * (1 - decrease))])
+        trace = lab.run_until(lambda trace: trace.find_phase(PROBE_BW) is not None, length, 2 * length, change)
+        if _has_late_drain(trace):
             break
-    return Run(trace, Setup(lab.point, {"rate falls": drain.start}, {"decrease": decrease}))
+    return CaseRun(trace, Setup(lab.point, {"rate falls": drain.start}, {"decrease": decrease}))
 
 
-def _premise_of_late_drain(trace: Trace) -> bool:
+def _has_late_drain(trace: Trace) -> bool:
     """Whether inflight stayed above BBRInflight(1.0) for three rounds of DRAIN."""
-    drain = trace.first("drain")
-    if drain is None or not trace.over(drain):
+    drain = trace.find_phase("drain")
+    if drain is None or not trace.is_over(drain):
         return drain is not None
-    return rounds(trace, drain.rows.start, drain.rows.stop) >= FULL_BW_ROUNDS
+    return count_rounds(trace, drain.rows.start, drain.rows.stop) >= FULL_BW_ROUNDS
 
 
 def _judge_late_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
-    cut = trace.first("drain", cut=True)
-    after = trace.next(cut) if cut is not None else None
+    cut = trace.find_phase("drain", cut=True)
+    after = trace.find_next_phase(cut) if cut is not None else None
     if cut is not None and after is not None and after.state == "probe_rtt":
-        passed = rounds(trace, cut.rows.start, cut.rows.stop)
+        passed = count_rounds(trace, cut.rows.start, cut.rows.stop)
         found = f"after {passed:.0f}, with PROBE_RTT"
-        if checks.see("DRAIN ends after 3 rounds", passed <= 4, found, needs=("round",)):
+        if checks.expect("DRAIN ends after 3 rounds", passed <= 4, found, needs=("round",)):
             raise NotApplicable(f"PROBE_RTT is due after {passed:.0f} rounds of DRAIN")
         return
-    drain = phase(trace, checks, "drain")
-    after = follows(trace, checks, drain, PROBE_BW)
+    drain = find_phase(trace, checks, "drain")
+    after = find_next_phase(trace, checks, drain, PROBE_BW)
     first, row = drain.rows.start, after.rows.start
-    passed = rounds(trace, first, row)
+    passed = count_rounds(trace, first, row)
     in_flight, target = trace["in_flight"][row], trace["inflight_bdp"][row]
-    room = burst(trace, row, setup)
-    checks.see(
-        f"inflight is still above BBRInflight(1.0){less(setup)}",
+    room = compute_burst(trace, row, setup)
+    checks.expect(
+        f"inflight is still above BBRInflight(1.0){describe_slower_link(setup)}",
         in_flight > target + room,
         f"{in_flight:.0f} when it ends, expected above {target + room:.0f} ({target:.0f}, and {room:.0f} for bursts)",
         needs=INFLIGHT_COLUMNS,
     )
-    checks.see("DRAIN ends after 3 rounds", 3 <= passed <= 4, f"after {passed:.0f}", needs=("round",))
+    checks.expect("DRAIN ends after 3 rounds", 3 <= passed <= 4, f"after {passed:.0f}", needs=("round",))
 
 
-def less(setup: Setup) -> str:
+def describe_slower_link(setup: Setup) -> str:
     """Return by how much a link got slower, in words; nothing if the judge was not told."""
     return f", at {setup.values['decrease']:.0%} less" if "decrease" in setup.values else ""
 
@@ -292,7 +304,7 @@ def less(setup: Setup) -> str:
 # 12
 
 
-def batch_interval(lab: Lab) -> float:
+def choose_batch_interval(lab: CaseLab) -> float:
     """Return how long acknowledgements are held.
 
     It is a quarter of the round trip, or the time of 8 packets on the link.
@@ -300,39 +312,39 @@ def batch_interval(lab: Lab) -> float:
     return max(lab.point.rtt / 4, 8 * lab.point.packet_time)
 
 
-def aggregated(lab: Lab) -> Change:
+def batch_acks(lab: CaseLab) -> PathChange:
     """Return a path on which acknowledgements come in batches."""
-    return Change(
-        acks=[{"name": "batch", "interval": round(batch_interval(lab) * 1e9), "frames": None}],
+    return PathChange(
+        acks=[{"name": "batch", "interval": round(choose_batch_interval(lab) * 1e9), "frames": None}],
         buffer=200 + 8 * lab.point.bdp,
     )
 
 
-def _startup_over_batches(lab: Lab) -> Run:
-    interval = batch_interval(lab)
+def _run_startup_over_batches(lab: CaseLab) -> CaseRun:
+    interval = choose_batch_interval(lab)
     first = 2 * lab.point.startup + 20 * interval
-    trace = lab.until(lambda trace: trace.first("drain") is not None, first, 3 * first, aggregated(lab))
-    return Run(trace, Setup(lab.point, {}, {"batch": interval}))
+    trace = lab.run_until(lambda trace: trace.find_phase("drain") is not None, first, 3 * first, batch_acks(lab))
+    return CaseRun(trace, Setup(lab.point, {}, {"batch": interval}))
 
 
 def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> None:
-    startup = phase(trace, checks, "startup")
-    drain = follows(trace, checks, startup, ("drain",))
+    startup = find_phase(trace, checks, "startup")
+    drain = find_next_phase(trace, checks, startup, ("drain",))
     row = drain.rows.start
     last = row - 1
     point = setup.point
     in_batch = setup.values["batch"] * point.rate / (8 * FRAME)
     extra = float(np.max(trace["extra_acked"][startup.rows]))
-    checks.see(
+    checks.expect(
         "extra_acked is that of a batch",
         0.5 * in_batch <= extra <= 2.5 * in_batch,
         f"{extra:.0f}, a batch has {in_batch:.0f}",
         needs=("extra_acked",),
     )
     cwnd = float(np.max(trace["cwnd"][startup.rows]))
-    checks.see("cwnd > 2 BDP", cwnd > 2 * point.bdp, f"{cwnd:.0f}, BDP {point.bdp:.0f}", needs=("cwnd",))
+    checks.expect("cwnd > 2 BDP", cwnd > 2 * point.bdp, f"{cwnd:.0f}, BDP {point.bdp:.0f}", needs=("cwnd",))
     bandwidth = trace["max_bw_mbit"][last]
-    checks.see(
+    checks.expect(
         "max_bw finds the link's rate",
         bandwidth >= 0.95 * point.goodput,
         f"{bandwidth:.4g} of {point.goodput:.4g} Mbit/s",
@@ -341,7 +353,7 @@ def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> N
     # a sample is over an ACK interval that begins and ends with a batch: it may hold a batch more than the link sends
     # in its time
     over = 1 + in_batch / max(point.bdp + in_batch, 1)
-    checks.see(
+    checks.expect(
         "and not more than the batches explain",
         bandwidth <= over * point.goodput,
         f"{bandwidth:.4g}, at most {over * point.goodput:.4g} Mbit/s",
@@ -352,79 +364,80 @@ def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> N
 # 20
 
 
-def later_path(lab: Lab, since: float) -> Change:
+def lengthen_path(lab: CaseLab, since: float) -> PathChange:
     """Return a path that takes 2 % longer from a time on, or a packet, so that no RTT is as small as before."""
-    delay = ns(max(0.02 * lab.point.rtt, lab.point.packet_time))
-    return Change(
+    delay = to_nanoseconds(max(0.02 * lab.point.rtt, lab.point.packet_time))
+    return PathChange(
         path=[
             {
                 "name": "reorder",
                 "probability": 1.0,
                 "delay": delay,
-                "from": round(on_link(lab, since) * 1e9),
+                "from": round(to_link_time(lab, since) * 1e9),
                 "to": None,
             }
         ]
     )
 
 
-def _slow_startup(lab: Lab) -> Run:
+def _run_slow_startup(lab: CaseLab) -> CaseRun:
     point = lab.point
     if APP_SHARE * point.bdp < 3:
         raise NotApplicable(
             "nothing is in flight between two segments of a slow application: idleness restarts the interval each time"
         )
-    change = limited(lab).with_(later_path(lab, 3 * point.round))
+    change = limit_application(lab).merge(lengthen_path(lab, 3 * point.round))
     needed = 5.5 + 8 * point.round
 
-    def done(trace: Trace) -> bool:
-        found = trace.first("probe_rtt")
-        return found is not None and trace.over(found)
+    def is_done(trace: Trace) -> bool:
+        found = trace.find_phase("probe_rtt")
+        return found is not None and trace.is_over(found)
 
-    return Run(
-        lab.until(done, needed, 13 + 12 * point.round, change), Setup(point, {"path gets longer": 3 * point.round})
+    return CaseRun(
+        lab.run_until(is_done, needed, 13 + 12 * point.round, change),
+        Setup(point, {"path gets longer": 3 * point.round}),
     )
 
 
 def _judge_slow_startup(trace: Trace, _: Setup, checks: Checks) -> None:
-    probe = phase(trace, checks, "probe_rtt")
+    probe = find_phase(trace, checks, "probe_rtt")
     before = [one.state for one in trace.phases if one.start < probe.start]
-    checks.see("only STARTUP before", set(before) == {"startup"}, ", ".join(dict.fromkeys(before)))
+    checks.expect("only STARTUP before", set(before) == {"startup"}, ", ".join(dict.fromkeys(before)))
     reached = trace["full_bw_reached"][probe.rows.start]
-    checks.see(
+    checks.expect(
         "full_bw_reached is not set",
         reached == 0,
         f"{reached:g}",
         needs=("full_bw_reached",),
-        constant=trace.lacks("full_bw_reached"),
+        constant=trace.is_without("full_bw_reached"),
     )
-    follows(trace, checks, probe, ("startup",))
+    find_next_phase(trace, checks, probe, ("startup",))
 
 
 _NO_LOSS_EXIT = "BBRv1 does not look at loss in STARTUP"
 STARTUP_CASES = (
-    Case(
+    BbrCase(
         "1",
         "startup-plateau",
         "Exiting STARTUP on Bandwidth Plateau",
         "max_bw within 2 % of the link; after three rounds of less than 25 % growth full_bw_now, "
         "full_bw_reached and DRAIN",
-        _plateau,
+        _run_plateau,
         _judge_plateau,
         setup="a bulk transfer from its first packet on, over a queue of two BDP or more",
         real="`dumbbell shell` with a long tail drop queue",
         columns=("max_bw_mbit", "round"),
         flags=("full_bw_now", "full_bw_reached"),
-        shown=bulk_in("startup"),
+        shown=require_bulk("startup"),
         note="Below 300 kbit/s delayed ACKs come with their timer, and single samples of few packets are up to "
         "a third too large. The maximum may be so as well.",
     ),
-    Case(
+    BbrCase(
         "2",
         "startup-loss",
         "Exiting STARTUP on Loss When Application-Limited",
         "an application at half of the rate; loss in many places of every round ends STARTUP",
-        _lossy_startup,
+        _run_lossy_startup,
         _judge_lossy_startup,
         setup="an application at half of the rate from the first packet on; 5 to 30 % of random loss from a"
         " time in STARTUP on",
@@ -435,24 +448,24 @@ STARTUP_CASES = (
         told=("loss",),
         without={"bbr1": _NO_LOSS_EXIT},
     ),
-    Case(
+    BbrCase(
         "3",
         "drain-inflight",
         "Exiting DRAIN Based on Inflight",
         "pacing gain 0.5; PROBE_BW when inflight is at most BBRInflight(1.0)",
-        _plateau,
+        _run_plateau,
         _judge_drain,
         setup="as case 1",
         real="as case 1",
         columns=("in_flight", "inflight_bdp", "pacing_gain", "pacing_rate_mbit", "bw_mbit"),
-        shown=bulk_in("drain"),
+        shown=require_bulk("drain"),
     ),
-    Case(
+    BbrCase(
         "4",
         "drain-time",
         "Exiting DRAIN Based on Time",
         "the link gets slower as DRAIN begins; PROBE_BW after three rounds though inflight is above the BDP",
-        _late_drain,
+        _run_late_drain,
         _judge_late_drain,
         setup="a bulk transfer; the link loses 10 % of its rate (60 % in our runs, see the note) when DRAIN begins",
         real="`dumbbell shell` with `rate_changes` at the time of DRAIN, which a first session shows; try "
@@ -468,12 +481,12 @@ STARTUP_CASES = (
         "run with a decrease of 60 %, at which the link is slower than DRAIN paces.",
     ),
 )
-AGGREGATION = Case(
+AGGREGATION = BbrCase(
     "12",
     "startup-aggregation",
     "Achieving Expected STARTUP Bandwidth on a Link With Aggregation",
     "ACKs in batches: extra_acked is right, cwnd above 2 BDP, and STARTUP finds the full bandwidth",
-    _startup_over_batches,
+    _run_startup_over_batches,
     _judge_startup_over_batches,
     setup="a bulk transfer; acknowledgements come in batches, one each quarter of a round trip, over a "
     "queue of eight BDP",
@@ -481,17 +494,17 @@ AGGREGATION = Case(
     columns=("extra_acked", "cwnd", "max_bw_mbit"),
     values=("batch",),
 )
-SLOW_STARTUP = Case(
+SLOW_STARTUP = BbrCase(
     "20",
     "startup-probe-rtt",
     "Entering and Exiting PROBE_RTT During STARTUP",
     "an application keeps the flow in STARTUP until PROBE_RTT is due, and the flow returns to STARTUP",
-    _slow_startup,
+    _run_slow_startup,
     _judge_slow_startup,
     setup="an application at half of the rate from the first packet on, for 15 s; after three round trips "
     "the path gets 2 % longer",
     real="your application; delay is yours to add (`tc qdisc … netem delay`)",
     flags=("full_bw_reached",),
     times=("path gets longer",),
-    shown=limited_in("startup"),
+    shown=require_limited("startup"),
 )

@@ -30,20 +30,20 @@ _ALIASES = {
 ALLOWED = ", ".join((*STATES, f"{PROBE_BW_ALONE} with its phase"))
 
 
-def normal(text: str) -> str:
+def normalise_name(text: str) -> str:
     """Return a name without case, separators and prefixes."""
     return _PREFIX.sub("", re.sub(r"[^a-z0-9]", "", text.lower()))
 
 
-def ours(text: str, own: dict[str, str]) -> str | None:
+def find_state(text: str, own: dict[str, str]) -> str | None:
     """Return our name of a state, PROBE_BW_ALONE or IGNORED; None if nothing is known of it.
 
-    `own` are names that the user declares, as `normal` returns them.
+    `own` are names that the user declares, as `normalise_name` returns them.
     """
-    word = normal(text)
+    word = normalise_name(text)
     return own.get(word) or _ALIASES.get(word)
 
 
-def by_gain(gain: float) -> str:
+def find_state_of_gain(gain: float) -> str:
     """Return the phase of PROBE_BW that a pacing gain stands for."""
     return "probe_up" if gain > 1 else "probe_down" if gain < 1 else "probe_cruise"

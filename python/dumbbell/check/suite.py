@@ -11,12 +11,12 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
+from dumbbell.check.case import FAILED, NOT_APPLICABLE, BbrCase, CaseVerdict, Expectation
 from dumbbell.check.cases import CASES
-from dumbbell.check.lab import FRAME, Lab, NotApplicable, PluginFailed, Point, Run
-from dumbbell.check.lab import control as canonical
-from dumbbell.check.model import FAILED, NOT_APPLICABLE, Case, Check, Verdict
+from dumbbell.check.lab import FRAME, CaseLab, CaseRun, NotApplicable, PathPoint, PluginFailed
+from dumbbell.check.lab import parse_control as canonical
 from dumbbell.experiment import plugins, units
-from dumbbell.waiting import hear_ctrl_c
+from dumbbell.waiting import restore_ctrl_c
 
 VERSIONS = ("bbr1", "bbr2", "bbr3", "bbr-draft")
 RATES = (64_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000)  # bit/s, and
@@ -25,7 +25,7 @@ MOST_BDP = 10_000  # segments: above, the runs of all cases together would take 
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CaseSelection:
     """What is to be stored of runs in addition to verdicts: traces of all, and of those that failed."""
 
     traces: bool = False
@@ -33,19 +33,19 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Result:
+class BbrResult:
     """A case, where it was judged, and how. `run` is there if its trace is wanted."""
 
     case: str
     control: str  # as it is called in tables
     cc: str  # canonical, as JSON
-    point: Point
-    verdict: Verdict
-    run: Run | None = field(default=None, compare=False)
+    point: PathPoint
+    verdict: CaseVerdict
+    run: CaseRun | None = field(default=None, compare=False)
     seconds: float = field(default=0.0, compare=False)  # of a core
 
     @property
-    def place(self) -> Point:
+    def place(self) -> PathPoint:
         """Where it was judged."""
         return self.point
 
@@ -56,19 +56,19 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Report:
+class BbrReport:
     """All results, what was left out and why, and how long it took."""
 
-    results: list[Result]
-    left_out: dict[Point, str]
+    results: list[BbrResult]
+    left_out: dict[PathPoint, str]
     seconds: float
     core_seconds: float
 
 
-def named(control: dict[str, Any]) -> str:
+def name_control(control: dict[str, Any]) -> str:
     """Return what a control is called: its name, and the parameters that were set."""
     others = ", ".join(f"{key}={value}" for key, value in control.items() if key not in ("name", "plugin"))
-    name = plugins.called(settle(control)) if "plugin" in control else str(control["name"])
+    name = plugins.name_algorithm(settle(control)) if "plugin" in control else str(control["name"])
     return f"{name}({others})" if others else name
 
 
@@ -80,10 +80,12 @@ def settle(control: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def grid(rates: Iterable[int] = RATES, rtts: Iterable[float] = RTTS) -> tuple[list[Point], dict[Point, str]]:
+def make_grid(
+    rates: Iterable[int] = RATES, rtts: Iterable[float] = RTTS
+) -> tuple[list[PathPoint], dict[PathPoint, str]]:
     """Return the points of a grid, and those that are left out, with the reason."""
     points, left_out = [], {}
-    for point in (Point(rate, rtt) for rate in rates for rtt in rtts):
+    for point in (PathPoint(rate, rtt) for rate in rates for rtt in rtts):
         if point.bdp > MOST_BDP:
             left_out[point] = f"{point.bdp:,.0f} segments in flight, more than {MOST_BDP:,}"
         else:
@@ -92,54 +94,55 @@ def grid(rates: Iterable[int] = RATES, rtts: Iterable[float] = RTTS) -> tuple[li
 
 
 def judge_point(
-    name: str, cc: dict[str, Any], point: Point, cases: Sequence[str], wanted: Wanted
-) -> tuple[list[Result], float]:
+    name: str, cc: dict[str, Any], point: PathPoint, cases: Sequence[str], wanted: CaseSelection
+) -> tuple[list[BbrResult], float]:
     """Judge cases of one control, called `name`, at one point; return also the seconds that a core took."""
-    lab = Lab(point, cc)
+    lab = CaseLab(point, cc)
     began = time.process_time()
     results = []
     for key in cases:
         start = time.process_time()
         run, verdict = _judge_case(CASES[key], lab)
         kept = run if run is not None and (wanted.traces or (wanted.failing and verdict.result == "failed")) else None
-        results.append(Result(key, name, json.dumps(cc), point, verdict, kept, time.process_time() - start))
+        results.append(BbrResult(key, name, json.dumps(cc), point, verdict, kept, time.process_time() - start))
     return results, time.process_time() - began
 
 
-def _judge_case(case: Case, lab: Lab) -> tuple[Run | None, Verdict]:
+def _judge_case(case: BbrCase, lab: CaseLab) -> tuple[CaseRun | None, CaseVerdict]:
     if reason := case.without.get(lab.cc.get("name", "")):
-        return None, Verdict(NOT_APPLICABLE, reason)
+        return None, CaseVerdict(NOT_APPLICABLE, reason)
     try:
         run = case.prepare(lab)
     except NotApplicable as reason:
-        return None, Verdict(NOT_APPLICABLE, str(reason))
+        return None, CaseVerdict(NOT_APPLICABLE, str(reason))
     except PluginFailed as error:
-        return None, Verdict(FAILED, str(error), (Check("the control runs", False, str(error)),))
-    return run, case.verdict(run)
+        return None, CaseVerdict(FAILED, str(error), (Expectation("the control runs", False, str(error)),))
+    return run, case.judge_run(run)
 
 
 def check(
     controls: Sequence[dict[str, Any]],
     cases: Sequence[str] = tuple(CASES),
-    points: Sequence[Point] | None = None,
+    points: Sequence[PathPoint] | None = None,
     *,
     jobs: int | None = None,
-    wanted: Wanted = Wanted(),
+    wanted: CaseSelection = CaseSelection(),
     progress: Callable[[int, int], None] = lambda _done, _of: None,
-) -> Report:
+) -> BbrReport:
     """Judge `cases` of `controls` at `points`, by default those of the grid.
 
     `progress` is told how many of how many parts are done.
     """
     began = time.monotonic()
-    left_out: dict[Point, str] = {}
+    left_out: dict[PathPoint, str] = {}
     if points is None:
-        points, left_out = grid()
+        points, left_out = make_grid()
     # the largest first, so that no core ends long after the others
     parts = sorted(
-        ((named(cc), settle(cc), point) for cc in controls for point in points), key=lambda part: -_cost(part[2])
+        ((name_control(cc), settle(cc), point) for cc in controls for point in points),
+        key=lambda part: -_estimate_cost(part[2]),
     )
-    found: dict[tuple[str, Point], tuple[list[Result], float]] = {}
+    found: dict[tuple[str, PathPoint], tuple[list[BbrResult], float]] = {}
     if jobs == 1 or len(parts) == 1:
         for number, (name, cc, point) in enumerate(parts):
             found[name, point] = judge_point(name, cc, point, cases, wanted)
@@ -149,7 +152,7 @@ def check(
             "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         )
         with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context) as pool:
-            hear_ctrl_c()
+            restore_ctrl_c()
             begun = {
                 pool.submit(judge_point, name, cc, point, cases, wanted): (name, point) for name, cc, point in parts
             }
@@ -163,10 +166,10 @@ def check(
                 for worker in multiprocessing.active_children():
                     worker.terminate()
                 raise
-    results = [one for cc in controls for point in points for one in found[named(cc), point][0]]
-    return Report(results, left_out, time.monotonic() - began, sum(seconds for _, seconds in found.values()))
+    results = [one for cc in controls for point in points for one in found[name_control(cc), point][0]]
+    return BbrReport(results, left_out, time.monotonic() - began, sum(seconds for _, seconds in found.values()))
 
 
-def _cost(point: Point) -> float:
+def _estimate_cost(point: PathPoint) -> float:
     """About how many packets a point takes: some seconds and some tens of rounds."""
     return point.rate / (8 * FRAME) * (10 + 100 * point.rtt) + 3000

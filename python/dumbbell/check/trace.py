@@ -95,17 +95,17 @@ class Trace:
         """Whether the trace has values in this column."""
         return name in self._columns and bool(np.isfinite(self._columns[name]).any())
 
-    def lacks(self, name: str) -> bool:
+    def is_without(self, name: str) -> bool:
         """Whether the trace was made without this column."""
         return name not in self._given
 
-    def only(self, names: Iterable[str]) -> Trace:
+    def select_columns(self, names: Iterable[str]) -> Trace:
         """Return the trace without all other columns."""
         wanted = {*NEEDED, *names}
         columns = self._columns | self.words
         return Trace({name: columns[name] for name in self._given & wanted})
 
-    def until(self, time: float) -> Trace:
+    def select_before(self, time: float) -> Trace:
         """Return the rows before a time."""
         columns = self._columns | self.words
         end = int(np.searchsorted(self.time, time))
@@ -133,44 +133,44 @@ class Trace:
                 last = self.time[min(end, len(self) - 1)]
                 yield Phase(str(self.state[first]), slice(int(first), int(end)), float(self.time[first]), float(last))
 
-    def first(self, state: str | tuple[str, ...], after: float = -1.0, *, cut: bool = False) -> Phase | None:
+    def find_phase(self, state: str | tuple[str, ...], after: float = -1.0, *, cut: bool = False) -> Phase | None:
         """Return the first phase in a state that begins at or after a time."""
-        return next(iter(self.all(state, after, cut=cut)), None)
+        return next(iter(self.find_phases(state, after, cut=cut)), None)
 
-    def all(self, state: str | tuple[str, ...], after: float = -1.0, *, cut: bool = False) -> list[Phase]:
+    def find_phases(self, state: str | tuple[str, ...], after: float = -1.0, *, cut: bool = False) -> list[Phase]:
         """Return the phases in a state that begin at or after a time.
 
         Without `cut` those that PROBE_RTT ends are left out.
         """
         states = (state,) if isinstance(state, str) else state
         others = [one for one in self.phases if one.state in states and one.start >= after]
-        if not cut and len(others) > 1 and not self.over(others[-1]) and any(self._is_cut(one) for one in others):
+        if not cut and len(others) > 1 and not self.is_over(others[-1]) and any(self._is_cut(one) for one in others):
             # the last one may be cut as well
             return [one for one in others[:-1] if not self._is_cut(one)]
         return [one for one in others if cut or not self._is_cut(one)]
 
     def _is_cut(self, phase: Phase) -> bool:
-        after = self.next(phase)
+        after = self.find_next_phase(phase)
         return bool(phase.state != "probe_rtt" and after is not None and after.state == "probe_rtt")
 
-    def next(self, phase: Phase) -> Phase | None:
+    def find_next_phase(self, phase: Phase) -> Phase | None:
         """Return the phase after another."""
         place = bisect.bisect_left(self.phases, phase.rows.stop, key=lambda one: one.rows.start)
         return self.phases[place] if place < len(self.phases) else None
 
-    def over(self, phase: Phase) -> bool:
+    def is_over(self, phase: Phase) -> bool:
         """Whether the phase ended before the trace did."""
         return bool(phase.rows.stop < len(self))
 
-    def rows(self, start: float, end: float) -> slice:
+    def select_rows(self, start: float, end: float) -> slice:
         """Return the rows from a time until before another."""
         return slice(int(np.searchsorted(self.time, start)), int(np.searchsorted(self.time, end)))
 
-    def at(self, time: float) -> int:
+    def find_row(self, time: float) -> int:
         """Return the last row at or before a time."""
         return max(int(np.searchsorted(self.time, time, side="right")) - 1, 0)
 
-    def when(self, test: Callable[[Trace], np.ndarray[Any, Any]], after: float = -1.0) -> float | None:
+    def find_time(self, test: Callable[[Trace], np.ndarray[Any, Any]], after: float = -1.0) -> float | None:
         """Return the time of the first row at or after a time for which `test` holds."""
         found = np.flatnonzero(test(self) & (self.time >= after))
         return float(self.time[found[0]]) if len(found) else None

@@ -11,12 +11,12 @@ from pathlib import Path
 import polars as pl
 
 from dumbbell import programs
-from dumbbell.claims.language import Cell, Claim, Claims, Predicate, Value, label, normal
-from dumbbell.errors import Conflict, Unfit, UnknownName, Unreadable, WrongValue, shown
+from dumbbell.claims.language import Cell, Claim, Claims, Predicate, Value, label, normalise_value
+from dumbbell.errors import Conflict, Unfit, UnknownName, Unreadable, WrongValue, quote_value
 from dumbbell.experiment import shipped
 from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.results import Results
-from dumbbell.results.student import quantile
+from dumbbell.results.student import compute_quantile
 
 HOLDS, FAILS, NO_DATA = "holds", "fails", "no data"
 
@@ -35,7 +35,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """Whether a claim holds, and by how much.
 
     `held` of `cells` cells satisfy the predicate, `unknown` of them lack runs; `share_low` to `share_high` is the
@@ -70,7 +70,7 @@ class Index:
     keys: tuple[str, ...]
     rows: dict[Cell, dict[int, dict[str, float | None]]] = field(default_factory=dict)
 
-    def values(self, cell: Cell, measure: str) -> Seeds | None:
+    def find_values(self, cell: Cell, measure: str) -> Seeds | None:
         """Return a measure of a cell by seed; None if no run has it."""
         found = {
             seed: value
@@ -80,7 +80,7 @@ class Index:
         return found or None
 
 
-def tables_of(claims: Claims, results: Results, *, run_program: bool = False) -> dict[str, pl.DataFrame]:
+def run_tables(claims: Claims, results: Results, *, run_program: bool = False) -> dict[str, pl.DataFrame]:
     """Return the frames that the claims speak of: functions of the program next to them.
 
     It is run if it comes with dumbbell, or if `run_program` says so. Raises InputError.
@@ -88,7 +88,7 @@ def tables_of(claims: Claims, results: Results, *, run_program: bool = False) ->
     allowed = "a program next to the claims, NAME.py, with " + ", ".join(f"{name}()" for name in claims.tables)
     program = Path(claims.file).parent / claims.frames
     if program.suffix != ".py" or program.parent != Path(claims.file).parent:
-        raise WrongValue(shown(claims.frames), allowed, file=claims.file, key="frames")
+        raise WrongValue(quote_value(claims.frames), allowed, file=claims.file, key="frames")
     if not program.is_file():
         raise Unreadable("there is no such file", allowed, file=program)
     if not (run_program or program.resolve().is_relative_to(shipped.place().resolve())):
@@ -101,7 +101,7 @@ def tables_of(claims: Claims, results: Results, *, run_program: bool = False) ->
     return {name: make(results) for name, make in makers.items()}
 
 
-def judge(claims: Claims, tables: Mapping[str, pl.DataFrame]) -> list[Verdict]:
+def judge(claims: Claims, tables: Mapping[str, pl.DataFrame]) -> list[ClaimVerdict]:
     """Return a verdict on each claim from one frame for each of `claims.tables`: a row per run, or a part of one.
 
     A frame has the columns of the matrix, `seed` and its measures. Raises InputError if columns are missing.
@@ -120,10 +120,10 @@ def _index(claims: Claims, name: str, frame: pl.DataFrame) -> Index:
             raise UnknownName(column, among=frame.columns, file=claims.file, key=where, what="column")
     index = Index(keys)
     for row in frame.iter_rows(named=True):
-        cell = tuple((column, normal(row[column])) for column in keys)
+        cell = tuple((column, normalise_value(row[column])) for column in keys)
         measures = {one: None if row[one] is None else float(row[one]) for one in table.measures}
         if index.rows.setdefault(cell, {}).setdefault(row["seed"], measures) != measures:
-            place = f"{name}: {_text(cell, keys)}, seed {row['seed']}"
+            place = f"{name}: {_format_cell(cell, keys)}, seed {row['seed']}"
             raise Conflict("two runs that differ", "one run of each cell and seed", file=claims.file, key=place)
     return index
 
@@ -131,58 +131,58 @@ def _index(claims: Claims, name: str, frame: pl.DataFrame) -> Index:
 # from cells to values
 
 
-def _judge(claim: Claim, indices: Mapping[str, Index], order: Mapping[str, Sequence[Value]]) -> Verdict:
+def _judge(claim: Claim, indices: Mapping[str, Index], order: Mapping[str, Sequence[Value]]) -> ClaimVerdict:
     values: Values = {}
     missing: list[Cell] = []
     for cell in claim.cells:
-        given = _given(claim, claim.stored[cell], indices)
+        given = _check_conditions(claim, claim.stored[cell], indices)
         if given is False:
             continue
-        found = indices[claim.table].values(claim.stored[cell], claim.measure) if given else None
+        found = indices[claim.table].find_values(claim.stored[cell], claim.measure) if given else None
         values[cell] = found
         if found is None:
             missing.append(cell)
     if not values:
-        return _nothing(claim, "no cell is as `given` asks")
+        return _make_empty_verdict(claim, "no cell is as `given` asks")
     if claim.over:
         column, first, second = claim.over
-        values = _paired(values, column, first, [second], _ratio)
+        values = _pair_cells(values, column, first, [second], _compute_ratio)
     for column, kind in claim.along:
-        values = _reduced(values, column, kind, order[column])
+        values = _reduce_cells(values, column, kind, order[column])
     for column, (first, *others) in claim.against:
-        values = _paired(values, column, first, others, _difference(claim.predicate))
+        values = _pair_cells(values, column, first, others, _make_difference(claim.predicate))
     if not values:
-        return _nothing(claim, "no two cells to compare")
-    return _verdict(claim, values, missing)
+        return _make_empty_verdict(claim, "no two cells to compare")
+    return _make_verdict(claim, values, missing)
 
 
-def _given(claim: Claim, stored: Cell, indices: Mapping[str, Index]) -> bool | None:
+def _check_conditions(claim: Claim, stored: Cell, indices: Mapping[str, Index]) -> bool | None:
     """Whether a cell is as all conditions ask; None if a run that is needed is missing."""
     known = True
     for one in claim.given:
         index = indices[one.table]
         replaced = [(column, one.replaced.get(column, value)) for column, value in stored]
-        found = index.values(tuple(pair for pair in replaced if pair[0] in index.keys), one.measure)
+        found = index.find_values(tuple(pair for pair in replaced if pair[0] in index.keys), one.measure)
         if found is None:
             known = False
-        elif not one.predicate.holds(statistics.fmean(found.values())):
+        elif not one.predicate.is_true_of(statistics.fmean(found.values())):
             return False
     return known or None
 
 
-def _without(cell: Cell, column: str) -> Cell:
+def _drop_column(cell: Cell, column: str) -> Cell:
     return tuple(pair for pair in cell if pair[0] != column)
 
 
-def _grouped(values: Values, column: str) -> dict[Cell, dict[Value, Seeds | None]]:
+def _group_cells(values: Values, column: str) -> dict[Cell, dict[Value, Seeds | None]]:
     """Return the cells that differ in one column alone."""
     groups: dict[Cell, dict[Value, Seeds | None]] = {}
     for cell, seeds in values.items():
-        groups.setdefault(_without(cell, column), {})[dict(cell)[column]] = seeds
+        groups.setdefault(_drop_column(cell, column), {})[dict(cell)[column]] = seeds
     return groups
 
 
-def _by_seed(members: Sequence[Seeds | None], make: Callable[[list[float]], float]) -> Seeds | None:
+def _combine_by_seed(members: Sequence[Seeds | None], make: Callable[[list[float]], float]) -> Seeds | None:
     """Return what `make` makes of the members seed by seed; None if one is missing or they share no seed."""
     if any(one is None for one in members):
         return None
@@ -192,18 +192,18 @@ def _by_seed(members: Sequence[Seeds | None], make: Callable[[list[float]], floa
     return {seed: value for seed, value in made.items() if not math.isnan(value)} or None
 
 
-def _paired(
+def _pair_cells(
     values: Values, column: str, first: Value, others: Sequence[Value], make: Callable[[list[float]], float]
 ) -> Values:
     """Return `make` of the cells with the value `first` of a column and those with `others`, where all are."""
     return {
-        cell: _by_seed([members[value] for value in (first, *others)], make)
-        for cell, members in _grouped(values, column).items()
+        cell: _combine_by_seed([members[value] for value in (first, *others)], make)
+        for cell, members in _group_cells(values, column).items()
         if all(value in members for value in (first, *others))
     }
 
 
-def _ratio(pair: list[float]) -> float:
+def _compute_ratio(pair: list[float]) -> float:
     """Return the first over the second; two zeros are equal."""
     first, second = pair
     if second == 0:
@@ -211,25 +211,25 @@ def _ratio(pair: list[float]) -> float:
     return first / second
 
 
-def _difference(predicate: Predicate) -> Callable[[list[float]], float]:
+def _make_difference(predicate: Predicate) -> Callable[[list[float]], float]:
     """Return what takes the others from the first value; of several, the one that is hardest on the predicate."""
     hardest = max if predicate.op in ("<", "<=") else min
     return lambda members: hardest(members[0] - other for other in members[1:])
 
 
-def _reduced(values: Values, column: str, kind: str, order: Sequence[Value]) -> Values:
+def _reduce_cells(values: Values, column: str, kind: str, order: Sequence[Value]) -> Values:
     found: Values = {}
-    for cell, members in _grouped(values, column).items():
+    for cell, members in _group_cells(values, column).items():
         present = [value for value in order if value in members]
 
         def make(series: list[float], places: list[Value] = present) -> float:
-            return _along(kind, places, series)
+            return _reduce_series(kind, places, series)
 
-        found[cell] = _by_seed([members[value] for value in present], make)
+        found[cell] = _combine_by_seed([members[value] for value in present], make)
     return found
 
 
-def _along(kind: str, places: Sequence[Value], series: Sequence[float]) -> float:
+def _reduce_series(kind: str, places: Sequence[Value], series: Sequence[float]) -> float:
     """Return what a kind of `language.ALONG` makes of values at consecutive values of a key."""
     match kind:
         case "mean":
@@ -241,7 +241,7 @@ def _along(kind: str, places: Sequence[Value], series: Sequence[float]) -> float
         case "range":
             return max(series) - min(series)
         case "balance":
-            return _ratio([min(series), max(series)])
+            return _compute_ratio([min(series), max(series)])
         case "change":
             return series[-1] - series[0]
         case "least at":
@@ -257,17 +257,17 @@ def _along(kind: str, places: Sequence[Value], series: Sequence[float]) -> float
 # from values to verdicts
 
 
-def student(values: Iterable[float]) -> Interval:
+def estimate_mean(values: Iterable[float]) -> Interval:
     """Return the mean of one value per seed with its 95 % interval; none if all are the same."""
     found = list(values)
     mean = statistics.fmean(found)
     if len(found) < 2 or not math.isfinite(mean) or not (deviation := statistics.stdev(found)):
         return Interval(mean, seeds=len(found))
-    half = quantile(len(found) - 1, LEVEL) * deviation / math.sqrt(len(found))
+    half = compute_quantile(len(found) - 1, LEVEL) * deviation / math.sqrt(len(found))
     return Interval(mean, mean - half, mean + half, len(found))
 
 
-def wilson(held: int, of: int) -> tuple[float, float]:
+def estimate_share(held: int, of: int) -> tuple[float, float]:
     """Return the 95 % interval of a share (Wilson 1927)."""
     z = statistics.NormalDist().inv_cdf(0.5 + LEVEL / 2)
     share, wide = held / of, 1 + z * z / of
@@ -276,61 +276,71 @@ def wilson(held: int, of: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _nothing(claim: Claim, why: str) -> Verdict:
-    return Verdict(claim, NO_DATA, 0, 0, 0, Interval(math.nan, seeds=0), why=why)
+def _make_empty_verdict(claim: Claim, why: str) -> ClaimVerdict:
+    return ClaimVerdict(claim, NO_DATA, 0, 0, 0, Interval(math.nan, seeds=0), why=why)
 
 
-def _verdict(claim: Claim, values: Values, missing: Sequence[Cell]) -> Verdict:
+def _make_verdict(claim: Claim, values: Values, missing: Sequence[Cell]) -> ClaimVerdict:
     predicate, quantifier = claim.predicate, claim.quantifier
     known = {cell: seeds for cell, seeds in values.items() if seeds is not None}
     unknown = len(values) - len(known)
-    lacking = tuple(_text(cell, _telling(claim.cells)) for cell in missing)
-    why = f"{len(missing)} of {len(claim.cells)} cells have no run{_all_of(missing, claim.cells)}" if missing else ""
+    lacking = tuple(_format_cell(cell, _find_distinguishing_columns(claim.cells)) for cell in missing)
+    why = (
+        f"{len(missing)} of {len(claim.cells)} cells have no run{_describe_common_values(missing, claim.cells)}"
+        if missing
+        else ""
+    )
     if unknown and not missing:
         why = f"{unknown} of {len(values)} comparisons have no seed in common"
     if not known:
-        return Verdict(claim, NO_DATA, 0, len(values), unknown, Interval(math.nan, seeds=0), missing=lacking, why=why)
-    cells = {cell: student(seeds.values()) for cell, seeds in known.items()}
+        return ClaimVerdict(
+            claim, NO_DATA, 0, len(values), unknown, Interval(math.nan, seeds=0), missing=lacking, why=why
+        )
+    cells = {cell: estimate_mean(seeds.values()) for cell, seeds in known.items()}
     shared = [seed for seed in next(iter(known.values())) if all(seed in seeds for seeds in known.values())]
     over_seeds = [statistics.fmean(seeds[seed] for seeds in known.values()) for seed in shared]
     mean = statistics.fmean(one.mean for one in cells.values())
-    found = student(over_seeds) if over_seeds else Interval(mean)
+    found = estimate_mean(over_seeds) if over_seeds else Interval(mean)
     if any(set(seeds) != set(shared) for seeds in known.values()):
         found = Interval(mean, seeds=len(shared))  # the interval would be of other runs than the mean
-    good = {cell: predicate.holds(one.mean) for cell, one in cells.items()}
+    good = {cell: predicate.is_true_of(one.mean) for cell, one in cells.items()}
     held = sum(good.values())
     if quantifier.is_mean:
-        verdict = NO_DATA if unknown else HOLDS if predicate.holds(found.mean) else FAILS
-    elif quantifier.holds(held, len(values)):
+        verdict = NO_DATA if unknown else HOLDS if predicate.is_true_of(found.mean) else FAILS
+    elif quantifier.is_true_of(held, len(values)):
         verdict = HOLDS
     else:  # what is missing may decide
-        verdict = NO_DATA if quantifier.holds(held + unknown, len(values)) else FAILS
-    telling = _telling(values)
-    failing = () if quantifier.is_mean else tuple(_text(cell, telling) for cell, is_good in good.items() if not is_good)
-    return Verdict(
+        verdict = NO_DATA if quantifier.is_true_of(held + unknown, len(values)) else FAILS
+    telling = _find_distinguishing_columns(values)
+    failing = (
+        ()
+        if quantifier.is_mean
+        else tuple(_format_cell(cell, telling) for cell, is_good in good.items() if not is_good)
+    )
+    return ClaimVerdict(
         claim,
         verdict,
         held,
         len(values),
         unknown,
         found,
-        sum(_unsure(predicate, one) for one in cells.values()),
+        sum(_is_unsure(predicate, one) for one in cells.values()),
         failing,
         lacking,
         why,
-        *wilson(held, len(known)),
+        *estimate_share(held, len(known)),
     )
 
 
-def _unsure(predicate: Predicate, one: Interval) -> bool:
+def _is_unsure(predicate: Predicate, one: Interval) -> bool:
     """Whether the interval of a cell has values on both sides of the predicate."""
     if math.isnan(one.low):
         return False
     inside = [bound for bound in (predicate.low, predicate.high) if one.low < bound < one.high]
-    return bool(inside) or len({predicate.holds(value) for value in (one.low, one.mean, one.high)}) > 1
+    return bool(inside) or len({predicate.is_true_of(value) for value in (one.low, one.mean, one.high)}) > 1
 
 
-def _values_of(cells: Iterable[Cell]) -> dict[str, list[Value]]:
+def _collect_values(cells: Iterable[Cell]) -> dict[str, list[Value]]:
     """Return the values of every column of cells, in order."""
     found: dict[str, list[Value]] = {}
     for cell in cells:
@@ -339,23 +349,23 @@ def _values_of(cells: Iterable[Cell]) -> dict[str, list[Value]]:
     return {column: list(dict.fromkeys(values)) for column, values in found.items()}
 
 
-def _all_of(some: Iterable[Cell], cells: Iterable[Cell]) -> str:
+def _describe_common_values(some: Iterable[Cell], cells: Iterable[Cell]) -> str:
     """Return the values of columns that some of the cells have, where they do not have all: `, all with aqm PI2`."""
-    every = _values_of(cells)
+    every = _collect_values(cells)
     parts = [
         f"{column} {', '.join(map(label, values))}"
-        for column, values in _values_of(some).items()
+        for column, values in _collect_values(some).items()
         if len(values) < len(every[column])
     ]
     return f", all with {'; '.join(parts)}" if parts else ""
 
 
-def _telling(cells: Iterable[Cell]) -> set[str]:
+def _find_distinguishing_columns(cells: Iterable[Cell]) -> set[str]:
     """Return the columns in which cells differ; all of them if there is one cell."""
-    values = _values_of(cells)
+    values = _collect_values(cells)
     return {column for column, found in values.items() if len(found) > 1} or set(values)
 
 
-def _text(cell: Cell, columns: Iterable[str]) -> str:
+def _format_cell(cell: Cell, columns: Iterable[str]) -> str:
     kept = set(columns)
     return ", ".join(f"{column} {label(value)}" for column, value in cell if column in kept)

@@ -18,8 +18,8 @@ from dumbbell.errors import (
     UnknownKey,
     UnknownName,
     WrongValue,
-    nearest,
-    shown,
+    find_nearest,
+    quote_value,
 )
 from dumbbell.experiment import places, shipped
 from dumbbell.experiment.toml_file import read_toml
@@ -59,7 +59,7 @@ class Predicate:
     low: float
     high: float = math.nan
 
-    def holds(self, value: float) -> bool:
+    def is_true_of(self, value: float) -> bool:
         """Whether a value satisfies it."""
         match self.op:
             case "<":
@@ -94,14 +94,14 @@ class Quantifier:
         """Whether the predicate is of the mean over the cells."""
         return self.name == "mean"
 
-    def holds(self, held: int, of: int) -> bool:
+    def is_true_of(self, held: int, of: int) -> bool:
         """Whether `held` cells of `of` are enough."""
         share = held / of
         return share > self.share if self.strict else share >= self.share - 1e-9
 
 
 @dataclass(frozen=True)
-class Selection:
+class CellSelection:
     """Conditions on columns: each has the values that are meant."""
 
     values: Mapping[str, frozenset[Value]]
@@ -158,7 +158,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Section:
+class ClaimSection:
     """A part of the list; `counted` says whether its claims are the paper's."""
 
     id: str
@@ -167,7 +167,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Table:
+class ClaimTable:
     """A function of the module of frames: its measures, and the keys that only its rows have."""
 
     measures: tuple[str, ...]
@@ -181,24 +181,24 @@ class Claims:
     file: str
     title: str
     frames: str
-    tables: dict[str, Table]
+    tables: dict[str, ClaimTable]
     words: dict[str, tuple[float, str]]  # with the reason of each
     shares: dict[str, tuple[Quantifier, str]]
-    sections: dict[str, Section]
+    sections: dict[str, ClaimSection]
     claims: tuple[Claim, ...]
     order: dict[str, tuple[Value, ...]]  # the values of every column, in order
 
-    def only(self, names: Sequence[str]) -> Claims:
+    def select(self, names: Sequence[str]) -> Claims:
         """Return the claims or sections with these names, all if there are none. Raises InputError."""
         known = [*(one.id for one in self.claims), *self.sections]
         for name in names:
             if name not in known:
-                raise UnknownName(shown(name), among=list(known), option="--only", what="claim or section")
+                raise UnknownName(quote_value(name), among=list(known), option="--only", what="claim or section")
         kept = tuple(one for one in self.claims if not names or one.id in names or one.section in names)
         return replace(self, claims=kept)
 
 
-def normal(value: Any) -> Value:
+def normalise_value(value: Any) -> Value:
     """Return a value of a column in the form in which values are compared: text, or a number of six digits."""
     return value if isinstance(value, str) else float(f"{value:.6g}")
 
@@ -210,44 +210,46 @@ def label(value: Value) -> str:
 
 def load(name: str | Path) -> Claims:
     """Return the claims of a file, or of those that come with dumbbell, such as `coexistence`. Raises InputError."""
-    known = shipped.claims()
+    known = shipped.list_claims()
     path = name if Path(name).exists() else known.get(str(name), name)
     table = read_toml(path, "a file of claims (TOML)", known)
-    with places.told(path):
+    with places.place_errors(path):
         return parse(table, str(path))
 
 
 def parse(table: dict[str, Any], file: str) -> Claims:
     """Return checked claims of what a TOML file holds; raises InputError, said of `file`."""
     try:
-        return _Reader(table, file).claims()
+        return _ClaimsReader(table, file).read_claims()
     except InputError as error:
-        raise error.within(file) from None
+        raise error.move_into(file) from None
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _wrong(key: str, found: Any, allowed: str, names: Sequence[str] | None = None) -> InputError:
-    return WrongValue(shown(found), allowed or names or (), key=key, nearest=nearest(found, names) if names else None)
+def _make_error(key: str, found: Any, allowed: str, names: Sequence[str] | None = None) -> InputError:
+    return WrongValue(
+        quote_value(found), allowed or names or (), key=key, nearest=find_nearest(found, names) if names else None
+    )
 
 
-def _one_of(key: str, value: Any, names: Sequence[str]) -> str:
+def _check_name(key: str, value: Any, names: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in names:
-        raise _wrong(key, value, "", names)
+        raise _make_error(key, value, "", names)
     return str(value)
 
 
-def _as(key: str, value: Any, kind: type, allowed: str) -> Any:
+def _check_kind(key: str, value: Any, kind: type, allowed: str) -> Any:
     if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
-        raise _wrong(key, value, allowed)
+        raise _make_error(key, value, allowed)
     return value
 
 
-def _known(key: str, table: Any, names: Sequence[str], required: Sequence[str] = ()) -> dict[str, Any]:
+def _check_keys(key: str, table: Any, names: Sequence[str], required: Sequence[str] = ()) -> dict[str, Any]:
     """Return a table after a look at its keys."""
-    found: dict[str, Any] = _as(key, table, dict, f"a table with {', '.join(names)}")
+    found: dict[str, Any] = _check_kind(key, table, dict, f"a table with {', '.join(names)}")
     dot = f"{key}." if key else ""
     for name in found:
         if name not in names:
@@ -259,39 +261,45 @@ def _known(key: str, table: Any, names: Sequence[str], required: Sequence[str] =
 
 
 @dataclass
-class _Reader:
+class _ClaimsReader:
     """The file as it is read: what comes first is needed to check what comes later."""
 
     table: dict[str, Any]
     file: str
     columns: dict[str, list[Value]] = field(default_factory=dict)  # values of each column of `cells`, in order
 
-    def claims(self) -> Claims:
-        top = _known("", self.table, _FILE_KEYS, ("frames", "tables", "cells", "sections", "claims"))
+    def read_claims(self) -> Claims:
+        top = _check_keys("", self.table, _FILE_KEYS, ("frames", "tables", "cells", "sections", "claims"))
         self.words = {
             name: (self._number_of(f"words.{name}", one, "value"), str(one["reason"]))
-            for name, one in self._named("words").items()
+            for name, one in self._read_named("words").items()
         }
-        self.shares = {name: self._share(f"shares.{name}", one) for name, one in self._named("shares").items()}
-        self.tables = {name: self._table(f"tables.{name}", one) for name, one in self._named("tables").items()}
+        self.shares = {
+            name: self._read_share(f"shares.{name}", one) for name, one in self._read_named("shares").items()
+        }
+        self.tables = {
+            name: self._read_table(f"tables.{name}", one) for name, one in self._read_named("tables").items()
+        }
         self.own = {key for table in self.tables.values() for key in table.keys}
-        self.matrix = list(self._blocks(_as("cells", top["cells"], list, "tables, each a product of values")))
-        self.defaults = self._selection("defaults", top.get("defaults", {}))
-        self.sets = {name: self._selection(f"sets.{name}", one) for name, one in self._named("sets").items()}
-        sections = {name: self._section(name, one) for name, one in self._named("sections").items()}
+        self.matrix = list(
+            self._read_blocks(_check_kind("cells", top["cells"], list, "tables, each a product of values"))
+        )
+        self.defaults = self._read_selection("defaults", top.get("defaults", {}))
+        self.sets = {name: self._read_selection(f"sets.{name}", one) for name, one in self._read_named("sets").items()}
+        sections = {name: self._read_section(name, one) for name, one in self._read_named("sections").items()}
         claims: dict[str, Claim] = {}
-        for number, one in enumerate(_as("claims", top["claims"], list, "tables, one per claim")):
-            name = _as(f"claims[{number}]", one, dict, "a table").get("id")
+        for number, one in enumerate(_check_kind("claims", top["claims"], list, "tables, one per claim")):
+            name = _check_kind(f"claims[{number}]", one, dict, "a table").get("id")
             if not isinstance(name, str) or not name:
-                raise _wrong(f"claims[{number}].id", name, "a short name")
+                raise _make_error(f"claims[{number}].id", name, "a short name")
             try:
                 if name in claims:
                     raise Conflict("two claims with this name", "a name for each claim", key="id")
-                claims[name] = self._claim(one, sections)
+                claims[name] = self._read_claim(one, sections)
             except InputError as error:
-                raise error.within("", f"claim {name}: ") from None
+                raise error.move_into("", f"claim {name}: ") from None
         order = {column: tuple(values) for column, values in self.columns.items()}
-        title, frames = (_as(key, top.get(key, ""), str, "text") for key in ("title", "frames"))
+        title, frames = (_check_kind(key, top.get(key, ""), str, "text") for key in ("title", "frames"))
         return Claims(
             self.file,
             title,
@@ -306,17 +314,17 @@ class _Reader:
 
     # head of the file
 
-    def _named(self, key: str) -> dict[str, Any]:
-        found: dict[str, Any] = _as(key, self.table.get(key, {}), dict, "a table of tables")
+    def _read_named(self, key: str) -> dict[str, Any]:
+        found: dict[str, Any] = _check_kind(key, self.table.get(key, {}), dict, "a table of tables")
         return found
 
     def _number_of(self, key: str, one: Any, name: str) -> float:
-        table = _known(key, one, (name, "reason"), (name, "reason"))
+        table = _check_keys(key, one, (name, "reason"), (name, "reason"))
         if not _is_number(table[name]):
-            raise _wrong(f"{key}.{name}", table[name], "a number")
+            raise _make_error(f"{key}.{name}", table[name], "a number")
         return float(table[name])
 
-    def _share(self, key: str, one: Any) -> tuple[Quantifier, str]:
+    def _read_share(self, key: str, one: Any) -> tuple[Quantifier, str]:
         name = key.removeprefix("shares.")
         if name in QUANTIFIERS:
             raise Conflict(
@@ -325,28 +333,31 @@ class _Reader:
         strict = isinstance(one, dict) and "more_than" in one
         share = self._number_of(key, one, "more_than" if strict else "at_least")
         if not 0 <= share <= 1:
-            raise _wrong(key, share, "a share from 0 to 1")
+            raise _make_error(key, share, "a share from 0 to 1")
         return Quantifier(name, share, strict), str(one["reason"])
 
-    def _table(self, key: str, one: Any) -> Table:
-        table = _known(key, one, ("measures", "keys"), ("measures",))
-        lists = [_as(f"{key}.{name}", table.get(name, []), list, "a list of columns") for name in ("measures", "keys")]
-        return Table(*(tuple(map(str, each)) for each in lists))
+    def _read_table(self, key: str, one: Any) -> ClaimTable:
+        table = _check_keys(key, one, ("measures", "keys"), ("measures",))
+        lists = [
+            _check_kind(f"{key}.{name}", table.get(name, []), list, "a list of columns")
+            for name in ("measures", "keys")
+        ]
+        return ClaimTable(*(tuple(map(str, each)) for each in lists))
 
-    def _section(self, name: str, one: Any) -> Section:
-        table = _known(f"sections.{name}", one, ("title", "counted"), ("title",))
-        counted = _as(f"sections.{name}.counted", table.get("counted", True), bool, "true or false")
-        return Section(name, str(table["title"]), counted)
+    def _read_section(self, name: str, one: Any) -> ClaimSection:
+        table = _check_keys(f"sections.{name}", one, ("title", "counted"), ("title",))
+        counted = _check_kind(f"sections.{name}.counted", table.get("counted", True), bool, "true or false")
+        return ClaimSection(name, str(table["title"]), counted)
 
-    def _blocks(self, blocks: list[Any]) -> Iterator[dict[str, list[Value]]]:
+    def _read_blocks(self, blocks: list[Any]) -> Iterator[dict[str, list[Value]]]:
         """Return each block of the paper's matrix and learn the columns; all blocks have the same columns."""
         for number, block in enumerate(blocks):
             key = f"cells[{number}]"
             first = self.columns or block
-            _known(key, block, list(first), list(first))
+            _check_keys(key, block, list(first), list(first))
             found = {}
             for column in first:
-                values = [normal(one) for one in self._list(f"{key}.{column}", block[column])]
+                values = [normalise_value(one) for one in self._list(f"{key}.{column}", block[column])]
                 found[column] = values
                 known = self.columns.setdefault(column, [])
                 known += [value for value in values if value not in known]
@@ -359,7 +370,7 @@ class _Reader:
         values = value if isinstance(value, list) else [value]
         for one in values:
             if not isinstance(one, str) and not _is_number(one):
-                raise _wrong(key, one, "text or a number, or a list of them")
+                raise _make_error(key, one, "text or a number, or a list of them")
         return values
 
     # parts of a claim
@@ -372,155 +383,155 @@ class _Reader:
             sign, word = (-1, text[1:]) if text.startswith("-") else (1, text)
             if word not in self.words:
                 allowed = f"a number, or a word: {', '.join(self.words) or 'there are none'}"
-                raise _wrong(key, text, allowed, list(self.words)) from None
+                raise _make_error(key, text, allowed, list(self.words)) from None
             return sign * self.words[word][0]
 
-    def _predicate(self, key: str, text: Any) -> Predicate:
-        op, _, rest = _as(key, text, str, _OPERATORS).partition(" ")
+    def _read_predicate(self, key: str, text: Any) -> Predicate:
+        op, _, rest = _check_kind(key, text, str, _OPERATORS).partition(" ")
         if op in ("<", "<=", ">", ">="):
             return Predicate(text, op, self._number(key, rest.strip()))
         low, dots, high = rest.partition("..")
         if op not in ("within", "outside") or not dots:
-            raise _wrong(key, text, _OPERATORS)
+            raise _make_error(key, text, _OPERATORS)
         return Predicate(text, op, self._number(key, low.strip()), self._number(key, high.strip()))
 
-    def _value(self, key: str, column: str, value: Any) -> Value:
+    def _read_value(self, key: str, column: str, value: Any) -> Value:
         """Return a value of a column that the matrix has."""
-        known = self._column(key, column)
-        if not (isinstance(value, str) or _is_number(value)) or normal(value) not in known:
-            raise _wrong(key, value, ", ".join(map(label, known)), [one for one in known if isinstance(one, str)])
-        return normal(value)
+        known = self._get_column(key, column)
+        if not (isinstance(value, str) or _is_number(value)) or normalise_value(value) not in known:
+            raise _make_error(key, value, ", ".join(map(label, known)), [one for one in known if isinstance(one, str)])
+        return normalise_value(value)
 
-    def _column(self, key: str, column: str) -> list[Value]:
+    def _get_column(self, key: str, column: str) -> list[Value]:
         if column not in self.columns:
             raise UnknownName(column, among=self.columns, key=key, what="column")
         return self.columns[column]
 
-    def _selection(self, key: str, table: Any) -> dict[str, frozenset[Value]]:
+    def _read_selection(self, key: str, table: Any) -> dict[str, frozenset[Value]]:
         found = {}
-        for column, wanted in _as(key, table, dict, "a table of columns").items():
+        for column, wanted in _check_kind(key, table, dict, "a table of columns").items():
             here = f"{key}.{column}"
-            known = self._column(here, column)
+            known = self._get_column(here, column)
             numeric = all(isinstance(one, float) for one in known)
             if numeric and isinstance(wanted, str):
-                predicate = self._predicate(here, wanted)
-                values = [one for one in known if isinstance(one, float) and predicate.holds(one)]
+                predicate = self._read_predicate(here, wanted)
+                values = [one for one in known if isinstance(one, float) and predicate.is_true_of(one)]
                 if not values:
-                    raise _wrong(here, wanted, f"a range with some of {', '.join(map(label, known))}")
+                    raise _make_error(here, wanted, f"a range with some of {', '.join(map(label, known))}")
             else:
-                values = [self._value(here, column, one) for one in self._list(here, wanted)]  # type: ignore[misc]
+                values = [self._read_value(here, column, one) for one in self._list(here, wanted)]  # type: ignore[misc]
             found[column] = frozenset[Value](values)
         return found
 
-    def _over(self, table: Any) -> tuple[str, Value, Value] | None:
+    def _read_over(self, table: Any) -> tuple[str, Value, Value] | None:
         if table is None:
             return None
         allowed = "one column with two values, such as { cls = [A, B] }"
         if not isinstance(table, dict) or len(table) != 1:
-            raise _wrong("over", table, allowed)
+            raise _make_error("over", table, allowed)
         ((column, values),) = table.items()
         if not isinstance(values, list) or len(values) != 2:
-            raise _wrong(f"over.{column}", values, allowed)
-        first, second = (self._value(f"over.{column}", column, one) for one in values)
+            raise _make_error(f"over.{column}", values, allowed)
+        first, second = (self._read_value(f"over.{column}", column, one) for one in values)
         return column, first, second
 
-    def _along(self, table: Any) -> tuple[tuple[str, str], ...]:
+    def _read_along(self, table: Any) -> tuple[tuple[str, str], ...]:
         kinds = []
-        for column, kind in _as("along", table, dict, "a table of columns, each with a kind").items():
-            values = self._column(f"along.{column}", column)
-            _one_of(f"along.{column}", kind, list(ALONG))
+        for column, kind in _check_kind("along", table, dict, "a table of columns, each with a kind").items():
+            values = self._get_column(f"along.{column}", column)
+            _check_name(f"along.{column}", kind, list(ALONG))
             if kind == "least at" and not all(isinstance(one, float) for one in values):
-                raise _wrong(f"along.{column}", kind, "a column of numbers")
+                raise _make_error(f"along.{column}", kind, "a column of numbers")
             kinds.append((column, str(kind)))
         return tuple(kinds)
 
-    def _against(self, table: Any, predicate: Predicate) -> tuple[tuple[str, tuple[Value, ...]], ...]:
+    def _read_against(self, table: Any, predicate: Predicate) -> tuple[tuple[str, tuple[Value, ...]], ...]:
         found = []
-        for column, values in _as("against", table, dict, "a table of columns, each with values").items():
+        for column, values in _check_kind("against", table, dict, "a table of columns, each with values").items():
             key = f"against.{column}"
             if not isinstance(values, list) or len(values) < 2:
-                raise _wrong(key, values, "a value, and one or more to hold it against: [A, B, C]")
+                raise _make_error(key, values, "a value, and one or more to hold it against: [A, B, C]")
             if len(values) > 2 and (predicate.op in ("within", "outside") or len(table) > 1):
-                raise _wrong(key, values, "two values, unless it is the only column and `is` has one bound")
-            found.append((column, tuple(self._value(key, column, one) for one in values)))
+                raise _make_error(key, values, "two values, unless it is the only column and `is` has one bound")
+            found.append((column, tuple(self._read_value(key, column, one) for one in values)))
         return tuple(found)
 
-    def _given(self, number: int, table: Any, keys: set[str]) -> Given:
+    def _read_given(self, number: int, table: Any, keys: set[str]) -> Given:
         key = f"given[{number}]"
-        found = _known(key, table, ("measure", "is", *self.columns), ("measure", "is"))
+        found = _check_keys(key, table, ("measure", "is", *self.columns), ("measure", "is"))
         replaced = {
-            column: self._value(f"{key}.{column}", column, value)
+            column: self._read_value(f"{key}.{column}", column, value)
             for column, value in found.items()
             if column not in ("measure", "is")
         }
         name = self._measure(f"{key}.measure", found["measure"], set(), keys)
-        return Given(name, found["measure"], replaced, self._predicate(f"{key}.is", found["is"]))
+        return Given(name, found["measure"], replaced, self._read_predicate(f"{key}.is", found["is"]))
 
     def _measure(self, key: str, measure: Any, named: set[str], keys: set[str] | None = None) -> str:
         """Return the first table with a measure whose rows have the columns `named`, and none other than `keys`."""
         measures = list(dict.fromkeys(one for table in self.tables.values() for one in table.measures))
-        _one_of(key, measure, measures)
+        _check_name(key, measure, measures)
         for name, table in self.tables.items():
             fits = named & self.own <= set(table.keys) and (keys is None or set(table.keys) <= keys)
             if measure in table.measures and fits:
                 return str(name)
         columns = ", ".join(sorted(named & self.own)) or "the columns of this claim"
-        raise WrongValue(shown(measure), f"a measure that goes with {columns}", key=key)
+        raise WrongValue(quote_value(measure), f"a measure that goes with {columns}", key=key)
 
-    def _claim(self, one: dict[str, Any], sections: Mapping[str, Section]) -> Claim:
-        _known("", one, _CLAIM_KEYS, ("section", "says", "measure", "is", "cells"))
-        predicate = self._predicate("is", one["is"])
-        over, along = self._over(one.get("over")), self._along(one.get("along", {}))
-        against = self._against(one.get("against", {}), predicate)
+    def _read_claim(self, one: dict[str, Any], sections: Mapping[str, ClaimSection]) -> Claim:
+        _check_keys("", one, _CLAIM_KEYS, ("section", "says", "measure", "is", "cells"))
+        predicate = self._read_predicate("is", one["is"])
+        over, along = self._read_over(one.get("over")), self._read_along(one.get("along", {}))
+        against = self._read_against(one.get("against", {}), predicate)
         used = [*([over[0]] if over else []), *(key for key, _ in along), *(key for key, _ in against)]
         if len(set(used)) < len(used):
-            raise _wrong("over, along, against", ", ".join(used), "each column once")
-        wanted = dict(self.sets[_one_of("set", one["set"], list(self.sets))]) if "set" in one else {}
-        wanted |= self._selection("where", one.get("where", {}))
+            raise _make_error("over, along, against", ", ".join(used), "each column once")
+        wanted = dict(self.sets[_check_name("set", one["set"], list(self.sets))]) if "set" in one else {}
+        wanted |= self._read_selection("where", one.get("where", {}))
         for column, values in [*([(over[0], over[1:])] if over else []), *against]:
             wanted[column] = frozenset(values)
-        left_out = self._selection("except", one.get("except", {}))
+        left_out = self._read_selection("except", one.get("except", {}))
         named = {*wanted, *left_out, *used}
         table = self._measure("measure", one["measure"], named)
         implied = [column for column in self.defaults if column not in named]
         wanted |= {column: self.defaults[column] for column in implied}
         keys = [column for column in self.columns if column not in self.own or column in self.tables[table].keys]
-        stored = self._stored(keys, implied, Selection(wanted), Selection(left_out) if left_out else None)
+        stored = self._select_cells(keys, implied, CellSelection(wanted), CellSelection(left_out) if left_out else None)
         keys = [column for column in keys if column not in implied]
         if not stored:
             raise Nothing("no cell of the matrix is left", "a selection with cells", key="where")
         given = [
-            self._given(number, each, set(keys))
-            for number, each in enumerate(_as("given", one.get("given", []), list, "a list of tables"))
+            self._read_given(number, each, set(keys))
+            for number, each in enumerate(_check_kind("given", one.get("given", []), list, "a list of tables"))
         ]
         figures = self._list("figure", one.get("figure", []))
-        linux = _known("linux", one.get("linux", {}), ("fails", "says"))
+        linux = _check_keys("linux", one.get("linux", {}), ("fails", "says"))
         quantifiers = {**{name: Quantifier(name, float(name != "some")) for name in QUANTIFIERS}}
         quantifiers["some"] = Quantifier("some", 0.0, strict=True)
         quantifiers |= {name: share for name, (share, _) in self.shares.items()}
         return Claim(
             id=one["id"],
-            section=_one_of("section", one["section"], list(sections)),
-            figures=tuple(_as("figure", each, int, "numbers of figures") for each in figures),
-            says=_as("says", one["says"], str, "one sentence"),
+            section=_check_name("section", one["section"], list(sections)),
+            figures=tuple(_check_kind("figure", each, int, "numbers of figures") for each in figures),
+            says=_check_kind("says", one["says"], str, "one sentence"),
             table=table,
             measure=one["measure"],
             cells=tuple(stored),
             stored=stored,
-            selects=self._selects(stored),
+            selects=self._list_restricted(stored),
             given=tuple(given),
             over=over,
             along=along,
             against=against,
             predicate=predicate,
-            quantifier=quantifiers[_one_of("cells", one["cells"], list(quantifiers))],
-            note=_as("note", one.get("note", ""), str, "text"),
-            reason=_as("reason", one.get("reason", ""), str, "text"),
-            linux_fails=_as("linux.fails", linux["fails"], bool, "true or false") if "fails" in linux else None,
-            linux=_as("linux.says", linux.get("says", ""), str, "text"),
+            quantifier=quantifiers[_check_name("cells", one["cells"], list(quantifiers))],
+            note=_check_kind("note", one.get("note", ""), str, "text"),
+            reason=_check_kind("reason", one.get("reason", ""), str, "text"),
+            linux_fails=_check_kind("linux.fails", linux["fails"], bool, "true or false") if "fails" in linux else None,
+            linux=_check_kind("linux.says", linux.get("says", ""), str, "text"),
         )
 
-    def _selects(self, cells: Iterable[Cell]) -> str:
+    def _list_restricted(self, cells: Iterable[Cell]) -> str:
         """Return the columns that `cells` restrict, with the values that remain."""
         found: dict[str, set[Value]] = {}
         for cell in cells:
@@ -532,8 +543,8 @@ class _Reader:
             parts += [f"{column} {', '.join(ordered)}"] if len(ordered) < len(self.columns[column]) else []
         return "; ".join(parts)
 
-    def _stored(
-        self, keys: Sequence[str], implied: Sequence[str], wanted: Selection, left_out: Selection | None
+    def _select_cells(
+        self, keys: Sequence[str], implied: Sequence[str], wanted: CellSelection, left_out: CellSelection | None
     ) -> dict[Cell, Cell]:
         """Return the selected cells without the columns `implied`, each with the cell of the matrix that it is."""
         place = {column: {value: i for i, value in enumerate(values)} for column, values in self.columns.items()}

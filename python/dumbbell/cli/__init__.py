@@ -6,9 +6,9 @@
 
 from typing import TYPE_CHECKING
 
-from dumbbell.lazy import names_of
+from dumbbell.lazy import import_lazily
 
 if TYPE_CHECKING:
     from dumbbell.cli.program import main as main
 else:
-    __getattr__ = names_of(__name__, {"main": "program"})
+    __getattr__ = import_lazily(__name__, {"main": "program"})

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dumbbell.cli import check_output
 from dumbbell.cli.check_output import Progress, check_report_options, join_lines, write_junit
 from dumbbell.cli.check_stack import stack
-from dumbbell.cli.commands import Group
+from dumbbell.cli.commands import CommandGroup
 from dumbbell.errors import (
     Conflict,
     InputError,
@@ -23,8 +24,8 @@ from dumbbell.errors import (
     TooMany,
     UnknownName,
     WrongValue,
-    nearest,
-    shown,
+    find_nearest,
+    quote_value,
 )
 from dumbbell.writing import make_folder
 
@@ -36,14 +37,14 @@ Option = typer.Option
 _LIMITS = {"--rate": (1_000, 10_000_000_000_000), "--rtt": (0, 60_000_000_000)}
 
 
-class _Suites(Group):
+class _Suites(CommandGroup):
     """The suites, of which an unknown one gets one line."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             known = [*self.commands]
             raise UnknownName(
-                shown(args[0]), among=known, command="check", nearest=nearest(args[0], known), what="check"
+                quote_value(args[0]), among=known, command="check", nearest=find_nearest(args[0], known), what="check"
             )
         return super().resolve_command(ctx, args)
 
@@ -92,15 +93,11 @@ def bbr(
     ] = None,
     jobs: Annotated[int | None, Option(min=1, help="Parts at a time; all cores by default.")] = None,
     as_json: Annotated[bool, Option("--json", help="Every verdict with all that was looked at, as JSON.")] = False,
-    as_markdown: Annotated[bool, Option("--markdown", help="Tables for a page.")] = False,
-    known: Annotated[
-        str | None, Option("--known", metavar="FILE", help="Expected failures: only what differs from them fails.")
-    ] = None,
-    baseline: Annotated[
-        str | None, Option("--baseline", metavar="JSON", help="A report of before: only what got worse fails.")
-    ] = None,
-    junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Write JUnit's XML, too.")] = None,
-    github: Annotated[bool, Option("--github", help="Print annotations of GitHub Actions, too.")] = False,
+    as_markdown: check_output.AsMarkdown = False,
+    known: check_output.Known = None,
+    baseline: check_output.Baseline = None,
+    junit: check_output.Junit = None,
+    github: check_output.Github = False,
     qlog: Annotated[str | None, Option("--qlog", metavar="DIR", help="Write the trace of every run as qlog.")] = None,
     figures: Annotated[
         str | None,
@@ -115,18 +112,18 @@ def bbr(
     The status is 0 if all applicable cases passed, constants aside, 1 if one failed, 2 for bad input, 3 if nothing
     could be judged or a judge cannot tell.
     """
-    from dumbbell.check import ci, judge, report, suite
+    from dumbbell.check import bbr_report, ci, judge, suite
     from dumbbell.check.cases import CASES
-    from dumbbell.experiment.registry import registry
+    from dumbbell.experiment.registry import read_registry
 
     check_report_options(
         as_json=as_json, as_markdown=as_markdown, known=known, baseline=baseline, junit=junit, github=github
     )
-    controls = [_control(one) for one in cc or suite.VERSIONS] if trace is None else []
-    names = [*registry().cc, *map(suite.named, controls)] if trace is None else None
-    expected = ci.expected(Path(known), controls=names) if known else None
-    before = ci.before(Path(baseline)) if baseline else None
-    cases = _cases(case or [])
+    controls = [_parse_control(one) for one in cc or suite.VERSIONS] if trace is None else []
+    names = [*read_registry().cc, *map(suite.name_control, controls)] if trace is None else None
+    expected = ci.read_expected(Path(known), controls=names) if known else None
+    before = ci.read_report(Path(baseline)) if baseline else None
+    cases = _select_cases(case or [])
     if listed:
         others_of_list = {
             "--cc": cc, "--rate": rate, "--rtt": rtt, "--trace": trace, "--at": at, "--value": value, "--state": state,
@@ -140,25 +137,25 @@ def bbr(
             "\n".join(f"{CASES[key].number:3} {key:20} {CASES[key].heading}\n    {CASES[key].expects}" for key in cases)
         )
         return
-    rates = [_quantity("rate", "--rate", one) for one in rate or []]
-    rtts = [_quantity("time", "--rtt", one) / 1e9 for one in rtt or []]
+    rates = [_parse_quantity("rate", "--rate", one) for one in rate or []]
+    rtts = [_parse_quantity("time", "--rtt", one) / 1e9 for one in rtt or []]
     others: dict[str, Any] = {}
     lines: list[str] = []
     if trace is None:
         for option, words in (("--at", at), ("--value", value), ("--state", state)):
             if words:
                 raise Missing(f"a FILE: {option} is of one trace", command="check", option="--trace")
-        points, left_out = suite.grid(rates or suite.RATES, rtts or suite.RTTS)
+        points, left_out = suite.make_grid(rates or suite.RATES, rtts or suite.RTTS)
         if not points:
             largest = next(iter(left_out.items()))
             raise OutOfRange(
                 f"{largest[0]}: {largest[1]}", "a point of fewer segments", command="check", option="--rate, --rtt"
             )
-        folders = [_folder(option, name) for option, name in (("--qlog", qlog), ("--figures", figures))]
-        wanted = suite.Wanted(traces=qlog is not None, failing=figures is not None)
+        folders = [_parse_folder(option, name) for option, name in (("--qlog", qlog), ("--figures", figures))]
+        wanted = suite.CaseSelection(traces=qlog is not None, failing=figures is not None)
         found = suite.check(controls, cases, points, jobs=jobs, wanted=wanted, progress=Progress())
-        found = suite.Report(found.results, left_out, found.seconds, found.core_seconds)
-        text = report.text(found)
+        found = suite.BbrReport(found.results, left_out, found.seconds, found.core_seconds)
+        text = bbr_report.format_report(found)
         _keep(found, *folders)
     else:
         for option, given in (("--cc", cc), ("--jobs", jobs), ("--qlog", qlog)):
@@ -167,37 +164,37 @@ def bbr(
         for option, several in (("--rate", rates), ("--rtt", rtts)):
             if len(several) > 1:
                 raise TooMany(f"{len(several)} values", "one: that of the trace", command="check", option=option)
-        said = judge.Told(
+        said = judge.TraceDescription(
             next(iter(rates), None),
             next(iter(rtts), None),
-            _times(at or []),
-            _values(value or []),
-            _states(state or []),
+            _parse_times(at or []),
+            _parse_values(value or []),
+            _parse_states(state or []),
             cases if case else None,
         )
-        judged = judge.file(Path(trace), said)
+        judged = judge.judge_file(Path(trace), said)
         found, others = judged.report, {"file": trace, "not_judged": judged.not_judged, "reading": judged.notes}
         lines = [f"{trace}: {note}" for note in judged.notes]
-        text = report.one_by_one(found, judged.not_judged)
+        text = bbr_report.format_verdicts(found, judged.not_judged)
         if figures is not None:
             _draw_file(judged, Path(trace), figures)
-    gate = ci.gate(found, expected, before)
+    gate = ci.make_gate(found, expected, before)
     if known or baseline:
-        others["gate"] = ci.as_json(gate)
-        lines += gate.lines() or [f"nothing differs from {known or baseline}"]
+        others["gate"] = ci.to_json(gate)
+        lines += gate.to_lines() or [f"nothing differs from {known or baseline}"]
     if as_json:
-        print(report.as_json(found, **others))
+        print(bbr_report.to_json(found, **others))
     else:
-        print(join_lines([report.markdown(found) if as_markdown else text, *lines]))
+        print(join_lines([bbr_report.format_markdown(found) if as_markdown else text, *lines]))
     if junit is not None:
-        write_junit(junit, ci.junit(found, gate))
+        write_junit(junit, ci.format_junit(found, gate))
     if github:
-        print("\n".join(ci.github(found, gate)))
-    if status := ci.status(found, gate):
+        print("\n".join(ci.list_annotations(found, gate)))
+    if status := ci.find_status(found, gate):
         raise typer.Exit(status)
 
 
-def _cases(names: list[str]) -> list[str]:
+def _select_cases(names: list[str]) -> list[str]:
     from dumbbell.check.cases import CASES
 
     if not names:
@@ -207,55 +204,58 @@ def _cases(names: list[str]) -> list[str]:
         keys = [key for key, one in CASES.items() if name in (key, one.number, one.number.rstrip("ab"))]
         if not keys:
             raise UnknownName(
-                shown(name),
+                quote_value(name),
                 among=[f"{one.number} {key}" for key, one in CASES.items()],
                 command="check",
                 option="--case",
-                nearest=nearest(name, CASES),
+                nearest=find_nearest(name, CASES),
                 what="case",
             )
         wanted += keys
     return list(dict.fromkeys(wanted))
 
 
-def _quantity(kind: str, option: str, text: str) -> int:
+def _parse_quantity(kind: str, option: str, text: str) -> int:
     from dumbbell.experiment import units
 
     try:
         value = int(units.parse(kind, text))
     except InputError as error:
-        raise error.within("check", option) from None
+        raise error.move_into("check", option) from None
     if option in _LIMITS and not _LIMITS[option][0] <= value <= _LIMITS[option][1]:
         least, most = (units.show(kind, limit) for limit in _LIMITS[option])
-        raise OutOfRange(shown(text), f"from {least} to {most}", command="check", option=option)
+        raise OutOfRange(quote_value(text), f"from {least} to {most}", command="check", option=option)
     return value
 
 
-def _control(text: str) -> dict[str, Any]:
+def _parse_control(text: str) -> dict[str, Any]:
     """Return a control as an experiment file has it; InputError if there is none like this."""
-    from dumbbell.check.lab import control
+    from dumbbell.check.lab import parse_control
     from dumbbell.experiment.plugins import trust
 
     try:
         table = tomllib.loads(f"cc = {text}")["cc"] if text.lstrip().startswith("{") else {"name": text}
     except tomllib.TOMLDecodeError:
         raise WrongValue(
-            shown(text), 'a name, or a table such as { name = "bbr-draft", beta = 0.5 }', command="check", option="--cc"
+            quote_value(text),
+            'a name, or a table such as { name = "bbr-draft", beta = 0.5 }',
+            command="check",
+            option="--cc",
         ) from None
     if isinstance(table, dict) and isinstance(table.get("plugin"), str):
         path = Path(table["plugin"]).expanduser().absolute()
         trust.trust(path.parent)  # who names it here wants its code to be run
         table["plugin"] = str(path)
     try:
-        control(json.dumps(table))
+        parse_control(json.dumps(table))
     except InputError as error:
         key = error.key.removeprefix("flows[0].cc").removeprefix(".name").removeprefix(".")
-        raise error.moved("check", f"--cc{': ' * bool(key)}{key}") from None
+        raise error.move("check", f"--cc{': ' * bool(key)}{key}") from None
     assert isinstance(table, dict)
     return table
 
 
-def _folder(option: str, name: str | None) -> Path | None:
+def _parse_folder(option: str, name: str | None) -> Path | None:
     if name is None:
         return None
     return make_folder(name, "a folder to write to", command="check", option=option)
@@ -263,7 +263,7 @@ def _folder(option: str, name: str | None) -> Path | None:
 
 def _keep(found: Any, logs: Path | None, drawings: Path | None) -> None:
     """Write the traces and figures that are wanted."""
-    from dumbbell.check import figure, qlog
+    from dumbbell.check import figure, qlog_trace
     from dumbbell.check.cases import CASES
 
     for one in found.results:
@@ -272,17 +272,17 @@ def _keep(found: Any, logs: Path | None, drawings: Path | None) -> None:
         case = CASES[one.case]
         title = f"{case.number}. {case.heading}: {one.verdict.result}"
         if logs is not None:
-            path = logs / f"{figure.file_name(case, one.control, one.run)}.sqlog"
-            qlog.write(path, one.run, title, one.control, one.case)
+            path = logs / f"{figure.make_file_name(case, one.control, one.run)}.sqlog"
+            qlog_trace.write(path, one.run, title, one.control, one.case)
         if drawings is not None and one.verdict.result == "failed":
             print(figure.save(one.run, case, one.verdict.result, one.control, drawings), file=sys.stderr)
 
 
-def _draw_file(judged: judge.Judged, path: Path, name: str) -> None:
+def _draw_file(judged: judge.JudgedTrace, path: Path, name: str) -> None:
     from dumbbell.check import figure
     from dumbbell.check.cases import CASES
 
-    folder = _folder("--figures", name)
+    folder = _parse_folder("--figures", name)
     assert folder is not None
     print(figure.save_file(judged.run, path.name, folder), file=sys.stderr)
     for one in judged.report.results:
@@ -290,48 +290,50 @@ def _draw_file(judged: judge.Judged, path: Path, name: str) -> None:
             print(figure.save(one.run, CASES[one.case], one.verdict.result, one.control, folder), file=sys.stderr)
 
 
-def _times(words: list[str]) -> dict[str, float]:
+def _parse_times(words: list[str]) -> dict[str, float]:
     from dumbbell.check.cases import TIMES
 
-    named = [_named("--at", "NAME=TIME", text, TIMES) for text in words]
-    return {name: _quantity("time", "--at", text) / 1e9 for name, text in named}
+    named = [_split_named("--at", "NAME=TIME", text, TIMES) for text in words]
+    return {name: _parse_quantity("time", "--at", text) / 1e9 for name, text in named}
 
 
-def _values(words: list[str]) -> dict[str, float]:
+def _parse_values(words: list[str]) -> dict[str, float]:
     from dumbbell.check.cases import VALUES
 
-    return {name: _real(text) for name, text in (_named("--value", "NAME=NUMBER", one, VALUES) for one in words)}
+    return {
+        name: _parse_real(text) for name, text in (_split_named("--value", "NAME=NUMBER", one, VALUES) for one in words)
+    }
 
 
-def _states(words: list[str]) -> dict[str, str]:
+def _parse_states(words: list[str]) -> dict[str, str]:
     from dumbbell.check import states
     from dumbbell.check.trace import STATES
 
     found = {}
     for text in words:
         theirs, equals, ours = text.rpartition("=")
-        if not equals or not states.normal(theirs):
-            raise WrongValue(shown(text), "THEIRS=OURS, such as Up=probe_up", command="check", option="--state")
+        if not equals or not states.normalise_name(theirs):
+            raise WrongValue(quote_value(text), "THEIRS=OURS, such as Up=probe_up", command="check", option="--state")
         if ours not in (*STATES, states.IGNORED):
-            raise UnknownName(shown(ours), among=(*STATES, "-"), command="check", option="--state", what="state")
+            raise UnknownName(quote_value(ours), among=(*STATES, "-"), command="check", option="--state", what="state")
         found[theirs] = ours
     return found
 
 
-def _named(option: str, form: str, text: str, allowed: Iterable[str]) -> tuple[str, str]:
+def _split_named(option: str, form: str, text: str, allowed: Iterable[str]) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise WrongValue(shown(text), form, command="check", option=option)
+        raise WrongValue(quote_value(text), form, command="check", option=option)
     if name not in allowed:
-        raise UnknownName(shown(name), among=list(allowed), command="check", option=option)
+        raise UnknownName(quote_value(name), among=list(allowed), command="check", option=option)
     return name, value
 
 
-def _real(text: str) -> float:
+def _parse_real(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise WrongValue(shown(text), "NAME=NUMBER", command="check", option="--value")
+        raise WrongValue(quote_value(text), "NAME=NUMBER", command="check", option="--value")
     return value

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dumbbell.cli import check_output
 from dumbbell.cli.check_output import Progress, check_report_options, join_lines, refuse_together, write_junit
-from dumbbell.errors import InputError, Missing, UnknownName, WrongValue, nearest, shown
+from dumbbell.errors import InputError, Missing, UnknownName, WrongValue, find_nearest, quote_value
 from dumbbell.words import count
 from dumbbell.writing import make_folder
 
 if TYPE_CHECKING:
     from dumbbell.check.stack import suite
-    from dumbbell.check.stack.model import Case
-    from dumbbell.check.stack.suite import Result
+    from dumbbell.check.stack.stack_case import StackCase
+    from dumbbell.check.stack.suite import StackResult
     from dumbbell.experiment.cell import Cell
 
 Option = typer.Option
@@ -69,15 +70,11 @@ def stack(
     ] = SEEDS,
     jobs: Annotated[int | None, Option(min=1, help="Runs at a time; all cores by default.")] = None,
     as_json: Annotated[bool, Option("--json", help="Every verdict with its figures, as JSON.")] = False,
-    as_markdown: Annotated[bool, Option("--markdown", help="Tables for a page.")] = False,
-    known: Annotated[
-        str | None, Option("--known", metavar="FILE", help="Expected failures: only what differs from them fails.")
-    ] = None,
-    baseline: Annotated[
-        str | None, Option("--baseline", metavar="JSON", help="A report of before: only what got worse fails.")
-    ] = None,
-    junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Write JUnit's XML, too.")] = None,
-    github: Annotated[bool, Option("--github", help="Print annotations of GitHub Actions, too.")] = False,
+    as_markdown: check_output.AsMarkdown = False,
+    known: check_output.Known = None,
+    baseline: check_output.Baseline = None,
+    junit: check_output.Junit = None,
+    github: check_output.Github = False,
     listed: Annotated[
         bool, Option("--list", help="List the cases with limits and sources; NAME is not needed.")
     ] = False,
@@ -90,7 +87,7 @@ def stack(
     from dumbbell.check import ci
     from dumbbell.check.stack import against as comparison
     from dumbbell.check.stack import keep as keeping
-    from dumbbell.check.stack import report, suite
+    from dumbbell.check.stack import stack_report, suite
     from dumbbell.check.stack.cases import CASES
 
     check_report_options(
@@ -101,26 +98,26 @@ def stack(
         (("--against", against), ("--baseline", baseline)),
         (("--against", against), ("several --cc", len(cc or []) > 1)),
     )
-    keys = _cases(case or [])
+    keys = _select_cases(case or [])
     if listed:
-        print(report.cases_table(keys) if as_markdown else report.listed(keys))
+        print(stack_report.format_cases(keys) if as_markdown else stack_report.list_cases(keys))
         return
     if not name:
         raise Missing("a stack of dumbbell stack list, or the file of one", command="check stack", key="NAME")
     if against_cc is not None and against is None:
         raise Missing("OTHER, of which --against-cc is the control", command="check stack", option="--against")
-    before = ci.before(Path(baseline), suite.STACK) if baseline else None
-    subjects = [_subject(name, one, window, set_ or []) for one in cc or _DEFAULT]
+    before = ci.read_report(Path(baseline), suite.STACK) if baseline else None
+    subjects = [_select_subject(name, one, window, set_ or []) for one in cc or _DEFAULT]
     kept = Path(keep) if keep is not None else None
     if kept is not None:
         make_folder(kept, "a folder to write to", command="check", option="--keep")
     chosen = _select_places([CASES[key] for key in keys], place or [])
-    expected = ci.expected(Path(known), suite.STACK, _known_names(_path(name))) if known else None
+    expected = ci.read_expected(Path(known), suite.STACK, _list_known_names(_resolve_path(name))) if known else None
     other = None
     if against is not None:
-        other = _subject(against, against_cc or subjects[0].control or None, window, set_ or [], "--against-cc")
+        other = _select_subject(against, against_cc or subjects[0].control or None, window, set_ or [], "--against-cc")
         if other.name == subjects[0].name:
-            raise WrongValue(shown(against), f"another stack than {name}", command="check", option="--against")
+            raise WrongValue(quote_value(against), f"another stack than {name}", command="check", option="--against")
     found = suite.check(
         [*subjects, *([other] if other else [])],
         chosen,
@@ -133,61 +130,74 @@ def stack(
     lead: list[str] = []
     judged = found
     if other is None:
-        gate = ci.gate(found, expected, before, suite.STACK)
+        gate = ci.make_gate(found, expected, before, suite.STACK)
         if baseline:
             for one in subjects:
-                gate.figures += comparison.worse(comparison.earlier(Path(baseline), found, one.name))
+                gate.figures += comparison.list_worse_figures(
+                    comparison.compare_with_report(Path(baseline), found, one.name)
+                )
         if known or baseline:
-            others["gate"] = ci.as_json(gate)
-            lines = gate.lines() or [f"nothing differs from {known or baseline}"]
+            others["gate"] = ci.to_json(gate)
+            lines = gate.to_lines() or [f"nothing differs from {known or baseline}"]
     else:
         judged = comparison.split(found, subjects[0].name)
-        gate = comparison.gate(found, subjects[0].name, other.name)
-        change = comparison.changed(found, subjects[0].name, other.name)
-        different = comparison.differences(found, subjects[0], other)
-        gate.figures += comparison.worse(different)
-        others["gate"] = ci.as_json(gate)
-        others["differences"] = comparison.rows(different) if different is not None else []
-        lead = [change.lead(subjects[0].name, other.name), *report.headline(found, subjects[0].name, other.name)]
-        lead += ["", *change.lines(), "", comparison.table(different) if different is not None else ""]
+        gate = comparison.gate_against(found, subjects[0].name, other.name)
+        change = comparison.find_changed_verdicts(found, subjects[0].name, other.name)
+        different = comparison.compare_controls(found, subjects[0], other)
+        gate.figures += comparison.list_worse_figures(different)
+        others["gate"] = ci.to_json(gate)
+        others["differences"] = comparison.list_differences(different) if different is not None else []
+        lead = [
+            change.lead(subjects[0].name, other.name),
+            *stack_report.list_headlines(found, subjects[0].name, other.name),
+        ]
+        lead += ["", *change.to_lines(), "", comparison.format_differences(different) if different is not None else ""]
     if kept is not None:
         judged_all = found if other is None else comparison.split(found, subjects[0].name)
-        made = keeping.keep(judged_all.results, kept, _writers(), lambda text: print(text, file=sys.stderr))
+        made = keeping.keep(judged_all.results, kept, _list_writers(), lambda text: print(text, file=sys.stderr))
         print(f"{kept}: the runs of {count(len(made), 'cell')} that failed", file=sys.stderr)
     elif not as_json and not as_markdown:
         command = _write_command(name, window, set_ or [], seeds)
-        if again := report.list_commands(found, command, other=other.name if other else ""):
+        if again := stack_report.list_commands(found, command, other=other.name if other else ""):
             lines += ["To run what failed again, and keep the runs:", *again]
     if as_json:
-        print(report.as_json(found, **others))
+        print(stack_report.to_json(found, **others))
     else:
-        as_text = report.markdown if as_markdown else report.text
+        as_text = stack_report.format_markdown if as_markdown else stack_report.format_report
         shown_report = as_text(found, lead=lead, other=other.name if other else "", expected=gate.expected)
         print(join_lines([shown_report, *([""] if lines else []), *lines]))
     if junit is not None:
-        write_junit(junit, ci.junit(judged, gate, suite.STACK))
+        write_junit(junit, ci.format_junit(judged, gate, suite.STACK))
     if github:
-        print("\n".join(ci.github(judged, gate, suite.STACK)))
-    if status := ci.status(judged, gate, suite.STACK):
+        print("\n".join(ci.list_annotations(judged, gate, suite.STACK)))
+    if status := ci.find_status(judged, gate, suite.STACK):
         raise typer.Exit(status)
 
 
-def _writers() -> dict[str, Callable[[Cell, Path], object]]:
+def _list_writers() -> dict[str, Callable[[Cell, Path], object]]:
     """Return what is kept of a run in addition to its experiment file, by the names of files and folders."""
+    from dumbbell.packets import recording as packets
     from dumbbell.packets import wanted
-    from dumbbell.packets import write as packets
     from dumbbell.qlog import write as qlog
 
-    return {"qlog": qlog.write, "run.pcapng": lambda cell, path: packets.write(cell, path, wanted.checked(cell))}
+    return {
+        "qlog": qlog.write,
+        "run.pcapng": lambda cell, path: packets.write(cell, path, wanted.check_selection(cell)),
+    }
 
 
-def _select_places(cases: Sequence[Case], places: list[str]) -> list[Case]:
+def _select_places(cases: Sequence[StackCase], places: list[str]) -> list[StackCase]:
     """Return cases in some of their places alone."""
     known = list(dict.fromkeys(scene.place for one in cases for scene in one.scenes))
     for name in places:
         if name not in known:
             raise UnknownName(
-                shown(name), among=known, command="check", option="--place", nearest=nearest(name, known), what="place"
+                quote_value(name),
+                among=known,
+                command="check",
+                option="--place",
+                nearest=find_nearest(name, known),
+                what="place",
             )
     if not places:
         return list(cases)
@@ -195,10 +205,10 @@ def _select_places(cases: Sequence[Case], places: list[str]) -> list[Case]:
     return [one for one in found if one.scenes]
 
 
-def _write_command(name: str, window: str, settings: list[str], seeds: int) -> Callable[[Result, list[str]], str]:
+def _write_command(name: str, window: str, settings: list[str], seeds: int) -> Callable[[StackResult, list[str]], str]:
     """Return what makes the command that repeats cells of a case."""
 
-    def command(one: Result, places: list[str]) -> str:
+    def make_command(one: StackResult, places: list[str]) -> str:
         words = ["dumbbell", "check", "stack", name]
         if one.subject is not None and one.subject.control:
             words += ["--cc", one.subject.control]
@@ -206,10 +216,10 @@ def _write_command(name: str, window: str, settings: list[str], seeds: int) -> C
         words += ["--window", window] * (window != WINDOW) + ["--seeds", str(seeds)] * (seeds != SEEDS)
         return shlex.join([*words, *(word for text in settings for word in ("--set", text)), "--keep", "kept"])
 
-    return command
+    return make_command
 
 
-def _cases(names: list[str]) -> list[str]:
+def _select_cases(names: list[str]) -> list[str]:
     from dumbbell.check.stack.cases import CASES, GROUPS
 
     wanted = [] if names else [*CASES]
@@ -218,68 +228,70 @@ def _cases(names: list[str]) -> list[str]:
         if not keys:
             allowed = [*GROUPS, *CASES]
             raise UnknownName(
-                shown(name),
+                quote_value(name),
                 among=allowed,
                 command="check",
                 option="--case",
-                nearest=nearest(name, allowed),
+                nearest=find_nearest(name, allowed),
                 what="case",
             )
         wanted += keys
     return [key for key in CASES if key in wanted]
 
 
-def _subject(name: str, control: str | None, window: str, settings: list[str], option: str = "--cc") -> suite.Subject:
+def _select_subject(
+    name: str, control: str | None, window: str, settings: list[str], option: str = "--cc"
+) -> suite.Subject:
     """Return a stack's control with its windows and parameters; `option` names the control. Raises InputError."""
     from dumbbell.check.stack import suite
     from dumbbell.experiment.plugins import trust
 
-    name = _path(name)
+    name = _resolve_path(name)
     if name.startswith("/"):
         trust.trust(Path(name).parent)  # who names it here wants its code to be run
     try:
-        known = suite.parameters(name)
+        known = suite.list_parameters(name)
     except InputError as error:
-        raise error.moved("check", "") from None
+        raise error.move("check", "") from None
     keys: dict[str, Any] = {}
     if window != _OWN:
-        size = _size(window)
+        size = _parse_size(window)
         keys = {key: f"{size * many}B" for key, many in _WINDOWS.items() if key in known}
-    keys |= dict(_setting(one) for one in settings)
+    keys |= dict(_parse_setting(one) for one in settings)
     try:
-        return suite.subject(name, control, keys)
+        return suite.select_subject(name, control, keys)
     except InputError as error:
         inner = error.key.partition(".stack.")[2]
-        raise error.moved("check", f"--set: {inner}" if inner else option) from None
+        raise error.move("check", f"--set: {inner}" if inner else option) from None
 
 
-def _path(name: str) -> str:
+def _resolve_path(name: str) -> str:
     """Return the absolute path of a stack that is named by its file, and other names as they are."""
     return str(Path(name).absolute()) if "/" in name or name.endswith((".so", ".dylib")) else name
 
 
-def _known_names(stack: str) -> list[str]:
+def _list_known_names(stack: str) -> list[str]:
     """Return what controls of stacks are called that there are: of this stack, and of those that are built."""
     from dumbbell.check.stack import suite
     from dumbbell.experiment.plugins import built
 
-    others = [f"{one.name}-{control}" for one in built.installed() for control in one.controls]
-    return list(dict.fromkeys([*suite.names(stack), *others]))
+    others = [f"{one.name}-{control}" for one in built.list_installed() for control in one.controls]
+    return list(dict.fromkeys([*suite.list_names(stack), *others]))
 
 
-def _size(text: str) -> int:
+def _parse_size(text: str) -> int:
     from dumbbell.experiment import units
 
     try:
         return int(units.parse("size", text))
     except InputError as error:
-        raise error.within("check", "--window") from None
+        raise error.move_into("check", "--window") from None
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def _parse_setting(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise WrongValue(shown(text), "KEY=VALUE, such as ack_frequency=true", command="check", option="--set")
+        raise WrongValue(quote_value(text), "KEY=VALUE, such as ack_frequency=true", command="check", option="--set")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:

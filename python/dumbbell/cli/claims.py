@@ -32,17 +32,23 @@ def claims(
 ) -> None:
     """Exit status: 0 done, 1 a claim fails (with --fail), 2 bad input."""
     from dumbbell import claims as claiming
-    from dumbbell.claims import report
+    from dumbbell.claims import claims_report
 
     if as_json + as_csv + as_markdown > 1:
         raise Conflict("--json, --csv and --markdown", "one of them", command="claims")
-    wanted = claiming.load(file).only([name for names in only or [] for name in names.split(",")])
+    wanted = claiming.load(file).select([name for names in only or [] for name in names.split(",")])
     found = options.open_whole_runs(results, where, engine, "claims are of whole runs")
-    verdicts = claiming.judge(wanted, claiming.tables_of(wanted, found, run_program=run_program))
+    verdicts = claiming.judge(wanted, claiming.run_tables(wanted, found, run_program=run_program))
     if as_csv:
-        options.print_csv([report.row(one) for one in verdicts])
+        options.print_csv([claims_report.make_row(one) for one in verdicts])
     else:
-        shape = report.as_json if as_json else report.markdown if as_markdown else report.text
+        shape = (
+            claims_report.to_json
+            if as_json
+            else claims_report.format_markdown
+            if as_markdown
+            else claims_report.format_report
+        )
         print("\n\n".join([shape(wanted, verdicts), *([] if as_json else found.notes)]))
     if fail and any(one.verdict == claiming.FAILS for one in verdicts):
         raise typer.Exit(DIFFERENT)

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dumbbell.cli.status import LineError, version_text
-from dumbbell.errors import one_line
+from dumbbell.cli.status import LineError, format_version
+from dumbbell.errors import escape_line
 
 COMMANDS = {
     "run": "Run experiments; what the results file has already is not run again.",
@@ -28,7 +28,6 @@ COMMANDS = {
     "part.",
     "compare": "Print results against published ones, or two engines' side by side, cell by cell, with errors and "
     "scores.",
-    "draft": "Print a draft's tables in its own order: simulated (published).",
     "paper": "Print a paper's results as tables and, with -o, draw its figures: those that there are runs for.",
     "claims": "Print whether a paper's claims hold in results, with values and intervals.",
     "export": "Write every table of the results as CSV or Parquet, or runs for Flent; files that exist are not written "
@@ -45,12 +44,11 @@ COMMANDS = {
     "trace": "Run one cell of an experiment and write its packets, as tcpdump would have seen them.",
     "qlog": "Write runs as qlog, and draw qlog files.",
     "study": "Studies: experiments, a page and figures.",
-    "store": "Check a results file, and save what is readable.",
     "completion": "Print a script for bash, zsh or fish that completes commands, options, experiments and columns.",
 }
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A command that has commands; without one it prints its help."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -70,13 +68,13 @@ def make_program(*names: str, listing: bool = False) -> typer.Typer:
     With `listing`, commands are only listed: the help shows them all, and nothing is imported for it.
     """
     app = typer.Typer(
-        cls=Group,
+        cls=CommandGroup,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         help="A laboratory for congestion control and active queue management.",
     )
-    app.callback()(_options)
+    app.callback()(_set_options)
     for name in names or COMMANDS:
         line = COMMANDS[name]
         command = _do_nothing if listing else load_command(name)
@@ -95,7 +93,7 @@ def carry_out(words: list[str]) -> int:
     try:
         status: int = app(words, standalone_mode=False, prog_name="dumbbell")
     except typer.TyperException as error:
-        raise LineError(one_line(error.format_message())) from None
+        raise LineError(escape_line(error.format_message())) from None
     except typer.Abort:
         raise KeyboardInterrupt from None
     return status
@@ -106,11 +104,11 @@ def _do_nothing() -> None: ...
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(version_text())
+        print(format_version())
         raise typer.Exit
 
 
-def _options(
+def _set_options(
     _: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print versions and leave.")
     ] = False,

@@ -9,12 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from dumbbell.cli import commands, list_, reference, results_files
+from dumbbell.cli import commands, key_reference, list_, results_files
 from dumbbell.errors import UnknownName
 from dumbbell.experiment import shipped
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 from dumbbell.plotting.kinds import KINDS
-from dumbbell.published.drafts import DRAFTS
 from dumbbell.results import columns, versions
 
 _COLUMNS = ("--rows", "--columns", "--value", "--against", "--by", "--facet", "--mean-over", "--where")
@@ -32,31 +31,30 @@ class Command:
 def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish")]) -> None:
     if shell not in _WRITTEN:
         raise UnknownName(shell, among=tuple(_WRITTEN), command="completion", what="shell")
-    print(_WRITTEN[shell](known()), end="")
+    print(_WRITTEN[shell](list_commands()), end="")
 
 
-def known() -> dict[str, Command]:
+def list_commands() -> dict[str, Command]:
     """Return every command by its words after `dumbbell`; that of none is what follows `dumbbell`.
 
     Each list of names comes from where these are defined.
     """
-    keys = {key.name for group in reference.groups() for key in group.keys if '"' not in key.name}
+    keys = {key.name for group in key_reference.list_groups() for key in group.keys if '"' not in key.name}
     measures = sorted(keys.union(*columns.COLUMNS.values()))
     names = {
-        **{name: [*shipped.experiments()] for name in ("run", "explain", "watch")},
-        **{f"study {name}": [*shipped.studies()] for name in ("run", "page", "figure")},
+        **{name: [*shipped.list_experiments()] for name in ("run", "explain", "watch")},
+        **{f"study {name}": [*shipped.list_studies()] for name in ("run", "page", "figure")},
         "list": [*list_.KINDS],
-        "describe": reference.names(),
-        "doctor": [one.name for one in versions.runners()],
+        "describe": key_reference.list_names(),
+        "doctor": [one.name for one in versions.list_runners()],
         "completion": [*_WRITTEN],
-        "draft": [*DRAFTS],
-        "paper": [*shipped.papers()],
+        "paper": [*shipped.list_papers()],
     }
     takes: dict[str, list[str]] = {
         "--engine": [*versions.KINDS, "all"],
         "--kind": [*KINDS],
         "--of": [*results_files.WHOSE],
-        "--cc": [*registry().cc],
+        "--cc": [*read_registry().cc],
         **dict.fromkeys(_COLUMNS, measures),
     }
     found: dict[str, Command] = {}
@@ -68,7 +66,7 @@ def known() -> dict[str, Command]:
         if words == ("check", "stack"):  # the controls are those of a stack
             values.pop("--cc", None)
         if words in (("run",), ("trace",)) and "--engine" in values:  # what runs experiments, not what results are of
-            values["--engine"] = [one.name for one in versions.runners()]
+            values["--engine"] = [one.name for one in versions.list_runners()]
         name = " ".join(words)
         found[name] = Command([*inner, *options, "--help"], names.get(name, []), values)
         for one, below in inner.items():
@@ -78,49 +76,49 @@ def known() -> dict[str, Command]:
     return found
 
 
-def _shared(of: dict[str, Command]) -> dict[str, str]:
+def _share_lists(of: dict[str, Command]) -> dict[str, str]:
     """Return the lists of words that several branches have, with the variables that hold them."""
     lists = [" ".join(words) for command in of.values() for words in (*command.values.values(), command.names) if words]
     several = [text for text in dict.fromkeys(lists) if lists.count(text) > 1]
     return {text: f"words{number}" for number, text in enumerate(several)}
 
 
-def _cases(of: dict[str, Command], indent: str) -> str:
+def _write_cases(of: dict[str, Command], indent: str) -> str:
     """Return the branches of a shell's `case` on the command and the word before: they set `found`."""
-    shared = _shared(of)
+    shared = _share_lists(of)
 
-    def quoted(words: list[str]) -> str:
+    def quote_words(words: list[str]) -> str:
         text = " ".join(words)
         return f'"${shared[text]}"' if text in shared else shlex.quote(text)
 
     lines = []
     for name, command in of.items():
-        lines += [f"{shlex.quote(f'{name}:{option}')}) found={quoted(values)} ;;"
+        lines += [f"{shlex.quote(f'{name}:{option}')}) found={quote_words(values)} ;;"
                   for option, values in command.values.items()]  # fmt: skip
-        names = f"' '{quoted(command.names)}" if command.names else ""
-        lines.append(f"{shlex.quote(f'{name}:')}*) found={quoted(command.words)}{names} ;;")
+        names = f"' '{quote_words(command.names)}" if command.names else ""
+        lines.append(f"{shlex.quote(f'{name}:')}*) found={quote_words(command.words)}{names} ;;")
     return "\n".join(indent + line for line in lines)
 
 
-def _lists(of: dict[str, Command], indent: str) -> str:
+def _write_lists(of: dict[str, Command], indent: str) -> str:
     """Return the variables that branches share."""
-    return "\n".join(f"{indent}local {name}={shlex.quote(text)}" for text, name in _shared(of).items())
+    return "\n".join(f"{indent}local {name}={shlex.quote(text)}" for text, name in _share_lists(of).items())
 
 
-def _groups(of: dict[str, Command]) -> str:
+def _list_groups(of: dict[str, Command]) -> str:
     """Return the commands that have commands, as a pattern of `case`."""
     return "|".join(sorted({name.split()[0] for name in of if " " in name}))
 
 
-def _bash(of: dict[str, Command]) -> str:
+def _write_bash(of: dict[str, Command]) -> str:
     return f"""\
 _dumbbell() {{
     local command found word=${{COMP_WORDS[COMP_CWORD]}}
-{_lists(of, "    ")}
+{_write_lists(of, "    ")}
     ((COMP_CWORD > 1)) && command=${{COMP_WORDS[1]}}
-    case $command in {_groups(of)}) ((COMP_CWORD > 2)) && command+=" ${{COMP_WORDS[2]}}" ;; esac
+    case $command in {_list_groups(of)}) ((COMP_CWORD > 2)) && command+=" ${{COMP_WORDS[2]}}" ;; esac
     case $command:${{COMP_WORDS[COMP_CWORD - 1]}} in
-{_cases(of, "        ")}
+{_write_cases(of, "        ")}
     esac
     COMPREPLY=($(compgen -W "$found" -- "$word"))
 }}
@@ -128,16 +126,16 @@ complete -o default -o bashdefault -F _dumbbell dumbbell
 """
 
 
-def _zsh(of: dict[str, Command]) -> str:
+def _write_zsh(of: dict[str, Command]) -> str:
     return f"""\
 #compdef dumbbell
 _dumbbell() {{
     local command found
-{_lists(of, "    ")}
+{_write_lists(of, "    ")}
     ((CURRENT > 2)) && command=$words[2]
-    case $command in ({_groups(of)}) ((CURRENT > 3)) && command+=" $words[3]" ;; esac
+    case $command in ({_list_groups(of)}) ((CURRENT > 3)) && command+=" $words[3]" ;; esac
     case $command:$words[CURRENT-1] in
-{_cases(of, "        ")}
+{_write_cases(of, "        ")}
     esac
     compadd -- ${{=found}}
     ((CURRENT > 2)) && _files
@@ -146,7 +144,7 @@ if [[ $funcstack[1] == _dumbbell ]]; then _dumbbell "$@"; else compdef _dumbbell
 """
 
 
-def _fish(of: dict[str, Command]) -> str:
+def _write_fish(of: dict[str, Command]) -> str:
     lines = []
     for name, command in of.items():
         first, _, second = name.partition(" ")
@@ -167,4 +165,4 @@ def _fish(of: dict[str, Command]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_WRITTEN = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+_WRITTEN = {"bash": _write_bash, "zsh": _write_zsh, "fish": _write_fish}

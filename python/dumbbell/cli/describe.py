@@ -13,13 +13,13 @@ def describe(
     ] = "",
     everything: Annotated[bool, typer.Option("--all", help="The whole reference, as Markdown.")] = False,
 ) -> None:
-    from dumbbell.cli import reference
+    from dumbbell.cli import key_reference
 
     if everything and name:
         raise Conflict(f"{name} and --all", "one of them", command="describe")
     if not everything and not name:
         raise Missing("a name, or --all", command="describe", key="NAME")
     if everything:
-        print(reference.markdown(), end="")
+        print(key_reference.format_markdown(), end="")
     else:
-        print(reference.of_plugin(name) if reference.is_plugin(name) else reference.describe(name))
+        print(key_reference.describe_plugin(name) if key_reference.is_plugin(name) else key_reference.describe(name))

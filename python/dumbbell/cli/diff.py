@@ -12,7 +12,7 @@ import typer
 
 from dumbbell.cli import results_files, run_options
 from dumbbell.cli.status import DIFFERENT
-from dumbbell.errors import Conflict, InputError, Missing, TooMany, WrongValue, shown
+from dumbbell.errors import Conflict, InputError, Missing, TooMany, WrongValue, quote_value
 from dumbbell.experiment import units
 
 Option = typer.Option
@@ -76,13 +76,13 @@ def diff(
             allowed = "--packets without it" if packets else _OF_PACKETS
             raise Conflict(f"--packets and {name}" if packets else f"{name} and results", allowed, command="diff")
     if packets:
-        asked = _Asked(results, other, by, engine or [], settings or [], cell, where or [], at, flow or [])
+        asked = _DiffRequest(results, other, by, engine or [], settings or [], cell, where or [], at, flow or [])
         if trust:
             from dumbbell.experiment.plugins import trust as trusting
 
             for file in filter(None, (results, other)):
                 trusting.trust(Path(file).absolute().parent)
-        different = asked.part(None if within is None else _time(within), around)
+        different = asked.print_parting(None if within is None else _parse_time(within), around)
     else:
         if engine and len(engine) > 1:
             raise Conflict("several --engine and results", "--by engine_version, or --packets", command="diff")
@@ -120,23 +120,23 @@ def _compare(
         raise Conflict("OTHER and --by", "one of them", command="diff")
     if cells and as_csv:
         raise Conflict("--cells and --csv", "one of them", command="diff")
-    engine = engine or differing.engine_of(by)
+    engine = engine or differing.find_compared_engines(by)
     first = results_files.open_results(results, where, engine)
     second = None if other is None else results_files.open_results(other, where, engine)
-    found = differing.diff(first, second, by=by, values=values)
-    print(found.frame.write_csv() if as_csv else found.markdown(cells=cells), end="" if as_csv else "\n")
+    found = differing.compare_results(first, second, by=by, values=values)
+    print(found.frame.write_csv() if as_csv else found.to_markdown(cells=cells), end="" if as_csv else "\n")
     return found.different
 
 
-def _time(text: str) -> int:
+def _parse_time(text: str) -> int:
     try:
         return units.parse("time", text)
     except InputError as error:
-        raise error.moved("diff", "--within") from None
+        raise error.move("diff", "--within") from None
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _DiffRequest:
     """Which packets are compared: of the files A and B, which may be the same."""
 
     first: str
@@ -149,7 +149,7 @@ class _Asked:
     point: str | None
     flows: Sequence[int]
 
-    def files(self) -> tuple[str, str]:
+    def find_files(self) -> tuple[str, str]:
         """Return both files; raises InputError if what is asked names no two sides, or more than two."""
         from dumbbell.packets import sides
 
@@ -178,35 +178,35 @@ class _Asked:
                 )
         return files
 
-    def part(self, within_ns: int | None, around: int | None) -> bool:
+    def print_parting(self, within_ns: int | None, around: int | None) -> bool:
         """Print where both sides part, and return whether they do."""
         from dumbbell.experiment.file import load
         from dumbbell.packets import parting, sides
         from dumbbell.results.selecting import split_values
         from dumbbell.results.versions import describe_difference
 
-        files = self.files()
+        files = self.find_files()
         settings = [list(self.settings), list(self.settings)]
         if self.by is not None:
             key, _, values = self.by.partition("=")
             parts = split_values(values)
             if len(parts) != 2 or not all(parts):
-                raise WrongValue(shown(self.by), "a key with two values, KEY=A,B", command="diff", option="--by")
+                raise WrongValue(quote_value(self.by), "a key with two values, KEY=A,B", command="diff", option="--by")
             for own, text in zip(settings, parts, strict=True):
                 own.append(f"{key}={text}")
         engines = [*self.engines, *self.engines][:2] or ["sim", "sim"]
         both = []
         for file, own, engine in zip(files, settings, engines, strict=True):
             if sides.is_file_of_packets(file):
-                both.append(sides.of_file(file, self.point, self.flows))
+                both.append(sides.read_side(file, self.point, self.flows))
                 continue
             experiment = load(file, own)
-            side, notes = sides.of_run(experiment, self.cell, self.where, engine, self.point, self.flows)
+            side, notes = sides.carry_out_side(experiment, self.cell, self.where, engine, self.point, self.flows)
             for note in notes:
                 print(describe_difference(engine.partition(":")[0], note), file=sys.stderr)
             both.append(replace(side, name=f"{', '.join(own)}: {side.name}") if self.by else side)
         found = parting.find(
             both[0], both[1], self.point or sides.SENDER, within_ns=within_ns, around=around or parting.AROUND
         )
-        print(found.markdown())
+        print(found.to_markdown())
         return found.different

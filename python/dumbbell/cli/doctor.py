@@ -8,28 +8,27 @@ from typing import Annotated
 
 import typer
 
+from dumbbell.cli.status import FAILED
 from dumbbell.engines.needs import Check
 from dumbbell.errors import UnknownName
 from dumbbell.results import versions
 
-WORKS, BROKEN = 0, 1
-
 
 def look(engine: str) -> Iterator[Check]:
     """Yield what an engine needs; the simulator also runs QUIC stacks."""
-    yield from importlib.import_module(versions.KINDS[engine].needs).checks()
+    yield from importlib.import_module(versions.KINDS[engine].needs).run_checks()
     if engine == "sim":
-        yield _stacks()
+        yield _check_stacks()
 
 
-def _stacks() -> Check:
+def _check_stacks() -> Check:
     """Return which QUIC stacks are built, and whether others can be; runs without them need none."""
     from dumbbell.experiment.plugins import built
-    from dumbbell.stacks import needs
+    from dumbbell.stacks import tools
 
-    names = [one.name for one in built.installed()]
-    missing = {"cargo": needs.RUSTUP, "cmake": f"for picoquic: {needs.CMAKE}"}
-    missing = {program: how for program, how in missing.items() if needs.found(program) is None}
+    names = [one.name for one in built.list_installed()]
+    missing = {"cargo": tools.RUSTUP, "cmake": f"for picoquic: {tools.CMAKE}"}
+    missing = {program: how for program, how in missing.items() if tools.find_program(program) is None}
     found = "; ".join([", ".join(names) or "none built", *(f"no {program}" for program in missing)])
     if names and not missing:
         return Check("stacks", found)
@@ -37,7 +36,7 @@ def _stacks() -> Check:
     return Check("stacks", found, how, needed=False)
 
 
-def table(checks: dict[str, list[Check]]) -> str:
+def format_checks(checks: dict[str, list[Check]]) -> str:
     """Return the checks of each engine as a table, with whether it works in the first line of each."""
     lines = []
     rows = [check for of_engine in checks.values() for check in of_engine]
@@ -56,10 +55,10 @@ def doctor(
     engine: Annotated[str, typer.Argument(metavar="[ENGINE]", help="sim, linux or live; all by default.")] = "",
 ) -> None:
     """The status is 0 if the simulator works, or the engine that is named; else 1."""
-    names = [one.name for one in versions.runners()]
+    names = [one.name for one in versions.list_runners()]
     if engine and engine not in names:
         raise UnknownName(engine, among=names, command="doctor", what="engine")
     checks = {name: list(look(name)) for name in names if engine in ("", name)}
-    print(table(checks))
+    print(format_checks(checks))
     if any(check.state == "missing" for check in checks[engine or "sim"]):
-        raise typer.Exit(BROKEN)
+        raise typer.Exit(FAILED)

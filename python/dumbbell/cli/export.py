@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dumbbell.cli import results_files as options
-from dumbbell.errors import Conflict, WrongValue, shown
+from dumbbell.errors import Conflict, WrongValue, quote_value
 
 _FILES = (".csv", ".parquet", ".json", ".gz", ".bz2", ".zip", ".toml", ".duckdb")  # names of files, none of a folder
 
@@ -28,7 +28,7 @@ def export(
         str, typer.Option("--engine", metavar="ENGINE", help="Runs of this engine, as for table.")
     ] = "all",
 ) -> None:
-    from dumbbell.exchange.flent import write as flent
+    from dumbbell.exchange.flent import export as flent
     from dumbbell.results.export import export_tables
 
     formats = {"--csv": as_csv, "--parquet": as_parquet, "--flent": as_flent or flent.is_file(output)}
@@ -37,7 +37,7 @@ def export(
     folder = Path(output)
     if not formats["--flent"] and folder.suffix in _FILES and not folder.is_dir():
         allowed = "a folder for a file of each table, or NAME.flent.gz for one run"
-        raise WrongValue(shown(output), allowed, command="export", key="-o")
+        raise WrongValue(quote_value(output), allowed, command="export", key="-o")
     found = None
     if formats["--flent"] or where or engine != "all":
         found = options.open_results(results, where, engine)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, one_line, several
+from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, combine_errors, escape_line
 from dumbbell.experiment import units
 from dumbbell.words import count
 from dumbbell.writing import make_folder, write_text
 
 if TYPE_CHECKING:
     from dumbbell.exchange.keep import Imported
-    from dumbbell.exchange.measured import Flow
+    from dumbbell.exchange.measurement import ImportedFlow
 
 _MOST_SAID, _MOST_VALUES = 6, 24  # flows and values that are told of each file; its experiment has all of them
 _WIDEST = 44  # of a value in the list
@@ -64,9 +64,9 @@ def import_(
         raise Conflict(f"--as and {given}", "one of them", command="import")
     _check_output(output)
     own_name = name is None and propose is None and not simulate
-    names = _names([Path(file) for file in dict.fromkeys(files)], output, propose)
-    found = _all_read(names, experiment, settings, name, _seconds(interval), own_name=own_name)
-    drafts = _drafts(found, propose, simulate=simulate)
+    names = _name_files([Path(file) for file in dict.fromkeys(files)], output, propose)
+    found = _read_files(names, experiment, settings, name, _parse_interval(interval), own_name=own_name)
+    drafts = _draft_files(found, propose, simulate=simulate)
     for path in drafts:
         if path.exists() and not _is_ours(path):
             other = f"another --propose, or --as {path}, which imports {files[0]} as that experiment"
@@ -75,7 +75,7 @@ def import_(
     for path, text in drafts.items():
         write_text(path, text, "a place that can be written to")
     for one in found:
-        _say(one)
+        _print_import(one)
     kept = f", {len(found) - len(added)} kept from before" if len(added) < len(found) else ""
     print(f"{count(len(added), 'file')} imported{kept}: {output}", file=sys.stderr)
     print("\n".join(map(str, drafts)), end="\n" * bool(drafts))
@@ -95,17 +95,17 @@ def _print_fits(found: list[Imported], output: str) -> None:
 
     results = Results(Path(output), engine="all")
     for one in found:
-        if text := fit.beside(one, results):
+        if text := fit.compare_with_proposal(one, results):
             print(f"\n{text}\n", file=sys.stderr)
 
 
-def _seconds(interval: str | None) -> float | None:
+def _parse_interval(interval: str | None) -> float | None:
     if interval is None:
         return None
     try:
         length = units.parse("time", interval) / 1e9
     except InputError as error:
-        raise error.moved("--interval", "") from None
+        raise error.move("--interval", "") from None
     if not 0.001 <= length <= 3600:
         raise WrongValue(f'"{interval}"', "a time from 1ms to 1h", key="--interval")
     return length
@@ -123,27 +123,27 @@ def _check_output(output: str) -> None:
         raise Unwritable(f"no folder {path.parent}", "a file in a folder that exists", file=output)
 
 
-def _names(paths: list[Path], output: str, propose: str | None) -> dict[Path, str]:
+def _name_files(paths: list[Path], output: str, propose: str | None) -> dict[Path, str]:
     """Return what each file is called: without its ending, unless another file is called so.
 
     Others are those of this command, those that the results have, and those of the proposals that are there.
     """
     from dumbbell.exchange import keep, setup
 
-    plain = [stem(path) for path in paths]
-    there = keep.other_files(output)
+    plain = [make_stem(path) for path in paths]
+    there = keep.list_imported_files(output)
     folder = Path(propose or ".")
     found = {}
     for path, own in zip(paths, plain, strict=True):
         others = there.get(own, set()) - {path.name}
         draft = folder / f"{own}.toml"
         if folder.suffix != ".toml" and draft.exists() and _is_ours(draft):
-            others |= {setup.file_of(draft.read_text(encoding="utf-8"))} - {path.name, ""}
-        found[path] = own if plain.count(own) == 1 and not others else one_line(path.name)
+            others |= {setup.find_source_name(draft.read_text(encoding="utf-8"))} - {path.name, ""}
+        found[path] = own if plain.count(own) == 1 and not others else escape_line(path.name)
     return found
 
 
-def _all_read(
+def _read_files(
     files: dict[Path, str],
     experiment: str | None,
     settings: list[str] | None,
@@ -154,41 +154,45 @@ def _all_read(
 ) -> list[Imported]:
     from dumbbell.exchange import formats, keep
     from dumbbell.experiment.file import load
-    from dumbbell.experiment.settings import pairs
+    from dumbbell.experiment.settings import split_settings
 
     chosen = None
     if experiment is not None:
         whole = load(experiment, settings)
         if whole.matrix.size > 1:
             axes = [axis for axis in whole.matrix.axes if len(axis.values) > 1]
-            settings_said = " ".join(f"--set {shlex.quote(axis.setting(0))}" for axis in axes)
+            settings_said = " ".join(f"--set {shlex.quote(axis.format_setting(0))}" for axis in axes)
             cells = f"it has {whole.matrix.size} cells, and a file measured one"
             allowed = f"{settings_said}, with the values of the file; a command for each cell"
             raise Unfit(cells, allowed, file=experiment, key="matrix")
-        chosen = whole.cell(0)
+        chosen = whole.make_cell(0)
     found, wrong = [], []
     for path, own in files.items():
         try:
             read = formats.read(path, interval_s)
             if chosen is None:
-                found.append(keep.proposed(path, read, name or own, own_name=own_name, settings=pairs(settings)))
+                found.append(
+                    keep.propose_experiment(
+                        path, read, name or own, own_name=own_name, settings=split_settings(settings)
+                    )
+                )
             else:
-                found.append(keep.described(path, read, chosen))
+                found.append(keep.match_experiment(path, read, chosen))
         except InputError as error:
-            wrong.append(error if error.file.startswith(str(path)) else error.within(str(path)))
+            wrong.append(error if error.file.startswith(str(path)) else error.move_into(str(path)))
     if wrong:
-        raise several(wrong)
+        raise combine_errors(wrong)
     return found
 
 
-def stem(path: Path) -> str:
+def make_stem(path: Path) -> str:
     """Return the name of a file without the endings of its format."""
     from dumbbell.exchange.formats import strip_endings
 
-    return one_line(strip_endings(path.name))
+    return escape_line(strip_endings(path.name))
 
 
-def _drafts(found: list[Imported], propose: str | None, *, simulate: bool) -> dict[Path, str]:
+def _draft_files(found: list[Imported], propose: str | None, *, simulate: bool) -> dict[Path, str]:
     """Return the experiment files to write: one for each set-up."""
     if propose is None and not simulate:
         return {}
@@ -216,7 +220,7 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def _in_words(flow: Flow) -> str:
+def _describe_flow(flow: ImportedFlow) -> str:
     words = [flow.name]
     if "goodput_mbit" in flow.figures:
         words.append(f"{flow.goodput_mbit:.3g} Mbit/s")
@@ -225,23 +229,23 @@ def _in_words(flow: Flow) -> str:
     return ", ".join(words)
 
 
-def _say(one: Imported) -> None:
+def _print_import(one: Imported) -> None:
     flows = len(one.measured.flows)
     about = f"{one.measured.source.get('format')}, {count(flows, 'flow')}, {one.measured.duration_s:.3g} s"
     if taken := one.measured.source.get("taken"):
         about += f", taken {taken}"
     lines = [f"{one.path}: {about}"]
-    lines += [f"  flow {number}: {_in_words(flow)}" for number, flow in enumerate(one.measured.flows[:_MOST_SAID])]
+    lines += [f"  flow {number}: {_describe_flow(flow)}" for number, flow in enumerate(one.measured.flows[:_MOST_SAID])]
     if (more := flows - _MOST_SAID) > 0:
         lines.append(f"  and {count(more, 'flow')} more")
-    lines += _provenance(one)
+    lines += _list_provenance(one)
     if one.assumed:
         lines.append("  what you know better: --set KEY=VALUE")
     lines += [f"  {note}" for note in one.measured.notes]
-    print("\n".join(map(one_line, lines)), file=sys.stderr)
+    print("\n".join(map(escape_line, lines)), file=sys.stderr)
 
 
-def _provenance(one: Imported) -> list[str]:
+def _list_provenance(one: Imported) -> list[str]:
     """Return the proposed values, one line each, with where each is from: the file, derived, or ASSUMED."""
     said = one.facts[:_MOST_VALUES]
     texts = [f"{key} = {fact.text}" for key, fact in said]

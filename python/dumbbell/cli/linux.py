@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli.commands import Group
+from dumbbell.cli.commands import CommandGroup
 from dumbbell.engines.linux import build as building
-from dumbbell.engines.linux import kernels, needs, sources
-from dumbbell.engines.linux.work import Work
+from dumbbell.engines.linux import build_tools, kernels, sources
+from dumbbell.engines.linux.work import KernelWork
 from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import Conflict, Missing, UnknownName
 
-linux = typer.Typer(cls=Group, rich_markup_mode=None)
+linux = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
 
 
@@ -45,7 +45,7 @@ def build(
 
     All congestion controls (TCP_CONG_*) and queue disciplines (NET_SCH_*) that a tree or patch has are switched on.
     """
-    wanted = building.Wanted(
+    wanted = building.KernelRequest(
         name=name,
         version=version,
         tree=Path(tree) if tree is not None else None,
@@ -56,12 +56,12 @@ def build(
     if dry_run and install:
         raise Conflict("--dry-run and --install", "one of them", command="linux build")
     if dry_run:
-        print("\n".join(building.plan(wanted)))
+        print("\n".join(building.describe_plan(wanted)))
         return
-    if install and (packages := needs.missing_packages(needs.BUILD_TOOLS)):
+    if install and (packages := build_tools.list_missing_packages(build_tools.BUILD_TOOLS)):
         told = StepProgress()
-        told.say(f"installing {', '.join(packages)}")
-        needs.install(packages)
+        told.print_line(f"installing {', '.join(packages)}")
+        build_tools.install(packages)
     kernel = building.build(wanted, StepProgress())
     print(f"{kernel.name}: Linux {kernel.release}, {kernel.binary}")
 
@@ -69,7 +69,7 @@ def build(
 @linux.command("list")
 def list_() -> None:
     """List the kernels: name, release, digest, size, what they were made from, congestion controls."""
-    found = kernels.installed()
+    found = kernels.list_installed()
     if not found:
         print("no kernels: dumbbell linux build")
         return
@@ -82,7 +82,7 @@ def list_() -> None:
                 kernel.release,
                 kernel.digest[:8],
                 size,
-                building.origin_of(kernel.described),
+                building.describe_origin(kernel.described),
                 " ".join(kernel.congestion_controls),
             )
         )
@@ -92,11 +92,11 @@ def list_() -> None:
 
 
 @linux.command("keys")
-def keys_() -> None:
+def print_keys() -> None:
     """Print which keys of an experiment reach the kernel, what it is told in any case, and what is refused."""
     from dumbbell.engines.linux import reach
 
-    print(reach.markdown(), end="")
+    print(reach.format_markdown(), end="")
 
 
 @linux.command()
@@ -110,15 +110,15 @@ def remove(
     if not names and not source_packages:
         raise Missing("names of kernels, or --sources", command="linux remove", key="NAME")
     for name in names or []:
-        place, folder = kernels.folder_of(name), building.place_of(name)
+        place, folder = kernels.find_folder(name), building.place_of(name)
         if not place.exists() and not folder.exists():
-            known = [kernel.name for kernel in kernels.installed()]
+            known = [kernel.name for kernel in kernels.list_installed()]
             raise UnknownName(name, among=known or "there are no kernels", command="linux remove", what="kernel")
-        with Work(folder, StepProgress()):
+        with KernelWork(folder, StepProgress()):
             shutil.rmtree(place, ignore_errors=True)
             shutil.rmtree(folder, ignore_errors=True)
         print(f"{name}: removed")
     if source_packages:
-        with building.sources_locked(StepProgress()):
+        with building.lock_sources(StepProgress()):
             shutil.rmtree(building.store(), ignore_errors=True)
         print("sources: removed")

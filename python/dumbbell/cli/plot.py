@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from dumbbell.cli import results_files as options
-from dumbbell.errors import Conflict, InputError, WrongValue, shown
+from dumbbell.errors import Conflict, InputError, WrongValue, quote_value
 from dumbbell.experiment import units
 from dumbbell.plotting.kinds import KINDS
 
@@ -75,15 +75,15 @@ def plot(
         facet=facet or [],
         reference=None if reference is None else options.find_reference(reference),
         baseline=baseline,
-        time=None if time is None else units.span(time, "--time"),
+        time=None if time is None else units.parse_span(time, "--time"),
         slider=slider or [],
         mean_over=mean_over or [],
         of=of,
         log_x=log_x,
         log_y=log_y,
         title="" if no_title else title,
-        width=_inches("--width", width),
-        height=_inches("--height", height),
+        width=_parse_inches("--width", width),
+        height=_parse_inches("--height", height),
         font_size=font_size,
     )
     mixed = {} if other or against or by or facet or slider or mean_over or reference else found.unlike_experiments
@@ -95,7 +95,7 @@ def plot(
             drawn.append(figures.write(picture, path.with_stem(f"{path.stem}-{name}") if name else path))
             hints += [text for text in (picture.why, picture.hint) if text and text not in hints]
         except InputError as error:
-            errors.append(error.within(f"--where experiment={name}") if name else error)
+            errors.append(error.move_into(f"--where experiment={name}") if name else error)
     if drawn:
         print("\n".join([*map(str, drawn), *found.notes, *hints, *map(str, errors[1:])]), file=sys.stderr)
     if errors:
@@ -106,7 +106,7 @@ _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(in|cm|mm)\s*")
 
 
-def _inches(option: str, text: str | None) -> float | None:
+def _parse_inches(option: str, text: str | None) -> float | None:
     """Return a length in inches."""
     from dumbbell.figures import style
 
@@ -117,6 +117,8 @@ def _inches(option: str, text: str | None) -> float | None:
     inches = float(match[1]) * _INCHES[match[2]] if match else 0.0
     if not 1 <= inches <= 40:
         raise WrongValue(
-            shown(text), "1in to 40in, such as 3.5in or 9cm" + ", or single, double" * (option == "--width"), key=option
+            quote_value(text),
+            "1in to 40in, such as 3.5in or 9cm" + ", or single, double" * (option == "--width"),
+            key=option,
         )
     return inches

@@ -9,12 +9,12 @@ import typer
 
 import dumbbell.experiment.plugins.known as plugins
 from dumbbell.cli.check_output import Progress
-from dumbbell.cli.commands import Group
-from dumbbell.errors import Failed, InputError, Missing, one_line
+from dumbbell.cli.commands import CommandGroup
+from dumbbell.errors import Failed, InputError, Missing, escape_line
 from dumbbell.experiment.plugins import process, project, trust
 from dumbbell.words import count
 
-plugin = typer.Typer(cls=Group, rich_markup_mode=None)
+plugin = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
 
 
@@ -61,13 +61,13 @@ def test(
     try:
         found = plugins.read(path.name, path.absolute().parent)
     except InputError as error:
-        raise error.moved("plugin test", "") from None
+        raise error.move("plugin test", "") from None
     limit = process.hang_s(process.TRY_HANG_S) if within is None else within
     parts_of = sequences * (found.kind == "aqm") + runs
     progress = Progress("sequences and runs" if found.kind == "aqm" else "runs")
     try:
         done, made = process.try_out(
-            plugins.path_of(found.digest),
+            plugins.find_copy(found.digest),
             seed,
             sequences,
             runs,
@@ -75,7 +75,7 @@ def test(
             doing=lambda stood: progress(stood, parts_of),
         )
     except RuntimeError as error:
-        raise Failed(one_line(str(error)), file=file) from None
+        raise Failed(escape_line(str(error)), file=file) from None
     parts = [f"{count(done, 'sequence')} of operations"] * bool(done) + [count(made, "run")] * bool(made)
     print(f"{found.algorithm.name}: {' and '.join(parts) or 'nothing'} tried, nothing wrong")
 
@@ -86,8 +86,8 @@ def trust_(
 ) -> None:
     """Let experiments load the plugins of a folder, from now on; without a folder, list those that are trusted."""
     if not folder:
-        print("\n".join(map(str, trust.folders())) or "no folder is trusted")
+        print("\n".join(map(str, trust.list_folders())) or "no folder is trusted")
         return
     if not Path(folder).is_dir():
         raise Missing("a folder that there is", command="plugin trust", key="FOLDER", found=folder)
-    print(f"{Path(folder).resolve()} is trusted: {trust.for_good(Path(folder))}")
+    print(f"{Path(folder).resolve()} is trusted: {trust.trust_permanently(Path(folder))}")

@@ -9,8 +9,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dumbbell.cli.status import BAD_INPUT, DONE, FAILED, FAULT, INTERRUPTED, LineError, version_text
-from dumbbell.errors import MOST_TOLD, InputError, on_command_line, one_line
+from dumbbell.cli.status import BAD_INPUT, DONE, FAILED, FAULT, INTERRUPTED, LineError, format_version
+from dumbbell.errors import MOST_TOLD, InputError, escape_line, speak_as_command_line
 
 if TYPE_CHECKING:
     from typing import Any, Never
@@ -28,7 +28,7 @@ def main() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  for the rest of the process
         _write_anything(getattr(sys, name))
     gc.set_threshold(_OBJECTS)
-    with on_command_line():
+    with speak_as_command_line():
         status = _carry_out()
     _leave(status or DONE)
 
@@ -38,7 +38,7 @@ def _carry_out() -> int:
     try:
         words = sys.argv[1:] or ["--help"]
         if words == ["--version"]:  # as --version elsewhere, but without an import
-            print(version_text())
+            print(format_version())
             sys.stdout.flush()
             return DONE
         from dumbbell.cli import commands
@@ -46,7 +46,7 @@ def _carry_out() -> int:
         status = commands.carry_out(words)
         sys.stdout.flush()
     except InputError as error:
-        _leave(BAD_INPUT, _told(error))
+        _leave(BAD_INPUT, _format_error(error))
     except LineError as error:
         _leave(BAD_INPUT, f"dumbbell: {error} (dumbbell --help says more)")
     except KeyboardInterrupt:
@@ -54,16 +54,16 @@ def _carry_out() -> int:
     except BrokenPipeError:
         _leave(FAILED)
     except OSError as error:
-        place = one_line(str(error.filename or "standard output"))
+        place = escape_line(str(error.filename or "standard output"))
         _leave(BAD_INPUT, f"{place}: it cannot be written: {(error.strerror or str(error)).lower()}")
     except Exception as error:
         if os.environ.get("DUMBBELL_TRACEBACK"):
             raise
-        _leave(FAULT, _fault(error))
+        _leave(FAULT, _report_fault(error))
     return status
 
 
-def _told(error: InputError) -> str:
+def _format_error(error: InputError) -> str:
     """Return the lines of an error, on a terminal with the place in the file below each."""
     if not sys.stderr.isatty() or not any(one.excerpt for one in error.errors):
         return str(error)
@@ -72,12 +72,12 @@ def _told(error: InputError) -> str:
     return "\n".join([*lines, *str(error).splitlines()[len(shown) :]])
 
 
-def _fault(error: Exception) -> str:
+def _report_fault(error: Exception) -> str:
     """Return one line for an error that nobody foresaw, and keep how it came about in a file."""
     import tempfile
     import traceback
 
-    what = one_line(f"{type(error).__name__}: {error}")[:200]
+    what = escape_line(f"{type(error).__name__}: {error}")[:200]
     said = f"dumbbell: a fault of dumbbell itself, not of what it was given: {what}"
     try:
         with tempfile.NamedTemporaryFile("w", prefix="dumbbell-", suffix=".log", delete=False, encoding="utf-8") as log:
@@ -93,12 +93,12 @@ _PLAIN = {"±": "+-", "µ": "u", "–": "-", "…": "...", "×": "x", "²": "^2"
 def _write_anything(stream: Any) -> None:
     """Let a stream write what its encoding lacks in other words, or escaped."""
 
-    def plain(error: UnicodeError) -> tuple[str, int]:
+    def encode_plainly(error: UnicodeError) -> tuple[str, int]:
         assert isinstance(error, UnicodeEncodeError)
         found = error.object[error.start : error.end]
         return "".join(_PLAIN.get(c, c.encode("ascii", "backslashreplace").decode()) for c in found), error.end
 
-    codecs.register_error("dumbbell.plain", plain)
+    codecs.register_error("dumbbell.plain", encode_plainly)
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="dumbbell.plain")
 

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from dumbbell.cli import run_options
-from dumbbell.cli.commands import Group
+from dumbbell.cli.commands import CommandGroup
 from dumbbell.experiment import units
 
-qlog = typer.Typer(cls=Group, rich_markup_mode=None)
+qlog = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
 
 
@@ -57,6 +57,6 @@ def plot(
     from dumbbell.qlog import figure
 
     found = figure.read_all([Path(one) for one in files])
-    picture = figure.draw(found, None if time is None else units.span(time, "--time"), title)
+    picture = figure.draw(found, None if time is None else units.parse_span(time, "--time"), title)
     notes = [f"{path}: {note}" for path, one in found.items() for note in one.notes]
     print("\n".join([str(figures.save(picture, Path(output))), *notes]), file=sys.stderr)

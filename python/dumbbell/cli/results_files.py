@@ -54,7 +54,7 @@ def open_whole_runs(path: str, where: list[str] | None, engine: str | None, why:
     """Return runs of one engine; conditions on flows or classes are refused, and `why` says so. Raises InputError."""
     found = open_results(path, where, engine)
     if found.selected_engine == "linux" and len(found.engines) > 1:
-        names = found.engine_texts().values()
+        names = found.name_engines().values()
         raise Unfit(f"linux is {len(names)} kernels", names, file=found.path, option="--engine")
     found.require_whole_runs(why, KEYS_OF_RUNS)
     return found
@@ -71,7 +71,7 @@ def find_reference(name: str) -> str:
     if Path(name).exists():
         return name
     stem = Path(name).name.removesuffix(".csv")
-    own = shipped.references().get(stem)
+    own = shipped.list_references().get(stem)
     if own is None:
         return name
     if Path(name).name != name:

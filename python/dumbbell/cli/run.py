@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumbbell.cli.status import FAILED, INTERRUPTED
-from dumbbell.errors import Conflict, one_line
+from dumbbell.errors import Conflict, escape_line
 from dumbbell.words import count
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def run(
             files, settings, engine, {"--dry-run": dry_run, "--jobs": jobs, "--cluster": cluster}, trust=trust
         )
         return
-    other = engines.by_name(engine)
+    other = engines.find_engine(engine)
     if cluster is not None and not isinstance(other, Simulator):
         raise Conflict(f"--cluster and --engine {engine}", "one of them", command="run")
     experiments = _load_experiments(files, settings, trust=trust)
@@ -87,8 +87,8 @@ def _show_commands(
     files: list[str], settings: list[str] | None, engine: str, others: dict[str, object], *, trust: bool
 ) -> None:
     """Print what every cell tells the kernel. No kernel and no tc are needed for that; raises InputError."""
-    from dumbbell.engines.linux import commands, kernels, reach
-    from dumbbell.engines.linux.engine import Engine as LinuxEngine
+    from dumbbell.engines.linux import kernels, plan_commands, reach
+    from dumbbell.engines.linux.engine import LinuxEngine as LinuxEngine
     from dumbbell.results.versions import describe_difference
 
     for name, given in others.items():
@@ -97,18 +97,18 @@ def _show_commands(
     kind, _, which = engine.partition(":")
     if kind != "linux":
         raise Conflict(f"--show-commands and --engine {engine}", "--engine linux", command="run")
-    if which or kernels.folder_of(kernels.DEFAULT).exists():
+    if which or kernels.find_folder(kernels.DEFAULT).exists():
         kernel = kernels.load(which or None)
     else:
-        kernel = reach.known_kernel()
+        kernel = reach.make_kernel()
         print(
             "no kernel is built: these commands are for one with all queue disciplines and congestion controls",
             file=sys.stderr,
         )
     experiments = _load_experiments(files, settings, trust=trust)
-    for note in LinuxEngine(kernel).checked(experiments):
+    for note in LinuxEngine(kernel).check_experiments(experiments):
         print(describe_difference("linux", note), file=sys.stderr)
-    print("\n\n".join(commands.shown(experiments, kernel)))
+    print("\n\n".join(plan_commands.format_commands(experiments, kernel)))
 
 
 def carry_out(
@@ -127,53 +127,57 @@ def carry_out(
 
     engine = engine or Simulator()
     _prepare(engine, experiments)
-    for note in filter(None, map(ecn.marks_nothing, experiments)):
+    for note in filter(None, map(ecn.explain_useless_marks, experiments)):
         print(note, file=sys.stderr)
     if dry_run:
-        workers = sweep.slots(jobs, cluster, engine)
+        workers = sweep.count_slots(jobs, cluster, engine)
         plan = estimate.estimate(experiments, output, workers, engine)
         kept = f", {plan.kept} of them already in {output}" if plan.kept else ""
         where = f"on {workers} cores" if workers > 1 else "one after the other"
-        costs = f"about {_duration(plan.seconds)} {where}, {_size(plan.size)} in {output}"
+        costs = f"about {_format_duration(plan.seconds)} {where}, {_format_size(plan.size)} in {output}"
         print(f"{count(plan.runs, 'run')}{kept}; {costs}")
         return
-    if (size := estimate.size(experiments)) > _LARGE:
+    if (size := estimate.estimate_size(experiments)) > _LARGE:
         advice = "a longer record.interval or record.series = false makes it smaller"
-        print(f"{output}: this may take up to {_size(size)}{_free(output)}; {advice}", file=sys.stderr)
-    report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, engine=engine, on_failure=_failure)
+        print(
+            f"{output}: this may take up to {_format_size(size)}{_describe_free_space(output)}; {advice}",
+            file=sys.stderr,
+        )
+    report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, engine=engine, on_failure=_print_failure)
     counts = f"{count(report.done, 'run')} done, {report.kept} kept from before, {len(report.failed)} failed"
     print(f"{counts}{', interrupted' if report.interrupted else ''}: {output}", file=sys.stderr)
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
     if report.alike and report.alike.same:
-        print(_alike(report.alike), file=sys.stderr)
+        print(_describe_alike(report.alike), file=sys.stderr)
     if report.failed:
         raise typer.Exit(FAILED)
 
 
 def _prepare(engine: Engine, experiments: list[Experiment]) -> None:
     """Let an engine check every cell, and say what it does only nearly as the simulator."""
-    from dumbbell.results.versions import describe_difference, kind
+    from dumbbell.results.versions import describe_difference, find_kind
 
     for note in engine.prepare(experiments):
-        print(describe_difference(kind(engine.version), note), file=sys.stderr)
+        print(describe_difference(find_kind(engine.version), note), file=sys.stderr)
 
 
-def _free(output: str) -> str:
+def _describe_free_space(output: str) -> str:
     """Return how much room the disk of a file has, if that can be told."""
     with contextlib.suppress(OSError):
-        return f", {_size(shutil.disk_usage(Path(output).absolute().parent).free)} are free"
+        return f", {_format_size(shutil.disk_usage(Path(output).absolute().parent).free)} are free"
     return ""
 
 
-def _failure(cell: Cell, text: str) -> None:
+def _print_failure(cell: Cell, text: str) -> None:
     place = ", ".join(f"{key} = {value}" for key, value in cell.matrix.items())
     print(
-        one_line(f"{cell.experiment}: failed: {text} ({place}{', ' * bool(place)}seed = {cell.seed})"), file=sys.stderr
+        escape_line(f"{cell.experiment}: failed: {text} ({place}{', ' * bool(place)}seed = {cell.seed})"),
+        file=sys.stderr,
     )
 
 
-def _alike(alike: Alike) -> str:
+def _describe_alike(alike: Alike) -> str:
     """Return what there is to say of cells in which the seed made no difference."""
     runs = f"in {alike.same} of {alike.cells} cells all seeds (up to {alike.seeds}) made the same run"
     return (
@@ -181,11 +185,11 @@ def _alike(alike: Alike) -> str:
     )
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     if seconds < 90:
         return f"{max(seconds, 1):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _size(size: float) -> str:
+def _format_size(size: float) -> str:
     return f"{max(size / 1e6, 1):.0f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"

@@ -6,4 +6,4 @@ import json
 def schema() -> None:
     from dumbbell.experiment import json_schema
 
-    print(json.dumps(json_schema.file_schema(), indent=2))
+    print(json.dumps(json_schema.make_schema(), indent=2))

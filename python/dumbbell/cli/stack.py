@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli.commands import Group
+from dumbbell.cli.commands import CommandGroup
 from dumbbell.experiment.plugins import built
 
-stack = typer.Typer(cls=Group, rich_markup_mode=None)
+stack = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
 
 
@@ -37,7 +37,7 @@ def build(
     from dumbbell.engines.progress import StepProgress
     from dumbbell.stacks import build as building
 
-    wanted = building.Wanted(kind, version, Path(path) if path is not None else None, name, logs=not no_qlog)
+    wanted = building.StackRequest(kind, version, Path(path) if path is not None else None, name, logs=not no_qlog)
     made, is_new = building.build(wanted, StepProgress())
     what = f"{' '.join(made.controls)}, {made.library}"
     print(f"{made.name}: {what}" if is_new else f"{made.name}: built already, {what}")
@@ -48,7 +48,7 @@ def list_(
     as_json: Annotated[bool, Option("--json", help="All that is known of each, as JSON.")] = False,
 ) -> None:
     """List the stacks: name, version, size, what each was made from, congestion controls."""
-    found = built.installed()
+    found = built.list_installed()
     if as_json:
         told = [{"name": one.name, "library": str(one.library), **one.described} for one in found]
         print(json.dumps(told, indent=2))

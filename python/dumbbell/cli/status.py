@@ -10,6 +10,6 @@ class LineError(Exception):
     """A line whose command or options do not exist; the text says which."""
 
 
-def version_text() -> str:
+def format_version() -> str:
     """Return the versions of the package and of its simulator, which are built together."""
     return f"dumbbell {engine_version().partition('+')[0]} (engine {engine_version()})"

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli.commands import Group
+from dumbbell.cli.commands import CommandGroup
 from dumbbell.errors import Conflict, UnknownName, Unwritable
 
-study = typer.Typer(cls=Group, rich_markup_mode=None)
+study = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A study of dumbbell study list, or your own: ./FOLDER.")]
 
@@ -20,7 +20,7 @@ def list_() -> None:
     """List the studies that come with dumbbell, with their questions and figures."""
     from dumbbell.pages import study as studies
 
-    for name in studies.names():
+    for name in studies.list_studies():
         found = studies.find(name)
         print(f"{name}: {found.question}\n    {found.page}\n    figures: {', '.join(found.figures) or 'none'}")
 
@@ -45,7 +45,7 @@ def run(
     if not dry_run:
         folder.mkdir(parents=True, exist_ok=True)
     for one in found.sweeps:
-        experiments, engine = one.loaded(found.folder, quick=quick), engines.by_name(one.engine)
+        experiments, engine = one.load_experiments(found.folder, quick=quick), engines.find_engine(one.engine)
         running.carry_out(experiments, str(folder / one.results), jobs=jobs, engine=engine, dry_run=dry_run)
 
 
@@ -97,15 +97,15 @@ def page(
     if results:
         found.gather(results)
     try:
-        texts, by_hand = found.texts(), found.problems()
+        texts, by_hand = found.render_files(), found.list_problems()
     except PageError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
     for problem in by_hand:
         print(f"{found.folder / studies.TEMPLATE}:{problem}", file=sys.stderr)
     if check:
-        changed = [path for path, text in texts.items() if _difference(path, text)]
-        outdated = found.changes()
+        changed = [path for path, text in texts.items() if _print_difference(path, text)]
+        outdated = found.list_changes()
         for line in outdated:
             print(f"{found.name}: {line}; dumbbell study run {name} and study page {name} renew it", file=sys.stderr)
         if changed or by_hand or outdated:
@@ -118,7 +118,7 @@ def page(
     print("\n".join(map(str, [*texts, *(found.draw() if figures else [])])), file=sys.stderr)
 
 
-def _difference(path: Path, text: str) -> bool:
+def _print_difference(path: Path, text: str) -> bool:
     """Print how a file differs from what it is to be, and return whether it does."""
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
     changes = difflib.unified_diff(before.splitlines(), text.splitlines(), str(path), "from its evidence", n=0)
@@ -157,7 +157,7 @@ def figure(
     folder.mkdir(parents=True, exist_ok=True)
     try:
         found = studies.find(name)
-        drawn = found.draw(which, folder, endings, None if results is None else found.found([results]))
+        drawn = found.draw(which, folder, endings, None if results is None else found.make_evidence([results]))
     except PageError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None

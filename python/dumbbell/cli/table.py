@@ -43,7 +43,7 @@ def table(
         raise Unfit("it is of LaTeX tables", "--latex as well", option="--caption")
     options.require_part(of)
     found = options.open_results(results, where, engine)
-    values = value or found.default_measures(of)
+    values = value or found.choose_measures(of)
     if raw:
         for name, given in (
             ("--rows", rows),
@@ -62,6 +62,6 @@ def table(
         for one in values
     ]
     if as_csv:
-        print(tables.whole_csv(shown), end="")
+        print(tables.join_csv(shown), end="")
     else:
-        print("\n\n".join(one.to_latex(caption) if as_latex else one.markdown() for one in shown))
+        print("\n\n".join(one.to_latex(caption) if as_latex else one.to_markdown() for one in shown))

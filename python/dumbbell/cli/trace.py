@@ -39,11 +39,11 @@ def trace(
     trust: run_options.Trust = False,
 ) -> None:
     """By default those that the senders' hosts send and receive; what queues did with them stands in their comments."""
-    from dumbbell.errors import Conflict, WrongValue, shown
+    from dumbbell.errors import Conflict, WrongValue, quote_value
     from dumbbell.experiment.file import load
     from dumbbell.experiment.plugins import trust as trusting
+    from dumbbell.packets import recording as writing
     from dumbbell.packets import wanted
-    from dumbbell.packets import write as writing
     from dumbbell.qlog import contained
     from dumbbell.results import versions
     from dumbbell.results.one_cell import choose_cell
@@ -52,7 +52,10 @@ def trace(
     qlog = path.suffix in (".qlog", ".sqlog")
     if not qlog and path.suffix not in (writing.PCAPNG, writing.PARQUET):
         raise WrongValue(
-            shown(output), "a name that ends in .pcapng, .parquet, .qlog or .sqlog", command="trace", option="--output"
+            quote_value(output),
+            "a name that ends in .pcapng, .parquet, .qlog or .sqlog",
+            command="trace",
+            option="--output",
         )
     given = {"--at": at, "--time": time, "--snap": snap}
     if qlog and (others := [name for name, value in given.items() if value is not None]):
@@ -63,16 +66,18 @@ def trace(
     if qlog and engine != "sim":
         some = "--engine sim, or linux or live with a .pcapng or .parquet file"
         raise Conflict(f"--engine {engine} and {path.name}", some, command="trace")
-    captures, experiment = writing.of_named_engine(experiment, engine)
+    captures, experiment = writing.find_engine(experiment, engine)
     chosen = choose_cell(experiment, cell, where or [], "trace")
     if qlog:
         contained.run(chosen, path, flow or [])
         print(path)
         return
-    asked = wanted.checked(chosen, at or (), flow or (), None if time is None else units.span(time, "--time"), snap)
+    asked = wanted.check_selection(
+        chosen, at or (), flow or (), None if time is None else units.parse_span(time, "--time"), snap
+    )
     if captures is not None:
         for note in captures.check(chosen, experiment.file):
-            print(versions.describe_difference(versions.kind(experiment.engine), note), file=sys.stderr)
+            print(versions.describe_difference(versions.find_kind(experiment.engine), note), file=sys.stderr)
     written = writing.write(chosen, path, asked, captures)
     print(path)
     print(count(written.packets, "packet"), file=sys.stderr)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from dumbbell.cli import run_options
-from dumbbell.errors import Conflict, InputError, OutOfRange, WrongValue, shown
+from dumbbell.errors import Conflict, InputError, OutOfRange, WrongValue, quote_value
 from dumbbell.experiment import units
 
 
@@ -61,37 +61,33 @@ def watch(
                 raise Conflict(f"{option} and a session", "an experiment file or a results file", command="watch")
         sessions.follow(what, interval, as_csv=as_csv)
         return
-    interval_s = _interval(interval)
+    interval_s = _parse_interval(interval)
     if speed is not None and not 1 / 64 <= speed <= 4096:
         raise OutOfRange(f"{speed:g}", "from 1/64 to 4096", command="watch", option="--speed")
     from dumbbell.watch import lines, replay, screen, source
 
     is_screen = sys.stdout.isatty() and not as_csv and os.environ.get("TERM") != "dumb"
     frames = replay.FRAMES if is_screen else replay.LINES
-    found: source.Source
+    found: source.RunSource
     if is_file:
-        if key or stored_only:
-            option = "KEY" if key else "--stored"
-            said = f"{option} and an experiment file"
-            raise Conflict(said, f"--where or --cell, or {option} with RESULTS", command="watch")
-        chosen, by = observed.cell_of(what, settings, cell, where or [], engine=engine, trust=trust, command="watch")
+        run_options.refuse_of_results("watch", {"KEY": key, "--stored": stored_only})
+        chosen, by = observed.select_cell(
+            what, settings, cell, where or [], engine=engine, trust=trust, command="watch"
+        )
         found = source.Carried(chosen, by, frames, interval_s)
     else:
-        of_files: dict[str, object] = {"--set": settings, "--cell": cell, "--trust": trust}
-        for option, value in of_files.items():
-            if value:
-                raise Conflict(f"{option} and a results file", f"{option} with an experiment file", command="watch")
-        run = observed.of_results(one_stored.choose_run(what, key, where or [], engine))
+        run_options.refuse_of_files("watch", {"--set": settings, "--cell": cell, "--trust": trust})
+        run = observed.observe_results(one_stored.choose_run(what, key, where or [], engine))
         if not stored_only:
             observed.repeat(run)
-        found = source.Kept(run, frames, interval_s)
+        found = source.StoredReplay(run, frames, interval_s)
     if is_screen:
         screen.show(found, speed or 1.0)
     else:
         lines.write(found, speed, as_csv=as_csv)
 
 
-def _interval(text: str) -> float | None:
+def _parse_interval(text: str) -> float | None:
     """Return the interval in seconds; None if it is not given. Raises InputError."""
     if not text:
         return None
@@ -99,7 +95,7 @@ def _interval(text: str) -> float | None:
         length = units.parse("time", text)
     except ValueError as error:
         allowed = error.allowed if isinstance(error, InputError) else "a time, such as 250ms"
-        raise WrongValue(shown(text), allowed, command="watch", option="--interval") from None
+        raise WrongValue(quote_value(text), allowed, command="watch", option="--interval") from None
     if length < 1_000_000:
-        raise OutOfRange(shown(text), "1ms or more", command="watch", option="--interval")
+        raise OutOfRange(quote_value(text), "1ms or more", command="watch", option="--interval")
     return length / 1e9

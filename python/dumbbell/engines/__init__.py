@@ -5,6 +5,6 @@
 of this one.
 """
 
-from dumbbell.engines.names import by_name
+from dumbbell.engines.names import find_engine
 
-__all__ = ["by_name"]
+__all__ = ["find_engine"]

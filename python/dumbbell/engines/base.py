@@ -11,10 +11,10 @@ from typing import Protocol, Self, runtime_checkable
 from dumbbell import _native
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
-from dumbbell.results.measured import Measured
+from dumbbell.results.measured_run import MeasuredRun
 
 Run = tuple[Cell, _native.Progress]
-Ended = Measured | BaseException
+Ended = MeasuredRun | BaseException
 
 
 class Workers(Protocol):
@@ -47,18 +47,18 @@ class Local(ABC):
         self._pool = ThreadPoolExecutor(slots, thread_name_prefix="run")
 
     @abstractmethod
-    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+    def run(self, cell: Cell, progress: _native.Progress) -> MeasuredRun:
         """Carry out a run; raises `_native.Interrupted` soon after `stopped` is set."""
 
-    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
+    def submit(self, cell: Cell, progress: _native.Progress) -> Future[MeasuredRun]:
         """Begin a run, or put it behind those that wait."""
         return self._pool.submit(self.run, cell, progress)
 
     def begin(self, runs: Sequence[Run]) -> Future[list[Ended]]:
         """Begin runs that one thread carries out, one after the other."""
-        return self._pool.submit(self.carried_out, runs)
+        return self._pool.submit(self.carry_out, runs)
 
-    def carried_out(self, runs: Sequence[Run]) -> list[Ended]:
+    def carry_out(self, runs: Sequence[Run]) -> list[Ended]:
         """Carry out one run after the other in this thread."""
         ended: list[Ended] = []
         for cell, progress in runs:
@@ -89,19 +89,19 @@ class Engine(Protocol):
         """Part of every run's key."""
 
     @property
-    def plan_of(self) -> Callable[[Cell], str] | None:
+    def format_plan(self) -> Callable[[Cell], str] | None:
         """What it does with a cell, where that does not follow from the configuration: part of the run's key."""
 
     def prepare(self, experiments: list[Experiment]) -> list[str]:
         """Check every cell, and return what the engine does only nearly as the simulator; raises InputError."""
 
-    def seconds(self, cells: Sequence[Cell], jobs: int) -> list[float]:
+    def estimate_seconds(self, cells: Sequence[Cell], jobs: int) -> list[float]:
         """Return about how many seconds of a core each run takes, where `jobs` of them go on at once."""
 
-    def at_once(self, jobs: int) -> int:
+    def count_parallel(self, jobs: int) -> int:
         """Return how many runs go on at once where `jobs` are allowed."""
 
-    def workers(self, jobs: int) -> Workers:
+    def open_workers(self, jobs: int) -> Workers:
         """Return where runs are carried out, up to `jobs` at a time; raises InputError."""
 
 
@@ -112,10 +112,10 @@ class Captures(Protocol):
     def check(self, cell: Cell, file: str) -> list[str]:
         """Return what it does only nearly as the simulator; raises InputError, said of `file`, if it cannot run it."""
 
-    def captured(self, cell: Cell) -> AbstractContextManager[tuple[_native.Result, "_native._Files"]]:
+    def capture_run(self, cell: Cell) -> AbstractContextManager[tuple[_native.Result, "_native._Files"]]:
         """Carry out a run, and yield what it measured and the files of its packets; raises RuntimeError if it fails."""
 
 
-def of_engine(experiments: list[Experiment], engine: Engine) -> list[Experiment]:
+def prepare_experiments(experiments: list[Experiment], engine: Engine) -> list[Experiment]:
     """Return experiments whose cells have the keys of runs on an engine."""
-    return [dataclasses.replace(one, engine=engine.version, plan_of=engine.plan_of) for one in experiments]
+    return [dataclasses.replace(one, engine=engine.version, plan_of=engine.format_plan) for one in experiments]

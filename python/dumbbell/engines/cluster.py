@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import dumbbell.experiment.plugins.known as plugins
 from dumbbell import _native
 from dumbbell.engines.base import Ended, Run
-from dumbbell.errors import Failed, InputError, Needs, Unfit, WrongValue, one_line, shown
+from dumbbell.errors import Failed, InputError, Needs, Unfit, WrongValue, escape_line, quote_value
 from dumbbell.experiment.cell import Cell
-from dumbbell.experiment.plugins.process import Child
-from dumbbell.results.measured import Measured
+from dumbbell.experiment.plugins.process import PluginChild
+from dumbbell.results.measured_run import MeasuredRun
 
 CONNECT_S = 4.0  # for a scheduler to answer, and for the first worker to be there
 ALONE_S = 60.0  # that a sweep waits when all workers are gone
@@ -25,7 +25,7 @@ _COUNT_EVERY_S = 2.0
 _LOGS = ("distributed", "distributed.client", "distributed.core", "distributed.comm")
 
 _cancels: dict[str, _native.Cancel] = {}  # in a worker: how to end the runs of a sweep
-_children: dict[str, set[Child]] = {}  # in a worker: the processes of runs with plugins
+_children: dict[str, set[PluginChild]] = {}  # in a worker: the processes of runs with plugins
 
 
 def _run(config: str, sweep: str, version: str, loaded: dict[str, bytes]) -> tuple[Any, ...]:
@@ -37,7 +37,7 @@ def _run(config: str, sweep: str, version: str, loaded: dict[str, bytes]) -> tup
         return "version", _native.engine_version()
     started, cancel = time.perf_counter(), _cancels.setdefault(sweep, _native.Cancel())
     try:
-        result = _apart(config, sweep, loaded) if loaded else _native.run(config, cancel)
+        result = _simulate_apart(config, sweep, loaded) if loaded else _native.run(config, cancel)
     except _native.Interrupted:
         return ("stopped",)
     except Exception as error:  # whatever it is belongs to this run
@@ -45,9 +45,9 @@ def _run(config: str, sweep: str, version: str, loaded: dict[str, bytes]) -> tup
     return "done", time.perf_counter() - started, result.to_bytes()
 
 
-def _apart(config: str, sweep: str, loaded: dict[str, bytes]) -> _native.Result:
-    paths = {digest: str(plugins.path_of(plugins.keep(content, digest[-3:]))) for digest, content in loaded.items()}
-    child = Child("run", site=any(path.endswith(".py") for path in paths.values()))
+def _simulate_apart(config: str, sweep: str, loaded: dict[str, bytes]) -> _native.Result:
+    paths = {digest: str(plugins.find_copy(plugins.keep(content, digest[-3:]))) for digest, content in loaded.items()}
+    child = PluginChild("run", site=any(path.endswith(".py") for path in paths.values()))
     running = _children.setdefault(sweep, set())
     running.add(child)
     try:
@@ -71,12 +71,12 @@ def _forget(sweep: str) -> None:
     _children.pop(sweep, None)
 
 
-def _version() -> str:
+def _describe_version() -> str:
     return _native.engine_version()
 
 
-def _said(error: Exception) -> str:
-    return one_line(f"{type(error).__name__}: {error}")
+def _format_error(error: Exception) -> str:
+    return escape_line(f"{type(error).__name__}: {error}")
 
 
 async def _greet(distributed: Any, address: str) -> None:
@@ -110,8 +110,8 @@ class Cluster:
         except ValueError:
             good = False
         if not good:
-            raise WrongValue(shown(address), "the address of a Dask scheduler, tcp://HOST:PORT", key="--cluster")
-        self._quiet(True)
+            raise WrongValue(quote_value(address), "the address of a Dask scheduler, tcp://HOST:PORT", key="--cluster")
+        self._silence_client(True)
         try:
             with ThreadPoolExecutor(1) as thread:  # the caller's may have an event loop of its own
                 thread.submit(asyncio.run, _greet(distributed, address)).result()
@@ -119,19 +119,19 @@ class Cluster:
                 address, timeout=CONNECT_S, set_as_default=False, heartbeat_interval="5s", name="dumbbell"
             )
         except Exception as error:  # of many kinds, those of the network among them
-            self._quiet(False)
+            self._silence_client(False)
             silent = isinstance(error, OSError | TimeoutError)
-            raise self._unusable("no Dask scheduler that answers" if silent else _said(error)) from None
+            raise self._make_error("no Dask scheduler that answers" if silent else _format_error(error)) from None
         try:
             self._check()
         except BaseException:
             self._close()
             raise
 
-    def _unusable(self, found: str) -> InputError:
+    def _make_error(self, found: str) -> InputError:
         return Failed(found, "a Dask scheduler whose workers have this engine", file=self._address)
 
-    def _quiet(self, quiet: bool) -> None:
+    def _silence_client(self, quiet: bool) -> None:
         """Keep the client's own messages away, or let them be as they were: what matters becomes an InputError."""
         for name, level in self._levels.items():
             logging.getLogger(name).setLevel(logging.CRITICAL + 1 if quiet else level)
@@ -139,18 +139,18 @@ class Cluster:
     def _check(self) -> None:
         try:
             self._client.wait_for_workers(1, timeout=CONNECT_S)
-            versions = self._client.run(_version, on_error="return")
+            versions = self._client.run(_describe_version, on_error="return")
         except TimeoutError:
-            raise self._unusable("a scheduler without workers") from None
+            raise self._make_error("a scheduler without workers") from None
         except OSError as error:
-            raise self._unusable(f"a scheduler that does not answer ({error})") from None
+            raise self._make_error(f"a scheduler that does not answer ({error})") from None
         for worker, version in versions.items():
             if isinstance(version, Exception):
-                raise self._unusable(f"a worker that cannot run dumbbell, {worker} ({_said(version)})")
+                raise self._make_error(f"a worker that cannot run dumbbell, {worker} ({_format_error(version)})")
             if version != _native.engine_version():
-                raise self._other(version, worker)
+                raise self._make_version_error(version, worker)
 
-    def _other(self, version: str, worker: str = "") -> InputError:
+    def _make_version_error(self, version: str, worker: str = "") -> InputError:
         of = f"a worker{', ' + worker + ',' if worker else ''} has engine {version}"
         return Unfit(of, f"workers with engine {_native.engine_version()}, as here", file=self._address)
 
@@ -165,7 +165,7 @@ class Cluster:
         try:
             self._client.close(timeout=CONNECT_S)
         finally:
-            self._quiet(False)
+            self._silence_client(False)
 
     @property
     def slots(self) -> int:
@@ -180,47 +180,47 @@ class Cluster:
             if threads:
                 self._slots, self._manned = threads, now
             elif now - self._manned > ALONE_S:
-                raise self._unusable("no workers any more")
+                raise self._make_error("no workers any more")
         return self._slots
 
     def begin(self, runs: Sequence[Run]) -> Future[list[Ended]]:
         """Start runs, each on some worker; their progress stays at 0."""
-        pending = [self._submitted(cell) for cell, _ in runs]
-        return asyncio.run_coroutine_threadsafe(self._fetched(pending), self._client.loop.asyncio_loop)
+        pending = [self._submit(cell) for cell, _ in runs]
+        return asyncio.run_coroutine_threadsafe(self._fetch_all(pending), self._client.loop.asyncio_loop)
 
-    def _submitted(self, cell: Cell) -> Any:
+    def _submit(self, cell: Cell) -> Any:
         key = f"dumbbell-{self._sweep}-{cell.key}"
         version = _native.engine_version()
         try:
-            loaded = {digest: plugins.path_of(digest).read_bytes() for digest in plugins.paths(cell.groups)}
+            loaded = {digest: plugins.find_copy(digest).read_bytes() for digest in plugins.list_copies(cell.groups)}
             run = self._client.submit(_run, cell.config, self._sweep, version, loaded, key=key, pure=False)
         except Exception as error:
-            raise self._unusable(f"a scheduler that is gone ({_said(error)})") from None
+            raise self._make_error(f"a scheduler that is gone ({_format_error(error)})") from None
         self._pending.add(run)
         return run
 
-    async def _fetched(self, pending: list[Any]) -> list[Ended]:
+    async def _fetch_all(self, pending: list[Any]) -> list[Ended]:
         return await asyncio.gather(*map(self._fetch, pending), return_exceptions=True)
 
-    async def _fetch(self, run: Any) -> Measured:
+    async def _fetch(self, run: Any) -> MeasuredRun:
         """Wait for a run and get what it measured, in the thread in which the client lives."""
         try:
             outcome = await run
         except CancelledError:
             if self._stopped:
                 raise _native.Interrupted from None
-            raise self._unusable("a scheduler that is gone") from None
+            raise self._make_error("a scheduler that is gone") from None
         except Exception as error:
             if type(error).__name__ == "KilledWorker":
                 raise RuntimeError("every worker that was given it was lost") from None
-            raise self._unusable(f"a worker that cannot run dumbbell ({_said(error)})") from None
+            raise self._make_error(f"a worker that cannot run dumbbell ({_format_error(error)})") from None
         finally:
             self._pending.discard(run)
         match outcome:
             case "done", wall_s, result:
-                return Measured(wall_s, _native.Result.from_bytes(result))
+                return MeasuredRun(wall_s, _native.Result.from_bytes(result))
             case "version", version:
-                raise self._other(version)
+                raise self._make_version_error(version)
             case "stopped", *_:
                 raise _native.Interrupted
             case _:

@@ -20,7 +20,7 @@ _QUIET_EVERY_S = 30.0  # between lines of progress where nobody sees a bar
 _TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE")  # variables by which rich takes anything for a terminal
 
 
-def _bar() -> "Progress | None":
+def _make_bar() -> "Progress | None":
     """Return a bar, where there is a terminal or a notebook to show it."""
     if not ((sys.stderr and sys.stderr.isatty()) or "IPython" in sys.modules or any(map(os.environ.get, _TERMINAL))):
         return None  # and no need to import what draws one
@@ -40,7 +40,7 @@ class Bar:
 
     def __init__(self, left: Callable[[], tuple[int, float]], told: ProgressTold) -> None:
         self._told = told if callable(told) else None
-        self._bar = None if told is False or self._told is not None else _bar()
+        self._bar = None if told is False or self._told is not None else _make_bar()
         counted = self._bar is not None or self._told is not None
         self._total, self._work = left() if counted else (0, 0.0)
         self._runs = 0
@@ -92,7 +92,7 @@ class StepProgress:
         self._shown = console.is_terminal
         self._step, self._begun, self._said = "", 0.0, 0.0
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line."""
         print(line, file=sys.stderr, flush=True)
 
@@ -109,7 +109,7 @@ class StepProgress:
         finally:
             self._bar.stop()
             self._bar.remove_task(task)
-        self.say(f"  {name:10} {', '.join([*result, f'{time.monotonic() - self._begun:.0f} s'])}")
+        self.print_line(f"  {name:10} {', '.join([*result, f'{time.monotonic() - self._begun:.0f} s'])}")
 
     def advance(self, done: float, total: float | None, unit: str) -> None:
         """Say that the step has done `done` of about `total`."""
@@ -118,4 +118,4 @@ class StepProgress:
             self._bar.update(self._bar.task_ids[-1], completed=done, total=total if total else None, counts=counts)
         elif time.monotonic() - self._said >= _QUIET_EVERY_S:
             self._said = time.monotonic()
-            self.say(f"  {self._step:10} {counts}, {self._said - self._begun:.0f} s so far")
+            self.print_line(f"  {self._step:10} {counts}, {self._said - self._begun:.0f} s so far")

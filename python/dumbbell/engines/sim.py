@@ -18,10 +18,10 @@ from dumbbell.errors import UnknownName
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
-from dumbbell.experiment.plugins.process import Child
+from dumbbell.experiment.plugins.process import PluginChild
 from dumbbell.experiment.schema import SENDERS
 from dumbbell.processes import count_cores
-from dumbbell.results.measured import Measured
+from dumbbell.results.measured_run import MeasuredRun
 
 PACKETS_PER_SECOND = 8.0e6  # of one core, where no run can be tried out: in the middle of the cases of make bench
 _TRIALS = 24  # runs that an estimate tries out
@@ -38,7 +38,7 @@ class Threads(Local):
     def __init__(self, jobs: int) -> None:
         super().__init__(jobs)
         self._cancel = _native.Cancel()
-        self._children: set[Child] = set()
+        self._children: set[PluginChild] = set()
         self._switch = sys.getswitchinterval()
 
     def __enter__(self) -> Self:
@@ -49,26 +49,26 @@ class Threads(Local):
         super().__exit__()
         sys.setswitchinterval(self._switch)
 
-    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+    def run(self, cell: Cell, progress: _native.Progress) -> MeasuredRun:
         """Simulate."""
         started = time.perf_counter()
-        if loaded := plugins.paths(cell.groups):
-            result = self._apart(cell, loaded, progress)
+        if loaded := plugins.list_copies(cell.groups):
+            result = self._simulate_apart(cell, loaded, progress)
         else:
             result = _native.run(cell.config, self._cancel, progress)
-        return Measured(time.perf_counter() - started, result)
+        return MeasuredRun(time.perf_counter() - started, result)
 
-    def carried_out(self, runs: Sequence[Run]) -> list[Ended]:
+    def carry_out(self, runs: Sequence[Run]) -> list[Ended]:
         """Simulate one run after the other; those without plugins without a look at Python in between."""
-        if any(plugins.in_groups(cell.groups) for cell, _ in runs):
-            return super().carried_out(runs)
+        if any(plugins.find_plugins(cell.groups) for cell, _ in runs):
+            return super().carry_out(runs)
         configs, progress = [cell.config for cell, _ in runs], [progress for _, progress in runs]
         ended = _native.run_all(configs, self._cancel, progress)
-        return [Measured(*one) if isinstance(one, tuple) else one for one in ended]
+        return [MeasuredRun(*one) if isinstance(one, tuple) else one for one in ended]
 
-    def _apart(self, cell: Cell, loaded: dict[str, str], progress: _native.Progress) -> _native.Result:
+    def _simulate_apart(self, cell: Cell, loaded: dict[str, str], progress: _native.Progress) -> _native.Result:
         """Simulate in another process."""
-        child = Child("run", site=any(path.endswith(".py") for path in loaded.values()))
+        child = PluginChild("run", site=any(path.endswith(".py") for path in loaded.values()))
         self._children.add(child)
         try:
             if self.stopped.is_set():
@@ -111,14 +111,14 @@ class _Trial(threading.Thread):
             self._failed = True
         self._spent = time.thread_time()
 
-    def seconds_per_packet(self) -> float | None:
+    def measure_packet_cost(self) -> float | None:
         """Return the seconds of a core for each of `Cell.packets`; None if the run fails.
 
         What it does until its flows have started is not counted, unless it is over by then.
         """
         begun = time.perf_counter()
 
-        def clock() -> float:
+        def read_clock() -> float:
             with contextlib.suppress(OSError):  # it has ended
                 return time.perf_counter() - begun if self._clock is None else time.clock_gettime(self._clock)
             return math.inf
@@ -126,7 +126,7 @@ class _Trial(threading.Thread):
         self.start()
         started = max((one["start"]["max"] for name in SENDERS for one in self._cell.groups[name]), default=0)
         first, before = 0.0, 0
-        while self.is_alive() and (spent := clock()) < _TRIAL_MOST_S and (not before or spent < first + _TRIAL_S):
+        while self.is_alive() and (spent := read_clock()) < _TRIAL_MOST_S and (not before or spent < first + _TRIAL_S):
             if not before and self._progress.simulated > started:
                 first, before = spent, self._progress.simulated
             self.join(0.005)
@@ -138,18 +138,18 @@ class _Trial(threading.Thread):
         return None if self._failed or share <= 0 else (self._spent - first) / (share * self._cell.packets)
 
 
-def speed(cells: list[Cell], jobs: int) -> float:
+def measure_speed(cells: list[Cell], jobs: int) -> float:
     """Return packets per second on one core, counted as `Cell.packets`: some of the runs are tried out for a moment.
 
     They lie at equal distances of work in the order of the cells, and as many are tried at once as the sweep will run.
     """
-    cells = [cell for cell in cells if not plugins.in_groups(cell.groups)]  # code of others is tried by its run
+    cells = [cell for cell in cells if not plugins.find_plugins(cell.groups)]  # code of others is tried by its run
     if not cells:
         return PACKETS_PER_SECOND
     done = list(itertools.accumulate(cell.packets for cell in cells))
     tried = [cells[bisect.bisect(done, done[-1] * (i + 0.5) / _TRIALS)] for i in range(_TRIALS)]
     with ThreadPoolExecutor(min(jobs, count_cores())) as pool:
-        costs = [cost for cost in pool.map(lambda cell: _Trial(cell).seconds_per_packet(), tried) if cost]
+        costs = [cost for cost in pool.map(lambda cell: _Trial(cell).measure_packet_cost(), tried) if cost]
     return len(costs) / sum(costs) if costs else PACKETS_PER_SECOND
 
 
@@ -163,7 +163,7 @@ class Simulator:
         return _native.engine_version()
 
     @property
-    def plan_of(self) -> None:
+    def format_plan(self) -> None:
         """Nothing: all that a run does follows from its configuration."""
         return
 
@@ -173,23 +173,23 @@ class Simulator:
         return []
 
     @staticmethod
-    def seconds(cells: Sequence[Cell], jobs: int) -> list[float]:
+    def estimate_seconds(cells: Sequence[Cell], jobs: int) -> list[float]:
         """Return about how many seconds of a core each run takes; some of them are tried out for a moment."""
-        per_second = speed(list(cells), jobs)
+        per_second = measure_speed(list(cells), jobs)
         return [cell.packets / per_second for cell in cells]
 
     @staticmethod
-    def at_once(jobs: int) -> int:
+    def count_parallel(jobs: int) -> int:
         """Return how many runs go on at once where `jobs` are allowed."""
         return jobs
 
     @staticmethod
-    def workers(jobs: int) -> Workers:
+    def open_workers(jobs: int) -> Workers:
         """Return the cores of this machine."""
         return Threads(jobs)
 
 
-def engine(which: str | None = None) -> Simulator:
+def make_engine(which: str | None = None) -> Simulator:
     """Return the engine; raises InputError if `which` names another."""
     if which is not None:
         raise UnknownName(f"sim:{which}", among=("sim",), option="--engine", what="engine")

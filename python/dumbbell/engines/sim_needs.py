@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 
 from dumbbell.engines.needs import Check
-from dumbbell.errors import one_line
+from dumbbell.errors import escape_line
 from dumbbell.processes import count_cores
 
 _TINY = {
@@ -14,16 +14,16 @@ _TINY = {
 }
 
 
-def checks() -> Iterator[Check]:
+def run_checks() -> Iterator[Check]:
     """Yield whether a second can be simulated, and how many cores there are."""
     try:
         from dumbbell import _native, experiment
 
-        cell = next(iter(experiment.parse(_TINY, "doctor").cells()))
+        cell = next(iter(experiment.parse(_TINY, "doctor").make_cells()))
         began = time.perf_counter()
         _native.run(cell.config, _native.Cancel(), _native.Progress())
         took = time.perf_counter() - began
         yield Check("simulator", f"{_native.engine_version()}; 1 s of one flow takes {took * 1e3:.1f} ms")
     except (ImportError, RuntimeError, ValueError) as error:
-        yield Check("simulator", one_line(str(error)), "pip install --force-reinstall dumbbell")
+        yield Check("simulator", escape_line(str(error)), "pip install --force-reinstall dumbbell")
     yield Check("cores", f"{count_cores()}: as many runs at a time")

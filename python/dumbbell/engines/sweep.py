@@ -14,15 +14,15 @@ from pathlib import Path
 from types import FrameType
 
 from dumbbell import _native
-from dumbbell.engines.base import Ended, Engine, Run, Workers, of_engine
-from dumbbell.engines.estimate import left
+from dumbbell.engines.base import Ended, Engine, Run, Workers, prepare_experiments
+from dumbbell.engines.estimate import estimate_missing
 from dumbbell.engines.progress import Bar, ProgressTold
 from dumbbell.engines.sim import Simulator
-from dumbbell.errors import InputError, one_line
+from dumbbell.errors import InputError, escape_line
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.processes import count_cores
-from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.store import Alike, Store
 
 WINDOW = 4096  # runs that are put in order, longest first
@@ -37,7 +37,7 @@ _FIRST_S = 0.1  # before the first run starts, for finding the longest
 
 
 @dataclass
-class Report:
+class SweepReport:
     """What a sweep did."""
 
     done: int = 0
@@ -47,7 +47,7 @@ class Report:
     alike: Alike | None = None
 
 
-def _longest_first(cells: Iterator[Cell]) -> Iterator[Cell]:
+def _sort_longest_first(cells: Iterator[Cell]) -> Iterator[Cell]:
     """Yield the cells, always the longest of the next `WINDOW`.
 
     The window grows while cells are taken from it, so that the first need not wait until it is full.
@@ -68,8 +68,8 @@ def _longest_first(cells: Iterator[Cell]) -> Iterator[Cell]:
         yield heapq.heappop(window)[2]
 
 
-def _missing(
-    experiments: list[Experiment], store: Store, begun: set[str], report: Report, keys: list[str] | None = None
+def _select_missing(
+    experiments: list[Experiment], store: Store, begun: set[str], report: SweepReport, keys: list[str] | None = None
 ) -> Iterator[Cell]:
     """Yield every run that is neither stored nor started.
 
@@ -77,12 +77,12 @@ def _missing(
     """
     ahead = itertools.accumulate(map(len, experiments), initial=0)
     cells = itertools.chain.from_iterable(
-        experiment.cells(first) for experiment, first in zip(experiments, ahead, strict=False)
+        experiment.make_cells(first) for experiment, first in zip(experiments, ahead, strict=False)
     )
     most = LOOKED_UP[0]
     while some := list(itertools.islice(cells, most)):
         most = min(2 * most, LOOKED_UP[1])
-        known = store.kept(cell.key for cell in some)
+        known = store.find_kept(cell.key for cell in some)
         if keys is not None:
             keys += [cell.key for cell in some]
         missing = []
@@ -95,7 +95,7 @@ def _missing(
         yield from missing
 
 
-def _ended(future: Future[list[Ended]], runs: int) -> list[Ended]:
+def _collect_ended(future: Future[list[Ended]], runs: int) -> list[Ended]:
     """Return how each of the runs that were begun together has ended."""
     if future.cancelled():
         return [_native.Interrupted()] * runs
@@ -104,7 +104,7 @@ def _ended(future: Future[list[Ended]], runs: int) -> list[Ended]:
 
 
 @contextlib.contextmanager
-def _signals(report: Report) -> Iterator[None]:
+def _handle_signals(report: SweepReport) -> Iterator[None]:
     """Note the first Ctrl-C or request to terminate, where this is the main thread; the second is raised."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -124,19 +124,19 @@ def _signals(report: Report) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _workers(jobs: int | None, cluster: str | None, engine: Engine) -> Workers:
+def _open_workers(jobs: int | None, cluster: str | None, engine: Engine) -> Workers:
     if cluster is None:
-        return engine.workers(jobs or count_cores())
+        return engine.open_workers(jobs or count_cores())
     from dumbbell.engines.cluster import Cluster
 
     return Cluster(cluster)
 
 
-def slots(jobs: int | None, cluster: str | None, engine: Engine) -> int:
+def count_slots(jobs: int | None, cluster: str | None, engine: Engine) -> int:
     """Return how many runs can be carried out at once, here or on a cluster. Raises InputError."""
     if cluster is None:
-        return engine.at_once(jobs or count_cores())
-    with _workers(jobs, cluster, engine) as workers:
+        return engine.count_parallel(jobs or count_cores())
+    with _open_workers(jobs, cluster, engine) as workers:
         return workers.slots
 
 
@@ -150,7 +150,7 @@ def run(
     progress: ProgressTold = None,
     on_failure: Callable[[Cell, str], None] = lambda _cell, _text: None,
     keys: list[str] | None = None,
-) -> Report:
+) -> SweepReport:
     """Run whatever of `experiments` is not in the results file `output` yet.
 
     Runs are carried out by `engine` (the simulator by default) on `jobs` cores of this machine (all by default), or by
@@ -158,9 +158,9 @@ def run(
     Ctrl-C stops at once; what is finished is kept. A failed run does not stop the others. `keys` takes the keys of
     all runs, kept ones too. Raises InputError if `output` or `cluster` cannot be used.
     """
-    report = Report()
+    report = SweepReport()
     engine = engine or Simulator()
-    experiments = of_engine(experiments, engine)
+    experiments = prepare_experiments(experiments, engine)
     running: dict[Future[list[Ended]], list[Run]] = {}
     in_flight = 0  # runs of all of these
     done: queue.SimpleQueue[Future[list[Ended]]] = queue.SimpleQueue()
@@ -181,14 +181,14 @@ def run(
         for future in futures:
             runs = running.pop(future)
             in_flight -= len(runs)
-            for (cell, _), ended in zip(runs, _ended(future, len(runs)), strict=True):
+            for (cell, _), ended in zip(runs, _collect_ended(future, len(runs)), strict=True):
                 bar.finish(cell)
-                if isinstance(ended, Measured):
+                if isinstance(ended, MeasuredRun):
                     waiting.append(Finished(cell, ended))
                 elif isinstance(ended, InputError):
                     fatal = ended
                 elif not isinstance(ended, _native.Interrupted):
-                    text = one_line(str(ended) or type(ended).__name__)
+                    text = escape_line(str(ended) or type(ended).__name__)
                     report.failed.append((cell, text))
                     on_failure(cell, text)
         if fatal is not None:
@@ -205,12 +205,12 @@ def run(
         waiting.clear()
 
     with (
-        _workers(jobs, cluster, engine) as workers,
+        _open_workers(jobs, cluster, engine) as workers,
         Store.open(output, write=True) as store,
-        Bar(lambda: left(experiments, store), progress) as bar,
-        _signals(report),
+        Bar(lambda: estimate_missing(experiments, store), progress) as bar,
+        _handle_signals(report),
     ):
-        cells = _longest_first(_missing(experiments, store, begun, report, keys))
+        cells = _sort_longest_first(_select_missing(experiments, store, begun, report, keys))
         committed = time.monotonic()
         try:
             while not report.interrupted:
@@ -237,5 +237,5 @@ def run(
         finally:
             workers.stop()
             commit()
-        report.alike = store.alike({experiment.name for experiment in experiments}, engine.version)
+        report.alike = store.find_alike_seeds({experiment.name for experiment in experiments}, engine.version)
     return report

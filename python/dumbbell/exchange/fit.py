@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.exchange import tables
+from dumbbell.exchange import imported_tables
 from dumbbell.exchange.keep import Imported
-from dumbbell.exchange.measured import Origin
+from dumbbell.exchange.measurement import Origin
 from dumbbell.results.results import Results
-from dumbbell.results.tables import aligned, number
+from dumbbell.results.tables import align_table, number
 
 # columns of flows, what they are called, whether a class has their sum (else their mean)
 _MEASURES = (
@@ -45,7 +45,7 @@ _MOVES = {
 
 
 @dataclass(frozen=True)
-class _Row:
+class _FitRow:
     """A measure of a class of flows in both."""
 
     flows: str
@@ -62,34 +62,34 @@ class _Row:
         return (self.simulated - self.measured) / self.measured
 
 
-def beside(one: Imported, results: Results) -> str:
+def compare_with_proposal(one: Imported, results: Results) -> str:
     """Return the table of an imported file and of the runs of its proposal, with what follows from it."""
-    rows = _rows(one, results)
+    rows = _compare_classes(one, results)
     if not rows:
         return ""
     shown = [
-        [row.flows, row.measure, number(row.measured), number(row.simulated), _percent(row)]
+        [row.flows, row.measure, number(row.measured), number(row.simulated), _format_error(row)]
         for row in rows[:_MOST_ROWS]
     ]
     text = [f"{one.path.name}: measured next to simulated", ""]
-    text.append(aligned(["flows", "measure", "measured", "simulated", "error"], shown, words=(0, 1)))
+    text.append(align_table(["flows", "measure", "measured", "simulated", "error"], shown, words=(0, 1)))
     if (more := len(rows) - len(shown)) > 0:
         text.append(f"and {more} rows more: dumbbell diff --by engine_version has them")
-    if said := _unknown(one, rows):
+    if said := _list_unknown_errors(one, rows):
         text.append(said)
     if better := _choose_queue(one, rows):
         text.append(better)
     return "\n".join(text)
 
 
-def _percent(row: _Row) -> str:
+def _format_error(row: _FitRow) -> str:
     return f"{100 * row.error:+.1f} %" if math.isfinite(row.error) else "-"
 
 
-def _rows(one: Imported, results: Results) -> list[_Row]:
+def _compare_classes(one: Imported, results: Results) -> list[_FitRow]:
     """Return what both have of each class of flows."""
     runs = results.runs
-    is_import = pl.col("engine_version") == tables.VERSION
+    is_import = pl.col("engine_version") == imported_tables.VERSION
     named = (pl.col("experiment") == one.name) & pl.col("imported").str.contains(
         f'"file": "{one.path.name}"', literal=True
     )
@@ -98,18 +98,18 @@ def _rows(one: Imported, results: Results) -> list[_Row]:
     sides_of = [theirs["key"].to_list()[-1:], ours["key"].to_list()[-1:]]
     flows = results.flows
     found = []
-    for members in _classes(one):
-        sides = [_of_flows(flows.filter(pl.col("key").is_in(keys)), members) for keys in sides_of]
+    for members in _list_classes(one):
+        sides = [_select_flows(flows.filter(pl.col("key").is_in(keys)), members) for keys in sides_of]
         if not all(side.height for side in sides):
             continue
         for column, name, is_sum in _MEASURES:
-            values = [_value(side, column, is_sum=is_sum) for side in sides]
+            values = [_compute_value(side, column, is_sum=is_sum) for side in sides]
             if not math.isnan(values[0]):
-                found.append(_Row(_name(sides[0], len(members)), name, column, *values))
+                found.append(_FitRow(_name(sides[0], len(members)), name, column, *values))
     return found
 
 
-def _classes(one: Imported) -> list[list[int]]:
+def _list_classes(one: Imported) -> list[list[int]]:
     """Return the flows of each table of the proposal, by their numbers."""
     found, first = [], 0
     for kind in ("flows", "udp"):
@@ -119,11 +119,11 @@ def _classes(one: Imported) -> list[list[int]]:
     return found
 
 
-def _of_flows(flows: pl.DataFrame, members: Sequence[int]) -> pl.DataFrame:
+def _select_flows(flows: pl.DataFrame, members: Sequence[int]) -> pl.DataFrame:
     return flows.filter(pl.col("flow").is_in(list(members)))
 
 
-def _value(side: pl.DataFrame, column: str, *, is_sum: bool) -> float:
+def _compute_value(side: pl.DataFrame, column: str, *, is_sum: bool) -> float:
     if column not in side.columns:
         return math.nan
     values = side[column].cast(pl.Float64).fill_nan(None).drop_nulls()
@@ -142,7 +142,7 @@ def _name(side: pl.DataFrame, count: int) -> str:
     return ", ".join([*words, *([f"{base:g} ms"] if base > 0 else [])])
 
 
-def _unknown(one: Imported, rows: list[_Row]) -> str:
+def _list_unknown_errors(one: Imported, rows: list[_FitRow]) -> str:
     """Return which errors are beyond what a proposal can know, as it assumed what they depend on."""
     assumed = [key for key, fact in one.facts if fact.origin is Origin.ASSUMED]
     lines = []
@@ -156,13 +156,15 @@ def _unknown(one: Imported, rows: list[_Row]) -> str:
         if not keys:
             why = "no assumption explains it"
         off = (
-            f"up to {_percent(worst)}" if math.isfinite(worst.error) else f"0, and {number(worst.simulated)} simulated"
+            f"up to {_format_error(worst)}"
+            if math.isfinite(worst.error)
+            else f"0, and {number(worst.simulated)} simulated"
         )
         lines.append(f"{worst.measure}: {off} ({worst.flows}): {why}")
     return "\n".join(lines) or f"all within {_CLOSE:.0%} of what was measured"
 
 
-def _choose_queue(one: Imported, rows: list[_Row]) -> str:
+def _choose_queue(one: Imported, rows: list[_FitRow]) -> str:
     """Return the queue that fits better, where a FIFO was assumed and flows waited less than in it."""
     found = []
     for section in ("bottleneck", "reverse"):

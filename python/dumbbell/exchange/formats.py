@@ -1,4 +1,4 @@
-"""The formats that can be imported: one `Reader` each."""
+"""The formats that can be imported: one `FormatReader` each."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import file_kinds
-from dumbbell.errors import Nothing, Unreadable, shown
+from dumbbell.errors import Nothing, Unreadable, quote_value
 from dumbbell.exchange import iperf3, ss
 from dumbbell.exchange.flent import file as flent_file
 from dumbbell.exchange.flent import read as flent
-from dumbbell.exchange.measured import Measured
+from dumbbell.exchange.measurement import Measurement
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class Content:
         try:
             value = json.loads(self.text)
         except (ValueError, RecursionError):
-            if (value := iperf3.of_lines(self.text)) is None:
+            if (value := iperf3.parse_lines(self.text)) is None:
                 raise Unreadable("this is JSON that is cut off or damaged", ALLOWED, file=self.path) from None
         if isinstance(value, dict) and value.keys() == {"event", "data"}:
-            value = iperf3.of_lines(self.text)
+            value = iperf3.parse_lines(self.text)
         return value
 
 
 @dataclass(frozen=True)
-class Reader:
+class FormatReader:
     """A format: its title, how names of its files end, what tells it from others, and what reads it.
 
     `read` also gets the length of the intervals of series that are made of packets or events, s, and the time between
@@ -68,48 +68,50 @@ class Reader:
     title: str
     endings: tuple[str, ...]
     sniff: Callable[[Content], bool]
-    read: Callable[[Content, float | None], Measured]
+    read: Callable[[Content, float | None], Measurement]
 
 
-def _read_capture(content: Content, interval_s: float | None) -> Measured:
+def _read_capture(content: Content, interval_s: float | None) -> Measurement:
     from dumbbell.exchange import pcap
 
     return pcap.read(content.path, content.raw, interval_s)
 
 
-def _read_qlog(content: Content, interval_s: float | None) -> Measured:
-    from dumbbell.exchange import qlog
+def _read_qlog(content: Content, interval_s: float | None) -> Measurement:
+    from dumbbell.exchange import qlog_import
 
-    return qlog.read(content.path, interval_s)
+    return qlog_import.read(content.path, interval_s)
 
 
 READERS = (
-    Reader(
+    FormatReader(
         "Flent",
         (".flent", ".flnt"),
         lambda content: flent_file.is_flent(content.json),
-        lambda content, _: flent.of_data(flent_file.parsed(content.path, content.json)),
+        lambda content, _: flent.read_measurement(flent_file.parse_data(content.path, content.json)),
     ),
-    Reader(
+    FormatReader(
         "iperf3 --json",
         (".json",),
         lambda content: iperf3.is_iperf3(content.json),
-        lambda content, _: iperf3.of_document(content.path, content.json),
+        lambda content, _: iperf3.read_document(content.path, content.json),
     ),
-    Reader(
+    FormatReader(
         "ss -ti with times",
         (".txt", ".log"),
-        lambda content: content.is_plain and ss.looks_like(content.text),
+        lambda content: content.is_plain and ss.is_ss_log(content.text),
         lambda content, interval_s: ss.read(content.path, content.text, interval_s),
     ),
-    Reader("pcap, pcapng", (".pcapng", ".pcap"), lambda content: file_kinds.is_capture(content.raw), _read_capture),
-    Reader("qlog", (".sqlog", ".qlog"), lambda content: file_kinds.is_qlog(content.text), _read_qlog),
+    FormatReader(
+        "pcap, pcapng", (".pcapng", ".pcap"), lambda content: file_kinds.is_capture(content.raw), _read_capture
+    ),
+    FormatReader("qlog", (".sqlog", ".qlog"), lambda content: file_kinds.is_qlog(content.text), _read_qlog),
 )
 TITLES = [one.title for one in READERS]
 ALLOWED = f"a file of {', '.join(TITLES[:-1])} or {TITLES[-1]}"
 
 
-def read(path: Path, interval_s: float | None = None) -> Measured:
+def read(path: Path, interval_s: float | None = None) -> Measurement:
     """Return what a file measured, in whatever format it is, with series of `interval_s`. Raises InputError."""
     content = Content(path, file_kinds.unpack(path, ALLOWED))
     if not content.raw.strip():
@@ -119,11 +121,11 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
             return reader.read(content, interval_s)
     value = content.json
     if isinstance(value, dict) and set(value) == {"error"}:
-        raise Nothing(f"iperf3 says {shown(value['error'])}", "the JSON of a test that ran", file=path)
+        raise Nothing(f"iperf3 says {quote_value(value['error'])}", "the JSON of a test that ran", file=path)
     if content.is_json:
-        raise Unreadable(f"this is JSON of something else: {shown(value, 40)}", ALLOWED, file=path)
-    kind = file_kinds.of_bytes(content.raw)
-    begins = shown(content.text.strip()[:40]) if content.text else f"the bytes {content.raw[:8].hex(' ')}"
+        raise Unreadable(f"this is JSON of something else: {quote_value(value, 40)}", ALLOWED, file=path)
+    kind = file_kinds.find_kind(content.raw)
+    begins = quote_value(content.text.strip()[:40]) if content.text else f"the bytes {content.raw[:8].hex(' ')}"
     raise Unreadable(f"this is {kind}" if kind else f"it begins with {begins}", ALLOWED, file=path)
 
 

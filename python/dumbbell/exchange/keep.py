@@ -12,9 +12,9 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import InputError, Unfit, listed
-from dumbbell.exchange import setup, tables
-from dumbbell.exchange.measured import Fact, Measured
+from dumbbell.errors import InputError, Unfit, join_names
+from dumbbell.exchange import imported_tables, setup
+from dumbbell.exchange.measurement import Measurement, SetupFact
 from dumbbell.experiment import matrix
 from dumbbell.experiment.cell import Cell
 from dumbbell.results import dimensions
@@ -30,18 +30,18 @@ class Imported:
 
     path: Path
     name: str
-    measured: Measured
+    measured: Measurement
     cell: Cell
     text: str = ""
     """The proposed experiment file; empty where the user named one."""
     known: list[str] = field(default_factory=list)
-    facts: list[tuple[str, Fact]] = field(default_factory=list)
+    facts: list[tuple[str, SetupFact]] = field(default_factory=list)
     """Keys of the proposed file, each with where its value is from."""
     assumed: list[str] = field(default_factory=list)
 
 
-def proposed(
-    path: Path, found: Measured, name: str, *, own_name: bool = True, settings: Sequence[tuple[str, Any]] = ()
+def propose_experiment(
+    path: Path, found: Measurement, name: str, *, own_name: bool = True, settings: Sequence[tuple[str, Any]] = ()
 ) -> Imported:
     """Return a file with the experiment that its own words make, and `settings`; raises InputError.
 
@@ -49,28 +49,28 @@ def proposed(
     """
     flows = list(found.flows)
     try:
-        made = setup.proposal(found, path.name, name, settings)
+        made = setup.propose_file(found, path.name, name, settings)
     except InputError as error:
-        raise error.within(str(path)) from None
+        raise error.move_into(str(path)) from None
     cell = dataclasses.replace(made.cell, experiment=name)
     if found.exact:
         found.flows = flows  # as they are in its configuration
         name = found.exact["name"] if own_name and found.exact["name"] else name
         cell = dataclasses.replace(cell, experiment=name, title=found.exact["title"])
-        if unlike := _unlike(made.cell, found.exact["config"]):
+        if unlike := _list_unlike_keys(made.cell, found.exact["config"]):
             found.notes.append(f"the experiment that is proposed is not that of the run, for {unlike}")
     return Imported(path, name, found, cell, made.text, made.known, made.facts, made.assumed)
 
 
-def described(path: Path, found: Measured, cell: Cell) -> Imported:
+def match_experiment(path: Path, found: Measurement, cell: Cell) -> Imported:
     """Return a file that measured a cell of an experiment; raises InputError if its flows are others."""
     if found.exact:  # whose flows have their order
-        if unlike := _unlike(cell, found.exact["config"]):
+        if unlike := _list_unlike_keys(cell, found.exact["config"]):
             found.notes.append(f"dumbbell wrote it of a run that was not of {cell.experiment}, for {unlike}")
         found.exact["config"] = cell.groups
     else:
-        setup.matched(found, cell.groups)
-    counted = setup.as_setup(cell)
+        setup.match_flows(found, cell.groups)
+    counted = setup.describe_traffic(cell)
     flows = sum(flow.kind == "flows" for flow in found.flows)
     there = {"flows": flows, "udp": len(found.flows) - flows}
     for kind in ("udp", "flows"):
@@ -78,17 +78,17 @@ def described(path: Path, found: Measured, cell: Cell) -> Imported:
             what, of = {"flows": ("flow", "TCP or QUIC"), "udp": ("source", "UDP, pings included")}[kind]
             says = f"the file has {count(there[kind], what)} of {of}, and {cell.experiment} {counted[kind]}"
             raise Unfit(says, "an experiment of these flows", file=path)
-    return Imported(path, cell.experiment, found, cell, known=setup.paths(cell.given))
+    return Imported(path, cell.experiment, found, cell, known=setup.list_paths(cell.given))
 
 
-def _unlike(cell: Cell, config: dict[str, Any]) -> str:
+def _list_unlike_keys(cell: Cell, config: dict[str, Any]) -> str:
     """Return the keys by which a cell is not the configuration of a run; empty if it is."""
-    ours, theirs = (dimensions.seedless(one) for one in (json.loads(cell.config), config))
-    found = [matrix.path_text(path) for path in dimensions.unlike((), [ours, theirs])]
-    return listed(found, _NAMED) if found else ""
+    ours, theirs = (dimensions.drop_seed(one) for one in (json.loads(cell.config), config))
+    found = [matrix.format_path(path) for path in dimensions.find_unlike_paths((), [ours, theirs])]
+    return join_names(found, _NAMED) if found else ""
 
 
-def _cell(one: Imported, seed: int, content: str = "") -> Cell:
+def _make_cell(one: Imported, seed: int, content: str = "") -> Cell:
     """Return the run that a file is: its configuration, with a seed and a key of its own."""
     exact = one.measured.exact
     groups = (exact["config"] if exact else one.cell.groups) | {"seed": seed}
@@ -96,17 +96,17 @@ def _cell(one: Imported, seed: int, content: str = "") -> Cell:
         one.cell,
         seed=seed,
         groups=groups,
-        engine=tables.VERSION,
+        engine=imported_tables.VERSION,
         matrix={},
         plan_of=lambda _: f"{content} {one.name} {seed}",
     )
 
 
-def rows(one: Imported, seed: int, number: int) -> dict[str, pl.DataFrame]:
+def make_rows(one: Imported, seed: int, number: int) -> dict[str, pl.DataFrame]:
     """Return the rows of an imported run in all tables, with its key."""
     content = hashlib.blake2b(one.path.read_bytes(), digest_size=16).hexdigest()
-    cell = _cell(one, seed, content)
-    made = tables.tables(one.measured, cell.groups)
+    cell = _make_cell(one, seed, content)
+    made = imported_tables.make_tables(one.measured, cell.groups)
     source = {"file": one.path.name, "digest": content} | one.measured.source | {"notes": one.measured.notes}
     if source.get("format") == "Flent":
         source["series"] = [flow.name for flow in one.measured.flows]
@@ -118,12 +118,12 @@ def rows(one: Imported, seed: int, number: int) -> dict[str, pl.DataFrame]:
         "number": number,
         "matrix": "{}",
         "config": cell.config,
-        "engine_version": tables.VERSION,
+        "engine_version": imported_tables.VERSION,
         "kernel": None,
-        "given": setup.given(one.known),
+        "given": setup.list_given_keys(one.known),
         "cell": cell.cell_key,
         "wall_s": 0.0,
-        "hash": tables.digest(made),
+        "hash": imported_tables.compute_digest(made),
         "imported": json.dumps(source, ensure_ascii=False),
     }
     kinds = dict.fromkeys(("seed", "number"), pl.Int64) | {"wall_s": pl.Float64}
@@ -140,11 +140,11 @@ def keep(output: str | Path, imported: Sequence[Imported]) -> list[str]:
     """
     keys: list[str] = []
     with Store.open(output, write=True) as store:
-        taken = _taken(store)
+        taken = _find_imported_runs(store)
         parts: dict[str, list[pl.DataFrame]] = {}
         number = sum(map(len, taken.values()))
         for one in imported:
-            place = (one.name, _cell(one, 1).cell_key)
+            place = (one.name, _make_cell(one, 1).cell_key)
             seeds = taken.setdefault(place, {})
             content = hashlib.blake2b(one.path.read_bytes(), digest_size=16).hexdigest()
             if content in seeds.values():
@@ -152,7 +152,7 @@ def keep(output: str | Path, imported: Sequence[Imported]) -> list[str]:
             wanted = one.measured.exact["seed"] if one.measured.exact else 1
             seed = next(seed for seed in range(wanted, wanted + len(seeds) + 1) if seed not in seeds)
             seeds[seed] = content
-            made = rows(one, seed, number)
+            made = make_rows(one, seed, number)
             number += 1
             keys.append(made["runs"]["key"][0])
             for name, table in made.items():
@@ -162,26 +162,26 @@ def keep(output: str | Path, imported: Sequence[Imported]) -> list[str]:
     return keys
 
 
-def other_files(output: str | Path) -> dict[str, set[str]]:
+def list_imported_files(output: str | Path) -> dict[str, set[str]]:
     """Return the names of the files that results have imported, by experiment."""
     if not Path(output).exists():
         return {}
     with Store.open(output) as store:
-        if "imported" not in store.columns("runs"):
+        if "imported" not in store.list_columns("runs"):
             return {}
-        query = f"SELECT experiment, imported FROM runs WHERE engine_version = '{tables.VERSION}'"
+        query = f"SELECT experiment, imported FROM runs WHERE engine_version = '{imported_tables.VERSION}'"
         found: dict[str, set[str]] = {}
         for experiment, source in store.read(query).iter_rows():
             found.setdefault(experiment, set()).add(str(json.loads(source or "{}").get("file", "")))
         return found
 
 
-def _taken(store: Store) -> dict[tuple[str, str], dict[int, str]]:
+def _find_imported_runs(store: Store) -> dict[tuple[str, str], dict[int, str]]:
     """Return the imported runs of a file: by experiment and cell, their seeds with the digests of their files."""
     taken: dict[tuple[str, str], dict[int, str]] = {}
-    if "imported" not in store.columns("runs"):
+    if "imported" not in store.list_columns("runs"):
         return taken
-    query = f"SELECT experiment, cell, seed, imported FROM runs WHERE engine_version = '{tables.VERSION}'"
+    query = f"SELECT experiment, cell, seed, imported FROM runs WHERE engine_version = '{imported_tables.VERSION}'"
     for experiment, cell, seed, source in store.read(query).iter_rows():
         taken.setdefault((experiment, cell), {})[seed] = str(json.loads(source or "{}").get("digest"))
     return taken

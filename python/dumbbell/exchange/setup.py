@@ -17,15 +17,23 @@ import numpy as np
 
 from dumbbell.errors import InputError, WrongValue
 from dumbbell.exchange import infer
-from dumbbell.exchange.measured import FRAME_BYTES, Fact, Flow, Measured, Origin, assumed, derived
-from dumbbell.exchange.spelt import milliseconds, milliseconds_of, rate, seconds, size
+from dumbbell.exchange.measurement import (
+    FRAME_BYTES,
+    ImportedFlow,
+    Measurement,
+    Origin,
+    SetupFact,
+    assume_fact,
+    derive_fact,
+)
+from dumbbell.exchange.spelt import parse_milliseconds, spell_milliseconds, spell_rate, spell_seconds, spell_size
 from dumbbell.experiment import units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
-from dumbbell.experiment.registry import registry
-from dumbbell.experiment.settings import toml_text
+from dumbbell.experiment.registry import read_registry
+from dumbbell.experiment.settings import format_toml
 
-__all__ = ["milliseconds", "rate", "seconds", "size"]
+__all__ = ["spell_milliseconds", "spell_rate", "spell_seconds", "spell_size"]
 
 _ALIKE = 0.2  # base RTTs, and spaces of pings, this close to the smallest of a group are one
 _ALIKE_MS, _TOGETHER_S = 1.0, 1.0
@@ -35,7 +43,7 @@ _LEAST_PING = 1_000  # bit/s
 _PING_BYTES = 98  # ICMP echo with 56 bytes of payload, as ping and fping send it
 _SIGNED = "# as dumbbell import wrote it:"
 _PLAIN_KEY = re.compile("[a-z_]+")
-_NO_RTT = assumed("20ms", "the file has no RTT")
+_NO_RTT = assume_fact("20ms", "the file has no RTT")
 # what Linux and other tools call congestion controls, where dumbbell says it otherwise
 _CONTROLS = {"bbr": "bbr1", "newreno": "reno", "bbr_v1": "bbr1", "bbrv1": "bbr1", "bbrv2": "bbr2", "bbrv3": "bbr3"}
 
@@ -47,7 +55,7 @@ class Proposal:
     text: str
     cell: Cell
     known: list[str]
-    facts: list[tuple[str, Fact]]
+    facts: list[tuple[str, SetupFact]]
 
     @property
     def assumed(self) -> list[str]:
@@ -55,33 +63,33 @@ class Proposal:
         return [f"{key} = {fact.text}: {fact.source}" for key, fact in self.facts if fact.origin is Origin.ASSUMED]
 
 
-def control(name: str, source: str) -> Fact:
+def match_control(name: str, source: str) -> SetupFact:
     """Return a congestion control as dumbbell calls it; CUBIC, as an assumption, for one that is not here."""
     plain = name.strip().lower()
     plain = _CONTROLS.get(plain, plain)
-    if plain in registry().cc:
-        return Fact(plain, source)
-    return assumed("cubic", f"{name.strip()[:40] or 'nothing'} ({source}) is not in dumbbell")
+    if plain in read_registry().cc:
+        return SetupFact(plain, source)
+    return assume_fact("cubic", f"{name.strip()[:40] or 'nothing'} ({source}) is not in dumbbell")
 
 
-def proposal(found: Measured, file: str, name: str = "", settings: Sequence[tuple[str, Any]] = ()) -> Proposal:
+def propose_file(found: Measurement, file: str, name: str = "", settings: Sequence[tuple[str, Any]] = ()) -> Proposal:
     """Return the experiment file that simulates the set-up of `file`, and put the flows into its order.
 
     `settings` are keys that the user knows better. Raises InputError if there is no such experiment.
     """
-    _turned(found)
+    _turn_uploads(found)
     complete = infer.complete(found)
-    groups = ordered(found)
+    groups = order_flows(found)
     for reduced in (False, True):
         facts = dict(complete)
         if reduced:  # a queue discipline with parameters that are not allowed here
             for key in ("bottleneck.aqm", "reverse.aqm"):
                 if key in facts:
-                    facts[key] = assumed('"pfifo"', f"{facts[key].text} is not possible here")
+                    facts[key] = assume_fact('"pfifo"', f"{facts[key].text} is not possible here")
         writer = _Writer(settings)
-        text = writer.written(found, groups, facts, file)
+        text = writer.write_file(found, groups, facts, file)
         try:
-            cell = parse(tomllib.loads(text), name or file).cell(0)
+            cell = parse(tomllib.loads(text), name or file).make_cell(0)
         except InputError:
             if reduced or settings:
                 raise
@@ -90,30 +98,30 @@ def proposal(found: Measured, file: str, name: str = "", settings: Sequence[tupl
     raise AssertionError
 
 
-def ordered(found: Measured) -> list[list[Flow]]:
+def order_flows(found: Measurement) -> list[list[ImportedFlow]]:
     """Put the flows into the order of an experiment, and return those that are alike together."""
-    _turned(found)
-    groups = _groups(found.flows)
+    _turn_uploads(found)
+    groups = _group_flows(found.flows)
     found.flows = [flow for group in groups for flow in group]
     return groups
 
 
-def matched(found: Measured, groups: dict[str, Any]) -> None:
+def match_flows(found: Measurement, groups: dict[str, Any]) -> None:
     """Put the flows into the order of a configuration: each of its flows is the first one that is most like it."""
-    _turned(found)
+    _turn_uploads(found)
     left = list(found.flows)
     flows = []
     for kind in ("flows", "udp"):
         for one in [entry for entry in groups[kind] for _ in range(entry["count"])]:
             of_kind = [place for place, flow in enumerate(left) if (flow.kind == "flows") == (kind == "flows")]
             if of_kind:
-                flows.append(left.pop(min(of_kind, key=lambda place: _unlike(left[place], one))))
+                flows.append(left.pop(min(of_kind, key=lambda place: _compare_flow(left[place], one))))
     found.flows = flows + left
 
 
-def _unlike(flow: Flow, one: dict[str, Any]) -> tuple[bool, ...]:
+def _compare_flow(flow: ImportedFlow, one: dict[str, Any]) -> tuple[bool, ...]:
     """Return in what a flow is not as an entry of a configuration has it, what counts most first."""
-    rtt, wanted = _ms(flow.base_rtt), (one.get("base_rtt") or 0) / 1e6
+    rtt, wanted = _get_milliseconds(flow.base_rtt), (one.get("base_rtt") or 0) / 1e6
     return (
         flow.direction != one.get("direction", "down"),
         "cc" in one and flow.cc is not None and flow.cc.text != one["cc"]["name"],
@@ -123,7 +131,7 @@ def _unlike(flow: Flow, one: dict[str, Any]) -> tuple[bool, ...]:
     )
 
 
-def _turned(found: Measured) -> None:
+def _turn_uploads(found: Measurement) -> None:
     """Let a measurement of uploads alone pass the bottleneck, as one of downloads does."""
     senders = [flow for flow in found.flows if flow.kind != "ping"]
     ways = {flow.direction for flow in senders}
@@ -144,11 +152,11 @@ def _turned(found: Measured) -> None:
         found.setup = {key: fact for key, fact in found.setup.items() if not key.startswith("reverse.")}
 
 
-def _groups(flows: Iterable[Flow]) -> list[list[Flow]]:
+def _group_flows(flows: Iterable[ImportedFlow]) -> list[list[ImportedFlow]]:
     """Return flows that are alike together: TCP first, as in configurations."""
-    groups: list[list[Flow]] = []
+    groups: list[list[ImportedFlow]] = []
     for flow in sorted(flows, key=lambda one: one.kind != "flows"):
-        group = next((one for one in groups if _alike(one[0], flow)), None)
+        group = next((one for one in groups if _are_alike(one[0], flow)), None)
         if group is None:
             groups.append([flow])
         else:
@@ -156,15 +164,18 @@ def _groups(flows: Iterable[Flow]) -> list[list[Flow]]:
     return groups
 
 
-def _alike(first: Flow, flow: Flow) -> bool:
-    def text(fact: Fact | None) -> str:
+def _are_alike(first: ImportedFlow, flow: ImportedFlow) -> bool:
+    def get_text(fact: SetupFact | None) -> str:
         return fact.text if fact else ""
 
-    if (first.kind, first.direction, text(first.cc)) != (flow.kind, flow.direction, text(flow.cc)):
+    if (first.kind, first.direction, get_text(first.cc)) != (flow.kind, flow.direction, get_text(flow.cc)):
         return False
-    if (text(first.sends), text(first.ecn)) != (text(flow.sends), text(flow.ecn)):
+    if (get_text(first.sends), get_text(first.ecn)) != (get_text(flow.sends), get_text(flow.ecn)):
         return False
-    if (text(first.rate), text(first.size)) != (text(flow.rate), text(flow.size)) or first.lasts != flow.lasts:
+    if (get_text(first.rate), get_text(first.size)) != (
+        get_text(flow.rate),
+        get_text(flow.size),
+    ) or first.lasts != flow.lasts:
         return False
     if first.kind == "flows" and (first.cc is None or not first.cc.known):
         low, high = sorted((first.goodput_mbit, flow.goodput_mbit))
@@ -174,15 +185,15 @@ def _alike(first: Flow, flow: Flow) -> bool:
     if gaps[1] > gaps[0] * (1 + _ALIKE):
         return False
     near = abs(first.start_s - flow.start_s) <= _TOGETHER_S and abs(first.end_s - flow.end_s) <= _TOGETHER_S
-    rtts = [_ms(one.base_rtt) for one in (first, flow)]
+    rtts = [_get_milliseconds(one.base_rtt) for one in (first, flow)]
     if None in rtts:
         return near and rtts[0] == rtts[1]
     low, high = sorted(float(one or 0.0) for one in rtts)
     return near and high - low <= max(_ALIKE * low, _ALIKE_MS)
 
 
-def _ms(fact: Fact | None) -> float | None:
-    return None if fact is None else milliseconds_of(fact)
+def _get_milliseconds(fact: SetupFact | None) -> float | None:
+    return None if fact is None else parse_milliseconds(fact)
 
 
 class _Writer:
@@ -191,7 +202,7 @@ class _Writer:
     def __init__(self, settings: Sequence[tuple[str, Any]] = ()) -> None:
         self.lines: list[str] = []
         self.known: list[str] = []
-        self.facts: list[tuple[str, Fact]] = []
+        self.facts: list[tuple[str, SetupFact]] = []
         self._prefix = ""
         self._there: set[str] = set()
         """Keys of this section so far."""
@@ -199,47 +210,49 @@ class _Writer:
         self._of_all = {key for key in self._settings if "[*]" in key}
         self._used: set[str] = set()
 
-    def written(self, found: Measured, groups: list[list[Flow]], facts: dict[str, Fact], file: str) -> str:
+    def write_file(
+        self, found: Measurement, groups: list[list[ImportedFlow]], facts: dict[str, SetupFact], file: str
+    ) -> str:
         """Return the whole file."""
         about = ", ".join(f"{key} {value}" for key, value in found.source.items() if isinstance(value, str))
-        self._comment(f"The set-up of {file} ({about}), to be simulated. Values are said, derived or ASSUMED.")
-        self._line("title", toml_text(found.title or file))
+        self._write_comment(f"The set-up of {file} ({about}), to be simulated. Values are said, derived or ASSUMED.")
+        self._write_line("title", format_toml(found.title or file))
         duration = max(found.duration_s, found.interval_s, 0.01)
-        text = f'"{seconds(math.ceil(duration * 1000) / 1000)}"'
-        fact = Fact(text, "the length of the measurement")
+        text = f'"{spell_seconds(math.ceil(duration * 1000) / 1000)}"'
+        fact = SetupFact(text, "the length of the measurement")
         if found.duration_s < duration:
-            fact = assumed(text, f"one interval; the measurement took {seconds(found.duration_s)}")
-        self._key("duration", fact)
-        self._line("seeds", f"[{found.exact['seed'] if found.exact else 1}]")
+            fact = assume_fact(text, f"one interval; the measurement took {spell_seconds(found.duration_s)}")
+        self._write_key("duration", fact)
+        self._write_line("seeds", f"[{found.exact['seed'] if found.exact else 1}]")
         ways = ["down", "up"] if any(flow.direction == "up" for flow in found.flows) else ["down"]
         for way in ways:
-            self._hop(way, found, facts)
+            self._write_hop(way, found, facts)
         said = any(key.startswith("hosts.") for key in self._settings)
         if said or "hosts.ecn" in found.setup or any(flow.kind == "flows" for flow in found.flows):
-            self._section("[hosts]", "hosts.")
-            self._key("ecn", facts["hosts.ecn"])
+            self._write_section("[hosts]", "hosts.")
+            self._write_key("ecn", facts["hosts.ecn"])
         numbers = {"flows": 0, "udp": 0}
         for group in groups:
             section = "flows" if group[0].kind == "flows" else "udp"
-            self._section(f"[[{section}]]", f"{section}[{numbers[section]}].")
+            self._write_section(f"[[{section}]]", f"{section}[{numbers[section]}].")
             numbers[section] += 1
             if section == "flows":
-                self._tcp(group, found)
+                self._write_tcp(group, found)
             else:
-                self._udp(group, found)
-        self._section("[record]", "record.")
-        self._line("interval", f'"{_interval(found.interval_s)}"')
-        self._rest()
+                self._write_udp(group, found)
+        self._write_section("[record]", "record.")
+        self._write_line("interval", f'"{_format_interval(found.interval_s)}"')
+        self._write_rest()
         if left := self._settings.keys() - self._used:
             key = min(left)
             raise WrongValue(key, "a key of the proposed file, such as bottleneck.rate or flows[0].cc", key="--set")
-        return signed("\n".join([*self.lines, ""]))
+        return sign_proposal("\n".join([*self.lines, ""]))
 
-    def _comment(self, text: str) -> None:
-        self.lines.append(f"# {_plain(text)}")
+    def _write_comment(self, text: str) -> None:
+        self.lines.append(f"# {_make_plain(text)}")
 
-    def _section(self, head: str, prefix: str) -> None:
-        self._rest()
+    def _write_section(self, head: str, prefix: str) -> None:
+        self._write_rest()
         self.lines += ["", head]
         self._prefix = prefix
         self._there = set()
@@ -253,39 +266,39 @@ class _Writer:
         inner = [key.removeprefix(self._prefix) for key in self._settings if key.startswith(self._prefix)]
         return [key for key in inner if _PLAIN_KEY.fullmatch(key)]
 
-    def _rest(self) -> None:
+    def _write_rest(self) -> None:
         """Write what the user sets of this section and nothing else has."""
         for key in self._set():
             if key not in self._there:
-                self._line(key, "")
+                self._write_line(key, "")
         self._settings = {
             key: value for key, value in self._settings.items() if key.removeprefix(self._prefix) not in self._there
         }
 
-    def _line(self, key: str, text: str) -> None:
+    def _write_line(self, key: str, text: str) -> None:
         """Write a key that says for itself where its value is from, or that the user sets."""
         self._there.add(key)
         said = key in self._set()
-        value = toml_text(self._settings[self._prefix + key]) if said else text
-        self.lines.append(self._commented(f"{key} = {value}", "as you set it" * said))
+        value = format_toml(self._settings[self._prefix + key]) if said else text
+        self.lines.append(self._append_comment(f"{key} = {value}", "as you set it" * said))
 
-    def _commented(self, text: str, why: str) -> str:
+    def _append_comment(self, text: str, why: str) -> str:
         return text + f"{' ' * max(2, 30 - len(text))}# {why}" * bool(why)
 
-    def _key(self, key: str, fact: Fact) -> None:
+    def _write_key(self, key: str, fact: SetupFact) -> None:
         whole = f"{self._prefix}{key}"
-        fact = self._with_parameters(whole, fact)
+        fact = self._add_parameters(whole, fact)
         if key in self._set():
             self.known.append(whole)
-            self._line(key, "")
+            self._write_line(key, "")
             return
         self._there.add(key)
         if fact.known:
             self.known.append(whole)
         self.facts.append((whole, fact))
-        self.lines.append(self._commented(f"{key} = {fact.text}", _plain(fact.explanation)))
+        self.lines.append(self._append_comment(f"{key} = {fact.text}", _make_plain(fact.explanation)))
 
-    def _with_parameters(self, whole: str, fact: Fact) -> Fact:
+    def _add_parameters(self, whole: str, fact: SetupFact) -> SetupFact:
         """Return an algorithm with the parameters that the user sets, as `bottleneck.aqm.limit`."""
         inner = {key: value for key, value in self._settings.items() if key.startswith(f"{whole}.")}
         if not inner:
@@ -297,109 +310,109 @@ class _Writer:
         self._settings[whole] = table
         return fact
 
-    def _hop(self, way: str, found: Measured, facts: dict[str, Fact]) -> None:
+    def _write_hop(self, way: str, found: Measurement, facts: dict[str, SetupFact]) -> None:
         section = {"down": "bottleneck", "up": "reverse"}[way]
-        self._section(f"[{section}]", f"{section}.")
+        self._write_section(f"[{section}]", f"{section}.")
         speed = facts[f"{section}.rate"]
-        self._key("rate", replace(speed, text=f'"{speed.text}"'))
+        self._write_key("rate", replace(speed, text=f'"{speed.text}"'))
         if shaper := facts.get(f"{section}.shaper"):
-            self._key("shaper", shaper)
+            self._write_key("shaper", shaper)
         said, aqm = self._settings.get(f"{section}.rate"), facts[f"{section}.aqm"]
         if said is not None and f"{section}.aqm" not in found.setup and aqm.text.startswith('{ name = "pfifo'):
             with contextlib.suppress(InputError):  # a buffer as long as the RTT rose, at the rate that the user knows
-                aqm = infer.queue(found, way, float(units.parse("rate", str(said))))
-        self._key("aqm", aqm)
+                aqm = infer.infer_queue(found, way, float(units.parse("rate", str(said))))
+        self._write_key("aqm", aqm)
 
-    def _whose(self, group: list[Flow]) -> None:
+    def _write_members(self, group: list[ImportedFlow]) -> None:
         """Say which flows of the file a table is."""
         for flow in group[:_MOST_NAMED]:
             known = f"{flow.goodput_mbit:.3g} Mbit/s" if "goodput_mbit" in flow.figures else "goodput not known"
-            self._comment(f"{flow.name}: {known}" if flow.kind != "ping" else flow.name)
+            self._write_comment(f"{flow.name}: {known}" if flow.kind != "ping" else flow.name)
         if (more := len(group) - _MOST_NAMED) > 0:
-            self._comment(f"and {more} more")
+            self._write_comment(f"and {more} more")
 
-    def _tcp(self, group: list[Flow], found: Measured) -> None:
+    def _write_tcp(self, group: list[ImportedFlow], found: Measurement) -> None:
         first = group[0]
-        self._whose(group)
-        cc = first.cc or assumed("cubic", "the file does not say")
-        self._key("cc", replace(cc, text=f'"{cc.text}"'))
+        self._write_members(group)
+        cc = first.cc or assume_fact("cubic", "the file does not say")
+        self._write_key("cc", replace(cc, text=f'"{cc.text}"'))
         if first.echo:
-            self._key("ecn_echo", first.echo)
+            self._write_key("ecn_echo", first.echo)
         if first.ecn:
-            self._key("ecn", first.ecn)
+            self._write_key("ecn", first.ecn)
         if first.sends:
-            self._key("size", replace(first.sends, text=f'"{first.sends.text}"'))
-        self._base_rtt(group)
+            self._write_key("size", replace(first.sends, text=f'"{first.sends.text}"'))
+        self._write_base_rtt(group)
         if first.direction == "up":
-            self._line("direction", '"up"')
+            self._write_line("direction", '"up"')
         self._count(group)
-        self._times(group, found)
+        self._write_times(group, found)
 
-    def _udp(self, group: list[Flow], found: Measured) -> None:
+    def _write_udp(self, group: list[ImportedFlow], found: Measurement) -> None:
         first = group[0]
-        self._whose(group)
+        self._write_members(group)
         is_ping = first.kind == "ping"
         says = "the file does not say" + "; ping and fping send 84 bytes, and Ethernet adds 14" * is_ping
-        size = first.size or assumed(f"{_PING_BYTES if is_ping else FRAME_BYTES}B", says)
+        size = first.size or assume_fact(f"{_PING_BYTES if is_ping else FRAME_BYTES}B", says)
         speed = first.rate
         if speed is None and is_ping:
-            gap = _gap(first, found.interval_s)
-            text = rate(max(units.parse("size", size.text) * 8 / gap, _LEAST_PING))
+            gap = _find_gap(first, found.interval_s)
+            text = spell_rate(max(units.parse("size", size.text) * 8 / gap, _LEAST_PING))
             how, error = f"an answer every {gap:.3g} s, of this size", "without those that were lost"
-            speed = derived(text, how, error) if size.known else assumed(text, f"{how}, {error}")
+            speed = derive_fact(text, how, error) if size.known else assume_fact(text, f"{how}, {error}")
         elif speed is None:
-            text = rate(max(first.goodput_mbit * first.frames_per_payload * 1e6, _LEAST_PING))
-            speed = assumed(text, "what arrived, as frames; the file does not say what was sent")
-        self._key("rate", replace(speed, text=f'"{speed.text}"'))
-        self._key("size", replace(size, text=f'"{size.text}"'))
+            text = spell_rate(max(first.goodput_mbit * first.frames_per_payload * 1e6, _LEAST_PING))
+            speed = assume_fact(text, "what arrived, as frames; the file does not say what was sent")
+        self._write_key("rate", replace(speed, text=f'"{speed.text}"'))
+        self._write_key("size", replace(size, text=f'"{size.text}"'))
         if is_ping:
-            self._line("echo", "true")
-            self._base_rtt(group)
+            self._write_line("echo", "true")
+            self._write_base_rtt(group)
         if first.direction == "up":
-            self._line("direction", '"up"')
+            self._write_line("direction", '"up"')
         self._count(group)
-        self._times(group, found)
+        self._write_times(group, found)
 
-    def _base_rtt(self, group: list[Flow]) -> None:
+    def _write_base_rtt(self, group: list[ImportedFlow]) -> None:
         known = [flow.base_rtt for flow in group if flow.base_rtt is not None]
-        fact = min(known, key=lambda one: _ms(one) or 0.0) if known else _NO_RTT
-        self._key("base_rtt", replace(fact, text=f'"{fact.text}"'))
+        fact = min(known, key=lambda one: _get_milliseconds(one) or 0.0) if known else _NO_RTT
+        self._write_key("base_rtt", replace(fact, text=f'"{fact.text}"'))
 
-    def _count(self, group: list[Flow]) -> None:
+    def _count(self, group: list[ImportedFlow]) -> None:
         if len(group) > 1:
-            self._line("count", str(len(group)))
+            self._write_line("count", str(len(group)))
 
-    def _times(self, group: list[Flow], found: Measured) -> None:
+    def _write_times(self, group: list[ImportedFlow], found: Measurement) -> None:
         if (lasts := group[0].lasts) is not None:
             for key, fact in lasts.items():
-                self._key(key, fact)
+                self._write_key(key, fact)
             return
         start, last = min(flow.start_s for flow in group), max(flow.start_s for flow in group)
         end = max(flow.end_s for flow in group)
         is_exact = any(flow.carried is not None for flow in group)  # packets have their times
         least = 0.001 if is_exact else max(found.interval_s, 0.05)
         if last - start >= least and last < found.duration_s:
-            text = f'{{ uniform = ["{seconds(start)}", "{seconds(last)}"] }}'
-            self._key("start", Fact(text, "when the first and the last of them began"))
+            text = f'{{ uniform = ["{spell_seconds(start)}", "{spell_seconds(last)}"] }}'
+            self._write_key("start", SetupFact(text, "when the first and the last of them began"))
         elif start >= least and start < found.duration_s:
-            self._key("start", Fact(f'"{seconds(start)}"', "when the first of them began"))
+            self._write_key("start", SetupFact(f'"{spell_seconds(start)}"', "when the first of them began"))
         else:
             start = 0.0
         if group[0].sends:
             return
         if end > start + 0.001 and end < found.duration_s - max(2 * found.interval_s, 0.1):
-            self._key("stop", Fact(f'"{seconds(end)}"', "when the last of them ended"))
+            self._write_key("stop", SetupFact(f'"{spell_seconds(end)}"', "when the last of them ended"))
 
 
-def _plain(text: str) -> str:
+def _make_plain(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def _interval(value: float) -> str:
-    return seconds(value) if value >= 0.001 else "1ms"
+def _format_interval(value: float) -> str:
+    return spell_seconds(value) if value >= 0.001 else "1ms"
 
 
-def _gap(flow: Flow, otherwise: float) -> float:
+def _find_gap(flow: ImportedFlow, otherwise: float) -> float:
     """Return the time between pings, s."""
     times = flow.series["time_s"].to_list() if flow.series.height else []
     sent = flow.figures.get("answers")
@@ -411,12 +424,12 @@ def _gap(flow: Flow, otherwise: float) -> float:
     return float(statistics.median(gaps)) if len(gaps) else max(otherwise, 0.01)
 
 
-def signed(text: str) -> str:
+def sign_proposal(text: str) -> str:
     """Return a proposed file with a last line by which `is_untouched` knows it again."""
     return f"{text}\n{_SIGNED} {hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}\n"
 
 
-def file_of(text: str) -> str:
+def find_source_name(text: str) -> str:
     """Return the name of the file of which a text is the proposal; empty if it is none."""
     match = re.match(r"# The set-up of (.*) \(format ", text)
     return match[1] if match else ""
@@ -424,23 +437,23 @@ def file_of(text: str) -> str:
 
 def is_untouched(text: str) -> bool:
     """Whether nobody changed a proposed file."""
-    return signed(text.rpartition(f"\n{_SIGNED}")[0]) == text
+    return sign_proposal(text.rpartition(f"\n{_SIGNED}")[0]) == text
 
 
-def given(facts: list[str]) -> str:
+def list_given_keys(facts: list[str]) -> str:
     """Return the keys that a file tells, as column `given` of table `runs` has them."""
     return json.dumps(sorted(facts))
 
 
-def paths(table: Any, place: str = "") -> list[str]:
+def list_paths(table: Any, place: str = "") -> list[str]:
     """Return the keys of a table of tables and lists."""
     if isinstance(table, dict):
-        return [path for key, one in table.items() for path in paths(one, f"{place}.{key}" if place else str(key))]
+        return [path for key, one in table.items() for path in list_paths(one, f"{place}.{key}" if place else str(key))]
     if isinstance(table, list):
-        return [path for number, one in enumerate(table) for path in paths(one, f"{place}[{number}]")]
+        return [path for number, one in enumerate(table) for path in list_paths(one, f"{place}[{number}]")]
     return [place]
 
 
-def as_setup(cell: Cell) -> dict[str, Any]:
+def describe_traffic(cell: Cell) -> dict[str, Any]:
     """Return the traffic of a configuration: how many flows and sources of UDP it lists."""
     return {kind: sum(one["count"] for one in cell.groups[kind]) for kind in ("flows", "udp")}

@@ -4,39 +4,39 @@ from __future__ import annotations
 
 import math
 
-from dumbbell.exchange.measured import Fact
+from dumbbell.exchange.measurement import SetupFact
 from dumbbell.experiment import units
 from dumbbell.words import trim_zeros
 
 _EXACT = 1e-9  # of a value: what arithmetic may be off
 
 
-def _three(value: float) -> float:
+def _round_to_three_digits(value: float) -> float:
     """Return a positive number with three digits that count."""
     return round(value, 2 - math.floor(math.log10(value)))
 
 
-def seconds(value: float) -> str:
+def spell_seconds(value: float) -> str:
     """Return a time in seconds as an experiment file has it, to the millisecond."""
     return f"{trim_zeros(value, 3)}s"
 
 
-def size(value: float) -> str:
+def spell_size(value: float) -> str:
     """Return bytes as an experiment file has them, exactly."""
     whole = round(value)
     return f"{whole // 1000}kB" if whole % 1000 == 0 else f"{whole}B"
 
 
-def milliseconds(value: float) -> str:
+def spell_milliseconds(value: float) -> str:
     """Return a time in ms as an experiment file has it, to three digits, which is not more than `value`."""
     value = max(value, 0.001)
     step = 10.0 ** (math.floor(math.log10(value)) - 2)
     return f"{trim_zeros(math.floor(value / step * (1 + _EXACT) + _EXACT) * step, 6)}ms"
 
 
-def rate(value: float, least: float = 0.0) -> str:
+def spell_rate(value: float, least: float = 0.0) -> str:
     """Return a rate in bit/s as an experiment file has it, to three digits; to four where three are below `least`."""
-    value = _three(max(value, least, 1.0))
+    value = _round_to_three_digits(max(value, least, 1.0))
     if value < least:
         step = 10.0 ** (math.floor(math.log10(least)) - 3)
         value = math.ceil(least / step * (1 - _EXACT)) * step
@@ -46,11 +46,11 @@ def rate(value: float, least: float = 0.0) -> str:
     return f"{math.ceil(value - _EXACT):.0f}bit"
 
 
-def milliseconds_of(fact: Fact) -> float:
+def parse_milliseconds(fact: SetupFact) -> float:
     """Return a time of the set-up, ms."""
     return units.parse("time", fact.text) / 1e6
 
 
-def rate_of(fact: Fact) -> float:
+def parse_rate(fact: SetupFact) -> float:
     """Return a rate of the set-up, bit/s."""
     return float(units.parse("rate", fact.text))

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from dumbbell.errors import Missing, Nothing, Unreadable, shown
-from dumbbell.exchange import infer, measured, setup
-from dumbbell.exchange.measured import Fact, Flow, Measured
+from dumbbell.errors import Missing, Nothing, Unreadable, quote_value
+from dumbbell.exchange import infer, measurement, setup
+from dumbbell.exchange.measurement import ImportedFlow, Measurement, SetupFact
 from dumbbell.words import count
 
 ALLOWED = "the output of ss -ti, with times"
@@ -65,7 +65,7 @@ _FLAGS = {
 
 
 @dataclass
-class _Connection:
+class _SsConnection:
     """What was said of a connection, round by round: times and, by word, numbers."""
 
     times: list[float] = field(default_factory=list)
@@ -81,20 +81,20 @@ class _Connection:
         return max(known) - min(known) if known else 0.0
 
 
-def looks_like(text: str) -> bool:
+def is_ss_log(text: str) -> bool:
     """Whether a text may be a log of ss."""
     return bool(re.search(r"\bcwnd:\d+|\brto:\d+|\bESTAB\s+\d+\s+\d+\s", text[:1_000_000]))
 
 
-def read(path: Path, text: str, interval_s: float | None = None) -> Measured:
+def read(path: Path, text: str, interval_s: float | None = None) -> Measurement:
     """Return what a log of ss says. Raises InputError."""
-    found = _parsed(path, text, interval_s)
+    found = _parse_log(path, text, interval_s)
     left = len(found) - _MOST_FLOWS
     if left > 0:
         most = set(sorted(found, key=lambda ends: -found[ends].sent_bytes)[:_MOST_FLOWS])
         found = {ends: one for ends, one in found.items() if ends in most}
-    flows = [flow for ends, one in found.items() if (flow := _flow(ends, one)) is not None]
-    flows = _worth(flows)
+    flows = [flow for ends, one in found.items() if (flow := _make_flow(ends, one)) is not None]
+    flows = _select_senders(flows)
     if not flows:
         raise Nothing("no TCP connection with a window", ALLOWED, file=path)
     first = min(found[flow.ends].times[0] for flow in flows if flow.ends)
@@ -102,7 +102,7 @@ def read(path: Path, text: str, interval_s: float | None = None) -> Measured:
         _move(flow, first)
     gaps = np.diff(sorted({time for one in found.values() for time in one.times}))
     step = float(np.median(gaps)) if len(gaps) else interval_s or 1.0
-    measured_ = Measured(
+    measured_ = Measurement(
         flows,
         max(flow.end_s for flow in flows),
         max(step, 1e-3),
@@ -116,11 +116,11 @@ def read(path: Path, text: str, interval_s: float | None = None) -> Measured:
     if first > 1e8:
         measured_.source["started"] = datetime.fromtimestamp(min(first, 4e9), UTC).isoformat()
     if all(found[flow.ends].has_ecn for flow in flows if flow.ends):
-        measured_.setup["hosts.ecn"] = Fact("true", "the word ecn of ss")
+        measured_.setup["hosts.ecn"] = SetupFact("true", "the word ecn of ss")
     return measured_
 
 
-def _time_of(line: str) -> tuple[float | None, str]:
+def _split_time(line: str) -> tuple[float | None, str]:
     """Return the time at the start of a line, s, and the rest of the line."""
     if match := _EPOCH.match(line):
         number = float(match[1])
@@ -154,15 +154,15 @@ def _place_after(time: float, last: float | None) -> float:
     return time
 
 
-def _parsed(path: Path, text: str, interval_s: float | None) -> dict[tuple[str, str], _Connection]:
-    found: dict[tuple[str, str], _Connection] = {}
+def _parse_log(path: Path, text: str, interval_s: float | None) -> dict[tuple[str, str], _SsConnection]:
+    found: dict[tuple[str, str], _SsConnection] = {}
     now: float | None = None
     here: tuple[str, str] | None = None
     round_: set[tuple[str, str]] = set()
     rounds = 0
     has_times = False
     for number, whole in enumerate(text.splitlines(), 1):
-        time, line = _time_of(whole.strip())
+        time, line = _split_time(whole.strip())
         if time is not None:
             now, has_times = _place_after(time, now), True
         line = line.strip()
@@ -175,7 +175,7 @@ def _parsed(path: Path, text: str, interval_s: float | None) -> dict[tuple[str, 
                 round_, rounds = set(), rounds + 1
             round_.add(here)
             line = match[3].strip()
-        words = _words(line)
+        words = _parse_words(line)
         if here is None or not ({"cwnd", "rtt"} & words.keys()):
             continue
         if not has_times:
@@ -189,22 +189,24 @@ def _parsed(path: Path, text: str, interval_s: float | None) -> dict[tuple[str, 
                 )
             now = rounds * interval_s
         assert now is not None
-        one = found.setdefault(here, _Connection())
+        one = found.setdefault(here, _SsConnection())
         if one.times and now <= one.times[-1]:
             if now < one.times[-1]:
                 raise Unreadable(
-                    f"the time {shown(now)} is before the last one", "a log in order of time", file=f"{path}:{number}"
+                    f"the time {quote_value(now)} is before the last one",
+                    "a log in order of time",
+                    file=f"{path}:{number}",
                 )
             continue
         one.times.append(now)
         one.rows.append(words)
         one.has_ecn = one.has_ecn or " ecn " in f" {line} "
-        if control := _control(line):
+        if control := _find_control(line):
             one.controls[control] += 1
     return found
 
 
-def _words(line: str) -> dict[str, float]:
+def _parse_words(line: str) -> dict[str, float]:
     """Return the numbers of a line of ss by their words; times in ms, rates in bit/s."""
     found: dict[str, float] = {}
     parts = line.split()
@@ -226,7 +228,7 @@ def _words(line: str) -> dict[str, float]:
     return found
 
 
-def _control(line: str) -> str:
+def _find_control(line: str) -> str:
     """Return the congestion control: the last word alone before the numbers of TCP, which begin with wscale or rto.
 
     With options -e, -m, -p and -O, words with a colon, and lists in parentheses, come before it.
@@ -245,78 +247,84 @@ def _number(text: str) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def _flow(ends: tuple[str, str], one: _Connection) -> Flow | None:
-    def of(name: str) -> measured.Floats:
+def _make_flow(ends: tuple[str, str], one: _SsConnection) -> ImportedFlow | None:
+    def get_values(name: str) -> measurement.Floats:
         return np.array([row.get(name, math.nan) for row in one.rows])
 
     times = np.array(one.times)
-    window, srtt = of("cwnd"), of("rtt")
+    window, srtt = get_values("cwnd"), get_values("rtt")
     if not np.isfinite(window).any():
         return None
-    acked = of("bytes_acked")
+    acked = get_values("bytes_acked")
     if not np.isfinite(acked).any():  # before Linux 4.1
-        acked = of("bytes_sent") - np.nan_to_num(of("bytes_retrans"))
-    columns = {"cwnd": measured.column(window, whole=True)}
-    figures: dict[str, float | int] = dict(measured.of_window(times, window, float(times[-1])))
+        acked = get_values("bytes_sent") - np.nan_to_num(get_values("bytes_retrans"))
+    columns = {"cwnd": measurement.make_column(window, whole=True)}
+    figures: dict[str, float | int] = dict(measurement.summarise_window(times, window, float(times[-1])))
     if np.isfinite(srtt).any():
-        columns["srtt_ms"] = measured.column(srtt)
-        figures |= measured.of_smoothed(times, srtt, float(times[-1]))
-    if np.isfinite(of("minrtt")).any():
-        figures["rtt_min_ms"] = float(np.nanmin(of("minrtt")))
+        columns["srtt_ms"] = measurement.make_column(srtt)
+        figures |= measurement.summarise_smoothed(times, srtt, float(times[-1]))
+    if np.isfinite(get_values("minrtt")).any():
+        figures["rtt_min_ms"] = float(np.nanmin(get_values("minrtt")))
     if np.isfinite(acked).any():
         # a connection that began before the log has bytes from then
         got = np.diff(np.nan_to_num(acked), prepend=np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
-            columns["goodput_mbit"] = measured.column(np.maximum(got, 0.0) * 8e-6 / np.diff(times, prepend=np.nan))
+            columns["goodput_mbit"] = measurement.make_column(
+                np.maximum(got, 0.0) * 8e-6 / np.diff(times, prepend=np.nan)
+            )
         if len(times) > 1 and times[-1] > times[0]:
             figures["goodput_mbit"] = float(np.nanmax(acked) - np.nanmin(acked)) * 8e-6 / float(times[-1] - times[0])
-    if np.isfinite(of("ssthresh")).any():
-        columns["ssthresh"] = measured.column(of("ssthresh"), whole=True)
-    if np.isfinite(of("unacked")).any():  # tcp_packets_in_flight() of Linux; ss leaves zeros out
-        out, selected, lost, again = (np.nan_to_num(of(name)) for name in ("unacked", "sacked", "lost", "retrans_out"))
-        columns["in_flight"] = measured.column(np.maximum(out - selected - lost + again, 0.0), whole=True)
-    again = of("retrans")
+    if np.isfinite(get_values("ssthresh")).any():
+        columns["ssthresh"] = measurement.make_column(get_values("ssthresh"), whole=True)
+    if np.isfinite(get_values("unacked")).any():  # tcp_packets_in_flight() of Linux; ss leaves zeros out
+        out, selected, lost, again = (
+            np.nan_to_num(get_values(name)) for name in ("unacked", "sacked", "lost", "retrans_out")
+        )
+        columns["in_flight"] = measurement.make_column(np.maximum(out - selected - lost + again, 0.0), whole=True)
+    again = get_values("retrans")
     if len(again):  # ss says nothing before the first one
         total = np.maximum.accumulate(np.nan_to_num(again))
-        columns["retransmissions"] = measured.column(np.diff(total, prepend=total[0]), whole=True)
+        columns["retransmissions"] = measurement.make_column(np.diff(total, prepend=total[0]), whole=True)
         figures["retransmissions"] = round(float(total[-1] - total[0]))
-    if np.isfinite(sent := of("data_segs_out")).any():
+    if np.isfinite(sent := get_values("data_segs_out")).any():
         first, last = np.nanmin(sent), np.nanmax(sent)
         figures["sent"] = round(float(last - first if len(sent) > 1 else last))
     name = one.controls.most_common(1)[0][0] if one.controls else ""
-    flow = Flow(
+    flow = ImportedFlow(
         f"{ends[0]} > {ends[1]}",
         direction="up",
-        cc=setup.control(name, "ss") if name else None,
+        cc=setup.match_control(name, "ss") if name else None,
         start_s=float(times[0]),
         end_s=float(times[-1]),
         figures=figures,
         series=pl.DataFrame({"time_s": times, **columns}),
         ends=ends,
-        frames_per_payload=measured.tcp_frames(_median(of("mss")), is_v6=ends[1].startswith("[")),
+        frames_per_payload=measurement.compute_frame_ratio(
+            _compute_median(get_values("mss")), is_v6=ends[1].startswith("[")
+        ),
     )
     if (low := flow.rtt_min_ms) and math.isfinite(low):
-        flow.base_rtt = infer.base_rtt(low, "minrtt" if "rtt_min_ms" in figures else "its smallest smoothed RTT")
+        flow.base_rtt = infer.infer_base_rtt(low, "minrtt" if "rtt_min_ms" in figures else "its smallest smoothed RTT")
     return flow
 
 
-def _median(values: measured.Floats) -> float:
+def _compute_median(values: measurement.Floats) -> float:
     """Return the median of what is known; 0 if nothing is."""
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else 0.0
 
 
-def _worth(flows: list[Flow]) -> list[Flow]:
+def _select_senders(flows: list[ImportedFlow]) -> list[ImportedFlow]:
     """Return the connections that send: those with nothing but a few answers are the other ends of some."""
-    several = [flow for flow in flows if _sent_bytes(flow) >= _LEAST_SENT]
+    several = [flow for flow in flows if _count_sent_bytes(flow) >= _LEAST_SENT]
     return several or flows
 
 
-def _sent_bytes(flow: Flow) -> float:
+def _count_sent_bytes(flow: ImportedFlow) -> float:
     return flow.goodput_mbit * max(flow.end_s - flow.start_s, 0.0) * 1e6 / 8
 
 
-def _move(flow: Flow, first: float) -> None:
+def _move(flow: ImportedFlow, first: float) -> None:
     flow.start_s -= first
     flow.end_s -= first
     flow.series = flow.series.with_columns(pl.col("time_s") - first).filter(pl.col("time_s") > 0)

@@ -7,7 +7,7 @@ and column of a key, `shipped` what comes with dumbbell.
 
 from typing import TYPE_CHECKING
 
-from dumbbell.lazy import names_of
+from dumbbell.lazy import import_lazily
 
 if TYPE_CHECKING:
     from dumbbell.experiment.cell import Cell as Cell
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dumbbell.experiment.toml_file import read_toml as read_toml
     from dumbbell.experiment.toml_file import title as title
 else:
-    __getattr__ = names_of(
+    __getattr__ = import_lazily(
         __name__,
         {
             "Cell": "cell",

@@ -9,17 +9,17 @@ from typing import Any
 
 from dumbbell import _native
 from dumbbell.experiment import traffic
-from dumbbell.experiment.frames import full_frame
+from dumbbell.experiment.frame_size import compute_full_frame
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
-def canonical(groups: dict[str, Any]) -> str:
+def format_canonical(groups: dict[str, Any]) -> str:
     """Return parameters as text that is the same for the same parameters."""
     return _encode(groups)
 
 
-def digest(text: str) -> str:
+def compute_digest(text: str) -> str:
     """Return the hash that keys are made of."""
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -30,19 +30,19 @@ class _Text:
     def __init__(self, groups: dict[str, Any]) -> None:
         ahead = {key: value for key, value in groups.items() if key < "seed"}
         behind = {key: value for key, value in groups.items() if key > "seed"}
-        first, last = canonical(ahead)[:-1], canonical(behind)[1:]
+        first, last = format_canonical(ahead)[:-1], format_canonical(behind)[1:]
         self._ahead = f'{first}{"," * bool(ahead)}"seed":'
         self._behind = f"{',' * bool(behind)}{last}"
         self._seedless = f"{first}{',' * bool(ahead and behind)}{last}"
 
-    def of(self, seed: object) -> str:
+    def insert_seed(self, seed: object) -> str:
         """Return the text of the run with a seed."""
         return f"{self._ahead}{seed}{self._behind}"
 
     @cached_property
     def key(self) -> str:
         """Hash of what there is without a seed."""
-        return digest(self._seedless)
+        return compute_digest(self._seedless)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Cell:
     plan_of: Callable[["Cell"], str] | None = None
     """What an engine does with this cell, where that does not follow from `groups` alone."""
 
-    def of_seed(self, seed: int, number: int = 0) -> "Cell":
+    def set_seed(self, seed: int, number: int = 0) -> "Cell":
         """Return this run with another seed, and its number; what seeds do not change is not worked out again."""
         fields = self.__dict__ | {"seed": seed, "number": number, "groups": self.groups | {"seed": seed}}
         fields |= {"_text": self._text, "packets": self.packets}
@@ -78,13 +78,13 @@ class Cell:
     @property
     def config(self) -> str:
         """Canonical JSON, as the engine reads it; identical flows are one entry with their `count`."""
-        return self._text.of(self.groups["seed"]) if "seed" in self.groups else canonical(self.groups)
+        return self._text.insert_seed(self.groups["seed"]) if "seed" in self.groups else format_canonical(self.groups)
 
     @cached_property
     def key(self) -> str:
         """Hash of the resolved parameters, the seed, the engine version and the engine's plan, if it has one."""
         plan = "" if self.plan_of is None else f"\n{self.plan_of(self)}"
-        return digest(f"{self.engine}\n{self.config}{plan}")
+        return compute_digest(f"{self.engine}\n{self.config}{plan}")
 
     @cached_property
     def cell_key(self) -> str:
@@ -101,22 +101,22 @@ class Cell:
         """How many flows and sources of UDP are listed one by one."""
         return sum(one["count"] for one in (*self.groups["flows"], *self.groups["udp"]))
 
-    def _seconds(self, sender: dict[str, Any]) -> float:
+    def _limit_seconds(self, sender: dict[str, Any]) -> float:
         """How long a sender sends at most, s."""
         stop: int = self.duration if sender["stop"] is None else min(sender["stop"], self.duration)
         start: int = sender["start"]["min"]
         return max(0.0, (stop - start) / 1e9)
 
-    def _arrivals(self, web: dict[str, Any]) -> float:
+    def _estimate_arrivals(self, web: dict[str, Any]) -> float:
         rate = self.groups["bottleneck"]["rate"]
-        return traffic.flows_per_second(web["arrivals"], rate) * self._seconds(web)
+        return traffic.compute_flow_rate(web["arrivals"], rate) * self._limit_seconds(web)
 
     @property
     def short_flow_count(self) -> float:
         """How many short flows arrive, in the mean."""
-        return sum(map(self._arrivals, self.groups["web"]))
+        return sum(map(self._estimate_arrivals, self.groups["web"]))
 
-    def _filled(self) -> Iterator[float]:
+    def _list_loads(self) -> Iterator[float]:
         """Yield what data of listed flows can fill of each hop that they pass, bit/s.
 
         That is its largest rate, or less: as much as the slowest hops of the routes over it let through.
@@ -142,10 +142,10 @@ class Cell:
         Flows fill the links that their data pass; short flows and UDP send what they send, even if it is more than the
         links carry.
         """
-        link = sum(self._filled()) * self.duration / 1e9 / (8 * full_frame(self.groups))
+        link = sum(self._list_loads()) * self.duration / 1e9 / (8 * compute_full_frame(self.groups))
         sent = 0.0
         for udp in self.groups["udp"]:
-            sent += udp["count"] * udp["rate"] * self._seconds(udp) / (8 * udp["size"])
+            sent += udp["count"] * udp["rate"] * self._limit_seconds(udp) / (8 * udp["size"])
         for web in self.groups["web"]:
-            sent += self._arrivals(web) * traffic.mean_size(web["size"]) / self.groups["hosts"]["mss"]
+            sent += self._estimate_arrivals(web) * traffic.mean_size(web["size"]) / self.groups["hosts"]["mss"]
         return max(link, sent) + 1000 + 10 * (self.flow_count + self.short_flow_count)

@@ -22,17 +22,17 @@ from dumbbell.errors import (
     UnknownKey,
     Unreadable,
     WrongValue,
-    of_engine,
-    one_line,
-    several,
-    shown,
+    combine_errors,
+    escape_line,
+    parse_engine_error,
+    quote_value,
 )
 from dumbbell.experiment import link_trace, net, places, plugins, schema, shipped, spelling, units, without_effect
 from dumbbell.experiment import matrix as keys
-from dumbbell.experiment.cell import Cell, canonical, digest
+from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
 from dumbbell.experiment.files import Files
-from dumbbell.experiment.registry import Param, registry
-from dumbbell.experiment.settings import Settings, own, pairs
+from dumbbell.experiment.registry import Param, read_registry
+from dumbbell.experiment.settings import Settings, copy_value, split_settings
 from dumbbell.experiment.toml_file import read_toml
 
 T = TypeVar("T")
@@ -53,24 +53,24 @@ class _Resolved:
 
 
 @dataclass(frozen=True)
-class _Condition:
+class _OverrideCondition:
     path: keys.Path
     values: tuple[Any, ...]  # canonical
 
-    def holds(self, groups: dict[str, Any]) -> bool:
+    def is_met(self, groups: dict[str, Any]) -> bool:
         """Whether every value at the path is one of those wanted."""
         found = keys.get_path(groups, self.path)
-        return bool(found) and all(_comparable(value) in self.values for value in found)
+        return bool(found) and all(_make_comparable(value) in self.values for value in found)
 
 
-def _comparable(value: Any) -> Any:
+def _make_comparable(value: Any) -> Any:
     if isinstance(value, dict):
         at_once = value.keys() == {"min", "max"} and value["min"] == value["max"]
         return value["min"] if at_once else value.get("name", value)
     return value
 
 
-_Override = tuple[tuple[_Condition, ...], tuple[tuple[keys.Path, Any], ...]]  # when, set
+_Override = tuple[tuple[_OverrideCondition, ...], tuple[tuple[keys.Path, Any], ...]]  # when, set
 
 
 @dataclass(frozen=True)
@@ -102,25 +102,25 @@ class Experiment:
     def __len__(self) -> int:
         return self.matrix.size * len(self.seeds)
 
-    def cell(self, index: int) -> Cell:
+    def make_cell(self, index: int) -> Cell:
         """Return the run at `index`, 0 to len - 1; raises InputError if it cannot be resolved."""
         position, seed = divmod(index, len(self.seeds))
-        return self._resolve(self.matrix.position(position), self.seeds[seed])
+        return self._resolve(self.matrix.find_position(position), self.seeds[seed])
 
-    def cells(self, first: int = 0) -> Iterator[Cell]:
+    def make_cells(self, first: int = 0) -> Iterator[Cell]:
         """Yield every run, made as it is asked for; their numbers count from `first`."""
         numbers = itertools.count(first)
-        for position in self.matrix.positions():
+        for position in self.matrix.list_positions():
             cell = self._resolve(position, self.seeds[0])
             for seed in self.seeds:
-                yield cell.of_seed(seed, next(numbers))
+                yield cell.set_seed(seed, next(numbers))
 
-    def sample(self, most: int) -> list[Cell]:
+    def sample_cells(self, most: int) -> list[Cell]:
         """Return up to `most` runs, one drawn at random from each of as many equal parts; the same ones every time."""
         parts = min(most, len(self))
         ends = [len(self) * part // parts for part in range(parts + 1)]
         draw = random.Random(0)
-        return [self.cell(draw.randrange(first, end)) for first, end in itertools.pairwise(ends)]
+        return [self.make_cell(draw.randrange(first, end)) for first, end in itertools.pairwise(ends)]
 
     def _resolve(self, position: tuple[int, ...], seed: int) -> Cell:
         return self._resolve_and_say(position, seed).cell
@@ -129,46 +129,46 @@ class Experiment:
         chosen: list[int] = []
         try:
             table = pickle.loads(self._base)  # a copy, in a fifth of the time of copy.deepcopy
-            for _, path, value in self.matrix.settings(position):
+            for _, path, value in self.matrix.list_settings(position):
                 keys.set_path(table, path, value)
             self._set_last(table)
             groups, given = schema.resolve_and_given(table, seed, self.files)
             plain = groups
-            chosen = [n for n, (when, _) in enumerate(self.overrides) if all(one.holds(plain) for one in when)]
+            chosen = [n for n, (when, _) in enumerate(self.overrides) if all(one.is_met(plain) for one in when)]
             if chosen:
                 for path, value in itertools.chain.from_iterable(self.overrides[n][1] for n in chosen):
                     keys.set_path(table, path, value)
                 self._set_last(table)
                 groups, given = schema.resolve_and_given(table, seed, self.files)
         except InputError as error:
-            raise several([self._placed(one, position, chosen) for one in error.errors]) from None
-        labels = {key: label(value) for key, _, value in self.matrix.settings(position)}
+            raise combine_errors([self._place_error(one, position, chosen) for one in error.errors]) from None
+        labels = {key: label(value) for key, _, value in self.matrix.list_settings(position)}
         engine = self.engine or _native.engine_version()
         cell = Cell(self.name, self.title, labels, seed, groups, engine, given=given, plan_of=self.plan_of)
         return _Resolved(cell, plain, chosen)
 
-    def _placed(self, error: InputError, position: tuple[int, ...], chosen: list[int]) -> InputError:
+    def _place_error(self, error: InputError, position: tuple[int, ...], chosen: list[int]) -> InputError:
         """Return an error of a run, said of what sets its key: a setting, an override, the matrix or else the file."""
         try:
             path = keys.parse_path(error.key)
         except InputError:
-            return error.within(self.file)
+            return error.move_into(self.file)
 
-        def sets(other: keys.Path) -> bool:
+        def sets_key(other: keys.Path) -> bool:
             return len(other) <= len(path) and keys.overlap(other, path)
 
         if isinstance(error, UnknownKey) and error.nearest and not any(isinstance(step, int) for step in path):
             error = copy.copy(error)
             error.nearest = str(error.nearest).replace("[0]", "[*]")  # set for all
-        if any(sets(one) for one, _ in self.settings):
-            return error.within("--set")
+        if any(sets_key(one) for one, _ in self.settings):
+            return error.move_into("--set")
         for number in reversed(chosen):
-            if any(sets(one) for one, _ in self.overrides[number][1]):
-                return error.within(self.file, f"override[{number}].set: ")
+            if any(sets_key(one) for one, _ in self.overrides[number][1]):
+                return error.move_into(self.file, f"override[{number}].set: ")
         for axis, digit in zip(self.matrix.axes, position, strict=True):
-            if any(map(sets, axis.paths)):
-                return error.within(self.file, f'matrix."{axis.text}"[{digit}]: ')
-        return error.within(self.file)
+            if any(map(sets_key, axis.paths)):
+                return error.move_into(self.file, f'matrix."{axis.text}"[{digit}]: ')
+        return error.move_into(self.file)
 
     def _set_last(self, table: dict[str, Any]) -> None:
         for path, value in self.settings:
@@ -193,42 +193,44 @@ class Experiment:
                         if isinstance(one, dict):
                             one.pop(key, None)
 
-    def faults(self, *, overrides: bool) -> Iterator[InputError]:
+    def find_faults(self, *, overrides: bool) -> Iterator[InputError]:
         """Yield what is wrong with any value of any axis, and with all cells of a small matrix.
 
         With `overrides`, each of them has to apply to some run.
         """
         origin, seed = (0,) * len(self.matrix.axes), self.seeds[0]
         found: list[InputError] = []
-        first, error = self._tried(origin)
+        first, error = self._try_position(origin)
         if error is not None:
             found += error.errors
-        met = self._met(first.plain) if first is not None else set()
+        met = self._find_met(first.plain) if first is not None else set()
         for number, axis in enumerate(self.matrix.axes):
-            seen = {} if first is None else {digest(canonical(first.plain)): 0}
+            seen = {} if first is None else {compute_digest(format_canonical(first.plain)): 0}
             for digit in range(1, len(axis.values)):
-                one, error = self._tried(_moved(origin, number, digit))
+                one, error = self._try_position(_move_position(origin, number, digit))
                 place = f'matrix."{axis.text}"[{digit}]'
                 if error is not None:
                     known = {(one.key, str(one)) for one in found}
                     new = [one for one in error.errors if (one.key, str(one)) not in known]
-                    found += [one if one.key.startswith(place) else one.within(self.file, f"{place}: ") for one in new]
+                    found += [
+                        one if one.key.startswith(place) else one.move_into(self.file, f"{place}: ") for one in new
+                    ]
                 if one is None or first is None:
                     continue
-                met |= self._met(one.plain)
-                alike = seen.setdefault(digest(canonical(one.plain)), digit)
-                if alike != digit and self._equal_everywhere(number, alike, digit):
+                met |= self._find_met(one.plain)
+                alike = seen.setdefault(compute_digest(format_canonical(one.plain)), digit)
+                if alike != digit and self._are_equal(number, alike, digit):
                     values = [
                         axis.values[n][0] if len(axis.keys) == 1 else list(axis.values[n]) for n in (alike, digit)
                     ]
-                    same = f"{shown(values[0])} and {shown(values[1])} make the same run"
+                    same = f"{quote_value(values[0])} and {quote_value(values[1])} make the same run"
                     found.append(Unfit(same, "values that differ", file=self.file, key=place))
         if found:
             yield from found
             return
         unmet = set(range(len(self.overrides)))
         has_tcp, idle = self.matrix.size > CHECKED_AHEAD, None
-        for position in itertools.islice(self.matrix.positions(), CHECKED_AHEAD):
+        for position in itertools.islice(self.matrix.list_positions(), CHECKED_AHEAD):
             try:
                 run = self._resolve_and_say(position, seed)
                 self._check_times(run.cell)
@@ -238,13 +240,13 @@ class Experiment:
             unmet.difference_update(run.chosen)
             groups = run.cell.groups
             if not has_tcp and not (has_tcp := without_effect.has_tcp(groups)):
-                idle = idle or without_effect.of_no_tcp(groups["hosts"], run.cell.given["hosts"])
+                idle = idle or without_effect.find_unused_tcp_key(groups["hosts"], run.cell.given["hosts"])
         if not has_tcp and idle is not None:
-            yield idle.within(self.file)
-        cells = self._along_axes()
-        yield from self._untold_states(cells)
-        if (unused := without_effect.unused_burst(cell.groups for cell in cells)) is not None:
-            yield unused.within(self.file)
+            yield idle.move_into(self.file)
+        cells = self._sample_axes()
+        yield from self._find_untold_states(cells)
+        if (unused := without_effect.find_unused_burst(cell.groups for cell in cells)) is not None:
+            yield unused.move_into(self.file)
         if self.matrix.size > CHECKED_AHEAD:
             # a condition holds for some value of an axis, or never
             unmet = {n for n in unmet if not all((n, m) in met for m in range(len(self.overrides[n][0])))}
@@ -252,21 +254,23 @@ class Experiment:
             nothing, allowed = "no run meets this condition", "keys and values of some runs of the matrix"
             yield Nothing(nothing, allowed, file=self.file, key=f"override[{min(unmet)}].when")
 
-    def _along_axes(self) -> list[Cell]:
+    def _sample_axes(self) -> list[Cell]:
         """Return a run of every value of every axis, the other axes at their first."""
         origin = (0,) * len(self.matrix.axes)
         axes = enumerate(self.matrix.axes)
-        others = (_moved(origin, number, digit) for number, axis in axes for digit in range(1, len(axis.values)))
+        others = (
+            _move_position(origin, number, digit) for number, axis in axes for digit in range(1, len(axis.values))
+        )
         return [self._resolve_and_say(position, self.seeds[0]).cell for position in (origin, *others)]
 
-    def _untold_states(self, cells: list[Cell]) -> Iterator[InputError]:
+    def _find_untold_states(self, cells: list[Cell]) -> Iterator[InputError]:
         """Yield errors for states of queue disciplines that are to be recorded and that no run tells."""
         for state in dict.fromkeys(state for cell in cells for state in cell.groups["record"].get("queue", ())):
-            errors = [_checked_states(cell, [state]) for cell in cells]
+            errors = [_check_states(cell, [state]) for cell in cells]
             if None not in errors and errors[0] is not None:
-                yield of_engine(self.file, errors[0])
+                yield parse_engine_error(self.file, errors[0])
 
-    def _tried(self, position: tuple[int, ...]) -> "tuple[_Resolved | None, InputError | None]":
+    def _try_position(self, position: tuple[int, ...]) -> "tuple[_Resolved | None, InputError | None]":
         """Return the run at a position, or what is wrong with it."""
         try:
             found = self._resolve_and_say(position, self.seeds[0])
@@ -275,28 +279,30 @@ class Experiment:
             return None, error
         return found, None
 
-    def _met(self, plain: dict[str, Any]) -> set[tuple[int, int]]:
+    def _find_met(self, plain: dict[str, Any]) -> set[tuple[int, int]]:
         """Return the conditions that hold for a run, by the numbers of override and condition."""
         every = ((n, m, one) for n, (when, _) in enumerate(self.overrides) for m, one in enumerate(when))
-        return {(n, m) for n, m, one in every if one.holds(plain)}
+        return {(n, m) for n, m, one in every if one.is_met(plain)}
 
-    def _equal_everywhere(self, number: int, first: int, second: int) -> bool:
+    def _are_equal(self, number: int, first: int, second: int) -> bool:
         """Return whether two values of an axis make the same run in every cell, or in a sample of many."""
         draw, size = random.Random(0), self.matrix.size
         for index in range(size) if size <= _COMPARED else (draw.randrange(size) for _ in range(_COMPARED)):
-            position = self.matrix.position(index)
-            one, other = (self._resolve_and_say(_moved(position, number, n), self.seeds[0]) for n in (first, second))
+            position = self.matrix.find_position(index)
+            one, other = (
+                self._resolve_and_say(_move_position(position, number, n), self.seeds[0]) for n in (first, second)
+            )
             if one.plain != other.plain:
                 return False
         return True
 
     def _check_times(self, cell: Cell) -> None:
         """Refuse what begins or changes after the end of the run."""
-        for key, time in without_effect.times(cell.groups):
+        for key, time in without_effect.list_times(cell.groups):
             if time >= cell.duration:
                 found = f'"{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
                 raise OutOfRange(found, "a time before the end of the run", file=self.file, key=key)
-        for key, time in without_effect.latest_starts(cell.groups):
+        for key, time in without_effect.list_latest_starts(cell.groups):
             if time > cell.duration:
                 found = f'up to "{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
                 raise OutOfRange(found, "a time before the end of the run, whatever is drawn", file=self.file, key=key)
@@ -304,23 +310,23 @@ class Experiment:
     def _check_cell(self, cell: Cell) -> None:
         self._check_times(cell)
         # of what the queues of a sweep tell each may lack some
-        if (error := _checked_states(cell, [])) is not None:
-            raise of_engine(self.file, error) from None
+        if (error := _check_states(cell, [])) is not None:
+            raise parse_engine_error(self.file, error) from None
 
 
-def _checked_states(cell: Cell, states: list[str]) -> ValueError | None:
+def _check_states(cell: Cell, states: list[str]) -> ValueError | None:
     """Return what the engine says against a run that records these states of its queue disciplines, if anything."""
     few: dict[str, Any] = {name: [one | {"count": 1} for one in cell.groups[name]] for name in ("flows", "udp")}
     if "queue" in cell.groups["record"]:
         few["record"] = cell.groups["record"] | {"queue": states}
     try:
-        _native.check(Cell("", "", {}, cell.seed, plugins.plain(cell.groups | few)).config)
+        _native.check(Cell("", "", {}, cell.seed, plugins.replace_plugins(cell.groups | few)).config)
     except ValueError as error:
         return error
     return None
 
 
-def _moved(position: tuple[int, ...], number: int, digit: int) -> tuple[int, ...]:
+def _move_position(position: tuple[int, ...], number: int, digit: int) -> tuple[int, ...]:
     """Return `position` with axis `number` at `digit`."""
     return (*position[:number], digit, *position[number + 1 :])
 
@@ -337,12 +343,12 @@ def label(value: Any) -> str:
         case {"name": str(name), **rest}:
             return name + (f"({', '.join(f'{k}={label(v)}' for k, v in rest.items())})" if rest else "")
         case _:
-            return shown(value, 200).strip('"')
+            return quote_value(value, 200).strip('"')
 
 
-def param_of(path: keys.Path) -> Param | None:
+def find_param(path: keys.Path) -> Param | None:
     """Return the parameter that the end of `path` names, if the registry has one."""
-    known = registry()
+    known = read_registry()
     last = path[-1]
     if not isinstance(last, str):
         return None
@@ -352,45 +358,45 @@ def param_of(path: keys.Path) -> Param | None:
     if schema.PATH_KEYS.intersection(step for step in path[:-1] if isinstance(step, str)):
         return next((stage.params[last] for stage in known.stage.values() if last in stage.params), None)
     section = next((str(step) for step in path[:-1] if step in (*known.sections, *net.HOPS)), "run")
-    return None if last in ("start", "count") else schema.described(section).get(last)
+    return None if last in ("start", "count") else schema.describe_section(section).get(last)
 
 
 def has_value(path: keys.Path) -> bool:
     """Return whether the end of `path` names a value, and no table or list of them."""
-    return param_of(path) is not None or path[-1] in ("aqm", "cc", "link", "name", "start", "count")
+    return find_param(path) is not None or path[-1] in ("aqm", "cc", "link", "name", "start", "count")
 
 
-def _condition(key: str, wanted: Any, where: str, files: Files) -> _Condition:
+def _parse_condition(key: str, wanted: Any, where: str, files: Files) -> _OverrideCondition:
     try:
         if isinstance(wanted, dict) and "." not in key:
-            raise Unfit(f"the key {_dotted(key, wanted)} is without quotes", _IN_QUOTES)
+            raise Unfit(f"the key {_quote_dotted_key(key, wanted)} is without quotes", _IN_QUOTES)
         path = keys.parse_path(key)
-        param = param_of(path)
+        param = find_param(path)
         values = wanted if isinstance(wanted, list) else [wanted]
         if not values:
             raise Nothing("the list is empty", "at least one value")
         if not has_value(path):
-            near = schema.nearest_key(path, {})
+            near = schema.find_nearest_key(path, {})
             raise UnknownKey(
                 key, among="it must be a key of a run, such as bottleneck.rate or flows[*].base_rtt", nearest=near
             )
         if path[-1] == "start":
-            values = [schema.canonical_start(value)["min"] for value in values]
+            values = [schema.parse_start(value)["min"] for value in values]
         elif param is not None:
-            values = [spelling.canonical(param, value, files) for value in values]
+            values = [spelling.parse_value(param, value, files) for value in values]
         elif any(not isinstance(value, str | int) for value in values):
-            raise WrongValue(shown(wanted), "a name, or a list of names")
+            raise WrongValue(quote_value(wanted), "a name, or a list of names")
     except InputError as error:
-        raise error.moved("", f'{where}."{key}"') from None
-    return _Condition(path, tuple(values))
+        raise error.move("", f'{where}."{key}"') from None
+    return _OverrideCondition(path, tuple(values))
 
 
-def _dotted(key: str, value: Any) -> str:
+def _quote_dotted_key(key: str, value: Any) -> str:
     """Return the key that TOML reads as a table inside a table if it has no quotes."""
     while isinstance(value, dict) and len(value) == 1:
         (inner, value), *_ = value.items()
         key = f"{key}.{inner}"
-    return one_line(key)
+    return escape_line(key)
 
 
 def _override(table: schema.Override, where: str, files: Files) -> _Override:
@@ -400,22 +406,22 @@ def _override(table: schema.Override, where: str, files: Files) -> _Override:
     sets = []
     for key, value in table.set.items():
         if isinstance(value, dict) and key in TABLES:
-            found = f"the key {_dotted(key, value)} is without quotes"
+            found = f"the key {_quote_dotted_key(key, value)} is without quotes"
             raise Unfit(found, f"{_IN_QUOTES}; a table is never set as a whole", key=f"{where}.set")
         try:
             sets.append((keys.parse_path(key), value))
         except InputError as error:
-            raise error.moved("", f"{where}.set") from None
-    when = tuple(_condition(key, value, f"{where}.when", files) for key, value in table.when.items())
+            raise error.move("", f"{where}.set") from None
+    when = tuple(_parse_condition(key, value, f"{where}.when", files) for key, value in table.when.items())
     return when, tuple(sets)
 
 
 def parse(table: dict[str, Any], file: str = "experiment", settings: Settings = None) -> Experiment:
     """Return the experiment that a parsed TOML file describes; raises InputError, said of `file`."""
     try:
-        return _parse(own(table), file, pairs(settings))
+        return _parse(copy_value(table), file, split_settings(settings))
     except InputError as error:
-        raise error if error.file else error.within(file) from None
+        raise error if error.file else error.move_into(file) from None
     except RecursionError:
         raise Unreadable("it has tables inside tables without end", "a file with a few levels", file=file) from None
 
@@ -425,17 +431,17 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
         allowed = "an experiment, such as dumbbell list experiments names"
         raise Unreadable("there is nothing in it", allowed)
     found: list[InputError] = []
-    known = [*schema.Plan.model_fields, *schema.run_model().model_fields]
+    known = [*schema.SweepPlan.model_fields, *schema.run_model().model_fields]
     for key in [key for key in table if key not in known]:
-        found.append(UnknownKey(shown(key), among=known, key=key, nearest=schema.nearest_key((key,), table)))
+        found.append(UnknownKey(quote_value(key), among=known, key=key, nearest=schema.find_nearest_key((key,), table)))
         del table[key]
-    plan_keys = schema.Plan.model_fields
+    plan_keys = schema.SweepPlan.model_fields
     for number, (key, value) in enumerate(settings):
         if key in (other for other, _ in settings[:number]):
-            raise Conflict(f"two values of {shown(key)}", "each key once", option="--set")
+            raise Conflict(f"two values of {quote_value(key)}", "each key once", option="--set")
         if key in plan_keys:
             table[key] = value
-    plan, wrong = _plan(table)
+    plan, wrong = _split_plan(table)
     found += wrong
     axes = {key: list(values) for key, values in plan.matrix.items()}
     last: list[tuple[keys.Path, Any]] = []
@@ -446,63 +452,63 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
             try:
                 last.append((keys.parse_path(key), value))
             except InputError as error:
-                raise error.moved("--set", "") from None
+                raise error.move("--set", "") from None
     if "matrix" in plan.model_fields_set and not axes:
         found.append(Nothing("it has no key", "one or more, each with its values", key="matrix"))
     files = Files(Path(file).parent)
     overrides = [
         one
         for number, each in enumerate(plan.override)
-        if (one := _kept(found, _override, each, f"override[{number}]", files)) is not None
+        if (one := _keep_error(found, _override, each, f"override[{number}]", files)) is not None
     ]
     axes_read = [
         axis_read
         for key, values in axes.items()
-        if (axis_read := _kept(found, keys.parse_axis, key, values)) is not None
+        if (axis_read := _keep_error(found, keys.parse_axis, key, values)) is not None
     ]
     product = keys.Matrix(tuple(axes_read))
     for path, value in last:
-        if axis := product.changed_by(path):
+        if axis := product.find_changed_axis(path):
             like = next((n for n, one in enumerate(axis.values) if len(axis.keys) > 1 and value in one), 0)
-            allowed = f"another key, or the whole axis, such as {shlex.quote(axis.setting(like))}"
-            raise Conflict(f"{keys.path_text(path)} and the matrix", allowed, option="--set")
+            allowed = f"another key, or the whole axis, such as {shlex.quote(axis.format_setting(like))}"
+            raise Conflict(f"{keys.format_path(path)} and the matrix", allowed, option="--set")
     for number, (_, sets) in enumerate(overrides):
         for path, _ in sets:
-            if axis := product.changed_by(path):
-                both = f'{keys.path_text(path)} and the matrix\'s "{axis.text}"'
+            if axis := product.find_changed_axis(path):
+                both = f'{keys.format_path(path)} and the matrix\'s "{axis.text}"'
                 found.append(Conflict(both, "another key", key=f"override[{number}].set"))
     experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, tuple(overrides), tuple(last), files)
     # of a file that is not whole only what is there can be wrong, and settings may leave nothing to which one applies
-    rest = experiment.faults(overrides=not (settings or found))
+    rest = experiment.find_faults(overrides=not (settings or found))
     found += [one for one in rest if not (wrong and isinstance(one, Missing | Nothing))]
-    if found := _plain(found):
-        raise several([one if one.file else one.within(file) for one in found])
+    if found := _drop_consequences(found):
+        raise combine_errors([one if one.file else one.move_into(file) for one in found])
     return experiment
 
 
-def _plan(table: dict[str, Any]) -> tuple[schema.Plan, list[InputError]]:
+def _split_plan(table: dict[str, Any]) -> tuple[schema.SweepPlan, list[InputError]]:
     """Take what describes the sweep out of a file; return it, and what is wrong with it, which is then left out."""
     found: list[InputError] = []
-    given = {key: table.pop(key) for key in schema.Plan.model_fields if key in table}
+    given = {key: table.pop(key) for key in schema.SweepPlan.model_fields if key in table}
     matrix = given.get("matrix")
     for key, value in list(matrix.items()) if isinstance(matrix, dict) else ():
         if isinstance(value, dict):
-            dotted = _dotted(key, value)
+            dotted = _quote_dotted_key(key, value)
             found.append(
                 Unfit(f"the key {dotted} is without quotes", f'keys in quotes: "{dotted}" = [...]', key="matrix")
             )
     if not found:
         try:
-            plan = schema.validate(schema.Plan, given)
+            plan = schema.validate(schema.SweepPlan, given)
         except InputError as error:
             found += error.errors
         else:
-            assert isinstance(plan, schema.Plan)
+            assert isinstance(plan, schema.SweepPlan)
             return plan, []
-    return schema.Plan(), found
+    return schema.SweepPlan(), found
 
 
-def _kept(found: list[InputError], read: Callable[..., T], *args: Any) -> T | None:
+def _keep_error(found: list[InputError], read: Callable[..., T], *args: Any) -> T | None:
     """Return what `read` returns; if it raises an InputError, keep that among those `found`."""
     try:
         return read(*args)
@@ -511,7 +517,7 @@ def _kept(found: list[InputError], read: Callable[..., T], *args: Any) -> T | No
         return None
 
 
-def _plain(found: list[InputError]) -> list[InputError]:
+def _drop_consequences(found: list[InputError]) -> list[InputError]:
     """Return errors without those that follow from others: what is missing where a key like it is unknown."""
     meant = {one.nearest for one in found if isinstance(one, UnknownKey)}
     return [one for one in found if not (isinstance(one, Missing | Nothing) and one.key in meant)]
@@ -523,6 +529,6 @@ def load(file: str | Path, settings: Settings = None) -> Experiment:
     If there is no such file, `file` may name an experiment that comes with dumbbell, such as `sce/one-flow`.
     """
     path = file if Path(file).exists() else shipped.find(Path(file).as_posix()) or file
-    table = read_toml(path, known=shipped.experiments())
-    with places.told(path):
+    table = read_toml(path, known=shipped.list_experiments())
+    with places.place_errors(path):
         return parse(table, str(path), settings)

@@ -7,7 +7,7 @@ from typing import Any
 
 from dumbbell.experiment import file, net, schema, spelling, stack, traffic, units
 from dumbbell.experiment.matrix import parse_path
-from dumbbell.experiment.registry import Algorithm, Param, registry
+from dumbbell.experiment.registry import Algorithm, Param, read_registry
 
 LIMITS = (
     "It accepts what `dumbbell run` accepts and refuses what `run` refuses, but for what JSON Schema cannot say: "
@@ -26,20 +26,20 @@ _INDEX = "\\[(\\*|[0-9]{1,7})\\]"
 Schema = dict[str, Any]
 
 
-def _any_case(word: str) -> str:
+def _match_any_case(word: str) -> str:
     return "".join(f"[{c.lower()}{c.upper()}]" for c in word)
 
 
-def _unit_words(kind: str) -> dict[str, int]:
+def _list_units(kind: str) -> dict[str, int]:
     """Return regular expressions of the units of `kind`, and how large each is."""
     sizes = units.UNITS[kind]
     if kind == "rate":
-        return {f"{_any_case(unit)}(/s)?": size for unit, size in sizes.items()}
+        return {f"{_match_any_case(unit)}(/s)?": size for unit, size in sizes.items()}
     also = {"time": {"us": "[uµ]s"}, "size": {"kB": "[kK]B"}}[kind]
     return {also.get(unit, unit): size for unit, size in sizes.items()}
 
 
-def _decimals(size: int) -> str:
+def _match_decimals(size: int) -> str:
     """Return a regular expression of the fraction that a number of units of `size` may have."""
     twos = (size & -size).bit_length() - 1
     fives = next(n for n in range(64) if size % 5 ** (n + 1))
@@ -55,7 +55,7 @@ def _expand(value: Fraction, *, up: bool, places: int = 12) -> tuple[str, str]:
     return str(integer) if integer else "", f"{fraction:0{places}d}".rstrip("0")
 
 
-def _beyond(digits: str, *, up: bool, rest: str) -> list[str]:
+def _match_beyond(digits: str, *, up: bool, rest: str) -> list[str]:
     """Return regular expressions of digit strings that first differ from `digits` upwards (or downwards)."""
     found = []
     for place, digit in enumerate(digits):
@@ -65,23 +65,23 @@ def _beyond(digits: str, *, up: bool, rest: str) -> list[str]:
     return found
 
 
-def at_least(value: Fraction) -> str:
+def match_at_least(value: Fraction) -> str:
     """Return a regular expression of the decimals that are not below `value`."""
     whole, fraction = _expand(value, up=True)
     found = [f"[1-9][0-9]{{{len(whole)},}}(\\.[0-9]+)?"]
-    found += [f"{part}(\\.[0-9]+)?" for part in _beyond(whole, up=True, rest="[0-9]{{{n}}}")]
-    behind = [*_beyond(fraction, up=True, rest="[0-9]*"), f"{fraction}[0-9]*"]
+    found += [f"{part}(\\.[0-9]+)?" for part in _match_beyond(whole, up=True, rest="[0-9]{{{n}}}")]
+    behind = [*_match_beyond(fraction, up=True, rest="[0-9]*"), f"{fraction}[0-9]*"]
     found.append(f"{whole}\\.({'|'.join(behind)})" if fraction else f"{whole}(\\.[0-9]+)?")
     return f"0*({'|'.join(found)})"
 
 
-def at_most(value: Fraction) -> str:
+def match_at_most(value: Fraction) -> str:
     """Return a regular expression of the decimals that are not above `value`."""
     whole, fraction = _expand(value, up=False)
     found = [f"[0-9]{{0,{len(whole) - 1}}}(\\.[0-9]+)?"] if whole else []
-    found += [f"{part}(\\.[0-9]+)?" for part in _beyond(whole, up=False, rest="[0-9]{{{n}}}")]
+    found += [f"{part}(\\.[0-9]+)?" for part in _match_beyond(whole, up=False, rest="[0-9]{{{n}}}")]
     behind = [
-        *_beyond(fraction, up=False, rest="[0-9]*"),
+        *_match_beyond(fraction, up=False, rest="[0-9]*"),
         *(fraction[:n] for n in range(1, len(fraction))),
         f"{fraction}0*",
     ]
@@ -89,7 +89,7 @@ def at_most(value: Fraction) -> str:
     return f"0*({'|'.join(found)})"
 
 
-def _any_unit(parts: Iterable[str]) -> str:
+def _match_any_unit(parts: Iterable[str]) -> str:
     return f"^{_SPACE}({'|'.join(parts)}){_SPACE}$"
 
 
@@ -103,30 +103,32 @@ class _Definitions:
         self.found.setdefault(name, definition)
         return {"$ref": f"#/$defs/{name}"}
 
-    def quantity(self, kind: str, low: int | None, high: int | None) -> Schema:
+    def define_quantity(self, kind: str, low: int | None, high: int | None) -> Schema:
         """Return the schema of a time, rate or size from `low` to `high`."""
-        words = _unit_words(kind)
+        words = _list_units(kind)
         number = "[0-9]{1,30}"
-        pattern = _any_unit(f"{number}{_decimals(size)}{_SPACE}{word}" for word, size in words.items())
+        pattern = _match_any_unit(f"{number}{_match_decimals(size)}{_SPACE}{word}" for word, size in words.items())
         parts = [self.add(kind, {"type": "string", "pattern": pattern})]
-        for bound, regex, said in ((low, at_least, "from"), (high, at_most, "to")):
+        for bound, regex, said in ((low, match_at_least, "from"), (high, match_at_most, "to")):
             if bound:
-                pattern = _any_unit(f"{regex(Fraction(bound, size))}{_SPACE}{word}" for word, size in words.items())
+                pattern = _match_any_unit(
+                    f"{regex(Fraction(bound, size))}{_SPACE}{word}" for word, size in words.items()
+                )
                 parts.append(self.add(f"{kind}_{said}_{units.show(kind, bound)}", {"pattern": pattern}))
         quantity = {"allOf": parts} if len(parts) > 1 else parts[0]
         return quantity if low else {"anyOf": [quantity, {"const": 0}]}
 
-    def value(self, param: Param) -> Schema:
-        """Return the schema of what `spelling.canonical` takes for `param`."""
+    def define_value(self, param: Param) -> Schema:
+        """Return the schema of what `spelling.parse_value` takes for `param`."""
         found: Schema
         low = 0 if param.min is None and param.kind != "float" else param.min
         high = 2**64 - 1 if param.max is None and param.kind != "float" else param.max
-        if kind := spelling.unit_kind(param):
-            found = self.quantity(kind, low, high)
+        if kind := spelling.find_unit_kind(param):
+            found = self.define_quantity(kind, low, high)
         elif param.kind == "arrivals":
-            found = self._arrivals()
+            found = self._define_arrivals()
         elif param.kind == "sizes":
-            found = self._sizes()
+            found = self._define_sizes()
         elif param.kind == "trace":
             found = {"type": "string"}
         elif param.kind == "name":
@@ -141,47 +143,47 @@ class _Definitions:
             limits = {"minimum": low, "maximum": high} if param.kind != "bool" else {}
             found = {"type": {"int": "integer", "float": "number", "bool": "boolean"}[param.kind]}
             found |= {key: value for key, value in limits.items() if value is not None}
-            if names := spelling.names_of_values(param):
+            if names := spelling.list_value_names(param):
                 found = {"anyOf": [found, {"enum": list(names)}]}
         return {"anyOf": [found, {"enum": ["none", None]}]} if param.optional else found
 
-    def described(self, param: Param) -> Schema:
+    def define_param(self, param: Param) -> Schema:
         """Return the same with description and default."""
         doc = " ".join(part for part in (param.doc, f"Source: {param.source}." * bool(param.source)) if part)
         if param.kind == "sizes":
-            default = traffic.written_sizes(param.default)
+            default = traffic.format_sizes(param.default)
         else:
-            as_text = spelling.unit_kind(param) or param.kind == "arrivals" or param.default is None
+            as_text = spelling.find_unit_kind(param) or param.kind == "arrivals" or param.default is None
             default = spelling.show_value(param, param.default) if as_text else param.default
-        return self.value(param) | {"description": doc, "default": default}
+        return self.define_value(param) | {"description": doc, "default": default}
 
-    def _arrivals(self) -> Schema:
+    def _define_arrivals(self) -> Schema:
         number = f"{_SPACE}[0-9]{{1,15}}(\\.[0-9]{{1,15}})?"
         rest = f"{_SPACE}/{_SPACE}s({_SPACE}/{_SPACE}Mbit)?{_SPACE}$"
-        limit = f"^{_SPACE}{at_most(Fraction(traffic.MAX_ARRIVALS))}{_SPACE}/"
+        limit = f"^{_SPACE}{match_at_most(Fraction(traffic.MAX_ARRIVALS))}{_SPACE}/"
         return {
             "anyOf": [{"type": "string", "pattern": f"^{number}{rest}", "allOf": [{"pattern": limit}]}, {"const": 0}]
         }
 
-    def _sizes(self) -> Schema:
-        size = self.quantity("size", 1, traffic.MAX_SIZE)
+    def _define_sizes(self) -> Schema:
+        size = self.define_quantity("size", 1, traffic.MAX_SIZE)
         shape = {"type": "number", "minimum": traffic.SHAPES[0], "maximum": traffic.SHAPES[1]}
         forms = ({"pareto": shape, "min": size, "max": size}, {"csv": {"type": "string"}})
-        return {"anyOf": [size, *(_table(form, required=list(form)) for form in forms)]}
+        return {"anyOf": [size, *(_define_table(form, required=list(form)) for form in forms)]}
 
-    def time(self) -> Schema:
-        return self.quantity("time", 0, schema.DAY)
+    def define_time(self) -> Schema:
+        return self.define_quantity("time", 0, schema.DAY)
 
     def start(self) -> Schema:
-        ends = {"type": "array", "items": self.time(), "minItems": 2, "maxItems": 2}
-        return {"anyOf": [self.time(), _table({"uniform": ends}, required=["uniform"])]}
+        ends = {"type": "array", "items": self.define_time(), "minItems": 2, "maxItems": 2}
+        return {"anyOf": [self.define_time(), _define_table({"uniform": ends}, required=["uniform"])]}
 
-    def algorithm(self, kind: str, algorithms: dict[str, Algorithm]) -> Schema:
+    def define_algorithm(self, kind: str, algorithms: dict[str, Algorithm]) -> Schema:
         """Return the schema of `aqm`, `cc`, `link` or a stage: a name, or a table with a name and parameters."""
         tables = []
         for algorithm in algorithms.values():
-            params = {name: self.described(param) for name, param in algorithm.params.items()}
-            table = _table({"name": {"const": algorithm.name}} | params, required=["name"])
+            params = {name: self.define_param(param) for name, param in algorithm.params.items()}
+            table = _define_table({"name": {"const": algorithm.name}} | params, required=["name"])
             table["description"] = f"{algorithm.title}. {algorithm.source}"
             tables.append(self.add(f"{kind}_{algorithm.name}".replace("-", "_"), table))
         if kind in schema.KINDS:
@@ -192,7 +194,7 @@ class _Definitions:
         return self.add(kind, {"anyOf": [{"enum": list(algorithms)}, *tables]})
 
 
-def _table(properties: dict[str, Schema], required: list[str] | None = None) -> Schema:
+def _define_table(properties: dict[str, Schema], required: list[str] | None = None) -> Schema:
     found = {"type": "object", "properties": properties, "additionalProperties": False}
     return found | ({"required": required} if required else {})
 
@@ -210,7 +212,7 @@ class _Keys:
     def add(self, key: str, value: Schema) -> None:
         self.found.setdefault(key, []).append(value)
 
-    def patterns(self, value: Callable[[str, Schema], Schema | None]) -> dict[str, Schema]:
+    def make_patterns(self, value: Callable[[str, Schema], Schema | None]) -> dict[str, Schema]:
         """Return `patternProperties`: what `value` makes of key and schema, keys that take the same together."""
         keys: dict[str, list[str]] = {}
         for key, of in self.found.items():
@@ -218,7 +220,7 @@ class _Keys:
                 keys.setdefault(json.dumps(made), []).append(key)
         return {f"^{_SPACE}({'|'.join(alike)}){_SPACE}$": json.loads(made) for made, alike in keys.items()}
 
-    def any(self) -> str:
+    def match_any(self) -> str:
         """Return a regular expression of every key: those that begin alike share their beginning."""
         ends: dict[str, list[str]] = {}
         for key in self.found:
@@ -227,15 +229,15 @@ class _Keys:
         return "|".join(f"{start}({'|'.join(of)})" for start, of in ends.items())
 
 
-def _algorithm_keys(
+def _add_algorithm_keys(
     keys: _Keys, place: str, whole: Schema, algorithms: dict[str, Algorithm], defs: _Definitions
 ) -> None:
     keys.add(place, whole)
     keys.add(f"{place}\\.name", {"enum": list(algorithms)})
     for algorithm in algorithms.values():
         for name, param in algorithm.params.items():
-            if defs.value(param) not in keys.found.get(f"{place}\\.{name}", []):
-                keys.add(f"{place}\\.{name}", defs.value(param))
+            if defs.define_value(param) not in keys.found.get(f"{place}\\.{name}", []):
+                keys.add(f"{place}\\.{name}", defs.define_value(param))
 
 
 # what senders name, one or the other
@@ -248,46 +250,46 @@ def _has(section: str, inner: str = "") -> Schema:
     return {"required": ["matrix"], "properties": {"matrix": {"not": {"propertyNames": {"not": {"pattern": key}}}}}}
 
 
-def _section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
+def _define_section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
     """Return the schema of a table of the file; its keys go to `keys`."""
-    known = registry()
+    known = read_registry()
     listed = name in schema.LISTED
     place = name + (_INDEX if listed else "")
     fields: dict[str, Schema] = {}
     for key, kind, algorithms in (("aqm", "aqm", known.aqm), ("cc", "cc", known.cc)):
         if (kind == "aqm" and name in net.HOPS) or key in schema.SENDERS.get(name, ()):
-            fields[key] = defs.algorithm(kind, algorithms)
-            _algorithm_keys(keys, f"{place}\\.{key}", fields[key], algorithms, defs)
+            fields[key] = defs.define_algorithm(kind, algorithms)
+            _add_algorithm_keys(keys, f"{place}\\.{key}", fields[key], algorithms, defs)
     for key, where in schema.PATHS.get(name, {}).items():
-        stages = known.stages_on(key)
-        stage = defs.algorithm("ack_stage" if key == "ack_path" else "stage", stages)
+        stages = known.list_stages(key)
+        stage = defs.define_algorithm("ack_stage" if key == "ack_path" else "stage", stages)
         fields[key] = _list(stage) | {"description": f"Stages {where}, in this order.", "default": []}
         keys.add(f"{place}\\.{key}", _list(stage))
-        _algorithm_keys(keys, f"{place}\\.{key}{_INDEX}", stage, stages, defs)
+        _add_algorithm_keys(keys, f"{place}\\.{key}{_INDEX}", stage, stages, defs)
     if name in net.HOPS:
-        link = defs.algorithm("link", known.link)
+        link = defs.define_algorithm("link", known.link)
         optional = {"anyOf": [link, {"enum": ["none", None]}]}
         fields["link"] = optional | {"description": "How packets leave the queue.", "default": "none"}
-        _algorithm_keys(keys, f"{place}\\.link", optional, known.link, defs)
-        rate = defs.value(known.sections["bottleneck"]["rate"])
-        change = {"at": defs.time(), "rate": rate}
-        changes = _list(defs.add("RateChange", _table(change, required=list(change))))
+        _add_algorithm_keys(keys, f"{place}\\.link", optional, known.link, defs)
+        rate = defs.define_value(known.sections["bottleneck"]["rate"])
+        change = {"at": defs.define_time(), "rate": rate}
+        changes = _list(defs.add("RateChange", _define_table(change, required=list(change))))
         fields["rate_changes"] = changes | {"default": []}
         keys.add(f"{place}\\.rate_changes", changes)
         for key, value in change.items():
             keys.add(f"{place}\\.rate_changes{_INDEX}\\.{key}", value)
-    for key, param in schema.described(name).items():
-        fields[key] = defs.described(param)
+    for key, param in schema.describe_section(name).items():
+        fields[key] = defs.define_param(param)
         if key == "start":
             fields[key] |= defs.start()
             keys.add(f"{place}\\.start\\.uniform", defs.start()["anyOf"][1]["properties"]["uniform"])
         keys.add(f"{place}\\.{key}", {k: v for k, v in fields[key].items() if k not in ("description", "default")})
         if param.kind == "sizes":
             for end in ("min", "max"):
-                keys.add(f"{place}\\.{key}\\.{end}", defs.quantity("size", 1, traffic.MAX_SIZE))
+                keys.add(f"{place}\\.{key}\\.{end}", defs.define_quantity("size", 1, traffic.MAX_SIZE))
             shape = {"type": "number", "minimum": traffic.SHAPES[0], "maximum": traffic.SHAPES[1]}
             keys.add(f"{place}\\.{key}\\.pareto", shape)
-    table = _with_stack(fields, keys, place) if name == "flows" else _table(fields)
+    table = _define_flow(fields, keys, place) if name == "flows" else _define_table(fields)
     one = defs.add(name.capitalize().removesuffix("s" if listed else ""), table)
     keys.add(place, one)
     if listed:
@@ -296,7 +298,7 @@ def _section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
     return _list(one) | limit | {"default": []} if listed else one
 
 
-def _with_stack(fields: dict[str, Schema], keys: _Keys, place: str) -> Schema:
+def _define_flow(fields: dict[str, Schema], keys: _Keys, place: str) -> Schema:
     """Return the schema of a flow: with a stack, `cc` is a control of that, which only its library knows."""
     control, text = {"type": "string", "minLength": 1}, {"type": "string", "minLength": 1}
     table = {
@@ -308,13 +310,13 @@ def _with_stack(fields: dict[str, Schema], keys: _Keys, place: str) -> Schema:
     keys.add(f"{place}\\.cc", control)
     keys.add(f"{place}\\.stack", own)
     keys.add(f"{place}\\.stack\\.{_ANY_NAME}", {})
-    found = _table(fields | {"stack": own | {"description": stack.DOC}, "cc": {}})
+    found = _define_table(fields | {"stack": own | {"description": stack.DOC}, "cc": {}})
     tcp = {"properties": {"cc": fields["cc"]}}
     return found | {"if": {"required": ["stack"]}, "then": {"properties": {"cc": control}}, "else": tcp}
 
 
-def _matrix(keys: _Keys) -> Schema:
-    one = f"{_SPACE}({keys.any()}){_SPACE}"
+def _define_matrix(keys: _Keys) -> Schema:
+    one = f"{_SPACE}({keys.match_any()}){_SPACE}"
     axis = {"type": "array", "minItems": 1}
     in_step = {
         f"^[^,]*(,[^,]*){{{n - 1}}}$": axis | {"items": {"type": "array", "minItems": n, "maxItems": n}}
@@ -324,13 +326,13 @@ def _matrix(keys: _Keys) -> Schema:
         "type": "object",
         "minProperties": 1,
         "description": "Key and its values; every combination is a run. Keys joined by commas take lists of values.",
-        "patternProperties": keys.patterns(lambda _, value: axis | {"items": value}) | in_step,
+        "patternProperties": keys.make_patterns(lambda _, value: axis | {"items": value}) | in_step,
         "propertyNames": {"pattern": f"^{one}(,{one})*$"},
     }
 
 
 def _override(keys: _Keys) -> Schema:
-    def condition(key: str, value: Schema) -> Schema | None:
+    def define_condition(key: str, value: Schema) -> Schema | None:
         plain = key.replace(_INDEX, "[0]").replace(_ANY_NAME, "name").replace("\\.", ".")
         if not file.has_value(parse_path(plain)) or ".stack" in plain:
             return None
@@ -338,10 +340,10 @@ def _override(keys: _Keys) -> Schema:
         return {"anyOf": [wanted, {"type": "array", "items": wanted, "minItems": 1}]}
 
     tables = {
-        "when": ("Keys and the value, or list of values, that each must have.", keys.patterns(condition)),
+        "when": ("Keys and the value, or list of values, that each must have.", keys.make_patterns(define_condition)),
         "set": (
             "Keys and the value that each gets.",
-            keys.patterns(lambda key, value: None if key in file.TABLES else value),
+            keys.make_patterns(lambda key, value: None if key in file.TABLES else value),
         ),
     }
     properties = {
@@ -349,22 +351,22 @@ def _override(keys: _Keys) -> Schema:
         | {"additionalProperties": False}
         for key, (doc, patterns) in tables.items()
     }
-    return _table(properties, required=["when", "set"])
+    return _define_table(properties, required=["when", "set"])
 
 
-def file_schema() -> Schema:
+def make_schema() -> Schema:
     """Return the JSON Schema of an experiment file; `LIMITS` says what it cannot say."""
     defs, keys = _Definitions(), _Keys()
-    duration = registry().sections["run"]["duration"]
-    keys.add("duration", defs.value(duration))
-    sections = {name: _section(name, defs, keys) for name in (*net.HOPS, "hosts", *schema.SENDERS, "record")}
+    duration = read_registry().sections["run"]["duration"]
+    keys.add("duration", defs.define_value(duration))
+    sections = {name: _define_section(name, defs, keys) for name in (*net.HOPS, "hosts", *schema.SENDERS, "record")}
     seed = {"type": "integer", "minimum": 0, "maximum": SEED}
     properties = {
         "title": {"type": "string", "description": "Title of the experiment.", "default": ""},
-        "duration": defs.described(duration),
+        "duration": defs.define_param(duration),
         "seeds": _list(seed) | {"minItems": 1, "uniqueItems": True, "description": "Every run is made with each."},
         **sections,
-        "matrix": _matrix(keys),
+        "matrix": _define_matrix(keys),
         "override": _list(defs.add("Override", _override(keys))),
     }
     with_aqm = {"required": ["bottleneck"], "properties": {"bottleneck": {"required": ["aqm"]}}}
@@ -373,13 +375,13 @@ def file_schema() -> Schema:
     whole_hops = {"properties": {"hop": {"items": {"required": ["name", "aqm"]}}}}
     # where no flow is a stack's, a matrix sets controls of TCP
     has_stack = {"required": ["flows"], "properties": {"flows": {"contains": {"required": ["stack"]}}}}
-    of_tcp = {"items": defs.algorithm("cc", registry().cc)}
+    of_tcp = {"items": defs.define_algorithm("cc", read_registry().cc)}
     tcp = {"patternProperties": {f"^{_SPACE}flows{_INDEX}\\.cc{_SPACE}$": of_tcp}}
     complete = [
         {"anyOf": [with_aqm, _has("bottleneck", "\\.aqm(\\.name)?")]},
         {"anyOf": [needs_aqm, no_reverse, _has("reverse", "\\.aqm(\\.name)?")]},
         {"anyOf": [whole_hops, _has("hop", f"({_INDEX}(\\.(name|aqm(\\.name)?))?)?")]},
-        {"anyOf": [part for name in schema.SENDERS for part in (_some(name), _has(name))]},
+        {"anyOf": [part for name in schema.SENDERS for part in (_define_some(name), _has(name))]},
         *(
             {
                 "anyOf": [
@@ -395,11 +397,11 @@ def file_schema() -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Experiment of dumbbell",
         "description": LIMITS,
-        **_table(properties),
+        **_define_table(properties),
         "allOf": complete,
         "$defs": defs.found,
     }
 
 
-def _some(name: str) -> Schema:
+def _define_some(name: str) -> Schema:
     return {"required": [name], "properties": {name: {"minItems": 1}}}

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import _native
-from dumbbell.errors import Conflict, Missing, Unreadable, WrongValue, one_line, shown
+from dumbbell.errors import Conflict, Missing, Unreadable, WrongValue, escape_line, quote_value
 from dumbbell.experiment.files import Files
-from dumbbell.writing import reason_of
+from dumbbell.writing import get_reason
 
 MAX_FILE_BYTES = 32 * 2**20
 ALLOWED = "the name of a file in mahimahi's format: a time in whole milliseconds per line"
@@ -21,7 +21,7 @@ ALLOWED = "the name of a file in mahimahi's format: a time in whole milliseconds
 def parse(value: Any, files: Files | None) -> dict[str, str]:
     """Return the trace in the file that `value` names, in canonical form; InputError without file and key."""
     if not isinstance(value, str) or files is None:
-        raise WrongValue(shown(value), ALLOWED)
+        raise WrongValue(quote_value(value), ALLOWED)
     trace: dict[str, str] = files.read(value, _read)
     return trace
 
@@ -31,7 +31,7 @@ def _read(path: Path) -> dict[str, str]:
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise Unreadable(f"{reason_of(error)} ({path})", ALLOWED) from None
+        raise Unreadable(f"{get_reason(error)} ({path})", ALLOWED) from None
     if len(content) > MAX_FILE_BYTES:
         most = f"at most {MAX_FILE_BYTES >> 20} MiB"
         raise Unreadable(f"it has more than {MAX_FILE_BYTES >> 20} MiB ({path})", f"{ALLOWED}, {most}")
@@ -40,7 +40,7 @@ def _read(path: Path) -> dict[str, str]:
     except ValueError as error:
         found, allowed = error.args
         raise Unreadable(f"there is {found} ({path})", allowed) from None
-    return {"file": one_line(path.stem), "schedule": schedule}
+    return {"file": escape_line(path.stem), "schedule": schedule}
 
 
 @lru_cache(maxsize=64)

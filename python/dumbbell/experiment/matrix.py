@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dumbbell.errors import InputError, Nothing, UnknownKey, WrongValue, shown
+from dumbbell.errors import InputError, Nothing, UnknownKey, WrongValue, quote_value
 from dumbbell.experiment.settings import show_setting
 
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)|\[(\*|[0-9]{1,7})\]")
@@ -27,43 +27,45 @@ def parse_path(text: str) -> Path:
             steps.append(match[1] if match[1] is not None else EVERY if match[2] == "*" else int(match[2]))
             position = match.end()
         if position != len(part) or not part or part.startswith("["):
-            raise WrongValue(shown(text), 'a key such as "bottleneck.rate" or "flows[*].base_rtt"')
+            raise WrongValue(quote_value(text), 'a key such as "bottleneck.rate" or "flows[*].base_rtt"')
     return tuple(steps)
 
 
-def path_text(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Return a path as it is written in a file."""
     steps = [f".{s}" if isinstance(s, str) else "[*]" if s == EVERY else f"[{s}]" for s in path]
     return "".join(steps).removeprefix(".")
 
 
-def _named(value: Any, step: str | int) -> Any:
+def _expand_short_form(value: Any, step: str | int) -> Any:
     """Return the table that a short form such as `aqm = "codel"` stands for."""
     return {"name": value} if isinstance(value, str) and isinstance(step, str) else value
 
 
-def _here(path: Path) -> str:
-    return path_text(path) or "the file"
+def _format_place(path: Path) -> str:
+    return format_path(path) or "the file"
 
 
-def _items(holder: Any, step: str | int, before: Path, rest: Path) -> range | list[str]:
+def _select_items(holder: Any, step: str | int, before: Path, rest: Path) -> range | list[str]:
     """Return the keys or indexes of `holder` that `step` means; `rest` comes after it."""
     if isinstance(step, str):
         if not isinstance(holder, dict):
             if isinstance(holder, list):
-                every = path_text((*before, EVERY, step, *rest))
-                raise UnknownKey(str(step), key=path_text((*before, step, *rest)), nearest=every)
-            raise UnknownKey(str(step), among=f"{_here(before)} is {shown(holder)}", key=path_text((*before, step)))
+                every = format_path((*before, EVERY, step, *rest))
+                raise UnknownKey(str(step), key=format_path((*before, step, *rest)), nearest=every)
+            raise UnknownKey(
+                str(step), among=f"{_format_place(before)} is {quote_value(holder)}", key=format_path((*before, step))
+            )
         return [step]
     if not isinstance(holder, list) or not holder:
         found = "no list" if not isinstance(holder, list) else "an empty list"
-        raise UnknownKey(str(step), among=f"{_here(before)} is {found}", key=path_text((*before, step)))
+        raise UnknownKey(str(step), among=f"{_format_place(before)} is {found}", key=format_path((*before, step)))
     if step == EVERY:
         return range(len(holder))
     if step >= len(holder):
-        here = _here(before)
+        here = _format_place(before)
         raise UnknownKey(
-            str(step), among=f"the last of {here} is {here}[{len(holder) - 1}]", key=path_text((*before, step))
+            str(step), among=f"the last of {here} is {here}[{len(holder) - 1}]", key=format_path((*before, step))
         )
     return range(step, step + 1)
 
@@ -71,14 +73,14 @@ def _items(holder: Any, step: str | int, before: Path, rest: Path) -> range | li
 def set_path(holder: Any, path: Path, value: Any, before: Path = ()) -> None:
     """Set every place in `holder` that `path` means to a copy of `value`; tables on the way are made."""
     step, rest = path[0], path[1:]
-    for item in _items(holder, step, before, rest):
+    for item in _select_items(holder, step, before, rest):
         if not rest:
             holder[item] = copy.deepcopy(value) if isinstance(value, dict | list) else value
             continue
         if isinstance(item, str):
-            holder[item] = _named(holder.get(item, {} if isinstance(rest[0], str) else []), rest[0])
+            holder[item] = _expand_short_form(holder.get(item, {} if isinstance(rest[0], str) else []), rest[0])
         else:
-            holder[item] = _named(holder[item], rest[0])
+            holder[item] = _expand_short_form(holder[item], rest[0])
         set_path(holder[item], rest, value, (*before, step))
 
 
@@ -104,7 +106,7 @@ def overlap(one: Path, other: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Axis:
+class MatrixAxis:
     """One dimension of the matrix: keys that are set in step, and what they are set to at each position."""
 
     text: str
@@ -112,17 +114,17 @@ class Axis:
     paths: tuple[Path, ...]
     values: tuple[tuple[Any, ...], ...]
 
-    def settings(self, position: int) -> list[tuple[str, Path, Any]]:
+    def list_settings(self, position: int) -> list[tuple[str, Path, Any]]:
         """Return key, path and value of everything that this axis sets at `position`."""
         return list(zip(self.keys, self.paths, self.values[position], strict=True))
 
-    def setting(self, position: int) -> str:
+    def format_setting(self, position: int) -> str:
         """Return what leaves this position alone, as `--set` takes it."""
         values = self.values[position]
         alone = values[0] if len(self.keys) == 1 else list(values)
         return show_setting(self.text, [alone] if isinstance(alone, list) else alone)
 
-    def changed_by(self, path: Path) -> bool:
+    def is_changed_by(self, path: Path) -> bool:
         """Return whether setting `path` after this axis changes what the axis says that it set."""
         for number, own in enumerate(self.paths):
             rest = path[len(own) :]
@@ -132,53 +134,53 @@ class Axis:
         return False
 
 
-def parse_axis(text: str, values: list[Any]) -> Axis:
+def parse_axis(text: str, values: list[Any]) -> MatrixAxis:
     """Return the axis of one line of `[matrix]`; InputError with the key below `matrix`."""
     where = f'matrix."{text}"'
     try:
         keys = tuple(key.strip() for key in text.split(","))
         paths = tuple(parse_path(key) for key in keys)
     except InputError as error:
-        raise error.moved("", where) from None
+        raise error.move("", where) from None
     if not values:
         raise Nothing("the list is empty", "at least one value", key=where)
     if len(keys) == 1:
-        return Axis(text, keys, paths, tuple((value,) for value in values))
+        return MatrixAxis(text, keys, paths, tuple((value,) for value in values))
     for i, value in enumerate(values):
         if not isinstance(value, list) or len(value) != len(keys):
-            raise WrongValue(shown(value), f"a list of {len(keys)} values, one for each key", key=f"{where}[{i}]")
-    return Axis(text, keys, paths, tuple(tuple(value) for value in values))
+            raise WrongValue(quote_value(value), f"a list of {len(keys)} values, one for each key", key=f"{where}[{i}]")
+    return MatrixAxis(text, keys, paths, tuple(tuple(value) for value in values))
 
 
 @dataclass(frozen=True)
 class Matrix:
     """Axes and the product of them, never held in memory."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[MatrixAxis, ...]
 
     @property
     def size(self) -> int:
         """How many cells."""
         return math.prod(len(axis.values) for axis in self.axes)
 
-    def changed_by(self, path: Path) -> Axis | None:
+    def find_changed_axis(self, path: Path) -> MatrixAxis | None:
         """Return the axis, if there is one, whose labels would not be true if `path` were set after the matrix."""
-        return next((axis for axis in self.axes if axis.changed_by(path)), None)
+        return next((axis for axis in self.axes if axis.is_changed_by(path)), None)
 
-    def positions(self) -> Iterator[tuple[int, ...]]:
+    def list_positions(self) -> Iterator[tuple[int, ...]]:
         """Yield the position on every axis, the last axis changing fastest."""
         return itertools.product(*(range(len(axis.values)) for axis in self.axes))
 
-    def position(self, index: int) -> tuple[int, ...]:
-        """Return the `index`-th of `positions()`."""
+    def find_position(self, index: int) -> tuple[int, ...]:
+        """Return the `index`-th of `list_positions()`."""
         digits = []
         for axis in reversed(self.axes):
             index, digit = divmod(index, len(axis.values))
             digits.append(digit)
         return tuple(reversed(digits))
 
-    def settings(self, position: tuple[int, ...]) -> list[tuple[str, Path, Any]]:
+    def list_settings(self, position: tuple[int, ...]) -> list[tuple[str, Path, Any]]:
         """Return what the cell at `position` sets, whole tables before keys inside them."""
         pairs = zip(self.axes, position, strict=True)
-        flat = [setting for axis, digit in pairs for setting in axis.settings(digit)]
+        flat = [setting for axis, digit in pairs for setting in axis.list_settings(digit)]
         return sorted(flat, key=lambda setting: len(setting[1]))

@@ -14,7 +14,7 @@ DELAY = Param(
 )
 
 
-def _route(name: str, doc: str) -> Param:
+def _parse_route(name: str, doc: str) -> Param:
     return Param(name, "hops", True, "", None, None, None, (), doc, "")
 
 
@@ -25,8 +25,8 @@ _DIRECTION = (
 # keys of all that sends; UDP has no acknowledgements
 ROUTES = (
     Param("direction", "choice", False, "", "down", None, None, ("down", "up"), _DIRECTION, ""),
-    _route("route", "Hops that the data pass, in this order; unset: the bottleneck, and up that of [reverse]."),
-    _route(
+    _parse_route("route", "Hops that the data pass, in this order; unset: the bottleneck, and up that of [reverse]."),
+    _parse_route(
         "ack_route",
         "Hops that the acknowledgements pass; unset: that of [reverse], if there is one, and up the bottleneck. With "
         "none, [], they never wait.",
@@ -34,14 +34,14 @@ ROUTES = (
 )
 
 
-def hops(run: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def list_hops(run: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return the hops of a canonical run, or of what is given of one, each with its place: bottleneck, hop, reverse."""
     found = [("bottleneck", run["bottleneck"])]
     found += [(f"hop[{number}]", hop) for number, hop in enumerate(run.get("hop", []))]
     return [*found, ("reverse", run["reverse"])] if run.get("reverse") is not None else found
 
 
-def one_way(run: dict[str, Any], senders: Sequence[str], *, up: bool) -> dict[str, Any]:
+def select_direction(run: dict[str, Any], senders: Sequence[str], *, up: bool) -> dict[str, Any]:
     """Return a canonical run with the one hop of one direction: up that of [reverse], if there is one.
 
     Everything that sends is sent over it.
@@ -65,7 +65,7 @@ def leave_out_net(run: dict[str, Any], senders: Sequence[str]) -> None:
 
     `senders` are the sections of what sends. The configuration of such a run is as it was before there were these keys.
     """
-    of_hops = [hop for _, hop in hops(run)]
+    of_hops = [hop for _, hop in list_hops(run)]
     for tables, added in ((run["udp"], _ECHO), (of_hops, _LINK_LAYER), (of_hops, _LINK)):
         if all(one[key] == default for one in tables for key, default in added.items()):
             for one in tables:

@@ -102,12 +102,12 @@ _MEASURES = {
 }
 
 
-def measures(word: str, columns: Sequence[str]) -> list[str]:
+def find_measures(word: str, columns: Sequence[str]) -> list[str]:
     """Return those of `columns` that others call `word`."""
     return [one for one in _MEASURES.get(re.sub(r"[- ]", "_", word.casefold()), ()) if one in columns]
 
 
-def algorithm(word: str, names: Sequence[str]) -> tuple[str | None, str]:
+def find_algorithm(word: str, names: Sequence[str]) -> tuple[str | None, str]:
     """Return the one of the `names` of algorithms that others call `word`, and what to know of it."""
     name, remark = _ALGORITHMS.get(re.sub(r"[-_ ]", "", word.casefold()), ("", ""))
     return (name, remark) if name in names else (None, "")
@@ -118,7 +118,7 @@ def explain_tc_word(word: str) -> str:
     return _TC.get(word.casefold().replace("_", "-"), "")
 
 
-def meant(word: str, keys: Sequence[str]) -> str | None:
+def find_key(word: str, keys: Sequence[str]) -> str | None:
     """Return the one of `keys` that an unknown `word` means: by what others call it, or as a part of its name."""
     other = _CALLED.get(word.casefold().replace("-", "_"))
     found = [other] if other in keys else [key for key in keys if word.casefold() in key.split("_")]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dumbbell.errors import InputError, UnknownKey, several
+from dumbbell.errors import InputError, UnknownKey, combine_errors
 
 Steps = tuple[str | int, ...]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -31,7 +31,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Place:
+class KeyPlace:
     """Where a key stands and, if it has one there, its value. Elements of arrays have no key of their own."""
 
     key: Span
@@ -44,10 +44,10 @@ class _Scanner:
 
     text: str
     at: int = 0
-    places: dict[Steps, Place] = field(default_factory=dict)
+    places: dict[Steps, KeyPlace] = field(default_factory=dict)
     arrays: dict[Steps, int] = field(default_factory=dict)  # of tables: how many there were so far
 
-    def scan(self) -> dict[Steps, Place]:
+    def scan(self) -> dict[Steps, KeyPlace]:
         table: Steps = ()
         while self._skip(_BLANK) < len(self.text):
             if self.text[self.at] != "[":
@@ -55,10 +55,10 @@ class _Scanner:
                 continue
             is_array = self.text.startswith("[[", self.at)
             self.at += 2 if is_array else 1
-            keys = self._keys()
+            keys = self._read_keys()
             self._skip(_SPACE)
             self.at += 2 if is_array else 1
-            table = self._table(keys, is_array=is_array)
+            table = self._find_table(keys, is_array=is_array)
         return self.places
 
     def _skip(self, what: re.Pattern[str]) -> int:
@@ -67,7 +67,7 @@ class _Scanner:
         self.at = match.end()
         return self.at
 
-    def _table(self, keys: list[tuple[str, Span]], *, is_array: bool) -> Steps:
+    def _find_table(self, keys: list[tuple[str, Span]], *, is_array: bool) -> Steps:
         """Return the place that the header of a table means."""
         path: Steps = ()
         for number, (key, span) in enumerate(keys):
@@ -81,10 +81,10 @@ class _Scanner:
         return path
 
     def _set(self, path: Steps, key: Span, value: Span | None = None) -> None:
-        self.places.setdefault(path, Place(key, value or key))
+        self.places.setdefault(path, KeyPlace(key, value or key))
 
     def _pair(self, table: Steps) -> None:
-        keys = self._keys()
+        keys = self._read_keys()
         self._skip(_SPACE)
         self.at += 1  # the sign =
         self._skip(_SPACE)
@@ -93,9 +93,9 @@ class _Scanner:
             path = (*path, key)
             self._set(path, span)
         key, span = keys[-1]
-        self._value((*path, key), span)
+        self._read_value((*path, key), span)
 
-    def _keys(self) -> list[tuple[str, Span]]:
+    def _read_keys(self) -> list[tuple[str, Span]]:
         """Return the parts of a dotted key."""
         found = []
         while True:
@@ -104,7 +104,7 @@ class _Scanner:
             quote = self.text[start]
             self._skip({'"': _BASIC, "'": _LITERAL}.get(quote, _BARE))
             text = self.text[start : self.at]
-            key = _unescaped(text[1:-1]) if quote == '"' else text.strip("'")
+            key = _unescape(text[1:-1]) if quote == '"' else text.strip("'")
             found.append((key, Span(start, self.at)))
             end = self.at
             self._skip(_SPACE)
@@ -113,7 +113,7 @@ class _Scanner:
                 return found
             self.at += 1
 
-    def _value(self, path: Steps, key: Span | None) -> None:
+    def _read_value(self, path: Steps, key: Span | None) -> None:
         start = self.at
         match self.text[start : start + 3], self.text[start : start + 1]:
             case '"""', _:
@@ -125,26 +125,26 @@ class _Scanner:
             case _, "'":
                 self._skip(_LITERAL)
             case _, "[":
-                self._items(path)
+                self._read_items(path)
             case _, "{":
-                self._inline(path)
+                self._read_inline(path)
             case _:
                 self._skip(_SCALAR)
                 self.at = start + len(self.text[start : self.at].rstrip())
         span = Span(start, self.at)
         self._set(path, key or span, span)
 
-    def _items(self, path: Steps) -> None:
+    def _read_items(self, path: Steps) -> None:
         self.at += 1
         number = 0
         while self.text[self._skip(_BLANK)] != "]":
-            self._value((*path, number), None)
+            self._read_value((*path, number), None)
             number += 1
             if self.text[self._skip(_BLANK)] == ",":
                 self.at += 1
         self.at += 1
 
-    def _inline(self, path: Steps) -> None:
+    def _read_inline(self, path: Steps) -> None:
         self.at += 1
         while self.text[self._skip(_BLANK)] != "}":
             self._pair(path)
@@ -153,73 +153,73 @@ class _Scanner:
         self.at += 1
 
 
-def _unescaped(text: str) -> str:
-    def plain(match: re.Match[str]) -> str:
+def _unescape(text: str) -> str:
+    def replace_escape(match: re.Match[str]) -> str:
         code = match[1] or match[2] or match[3]
         return chr(int(code, 16)) if code else _SHORT_ESCAPE.get(match[4], match[4])
 
-    return _ESCAPE.sub(plain, text)
+    return _ESCAPE.sub(replace_escape, text)
 
 
-def find(text: str) -> dict[Steps, Place]:
+def find(text: str) -> dict[Steps, KeyPlace]:
     """Return the place of every key, table and element of an array in a text that is TOML."""
     return _Scanner(text).scan()
 
 
-def steps(key: str) -> Steps:
+def split_key(key: str) -> Steps:
     """Return the steps of a key as errors write it: `flows[0].cc`, `matrix."bottleneck.rate"[2]`."""
     found: list[str | int] = []
     for match in _STEP.finditer(key):
         quoted, index, name = match.groups()
-        found.append(int(index) if index else _unescaped(quoted) if quoted is not None else name)
+        found.append(int(index) if index else _unescape(quoted) if quoted is not None else name)
     return tuple(found)
 
 
-def decoded(content: bytes) -> str:
+def decode_toml(content: bytes) -> str:
     """Return the text of a TOML file as it is parsed: without a mark at its start, and lines ending in a newline."""
     return content.decode("utf-8-sig").replace("\r\n", "\n")
 
 
 @contextlib.contextmanager
-def told(file: str | Path) -> Iterator[None]:
+def place_errors(file: str | Path) -> Iterator[None]:
     """Let errors of a TOML file that could be parsed say where in it they are, and in its order."""
     try:
         yield
     except InputError as error:
         try:
-            text = decoded(Path(file).read_bytes())
+            text = decode_toml(Path(file).read_bytes())
         except (OSError, ValueError):  # gone meanwhile
             raise error from None
-        raise located(error, str(file), text) from None
+        raise locate_error(error, str(file), text) from None
 
 
-def located(error: InputError, file: str, text: str) -> InputError:
+def locate_error(error: InputError, file: str, text: str) -> InputError:
     """Return an error, or several, with line, column and source of their keys in the text of a file."""
     places = find(text)
-    found = [_located(one, places, text) if one.file == file else one for one in error.errors]
-    return several(sorted(found, key=lambda one: (one.line is None, one.line or 0, one.column or 0)))
+    found = [_locate_one(one, places, text) if one.file == file else one for one in error.errors]
+    return combine_errors(sorted(found, key=lambda one: (one.line is None, one.line or 0, one.column or 0)))
 
 
-def _located(error: InputError, places: dict[Steps, Place], text: str) -> InputError:
-    for path in _ways(error.key):
+def _locate_one(error: InputError, places: dict[Steps, KeyPlace], text: str) -> InputError:
+    for path in _list_places(error.key):
         if path in places:
             # of what is missing, the table in which it is; of what is wrong, its value; of what is unknown, its name
             place = places[path]
-            exact = path == steps(error.key.partition(": ")[0])
+            exact = path == split_key(error.key.partition(": ")[0])
             span = place.key if isinstance(error, UnknownKey) or not exact else place.value
-            return at(error, text, span)
+            return mark_error(error, text, span)
     return error
 
 
-def _ways(key: str) -> Iterable[Steps]:
+def _list_places(key: str) -> Iterable[Steps]:
     """Yield the place that a key means, then those around it."""
-    path = steps(key.partition(": ")[0])
+    path = split_key(key.partition(": ")[0])
     return (path[:length] for length in range(len(path), 0, -1))
 
 
-def at(error: InputError, text: str, span: Span) -> InputError:
+def mark_error(error: InputError, text: str, span: Span) -> InputError:
     """Return the error with the line, column and source of a part of `text`."""
-    other = error.within(error.file)
+    other = error.move_into(error.file)
     begin = text.rfind("\n", 0, span.start) + 1
     end = text.find("\n", span.start)
     other.line = text.count("\n", 0, span.start) + 1

@@ -27,7 +27,7 @@ class Param:
     frames: int = 0
     """Full frames that the default is: with other segments it is another number of bytes."""
 
-    def of_frame(self, full_frame: int) -> int:
+    def find_default(self, full_frame: int) -> int:
         """Return the default, which is full frames, where these have `full_frame` bytes."""
         value = self.frames * full_frame
         return max(self.min or 0, min(value, value if self.max is None else self.max))
@@ -46,7 +46,7 @@ class Algorithm:
     params: dict[str, Param]
     versions: dict[str, dict[str, Any]]
 
-    def of_version(self, config: dict[str, Any]) -> dict[str, Any]:
+    def list_version_changes(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return what the version in `config` sets unlike the defaults."""
         return self.versions.get(config[next(iter(self.params))], {}) if self.versions else {}
 
@@ -78,7 +78,7 @@ class Registry:
     states: dict[str, str]
     """What queue disciplines tell of their state, with its meaning."""
 
-    def stages_on(self, path: str) -> dict[str, Algorithm]:
+    def list_stages(self, path: str) -> dict[str, Algorithm]:
         """Return the stages that `path`, `behind` or `ack_path` takes."""
         without = self.stages_of_data if path == "ack_path" else ()
         return {name: stage for name, stage in self.stage.items() if name not in without}
@@ -94,27 +94,27 @@ class Registry:
         return {name: one for of_kind in self.kinds.values() for name, one in of_kind.items()}
 
 
-def _params(described: list[dict[str, Any]]) -> dict[str, Param]:
+def _read_params(described: list[dict[str, Any]]) -> dict[str, Param]:
     return {p["name"]: Param(**{**p, "choices": tuple(p["choices"] or ())}) for p in described}
 
 
-def algorithm(described: dict[str, Any]) -> Algorithm:
+def read_algorithm(described: dict[str, Any]) -> Algorithm:
     """Return an algorithm as the engine, or a plugin, describes it."""
-    params = _params(described["params"])
+    params = _read_params(described["params"])
     return Algorithm(described["name"], described["title"], described["source"], params, described["versions"])
 
 
-def _algorithms(described: list[dict[str, Any]]) -> dict[str, Algorithm]:
-    return {one["name"]: algorithm(one) for one in described}
+def _read_algorithms(described: list[dict[str, Any]]) -> dict[str, Algorithm]:
+    return {one["name"]: read_algorithm(one) for one in described}
 
 
 @cache
-def registry() -> Registry:
+def read_registry() -> Registry:
     """Return what the engine describes of itself."""
     described = json.loads(_native.registry())
-    sections = {name: _params(params) for name, params in described["sections"].items()}
+    sections = {name: _read_params(params) for name, params in described["sections"].items()}
     profiles = {name: Profile(**profile) for name, profile in described["profiles"].items()}
-    aqm, cc, stage, link = (_algorithms(described[kind]) for kind in ("aqm", "cc", "stage", "link"))
+    aqm, cc, stage, link = (_read_algorithms(described[kind]) for kind in ("aqm", "cc", "stage", "link"))
     states = {one["name"]: one["doc"] + (f" ({one['unit']})" if one["unit"] else "") for one in described["states"]}
     sections["record"]["queue"] = Param(
         "queue", "states", False, "", [], None, None, tuple(states),

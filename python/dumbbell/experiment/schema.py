@@ -32,38 +32,38 @@ from dumbbell.errors import (
     UnknownKey,
     UnknownName,
     WrongValue,
-    listed,
-    nearest,
-    several,
-    shown,
+    combine_errors,
+    find_nearest,
+    join_names,
+    quote_value,
 )
-from dumbbell.experiment import frames, link_trace, other_names, plugins, stack, without_effect
+from dumbbell.experiment import frame_size, link_trace, other_names, plugins, stack, without_effect
 from dumbbell.experiment.files import Files
-from dumbbell.experiment.matrix import Path, get_path, path_text
-from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, hops, leave_out_net
-from dumbbell.experiment.registry import Algorithm, Param, registry
-from dumbbell.experiment.spelling import canonical, said
+from dumbbell.experiment.matrix import Path, format_path, get_path
+from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, leave_out_net, list_hops
+from dumbbell.experiment.registry import Algorithm, Param, read_registry
+from dumbbell.experiment.spelling import parse_value, spell_value
 
 MAX_FLOWS = 1_000_000
 _MOST_CHECKED = 4096  # tables of a file that are known to be right
 DAY = 86_400 * 10**9
 
 
-def _complaint(error: InputError) -> PydanticCustomError:
+def _format_complaint(error: InputError) -> PydanticCustomError:
     return PydanticCustomError("dumbbell", "{error}", {"error": error})
 
 
 Parse = Callable[[Any, Files | None], Any]
 
 
-def _checked(parse: Parse) -> Any:
+def _make_checked_type(parse: Parse) -> Any:
     """Return the type of values that `parse` accepts and makes canonical."""
 
     def validate(value: Any, info: ValidationInfo) -> Any:
         try:
             return parse(value, info.context)
         except InputError as error:
-            raise _complaint(error) from None
+            raise _format_complaint(error) from None
 
     return Annotated[Any, PlainValidator(validate)]
 
@@ -74,73 +74,77 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
-def _fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[str, Any]:
-    def field(param: Param) -> Any:
+def _make_fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    def make_field(param: Param) -> Any:
         default = Field(default_factory=lambda: param.default)
-        return (_checked(lambda value, files: canonical(param, value, files)), default)
+        return (_make_checked_type(lambda value, files: parse_value(param, value, files)), default)
 
-    return {name: field(param) for name, param in params.items() if name not in without}
+    return {name: make_field(param) for name, param in params.items() if name not in without}
 
 
-def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
+def _make_algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
     """Return the type of `aqm`, `cc`, `link` and stages of a path: a name, or a table with a name and parameters."""
     models = []
     for algorithm in algorithms.values():
-        fields = {"name": (Literal[algorithm.name], ...)} | _fields(algorithm.params)
+        fields = {"name": (Literal[algorithm.name], ...)} | _make_fields(algorithm.params)
         name = f"{what}_{algorithm.name}".replace("-", "_")
         models.append(create_model(name, __base__=Section, __doc__=f"{algorithm.title}. {algorithm.source}", **fields))
     names = list(algorithms)
 
-    def by_name(value: Any) -> Any:
+    def expand_name(value: Any) -> Any:
         table = {"name": value} if isinstance(value, str) else value
         if not isinstance(table, dict):
-            raise _complaint(WrongValue(shown(value), f"a name, or a table with a name: {listed(names)}"))
+            raise _format_complaint(
+                WrongValue(quote_value(value), f"a name, or a table with a name: {join_names(names)}")
+            )
         name = table.get("name")
         if name not in names:
             key = "" if isinstance(value, str) else ".name"
             if name is None:
-                raise _complaint(Missing(names, key=key))
+                raise _format_complaint(Missing(names, key=key))
             if what == "aqm" and (instead := other_names.explain_tc_word(str(name))):
-                raise _complaint(UnknownName(shown(name), among=instead, key=key, what=what))
-            ours, also = other_names.algorithm(str(name), names)
-            raise _complaint(UnknownName(shown(name), among=names, key=key, nearest=ours, what=what, also=also))
+                raise _format_complaint(UnknownName(quote_value(name), among=instead, key=key, what=what))
+            ours, also = other_names.find_algorithm(str(name), names)
+            raise _format_complaint(
+                UnknownName(quote_value(name), among=names, key=key, nearest=ours, what=what, also=also)
+            )
         return table
 
     union: Any = Union[tuple(models)]  # noqa: UP007  built at run time
     if len(models) > 1:
         union = Annotated[union, Field(discriminator="name")]
-    registered = Annotated[union, BeforeValidator(by_name)]
+    registered = Annotated[union, BeforeValidator(expand_name)]
     if what not in KINDS:
         return registered
 
-    def or_plugin(value: Any, handler: Callable[[Any], Any], info: ValidationInfo) -> Any:
+    def parse_with_plugins(value: Any, handler: Callable[[Any], Any], info: ValidationInfo) -> Any:
         if not isinstance(value, dict) or "plugin" not in value:
             return handler(value)
         try:
-            return _plugged(what, value, info.context)
+            return _parse_plugin(what, value, info.context)
         except InputError as error:
-            raise _complaint(error) from None
+            raise _format_complaint(error) from None
 
     as_it_is: Any = SerializeAsAny
-    return Annotated[registered, WrapValidator(or_plugin), as_it_is()]
+    return Annotated[registered, WrapValidator(parse_with_plugins), as_it_is()]
 
 
 KINDS = {"aqm": "queue discipline", "cc": "congestion control"}
 _OF_PLUGINS = KINDS | {"stack": "stack"}
 
 
-def _plugged(what: str, table: dict[str, Any], files: Files | None) -> Section:
+def _parse_plugin(what: str, table: dict[str, Any], files: Files | None) -> Section:
     """Return the algorithm of a plugin, by the name that it declares and with the parameters of `table`; InputError."""
     known = plugins.read(table["plugin"], files.folder if files is not None else FilePath())
     if known.kind not in (what, "stack" if what == "cc" else what):
-        found = f"{shown(table['plugin'])} is a {_OF_PLUGINS[known.kind]}"
+        found = f"{quote_value(table['plugin'])} is a {_OF_PLUGINS[known.kind]}"
         raise Unfit(found, f"a plugin that is a {KINDS[what]}", key=".plugin")
     params, name = known.algorithm.params, known.algorithm.name
     if known.kind == "stack":
         # in tables it is called by its control as well
-        name = f"{name}-{canonical(params['control'], table.get('control', params['control'].default), files)}"
+        name = f"{name}-{parse_value(params['control'], table.get('control', params['control'].default), files)}"
     if table.get("name", name) != name:
-        raise Unfit(f"the plugin is called {name}", f"name = {shown(name)}, or no name", key=".name")
+        raise Unfit(f"the plugin is called {name}", f"name = {quote_value(name)}, or no name", key=".name")
     given: dict[str, Any] = {"name": name, "plugin": known.digest}
     for key, value in table.items():
         if key not in ("name", "plugin"):
@@ -148,30 +152,30 @@ def _plugged(what: str, table: dict[str, Any], files: Files | None) -> Section:
                 names = [one for one in params if one != "control"] if known.kind == "stack" else params
                 raise UnknownKey(key, among=["plugin", *names], key=f".{key}")
             try:
-                given[key] = canonical(params[key], value, files)
+                given[key] = parse_value(params[key], value, files)
             except InputError as error:
-                raise error.moved("", f".{key}{error.key}") from None
-    return _plugin_model(known.digest)(**given)
+                raise error.move("", f".{key}{error.key}") from None
+    return _make_plugin_model(known.digest)(**given)
 
 
-def _of_stack(value: Any) -> Any:
+def _replace_stack(value: Any) -> Any:
     """Return a table of `flows` whose `stack`, if it has one, has become the plugin of its `cc`."""
     if not isinstance(value, dict) or "stack" not in value:
         return value
     table = {key: one for key, one in value.items() if key != "stack"}
     try:
-        table["cc"] = stack.plugin(table, value["stack"])
+        table["cc"] = stack.make_plugin_table(table, value["stack"])
     except InputError as error:
-        raise _complaint(error) from None
+        raise _format_complaint(error) from None
     return table
 
 
 @lru_cache(maxsize=256)
-def _plugin_model(digest: str) -> type[Section]:
+def _make_plugin_model(digest: str) -> type[Section]:
     """Return the model of a plugin that is known, with values that are canonical already."""
-    params = plugins.of_digest(digest).algorithm.params.values()
+    params = plugins.get_known(digest).algorithm.params.values()
     fields = {one.name: (Any, one.default) for one in params}
-    model: type[Section] = _model(f"plugin_{digest}", {"name": (str, ...), "plugin": (str, ...)} | fields)
+    model: type[Section] = _make_model(f"plugin_{digest}", {"name": (str, ...), "plugin": (str, ...)} | fields)
     return model
 
 
@@ -197,114 +201,120 @@ PATH_KEYS = frozenset(key for keys in PATHS.values() for key in keys)
 LISTED = (*SENDERS, "hop")
 
 
-def described(section: str) -> dict[str, Param]:
+def describe_section(section: str) -> dict[str, Param]:
     """Return what a table of the experiment file takes, but for queue disciplines and congestion controls."""
     ahead = [NAME] if section == "hop" else []
     ahead += [one for one in (START, COUNT) if one.name in SENDERS.get(section, ())]
     after = [DELAY] if section in HOPS else list(ROUTES) if section in SENDERS else []
-    params = [*ahead, *registry().sections["bottleneck" if section in HOPS else section].values(), *after]
+    params = [*ahead, *read_registry().sections["bottleneck" if section in HOPS else section].values(), *after]
     return {one.name: one for one in params if (section, one.name) != ("udp", "ack_route")}
 
 
-def profile_lines(name: str) -> list[str]:
+def format_profile(name: str) -> list[str]:
     """Return what a profile of hosts sets, `key = value [source]` a line."""
-    known, profile = registry(), registry().profiles[name]
-    values = {key: said(known.sections["hosts"][key], value) for key, value in profile.hosts.items()}
+    known, profile = read_registry(), read_registry().profiles[name]
+    values = {key: spell_value(known.sections["hosts"][key], value) for key, value in profile.hosts.items()}
     for cc, params in profile.cc.items():
-        values |= {f"{cc}.{key}": said(known.cc[cc].params[key], value) for key, value in params.items()}
+        values |= {f"{cc}.{key}": spell_value(known.cc[cc].params[key], value) for key, value in params.items()}
     lines = [f"{key} = {value} [{profile.sources[key]}]" for key, value in values.items()]
     return lines or ["the defaults"]
 
 
-def canonical_start(value: Any) -> dict[str, int]:
+def parse_start(value: Any) -> dict[str, int]:
     """Return the earliest and latest start of a flow, ns; InputError without file and key."""
     if isinstance(value, dict):
         allowed = 'a time, or { uniform = ["0s", "1s"] }'
         ends = value.get("uniform")
         if set(value) != {"uniform"} or not isinstance(ends, list) or len(ends) != 2:
-            raise WrongValue(shown(value), allowed)
-        first, last = (canonical(_TIME, end) for end in ends)
+            raise WrongValue(quote_value(value), allowed)
+        first, last = (parse_value(_TIME, end) for end in ends)
         if first > last:
-            raise WrongValue(shown(value), "an earliest time that is not after the latest")
+            raise WrongValue(quote_value(value), "an earliest time that is not after the latest")
         return {"min": first, "max": last}
-    start = canonical(_TIME, value)
+    start = parse_value(_TIME, value)
     return {"min": start, "max": start}
 
 
-def _none(value: Any) -> Any:
+def _refuse_value(value: Any) -> Any:
     return None if value == "none" else value
 
 
-def _model(name: str, fields: dict[str, Any], **also: Any) -> Any:
+def _make_model(name: str, fields: dict[str, Any], **also: Any) -> Any:
     return create_model(name, __base__=Section, **also, **fields)
 
 
 @cache
 def run_model() -> type[Section]:
     """Return the model of one run: everything in an experiment file that the engine sees."""
-    rate = _fields(described("bottleneck"))["rate"][0]
-    change = _model("RateChange", {"at": (_fields({"at": _TIME})["at"][0], ...), "rate": (rate, ...)})
-    link: Any = Annotated[_algorithm_type("link", registry().link) | None, BeforeValidator(_none)]
+    rate = _make_fields(describe_section("bottleneck"))["rate"][0]
+    change = _make_model("RateChange", {"at": (_make_fields({"at": _TIME})["at"][0], ...), "rate": (rate, ...)})
+    link: Any = Annotated[_make_algorithm_type("link", read_registry().link) | None, BeforeValidator(_refuse_value)]
     aqm: dict[str, Any] = {
-        "aqm": (_algorithm_type("aqm", registry().aqm), ...),
+        "aqm": (_make_algorithm_type("aqm", read_registry().aqm), ...),
         "link": (link, None),
         "rate_changes": (GenericAlias(list, change), []),
     }
-    stage = _algorithm_type("stage", registry().stage)
+    stage = _make_algorithm_type("stage", read_registry().stage)
 
-    def paths(section: str) -> dict[str, Any]:
+    def make_path_fields(section: str) -> dict[str, Any]:
         return {key: (GenericAlias(list, stage), []) for key in PATHS.get(section, ())}
 
-    def hop(name: str) -> type[Section]:
-        named = {"name": (_fields({"name": NAME})["name"][0], ...)} if name == "hop" else {}
-        fields = named | aqm | paths(name) | _fields(described(name), without=tuple(named))
-        model: type[Section] = _model(name.capitalize(), fields)
+    def make_hop_model(name: str) -> type[Section]:
+        named = {"name": (_make_fields({"name": NAME})["name"][0], ...)} if name == "hop" else {}
+        fields = named | aqm | make_path_fields(name) | _make_fields(describe_section(name), without=tuple(named))
+        model: type[Section] = _make_model(name.capitalize(), fields)
         return model
 
     own = {
-        "cc": (_algorithm_type("cc", registry().cc), ...),
+        "cc": (_make_algorithm_type("cc", read_registry().cc), ...),
         "start": (
-            _checked(lambda value, _: canonical_start(value)),
+            _make_checked_type(lambda value, _: parse_start(value)),
             Field(default_factory=lambda: {"min": 0, "max": 0}),
         ),
-        **_fields({"count": COUNT}),
+        **_make_fields({"count": COUNT}),
     }
     senders: dict[str, Any] = {}
     for name, taken in SENDERS.items():
-        fields = {key: own[key] for key in taken} | paths(name) | _fields(described(name), without=("start", "count"))
+        fields = (
+            {key: own[key] for key in taken}
+            | make_path_fields(name)
+            | _make_fields(describe_section(name), without=("start", "count"))
+        )
         # a stack is the plugin of a flow's `cc` before anything is checked
-        also = {"__validators__": {"of_stack": model_validator(mode="before")(_of_stack)}} if name == "flows" else {}
-        one = _model(name.capitalize().removesuffix("s"), fields, **also)
+        also = (
+            {"__validators__": {"of_stack": model_validator(mode="before")(_replace_stack)}} if name == "flows" else {}
+        )
+        one = _make_model(name.capitalize().removesuffix("s"), fields, **also)
         senders[name] = (GenericAlias(list, one), [])
-    record = _model("Record", _fields(described("record")))
-    hosts = _model("Hosts", _fields(described("hosts")))
+    record = _make_model("Record", _make_fields(describe_section("record")))
+    hosts = _make_model("Hosts", _make_fields(describe_section("hosts")))
     parts = {
-        "bottleneck": (hop("bottleneck"), ...),
-        "hop": (GenericAlias(list, hop("hop")), []),
-        "reverse": (hop("reverse") | None, None),
+        "bottleneck": (make_hop_model("bottleneck"), ...),
+        "hop": (GenericAlias(list, make_hop_model("hop")), []),
+        "reverse": (make_hop_model("reverse") | None, None),
         "hosts": (hosts, Field(default_factory=hosts)),
         **senders,
         "record": (record, Field(default_factory=record)),
     }
-    model: type[Section] = _model("Run", _fields(described("run"), without=("seed",)) | parts)
+    model: type[Section] = _make_model("Run", _make_fields(describe_section("run"), without=("seed",)) | parts)
     return model
 
 
-def _seeds(value: Any, _: object = None) -> list[int]:
+def _parse_seeds(value: Any, _: object = None) -> list[int]:
     good = isinstance(value, list) and value and all(type(seed) is int and 0 <= seed < 2**63 for seed in value)
     if not good or len(set(value)) != len(value):
-        raise WrongValue(shown(value), "a list of different integers of 0 or more, such as [1, 2, 3]")
+        raise WrongValue(quote_value(value), "a list of different integers of 0 or more, such as [1, 2, 3]")
     return list(value)
 
 
-def _string(value: Any, _: object = None) -> str:
+def _parse_string(value: Any, _: object = None) -> str:
     if not isinstance(value, str):
-        raise WrongValue(shown(value), "a string")
+        raise WrongValue(quote_value(value), "a string")
     return value
 
 
-_Seeds = _checked(_seeds)
-_String = _checked(_string)
+_Seeds = _make_checked_type(_parse_seeds)
+_String = _make_checked_type(_parse_string)
 
 
 class Override(Section):
@@ -314,7 +324,7 @@ class Override(Section):
     set: dict[str, Any]
 
 
-class Plan(Section):
+class SweepPlan(Section):
     """The keys of an experiment file that describe the sweep rather than a run."""
 
     title: _String = ""  # type: ignore[valid-type]
@@ -328,36 +338,39 @@ def validate(model: type[Section], table: dict[str, Any], files: Files | None = 
     try:
         return model.model_validate(table, context=files)
     except ValidationError as error:
-        found = [_told(one, table) for one in error.errors(include_url=False)]
-    raise several(found)
+        found = [_convert_error(one, table) for one in error.errors(include_url=False)]
+    raise combine_errors(found)
 
 
-def _told(one: Any, table: dict[str, Any]) -> InputError:
+def _convert_error(one: Any, table: dict[str, Any]) -> InputError:
     """Return an error of pydantic as one of ours."""
-    steps = _steps(one["loc"])
-    key = path_text(steps)
+    steps = _find_steps(one["loc"])
+    key = format_path(steps)
     match one["type"]:
         case "dumbbell":
             error: InputError = one["ctx"]["error"]
-            return error.moved("", _as_written((key + error.key).removeprefix("."), table))
+            return error.move("", _format_key((key + error.key).removeprefix("."), table))
         case "missing":
-            return Missing(_missing(str(steps[-1])), key=key)
+            return Missing(_name_missing(str(steps[-1])), key=key)
         case "extra_forbidden" if steps[0] in HOPS and (instead := other_names.explain_tc_word(str(steps[-1]))):
-            return UnknownKey(shown(steps[-1]), among=instead, key=key)
+            return UnknownKey(quote_value(steps[-1]), among=instead, key=key)
         case "extra_forbidden":
             return UnknownKey(
-                shown(steps[-1]), among=_names(steps[:-1], table), key=key, nearest=nearest_key(steps, table)
+                quote_value(steps[-1]),
+                among=_list_keys(steps[:-1], table),
+                key=key,
+                nearest=find_nearest_key(steps, table),
             )
         case "list_type" if key in (*LISTED, "override") and isinstance(one["input"], dict):
             return Unfit(f"[{key}] is one table", f"[[{key}]], with two brackets: there may be several", key=key)
         case "list_type":
-            return WrongValue(shown(one["input"]), "a list", key=key)
+            return WrongValue(quote_value(one["input"]), "a list", key=key)
         case "dict_type" | "model_type" | "model_attributes_type":
-            return WrongValue(shown(one["input"]), "a table", key=key)
-    return WrongValue(shown(one["input"]), one["msg"], key=key)
+            return WrongValue(quote_value(one["input"]), "a table", key=key)
+    return WrongValue(quote_value(one["input"]), one["msg"], key=key)
 
 
-def _as_written(key: str, table: dict[str, Any]) -> str:
+def _format_key(key: str, table: dict[str, Any]) -> str:
     """Return a key of `table` as the file has it: parameters of a stack are in its table, though `cc` was read."""
     of_cc = re.fullmatch(r"flows\[(\d+)\]\.cc\.(.+)", key)
     if not of_cc or "stack" not in table["flows"][int(of_cc[1])]:
@@ -366,15 +379,15 @@ def _as_written(key: str, table: dict[str, Any]) -> str:
     return f"flows[{of_cc[1]}].{inside}"
 
 
-def _algorithms_at() -> dict[str, dict[str, Algorithm]]:
+def _find_algorithms() -> dict[str, dict[str, Algorithm]]:
     """Return keys that name algorithms, and which ones."""
-    known = registry()
+    known = read_registry()
     return {"aqm": known.aqm, "cc": known.cc, "link": known.link} | dict.fromkeys(PATH_KEYS, known.stage)
 
 
-def _steps(loc: tuple[str | int, ...]) -> Path:
+def _find_steps(loc: tuple[str | int, ...]) -> Path:
     """Return the place of an error without the names of the models that pydantic puts in."""
-    tags = _algorithms_at()
+    tags = _find_algorithms()
     owner: str = ""  # what the names of algorithms that come next belong to
     steps: list[str | int] = []
     for part in loc:
@@ -388,16 +401,16 @@ def _steps(loc: tuple[str | int, ...]) -> Path:
     return tuple(steps)
 
 
-def _missing(name: str) -> str | list[str]:
-    algorithms = {"aqm": registry().aqm, "cc": registry().cc}
+def _name_missing(name: str) -> str | list[str]:
+    algorithms = {"aqm": read_registry().aqm, "cc": read_registry().cc}
     tables = {"bottleneck": "a table", "when": "a table", "set": "a table"}
     return list(algorithms[name]) if name in algorithms else tables.get(name, "a value")
 
 
-def _names(table: Path, given: dict[str, Any]) -> list[str]:
+def _list_keys(table: Path, given: dict[str, Any]) -> list[str]:
     """Return the keys of a table of an experiment file; those of an algorithm are of the one that is `given` there."""
     owner = next((step for step in reversed(table) if isinstance(step, str)), "")
-    algorithms = _algorithms_at()
+    algorithms = _find_algorithms()
     if owner in algorithms:
         known = algorithms[owner]
         named = next((one.get("name") if isinstance(one, dict) else one for one in get_path(given, table)), None)
@@ -405,28 +418,28 @@ def _names(table: Path, given: dict[str, Any]) -> list[str]:
         return list(dict.fromkeys(["name", *(name for one in some for name in one.params)]))
     match owner:
         case "":
-            return [*Plan.model_fields, *run_model().model_fields]
+            return [*SweepPlan.model_fields, *run_model().model_fields]
         case "rate_changes":
             return ["at", "rate"]
         case "override":
             return list(Override.model_fields)
-    if owner not in (*HOPS, *SENDERS, *registry().sections):
+    if owner not in (*HOPS, *SENDERS, *read_registry().sections):
         return []
     own = ["aqm", "link", "rate_changes"] if owner in HOPS else list(SENDERS.get(owner, ()))
     own += ["stack"] if owner == "flows" else []
-    return list(dict.fromkeys([*own, *PATHS.get(owner, ()), *described(owner)]))
+    return list(dict.fromkeys([*own, *PATHS.get(owner, ()), *describe_section(owner)]))
 
 
-def nearest_key(path: Path, given: dict[str, Any]) -> str | None:
+def find_nearest_key(path: Path, given: dict[str, Any]) -> str | None:
     """Return the key of an experiment file that an unknown one most likely means: here, or elsewhere.
 
     `given` is the file: keys of algorithms are those of the algorithm that it names.
     """
     table, word = path[:-1], str(path[-1])
-    if meant := other_names.meant(word, _names(table, given)):
-        return path_text((*table, meant))
-    inside = [(*table, step) for step in ("aqm", "cc", "link") if step in _names(table, given)]
-    if close := _nearest_in([table], word, given, 0.75) or _nearest_in(inside, word, given, 0.75):
+    if meant := other_names.find_key(word, _list_keys(table, given)):
+        return format_path((*table, meant))
+    inside = [(*table, step) for step in ("aqm", "cc", "link") if step in _list_keys(table, given)]
+    if close := _find_nearest([table], word, given, 0.75) or _find_nearest(inside, word, given, 0.75):
         return close
     tops: list[Path] = [
         (),
@@ -437,20 +450,23 @@ def nearest_key(path: Path, given: dict[str, Any]) -> str | None:
         ("record",),
         *((name, 0) for name in SENDERS),
     ]
-    elsewhere = [*tops, *((*one, step) for one in tops for step in ("aqm", "cc", "link") if step in _names(one, given))]
-    if close := _nearest_in(elsewhere, word, given, 0.8):
+    elsewhere = [
+        *tops,
+        *((*one, step) for one in tops for step in ("aqm", "cc", "link") if step in _list_keys(one, given)),
+    ]
+    if close := _find_nearest(elsewhere, word, given, 0.8):
         return close
-    called = next(((*one, name) for one in tops if (name := other_names.meant(word, _names(one, given)))), None)
-    return path_text(called) if called and not table else _nearest_in([table, *inside], word, given, 0.5)
+    called = next(((*one, name) for one in tops if (name := other_names.find_key(word, _list_keys(one, given)))), None)
+    return format_path(called) if called and not table else _find_nearest([table, *inside], word, given, 0.5)
 
 
-def _nearest_in(tables: Sequence[Path], word: str, given: dict[str, Any], cutoff: float) -> str | None:
+def _find_nearest(tables: Sequence[Path], word: str, given: dict[str, Any], cutoff: float) -> str | None:
     """Return the key of some tables whose last name is nearest to `word`, if one is near enough."""
     found: dict[str, str] = {}
     for table in tables:
-        for name in _names(table, given):
-            found.setdefault(name, path_text((*table, name)))
-    close = nearest(word, found, cutoff)
+        for name in _list_keys(table, given):
+            found.setdefault(name, format_path((*table, name)))
+    close = find_nearest(word, found, cutoff)
     return found[close] if close else None
 
 
@@ -471,38 +487,38 @@ def resolve_and_given(
 
     A profile of hosts and a version of an algorithm that `table` names set what `describe` says of them.
     """
-    run, given = _in_parts(table, files) or _at_once(table, files)
+    run, given = _check_in_parts(table, files) or _check_at_once(table, files)
     count = sum(one["count"] for one in (*run["flows"], *run["udp"]))
     if count > MAX_FLOWS:
         raise TooMany(f"{count} flows and sources of UDP", f"at most {MAX_FLOWS}", key="flows")
     if count == 0 and not run["web"]:
         raise Nothing("nothing sends", "one [[flows]], [[web]] or [[udp]] or more", key="flows")
-    for (place, hop), (_, own) in zip(hops(run), hops(given), strict=True):
+    for (place, hop), (_, own) in zip(list_hops(run), list_hops(given), strict=True):
         link_trace.settle(place, set(own), hop)
-    written = without_effect.written(given)
+    written = without_effect.list_written_keys(given)
     _apply_profile(run, given)
-    frames.settle(run, given)
+    frame_size.settle(run, given)
     without_effect.refuse(run, written)
     leave_out_net(run, list(SENDERS))
     return run | {"seed": seed}, given
 
 
-def _nothing_given() -> dict[str, Any]:
+def _make_empty_run() -> dict[str, Any]:
     return {"hosts": {}, "hop": [], "flows": [], "web": [], "udp": []}
 
 
-def _at_once(table: dict[str, Any], files: Files | None) -> tuple[dict[str, Any], dict[str, Any]]:
+def _check_at_once(table: dict[str, Any], files: Files | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a run that is checked, with every key, and the keys that are given; raises InputError."""
     model: Any = validate(run_model(), table, files)
     run: dict[str, Any] = model.model_dump()
     for web, one in zip(model.web, run["web"], strict=True):
         one["size"] = web.size  # the same list for all runs, however long it is
     given: dict[str, Any] = model.model_dump(exclude_unset=True, exclude={"web": {"__all__": {"size"}}})
-    return run, _nothing_given() | given
+    return run, _make_empty_run() | given
 
 
-def _in_parts(table: dict[str, Any], files: Files | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Return what `_at_once` does; a section that many runs of a file have is checked once.
+def _check_in_parts(table: dict[str, Any], files: Files | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Return what `_check_at_once` does; a section that many runs of a file have is checked once.
 
     None if anything is wrong: what that is, is said of the run as a whole.
     """
@@ -510,21 +526,21 @@ def _in_parts(table: dict[str, Any], files: Files | None) -> tuple[dict[str, Any
     if files is None or not table.keys() <= model.model_fields.keys():
         return None
     run: dict[str, Any] = {}
-    given = _nothing_given()
-    single = described("run")
+    given = _make_empty_run()
+    single = describe_section("run")
     try:
-        for name, section in _sections(model).items():
+        for name, section in _list_sections(model).items():
             value = table.get(name)
             if section is None:
-                run[name] = canonical(single[name], value, files) if name in table else single[name].default
+                run[name] = parse_value(single[name], value, files) if name in table else single[name].default
                 given |= {name: run[name]} if name in table else {}
             elif name in LISTED:
-                parts = [_part(name, section, one, files) for one in _list(value)]
+                parts = [_check_part(name, section, one, files) for one in _list(value)]
                 run[name], given[name] = [one for one, _ in parts], [one for _, one in parts]
             elif name in table:
-                run[name], given[name] = _part(name, section, value, files)
+                run[name], given[name] = _check_part(name, section, value, files)
             else:
-                run[name] = None if name == "reverse" else _part(name, section, {}, files)[0]
+                run[name] = None if name == "reverse" else _check_part(name, section, {}, files)[0]
     except (InputError, ValueError, TypeError):  # pydantic's and marshal's are of these
         return None
     return run, given
@@ -537,7 +553,7 @@ def _list(value: Any) -> list[Any]:
 
 
 @lru_cache(maxsize=4)
-def _sections(model: type[Section]) -> dict[str, type[Section] | None]:
+def _list_sections(model: type[Section]) -> dict[str, type[Section] | None]:
     """Return the fields of a run's model, in order, each with the model of its tables; None of what is a value."""
     found: dict[str, type[Section] | None] = {}
     for name, one in model.model_fields.items():
@@ -546,7 +562,7 @@ def _sections(model: type[Section]) -> dict[str, type[Section] | None]:
     return found
 
 
-def _part(name: str, section: type[Section], value: Any, files: Files) -> tuple[dict[str, Any], dict[str, Any]]:
+def _check_part(name: str, section: type[Section], value: Any, files: Files) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a table of a section with every key, and with those that are given; ValueError if it is wrong."""
     place = (name, text := marshal.dumps(value, 2))  # this version writes equal values alike, and unequal ones unlike
     if (known := files.checked.get(place)) is None:
@@ -559,10 +575,10 @@ def _part(name: str, section: type[Section], value: Any, files: Files) -> tuple[
         if len(files.checked) >= _MOST_CHECKED:
             files.checked.clear()
         files.checked[place] = known
-    return _copied(known[0]), _copied(known[1])
+    return _copy_table(known[0]), _copy_table(known[1])
 
 
-def _copied(table: dict[str, Any]) -> dict[str, Any]:
+def _copy_table(table: dict[str, Any]) -> dict[str, Any]:
     """Return a copy in which a run can set what it does set later: keys, and those that profile and version fill."""
     return table | {key: dict(table[key]) for key in KINDS if key in table}
 
@@ -573,14 +589,14 @@ def _apply_profile(run: dict[str, Any], given: dict[str, Any]) -> None:
     They count as given if the profile or the version is. The engine does the same with a run that leaves keys out; here
     it is done for the canonical form, in which every value stands.
     """
-    known = registry()
+    known = read_registry()
     profile = known.profiles[run["hosts"]["profile"]]
     named = "profile" in given["hosts"]
     _fill(run["hosts"], given["hosts"], profile.hosts, named=named)
     for own, one in zip((*given["flows"], *given["web"]), (*run["flows"], *run["web"]), strict=True):
         _fill(one["cc"], own["cc"], {} if "plugin" in one["cc"] else profile.cc.get(one["cc"]["name"], {}), named=named)
         _apply_version(one["cc"], own["cc"], known.cc)
-    for (_, hop), (_, own) in zip(hops(run), hops(given), strict=True):
+    for (_, hop), (_, own) in zip(list_hops(run), list_hops(given), strict=True):
         _apply_version(hop["aqm"], own["aqm"], known.aqm)
 
 
@@ -588,7 +604,7 @@ def _apply_version(config: dict[str, Any], given: dict[str, Any], algorithms: di
     if "plugin" in config:
         return
     algorithm = algorithms[config["name"]]
-    _fill(config, given, algorithm.of_version(config), named=next(iter(algorithm.params), "") in given)
+    _fill(config, given, algorithm.list_version_changes(config), named=next(iter(algorithm.params), "") in given)
 
 
 def _fill(config: dict[str, Any], given: dict[str, Any], values: dict[str, Any], *, named: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from dumbbell.errors import WrongValue, shown
+from dumbbell.errors import WrongValue, quote_value
 
 _BARE = re.compile("[A-Za-z0-9_-]+")
 
@@ -16,7 +16,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
     """Return key and value of `--set KEY=VALUE`; VALUE is TOML, or a string without quotes. Raises InputError."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise WrongValue(shown(text), "KEY=VALUE, such as bottleneck.rate=40Mbit", option="--set")
+        raise WrongValue(quote_value(text), "KEY=VALUE, such as bottleneck.rate=40Mbit", option="--set")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except (ValueError, RecursionError, KeyError):
@@ -26,10 +26,10 @@ def parse_setting(text: str) -> tuple[str, Any]:
 def show_setting(key: str, value: Any) -> str:
     """Return key and value as `--set` takes them: text without quotes where that is enough."""
     bare = isinstance(value, str) and value.lstrip()[:1] not in ("[", "{", '"', "'")
-    return f"{key}={value if bare else toml_text(value)}"
+    return f"{key}={value if bare else format_toml(value)}"
 
 
-def own(value: Any, key: str = "") -> Any:
+def copy_value(value: Any, key: str = "") -> Any:
     """Return a copy of what TOML could hold, in which no table is in two places: a key is set in one.
 
     Of Python's other types, paths and bytes are text, tuples and arrays lists, numbers of numpy numbers.
@@ -37,10 +37,11 @@ def own(value: Any, key: str = "") -> Any:
     match value:
         case dict():
             return {
-                _own_key(inner, key): own(held, f"{key}.{inner}".removeprefix(".")) for inner, held in value.items()
+                _check_key(inner, key): copy_value(held, f"{key}.{inner}".removeprefix("."))
+                for inner, held in value.items()
             }
         case list() | tuple():
-            return [own(held, f"{key}[{n}]") for n, held in enumerate(value)]
+            return [copy_value(held, f"{key}[{n}]") for n, held in enumerate(value)]
         case bool() | None:
             return value
         case str() | int() | float():  # and what is derived from them
@@ -49,35 +50,35 @@ def own(value: Any, key: str = "") -> Any:
             try:
                 return value.decode()
             except UnicodeDecodeError:
-                raise WrongValue(shown(value), "text, or bytes that are UTF-8", key=key) from None
+                raise WrongValue(quote_value(value), "text, or bytes that are UTF-8", key=key) from None
         case PurePath():
             return str(value)
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         plain = value.tolist()
         if type(plain) is not type(value):
-            return own(plain, key)
-    found = f"{shown(value)} ({type(value).__name__})"
+            return copy_value(plain, key)
+    found = f"{quote_value(value)} ({type(value).__name__})"
     raise WrongValue(found, "text, a number, true, false, a list or a table", key=key)
 
 
-def _own_key(key: Any, table: str) -> str:
+def _check_key(key: Any, table: str) -> str:
     if not isinstance(key, str):
-        raise WrongValue(f"{shown(key)} ({type(key).__name__})", "text", key=f"{table}: a key".removeprefix(": "))
+        raise WrongValue(f"{quote_value(key)} ({type(key).__name__})", "text", key=f"{table}: a key".removeprefix(": "))
     return key
 
 
-def toml_text(value: Any) -> str:
+def format_toml(value: Any) -> str:
     """Return a value as a TOML file has it, in one line."""
     match value:
         case bool():
             return "true" if value else "false"
         case dict():
             inner = ", ".join(
-                f"{key if _BARE.fullmatch(key) else json.dumps(key)} = {toml_text(one)}" for key, one in value.items()
+                f"{key if _BARE.fullmatch(key) else json.dumps(key)} = {format_toml(one)}" for key, one in value.items()
             )
             return f"{{ {inner} }}"
         case list() | tuple():
-            return f"[{', '.join(map(toml_text, value))}]"
+            return f"[{', '.join(map(format_toml, value))}]"
         case str():
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(value)
@@ -86,10 +87,12 @@ def toml_text(value: Any) -> str:
 Settings = Mapping[str, Any] | Sequence[str] | None
 
 
-def pairs(settings: Settings) -> list[tuple[str, Any]]:
+def split_settings(settings: Settings) -> list[tuple[str, Any]]:
     """Return keys and values of settings, given as a table or as `KEY=VALUE`."""
     if isinstance(settings, Mapping):
-        return [(key, own(value)) for key, value in settings.items()]
+        return [(key, copy_value(value)) for key, value in settings.items()]
     if isinstance(settings, str):
-        raise WrongValue(shown(settings), 'a table, or a list such as ["bottleneck.rate=40Mbit"]', key="overrides")
+        raise WrongValue(
+            quote_value(settings), 'a table, or a list such as ["bottleneck.rate=40Mbit"]', key="overrides"
+        )
     return [parse_setting(text) for text in settings or []]

@@ -9,7 +9,7 @@ LINK_LAYER = ("link_layer", "overhead", "mpu", "framing")  # keys of a hop
 _LONGEST = 9014  # bytes of the longest frame that anything sends
 
 
-def within_link(hop: dict[str, Any]) -> bool:
+def shapes_within_link(hop: dict[str, Any]) -> bool:
     """Return whether the queue of a canonical hop shapes, and never lets more leave than its link carries."""
     aqm = hop["aqm"]
     if aqm.get("name") != "cake" or hop["trace"] is not None or hop.get("link") is not None:
@@ -25,10 +25,10 @@ def _counts_enough(hop: dict[str, Any]) -> bool:
     link = {key: hop[key] for key in LINK_LAYER if hop.get(key) is not None}
     own = link | {key: hop["aqm"][key] for key in LINK_LAYER[1:] if hop["aqm"][key] is not None}
     ours, theirs = (_native.link_layer(json.dumps(keys)) for keys in (own, link))
-    return all(_cost(frame, ours) >= _cost(frame, theirs) for frame in range(60, _LONGEST + 1))
+    return all(_compute_cost(frame, ours) >= _compute_cost(frame, theirs) for frame in range(60, _LONGEST + 1))
 
 
-def _cost(frame: int, layer: tuple[int | None, int, str]) -> int:
+def _compute_cost(frame: int, layer: tuple[int | None, int, str]) -> int:
     """Return the bytes that a frame takes on a link."""
     overhead, mpu, framing = layer
     size = max(frame if overhead is None else frame - 14 + overhead, mpu)

@@ -24,40 +24,40 @@ def is_installed() -> bool:
     return place().is_relative_to(PACKAGE)
 
 
-def study_name(folder: Path) -> str:
+def name_study(folder: Path) -> str:
     """Return the name of the study in a folder."""
     return folder.name.replace("_", "-")  # Python has no packages with a hyphen
 
 
-def studies() -> dict[str, Path]:
+def list_studies() -> dict[str, Path]:
     """Return the folders of the studies by their names, such as `sce`."""
-    return {study_name(path.parent): path.parent for path in sorted(place().glob(f"*/{PROGRAM}"))}
+    return {name_study(path.parent): path.parent for path in sorted(place().glob(f"*/{PROGRAM}"))}
 
 
-def papers() -> dict[str, Path]:
+def list_papers() -> dict[str, Path]:
     """Return the programs that show a paper whole, `dumbbell paper`, by the names of their studies."""
-    return {study_name(path.parent): path for path in sorted(place().glob(f"*/{PAPER}"))}
+    return {name_study(path.parent): path for path in sorted(place().glob(f"*/{PAPER}"))}
 
 
-def experiments() -> dict[str, Path]:
+def list_experiments() -> dict[str, Path]:
     """Return the experiments by the names that `dumbbell run` takes, such as `sce/one-flow`."""
     found = sorted(place().glob(f"*/{EXPERIMENTS}/*.toml"))
-    return {f"{study_name(path.parents[1])}/{path.stem}": path for path in found}
+    return {f"{name_study(path.parents[1])}/{path.stem}": path for path in found}
 
 
-def references() -> dict[str, Path]:
+def list_references() -> dict[str, Path]:
     """Return published numbers and measurements of Linux by their names, such as `linux-6.12`."""
     return {path.stem: path for path in sorted(place().glob(f"*/{REFERENCES}/*.csv"))}
 
 
-def claims() -> dict[str, Path]:
+def list_claims() -> dict[str, Path]:
     """Return the files of claims by the studies that they belong to, such as `coexistence`."""
-    return {study_name(path.parent): path for path in sorted(place().glob(f"*/{CLAIMS}"))}
+    return {name_study(path.parent): path for path in sorted(place().glob(f"*/{CLAIMS}"))}
 
 
 def find(name: str) -> Path | None:
     """Return the experiment called `name`, with or without its ending."""
-    return experiments().get(name.removesuffix(".toml"))
+    return list_experiments().get(name.removesuffix(".toml"))
 
 
 def find_alike(name: str, known: Sequence[str] | Mapping[str, object]) -> str | None:

@@ -4,13 +4,13 @@ import math
 import re
 from typing import Any
 
-from dumbbell.errors import InputError, OutOfRange, WrongValue, listed, shown
+from dumbbell.errors import InputError, OutOfRange, WrongValue, join_names, quote_value
 from dumbbell.experiment import link_trace, traffic, units
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.registry import Param
 
 
-def unit_kind(param: Param) -> str | None:
+def find_unit_kind(param: Param) -> str | None:
     """Return "time", "rate" or "size" if values of `param` need a unit."""
     if param.kind in ("time", "rate"):
         return param.kind
@@ -19,7 +19,7 @@ def unit_kind(param: Param) -> str | None:
 
 def show_value(param: Param, value: Any) -> str:
     """Return a canonical value as it would be written in an experiment file, without quotes."""
-    kind = unit_kind(param)
+    kind = find_unit_kind(param)
     if value is None:
         return "none"
     if param.kind == "arrivals":
@@ -30,7 +30,7 @@ def show_value(param: Param, value: Any) -> str:
         return link_trace.show(value)
     if param.kind in ("hops", "states"):
         return " + ".join(value) or "none"
-    return units.show(kind, value) if kind else shown(value, 200).strip('"')
+    return units.show(kind, value) if kind else quote_value(value, 200).strip('"')
 
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
@@ -39,12 +39,12 @@ _UNLIMITED = 2**50  # bytes: a bound as large as this limits nobody
 _EXPONENTS = {"-log2": "", "-log2 s": " s"}  # units of parameters whose value is the exponent of a power of two
 
 
-def said(param: Param, value: Any) -> str:
+def spell_value(param: Param, value: Any) -> str:
     """Return a canonical value in words, with its unit: `1448 B`, `20ms`, `10 packets`, `unset`, `unlimited`."""
     if value is None:
         return "unset"
     text = show_value(param, value)
-    match unit_kind(param):
+    match find_unit_kind(param):
         case "size":
             return "unlimited" if value >= _UNLIMITED else re.sub(r"(?<=\d)(?=[A-Za-z])", " ", text)
         case "time" | "rate":
@@ -54,15 +54,15 @@ def said(param: Param, value: Any) -> str:
     return f"{text} {param.unit}" if param.unit and param.kind in ("int", "float") else text
 
 
-def limits(param: Param) -> str:
+def format_limits(param: Param) -> str:
     """Return the bounds of a quantity or number in words, `from 88 B to 8934 B`; empty if it has none."""
 
     def bound(value: Any) -> str:
-        return said(param, value) if unit_kind(param) else show_value(param, value)
+        return spell_value(param, value) if find_unit_kind(param) else show_value(param, value)
 
     low, high = (None if one is None else bound(one) for one in (param.min, param.max))
     text = " ".join(f"{word} {one}" for word, one in (("from", low), ("to", high)) if one is not None)
-    return text.replace(" to unlimited", ", unlimited") + _mention_names(param)
+    return text.replace(" to unlimited", ", unlimited") + _format_value_names(param)
 
 
 # names of codepoints: RFC 2474 (CS), 2597 (AF), 3246 (EF), 5865 (VA), 8622 (LE)
@@ -75,23 +75,23 @@ DSCP = {
 }
 
 
-def names_of_values(param: Param) -> dict[str, int]:
+def list_value_names(param: Param) -> dict[str, int]:
     """Return the names that values of a parameter have, each with its number: those of codepoints."""
     return DSCP if param.name == "dscp" else {}
 
 
-def _mention_names(param: Param) -> str:
-    return ', or a name such as "EF"' if names_of_values(param) else ""
+def _format_value_names(param: Param) -> str:
+    return ', or a name such as "EF"' if list_value_names(param) else ""
 
 
-def allowed_values(param: Param) -> str | tuple[str, ...]:
+def list_allowed_values(param: Param) -> str | tuple[str, ...]:
     """Return what `param` takes, in words or as a list of words."""
     none = ("none",) if param.optional else ()
     match param.kind:
         case "name":
             return "a name, in letters, digits, - and _"
         case "states":
-            return f"a list of {listed(param.choices)}"
+            return f"a list of {join_names(param.choices)}"
         case "hops":
             return 'a list of names of hops, such as ["bottleneck"]'
         case "bool":
@@ -105,11 +105,11 @@ def allowed_values(param: Param) -> str | tuple[str, ...]:
                 low, high = 0, 2**64 - 1
             limits = [f"from {show_value(param, low)}"] if low is not None else []
             limits += [f"to {show_value(param, high)}"] if high is not None else []
-            allowed = " ".join([thing, *limits]) + _mention_names(param)
+            allowed = " ".join([thing, *limits]) + _format_value_names(param)
     return f"{allowed}, or none" if param.optional else allowed
 
 
-def _usual(param: Param, kind: str) -> str | None:
+def _guess_unit(param: Param, kind: str) -> str | None:
     """Return the unit that is meant most likely if a time has none: that of the default, or s of times in a run.
 
     Such times are 0 or unset by default, and may be as long as a run.
@@ -121,7 +121,7 @@ def _usual(param: Param, kind: str) -> str | None:
     return "s" if param.max is None or param.max >= _DAY else None
 
 
-def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
+def parse_value(param: Param, value: Any, files: Files | None = None) -> Any:
     """Return `value`, as written in a file, in canonical form; InputError without file and key if it cannot be.
 
     `files` reads the files that it names.
@@ -129,8 +129,8 @@ def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
     if param.optional and (value is None or (value == "none" and "none" not in param.choices)):
         return None
 
-    def wrong(kind: type[InputError] = WrongValue) -> InputError:
-        return kind(shown(value), allowed_values(param))
+    def make_error(kind: type[InputError] = WrongValue) -> InputError:
+        return kind(quote_value(value), list_allowed_values(param))
 
     if param.kind == "arrivals":
         return traffic.parse_arrivals(value)
@@ -144,34 +144,34 @@ def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
             or any(one not in param.choices for one in value)
             or len(set(value)) < len(value)
         ):
-            raise wrong()
+            raise make_error()
         return value
     if param.kind in ("name", "hops"):
         names = [value] if param.kind == "name" else value
         if not isinstance(names, list) or not all(isinstance(name, str) and _NAME.fullmatch(name) for name in names):
-            raise wrong()
+            raise make_error()
         return value
-    kind = unit_kind(param)
+    kind = find_unit_kind(param)
     if kind:
-        result: Any = units.parse(kind, value, _usual(param, kind))
+        result: Any = units.parse(kind, value, _guess_unit(param, kind))
     elif param.kind == "choice":
         if value not in param.choices:
-            raise wrong()
+            raise make_error()
         return value
     elif param.kind == "bool":
         if not isinstance(value, bool):
-            raise wrong()
+            raise make_error()
         return value
     elif param.kind == "int":
-        result = names_of_values(param).get(value, value) if isinstance(value, str) else value
+        result = list_value_names(param).get(value, value) if isinstance(value, str) else value
         if type(result) is not int:
-            raise wrong()
+            raise make_error()
     else:
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300 or math.isnan(value):
-            raise wrong()
+            raise make_error()
         result = float(value)
     low = 0 if param.min is None and param.kind != "float" else param.min
     high = 2**64 - 1 if param.max is None and param.kind != "float" else param.max
     if (low is not None and result < low) or (high is not None and result > high):
-        raise wrong(OutOfRange)
+        raise make_error(OutOfRange)
     return result

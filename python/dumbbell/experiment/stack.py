@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dumbbell.errors import InputError, Unfit, WrongValue, shown
+from dumbbell.errors import InputError, Unfit, WrongValue, quote_value
 from dumbbell.experiment.plugins import built, trust
 
 ONLY_TCP = ("connect", "app_rate_from", "app_pause", "app_resume", "ecn_echo")  # keys of a flow
@@ -14,7 +14,7 @@ DOC = (
 _ALLOWED = "the name of a stack that `dumbbell stack list` shows, the file of one, or a table with either"
 
 
-def plugin(flow: Mapping[str, Any], stack: Any) -> dict[str, Any]:
+def make_plugin_table(flow: Mapping[str, Any], stack: Any) -> dict[str, Any]:
     """Return what stands for the `stack` of a flow in its `cc`: its library, its control and its other keys.
 
     Raises InputError without file, said of the keys of the flow.
@@ -23,7 +23,7 @@ def plugin(flow: Mapping[str, Any], stack: Any) -> dict[str, Any]:
         raise Unfit("stack is set", f"no {refused[0]}, which is for TCP, or no stack", key=f".{refused[0]}")
     control = flow.get("cc")
     if control is not None and not isinstance(control, str):
-        raise WrongValue(shown(control), "the name of one of the stack's congestion controls", key=".cc")
+        raise WrongValue(quote_value(control), "the name of one of the stack's congestion controls", key=".cc")
     keys: dict[Any, Any] = {"control": control} if control is not None else {}
     match stack:
         case str(name):
@@ -31,12 +31,12 @@ def plugin(flow: Mapping[str, Any], stack: Any) -> dict[str, Any]:
         case {"plugin": str(name), **rest} | {"name": str(name), **rest}:
             keys |= rest
         case _:
-            raise WrongValue(shown(stack), _ALLOWED, key=".stack")
+            raise WrongValue(quote_value(stack), _ALLOWED, key=".stack")
     if "/" in name or name.endswith((".so", ".dylib")):
         return keys | {"plugin": name}
     try:
-        library = built.library(name)
+        library = built.find_library(name)
     except InputError as error:
-        raise error.moved("", f".stack{error.key}") from None
+        raise error.move("", f".stack{error.key}") from None
     trust.trust(library.parent)  # it was built here
     return keys | {"plugin": str(library.resolve())}

@@ -15,7 +15,7 @@ class Switch:
     key: str
     values: tuple[Any, ...] = ()
 
-    def on(self, holder: dict[str, Any]) -> bool:
+    def is_on(self, holder: dict[str, Any]) -> bool:
         """Whether the parameters that need this switch count in a table of a configuration."""
         value = holder.get(self.key)
         if holder.get("name") == "dualpi2" and self.key == "scheduler" and value is None:
@@ -63,10 +63,10 @@ NEEDS: dict[str, dict[str, Switch]] = {
 }
 
 
-def off(path: matrix.Path, holder: Any) -> str:
+def explain_off(path: matrix.Path, holder: Any) -> str:
     """Return what the parameter at `path` needs and its table `holder` has not; else an empty text."""
     if not isinstance(holder, dict):
         return ""
     place = holder.get("name") or next((step for step in path[-2:-1] if isinstance(step, str)), "")
     switch = NEEDS.get(place, {}).get(str(path[-1]))
-    return "" if switch is None or switch.on(holder) else str(switch)
+    return "" if switch is None or switch.is_on(holder) else str(switch)

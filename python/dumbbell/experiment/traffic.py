@@ -9,10 +9,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import InputError, OutOfRange, TooMany, Unreadable, WrongValue, nearest, shown
+from dumbbell.errors import InputError, OutOfRange, TooMany, Unreadable, WrongValue, find_nearest, quote_value
 from dumbbell.experiment import units
 from dumbbell.experiment.files import Files
-from dumbbell.writing import reason_of
+from dumbbell.writing import get_reason
 
 # bounds of the engine (crates/dumbbell-core/src/traffic.rs)
 MAX_ARRIVALS = 1_000_000
@@ -37,17 +37,17 @@ def parse_arrivals(value: Any) -> dict[str, float]:
         return {"per_second": 0.0}
     match = _ARRIVALS.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        text = value if isinstance(value, str) else "" if isinstance(value, bool) else shown(value)
+        text = value if isinstance(value, str) else "" if isinstance(value, bool) else quote_value(value)
         number = _NUMBER.match(text)
         unit = "/s/Mbit" if "bit" in text.lower() else "/s"
-        raise WrongValue(shown(value), ARRIVALS, nearest=f'"{number[1]}{unit}"' if number else None)
+        raise WrongValue(quote_value(value), ARRIVALS, nearest=f'"{number[1]}{unit}"' if number else None)
     flows = float(match[1])
     if flows > MAX_ARRIVALS:
-        raise OutOfRange(shown(value), ARRIVALS)
+        raise OutOfRange(quote_value(value), ARRIVALS)
     return {"per_mbit" if match[2] else "per_second": flows}
 
 
-def _plain(value: float) -> str:
+def _format_number(value: float) -> str:
     """Return a number with all its digits and without an exponent."""
     return f"{Decimal(repr(value)).normalize():f}"
 
@@ -55,10 +55,10 @@ def _plain(value: float) -> str:
 def show_arrivals(arrivals: dict[str, float]) -> str:
     """Return arrivals as they would be written in an experiment file, without quotes."""
     per_mbit = arrivals.get("per_mbit")
-    return f"{_plain(arrivals['per_second'])}/s" if per_mbit is None else f"{_plain(per_mbit)}/s/Mbit"
+    return f"{_format_number(arrivals['per_second'])}/s" if per_mbit is None else f"{_format_number(per_mbit)}/s/Mbit"
 
 
-def flows_per_second(arrivals: dict[str, float], rate: int) -> float:
+def compute_flow_rate(arrivals: dict[str, float], rate: int) -> float:
     """Return how many flows arrive a second in the mean at a bottleneck of `rate` bit/s."""
     per_mbit = arrivals.get("per_mbit")
     return arrivals["per_second"] if per_mbit is None else per_mbit * rate / 1e6
@@ -73,7 +73,7 @@ def _read(path: Path) -> dict[str, Any]:
         # what is too long is cut, and told below
         rows = list(csv.reader(content.decode("utf-8-sig").splitlines())) if len(content) <= MAX_FILE_BYTES else []
     except (OSError, ValueError, csv.Error) as error:
-        raise Unreadable(f"{reason_of(error)} ({path})", allowed) from None
+        raise Unreadable(f"{get_reason(error)} ({path})", allowed) from None
     if len(content) > MAX_FILE_BYTES:
         raise Unreadable(f"there are more than {MAX_FILE_BYTES >> 20} MiB in {path}", f"{allowed}, at most 16 MiB")
     weights: dict[int, float] = {}
@@ -109,7 +109,7 @@ def _number(text: str) -> float | None:
 def _pair(row: list[str], path: Path, line: int) -> tuple[int, float]:
     size, weight = (_number(row[0]), _number(row[1])) if len(row) == 2 else (None, None)
     if size is None or weight is None:
-        raise Unreadable(f"line {line} of {path} is {shown(','.join(row))}", _LINE)
+        raise Unreadable(f"line {line} of {path} is {quote_value(','.join(row))}", _LINE)
     if not 1 <= size <= MAX_SIZE or size != int(size):
         raise OutOfRange(row[0].strip(), f"whole bytes from 1 to {MAX_SIZE}", key=f": size in line {line} of {path}")
     if not 0 <= weight < MAX_WEIGHT:
@@ -120,39 +120,39 @@ def _pair(row: list[str], path: Path, line: int) -> tuple[int, float]:
 def parse_sizes(value: Any, files: Files | None) -> dict[str, Any]:
     """Return sizes in canonical form; InputError without file, whose key is what follows that of the sizes."""
     if not isinstance(value, dict):
-        size = _size(value, "")
+        size = _parse_size(value, "")
         return {"fixed": size}
     if value.keys() == {"csv"}:
         if not isinstance(value["csv"], str) or files is None:
-            raise WrongValue(shown(value["csv"]), "the name of a CSV file", key=".csv")
+            raise WrongValue(quote_value(value["csv"]), "the name of a CSV file", key=".csv")
         try:
             sizes: dict[str, Any] = files.read(value["csv"], _read)
         except InputError as error:
-            raise error.within("", ".csv") from None
+            raise error.move_into("", ".csv") from None
         return sizes
     if value.keys() != {"pareto", "min", "max"}:
         known = ("pareto", "min", "max", "csv")
         wrong = next((key for key in value if key not in known), None)
-        raise WrongValue(shown(value), SIZES, nearest=nearest(wrong, known))
-    shape, (low, high) = value["pareto"], (_size(value[key], f".{key}") for key in ("min", "max"))
+        raise WrongValue(quote_value(value), SIZES, nearest=find_nearest(wrong, known))
+    shape, (low, high) = value["pareto"], (_parse_size(value[key], f".{key}") for key in ("min", "max"))
     if isinstance(shape, bool) or not isinstance(shape, int | float) or not SHAPES[0] <= shape <= SHAPES[1]:
-        raise OutOfRange(shown(shape), f"a number from {SHAPES[0]} to {SHAPES[1]:g}", key=".pareto")
+        raise OutOfRange(quote_value(shape), f"a number from {SHAPES[0]} to {SHAPES[1]:g}", key=".pareto")
     if low >= high:
-        raise OutOfRange(shown(value["max"]), f"a size above min, {units.show('size', low)}", key=".max")
+        raise OutOfRange(quote_value(value["max"]), f"a size above min, {units.show('size', low)}", key=".max")
     return {"pareto": float(shape), "min": low, "max": high}
 
 
-def _size(value: Any, key: str) -> int:
+def _parse_size(value: Any, key: str) -> int:
     try:
         size = units.parse("size", value)
     except InputError as error:
-        raise error.moved("", key) if key else WrongValue(error.found, SIZES, nearest=error.nearest) from None
+        raise error.move("", key) if key else WrongValue(error.found, SIZES, nearest=error.nearest) from None
     if not 1 <= size <= MAX_SIZE:
-        raise OutOfRange(shown(value), f"a size from 1B to {MAX_SIZE}B", key=key)
+        raise OutOfRange(quote_value(value), f"a size from 1B to {MAX_SIZE}B", key=key)
     return size
 
 
-def written_sizes(sizes: dict[str, Any]) -> Any:
+def format_sizes(sizes: dict[str, Any]) -> Any:
     """Return sizes, but for those of a CSV file, as they would be written in an experiment file."""
     if "fixed" in sizes:
         return units.show("size", sizes["fixed"])
@@ -162,8 +162,8 @@ def written_sizes(sizes: dict[str, Any]) -> Any:
 def show_sizes(sizes: dict[str, Any]) -> str:
     """Return sizes as an experiment file would have them, without quotes; different ones are shown differently."""
     if "empirical" not in sizes:
-        written = written_sizes(sizes)
-        return written if isinstance(written, str) else shown(written, 200)
+        written = format_sizes(sizes)
+        return written if isinstance(written, str) else quote_value(written, 200)
     pairs = sizes["empirical"]
     digest = hashlib.blake2b(json.dumps(pairs).encode(), digest_size=3).hexdigest()
     return f"empirical({len(pairs)} sizes, mean {mean_size(sizes):.0f}B, {digest})"

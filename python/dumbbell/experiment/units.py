@@ -6,7 +6,7 @@ from decimal import Decimal, InvalidOperation
 from numbers import Real
 from typing import Any
 
-from dumbbell.errors import WrongValue, nearest, shown
+from dumbbell.errors import WrongValue, find_nearest, quote_value
 
 TIME = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 RATE = {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12}
@@ -41,22 +41,22 @@ def parse(kind: str, value: Any, usual: str | None = None) -> int:
     units = UNITS[kind]
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise WrongValue(shown(value), _EXAMPLES[kind], nearest=_with_unit(kind, value, usual or _USUAL[kind]))
+        raise WrongValue(quote_value(value), _EXAMPLES[kind], nearest=_suggest_unit(kind, value, usual or _USUAL[kind]))
     number, word, per_second = match.groups()
-    unit = _unit(kind, word)
+    unit = _find_unit(kind, word)
     if unit is None or (per_second and kind != "rate"):
-        raise _no_unit(kind, value, number, word, per_second or "")
+        raise _make_unit_error(kind, value, number, word, per_second or "")
     try:
         exact = Decimal(number) * units[unit]
         whole = int(exact)
     except InvalidOperation:
-        raise WrongValue(shown(value), _EXAMPLES[kind]) from None
+        raise WrongValue(quote_value(value), _EXAMPLES[kind]) from None
     if exact != whole:
-        raise WrongValue(shown(value), f"a multiple of 1{next(iter(units))}")
+        raise WrongValue(quote_value(value), f"a multiple of 1{next(iter(units))}")
     return whole
 
 
-def span(times: Any, key: str) -> tuple[float, float]:
+def parse_span(times: Any, key: str) -> tuple[float, float]:
     """Return two times of a run in seconds: `20s..21s`, or a pair of numbers of seconds or texts such as "20s".
 
     Raises InputError, with this key.
@@ -65,24 +65,24 @@ def span(times: Any, key: str) -> tuple[float, float]:
     if not isinstance(times, str):
         form, example = ("(FROM, TO)", '("20s", "21s"), or (20, 21) in seconds')
     try:
-        start, end = (_seconds(one) for one in (times.split("..") if isinstance(times, str) else times))
+        start, end = (_parse_seconds(one) for one in (times.split("..") if isinstance(times, str) else times))
     except (TypeError, ValueError):
-        raise WrongValue(shown(times), f"{form}, such as {example}", key=key) from None
+        raise WrongValue(quote_value(times), f"{form}, such as {example}", key=key) from None
     if not 0 <= start < end < math.inf:
-        raise WrongValue(shown(times), f"FROM before TO, such as {example}", key=key)
+        raise WrongValue(quote_value(times), f"FROM before TO, such as {example}", key=key)
     return start, end
 
 
-def _seconds(value: Any) -> float:
+def _parse_seconds(value: Any) -> float:
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else parse("time", value) / 1e9
 
 
-def _unit(kind: str, word: str) -> str | None:
+def _find_unit(kind: str, word: str) -> str | None:
     """Return the unit that a word is, if it is one of this kind."""
     return word if word in UNITS[kind] else _SPELLINGS[kind].get(word.lower() if kind == "rate" else word)
 
 
-def _with_unit(kind: str, value: Any, usual: str) -> str | None:
+def _suggest_unit(kind: str, value: Any, usual: str) -> str | None:
     """Return a number with the unit that was most likely meant; None if there is nothing to guess."""
     text = str(value)
     if isinstance(value, bool) or not isinstance(value, int | float | str) or not _NUMBER.fullmatch(text):
@@ -95,27 +95,27 @@ def _with_unit(kind: str, value: Any, usual: str) -> str | None:
     return f'"{text}{usual}"'
 
 
-def _no_unit(kind: str, value: str, number: str, word: str, per_second: str) -> WrongValue:
+def _make_unit_error(kind: str, value: str, number: str, word: str, per_second: str) -> WrongValue:
     """Return the error of a quantity whose unit there is not, or which is of another kind."""
-    other = next((one for one in UNITS if one != kind and _unit(one, word)), None)
+    other = next((one for one in UNITS if one != kind and _find_unit(one, word)), None)
     if kind == "rate" and (other == "size" or word in _BYTES_PER_SECOND):
-        return _bytes_as_rate(value, number, word.removesuffix("ps"), is_rate=bool(per_second) or other is None)
+        return _make_bytes_error(value, number, word.removesuffix("ps"), is_rate=bool(per_second) or other is None)
     if other is not None and not per_second:
-        return WrongValue(f"{shown(value)}, a {other}", _EXAMPLES[kind])
-    close = nearest(word, UNITS[kind])
-    return WrongValue(shown(value), _EXAMPLES[kind], nearest=f'"{number}{close}"' if close else None)
+        return WrongValue(f"{quote_value(value)}, a {other}", _EXAMPLES[kind])
+    close = find_nearest(word, UNITS[kind])
+    return WrongValue(quote_value(value), _EXAMPLES[kind], nearest=f'"{number}{close}"' if close else None)
 
 
-def _bytes_as_rate(value: str, number: str, word: str, *, is_rate: bool) -> WrongValue:
+def _make_bytes_error(value: str, number: str, word: str, *, is_rate: bool) -> WrongValue:
     """Return the error of a rate in bytes, or of a size in place of a rate, which is most likely one in bits."""
-    unit = _unit("size", word) or word
+    unit = _find_unit("size", word) or word
     bits = int(Decimal(number) * SIZE[unit] * 8) if _NUMBER.fullmatch(number) else 0
     in_bytes = f'"{show("rate", bits)}"' if bits else None
     if is_rate or in_bytes is None:
-        return WrongValue(f"{shown(value)}, in bytes", _EXAMPLES["rate"], nearest=in_bytes)
+        return WrongValue(f"{quote_value(value)}, in bytes", _EXAMPLES["rate"], nearest=in_bytes)
     in_bits = f'"{number}{unit[0].lower() if unit[0] in "kK" else unit[0].replace("B", "")}bit"'
     meant = f"{in_bits}, or {in_bytes} for {number}{unit}/s"
-    return WrongValue(f"{shown(value)}, a size", _EXAMPLES["rate"], nearest=meant)
+    return WrongValue(f"{quote_value(value)}, a size", _EXAMPLES["rate"], nearest=meant)
 
 
 def show(kind: str, value: int) -> str:

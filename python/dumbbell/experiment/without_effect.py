@@ -10,15 +10,15 @@ from typing import Any
 
 from dumbbell.errors import Unfit
 from dumbbell.experiment import plugins
-from dumbbell.experiment.net import hops
-from dumbbell.experiment.registry import registry
-from dumbbell.experiment.shaping import within_link
+from dumbbell.experiment.net import list_hops
+from dumbbell.experiment.registry import read_registry
+from dumbbell.experiment.shaping import shapes_within_link
 
 Table = Mapping[str, Any]
 _Needs = tuple[Callable[[Table], bool], str]
 
 
-def _on(key: str) -> _Needs:
+def _make_needs(key: str) -> _Needs:
     return lambda one: bool(one[key]), f"{key} = true"
 
 
@@ -26,16 +26,16 @@ def _set(key: str) -> _Needs:
     return lambda one: one[key] is not None, key
 
 
-_ABE = _on("abe")
+_ABE = _make_needs("abe")
 # keys of BBRv2 and BBRv3 for marks
 OF_ECN = ("ecn_max_rtt", "ecn_alpha_gain", "ecn_factor", "ecn_thresh", "ecn_reprobe_gain")
 # what a key of an algorithm needs next to it to mean anything
 NEEDS: dict[str, dict[str, _Needs]] = {
-    "red": {"harddrop": _on("ecn"), "nodrop": _on("ecn")},
+    "red": {"harddrop": _make_needs("ecn"), "nodrop": _make_needs("ecn")},
     "codel": {"ce_threshold_selector": _set("ce_threshold")},
     "fq_codel": {"ce_threshold_selector": _set("ce_threshold")},
-    "pie": {"ecn_prob": _on("ecn")},
-    "fq_pie": {"ecn_prob": _on("ecn")},
+    "pie": {"ecn_prob": _make_needs("ecn")},
+    "fq_pie": {"ecn_prob": _make_needs("ecn")},
     "dualpi2": {
         "step_count": _set("step_packets"),
         **dict.fromkeys(
@@ -44,7 +44,7 @@ NEEDS: dict[str, dict[str, _Needs]] = {
         "wrr_ratio": (lambda one: str(one["scheduler"]).startswith("wrr"), 'scheduler = "wrr-packets" or "wrr-bytes"'),
     },
     "cake": {"sce_thresh": (lambda one: one["sce"] == "thresh", 'sce = "thresh"')},
-    **{name: dict.fromkeys(OF_ECN, _on("ecn")) for name in ("bbr2", "bbr3")},
+    **{name: dict.fromkeys(OF_ECN, _make_needs("ecn")) for name in ("bbr2", "bbr3")},
     "reno": {"abe_slow_start": _ABE},
     "cubic": {"abe_slow_start": _ABE},
 }
@@ -52,20 +52,20 @@ NEEDS: dict[str, dict[str, _Needs]] = {
 OF_EVERY_RUN = ("mss",)
 
 
-def written(given: dict[str, Any]) -> dict[str, frozenset[str]]:
+def list_written_keys(given: dict[str, Any]) -> dict[str, frozenset[str]]:
     """Return the keys that a file sets itself in each algorithm, not those of versions and profiles."""
-    return {place: frozenset(one) for place, one in _algorithms(given)}
+    return {place: frozenset(one) for place, one in _list_algorithms(given)}
 
 
 def has_tcp(run: dict[str, Any]) -> bool:
     """Return whether anything in a run has the TCP of hosts, and not a stack of its own."""
     controls = (one["cc"].get("plugin") for one in run["flows"])
-    return bool(run["web"]) or any(digest is None or plugins.of_digest(digest).kind != "stack" for digest in controls)
+    return bool(run["web"]) or any(digest is None or plugins.get_known(digest).kind != "stack" for digest in controls)
 
 
-def of_no_tcp(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit | None:
+def find_unused_tcp_key(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit | None:
     """Return the error, without a file, for a key of hosts that is `given` where no run has their TCP, if any is."""
-    params = registry().sections["hosts"]
+    params = read_registry().sections["hosts"]
     for key in params:
         if key in given and key not in OF_EVERY_RUN and hosts[key] != params[key].default:
             found = "it is about the hosts' TCP, which nothing here has"
@@ -73,12 +73,12 @@ def of_no_tcp(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit | None:
     return None
 
 
-def unused_burst(runs: Iterable[dict[str, Any]]) -> Unfit | None:
+def find_unused_burst(runs: Iterable[dict[str, Any]]) -> Unfit | None:
     """Return the error, without a file, for a bucket that no run uses: the queue shapes within its link."""
     found: dict[str, bool] = {}
-    for place, hop in (one for run in runs for one in hops(run)):
-        if hop["burst"] != registry().sections["bottleneck"]["burst"].default:
-            found[place] = found.get(place, True) and within_link(hop)
+    for place, hop in (one for run in runs for one in list_hops(run)):
+        if hop["burst"] != read_registry().sections["bottleneck"]["burst"].default:
+            found[place] = found.get(place, True) and shapes_within_link(hop)
     for place, is_unused in found.items():
         if is_unused:
             text = "cake shapes by itself at the rate of the link or below, and the bucket does nothing"
@@ -88,10 +88,10 @@ def unused_burst(runs: Iterable[dict[str, Any]]) -> Unfit | None:
 
 def refuse(run: dict[str, Any], written: Mapping[str, frozenset[str]]) -> None:
     """Raise InputError, without a file, for the first of the keys that are `written` which another leaves unused."""
-    for place, one in _algorithms(run):
+    for place, one in _list_algorithms(run):
         if "plugin" in one:
             continue
-        params = registry().algorithms[one["name"]].params
+        params = read_registry().algorithms[one["name"]].params
         for key, (holds, words) in NEEDS.get(one["name"], {}).items():
             if key in params and key in written.get(place, ()) and one[key] != params[key].default and not holds(one):
                 raise Unfit(
@@ -99,8 +99,8 @@ def refuse(run: dict[str, Any], written: Mapping[str, frozenset[str]]) -> None:
                 )
 
 
-def _algorithms(run: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for place, hop in hops(run):
+def _list_algorithms(run: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for place, hop in list_hops(run):
         if "aqm" in hop:
             yield f"{place}.aqm", hop["aqm"]
     for kind in ("flows", "web"):
@@ -109,15 +109,15 @@ def _algorithms(run: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{kind}[{number}].cc", one["cc"]
 
 
-def times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
+def list_times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """Yield the times of a run at which something begins or changes, ns, with their keys.
 
     A `stop` may come after the end: what has one then goes on to the end. Of a start that is drawn the earliest counts.
     """
-    for place, hop in hops(run):
+    for place, hop in list_hops(run):
         for number, change in enumerate(hop["rate_changes"]):
             yield f"{place}.rate_changes[{number}].at", change["at"]
-        yield from _stages(place, hop, ("path", "behind"))
+        yield from _list_stages(place, hop, ("path", "behind"))
     for kind in ("flows", "web", "udp"):
         for number, one in enumerate(run[kind]):
             place = f"{kind}[{number}]"
@@ -125,17 +125,17 @@ def times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
             for key in ("app_rate_from", "app_pause", "app_resume"):
                 if one.get(key) is not None:
                     yield f"{place}.{key}", one[key]
-            yield from _stages(place, one, ("path", "ack_path"))
+            yield from _list_stages(place, one, ("path", "ack_path"))
 
 
-def latest_starts(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
+def list_latest_starts(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """Yield the latest time at which each group may start, ns, with its key; no draw reaches the upper bound."""
     for kind in ("flows", "web", "udp"):
         for number, one in enumerate(run[kind]):
             yield f"{kind}[{number}].start", one["start"]["max"]
 
 
-def _stages(place: str, table: dict[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+def _list_stages(place: str, table: dict[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, int]]:
     for key in keys:
         for number, stage in enumerate(table.get(key) or ()):
             if stage.get("from"):

@@ -16,23 +16,23 @@ _LEAST_GAP_S = 0.05
 Array = np.ndarray[Any, Any]
 
 
-def gap_s(flows: Iterable[dict[str, Any]], interval_s: float) -> float:
+def find_gap(flows: Iterable[dict[str, Any]], interval_s: float) -> float:
     """Return how far bursts of these rows of table flows are apart: two of their longest RTTs, 50 ms at least.
 
     Where events are known by interval, there is also one without any between bursts. RTTs are the medians that flows
     measured, with the wait in the queue: a sender answers a drop, or hears of another, a round trip later. Flows that
     measured none count by their base RTT.
     """
-    longest = max(map(_rtt_ms, flows), default=0.0) / 1e3
+    longest = max(map(_find_longest_rtt, flows), default=0.0) / 1e3
     return max(2 * longest, _LEAST_GAP_S, 1.5 * interval_s)
 
 
-def _rtt_ms(row: dict[str, Any]) -> float:
+def _find_longest_rtt(row: dict[str, Any]) -> float:
     measured = row.get("rtt_p50_ms")
     return float(row["base_rtt_ms"]) if measured is None or not math.isfinite(measured) else float(measured)
 
 
-def of_counts(at: Array, counts: Array, apart: float) -> list[Burst]:
+def find_bursts(at: Array, counts: Array, apart: float) -> list[Burst]:
     """Return the bursts of events at times in order; `counts` are those of each time, some of them 0."""
     there = counts > 0
     at, counts = at[there], counts[there]
@@ -44,19 +44,19 @@ def of_counts(at: Array, counts: Array, apart: float) -> list[Burst]:
     return [Burst(float(at[i]), float(at[j]), int(n)) for i, j, n in zip(first, last, sums, strict=True)]
 
 
-def shown(bursts: list[Burst]) -> tuple[Burst, ...]:
+def select_bursts(bursts: list[Burst]) -> tuple[Burst, ...]:
     """Return all bursts of a few, else the largest, the first of several."""
     return tuple(bursts) if len(bursts) <= _SHOWN else (max(bursts, key=lambda one: one.count),)
 
 
-def grouped(found: list[Burst], apart: float) -> dict[str, Any]:
+def describe_bursts(found: list[Burst], apart: float) -> dict[str, Any]:
     """Return what `facts.Grouped` says of bursts, one at least."""
     spaces = np.diff([one.from_s for one in found]) if len(found) > 1 else np.zeros(1)
     return {
         "from_s": found[0].from_s,
         "until_s": found[-1].until_s,
         "count": sum(one.count for one in found),
-        "bursts": shown(found),
+        "bursts": select_bursts(found),
         "burst_count": len(found),
         "apart_s": apart,
         "typical_s": float(np.median(spaces)),
@@ -65,7 +65,7 @@ def grouped(found: list[Burst], apart: float) -> dict[str, Any]:
     }
 
 
-def spans(at: Array, on: Array) -> list[tuple[float, float]]:
+def find_spans(at: Array, on: Array) -> list[tuple[float, float]]:
     """Return the times in which a condition holds: from the first row with it to the first one without, or the last."""
     if not len(at) or not on.any():
         return []

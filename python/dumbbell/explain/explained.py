@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dumbbell.experiment import units
-from dumbbell.explain import queues, senders, shares, words
+from dumbbell.explain import phrases, queue_facts, sender_facts, share_facts
 from dumbbell.explain.facts import Fact, Rank
 from dumbbell.explain.observed import Observed
+from dumbbell.words import join_words
 
 _MOST_LISTED = 6  # groups of flows that the first sentence names
 # what a run came to, in the order in which it is told
@@ -44,7 +45,7 @@ class Explained:
         """What went on for long: of queues, then flow by flow."""
         return [one for one in self.facts if one.rank is Rank.COURSE]
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return it as text, one line per sentence."""
         run = self.run
         keys = "".join(f", {key} = {value}" for key, value in run.matrix.items())
@@ -52,7 +53,7 @@ class Explained:
         head = f"{run.experiment}: {name}seed {run.seed}{keys}, engine {run.engine_text or run.engine}"
         lines = [head, "", self.setting, "", *(f"- {one.sentence}" for one in self.results)]
         if self.events:
-            times = [words.clock(one.when) for one in self.events]
+            times = [phrases.format_clock(one.when) for one in self.events]
             width = max(map(len, times))
             lines += ["", "When:", ""]
             lines += [f"{time:>{width}}  {one.sentence}" for time, one in zip(times, self.events, strict=True)]
@@ -62,7 +63,7 @@ class Explained:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return self.text()
+        return self.to_text()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as a table: the run, its setting, every fact with its numbers and its sentence, the notes."""
@@ -79,48 +80,51 @@ class Explained:
             "notes": self.notes,
         }
 
-    def json_text(self) -> str:
+    def to_json_text(self) -> str:
         """Return that as text."""
         return json.dumps(self.to_json(), ensure_ascii=False, indent=2)
 
 
-def explained(run: Observed) -> Explained:
+def explain_run(run: Observed) -> Explained:
     """Return what happened in a run."""
-    found = [*queues.all_facts(run), *shares.all_facts(run), *senders.all_facts(run)]
+    found = [*queue_facts.find_facts(run), *share_facts.find_facts(run), *sender_facts.find_facts(run)]
     results = [one for one in found if one.rank is Rank.RESULT]
     results.sort(key=lambda one: _ORDER.index(one.kind))
     # at one time, starts come first
     events = sorted((one for one in found if one.rank is Rank.EVENT), key=lambda one: (one.when, one.kind != "started"))
     course = [one for one in found if one.rank is Rank.COURSE]
-    return Explained(run, setting(run), [*results, *events, *course], _notes(run))
+    return Explained(run, describe_setting(run), [*results, *events, *course], _list_notes(run))
 
 
-def _notes(run: Observed) -> list[str]:
+def _list_notes(run: Observed) -> list[str]:
     notes = []
     if run.measured_from_s:
         notes.append(
-            f"Totals, shares and waiting times are of what was measured from {words.seconds(run.measured_from_s)} on; "
+            "Totals, shares and waiting times are of what was measured from "
+            f"{phrases.format_time(run.measured_from_s)} on; "
             "what happened is of the whole run."
         )
     if not run.has_series:
         notes.append("The run kept no time series (record.series is false): what happened when is not known.")
-    if len([one for one in run.members if "cc" in one[1]]) > senders.MOST_SINGLE:
-        notes.append(f"There are more than {senders.MOST_SINGLE} flows: what each of them did is left out.")
+    if len([one for one in run.members if "cc" in one[1]]) > sender_facts.MOST_SINGLE:
+        notes.append(f"There are more than {sender_facts.MOST_SINGLE} flows: what each of them did is left out.")
     return [*notes, *run.notes]
 
 
-def setting(run: Observed) -> str:
+def describe_setting(run: Observed) -> str:
     """Return one sentence on who shares what."""
     config = run.config
     both = bool(config.get("reverse")) and len({group.get("direction") for group in config["flows"]}) > 1
-    senders_ = [_sender(name, group) + _way(group) * both for name, group in run.groups]
+    senders_ = [_describe_sender(name, group) + _describe_direction(group) * both for name, group in run.groups]
     for web in config["web"]:
-        senders_.append(f"short flows of {words.called(web['cc']['name'])} ({units.show('time', web['base_rtt'])})")
+        senders_.append(
+            f"short flows of {phrases.format_label(web['cc']['name'])} ({units.show('time', web['base_rtt'])})"
+        )
     if len(senders_) > _MOST_LISTED:
         senders_ = [*senders_[:_MOST_LISTED], f"{len(senders_) - _MOST_LISTED} other groups"]
     hop = config["bottleneck"]
-    queue = words.called(hop["aqm"]["name"])
-    rate = words.rate(hop["rate"] / 1e6)
+    queue = phrases.format_label(hop["aqm"]["name"])
+    rate = phrases.format_rate(hop["rate"] / 1e6)
     others = [(one["name"], one) for one in config.get("hop", [])]
     if config.get("reverse") and any(group.get("direction") == "up" for _, group in run.groups):
         others.append(("reverse", config["reverse"]))
@@ -129,29 +133,32 @@ def setting(run: Observed) -> str:
     link = hop.get("link")
     kind = link.get("name") if isinstance(link, dict) else None
     what = f"a link ({kind})" if kind not in (None, "serial") else "a link"
-    who = words.listed(senders_) or "nobody"
+    who = join_words(senders_) or "nobody"
     if run.kind == "import":  # of its link nothing is known for sure
-        return f"{words.first_large(who)} {'was' if alone else 'were'} measured for {words.lasting(run.duration_s)}."
+        return (
+            f"{phrases.capitalise(who)} {'was' if alone else 'were'} measured for "
+            f"{phrases.format_duration(run.duration_s)}."
+        )
     if others:
         hops = [
-            f"{name} ({words.rate(one['rate'] / 1e6)} with {words.called(one['aqm']['name'])})"
+            f"{name} ({phrases.format_rate(one['rate'] / 1e6)} with {phrases.format_label(one['aqm']['name'])})"
             for name, one in [("bottleneck", hop), *others]
         ]
-        verb, what = "passes" if alone else "pass", words.listed(hops)
+        verb, what = "passes" if alone else "pass", join_words(hops)
     else:
         what = f"{what} of {rate} with {queue}"
-    return f"{who} {verb} {what} for {words.lasting(run.duration_s)}."
+    return f"{who} {verb} {what} for {phrases.format_duration(run.duration_s)}."
 
 
-def _way(group: dict[str, Any]) -> str:
+def _describe_direction(group: dict[str, Any]) -> str:
     """Return which way the data of a group go."""
     return " on the way up" if group.get("direction") == "up" else " on the way down"
 
 
-def _sender(name: str, group: dict[str, Any]) -> str:
+def _describe_sender(name: str, group: dict[str, Any]) -> str:
     many = f"{group['count']} flows of " if group["count"] > 1 else ""
     if "cc" not in group:
-        return f"{many}{name} of {words.rate(group['rate'] / 1e6)}"
+        return f"{many}{name} of {phrases.format_rate(group['rate'] / 1e6)}"
     rtt = units.show("time", group["base_rtt"])
     if rtt in name:
         return f"{many}{name}"

@@ -14,22 +14,23 @@ from typing import Any
 import polars as pl
 
 from dumbbell import _native
-from dumbbell.engines import by_name
-from dumbbell.engines.base import Ended, Engine, of_engine
+from dumbbell.engines import find_engine
+from dumbbell.engines.base import Ended, Engine, prepare_experiments
 from dumbbell.engines.sim import Simulator
-from dumbbell.errors import Failed, InputError, one_line
-from dumbbell.errors import of_engine as said_by_engine
+from dumbbell.errors import Failed, InputError, escape_line
+from dumbbell.errors import parse_engine_error as said_by_engine
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import load
 from dumbbell.experiment.plugins import trust as trusting
-from dumbbell.explain import words
-from dumbbell.results.labels import group_labels, with_assumed_control
-from dumbbell.results.measured import Finished, Measured
+from dumbbell.explain import phrases
+from dumbbell.results.labels import add_assumed_controls, group_labels
+from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.one_cell import choose_cell
 from dumbbell.results.results import Results
-from dumbbell.results.store import TABLES, Store, tables
-from dumbbell.results.versions import KINDS, kind
-from dumbbell.waiting import hear_ctrl_c
+from dumbbell.results.store import TABLES, Store, gather_tables
+from dumbbell.results.versions import KINDS, find_kind
+from dumbbell.waiting import restore_ctrl_c
+from dumbbell.words import join_words
 
 STATES = ("dropping", "p")  # of queue disciplines, that are recorded
 _ROWS = 400_000  # of finer time series, and of a trace without its changes of state
@@ -73,7 +74,7 @@ class Observed:
     @property
     def kind(self) -> str:
         """What carried it out: sim, linux or live."""
-        return kind(self.engine)
+        return find_kind(self.engine)
 
     @property
     def duration_s(self) -> float:
@@ -90,7 +91,7 @@ class Observed:
         """Groups of alike flows and sources of UDP, in the order of the configuration, with what they are called."""
         groups = [*self.config["flows"], *self.config["udp"]]
         labels = group_labels(groups, alone=True)
-        named = [words.called(label, _cc(group)) for label, group in zip(labels, groups, strict=True)]
+        named = [phrases.format_label(label, _name_control(group)) for label, group in zip(labels, groups, strict=True)]
         return list(zip(named, groups, strict=True))
 
     @cached_property
@@ -107,7 +108,7 @@ class Observed:
         """Whether a flow is of `[[flows]]`, a stack's or TCP."""
         return flow < sum(int(group["count"]) for group in self.config["flows"])
 
-    def table(self, name: str) -> pl.DataFrame:
+    def find_table(self, name: str) -> pl.DataFrame:
         """Return the finest rows there are of a table."""
         found = self.fine.get(name)
         return found if found is not None and found.height else self.tables[name]
@@ -124,24 +125,19 @@ class Observed:
         return float(self.series_config["interval"]) / _SECOND
 
     @property
-    def stored_interval_s(self) -> float:
-        """Interval of the time series as it is kept."""
-        return float(self.config["record"]["interval"]) / _SECOND
-
-    @property
     def has_series(self) -> bool:
         """Whether there are time series."""
-        return self.table("queue_series").height > 0
+        return self.find_table("queue_series").height > 0
 
     @cached_property
     def hops(self) -> dict[str, pl.DataFrame]:
         """Time series of each hop, by its name; "" where there is one."""
-        found = self.table("hop_series")
+        found = self.find_table("hop_series")
         if not found.height:
-            return {"": self.table("queue_series")} if self.has_series else {}
+            return {"": self.find_table("queue_series")} if self.has_series else {}
         return {str(name): rows for (name,), rows in found.group_by("hop", maintain_order=True)}
 
-    def hop_config(self, hop: str) -> dict[str, Any]:
+    def find_hop(self, hop: str) -> dict[str, Any]:
         """Return the configuration of a hop."""
         found: dict[str, Any] = self.config["bottleneck"]
         if hop == "reverse":
@@ -151,26 +147,26 @@ class Observed:
         return found
 
 
-def _cc(group: dict[str, Any]) -> str:
+def _name_control(group: dict[str, Any]) -> str:
     """Return the name of a group's congestion control, or of its stack; or udp, or ping."""
     if "cc" not in group:
         return "ping" if group.get("echo") else "udp"
     return str(group["cc"]["name"])
 
 
-def recorded(config: dict[str, Any]) -> dict[str, Any]:
+def refine_recording(config: dict[str, Any]) -> dict[str, Any]:
     """Return the configuration of the same run with its trace and finer time series, of bounded size."""
     flows = max(1, sum(one["count"] for one in (*config["flows"], *config["udp"])))
     hops = 1 + len(config.get("hop", [])) + ("reverse" in config)
     duration = int(config["duration"])
 
-    def every(rows: int) -> int:
+    def find_interval(rows: int) -> int:
         """Return an interval in whole ms for what has so many rows at each point of time."""
         return max(1, math.ceil(duration * rows / _ROWS / _MS)) * _MS
 
-    record = dict(config["record"]) | {"series": True, "interval": every(flows + hops + len(STATES))}
+    record = dict(config["record"]) | {"series": True, "interval": find_interval(flows + hops + len(STATES))}
     packets = Cell("", "", {}, 0, config).packets
-    record["trace"] = 0 if packets < _EVERY_EVENT and flows <= 8 else every(flows)
+    record["trace"] = 0 if packets < _EVERY_EVENT and flows <= 8 else find_interval(flows)
     record["queue"] = list(STATES)
     return config | {"record": record}
 
@@ -187,17 +183,17 @@ def repeat(observed: Observed) -> None:
             "their reductions and times between the points of the series are not known."
         )
         if observed.kind == "import":
-            observed.notes += _of_file(observed)
+            observed.notes += _list_notes_of_file(observed)
         return
-    config = recorded(observed.config)
+    config = refine_recording(observed.config)
     cell = Cell(observed.experiment, observed.title, observed.matrix, observed.seed, config)
     try:
-        measured = carried_out(cell, Simulator())
+        measured = carry_out_run(cell, Simulator())
     except InputError as error:
-        observed.notes.append(f"The run could not be repeated with a trace: {one_line(str(error))}.")
+        observed.notes.append(f"The run could not be repeated with a trace: {escape_line(str(error))}.")
         return
-    found = frames(cell, measured)
-    different = _different(observed.tables, found)
+    found = make_frames(cell, measured)
+    different = _list_differing_columns(observed.tables, found)
     if different:
         why = "" if observed.engine == _native.engine_version() else ", for this dumbbell has another engine"
         observed.notes.append(
@@ -207,31 +203,31 @@ def repeat(observed: Observed) -> None:
         return
     observed.fine, observed.fine_config = found, config
     if observed.key:
-        every = words.lasting(config["record"]["interval"] / _SECOND)
+        every = phrases.format_duration(config["record"]["interval"] / _SECOND)
         observed.notes.append(
             f"The run was repeated in virtual time with its trace and with time series every {every}; it measured the "
             "same."
         )
 
 
-def _of_file(observed: Observed) -> list[str]:
+def _list_notes_of_file(observed: Observed) -> list[str]:
     """Return who the flows of an imported run were, and which controls its file does not say."""
     notes = []
     names = [name for name, _ in observed.members]
     ends = [(row.get("source"), row.get("destination")) for row in observed.flows]
     known = [f"{name} is {a} to {b}" for name, (a, b) in zip(names, ends, strict=True) if a and b]
     if known:
-        more = f", and {words.count(len(known) - _MOST_ENDS, 'flow')} more" if len(known) > _MOST_ENDS else ""
+        more = f", and {phrases.count(len(known) - _MOST_ENDS, 'flow')} more" if len(known) > _MOST_ENDS else ""
         notes.append(f"{', '.join(known[:_MOST_ENDS])}{more}.")
-    assumed = with_assumed_control(observed.config, observed.run.get("given"))
+    assumed = add_assumed_controls(observed.config, observed.run.get("given"))
     if assumed:
-        controls = words.listed(list(dict.fromkeys(words.called(group["cc"]["name"]) for group in assumed)))
+        controls = join_words(list(dict.fromkeys(phrases.format_label(group["cc"]["name"]) for group in assumed)))
         whose = "its flows run" if len(assumed) == len(observed.config["flows"]) else "some of its flows run"
         notes.append(f"The file does not say which control {whose}: {controls} is assumed.")
     return notes
 
 
-def _different(kept: dict[str, pl.DataFrame], again: dict[str, pl.DataFrame]) -> list[str]:
+def _list_differing_columns(kept: dict[str, pl.DataFrame], again: dict[str, pl.DataFrame]) -> list[str]:
     """Return the columns of runs and flows in which a repeated run differs."""
     found = []
     for table, columns in (("runs", _SAME_RUN), ("flows", _SAME_FLOW)):
@@ -242,37 +238,37 @@ def _different(kept: dict[str, pl.DataFrame], again: dict[str, pl.DataFrame]) ->
     return found
 
 
-def carried_out(cell: Cell, engine: Engine, progress: _native.Progress | None = None) -> Measured:
+def carry_out_run(cell: Cell, engine: Engine, progress: _native.Progress | None = None) -> MeasuredRun:
     """Carry out one run; Ctrl-C ends it. Raises InputError."""
-    with engine.workers(1) as workers:
-        hear_ctrl_c()
+    with engine.open_workers(1) as workers:
+        restore_ctrl_c()
         pending = workers.begin([(cell, progress or _native.Progress())])
         try:
             ended = pending.result()[0]
         except KeyboardInterrupt:
             workers.stop()
             raise
-    return measured_of(cell, ended)
+    return take_measured(cell, ended)
 
 
-def measured_of(cell: Cell, ended: Ended) -> Measured:
+def take_measured(cell: Cell, ended: Ended) -> MeasuredRun:
     """Return what a run measured; raises InputError if it failed."""
-    if isinstance(ended, Measured):
+    if isinstance(ended, MeasuredRun):
         return ended
     if isinstance(ended, InputError | KeyboardInterrupt):
         raise ended
     if isinstance(ended, ValueError):
         raise said_by_engine(cell.experiment, ended) from None
-    raise Failed(one_line(str(ended)) or type(ended).__name__, "a run that can be carried out", file=cell.experiment)
+    raise Failed(escape_line(str(ended)) or type(ended).__name__, "a run that can be carried out", file=cell.experiment)
 
 
-def frames(cell: Cell, measured: Measured) -> dict[str, pl.DataFrame]:
+def make_frames(cell: Cell, measured: MeasuredRun) -> dict[str, pl.DataFrame]:
     """Return the tables of one run, as the store would keep them, without its key."""
-    found = {name: pl.DataFrame(rows) for name, rows in tables([Finished(cell, measured)]).items()}
+    found = {name: pl.DataFrame(rows) for name, rows in gather_tables([Finished(cell, measured)]).items()}
     return {name: found.get(name, pl.DataFrame()) for name in TABLES}
 
 
-def of_cell(cell: Cell, measured: Measured) -> Observed:
+def observe_cell(cell: Cell, measured: MeasuredRun) -> Observed:
     """Return a run that was just carried out."""
     return Observed(
         cell.experiment,
@@ -281,17 +277,17 @@ def of_cell(cell: Cell, measured: Measured) -> Observed:
         cell.seed,
         cell.engine,
         cell.groups,
-        frames(cell, measured),
+        make_frames(cell, measured),
         engine_text=cell.engine,
     )
 
 
-def of_results(results: Results) -> Observed:
+def observe_results(results: Results) -> Observed:
     """Return the first of these runs as it is kept."""
     only = results.with_keys(results.keys[:1])
     wanted = pl.DataFrame({"key": only.keys})
     with Store.open(only.path) as store:
-        names = [name for name in TABLES if "key" in store.columns(name)]
+        names = [name for name in TABLES if "key" in store.list_columns(name)]
         found = {
             name: store.read(f"SELECT t.* FROM {name} t JOIN wanted USING (key) ORDER BY t.rowid", wanted=wanted)
             for name in names
@@ -306,11 +302,11 @@ def of_results(results: Results) -> Observed:
         json.loads(row["config"]),
         {name: found.get(name, pl.DataFrame()) for name in TABLES},
         key=row["key"],
-        engine_text=only.engine_texts()[row["engine_version"]],
+        engine_text=only.name_engines()[row["engine_version"]],
     )
 
 
-def of_file(
+def observe_file(
     file: str,
     settings: Sequence[str] | None,
     cell: int | None,
@@ -321,11 +317,11 @@ def of_file(
     command: str,
 ) -> Observed:
     """Carry out the one run of an experiment file that is meant. Raises InputError."""
-    chosen, by = cell_of(file, settings, cell, where, engine=engine, trust=trust, command=command)
-    return of_cell(chosen, carried_out(chosen, by))
+    chosen, by = select_cell(file, settings, cell, where, engine=engine, trust=trust, command=command)
+    return observe_cell(chosen, carry_out_run(chosen, by))
 
 
-def cell_of(
+def select_cell(
     file: str,
     settings: Sequence[str] | None,
     cell: int | None,
@@ -336,9 +332,9 @@ def cell_of(
     command: str,
 ) -> tuple[Cell, Engine]:
     """Return the one run of an experiment file that is meant, and what carries it out. Raises InputError."""
-    by = by_name(engine or "sim")
+    by = find_engine(engine or "sim")
     if trust:
         trusting.trust(Path(file).absolute().parent)
     experiment = load(file, settings)
     by.prepare([experiment])
-    return choose_cell(of_engine([experiment], by)[0], cell, where, command), by
+    return choose_cell(prepare_experiments([experiment], by)[0], cell, where, command), by

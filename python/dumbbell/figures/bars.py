@@ -24,7 +24,7 @@ from dumbbell.figures.frames import (
 )
 from dumbbell.figures.lines import handle
 from dumbbell.figures.style import Style, styles
-from dumbbell.lazy import function_of
+from dumbbell.lazy import call_lazily
 
 _BAR = 0.13  # inches; narrower where there are many
 _MOST_WIDE = 5.5  # inches of bars before they become narrower
@@ -33,7 +33,7 @@ _BETWEEN = 1.0  # bars, between groups
 _APART = 1.6  # bars, between the values of x when there are three levels
 
 
-@drawing(page=function_of("dumbbell.figures.interactive.points", "bars"))
+@drawing(page=call_lazily("dumbbell.figures.interactive.points", "bars"))
 def bars(
     frame: Any,
     x: str,

@@ -33,7 +33,7 @@ from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
 from dumbbell.figures.frames import Groups, Names, listed, ordered
 from dumbbell.scratch import replace_whole
-from dumbbell.writing import make_folder, reason_of
+from dumbbell.writing import get_reason, make_folder
 
 MOST_PANELS, MOST_ACROSS = 36, 6
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -202,7 +202,7 @@ def save(fig: Picture, path: str | Path) -> Path:
             if path.suffix.lower() == ".png":
                 reduce_colours(draft)
     except (OSError, ValueError) as error:
-        raise Unwritable(reason_of(error), "a file that can be written", file=path) from None
+        raise Unwritable(get_reason(error), "a file that can be written", file=path) from None
     return path
 
 
@@ -240,7 +240,7 @@ def save_all(
                 picture = make()
                 paths += [save(picture, Path(folder) / f"{name}{ending}") for ending in formats]
             except InputError as error:
-                raise error if error.file else error.within(name) from None
+                raise error if error.file else error.move_into(name) from None
     return paths
 
 

@@ -11,7 +11,7 @@ from dumbbell.figures.canvas import Panel, Picture, by_measure, drawing, spread
 from dumbbell.figures.frames import Groups, Names, Numbers, axis_label, check, listed, numbers, ordered, taken, thinned
 from dumbbell.figures.lines import handle
 from dumbbell.figures.style import styles
-from dumbbell.lazy import function_of
+from dumbbell.lazy import call_lazily
 from dumbbell.results.columns import BINS, LEAST_BIN
 
 FEW_POINTS = 10
@@ -19,7 +19,7 @@ MOST_POINTS = 5000
 _BOX, _LEAST_BOX, _MOST_WIDE = 0.17, 0.1, 6.0  # inches: a box, where there are many, all of them before that
 
 
-@drawing(page=function_of("dumbbell.figures.interactive.points", "box"))
+@drawing(page=call_lazily("dumbbell.figures.interactive.points", "box"))
 def box(
     frame: Any,
     x: str,
@@ -110,7 +110,7 @@ def _wide(boxes: float) -> float:
     return 0.3 + boxes * max(_LEAST_BOX, min(_BOX, _MOST_WIDE / boxes))
 
 
-@drawing(page=function_of("dumbbell.figures.interactive.over_time", "cdf"))
+@drawing(page=call_lazily("dumbbell.figures.interactive.over_time", "cdf"))
 def cdf(
     frame: Any,
     value: str,

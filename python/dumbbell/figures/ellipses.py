@@ -14,12 +14,12 @@ from dumbbell.figures.canvas import Picture, drawing, spread
 from dumbbell.figures.frames import Groups, Names, Numbers, axis_label, check, listed, numbers, taken
 from dumbbell.figures.lines import handle
 from dumbbell.figures.style import styles
-from dumbbell.lazy import function_of
+from dumbbell.lazy import call_lazily
 
 _MOST_LABELS = 8
 
 
-@drawing(page=function_of("dumbbell.figures.interactive.maps", "ellipses"))
+@drawing(page=call_lazily("dumbbell.figures.interactive.maps", "ellipses"))
 def ellipses(
     frame: Any,
     x: str,

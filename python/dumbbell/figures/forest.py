@@ -8,12 +8,12 @@ from dumbbell.figures.axes import category
 from dumbbell.figures.canvas import Picture, drawing, spread
 from dumbbell.figures.frames import Names, axis_label, check, check_unique, listed, numbers, ordered, taken
 from dumbbell.figures.style import COLOURS, GUIDE
-from dumbbell.lazy import function_of
+from dumbbell.lazy import call_lazily
 
 _ROW, _LEAST = 0.21, 1.2  # inches
 
 
-@drawing(page=function_of("dumbbell.figures.interactive.maps", "forest"))
+@drawing(page=call_lazily("dumbbell.figures.interactive.maps", "forest"))
 def forest(
     frame: Any,
     y: str,

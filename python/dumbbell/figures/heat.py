@@ -14,7 +14,7 @@ from dumbbell.figures.canvas import MOST_PANELS, Picture, drawing, panel_size, s
 from dumbbell.figures.frames import Names, axis_label, check, check_unique, listed, numbers, ordered, printed, taken
 from dumbbell.figures.style import DOUBLE, MISSING
 from dumbbell.figures.style import sizes as asked
-from dumbbell.lazy import function_of
+from dumbbell.lazy import call_lazily
 
 Kind = Literal["difference", "ratio", "share", "plain"]
 MOST_WRITTEN = 100
@@ -25,7 +25,7 @@ _AROUND = 1.5  # inches next to the maps: names, label and colour bar
 MAPS = {"difference": "RdBu_r", "ratio": "RdBu_r", "share": "RdBu_r", "plain": "cividis"}
 
 
-@drawing(page=function_of("dumbbell.figures.interactive.maps", "heat"))
+@drawing(page=call_lazily("dumbbell.figures.interactive.maps", "heat"))
 def heat(
     frame: Any,
     x: str,

@@ -25,13 +25,13 @@ from dumbbell.figures.frames import (
     taken,
 )
 from dumbbell.figures.style import Style, styles
-from dumbbell.lazy import function_of
+from dumbbell.lazy import call_lazily
 
 _MOST_MARKERS = 25
 _MOST_BANDS = 3  # intervals of more lines are bars, which can be distinguished where bands would cover each other
 
 
-@drawing(page=function_of("dumbbell.figures.interactive.points", "lines"))
+@drawing(page=call_lazily("dumbbell.figures.interactive.points", "lines"))
 def lines(
     frame: Any,
     x: str,

@@ -30,7 +30,7 @@ from dumbbell.figures.frames import (
 from dumbbell.figures.lines import handle
 from dumbbell.figures.ribbon import Band, ribbons
 from dumbbell.figures.style import GUIDE, Style, styles
-from dumbbell.lazy import function_of
+from dumbbell.lazy import call_lazily
 
 MOST_POINTS = 5000
 _NEAR = 0.05  # of an axis of time, which it does not leave out
@@ -65,7 +65,7 @@ class Series:
     ceiling: tuple[Any, str, str] | None = None
 
 
-@drawing(page=function_of("dumbbell.figures.interactive.over_time", "stacked_series"))
+@drawing(page=call_lazily("dumbbell.figures.interactive.over_time", "stacked_series"))
 def stacked_series(
     panels: Sequence[Series | tuple[Any, ...]],
     *,
@@ -289,7 +289,7 @@ def _mark(picture: Picture, marks: Sequence[tuple[float, str]], above: float) ->
     return len(ends)
 
 
-@drawing(page=function_of("dumbbell.figures.interactive.over_time", "shares"))
+@drawing(page=call_lazily("dumbbell.figures.interactive.over_time", "shares"))
 def shares(
     frame: Any,
     x: str,

@@ -12,18 +12,18 @@ from dumbbell import _native
 from dumbbell.errors import Nothing, TooMany, Unfit
 from dumbbell.experiment import units
 from dumbbell.experiment.cell import Cell
-from dumbbell.packets import wanted, write
+from dumbbell.packets import recording, wanted
 from dumbbell.results.results import Results
-from dumbbell.results.versions import kind
+from dumbbell.results.versions import find_kind
 
 
-def packets(
+def repeat_packets(
     results: Results,
     at: str | Sequence[str] = (),
     flows: int | Sequence[int] = (),
     time: str | tuple[float | str, float | str] | None = None,
 ) -> pl.DataFrame:
-    """Return the packets of the one run that `results` are, with the columns of `dumbbell.packets.write.frame`.
+    """Return the packets of the one run that `results` are, with the columns of `packets.recording.record_packets`.
 
     `at` are points, by default all; `flows` numbers as in table `flows`, by default all; `time` is a part of it,
     `(2.0, 3.0)` in seconds or `("2s", "3s")`.
@@ -39,7 +39,7 @@ def packets(
             else Nothing("no run", some, file=file)
         )
     rows = results.frame("runs").row(0, named=True)
-    engine = kind(rows["engine_version"])
+    engine = find_kind(rows["engine_version"])
     if engine != "sim":
         trace = f"a run of sim, or dumbbell trace --engine {engine}, which carries the experiment out again"
         said, some = f"the run is of engine {rows['engine_version']}, which is not repeated here", trace
@@ -49,8 +49,8 @@ def packets(
     cell = Cell(rows["experiment"], rows["title"], json.loads(rows["matrix"]), rows["seed"], json.loads(rows["config"]))
     points = [at] if isinstance(at, str) else at
     numbers = [flows] if isinstance(flows, int) else flows
-    span = None if time is None else units.span(time, "time")
-    found, digest = write.frame(cell, wanted.checked(cell, points, numbers, span))
+    span = None if time is None else units.parse_span(time, "time")
+    found, digest = recording.record_packets(cell, wanted.check_selection(cell, points, numbers, span))
     if digest != rows["hash"]:
         version = _native.engine_version()
         warnings.warn(

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from dumbbell.errors import Nothing
-from dumbbell.results.tables import aligned
+from dumbbell.results.tables import align_table
 from dumbbell.words import count, trim_zeros
 
 AROUND = 5  # packets that are shown before the first difference, and after it on either side
@@ -33,7 +33,7 @@ _STREAM = ["flow", "direction"]
 
 
 @dataclass(frozen=True)
-class Side:
+class PacketSide:
     """The packets of a run at a point, in order of time: `time_ns`, `flow`, `direction` and what `_FIELDS` names.
 
     `fate` is what queues did with a packet, "" for nothing; null if the side does not know. `of_run` is whether times
@@ -51,7 +51,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Stream:
+class PacketStream:
     """A flow in one direction: its packets on both sides, how many are equal before the first that differs, and when.
 
     `first_ns` is null if none differs; `apart_ns` are the median and the largest difference of equal packets' times.
@@ -70,9 +70,9 @@ class Parting:
     """What two sides have in common, and where they part."""
 
     point: str
-    sides: tuple[Side, Side]
+    sides: tuple[PacketSide, PacketSide]
     within_ns: int | None
-    streams: list[Stream]
+    streams: list[PacketStream]
     differences: list[str] = field(default_factory=list)
     """What differs in the first packet that does."""
     shown: list[list[str]] = field(default_factory=list)
@@ -82,18 +82,22 @@ class Parting:
         """Whether any packet differs."""
         return bool(self.differences)
 
-    def markdown(self) -> str:
+    def to_markdown(self) -> str:
         """Return all of it as text."""
         a, b = self.sides
         names = [f"A is {a.name}", f"B is {b.name}"]
         clock = "Times count from the start of each run"
-        if not _same_clock(a, b):
-            starts = " and ".join(_seconds(side.start_ns) for side in self.sides)
+        if not _share_clock(a, b):
+            starts = " and ".join(_format_seconds(side.start_ns) for side in self.sides)
             clock = f"Times count from the first packet of each side, at {starts} s of its own clock"
-        time = "they are not compared" if self.within_ns is None else f"they may be {_micro(self.within_ns)} us apart"
+        time = (
+            "they are not compared"
+            if self.within_ns is None
+            else f"they may be {_format_microseconds(self.within_ns)} us apart"
+        )
         head = f"Packets at {self.point}. {clock}; {time}."
-        rows = [_row(stream) for stream in self.streams[:MOST_STREAMS]]
-        table = aligned(list(_HEADER), rows, words=(1,))
+        rows = [_make_row(stream) for stream in self.streams[:MOST_STREAMS]]
+        table = align_table(list(_HEADER), rows, words=(1,))
         left = len(self.streams) - len(rows)
         parts = ["\n".join([*names, head]), table]
         if left:
@@ -101,12 +105,14 @@ class Parting:
         if not self.differences:
             equal = count(sum(stream.equal for stream in self.streams), "packet")
             most = max(stream.apart_ns[1] for stream in self.streams)
-            return "\n\n".join([*parts, f"No difference in {equal}; their times are at most {_micro(most)} us apart."])
+            return "\n\n".join(
+                [*parts, f"No difference in {equal}; their times are at most {_format_microseconds(most)} us apart."]
+            )
         first = self.streams[0]
         assert first.first_ns is not None
         said = (
             f"The first that differs is packet {first.equal + 1} of flow {first.flow}, {first.direction}, "
-            f"at {_seconds(first.first_ns)} s:"
+            f"at {_format_seconds(first.first_ns)} s:"
         )
         columns = [
             "",
@@ -125,7 +131,7 @@ class Parting:
         ]
         empty = [place for place in range(5, len(columns)) if all(row[place] == "" for row in self.shown)]
         keep = [place for place in range(len(columns)) if place not in empty]
-        view = aligned(
+        view = align_table(
             [columns[place] for place in keep],
             [[row[place] for place in keep] for row in self.shown],
             words=tuple(place for place, column in enumerate(keep) if columns[column] in _WORDS),
@@ -147,27 +153,27 @@ _HEADER = (
 _WORDS = ("", "way", "flags", "ECN", "SACK", "fate")
 
 
-def _row(stream: Stream) -> list[str]:
-    median, most = (_micro(one) if stream.equal else "-" for one in stream.apart_ns)
-    at = "-" if stream.first_ns is None else _seconds(stream.first_ns)
+def _make_row(stream: PacketStream) -> list[str]:
+    median, most = (_format_microseconds(one) if stream.equal else "-" for one in stream.apart_ns)
+    at = "-" if stream.first_ns is None else _format_seconds(stream.first_ns)
     sizes = [str(one) for one in (*stream.packets, stream.equal)]
     return [str(stream.flow), stream.direction, *sizes, at, median, most]
 
 
-def _same_clock(a: Side, b: Side) -> bool:
+def _share_clock(a: PacketSide, b: PacketSide) -> bool:
     """Return whether the times of both sides can be compared as they are."""
     return a.of_run and b.of_run
 
 
-def _seconds(ns: int) -> str:
+def _format_seconds(ns: int) -> str:
     return f"{ns // 10**9}.{ns % 10**9:09d}"
 
 
-def _micro(ns: float) -> str:
+def _format_microseconds(ns: float) -> str:
     return trim_zeros(ns / 1e3, 3)
 
 
-def find(a: Side, b: Side, point: str, *, within_ns: int | None = None, around: int = AROUND) -> Parting:
+def find(a: PacketSide, b: PacketSide, point: str, *, within_ns: int | None = None, around: int = AROUND) -> Parting:
     """Return where two sides part.
 
     Packets of a flow and direction are compared one by one, in their order: nothing is skipped or tolerated. Times are
@@ -180,7 +186,7 @@ def find(a: Side, b: Side, point: str, *, within_ns: int | None = None, around: 
     late = pl.col("apart_ns") > within_ns if within_ns is not None else pl.lit(value=False)
     absent = pl.any_horizontal(pl.col("row", "row_b").is_null())
     joined = joined.with_columns(
-        differs=absent | pl.any_horizontal(late, *(_differs(name) for name in _FIELDS)).fill_null(value=False)
+        differs=absent | pl.any_horizontal(late, *(_find_difference(name) for name in _FIELDS)).fill_null(value=False)
     )
     first = pl.col("n").filter("differs").min()
     equal = pl.col("n") < first.fill_null(pl.lit(2**62))
@@ -194,7 +200,7 @@ def find(a: Side, b: Side, point: str, *, within_ns: int | None = None, around: 
         most=pl.col("apart_ns").filter(equal).max().fill_null(0),
     )
     found = [
-        Stream(
+        PacketStream(
             row["flow"],
             row["direction"],
             (row["a"], row["b"]),
@@ -208,13 +214,13 @@ def find(a: Side, b: Side, point: str, *, within_ns: int | None = None, around: 
         return Parting(point, (a, b), within_ns, found)
     lead = found[0]
     differing = joined.filter(flow=lead.flow, direction=lead.direction, n=lead.equal).row(0, named=True)
-    shown = [_cells(one, within_ns) for one in _select_around(joined.filter(flow=lead.flow), lead, around)]
+    shown = [_format_cells(one, within_ns) for one in _select_around(joined.filter(flow=lead.flow), lead, around)]
     return Parting(point, (a, b), within_ns, found, list(_describe_difference(differing, within_ns)), shown)
 
 
-def _join_sides(a: Side, b: Side) -> pl.DataFrame:
+def _join_sides(a: PacketSide, b: PacketSide) -> pl.DataFrame:
     """Return a row for each packet of a flow and direction by its number, with both sides' columns, B's with `_b`."""
-    starts = (0, 0) if _same_clock(a, b) else (a.start_ns, b.start_ns)
+    starts = (0, 0) if _share_clock(a, b) else (a.start_ns, b.start_ns)
     numbered = [
         side.rows.with_columns(at_ns=pl.col("time_ns") - start, n=pl.int_range(pl.len()).over(_STREAM))
         .with_row_index("row")
@@ -225,7 +231,7 @@ def _join_sides(a: Side, b: Side) -> pl.DataFrame:
     return joined.with_columns(apart_ns=(pl.col("at_ns_b") - pl.col("at_ns")).abs()).sort("row", "row_b")
 
 
-def _differs(name: str) -> pl.Expr:
+def _find_difference(name: str) -> pl.Expr:
     """Return whether a field differs; what a side does not know is not compared."""
     other = pl.col(f"{name}_b")
     if name in ("fate", "window"):
@@ -249,16 +255,16 @@ def _describe_difference(row: dict[str, Any], within_ns: int | None) -> Iterator
             return
     for name, words in _FIELDS.items():
         if _is_unlike(name, row):
-            yield f"{words}: A {_text(name, row[name])}, B {_text(name, row[f'{name}_b'])}"
+            yield f"{words}: A {_format_field(name, row[name])}, B {_format_field(name, row[f'{name}_b'])}"
     if within_ns is not None and row["apart_ns"] > within_ns:
-        yield f"time: {_micro(row['apart_ns'])} us apart, more than {_micro(within_ns)} us"
+        yield f"time: {_format_microseconds(row['apart_ns'])} us apart, more than {_format_microseconds(within_ns)} us"
 
 
-def _text(name: str, value: Any) -> str:
+def _format_field(name: str, value: Any) -> str:
     return str(value) if value not in (None, "") else "none" if name in ("sack", "fate") else "-"
 
 
-def _select_around(rows: pl.DataFrame, lead: Stream, around: int) -> Iterator[dict[str, Any]]:
+def _select_around(rows: pl.DataFrame, lead: PacketStream, around: int) -> Iterator[dict[str, Any]]:
     """Yield the last packets of the flow, both ways, before the first difference, then those of both sides from there.
 
     A row has both sides if they are equal, or differ in something; packets of one side alone have the other's null.
@@ -276,11 +282,11 @@ def _select_around(rows: pl.DataFrame, lead: Stream, around: int) -> Iterator[di
         own = (
             rows.filter(pl.col(row).is_not_null()).join(done, on=["direction", "n"], how="anti").sort(row).head(around)
         )
-        following.append([_half(one, suffix) for one in own.rows(named=True)])
+        following.append([_select_side(one, suffix) for one in own.rows(named=True)])
     yield from _match_packets(*following)
 
 
-def _half(row: dict[str, Any], suffix: str) -> dict[str, Any]:
+def _select_side(row: dict[str, Any], suffix: str) -> dict[str, Any]:
     """Return one side of a row: its own columns under their names."""
     kept = ("at_ns", "row", *_FIELDS)
     return {"n": row["n"], "direction": row["direction"]} | {name: row[f"{name}{suffix}"] for name in kept}
@@ -314,14 +320,14 @@ def _join_halves(a: dict[str, Any] | None, b: dict[str, Any] | None) -> dict[str
     return row
 
 
-def _cells(row: dict[str, Any], within_ns: int | None) -> list[str]:
+def _format_cells(row: dict[str, Any], within_ns: int | None) -> list[str]:
     """Return a line of the table of packets."""
     in_a, in_b = row["row"] is not None, row["row_b"] is not None
     late = in_a and in_b and within_ns is not None and abs(row["at_ns_b"] - row["at_ns"]) > within_ns
     unlike = late or (in_a and in_b and any(_is_unlike(name, row) for name in _FIELDS))
     mark = ("!" if unlike else "=") if in_a and in_b else "A" if in_a else "B"
     apart = f"{(row['at_ns_b'] - row['at_ns']) / 1e3:+.3f}" if in_a and in_b else ""
-    at = _seconds(row["at_ns"] if in_a else row["at_ns_b"])
+    at = _format_seconds(row["at_ns"] if in_a else row["at_ns_b"])
     other = row.get("number_b", row["n"])
     number = f"{row['n'] + 1}" if other in (None, row["n"]) else f"{row['n'] + 1} / {other + 1}"
     values = []

@@ -10,10 +10,10 @@ import polars as pl
 from dumbbell import file_kinds
 from dumbbell.errors import InputError, Nothing, Unfit, UnknownName
 from dumbbell.experiment.file import Experiment
-from dumbbell.packets import wanted, write
-from dumbbell.packets.parting import Side
+from dumbbell.packets import recording, wanted
+from dumbbell.packets.parting import PacketSide
 from dumbbell.results.one_cell import choose_cell
-from dumbbell.writing import reading_from
+from dumbbell.writing import report_read_failures
 
 SENDER = "sender"
 _COLUMNS = ("flow", "direction", "protocol", "length", "payload", "seq", "ack", "flags", "window", "ecn", "sack")
@@ -21,7 +21,7 @@ _COLUMNS = ("flow", "direction", "protocol", "length", "payload", "seq", "ack", 
 
 def is_file_of_packets(path: str) -> bool:
     """Whether a file has packets: a capture, or Parquet."""
-    if Path(path).suffix == write.PARQUET:
+    if Path(path).suffix == recording.PARQUET:
         return True
     try:
         with Path(path).open("rb") as file:
@@ -30,13 +30,13 @@ def is_file_of_packets(path: str) -> bool:
         return False  # whoever reads it as something else says why
 
 
-def of_file(path: str, point: str | None, flows: Sequence[int]) -> Side:
+def read_side(path: str, point: str | None, flows: Sequence[int]) -> PacketSide:
     """Return the packets of a capture or a Parquet file of `dumbbell trace`; raises InputError."""
     file = Path(path)
     of_run = True
-    with reading_from(path, "a file with packets"):
-        if file.suffix == write.PARQUET:
-            rows = _of_parquet(file, point)
+    with report_read_failures(path, "a file with packets"):
+        if file.suffix == recording.PARQUET:
+            rows = _read_parquet(file, point)
         else:
             from dumbbell.exchange.pcap import rows as captured
 
@@ -45,30 +45,30 @@ def of_file(path: str, point: str | None, flows: Sequence[int]) -> Side:
     rows = rows.filter(pl.col("flow").is_in(list(flows))) if flows else rows
     if rows.is_empty():
         raise Nothing("no packet of these flows", "flows that the file has", file=path, option="--flow")
-    return Side(path, rows, of_run)
+    return PacketSide(path, rows, of_run)
 
 
-def of_run(
+def carry_out_side(
     experiment: Experiment,
     number: int | None,
     where: Sequence[str],
     engine: str,
     point: str | None,
     flows: Sequence[int],
-) -> tuple[Side, list[str]]:
+) -> tuple[PacketSide, list[str]]:
     """Carry out one run of an experiment and return its packets, and what the engine does only nearly so.
 
     Raises InputError.
     """
-    captures, experiment = write.of_named_engine(experiment, engine)
+    captures, experiment = recording.find_engine(experiment, engine)
     cell = choose_cell(experiment, number, where, "diff")
-    asked = wanted.checked(cell, [point or SENDER], flows)
+    asked = wanted.check_selection(cell, [point or SENDER], flows)
     notes = captures.check(cell, experiment.file) if captures is not None else []
-    rows, _ = write.frame(cell, asked, captures)
-    return Side(write.described(cell), _select_columns(rows)), notes
+    rows, _ = recording.record_packets(cell, asked, captures)
+    return PacketSide(recording.describe_cell(cell), _select_columns(rows)), notes
 
 
-def _of_parquet(file: Path, point: str | None) -> pl.DataFrame:
+def _read_parquet(file: Path, point: str | None) -> pl.DataFrame:
     try:
         rows = pl.read_parquet(file)
         points = rows["point"].unique(maintain_order=True).to_list()
@@ -86,7 +86,7 @@ def _of_parquet(file: Path, point: str | None) -> pl.DataFrame:
 
 
 def _select_columns(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of `write.frame` with the columns that are compared."""
+    """Return rows of `recording.record_packets` with the columns that are compared."""
     text = [pl.col(name).cast(pl.String) for name in ("direction", "protocol", "flags", "ecn", "sack")]
     fate = pl.concat_str(
         pl.when(pl.col("mark").is_not_null()).then(pl.col("mark").cast(pl.String) + pl.lit(" ")).otherwise(pl.lit("")),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dumbbell import _native
-from dumbbell.errors import OutOfRange, UnknownName, WrongValue, shown
+from dumbbell.errors import OutOfRange, UnknownName, WrongValue, quote_value
 from dumbbell.experiment.cell import Cell
 
 ALL = "all"
@@ -16,10 +16,10 @@ FOREVER = 2**64 - 1  # ns
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PacketSelection:
     """Packets of a run: at some points, of some flows, of some of the time.
 
-    `points` are names of `points_of`, without any the senders; `flows` numbers as in table `flows`, without any all;
+    `points` are names of `list_points`, without any the senders; `flows` numbers as in table `flows`, without any all;
     `span` two times, s. `snap` is how many bytes of a frame a file keeps, 0 for all; without it headers, and payload
     that is not zeros.
     """
@@ -36,21 +36,21 @@ class Wanted:
         return {"points": list(self.points), "flows": list(self.flows), "start": start, "end": end, "snap": self.snap}
 
 
-def points_of(groups: dict[str, Any]) -> list[str]:
+def list_points(groups: dict[str, Any]) -> list[str]:
     """Return the points of a run, in the order in which data pass them: sender, NAME and NAME:out of hops, receiver."""
     hops = ["bottleneck", *(hop["name"] for hop in groups.get("hop", []))]
     return _native.packet_points([*hops, "reverse"] if groups.get("reverse") else hops)
 
 
-def checked(
+def check_selection(
     cell: Cell,
     points: Sequence[str] = (),
     flows: Sequence[int] = (),
     span: tuple[float, float] | None = None,
     snap: int | None = None,
-) -> Wanted:
+) -> PacketSelection:
     """Return what is wanted of a run; raises InputError if the run has no such point or flow."""
-    known = points_of(cell.groups)
+    known = list_points(cell.groups)
     for point in points:
         if point not in (*known, ALL):
             raise UnknownName(point, among=[*known, ALL], command="trace", option="--at", what="point")
@@ -63,5 +63,7 @@ def checked(
         found = f"{span[0]:g} s in a run of {cell.duration / 1e9:g} s"
         raise OutOfRange(found, "a time that begins before the end of the run", command="trace", option="--time")
     if snap is not None and not 0 <= snap <= MOST_SNAP:
-        raise WrongValue(shown(snap), f"bytes from 0 (whole frames) to {MOST_SNAP}", command="trace", option="--snap")
-    return Wanted(tuple(dict.fromkeys(points)), tuple(dict.fromkeys(flows)), span, snap)
+        raise WrongValue(
+            quote_value(snap), f"bytes from 0 (whole frames) to {MOST_SNAP}", command="trace", option="--snap"
+        )
+    return PacketSelection(tuple(dict.fromkeys(points)), tuple(dict.fromkeys(flows)), span, snap)

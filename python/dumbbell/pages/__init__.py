@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dumbbell.lazy import names_of
+from dumbbell.lazy import import_lazily
 
-__all__ = ["ContradictedError", "Evidence", "Study", "Sweep", "find", "names", "render"]
+__all__ = ["ContradictedError", "Evidence", "Study", "Sweep", "find", "list_studies", "render"]
 
 if TYPE_CHECKING:
     from dumbbell.pages.evidence import Evidence
-    from dumbbell.pages.study import Study, find, names
+    from dumbbell.pages.study import Study, find, list_studies
     from dumbbell.pages.sweeps import Sweep
     from dumbbell.pages.template import ContradictedError, render
 
 else:
-    __getattr__ = names_of(
+    __getattr__ = import_lazily(
         __name__,
         {
             "ContradictedError": "template",

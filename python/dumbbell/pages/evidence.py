@@ -53,7 +53,7 @@ class Evidence:
     tables: Mapping[str, pl.DataFrame]
     made: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def rows(self, name: str) -> Rows:
+    def select_table(self, name: str) -> Rows:
         """Return a table as templates see it."""
         if name not in self.tables:
             raise PageError(f"no table {name!r}, only {', '.join(self.tables)}")
@@ -72,7 +72,7 @@ class Evidence:
             if path.stem not in tables:
                 path.unlink()
         for name, frame in tables.items():
-            _rounded(frame).write_csv(folder / f"{name}.csv", line_terminator="\n")
+            _round_values(frame).write_csv(folder / f"{name}.csv", line_terminator="\n")
         text = json.dumps(self.made, indent=2, sort_keys=True, ensure_ascii=False)
         (folder / MADE).write_text(text + "\n", encoding="utf-8")
 
@@ -86,23 +86,23 @@ class Evidence:
         return cls({path.stem: pl.read_csv(path, infer_schema_length=None) for path in files}, made)
 
 
-def _rounded(frame: pl.DataFrame) -> pl.DataFrame:
+def _round_values(frame: pl.DataFrame) -> pl.DataFrame:
     floats = [name for name, kind in frame.schema.items() if kind.is_float()]
     words = [name for name, kind in frame.schema.items() if isinstance(kind, pl.Enum | pl.Categorical)]
     rounded = frame.with_columns(pl.col(floats).round_sig_figs(DIGITS), pl.col(words).cast(pl.String))
     return rounded.with_columns(pl.col(floats).fill_nan(None) + 0.0)  # no -0.0
 
 
-def members(files: Iterable[str]) -> pl.DataFrame:
+def list_members(files: Iterable[str]) -> pl.DataFrame:
     """Return which cells belong to which experiment files: `experiment`, `cell`.
 
     A run that several files ask for is in a store once, under the file that made it.
     """
-    rows = {(one.name, cell.cell_key) for one in map(experiment.load, files) for cell in one.cells()}
+    rows = {(one.name, cell.cell_key) for one in map(experiment.load, files) for cell in one.make_cells()}
     return pl.DataFrame(sorted(rows), schema=["experiment", "cell"], orient="row")
 
 
-def made(results: Iterable[Results]) -> dict[str, dict[str, Any]]:
+def describe_runs(results: Iterable[Results]) -> dict[str, dict[str, Any]]:
     """Return how runs were made, by experiment: their number, seeds, durations in s, versions of the engine, set-up.
 
     `samples` are a few of the runs with their digests: see `samples.choose_samples`.
@@ -118,7 +118,7 @@ def made(results: Iterable[Results]) -> dict[str, dict[str, Any]]:
                 "seeds": sorted(runs["seed"].unique().to_list()),
                 "durations": sorted({config["duration"] / 1e9 for config in configs}),
                 "engines": sorted(runs["engine_version"].unique().to_list()),
-                "setup": _setup(configs),
+                "setup": _collect_settings(configs),
                 "samples": choose_samples(runs),
             }
     return found
@@ -131,25 +131,25 @@ _SETUP = re.compile(
 _MOST = 40  # values of one key
 
 
-def _setup(configs: list[dict[str, Any]]) -> dict[str, list[Any]]:
+def _collect_settings(configs: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return the values that runs have, by key, in canonical form: bit/s, ns, bytes."""
     found: dict[str, dict[str, Any]] = {}
     for config in configs:
-        for key, value in _leaves("", config):
+        for key, value in _list_leaves("", config):
             if _SETUP.fullmatch(key):
                 found.setdefault(key, {})[json.dumps(value)] = value
     ordered = {key: sorted(values.values(), key=lambda one: (str(type(one)), one)) for key, values in found.items()}
     return {key: values for key, values in ordered.items() if len(values) <= _MOST}
 
 
-def _leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _list_leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
     match value:
         case dict():
             for name, inside in value.items():
-                yield from _leaves(f"{prefix}.{name}" if prefix else name, inside)
+                yield from _list_leaves(f"{prefix}.{name}" if prefix else name, inside)
         case list():
             for index, inside in enumerate(value):
-                yield from _leaves(f"{prefix}[{index}]", inside)
+                yield from _list_leaves(f"{prefix}[{index}]", inside)
         case None:
             pass
         case _:

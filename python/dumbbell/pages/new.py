@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from dumbbell.errors import Unwritable
-from dumbbell.writing import writing_to
+from dumbbell.writing import report_write_failures
 
 EXAMPLE = Path(__file__).with_name("example")
 
@@ -13,6 +13,6 @@ def make(folder: Path) -> list[Path]:
     """Make a folder with a study and return its files; raises InputError if it exists or cannot be made."""
     if folder.exists():
         raise Unwritable("it exists", "a folder that is not there yet", file=folder)
-    with writing_to(folder, "a folder that can be made"):
+    with report_write_failures(folder, "a folder that can be made"):
         shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__", "evidence", "*.duckdb"))
     return sorted(path for path in folder.rglob("*") if path.is_file())

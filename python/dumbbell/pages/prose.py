@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from jinja2 import nodes
 
-from dumbbell.pages.template import environment
+from dumbbell.pages.template import make_environment
 
 # what has a digit in its name
 NAMES = (
@@ -86,36 +86,36 @@ class Problem:
         return f"{self.line}: {self.text!r} in {self.around!r}: {self.what}"
 
 
-def problems(text: str, names: Iterable[str] = ()) -> list[Problem]:
+def find_problems(text: str, names: Iterable[str] = ()) -> list[Problem]:
     """Return what a template says by hand; `names` are further patterns of names that have digits or number words."""
     found: list[Problem] = []
     known = re.compile("|".join(f"(?:{one})" for one in (*names, *NAMES)))
-    for line, data, where in _data(environment().parse(_without_code(text))):
-        shown = known.sub(_blank, ITEM.sub(_blank, data))
+    for line, data, where in _list_data(make_environment().parse(_blank_code(text))):
+        shown = known.sub(_blank_match, ITEM.sub(_blank_match, data))
         hits = list(NUMBER.finditer(shown))
         if where is None:
             hits += WORDS.finditer(shown)
-            hits += _headline(data)
+            hits += _find_statements(data)
         for hit in sorted(hits, key=lambda one: one.start()):
             around = " ".join(data[max(0, hit.start() - 40) : hit.end() + 40].split())
             found.append(Problem(line + data.count("\n", 0, hit.start()), hit[0].strip(), around))
-    for node in environment().parse(text).find_all(nodes.Output):
+    for node in make_environment().parse(text).find_all(nodes.Output):
         for inside in node.nodes:
             if isinstance(inside, nodes.Const) and re.search(r"\d", str(inside.value)):
                 found.append(Problem(inside.lineno, str(inside.value), "{{ }} of a constant"))
-    parsed = environment().parse(_without_code(text))
-    found += _bounds(parsed)
-    found += _untested(parsed, known)
+    parsed = make_environment().parse(_blank_code(text))
+    found += _find_rounded_bounds(parsed)
+    found += _find_untested(parsed, known)
     return sorted(found, key=lambda one: one.line)
 
 
-def _bounds(template: nodes.Template) -> Iterable[Problem]:
+def _find_rounded_bounds(template: nodes.Template) -> Iterable[Problem]:
     """Yield bounds that are rounded to nearest, so that a reader takes 0.074 for "within 0.07"."""
     for output in template.find_all(nodes.Output):
         for place, expression in enumerate(output.nodes):
             if not (isinstance(expression, nodes.Call) and isinstance(expression.node, nodes.Name)):
                 continue
-            before, behind = (_data_at(output, place + step) for step in (-1, 1))
+            before, behind = (_find_data(output, place + step) for step in (-1, 1))
             hit = _BOUND_BEFORE.search(before) or _BOUND_BEHIND.search(behind)
             if hit and expression.node.name in _ROUND_TO_NEAREST:
                 around = " ".join(f"{before[-40:]}{{{{ {expression.node.name}() }}}}{behind[:40]}".split())
@@ -123,16 +123,16 @@ def _bounds(template: nodes.Template) -> Iterable[Problem]:
                 yield Problem(expression.lineno, hit[0].strip(), around, fault)
 
 
-def _data_at(output: nodes.Output, place: int) -> str:
+def _find_data(output: nodes.Output, place: int) -> str:
     """Return the text at a place of an output, or nothing if an expression stands there."""
     one = output.nodes[place] if 0 <= place < len(output.nodes) else None
     return one.data if isinstance(one, nodes.TemplateData) else ""
 
 
-def _untested(template: nodes.Template, known: re.Pattern[str]) -> Iterable[Problem]:
+def _find_untested(template: nodes.Template, known: re.Pattern[str]) -> Iterable[Problem]:
     """Yield words of statements that their conditions do not test."""
     variables = {
-        assignment.target.name: {one.name for one in _parts(assignment.node) if isinstance(one, nodes.Name)}
+        assignment.target.name: {one.name for one in _list_parts(assignment.node) if isinstance(one, nodes.Name)}
         for assignment in template.find_all(nodes.Assign)
         if isinstance(assignment.target, nodes.Name)
     }
@@ -145,15 +145,15 @@ def _untested(template: nodes.Template, known: re.Pattern[str]) -> Iterable[Prob
             for output in nodes.Template(block.body).find_all(nodes.Output)
             for one in output.nodes
         ]
-        said = known.sub(_blank, " ".join("".join(pieces).split()))
-        parts = _parts(condition)
+        said = known.sub(_blank_match, " ".join("".join(pieces).split()))
+        parts = _list_parts(condition)
         asked = {one.attr if isinstance(one, nodes.Getattr) else getattr(one, "name", "") for one in parts}
         asked |= {"lowest", "highest"} & {name for variable in asked for name in variables.get(variable, ())}
         tests = {
-            "lowest(), highest(), or .min or .max on a side of ==": (_SUPERLATIVE, _names_an_extreme(parts, asked)),
+            "lowest(), highest(), or .min or .max on a side of ==": (_SUPERLATIVE, _asks_for_extreme(parts, asked)),
             ".most or most_of()": (_MOST, bool(asked & {"most", "most_of"})),
             ".every, .none or an extreme": (_EVERY, bool(asked & _WHOLE)),
-            "a comparison of two values of the evidence": (_THAN, _compares(parts, asked)),
+            "a comparison of two values of the evidence": (_THAN, _compares_values(parts, asked)),
         }
         for needed, (words, is_tested) in tests.items():
             hit = words.search(said)
@@ -162,12 +162,12 @@ def _untested(template: nodes.Template, known: re.Pattern[str]) -> Iterable[Prob
                 yield Problem(block.lineno, hit[0], around, f"its condition does not test that: it needs {needed}")
 
 
-def _parts(expression: nodes.Node) -> list[nodes.Node]:
+def _list_parts(expression: nodes.Node) -> list[nodes.Node]:
     """Return an expression and the names, attributes and comparisons in it."""
     return [expression, *expression.find_all((nodes.Getattr, nodes.Name, nodes.Compare))]
 
 
-def _names_an_extreme(parts: Iterable[nodes.Node], asked: set[str]) -> bool:
+def _asks_for_extreme(parts: Iterable[nodes.Node], asked: set[str]) -> bool:
     """Return whether a condition asks who has the lowest or highest value of all."""
     equal = [one for one in parts if isinstance(one, nodes.Compare) and one.ops[0].op == "eq"]
     sides = [side for one in equal for side in (one.expr, one.ops[0].expr)]
@@ -178,7 +178,7 @@ def _names_an_extreme(parts: Iterable[nodes.Node], asked: set[str]) -> bool:
     )
 
 
-def _compares(parts: Iterable[nodes.Node], asked: set[str]) -> bool:
+def _compares_values(parts: Iterable[nodes.Node], asked: set[str]) -> bool:
     """Return whether a condition, in its `parts`, compares two values that are both of the evidence."""
     if asked & {"pairs", "lowest", "highest", "difference", "ratio"}:
         return True
@@ -193,16 +193,16 @@ def _is_of_evidence(expression: nodes.Expr) -> bool:
     return isinstance(expression, nodes.Name) or expression.find(nodes.Name) is not None
 
 
-def _headline(data: str) -> list[re.Match[str]]:
+def _find_statements(data: str) -> list[re.Match[str]]:
     """Return bold sentences and numbered findings, which are statements, outside of a statement."""
     return list(re.finditer(r"^\s*\d+\.\s+\S+|\*\*[^*\n]{12,}\*\*", data, re.MULTILINE))
 
 
-def _blank(match: re.Match[str]) -> str:
+def _blank_match(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", match[0])
 
 
-def _without_code(text: str) -> str:
+def _blank_code(text: str) -> str:
     """Blank what is not prose: fenced and indented code, inline code, comments, targets of links, headings' numbers."""
     for pattern in (
         r"^```.*?^```",
@@ -215,17 +215,17 @@ def _without_code(text: str) -> str:
         r"^\s*\[[^\]]+\]: \S+$",
     ):
         several = re.DOTALL if pattern.startswith(("^```", "<!--")) else re.NOFLAG
-        text = re.sub(pattern, _blank, text, flags=re.MULTILINE | several)
+        text = re.sub(pattern, _blank_match, text, flags=re.MULTILINE | several)
     return text
 
 
-def _data(node: nodes.Node, where: str | None = None) -> Iterable[tuple[int, str, str | None]]:
+def _list_data(node: nodes.Node, where: str | None = None) -> Iterable[tuple[int, str, str | None]]:
     """Yield line, text and the kind of statement that it is in."""
     for child in node.iter_child_nodes():
         if isinstance(child, nodes.TemplateData):
             yield child.lineno, child.data, where
         elif isinstance(child, nodes.CallBlock):
             for inside in child.body:
-                yield from _data(nodes.Template([inside]), "says")
+                yield from _list_data(nodes.Template([inside]), "says")
         else:
-            yield from _data(child, where)
+            yield from _list_data(child, where)

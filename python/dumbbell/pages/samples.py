@@ -30,7 +30,7 @@ def choose_samples(runs: pl.DataFrame) -> list[dict[str, Any]]:
     found = []
     for row in simulated.sort("cell").iter_rows(named=True):
         groups = json.loads(row["config"])
-        if not plugins.in_groups(groups):
+        if not plugins.find_plugins(groups):
             found.append((Cell("", "", {}, row["seed"], groups).packets, list_algorithms(groups), row))
     found.sort(key=lambda one: (one[0], one[2]["cell"]))
     missing = frozenset[str]().union(*(names for _, names, _ in found))
@@ -64,8 +64,8 @@ def _walk(key: str, value: Any) -> Iterator[str]:
 
 def _find_cells(sweeps: Iterable[Sweep], folder: Path, *, quick: bool = False) -> dict[str, Cell]:
     """Return the cells of sweeps by their keys."""
-    experiments = (experiment for sweep in sweeps for experiment in sweep.loaded(folder, quick=quick))
-    return {cell.cell_key: cell for experiment in experiments for cell in experiment.cells()}
+    experiments = (experiment for sweep in sweeps for experiment in sweep.load_experiments(folder, quick=quick))
+    return {cell.cell_key: cell for experiment in experiments for cell in experiment.make_cells()}
 
 
 def find_changes(sweeps: Iterable[Sweep], folder: Path, made: dict[str, dict[str, Any]]) -> list[str]:
@@ -83,7 +83,7 @@ def find_changes(sweeps: Iterable[Sweep], folder: Path, made: dict[str, dict[str
             if sample["cell"] not in cells:
                 lines.append(f"{name}: a run of the evidence is no longer part of it")
                 continue
-            again = cells[sample["cell"]].of_seed(sample["seed"])
+            again = cells[sample["cell"]].set_seed(sample["seed"])
             if _native.run(again.config, _native.Cancel()).hash != sample["hash"]:
                 settings = ", ".join(f"{key}={value}" for key, value in again.matrix.items()) or "its only cell"
                 lines.append(f"{name}: another result than in the evidence: {settings}, seed {again.seed}")

@@ -47,7 +47,7 @@ from dumbbell.pages import prose
 from dumbbell.pages.evidence import Evidence
 from dumbbell.pages.samples import find_changes
 from dumbbell.pages.sweeps import Sweep
-from dumbbell.pages.sweeps import names as names_of
+from dumbbell.pages.sweeps import list_names as names_of
 from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
 from dumbbell.published.variants import require_alike
@@ -71,10 +71,10 @@ class Study:
         """Where page, evidence and figures are written."""
         return self.output or self.folder
 
-    def _calling(self) -> AbstractContextManager[None]:
+    def _report_program_errors(self) -> AbstractContextManager[None]:
         """Tell what goes wrong in a study of somebody's own as a fault of its program."""
         is_own = not self.folder.resolve().is_relative_to(shipped.place())
-        return programs.faults_of(self.folder / PROGRAM, PageError) if is_own else nullcontext()
+        return programs.report_faults(self.folder / PROGRAM, PageError) if is_own else nullcontext()
 
     @property
     def name(self) -> str:
@@ -106,7 +106,7 @@ class Study:
         """The names of its results files."""
         return names_of(self.sweeps)
 
-    def found(self, results: Sequence[str | Path]) -> Evidence:
+    def make_evidence(self, results: Sequence[str | Path]) -> Evidence:
         """Make the evidence from results files, or from those of its names in one folder.
 
         A file that is not there is an error only for the tables that need it.
@@ -122,26 +122,26 @@ class Study:
             raise Unreadable("there is no such file", "results of dumbbell study run", file=results[0])
         for one in present:
             require_alike(one.runs.select("experiment", "matrix", "config", "engine_version"))
-        with self._calling():
-            return Evidence(kept.Tables(self.program.evidence(*opened)), kept.made(present))
+        with self._report_program_errors():
+            return Evidence(kept.Tables(self.program.evidence(*opened)), kept.describe_runs(present))
 
     def gather(self, results: Sequence[str | Path]) -> None:
         """Make the evidence from results files and keep it."""
-        self.found(results).save(self.place / EVIDENCE)
+        self.make_evidence(results).save(self.place / EVIDENCE)
 
-    def evidence(self) -> Evidence:
+    def read_evidence(self) -> Evidence:
         """Return the evidence that is kept."""
         made = self.place / EVIDENCE
         return Evidence.load(made if made.is_dir() else self.folder / EVIDENCE)
 
-    def text(self, evidence: Evidence | None = None) -> str:
+    def render_page(self, evidence: Evidence | None = None) -> str:
         """Return the page. Raises ContradictedError if a statement does not hold."""
-        return self._rendered(TEMPLATE, self.evidence() if evidence is None else evidence)
+        return self._render(TEMPLATE, self.read_evidence() if evidence is None else evidence)
 
-    def texts(self) -> dict[Path, str]:
+    def render_files(self) -> dict[Path, str]:
         """Return the page and every other file that has a part of this study, as they are to be."""
-        found = self.evidence()
-        texts = {self.page: self.text(found)}
+        found = self.read_evidence()
+        texts = {self.page: self.render_page(found)}
         for name, template in getattr(self.program, "PARTS", {}).items():
             if self.output is not None:
                 continue  # a part of a file of the folder
@@ -150,23 +150,23 @@ class Study:
             before = path.read_text(encoding="utf-8")
             if not part.search(before):
                 raise PageError(f"{path}: no <!-- {self.name} --> and <!-- /{self.name} -->")
-            made = self._rendered(template, found)
+            made = self._render(template, found)
             texts[path] = part.sub(lambda match, made=made: match[1] + made + match[2], before)  # type: ignore[misc]
         return texts
 
-    def _rendered(self, template: str, found: Evidence) -> str:
-        with self._calling():
+    def _render(self, template: str, found: Evidence) -> str:
+        with self._report_program_errors():
             facts = self.program.facts(found) if hasattr(self.program, "facts") else {}
         tables = getattr(self.program, "TABLES", {})
 
-        def table(name: str) -> str:
+        def find_table(name: str) -> str:
             if name not in tables:
                 raise PageError(f"no table {name!r}, only {', '.join(tables)}")
-            with self._calling():
+            with self._report_program_errors():
                 return str(tables[name](found))
 
         text = (self.folder / template).read_text(encoding="utf-8")
-        given = {"table": table, "validation": validation, **facts}
+        given = {"table": find_table, "validation": summarise_validation, **facts}
         return render(text, found, given, str(self.folder / template))
 
     def draw(
@@ -179,27 +179,27 @@ class Study:
         """Draw its figures, or one, into its folder of figures or another; return their files."""
         if only is not None and only not in self.figures:
             raise UnknownName(only, among=list(self.figures) or "there are none", file=self.name, what="figure")
-        place, found, made = folder or self.place / PICTURES, evidence or self.evidence(), []
+        place, found, made = folder or self.place / PICTURES, evidence or self.read_evidence(), []
         if self.figures:
             place.mkdir(parents=True, exist_ok=True)
         for name, make in self.figures.items():
             if only in (None, name):
-                with self._calling():
+                with self._report_program_errors():
                     picture = make(found)
                 for ending in formats:
                     save(picture, str(place / f"{name}{ending}"))
                     made.append(place / f"{name}{ending}")
         return made
 
-    def changes(self) -> list[str]:
+    def list_changes(self) -> list[str]:
         """Return which sampled runs of the evidence have other results with the engine of this checkout."""
-        return find_changes(self.sweeps, self.folder, self.evidence().made)
+        return find_changes(self.sweeps, self.folder, self.read_evidence().made)
 
-    def problems(self) -> list[prose.Problem]:
+    def list_problems(self) -> list[prose.Problem]:
         """Return what the template says by hand."""
         names = getattr(self.program, "NAMES", ())
         texts = [(self.folder / one) for one in (TEMPLATE, *getattr(self.program, "PARTS", {}).values())]
-        return [problem for path in texts for problem in prose.problems(path.read_text(encoding="utf-8"), names)]
+        return [problem for path in texts for problem in prose.find_problems(path.read_text(encoding="utf-8"), names)]
 
 
 class _Absent:
@@ -216,12 +216,12 @@ def _open(path: Path) -> Results | _Absent:
     return Results(path) if path.exists() else _Absent(path)
 
 
-def validation(*names: str) -> str:
+def summarise_validation(*names: str) -> str:
     """Return how many cells of these rows of the validation agree, and the worst that does not, as a list."""
     found = Evidence.load(shipped.place() / "validation" / EVIDENCE)
     lines = []
     for name in names:
-        row = next(iter(found.rows("rows")(name=name)))
+        row = next(iter(found.select_table("rows")(name=name)))
         uniform = "" if row["uniform"] is None else f", {row['uniform']} by the uniform bar"
         line = (
             f"- {row['what']} ({row['reference']}): {row['agree']} of {row['cells']} cells agree by their bar{uniform}"
@@ -231,12 +231,12 @@ def validation(*names: str) -> str:
     return "\n".join(lines)
 
 
-def names() -> list[str]:
+def list_studies() -> list[str]:
     """Return the names of the studies that come with dumbbell."""
-    return [*shipped.studies()]
+    return [*shipped.list_studies()]
 
 
-def folder(name: str) -> Path:
+def find_folder(name: str) -> Path:
     """Return the folder of a study: by its name, or one's own as a path with a slash (`./mine`). Raises InputError."""
     is_own = len(Path(name).parts) > 1 or name.startswith("./")
     found = Path(name) if is_own else shipped.place() / name.replace("-", "_")
@@ -247,7 +247,7 @@ def folder(name: str) -> Path:
         if (Path(name) / PROGRAM).is_file()
         else f"a folder with {PROGRAM}, such as ./mine"
     )
-    raise UnknownName(name, among=names(), command="study", what="study", also=also)
+    raise UnknownName(name, among=list_studies(), command="study", what="study", also=also)
 
 
 def find(name: str, output: Path | None = None) -> Study:
@@ -255,5 +255,5 @@ def find(name: str, output: Path | None = None) -> Study:
 
     What it writes is written to `output`, or else to its folder.
     """
-    found = folder(name)
+    found = find_folder(name)
     return Study(found, programs.load(found / PROGRAM), output)

@@ -23,26 +23,26 @@ class Sweep:
     engine: str = "sim"
     quick: tuple[str, ...] = ("seeds=[1]",)
 
-    def files(self, folder: Path) -> list[str]:
+    def list_files(self, folder: Path) -> list[str]:
         """Return the files and names that the experiments are; `folder` is that of the study."""
         own = {path.stem: str(path) for path in sorted((folder / shipped.EXPERIMENTS).glob("*.toml"))}
         found: dict[str, None] = {}
         for wanted in self.experiments:
-            for known in (own, {name: name for name in shipped.experiments()}):
+            for known in (own, {name: name for name in shipped.list_experiments()}):
                 if names := [name for name in known if fnmatch(name, wanted)]:
                     found.update(dict.fromkeys(known[name] for name in names))
                     break
             else:
-                known_names = [*own, *shipped.experiments()]
+                known_names = [*own, *shipped.list_experiments()]
                 raise UnknownName(wanted, among=known_names, file=folder.name, key="RUNS", what="experiment")
         return list(found)
 
-    def loaded(self, folder: Path, *, quick: bool = False) -> list[Experiment]:
+    def load_experiments(self, folder: Path, *, quick: bool = False) -> list[Experiment]:
         """Return the experiments with their settings."""
         settings = {one.partition("=")[0]: one for one in (*self.settings, *(self.quick if quick else ()))}
-        return [load(file, list(settings.values())) for file in self.files(folder)]
+        return [load(file, list(settings.values())) for file in self.list_files(folder)]
 
 
-def names(sweeps: Sequence[Sweep]) -> list[str]:
+def list_names(sweeps: Sequence[Sweep]) -> list[str]:
     """Return the results files, each once, in the order of the sweeps."""
     return list(dict.fromkeys(one.results for one in sweeps))

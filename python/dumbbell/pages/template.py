@@ -14,10 +14,20 @@ from jinja2 import Environment, StrictUndefined, Template, TemplateError, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 
-from dumbbell.pages import words
+from dumbbell.pages import template_words
 from dumbbell.pages.evidence import Evidence
-from dumbbell.pages.values import Answers, Between, Other, PageError, Values, highest, lowest, most_of, pairs
-from dumbbell.words import count
+from dumbbell.pages.values import (
+    Answers,
+    Between,
+    Other,
+    PageError,
+    Values,
+    find_highest,
+    find_lowest,
+    is_most_of,
+    pair_rows,
+)
+from dumbbell.words import count, join_words
 
 
 class ContradictedError(PageError):
@@ -47,7 +57,7 @@ class _Says(Extension):
         call = self.call_method("_checked", [condition, nodes.Const(token.lineno), nodes.Const(number)])
         return nodes.CallBlock(call, [], [], body).set_lineno(token.lineno)
 
-    def _checked(self, condition: Any, line: int, number: int, caller: Callable[[], str]) -> str:
+    def _check_statement(self, condition: Any, line: int, number: int, caller: Callable[[], str]) -> str:
         text = caller()
         if isinstance(condition, Answers | Values) or not isinstance(condition, bool | None):
             raise PageError(
@@ -59,7 +69,7 @@ class _Says(Extension):
         return text
 
 
-def environment() -> Environment:
+def make_environment() -> Environment:
     """Return what templates are read with."""
     found = Environment(  # Markdown, not HTML: nothing is escaped
         undefined=StrictUndefined,
@@ -75,11 +85,11 @@ def environment() -> Environment:
 
 
 @functools.lru_cache(32)
-def _compiled(text: str) -> Template:
-    return environment().from_string(text)
+def _compile_template(text: str) -> Template:
+    return make_environment().from_string(text)
 
 
-def quoted(text: str, source: str) -> str:
+def quote_value(text: str, source: str) -> str:
     """Return a number or statement that somebody else published; `source` says who, where."""
     if not source:
         raise PageError(f"{text!r}: a quotation names its source")
@@ -89,7 +99,7 @@ def quoted(text: str, source: str) -> str:
 _COORDINATES = 40  # a column with more values is not a coordinate
 
 
-def _places(evidence: Evidence) -> set[float]:
+def _collect_places(evidence: Evidence) -> set[float]:
     """Return the settings of runs and the coordinates of tables."""
     known = {
         value / scale
@@ -106,7 +116,7 @@ def _places(evidence: Evidence) -> set[float]:
     return known
 
 
-def at(known: set[float], text: str) -> str:
+def name_place(known: set[float], text: str) -> str:
     """Return a place such as `5 Mbit/s and 80 ms`; each number must be one that is known."""
     for number in re.findall(r"\d+(?:\.\d+)?", text):
         if not any(math.isclose(float(number), one, rel_tol=1e-6) for one in known):
@@ -119,20 +129,20 @@ def render(text: str, evidence: Evidence, facts: dict[str, Any], page: str = "pa
 
     Raises ContradictedError if a statement does not hold, PageError if the template asks for what is not there.
     """
-    known = functools.cache(lambda: _places(evidence))
+    known = functools.cache(lambda: _collect_places(evidence))
     names: dict[str, Any] = {
-        **{name: evidence.rows(name) for name in evidence.tables},
-        **words.ALL,
-        "pairs": pairs,
-        "lowest": lowest,
-        "highest": highest,
-        "most_of": most_of,
+        **{name: evidence.select_table(name) for name in evidence.tables},
+        **template_words.ALL,
+        "pairs": pair_rows,
+        "lowest": find_lowest,
+        "highest": find_highest,
+        "most_of": is_most_of,
         "between": Between,
         "other": Other,
-        "quoted": quoted,
-        "at": lambda text: at(known(), text),
-        "setup": lambda experiment, key: _setup(evidence, experiment, key),
-        "made": lambda *experiments: made(evidence, experiments),
+        "quoted": quote_value,
+        "at": lambda text: name_place(known(), text),
+        "setup": lambda experiment, key: _get_settings(evidence, experiment, key),
+        "made": lambda *experiments: describe_runs(evidence, experiments),
         "abs": abs,
         "min": min,
         "max": max,
@@ -146,7 +156,7 @@ def render(text: str, evidence: Evidence, facts: dict[str, Any], page: str = "pa
     try:
         # a statement that ends a line ends it; only lines of control leave nothing behind
         kept = re.sub(r"\{%\s*(endsays|endwhy)\s*%\}", r"{% \1 +%}", text)
-        template = _compiled(kept)
+        template = _compile_template(kept)
         wrong = template.environment.contradicted  # type: ignore[attr-defined]
         wrong.clear()
         made_text = template.render(names)
@@ -164,7 +174,7 @@ def render(text: str, evidence: Evidence, facts: dict[str, Any], page: str = "pa
     return re.sub(r"\n{3,}", "\n\n", made_text).strip("\n") + "\n"
 
 
-def _setup(evidence: Evidence, experiment: str, key: str) -> Values:
+def _get_settings(evidence: Evidence, experiment: str, key: str) -> Values:
     """Return the values of a key in an experiment's runs: bit/s, ns, bytes."""
     runs = evidence.made.get(experiment)
     if runs is None:
@@ -174,7 +184,7 @@ def _setup(evidence: Evidence, experiment: str, key: str) -> Values:
     return Values(f"{experiment} {key}", runs["setup"][key])
 
 
-def made(evidence: Evidence, experiments: tuple[str, ...] = ()) -> str:
+def describe_runs(evidence: Evidence, experiments: tuple[str, ...] = ()) -> str:
     """Return a sentence on how the runs of all, or of some, experiments were made."""
     chosen = [evidence.made[name] for name in experiments or evidence.made]
     if not chosen:
@@ -183,7 +193,7 @@ def made(evidence: Evidence, experiments: tuple[str, ...] = ()) -> str:
     engines = sorted({engine for one in chosen for engine in one["engines"]})
     seeds = sorted({(one["seeds"][0], len(one["seeds"])) for one in chosen})
     counts = sorted({count for _, count in seeds})
-    of_seeds = words.listed(counts) if len(counts) <= 2 else f"{counts[0]} to {counts[-1]}"
+    of_seeds = join_words(counts) if len(counts) <= 2 else f"{counts[0]} to {counts[-1]}"
     name = "engine" if len(engines) == 1 else "engines"
     plural = "seed" if counts == [1] else "seeds"
-    return f"{count(runs, 'run')} by {name} {words.listed(engines)}, {of_seeds} {plural} per cell."
+    return f"{count(runs, 'run')} by {name} {join_words(engines)}, {of_seeds} {plural} per cell."

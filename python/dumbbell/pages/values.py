@@ -45,7 +45,7 @@ class Rows:
         narrowed = self.frame
         for column, wanted in where.items():
             self._must_have(column)
-            narrowed = narrowed.filter(_condition(column, wanted))
+            narrowed = narrowed.filter(_make_condition(column, wanted))
         name = f"{self.name}({', '.join(f'{column}={wanted!r}' for column, wanted in where.items())})"
         if narrowed.is_empty():
             raise PageError(f"{name}: no rows")
@@ -78,7 +78,7 @@ class Rows:
         return Rows(f"{self.name} by {', '.join(by)}", self.frame.group_by(by, maintain_order=True).agg(*made))
 
 
-def _condition(column: str, wanted: Any) -> pl.Expr:
+def _make_condition(column: str, wanted: Any) -> pl.Expr:
     col = pl.col(column)
     match wanted:
         case Between():
@@ -103,7 +103,7 @@ class Values:
         if not self.values:
             raise PageError(f"{name}: no values")
 
-    def _numbers(self) -> list[Any]:
+    def _list_numbers(self) -> list[Any]:
         if any(value is None or value != value for value in self.values):
             raise PageError(f"{self.name}: {self.values.count(None)} of {len(self.values)} are missing")
         return self.values
@@ -111,27 +111,27 @@ class Values:
     @property
     def min(self) -> float:
         """The least."""
-        return float(min(self._numbers()))
+        return float(min(self._list_numbers()))
 
     @property
     def max(self) -> float:
         """The largest."""
-        return float(max(self._numbers()))
+        return float(max(self._list_numbers()))
 
     @property
     def mean(self) -> float:
         """The mean."""
-        return float(mean(self._numbers()))
+        return float(mean(self._list_numbers()))
 
     @property
     def median(self) -> float:
         """The median."""
-        return float(median(self._numbers()))
+        return float(median(self._list_numbers()))
 
     @property
     def sum(self) -> float:
         """The sum."""
-        return float(sum(self._numbers()))
+        return float(sum(self._list_numbers()))
 
     @property
     def n(self) -> int:
@@ -155,48 +155,48 @@ class Values:
         """How many are missing."""
         return self.values.count(None)
 
-    def _with(self, other: Any, of: Callable[[Any, Any], Any]) -> list[Any]:
+    def _join_values(self, other: Any, of: Callable[[Any, Any], Any]) -> list[Any]:
         if isinstance(other, Values):
             if other.n != self.n:
                 raise PageError(f"{self.name} has {self.n} values, {other.name} {other.n}: pairs() puts them together")
-            return [of(a, b) for a, b in zip(self._numbers(), other._numbers(), strict=True)]
-        return [of(a, other) for a in self._numbers()]
+            return [of(a, b) for a, b in zip(self._list_numbers(), other._list_numbers(), strict=True)]
+        return [of(a, other) for a in self._list_numbers()]
 
     def __add__(self, other: Any) -> "Values":
-        return Values(self.name, self._with(other, lambda a, b: a + b))
+        return Values(self.name, self._join_values(other, lambda a, b: a + b))
 
     def __sub__(self, other: Any) -> "Values":
-        return Values(self.name, self._with(other, lambda a, b: a - b))
+        return Values(self.name, self._join_values(other, lambda a, b: a - b))
 
     def __mul__(self, other: Any) -> "Values":
-        return Values(self.name, self._with(other, lambda a, b: a * b))
+        return Values(self.name, self._join_values(other, lambda a, b: a * b))
 
     def __rmul__(self, other: Any) -> "Values":
-        return Values(self.name, self._with(other, lambda a, b: b * a))
+        return Values(self.name, self._join_values(other, lambda a, b: b * a))
 
     def __truediv__(self, other: Any) -> "Values":
-        return Values(self.name, self._with(other, lambda a, b: a / b))
+        return Values(self.name, self._join_values(other, lambda a, b: a / b))
 
     def __abs__(self) -> "Values":
-        return Values(self.name, [abs(a) for a in self._numbers()])
+        return Values(self.name, [abs(a) for a in self._list_numbers()])
 
     def __lt__(self, other: Any) -> "Answers":
-        return Answers(f"{self.name} < {other}", self._with(other, lambda a, b: a < b))
+        return Answers(f"{self.name} < {other}", self._join_values(other, lambda a, b: a < b))
 
     def __le__(self, other: Any) -> "Answers":
-        return Answers(f"{self.name} <= {other}", self._with(other, lambda a, b: a <= b))
+        return Answers(f"{self.name} <= {other}", self._join_values(other, lambda a, b: a <= b))
 
     def __gt__(self, other: Any) -> "Answers":
-        return Answers(f"{self.name} > {other}", self._with(other, lambda a, b: a > b))
+        return Answers(f"{self.name} > {other}", self._join_values(other, lambda a, b: a > b))
 
     def __ge__(self, other: Any) -> "Answers":
-        return Answers(f"{self.name} >= {other}", self._with(other, lambda a, b: a >= b))
+        return Answers(f"{self.name} >= {other}", self._join_values(other, lambda a, b: a >= b))
 
     def __eq__(self, other: object) -> "Answers":  # type: ignore[override]
-        return Answers(f"{self.name} == {other}", self._with(other, lambda a, b: a == b))
+        return Answers(f"{self.name} == {other}", self._join_values(other, lambda a, b: a == b))
 
     def __ne__(self, other: object) -> "Answers":  # type: ignore[override]
-        return Answers(f"{self.name} != {other}", self._with(other, lambda a, b: a != b))
+        return Answers(f"{self.name} != {other}", self._join_values(other, lambda a, b: a != b))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -264,7 +264,7 @@ class Answers:
         raise PageError(f"{self.name}: say .every, .most, .some, .none or .count")
 
 
-def pairs(first: Rows, second: Rows, on: str | Sequence[str], value: str) -> Rows:
+def pair_rows(first: Rows, second: Rows, on: str | Sequence[str], value: str) -> Rows:
     """Return rows with `first`, `second`, `difference` and `ratio` (first to second) of a column, by the columns `on`.
 
     Every row of either must have its counterpart, and only one.
@@ -282,25 +282,25 @@ def pairs(first: Rows, second: Rows, on: str | Sequence[str], value: str) -> Row
     return Rows(f"{first.name} against {second.name}", both.with_columns(difference=a - b, ratio=a / b))
 
 
-def lowest(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str] = ()) -> Answers:
+def find_lowest(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str] = ()) -> Answers:
     """Return, for each combination of the columns `in_each`, whether `who` has the lowest value of all rows there.
 
     Without `in_each` all rows are compared at once. `who` narrows rows as a call does. All of its rows must lie below
     all others; with a tie nobody has the lowest value.
     """
-    return _extreme(rows, value, who, in_each, sign=1)
+    return _find_extreme(rows, value, who, in_each, sign=1)
 
 
-def highest(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str] = ()) -> Answers:
+def find_highest(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str] = ()) -> Answers:
     """Return, for each combination of the columns `in_each`, whether `who` has the highest value of all rows there."""
-    return _extreme(rows, value, who, in_each, sign=-1)
+    return _find_extreme(rows, value, who, in_each, sign=-1)
 
 
-def _extreme(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str], *, sign: int) -> Answers:
+def _find_extreme(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str], *, sign: int) -> Answers:
     keys = [in_each] if isinstance(in_each, str) else list(in_each)
     for column in (*keys, value, *who):
         rows[column]  # or an error that names the columns
-    chosen = pl.all_horizontal(_condition(column, wanted) for column, wanted in who.items())
+    chosen = pl.all_horizontal(_make_condition(column, wanted) for column, wanted in who.items())
     name = f"{'lowest' if sign > 0 else 'highest'} {value} of {rows.name}: {who}"
     answers = []
     frame = rows.frame.with_columns(_chosen=chosen.fill_null(False))
@@ -313,6 +313,6 @@ def _extreme(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequenc
     return Answers(name, answers)
 
 
-def most_of(part: float, whole: float) -> bool:
+def is_most_of(part: float, whole: float) -> bool:
     """Return whether a part is more than half of its whole; both are positive."""
     return part > 0 and whole > 0 and 2 * part > whole

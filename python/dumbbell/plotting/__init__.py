@@ -6,10 +6,10 @@
 
 from typing import TYPE_CHECKING
 
-from dumbbell.lazy import names_of
+from dumbbell.lazy import import_lazily
 
 if TYPE_CHECKING:
     from dumbbell.plotting.draw import plot as plot
     from dumbbell.plotting.kinds import KINDS as KINDS
 else:
-    __getattr__ = names_of(__name__, {"KINDS": "kinds", "plot": "draw"})
+    __getattr__ = import_lazily(__name__, {"KINDS": "kinds", "plot": "draw"})

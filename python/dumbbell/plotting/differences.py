@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.errors import Missing, Nothing, Unfit, UnknownName, flag
+from dumbbell.errors import Missing, Nothing, Unfit, UnknownName, spell_option
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import FEW_PANELS, Asked
 from dumbbell.plotting.choice import VERSIONS
@@ -33,14 +33,14 @@ def differences(results: Results, asked: Asked) -> Picture:
     """
     key, first, others = _sides(results, asked)
     values = _values(asked, results)
-    found = [(text, differing.diff(results, by=f"{key}={first},{text}", values=values)) for text in others]
+    found = [(text, differing.compare_results(results, by=f"{key}={first},{text}", values=values)) for text in others]
     return _drawn(found, first, values, f"{results.path}: {key}")
 
 
 def differences_of_two(results: Results, other: Results, asked: Asked) -> Picture:
     """Draw the change of each measure from one results file to another, over the cells that both have."""
     values = _values(asked, results, other)
-    found = differing.diff(results, other, values=values)
+    found = differing.compare_results(results, other, values=values)
     first, second = (one.path.name for one in (results, other))
     names = (first, second) if first != second else (str(results.path), str(other.path))
     return _drawn([(names[1], found)], names[0], values, names[0])
@@ -81,7 +81,7 @@ def _drawn(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str],
     ends = shown.select(pl.max_horizontal(pl.col("change", "change_low", "change_high").abs()).max()).item()
     limit = min(max(1.08 * ends, _LEAST), _MOST)
     facet = [name for name in ("other", "where") if shown[name].n_unique() > 1]
-    seeds = aggregate.times(shown["n"])
+    seeds = aggregate.format_counts(shown["n"])
     sure = (
         f"95 % intervals over {seeds} seeds; filled: significant (FDR 5 %)"
         if shown["n"].max() != 1
@@ -137,15 +137,15 @@ def _sides(results: Results, asked: Asked) -> tuple[str, str, list[str]]:
             raise Missing("KEY=VALUE, the runs from which the others differ", key="--baseline")
         return known[0].name, known[0].ordered[0], known[0].ordered[1:]
     condition = selecting.parse(asked.baseline, "--baseline")
-    dimension = results.key(condition.key, "--baseline")
-    meant = selecting.of_dimension(dimension, condition.text, results.configurations, "--baseline")
+    dimension = results.find_key(condition.key, "--baseline")
+    meant = selecting.select_dimension_texts(dimension, condition.text, results.configurations, "--baseline")
     if len(meant) != 1:
         raise Unfit(f"{len(meant)} values, {', '.join(meant)}", "one value", option="--baseline", key=condition.key)
     others = [text for text in dimension.ordered if text not in meant]
     if not others:
         raise Unfit(
             f"all runs have {meant[0]}",
-            f"a key that varies, or {flag('where')}",
+            f"a key that varies, or {spell_option('where')}",
             option="--baseline",
             key=condition.key,
         )

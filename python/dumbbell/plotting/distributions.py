@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.errors import Conflict, flag
+from dumbbell.errors import Conflict, spell_option
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
 from dumbbell.plotting.kinds import Kind
@@ -15,7 +15,7 @@ from dumbbell.plotting.measured import late_said, measured, require_values, seed
 from dumbbell.plotting.placing import common, joined, placed
 from dumbbell.results import aggregate, censored
 from dumbbell.results.aggregate import Samples
-from dumbbell.results.columns import axis_label
+from dumbbell.results.columns import format_axis_label
 from dumbbell.results.results import Results
 
 _AT_ONCE_MS = 0.05  # where a logarithmic axis has packets that waited less: they met an empty queue
@@ -38,7 +38,9 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
         raise Conflict(found_values, f"either of {', '.join(_BINS)}, or others", option="--value")
     if asked.of is not None and of_bins:
         kind = CCDF if complementary else CDF
-        raise Conflict(f"{asked.of} and kind {kind.name}", f"{flag('value')}, which names what is drawn", option="--of")
+        raise Conflict(
+            f"{asked.of} and kind {kind.name}", f"{spell_option('value')}, which names what is drawn", option="--of"
+        )
     found = [_values(results, asked, value, asked.keys) for value in values]
     unnamed = len(of_bins) > 1 and not {"class", "which"} & set(asked.keys)
     if unnamed and any(axis.name == "class" for one, _ in found for axis in one.axes):
@@ -58,7 +60,7 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
     over = found[0][0].over
     together = f"{seeds_said(seeds)} together" if seeds.max() != 1 else "one run each"
     if over:
-        together = f"{aggregate.times(seeds)} run{'s' * (seeds.max() != 1)} together, over {', '.join(over)}"
+        together = f"{aggregate.format_counts(seeds)} run{'s' * (seeds.max() != 1)} together, over {', '.join(over)}"
     left_out = dict.fromkeys(text for one, _ in found for text in one.left_out)
     said = [*([] if len(results) == 1 else [together]), *missing, *left_out]
     counted = _BINS[values[0]][2] if of_bins else "values"
@@ -82,15 +84,19 @@ def _values(results: Results, asked: Asked, value: str, keys: Sequence[str]) -> 
     """Return what one distribution is of, as `value`, or as bins with `from_ms` and a count; and what it is called."""
     if value in _BINS:
         table, column, weight = _BINS[value]
-        label = axis_label(column, table)
+        label = format_axis_label(column, table)
         if value == "pings":
             results, label = results.where("kind=udp"), label.replace("RTT", "RTT of pings")
-        found = aggregate.rows(results, table, [column, weight], keys, mean_over=asked.mean_over, options=asked.options)
+        found = aggregate.collect_rows(
+            results, table, [column, weight], keys, mean_over=asked.mean_over, options=asked.options
+        )
         return replace(found, frame=found.frame.rename({weight: _COUNT})), label
     if value in ("completion", "slowdown", "completion_s"):
         column = "slowdown" if value == "slowdown" else "completion_s"
-        found = aggregate.rows(results, "short_flows", [column], keys, mean_over=asked.mean_over, options=asked.options)
-        return replace(found, frame=found.frame.rename({column: "value"})), axis_label(column, "short_flows")
+        found = aggregate.collect_rows(
+            results, "short_flows", [column], keys, mean_over=asked.mean_over, options=asked.options
+        )
+        return replace(found, frame=found.frame.rename({column: "value"})), format_axis_label(column, "short_flows")
     found, means = measured(results, asked, value)
     if censored.is_censored(found.measure):  # such runs are in no step, and in the number that shares are of
         late = late_said(int(means.frame["none"].sum()), int(means.frame["runs"].sum()))
@@ -98,7 +104,7 @@ def _values(results: Results, asked: Asked, value: str, keys: Sequence[str]) -> 
         return replace(found, frame=found.frame.with_columns(pl.col("value").fill_null(math.inf))), label
     if found.measure.of != "run" and not asked.mean_over:  # of each flow, not of those that are alike together
         measure = found.measure
-        own = aggregate.rows(results, measure.table, [measure.column], asked.keys)
+        own = aggregate.collect_rows(results, measure.table, [measure.column], asked.keys)
         found = replace(own, frame=own.frame.rename({measure.column: "value"}))
     return found, y_label(found, asked)
 

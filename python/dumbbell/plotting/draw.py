@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dumbbell import figures
-from dumbbell.errors import Conflict, InputError, TooMany, Unfit, flag
+from dumbbell.errors import Conflict, InputError, TooMany, Unfit, spell_option
 from dumbbell.experiment import units
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
@@ -72,7 +72,7 @@ def plot(
                 _listed(mean_over),
                 of,
                 baseline,
-                None if time is None else units.span(time, "time"),
+                None if time is None else units.parse_span(time, "time"),
                 log_x,
                 bool(log_y),
             ),
@@ -108,7 +108,7 @@ def _check_axes(picture: Picture, log_x: bool | None, log_y: bool | None) -> Non
             found = "the axis has no numbers to scale" if wanted else "the axis is logarithmic for this kind"
             raise Unfit(
                 found,
-                f"an axis of numbers, or another {flag('kind')}",
+                f"an axis of numbers, or another {spell_option('kind')}",
                 option=f"--{'log' if wanted else 'linear'}-{option}",
             )
 
@@ -151,10 +151,12 @@ def _check_options(asked: Asked, kind: Kind) -> None:
         raise Unfit(f"{kind.name} has no baseline", f"kind {takers}", option="--baseline")
     shows = kind.shows(asked)
     if asked.of is not None and shows:
-        raise Conflict(f"{asked.of} and kind {kind.name}", f"{flag('value')}, which names what is drawn", option="--of")
+        raise Conflict(
+            f"{asked.of} and kind {kind.name}", f"{spell_option('value')}, which names what is drawn", option="--of"
+        )
     if asked.mean_over and shows:
         found = f"{', '.join(asked.mean_over)} and kind {kind.name}, which shows {shows},"
-        raise Conflict(found, f"{flag('where')} for some of the runs", option="--mean-over")
+        raise Conflict(found, f"{spell_option('where')} for some of the runs", option="--mean-over")
 
 
 def _listed_kinds(takes: Callable[[Kind], bool], word: str) -> str:
@@ -168,8 +170,8 @@ def _of_two(results: Results, other: Results, kind: str | None, asked: Asked) ->
     given = {"--baseline": asked.baseline, "--of": asked.of, "--mean-over": asked.mean_over, "--time": asked.time}
     for option, value in {**given, **{option: name for name, option in asked.options.items()}}.items():
         if value:
-            found = f"{flag(option)} and two results, whose cells are the panels,"
-            raise Conflict(found, f"{flag('value')} and {flag('where')}")
+            found = f"{spell_option(option)} and two results, whose cells are the panels,"
+            raise Conflict(found, f"{spell_option('value')} and {spell_option('where')}")
     picture = differences_of_two(results, other, asked)
     if kind is None:
         picture.why = (
@@ -199,27 +201,29 @@ def _check_keys(results: Results, asked: Asked, kind: Kind) -> None:
     for name in asked.keys:
         if asked.keys.count(name) > 1:
             raise Conflict(
-                f"{name} twice among {flag('against')}, {flag('by')}, {flag('facet')} and {flag('slider')}",
+                f"{name} twice among {spell_option('against')}, {spell_option('by')}, {spell_option('facet')} "
+                f"and {spell_option('slider')}",
                 "each key in one place",
                 option="--by",
             )
     if asked.against is not None and not kind.against:
         raise Conflict(
             f"{asked.against} and kind {kind.name}",
-            f"{flag('by')} or {flag('facet')}, or kind lines or bars",
+            f"{spell_option('by')} or {spell_option('facet')}, or kind lines or bars",
             option="--against",
         )
     if asked.keys and not kind.keys:
         raise Conflict(
             f"{', '.join(asked.keys)} and kind {kind.name}",
-            f"{flag('baseline')} KEY=VALUE",
+            f"{spell_option('baseline')} KEY=VALUE",
             option=asked.options[asked.keys[0]],
         )
     experiments = results.unlike_experiments
     if experiments and not (asked.keys or asked.mean_over) and not kind.experiments:
         found = "; ".join(f"{name} ({', '.join(keys) or 'one cell'})" for name, keys in experiments.items())
         allowed = (
-            f"{flag('where')} experiment=NAME for a figure of one, or {flag('against')}, {flag('by')}, {flag('facet')}"
+            f"{spell_option('where')} experiment=NAME for a figure of one, or {spell_option('against')}, "
+            f"{spell_option('by')}, {spell_option('facet')}"
         )
         raise Unfit(f"the experiments vary different keys: {found}", allowed, file=results.path)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.errors import Conflict, InputError, WrongValue, flag
+from dumbbell.errors import Conflict, InputError, WrongValue, spell_option
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
 from dumbbell.plotting.kinds import Kind
@@ -24,7 +24,7 @@ def ellipses(results: Results, asked: Asked) -> Picture:
         raise WrongValue(", ".join(asked.value), "two: a delay and a throughput", option="--value")
     measures = _of_one_table(results, asked)
     delay, throughput = (
-        aggregate.samples(
+        aggregate.collect_samples(
             results, f"{one.table}.{one.column}", asked.keys, mean_over=asked.mean_over, options=asked.options
         )
         for one in measures
@@ -87,7 +87,7 @@ def _of_one_table(results: Results, asked: Asked) -> tuple[Measure, Measure]:
         if len(both) == 2 and both[0].table == both[1].table == table:
             return both[0], both[1]
     whose = " and ".join(f"{name} of {table}" for name, table in zip(names, tables, strict=False))
-    raise Conflict(whose, f"two measures of one table: {flag('of')} flows, classes or runs", option="--value")
+    raise Conflict(whose, f"two measures of one table: {spell_option('of')} flows, classes or runs", option="--value")
 
 
 def _measure(results: Results, name: str, table: str) -> Measure | None:

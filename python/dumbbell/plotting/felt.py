@@ -3,7 +3,7 @@
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.errors import Conflict, Nothing, TooMany, flag
+from dumbbell.errors import Conflict, Nothing, TooMany, spell_option
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import FEW_PANELS, MOST_PANELS, Asked
 from dumbbell.plotting.kinds import Kind
@@ -11,7 +11,7 @@ from dumbbell.plotting.measured import seeds_said
 from dumbbell.plotting.placing import MEASURE
 from dumbbell.results import aggregate
 from dumbbell.results import felt as feeling
-from dumbbell.results.felt import LOST, Comparison
+from dumbbell.results.felt import LOST, SettingComparison
 from dumbbell.results.results import Results
 
 _SETTING = "setting"
@@ -24,11 +24,11 @@ def felt(results: Results, asked: Asked) -> Picture:
         asked_for = ", ".join(own)
         raise Conflict(
             f"{asked_for} and kind felt, which has measures of its own",
-            f"kind bars, or {flag('where')}",
+            f"kind bars, or {spell_option('where')}",
             option="--kind",
         )
     results.require_whole_runs("kind felt is of whole runs", "keys of runs")
-    found = feeling.comparisons(results)
+    found = feeling.compare_settings(results)
     if not found:
         needed = "runs with sparse UDP, pings or [[web]] that differ in a queue discipline, or in one key"
         raise Nothing(
@@ -43,7 +43,9 @@ def felt(results: Results, asked: Asked) -> Picture:
     shown = [column for column in columns if column.role == "delay"] + losses
     shown += rates or [column for column in columns if column.role == "use"]
     if len(found) * len(shown) > max(FEW_PANELS, MOST_PANELS):
-        raise TooMany(f"{len(found) * len(shown)} panels", f"at most {MOST_PANELS}: {flag('where')}", file=results.path)
+        raise TooMany(
+            f"{len(found) * len(shown)} panels", f"at most {MOST_PANELS}: {spell_option('where')}", file=results.path
+        )
     labels = [column.label for column in shown]
     frames = []
     for one in found:
@@ -70,15 +72,15 @@ def felt(results: Results, asked: Asked) -> Picture:
     )
 
 
-def _has(one: Comparison, label: str) -> bool:
+def _has(one: SettingComparison, label: str) -> bool:
     return any(one.mean(setting, label) is not None for setting in one.settings)
 
 
-def _most(found: list[Comparison], label: str) -> float:
+def _most(found: list[SettingComparison], label: str) -> float:
     return max(one.mean(setting, label) or 0.0 for one in found for setting in one.settings)
 
 
-def _means(one: Comparison, labels: list[str]) -> pl.DataFrame:
+def _means(one: SettingComparison, labels: list[str]) -> pl.DataFrame:
     """Return `setting`, `label`, `mean`, `low`, `high` and `n`: 95 % intervals, of two seeds their range."""
     rows = one.frame.filter(pl.col("label").is_in(labels)).group_by(_SETTING, "label", maintain_order=True)
     value = pl.col("value")
@@ -90,7 +92,7 @@ def _means(one: Comparison, labels: list[str]) -> pl.DataFrame:
         n=value.count(),
         unlike=pl.col("hash").n_unique(),
     ).with_columns(n=pl.when(pl.col("unlike") > 1).then("n").otherwise(1))
-    half = aggregate.half_width(pl.col("deviation"), pl.col("n"))
+    half = aggregate.compute_half_width(pl.col("deviation"), pl.col("n"))
     is_range = pl.col("n") == 2
     return means.with_columns(half=half).select(
         _SETTING,

@@ -24,7 +24,7 @@ def of_hops(results: Results, asked: Asked) -> Samples | None:
     rows = results.hop_series
     if rows["hop"].n_unique() < 2:
         return None
-    found = aggregate.rows(results, "hop_series", ["time_s", "hop", *_MEASURES])
+    found = aggregate.collect_rows(results, "hop_series", ["time_s", "hop", *_MEASURES])
     frame = _in_time(found.frame, asked.time)
     hop = Axis("hop", rows["hop"].unique(maintain_order=True).to_list())
     axes = [*found.axes, hop]

@@ -49,7 +49,7 @@ def lines(results: Results, asked: Asked) -> Picture:
 
 def _each(results: Results, asked: Asked, *, numeric: bool = False) -> list[tuple[Samples, Means]]:
     """Return values and means of every measure that is asked for."""
-    wanted = asked.value or (results.default_measures(asked.of)[0],)
+    wanted = asked.value or (results.choose_measures(asked.of)[0],)
     return [measured(results, asked, value, numeric=numeric) for value in wanted]
 
 
@@ -138,7 +138,7 @@ def _at_limits(results: Results, found: Samples, asked: Asked) -> Samples:
     """Return values of a censored time with those of runs that did not reach it: as long as the run was watched."""
     if not censored.is_censored(found.measure) or asked.baseline:
         return found
-    rows = censored.with_limits(results, found, asked.keys, mean_over=asked.mean_over, options=asked.options)
+    rows = censored.add_limits(results, found, asked.keys, mean_over=asked.mean_over, options=asked.options)
     return replace(found, frame=rows.with_columns(pl.coalesce("value", "watched").alias("value")).drop("watched"))
 
 

@@ -30,21 +30,21 @@ def measured(
     base, texts = _baseline(results, asked) if asked.baseline else (None, [])
     if base and base not in keys:
         keys = [*keys, base]
-    found = aggregate.samples(
+    found = aggregate.collect_samples(
         results, value, keys, of=asked.of, mean_over=asked.mean_over, options=asked.options, total=total
     )
     if base:
-        texts = texts or selecting.texts_of(
+        texts = texts or selecting.select_texts(
             selecting.parse(asked.baseline or "").text,
             next(axis for axis in found.axes if axis.name == base).texts,
             lambda _: [],
             key=base,
             option="--baseline",
         )
-        compared = aggregate.from_baseline(found, base, texts, ratio=ratio)
+        compared = aggregate.subtract_baseline(found, base, texts, ratio=ratio)
         along = numeric is None or first_key(results, compared.axes, asked, numeric=numeric).name == base
-        found = compared if along else aggregate.without(compared, base, texts)
-    return found, censored.without_partial(aggregate.means_of(found))
+        found = compared if along else aggregate.drop_texts(compared, base, texts)
+    return found, censored.drop_partial(aggregate.average_samples(found))
 
 
 def _baseline(results: Results, asked: Asked) -> tuple[str, list[str]]:
@@ -58,12 +58,12 @@ def _baseline(results: Results, asked: Asked) -> tuple[str, list[str]]:
     ):
         named = condition.key == "flow" and not condition.text.replace(",", "").isdigit()
         return "which" if named and "flow" not in asked.keys else condition.key, []
-    base = results.key(condition.key, "--baseline")
-    meant = selecting.of_dimension(base, condition.text, results.configurations, "--baseline")
+    base = results.find_key(condition.key, "--baseline")
+    meant = selecting.select_dimension_texts(base, condition.text, results.configurations, "--baseline")
     for name in asked.keys:
         if name in parts.KEYS and not results.is_of_runs(name):
             continue
-        other = results.key(name, asked.options[name])
+        other = results.find_key(name, asked.options[name])
         pairs = {(base.texts[cell], other.texts[cell]) for cell in base.texts}
         if len(pairs) == len(base.ordered) == len(other.ordered):
             return name, [there for own, there in pairs if own in meant]
@@ -149,4 +149,4 @@ def late_said(late: int, runs: int, how: str = "") -> str:
 
 def seeds_said(counts: pl.Series) -> str:
     """Return how many seeds there are: `1 seed`, `2 to 3 seeds`."""
-    return f"{aggregate.times(counts)} seed{'' if counts.max() == 1 else 's'}"
+    return f"{aggregate.format_counts(counts)} seed{'' if counts.max() == 1 else 's'}"

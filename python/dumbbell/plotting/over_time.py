@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.errors import InputError, Nothing, TooMany, Unfit, UnknownName, flag
+from dumbbell.errors import InputError, Nothing, TooMany, Unfit, UnknownName, spell_option
 from dumbbell.experiment import units
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import FEW_LINES, MOST_BESIDE, MOST_LINES, Asked
@@ -18,10 +18,10 @@ from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.placing import in_order
 from dumbbell.results import aggregate, parts
 from dumbbell.results.aggregate import Axis, Samples
-from dumbbell.results.columns import axis_label
+from dumbbell.results.columns import format_axis_label
 from dumbbell.results.results import Results
-from dumbbell.results.run import CAPACITY, LIFE, OVER_TIME, over_time, while_it_lasts
-from dumbbell.results.versions import kind
+from dumbbell.results.run import CAPACITY, LIFE, OVER_TIME, find_series_column, select_lifetime
+from dumbbell.results.versions import find_kind
 
 _SERIES = ("goodput", "srtt", "sojourn", "cwnd", "signals")
 _OF_ONE = ("rates", *_SERIES[1:])  # of a single run
@@ -38,7 +38,7 @@ def series(results: Results, asked: Asked) -> Picture:
     panels_of = [_panel(name) for name in wanted]
     if results.of_parts and asked.value and all(table == "queue_series" for table, _ in panels_of):
         results.require_whole_runs(
-            f"{', '.join(wanted)} is of the whole queue", f"{flag('value')} goodput, cwnd or srtt, too"
+            f"{', '.join(wanted)} is of the whole queue", f"{spell_option('value')} goodput, cwnd or srtt, too"
         )
     first = one_seed(results)
     frames: dict[str, Samples] = {}
@@ -50,7 +50,7 @@ def series(results: Results, asked: Asked) -> Picture:
         of_runs = first if table == "series" else first.whole_runs
         if not columns:
             raise no_series(results)
-        found = aggregate.rows(
+        found = aggregate.collect_rows(
             of_runs, table, ["time_s", *columns, *LIFE * (table == "series")], keys, options=asked.options
         )
         if found.frame.is_empty() and table == "queue_series":
@@ -60,7 +60,7 @@ def series(results: Results, asked: Asked) -> Picture:
             if found.frame.is_empty() and table == "queue_series":
                 raise Nothing("no point of the time series is in this time", "a time within the runs", option="--time")
         if table == "series":
-            found.frame = while_it_lasts(found.frame, columns)
+            found.frame = select_lifetime(found.frame, columns)
             found, alike = of_alike(found, columns)
         frames[table] = found
     _check_shown(results, frames, asked)
@@ -69,7 +69,9 @@ def series(results: Results, asked: Asked) -> Picture:
     if _RATES in wanted and (why := _no_sum(first, alike, alone=alone)):
         if asked.value:
             raise Unfit(
-                f"rates on top of each other, of {why}", f"goodput, or {flag('where')} for one run", option="--value"
+                f"rates on top of each other, of {why}",
+                f"goodput, or {spell_option('where')} for one run",
+                option="--value",
             )
         wanted[wanted.index(_RATES)] = "goodput"
     if varies and not asked.value and not {"throughput", "rates"} & {*wanted}:
@@ -84,7 +86,9 @@ def series(results: Results, asked: Asked) -> Picture:
             continue
         if name == "sojourn" and hops:
             panels.append(
-                figures.Series(hops.frame, "sojourn_mean_ms", "hop", axis_label("sojourn_mean_ms", "queue_series"))
+                figures.Series(
+                    hops.frame, "sojourn_mean_ms", "hop", format_axis_label("sojourn_mean_ms", "queue_series")
+                )
             )
             continue
         table, column = _panel(name)
@@ -100,19 +104,21 @@ def series(results: Results, asked: Asked) -> Picture:
         if lines > MOST_LINES:
             keys_text = ", ".join(f"{axis.name} ({len(axis.texts)})" for axis in several)
             raise TooMany(
-                f"{lines} lines, of {keys_text},", f"at most {MOST_LINES}: {flag('where')} chooses", file=results.path
+                f"{lines} lines, of {keys_text},",
+                f"at most {MOST_LINES}: {spell_option('where')} chooses",
+                file=results.path,
             )
         frame = in_order(found.axes, found.frame).drop_nulls(column)
         if frame.is_empty():
             if not asked.value:
                 continue
             raise Nothing(
-                f"no flow has {name} in this time", f"another {flag('time')}, or other flows", option="--value"
+                f"no flow has {name} in this time", f"another {spell_option('time')}, or other flows", option="--value"
             )
         if column == "throughput_mbit" and varies:
             panels.append(_beside_capacity(frame, by, beside))
             continue
-        label = axis_label(column, table) + whole * (table == "queue_series")
+        label = format_axis_label(column, table) + whole * (table == "queue_series")
         if name == _RATES:
             panels.append(_rates(frame, by, frames["queue_series"]))
             continue
@@ -140,7 +146,9 @@ def _why_empty(results: Results, queue: Samples, beside: str | None) -> dict[str
     """Return for each value of `beside` that only imported runs have why something of it is not known."""
     if beside is None:
         return {}
-    engines = results.runs.select("key", imported=pl.col("engine_version").map_elements(kind, pl.String) == "import")
+    engines = results.runs.select(
+        "key", imported=pl.col("engine_version").map_elements(find_kind, pl.String) == "import"
+    )
     of = (
         queue.frame.select("key", beside)
         .unique()
@@ -156,7 +164,7 @@ def _panel(name: str) -> tuple[str, str]:
     if name == "signals":
         return "queue_series", ""
     try:
-        return over_time("goodput" if name == _RATES else name)
+        return find_series_column("goodput" if name == _RATES else name)
     except UnknownName:
         raise UnknownName(name, among=[*OVER_TIME, _RATES, "signals"], option="--value", what="series") from None
 
@@ -174,7 +182,7 @@ def _check_shown(results: Results, frames: dict[str, Samples], asked: Asked) -> 
     for name in (*asked.by, *asked.facet):
         if not any(name in (one, one.rpartition(".")[2]) for one in several):
             if name not in parts.KEYS:
-                results.key(name, asked.options[name])
+                results.find_key(name, asked.options[name])
             found = f"nothing that is drawn differs in {name}"
             raise Unfit(found, list(dict.fromkeys(several)) or "no key", option=asked.options[name])
 

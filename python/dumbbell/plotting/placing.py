@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from dumbbell.errors import Conflict, TooMany, Unfit, flag
+from dumbbell.errors import Conflict, TooMany, Unfit, spell_option
 from dumbbell.plotting.asked import FEW_LINES, MOST_LINES, MOST_PANELS, Asked
 from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.dimensions import NOTHING
@@ -120,7 +120,7 @@ def placed(
         what = f"{lines} lines" if lines > MOST_LINES else f"{panels} panels"
         keys = ", ".join(f"{name} ({size[name]})" for name in (by if lines > MOST_LINES else facet))
         most = MOST_LINES if lines > MOST_LINES else MOST_PANELS
-        allowed = f"at most {most}: {flag('where')} or {flag('mean-over')} for some keys"
+        allowed = f"at most {most}: {spell_option('where')} or {spell_option('mean-over')} for some keys"
         raise TooMany(f"{what}, of {keys},", allowed, file=results.path)
     return by, facet
 
@@ -147,4 +147,4 @@ def is_numeric(results: Results, name: str | None) -> bool:
         return True
     if name in ("flow", "class"):  # numbers that count nothing
         return False
-    return results.key(name, "--against").is_numeric
+    return results.find_key(name, "--against").is_numeric

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import Conflict, TooMany, flag
+from dumbbell.errors import Conflict, TooMany, spell_option
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
 from dumbbell.published import compare
@@ -14,9 +14,9 @@ from dumbbell.results.results import Results
 def beside_reference(results: Results, reference: str | Path, kind: str | None, asked: Asked) -> Picture:
     """Draw results against published ones: errors as heat maps, or both as lines over the base RTT."""
     if kind not in (None, "heat", "lines"):
-        raise Conflict(f"{kind} and {flag('reference')}", ("heat", "lines"), option="--kind")
+        raise Conflict(f"{kind} and {spell_option('reference')}", ("heat", "lines"), option="--kind")
     if len(asked.value) > 1:
-        raise TooMany(", ".join(asked.value), f"one with {flag('reference')}", option="--value")
+        raise TooMany(", ".join(asked.value), f"one with {spell_option('reference')}", option="--value")
     given: dict[str, Any] = {
         "--against": asked.against,
         "--by": asked.by,
@@ -28,8 +28,8 @@ def beside_reference(results: Results, reference: str | Path, kind: str | None, 
     for option, value in given.items():
         if value:
             raise Conflict(
-                f"{flag(option)} and {flag('reference')}, which has its own axes and panels,",
-                f"{flag('value')}, {flag('kind')} and {flag('where')}",
+                f"{spell_option(option)} and {spell_option('reference')}, which has its own axes and panels,",
+                f"{spell_option('value')}, {spell_option('kind')} and {spell_option('where')}",
             )
     results.require_whole_runs("a reference holds whole runs", "keys of runs, such as bottleneck.rate")
     compared = compare.compare(results.runs, results.flows, compare.read_reference(reference))

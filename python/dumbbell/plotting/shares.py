@@ -3,7 +3,7 @@
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.errors import Nothing, Unfit, flag
+from dumbbell.errors import Nothing, Unfit, spell_option
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked, with_facets
 from dumbbell.plotting.kinds import Kind
@@ -20,13 +20,13 @@ def shares(results: Results, asked: Asked) -> Picture:
         one = one_seed(results)
         if not one.measures("series"):
             raise no_series(results)
-        found = aggregate.rows(one, "series", ["time_s", "goodput_mbit"], asked.keys, options=asked.options)
+        found = aggregate.collect_rows(one, "series", ["time_s", "goodput_mbit"], asked.keys, options=asked.options)
         if asked.time:
             found.frame = found.frame.filter(pl.col("time_s").is_between(*asked.time))
         if found.frame.is_empty():
             raise Nothing(
                 "the runs have no time series, which kind shares draws",
-                f"{flag('against')} KEY, or such runs",
+                f"{spell_option('against')} KEY, or such runs",
                 file=results.path,
             )
         found, _ = of_alike(found, ["goodput_mbit"], total=True)

@@ -1,5 +1,5 @@
 """Results held against published numbers and against another engine.
 
 `compare` cells, `by_class`, `by_flow`, `by_way`; `reference` chooses among these by the columns of a file; `engines`;
-`drafts` fills a draft's tables, `pictures` draws errors.
+`pictures` draws errors.
 """

@@ -17,7 +17,7 @@ import polars as pl
 
 from dumbbell.errors import Unreadable
 from dumbbell.published.compare import Cell, Comparison, Figure, Pair, alike, has_columns, latest_engine, where
-from dumbbell.results.tables import aligned, number
+from dumbbell.results.tables import align_table, number
 
 COLUMNS = frozenset(
     ("aqm", "cc_a", "cc_b", "link_mbit", "rtt_a_ms", "rtt_b_ms", "flows_a", "flows_b", "class", "statistic", "mean")
@@ -274,7 +274,7 @@ def table(comparison: Comparison) -> str:
     header = ["queue", "cc", "RTT a / b", *(("UDP", "counted") if overload else ())]
     words = range(len(header))
     header += [f"{metric.removesuffix(' mean')} {side}" for side, metric in shown]
-    return aligned(header, rows, words=tuple(words))
+    return align_table(header, rows, words=tuple(words))
 
 
 def _text(pair: Pair | None) -> str:

@@ -30,7 +30,7 @@ from dumbbell.published.compare import (
     scored,
     where,
 )
-from dumbbell.results.tables import aligned, number
+from dumbbell.results.tables import align_table, number
 
 COLUMNS = frozenset(("qdisc", "ecn", "ccs", "rate_mbit", "rtts_ms", "seconds", "seed", "flow", "cc", "goodput_mbit"))
 # column of the file → measure; those of the queue stand in the row of every flow
@@ -276,4 +276,4 @@ def table(comparison: Comparison) -> str:
         rows.append(row)
     header = ["cc", "ECN", "Mbit/s", "RTT", "goodput 1", "rtt 1", "goodput 2", "rtt 2"]
     header += ["marks and drops", "drops", "sojourn L", "sojourn C"]
-    return aligned(header, rows)
+    return align_table(header, rows)

@@ -27,7 +27,7 @@ from dumbbell.published.compare import (
     qdisc_matches,
     where,
 )
-from dumbbell.results.tables import aligned, number
+from dumbbell.results.tables import align_table, number
 
 _WORDS = ("source", "qdisc", "qdisc_up", "cc1", "pacing")
 _NUMBERS = ("ecn", "flows_down", "flows_up", "rate_mbit", "up_mbit", "delay_ms", "seconds")
@@ -169,4 +169,4 @@ def table(comparison: Comparison) -> str:
             row.append("-" if one is None else f"{number(one.simulated)} / {number(one.figure.value)}")
         rows.append(row)
     header = ["run", "queue", "Mbit/s", "RTT", "ECN", "pacing", "down", "up", "ping P50", "ping P99"]
-    return aligned(header, rows, words=(0, 1, 2, 4, 5))
+    return align_table(header, rows, words=(0, 1, 2, 4, 5))

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.errors import InputError, Unfit, Unreadable, flag, shown
-from dumbbell.experiment.matrix import path_text
-from dumbbell.experiment.registry import Param, registry
+from dumbbell.errors import InputError, Unfit, Unreadable, quote_value, spell_option
+from dumbbell.experiment.matrix import format_path
+from dumbbell.experiment.registry import Param, read_registry
 from dumbbell.experiment.units import parse
 from dumbbell.published.variants import require_alike
-from dumbbell.results.dimensions import seedless, unlike
-from dumbbell.results.tables import aligned, number
-from dumbbell.results.versions import chosen
+from dumbbell.results.dimensions import drop_seed, find_unlike_paths
+from dumbbell.results.tables import align_table, number
+from dumbbell.results.versions import choose_version
 
 # reference column → column of `flows` or `runs`
 METRICS = {
@@ -105,7 +105,7 @@ def read_reference(path: str | Path) -> list[Figure]:
     long = {"metric", "value"} <= set(columns)
     measured = [c for c in columns if c in METRICS]
     if not {"cc1", "rate_mbit", "delay_ms"} <= set(columns) or not (long or measured):
-        found = "it has columns " + shown(columns) if columns else "it has no rows"
+        found = "it has columns " + quote_value(columns) if columns else "it has no rows"
         raise Unreadable(
             found,
             "a CSV file with columns cc1, rate_mbit, delay_ms and metric, value or some of " + ", ".join(METRICS),
@@ -170,7 +170,7 @@ def _number(kind: str, word: str) -> Any:
 @lru_cache(maxsize=256)
 def _said(words: str) -> tuple[str, list[tuple[Param, Any]]]:
     """Return the queue discipline that tc's words name, and its parameters with what they say of each."""
-    known = registry().aqm
+    known = read_registry().aqm
     first, *rest = words.split() or [""]
     if first not in known:
         first, rest = "cake", words.split()
@@ -271,17 +271,17 @@ def compare(
 def latest_engine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return those of the current engine version or, if there are none, of the version that comes last."""
     versions = [str(row.get("engine_version")) for row in rows]
-    wanted = chosen(versions, "sim") or next(reversed(versions), None)
+    wanted = choose_version(versions, "sim") or next(reversed(versions), None)
     return [row for row, version in zip(rows, versions, strict=True) if version == wanted]
 
 
 def alike(rows: list[dict[str, Any]], place: str) -> list[dict[str, Any]]:
     """Return `rows`, runs of one `place`; InputError with the keys in which they differ, but for seeds."""
     if len({_SEED.sub("", row["config"]) for row in rows}) > 1:
-        configs = [seedless(json.loads(row["config"])) for row in rows]
-        keys = ", ".join(map(path_text, unlike((), configs)))
+        configs = [drop_seed(json.loads(row["config"])) for row in rows]
+        keys = ", ".join(map(format_path, find_unlike_paths((), configs)))
         found = f"runs that differ in {keys} answer one published cell, {place}"
-        raise Unfit(found, f"runs of one kind: {flag('where')} KEY=VALUE chooses", file="results")
+        raise Unfit(found, f"runs of one kind: {spell_option('where')} KEY=VALUE chooses", file="results")
     return rows
 
 
@@ -359,7 +359,7 @@ def scores(comparison: Comparison) -> str:
         flow = f" flow {worst.figure.flow}" if dict(worst.figure.cell).get("cc2") and worst.figure.flow else ""
         rows.append([score.replace("|", "\\|"), str(len(pairs)), *figures, where(worst.figure.cell) + flow])
     header = ["score", "cells", "median", "p90", "worst", "where"]
-    table = aligned(header, rows, words=(0, len(header) - 1))
+    table = align_table(header, rows, words=(0, len(header) - 1))
     total = comparison.missing + sum(pair.figure.metric not in _DERIVED for pair in comparison.pairs)
     return f"{table}\n\nCompared: {total - comparison.missing} of the {total} figures of the reference."
 
@@ -388,7 +388,7 @@ def grids(comparison: Comparison) -> str:
         rows = [[f"{rate:g} Mbit/s", *(_cell_text(cells.get((rate, delay))) for delay in delays)] for rate in rates]
         header = ["rate \\ delay", *(f"{d:g} ms" for d in delays)]
         heading = f"### {title}: {metric}{of} (simulated / published / error)"
-        parts.append(f"{heading}\n\n{aligned(header, rows)}")
+        parts.append(f"{heading}\n\n{align_table(header, rows)}")
     return "\n\n".join(parts)
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.errors import Nothing, Unfit, flag
+from dumbbell.errors import Nothing, Unfit, spell_option
 from dumbbell.experiment.matrix import get_path, parse_path
 from dumbbell.results.store import Store
-from dumbbell.results.tables import aligned, number
-from dumbbell.results.versions import KINDS, Names, chosen, kind, texts
+from dumbbell.results.tables import align_table, number
+from dumbbell.results.versions import KINDS, Names, choose_version, find_kind, name_versions
 from dumbbell.words import count
 
 
@@ -85,7 +85,7 @@ class Compared:
 
     def bar(self, measure: Measure) -> float:
         """Return the error up to which the two agree."""
-        return measure.live_bar if "live" in map(kind, self.engines) else measure.bar
+        return measure.live_bar if "live" in map(find_kind, self.engines) else measure.bar
 
 
 _QUERY = """
@@ -119,7 +119,7 @@ class _Cells:
 
 def _cells(path: str | Path) -> _Cells:
     with Store.open(path) as store:
-        columns, names = store.columns("runs"), store.kernel_names()
+        columns, names = store.list_columns("runs"), store.read_kernel_names()
         if "goodput_total_mbit" not in columns:
             raise Nothing("no finished run", "results of at least one run", file=path)
         given = "" if "given" in columns else ", NULL AS given"
@@ -133,11 +133,11 @@ def _cells(path: str | Path) -> _Cells:
 
 def _other(path: str | Path, found: list[str]) -> str:
     """Return the one kind of engine other than the simulator that has runs."""
-    kinds = [other for other in KINDS if other != "sim" and other in map(kind, found)]
+    kinds = [other for other in KINDS if other != "sim" and other in map(find_kind, found)]
     if len(kinds) > 1:
         raise Unfit(
             f"there are runs of {' and of '.join(kinds)}",
-            f"{flag('engine')} with one of them",
+            f"{spell_option('engine')} with one of them",
             file=path,
             option="--engines",
         )
@@ -156,8 +156,8 @@ def compare(
     for place, named in zip((path, path if other is None else other), engines, strict=True):
         cells = _cells(place)
         wanted = named or _other(place, cells.versions)
-        version = chosen(cells.versions, wanted, cells.names)
-        known = texts(cells.versions, cells.names)
+        version = choose_version(cells.versions, wanted, cells.names)
+        known = name_versions(cells.versions, cells.names)
         if version is None:
             some = f"; {_were(sum(cells.late.values()), 'run')} too late to count" if cells.late else ""
             raise Nothing(
@@ -256,7 +256,7 @@ def table(compared: Compared) -> str:
         ]
         rows.append([pair.cell, *cells])
     header = ["cell", *(f"{measure.name}, {measure.unit}" for measure in MEASURES)]
-    return aligned(header, rows, words=(0,))
+    return align_table(header, rows, words=(0,))
 
 
 def scores(compared: Compared) -> str:
@@ -281,7 +281,7 @@ def scores(compared: Compared) -> str:
             rows.append(
                 [f"all of them, {name}", str(len(pairs)), "", "", "", f"{100 * within:.0f} % within the bars", ""]
             )
-    return aligned(["error", "cells", "median", "p90", "worst", "bar", "worst cell"], rows, words=(0, 5, 6))
+    return align_table(["error", "cells", "median", "p90", "worst", "bar", "worst cell"], rows, words=(0, 5, 6))
 
 
 def _were(number: int, what: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import InputError, Unfit, flag
+from dumbbell.errors import InputError, Unfit, spell_option
 from dumbbell.experiment import matrix, shipped
 from dumbbell.experiment.file import load
 from dumbbell.results import dimensions as dims
@@ -34,7 +34,7 @@ def left_out(results: Results, placed: pl.Series) -> list[str]:
     rest = [key for key in results.keys if key not in set(placed)]
     if not rest:
         return []
-    texts = results.with_keys(rest).key("bottleneck.aqm").ordered
+    texts = results.with_keys(rest).find_key("bottleneck.aqm").ordered
     more = f" and {len(texts) - _MOST_LISTED} more" if len(texts) > _MOST_LISTED else ""
     return [
         f"left out: {count(len(rest), 'run')} that no figure or table has, over {', '.join(texts[:_MOST_LISTED])}{more}"
@@ -51,7 +51,7 @@ def require_alike(runs: pl.DataFrame) -> None:
     for (name,), own in runs.group_by("experiment", maintain_order=True):
         kinds: dict[str, tuple[str, dict[str, Any]]] = {}
         for labels, text in own.select("matrix", "config").iter_rows():
-            config = dims.seedless(json.loads(text))
+            config = dims.drop_seed(json.loads(text))
             kinds.setdefault(json.dumps([labels, config], sort_keys=True), (labels, config))
         if len(kinds) < 2:
             continue
@@ -59,7 +59,7 @@ def require_alike(runs: pl.DataFrame) -> None:
         unlike = min((file.unlike(kinds.values()) for file in _files(str(name))), key=len, default=[])
         if unlike:
             said = f"runs that differ in {', '.join(unlike)} answer one published cell or figure, of {name}"
-            raise Unfit(said, f"runs of one kind: {flag('where')} KEY=VALUE chooses", file="results")
+            raise Unfit(said, f"runs of one kind: {spell_option('where')} KEY=VALUE chooses", file="results")
 
 
 class _File:
@@ -92,11 +92,13 @@ class _File:
     def _unlike(self, own: dict[str, Any], config: dict[str, Any]) -> _Differing:
         paths = [
             path
-            for path in dims.unlike((), [own, config])
+            for path in dims.find_unlike_paths((), [own, config])
             if not any(len(path) >= len(axis) and matrix.overlap(path, axis) for axis in self._axes)
         ]
         return {
-            matrix.path_text(path): tuple(dims.value_text(path, value) for value in matrix.get_path(config, path))
+            matrix.format_path(path): tuple(
+                dims.spell_path_value(path, value) for value in matrix.get_path(config, path)
+            )
             for path in paths
         }
 
@@ -104,7 +106,7 @@ class _File:
 @cache
 def _files(name: str) -> tuple[_File, ...]:
     """Return the cells of the shipped experiments with this name, without those that have too many."""
-    paths = [path for path in shipped.experiments().values() if path.stem == name]
+    paths = [path for path in shipped.list_experiments().values() if path.stem == name]
     return tuple(file for path in paths if (file := _read(path)) is not None)
 
 
@@ -117,8 +119,8 @@ def _read(path: Path) -> _File | None:
         return None
     step, cells = len(experiment.seeds), {}
     for number in range(experiment.matrix.size):
-        cell = experiment.cell(number * step)
-        cells[_code(cell.matrix)] = json.loads(json.dumps(dims.seedless(cell.groups)))
+        cell = experiment.make_cell(number * step)
+        cells[_code(cell.matrix)] = json.loads(json.dumps(dims.drop_seed(cell.groups)))
     return _File(cells, [path for axis in experiment.matrix.axes for path in axis.paths])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from dumbbell.experiment.cell import Cell
 from dumbbell.qlog import write as writing
 from dumbbell.scratch import Scratch
-from dumbbell.writing import writing_to
+from dumbbell.writing import report_write_failures
 
 
 def run(cell: Cell, output: Path, flows: Sequence[int] = ()) -> None:
@@ -22,7 +22,7 @@ def run(cell: Cell, output: Path, flows: Sequence[int] = ()) -> None:
         return
     with Scratch() as folder:
         sequences = writing.write(cell, folder, flows).files
-        with writing_to(output, "a file to write to", command="trace", option="--output"):
+        with report_write_failures(output, "a file to write to", command="trace", option="--output"):
             write(sequences, output)
 
 

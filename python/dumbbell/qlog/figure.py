@@ -51,7 +51,7 @@ class Curves:
 
 def read(path: Path) -> Curves:
     """Return what a qlog file has. Raises InputError."""
-    file = _connection(path)
+    file = _read_connection(path)
     rows: dict[str, list[tuple[float, float]]] = {}
     lost = 0
     first = next((event.data["smoothed_rtt"] for event in file.events if "smoothed_rtt" in event.data), None)
@@ -83,12 +83,12 @@ def read(path: Path) -> Curves:
     return Curves(frames, file.notes)
 
 
-def _connection(path: Path) -> qlog_file.File:
+def _read_connection(path: Path) -> qlog_file.QlogFile:
     """Return the connection with most events, with what a group that ended before it has.
 
     A client that names its connection after the destination's ID, as quinn, has another name for it in the handshake.
     """
-    files = qlog_file.connections(path, (*_METRICS, _LOST))
+    files = qlog_file.read_connections(path, (*_METRICS, _LOST))
     most = max(files, key=lambda one: len(one.events))
     before = [one for one in files if one is not most and one.events and one.events[-1].time <= most.events[0].time]
     if len(files) > 1 + len(before):
@@ -111,7 +111,7 @@ def draw(
 
     Raises InputError.
     """
-    names = _names(list(files))
+    names = _name_files(list(files))
     found = {name: one.frames for name, one in zip(names, files.values(), strict=True)}
     series = []
     for label, wanted in (_PANELS if len(files) == 1 else _PANELS_OF_SEVERAL).items():
@@ -120,7 +120,7 @@ def draw(
             for what in wanted:
                 if what in frames:
                     line = pl.lit(what if len(files) == 1 else name).alias("what")
-                    parts.append(_within(frames[what], span).with_columns(line))
+                    parts.append(_select_span(frames[what], span).with_columns(line))
         rows = pl.concat(parts) if parts else pl.DataFrame()
         if len(rows):
             series.append(figures.Series(rows, "value", "what", label, steps="RTT" not in label))
@@ -129,7 +129,7 @@ def draw(
     return figures.stacked_series(series, title=title or " and ".join(names))
 
 
-def _within(rows: pl.DataFrame, span: tuple[float, float] | None) -> pl.DataFrame:
+def _select_span(rows: pl.DataFrame, span: tuple[float, float] | None) -> pl.DataFrame:
     """Return a part of the time, which begins with the value that holds there."""
     if span is None:
         return rows
@@ -138,7 +138,7 @@ def _within(rows: pl.DataFrame, span: tuple[float, float] | None) -> pl.DataFram
     return pl.concat([before, rows.filter(pl.col("time_s").is_between(first, last))])
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
+def _name_files(paths: Sequence[Path]) -> list[str]:
     """Return names that distinguish files: as many of the last parts of their paths as that takes."""
     whole = [path.absolute().parts for path in paths]
     names: list[str] = []

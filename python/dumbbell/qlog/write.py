@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import _native
-from dumbbell.errors import Conflict, Failed, Nothing, OutOfRange, Unfit, one_line
+from dumbbell.errors import Conflict, Failed, Nothing, OutOfRange, Unfit, escape_line
 from dumbbell.experiment import plugins, units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import label
 from dumbbell.experiment.plugins import built, process
-from dumbbell.scratch import whole
-from dumbbell.waiting import hear_ctrl_c
-from dumbbell.writing import writing_to
+from dumbbell.scratch import keep_whole
+from dumbbell.waiting import restore_ctrl_c
+from dumbbell.writing import report_write_failures
 
 ENDING = ".sqlog"
 NETWORK = f"network{ENDING}"
@@ -35,7 +35,7 @@ OWN = "urn:x-dumbbell:qlog:events:dumbbell-1"
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenQlog:
     """What was written: the files in order, how many records they have, and the hash of what the run measured."""
 
     files: list[Path]
@@ -43,14 +43,16 @@ class Written:
     hash: str
 
 
-def write(cell: Cell, output: Path, flows: Sequence[int] = (), *, old: bool = False, stacks: bool = False) -> Written:
+def write(
+    cell: Cell, output: Path, flows: Sequence[int] = (), *, old: bool = False, stacks: bool = False
+) -> WrittenQlog:
     """Run a cell and write it.
 
     `output` is a folder, or, of one flow, a file that ends in .sqlog: then there is no file of the network. `flows` are
     numbers as in table `flows`; all of `[[flows]]` by default. `old` writes qlog 0.3. `stacks` lets QUIC stacks write
     their own qlog into the same folder. Raises InputError.
     """
-    listed = _flows(cell)
+    listed = _describe_flows(cell)
     if not listed:
         raise Nothing("no flow", "one or more in [[flows]]: they have senders", file=cell.experiment, key="flows")
     for number in flows:
@@ -63,25 +65,27 @@ def write(cell: Cell, output: Path, flows: Sequence[int] = (), *, old: bool = Fa
     if alone and stacks:
         raise Conflict("--stacks and one file", "a folder for --output", command="qlog")
     digests = [one["cc"]["plugin"] for one in cell.groups["flows"] if "plugin" in one["cc"]]
-    if stacks and not any(plugins.of_digest(digest).kind == "stack" for digest in digests):
+    if stacks and not any(plugins.get_known(digest).kind == "stack" for digest in digests):
         raise Unfit(
             "no flow of this run has a stack", "a run with one, or no --stacks", command="qlog", option="--stacks"
         )
     folder = output.parent if alone else output
-    with writing_to(output, "a folder or file to write to", command="qlog", option="--output"):
+    with report_write_failures(output, "a folder or file to write to", command="qlog", option="--output"):
         folder.mkdir(parents=True, exist_ok=True)
         paths = {n: output if alone else folder / f"flow-{n}{ENDING}" for n in wanted}
-        senders = {n: (path, _header(cell, f"flow {n}", listed[n], "client", old=old)) for n, path in paths.items()}
-        network = None if alone else (folder / NETWORK, _header(cell, "network", "queues", "network", old=old))
-        with whole([*paths.values(), *([network[0]] if network else [])]):
+        senders = {
+            n: (path, _make_header(cell, f"flow {n}", listed[n], "client", old=old)) for n, path in paths.items()
+        }
+        network = None if alone else (folder / NETWORK, _make_header(cell, "network", "queues", "network", old=old))
+        with keep_whole([*paths.values(), *([network[0]] if network else [])]):
             records, digest = _run(cell, senders, network, old=old, own=folder if stacks else None)
     files = [*paths.values(), *([folder / NETWORK] if network else [])]
     if stacks:
         files += sorted(one for one in folder.glob(OF_STACKS))
-    return Written(files, records, digest)
+    return WrittenQlog(files, records, digest)
 
 
-def _flows(cell: Cell) -> list[str]:
+def _describe_flows(cell: Cell) -> list[str]:
     """Return what to say of each flow of `[[flows]]`: its control and its base RTT."""
     said = []
     for one in cell.groups["flows"]:
@@ -90,7 +94,7 @@ def _flows(cell: Cell) -> list[str]:
     return said
 
 
-def _header(cell: Cell, name: str, what: str, vantage_point: str, *, old: bool) -> str:
+def _make_header(cell: Cell, name: str, what: str, vantage_point: str, *, old: bool) -> str:
     """Return the first record of a file."""
     keys = "".join(f", {key}={value}" for key, value in cell.matrix.items())
     title = f"{cell.experiment}: {name}"
@@ -121,12 +125,12 @@ def _run(
     cell: Cell, senders: dict[int, _File], network: _File | None, *, old: bool, own: Path | None
 ) -> tuple[int, str]:
     """Run and write; return how many records there are, and the hash of what was measured. Raises InputError."""
-    if loaded := plugins.paths(cell.groups):
+    if loaded := plugins.list_copies(cell.groups):
         return _run_apart(cell, senders, network, loaded, old=old, own=own)
     cancel = _native.Cancel()
     # a thread of its own: Ctrl-C is heard here meanwhile
     with ThreadPoolExecutor(1) as pool:
-        hear_ctrl_c()
+        restore_ctrl_c()
         running = pool.submit(_native.run_qlog, cell.config, cancel, senders, network, old_names=old)
         try:
             result, records = running.result()
@@ -134,7 +138,7 @@ def _run(
             cancel.cancel()
             raise
         except RuntimeError as error:
-            raise Failed(one_line(str(error)), "a run that can be carried out", command="qlog") from None
+            raise Failed(escape_line(str(error)), "a run that can be carried out", command="qlog") from None
     return records, result.hash
 
 
@@ -149,7 +153,7 @@ def _run_apart(
 ) -> tuple[int, str]:
     """Do so in a process of its own, where plugins crash alone."""
     if own is not None:
-        loaded = {digest: str(built.logging(Path(path))) for digest, path in loaded.items()}
+        loaded = {digest: str(built.find_logging_library(Path(path))) for digest, path in loaded.items()}
     asked = {
         "config": cell.config,
         "plugins": loaded,
@@ -161,7 +165,10 @@ def _run_apart(
     if own is not None:
         for stale in own.glob(OF_STACKS):
             stale.unlink()
-        environment |= {STACK_QLOG: str(own.absolute()), STACK_QLOG_AHEAD: " ".join(map(str, _ahead(cell)))}
+        environment |= {
+            STACK_QLOG: str(own.absolute()),
+            STACK_QLOG_AHEAD: " ".join(map(str, _measure_clock_lags(cell))),
+        }
     try:
         answer = process.carry_out("qlog", asked, environment=environment)
     except RuntimeError as error:
@@ -169,7 +176,7 @@ def _run_apart(
     return answer["count"], answer["hash"]
 
 
-def _ahead(cell: Cell) -> list[int]:
+def _measure_clock_lags(cell: Cell) -> list[int]:
     """Return by how much the clock of the engine is behind each sender's: half of the base RTT."""
     found: list[int] = []
     for one in cell.groups["flows"]:

@@ -7,9 +7,9 @@ it all. The scripts and the style of the page are in `web`; `figures.html` is wh
 
 from typing import TYPE_CHECKING
 
-from dumbbell.lazy import names_of
+from dumbbell.lazy import import_lazily
 
 if TYPE_CHECKING:
     from dumbbell.report.page import write as write
 else:
-    __getattr__ = names_of(__name__, {"write": "page"})
+    __getattr__ = import_lazily(__name__, {"write": "page"})

@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 
 from dumbbell import claims as claiming
-from dumbbell.claims import Verdict
-from dumbbell.claims import report as claims_report
+from dumbbell.claims import ClaimVerdict
+from dumbbell.claims import claims_report as claims_report
 from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, shipped
 from dumbbell.report.measured import label
@@ -20,7 +20,13 @@ from dumbbell.report.sources import Runs
 from dumbbell.results import diff, pairing, selecting
 from dumbbell.results import dimensions as dims
 from dumbbell.results.columns import is_of_hop
-from dumbbell.results.diff import Diff, both_ways, interval, opposite_means, percent
+from dumbbell.results.diff import (
+    Diff,
+    describe_opposite_changes,
+    describe_opposite_means,
+    format_interval,
+    format_percent,
+)
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import Results
 from dumbbell.results.tables import number
@@ -112,16 +118,18 @@ def compared(of: Sequence[Side]) -> tuple[list[Compared], list[str]]:
     found, refused = [], []
     for a, b in itertools.combinations(range(len(of)), 2):
         try:
-            pairs, _, _ = pairing.of_two(of[a].results, of[b].results)
+            pairs, _, _ = pairing.pair_results(of[a].results, of[b].results)
             cells = [
                 (of[a].cells[first], of[b].cells[second], where)
                 for first, second, where in pairs.select("a", "b", "where").iter_rows()
             ]
-            differs = diff.diff(of[a].results, of[b].results)
+            differs = diff.compare_results(of[a].results, of[b].results)
         except InputError as error:
             refused.append(f"{of[a].name} and {of[b].name}: {error}")
             continue
-        found.append(Compared(a, b, cells, differs.lines[1:], _rows(differs), differs.markdown().rpartition("\n\n")[2]))
+        found.append(
+            Compared(a, b, cells, differs.lines[1:], _rows(differs), differs.to_markdown().rpartition("\n\n")[2])
+        )
     return found, refused
 
 
@@ -146,14 +154,14 @@ def rankings(of: Sequence[Side]) -> list[Ranking]:
                     middle = others[:-1][:: -(-(len(others) - 1) // _MOST_VALUES)]
                     between[by] = {_short(key, one): (_by(key, first, one), _by(key, one, other)) for one in middle}
         wanted = [*titles, *(by for pairs in between.values() for pair in pairs.values() for by in pair)]
-        differing = diff.by_each(side.results, wanted, known) if wanted and known else {}
+        differing = diff.compare_by_each(side.results, wanted, known) if wanted and known else {}
         for by, title in titles.items():
             if by in differing:
                 pairs = {one: (differing.get(a), differing.get(b)) for one, (a, b) in between.get(by, {}).items()}
                 heading = f"{side.name}: {title}" if len(of) > 1 else title
                 rows = _rows(differing[by])
                 shown = differing[by].measures.filter("differs", _name.is_in([row["measure"] for row in rows]))
-                beyond = [*_beyond(pairs), *filter(None, [opposite_means(shown)])]
+                beyond = [*_beyond(pairs), *filter(None, [describe_opposite_means(shown)])]
                 found.append(Ranking(heading, differing[by].lines[1:], rows, beyond))
     return found
 
@@ -186,13 +194,13 @@ def _title(results: Results, key: Dimension, first: str, other: str) -> str:
     joined = {key.name: key}
     matrices = results.cells["matrix"].unique(maintain_order=True).to_list()
     for name in dict.fromkeys(name for text in matrices for name in json.loads(text)):
-        own = results.key(name)
+        own = results.find_key(name)
         if own.path is None or key.path is None or matrix.overlap(key.path, own.path):
             continue
         a, b = ({own.texts[cell] for cell, text in key.texts.items() if text == value} for value in (first, other))
         if len(a) == len(b) == 1 and a != b and dims.NOTHING not in a | b:
             joined[name] = own
-    said = [dims.apart(one, results.configurations) for one in joined.values()]
+    said = [dims.distinguish_texts(one, results.configurations) for one in joined.values()]
     cells = [next(cell for cell, text in key.texts.items() if text == value) for value in (first, other)]
     a_says, b_says = (
         ", ".join(called[one.texts[cell]] for called, one in zip(said, joined.values(), strict=True)) for cell in cells
@@ -267,7 +275,7 @@ def without_unit(text: str) -> str:
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
-    nothing, ways = row["a"] == 0, both_ways(row)
+    nothing, ways = row["a"] == 0, describe_opposite_changes(row)
     whose = {"runs": "run", "flows": "flow", "classes": "class", "slowdowns": "pages", "hops": "hop"}[row["table"]]
     return {
         "measure": f"{row['table']}.{row['measure']}",
@@ -275,8 +283,8 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
         "of": f"{whose} {row['part']}".strip(),
         "a": number(row["a"]),
         "b": number(row["b"]),
-        "change": ways or ("-" if nothing or row["change"] is None else percent(row["change"])),
-        "interval": "-" if nothing or ways else interval(row["change_low"], row["change_high"], percent),
+        "change": ways or ("-" if nothing or row["change"] is None else format_percent(row["change"])),
+        "interval": "-" if nothing or ways else format_interval(row["change_low"], row["change_high"], format_percent),
         "cells": f"{row['differing'] if ways else row['agree']} of {row['cells']}",
         "sure": bool(row["differs"]),
     }
@@ -289,10 +297,10 @@ def claims(runs: Runs, of: Sequence[Side], wanted: Sequence[str], *, run_program
     """
     if wanted:
         return [_judged(name, side, run_program=run_program) for name in wanted for side in of]
-    own = {name.partition("/")[2]: name.partition("/")[0] for name in shipped.experiments()}
+    own = {name.partition("/")[2]: name.partition("/")[0] for name in shipped.list_experiments()}
     studies = {own[name] for name in runs.experiments if name in own}
     found = []
-    for study in sorted(studies & shipped.claims().keys()):
+    for study in sorted(studies & shipped.list_claims().keys()):
         for side in of:
             try:
                 found.append(_judged(study, side))
@@ -304,22 +312,22 @@ def claims(runs: Runs, of: Sequence[Side], wanted: Sequence[str], *, run_program
 
 def _judged(name: str, side: Side, *, run_program: bool = False) -> Judged:
     file = claiming.load(name)
-    verdicts = claiming.judge(file, claiming.tables_of(file, side.results, run_program=run_program))
+    verdicts = claiming.judge(file, claiming.run_tables(file, side.results, run_program=run_program))
     if all(one.verdict == claiming.NO_DATA for one in verdicts):
         return Judged(name, file.title, "", refused="these runs decide none of the claims")
     rows = [_verdict(one) for one in verdicts]
     order = [claiming.FAILS, claiming.HOLDS, claiming.NO_DATA]
     rows.sort(key=lambda row: order.index(row["verdict"]))
-    return Judged(name, file.title, claims_report.summary(file, verdicts), rows)
+    return Judged(name, file.title, claims_report.make_summary(file, verdicts), rows)
 
 
-def _verdict(one: Verdict) -> dict[str, Any]:
+def _verdict(one: ClaimVerdict) -> dict[str, Any]:
     return {
         "verdict": one.verdict,
         "id": one.claim.id,
         "says": one.claim.says,
-        "value": claims_report.value(one),
+        "value": claims_report.format_value(one),
         "predicate": one.claim.text,
         "selects": one.claim.selects,
-        "remarks": " ".join(claims_report.remarks(one)),
+        "remarks": " ".join(claims_report.list_remarks(one)),
     }

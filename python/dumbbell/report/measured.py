@@ -12,7 +12,7 @@ from dumbbell.errors import InputError
 from dumbbell.report.sources import Runs
 from dumbbell.results import aggregate
 from dumbbell.results.aggregate import SEED, Axis
-from dumbbell.results.columns import COLUMNS, PARTS, axis_label, is_of_hop
+from dumbbell.results.columns import COLUMNS, PARTS, format_axis_label, is_of_hop
 
 _TABLES = ("runs", "flows", "classes", "slowdowns", "hops")
 _DIGITS = 6  # significant, of values in the page
@@ -55,7 +55,7 @@ def _table(runs: Runs, name: str) -> Table | None:
         if not columns or source.results.frame(name).is_empty():
             continue
         try:
-            found = aggregate.rows(source.results, name, columns)
+            found = aggregate.collect_rows(source.results, name, columns)
         except InputError:  # such as of hops, where each run has one
             continue
         parts = [axis for axis in found.axes if axis.name not in keys]
@@ -104,7 +104,7 @@ def _has_values(column: pl.Series) -> bool:
 
 def label(name: str, table: str) -> str:
     """Return a measure in words with its unit."""
-    return axis_label(name, table)
+    return format_axis_label(name, table)
 
 
 def rounded(values: pl.Series) -> list[float | int | None]:

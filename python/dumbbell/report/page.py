@@ -17,9 +17,9 @@ from dumbbell.report.series import RUNS_OF_A_CHUNK, Chunk, Series
 from dumbbell.report.sources import FILE, Runs, opened
 from dumbbell.results.columns import TABLES
 from dumbbell.results.results import Results
-from dumbbell.results.student import quantile
+from dumbbell.results.student import compute_quantile
 from dumbbell.scratch import replace_whole
-from dumbbell.writing import writing_to
+from dumbbell.writing import report_write_failures
 
 BYTES_OF_1000_RUNS = 3_000_000  # a page may have so many, or as many as its share if it has more runs
 _FEWEST_POINTS = 10
@@ -69,7 +69,7 @@ def write(
     made = _Report(runs, claims, references, run_program=run_program, title=title)
     path = Path(output)
     is_file = path.suffix.lower() in (".html", ".htm")
-    with writing_to(output, "a file in a folder that can be written to"):
+    with report_write_failures(output, "a file in a folder that can be written to"):
         return made.to_file(path) if is_file else made.to_folder(path)
 
 
@@ -212,7 +212,7 @@ class _Report:
             "side": [side_of[run] for run in frame["run"].to_list()],
             "sides": [{"name": side.name, "engine": _engine(side)} for side in self._sides],
             "experiments": {"names": self._runs.experiments, "unlike": _unlike(self._runs)},
-            "student": [quantile(freedom, _LEVEL) for freedom in range(1, max(2, most + 1))],
+            "student": [compute_quantile(freedom, _LEVEL) for freedom in range(1, max(2, most + 1))],
             "tables": [measured.as_data(table) for table in self._tables],
             "figures": _plan(self._runs, self._tables, alone=self._is_alone),
             "alone": list(range(len(self._runs))) if self._is_alone else None,

@@ -34,7 +34,7 @@ def all_of(sides: Sequence[Side], wanted: Sequence[str]) -> list[Published]:
 
     Raises InputError if a wanted one is none, or has no cell that a run answers.
     """
-    own = shipped.references()
+    own = shipped.list_references()
     files = [(Path(name).stem, own.get(name.removesuffix(".csv"), Path(name)), True) for name in wanted]
     files += [(name, path, False) for name, path in own.items() if name not in {one for one, _, _ in files}]
     found = []

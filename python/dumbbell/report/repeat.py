@@ -19,7 +19,7 @@ from dumbbell.experiment import matrix, shipped
 from dumbbell.experiment.file import Experiment, load
 from dumbbell.report.sources import Runs
 from dumbbell.results import dimensions as dims
-from dumbbell.results.versions import kind
+from dumbbell.results.versions import find_kind
 
 _MOST_CELLS = 20_000  # of a file that is searched for the cells of runs
 _OUTPUT = "again.duckdb"
@@ -35,7 +35,7 @@ def commands(runs: Runs) -> list[str]:
         if command := json.loads(texts).get("shell.command"):
             found.append(f"dumbbell shell {shlex.quote(f'{experiment}.toml')} -o {_OUTPUT} -- {command}")
             continue
-        if kind(version) == "import":
+        if find_kind(version) == "import":
             found.append("# measured by another tool: dumbbell import FILE --run simulates the same set-up")
             continue
         place = (source, experiment)
@@ -44,8 +44,8 @@ def commands(runs: Runs) -> list[str]:
         code = (source, experiment, re.sub(r'"seed":[0-9]+', "", config))
         if code not in cells:
             cells[code] = _command(experiment, known[place], json.loads(texts), json.loads(config))
-        engine = runs.sources[source].engines.get(version, version) if kind(version) != "sim" else ""
-        engine = "live" if kind(version) == "live" else engine
+        engine = runs.sources[source].engines.get(version, version) if find_kind(version) != "sim" else ""
+        engine = "live" if find_kind(version) == "live" else engine
         tail = f" --set 'seeds=[{seed}]'" + (f" --engine {shlex.quote(engine)}" if engine else "")
         command, said = cells[code]
         found.append(f"{command}{tail} -o {_OUTPUT}{said}")
@@ -61,9 +61,9 @@ class _File:
         self._cells: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
         if experiment.matrix.size <= _MOST_CELLS:
             step = len(experiment.seeds)
-            for number, position in enumerate(experiment.matrix.positions()):
+            for number, position in enumerate(experiment.matrix.list_positions()):
                 try:
-                    cell = experiment.cell(number * step)
+                    cell = experiment.make_cell(number * step)
                 except InputError:
                     continue
                 self._cells[_code(cell.matrix)] = (position, cell.groups)
@@ -75,11 +75,13 @@ class _File:
             return None
         position, own = found
         given = [
-            axis.setting(digit) for axis, digit in zip(self._axes.axes, position, strict=True) if len(axis.values) > 1
+            axis.format_setting(digit)
+            for axis, digit in zip(self._axes.axes, position, strict=True)
+            if len(axis.values) > 1
         ]
-        ours, theirs = (json.loads(json.dumps(dims.seedless(one))) for one in (own, config))
-        paths = dims.unlike((), [ours, theirs])
-        if any(self._axes.changed_by(path) for path in paths):
+        ours, theirs = (json.loads(json.dumps(dims.drop_seed(one))) for one in (own, config))
+        paths = dims.find_unlike_paths((), [ours, theirs])
+        if any(self._axes.find_changed_axis(path) for path in paths):
             return None
         return given + [setting for path in paths for setting in _changed(path, theirs)]
 
@@ -91,15 +93,15 @@ def _code(texts: dict[str, str]) -> str:
 def _changed(path: matrix.Path, config: dict[str, Any]) -> Iterator[str]:
     """Yield a setting that gives a key the value which it has in a configuration."""
     for value in matrix.get_path(config, path):
-        text = dims.value_text(path, value)
-        yield f"{matrix.path_text(path)}={text}"
+        text = dims.spell_path_value(path, value)
+        yield f"{matrix.format_path(path)}={text}"
 
 
 def _file_of(experiment: str, folder: Path) -> _File | None:
     """Return the file of an experiment: next to the results, here, or one that comes with dumbbell."""
     places = [folder / f"{experiment}.toml", Path(f"{experiment}.toml")]
     names = [(str(path), path) for path in places if path.is_file()]
-    names += [(name, path) for name, path in shipped.experiments().items() if path.stem == experiment]
+    names += [(name, path) for name, path in shipped.list_experiments().items() if path.stem == experiment]
     for name, path in names:
         try:
             return _File(name, load(path))

@@ -19,9 +19,9 @@ import polars as pl
 
 from dumbbell.figures import html
 from dumbbell.report.sources import Runs, Source
-from dumbbell.results.columns import axis_label
+from dumbbell.results.columns import format_axis_label
 from dumbbell.results.results import Results
-from dumbbell.results.run import LIFE, while_it_lasts
+from dumbbell.results.run import LIFE, select_lifetime
 
 RUNS_OF_A_CHUNK = 64
 _FEW_FLOWS = 6  # flows of a run that have a line each; of more, flows that are alike share one
@@ -119,7 +119,7 @@ class Series:
         if not columns:
             return None
         names = [column for column, _ in columns.values()]
-        rows = while_it_lasts(results.parts("series", ["time_s", *names, *LIFE]), names)
+        rows = select_lifetime(results.parts("series", ["time_s", *names, *LIFE]), names)
         rows = rows.join(own, on="key", how="inner")
         if "ssthresh" in names:  # which is not set before the first reduction
             rows = rows.with_columns(pl.when(pl.col("ssthresh") < _NO_THRESHOLD).then("ssthresh"))
@@ -196,7 +196,7 @@ class Series:
             label=pl.when(alike > 1).then(pl.concat_str(part, pl.lit(" #"), pl.col("flow") + 1)).otherwise(part)
         )
         rows = rows.with_columns(pl.col(columns).cast(pl.Float64))
-        panels = {column: f"control: {axis_label(column, 'trace')}" for column in columns}
+        panels = {column: f"control: {format_axis_label(column, 'trace')}" for column in columns}
         found = [Lines(_long(rows, panels, "trace"), [])]
         states = rows.filter(pl.col("state").is_not_null() & (pl.col("state").cast(pl.String) != ""))
         if states.height:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 from dumbbell.results import dimensions as dims
 
 _MOST_VALUES = 6  # of a key that varies
@@ -48,11 +48,11 @@ def _entries(configs: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, list
 
 def _words(section: str, entries: Sequence[dict[str, Any]], *, both_ways: bool) -> str:
     if section == "record":
-        return _values(dims.value_text((section,), one) for one in entries)
+        return _values(dims.spell_path_value((section,), one) for one in entries)
     if section == "hosts":  # ECN always: the default is not that of Linux
-        ecn = _values(dims.value_text((section, "ecn"), one["ecn"]) for one in entries)
-        return f"{_values(dims.value_text((section,), one) for one in entries)}, ecn {ecn}"
-    params = registry().sections[section]
+        ecn = _values(dims.spell_path_value((section, "ecn"), one["ecn"]) for one in entries)
+        return f"{_values(dims.spell_path_value((section,), one) for one in entries)}, ecn {ecn}"
+    params = read_registry().sections[section]
     keys = list(dict.fromkeys(key for one in entries for key in one))
     keys.sort(key=lambda key: _ALWAYS.index(key) if key in _ALWAYS else len(_ALWAYS))
     said: list[str] = []
@@ -64,7 +64,7 @@ def _words(section: str, entries: Sequence[dict[str, Any]], *, both_ways: bool) 
         if key == "echo":
             said.insert(0, "pings" if all(held) else "pings in some cells")
             continue
-        said.append(f"{key} {_values(dims.value_text((section, key), value) for value in held)}")
+        said.append(f"{key} {_values(dims.spell_path_value((section, key), value) for value in held)}")
     return ", ".join(said)
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import polars as pl
 
 from dumbbell.explain import observed
-from dumbbell.explain.explained import explained
+from dumbbell.explain.explained import explain_run
 from dumbbell.report.findings import Side
 from dumbbell.results import diff
 from dumbbell.results import dimensions as dims
-from dumbbell.results.aggregate import FEW, half_width
+from dumbbell.results.aggregate import FEW, compute_half_width
 from dumbbell.results.results import Results
-from dumbbell.results.tables import half_text, number
+from dumbbell.results.tables import format_half, number
 
 _GOODPUTS = ("goodput_common_mbit", "goodput_mbit")
 _MOST_KINDS = 6  # of flows that are held against each other
@@ -37,7 +37,7 @@ def one_run(sides: Sequence[Side]) -> list[str]:
     """Return what a run came to, in sentences, if there is only one."""
     if sum(len(side.number_of) for side in sides) != 1:
         return []
-    return [fact.sentence for fact in explained(observed.of_results(sides[0].results)).results]
+    return [fact.sentence for fact in explain_run(observed.observe_results(sides[0].results)).results]
 
 
 def shares(sides: Sequence[Side]) -> list[Shares]:
@@ -70,8 +70,8 @@ def _links(results: Results, flows: pl.DataFrame) -> pl.Series:
 
 def _shares(side: Side, flows: pl.DataFrame, title: str) -> Shares | None:
     kinds = flows["part"].unique(maintain_order=True).to_list()
-    keys = [(one, dims.apart(one, side.results.configurations)) for one in side.results.dimensions]
-    cells = {cell: ", ".join(one.said(called[one.texts[cell]]) for one, called in keys) for cell in side.cells}
+    keys = [(one, dims.distinguish_texts(one, side.results.configurations)) for one in side.results.dimensions]
+    cells = {cell: ", ".join(one.format_text(called[one.texts[cell]]) for one, called in keys) for cell in side.cells}
     if not 2 <= len(kinds) <= _MOST_KINDS or None in kinds:
         return None
     # of the time that all have in common; without any, goodputs are each over its own time, and nothing is shared
@@ -85,7 +85,7 @@ def _shares(side: Side, flows: pl.DataFrame, title: str) -> Shares | None:
     each = runs.group_by("cell", "part", maintain_order=True).agg(
         pl.col("share", "flow").mean(),
         pl.col("flows").max(),
-        half=pl.when(n > FEW).then(half_width(pl.col("share").std(), n)),
+        half=pl.when(n > FEW).then(compute_half_width(pl.col("share").std(), n)),
     )
     each = each.with_columns(cell_text=pl.col("cell").replace_strict(cells))
     if (
@@ -131,7 +131,7 @@ def _held(runs: pl.DataFrame, kinds: Sequence[str], cells: dict[str, str]) -> pl
                 value="flow",
             )
             of.append(own)
-    found = diff.held(pl.concat(sides[0]), pl.concat(sides[1]), ("A", "B")).frame
+    found = diff.compare_rows(pl.concat(sides[0]), pl.concat(sides[1]), ("A", "B")).frame
     which = pl.col("part").str.split(" ").list
     return found.with_columns(
         first=which.get(0).cast(pl.Int64).replace_strict(dict(enumerate(kinds))),
@@ -182,7 +182,7 @@ def _says(held: pl.DataFrame, most: dict[int, str | None], kinds: Sequence[str],
     row = apart.sort("size").row(-1, named=True)
     ends = sorted([(row["a"], row["first"]), (row["b"], row["second"])], reverse=True)
     sizes = " and ".join(f"{number(size)} Mbit/s for {kind}" for size, kind in ends)
-    difference = f"{number(abs(row['difference']))}{half_text(row['half'])} Mbit/s apart" if seeds > 1 else ""
+    difference = f"{number(abs(row['difference']))}{format_half(row['half'])} Mbit/s apart" if seeds > 1 else ""
     furthest = "They are furthest apart with" if apart.height > 1 else "That is with"
     where = f"{furthest} {row['where']}:" if cells > 1 else "They get"
     return f"{said} {where} {', '.join(filter(None, (sizes, difference)))}."
@@ -191,7 +191,7 @@ def _says(held: pl.DataFrame, most: dict[int, str | None], kinds: Sequence[str],
 def _end(row: dict[str, Any]) -> str:
     """Return the share in a cell with half of its interval, and which cell it is."""
     share = _percent(row["share"])
-    half = half_text(None if row["half"] is None else 100 * row["half"])
+    half = format_half(None if row["half"] is None else 100 * row["half"])
     return f"{share.removesuffix(' %')}{half} %" + (f" ({row['cell_text']})" if row["cell_text"] else "")
 
 

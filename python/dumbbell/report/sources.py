@@ -16,7 +16,7 @@ from dumbbell.results.dimensions import NOTHING, Dimension
 from dumbbell.results.results import Results
 from dumbbell.results.store import Store
 from dumbbell.results.varying import Axes, Beside
-from dumbbell.results.versions import KINDS, kind, meant
+from dumbbell.results.versions import KINDS, find_kind, select_versions
 
 FILE = "results"  # the key that distinguishes files
 
@@ -62,10 +62,10 @@ def opened(files: Sequence[str | Path | Results], where: Sequence[str] = (), eng
 
 def _engines(results: Results) -> dict[str, str]:
     """Return what each version of an engine is called: by its kind where there is one of it."""
-    kinds = [kind(version) for version in results.engines]
+    kinds = [find_kind(version) for version in results.engines]
     return {
-        version: kind(version) if kind(version) != "linux" and kinds.count(kind(version)) == 1 else text
-        for version, text in results.engine_texts().items()
+        version: find_kind(version) if find_kind(version) != "linux" and kinds.count(find_kind(version)) == 1 else text
+        for version, text in results.name_engines().items()
     }
 
 
@@ -75,8 +75,8 @@ def _newest(results: Results) -> Results:
     if len(versions) < 2:
         return results
     with Store.open(results.path) as store:
-        kernels = store.kernel_names()
-    wanted = [version for kind in KINDS for version in meant(versions, kind, kernels)]
+        kernels = store.read_kernel_names()
+    wanted = [version for kind in KINDS for version in select_versions(versions, kind, kernels)]
     return results.where(f"engine_version={','.join(dict.fromkeys(wanted))}")
 
 
@@ -172,10 +172,10 @@ class Runs:
             for n, one in enumerate(self.sources)
             for cell, config in one.results.configurations.items()
         }
-        file, *keys = varying.varying(cells, configs)
+        file, *keys = varying.find_varying(cells, configs)
         known = {name for key in self.keys for name in key.name.split(", ")}
         beside = [
-            Beside(key, file if varying.follows(key, file) else None)
+            Beside(key, file if varying.follows_axis(key, file) else None)
             for key in keys
             if key.path and key.name not in known and _differs_between(file, key)
         ]
@@ -196,16 +196,16 @@ class Runs:
         for number, source in enumerate(self.sources):
             own = self.frame.filter(pl.col("source") == number)["cell_name"].to_list()
             try:
-                dimension: Dimension | None = source.results.key(name)
+                dimension: Dimension | None = source.results.find_key(name)
             except InputError:  # a key that this file does not have
                 dimension = None
             if dimension is None:
                 texts += [NOTHING] * len(own)
                 continue
             if name == "engine_version":
-                engines = {text: source.engines[version] for version, text in source.results.engine_texts().items()}
-                dimension = dims.column_of(name, {cell: engines[text] for cell, text in dimension.texts.items()})
-            called = dims.apart(dimension, source.results.configurations)
+                engines = {text: source.engines[version] for version, text in source.results.name_engines().items()}
+                dimension = dims.make_column(name, {cell: engines[text] for cell, text in dimension.texts.items()})
+            called = dims.distinguish_texts(dimension, source.results.configurations)
             texts += [called[dimension.texts[cell]] for cell in own]
             ordered |= dict.fromkeys(called[text] for text in dimension.ordered)
             of_texts = dimension.numbers

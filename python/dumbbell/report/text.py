@@ -14,7 +14,7 @@ from dumbbell.report.references import Published
 from dumbbell.report.shares import Shares
 from dumbbell.report.sources import Runs, Source
 from dumbbell.report.verdict import Verdict
-from dumbbell.results.versions import kind, title_of
+from dumbbell.results.versions import find_kind, title_of
 
 _MOST_TEXTS, _LONGEST = 12, 300
 
@@ -25,7 +25,7 @@ def _row(name: str, value: str) -> str:
 
 def _version(version: str, names: dict[str, str]) -> str:
     name = names.get(version, version)
-    return version if name == version or kind(version) != "linux" else f"{name}: {version}"
+    return version if name == version or find_kind(version) != "linux" else f"{name}: {version}"
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -11,8 +11,8 @@ import polars as pl
 from dumbbell.report.findings import Side
 from dumbbell.results import felt
 from dumbbell.results.columns import BINS
-from dumbbell.results.felt import LOST, Comparison, Felt
-from dumbbell.results.student import tails
+from dumbbell.results.felt import LOST, Felt, SettingComparison
+from dumbbell.results.student import compute_tails
 from dumbbell.results.tables import number
 
 _FALSE = 0.05  # share of false discoveries among what is called significant (Benjamini and Hochberg, 1995)
@@ -47,7 +47,7 @@ def verdicts(sides: Sequence[Side]) -> tuple[list[Verdict], str]:
     """Return a verdict for each combination of the other keys, of each file and engine; and what is left out."""
     found = []
     for side in sides:
-        for one in felt.comparisons(side.results):
+        for one in felt.compare_settings(side.results):
             where = ", ".join(f"{name} {value}" for name, value in one.where.items())
             title = "; ".join(filter(None, [side.name if len(sides) > 1 else "", where]))
             found.append(_verdict(one, title))
@@ -56,7 +56,7 @@ def verdicts(sides: Sequence[Side]) -> tuple[list[Verdict], str]:
     return found[:_MOST_TABLES], f"the first {_MOST_TABLES} of {len(found)} combinations; --where narrows them"
 
 
-def _verdict(one: Comparison, title: str) -> Verdict:
+def _verdict(one: SettingComparison, title: str) -> Verdict:
     ranked = rank(one)
     columns = sorted(one.columns, key=lambda column: column.role == "use")
     costs = len([column for column in columns if column.role != "use"])
@@ -74,7 +74,7 @@ def _verdict(one: Comparison, title: str) -> Verdict:
     return Verdict(title, says(one, ranked), head, rows, best, _caption(one))
 
 
-def _caption(one: Comparison) -> str:
+def _caption(one: SettingComparison) -> str:
     seeds = "1 seed" if one.seeds == 1 else f"means over {one.seeds} seeds"
     added = " (with half a base RTT for UDP, which has no propagation of its own)" * any(c.offset for c in one.columns)
     return (
@@ -85,7 +85,7 @@ def _caption(one: Comparison) -> str:
     )
 
 
-def _top(one: Comparison, column: Felt) -> float | None:
+def _top(one: SettingComparison, column: Felt) -> float | None:
     known = [value for setting in one.settings if (value := one.mean(setting, column.label)) is not None]
     if not known:
         return None
@@ -95,7 +95,7 @@ def _top(one: Comparison, column: Felt) -> float | None:
 # the order
 
 
-def scores(one: Comparison) -> pl.DataFrame:
+def scores(one: SettingComparison) -> pl.DataFrame:
     """Return `setting`, `seed`, `hash` and `score`, the logarithm of the geometric mean of the delays of each run."""
     delays = [column for column in one.columns if column.role == "delay"]
     offsets = {column.label: column.offset for column in delays}
@@ -110,7 +110,7 @@ def scores(one: Comparison) -> pl.DataFrame:
     )
 
 
-def rank(one: Comparison) -> _Ranked:
+def rank(one: SettingComparison) -> _Ranked:
     """Return the settings, best first: those that lose little of what waits, by the delays that it has."""
     found = scores(one)
     mean = dict(found.group_by("setting").agg(pl.col("score").mean()).iter_rows())
@@ -142,7 +142,7 @@ def _worse(found: pl.DataFrame, order: Sequence[str]) -> dict[str, bool | None]:
         elif mean <= math.log1p(1 / BINS):  # percentiles are read from histograms with bins so wide
             p[setting] = 1.0
         else:
-            p[setting] = float(tails(pairs.height - 1, mean / deviation * math.sqrt(pairs.height)))
+            p[setting] = float(compute_tails(pairs.height - 1, mean / deviation * math.sqrt(pairs.height)))
     known = sorted((value, setting) for setting, value in p.items() if value is not None)
     passed = [place for place, (value, _) in enumerate(known, 1) if value <= _FALSE * place / len(known)]
     significant = {setting for _, setting in known[: max(passed, default=0)]}
@@ -162,7 +162,7 @@ def _compare_with_best(ranked: _Ranked, setting: str) -> str:
 # sentences
 
 
-def says(one: Comparison, ranked: _Ranked) -> list[str]:
+def says(one: SettingComparison, ranked: _Ranked) -> list[str]:
     """Return the verdict in sentences: the best, what it is like against the worst, what it costs, how sure that is."""
     first, last = ranked.order[0], ranked.order[-1]
     alike = [setting for setting in ranked.order[1:] if not _is_worse(ranked, setting)]
@@ -187,7 +187,7 @@ def says(one: Comparison, ranked: _Ranked) -> list[str]:
     return text
 
 
-def _same_runs(one: Comparison) -> list[list[str]]:
+def _same_runs(one: SettingComparison) -> list[list[str]]:
     """Return the settings that have the same values in all columns, seed by seed."""
     rows = one.frame.select("setting", "seed", "label", "value").sort("seed", "label")
     alike: dict[tuple[float, ...], list[str]] = {}
@@ -200,12 +200,12 @@ def _is_worse(ranked: _Ranked, setting: str) -> bool:
     return bool(ranked.worse.get(setting)) or len(ranked.losing[setting]) > len(ranked.losing[ranked.order[0]])
 
 
-def _matters(one: Comparison, column: Felt) -> bool:
+def _matters(one: SettingComparison, column: Felt) -> bool:
     """Return whether a column is worth a sentence: delays are, losses if there are any."""
     return column.role == "delay" or any((one.mean(setting, column.label) or 0.0) > 0 for setting in one.settings)
 
 
-def _value(one: Comparison, setting: str, column: Felt) -> str:
+def _value(one: SettingComparison, setting: str, column: Felt) -> str:
     value = one.mean(setting, column.label)
     return "-" if value is None else _short(value) + column.unit
 
@@ -215,7 +215,7 @@ def _short(value: float) -> str:
     return number(float(f"{value:.3g}")) if value else "0"
 
 
-def _costs(one: Comparison, setting: str) -> list[tuple[Felt, float, float, str]]:
+def _costs(one: SettingComparison, setting: str) -> list[tuple[Felt, float, float, str]]:
     """Return of each rate: what flows get, how much less that is than the most, and with which setting that is."""
     found = []
     for column in one.columns:
@@ -226,12 +226,12 @@ def _costs(one: Comparison, setting: str) -> list[tuple[Felt, float, float, str]
     return found
 
 
-def _cost_text(one: Comparison, setting: str) -> str:
+def _cost_text(one: SettingComparison, setting: str) -> str:
     ways = _costs(one, setting)
     return ", ".join(f"{_short(less)}{f' {column.of}' * (len(ways) > 1)}" for column, _, less, _ in ways) or "-"
 
 
-def _cost(one: Comparison, setting: str) -> str:
+def _cost(one: SettingComparison, setting: str) -> str:
     said = [
         f"{column.label.partition(',')[0]} {_short(got)} Mbit/s, "
         + (f"{_short(less)} less than the most, with {most}" if less > 0 else "the most of all")

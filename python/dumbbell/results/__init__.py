@@ -2,17 +2,17 @@
 
 `store` is the file, `results` its reader: which runs, which keys, which frames. `selecting` has the grammar of
 `--where`, `columns` every measure, `aggregate` means over seeds, `tables` their text, `diff` compares two sets of
-runs, `salvage` saves damaged files.
+runs.
 """
 
 from typing import TYPE_CHECKING
 
-from dumbbell.lazy import names_of
+from dumbbell.lazy import import_lazily
 
 if TYPE_CHECKING:
     from dumbbell.results.results import Results as Results
 else:
-    __getattr__ = names_of(
+    __getattr__ = import_lazily(
         __name__,
         {"Results": "results"},
     )

@@ -9,28 +9,30 @@ from types import MappingProxyType
 
 import polars as pl
 
-from dumbbell.errors import Conflict, Nothing, Unfit, UnknownName, flag, nearest
+from dumbbell.errors import Conflict, Nothing, Unfit, UnknownName, find_nearest, spell_option
 from dumbbell.results import crossing, parts, selecting, varying
 from dumbbell.results.dimensions import NOTHING, Dimension
 from dumbbell.results.results import OF_TRAFFIC, Measure, Results
-from dumbbell.results.student import quantile
+from dumbbell.results.student import compute_quantile
 from dumbbell.words import count
 
 LEVEL = 0.95
 FEW = 2  # values whose range, from the least to the greatest, stands in place of an interval
 
 
-def students(freedom: pl.Expr, level: float = LEVEL) -> pl.Expr:
+def make_t_expression(freedom: pl.Expr, level: float = LEVEL) -> pl.Expr:
     """Return t with which a mean lies within t standard errors with probability `level` (Student 1908)."""
-    return freedom.map_elements(lambda n: quantile(n, level), return_dtype=pl.Float64)
+    return freedom.map_elements(lambda n: compute_quantile(n, level), return_dtype=pl.Float64)
 
 
-def half_width(deviation: pl.Expr, n: pl.Expr, level: float = LEVEL) -> pl.Expr:
+def compute_half_width(deviation: pl.Expr, n: pl.Expr, level: float = LEVEL) -> pl.Expr:
     """Return half of the interval in which the mean lies with probability `level`: t · s / √n.
 
     Null for less than two values.
     """
-    return pl.when(n > 1).then(students(pl.when(n > 1).then(n - 1), level) * deviation / n.cast(pl.Float64).sqrt())
+    return pl.when(n > 1).then(
+        make_t_expression(pl.when(n > 1).then(n - 1), level) * deviation / n.cast(pl.Float64).sqrt()
+    )
 
 
 _WORDS = {
@@ -98,12 +100,12 @@ _OF_PARTS |= {
 ONLY_PARTS = ("flow", "class", "from_bytes", "kind", "direction", "hop")
 
 
-def _column(name: str) -> str:
+def _name_column(name: str) -> str:
     """Return the name of the column of rows that has the texts of an axis."""
     return f"axis {name}"
 
 
-def _part_column(measure: Measure, name: str) -> str | None:
+def _find_part_column(measure: Measure, name: str) -> str | None:
     """Return the column of parts of runs that `name` means."""
     column = _OF_PARTS.get(name)
     if column in ("from_bytes", "hop"):
@@ -125,7 +127,7 @@ class Also:
 
 
 @dataclass
-class _Rows:
+class _AxisRows:
     """Rows of a table with a column of text for each axis."""
 
     axes: list[Axis]
@@ -172,12 +174,12 @@ class Means(Samples):
     `n` is how many different runs a mean is of, `runs` how many there are, `none` how many of them have no value.
     """
 
-    def axis(self, name: str) -> Axis:
+    def find_axis(self, name: str) -> Axis:
         """Return one of the axes."""
         return next(axis for axis in self.axes if axis.name == name)
 
 
-def samples(
+def collect_samples(
     results: Results,
     value: str,
     keys: Sequence[str] = (),
@@ -200,7 +202,7 @@ def samples(
         if name in ("cc", "base_rtt") and not results.is_of_runs(name)
     ]
     measure = results.measure(value, of, by_part=[*only_parts, *unlike])
-    found = _with_axes(results, measure, [measure.column], keys, mean_over, options)
+    found = _add_axes(results, measure, [measure.column], keys, mean_over, options)
     named = found.frame
     kept = [axis.name for axis in found.axes]
     if named.is_empty() and measure.table in ("slowdowns", "short_flows"):
@@ -208,7 +210,7 @@ def samples(
         raise Nothing(said, "runs with [[web]]", file=results.path)
     if named.is_empty() and measure.table == "hops":
         said = f"these runs have one hop each, and {measure.column} of hops is of several"
-        raise Nothing(said, f"runs with [[hop]] or [reverse], or {flag('of')} runs", file=results.path)
+        raise Nothing(said, f"runs with [[hop]] or [reverse], or {spell_option('of')} runs", file=results.path)
     value_of = pl.col(measure.column).cast(pl.Float64)
     each = named.group_by(*kept, SEED, "key", "hash", maintain_order=True).agg(
         value=value_of.sum() if total else value_of.mean(), runs=pl.lit(1)
@@ -224,14 +226,14 @@ def samples(
     )
 
 
-def _with_axes(
+def _add_axes(
     results: Results,
     measure: Measure,
     columns: Sequence[str],
     keys: Sequence[str],
     mean_over: Sequence[str],
     options: Mapping[str, str],
-) -> _Rows:
+) -> _AxisRows:
     """Return the axes of a table's rows, the rows with a column of text for each, and what means are taken over."""
     for name in keys:
         if keys.count(name) > 1:
@@ -243,56 +245,62 @@ def _with_axes(
     rows = results.parts(measure.table, columns)
     if rows.is_empty() and results.of_parts:
         found = f"table {measure.table} has no rows of {' and '.join(results.of_parts)}"
-        raise Nothing(found, f"other flows or classes, or {flag('of')} classes", option="--where")
+        raise Nothing(found, f"other flows or classes, or {spell_option('of')} classes", option="--where")
     cells = rows["cell"].unique(maintain_order=True).to_list()
     shown: list[Axis] = []
     given: list[Dimension] = []
     for name in keys:
-        axis, dimension, rows = _axis(results, measure, name, rows, options.get(name, "key"))
+        axis, dimension, rows = _make_axis(results, measure, name, rows, options.get(name, "key"))
         for other, before in zip(given, shown, strict=False):
-            if dimension is not None and other.texts == dimension.only(cells).texts and other.path == dimension.path:
+            if (
+                dimension is not None
+                and other.texts == dimension.select_cells(cells).texts
+                and other.path == dimension.path
+            ):
                 found = f"{name} and {before.name}, which are the same key,"
                 raise Conflict(found, "each key in one place", file=options.get(name, "key"))
         shown.append(axis)
         if dimension is not None:
-            given.append(dimension.only(cells))
+            given.append(dimension.select_cells(cells))
     over, over_parts = _select_keys(results, measure, mean_over, rows, keys, given)
-    needed = varying.axes(results.varying, results.matrix_keys, cells, given=given, over=over)
+    needed = varying.choose_axes(results.varying, results.matrix_keys, cells, given=given, over=over)
     for dimension in needed.axes:
-        axis, rows = _axis_of_runs(dimension, rows)
+        axis, rows = _make_axis_of_runs(dimension, rows)
         shown.append(axis)
     of_runs = [*given, *needed.axes]
-    rows, left_out = crossing.common(rows, of_runs, over)
+    rows, left_out = crossing.select_common(rows, of_runs, over)
     names = [*(key.name for one in over for key in one.parts), *over_parts]
     if "part" in rows.columns:
-        shown, rows = _part_axes(measure, shown, rows, names)
+        shown, rows = _add_part_axes(measure, shown, rows, names)
     if measure.table == "hops" and "hop" not in {*names, *(axis.name for axis in shown)}:
-        axis, rows = _axis_of_parts("hop", "hop", rows)
+        axis, rows = _make_axis_of_parts("hop", "hop", rows)
         shown.append(axis)
-    texts = [pl.col(_column(axis.name)).alias(axis.name) for axis in shown]
+    texts = [pl.col(_name_column(axis.name)).alias(axis.name) for axis in shown]
     named = rows.select(*texts, pl.col("seed").alias(SEED), "key", "hash", "cell", *dict.fromkeys(columns))
-    also = [_also(one.key, of_runs) for one in needed.beside]
-    return _Rows(shown, named, names, needed.line, [left_out] if left_out else [], also)
+    also = [_make_further_axis(one.key, of_runs) for one in needed.beside]
+    return _AxisRows(shown, named, names, needed.line, [left_out] if left_out else [], also)
 
 
-def _also(key: Dimension, of_runs: Sequence[Dimension]) -> Also:
+def _make_further_axis(key: Dimension, of_runs: Sequence[Dimension]) -> Also:
     """Return a key that no axis has as an axis, and its text for each combination of the axes of runs."""
     found: dict[tuple[str, ...], set[str]] = {}
     for cell, text in key.texts.items():
         found.setdefault(tuple(one.texts[cell] for one in of_runs), set()).add(text)
     names = [one.name for one in of_runs]
-    return Also(_as_axis(key), names, {place: min(own) for place, own in found.items() if len(own) == 1})
+    return Also(_convert_dimension(key), names, {place: min(own) for place, own in found.items() if len(own) == 1})
 
 
 def differ_as_well(results: Results, keys: Sequence[str], mean_over: Sequence[str] = ()) -> str:
     """Return a sentence that names the keys of runs which no axis has, if `keys` are shown; empty if there are none."""
     cells = list(results.configurations)
-    given = [results.key(name) for name in keys if name != "seed" and name not in ONLY_PARTS and results.has_key(name)]
+    given = [
+        results.find_key(name) for name in keys if name != "seed" and name not in ONLY_PARTS and results.has_key(name)
+    ]
     over = [one for one in (*results.varying, *results.dimensions) if one.is_any_of(mean_over)]
-    return varying.axes(results.varying, results.matrix_keys, cells, given=given, over=over).line
+    return varying.choose_axes(results.varying, results.matrix_keys, cells, given=given, over=over).line
 
 
-def means(
+def compute_means(
     results: Results,
     value: str,
     keys: Sequence[str] = (),
@@ -301,11 +309,11 @@ def means(
     mean_over: Sequence[str] = (),
     options: Mapping[str, str] = MappingProxyType({}),
 ) -> Means:
-    """Return the means of a measure over seeds, one for each combination of the axes of `samples`."""
-    return means_of(samples(results, value, keys, of=of, mean_over=mean_over, options=options))
+    """Return the means of a measure over seeds, one for each combination of the axes of `collect_samples`."""
+    return average_samples(collect_samples(results, value, keys, of=of, mean_over=mean_over, options=options))
 
 
-def from_baseline(found: Samples, key: str, texts: Sequence[str], *, ratio: bool = False) -> Samples:
+def subtract_baseline(found: Samples, key: str, texts: Sequence[str], *, ratio: bool = False) -> Samples:
     """Return the differences from the runs whose `key` is in `texts`, or their ratio to them, seed by seed.
 
     Those of these runs themselves, 0 or 1, are among them.
@@ -328,19 +336,19 @@ def from_baseline(found: Samples, key: str, texts: Sequence[str], *, ratio: bool
         found.frame.filter(~pl.col(key).is_in(list(texts))).height
         - frame.filter(~pl.col(key).is_in(list(texts))).height
     )
-    compared = _of_rows(found, frame)
+    compared = _replace_rows(found, frame)
     if lost:
         said = f"left out: {count(lost, 'value')} that no run of {', '.join(texts)} answers"
         compared.left_out = [*compared.left_out, said]
     return compared
 
 
-def without(found: Samples, key: str, texts: Sequence[str]) -> Samples:
+def drop_texts(found: Samples, key: str, texts: Sequence[str]) -> Samples:
     """Return samples without those whose `key` is in `texts`."""
-    return _of_rows(found, found.frame.filter(~pl.col(key).is_in(list(texts))))
+    return _replace_rows(found, found.frame.filter(~pl.col(key).is_in(list(texts))))
 
 
-def _of_rows(found: Samples, frame: pl.DataFrame) -> Samples:
+def _replace_rows(found: Samples, frame: pl.DataFrame) -> Samples:
     """Return samples with the rows of `frame` and the values of axes that these have."""
     axes = [
         replace(axis, texts=kept)
@@ -350,7 +358,7 @@ def _of_rows(found: Samples, frame: pl.DataFrame) -> Samples:
     return replace(found, axes=axes, frame=frame)
 
 
-def rows(
+def collect_rows(
     results: Results,
     table: str,
     columns: Sequence[str],
@@ -361,7 +369,7 @@ def rows(
 ) -> Samples:
     """Return rows of a table as they are, with the keys by which runs differ as axes: for distributions and series."""
     measure = Measure(table, columns[-1])
-    found = _with_axes(results, measure, columns, keys, mean_over, options)
+    found = _add_axes(results, measure, columns, keys, mean_over, options)
     return Samples(
         measure,
         found.axes,
@@ -374,7 +382,7 @@ def rows(
     )
 
 
-def means_of(found: Samples) -> Means:
+def average_samples(found: Samples) -> Means:
     """Return the means of values over seeds, with intervals; of two seeds with the least and the greatest value.
 
     Student's interval of two values is 12.7 standard errors wide on either side, which says nothing.
@@ -396,7 +404,7 @@ def means_of(found: Samples) -> Means:
     )
     is_range = pl.col("n") == FEW
     are_equal = is_range & (pl.col("least") == pl.col("most"))
-    frame = counted.with_columns(half=half_width(pl.col("deviation"), pl.col("n"))).select(
+    frame = counted.with_columns(half=compute_half_width(pl.col("deviation"), pl.col("n"))).select(
         *names,
         "mean",
         half=pl.when(are_equal).then(0.0).when(~is_range).then("half"),
@@ -407,16 +415,16 @@ def means_of(found: Samples) -> Means:
         none="none",
     )
     fields = {one.name: getattr(found, one.name) for one in dataclass_fields(Samples)}
-    return Means(**fields | {"frame": in_order(found.axes, frame)})
+    return Means(**fields | {"frame": order_rows(found.axes, frame)})
 
 
-def times(counts: pl.Series) -> str:
+def format_counts(counts: pl.Series) -> str:
     """Return how often something was measured: `3`, or `2 to 5`."""
     values = sorted(set(counts.to_list())) or [0]
     return f"{values[0]}" if len(values) == 1 else f"{values[0]} to {values[-1]}"
 
 
-def in_order(axes: Sequence[Axis], frame: pl.DataFrame) -> pl.DataFrame:
+def order_rows(axes: Sequence[Axis], frame: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a frame by the values of every axis in their order."""
     orders = [
         pl.col(axis.name).replace_strict({text: i for i, text in enumerate(axis.texts)}, return_dtype=pl.Int64)
@@ -441,10 +449,12 @@ def _select_keys(
     for name in names:
         ends = [one for one in known if name in (one.name, one.word) and not one.keys]
         found = next((one for one in known if one.name == name), ends[0] if len(ends) == 1 else None)
-        part = "part" if found is None and name == "flow" and "part" in rows.columns else _part_column(measure, name)
+        part = (
+            "part" if found is None and name == "flow" and "part" in rows.columns else _find_part_column(measure, name)
+        )
         if found is None and part is None:
             allowed = [one.name for one in known]
-            near = nearest(name, allowed)
+            near = find_nearest(name, allowed)
             allowed += ["flow"] * (measure.table in (*parts.OF_FLOWS, *parts.OF_CLASSES))
             also = "" if allowed else "the runs differ in no key but their seeds"
             raise UnknownName(
@@ -456,74 +466,75 @@ def _select_keys(
             shown += [
                 key
                 for key in keys
-                if key not in _OF_PARTS and key != "seed" and results.key(key, "--rows").path in paths
+                if key not in _OF_PARTS and key != "seed" and results.find_key(key, "--rows").path in paths
             ]
             shown += [key for key in keys if key == found.name]
         if shown:
             allowed_key = "a key that is not shown"
             raise Conflict(f"{name} here and as {shown[0]} in the table or figure", allowed_key, option="--mean-over")
         if found is not None:
-            of_runs.append(found.only(cells))
+            of_runs.append(found.select_cells(cells))
             continue
         column = "part" if part in ("flow", None) else part
         if rows[column].n_unique() < 2:
             raise Unfit(f"nothing differs in {name}", "a key by which runs or flows differ", option="--mean-over")
         of_parts.append(name)
     of_runs = list({key.name: key for one in of_runs for key in one.parts}.values())
-    needed = varying.axes(results.varying, results.matrix_keys, cells, given=given, over=of_runs).axes
+    needed = varying.choose_axes(results.varying, results.matrix_keys, cells, given=given, over=of_runs).axes
     for one in of_runs:
         others = [other for other in of_runs if other is not one]
-        if not varying.undetermined([one], [*given, *others, *needed], cells):
+        if not varying.find_undetermined([one], [*given, *others, *needed], cells):
             found_keys = f"the keys that are shown determine {one.name}"
             allowed_key = "a key by which the runs that are shown together differ"
             raise Unfit(found_keys, allowed_key, option="--mean-over")
     return of_runs, of_parts
 
 
-def _axis(
+def _make_axis(
     results: Results, measure: Measure, name: str, rows: pl.DataFrame, option: str
 ) -> tuple[Axis, Dimension | None, pl.DataFrame]:
     """Return a key as an axis, its dimension if it is one of runs, and `rows` with a column of its texts."""
-    part = _part_column(measure, name)
+    part = _find_part_column(measure, name)
     # UDP has neither, so that its parts differ from the flows of the same run
     unlike = part is not None and rows.select("cell", part).n_unique() > rows["cell"].n_unique()
     if part is not None and (unlike or name not in ("cc", "base_rtt") or not results.is_of_runs(name)):
-        axis, rows = _axis_of_parts(name, part, rows)
+        axis, rows = _make_axis_of_parts(name, part, rows)
         return axis, None, rows
     if name == "seed":
-        axis, rows = _axis_of_parts(name, "seed", rows)
+        axis, rows = _make_axis_of_parts(name, "seed", rows)
         return axis, None, rows
     if name in ONLY_PARTS and not results.has_key(name):
         found = f"{name} distinguishes parts, while {measure.column} is of the whole {measure.of}"
         raise Unfit(found, "a key of runs, or a measure of parts of runs, such as goodput", option=option)
-    dimension = results.key(name, option).only(rows["cell"].unique(maintain_order=True).to_list())
+    dimension = results.find_key(name, option).select_cells(rows["cell"].unique(maintain_order=True).to_list())
     if part is None and name in ("cc", "base_rtt") and not results.is_of_runs(name):
         found = f"the flows of a run differ in {name}, while {measure.column} is of the whole run"
         own = [key for key in results.matrix_keys if key.endswith(f".{name}")]
         raise Unfit(found, own or "a key of runs", option=option)
     if dimension.ordered == [NOTHING]:
-        why = selecting.switched_off(dimension, results.configurations) or "a key that some of the runs have"
+        why = selecting.explain_missing_switch(dimension, results.configurations) or "a key that some of the runs have"
         raise Unfit(f"{name} has no value in these runs", why, option=option)
-    axis, rows = _axis_of_runs(dimension, rows, name)
+    axis, rows = _make_axis_of_runs(dimension, rows, name)
     return axis, dimension, rows
 
 
-def _axis_of_runs(dimension: Dimension, rows: pl.DataFrame, name: str = "") -> tuple[Axis, pl.DataFrame]:
+def _make_axis_of_runs(dimension: Dimension, rows: pl.DataFrame, name: str = "") -> tuple[Axis, pl.DataFrame]:
     """Return a key of runs as an axis, called `name` if given, and `rows` with a column of its texts."""
-    axis = _as_axis(dimension, name)
+    axis = _convert_dimension(dimension, name)
     texts = pl.col("cell").replace_strict(dimension.texts, return_dtype=pl.String)
-    return axis, rows.with_columns(texts.alias(_column(axis.name)))
+    return axis, rows.with_columns(texts.alias(_name_column(axis.name)))
 
 
-def _as_axis(dimension: Dimension, name: str = "") -> Axis:
+def _convert_dimension(dimension: Dimension, name: str = "") -> Axis:
     joins = tuple(
-        (_as_axis(key), {text: key.texts[cell] for cell, text in dimension.texts.items()}) for key in dimension.keys
+        (_convert_dimension(key), {text: key.texts[cell] for cell, text in dimension.texts.items()})
+        for key in dimension.keys
     )
     numbers, unit, counted = dimension.numbers, dimension.unit, dimension.counted
     return Axis(name or dimension.name, dimension.ordered, numbers, unit, joins, counted)
 
 
-def _axis_of_parts(name: str, column: str, rows: pl.DataFrame) -> tuple[Axis, pl.DataFrame]:
+def _make_axis_of_parts(name: str, column: str, rows: pl.DataFrame) -> tuple[Axis, pl.DataFrame]:
     """Return a column of `rows` as an axis: numbers ascending, texts as they come first."""
     values = rows[column].drop_nulls().unique(maintain_order=True).to_list()
     numeric = all(isinstance(value, int | float) for value in values)
@@ -534,13 +545,13 @@ def _axis_of_parts(name: str, column: str, rows: pl.DataFrame) -> tuple[Axis, pl
     if rows[column].null_count():
         texts[None] = NOTHING
     rows = rows.with_columns(
-        pl.Series(_column(name), [texts[value] for value in rows[column].to_list()], dtype=pl.String)
+        pl.Series(_name_column(name), [texts[value] for value in rows[column].to_list()], dtype=pl.String)
     )
     numbers = {text: float(value) for value, text in texts.items() if text != NOTHING} if numeric else None
     return Axis(name, list(dict.fromkeys(texts.values())), numbers, unit), rows
 
 
-def _part_axes(
+def _add_part_axes(
     measure: Measure, axes: list[Axis], rows: pl.DataFrame, over: list[str]
 ) -> tuple[list[Axis], pl.DataFrame]:
     """Return the axes with those that distinguish the parts of a run, where the keys do not do so already."""
@@ -552,16 +563,16 @@ def _part_axes(
         if column in over or (column == "part" and {"flow", "class", "which"} & set(over)):
             continue
         # of parts that differ in a key to take means over, what else distinguishes them
-        other = [key for key in ("cc", "base_rtt", "kind") if key not in over and _part_column(measure, key)]
+        other = [key for key in ("cc", "base_rtt", "kind") if key not in over and _find_part_column(measure, key)]
         merged = [_OF_PARTS[key] for key in other] if {"cc", "base_rtt", "kind"} & set(over) else [column]
-        placed = ["cell", *map(_column, names)]
+        placed = ["cell", *map(_name_column, names)]
         for one in merged:
             if rows.select(*placed, one).n_unique() == rows.select(placed).n_unique():
                 continue  # keys such as cc distinguish the parts
             called = name if one == column else next(key for key in other if _OF_PARTS[key] == one)
-            axis, rows = _axis_of_parts(called, one, rows)
+            axis, rows = _make_axis_of_parts(called, one, rows)
             axes = [*axes, axis]
-            placed.append(_column(axis.name))
+            placed.append(_name_column(axis.name))
         if merged != [column] and rows.select(placed).n_unique() == rows.select(*placed, column).n_unique():
             found = f"not over {', '.join(over)} alone: {', '.join(other)} distinguish the same {whole}s"
             raise Unfit(found, f"{whole}, for means over all that a run has", option="--mean-over")

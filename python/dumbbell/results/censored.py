@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 import polars as pl
 
-from dumbbell.errors import Unfit, flag
-from dumbbell.results.aggregate import SEED, Means, Samples, samples
+from dumbbell.errors import Unfit, spell_option
+from dumbbell.results.aggregate import SEED, Means, Samples, collect_samples
 from dumbbell.results.results import Measure, Results
 
 LIMITS = {"convergence_s": "common_s", "convergence_cumulative_s": "common_s"}
@@ -25,7 +25,7 @@ def is_censored(measure: Measure) -> bool:
     return measure.table == "runs" and measure.column in LIMITS
 
 
-def median(times: Sequence[float | None], watched: Sequence[float]) -> float | None:
+def compute_median(times: Sequence[float | None], watched: Sequence[float]) -> float | None:
     """Return the median of times of which some are None, later than `watched`; None if half of them are not reached.
 
     By Kaplan and Meier: at each time the share of those still without it shrinks by those that reach it then, over
@@ -42,7 +42,7 @@ def median(times: Sequence[float | None], watched: Sequence[float]) -> float | N
     return None
 
 
-def with_limits(
+def add_limits(
     results: Results,
     found: Samples,
     keys: Sequence[str] = (),
@@ -53,19 +53,19 @@ def with_limits(
     """Return the frame of a censored measure with a column `watched`: how long each run was watched, s."""
     names = [axis.name for axis in found.axes]
     if found.over:  # of which a mean leaves out what is missing
-        without = samples(results, f"runs.{found.measure.column}", keys, options=options)
+        without = collect_samples(results, f"runs.{found.measure.column}", keys, options=options)
         lacking = without.frame["value"].null_count()
         if lacking:
             said = f"{lacking} of {without.frame.height} runs did not reach {found.measure.column}: they have no mean"
-            raise Unfit(said, f"{flag('where')}, or each cell by itself", option="--mean-over")
-    limit = samples(
+            raise Unfit(said, f"{spell_option('where')}, or each cell by itself", option="--mean-over")
+    limit = collect_samples(
         results, f"runs.{LIMITS[found.measure.column]}", keys, mean_over=mean_over, options=options
     ).frame.select(*names, SEED, "hash", pl.col("value").alias("watched"))
     joined = found.frame.join(limit, on=[*names, SEED, "hash"], how="left", nulls_equal=True, maintain_order="left")
     return joined.with_columns(pl.col("watched").fill_null(0.0))
 
 
-def texts(found: Samples, rows: pl.DataFrame) -> dict[tuple[str, ...], str]:
+def format_censored(found: Samples, rows: pl.DataFrame) -> dict[tuple[str, ...], str]:
     """Return for each combination of axes in which a run did not reach it what is said instead of a mean."""
     names = [axis.name for axis in found.axes]
     said = {}
@@ -73,7 +73,7 @@ def texts(found: Samples, rows: pl.DataFrame) -> dict[tuple[str, ...], str]:
         late = own["value"].null_count()
         if not late:
             continue
-        middle = median(own["value"].to_list(), own["watched"].to_list())
+        middle = compute_median(own["value"].to_list(), own["watched"].to_list())
         shortest = own.filter(pl.col("value").is_null())["watched"].min()
         within = f" within {float(str(shortest)):.4g} s"
         many = f"not reached in {late} of {own.height}"
@@ -81,7 +81,7 @@ def texts(found: Samples, rows: pl.DataFrame) -> dict[tuple[str, ...], str]:
     return said
 
 
-def without_partial(found: Means) -> Means:
+def drop_partial(found: Means) -> Means:
     """Return means without those of only some runs, which would be too small."""
     if not is_censored(found.measure):
         return found

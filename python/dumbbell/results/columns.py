@@ -49,7 +49,7 @@ class Column:
         is_share = self.name in ("utilisation", "jain", "share") or self.name.endswith("_share")
         return 1.0 if is_share and not self.unit else None
 
-    def resolution(self, value: float | None) -> float | None:
+    def find_resolution(self, value: float | None) -> float | None:
         """Return the width of the histogram's bin at `value`; None of a column whose values are exact."""
         if self.least_bin is None or value is None or not math.isfinite(value):
             return None
@@ -107,7 +107,7 @@ _OF_STORE = [
 ]
 
 
-def _column(described: dict[str, Any]) -> Column:
+def _read_column(described: dict[str, Any]) -> Column:
     return Column(**{**described, "engines": tuple(described["engines"])})
 
 
@@ -120,7 +120,7 @@ TABLES: dict[str, str] = {table: about for table, about, _ in _DESCRIBED["tables
 def _describe_columns(table: str, columns: list[dict[str, Any]]) -> list[Column]:
     """Return the columns of a table; those of runs say whose they are where a run has several hops."""
     of_hops = {one["name"] for name, _, columns in _DESCRIBED["tables"] if name == "hops" for one in columns}
-    found = [_column(one) for one in columns]
+    found = [_read_column(one) for one in columns]
     if table != "runs":
         return found
     return [replace(one, doc=f"{one.doc} {_OF_BOTTLENECK}") if one.name in of_hops else one for one in found]
@@ -144,7 +144,7 @@ def find(name: str) -> list[tuple[str, Column]]:
     return [(table, columns[name]) for table, columns in COLUMNS.items() if name in columns]
 
 
-def axis_label(name: str, table: str | None = None) -> str:
+def format_axis_label(name: str, table: str | None = None) -> str:
     """Return a column in words with its unit, `goodput, Mbit/s`; of `table`, or of the first table that has it.
 
     A name that is not a column is returned as it is.

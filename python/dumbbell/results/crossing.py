@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from dumbbell.errors import Unfit, flag
+from dumbbell.errors import Unfit, spell_option
 from dumbbell.results.dimensions import Dimension
 from dumbbell.words import count
 
 _MOST_LISTED = 4  # combinations of keys that means leave out
 
 
-def common(rows: pl.DataFrame, of_runs: Sequence[Dimension], over: Sequence[Dimension]) -> tuple[pl.DataFrame, str]:
+def select_common(
+    rows: pl.DataFrame, of_runs: Sequence[Dimension], over: Sequence[Dimension]
+) -> tuple[pl.DataFrame, str]:
     """Return the rows of those combinations of `over` that are there for all values of `of_runs`, and what is left out.
 
     Means over other combinations would be of unlike cells. Where a seed lacks some of the combinations, its rows are
@@ -33,7 +35,9 @@ def common(rows: pl.DataFrame, of_runs: Sequence[Dimension], over: Sequence[Dime
     names = ", ".join(one.name for one in over)
     if not common:
         found = f"the means of different rows would be over different values of {names}: none is in all rows"
-        raise Unfit(found, f"cells that differ in nothing else, which {flag('where')} can choose", option="--mean-over")
+        raise Unfit(
+            found, f"cells that differ in nothing else, which {spell_option('where')} can choose", option="--mean-over"
+        )
     seeds = {place: set.intersection(*(own[one] for one in common)) for place, own in shown.items()}
     whole = {place: own or set[int]().union(*shown[place].values()) for place, own in seeds.items()}
     kept = [
@@ -44,7 +48,7 @@ def common(rows: pl.DataFrame, of_runs: Sequence[Dimension], over: Sequence[Dime
     if lost.is_empty():
         return rows, ""
     texts = [
-        ", ".join(one.said(text) for one, text in zip(over, values, strict=True))
+        ", ".join(one.format_text(text) for one, text in zip(over, values, strict=True))
         for values in every
         if values not in common
     ]

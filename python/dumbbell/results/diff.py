@@ -17,11 +17,11 @@ import polars as pl
 
 from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName
 from dumbbell.results import pairing
-from dumbbell.results.aggregate import students, times
-from dumbbell.results.columns import COLUMNS, PARTS, axis_label, is_of_hop
+from dumbbell.results.aggregate import format_counts, make_t_expression
+from dumbbell.results.columns import COLUMNS, PARTS, format_axis_label, is_of_hop
 from dumbbell.results.results import Results
-from dumbbell.results.student import tails
-from dumbbell.results.tables import NARROW, aligned, bins_note, number
+from dumbbell.results.student import compute_tails
+from dumbbell.results.tables import NARROW, align_table, explain_bins, number
 from dumbbell.words import count
 
 _FAMILY = 0.05  # the chance that a comparison of equals says "different"
@@ -61,24 +61,24 @@ class Diff:
         """Whether anything differs more than chance explains."""
         return bool(self.frame["differs"].any() or self.measures["differs"].any())
 
-    def markdown(self, *, cells: bool = False) -> str:
+    def to_markdown(self, *, cells: bool = False) -> str:
         """Return what was compared, the ranking as a table, and the verdict."""
         rows = self.frame if cells else self.measures
         differ = rows.filter("differs")
         parts = ["\n".join(self.lines)]
         shown = differ.head(_MOST_ROWS)
         if shown.height:
-            header, body = _rows(shown, self.names, cells=cells)
-            parts.append(aligned(header, body, words=(0, 1, 2) if cells else (0, 1)))
-            parts += bins_note(text for row in body for text in row)
-            parts += _dashes(shown, cells=cells)
+            header, body = _format_rows(shown, self.names, cells=cells)
+            parts.append(align_table(header, body, words=(0, 1, 2) if cells else (0, 1)))
+            parts += explain_bins(text for row in body for text in row)
+            parts += _explain_dashes(shown, cells=cells)
         if differ.height > shown.height:
             parts.append(f"{differ.height - shown.height} more differ (--csv has all).")
-        if not cells and (opposite := opposite_means(shown)):
+        if not cells and (opposite := describe_opposite_means(shown)):
             parts.append(f"{opposite} (--cells lists them).")
-        return "\n\n".join([*parts, self._verdict()])
+        return "\n\n".join([*parts, self._format_verdict()])
 
-    def _verdict(self) -> str:
+    def _format_verdict(self) -> str:
         every = self.frame.height
         if not self.different:
             same = self.frame.filter(pl.col("difference") == 0).height
@@ -95,10 +95,10 @@ class Diff:
         )
 
     def __repr__(self) -> str:
-        return self.markdown()
+        return self.to_markdown()
 
 
-def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[list[str], list[list[str]]]:
+def _format_rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[list[str], list[list[str]]]:
     several = not cells and rows["cells"].max() != 1
     header = [*(["cell"] if cells else []), "measure", "of", *names]
     header += ["mean change of a cell", "95 % interval"] if several else ["difference", "95 % interval", "change"]
@@ -106,23 +106,26 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
     body = []
     for row in rows.iter_rows(named=True):
         nothing = row["a"] == 0  # a change of nothing has no size; cells where both are nothing would give it one
-        change = "-" if nothing or row["change"] is None else percent(row["change"])
+        change = "-" if nothing or row["change"] is None else format_percent(row["change"])
         whose = {"runs": "run", "flows": "flow", "classes": "class", "slowdowns": "pages", "hops": "hop"}[row["table"]]
         line = [
-            axis_label(row["measure"], row["table"]),
+            format_axis_label(row["measure"], row["table"]),
             f"{whose} {row['part']}".strip(),
             number(row["a"]),
             number(row["b"]),
         ]
         if several:
-            ways = both_ways(row)
+            ways = describe_opposite_changes(row)
             low, high = (None, None) if nothing or ways else (row["change_low"], row["change_high"])
-            line += [ways or change, _narrow(low, high, row["resolution"], percent) or interval(low, high, percent)]
+            line += [
+                ways or change,
+                _narrow(low, high, row["resolution"], format_percent) or format_interval(low, high, format_percent),
+            ]
             line += [str(row["n"]), f"{row['differing']} of {row['cells']}"]
         else:
             half, middle = row["half"], row["difference"]
             ends = (None, None) if half is None else (middle - half, middle + half)
-            text = _narrow(ends[0], ends[1], row["resolution"], number) or interval(ends[0], ends[1], number)
+            text = _narrow(ends[0], ends[1], row["resolution"], number) or format_interval(ends[0], ends[1], number)
             line += [number(middle), text, change, str(row["n"])]
         body.append([*([row["where"]] if cells else []), *line])
     return header, body
@@ -135,24 +138,24 @@ def _narrow(low: float | None, high: float | None, width: float | None, text: Ca
     return NARROW + text(width).removeprefix("+")
 
 
-def _resolution(row: dict[str, Any]) -> float | None:
+def _find_resolution(row: dict[str, Any]) -> float | None:
     """Return the width of the histogram's bin of the larger of two means; None of a measure whose values are exact."""
     column = COLUMNS.get(row["table"], {}).get(row["measure"])
-    return column.resolution(max(row["a"], row["b"])) if column else None
+    return column.find_resolution(max(row["a"], row["b"])) if column else None
 
 
-def both_ways(row: dict[str, Any]) -> str:
+def describe_opposite_changes(row: dict[str, Any]) -> str:
     """Return in words that cells change significantly in both directions, which no mean would tell; else nothing."""
     return f"rises in {count(row['rises'], 'cell')}, falls in {row['falls']}" if row["rises"] and row["falls"] else ""
 
 
-def opposite_means(rows: pl.DataFrame) -> str:
+def describe_opposite_means(rows: pl.DataFrame) -> str:
     """Return in words which means over all cells change in the other direction than their cells do on average."""
     several = rows.filter((pl.col("cells") > 1) & ((pl.col("b") - pl.col("a")) * pl.col("change") < 0))
     names = [
-        axis_label(row["measure"], row["table"]).partition(",")[0]
+        format_axis_label(row["measure"], row["table"]).partition(",")[0]
         for row in several.iter_rows(named=True)
-        if not both_ways(row)
+        if not describe_opposite_changes(row)
     ]
     if not names:
         return ""
@@ -162,30 +165,32 @@ def opposite_means(rows: pl.DataFrame) -> str:
     )
 
 
-def _dashes(rows: pl.DataFrame, *, cells: bool) -> list[str]:
+def _explain_dashes(rows: pl.DataFrame, *, cells: bool) -> list[str]:
     """Return what `-` means in a table of these rows."""
     why = []
     if rows.select((pl.col("a") == 0) | pl.col("change").is_null()).to_series().any():
         why.append("a change of nothing has no size")
     if (rows["n"] < 2).any():
         why.append("an interval needs two runs that are not equal")
-    if not cells and any(both_ways(row) for row in rows.iter_rows(named=True)):
+    if not cells and any(describe_opposite_changes(row) for row in rows.iter_rows(named=True)):
         why.append("cells that change both ways have no mean change")
     return [f"-: {'; '.join(why)}."] if why else []
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Return a change in per cent with two significant digits: `+0.65 %`, `+120 %`."""
     text = f"{100 * share:+.2g}"
     return f"{float(text):+.0f} %" if "e+" in text else f"{text} %"
 
 
-def interval(low: float | None, high: float | None, text: Callable[[float], str]) -> str:
+def format_interval(low: float | None, high: float | None, text: Callable[[float], str]) -> str:
     """Return an interval in words, each end by `text`."""
     return "-" if low is None or high is None else f"{text(low)} to {text(high)}"
 
 
-def diff(first: Results, second: Results | None = None, *, by: str | None = None, values: Sequence[str] = ()) -> Diff:
+def compare_results(
+    first: Results, second: Results | None = None, *, by: str | None = None, values: Sequence[str] = ()
+) -> Diff:
     """Return what differs from `first` to `second` or, within `first`, from one value of the key `by` to the others.
 
     `by` is a key, of which the first value is the one to compare with, or `KEY=A,B`. `values` are measures; by
@@ -198,58 +203,58 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
             else Missing("a second result, or a key, by=", command="diff", key="OTHER")
         )
     if second is not None:
-        pairs, lines, names = pairing.of_two(first, second)
-        sides = [_long(first, values), _long(second, values)]
+        pairs, lines, names = pairing.pair_results(first, second)
+        sides = [_stack_measures(first, values), _stack_measures(second, values)]
     else:
         assert by is not None
-        if engine := engine_of(by):
+        if engine := find_compared_engines(by):
             first = first.engine(engine) if first.selected_engine is None else first
-        pairs, lines, names = pairing.by_key(first, by)
-        sides = [_long(first, values)] * 2
-    return _of_pairs(sides, pairs, names, lines)
+        pairs, lines, names = pairing.pair_by_key(first, by)
+        sides = [_stack_measures(first, values)] * 2
+    return _compare_pairs(sides, pairs, names, lines)
 
 
-def by_each(results: Results, keys: Sequence[str], values: Sequence[str] = ()) -> dict[str, Diff]:
+def compare_by_each(results: Results, keys: Sequence[str], values: Sequence[str] = ()) -> dict[str, Diff]:
     """Return `diff` of the same results by each of several keys, or values of keys; they are read once.
 
     Keys that do not differ alone in any two cells, or with which no measure can be compared, are left out.
     """
-    long = _long(results, values)
+    long = _stack_measures(results, values)
     found = {}
     for by in keys:
         with contextlib.suppress(Nothing, Unfit):
-            pairs, lines, names = pairing.by_key(results, by)
-            found[by] = _of_pairs([long, long], pairs, names, lines)
+            pairs, lines, names = pairing.pair_by_key(results, by)
+            found[by] = _compare_pairs([long, long], pairs, names, lines)
     return found
 
 
-def _of_pairs(sides: list[pl.DataFrame], pairs: pl.DataFrame, names: tuple[str, str], lines: list[str]) -> Diff:
+def _compare_pairs(sides: list[pl.DataFrame], pairs: pl.DataFrame, names: tuple[str, str], lines: list[str]) -> Diff:
     a, b = (
         side.join(pairs.select("pair", pl.col(name).alias("cell"), "where"), on="cell", how="inner")
         for side, name in zip(sides, ("a", "b"), strict=True)
     )
-    return held(a, b, names, lines)
+    return compare_rows(a, b, names, lines)
 
 
-def engine_of(by: str | None) -> str | None:
+def find_compared_engines(by: str | None) -> str | None:
     """Return the engines whose runs a difference by this key is between, where the user names none."""
     return {"engine_version": "all", "kernel": "linux"}.get((by or "").partition("=")[0].strip())
 
 
-def held(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, str], lines: Sequence[str] = ()) -> Diff:
+def compare_rows(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, str], lines: Sequence[str] = ()) -> Diff:
     """Return what differs from `a` to `b`, which have a row a value.
 
     Their columns are `pair` (the number of a cell), `where` (it in words), `table`, `measure`, `part`, `seed`, `hash`
     and `value`. Raises InputError if they have nothing in common.
     """
-    compared = _compared(a, b)
+    compared = _compare_cells(a, b)
     if compared.is_empty():
         raise Nothing("both have no measure in common", "results with the same cells", command="diff")
-    frame, measures = _judged(compared.drop("runs"), a, b)
-    return Diff(names, frame, measures, [*lines, _how(compared)])
+    frame, measures = _judge_rows(compared.drop("runs"), a, b)
+    return Diff(names, frame, measures, [*lines, _describe_comparison(compared)])
 
 
-def _how(compared: pl.DataFrame) -> str:
+def _describe_comparison(compared: pl.DataFrame) -> str:
     kinds = compared.select("pair", "paired", "n").unique()
     way = "paired seed by seed" if kinds["paired"].all() else "means of different seeds, Welch's test"
     if kinds["paired"].any() and not kinds["paired"].all():
@@ -261,10 +266,10 @@ def _how(compared: pl.DataFrame) -> str:
         "fewer where a cell has fewer runs": of_cell["most"].n_unique() > 1,
     }
     why = f" seeds ({'; '.join(one for one, holds in reasons.items() if holds)})" if kinds["n"].n_unique() > 1 else ""
-    return f"{count(compared['pair'].n_unique(), 'cell')} in both, n = {times(kinds['n'])}{why}; {way}."
+    return f"{count(compared['pair'].n_unique(), 'cell')} in both, n = {format_counts(kinds['n'])}{why}; {way}."
 
 
-def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:
+def _stack_measures(results: Results, values: Sequence[str]) -> pl.DataFrame:
     """Return every measure of every run: `cell`, `part`, `table`, `measure`, `seed`, `hash`, `value`."""
     wanted = [results.measure(value) for value in values]
     parts = []
@@ -295,7 +300,7 @@ def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def _apart(a: str, b: str) -> pl.Expr:
+def _subtract(a: str, b: str) -> pl.Expr:
     """Return the difference b - a of two columns, 0 where it is no more than rounding."""
     apart = pl.col(b) - pl.col(a)
     rounding = _ROUNDING * pl.max_horizontal(pl.col(a).abs(), pl.col(b).abs())
@@ -305,7 +310,7 @@ def _apart(a: str, b: str) -> pl.Expr:
 _PLACE = ["pair", "where", "table", "measure", "part"]
 
 
-def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+def _compare_cells(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     """Return means, mean difference and its variance for each cell, measure and part."""
     joined = a.select(*_PLACE, "seed", "hash", "value").join(
         b.select(*_PLACE, "seed", pl.col("value").alias("value_b"), pl.col("hash").alias("hash_b")),
@@ -314,8 +319,8 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     by_seed = joined.group_by(_PLACE, maintain_order=True).agg(
         a=pl.col("value").mean(),
         b=pl.col("value_b").mean(),
-        difference=_apart("value", "value_b").mean(),
-        variance=_apart("value", "value_b").var(),
+        difference=_subtract("value", "value_b").mean(),
+        variance=_subtract("value", "value_b").var(),
         n=pl.len(),
         runs=pl.len(),
         unlike=pl.max_horizontal(pl.col("hash").n_unique(), pl.col("hash_b").n_unique()),
@@ -326,7 +331,7 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
         paired=pl.lit(value=True),
     ).with_columns(variance=pl.when(pl.col("n") > 1).then(pl.col("variance") / pl.col("n")), freedom=pl.col("n") - 1.0)
 
-    def side(frame: pl.DataFrame) -> pl.DataFrame:
+    def summarise_side(frame: pl.DataFrame) -> pl.DataFrame:
         found = frame.group_by(_PLACE, maintain_order=True).agg(
             mean=pl.col("value").mean(),
             variance=pl.col("value").var(),
@@ -339,13 +344,13 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
             variance=pl.when(pl.col("n") > 1).then(pl.col("variance") / pl.col("n"))
         )
 
-    means = side(a).join(side(b), on=_PLACE, suffix="_b")
+    means = summarise_side(a).join(summarise_side(b), on=_PLACE, suffix="_b")
     v, w = pl.col("variance"), pl.col("variance_b")
     by_mean = means.select(
         *_PLACE,
         a="mean",
         b="mean_b",
-        difference=_apart("mean", "mean_b"),
+        difference=_subtract("mean", "mean_b"),
         variance=v + w,
         n=pl.min_horizontal("n", "n_b"),
         runs=pl.min_horizontal("runs", "runs_b"),
@@ -363,7 +368,7 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([paired.select(columns), other.select(columns)])
 
 
-def _over_cells(side: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
+def _average_cells(side: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
     """Return the mean over the cells of every measure, in units of its size in each cell, for each seed.
 
     Cells of one sweep draw from the same seeds, so that they are not independent of each other; the seeds are. Of a
@@ -381,14 +386,16 @@ def _over_cells(side: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
 _WHOLE = [pl.lit(-1, dtype=pl.Int64).alias("pair"), pl.lit("").alias("where")]
 
 
-def _judged(compared: pl.DataFrame, a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _judge_rows(compared: pl.DataFrame, a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the comparisons, and those over all cells, each with interval, p and verdict."""
-    frame = _decided(_tested(compared)).with_columns(cells=pl.lit(1), differing=pl.col("differs").cast(pl.Int64))
+    frame = _decide_verdicts(_compute_tests(compared)).with_columns(
+        cells=pl.lit(1), differing=pl.col("differs").cast(pl.Int64)
+    )
     frame = frame.with_columns(
         rises=(pl.col("differs") & (pl.col("difference") > 0)).cast(pl.Int64),
         falls=(pl.col("differs") & (pl.col("difference") < 0)).cast(pl.Int64),
     )
-    bins = [_resolution(row) for row in frame.select("table", "measure", "a", "b").iter_rows(named=True)]
+    bins = [_find_resolution(row) for row in frame.select("table", "measure", "a", "b").iter_rows(named=True)]
     size = (pl.col("a").abs() + pl.col("b").abs()) / 2
     size = pl.when(size > 0).then(size).otherwise(1.0)
     frame = frame.with_columns(pl.Series("resolution", bins, dtype=pl.Float64))
@@ -407,20 +414,22 @@ def _judged(compared: pl.DataFrame, a: pl.DataFrame, b: pl.DataFrame) -> tuple[p
     shared = [one.join(other, on=[*_PLACE, "seed"], how="semi") for one, other in ((a, b), (b, a))]
     if shared[0]["seed"].n_unique() > 1:
         a, b = shared
-    scaled = _compared(_over_cells(a, sizes), _over_cells(b, sizes)).join(several.select(of_measure), on=of_measure)
+    scaled = _compare_cells(_average_cells(a, sizes), _average_cells(b, sizes)).join(
+        several.select(of_measure), on=of_measure
+    )
     scaled = scaled.rename({"difference": "relative", "variance": "relative_variance"}).drop("a", "b", "runs")
-    whole = scaled.join(several, on=of_measure).with_columns(difference=_apart("a", "b"))
-    measures = pl.concat([alone, _decided(_tested(whole))], how="diagonal_relaxed")
+    whole = scaled.join(several, on=of_measure).with_columns(difference=_subtract("a", "b"))
+    measures = pl.concat([alone, _decide_verdicts(_compute_tests(whole))], how="diagonal_relaxed")
     order = ["differs", "at_least", "size"]
     return frame.sort(order, descending=True), measures.sort(order, descending=True)
 
 
-def _tested(rows: pl.DataFrame) -> pl.DataFrame:
+def _compute_tests(rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows with half of the interval, change with its interval, p, and how large the difference is at least.
 
     Rows over several cells come with `relative` and `relative_variance`: differences in units of the mean of both.
     """
-    quantile = students(pl.col("freedom"))
+    quantile = make_t_expression(pl.col("freedom"))
     size = (pl.col("a").abs() + pl.col("b").abs()) / 2
     if "relative" not in rows.columns:
         rows = rows.with_columns(
@@ -443,7 +452,7 @@ def _tested(rows: pl.DataFrame) -> pl.DataFrame:
         ),
     )
     tail = pl.struct("freedom", "t").map_batches(
-        lambda s: pl.Series(tails(s.struct.field("freedom").to_numpy(), s.struct.field("t").to_numpy())),
+        lambda s: pl.Series(compute_tails(s.struct.field("freedom").to_numpy(), s.struct.field("t").to_numpy())),
         return_dtype=pl.Float64,
     )
     certain = pl.when(pl.col("relative") == 0).then(1.0).otherwise(0.0)  # every pair the same
@@ -454,7 +463,7 @@ def _tested(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _decided(rows: pl.DataFrame) -> pl.DataFrame:
+def _decide_verdicts(rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows with the verdict of each: Benjamini and Hochberg's procedure (1995) over all of them.
 
     Of equals it says "different" with the chance that it is given, here half of `_FAMILY`: there are two such lists.

@@ -10,8 +10,8 @@ from typing import Any
 
 from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, plugins, schema, spelling, switches, units
-from dumbbell.experiment.file import param_of
-from dumbbell.experiment.registry import Param, registry
+from dumbbell.experiment.file import find_param, has_value
+from dumbbell.experiment.registry import Param, read_registry
 
 NOTHING = "-"  # the text of a key that a run has not, or that another of its keys turns off
 # keys whose tables say by their `name` what else is in them
@@ -19,36 +19,36 @@ _ALGORITHMS = ("aqm", "cc")
 _CLOCK = ("duration", "start", "stop", "at")  # times of a run, in seconds; all others are in ms
 
 
-def _param(path: matrix.Path) -> Param | None:
+def _find_param(path: matrix.Path) -> Param | None:
     """Return the parameter of a value, also of the times of `bottleneck.rate_changes`, which no section declares."""
     if "rate_changes" in path and path[-1] == "at":
-        return registry().sections["run"]["duration"]
-    return param_of(path)
+        return read_registry().sections["run"]["duration"]
+    return find_param(path)
 
 
-def value_text(path: matrix.Path, value: Any, param: Param | None = None) -> str:
+def spell_path_value(path: matrix.Path, value: Any, param: Param | None = None) -> str:
     """Return a canonical value of a run's configuration as an experiment file would have it.
 
     `param` is what the path leads to, where algorithms have parameters of one name and different units.
     """
-    param = param or _param(path)
+    param = param or _find_param(path)
     if param is not None and (param.kind in ("arrivals", "sizes", "trace") or not isinstance(value, dict)):
         text = spelling.show_value(param, value)
         return text if text != "0ns" else "0s" if path[-1] in _CLOCK else "0ms"
     if isinstance(value, dict) and "name" in value:
-        return _algorithm_text(value, _unusual(value))
+        return _format_algorithm(value, _list_unusual(value))
     if isinstance(value, dict) and path[-1] in ("hosts", "record"):
-        return _section_text(str(path[-1]), value)
+        return _format_section(str(path[-1]), value)
     if isinstance(value, dict) and value.keys() == {"min", "max"}:
         first, last = value["min"] / 1e9, value["max"] / 1e9
         return f"{first:g}s" if first == last else f"{first:g}..{last:g}s"
     if isinstance(value, list) and path[-1] in schema.PATH_KEYS:
-        return " + ".join(value_text((*path, index), stage) for index, stage in enumerate(value)) or "none"
+        return " + ".join(spell_path_value((*path, index), stage) for index, stage in enumerate(value)) or "none"
     if isinstance(value, list) and path[-1] == "rate_changes":
-        texts = [[value_text((*path, i, key), one[key]) for key in ("rate", "at")] for i, one in enumerate(value)]
+        texts = [[spell_path_value((*path, i, key), one[key]) for key in ("rate", "at")] for i, one in enumerate(value)]
         return " + ".join(f"{rate} at {at}" for rate, at in texts) or "none"
     if isinstance(value, dict) and "aqm" in value:  # a hop as a whole, where others have none
-        return f"{value_text((*path, 'rate'), value['rate'])} {value_text((*path, 'aqm'), value['aqm'])}"
+        return f"{spell_path_value((*path, 'rate'), value['rate'])} {spell_path_value((*path, 'aqm'), value['aqm'])}"
     if isinstance(value, list) and path[-1] == "hop":
         return " + ".join(one["name"] for one in value) or "none"
     if isinstance(value, list) and path[-1] in schema.SENDERS:
@@ -59,29 +59,29 @@ def value_text(path: matrix.Path, value: Any, param: Param | None = None) -> str
     return value if isinstance(value, str) else "none" if value is None else json.dumps(value)
 
 
-def _params(value: dict[str, Any]) -> dict[str, Param]:
+def _list_params(value: dict[str, Any]) -> dict[str, Param]:
     if "name" not in value:
         return {}
-    known = plugins.algorithm_of(value, registry().algorithms)
+    known = plugins.find_algorithm(value, read_registry().algorithms)
     return known.params if known else {}
 
 
-def _unusual(value: dict[str, Any]) -> list[str]:
+def _list_unusual(value: dict[str, Any]) -> list[str]:
     """Return the parameters of an algorithm that are not as usual."""
-    params = _params(value)
+    params = _list_params(value)
     own = ("name", "plugin", "control") if "plugin" in value else ("name",)  # a stack's name has its control
     return [k for k, v in value.items() if k not in own and (k not in params or params[k].default != v)]
 
 
-def _algorithm_text(value: dict[str, Any], stated: Iterable[str]) -> str:
+def _format_algorithm(value: dict[str, Any], stated: Iterable[str]) -> str:
     """Return an algorithm with parameters, `codel(ecn=true)`."""
-    params = _params(value)
+    params = _list_params(value)
     texts = {k: spelling.show_value(params[k], value[k]) if k in params else str(value[k]) for k in stated}
     inside = ", ".join(f"{k}={text}" for k, text in texts.items())
-    return plugins.called(value) + (f"({inside})" if inside else "")
+    return plugins.name_algorithm(value) + (f"({inside})" if inside else "")
 
 
-def apart(dimension: Dimension, configs: dict[str, dict[str, Any]]) -> dict[str, str]:
+def distinguish_texts(dimension: Dimension, configs: dict[str, dict[str, Any]]) -> dict[str, str]:
     """Return for each text of a dimension one that says by itself what it is.
 
     Of several settings of one algorithm each states what any of them states: with `codel(ecn=true)`, `codel` is
@@ -92,24 +92,26 @@ def apart(dimension: Dimension, configs: dict[str, dict[str, Any]]) -> dict[str,
     for cell, text in dimension.texts.items():
         held = matrix.get_path(configs[cell], dimension.path) if dimension.path else []
         if held and isinstance(held[0], dict) and "name" in held[0] and all(one == held[0] for one in held):
-            alike.setdefault(plugins.called(held[0]), {})[text] = held[0]
+            alike.setdefault(plugins.name_algorithm(held[0]), {})[text] = held[0]
     for values in alike.values():
-        stated = {name for value in values.values() for name in _unusual(value)}
+        stated = {name for value in values.values() for name in _list_unusual(value)}
         if len(values) > 1 and all(stated <= value.keys() for value in values.values()):
-            said |= {text: _algorithm_text(value, [k for k in value if k in stated]) for text, value in values.items()}
+            said |= {
+                text: _format_algorithm(value, [k for k in value if k in stated]) for text, value in values.items()
+            }
     return said
 
 
-def _section_text(section: str, value: dict[str, Any]) -> str:
+def _format_section(section: str, value: dict[str, Any]) -> str:
     """Return a whole section by what is not as usual: `linux-5.1(ecn=false)`, `record(trace=100ms)`."""
-    params = registry().sections[section]
+    params = read_registry().sections[section]
     usual = {key: param.default for key, param in params.items()}
     name = section
-    if profile := registry().profiles.get(value.get("profile", "")):
+    if profile := read_registry().profiles.get(value.get("profile", "")):
         name = value["profile"]
         usual |= {"profile": name} | profile.hosts
     unusual = {key: one for key, one in value.items() if key not in usual or usual[key] != one}
-    inside = ", ".join(f"{key}={value_text((section, key), one)}" for key, one in unusual.items())
+    inside = ", ".join(f"{key}={spell_path_value((section, key), one)}" for key, one in unusual.items())
     return name + (f"({inside})" if inside else "")
 
 
@@ -123,10 +125,10 @@ class Scale:
 
 def scale_of(path: matrix.Path, param: Param | None = None) -> Scale | None:
     """Return the scale of a time, rate or size; None of everything else."""
-    param = param or _param(path)
+    param = param or _find_param(path)
     if path[-1] == "start":
         return Scale("s", units.TIME["s"])
-    kind = spelling.unit_kind(param) if param else None
+    kind = spelling.find_unit_kind(param) if param else None
     if kind == "time":
         unit = "s" if path[-1] in _CLOCK else "ms"
         return Scale(unit, units.TIME[unit])
@@ -206,7 +208,7 @@ class Dimension:
         texts = list(dict.fromkeys(self.texts[cell] for cell in cells))
         return sorted(texts, key=lambda text: text == NOTHING)
 
-    def said(self, text: str) -> str:
+    def format_text(self, text: str) -> str:
         """Return a value with the last word of its key; an algorithm says by itself what it is."""
         if (
             self.keys
@@ -224,14 +226,16 @@ class Dimension:
             return text
         return f"{self.word} {text}"
 
-    def only(self, cells: Iterable[str]) -> Dimension:
+    def select_cells(self, cells: Iterable[str]) -> Dimension:
         """Return the same key of some of the cells."""
         kept = [cell for cell in cells if cell in self.texts]
         texts, values = ({c: own[c] for c in kept} for own in (self.texts, self.values))
-        return Dimension(self.name, self.path, texts, values, tuple(key.only(kept) for key in self.keys), self.param)
+        return Dimension(
+            self.name, self.path, texts, values, tuple(key.select_cells(kept) for key in self.keys), self.param
+        )
 
 
-def typed(path: matrix.Path, value: Any, param: Param | None = None) -> Any:
+def convert_value(path: matrix.Path, value: Any, param: Param | None = None) -> Any:
     """Return a canonical value as a number in its unit, a bool or text."""
     if isinstance(value, dict) and value.keys() == {"min", "max"} and value["min"] == value["max"]:
         value = value["min"]
@@ -243,15 +247,21 @@ def typed(path: matrix.Path, value: Any, param: Param | None = None) -> Any:
             return value
         whole, rest = divmod(value, scale.size)
         return whole if rest == 0 and scale.unit == "bytes" else value / scale.size
-    return value_text(path, value, param)
+    return spell_path_value(path, value, param)
 
 
-def dimension_of(
-    name: str, path: matrix.Path, configs: dict[str, dict[str, Any]], *, unused: bool = False
+def make_dimension(
+    name: str,
+    path: matrix.Path,
+    configs: dict[str, dict[str, Any]],
+    *,
+    unused: bool = False,
+    plain: bool = False,
 ) -> Dimension:
     """Return what each configuration has at `path`: one value, or the different ones of several places.
 
-    With `unused`, what another key turns off is said, too.
+    With `unused`, what another key turns off is said, too. With `plain`, the value of an unset key is None, and
+    numbers are numbers whether they count packets or bytes.
     """
     texts: dict[str, str] = {}
     values: dict[str, Any] = {}
@@ -260,17 +270,19 @@ def dimension_of(
     params = {(p.unit, p.kind): p for found in held.values() for _, used, p in found if used and p is not None}
     unlike_units = len(params) > 1
     for cell, found in held.items():
-        plain = found[0][0] if len(found) == 1 else None
-        code = repr([one for one, _, _ in found]) if not isinstance(plain, int | float | str) else ""
-        code += f"{type(plain).__name__} {plain} {[(used, p and p.unit) for _, used, p in found]}"
+        only_one = found[0][0] if len(found) == 1 else None
+        code = repr([one for one, _, _ in found]) if not isinstance(only_one, int | float | str) else ""
+        code += f"{type(only_one).__name__} {only_one} {[(used, p and p.unit) for _, used, p in found]}"
         if code not in known:
             said = [(value, param) for value, used, param in found if used]
             different = list(dict.fromkeys(_show_value(path, *one, unit=unlike_units) for one in said))
             text = " / ".join(different) or NOTHING
-            value = (typed(path, *said[0]) if len(different) == 1 else text) if said else None
+            value = (convert_value(path, *said[0]) if len(different) == 1 else text) if said else None
+            if plain and all(value is None for value, _ in said):
+                value = None
             if unused and not said and found:
-                value = text = f"{value_text(path, found[0][0], found[0][2])} (not used)"
-            known[code] = (text, text if unlike_units and value is not None else value)
+                value = text = f"{spell_path_value(path, found[0][0], found[0][2])} (not used)"
+            known[code] = (text, text if unlike_units and not plain and value is not None else value)
         texts[cell], values[cell] = known[code]
     kinds = set(map(type, values.values())) - {type(None)}
     if not kinds <= {int, float} and kinds != {bool}:
@@ -281,8 +293,9 @@ def dimension_of(
 
 def _show_value(path: matrix.Path, value: Any, param: Param | None, *, unit: bool) -> str:
     """Return a value as a file has it; with what it counts, if `unit` and it does not say that itself."""
-    text = value_text(path, value, param)
-    return f"{text} {param.unit}" if unit and param and param.unit and not spelling.unit_kind(param) else text
+    text = spell_path_value(path, value, param)
+    counts = unit and value is not None and param and param.unit and not spelling.find_unit_kind(param)
+    return f"{text} {param.unit}" if counts else text  # type: ignore[union-attr]
 
 
 def _find_values(path: matrix.Path, config: dict[str, Any]) -> list[tuple[Any, bool, Param | None]]:
@@ -291,15 +304,15 @@ def _find_values(path: matrix.Path, config: dict[str, Any]) -> list[tuple[Any, b
     if not isinstance(last, str) or len(path) < 2:
         return [(value, True, None) for value in matrix.get_path(config, path)]
     holders = [one for one in matrix.get_path(config, path[:-1]) if isinstance(one, dict) and last in one]
-    return [(one[last], not switches.off(path, one), _params(one).get(last)) for one in holders]
+    return [(one[last], not switches.explain_off(path, one), _list_params(one).get(last)) for one in holders]
 
 
-def seedless(config: dict[str, Any]) -> dict[str, Any]:
+def drop_seed(config: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration without its seed: that of a cell."""
     return {key: value for key, value in config.items() if key != "seed"}
 
 
-def unlike(path: matrix.Path, values: Sequence[Any]) -> list[matrix.Path]:
+def find_unlike_paths(path: matrix.Path, values: Sequence[Any]) -> list[matrix.Path]:
     """Return the paths below `path` at which `values`, one per cell, are not all the same, as deep as they reach."""
     first = values[0]
     if all(value == first for value in values):
@@ -309,22 +322,22 @@ def unlike(path: matrix.Path, values: Sequence[Any]) -> list[matrix.Path]:
             v.get("name") != first.get("name") for v in values
         ):
             return [path]
-        return [p for key in first for p in unlike((*path, key), [value[key] for value in values])]
+        return [p for key in first for p in find_unlike_paths((*path, key), [value[key] for value in values])]
     if all(isinstance(value, list) and len(value) == len(first) for value in values) and path[-1] != "empirical":
-        return [p for i in range(len(first)) for p in unlike((*path, i), [value[i] for value in values])]
+        return [p for i in range(len(first)) for p in find_unlike_paths((*path, i), [value[i] for value in values])]
     return [path]
 
 
-def leaf(path: matrix.Path, configs: dict[str, dict[str, Any]]) -> matrix.Path:
+def find_leaf(path: matrix.Path, configs: dict[str, dict[str, Any]]) -> matrix.Path:
     """Return the one parameter by which the algorithm at `path` differs; `path` itself if there is not just one."""
     found = [matrix.get_path(config, path) for config in configs.values()]
     if path[-1] not in _ALGORITHMS or any(len(values) != 1 or not isinstance(values[0], dict) for values in found):
         return path
-    leaves = unlike(path, [values[0] for values in found])
+    leaves = find_unlike_paths(path, [values[0] for values in found])
     return leaves[0] if len(leaves) == 1 else path
 
 
-def path_named(
+def find_path(
     name: str, configs: Collection[dict[str, Any]], matrix_keys: Sequence[str], others: Sequence[str] = ()
 ) -> matrix.Path | None:
     """Return the path that `name` means: a dotted key, or the end of a key of the matrix, of `others`, or of a section.
@@ -336,17 +349,17 @@ def path_named(
     except InputError:
         return None
 
-    def known(key: matrix.Path) -> bool:
+    def is_known(key: matrix.Path) -> bool:
         return any(matrix.get_path(config, key) for config in configs)
 
-    if name in ("cc", "base_rtt") and known(("flows", matrix.EVERY, name)):
+    if name in ("cc", "base_rtt") and is_known(("flows", matrix.EVERY, name)):
         return ("flows", matrix.EVERY, name)
-    if known(path):
+    if is_known(path):
         return path
     ends = [key for key in matrix_keys if key.rpartition(".")[2] == name]
     ends = ends or [key for key in others if key.rpartition(".")[2] == name]
     sections, inside, senders = (
-        [f"{s}.{name}" for s in of if known(matrix.parse_path(f"{s}.{name}"))]
+        [f"{s}.{name}" for s in of if is_known(matrix.parse_path(f"{s}.{name}"))]
         for of in (("bottleneck", "bottleneck.aqm", "hosts", "flows[*]"), ("flows[*].cc",), ("web[*]", "udp[*]"))
     )
     for candidates in (ends, sections, inside, senders):
@@ -355,6 +368,16 @@ def path_named(
     return None
 
 
-def column_of(name: str, of_cell: dict[str, str]) -> Dimension:
+def exact_path(name: str, configs: Iterable[dict[str, Any]]) -> matrix.Path | None:
+    """Return the path that a dotted name spells, if configurations or experiment files have such a key."""
+    try:
+        path = matrix.parse_path(name)
+    except InputError:
+        return None
+    known = len(path) > 1 and (has_value(path) or any(matrix.get_path(config, path) for config in configs))
+    return path if known else None
+
+
+def make_column(name: str, of_cell: dict[str, str]) -> Dimension:
     """Return a dimension that is not a key of the configuration: `experiment`, `engine_version`."""
     return Dimension(name, None, of_cell, dict(of_cell))

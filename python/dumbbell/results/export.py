@@ -12,7 +12,7 @@ import polars as pl
 from dumbbell.errors import Unwritable
 from dumbbell.results.store import TABLES, Store
 from dumbbell.scratch import Scratch
-from dumbbell.writing import reason_of
+from dumbbell.writing import get_reason
 
 
 def export_tables(
@@ -33,7 +33,7 @@ def export_tables(
             folder.mkdir(parents=True, exist_ok=True)
             with Scratch(folder) as draft:
                 for name, path in paths.items():
-                    rows = store.table(name)
+                    rows = store.read_table(name)
                     if chosen is not None:
                         rows = rows.join(chosen, on="key", how="semi", maintain_order="left")
                     if ending == "parquet":
@@ -48,5 +48,5 @@ def export_tables(
                     folder.rmdir()
             if not isinstance(error, OSError | pl.exceptions.PolarsError):
                 raise
-            raise Unwritable(reason_of(error), "a folder that can be written to, with space", file=folder) from None
+            raise Unwritable(get_reason(error), "a folder that can be written to, with space", file=folder) from None
     return list(paths.values())

@@ -42,7 +42,7 @@ class Felt:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SettingComparison:
     """Settings of queues under equal conditions: `frame` has `setting`, `seed`, `hash`, `label` and `value`, by run."""
 
     keys: list[str]
@@ -62,22 +62,22 @@ class Comparison:
 
 def is_felt(results: Results) -> bool:
     """Return whether there is traffic that waits for others: sparse UDP, pings, or short flows."""
-    return any(_sparse(config) or config.get("web") for config in results.configurations.values())
+    return any(_list_sparse_sources(config) or config.get("web") for config in results.configurations.values())
 
 
-def settings_of(results: Results) -> list[Dimension]:
+def list_settings(results: Results) -> list[Dimension]:
     """Return the keys that are compared: those of queue disciplines, or the only key by which runs differ."""
     keys = [one for one in results.dimensions if one.name not in _NOT_COMPARED]
     queues = [one for one in keys if any("aqm" in part.name.split(".") for part in one.parts)]
     return [part for one in queues or (keys if len(keys) == 1 else []) for part in one.parts]
 
 
-def comparisons(results: Results) -> list[Comparison]:
+def compare_settings(results: Results) -> list[SettingComparison]:
     """Return the settings of queues against each other, for each combination of all other keys; none without any."""
-    keys = settings_of(results)
+    keys = list_settings(results)
     if not keys or not is_felt(results):
         return []
-    texts = _texts(results, keys)
+    texts = _name_settings(results, keys)
     compared = {*_NOT_COMPARED, *(one.name for one in keys)}
     others = [one for one in results.dimensions if compared.isdisjoint(part.name for part in (one, *one.parts))]
     rows, columns = _measure_runs(results)
@@ -97,7 +97,7 @@ def comparisons(results: Results) -> list[Comparison]:
         felt = [one for one in columns if one.label in known]
         # seeds that all make the same run are one
         seeds = own.group_by("setting").agg(pl.col("hash").n_unique())["hash"].min()
-        found.append(Comparison([one.name for one in keys], where, settings, felt, own, int(str(seeds))))
+        found.append(SettingComparison([one.name for one in keys], where, settings, felt, own, int(str(seeds))))
     return [one for one in found if any(column.role == "delay" for column in one.columns)]
 
 
@@ -106,9 +106,9 @@ def _order(keys: Sequence[Dimension]) -> Any:
     return lambda cell: tuple(place[one.texts[cell]] for one, place in zip(keys, places, strict=True))
 
 
-def _texts(results: Results, keys: Sequence[Dimension]) -> dict[str, str]:
+def _name_settings(results: Results, keys: Sequence[Dimension]) -> dict[str, str]:
     """Return what the setting of each cell is called: one name if all its queues are the same."""
-    called = [dims.apart(one, results.configurations) for one in keys]
+    called = [dims.distinguish_texts(one, results.configurations) for one in keys]
     found = {}
     for cell in results.configurations:
         own = [names[one.texts[cell]] for one, names in zip(keys, called, strict=True)]
@@ -117,7 +117,7 @@ def _texts(results: Results, keys: Sequence[Dimension]) -> dict[str, str]:
     return found
 
 
-def _sparse(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _list_sparse_sources(config: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the sources of UDP that wait for others."""
     rate = config["bottleneck"].get("rate") or math.inf
     for hop in (config.get("reverse"), *(config.get("hop") or [])):
@@ -145,7 +145,7 @@ def _measure_runs(results: Results) -> tuple[pl.DataFrame, list[Felt]]:
     return (pl.concat(frames) if frames else pl.DataFrame(schema=empty | {"label": pl.String})), columns
 
 
-def _ways(rows: pl.DataFrame) -> list[str]:
+def _list_directions(rows: pl.DataFrame) -> list[str]:
     return [way for way in ("down", "up") if way in set(rows["direction"])]
 
 
@@ -156,7 +156,7 @@ def _add_udp(results: Results, add: Any) -> None:
         cell: [
             number
             for number, one in enumerate(one for one in config["udp"] for _ in range(one.get("count", 1)))
-            if one in _sparse(config)
+            if one in _list_sparse_sources(config)
         ]
         for cell, config in results.configurations.items()
         if config.get("udp")
@@ -166,15 +166,17 @@ def _add_udp(results: Results, add: Any) -> None:
     if udp.is_empty() or not known:
         return
     # flows come first, then sources of UDP
-    ahead = {cell: sum(one.get("count", 1) for one in config["flows"]) for cell, config in _configs(results)}
+    ahead = {
+        cell: sum(one.get("count", 1) for one in config["flows"]) for cell, config in _list_configurations(results)
+    }
     place = pl.struct("cell", "flow").map_elements(
         lambda row: row["flow"] - ahead[row["cell"]] in numbers.get(row["cell"], ()), return_dtype=pl.Boolean
     )
     udp = udp.filter(place)
     calls, pings = udp.filter(cc="udp"), udp.filter(cc="ping")
-    half_rtt_ms = max(map(_base_rtt, results.configurations.values()), default=0.0) / 2e6
-    for way in _ways(calls) if "delay_p99_ms" in known else []:
-        up = f" {way}" * (len(_ways(calls)) > 1)
+    half_rtt_ms = max(map(_get_base_rtt, results.configurations.values()), default=0.0) / 2e6
+    for way in _list_directions(calls) if "delay_p99_ms" in known else []:
+        up = f" {way}" * (len(_list_directions(calls)) > 1)
         add(
             Felt(
                 f"call{up}, delay P99, ms",
@@ -191,22 +193,32 @@ def _add_udp(results: Results, add: Any) -> None:
     if "jitter_mean_ms" in known:
         add(Felt("call, jitter, ms", "its jitter is {}", "call", "jitter", " ms"), calls, "jitter_mean_ms", "max")
     if "loss_share" in known:
-        add(Felt("call, loss, %", "the call loses {}", "call", "loss", " %"), _percent(calls), "loss_share", "max")
+        add(
+            Felt("call, loss, %", "the call loses {}", "call", "loss", " %"),
+            _compute_percent(calls),
+            "loss_share",
+            "max",
+        )
     if "rtt_p99_ms" in known:
         add(Felt("ping, RTT P99, ms", "a ping takes {} at P99", "ping", "delay", " ms"), pings, "rtt_p99_ms", "max")
     if "loss_share" in known:
-        add(Felt("ping, loss, %", "the ping loses {}", "ping", "loss", " %"), _percent(pings), "loss_share", "max")
+        add(
+            Felt("ping, loss, %", "the ping loses {}", "ping", "loss", " %"),
+            _compute_percent(pings),
+            "loss_share",
+            "max",
+        )
 
 
-def _base_rtt(config: Mapping[str, Any]) -> float:
+def _get_base_rtt(config: Mapping[str, Any]) -> float:
     return max((one.get("base_rtt") or 0 for kind in ("flows", "web") for one in config.get(kind) or []), default=0)
 
 
-def _configs(results: Results) -> list[tuple[str, dict[str, Any]]]:
+def _list_configurations(results: Results) -> list[tuple[str, dict[str, Any]]]:
     return list(results.configurations.items())
 
 
-def _percent(rows: pl.DataFrame) -> pl.DataFrame:
+def _compute_percent(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.col("loss_share") * 100)
 
 
@@ -223,8 +235,8 @@ def _add_pages(results: Results, add: Any) -> None:
 def _add_rates(results: Results, add: Any) -> None:
     flows = results.parts("flows", ["goodput_mbit"]).filter(~pl.col("cc").is_in(_ENDPOINTS))
     words = {"down": "download", "up": "upload"}
-    for way in _ways(flows):
-        word = words[way] if len(_ways(flows)) > 1 else "goodput"
+    for way in _list_directions(flows):
+        word = words[way] if len(_list_directions(flows)) > 1 else "goodput"
         felt = Felt(f"{word}, Mbit/s", f"{{}} Mbit/s {way}", way, "rate", more_is_better=True)
         add(felt, flows.filter(direction=way), "goodput_mbit", "sum")
     hops = results.parts("hops", ["utilisation"]) if "utilisation" in results.measures("hops") else pl.DataFrame()

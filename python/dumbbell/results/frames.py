@@ -26,7 +26,7 @@ def convert_frame(frame: pl.DataFrame, to: str) -> Any:
         raise Needs(f"the {packages}", f"pip install 'dumbbell[{to}]'", key=f'to="{to}"') from None
 
 
-class Tables:
+class ResultTables:
     """The tables of a results file as properties of what reads them."""
 
     def frame(self, name: str) -> pl.DataFrame:

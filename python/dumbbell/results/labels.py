@@ -7,7 +7,7 @@ from typing import Any
 from dumbbell.results import dimensions as dims
 
 
-def numbered(labels: Sequence[str]) -> list[str]:
+def number_labels(labels: Sequence[str]) -> list[str]:
     """Return labels of which those that occur more than once are numbered: `cubic #1`, `cubic #2`."""
     several = {label for label in labels if labels.count(label) > 1}
     seen: dict[str, int] = {}
@@ -39,7 +39,9 @@ def group_labels(groups: list[dict[str, Any]], *, alone: bool = False) -> list[s
 
 def _group_labels(groups: list[dict[str, Any]], *, alone: bool) -> list[str]:
     names = [
-        ("ping" if one.get("echo") else "udp") if "cc" not in one else dims.value_text(("flows", 0, "cc"), one["cc"])
+        ("ping" if one.get("echo") else "udp")
+        if "cc" not in one
+        else dims.spell_path_value(("flows", 0, "cc"), one["cc"])
         for one in groups
     ]
     if len(groups) < 2:
@@ -47,19 +49,19 @@ def _group_labels(groups: list[dict[str, Any]], *, alone: bool) -> list[str]:
     labels = names if len(set(names)) > 1 else [""] * len(groups)
     for key in _KEYS:
         longer = [
-            ", ".join(filter(None, (label, _of_group(one, key)))) for label, one in zip(labels, groups, strict=True)
+            ", ".join(filter(None, (label, _label_group(one, key)))) for label, one in zip(labels, groups, strict=True)
         ]
         if len(set(longer)) > len(set(labels)):
             labels = longer
-    return numbered(labels if any(labels) else names)
+    return number_labels(labels if any(labels) else names)
 
 
-def more_of(group: dict[str, Any]) -> list[str]:
+def list_further_words(group: dict[str, Any]) -> list[str]:
     """Return route and ECN of a group, which distinguish classes of traffic whose other words are the same."""
-    return [_of_group(group, "route"), _of_group(group, "ecn")]
+    return [_label_group(group, "route"), _label_group(group, "ecn")]
 
 
-def _of_group(group: dict[str, Any], key: str) -> str:
+def _label_group(group: dict[str, Any], key: str) -> str:
     if key not in group:
         return ""
     section = "flows" if "cc" in group else "udp"
@@ -69,11 +71,11 @@ def _of_group(group: dict[str, Any], key: str) -> str:
         return f"over {' and '.join(hops)}"
     if key == "ecn":
         return {True: "ECN", False: "no ECN"}.get(value, "" if value is None else str(value))
-    text = dims.value_text((section, 0, key), value)
+    text = dims.spell_path_value((section, 0, key), value)
     return text if key in ("base_rtt", "rate", "direction") else f"{key} {text}"
 
 
-def with_assumed_control(config: dict[str, Any], given: str | None) -> list[dict[str, Any]]:
+def add_assumed_controls(config: dict[str, Any], given: str | None) -> list[dict[str, Any]]:
     """Return the groups of flows of an imported run whose control its file does not say; `given` is its column."""
     known = json.loads(given or "[]")
 

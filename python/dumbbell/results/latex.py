@@ -21,7 +21,7 @@ def number(text: str) -> str:
     return re.sub(r"(\d)e([+-]?)0*(\d+)", lambda m: f"{m[1]}$\\cdot10^{{{m[2].strip('+')}{m[3]}}}$", signs)
 
 
-def tabular(
+def format_tabular(
     title: str,
     header: Sequence[str],
     cells: Sequence[Sequence[str]],
@@ -36,7 +36,7 @@ def tabular(
     A row that begins with `[` or `*` has `{}` before it: LaTeX would take either for an option of the `\\` above.
     """
 
-    def line(texts: Sequence[str]) -> str:
+    def format_line(texts: Sequence[str]) -> str:
         whole = " & ".join(texts)
         return ("{}" if whole[:1] in ("[", "*") else "") + whole + r" \\"
 
@@ -46,9 +46,9 @@ def tabular(
             f"% {' '.join(title.split())}",
             rf"\begin{{tabular}}{{{'l' * words}{'r' * (len(header) - words)}}}",
             r"\toprule",
-            line([*map(escape, header)]),
+            format_line([*map(escape, header)]),
             r"\midrule",
-            *map(line, rows),
+            *map(format_line, rows),
             r"\bottomrule",
             *(rf"\multicolumn{{{len(header)}}}{{p{{\linewidth}}}}{{{escape(text)}}} \\" for text in lines),
             r"\end{tabular}",

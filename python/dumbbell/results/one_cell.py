@@ -30,27 +30,29 @@ def choose_cell(experiment: Experiment, number: int | None, where: Sequence[str]
             raise Conflict("--cell and --where", "one of them", file=command)
         if not 1 <= number <= len(experiment):
             raise OutOfRange(str(number), f"from 1 to {len(experiment)}", file=file, option="--cell")
-        return experiment.cell(number - 1)
+        return experiment.make_cell(number - 1)
     conditions = [selecting.parse(one) for one in where]
     seed, seeds = 0, experiment.seeds
     for condition in (one for one in conditions if one.key == "seed"):
         seed = seeds.index(selecting.select_seeds(condition.text, seeds)[0])
     conditions = [one for one in conditions if one.key != "seed"]
     first = range(seed, len(experiment), len(seeds))
-    cells = {index: experiment.cell(index) for index in (first if conditions else first[:_MOST_NAMED])}
-    met = selecting.narrow(cells, conditions, lambda some, one: _meet(experiment, some, one, command))
+    cells = {index: experiment.make_cell(index) for index in (first if conditions else first[:_MOST_NAMED])}
+    met = selecting.narrow(cells, conditions, lambda some, one: _select_cells(experiment, some, one, command))
     left = len(met) if conditions else len(first)
     if left > 1:
-        raise TooMany(f"{left} runs", f"one: {_named(met, left)}; or --where KEY=VALUE", file=file)
+        raise TooMany(f"{left} runs", f"one: {_list_cells(met, left)}; or --where KEY=VALUE", file=file)
     return next(iter(met.values()))
 
 
-def _meet(experiment: Experiment, cells: dict[int, Cell], condition: Condition, command: str) -> dict[int, Cell]:
+def _select_cells(
+    experiment: Experiment, cells: dict[int, Cell], condition: Condition, command: str
+) -> dict[int, Cell]:
     """Return the cells that meet a condition; raises InputError if there are none."""
     key, text = condition.key, condition.text
-    keys = list(experiment.cell(0).matrix)
+    keys = list(experiment.make_cell(0).matrix)
     if key in keys:  # as the file has it
-        values = [selecting.unquoted(value) for value in selecting.split_values(text)]
+        values = [selecting.strip_quotes(value) for value in selecting.split_values(text)]
         if found := {index: cell for index, cell in cells.items() if cell.matrix[key] in values}:
             return found
     if key in _OF_PARTS:
@@ -66,16 +68,16 @@ def _meet(experiment: Experiment, cells: dict[int, Cell], condition: Condition, 
         }
         name = f"flows[0].{key}"
     else:
-        configs, name = {str(index): dims.seedless(cell.groups) for index, cell in cells.items()}, key
+        configs, name = {str(index): dims.drop_seed(cell.groups) for index, cell in cells.items()}, key
     selector = Selector(experiment.file, configs, keys)
     dimension = selector.find_key(name)
     if dimension is None:
-        raise selector.unknown_key(key, [*keys, "seed", *_OF_SENDERS])
+        raise selector.make_key_error(key, [*keys, "seed", *_OF_SENDERS])
     meant = selector.select_cells(replace(dimension, name=key), text)
     return {index: cells[index] for index in cells if index in {int(name.partition(" ")[0]) for name in meant}}
 
 
-def _named(cells: dict[int, Cell], total: int) -> str:
+def _list_cells(cells: dict[int, Cell], total: int) -> str:
     """Return some of `total` runs with their numbers and what distinguishes them."""
     there = [cell.matrix for cell in cells.values()]
     keys = [key for key in there[0] if len(there) < total or len({texts[key] for texts in there}) > 1]

@@ -36,29 +36,31 @@ def choose_run(path: str, key: str = "", where: Sequence[str] = (), engine: str 
         everything = results if engine else Results(path, engine="all")
         found = [one for one in everything.keys if one.startswith(key.lower())]
         if not found or not re.fullmatch(r"[0-9a-fA-F]+", key):
-            raise Nothing(f"no run with the key {key}", f"the beginning of a key, such as {_named(results)}", file=path)
+            raise Nothing(
+                f"no run with the key {key}", f"the beginning of a key, such as {_list_runs(results)}", file=path
+            )
         if len(found) > 1:
             known = ", ".join(one[: len(key) + 4] for one in found[:_MOST_NAMED])
             raise TooMany(f"{len(found)} runs whose keys begin with {key}", f"one: {known}", file=path)
-        return _no_session(everything.with_keys(found))
+        return _refuse_session(everything.with_keys(found))
     results = results.where(*where)
     results.require_whole_runs("a run is explained as a whole", "keys of runs, such as flows[*].cc or seed")
-    _no_session(results)
+    _refuse_session(results)
     if len(results.cells) > 1:
-        raise TooMany(f"{len(results)} runs", f"one: give KEY or --where: {_named(results)}", file=path)
+        raise TooMany(f"{len(results)} runs", f"one: give KEY or --where: {_list_runs(results)}", file=path)
     return results.with_keys(results.keys[:1])
 
 
-def _no_session(results: Results) -> Results:
+def _refuse_session(results: Results) -> Results:
     if results.sessions:
         found = "this is a session of dumbbell shell, which has no run of an experiment"
         raise Unfit(found, "dumbbell table, or plot", file=results.path)
     return results
 
 
-def _named(results: Results) -> str:
+def _list_runs(results: Results) -> str:
     """Return some runs with their keys and what distinguishes them."""
-    texts = results.cell_texts()
+    texts = results.name_cells()
     firsts = results.frame("runs").unique("cell", keep="first", maintain_order=True) if len(results) else pl.DataFrame()
     found = []
     for row in firsts.head(_MOST_NAMED).iter_rows(named=True):

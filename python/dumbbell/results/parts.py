@@ -11,11 +11,11 @@ import polars as pl
 
 from dumbbell.errors import InputError
 from dumbbell.experiment import spelling
-from dumbbell.experiment.file import param_of
+from dumbbell.experiment.file import find_param
 from dumbbell.experiment.settings import parse_setting
 from dumbbell.results import dimensions as dims
 from dumbbell.results import selecting
-from dumbbell.results.labels import group_labels, more_of, numbered
+from dumbbell.results.labels import group_labels, list_further_words, number_labels
 from dumbbell.results.selecting import Condition
 from dumbbell.results.store import Store
 
@@ -43,7 +43,7 @@ _TYPES |= {
 }
 
 
-def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
+def list_parts(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
     """Return one row per flow of each cell, and one for each class that has no listed flow.
 
     `cells` has a run, `key`, of each `cell`: all runs of a cell have the same parts. Columns: `cell`, `flow` (null of a
@@ -51,7 +51,7 @@ def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) 
     `which` and `class_which` (what tells it from the others of its run, in few words).
     """
     with Store.open(path) as store:
-        known = store.columns("classes")
+        known = store.list_columns("classes")
         if "class" not in known:
             return pl.DataFrame(schema=_TYPES)
         classes = store.read(
@@ -64,7 +64,7 @@ def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) 
             " ORDER BY cell, flow",
             cells=cells,
         )
-    groups, webs = _groups(configs), _webs(configs)
+    groups, webs = _list_groups(configs), _list_webs(configs)
     flows = flows.sort("flow").join_asof(groups, left_on="flow", right_on="first", by="cell", check_sortedness=False)
     seen = pl.col("cell").is_in([cell for cell, config in configs.items() if "shell" in config])
     flows = flows.drop("first").with_columns(
@@ -83,7 +83,7 @@ def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) 
         .with_columns(cc_text=pl.coalesce("cc_text", "web_text", "cc"), more=pl.coalesce("more", "web_more"))
         .drop("web", "web_text", "web_more")
     )
-    classes = classes.join(_class_names(classes), on=["cell", "class"], how="left", maintain_order="left")
+    classes = classes.join(_name_classes(classes), on=["cell", "class"], how="left", maintain_order="left")
     of_flows = flows.join(classes.select("cell", "class", "kind", "class_which"), on=["cell", "class"], how="left")
     others = classes.join(flows, on=["cell", "class"], how="anti").with_columns(
         flow=pl.lit(None, dtype=pl.Int64), which=pl.col("class_which")
@@ -94,7 +94,7 @@ def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) 
     return whole.join(place, on="cell").sort("place", "class", "flow", nulls_last=True).drop("place")
 
 
-def _groups(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
+def _list_groups(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
     """One row per group of alike flows of a cell: its first flow, what it is called, its control, and `more` of it."""
     rows = []
     several = any(len(config["flows"]) + len(config["udp"]) > 1 for config in configs.values())
@@ -104,8 +104,8 @@ def _groups(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
         # one group alone has no label unless other runs have several
         for one, label in zip(groups, group_labels(groups, alone=several), strict=True):
             name = "ping" if one.get("echo") else "udp"
-            text = dims.value_text(("flows", 0, "cc"), one["cc"]) if "cc" in one else name
-            rows.append((cell, first, label, text, more_of(one)))
+            text = dims.spell_path_value(("flows", 0, "cc"), one["cc"]) if "cc" in one else name
+            rows.append((cell, first, label, text, list_further_words(one)))
             first += one["count"]
     schema_: dict[str, Any] = {
         "cell": pl.String,
@@ -117,10 +117,10 @@ def _groups(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema_, orient="row").sort("first")
 
 
-def _webs(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
+def _list_webs(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
     """One row a source of short flows of a cell, numbered from 1: its control with its parameters, and `more` of it."""
     rows = [
-        (cell, number, dims.value_text(("web", 0, "cc"), one["cc"]), more_of(one))
+        (cell, number, dims.spell_path_value(("web", 0, "cc"), one["cc"]), list_further_words(one))
         for cell, config in configs.items()
         for number, one in enumerate(config["web"], 1)
     ]
@@ -128,7 +128,7 @@ def _webs(configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema_, orient="row")
 
 
-def _class_names(classes: pl.DataFrame) -> pl.DataFrame:
+def _name_classes(classes: pl.DataFrame) -> pl.DataFrame:
     """One row per class of a cell, and what tells it from the others there."""
     labels: list[tuple[str, int, str]] = []
     for (cell,), own in classes.group_by("cell", maintain_order=True):
@@ -147,25 +147,25 @@ def _class_names(classes: pl.DataFrame) -> pl.DataFrame:
             if len(set(map(tuple, longer))) > len(set(map(tuple, words))):
                 words = longer
         said = [", ".join(of_class) for of_class in words]
-        labels += zip([cell] * len(texts), own["class"], numbered(said), strict=True)
+        labels += zip([cell] * len(texts), own["class"], number_labels(said), strict=True)
     return pl.DataFrame(labels, schema={"cell": pl.String, "class": pl.Int64, "class_which": pl.String}, orient="row")
 
 
-def present(parts: pl.DataFrame, key: str) -> list[str]:
+def list_texts(parts: pl.DataFrame, key: str) -> list[str]:
     """Return the texts that a key of parts has, as tables show them, in the order of the file."""
     rows = parts.filter(pl.col("flow").is_not_null()) if key == "flow" else parts
     columns = [rows[column] for column in KEYS[key]][::-1]  # names ahead of numbers
-    texts = [_text(value, key) for column in columns for value in column.unique(maintain_order=True).to_list()]
+    texts = [_format_value(value, key) for column in columns for value in column.unique(maintain_order=True).to_list()]
     return [text for text in dict.fromkeys(texts) if text]
 
 
-def _text(value: Any, key: str) -> str:
+def _format_value(value: Any, key: str) -> str:
     if value is None:
         return ""
     return f"{value:g}ms" if key == "base_rtt" else str(value)
 
 
-def meant(
+def select_parts(
     parts: pl.DataFrame, condition: Condition, ccs: dict[str, dict[str, Any]], *, checked: bool = False
 ) -> pl.Series:
     """Return which parts a condition on one of `KEYS` means; raises InputError for a value that none of them has.
@@ -173,40 +173,40 @@ def meant(
     `ccs` has the parameters of each congestion control. A condition that was `checked` on more runs than these may have
     values that no part has.
     """
-    key, there = condition.key, present(parts, condition.key)
+    key, there = condition.key, list_texts(parts, condition.key)
 
-    def of(text: str) -> list[str]:
-        return selecting.texts_of(text, there, lambda part: _other(parts, key, part, ccs), key=key)
+    def find_texts(text: str) -> list[str]:
+        return selecting.select_texts(text, there, lambda part: _find_other_texts(parts, key, part, ccs), key=key)
 
     if checked and condition.text not in there:
         wanted = []
         for text in selecting.split_values(condition.text):
             with contextlib.suppress(InputError):
-                wanted += of(text)
+                wanted += find_texts(text)
     else:
-        wanted = of(condition.text)
+        wanted = find_texts(condition.text)
     found = pl.Series([False] * parts.height, dtype=pl.Boolean)
     for column in KEYS[key]:
-        texts = pl.Series([_text(value, key) for value in parts[column].to_list()], dtype=pl.String)
+        texts = pl.Series([_format_value(value, key) for value in parts[column].to_list()], dtype=pl.String)
         found = found | texts.is_in(wanted)
     return found & parts["flow"].is_not_null() if key == "flow" else found
 
 
-def _other(parts: pl.DataFrame, key: str, text: str, ccs: dict[str, dict[str, Any]]) -> Sequence[str]:
+def _find_other_texts(parts: pl.DataFrame, key: str, text: str, ccs: dict[str, dict[str, Any]]) -> Sequence[str]:
     """Return the texts that `text` means where none is like it: another unit, a name, a table of parameters."""
-    name = selecting.unquoted(text)
+    name = selecting.strip_quotes(text)
     if key == "base_rtt":
-        param = param_of(("flows", 0, "base_rtt"))
+        param = find_param(("flows", 0, "base_rtt"))
         assert param is not None
         try:
-            value = spelling.canonical(param, f"{name}ms" if name.replace(".", "", 1).isdigit() else name)
+            value = spelling.parse_value(param, f"{name}ms" if name.replace(".", "", 1).isdigit() else name)
         except InputError as error:
-            raise error.moved("--where", key) from None
+            raise error.move("--where", key) from None
         wanted = f"{value / 1e6:g}ms"
-        return [wanted] if wanted in present(parts, key) else []
+        return [wanted] if wanted in list_texts(parts, key) else []
     if key == "cc" and text.startswith("{"):
         table = parse_setting(f"cc={text}")[1]
-        return [one for one in present(parts, key) if one in ccs and selecting.answers(ccs[one], table, key)]
+        return [one for one in list_texts(parts, key) if one in ccs and selecting.is_wanted(ccs[one], table, key)]
     if key in ("cc", "flow", "class"):
         rows = parts.filter((pl.col("cc") == name) | (pl.col("kind") == name) & pl.lit(key == "class"))
         rows = rows.filter(pl.col("flow").is_not_null() | pl.lit(key != "flow"))

@@ -21,7 +21,7 @@ ALONE: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def silence_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """Return a connection that prints nothing: with `python -m`, DuckDB takes the session for an interactive one.
 
     In a notebook without the package ipywidgets DuckDB can show no progress bar, and refuses to switch it off.
@@ -32,7 +32,7 @@ def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 
 @dataclass
-class _File:
+class _AttachedFile:
     name: str
     readers: int = 0
 
@@ -41,11 +41,11 @@ class _Instance:
     """Reads files, by several threads. One that was damaged by what it read is replaced by a new one."""
 
     def __init__(self) -> None:
-        self._root = quiet(duckdb.connect(config=ALONE | {"threads": 2}))
-        self._files: dict[tuple[int, int], _File] = {}
+        self._root = silence_connection(duckdb.connect(config=ALONE | {"threads": 2}))
+        self._files: dict[tuple[int, int], _AttachedFile] = {}
         self._number = 0
 
-    def works(self) -> bool:
+    def is_working(self) -> bool:
         try:
             self._root.execute("SELECT 1")
         except duckdb.Error:
@@ -58,12 +58,12 @@ class _Instance:
         file = self._files.get(place := (state.st_dev, state.st_ino))
         if file is None:
             self._number += 1
-            file = _File(f"results_{self._number}")
+            file = _AttachedFile(f"results_{self._number}")
             quoted = str(path).replace("'", "''")
             self._root.execute(f"ATTACH '{quoted}' AS {file.name} (READ_ONLY, TYPE duckdb)")
             self._files[place] = file
         file.readers += 1
-        connection = quiet(self._root.cursor())
+        connection = silence_connection(self._root.cursor())
         connection.execute(f"USE {file.name}")
         return Attached(connection, self, place)
 
@@ -100,11 +100,11 @@ _instance: _Instance | None = None
 _of_parents: list[_Instance] = []  # never closed: their threads are not in this process
 
 
-def attached(path: Path) -> Attached:
+def attach_file(path: Path) -> Attached:
     """Return a connection that reads a file. Raises duckdb.Error, and OSError if there is none."""
     global _instance
     with _lock:
-        if _instance is None or not _instance.works():
+        if _instance is None or not _instance.is_working():
             _instance = _Instance()
         return _instance.attach(path)
 
@@ -115,7 +115,7 @@ def _end() -> None:
     _instance = None  # what is left at the end of Python is told as a leak
 
 
-def _forked() -> None:
+def _forget_instances() -> None:
     global _lock
     _lock = threading.RLock()
     if _instance is not None:
@@ -124,4 +124,4 @@ def _forked() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_forget_instances)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import polars as pl
 
-from dumbbell.errors import Needs, UnknownName, WrongValue, nearest
+from dumbbell.errors import Needs, UnknownName, WrongValue, find_nearest
 from dumbbell.experiment import other_names
 from dumbbell.results import parts
-from dumbbell.results.columns import PARTS, axis_label, is_of_hop
-from dumbbell.results.frames import Tables
+from dumbbell.results.columns import PARTS, format_axis_label, is_of_hop
+from dumbbell.results.frames import ResultTables
 from dumbbell.results.runs import Runs
 from dumbbell.results.store import TABLES, Store
-from dumbbell.results.versions import kernel_texts
+from dumbbell.results.versions import name_kernels
 from dumbbell.words import count
 
 SHORT = {
@@ -55,7 +55,7 @@ _OVER_OWN_TIME = ("goodput_mbit", "throughput_mbit")
 _ALIKE = 0.1  # share of a run by which starts and ends may differ, and count as the same time
 
 
-def _sends_at_unlike_times(config: dict[str, Any]) -> bool:
+def _has_unlike_times(config: dict[str, Any]) -> bool:
     """Return whether bulk flows start, or are to end, at times that a reader has to know of."""
     duration = config["duration"]
     flows = config["flows"]
@@ -79,7 +79,7 @@ class Measure:
     @property
     def label(self) -> str:
         """What it is in words with its unit, and of which hop."""
-        label = axis_label(self.column, self.table)
+        label = format_axis_label(self.column, self.table)
         if self.unlike_times:
             words, _, unit = label.rpartition(", ")
             label = f"{words}, each over its own time, {unit}"
@@ -91,7 +91,7 @@ class Measure:
         return PARTS[self.table][0] if self.table in PARTS else "run"
 
 
-class Results(Tables, Runs):
+class Results(ResultTables, Runs):
     """Runs of a results file and what was measured in them, as frames and as tables of the file."""
 
     def measures(self, table: str) -> list[str]:
@@ -122,14 +122,14 @@ class Results(Tables, Runs):
                 if candidate in self.measures(table):
                     return self._specify(Measure(table, candidate), asked=of)
         known = list(dict.fromkeys(column for table in tables for column in self.measures(table)))
-        meant = other_names.measures(name, known)
+        meant = other_names.find_measures(name, known)
         for table in tables if not meant else ():
             close = [column for column in self.measures(table) if column.startswith(f"{name}_")]
             if len(close) == 1:
                 return self._specify(Measure(table, close[0]), asked=of)
         short = [word for word, column in SHORT.items() if column in known]
-        near = meant[0] if meant else nearest(name, [*known, *short])
-        also = "; ".join(f"{one} is {axis_label(one)}" for one in meant)
+        near = meant[0] if meant else find_nearest(name, [*known, *short])
+        also = "; ".join(f"{one} is {format_axis_label(one)}" for one in meant)
         others = [table for table in ("runs", *PARTS) if {name, SHORT.get(name, name)} & set(self.measures(table))]
         if of is not None and others:
             also = f"{' or '.join(f'--of {table}' for table in others)} has it"
@@ -143,7 +143,7 @@ class Results(Tables, Runs):
         A measure of runs is that of each hop if all runs have several; if only some have, it says its hop.
         """
         if measure.table == "flows" and measure.column in _OVER_OWN_TIME:
-            return replace(measure, unlike_times=any(map(_sends_at_unlike_times, self._configs.values())))
+            return replace(measure, unlike_times=any(map(_has_unlike_times, self._configs.values())))
         if not is_of_hop(measure.table, measure.column) or not self.hops_of_cells:
             return measure
         if asked is None and len(self.hops_of_cells) == len(self._configs):
@@ -154,7 +154,7 @@ class Results(Tables, Runs):
         """Return the rows of one of the tables that belong to these runs."""
         if name not in TABLES:
             raise UnknownName(name, among=TABLES, file=self.path, what="table")
-        return self._kept(name, self._read(name))
+        return self._select_part_rows(name, self._read(name))
 
     def parts(self, table: str, columns: Sequence[str]) -> pl.DataFrame:
         """Return `columns` of a table, with `key`, `cell`, `seed`, `hash` and, of parts of runs, their label `part`.
@@ -176,7 +176,7 @@ class Results(Tables, Runs):
                 f"SELECT wanted.*, {listed} FROM {table} t JOIN wanted USING (key) {flows}ORDER BY place, t.rowid",
                 wanted=index,
             )
-        rows = self._kept(table, rows).with_columns(pl.selectors.float().fill_nan(None))
+        rows = self._select_part_rows(table, rows).with_columns(pl.selectors.float().fill_nan(None))
         if table not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
             return rows
         part, name = ("flow", "which") if table in parts.OF_FLOWS else ("class", "class_which")
@@ -188,12 +188,13 @@ class Results(Tables, Runs):
     def tidy(
         self,
         of: Literal["flows", "runs", "classes", "slowdowns", "short_flows", "hops"] = "flows",
-        keys: Sequence[str] | None = None,
+        keys: Sequence[str] | Mapping[str, str] | None = None,
     ) -> pl.DataFrame:
         """Return one row per cell, seed and flow (or what else `of` names), with `keys`: by default all that differ.
 
-        Keys are typed columns whose names end in their unit: `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where
-        there are runs on Linux, `kernel` has the names of the kernels.
+        Keys are typed columns whose names end in their unit: `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. A mapping
+        names columns itself, and what is unset is null there. Where there are runs on Linux, `kernel` has the names of
+        the kernels.
         """
         if not isinstance(of, str) or of not in ("runs", *PARTS):
             raise UnknownName(str(of), among=["runs", *PARTS], file=self.path, key="of", what="table")
@@ -206,12 +207,19 @@ class Results(Tables, Runs):
             for cell in self._configs
         }
         cells = pl.DataFrame({"cell": sorted(places, key=places.__getitem__)}).with_row_index("cell place")
-        found = self.varying if keys is None else [self.key(name, "keys") for name in dict.fromkeys(keys)]
-        found = [one for one in found if one.column not in ("experiment", "engine_version", "kernel", *rows.columns)]
-        columns = [pl.Series(one.column, [one.values[cell] for cell in cells["cell"]], strict=False) for one in found]
+        if isinstance(keys, Mapping):
+            found = {name: self.exact_key(key, "keys") for name, key in keys.items()}
+            rows = rows.drop(found, strict=False)
+        else:
+            wanted = self.varying if keys is None else [self.find_key(name, "keys") for name in dict.fromkeys(keys)]
+            already = ("experiment", "engine_version", "kernel", *rows.columns)
+            found = {one.column: one for one in wanted if one.column not in already}
+        columns = [
+            pl.Series(name, [one.values[cell] for cell in cells["cell"]], strict=False) for name, one in found.items()
+        ]
         described = self._index.select("key", "experiment", "engine_version")
         if self._file.kernels:  # of those runs that have one
-            names = kernel_texts(self.engines, self._file.kernels)
+            names = name_kernels(self.engines, self._file.kernels)
             described = described.with_columns(kernel=pl.col("engine_version").replace_strict(names))
         last = [name for name in ("engine_version", "kernel", "key") if name in described.columns]
         whole = rows.join(cells.with_columns(columns), on="cell", maintain_order="left").join(
@@ -220,7 +228,7 @@ class Results(Tables, Runs):
         whole = whole.sort("cell place", "seed", maintain_order=True).drop("cell place")
         if "part" in whole.columns:
             whole = whole.rename({"part": "which"})
-        front = ["experiment", *(one.column for one in found), "seed", *(["which"] if "which" in whole.columns else [])]
+        front = ["experiment", *found, "seed", *(["which"] if "which" in whole.columns else [])]
         own = [*self._file.columns[of], *front]
         rest = [c for c in whole.columns if c in own and c not in (*front, *last)]
         return whole.select(*front, *rest, *last)
@@ -240,17 +248,17 @@ class Results(Tables, Runs):
             own = ["key", "flow" if table in parts.OF_FLOWS else "class"]
             own += ["from_bytes"] * (table == "slowdowns")
             rows = self._read(table).select(own)
-            kept[table] = (self._kept(table, rows) if table in only else rows.clear()).unique()
-        mine = {name: as_polars(one) for name, one in frames.items()}
+            kept[table] = (self._select_part_rows(table, rows) if table in only else rows.clear()).unique()
+        mine = {name: convert_to_polars(one) for name, one in frames.items()}
         with Store.open(self.path) as store:
-            return store.sql(query, self._index.select("key"), mine, kept)
+            return store.run_query(query, self._index.select("key"), mine, kept)
 
     # how it looks
 
     def _summary(self) -> list[tuple[str, str]]:
         seeds = self._index["seed"].n_unique()
         rows = [("runs", f"{len(self)}, {count(len(self._configs), 'cell')}, {count(seeds, 'seed')}")]
-        rows += [(one.name, _listed(one.ordered)) for one in self.dimensions]
+        rows += [(one.name, _join_words(one.ordered)) for one in self.dimensions]
         return rows + [("", note) for note in (self.differ_as_well, *self.notes) if note]
 
     def __repr__(self) -> str:
@@ -269,14 +277,14 @@ class Results(Tables, Runs):
         return f"<b>{escape(self.path.name)}</b><table>{rows}</table>"
 
 
-def _listed(texts: list[str]) -> str:
+def _join_words(texts: list[str]) -> str:
     comma = "; " if any("," in text for text in texts) else ", "
     return (
         comma.join(texts) if len(texts) <= 8 else f"{comma.join(texts[:4])}{comma}… {texts[-1]} ({len(texts)} values)"
     )
 
 
-def as_polars(frame: Any) -> pl.DataFrame:
+def convert_to_polars(frame: Any) -> pl.DataFrame:
     """Return a frame of Polars, Arrow, pandas or whatever polars reads; raises InputError if it is none."""
     if isinstance(frame, pl.DataFrame):
         return frame

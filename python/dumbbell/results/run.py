@@ -35,7 +35,7 @@ OVER_TIME = {
 }
 
 
-def while_it_lasts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+def select_lifetime(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     """Return rows of flows without what is not a measurement: before a flow begins, after it ends, windows of UDP.
 
     A point is of the interval before it. The rows stay, so that flows that are alike keep their numbers. They have
@@ -56,7 +56,7 @@ def while_it_lasts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     )
 
 
-def over_time(name: str) -> tuple[str, str]:
+def find_series_column(name: str) -> tuple[str, str]:
     """Return table and column of what `name`, short or the column's own, is over time; else raise InputError."""
     found = next((place for short, place in OVER_TIME.items() if name in (short, place[1])), None)
     if found is None:
@@ -72,9 +72,9 @@ def require_one(results: Results) -> dict[str, Any]:
     return results.frame("runs").row(0, named=True)
 
 
-def series(run: Results, *measures: str) -> pl.DataFrame:
+def collect_series(run: Results, *measures: str) -> pl.DataFrame:
     """Return what happened in one run over time; `dumbbell.notebook.Run.series` says how. Raises InputError."""
-    places = [over_time(name) for name in measures or OVER_TIME]
+    places = [find_series_column(name) for name in measures or OVER_TIME]
     frames = []
     for table in ("series", "queue_series"):
         known = run.measures(table)
@@ -82,7 +82,9 @@ def series(run: Results, *measures: str) -> pl.DataFrame:
         if not measures and "rtt_ms" in columns and not run.frame(table)["rtt_ms"].is_finite().any():
             columns.remove("rtt_ms")  # a run without pings
         if columns:
-            frames.append(_of_flows(run, columns) if table == "series" else run.frame(table).select("time_s", *columns))
+            frames.append(
+                _collect_flow_series(run, columns) if table == "series" else run.frame(table).select("time_s", *columns)
+            )
     frames = [one for one in frames if _has_values(one)]
     if not frames:
         found = f"the run has no {', '.join(measures)} over time" if measures else "the run has no time series"
@@ -93,12 +95,12 @@ def series(run: Results, *measures: str) -> pl.DataFrame:
     return whole.sort("time_s")
 
 
-def _of_flows(run: Results, columns: Sequence[str]) -> pl.DataFrame:
+def _collect_flow_series(run: Results, columns: Sequence[str]) -> pl.DataFrame:
     window = ["cwnd"] if "cwnd" in run.measures("series") else []
     wanted = list(dict.fromkeys([*columns, *window]))
-    rows = while_it_lasts(run.parts("series", ["time_s", *wanted, *LIFE]), wanted)
+    rows = select_lifetime(run.parts("series", ["time_s", *wanted, *LIFE]), wanted)
     parts = rows.select("flow", "part", "cc").unique("flow", maintain_order=True).sort("flow")
-    names = _called([part or cc or "flow" for part, cc in parts.select("part", "cc").iter_rows()])
+    names = _number_names([part or cc or "flow" for part, cc in parts.select("part", "cc").iter_rows()])
     label = pl.col("flow").replace_strict(parts["flow"], names, return_dtype=pl.String)
     wide = rows.with_columns(label=label).pivot(on="label", index="time_s", values=list(columns))
     if len(columns) == 1:
@@ -113,7 +115,7 @@ def _has_values(frame: pl.DataFrame) -> bool:
     return any(column.count() for column in frame.drop("time_s"))
 
 
-def _called(names: list[str]) -> list[str]:
+def _number_names(names: list[str]) -> list[str]:
     """Return names in which those that occur more than once are numbered."""
     seen: dict[str, int] = {}
     found = []

@@ -11,15 +11,15 @@ from typing import Any, Self
 
 import polars as pl
 
-from dumbbell.errors import InputError, Nothing, Unfit, UnknownName, flag
+from dumbbell.errors import InputError, Nothing, Unfit, UnknownName, spell_option
 from dumbbell.results import dimensions as dims
 from dumbbell.results import parts, selecting
 from dumbbell.results import varying as keys_of
 from dumbbell.results.dimensions import Dimension
-from dumbbell.results.labels import with_assumed_control
+from dumbbell.results.labels import add_assumed_controls
 from dumbbell.results.selecting import Condition, Selector
 from dumbbell.results.store import TABLES, Store
-from dumbbell.results.versions import NOT_LINUX, chosen, kernel_texts, kind, meant, texts
+from dumbbell.results.versions import NOT_LINUX, choose_version, find_kind, name_kernels, name_versions, select_versions
 from dumbbell.scratch import Scratch
 
 _OF_ENGINES = ("engine_version", "kernel")
@@ -42,7 +42,7 @@ class Selection:
     """Those conditions that keep some parts of the runs."""
 
 
-class _File:
+class _ResultsFile:
     """A results file and what has been read of it, shared by all selections of its runs."""
 
     def __init__(self, path: Path, folder: Scratch | None) -> None:
@@ -61,13 +61,13 @@ class _File:
         if folder is not None:
             path = folder.path / path.name
             path.write_bytes(content)
-        _File.__init__(self, path, folder)
+        _ResultsFile.__init__(self, path, folder)
 
     @cached_property
     def rows(self) -> pl.DataFrame:
         """One row per run, in the order of the file: what describes it, without its configuration."""
         with Store.open(self.path) as store:
-            number, given = (one if one in store.columns("runs") else "NULL" for one in ("number", "given"))
+            number, given = (one if one in store.list_columns("runs") else "NULL" for one in ("number", "given"))
             rows = store.read(
                 "SELECT key, experiment, title, seed, matrix, engine_version, hash, cell, rowid AS place,"
                 f" CAST({number} AS BIGINT) AS number, CAST({given} AS VARCHAR) AS given, cell AS config FROM runs"
@@ -77,18 +77,18 @@ class _File:
     @cached_property
     def kernels(self) -> dict[str, tuple[str, ...]]:
         """The names of kernels, by version of the engine."""
-        if not any(kind(version) == "linux" for version in self.rows["engine_version"].unique()):
+        if not any(find_kind(version) == "linux" for version in self.rows["engine_version"].unique()):
             return {}
         with Store.open(self.path) as store:
-            return store.kernel_names()
+            return store.read_kernel_names()
 
     @cached_property
     def columns(self) -> dict[str, dict[str, str]]:
         """Names and types of the columns of every table."""
         with Store.open(self.path) as store:
-            return {table: store.types(table) for table in TABLES}
+            return {table: store.list_types(table) for table in TABLES}
 
-    def configurations(self, cells: pl.DataFrame) -> dict[str, dict[str, Any]]:
+    def read_configurations(self, cells: pl.DataFrame) -> dict[str, dict[str, Any]]:
         """Return the configuration of each of `cells`, rows like those of this file; each is read once."""
         names = [tuple(map(str, row)) for row in cells.select("config", "engine_version", "given").iter_rows()]
         if missing := [place for place, name in enumerate(names) if name not in self._configs]:
@@ -113,7 +113,7 @@ class Runs:
         engine: str | None = None,
         folder: Scratch | None = None,
     ) -> None:
-        self._file = _File(Path(path), folder)
+        self._file = _ResultsFile(Path(path), folder)
         self._selection = Selection(None if keys is None else tuple(keys), engine)
         self._labelled: pl.DataFrame | None = None  # parts of these runs and more, that they were selected from
         with Store.open(self.path):
@@ -132,7 +132,7 @@ class Runs:
         return self._file.path
 
     @classmethod
-    def opened(cls, source: str | Path | Self) -> Self:
+    def open_source(cls, source: str | Path | Self) -> Self:
         """Return results that are open, or those of a file."""
         return source if isinstance(source, cls) else cls(source)  # type: ignore[arg-type]
 
@@ -164,9 +164,11 @@ class Runs:
         # the one that made the last run comes last
         versions = rows["engine_version"].reverse().unique(maintain_order=True).to_list()[::-1]
         if self._selection.engine != "all":
-            wanted = [chosen(versions, "sim") or versions[-1]]
-            if self._selection.engine and not (wanted := meant(versions, self._selection.engine, self._file.kernels)):
-                known = [*texts(versions, self._file.kernels).values(), "all"]
+            wanted = [choose_version(versions, "sim") or versions[-1]]
+            if self._selection.engine and not (
+                wanted := select_versions(versions, self._selection.engine, self._file.kernels)
+            ):
+                known = [*name_versions(versions, self._file.kernels).values(), "all"]
                 raise UnknownName(self._selection.engine, among=known, file=self.path, what="engine")
             rows = rows.filter(pl.col("engine_version").is_in(wanted))
         if rows["engine_version"].n_unique() > 1:
@@ -184,9 +186,9 @@ class Runs:
         order = [*first, *of_cell] if numbered else ["experiment", "matrix", of_engine, "cell"]
         return rows.sort(*order, "seed", maintain_order=True)
 
-    def engine_texts(self, versions: Iterable[str] | None = None) -> dict[str, str]:
+    def name_engines(self, versions: Iterable[str] | None = None) -> dict[str, str]:
         """Return what each version of the engine is called: `linux:NAME` if its kernel has a name."""
-        return texts(self.engines if versions is None else versions, self._file.kernels)
+        return name_versions(self.engines if versions is None else versions, self._file.kernels)
 
     @property
     def notes(self) -> list[str]:
@@ -194,9 +196,9 @@ class Runs:
         notes = self._left_out
         if self._selection.engine is None:
             if notes:
-                notes[-1] += f"; {flag('engine')} all has them"
-            if not any(kind(version) == "sim" for version in self._all["engine_version"].unique()):
-                notes.insert(0, f"no run is of engine sim; these are of {', '.join(self.engine_texts().values())}")
+                notes[-1] += f"; {spell_option('engine')} all has them"
+            if not any(find_kind(version) == "sim" for version in self._all["engine_version"].unique()):
+                notes.insert(0, f"no run is of engine sim; these are of {', '.join(self.name_engines().values())}")
         notes += self._assumed
         identical, several = self.identical
         if identical:
@@ -209,7 +211,7 @@ class Runs:
         meant = set(self._index["engine_version"])
         left = self._all.filter(~pl.col("engine_version").is_in(list(meant)))
         counts = left.group_by("engine_version", maintain_order=True).len().rows()
-        names = self.engine_texts(self._all["engine_version"])
+        names = self.name_engines(self._all["engine_version"])
         return [f"left out: {count} run{'s' * (count > 1)} of engine {names[version]}" for version, count in counts]
 
     @property
@@ -217,8 +219,8 @@ class Runs:
         """The controls of imported runs that their files do not say, one line per engine."""
         found: dict[str, dict[str, None]] = {}
         for cell, version, given in self._index.select("cell", "engine_version", "given").iter_rows():
-            if kind(version) == "import":
-                groups = with_assumed_control(self._configs[cell], given)
+            if find_kind(version) == "import":
+                groups = add_assumed_controls(self._configs[cell], given)
                 found.setdefault(version, {}).update(dict.fromkeys(group["cc"]["name"] for group in groups))
         return [
             f"{' and '.join(names)} of engine {version} {'is' if len(names) == 1 else 'are'} assumed: the file does not"
@@ -261,14 +263,14 @@ class Runs:
         rows = self._index.unique("cell", keep="first", maintain_order=True)
         return rows.select("cell", "experiment", "engine_version", "matrix")
 
-    def cell_texts(self) -> dict[str, str]:
+    def name_cells(self) -> dict[str, str]:
         """Return for each cell in words what tells it from the others."""
-        return {cell: ", ".join(one.said(one.texts[cell]) for one in self.dimensions) for cell in self._configs}
+        return {cell: ", ".join(one.format_text(one.texts[cell]) for one in self.dimensions) for cell in self._configs}
 
     @cached_property
     def _configs(self) -> dict[str, dict[str, Any]]:
         """The configuration of each cell; the seed in it is that of one of its runs in the file."""
-        return self._file.configurations(self._index.unique("cell", keep="first", maintain_order=True))
+        return self._file.read_configurations(self._index.unique("cell", keep="first", maintain_order=True))
 
     @property
     def hops_of_cells(self) -> dict[str, list[str]]:
@@ -286,11 +288,11 @@ class Runs:
     @cached_property
     def varying(self) -> list[Dimension]:
         """Every key by which the cells of these results differ; a cell is what only seeds may differ in."""
-        return keys_of.varying(self._called_cells, self._configs)
+        return keys_of.find_varying(self._called_cells, self._configs)
 
     @cached_property
     def _axes(self) -> keys_of.Axes:
-        return keys_of.axes(self.varying, self.matrix_keys, list(self._configs))
+        return keys_of.choose_axes(self.varying, self.matrix_keys, list(self._configs))
 
     @property
     def dimensions(self) -> list[Dimension]:
@@ -305,7 +307,7 @@ class Runs:
     @cached_property
     def _called_cells(self) -> pl.DataFrame:
         """The `cells` with what their engines are called, and those keys that were set, but not in all of them."""
-        names = self.engine_texts()
+        names = self.name_engines()
         rows = self._index.unique("cell", keep="first", maintain_order=True)["given"]
         keys = [set(json.loads(text)) if text else set[str]() for text in rows]
         everywhere = set[str].intersection(*keys) if keys else set()
@@ -317,7 +319,7 @@ class Runs:
         """Whether all runs are sessions of `dumbbell shell`."""
         return all("shell" in config for config in self._configs.values())
 
-    def default_measures(self, of: str | None = None) -> list[str]:
+    def choose_measures(self, of: str | None = None) -> list[str]:
         """Return what is shown if nobody says: goodput, or what else the table `of` has.
 
         Short flows have no goodput that means anything. Of sessions, in which each connection is a flow, it is what the
@@ -333,44 +335,51 @@ class Runs:
         cells = self._called_cells
         found: dict[str, list[str]] = {}
         for (name,), own in cells.group_by("experiment", maintain_order=True):
-            keys = keys_of.varying(own, {cell: self._configs[cell] for cell in own["cell"]})
-            found[str(name)] = [one.name for one in keys_of.axes(keys, self.matrix_keys, own["cell"].to_list()).axes]
+            keys = keys_of.find_varying(own, {cell: self._configs[cell] for cell in own["cell"]})
+            found[str(name)] = [
+                one.name for one in keys_of.choose_axes(keys, self.matrix_keys, own["cell"].to_list()).axes
+            ]
         return found if len({tuple(keys) for keys in found.values()}) > 1 else {}
 
     @cached_property
     def matrix_keys(self) -> list[str]:
         """Keys of the matrices of all experiments, in order."""
-        return keys_of.matrix_keys(self._index)
+        return keys_of.list_matrix_keys(self._index)
 
     # keys
 
-    def _selector(self, option: str) -> Selector:
+    def _make_selector(self, option: str) -> Selector:
         return Selector(str(self.path), self._configs, self.matrix_keys, option)
 
     def _find_key(self, name: str, option: str = "key") -> Dimension | None:
         """Return the values of the key of configurations that `name` means, if it means one."""
-        return self._selector(option).find_key(name, [one.name for one in self.varying if one.path])
+        return self._make_selector(option).find_key(name, [one.name for one in self.varying if one.path])
 
-    def key(self, name: str, option: str = "key") -> Dimension:
+    def find_key(self, name: str, option: str = "key") -> Dimension:
         """Return the values of a key of runs, whether or not they differ; InputError if there is no such key."""
         if found := next((one for one in (*self.varying, *self.dimensions) if name == one.name), None):
             return found
         if name in ("experiment", "title", "engine_version"):
             cells = self._index.unique("cell", keep="first", maintain_order=True)
-            names = self.engine_texts() if name == "engine_version" else {}
+            names = self.name_engines() if name == "engine_version" else {}
             rows = cells.select("cell", name).iter_rows()
-            return dims.column_of(name, {cell: names.get(text, text) for cell, text in rows})
+            return dims.make_column(name, {cell: names.get(text, text) for cell, text in rows})
         if name == "kernel":
-            names = kernel_texts(self.engines, self._file.kernels)
-            return dims.column_of(
+            names = name_kernels(self.engines, self._file.kernels)
+            return dims.make_column(
                 name, {c: names[version] for c, version in self.cells.select("cell", "engine_version").rows()}
             )
         if ", " in name and all(map(self.has_key, name.split(", "))):
-            return keys_of.joined([self.key(one) for one in name.split(", ")])
+            return keys_of.join_keys([self.find_key(one) for one in name.split(", ")])
         if found := self._find_key(name, option):
             return found
         known = [*self.matrix_keys, *(one.name for one in self.dimensions), *OF_RUN, "flow", "cc", "base_rtt"]
-        raise self._selector(option).unknown_key(name, known)
+        raise self._make_selector(option).make_key_error(name, known)
+
+    def exact_key(self, name: str, option: str = "key") -> Dimension:
+        """Return the values of a key by its full name, None where it is unset or a run has no such key."""
+        path = dims.exact_path(name, self._configs.values())
+        return dims.make_dimension(name, path, self._configs, plain=True) if path else self.find_key(name, option)
 
     def has_key(self, name: str) -> bool:
         """Whether there is such a key of runs."""
@@ -382,7 +391,7 @@ class Runs:
     def is_of_runs(self, name: str) -> bool:
         """Whether a key has one value in each run, as `cc` has where all flows of a run have the same."""
         try:
-            dimension = self.key(name)
+            dimension = self.find_key(name)
         except InputError:
             return False
         return not any(" / " in text for text in dimension.texts.values())
@@ -401,58 +410,62 @@ class Runs:
         Raises InputError.
         """
         wanted = [selecting.parse(text, option) for text in conditions]
-        wanted += [selecting.condition_of(key, value) for key, value in values.items()]
+        wanted += [selecting.make_condition(key, value) for key, value in values.items()]
         wanted.sort(key=lambda condition: condition.key not in _OF_ENGINES)  # all others are about the runs of these
-        return selecting.narrow(self, wanted, lambda runs, one: runs._meet(one, option), option)
+        return selecting.narrow(self, wanted, lambda runs, one: runs._select_condition(one, option), option)
 
-    def _meet(self, condition: Condition, option: str) -> Self:
+    def _select_condition(self, condition: Condition, option: str) -> Self:
         """Return the runs that meet a condition, and of them the parts that do; raises InputError if none does."""
         key, text = condition.key, condition.text
         also = {"conditions": (*self._selection.conditions, condition)}
         if key in _OF_ENGINES:
-            return self._of_engines(key, text, option, **also)
+            return self._select_engines(key, text, option, **also)
         if key == "seed":
             rows = self._index.filter(pl.col("seed").is_in(selecting.select_seeds(text, self.seeds, option)))
-            return self._with(rows, **also)
+            return self._select_rows(rows, **also)
         if key == "from_bytes":
-            other = self._with(self._index, of_parts=(*self._selection.of_parts, condition), **also)
-            other._kept("slowdowns", other._read("slowdowns"))
+            other = self._select_rows(self._index, of_parts=(*self._selection.of_parts, condition), **also)
+            other._select_part_rows("slowdowns", other._read("slowdowns"))
             return other
         key = {"base_rtt_ms": "base_rtt", "which": "flow"}.get(key, key)
         # sessions are runs of one direction each
         if key in parts.KEYS and self._parts.height and not (key == "direction" and self.sessions):
-            return self._of_parts_like(Condition(key, text), **also)
-        cells = self._selector(option).select_cells(self.key(key, option), text)
-        return self._with(self._index.filter(pl.col("cell").is_in(cells)), **also)
+            return self._select_runs_with_parts(Condition(key, text), **also)
+        cells = self._make_selector(option).select_cells(self.find_key(key, option), text)
+        return self._select_rows(self._index.filter(pl.col("cell").is_in(cells)), **also)
 
-    def _of_engines(self, key: str, text: str, option: str, **also: Any) -> Self:
+    def _select_engines(self, key: str, text: str, option: str, **also: Any) -> Self:
         """Return the runs of versions of the engine, or of kernels, whichever were meant before."""
         known = self._all["engine_version"].reverse().unique(maintain_order=True).to_list()[::-1]
         prefix = "linux:" if key == "kernel" else ""
-        names = (kernel_texts if key == "kernel" else texts)(known, self._file.kernels)
+        names = (name_kernels if key == "kernel" else name_versions)(known, self._file.kernels)
         present = [name for name in names.values() if name != NOT_LINUX]
-        wanted = selecting.texts_of(
-            text, present, lambda part: meant(known, prefix + part, self._file.kernels), key=key, option=option
+        wanted = selecting.select_texts(
+            text,
+            present,
+            lambda part: select_versions(known, prefix + part, self._file.kernels),
+            key=key,
+            option=option,
         )
         found = [version for version in known if version in wanted or names[version] in wanted]
         rows = self._all.filter(pl.col("engine_version").is_in(found))
-        return self._with(rows, engine="all" if len(found) > 1 else found[0], **also)
+        return self._select_rows(rows, engine="all" if len(found) > 1 else found[0], **also)
 
-    def _of_parts_like(self, condition: Condition, **also: Any) -> Self:
+    def _select_runs_with_parts(self, condition: Condition, **also: Any) -> Self:
         """Return the runs that have such parts, and of these runs the other parts no more."""
-        found = self._parts.filter(parts.meant(self._parts, condition, self._ccs))
+        found = self._parts.filter(parts.select_parts(self._parts, condition, self._ccs))
         cells = found["cell"].unique().to_list()
         if found.height < self._parts.filter(pl.col("cell").is_in(cells)).height:
             also["of_parts"] = (*self._selection.of_parts, condition)
-        return self._with(self._index.filter(pl.col("cell").is_in(cells)), **also)
+        return self._select_rows(self._index.filter(pl.col("cell").is_in(cells)), **also)
 
     @cached_property
     def _all_parts(self) -> pl.DataFrame:
-        """One row per flow, and one per class of short flows, of each cell: see `parts.listed`."""
+        """One row per flow, and one per class of short flows, of each cell: see `parts.list_parts`."""
         cells = self._index.unique("cell", keep="first", maintain_order=True).select("cell", "key")
         if self._labelled is not None and set(cells["cell"]) <= set(self._labelled["cell"]):
             return self._labelled.filter(pl.col("cell").is_in(cells["cell"].to_list()))
-        return parts.listed(self.path, cells, self._configs)
+        return parts.list_parts(self.path, cells, self._configs)
 
     @cached_property
     def _parts(self) -> pl.DataFrame:
@@ -460,16 +473,16 @@ class Runs:
         found = self._all_parts
         for condition in self._selection.of_parts:
             if condition.key in parts.KEYS:
-                found = found.filter(parts.meant(found, condition, self._ccs, checked=True))
+                found = found.filter(parts.select_parts(found, condition, self._ccs, checked=True))
         return found
 
     @cached_property
     def _ccs(self) -> dict[str, dict[str, Any]]:
         """The parameters of each congestion control, by the text that says them."""
         senders = [one for config in self._configs.values() for one in (*config["flows"], *config["web"])]
-        return {dims.value_text(("flows", 0, "cc"), one["cc"]): one["cc"] for one in senders}
+        return {dims.spell_path_value(("flows", 0, "cc"), one["cc"]): one["cc"] for one in senders}
 
-    def _with(self, rows: pl.DataFrame, **changes: Any) -> Self:
+    def _select_rows(self, rows: pl.DataFrame, **changes: Any) -> Self:
         """Return some of the runs of the file; parts keep the labels that they have among these."""
         engine = "all" if len(self.engines) > 1 else self.engines[0]
         keys = tuple(rows["key"].unique(maintain_order=True))
@@ -495,7 +508,7 @@ class Runs:
                 f"SELECT t.* FROM {name} t JOIN wanted USING (key) ORDER BY place, t.rowid", wanted=wanted
             )
 
-    def _kept(self, table: str, rows: pl.DataFrame) -> pl.DataFrame:
+    def _select_part_rows(self, table: str, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows that meet the conditions on parts of runs; all those of a table of whole runs."""
         if not self._selection.of_parts or table not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
             return rows
@@ -506,7 +519,7 @@ class Runs:
                     raise Unfit(found, "table slowdowns", option="--where")
                 texts = rows["from_bytes"].cast(pl.String)
                 there = texts.unique(maintain_order=True).to_list()
-                meant = selecting.texts_of(condition.text, there, lambda _: [], key="from_bytes")
+                meant = selecting.select_texts(condition.text, there, lambda _: [], key="from_bytes")
                 rows = rows.filter(texts.is_in(meant))
         part = "flow" if table in parts.OF_FLOWS else "class"
         kept = self._parts.filter(pl.col(part).is_not_null())
@@ -522,7 +535,7 @@ class Runs:
     @property
     def whole_runs(self) -> Self:
         """The same runs with all their parts."""
-        return self._with(self._index, of_parts=())
+        return self._select_rows(self._index, of_parts=())
 
     def require_whole_runs(self, what: str, allowed: str) -> None:
         """Raise InputError if conditions keep only some parts of the runs, of which `what` cannot be told."""

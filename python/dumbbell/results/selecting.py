@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dumbbell.errors import InputError, Nothing, UnknownKey, UnknownName, WrongValue, nearest, shown
+from dumbbell.errors import InputError, Nothing, UnknownKey, UnknownName, WrongValue, find_nearest, quote_value
 from dumbbell.experiment import matrix, plugins, schema, spelling, switches
-from dumbbell.experiment.file import param_of
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.file import find_param
+from dumbbell.experiment.registry import read_registry
 from dumbbell.experiment.settings import parse_setting
 from dumbbell.results import dimensions as dims
 from dumbbell.results.dimensions import Dimension
@@ -34,18 +34,18 @@ class Condition:
 def parse(text: str, option: str = "--where") -> Condition:
     """Return the condition that `KEY=VALUE` is; raises InputError."""
     if not isinstance(text, str):
-        raise WrongValue(shown(text), 'text, "KEY=VALUE", or keywords: seed=[1, 2]', key=option)
+        raise WrongValue(quote_value(text), 'text, "KEY=VALUE", or keywords: seed=[1, 2]', key=option)
     key, equals, value = text.partition("=")
     if not equals or not key.strip() or not value.strip():
-        raise WrongValue(shown(text), "KEY=VALUE, such as bottleneck.rate=10Mbit", key=option)
+        raise WrongValue(quote_value(text), "KEY=VALUE, such as bottleneck.rate=10Mbit", key=option)
     return Condition(key.strip(), value.strip())
 
 
-def condition_of(key: str, value: Any) -> Condition:
+def make_condition(key: str, value: Any) -> Condition:
     """Return the condition that a key has a value of Python, or one of a list of them."""
     if isinstance(value, list | tuple | set | frozenset | range):
-        return Condition(key, ",".join(condition_of(key, one).text for one in value))
-    return Condition(key, value if isinstance(value, str) else shown(value))
+        return Condition(key, ",".join(make_condition(key, one).text for one in value))
+    return Condition(key, value if isinstance(value, str) else quote_value(value))
 
 
 def split_values(text: str) -> list[str]:
@@ -67,17 +67,17 @@ def split_values(text: str) -> list[str]:
     return [*parts, text[start:].strip()]
 
 
-def unquoted(text: str) -> str:
+def strip_quotes(text: str) -> str:
     """Return a text without the quotes around it, if there are any."""
     return text[1:-1] if len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0] else text
 
 
-def unknown(option: str, key: str, text: str, present: Sequence[str]) -> InputError:
+def make_error(option: str, key: str, text: str, present: Sequence[str]) -> InputError:
     """Return the error for a value that no run has."""
     return UnknownName(text, among=list(dict.fromkeys(present)), option=option, key=key, what="value")
 
 
-def texts_of(
+def select_texts(
     text: str, present: Sequence[str], other: Callable[[str], Iterable[str]], *, key: str, option: str = "--where"
 ) -> list[str]:
     """Return those of `present` that the value of a condition means: the whole text, or a list of them.
@@ -89,7 +89,7 @@ def texts_of(
     squeezed = {one.replace(" ", ""): one for one in present}
     found: list[str] = []
     for part in split_values(text):
-        plain = unquoted(part)
+        plain = strip_quotes(part)
         if plain in present:
             found.append(plain)
         elif plain.replace(" ", "") in squeezed:
@@ -97,35 +97,35 @@ def texts_of(
         elif others := list(other(part)):
             found += others
         else:
-            raise unknown(option, key, plain, present)
+            raise make_error(option, key, plain, present)
     return list(dict.fromkeys(found))
 
 
-def of_dimension(
+def select_dimension_texts(
     dimension: Dimension, text: str, configs: dict[str, dict[str, Any]], option: str = "--where"
 ) -> list[str]:
     """Return the texts of a key of runs that the value of a condition means; raises InputError."""
     try:
-        return texts_of(
+        return select_texts(
             text,
             dimension.ordered,
-            lambda part: _same(dimension, part, configs, option),
+            lambda part: _find_same(dimension, part, configs, option),
             key=dimension.name,
             option=option,
         )
     except InputError:
-        if why := switched_off(dimension, configs):
+        if why := explain_missing_switch(dimension, configs):
             raise Nothing(f"no run has {dimension.word}={text}", why, option=option, key=dimension.name) from None
         raise
 
 
-def switched_off(dimension: Dimension, configs: dict[str, dict[str, Any]]) -> str:
+def explain_missing_switch(dimension: Dimension, configs: dict[str, dict[str, Any]]) -> str:
     """Return what a key needs that some runs have not, so that it has no value there; an empty text if all have it."""
     path = dimension.path
     if path is None or len(path) < 2:
         return ""
     holders = (holder for config in configs.values() for holder in matrix.get_path(config, path[:-1]))
-    missing = next(filter(None, (switches.off(path, holder) for holder in holders)), "")
+    missing = next(filter(None, (switches.explain_off(path, holder) for holder in holders)), "")
     values = ", ".join(text for text in dimension.ordered if text != dims.NOTHING)
     return missing and f"{values or 'no value'}; it counts only with {missing}"
 
@@ -141,18 +141,18 @@ class Selector:
 
     def find_key(self, name: str, others: Sequence[str] = ()) -> Dimension | None:
         """Return the values of the key that `name` means: its path, or the end of one of the matrix or `others`."""
-        path = dims.path_named(name, self.configs.values(), self.matrix_keys, others)
-        return None if path is None else dims.dimension_of(name, path, self.configs)
+        path = dims.find_path(name, self.configs.values(), self.matrix_keys, others)
+        return None if path is None else dims.make_dimension(name, path, self.configs)
 
     def select_cells(self, dimension: Dimension, text: str) -> set[str]:
         """Return the cells whose value is one of those that a condition has; raises InputError if there are none."""
-        meant = of_dimension(dimension, text, self.configs, self.option)
+        meant = select_dimension_texts(dimension, text, self.configs, self.option)
         return {cell for cell, of_cell in dimension.texts.items() if of_cell in meant}
 
-    def unknown_key(self, name: str, known: Iterable[str]) -> InputError:
+    def make_key_error(self, name: str, known: Iterable[str]) -> InputError:
         """Return the error for a name that means no key; `known` are those that it may have meant."""
         listed = list(dict.fromkeys(known))
-        near = nearest(name, [*listed, *(key.rpartition(".")[2] for key in listed)])
+        near = find_nearest(name, [*listed, *(key.rpartition(".")[2] for key in listed)])
         return UnknownName(
             name, among=listed, file=self.file, key=self.option, nearest=near, what="key", also="any other key of a run"
         )
@@ -160,7 +160,7 @@ class Selector:
 
 def select_seeds(text: str, seeds: Iterable[int], option: str = "--where") -> list[int]:
     """Return the seeds that a condition means; raises InputError."""
-    return [int(one) for one in texts_of(text, list(map(str, seeds)), lambda _: [], key="seed", option=option)]
+    return [int(one) for one in select_texts(text, list(map(str, seeds)), lambda _: [], key="seed", option=option)]
 
 
 def narrow(
@@ -187,7 +187,7 @@ def narrow(
     return found
 
 
-def _same(dimension: Dimension, text: str, configs: dict[str, dict[str, Any]], option: str) -> list[str]:
+def _find_same(dimension: Dimension, text: str, configs: dict[str, dict[str, Any]], option: str) -> list[str]:
     """Return the texts whose values are `text` in another unit, have this name, or have what this table says."""
     if dimension.path is None:
         return []
@@ -198,29 +198,29 @@ def _same(dimension: Dimension, text: str, configs: dict[str, dict[str, Any]], o
     for cell, of_cell in dimension.texts.items():
         held = matrix.get_path(configs[cell], dimension.path)
         try:
-            value = _canonical(dimension.path, said, configs[cell])
+            value = _parse_canonical(dimension.path, said, configs[cell])
         except InputError as error:
             wrong.append(error)
             continue
-        if of_cell != dims.NOTHING and held and all(answers(one, value, dimension.name, option) for one in held):
+        if of_cell != dims.NOTHING and held and all(is_wanted(one, value, dimension.name, option) for one in held):
             found.append(of_cell)
     if wrong and len(wrong) == len(dimension.texts):
-        raise wrong[0].moved(option, dimension.name) from None
+        raise wrong[0].move(option, dimension.name) from None
     return list(dict.fromkeys(found))
 
 
-def _canonical(path: matrix.Path, value: Any, config: dict[str, Any]) -> Any:
+def _parse_canonical(path: matrix.Path, value: Any, config: dict[str, Any]) -> Any:
     """Return what a value is in a run: a limit is of packets or of bytes, as its queue has it. Raises InputError."""
     if path[-1] == "start":
-        return schema.canonical_start(value)
+        return schema.parse_start(value)
     holders = [one for one in matrix.get_path(config, path[:-1]) if isinstance(one, dict) and "name" in one]
-    known = [plugins.algorithm_of(one, registry().algorithms) for one in holders]
+    known = [plugins.find_algorithm(one, read_registry().algorithms) for one in holders]
     own = [one.params[str(path[-1])] for one in known if one is not None and path[-1] in one.params]
-    param = own[0] if own else param_of(path)
-    return value if param is None else spelling.canonical(param, value)
+    param = own[0] if own else find_param(path)
+    return value if param is None else spelling.parse_value(param, value)
 
 
-def answers(held: Any, value: Any, key: str, option: str = "--where") -> bool:
+def is_wanted(held: Any, value: Any, key: str, option: str = "--where") -> bool:
     """Whether a canonical value is what is wanted: equal, of this name, or with every value of this table."""
     if held == value:
         return True
@@ -230,7 +230,7 @@ def answers(held: Any, value: Any, key: str, option: str = "--where") -> bool:
         return bool(held["name"] == value)
     if not isinstance(value, dict) or value.get("name", held["name"]) != held["name"]:
         return False
-    known = plugins.algorithm_of(held, registry().algorithms)
+    known = plugins.find_algorithm(held, read_registry().algorithms)
     params = known.params if known else {}
     for name, wanted in value.items():
         if name == "name":
@@ -238,8 +238,8 @@ def answers(held: Any, value: Any, key: str, option: str = "--where") -> bool:
         if name not in params:
             raise UnknownKey(name, among=list(params), option=option, key=f"{key}.{name}")
         try:
-            if spelling.canonical(params[name], wanted) != held.get(name) or switches.off((name,), held):
+            if spelling.parse_value(params[name], wanted) != held.get(name) or switches.explain_off((name,), held):
                 return False
         except InputError as error:
-            raise error.moved(option, f"{key}.{name}") from None
+            raise error.move(option, f"{key}.{name}") from None
     return True

@@ -20,10 +20,10 @@ from dumbbell import _native, file_kinds
 from dumbbell.errors import InUse, Unreadable, Unwritable, WrongValue
 from dumbbell.experiment.cell import Cell
 from dumbbell.results.columns import TABLES as DECLARED
-from dumbbell.results.measured import Finished
-from dumbbell.results.reading import ALONE, Attached, attached, quiet
-from dumbbell.scratch import Scratch, appear
-from dumbbell.writing import reason_of
+from dumbbell.results.measured_run import Finished
+from dumbbell.results.reading import ALONE, Attached, attach_file, silence_connection
+from dumbbell.scratch import Scratch, create_whole
+from dumbbell.writing import get_reason
 
 if TYPE_CHECKING:
     import polars as pl
@@ -62,7 +62,7 @@ class Alike:
     seeds: int
 
 
-def tables(runs: list[Finished]) -> dict[str, _native.Rows]:
+def gather_tables(runs: list[Finished]) -> dict[str, _native.Rows]:
     """Return what is kept of finished runs, table by table, each in one piece: to DuckDB every chunk is a batch."""
     cells = [run.cell for run in runs]
     matrices: dict[int, str] = {}  # seeds have one in common
@@ -78,35 +78,35 @@ def tables(runs: list[Finished]) -> dict[str, _native.Rows]:
         ("config", [cell.config for cell in cells]),
         ("engine_version", [cell.engine for cell in cells]),
         ("kernel", [run.run.kernel or None for run in runs]),
-        ("given", [_given(cell) if cell.plan_of else None for cell in cells]),
+        ("given", [_format_given(cell) if cell.plan_of else None for cell in cells]),
         ("cell", [cell.cell_key for cell in cells]),
         ("wall_s", [float(run.run.wall_s) for run in runs]),
     ]
     return dict(_native.gather([run.run.result for run in runs], described))
 
 
-def _given(cell: Cell) -> str:
+def _format_given(cell: Cell) -> str:
     """Return the keys that an experiment sets, where it matters: JSON."""
 
-    def found(value: Any, place: str) -> Iterator[str]:
+    def find_given(value: Any, place: str) -> Iterator[str]:
         if isinstance(value, dict):
             for key, inner in value.items():
-                yield from found(inner, f"{place}.{key}" if place else key)
+                yield from find_given(inner, f"{place}.{key}" if place else key)
         elif isinstance(value, list):
             for number, inner in enumerate(value):
-                yield from found(inner, f"{place}[{number}]")
+                yield from find_given(inner, f"{place}[{number}]")
         else:
             yield place
 
-    return json.dumps(sorted(found(cell.given, "")))
+    return json.dumps(sorted(find_given(cell.given, "")))
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True)
-class Stream:
+class ArrowStream:
     """A table as DuckDB and polars hand it over without pyarrow, which may not be installed."""
 
     table: Any
@@ -159,7 +159,7 @@ class Store:
         while True:
             try:
                 if not known:
-                    cls._checked(path, path).close()
+                    cls._open_checked(path, path).close()
                 # what is written are small commits, in which a second thread would mostly wait for the first
                 connection = connect(path, threads=1, checkpoint_threshold=_LOG)
                 return cls(path, connection)
@@ -172,7 +172,7 @@ class Store:
     def _read(cls, path: Path) -> Self:
         # not looked at by other means: to close any descriptor of a file gives up the locks that DuckDB holds on it
         try:
-            return cls(path, cls._checked(path, path))
+            return cls(path, cls._open_checked(path, path))
         except duckdb.IOException as error:
             if LOCKED not in str(error):
                 raise
@@ -180,17 +180,17 @@ class Store:
             with contextlib.ExitStack() as undo:
                 folder = Scratch()
                 undo.callback(folder.close)
-                if not _snapshot(path, folder.path):
+                if not _copy_snapshot(path, folder.path):
                     raise
-                file = cls._checked(folder.path / path.name, path)
+                file = cls._open_checked(folder.path / path.name, path)
                 undo.pop_all()
                 return cls(path, file, folder)
 
     @staticmethod
-    def _checked(path: Path, said: Path) -> Attached:
+    def _open_checked(path: Path, said: Path) -> Attached:
         """Return results that are read; errors are said of `said`."""
         with contextlib.ExitStack() as undo:
-            file = attached(path)
+            file = attach_file(path)
             undo.callback(file.close)
             try:
                 formats = [row[0] for row in file.connection.execute("SELECT format FROM dumbbell").fetchall()]
@@ -212,9 +212,9 @@ class Store:
             raise Unwritable(
                 "this is the log of another results file", "a name without such a file next to it", file=log
             )
-        empty = _empty()
+        empty = _make_empty_file()
         try:  # not over a file that another sweep has made and opened meanwhile
-            appear(path, empty)
+            create_whole(path, empty)
         except FileExistsError:
             return False
         return True
@@ -234,13 +234,13 @@ class Store:
         if self._snapshot is not None:
             self._snapshot.close()
 
-    def kept(self, keys: Iterable[str]) -> set[str]:
+    def find_kept(self, keys: Iterable[str]) -> set[str]:
         """Return those of `keys` whose runs are kept."""
         with clear_errors(self.path):
             query = "SELECT key FROM runs WHERE key IN (SELECT unnest(?::VARCHAR[]))"
             return {row[0] for row in self._connection.execute(query, [list(keys)]).fetchall()}
 
-    def alike(self, experiments: Iterable[str], engine: str) -> Alike:
+    def find_alike_seeds(self, experiments: Iterable[str], engine: str) -> Alike:
         """Return in how many cells of these experiments, run by this engine, the seed made no difference."""
         with clear_errors(self.path):
             cells = (
@@ -252,9 +252,9 @@ class Store:
         same, of, seeds = found[0]
         return Alike(same, of, seeds or 0)
 
-    def kernel_names(self) -> dict[str, tuple[str, ...]]:
+    def read_kernel_names(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the kernels that made runs here, by the version of the engine."""
-        if "kernel" not in self.columns("runs"):
+        if "kernel" not in self.list_columns("runs"):
             return {}
         rows = self.read("SELECT DISTINCT engine_version, kernel FROM runs WHERE engine_version LIKE 'linux-%'")
         names: dict[str, set[str]] = {}
@@ -264,12 +264,12 @@ class Store:
                 names.setdefault(version, set()).add(name)
         return {version: tuple(sorted(found)) for version, found in names.items()}
 
-    def columns(self, name: str) -> list[str]:
+    def list_columns(self, name: str) -> list[str]:
         """Return the names of the columns of a table."""
         with clear_errors(self.path):
             return [row[0] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()]
 
-    def types(self, name: str) -> dict[str, str]:
+    def list_types(self, name: str) -> dict[str, str]:
         """Return the names and SQL types of the columns of a table."""
         with clear_errors(self.path):
             return {row[0]: row[1] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()}
@@ -280,10 +280,10 @@ class Store:
 
         with clear_errors(self.path):
             for name, frame in frames.items():
-                self._connection.register(name, Stream(frame))
-            return pl.DataFrame(Stream(self._connection.sql(query)))
+                self._connection.register(name, ArrowStream(frame))
+            return pl.DataFrame(ArrowStream(self._connection.sql(query)))
 
-    def sql(
+    def run_query(
         self,
         query: str,
         keys: pl.DataFrame,
@@ -297,20 +297,20 @@ class Store:
         import polars as pl
 
         with clear_errors(self.path):
-            self._connection.register("meant", Stream(keys))
+            self._connection.register("meant", ArrowStream(keys))
             self._connection.execute("CREATE TEMP TABLE meant_keys AS SELECT key FROM meant")
             here = self._connection.execute("SELECT current_database()").fetchone()
             for name in TABLES:
-                of_file = f"{_quoted(str(here and here[0]))}.main.{name}"
+                of_file = f"{_quote_name(str(here and here[0]))}.main.{name}"
                 meant = "key IN (SELECT key FROM meant_keys)"
                 if kept and name in kept:
                     columns = ", ".join(kept[name].columns)
-                    self._connection.register("meant", Stream(kept[name]))
+                    self._connection.register("meant", ArrowStream(kept[name]))
                     self._connection.execute(f"CREATE TEMP TABLE kept_{name} AS SELECT * FROM meant")
                     meant = f"({columns}) IN (SELECT ({columns}) FROM kept_{name})"
                 self._connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {of_file} WHERE {meant}")
             for name, frame in frames.items():
-                self._connection.register(name, Stream(frame))
+                self._connection.register(name, ArrowStream(frame))
             allowed = f"a query over {', '.join(TABLES)}"
             try:
                 kinds = {statement.type.name for statement in duckdb.extract_statements(query)}
@@ -320,13 +320,15 @@ class Store:
                 for name, kind in zip(found.columns, found.types, strict=True):
                     if kind == "INTERVAL":
                         raise WrongValue(f"an interval, {name}", f"a number, such as epoch({name})", key="sql")
-                names = [f"#{place} AS {_quoted(name)}" for place, name in enumerate(_once_each(found.columns), 1)]
-                return pl.DataFrame(Stream(found.project(", ".join(names))))
+                names = [
+                    f"#{place} AS {_quote_name(name)}" for place, name in enumerate(_number_names(found.columns), 1)
+                ]
+                return pl.DataFrame(ArrowStream(found.project(", ".join(names))))
             except duckdb.Error as error:  # the file is open and readable: what fails now is the query
                 text = " ".join(str(error).split("\n")[0].split())
                 raise WrongValue(text, allowed, key="sql") from None
 
-    def table(self, name: str) -> pl.DataFrame:
+    def read_table(self, name: str) -> pl.DataFrame:
         """Return one of the tables, in an order that does not depend on how the runs were scheduled."""
         with clear_errors(self.path):
             return self.read(
@@ -336,7 +338,7 @@ class Store:
     def add(self, runs: Iterable[Finished]) -> None:
         """Keep finished runs, all of them or, if the machine stops, none."""
         if runs := list(runs):
-            self.write(tables(runs))
+            self.write(gather_tables(runs))
 
     def write(self, rows: Mapping[str, _native.Rows | pl.DataFrame]) -> None:
         """Add rows to tables, all of them or none. A column may be new, and one of integers may turn real."""
@@ -365,14 +367,14 @@ class Store:
             described = self._connection.execute(f"DESCRIBE {name}").fetchall()
             self._known[name] = {row[0]: row[1] for row in described}
         known = self._known[name]
-        kinds = _kinds(rows)
+        kinds = _list_kinds(rows)
         if len(kinds.keys() - known.keys()) > 1:
             self._make_anew(name, known, kinds)
         for column, kind in kinds.items():
             if column not in known:
-                self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {_quoted(column)} {kind}")
+                self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {_quote_name(column)} {kind}")
             elif (known[column], kind) == ("BIGINT", "DOUBLE"):
-                self._connection.execute(f"ALTER TABLE {name} ALTER COLUMN {_quoted(column)} TYPE DOUBLE")
+                self._connection.execute(f"ALTER TABLE {name} ALTER COLUMN {_quote_name(column)} TYPE DOUBLE")
             else:
                 continue
             known[column] = kind
@@ -380,7 +382,7 @@ class Store:
             rows.num_rows if isinstance(rows, _native.Rows) else rows.height
         ) == 0:  # of no run, but the columns are there for those who ask
             return
-        self._connection.register("batch", Stream(rows))
+        self._connection.register("batch", ArrowStream(rows))
         self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")
 
@@ -389,11 +391,11 @@ class Store:
         if self._connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {name} LIMIT 1)").fetchall() != [(0,)]:
             return
         known |= {column: kind for column, kind in kinds.items() if column not in known}
-        columns = (f"{_quoted(column)} {kind}{_OF_KEY.get((name, column), '')}" for column, kind in known.items())
+        columns = (f"{_quote_name(column)} {kind}{_OF_KEY.get((name, column), '')}" for column, kind in known.items())
         self._connection.execute(f"CREATE OR REPLACE TABLE {name} ({', '.join(columns)})")
 
 
-def _kinds(rows: _native.Rows | pl.DataFrame) -> dict[str, str]:
+def _list_kinds(rows: _native.Rows | pl.DataFrame) -> dict[str, str]:
     """Return the names and SQL types of columns."""
     if isinstance(rows, _native.Rows):
         return dict(rows.kinds)
@@ -405,7 +407,7 @@ def _kinds(rows: _native.Rows | pl.DataFrame) -> dict[str, str]:
 _OF_KEY = {("runs", "key"): " PRIMARY KEY"}
 
 
-def _once_each(names: list[str]) -> list[str]:
+def _number_names(names: list[str]) -> list[str]:
     """Return names of columns of which those that came before have a number, as DuckDB gives them: `key`, `key_1`."""
     seen: dict[str, int] = {}
     found = []
@@ -415,7 +417,7 @@ def _once_each(names: list[str]) -> list[str]:
     return found
 
 
-def _empty() -> bytes:
+def _make_empty_file() -> bytes:
     """Return a results file without runs."""
     with clear_errors(Path(tempfile.gettempdir())), Scratch() as folder:
         draft = folder / "empty.duckdb"
@@ -437,7 +439,7 @@ def connect(
     path: Path, *, read_only: bool = False, **settings: str | bool | int | float | list[str]
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection to a file, which may be of another kind. Raises duckdb.Error."""
-    return quiet(duckdb.connect(str(path), read_only=read_only, config=ALONE | settings))
+    return silence_connection(duckdb.connect(str(path), read_only=read_only, config=ALONE | settings))
 
 
 def log_of(path: Path) -> Path:
@@ -445,7 +447,7 @@ def log_of(path: Path) -> Path:
     return path.with_name(path.name + ".wal")
 
 
-def _snapshot(path: Path, folder: Path) -> bool:
+def _copy_snapshot(path: Path, folder: Path) -> bool:
     """Copy a results file that another process writes, and its log, to `folder`; False if it never stood still.
 
     The file itself changes only when the log is worked into it; between two of these times the log only grows. What is
@@ -477,9 +479,9 @@ def is_other(text: str) -> bool:
     return "not a valid DuckDB database file" in text or "sqlite" in text.lower()
 
 
-def kind(path: Path) -> str:
+def describe_kind(path: Path) -> str:
     """Return what a file that DuckDB does not open is."""
-    if found := file_kinds.of(path):
+    if found := file_kinds.find_kind_of_file(path):
         return str(found)
     with contextlib.suppress(OSError):
         if not path.stat().st_size:
@@ -517,11 +519,11 @@ def clear_errors(path: Path) -> Iterator[None]:
         if reason := next((reason for reason in _FULL.values() if reason in text), None):
             raise Unwritable(f"no room for more ({reason.lower()})", "a disk with free space", file=path) from None
         if is_other(text):
-            raise Unreadable(f"this is {kind(path)}", ALLOWED, file=path) from None
-        found = f"it is damaged ({text}); dumbbell store check {path} says what can be read"
+            raise Unreadable(f"this is {describe_kind(path)}", ALLOWED, file=path) from None
+        found = f"it is damaged ({text}); docs/troubleshooting.md has how to save the rest"
         raise Unreadable(found, file=path) from None
     except OSError as error:
-        reason = reason_of(error)
+        reason = get_reason(error)
         if error.errno in _FULL:
             raise Unwritable(f"no room for more ({reason})", "a disk with free space", file=path) from None
         raise Unreadable(reason, ALLOWED, file=path) from None

@@ -23,7 +23,7 @@ _TERMS = 5000  # of the continued fraction, which takes about √freedom of them
 
 
 @cache
-def quantile(freedom: float, level: float) -> float:
+def compute_quantile(freedom: float, level: float) -> float:
     """Return t with |T| < t of probability `level`, for `freedom` of at least 1; NaN for less."""
     whole = int(freedom) if 1 <= freedom <= _MOST else 0
     if whole != freedom:  # the sums are of whole numbers
@@ -31,7 +31,7 @@ def quantile(freedom: float, level: float) -> float:
     low, high = 0.0, math.pi / 2
     angle = high * level
     for _ in range(100):
-        within, slope = _within(whole, angle)
+        within, slope = _compute_probability(whole, angle)
         if within < level:
             low = angle
         else:
@@ -45,7 +45,7 @@ def quantile(freedom: float, level: float) -> float:
     return math.tan(angle) * math.sqrt(whole)
 
 
-def _within(freedom: int, angle: float) -> tuple[float, float]:
+def _compute_probability(freedom: int, angle: float) -> tuple[float, float]:
     """Return the probability of |T| < √freedom · tan(angle), and its derivative by the angle."""
     sine, cosine = math.sin(angle), math.cos(angle)
     is_odd = freedom % 2
@@ -60,14 +60,14 @@ def _within(freedom: int, angle: float) -> tuple[float, float]:
 def _interpolate(place: float, level: float) -> float:
     """Return the quantile at a place from -1 (no end of freedom) to 1 (one degree), by Clenshaw's recurrence."""
     first, second = 0.0, 0.0
-    coefficients = _coefficients(level)
+    coefficients = _compute_coefficients(level)
     for one in reversed(coefficients[1:]):
         first, second = one + 2 * place * first - second, first
     return math.exp(coefficients[0] / 2 + place * first - second)
 
 
 @cache
-def _coefficients(level: float) -> list[float]:
+def _compute_coefficients(level: float) -> list[float]:
     """Return the Chebyshev series of the logarithm of the quantile over 2/freedom - 1."""
     import numpy as np
 
@@ -75,17 +75,17 @@ def _coefficients(level: float) -> list[float]:
     freedom = 2 / (1 + np.cos(angles))
     low, high, middle = np.zeros(_NODES), np.full(_NODES, np.pi / 2), np.zeros(_NODES)
     error = slope = middle
-    quotient = _gamma_quotient(freedom / 2)
+    quotient = _compute_gamma_quotient(freedom / 2)
     for step in range(30):  # halve the bracket, then Newton's method
         middle = (low + high) / 2 if step < 26 else middle + error / slope
-        error = tails(freedom, np.sqrt(freedom) * np.tan(middle)) - (1 - level)
+        error = compute_tails(freedom, np.sqrt(freedom) * np.tan(middle)) - (1 - level)
         slope = 2 / math.sqrt(math.pi) * quotient * np.cos(middle) ** (freedom - 1)
         low, high = np.where(error > 0, middle, low), np.where(error > 0, high, middle)
     logarithms = np.log(np.sqrt(freedom) * np.tan(middle))
     return [float(2 / _NODES * (logarithms * np.cos(order * angles)).sum()) for order in range(_NODES)]
 
 
-def tails(freedom: Numbers | float, t: Numbers | float) -> Numbers:
+def compute_tails(freedom: Numbers | float, t: Numbers | float) -> Numbers:
     """Return the probability of |T| > |t| for each pair of two arrays, or of two numbers; NaN where either is NaN."""
     import numpy as np
 
@@ -94,14 +94,14 @@ def tails(freedom: Numbers | float, t: Numbers | float) -> Numbers:
         square = np.minimum(np.abs(t), 1e150) ** 2 / freedom
         x, rest = 1 / (1 + square), square / (1 + square)
         first, second = freedom / 2, np.full(freedom.shape, 0.5)
-        front = _gamma_quotient(first) / math.sqrt(math.pi) * np.exp(-first * np.log1p(square)) * np.sqrt(rest)
+        front = _compute_gamma_quotient(first) / math.sqrt(math.pi) * np.exp(-first * np.log1p(square)) * np.sqrt(rest)
         direct = x < (first + 1) / (first + 2.5)  # where the fraction of the other end converges faster
         a, b = np.where(direct, first, second), np.where(direct, second, first)
-        found = front * _fraction(a, b, np.where(direct, x, rest)) / a
+        found = front * _compute_fraction(a, b, np.where(direct, x, rest)) / a
         return np.where(direct, found, 1 - found)
 
 
-def _gamma_quotient(a: Numbers) -> Numbers:
+def _compute_gamma_quotient(a: Numbers) -> Numbers:
     """Return Γ(a + 1/2) / Γ(a); for large a by the asymptotic series, without differences of large logarithms."""
     import numpy as np
 
@@ -114,7 +114,7 @@ def _gamma_quotient(a: Numbers) -> Numbers:
     return np.where(a > _LARGE, np.sqrt(a) * series, exact.reshape(a.shape))
 
 
-def _fraction(a: Numbers, b: Numbers, x: Numbers) -> Numbers:
+def _compute_fraction(a: Numbers, b: Numbers, x: Numbers) -> Numbers:
     """Return the continued fraction of the incomplete beta function, by Lentz's method."""
     import numpy as np
 

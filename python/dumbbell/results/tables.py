@@ -13,7 +13,7 @@ import polars as pl
 
 from dumbbell.errors import UnknownName
 from dumbbell.results import censored, latex
-from dumbbell.results.aggregate import FEW, Axis, Means, means_of, samples, times
+from dumbbell.results.aggregate import FEW, Axis, Means, average_samples, collect_samples, format_counts
 from dumbbell.results.columns import BINS, COLUMNS, PARTS
 from dumbbell.results.results import Results
 
@@ -36,16 +36,16 @@ def number(value: float | None) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def aligned(header: list[str], rows: list[list[str]], *, words: tuple[int, ...] = (0,)) -> str:
+def align_table(header: list[str], rows: list[list[str]], *, words: tuple[int, ...] = (0,)) -> str:
     """Return a Markdown table whose columns line up: those numbered in `words` to the left, the others to the right."""
     widths = [max(3, *(len(row[i]) for row in [header, *rows])) for i in range(len(header))]
 
-    def line(cells: list[str]) -> str:
+    def format_line(cells: list[str]) -> str:
         padded = zip(range(len(cells)), cells, widths, strict=True)
         return "| " + " | ".join(cell.ljust(w) if i in words else cell.rjust(w) for i, cell, w in padded) + " |"
 
-    rule = line(["-" * w if i in words else "-" * (w - 1) + ":" for i, w in enumerate(widths)])
-    return "\n".join([line(header), rule, *(line(row) for row in rows)])
+    rule = format_line(["-" * w if i in words else "-" * (w - 1) + ":" for i, w in enumerate(widths)])
+    return "\n".join([format_line(header), rule, *(format_line(row) for row in rows)])
 
 
 @dataclass
@@ -69,9 +69,9 @@ class Table:
     lines: list[str] = field(default_factory=list)
     """Those of `notes` without which the table cannot be read right."""
 
-    def markdown(self) -> str:
+    def to_markdown(self) -> str:
         """Return an aligned Markdown table, what it shows above it and what to know of it below."""
-        body = aligned(self.header, self.cells, words=tuple(range(self.words)))
+        body = align_table(self.header, self.cells, words=tuple(range(self.words)))
         return "\n\n".join([self.title, body, *self.notes])
 
     def to_csv(self) -> str:
@@ -84,17 +84,17 @@ class Table:
         With `caption` it is in a `table`, below that text and the title, which has the measure and its unit.
         """
         notes = [note for note in self.notes if note not in self.lines]
-        made = latex.tabular(self.title, self.header, self.cells, self.words, notes, self.lines)
+        made = latex.format_tabular(self.title, self.header, self.cells, self.words, notes, self.lines)
         if caption is None:
             return made
         text = " ".join(filter(None, [caption, f"{self.title[:1].upper()}{self.title[1:]}."]))
         head = [r"\begin{table}", r"\centering", rf"\caption{{{latex.escape(text)}}}"]
         return "\n".join([*head, made, r"\end{table}"])
 
-    __str__ = markdown
+    __str__ = to_markdown
 
     def __repr__(self) -> str:
-        return self.markdown()
+        return self.to_markdown()
 
     def _repr_html_(self) -> str:
         def row(cells: list[str], tag: str) -> str:
@@ -127,13 +127,15 @@ def table(
     names = [rows] if isinstance(rows, str) else list(rows or ())
     options = dict.fromkeys(names, "--rows") | ({columns: "--columns"} if columns else {})
     wanted = [*names, *([columns] if columns else [])]
-    value = value or results.default_measures(of)[0]
-    each = samples(results, value, wanted, of=of, mean_over=mean_over, options=options)
-    found = censored.without_partial(means_of(each))
+    value = value or results.choose_measures(of)[0]
+    each = collect_samples(results, value, wanted, of=of, mean_over=mean_over, options=options)
+    found = censored.drop_partial(average_samples(each))
     late: dict[tuple[str, ...], str] = {}
     if censored.is_censored(found.measure):
-        late = censored.texts(each, censored.with_limits(results, each, wanted, mean_over=mean_over, options=options))
-    across = found.axis(columns) if columns else _chosen(found, names)
+        late = censored.format_censored(
+            each, censored.add_limits(results, each, wanted, mean_over=mean_over, options=options)
+        )
+    across = found.find_axis(columns) if columns else _choose_columns(found, names)
     down = [axis for axis in found.axes if axis is not across and (axis.name in names or len(axis.texts) > 1)]
     if not down and not names and across is None and found.axes:
         down = [found.axes[0]]
@@ -142,25 +144,25 @@ def table(
     by_row: dict[tuple[str, ...], dict[str, str]] = {}
     places = []
     several = found.frame.filter(pl.col("n") > 0)["n"].n_unique() > 1
-    bins = [column.resolution(mean) for mean in found.frame["mean"]]
+    bins = [column.find_resolution(mean) for mean in found.frame["mean"]]
     found.frame.insert_column(found.frame.columns.index("high") + 1, pl.Series("resolution", bins, dtype=pl.Float64))
     for row in found.frame.iter_rows(named=True):
         places.append(tuple(row[axis.name] for axis in down))
         own = tuple(row[axis.name] for axis in found.axes) or ("all runs",)
-        text = late.get(own) or cell_text(row, spread=spread, says_n=several)
+        text = late.get(own) or format_cell(row, spread=spread, says_n=several)
         by_row.setdefault(places[-1], {})[row[across.name] if across else heads[0]] = text
     shown = list(by_row)[:limit]
-    called = [_names(results, axis) for axis in down]
+    called = [_name_flows(results, axis) for axis in down]
     said = [[of.get(text, text) for of, text in zip(called, place, strict=True)] for place in shown]
     cells = [
         [*words, *(by_row[place].get(head, "-") for head in heads)] for words, place in zip(said, shown, strict=True)
     ]
     if across:
-        of_heads = _names(results, across)
+        of_heads = _name_flows(results, across)
         heads = [of_heads.get(head, head) for head in heads]
     header = [axis.name for axis in down]
     if not down:  # nothing tells runs apart
-        header, cells = ["experiment"], [[_experiments(results), *row] for row in cells]
+        header, cells = ["experiment"], [[_format_experiments(results), *row] for row in cells]
     if across:
         header = [*header[:-1], f"{header[-1]} \\ {across.name}"]
     notes = [*found.lines, *found.notes]
@@ -174,18 +176,18 @@ def table(
     if any(NARROW in text for row in cells for text in row):
         least = f"{column.least_bin:g} {column.unit}".strip()
         notes.append(f"{_NARROW_MEANS}, {100 / BINS:.1f} % of the value or less, but at least {least}")
-    frame, labels = _with_numbers(found)
+    frame, labels = _add_numbers(found)
     plain = frame.filter(pl.Series([place in set(shown) for place in places], dtype=pl.Boolean)).drop(labels)
     plain = plain if spread else plain.drop("half", "low", "high")
     return Table(_title(found, spread=spread), frame, plain, [*header, *heads], len(header), cells, notes, found.lines)
 
 
-def _experiments(results: Results) -> str:
+def _format_experiments(results: Results) -> str:
     names = results.cells["experiment"].unique(maintain_order=True).to_list()
     return ", ".join(names) if len(names) < 4 else f"{len(names)} experiments"
 
 
-def _names(results: Results, axis: Axis) -> dict[str, str]:
+def _name_flows(results: Results, axis: Axis) -> dict[str, str]:
     """Return the names of flows by the texts of their numbers: `0 cubic`, where a number is alike in all runs."""
     if axis.name != "flow" or axis.numbers is None:
         return {}
@@ -195,7 +197,7 @@ def _names(results: Results, axis: Axis) -> dict[str, str]:
     return {str(flow): f"{flow} {name}" for flow, name in alike.select("flow", "called").iter_rows() if name}
 
 
-def _with_numbers(found: Means) -> tuple[pl.DataFrame, list[str]]:
+def _add_numbers(found: Means) -> tuple[pl.DataFrame, list[str]]:
     """Return the means with the numbers of every key that has some, and the columns of texts next to them.
 
     An axis that joins several keys has columns for each of them, and so have keys that differ with the axes.
@@ -228,7 +230,7 @@ def _with_numbers(found: Means) -> tuple[pl.DataFrame, list[str]]:
     return found.frame.select(*exprs, pl.lit(found.measure.column).alias("measure"), *rest), labels
 
 
-def whole_csv(tables: Sequence[Table]) -> str:
+def join_csv(tables: Sequence[Table]) -> str:
     """Return what several tables show as one CSV, in which column `measure` distinguishes them."""
     whole = pl.concat([one.plain for one in tables], how="diagonal_relaxed")
     place = tables[0].plain.columns.index("measure")
@@ -236,7 +238,7 @@ def whole_csv(tables: Sequence[Table]) -> str:
     return whole.select(pl.exclude(last), *last).write_csv()
 
 
-def _chosen(found: Means, names: list[str]) -> Axis | None:
+def _choose_columns(found: Means, names: list[str]) -> Axis | None:
     """Return the key that goes across when nobody has said: the last that nobody wants down, if it has few values."""
     free = [axis for axis in found.several if axis.name not in names]
     if not free or (len(found.several) < 2 and not names):
@@ -244,13 +246,13 @@ def _chosen(found: Means, names: list[str]) -> Axis | None:
     return free[-1] if len(free[-1].texts) <= MOST_COLUMNS else None
 
 
-def cell_text(row: dict[str, Any], *, spread: bool, says_n: bool = False) -> str:
+def format_cell(row: dict[str, Any], *, spread: bool, says_n: bool = False) -> str:
     """Return a mean with its interval, and of how many runs it is if not all have a value or, if `says_n`, anyway."""
     width = row.get("resolution")
     if row["mean"] is None or not spread:
         text = number(row["mean"])
     elif row["n"] == FEW:
-        text = number(row["mean"]) + range_text(row["low"], row["high"], width)
+        text = number(row["mean"]) + format_range(row["low"], row["high"], width)
     else:
         text = mean_text(row["mean"], row["half"], width)
     if row["none"]:
@@ -259,8 +261,8 @@ def cell_text(row: dict[str, Any], *, spread: bool, says_n: bool = False) -> str
 
 
 def mean_text(mean: float | None, half: float | None, width: float | None = None) -> str:
-    """Return a mean to the last digit of its interval, and half of that as `half_text` has it."""
-    text = half_text(half, width)
+    """Return a mean to the last digit of its interval, and half of that as `format_half` has it."""
+    text = format_half(half, width)
     if mean is None or mean != mean or half is None or text in ("", EQUAL):
         return number(mean) + text
     shown = text.removeprefix(f" {NARROW}").removeprefix(" ± ")
@@ -276,14 +278,14 @@ def mean_text(mean: float | None, half: float | None, width: float | None = None
     return f"{rounded:.{max(digits, 1)}g}" + text
 
 
-def range_text(low: float, high: float, width: float | None = None) -> str:
+def format_range(low: float, high: float, width: float | None = None) -> str:
     """Return the least and the greatest of two values with a space ahead, ` (2.1 to 2.4)`."""
     if low == high:
-        return EQUAL if width is None else f" {NARROW}{_two_digits(width)}"
+        return EQUAL if width is None else f" {NARROW}{_format_two_digits(width)}"
     return f" ({number(low)} to {number(high)})"
 
 
-def half_text(half: float | None, width: float | None = None) -> str:
+def format_half(half: float | None, width: float | None = None) -> str:
     """Return half of an interval with a space ahead, such as ` ± 0.53`; nothing for none.
 
     One that is narrower than the histogram's bin, whose `width` is None where values are exact, is ` ± <` and that. Of
@@ -293,15 +295,19 @@ def half_text(half: float | None, width: float | None = None) -> str:
         return ""
     if half == 0 and width is None:
         return EQUAL
-    return f" {NARROW}{_two_digits(width)}" if width is not None and half < width else f" ± {_two_digits(half)}"
+    return (
+        f" {NARROW}{_format_two_digits(width)}"
+        if width is not None and half < width
+        else f" ± {_format_two_digits(half)}"
+    )
 
 
-def bins_note(texts: Iterable[str]) -> list[str]:
+def explain_bins(texts: Iterable[str]) -> list[str]:
     """Return what `± <w` means, if one of `texts` has it."""
     return [f"{_NARROW_MEANS}."] if any(NARROW in text for text in texts) else []
 
 
-def _two_digits(value: float) -> str:
+def _format_two_digits(value: float) -> str:
     """Return a number with two significant digits, all of them if it is 99.5 or more."""
     return f"{value:.0f}" if abs(value) >= 99.5 else f"{value:.2g}"
 
@@ -312,10 +318,10 @@ def _title(found: Means, *, spread: bool) -> str:
     text = f"{found.measure.label}, of each {of}" + " and seed" * any(axis.name == "seed" for axis in found.axes)
     if found.over:
         text += f"; mean over {', '.join(found.over)}"
-    return "; ".join([text, *([said] if (said := how_often(found, spread=spread)) else [])])
+    return "; ".join([text, *([said] if (said := describe_counts(found, spread=spread)) else [])])
 
 
-def how_often(found: Means, *, spread: bool = True) -> str:
+def describe_counts(found: Means, *, spread: bool = True) -> str:
     """Return of how many seeds means are, and what is shown of their chance: from the runs themselves."""
     counts = found.frame.filter(pl.col("n") > 0)["n"]
     most = max(counts.to_list(), default=0)
@@ -326,11 +332,11 @@ def how_often(found: Means, *, spread: bool = True) -> str:
             return "one run each"
         return "one seed" if found.over else "all seeds made the same run"
     if not spread:
-        return f"mean over seeds, n = {times(counts)}"
+        return f"mean over seeds, n = {format_counts(counts)}"
     if most == FEW:
         return "mean (least to greatest) of 2 seeds" + "; n = 1 to 2" * (counts.min() == 1)
     of_two = " (of 2: least to greatest)" * bool((counts == FEW).any())
-    return f"mean ± half of the 95 % interval{of_two} over seeds, n = {times(counts)}"
+    return f"mean ± half of the 95 % interval{of_two} over seeds, n = {format_counts(counts)}"
 
 
 def tidy(results: Results, values: Sequence[str], of: str | None = None) -> pl.DataFrame:
@@ -344,7 +350,7 @@ def tidy(results: Results, values: Sequence[str], of: str | None = None) -> pl.D
         last = rows.columns.index("seed")
         kept = list(dict.fromkeys([*rows.columns[: last + 1], *parts]))
         if len(results.engines) > 1:
-            rows = rows.with_columns(pl.col("engine_version").replace_strict(results.engine_texts()))
+            rows = rows.with_columns(pl.col("engine_version").replace_strict(results.name_engines()))
             kept.insert(0, "engine_version")
         value_column = pl.col(measure.column).cast(pl.Float64).alias("value")
         found.append(rows.select(*kept, pl.lit(measure.column).alias("measure"), value_column))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dumbbell.experiment import matrix, schema
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 from dumbbell.results import dimensions as dims
 from dumbbell.results.dimensions import NOTHING, Dimension
 
@@ -44,7 +44,9 @@ class Partition:
         return True
 
 
-def undetermined(dimensions: Iterable[Dimension], given: Iterable[Dimension], cells: Sequence[str]) -> list[Dimension]:
+def find_undetermined(
+    dimensions: Iterable[Dimension], given: Iterable[Dimension], cells: Sequence[str]
+) -> list[Dimension]:
     """Return those of `dimensions` that distinguish cells which `given` and those before them do not."""
     partition = Partition(cells)
     for dimension in given:
@@ -55,7 +57,7 @@ def undetermined(dimensions: Iterable[Dimension], given: Iterable[Dimension], ce
 # which keys vary
 
 
-def varying(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[Dimension]:
+def find_varying(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[Dimension]:
     """Return every key by which cells differ: experiments, keys of matrices, then all others.
 
     `cells` has one row per cell: `cell`, `experiment`, `engine_version`, `matrix` (JSON), `given`.
@@ -70,51 +72,51 @@ def varying(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[Dim
             found.append(dimension)
 
     for column in ("engine_version", "experiment"):
-        take(dims.column_of(column, dict(zip(names, cells[column].to_list(), strict=True))))
-    for name in matrix_keys(cells):
+        take(dims.make_column(column, dict(zip(names, cells[column].to_list(), strict=True))))
+    for name in list_matrix_keys(cells):
         path = matrix.parse_path(name)
-        leaf = dims.leaf(path, configs)
+        leaf = dims.find_leaf(path, configs)
         if all(leaf != one.path for one in found):
-            take(dims.dimension_of(name if leaf == path else matrix.path_text(leaf), leaf, configs))
-    paths = [path for path in _unlike_anywhere(cells, configs) if not any(_covers(one, path) for one in found)]
+            take(dims.make_dimension(name if leaf == path else matrix.format_path(leaf), leaf, configs))
+    paths = [path for path in _find_all_unlike(cells, configs) if not any(_covers_path(one, path) for one in found)]
     for path in paths:
-        take(dims.dimension_of(matrix.path_text(path), path, configs))
+        take(dims.make_dimension(matrix.format_path(path), path, configs))
     if partition.groups < len(names):  # what is not used distinguishes runs only where nothing else does
         for path in paths:
-            dimension = dims.dimension_of(matrix.path_text(path), path, configs, unused=True)
+            dimension = dims.make_dimension(matrix.format_path(path), path, configs, unused=True)
             if partition.refine(dimension.texts):
                 found = [one for one in found if one.path != path] + [dimension]
     if partition.groups < len(names):  # on Linux: one configuration, and other keys of it set
-        take(dims.column_of("given", dict(zip(names, cells["given"].to_list(), strict=True))))
+        take(dims.make_column("given", dict(zip(names, cells["given"].to_list(), strict=True))))
     return found
 
 
-def matrix_keys(cells: pl.DataFrame) -> list[str]:
+def list_matrix_keys(cells: pl.DataFrame) -> list[str]:
     """Return the keys of the matrices of all experiments, in order."""
     texts = cells["matrix"].unique(maintain_order=True)
     return list(dict.fromkeys(key for text in texts for key in json.loads(text)))
 
 
-def _covers(dimension: Dimension, path: matrix.Path) -> bool:
+def _covers_path(dimension: Dimension, path: matrix.Path) -> bool:
     """Return whether all that is at a path is in the values of a dimension."""
     outer = dimension.path
     return outer is not None and len(path) >= len(outer) and matrix.overlap(path, outer)
 
 
-def _unlike_anywhere(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[matrix.Path]:
+def _find_all_unlike(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[matrix.Path]:
     """Return the paths at which cells differ: those of one experiment, then experiments from each other."""
     groups = [own["cell"].to_list() for _, own in cells.group_by("experiment", maintain_order=True)]
     groups.append([own[0] for own in groups])
     paths: dict[matrix.Path, None] = {}
     for own in groups:
-        whole = _with_sections([dims.seedless(configs[cell]) for cell in own])
-        for path in dims.unlike((), whole):
+        whole = _fill_sections([dims.drop_seed(configs[cell]) for cell in own])
+        for path in dims.find_unlike_paths((), whole):
             paths[path] = None
-            paths |= dict.fromkeys(_inside_senders(path, whole))
-    return [path for path in paths if not _follows_from_profile(path, paths, configs)]
+            paths |= dict.fromkeys(_find_unlike_senders(path, whole))
+    return [path for path in paths if not _follows_profile(path, paths, configs)]
 
 
-def _with_sections(configs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _fill_sections(configs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return configurations with all sections, and all keys of sections, that any of them has; None for those lacking.
 
     What a `name` says the keys of, as of an algorithm, stays as it is.
@@ -137,7 +139,7 @@ def _with_sections(configs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _inside_senders(path: matrix.Path, configs: Sequence[dict[str, Any]]) -> list[matrix.Path]:
+def _find_unlike_senders(path: matrix.Path, configs: Sequence[dict[str, Any]]) -> list[matrix.Path]:
     """Return where the senders differ that all configurations have, if some configurations have more of them."""
     if len(path) != 1 or path[0] not in schema.SENDERS:
         return []
@@ -145,16 +147,16 @@ def _inside_senders(path: matrix.Path, configs: Sequence[dict[str, Any]]) -> lis
     return [
         inner
         for number in range(min(map(len, lists)))
-        for inner in dims.unlike((*path, number), [one[number] for one in lists])
+        for inner in dims.find_unlike_paths((*path, number), [one[number] for one in lists])
         if len(inner) > 2
     ]
 
 
-def _follows_from_profile(path: matrix.Path, paths: Iterable[matrix.Path], configs: dict[str, dict[str, Any]]) -> bool:
+def _follows_profile(path: matrix.Path, paths: Iterable[matrix.Path], configs: dict[str, dict[str, Any]]) -> bool:
     """Return whether a key of hosts is in each configuration as the profile has it, and the profiles differ."""
     if path[0] != "hosts" or len(path) != 2 or path[1] == "profile" or ("hosts", "profile") not in paths:
         return False
-    profiles, params = registry().profiles, registry().sections["hosts"]
+    profiles, params = read_registry().profiles, read_registry().sections["hosts"]
     for config in configs.values():
         hosts = config.get("hosts") or {}
         known = profiles.get(hosts.get("profile", ""))
@@ -189,7 +191,7 @@ class Axes:
         """A sentence that names the keys which no axis has; empty if there are none."""
         if not self.beside:
             return ""
-        said = [_with_values(one) for one in self.beside]
+        said = [_name_with_values(one) for one in self.beside]
         if len(said) > _MOST_BESIDE:
             said = [one.key.name for one in self.beside]
         more = len(said) - _MOST_NAMES
@@ -197,7 +199,7 @@ class Axes:
         return f"They differ in {listed} as well"
 
 
-def axes(
+def choose_axes(
     keys: Sequence[Dimension],
     of_matrix: Sequence[str],
     cells: Sequence[str],
@@ -217,9 +219,9 @@ def axes(
     taken = [key for one in (*given, *over) for key in one.parts]
     left = [
         key
-        for key in (one.only(cells) for one in keys)
+        for key in (one.select_cells(cells) for one in keys)
         if len(set(key.texts.values())) > 1
-        and not any(key.name == one.name or (key.path is not None and _covers(one, key.path)) for one in taken)
+        and not any(key.name == one.name or (key.path is not None and _covers_path(one, key.path)) for one in taken)
     ]
     needed: list[Dimension] = []
     rest: list[Dimension] = []
@@ -230,23 +232,23 @@ def axes(
             (needed if partition.refine(key.texts) else rest).append(key)
             continue
         left.remove(other)
-        pair = joined([key, other] if key.path and key.path[0] == _WAYS[0] else [other, key])
+        pair = join_keys([key, other] if key.path and key.path[0] == _WAYS[0] else [other, key])
         if partition.refine(pair.texts):
             needed.append(pair)
         else:
             rest += pair.keys
     for one in [*needed]:  # which follows from one after it, as the first of two keys that a matrix joins may do
-        other = next((axis for axis in needed if axis is not one and _joins(axis, one, own)), None)
+        other = next((axis for axis in needed if axis is not one and _joins_axis(axis, one, own)), None)
         if other is not None and one in needed:
-            needed[needed.index(other)] = joined([*other.parts, *one.parts])
+            needed[needed.index(other)] = join_keys([*other.parts, *one.parts])
             needed.remove(one)
     beside = []
     for key in rest:
-        place = next((n for n, axis in enumerate(needed) if _joins(axis, key, own)), None)
+        place = next((n for n, axis in enumerate(needed) if _joins_axis(axis, key, own)), None)
         if place is not None:
-            needed[place] = joined([*needed[place].parts, key])
+            needed[place] = join_keys([*needed[place].parts, key])
             continue
-        axis = next((one for one in (*given, *needed) if follows(key, one)), None)
+        axis = next((one for one in (*given, *needed) if follows_axis(key, one)), None)
         beside.append(Beside(key, axis))
     return Axes(needed, beside)
 
@@ -258,19 +260,19 @@ def _are_ways(one: Dimension, other: Dimension) -> bool:
     return {one.path[0], other.path[0]} == {*_WAYS}
 
 
-def follows(key: Dimension, axis: Dimension) -> bool:
+def follows_axis(key: Dimension, axis: Dimension) -> bool:
     """Return whether the value of a key follows from the value of an axis."""
     pairs = {(axis.texts[cell], text) for cell, text in key.texts.items()}
     return len(pairs) == len({text for text, _ in pairs})
 
 
-def _joins(axis: Dimension, key: Dimension, of_matrix: Sequence[matrix.Path]) -> bool:
+def _joins_axis(axis: Dimension, key: Dimension, of_matrix: Sequence[matrix.Path]) -> bool:
     """Return whether a key that follows from an axis is to be part of its label."""
-    if {axis.name, key.name} & {*OF_CELLS} or not follows(key, axis):
+    if {axis.name, key.name} & {*OF_CELLS} or not follows_axis(key, axis):
         return False
     if not _is_set_by(of_matrix, key.parts[0]) and any(_is_set_by(of_matrix, one) for one in axis.parts):
         return False
-    whole = joined([*axis.parts, *key.parts])
+    whole = join_keys([*axis.parts, *key.parts])
     unlike = {tuple(one.texts.values()) for one in whole.keys}
     return len(unlike) <= _MOST_JOINED and max(map(len, whole.texts.values())) <= _LONGEST
 
@@ -281,13 +283,13 @@ def _is_set_by(of_matrix: Sequence[matrix.Path], key: Dimension) -> bool:
     return path is not None and any(len(path) >= len(own) and matrix.overlap(path, own) for own in of_matrix)
 
 
-def joined(keys: Sequence[Dimension]) -> Dimension:
+def join_keys(keys: Sequence[Dimension]) -> Dimension:
     """Return keys that change together as one dimension, whose name and texts name all of them.
 
     Its numbers are those of the first key, if each of its texts has a number of its own.
     """
     first = keys[0]
-    said = _texts(keys)
+    said = _join_texts(keys)
     texts = {cell: ", ".join(one[cell] for one in said) for cell in first.texts}
     is_numeric = first.is_numeric and NOTHING not in first.texts.values()
     if is_numeric and len(set(first.values.values())) == len(set(texts.values())):
@@ -297,7 +299,7 @@ def joined(keys: Sequence[Dimension]) -> Dimension:
     return Dimension(", ".join(key.name for key in keys), None, texts, values, tuple(keys))
 
 
-def _texts(keys: Sequence[Dimension]) -> list[dict[str, str]]:
+def _join_texts(keys: Sequence[Dimension]) -> list[dict[str, str]]:
     """Return what several keys are in each cell: each with its name, those that are the same everywhere once."""
     left = list(keys)
     found = []
@@ -306,24 +308,24 @@ def _texts(keys: Sequence[Dimension]) -> list[dict[str, str]]:
         if other := next((one for one in left if _are_ways(key, one)), None):
             left.remove(other)
             down, up = (key, other) if key.path and key.path[0] == _WAYS[0] else (other, key)
-            found.append({cell: _both_ways(down, text, up.texts[cell]) for cell, text in down.texts.items()})
+            found.append({cell: _join_directions(down, text, up.texts[cell]) for cell, text in down.texts.items()})
             continue
         alike = [one for one in left if one.word == key.word and one.texts == key.texts]
         left = [one for one in left if one not in alike]
         others = [one for one in keys if one is not key and one not in alike]
         name = key.word if all(one.word != key.word for one in others) else key.name
-        bare = name == key.word and (key.said(NOTHING) == NOTHING or not others)
+        bare = name == key.word and (key.format_text(NOTHING) == NOTHING or not others)
         found.append({cell: text if bare else f"{name}={text}" for cell, text in key.texts.items()})
     return found
 
 
-def _both_ways(key: Dimension, down: str, up: str) -> str:
+def _join_directions(key: Dimension, down: str, up: str) -> str:
     """Return a value of the bottleneck and one of the way back as one text: `cake both ways`, `pfifo down, cake up`."""
-    ahead = key.said("")
+    ahead = key.format_text("")
     return f"{ahead}{down} both ways" if down == up else f"{ahead}{down} down, {up} up"
 
 
-def _with_values(one: Beside) -> str:
+def _name_with_values(one: Beside) -> str:
     """Return the name of a key, and which values it has with which values of an axis."""
     name, texts = one.key.name, one.key.ordered
     if len(texts) > _MOST_VALUES:

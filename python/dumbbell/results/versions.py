@@ -14,7 +14,7 @@ from dumbbell._native import engine_version
 
 
 @dataclass(frozen=True)
-class Kind:
+class EngineKind:
     """A kind of engine: all that is known of it without loading it."""
 
     name: str
@@ -32,23 +32,23 @@ class Kind:
 KINDS = {
     one.name: one
     for one in (
-        Kind("sim", "simulator", "in the simulator", "dumbbell.engines.sim", "dumbbell.engines.sim_needs"),
-        Kind(
+        EngineKind("sim", "simulator", "in the simulator", "dumbbell.engines.sim", "dumbbell.engines.sim_needs"),
+        EngineKind(
             *("linux", "Linux in virtual time", "on Linux"),
             *("dumbbell.engines.linux.engine", "dumbbell.engines.linux.checks", "NAME"),
         ),
-        Kind(
+        EngineKind(
             *("live", "Linux in real time", "in real time"),
-            *("dumbbell.engines.live.engine", "dumbbell.engines.live.needs"),
+            *("dumbbell.engines.live.engine", "dumbbell.engines.live.live_checks"),
         ),
-        Kind("import", "other tools", "elsewhere, and read from a file"),
+        EngineKind("import", "other tools", "elsewhere, and read from a file"),
     )
 }
 NOT_LINUX = "-"  # the kernel of a run that had none of ours
 Names = Mapping[str, Sequence[str]]  # of kernels, by version
 
 
-def kind(version: str) -> str:
+def find_kind(version: str) -> str:
     """Return the kind of engine that a version begins with; the simulator's version has none."""
     before, dash, _ = version.partition("-")
     return before if dash else "sim"
@@ -56,7 +56,7 @@ def kind(version: str) -> str:
 
 def title_of(version: str) -> str:
     """Return what the engine of a version is, in words; its kind if the engine is not known here."""
-    return KINDS[name].title if (name := kind(version)) in KINDS else name
+    return KINDS[name].title if (name := find_kind(version)) in KINDS else name
 
 
 def describe_difference(kind_name: str, note: str) -> str:
@@ -64,12 +64,12 @@ def describe_difference(kind_name: str, note: str) -> str:
     return f"not quite the same {KINDS[kind_name].carried_out}: {note}"
 
 
-def runners() -> list[Kind]:
+def list_runners() -> list[EngineKind]:
     """Return the engines that carry runs out."""
     return [one for one in KINDS.values() if one.module]
 
 
-def meant(versions: Iterable[str], wanted: str, names: Names | None = None) -> list[str]:
+def select_versions(versions: Iterable[str], wanted: str, names: Names | None = None) -> list[str]:
     """Return the versions that `wanted` names; the newest of `versions` is the last.
 
     That is itself, the newest of a kind, the newest of a kernel (`linux:NAME`, `linux:DIGEST`, `linux:NAME+DIGEST`) or,
@@ -80,27 +80,27 @@ def meant(versions: Iterable[str], wanted: str, names: Names | None = None) -> l
         return [wanted]
     if wanted.startswith("linux:"):
         name, _, digest = wanted.removeprefix("linux:").partition("+")
-        found = [v for v in known if name in of.get(v, ()) and digest_of(v).startswith(digest)]
-        found = found or [v for v in known if kind(v) == "linux" and name and digest_of(v).startswith(name)]
+        found = [v for v in known if name in of.get(v, ()) and get_digest(v).startswith(digest)]
+        found = found or [v for v in known if find_kind(v) == "linux" and name and get_digest(v).startswith(name)]
         return found[-1:]
-    of_kind = [version for version in known if wanted in KINDS and kind(version) == wanted]
+    of_kind = [version for version in known if wanted in KINDS and find_kind(version) == wanted]
     if wanted == "linux":
         newest = {tuple(of.get(version, ())): version for version in of_kind}
         return [version for version in of_kind if version in newest.values()]
     return [engine_version()] if engine_version() in of_kind else of_kind[-1:]
 
 
-def chosen(versions: Iterable[str], wanted: str, names: Names | None = None) -> str | None:
+def choose_version(versions: Iterable[str], wanted: str, names: Names | None = None) -> str | None:
     """Return the one version that `wanted` names, the newest of several."""
-    return next(reversed(meant(versions, wanted, names)), None)
+    return next(reversed(select_versions(versions, wanted, names)), None)
 
 
-def digest_of(version: str) -> str:
+def get_digest(version: str) -> str:
     """Return the beginning of the digest of a kernel, as `dumbbell linux list` prints it."""
-    return version.partition("+")[2].partition(".")[0] if kind(version) == "linux" else ""
+    return version.partition("+")[2].partition(".")[0] if find_kind(version) == "linux" else ""
 
 
-def kernel_texts(versions: Iterable[str], names: Names) -> dict[str, str]:
+def name_kernels(versions: Iterable[str], names: Names) -> dict[str, str]:
     """Return what the kernel of each version is called: its name, with its digest where two of a name meet."""
     texts: dict[str, str] = {}
     known = list(dict.fromkeys(versions))
@@ -108,19 +108,19 @@ def kernel_texts(versions: Iterable[str], names: Names) -> dict[str, str]:
     for version in known:
         name = plain[version]
         alike = [other for other in known if plain[other] == name]
-        if kind(version) != "linux":
+        if find_kind(version) != "linux":
             texts[version] = NOT_LINUX
-        elif not name or len({digest_of(other) for other in alike}) < len(alike):
+        elif not name or len({get_digest(other) for other in alike}) < len(alike):
             texts[version] = version.removeprefix("linux-")
         else:
-            texts[version] = name if len(alike) == 1 else f"{name}+{digest_of(version)}"
+            texts[version] = name if len(alike) == 1 else f"{name}+{get_digest(version)}"
     return texts
 
 
-def texts(versions: Iterable[str], names: Names) -> dict[str, str]:
+def name_versions(versions: Iterable[str], names: Names) -> dict[str, str]:
     """Return what each version is called: `linux:NAME` if its kernel has a name, else the version itself."""
-    kernels = kernel_texts(versions, names)
+    kernels = name_kernels(versions, names)
     return {
-        version: version if kind(version) != "linux" or version.endswith(f"-{kernel}") else f"linux:{kernel}"
+        version: version if find_kind(version) != "linux" or version.endswith(f"-{kernel}") else f"linux:{kernel}"
         for version, kernel in kernels.items()
     }

@@ -1,1 +1,1 @@
-"""`dumbbell shell`: programs behind a bottleneck. `session` starts one, `child` is its process, `watch` looks at it."""
+"""`dumbbell shell`: programs behind a bottleneck. `session` starts one in a `shell_child`; `watch` shows it."""

@@ -20,7 +20,7 @@ from typing import IO, Any, NoReturn
 import typer
 
 from dumbbell import _native, experiment
-from dumbbell.engines.live.engine import Engine, reason
+from dumbbell.engines.live.engine import LiveEngine, explain_rejection
 from dumbbell.errors import (
     Conflict,
     Failed,
@@ -28,15 +28,15 @@ from dumbbell.errors import (
     TooMany,
     Unsupported,
     Unwritable,
-    of_engine,
-    one_line,
-    shown,
+    escape_line,
+    parse_engine_error,
+    quote_value,
 )
 from dumbbell.experiment import shipped, units
 from dumbbell.experiment.cell import Cell
-from dumbbell.experiment.net import hops, one_way
+from dumbbell.experiment.net import list_hops, select_direction
 from dumbbell.experiment.schema import SENDERS
-from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.store import Store
 
 DIRECTIONS = ("up", "down")  # as seen from the command
@@ -63,16 +63,16 @@ class Session:
         output = str(Path(self.output).resolve())
         return {"pid": os.getpid(), "experiment": self.cells["down"].experiment, "command": command, "output": output}
 
-    def job(self) -> dict[str, Any]:
+    def describe_job(self) -> dict[str, Any]:
         """Return what the process of the session is told."""
-        resolver = _resolver() if self.way_out else None
+        resolver = _find_resolver() if self.way_out else None
         ways = {direction: cell.config for direction, cell in self.cells.items()}
         rest = {"servers": self.servers, "way_out": self.way_out, "about": self.about}
-        return ways | rest | {"files": _files(resolver), "resolver": resolver}
+        return ways | rest | {"files": _make_files(resolver), "resolver": resolver}
 
 
 @dataclasses.dataclass(frozen=True)
-class Ended:
+class SessionEnd:
     """How a session ended."""
 
     status: int
@@ -87,7 +87,7 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
     kept = [one for one in settings if one.partition("=")[0].strip() not in replaced]
     for direction, own in (("up", [*kept, *up]), ("down", settings)):
         path = file if Path(file).exists() else shipped.find(Path(file).as_posix()) or file
-        table = experiment.read_toml(path, known=shipped.experiments())
+        table = experiment.read_toml(path, known=shipped.list_experiments())
         if not any(table.get(sender) for sender in ("flows", "web", "udp")):
             table["flows"] = [_FLOW]
         found = experiment.parse(table, str(path), own)
@@ -95,21 +95,21 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
             axes = ", ".join(f"{axis.text} ({len(axis.values)})" for axis in found.matrix.axes if len(axis.values) > 1)
             allowed = "one: --set KEY=VALUE for each key of the matrix"
             raise TooMany(f"{found.matrix.size} cells, by {axes},", allowed, file=found.file, key="matrix")
-        cell = found.cell(0)
+        cell = found.make_cell(0)
         _refuse(cell, found.file, up)
         record = {key: value for key, value in cell.groups["record"].items() if key != "queue"} | {
             "from": 0,
             "trace": None,
         }
         is_reverse = direction == "up" and cell.groups.get("reverse") is not None
-        groups = one_way(cell.groups, list(SENDERS), up=direction == "up")
+        groups = select_direction(cell.groups, list(SENDERS), up=direction == "up")
         cell = dataclasses.replace(cell, groups=groups | {"record": record})
         try:
             _native.shell_check(cell.config)
         except ValueError as error:
-            refused = of_engine(found.file, error)
+            refused = parse_engine_error(found.file, error)
             if is_reverse and refused.key.startswith("bottleneck"):
-                refused = refused.moved(found.file, f"reverse{refused.key.removeprefix('bottleneck')}")
+                refused = refused.move(found.file, f"reverse{refused.key.removeprefix('bottleneck')}")
             raise refused from None
         cells[direction] = cell
     return cells
@@ -119,7 +119,7 @@ def _refuse(cell: Cell, file: str, up: list[str]) -> None:
     """Raise InputError for what a session has no place for: further hops, and two ways to say what is up."""
     if cell.groups.get("hop"):
         raise Unsupported("further hops", "[bottleneck] and [reverse]", file=file, key="hop[0]", where="a session")
-    for name, hop in hops(cell.groups):
+    for name, hop in list_hops(cell.groups):
         if (link := hop.get("link")) and link["name"] != "trace":
             raise Unsupported(
                 f"the link {link['name']}", "shaper, or a trace", file=file, key=f"{name}.link", where="a session"
@@ -132,7 +132,7 @@ def _refuse(cell: Cell, file: str, up: list[str]) -> None:
         raise Conflict(f"{up[0]} and [reverse] in {file}", "--set reverse.KEY=VALUE", option="--up")
 
 
-def _resolver() -> str | None:
+def _find_resolver() -> str | None:
     """Return the address of the host's name server if the host alone reaches it."""
     try:
         lines = _RESOLVER.read_text().splitlines()
@@ -145,7 +145,7 @@ def _resolver() -> str | None:
     return None
 
 
-def _files(resolver: str | None) -> list[tuple[str, str]]:
+def _make_files(resolver: str | None) -> list[tuple[str, str]]:
     """Return what the command finds in place of files of the host: path and content."""
     addresses = dict(_native.SHELL_ADDRESSES)
     files = []
@@ -158,13 +158,13 @@ def _files(resolver: str | None) -> list[tuple[str, str]]:
     return files
 
 
-class _Child:
+class _SessionChild:
     """The process of a session."""
 
     def __init__(self, session: Session) -> None:
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
-        script, extension = Path(__file__).with_name("child.py"), str(_native.__file__)
+        script, extension = Path(__file__).with_name("shell_child.py"), str(_native.__file__)
         line = [sys.executable, "-I", "-S", str(script), extension, str(theirs_in), str(theirs_out), *session.command]
         addresses = {f"DUMBBELL_{name.upper()}": address for name, address in _native.SHELL_ADDRESSES[:2]}
         names = {"DUMBBELL_SHELL": session.cells["down"].experiment}
@@ -192,7 +192,7 @@ class _Child:
 
 
 @contextlib.contextmanager
-def _signals_for(child: _Child) -> Iterator[list[int]]:
+def _handle_signals(child: _SessionChild) -> Iterator[list[int]]:
     """Leave signals of the terminal to the command, and hand those on that are for us; yields these as they come."""
     come: list[int] = []
 
@@ -214,13 +214,13 @@ def _signals_for(child: _Child) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def run(session: Session) -> Ended:
+def run(session: Session) -> SessionEnd:
     """Carry out a session. Raises InputError if it cannot be, or if a server ends at once; Exit for the command."""
     _native.adopt_descendants()
-    child = _Child(session)
+    child = _SessionChild(session)
     try:
-        with _signals_for(child):
-            child.order(json.dumps(session.job()))
+        with _handle_signals(child):
+            child.order(json.dumps(session.describe_job()))
             for line in child.said:
                 word, _, rest = line.decode(errors="replace").rstrip("\n").partition(" ")
                 if word == "ready":
@@ -233,7 +233,7 @@ def run(session: Session) -> Ended:
                         direction: _native.Result.from_bytes(part)
                         for direction, part in zip(DIRECTIONS, parts, strict=True)
                     }
-                    return Ended(int(status), json.loads(servers), results)
+                    return SessionEnd(int(status), json.loads(servers), results)
                 elif word == "failed":
                     _fail(session, *rest.split(" ", 1))
         raise Failed("the process of the session ended", "nobody to end it", command="shell")
@@ -242,14 +242,14 @@ def run(session: Session) -> Ended:
 
 
 def _greet(session: Session) -> None:
-    if session.command != [_shell()] or not sys.stdin.isatty():
+    if session.command != [_find_shell()] or not sys.stdin.isatty():
         return
-    ways = [described(session.cells[direction]) for direction in ("down", "up")]
+    ways = [describe_bottleneck(session.cells[direction]) for direction in ("down", "up")]
     both = ways[0] if ways[0] == ways[1] else f"{ways[0]} down, {ways[1]} up"
     print(f"behind {both}; dumbbell watch in another terminal shows it, exit ends it", file=sys.stderr)
 
 
-def described(cell: Cell) -> str:
+def describe_bottleneck(cell: Cell) -> str:
     """Return a bottleneck in few words: `10Mbit codel 20ms`."""
     bottleneck, flows = cell.groups["bottleneck"], cell.groups["flows"] or cell.groups["web"]
     link = bottleneck.get("link")
@@ -262,20 +262,20 @@ def described(cell: Cell) -> str:
 def _fail(session: Session, kind: str, text: str = "") -> NoReturn:
     if kind in ("FileNotFoundError", "PermissionError"):
         found = "no such program" if kind == "FileNotFoundError" else text.partition(" (os error")[0].lower()
-        print(one_line(f"dumbbell shell: {session.command[0]}: {found}"), file=sys.stderr)
+        print(escape_line(f"dumbbell shell: {session.command[0]}: {found}"), file=sys.stderr)
         raise typer.Exit(NOT_FOUND if kind == "FileNotFoundError" else NOT_RUN)
     if kind == "ChildProcessError":  # server N ended with status S
         words = text.split()
-        found = f"{shown(session.servers[int(words[1])])} ended with status {words[-1]}"
+        found = f"{quote_value(session.servers[int(words[1])])} ended with status {words[-1]}"
         raise Failed(found, "a program that listens", command="shell", option="--server")
     if kind == "Interrupted":
         raise KeyboardInterrupt
     if kind == "RuntimeError" or ", allowed: " not in text:
-        raise RuntimeError(one_line(text))
-    raise of_engine("shell", text)
+        raise RuntimeError(escape_line(text))
+    raise parse_engine_error("shell", text)
 
 
-def keep(session: Session, ended: Ended, started: datetime, seconds: float) -> None:
+def keep(session: Session, ended: SessionEnd, started: datetime, seconds: float) -> None:
     """Add a session to its results file: a run for each direction, of the flows that were seen."""
     runs = []
     for direction, result in ended.results.items():
@@ -290,19 +290,21 @@ def keep(session: Session, ended: Ended, started: datetime, seconds: float) -> N
             "started": started.isoformat(timespec="milliseconds"),
         }
         groups = cell.groups | {"duration": int(seconds * 1e9), "flows": flows, "web": [], "udp": [], "shell": told}
-        engine = Engine()
+        engine = LiveEngine()
         # the keys by which sessions are distinguished
         matrix = {f"shell.{key}": str(told[key]) for key in ("direction", "command", "started")}
         done = dataclasses.replace(cell, matrix=matrix, groups=groups, engine=engine.version)
-        runs.append(Finished(done, Measured(seconds, result, engine.described)))
+        runs.append(Finished(done, MeasuredRun(seconds, result, engine.described)))
     with Store.open(session.output, write=True) as store:
         store.add(runs)
 
 
-def _say(session: Session, ended: Ended) -> None:
+def _print_start(session: Session, ended: SessionEnd) -> None:
     for number, status in ended.servers:
         print(
-            one_line(f"dumbbell shell: server {shown(session.servers[number])} ended early, with status {status}"),
+            escape_line(
+                f"dumbbell shell: server {quote_value(session.servers[number])} ended early, with status {status}"
+            ),
             file=sys.stderr,
         )
     texts = []
@@ -314,8 +316,8 @@ def _say(session: Session, ended: Ended) -> None:
         )
     print(f"dumbbell shell: {'; '.join(texts)}: {session.output}", file=sys.stderr)
     # both were forwarded by one thread, but the faster link allows less
-    if invalid := reason(ended.results["down"]) or reason(ended.results["up"]):
-        print(one_line(f"dumbbell shell: INVALID: {invalid}"), file=sys.stderr)
+    if invalid := explain_rejection(ended.results["down"]) or explain_rejection(ended.results["up"]):
+        print(escape_line(f"dumbbell shell: INVALID: {invalid}"), file=sys.stderr)
 
 
 def _check_output(path: Path) -> None:
@@ -327,7 +329,7 @@ def _check_output(path: Path) -> None:
         raise Unwritable(f"no folder {path.parent}", "a file in a folder that exists", file=path)
 
 
-def _shell() -> str:
+def _find_shell() -> str:
     return os.environ.get("SHELL") or "/bin/sh"
 
 
@@ -345,10 +347,10 @@ def start(
     if not hasattr(_native, "Shell"):
         raise Needs("Linux", "this is another system", command="shell")
     cells = load(file, settings, up)
-    session = Session(cells, command or [_shell()], servers, output, not alone)
+    session = Session(cells, command or [_find_shell()], servers, output, not alone)
     _check_output(Path(output))
     started, began = datetime.now().astimezone(), time.monotonic()
     ended = run(session)
     keep(session, ended, started, time.monotonic() - began)
-    _say(session, ended)
+    _print_start(session, ended)
     return ended.status

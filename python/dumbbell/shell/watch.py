@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from dumbbell.errors import InputError, Nothing, OutOfRange, WrongValue, shown
+from dumbbell.errors import InputError, Nothing, OutOfRange, WrongValue, quote_value
 from dumbbell.experiment import units
 from dumbbell.watch.keys import Keyboard
-from dumbbell.watch.sparks import sparks
+from dumbbell.watch.sparks import draw_sparks
 
 _UNIX = Path("/proc/net/unix")
 _DIRECTIONS = ("down", "up")
@@ -29,7 +29,7 @@ COLUMNS = ("time_s", "direction", "rate_mbit", "sojourn_ms", "marks", "drops", "
 
 
 @dataclass(frozen=True)
-class Seen:
+class LinkInterval:
     """One direction in one interval."""
 
     time_s: float
@@ -44,7 +44,7 @@ class Seen:
     queued_kb: float
     link_mbit: float
 
-    def row(self) -> list[str]:
+    def to_row(self) -> list[str]:
         """Return the values of `COLUMNS` as text."""
         sojourn = "" if self.sojourn_ms is None else f"{self.sojourn_ms:.3f}"
         counts = [str(self.marks), str(self.drops), str(self.queued_packets), f"{self.queued_kb:.1f}"]
@@ -78,14 +78,14 @@ class Running:
         """In few words."""
         return f"{self.about['pid']} ({self.about['experiment']}: {self.about['command']})"
 
-    def looks(self) -> Iterator[dict[str, Any]]:
+    def take_snapshots(self) -> Iterator[dict[str, Any]]:
         """Yield what was seen so far, again and again, until the session is over."""
         with contextlib.suppress(OSError, ValueError):
             for line in self._lines:
                 yield json.loads(line)
 
 
-def running() -> list[Running]:
+def list_running() -> list[Running]:
     """Return all sessions of this user in this network namespace."""
     try:
         text = _UNIX.read_text(errors="replace")
@@ -100,7 +100,7 @@ def running() -> list[Running]:
 
 def find(which: str) -> Running:
     """Return the session that `which` names: its process, its results file, or the only one if empty."""
-    sessions = running()
+    sessions = list_running()
     path = str(Path(which).resolve())
     meant = [one for one in sessions if which in ("", str(one.about["pid"])) or one.about["output"] == path]
     if len(meant) == 1:
@@ -115,43 +115,43 @@ def find(which: str) -> Running:
 
 def is_running(which: str) -> bool:
     """Whether a results file is that of a session which runs."""
-    path, found = str(Path(which).resolve()), running()
+    path, found = str(Path(which).resolve()), list_running()
     for one in found:
         one.close()
     return any(one.about["output"] == path for one in found)
 
 
-def intervals(session: Running, length_ns: int) -> Iterator[list[Seen]]:
+def measure_intervals(session: Running, length_ns: int) -> Iterator[list[LinkInterval]]:
     """Yield both directions, interval by interval."""
     before: dict[str, Any] | None = None
-    for look in session.looks():
+    for look in session.take_snapshots():
         if before is None:
             before = look
         elif look["time_s"] - before["time_s"] >= 0.95 * length_ns / 1e9:
-            yield [_between(direction, before, look) for direction in _DIRECTIONS]
+            yield [_measure_between(direction, before, look) for direction in _DIRECTIONS]
             before = look
 
 
-def _between(direction: str, before: dict[str, Any], after: dict[str, Any]) -> Seen:
+def _measure_between(direction: str, before: dict[str, Any], after: dict[str, Any]) -> LinkInterval:
     now = after[direction]
     seconds = after["time_s"] - before["time_s"]
     since = {name: now[name] - before[direction][name] for name in now}
     sojourn = since["sojourn_ns"] / since["sent"] / 1e6 if since["sent"] else None
     queued = (now["backlog_packets"], now["backlog_bytes"] / 1e3)
     rate = since["bytes"] * 8e-6 / seconds
-    return Seen(
+    return LinkInterval(
         after["time_s"], direction, rate, sojourn, since["ce_marks"], since["drops"], *queued, now["rate"] / 1e6
     )
 
 
-def _lines(session: Running, length_ns: int, *, as_csv: bool) -> None:
+def _print_lines(session: Running, length_ns: int, *, as_csv: bool) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if as_csv:
         writer.writerow(COLUMNS)
-    for both in intervals(session, length_ns):
+    for both in measure_intervals(session, length_ns):
         for one in both:
             if as_csv:
-                writer.writerow(one.row())
+                writer.writerow(one.to_row())
                 continue
             sojourn = "-" if one.sojourn_ms is None else f"{one.sojourn_ms:.2f}"
             print(
@@ -161,14 +161,14 @@ def _lines(session: Running, length_ns: int, *, as_csv: bool) -> None:
         sys.stdout.flush()
 
 
-def _screen(session: Running, length_ns: int) -> None:
+def _show_screen(session: Running, length_ns: int) -> None:
     from rich.live import Live
     from rich.table import Table
 
     history = {direction: deque([0.0] * _HISTORY, _HISTORY) for direction in _DIRECTIONS}
     is_paused = False
     with Keyboard() as keys, Live(auto_refresh=False, transient=True) as live:
-        for both in intervals(session, length_ns):
+        for both in measure_intervals(session, length_ns):
             while key := keys.read(0.0):
                 is_paused ^= key == " "
                 if key in ("q", "Q"):
@@ -185,7 +185,7 @@ def _screen(session: Running, length_ns: int) -> None:
                 sojourn = "-" if one.sojourn_ms is None else f"{one.sojourn_ms:.2f}"
                 per_second = [f"{count / seconds:.0f}" for count in (one.marks, one.drops)]
                 numbers = [f"{one.rate_mbit:.2f}", f"{one.link_mbit:.4g}", sojourn, *per_second]
-                table.add_row(one.direction, *numbers, str(one.queued_packets), sparks(bars, one.link_mbit))
+                table.add_row(one.direction, *numbers, str(one.queued_packets), draw_sparks(bars, one.link_mbit))
             if not is_paused:
                 table.caption = "space pauses, q quits"
                 table.caption_justify = "left"
@@ -202,15 +202,15 @@ def follow(which: str, interval: str, *, as_csv: bool) -> None:
             length_ns = units.parse("time", interval)
         except ValueError as error:
             allowed = error.allowed if isinstance(error, InputError) else "a time, such as 250ms"
-            raise WrongValue(shown(interval), allowed, command="watch", option="--interval") from None
+            raise WrongValue(quote_value(interval), allowed, command="watch", option="--interval") from None
         if not 100_000_000 <= length_ns <= 3_600_000_000_000:
-            raise OutOfRange(shown(interval), "100ms to 1h", command="watch", option="--interval")
+            raise OutOfRange(quote_value(interval), "100ms to 1h", command="watch", option="--interval")
     session = find(which)
     try:
         with contextlib.suppress(KeyboardInterrupt):
             if is_screen:
-                _screen(session, length_ns)
+                _show_screen(session, length_ns)
             else:
-                _lines(session, length_ns, as_csv=as_csv)
+                _print_lines(session, length_ns, as_csv=as_csv)
     finally:
         session.close()

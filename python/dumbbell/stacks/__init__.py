@@ -5,6 +5,6 @@
 `picoquic` builds with cmake. What there is is known to `experiment.plugins.built`, which experiments ask.
 """
 
-from dumbbell.experiment.plugins.built import Built, find, home, installed, library
+from dumbbell.experiment.plugins.built import Built, find, find_home, find_library, list_installed
 
-__all__ = ["Built", "find", "home", "installed", "library"]
+__all__ = ["Built", "find", "find_home", "find_library", "list_installed"]

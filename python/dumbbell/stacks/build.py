@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dumbbell.engines.progress import StepProgress
-from dumbbell.errors import Failed, OutOfRange, Unfit, UnknownName, WrongValue, shown
+from dumbbell.errors import Failed, OutOfRange, Unfit, UnknownName, WrongValue, quote_value
 from dumbbell.experiment.plugins import built
 from dumbbell.experiment.plugins.built import Built
 from dumbbell.processes import lock_file
-from dumbbell.stacks import needs, picoquic, project, tree
-from dumbbell.stacks.project import Plan
-from dumbbell.stacks.work import WORK, Step, Work, keep
+from dumbbell.stacks import picoquic, project, tools, tree
+from dumbbell.stacks.project import BuildPlan
+from dumbbell.stacks.work import WORK, StackWork, Step, keep
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StackRequest:
     """What the user asks for."""
 
     stack: str
@@ -36,7 +36,7 @@ class Wanted:
     """Whether to build the library, too, that writes the stack's own qlog, if there is one."""
 
 
-def plan(wanted: Wanted) -> Plan:
+def make_plan(wanted: StackRequest) -> BuildPlan:
     """Return what is to be built; raises InputError if that cannot be."""
     if wanted.stack not in built.STACKS:
         raise UnknownName(wanted.stack, among=built.STACKS, command="stack build", what="stack")
@@ -52,13 +52,13 @@ def plan(wanted: Wanted) -> Plan:
                 command="stack build",
                 option="--version",
             )
-    return Plan(wanted.stack, wanted.version, found)
+    return BuildPlan(wanted.stack, wanted.version, found)
 
 
 def _check_version(stack: str, version: str) -> None:
     if not _VERSION.fullmatch(version):
         raise WrongValue(
-            shown(version),
+            quote_value(version),
             f"a released version such as {project.OLDEST[stack]}",
             command="stack build",
             option="--version",
@@ -68,7 +68,7 @@ def _check_version(stack: str, version: str) -> None:
         raise OutOfRange(version, f"{oldest} or a later one of {series}", command="stack build", option="--version")
 
 
-def build(wanted: Wanted, told: StepProgress) -> tuple[Built, bool]:
+def build(wanted: StackRequest, told: StepProgress) -> tuple[Built, bool]:
     """Build a stack; return it, and whether there was anything to do. Raises InputError.
 
     A released version is built once for the sources of the adapter and the compiler that it depends on.
@@ -80,36 +80,36 @@ def build(wanted: Wanted, told: StepProgress) -> tuple[Built, bool]:
         )
     if wanted.stack == picoquic.STACK:
         return picoquic.build(wanted.version, wanted.path, wanted.name, told)
-    needs.cargo()
+    tools.find_cargo()
     if wanted.stack == "quiche":
-        needs.cmake()  # for BoringSSL
-        if not needs.finds_libclang():
-            told.say(f"{needs.NO_LIBCLANG}, unless the build finds it elsewhere")
-    what, rustc = plan(wanted), needs.rustc_version()
+        tools.find_cmake()  # for BoringSSL
+        if not tools.finds_libclang():
+            told.print_line(f"{tools.NO_LIBCLANG}, unless the build finds it elsewhere")
+    what, rustc = make_plan(wanted), tools.read_rustc_version()
     if what.version is not None and what.tree is None:
         name = wanted.name or f"{what.stack}-{what.version}"
-        if there := _find_built(name, project.digest(what, rustc), wanted):
+        if there := _find_built(name, project.compute_digest(what, rustc), wanted):
             return there, False
-    with _Work(told) as work:
-        work.write(project.contents(what))
-        version = work.resolved(tree.CRATES[what.stack])
+    with _CargoWork(told) as work:
+        work.write(project.make_contents(what))
+        version = work.resolve_version(tree.CRATES[what.stack])
         name = wanted.name or _name(what, version)
         if what.tree is None:
-            what = Plan(what.stack, version, None)
-            if there := _find_built(name, project.digest(what, rustc), wanted):
+            what = BuildPlan(what.stack, version, None)
+            if there := _find_built(name, project.compute_digest(what, rustc), wanted):
                 return there, False
-        told.say(f"{name}:")
-        features, said = project.features(what, version), project.said(what, name, version)
-        content = work.compiled("cargo", features, said).read_bytes()
+        told.print_line(f"{name}:")
+        features, said = project.list_features(what, version), project.make_environment(what, name, version)
+        content = work.compile_library("cargo", features, said).read_bytes()
         logging = None
         if what.stack in project.LOGGING and wanted.logs:
-            logging = work.compiled("with its own qlog", [*features, project.LOG], said).read_bytes()
+            logging = work.compile_library("with its own qlog", [*features, project.LOG], said).read_bytes()
     described = {
         "stack": what.stack,
         "version": version,
         "release": what.tree is None,
         "origin": f"{tree.CRATES[what.stack]} {version}" if what.tree is None else str(what.tree.folder),
-        "digest": project.digest(what, rustc),
+        "digest": project.compute_digest(what, rustc),
         "sha256": hashlib.sha256(content).hexdigest(),
         "bytes": len(content),
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -120,30 +120,32 @@ def build(wanted: Wanted, told: StepProgress) -> tuple[Built, bool]:
 
 def tidy() -> None:
     """Remove what cargo has compiled if no stack is left and nobody builds one."""
-    place = built.home() / WORK
-    if built.installed() or not place.exists():
+    place = built.find_home() / WORK
+    if built.list_installed() or not place.exists():
         return
     with (place / "lock").open("a+b") as held, contextlib.suppress(TimeoutError):
         lock_file(held.fileno(), 0)
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _find_built(name: str, digest: str, wanted: Wanted) -> Built | None:
+def _find_built(name: str, digest: str, wanted: StackRequest) -> Built | None:
     """Return the stack of this name if it is built from the same sources, by the same compiler, with what is wanted."""
-    one = next((one for one in built.installed() if one.name == name and one.described.get("digest") == digest), None)
+    one = next(
+        (one for one in built.list_installed() if one.name == name and one.described.get("digest") == digest), None
+    )
     lacks_logs = one is not None and wanted.logs and one.stack in project.LOGGING and one.logging is None
     return None if lacks_logs else one
 
 
-def _name(what: Plan, version: str) -> str:
+def _name(what: BuildPlan, version: str) -> str:
     if what.tree is None:
         return f"{what.stack}-{version}"
     if what.tree.has_controls:
         return f"{what.stack}-{version}-{what.tree.package}"
-    return f"{what.stack}-{tree.described(what.tree.folder)}"
+    return f"{what.stack}-{tree.describe_folder(what.tree.folder)}"
 
 
-class _Work(Work):
+class _CargoWork(StackWork):
     """The folder that stacks are built in, with a project of cargo."""
 
     @property
@@ -157,11 +159,11 @@ class _Work(Work):
             (self._project / path).parent.mkdir(parents=True, exist_ok=True)
             (self._project / path).write_text(text, encoding="utf-8")
 
-    def resolved(self, crate: str) -> str:
+    def resolve_version(self, crate: str) -> str:
         """Let cargo choose versions, and return that of a crate. Raises InputError."""
         with self.told.step("versions") as result:
             needed = "versions that there are, and a registry that can be reached"
-            self._cargo("no versions can be chosen", needed, ["generate-lockfile"])
+            self._run_cargo("no versions can be chosen", needed, ["generate-lockfile"])
             packages = tomllib.loads((self._project / "Cargo.lock").read_text(encoding="utf-8"))["package"]
             versions = [str(one["version"]) for one in packages if one["name"] == crate]
             result.append(f"{crate} {' and '.join(versions)}")
@@ -170,31 +172,31 @@ class _Work(Work):
             raise Failed(found, f"a crate that depends on the same {crate}", command="stack build")
         return versions[0]
 
-    def compiled(self, step: str, features: list[str], said: dict[str, str]) -> Path:
+    def compile_library(self, step: str, features: list[str], said: dict[str, str]) -> Path:
         """Compile the library and return its path. Raises InputError."""
         with self.told.step(step) as result:
             command = ["build", "--release", "--locked", "--features", ",".join(features)]
-            count = self._cargo("it does not compile", "sources that compile", command, said)
+            count = self._run_cargo("it does not compile", "sources that compile", command, said)
             result.append(f"{count} crates")
         return self.place / "target" / "release" / "libstack.so"
 
-    def _cargo(self, what: str, needed: str, words: list[str], said: dict[str, str] | None = None) -> int:
+    def _run_cargo(self, what: str, needed: str, words: list[str], said: dict[str, str] | None = None) -> int:
         """Let cargo work; return how many crates it compiled. Raises InputError, as `run` does."""
         count = 0
 
-        def see(line: bytes) -> None:
+        def watch_line(line: bytes) -> None:
             nonlocal count
             if line.lstrip().startswith((b"Compiling", b"Downloaded")):
                 count += line.lstrip().startswith(b"Compiling")
                 self.told.advance(count, None, "crates")
 
-        environment = _environment() | (said or {}) | {"CARGO_TARGET_DIR": str(self.place / "target")}
-        step = Step([needs.cargo(), *words], self._project, environment, what, needed, needs.complaint)
-        self.run(step, see)
+        environment = _make_environment() | (said or {}) | {"CARGO_TARGET_DIR": str(self.place / "target")}
+        step = Step([tools.find_cargo(), *words], self._project, environment, what, needed, tools.find_complaint)
+        self.run(step, watch_line)
         return count
 
 
-def _environment() -> dict[str, str]:
+def _make_environment() -> dict[str, str]:
     """Return our environment without what would change a build."""
     theirs = re.compile(r"(RUSTFLAGS|CARGO_(ENCODED_RUSTFLAGS|BUILD_|PROFILE_|TARGET_)|DUMBBELL_STACK_)")
     quiet = {"CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never", "LC_ALL": "C"}

@@ -25,7 +25,7 @@ class _Plugin(ctypes.Structure):
     )
 
 
-def controls(path: str) -> list[str]:
+def list_controls(path: str) -> list[str]:
     """Return the names, the default first."""
     describe = ctypes.CDLL(path).dumbbell_describe
     describe.restype = ctypes.POINTER(_Plugin)
@@ -41,4 +41,4 @@ def controls(path: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(controls(sys.argv[1])))
+    print(json.dumps(list_controls(sys.argv[1])))

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from dumbbell import _native
 from dumbbell.engines.progress import StepProgress
-from dumbbell.errors import Unfit, Unreadable, WrongValue, one_line
+from dumbbell.errors import Unfit, Unreadable, WrongValue, escape_line
 from dumbbell.experiment.plugins import built
 from dumbbell.experiment.plugins.built import Built
-from dumbbell.stacks import needs, tree
-from dumbbell.stacks.work import Step, Work, keep
+from dumbbell.stacks import tools, tree
+from dumbbell.stacks.work import StackWork, Step, keep
 from dumbbell.words import count
 
 STACK = "picoquic"
@@ -47,13 +47,13 @@ def read(folder: Path | None, version: str | None) -> Sources:
             version, "left out: the tree says which version it is", command="stack build", option="--version"
         )
     if not (folder / "picoquic" / "picoquic.h").is_file() or not (folder / "CMakeLists.txt").is_file():
-        raise Unfit(f"{one_line(str(folder))} has no picoquic in it", _KIND, command="stack build", option="--path")
+        raise Unfit(f"{escape_line(str(folder))} has no picoquic in it", _KIND, command="stack build", option="--path")
     folder = folder.resolve()
     manifest = folder / "CMakeLists.txt"
     try:
         text = manifest.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise Unreadable(one_line(str(error)), "a project of cmake", file=manifest) from None
+        raise Unreadable(escape_line(str(error)), "a project of cmake", file=manifest) from None
     found = re.search(r"\bproject\s*\(\s*picoquic\s[^)]*?\bVERSION\s+([0-9]+(?:\.[0-9]+)*)", text, re.IGNORECASE)
     if found is None:
         raise Unreadable("it has no project(picoquic VERSION …)", "that of picoquic", file=manifest)
@@ -67,18 +67,18 @@ def build(version: str | None, path: Path | None, name: str | None, told: StepPr
     if name is not None:
         built.check_name(name)
     sources = read(path, version)
-    needs.cmake()
+    tools.find_cmake()
     name = name or f"{STACK}-{sources.version}"
-    with Work(told) as work:
-        told.say(f"{name}:")
-        content = _compiled(work, sources, name).read_bytes()
+    with StackWork(told) as work:
+        told.print_line(f"{name}:")
+        content = _compile_library(work, sources, name).read_bytes()
     described = {
         "stack": STACK,
         "version": sources.version,
         "release": False,
         "origin": str(sources.folder),
-        "state": tree.described(sources.folder),
-        "picotls": tree.described(sources.picotls) if sources.picotls is not None else "as the tree fetches it",
+        "state": tree.describe_folder(sources.folder),
+        "picotls": tree.describe_folder(sources.picotls) if sources.picotls is not None else "as the tree fetches it",
         "sha256": hashlib.sha256(content).hexdigest(),
         "bytes": len(content),
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -86,9 +86,9 @@ def build(version: str | None, path: Path | None, name: str | None, told: StepPr
     return keep(name, content, described), True
 
 
-def _compiled(work: Work, sources: Sources, name: str) -> Path:
+def _compile_library(work: StackWork, sources: Sources, name: str) -> Path:
     """Let cmake make the library; return its path. Raises InputError."""
-    generator = ["-G", "Ninja"] if needs.found("ninja") else []
+    generator = ["-G", "Ninja"] if tools.find_program("ninja") else []
     # of one tree and generator, what is compiled already stays; cmake refuses another
     key = hashlib.sha256(f"{sources.folder}\0{sources.picotls}\0{generator}".encode()).hexdigest()[:12]
     project, output = work.place / STACK, work.place / f"{STACK}-{key}"
@@ -102,18 +102,23 @@ def _compiled(work: Work, sources: Sources, name: str) -> Path:
         "STACK_TITLE": f"QUIC: picoquic {sources.version} from a tree of one's own",
     }
     words = [f"-D{key}={value}" for key, value in settings.items()]
-    configure = [needs.cmake(), *generator, "-S", str(project), "-B", str(output), *words]
-    make = [needs.cmake(), "--build", str(output), "--target", "stack", "--parallel", str(os.cpu_count() or 1)]
+    configure = [tools.find_cmake(), *generator, "-S", str(project), "-B", str(output), *words]
+    make = [tools.find_cmake(), "--build", str(output), "--target", "stack", "--parallel", str(os.cpu_count() or 1)]
     with work.told.step("cmake") as result:
         fetches = "" if sources.picotls else f"; for picotls: next to {sources.folder} or from where cmake fetches it"
         needed = f"cmake 3.14, compilers of C and C++, make or ninja{fetches}"
         failure = "it cannot be configured"
-        work.run(Step(configure, project, _environment(), failure, needed, needs.complaint_of_cmake), lambda _: None)
+        work.run(
+            Step(configure, project, _make_environment(), failure, needed, tools.find_complaint_of_cmake),
+            lambda _: None,
+        )
         result.append(f"picoquic {sources.version}")
     with work.told.step("compile") as result:
         failure, needed = "it does not compile", "sources that compile"
         seen = _Counter(work.told)
-        work.run(Step(make, project, _environment(), failure, needed, needs.complaint_of_cmake), seen.see)
+        work.run(
+            Step(make, project, _make_environment(), failure, needed, tools.find_complaint_of_cmake), seen.watch_line
+        )
         result.append(count(seen.count, "file") if seen.count else "nothing new")
     return output / "libstack.so"
 
@@ -138,13 +143,13 @@ class _Counter:
     def __init__(self, told: StepProgress) -> None:
         self._told, self.count = told, 0
 
-    def see(self, line: bytes) -> None:
+    def watch_line(self, line: bytes) -> None:
         if b"Building C" in line:
             self.count += 1
             self._told.advance(self.count, None, "files")
 
 
-def _environment() -> dict[str, str]:
+def _make_environment() -> dict[str, str]:
     """Return our environment without what would change a build."""
     theirs = re.compile(r"((C|CXX|CPP|LD)FLAGS|CMAKE_(BUILD_TYPE|TOOLCHAIN_FILE|GENERATOR.*)|MAKEFLAGS|DESTDIR)")
     return {name: value for name, value in os.environ.items() if not theirs.fullmatch(name)} | {"LC_ALL": "C"}

@@ -47,7 +47,7 @@ _RAND_CORE = 'rand_core = { version = "0.10", default-features = false, optional
 
 
 @dataclass(frozen=True)
-class Plan:
+class BuildPlan:
     """What is to be built."""
 
     stack: str
@@ -63,57 +63,57 @@ class Plan:
         return self.tree.dependency if self.tree is not None else f'version = "{SERIES[self.stack]}"'
 
 
-def _source(*path: str) -> str:
+def _read_source(*path: str) -> str:
     return files("dumbbell.stacks").joinpath("adapter", *path).read_text(encoding="utf-8")
 
 
-def _manifest(name: str, version: str) -> str:
+def _make_manifest(name: str, version: str) -> str:
     return _PACKAGE.replace("@NAME@", name).replace("@VERSION@", version)
 
 
-def contents(plan: Plan) -> dict[str, str]:
+def make_contents(plan: BuildPlan) -> dict[str, str]:
     """Return the files of the project by their paths."""
     if plan.stack == "quiche":
-        return _contents_of_quiche(plan)
+        return _make_contents_for_quiche(plan)
     lines = [f'proto = {{ package = "{plan.stack}-proto", default-features = false, {plan.requirement} }}']
     if plan.tree is not None and plan.tree.has_controls:
         package, folder = json.dumps(plan.tree.package), json.dumps(str(plan.tree.folder))
         lines.append(f"user = {{ package = {package}, path = {folder} }}")
-    made = {f"src/{name}.rs": _source("src", f"{name}.rs") for name in _SOURCES}
+    made = {f"src/{name}.rs": _read_source("src", f"{name}.rs") for name in _SOURCES}
     made["src/abi.rs"] = _native.plugin_types()
-    made["Cargo.toml"] = _source("Cargo.toml.in").replace("@DEPENDENCIES@", "\n".join([*lines, ""]))
-    made["random/virtual/lib.rs"] = _source("random", "virtual", "lib.rs")
-    made["random/virtual/Cargo.toml"] = _manifest("virtual-random", "0.1.0")
+    made["Cargo.toml"] = _read_source("Cargo.toml.in").replace("@DEPENDENCIES@", "\n".join([*lines, ""]))
+    made["random/virtual/lib.rs"] = _read_source("random", "virtual", "lib.rs")
+    made["random/virtual/Cargo.toml"] = _make_manifest("virtual-random", "0.1.0")
     for series in ("0.3", "0.4"):
         has_core = series == "0.4"
-        made[f"random/getrandom-{series}/lib.rs"] = _source("random", "getrandom", "lib.rs")
+        made[f"random/getrandom-{series}/lib.rs"] = _read_source("random", "getrandom", "lib.rs")
         made[f"random/getrandom-{series}/Cargo.toml"] = (
-            _manifest("getrandom", f"{series}.99")
+            _make_manifest("getrandom", f"{series}.99")
             + _GETRANDOM.replace("@SYS_RNG@", '"dep:rand_core"' if has_core else "")
             + _RAND_CORE * has_core
         )
     return made
 
 
-def _contents_of_quiche(plan: Plan) -> dict[str, str]:
-    made = {f"src/{name}.rs": _source("quiche", f"{name}.rs") for name in _OF_QUICHE}
-    made |= {f"src/{name}.rs": _source("src", f"{name}.rs") for name in _SHARED}
+def _make_contents_for_quiche(plan: BuildPlan) -> dict[str, str]:
+    made = {f"src/{name}.rs": _read_source("quiche", f"{name}.rs") for name in _OF_QUICHE}
+    made |= {f"src/{name}.rs": _read_source("src", f"{name}.rs") for name in _SHARED}
     made["src/abi.rs"] = _native.plugin_types()
-    made["build.rs"] = _source("quiche", "build.rs")
+    made["build.rs"] = _read_source("quiche", "build.rs")
     dependency = f"quiche = {{ {plan.requirement} }}\n"
-    made["Cargo.toml"] = _source("quiche", "Cargo.toml.in").replace("@DEPENDENCIES@", dependency)
+    made["Cargo.toml"] = _read_source("quiche", "Cargo.toml.in").replace("@DEPENDENCIES@", dependency)
     return made
 
 
-def digest(plan: Plan, rustc: str) -> str:
+def compute_digest(plan: BuildPlan, rustc: str) -> str:
     """Return a hash over all that a build of a released version depends on, apart from the registry."""
     hashed = hashlib.sha256()
-    for part in (rustc, *(text for item in sorted(contents(plan).items()) for text in item)):
+    for part in (rustc, *(text for item in sorted(make_contents(plan).items()) for text in item)):
         hashed.update(f"{len(part)} ".encode() + part.encode())
     return hashed.hexdigest()
 
 
-def features(plan: Plan, version: str) -> list[str]:
+def list_features(plan: BuildPlan, version: str) -> list[str]:
     """Return the features of the project for a version of the crate with the state machine."""
     chosen = [plan.stack]
     if plan.stack == "quinn" and tuple(map(int, re.findall(r"\d+", version)[:2])) < (0, 12):
@@ -123,7 +123,7 @@ def features(plan: Plan, version: str) -> list[str]:
     return chosen
 
 
-def said(plan: Plan, name: str, version: str) -> dict[str, str]:
+def make_environment(plan: BuildPlan, name: str, version: str) -> dict[str, str]:
     """Return the environment that tells the library what it is."""
     title = f"QUIC: {CRATES[plan.stack]} {version}"
     source = _REPOSITORY[plan.stack]

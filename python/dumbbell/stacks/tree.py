@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from dumbbell.errors import Failed, Unfit, Unreadable, one_line
-from dumbbell.stacks import needs
+from dumbbell.errors import Failed, Unfit, Unreadable, escape_line
+from dumbbell.stacks import tools
 
 CRATES = {"quinn": "quinn-proto", "noq": "noq-proto", "quiche": "quiche"}  # with the state machine
 
@@ -36,41 +36,41 @@ def read(folder: Path, stack: str) -> Tree:
     """Return what lies in the folder; raises InputError if it is neither the stack nor a crate that depends on it."""
     crate = CRATES[stack]
     if not folder.is_dir():
-        found = f"{one_line(str(folder))} is no folder"
+        found = f"{escape_line(str(folder))} is no folder"
         raise Unfit(
             found, f"a tree of {stack}, or a crate that depends on {crate}", command="stack build", option="--path"
         )
     place = next((one for one in (folder / crate, folder) if (one / "Cargo.toml").is_file()), None)
     if place is None:
-        found = f"{one_line(str(folder))} has neither Cargo.toml nor {crate}/Cargo.toml"
+        found = f"{escape_line(str(folder))} has neither Cargo.toml nor {crate}/Cargo.toml"
         raise Unfit(
             found, f"a tree of {stack}, or a crate that depends on {crate}", command="stack build", option="--path"
         )
     place = place.resolve()
-    package = _package(place)
+    package = _read_package(place)
     name, version = str(package["name"]), str(package["version"])
     if name == crate:
         return Tree(place, name, version, f"path = {json.dumps(str(place))}", has_controls=False)
     if stack == "quiche":  # its controls are chosen by an enum of its own
-        raise Unfit(f"{one_line(str(place))} is {name}", "a tree of quiche", command="stack build", option="--path")
+        raise Unfit(f"{escape_line(str(place))} is {name}", "a tree of quiche", command="stack build", option="--path")
     uses = [one for one in package["dependencies"] if one["name"] == crate and one.get("kind") is None]
     if not uses:
-        found = f"{one_line(str(place))} is {name}, which does not depend on {crate}"
+        found = f"{escape_line(str(place))} is {name}, which does not depend on {crate}"
         raise Unfit(
             found, f"a tree of {stack}, or a crate that depends on {crate}", command="stack build", option="--path"
         )
-    return Tree(place, name, version, _dependency(uses[0]), has_controls=True)
+    return Tree(place, name, version, _make_dependency(uses[0]), has_controls=True)
 
 
-def _package(place: Path) -> dict[str, Any]:
+def _read_package(place: Path) -> dict[str, Any]:
     """Return what cargo says of the crate in a folder."""
     manifest = place / "Cargo.toml"
     try:
         tomllib.loads(manifest.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise Unreadable(one_line(str(error)), "a manifest of cargo", file=manifest) from None
+        raise Unreadable(escape_line(str(error)), "a manifest of cargo", file=manifest) from None
     command = [
-        needs.cargo(),
+        tools.find_cargo(),
         "metadata",
         "--format-version=1",
         "--no-deps",
@@ -80,7 +80,7 @@ def _package(place: Path) -> dict[str, Any]:
     ]
     asked = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if asked.returncode != 0:
-        said = one_line(needs.complaint(asked.stderr))
+        said = escape_line(tools.find_complaint(asked.stderr))
         raise Failed(
             f"cargo cannot read {manifest}: {said}",
             "a manifest that cargo reads",
@@ -92,14 +92,14 @@ def _package(place: Path) -> dict[str, Any]:
         if Path(package["manifest_path"]).resolve() == manifest.resolve():
             return package
     raise Unfit(
-        f"{one_line(str(manifest))} is a workspace",
+        f"{escape_line(str(manifest))} is a workspace",
         "the folder of one of its crates",
         command="stack build",
         option="--path",
     )
 
 
-def _dependency(use: dict[str, Any]) -> str:
+def _make_dependency(use: dict[str, Any]) -> str:
     """Return the dependency of a user's crate on the stack, to be ours as well: one version serves both."""
     if path := use.get("path"):
         return f"path = {json.dumps(str(path))}"
@@ -112,7 +112,7 @@ def _dependency(use: dict[str, Any]) -> str:
     return f"version = {json.dumps(str(use['req']))}"
 
 
-def described(folder: Path) -> str:
+def describe_folder(folder: Path) -> str:
     """Return what git calls the state of a folder, `local` if it does not know it."""
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--tags"]
     try:

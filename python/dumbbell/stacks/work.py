@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Self
 
 from dumbbell.engines.progress import StepProgress
-from dumbbell.errors import Failed, InUse, Unwritable, one_line
+from dumbbell.errors import Failed, InUse, Unwritable, escape_line
 from dumbbell.experiment.plugins import built
 from dumbbell.experiment.plugins.built import Built
 from dumbbell.processes import lock_file, start_group
-from dumbbell.writing import reason_of, writing_to
+from dumbbell.writing import get_reason, report_write_failures
 
 WORK = ".work"  # below home(): projects, what was compiled, logs; no stack's name begins with a dot
 DESCRIBE_S = 20.0  # for a library to say what it declares
@@ -39,20 +39,20 @@ class Step:
     """Returns in a line what the program complained of in its output."""
 
 
-class Work:
+class StackWork:
     """The folder that stacks are built in, while one process works in it."""
 
     def __init__(self, told: StepProgress) -> None:
-        self.told, self.place = told, built.home() / WORK
+        self.told, self.place = told, built.find_home() / WORK
         self._log = self.place / "log"
 
     def __enter__(self) -> Self:
-        with writing_to(self.place):
+        with report_write_failures(self.place):
             self.place.mkdir(parents=True, exist_ok=True)
             self._lock = (self.place / "lock").open("a+b")
         try:
             waiting = f"another build is at work; waiting for its end (log: {self._log})"
-            lock_file(self._lock.fileno(), LOCK_WAIT_S, lambda: self.told.say(waiting))
+            lock_file(self._lock.fileno(), LOCK_WAIT_S, lambda: self.told.print_line(waiting))
         except TimeoutError:
             raise InUse("another build", f"wait for its end (log: {self._log})", command="stack build") from None
         self._log.write_bytes(b"")
@@ -64,18 +64,18 @@ class Work:
     def run(self, step: Step, see: Callable[[bytes], None]) -> None:
         """Let a program work, its output into the log and by lines to `see`. Raises InputError if it fails."""
         start = self._log.stat().st_size
-        with self._output(step) as lines, self._log.open("ab", buffering=0) as log:
+        with self._open_output(step) as lines, self._log.open("ab", buffering=0) as log:
             log.write(f"$ {Path(step.command[0]).name} {' '.join(step.command[1:])}\n".encode())
             for line in lines:
                 log.write(line)
                 see(line)
         if self._status != 0:
             text = self._log.read_bytes()[start:].decode(errors="replace")
-            found = f"{step.failure}: {one_line(step.complaint(text))} (log: {self._log})"
+            found = f"{step.failure}: {escape_line(step.complaint(text))} (log: {self._log})"
             raise Failed(found, step.needed, command="stack build")
 
     @contextlib.contextmanager
-    def _output(self, step: Step) -> Iterator[Iterator[bytes]]:
+    def _open_output(self, step: Step) -> Iterator[Iterator[bytes]]:
         """Yield the lines of a program, which ends with us."""
         with start_group(step.command, self._lock.fileno(), step.folder, step.environment) as child:
             assert child.stdout is not None
@@ -85,12 +85,12 @@ class Work:
 
 def keep(name: str, content: bytes, described: dict[str, object], logging: bytes | None = None) -> Built:
     """Put a library where stacks lie, with its description, and the one that writes the stack's own qlog, if any."""
-    place = built.home() / name
+    place = built.find_home() / name
     try:
         place.mkdir(parents=True, exist_ok=True)
         draft = place / f".{os.getpid()}.new"
         draft.write_bytes(content)
-        described["controls"] = controls_of(draft, name)
+        described["controls"] = list_controls(draft, name)
         (place / built.DESCRIPTION).unlink(missing_ok=True)
         draft.replace(place / built.LIBRARY)  # a process that has loaded the former one keeps it
         (place / built.LOGGING).unlink(missing_ok=True)
@@ -100,13 +100,13 @@ def keep(name: str, content: bytes, described: dict[str, object], logging: bytes
         draft.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
         draft.replace(place / built.DESCRIPTION)
     except OSError as error:
-        raise Unwritable(reason_of(error), file=place) from None
+        raise Unwritable(get_reason(error), file=place) from None
     finally:
         place.joinpath(f".{os.getpid()}.new").unlink(missing_ok=True)
     return built.find(name)
 
 
-def controls_of(library: Path, name: str) -> list[str]:
+def list_controls(library: Path, name: str) -> list[str]:
     """Return the congestion controls that a library declares, asked in a process of its own. Raises InputError."""
     script = Path(__file__).with_name("describe.py")
     command = [sys.executable, "-I", "-S", str(script), str(library)]
@@ -114,13 +114,13 @@ def controls_of(library: Path, name: str) -> list[str]:
         asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DESCRIBE_S)
         if asked.returncode == 0:
             return [str(control) for control in json.loads(asked.stdout)]
-        found = one_line(
+        found = escape_line(
             asked.stderr.strip().splitlines()[-1] if asked.stderr.strip() else f"status {asked.returncode}"
         )
     except subprocess.TimeoutExpired:
         found = f"nothing for {DESCRIBE_S:g} s"
     except ValueError as error:
-        found = one_line(str(error))
+        found = escape_line(str(error))
     raise Failed(
         f"the library does not say what it is: {found}", "a stack that can be loaded", command="stack build", key=name
     )

@@ -14,14 +14,14 @@ import tty
 from types import FrameType
 from typing import Any, Self
 
-from dumbbell.waiting import hear_ctrl_c
+from dumbbell.waiting import restore_ctrl_c
 
 _SEQUENCES = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end"}
 _SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*([A-Za-z~])")
 _TERMINATED = 128 + signal.SIGTERM
 
 
-def parsed(text: str) -> list[str]:
+def parse_keys(text: str) -> list[str]:
     """Return the keys that a text from a terminal stands for; arrows by their names, unknown sequences not at all."""
     found = []
     while text:
@@ -52,7 +52,7 @@ class Keyboard:
         if self._terminal is not None:
             self._before = termios.tcgetattr(self._terminal)
             self._take()
-            hear_ctrl_c()
+            restore_ctrl_c()
             if threading.current_thread() is threading.main_thread():
                 self._handlers = {
                     signal.SIGTERM: signal.signal(signal.SIGTERM, self._end),
@@ -91,5 +91,5 @@ class Keyboard:
             data = b""
         if not data:  # the terminal is gone
             return "q"
-        self._keys = parsed(data.decode(errors="ignore"))
+        self._keys = parse_keys(data.decode(errors="ignore"))
         return self._keys.pop(0) if self._keys else ""

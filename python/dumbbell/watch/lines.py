@@ -7,9 +7,9 @@ import math
 import sys
 import time
 
-from dumbbell.explain import words
-from dumbbell.watch.replay import Flow, Link, Replay
-from dumbbell.watch.source import Source
+from dumbbell.explain import phrases
+from dumbbell.watch.replay import FlowReplay, LinkReplay, Replay
+from dumbbell.watch.source import RunSource
 
 COLUMNS = (
     *("time_s", "part", "rate_mbit", "capacity_mbit", "sojourn_ms", "queued_packets", "marks", "drops"),
@@ -18,7 +18,7 @@ COLUMNS = (
 _LOOK_S = 0.02
 
 
-def write(source: Source, speed: float | None, *, as_csv: bool) -> None:
+def write(source: RunSource, speed: float | None, *, as_csv: bool) -> None:
     """Print a run as it goes, as fast as it is known, or at a speed in seconds of the run per second."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if as_csv:
@@ -41,28 +41,28 @@ def write(source: Source, speed: float | None, *, as_csv: bool) -> None:
                 if speed is not None:
                     time.sleep(max(0.0, begun + end / speed - time.monotonic()))
                 if as_csv:
-                    writer.writerows(_rows(found, printed))
+                    writer.writerows(_list_rows(found, printed))
                 else:
                     while told < len(found.events) and found.events[told][0] <= end:
                         when, said = found.events[told]
                         print(f"{when:9.3f} s  * {said}")
                         told += 1
-                    print(_line(found, printed))
+                    print(_format_line(found, printed))
                 sys.stdout.flush()
                 printed += 1
             if source.is_done and not as_csv:
                 print("\n".join(found.notes), end="\n" * bool(found.notes), file=sys.stderr)
 
 
-def _line(found: Replay, at: int) -> str:
-    parts = [_of_link(one, at) for one in found.links] + [_of_flow(one, at) for one in found.flows]
+def _format_line(found: Replay, at: int) -> str:
+    parts = [_format_link(one, at) for one in found.links] + [_format_flow(one, at) for one in found.flows]
     return f"{found.times[at]:9.3f} s  {' | '.join(parts)}"
 
 
-def _of_link(one: Link, at: int) -> str:
-    sojourn = "-" if math.isnan(one.sojourn_ms[at]) else words.number(one.sojourn_ms[at])
+def _format_link(one: LinkReplay, at: int) -> str:
+    sojourn = "-" if math.isnan(one.sojourn_ms[at]) else phrases.number(one.sojourn_ms[at])
     rate, capacity = (
-        "-" if math.isnan(values[at]) else words.number(values[at]) for values in (one.rate_mbit, one.capacity_mbit)
+        "-" if math.isnan(values[at]) else phrases.number(values[at]) for values in (one.rate_mbit, one.capacity_mbit)
     )
     return (
         f"{one.name} {rate} of {capacity} Mbit/s, {sojourn} ms in queue, {_count(one.queued[at])} queued, "
@@ -74,29 +74,33 @@ def _count(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.0f}"
 
 
-def _of_flow(one: Flow, at: int) -> str:
-    rate = "-" if math.isnan(one.rate_mbit[at]) else words.number(one.rate_mbit[at])
+def _format_flow(one: FlowReplay, at: int) -> str:
+    rate = "-" if math.isnan(one.rate_mbit[at]) else phrases.number(one.rate_mbit[at])
     said = [f"{one.name} {rate} Mbit/s"]
     if not math.isnan(one.cwnd[at]):
         said.append(f"cwnd {one.cwnd[at]:.0f}")
     if not math.isnan(one.rtt_ms[at]):
-        said.append(f"RTT {words.number(one.rtt_ms[at])} ms")
+        said.append(f"RTT {phrases.number(one.rtt_ms[at])} ms")
     if one.state[at]:
         said.append(one.state[at])
     return ", ".join(said)
 
 
-def _rows(found: Replay, at: int) -> list[list[str]]:
-    def text(value: float, places: int = 3) -> str:
+def _list_rows(found: Replay, at: int) -> list[list[str]]:
+    def format_value(value: float, places: int = 3) -> str:
         return "" if math.isnan(value) else f"{value:.{places}f}"
 
-    time_s = text(float(found.times[at]))
+    time_s = format_value(float(found.times[at]))
     rows = []
     for one in found.links:
-        numbers = [text(values[at]) for values in (one.rate_mbit, one.capacity_mbit, one.sojourn_ms)]
-        counts = [text(values[at], 0) for values in (one.queued, one.marks, one.drops)]
+        numbers = [format_value(values[at]) for values in (one.rate_mbit, one.capacity_mbit, one.sojourn_ms)]
+        counts = [format_value(values[at], 0) for values in (one.queued, one.marks, one.drops)]
         rows.append([time_s, one.name, *numbers, *counts, "", "", "", ""])
     for flow in found.flows:
-        numbers = [text(flow.cwnd[at], 0), text(flow.rtt_ms[at]), text(flow.retransmissions[at], 0)]
-        rows.append([time_s, flow.name, text(flow.rate_mbit[at]), "", "", "", "", "", *numbers, flow.state[at]])
+        numbers = [
+            format_value(flow.cwnd[at], 0),
+            format_value(flow.rtt_ms[at]),
+            format_value(flow.retransmissions[at], 0),
+        ]
+        rows.append([time_s, flow.name, format_value(flow.rate_mbit[at]), "", "", "", "", "", *numbers, flow.state[at]])
     return rows

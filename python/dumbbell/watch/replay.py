@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ _MACHINE = {"recovery": "recovery", "cwr": "CWR", "loss": "after timeout"}
 
 
 @dataclass(frozen=True)
-class Link:
+class LinkReplay:
     """A link and its queue; arrays have a value per interval."""
 
     name: str
@@ -38,7 +37,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Flow:
+class FlowReplay:
     """A flow; arrays have a value per interval. Those of a sender are NaN where it has none, or none yet."""
 
     name: str
@@ -58,8 +57,8 @@ class Replay:
     duration_s: float
     interval_s: float
     times: Array
-    links: list[Link]
-    flows: list[Flow]
+    links: list[LinkReplay]
+    flows: list[FlowReplay]
     events: list[tuple[float, str]]
     """What happened when, in order: the sentences of `dumbbell explain`."""
     notes: list[str]
@@ -67,23 +66,18 @@ class Replay:
     def __len__(self) -> int:
         return len(self.times)
 
-    @cached_property
-    def top_ms(self) -> float:
-        """Longest mean time in queue of an interval, of all links."""
-        return max((float(np.nanmax(np.nan_to_num(one.sojourn_ms))) for one in self.links if len(self)), default=0.0)
-
-    def at(self, time: float) -> int:
+    def find_interval(self, time: float) -> int:
         """Return the interval that a time lies in, -1 before the first has ended."""
         return min(len(self) - 1, math.floor(time / self.interval_s + 1e-6) - 1)
 
 
-def interval_of(run: Observed, duration_s: float, frames: int) -> float:
+def choose_interval(run: Observed, duration_s: float, frames: int) -> float:
     """Return the length of intervals if nobody says, s: about `frames` of them in a run, or that of its series."""
     least = max(duration_s / frames, run.interval_s)
     return next((ms / 1e3 for ms in _NICE_MS if ms / 1e3 >= least - 1e-9), least)
 
 
-def of_run(run: Observed, events: list[Fact], interval_s: float) -> Replay:
+def make_replay(run: Observed, events: list[Fact], interval_s: float) -> Replay:
     """Return a run in intervals of about this length; raises InputError if it has no time series."""
     if not run.has_series:
         raise Nothing("the run kept no time series", "record.series = true", file=run.experiment, key="record.series")
@@ -93,15 +87,15 @@ def of_run(run: Observed, events: list[Fact], interval_s: float) -> Replay:
     count = max(1, math.ceil(run.duration_s / length - 1e-9))
     times = np.minimum(np.arange(1, count + 1) * length, run.duration_s)
     bins = _Bins(times, length)
-    links = [_link(name if len(run.hops) > 1 else "link", rows, bins) for name, rows in _busy(run).items()]
-    flows = _flows(run, bins)
-    said = [_told(one) for one in events if one.rank is Rank.EVENT and not isinstance(one, Peak)]
+    links = [_link(name if len(run.hops) > 1 else "link", rows, bins) for name, rows in _select_busy_hops(run).items()]
+    flows = _replay_flows(run, bins)
+    said = [_describe_event(one) for one in events if one.rank is Rank.EVENT and not isinstance(one, Peak)]
     keys = "".join(f", {key} = {value}" for key, value in run.matrix.items())
     title = f"{run.experiment}{keys}, seed {run.seed}"
     return Replay(title, run.duration_s, length, times, links, flows, sorted(said), list(run.notes))
 
 
-def _told(fact: Fact) -> tuple[float, str]:
+def _describe_event(fact: Fact) -> tuple[float, str]:
     """Return what there is to say of an event while it goes on, and from when on it is known."""
     if isinstance(fact, StartPeak | SlowStartsLeft):
         return fact.until_s, fact.sentence
@@ -112,7 +106,7 @@ def _told(fact: Fact) -> tuple[float, str]:
     return fact.when, fact.sentence
 
 
-def _busy(run: Observed) -> dict[str, pl.DataFrame]:
+def _select_busy_hops(run: Observed) -> dict[str, pl.DataFrame]:
     """Return the hops that anything passes; all if nothing does."""
     hops = run.hops
     return {name: rows for name, rows in hops.items() if (rows["throughput_mbit"] > 0).any()} or hops
@@ -128,73 +122,73 @@ class _Bins:
         found = np.ceil(time / self.length - 1e-6).astype(np.int64) - 1
         return np.clip(found, 0, len(self.ends) - 1)
 
-    def sums(self, time: Array, values: Array) -> Array:
+    def compute_sums(self, time: Array, values: Array) -> Array:
         """Return sums."""
         return np.bincount(self._index(time), weights=values, minlength=len(self.ends)).astype(np.float64)
 
-    def means(self, time: Array, values: Array, weights: Array | None = None) -> Array:
+    def compute_means(self, time: Array, values: Array, weights: Array | None = None) -> Array:
         """Return means, NaN where there is no weight."""
         weight = np.ones_like(values) if weights is None else weights
-        total = self.sums(time, weight)
+        total = self.compute_sums(time, weight)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(total > 0, self.sums(time, values * weight) / total, np.nan)
+            return np.where(total > 0, self.compute_sums(time, values * weight) / total, np.nan)
 
-    def last(self, time: Array, values: Array) -> Array:
+    def find_last(self, time: Array, values: Array) -> Array:
         """Return the last value at or before the end of each; NaN before the first."""
         place = np.searchsorted(time, self.ends + 1e-9, side="right") - 1
         found = values[np.maximum(place, 0)].astype(np.float64) if len(values) else np.full(len(self.ends), np.nan)
         return np.where(place >= 0, found, np.nan)
 
 
-def _numbers(rows: pl.DataFrame, name: str) -> Array:
+def _get_numbers(rows: pl.DataFrame, name: str) -> Array:
     if name not in rows.columns:
         return np.full(rows.height, np.nan)
     return rows[name].cast(pl.Float64).to_numpy()
 
 
-def _link(name: str, rows: pl.DataFrame, bins: _Bins) -> Link:
-    time, rate = _numbers(rows, "time_s"), _numbers(rows, "throughput_mbit")
-    return Link(
+def _link(name: str, rows: pl.DataFrame, bins: _Bins) -> LinkReplay:
+    time, rate = _get_numbers(rows, "time_s"), _get_numbers(rows, "throughput_mbit")
+    return LinkReplay(
         name,
-        bins.means(time, rate),
-        bins.means(time, _numbers(rows, "capacity_mbit")),
-        bins.means(time, _numbers(rows, "sojourn_mean_ms"), rate),
-        bins.last(time, _numbers(rows, "backlog_packets")),
-        bins.sums(time, _numbers(rows, "ce_marks") + _numbers(rows, "sce_marks")),
-        bins.sums(time, _numbers(rows, "drops")),
+        bins.compute_means(time, rate),
+        bins.compute_means(time, _get_numbers(rows, "capacity_mbit")),
+        bins.compute_means(time, _get_numbers(rows, "sojourn_mean_ms"), rate),
+        bins.find_last(time, _get_numbers(rows, "backlog_packets")),
+        bins.compute_sums(time, _get_numbers(rows, "ce_marks") + _get_numbers(rows, "sce_marks")),
+        bins.compute_sums(time, _get_numbers(rows, "drops")),
     )
 
 
-def _flows(run: Observed, bins: _Bins) -> list[Flow]:
-    series, trace = run.table("series"), run.table("trace")
+def _replay_flows(run: Observed, bins: _Bins) -> list[FlowReplay]:
+    series, trace = run.find_table("series"), run.find_table("trace")
     found = []
     for flow, (name, group) in enumerate(run.members):
         own = series.filter(pl.col("flow") == flow)
-        time = _numbers(own, "time_s")
+        time = _get_numbers(own, "time_s")
         if not own.height:
             continue
-        cwnd, rtt = _numbers(own, "cwnd"), _numbers(own, "srtt_ms")
+        cwnd, rtt = _get_numbers(own, "cwnd"), _get_numbers(own, "srtt_ms")
         begun = rtt > 0
         found.append(
-            Flow(
+            FlowReplay(
                 name,
-                bins.means(time, _numbers(own, "goodput_mbit")),
-                bins.last(time, np.where(begun, cwnd, np.nan)),
-                bins.last(time, np.where(begun, rtt, np.nan)),
-                bins.sums(time, np.nan_to_num(_numbers(own, "retransmissions"))),
+                bins.compute_means(time, _get_numbers(own, "goodput_mbit")),
+                bins.find_last(time, np.where(begun, cwnd, np.nan)),
+                bins.find_last(time, np.where(begun, rtt, np.nan)),
+                bins.compute_sums(time, np.nan_to_num(_get_numbers(own, "retransmissions"))),
                 [""] * len(bins.ends)
                 if "control" in group.get("cc", {})  # a stack tells no states
-                else _states(own, trace.filter(pl.col("flow") == flow) if trace.height else trace, bins),
+                else _replay_states(own, trace.filter(pl.col("flow") == flow) if trace.height else trace, bins),
             )
         )
     return found
 
 
-def _states(series: pl.DataFrame, trace: pl.DataFrame, bins: _Bins) -> list[str]:
+def _replay_states(series: pl.DataFrame, trace: pl.DataFrame, bins: _Bins) -> list[str]:
     """Return the state of a sender at the end of each interval: BBR's, or that of loss recovery, or of its window."""
-    time = _numbers(series, "time_s")
-    cwnd, ssthresh = (bins.last(time, _numbers(series, name)) for name in ("cwnd", "ssthresh"))
-    rtt = bins.last(time, _numbers(series, "srtt_ms"))
+    time = _get_numbers(series, "time_s")
+    cwnd, ssthresh = (bins.find_last(time, _get_numbers(series, name)) for name in ("cwnd", "ssthresh"))
+    rtt = bins.find_last(time, _get_numbers(series, "srtt_ms"))
     place = np.full(len(bins.ends), -1)
     if trace.height:
         place = np.searchsorted(trace["time_s"].to_numpy(), bins.ends + 1e-9, side="right") - 1

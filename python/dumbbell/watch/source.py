@@ -26,7 +26,7 @@ _LEAST_PART_NS = 100_000_000
 _SETTLED = ("started", "stopped", "paused", "slow_start_left", "drained")
 
 
-class Source(Protocol):
+class RunSource(Protocol):
     """A run that is there, or comes."""
 
     duration_s: float
@@ -53,16 +53,16 @@ class Source(Protocol):
 
 
 def _cut(run: Observed, facts: Sequence[Fact], duration_s: float, frames: int, interval_s: float | None) -> Replay:
-    return replay.of_run(run, list(facts), interval_s or replay.interval_of(run, duration_s, frames))
+    return replay.make_replay(run, list(facts), interval_s or replay.choose_interval(run, duration_s, frames))
 
 
-class Kept:
+class StoredReplay:
     """A run of a results file."""
 
     def __init__(self, run: Observed, frames: int, interval_s: float | None) -> None:
         self.duration_s = self.reached_s = run.duration_s
         self.about = f"run {run.key[:8]}, engine {run.engine_text}"
-        self._found: Replay | None = _cut(run, explained.explained(run).facts, run.duration_s, frames, interval_s)
+        self._found: Replay | None = _cut(run, explained.explain_run(run).facts, run.duration_s, frames, interval_s)
 
     is_done = True
     when_shown = "it is shown at once"
@@ -91,7 +91,7 @@ class Carried:
         self._simulated = isinstance(engine, Simulator)
         self._cell = cell
         if self._simulated:
-            self._cell = dataclasses.replace(cell, groups=observed.recorded(cell.groups))
+            self._cell = dataclasses.replace(cell, groups=observed.refine_recording(cell.groups))
         self._engine, self._frames, self._interval_s = engine, frames, interval_s
         self.duration_s = cell.duration / 1e9
         self.about = f"engine {engine.version}"
@@ -103,8 +103,8 @@ class Carried:
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
-            self._workers: Workers = undo.enter_context(self._engine.workers(1))
-            self._of_parts: Workers = undo.enter_context(Simulator().workers(1))
+            self._workers: Workers = undo.enter_context(self._engine.open_workers(1))
+            self._of_parts: Workers = undo.enter_context(Simulator().open_workers(1))
             self._whole = self._workers.begin([(self._cell, self._progress)])
             self._begun = time.monotonic()
             self._undo = undo.pop_all()
@@ -130,33 +130,33 @@ class Carried:
         if self._part is not None and self._part.done():
             part, self._part = self._part, None
             self._part_ns = self._pending_ns
-            return self._replay(self._of(self._part_ns), part, whole=False)
+            return self._replay(self._cut_run(self._part_ns), part, whole=False)
         self._begin_part()
         return None
 
-    def _of(self, duration_ns: int) -> Cell:
+    def _cut_run(self, duration_ns: int) -> Cell:
         """Return the beginning of the run."""
         return dataclasses.replace(self._cell, groups=self._cell.groups | {"duration": duration_ns})
 
     def _begin_part(self) -> None:
         """Simulate the beginning of the run, if there is more of it to show."""
-        own = not self._simulated or plugins.in_groups(self._cell.groups)
+        own = not self._simulated or plugins.find_plugins(self._cell.groups)
         if own or self._part is not None or time.monotonic() - self._begun < _FIRST_PART_S:
             return
         interval = int(self._cell.groups["record"]["interval"])
         reached = self._progress.simulated // interval * interval
         if reached >= max(2 * self._part_ns, _LEAST_PART_NS):
             self._pending_ns = reached
-            self._part = self._of_parts.begin([(self._of(reached), _native.Progress())])
+            self._part = self._of_parts.begin([(self._cut_run(reached), _native.Progress())])
 
     def _replay(self, cell: Cell, ended: Future[list[Ended]], *, whole: bool) -> Replay:
-        measured = observed.measured_of(cell, ended.result()[0])
-        run = observed.of_cell(cell, measured)
+        measured = observed.take_measured(cell, ended.result()[0])
+        run = observed.observe_cell(cell, measured)
         if self._simulated:
             run.fine, run.fine_config = run.tables, run.config
         else:
             observed.repeat(run)  # which says what is missing
-        facts = explained.explained(run).facts
+        facts = explained.explain_run(run).facts
         if not whole:
             facts = [one for one in facts if one.kind in _SETTLED]
         return _cut(run, facts, self.duration_s, self._frames, self._interval_s)

@@ -10,7 +10,7 @@ use crate::param::ParamError;
 /// Factors are in 1/1024, as those of Linux's `tcp_cubic.c`.
 const ONE: u64 = 1024;
 
-/// What replaces the factor of the reduction.
+/// Factor that replaces that of the reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct Abe {
     beta_ecn: u64,
@@ -30,7 +30,7 @@ impl Abe {
     }
 }
 
-/// What `factor` (1/1024) leaves of `cwnd`: never less than two segments (RFC 5681 equation 4).
+/// Returns `cwnd` times `factor` (1/1024): never less than two segments (RFC 5681 equation 4).
 pub(super) fn scale_window(cwnd: u32, factor: u64) -> u32 {
     ((u64::from(cwnd) * factor / ONE) as u32).max(2)
 }

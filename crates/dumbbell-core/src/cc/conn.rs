@@ -32,7 +32,7 @@ impl CaState {
     }
 }
 
-/// What a congestion control is told by [`crate::cc::CongestionControl::cwnd_event`].
+/// Event that [`crate::cc::CongestionControl::cwnd_event`] reports to a congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaEvent {
     /// First transmission when nothing was in flight; idle for this long.
@@ -81,7 +81,7 @@ pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 /// State of a sending connection. Windows and sequence numbers count segments of `mss` bytes.
 ///
-/// Its public fields are what a control steers. The rest the transport keeps; a control reads it by methods. What ACKs seldom touch comes
+/// A control sets the public fields. The transport keeps the rest, and a control reads it by methods. Fields that ACKs seldom touch come
 /// first: the rest (`Conn::HOT_AT`) lies in one piece with what follows it in a sender.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -120,7 +120,7 @@ pub struct Conn {
     pub pacing_rate: u64,
     /// Payload bytes of a full segment. A control may make it smaller, as Prague does.
     pub mss: u32,
-    /// But not below this.
+    /// Smallest `mss` that a congestion control may set.
     pub(crate) least_mss: u32,
     /// `cwnd` at the start of the last reduction.
     pub(crate) prior_cwnd: u32,
@@ -233,7 +233,7 @@ impl Conn {
         &self.rtt
     }
 
-    /// But not below this.
+    /// Returns the smallest `mss` that a congestion control may set.
     #[inline]
     pub fn least_mss(&self) -> u32 {
         self.least_mss

@@ -31,7 +31,7 @@ const UNLIMITED: u32 = 1 << 30;
 /// Pacing rate of a window, percent of what it needs, if the host paces every flow: sysctl `tcp_pacing_ca_ratio`.
 const PACING_RATIO: u32 = 120;
 
-/// What it holds.
+/// State: the window and the rate that it holds.
 #[derive(Clone, Debug)]
 pub struct State {
     /// Segments.

@@ -51,7 +51,7 @@ crate::params! {
         tcp_friendliness: bool = true, unit "", source "Linux tcp_cubic.c tcp_friendliness";
         /// Which HyStart ends slow start early, named by the Linux version.
         hystart: HystartForm = HystartForm::Microseconds, unit "", source "Linux tcp_cubic.c hystart";
-        /// What HyStart looks at.
+        /// Signals that HyStart detects.
         hystart_detect: HystartDetect = HystartDetect::Both, unit "", source "Linux tcp_cubic.c hystart_detect = 3";
         /// HyStart leaves windows smaller than this alone.
         hystart_low_window: u32 = 16, unit "segments", source "Linux tcp_cubic.c hystart_low_window";
@@ -95,11 +95,11 @@ const MIN_INTERVAL: u32 = 2;
 /// `min_rtt_us` before the first sample.
 const NO_RTT: u32 = u32::MAX;
 
-/// What `Params` come to, in the units of the arithmetic.
+/// `Params` in the units of the arithmetic.
 #[derive(Clone, Debug)]
 #[repr(C)]
 struct CubicConfig {
-    /// What a delivered segment adds to `ack_cnt`: 1, or bytes where something else takes bytes from it.
+    /// Amount that a delivered segment adds to `ack_cnt`: 1, or bytes where something else takes bytes from it.
     ack_unit: u32,
     /// C in 1/1024 segments/s^3. Linux `cube_rtt_scale`.
     c_scaled: u32,
@@ -154,7 +154,7 @@ pub struct State {
     min_rtt_us: u32,
     /// Window that Reno would have. Linux `tcp_cwnd`.
     w_est: u32,
-    /// What ends slow start before the first loss or mark.
+    /// Detector that ends slow start before the first loss or mark.
     pub(super) exit: Hystart,
 }
 
@@ -257,7 +257,7 @@ impl State {
         ((u64::from(self.config.c_scaled) * offset * offset * offset) >> (10 + 3 * CURVE_HZ_SHIFT)) as u32
     }
 
-    /// What `segments` delivered add to `ack_cnt`.
+    /// Returns the amount that `segments` delivered add to `ack_cnt`.
     #[inline]
     fn ack_units(&self, segments: u32) -> i64 {
         i64::from(segments) * i64::from(self.config.ack_unit)

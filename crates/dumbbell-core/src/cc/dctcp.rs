@@ -4,7 +4,7 @@
 //! fraction of it that was marked; a reduction takes alpha/2 of the window. Everything around it is Linux's: the first ECE
 //! of an episode reduces, by PRR over a round trip, with the alpha of the windows before; nothing grows meanwhile.
 //!
-//! What the switches choose, by kernel (version numbers of the first from memory, the others as read):
+//! Values of the switches by kernel (version numbers of the first from memory, the others as read):
 //!
 //! | kernel | `alpha_floor` | `counting` | `loss_response` |
 //! |---|---|---|---|
@@ -40,17 +40,17 @@ pub const SOURCE: &str = "RFC 8257; Linux >= 5.1 net/ipv4/tcp_dctcp.c, whose int
     3.18 to 5.0, the SCE tree of 2019 (chromi/sce c54f3c5a) and the modules of the L4S testbed (L4STeam/l4sdemo)";
 
 crate::choice! {
-    /// What becomes of an alpha so small that its share g of it rounds to nothing.
+    /// Treatment of an alpha so small that its share g rounds to nothing.
     pub enum AlphaFloor {
-        /// It falls to 0 at once. Linux since 4.2 or so.
+        /// Alpha falls to 0 at once. Linux since 4.2 or so.
         Zero = "zero",
-        /// It stays: 15 is the least with g = 1/16. Linux 3.18 to 4.1, L4S testbed.
+        /// Alpha stays: 15 is the least with g = 1/16. Linux 3.18 to 4.1, L4S testbed.
         Keep = "keep",
     }
 }
 
 crate::choice! {
-    /// What the marked fraction is a fraction of.
+    /// Unit in which the marked fraction is counted.
     pub enum Counting {
         /// Segments delivered, selectively acknowledged ones included. Linux since 5.1.
         Packets = "packets",
@@ -60,7 +60,7 @@ crate::choice! {
 }
 
 crate::choice! {
-    /// What loss does to the window.
+    /// Reaction of the window to loss.
     pub enum LossResponse {
         /// Half, for fast recovery and timeout. Linux since 5.1, L4S testbed.
         Halve = "halve",
@@ -80,11 +80,11 @@ crate::params! {
         alpha_init: u32 = 1024, unit "1/1024", range 0u32, 1024u32, source "Linux tcp_dctcp.c dctcp_alpha_on_init; RFC 8257 section 3.3";
         /// Whether alpha can reach 0.
         alpha_floor: AlphaFloor = AlphaFloor::Zero, unit "", source "Linux tcp_dctcp.c dctcp_update_alpha since 4.2";
-        /// What the marked fraction is a fraction of.
+        /// Unit in which the marked fraction is counted.
         counting: Counting = Counting::Packets, unit "", source "Linux tcp_dctcp.c dctcp_update_alpha since 5.1";
-        /// What loss does.
+        /// Reaction to loss.
         loss_response: LossResponse = LossResponse::Halve, unit "", source "Linux tcp_dctcp.c dctcp_react_to_loss since 5.1";
-        /// What moves the window towards the next segment.
+        /// Unit that moves the window towards the next segment.
         increase_per: IncreasePer = IncreasePer::Segment, unit "", source "tcp_cong_avoid_ai counts segments since Linux 4.0";
         /// Codepoint of its packets: ECT(0), or ECT(1), which DualPI2 takes for L4S.
         ect: u8 = 0, unit "", range 0u8, 1u8, source "Linux sends ECT(0); RFC 9331 section 4.1";
@@ -113,7 +113,7 @@ pub struct State {
     next_seq: u64,
     /// Segments delivered before this window; or bytes acknowledged in it.
     total: u64,
-    /// Of those, by ACKs with ECE.
+    /// Segments among these that were delivered by ACKs with ECE.
     marked: u64,
 }
 

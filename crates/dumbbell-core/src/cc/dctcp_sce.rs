@@ -29,7 +29,7 @@ crate::params! {
     pub struct Params {
         /// Bytes by which acknowledged data is divided into segments: 536 as coded, 1448 as intended.
         mss_divisor: u32 = 536, unit "bytes", range 1u32, 65_535u32, source "chromi/sce: icsk_ack.rcv_mss of a host that only sends";
-        /// What ends slow start besides CE and loss.
+        /// Event that ends slow start besides CE and loss.
         slow_start_exit: EsceExit = EsceExit::AtOnce, unit "", source "chromi/sce, README of 2019";
         /// How CE and loss act together with PRR.
         ce_response: CeResponse = CeResponse::AsCoded, unit "", source "chromi/sce 9fae76b9; the draft's tables (docs/lab-book.md)";

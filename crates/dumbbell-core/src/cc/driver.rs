@@ -1,6 +1,6 @@
 //! A tiny sender that drives a congestion control by itself, without a transport: for tests and for a look at one alone.
 //!
-//! It has endless data, loses nothing and goes through congestion episodes in one step.
+//! The sender has endless data, loses nothing and goes through congestion episodes in one step.
 
 use super::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use super::{AckEvent, CongestionControl};

@@ -1,7 +1,7 @@
 //! Follows the rate at which the network delivers: a rate-based control for tests of what the transport gives such controls.
 //!
 //! The pacing rate is `gain` times the largest delivery rate of the last ten samples, the window twice the bandwidth-delay product.
-//! It is registered in tests only, by its one line in `cc/mod.rs`.
+//! This control is registered in tests only, by its one line in `cc/mod.rs`.
 
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, LossEvent, RateSample};
@@ -27,7 +27,7 @@ const SAMPLES: usize = 10;
 /// Least window, segments.
 const MIN_WINDOW: u32 = 4;
 
-/// What it has seen.
+/// Counts of the events that it has seen.
 #[derive(Clone, Debug)]
 pub struct State {
     gain: f64,

@@ -79,7 +79,7 @@ pub struct Hystart {
     /// Smallest RTT: us, or 1/8 ms with the form "5.5".
     delay_min: u32,
     form: HystartForm,
-    /// It has ended slow start.
+    /// Whether it has ended slow start.
     pub(super) found: bool,
     by_train: bool,
     by_delay: bool,

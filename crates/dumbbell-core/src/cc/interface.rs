@@ -1,15 +1,15 @@
-//! What a congestion control is told, and what it may ask of the transport. The state that it sees is [`Conn`](super::conn::Conn).
+//! Events that a congestion control receives, and requests that it may make to the transport. The state that it sees is [`Conn`](super::conn::Conn).
 
 use crate::packet::Ecn;
 use crate::units::Time;
 
-/// Who decides how fast a connection sends.
+/// The part that decides how fast a connection sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// The window: the control grows it and names thresholds, PRR carries reductions out, and the pacing rate follows from the window
     /// (Linux `tcp_update_pacing_rate`).
     Window,
-    /// The same for the window, but the control sets [`pacing_rate`](super::conn::Conn::pacing_rate) itself.
+    /// The window as above, while the control sets [`pacing_rate`](super::conn::Conn::pacing_rate) itself.
     Rate,
     /// The control sets window and pacing rate in [`cong_control`](super::CongestionControl::cong_control), which replaces growth, PRR and
     /// the pacing rate of Linux.
@@ -27,10 +27,10 @@ pub enum Echo {
     PerPacket,
 }
 
-/// What a control asks of ECN.
+/// Use of ECN that a control asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnUse {
-    /// It needs ECN whatever the host's setting, and an ECN-capable codepoint on every packet: on SYNs, pure ACKs and retransmissions too (Linux `TCP_CONG_NEEDS_ECN`). If the peer
+    /// The control needs ECN whatever the host's setting, and an ECN-capable codepoint on every packet: on SYNs, pure ACKs and retransmissions too (Linux `TCP_CONG_NEEDS_ECN`). If the peer
     /// has none, [Reno](super::AnyCc::without_ecn) takes its place.
     pub required: bool,
     /// Codepoint of its data: ECT(0), or ECT(1) as the L4S identifier (RFC 9331). Not-ECT if the control has no answer to CE: ECN is then not asked for, whatever the host's setting.
@@ -59,13 +59,13 @@ pub struct CcContext {
     pub flow: u64,
 }
 
-/// What an arriving ACK says by itself. What it delivers is in [`RateSample`]; the counters of the connection have it already, unless the
+/// Contents of an arriving ACK. The data that it delivers are in [`RateSample`]; the counters of the connection have it already, unless the
 /// host tells of ACKs before it cleans the scoreboard ([`early_ack_event`](crate::tcp::host::HostParams::early_ack_event)).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckEvent {
-    /// It carries ECE, or an AccECN receiver counted CE.
+    /// The ACK carries ECE, or an AccECN receiver counted CE.
     pub ece: bool,
-    /// It carries ESCE (SCE drafts: the former NS bit).
+    /// The ACK carries ESCE (SCE drafts: the former NS bit).
     pub esce: bool,
     /// Segments by which it advances `snd_una`.
     pub advanced: u64,

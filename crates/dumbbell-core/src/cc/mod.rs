@@ -23,7 +23,7 @@ mod sce;
 
 /// A congestion control. All windows are in segments.
 pub trait CongestionControl {
-    /// Who decides how fast the connection sends; asked once.
+    /// Returns what decides how fast the connection sends; called once.
     fn control(&self) -> Control {
         Control::Window
     }
@@ -38,7 +38,7 @@ pub trait CongestionControl {
         2
     }
 
-    /// What it asks of ECN.
+    /// Returns the use of ECN that it asks for.
     fn ecn(&self) -> EcnUse {
         EcnUse::default()
     }
@@ -99,7 +99,7 @@ pub trait CongestionControl {
         conn.cwnd.max(conn.prior_cwnd)
     }
 
-    /// What it believes of its path; `None` if it has no model.
+    /// Returns its model of the path; `None` if it has none.
     fn model(&self, _conn: &Conn) -> Option<Model> {
         None
     }
@@ -187,7 +187,7 @@ macro_rules! congestion_controls {
         }
 
         impl CcSpec {
-            /// What `config` names in its key `name`, with its other keys as parameters.
+            /// Builds the control that `config` names in its key `name`, with its other keys as parameters.
             ///
             /// # Errors
             /// An unknown name, key or value.
@@ -249,7 +249,7 @@ congestion_controls! {
 }
 
 impl AnyCc {
-    /// What takes the place of a control that requires ECN where the peer has none: Reno. Linux `dctcp_reno`.
+    /// Returns the control that replaces one that requires ECN where the peer has none: Reno. Linux `dctcp_reno`.
     pub fn without_ecn() -> AnyCc {
         AnyCc::Reno(reno::State::new(reno::Params::default(), &CcContext::default()))
     }

@@ -13,12 +13,12 @@
 //! - At four segments and below (0.7) it is controlled by its rate instead of its window.
 //! - Below two segments a `rtt_target` (0.7, about 1 Mbit/s) it makes them smaller, so that there are two.
 //!
-//! What 0.6 does otherwise: its window is `cwnd` and a carry, so that cuts and increases are shares of whole segments and the window never
+//! Version 0.6 differs: its window is `cwnd` and a carry, so that cuts and increases are shares of whole segments and the window never
 //! falls below two; it paces by the larger of `cwnd` and what is in flight; alpha starts at 1 and has 20 bits; the transition takes 500
 //! rounds; the round trip is counted in units of 128 us; there is no rate mode; bursts have two segments at the least (`tcp_min_tso_segs`); a
 //! peer that echoes ECE as RFC 3168 will do.
 //!
-//! What 0.5 (L4STeam/linux b256daed, of the 5.4 line) does otherwise than 0.6: its window grows even if it is not the limit, as long as the
+//! Version 0.5 (L4STeam/linux b256daed, of the 5.4 line) differs from 0.6: its window grows even if it is not the limit, as long as the
 //! application has more to send (taken as always so here); its behaviour never becomes independent of the round trip (`prague_rtt_scaling`
 //! = 0), which is `rtt_transition` at its largest value here; a burst may be one segment; there is no fallback to RFC 3168 feedback.
 //!
@@ -52,7 +52,7 @@ crate::versions! {
 }
 
 crate::choice! {
-    /// What the first mark does.
+    /// Reaction to the first mark.
     pub enum FirstMark {
         /// alpha starts at 0, and the first mark halves the window.
         Halves = "halves",
@@ -62,7 +62,7 @@ crate::choice! {
 }
 
 crate::choice! {
-    /// What is controlled.
+    /// Quantity that is controlled.
     pub enum PragueMode {
         /// The window.
         Window = "window",
@@ -78,13 +78,13 @@ crate::params! {
     pub struct Params {
         /// Which module; sets what is not given.
         version: PragueVersion = PragueVersion::V07, unit "", source "MODULE_VERSION of tcp_prague.c";
-        /// What the first mark does.
+        /// Reaction to the first mark.
         first_mark: FirstMark = FirstMark::Halves, unit "", source "prague_alpha_mode = 0; alpha of 0.6 starts at 1";
         /// Rounds outside slow start before the increase no longer depends on the round trip.
         rtt_transition: u32 = 4, unit "rounds", range 0u32, NEVER, source "prague_rtt_transition = 4; 0.6: 500; 0.5: never, as prague_rtt_scaling = 0";
         /// Round trip as which shorter ones count.
         rtt_target: Time = Time::from_millis(25), unit "", range Time::from_micros(1), Time::from_secs(1), source "prague_rtt_target = 25000 us";
-        /// What is controlled.
+        /// Quantity that is controlled.
         mode: PragueMode = PragueMode::Switch, unit "", source "prague_cwnd_mode = 2; 0.6 has the window only";
         /// The rate is controlled while the window is at most so large.
         rate_below: u32 = 6000, unit "bytes", range 0u32, 1_000_000_000u32, source "prague_cwnd_transit = 4 segments of 1500 B";
@@ -107,7 +107,7 @@ const MIN_CWND: u32 = 2;
 const MIN_RATE: u64 = 12_500;
 /// Where the module counts 1/8 us, a second: 8 * 10^6.
 const SECOND_8US: u64 = 8_000_000;
-/// And what it takes for that where it divides by shifting. Linux `RTT2SEC_SHIFT`.
+/// Approximation of a second where the code divides by shifting. Linux `RTT2SEC_SHIFT`.
 const SECOND_SHIFT: u32 = 23;
 /// Round trips above 100 ms are never shortened. Linux `MAX_SCALED_RTT`.
 const SCALED_MAX_8US: u32 = 800_000;
@@ -132,9 +132,9 @@ pub struct State {
     params: Params,
     /// Window, 1/2^20 segments. Linux `frac_cwnd`; not used by 0.6.
     window: u64,
-    /// What `cwnd` has still to change by, 1/2^20 segments. Linux `cwnd_cnt` of 0.6.
+    /// Change that `cwnd` still has to make, 1/2^20 segments. Linux `cwnd_cnt` of 0.6.
     carry: i64,
-    /// The same before the last loss.
+    /// The carry before the last loss.
     loss_carry: i64,
     /// 16 alpha, in units of [`State::alpha_one`]. Linux `upscaled_alpha`.
     upscaled_alpha: u64,
@@ -154,7 +154,7 @@ pub struct State {
     next_seq: u64,
     /// Delivered before this round.
     old_delivered: u64,
-    /// Of those, with CE.
+    /// Segments among these with CE.
     old_delivered_ce: u64,
     /// Rate before the last loss.
     loss_rate: u64,
@@ -166,7 +166,7 @@ pub struct State {
     max_burst: u32,
     /// Bytes of an IP packet. Linux `mss_cache` and headers.
     mtu: u32,
-    /// The same at first.
+    /// MTU at the start.
     full_mtu: u32,
     /// There was a mark.
     saw_ce: bool,
@@ -206,7 +206,7 @@ impl State {
         }
     }
 
-    /// Of the line of 0.6, whose window is `cwnd` and a carry.
+    /// Returns whether this is a version of the line of 0.6, whose window is `cwnd` and a carry.
     fn old(&self) -> bool {
         self.params.version != PragueVersion::V07
     }
@@ -382,7 +382,7 @@ impl State {
         self.in_loss = true;
     }
 
-    /// What an ACK does to the window. Linux `prague_update_cwnd`.
+    /// Updates the window by an ACK. Linux `prague_update_cwnd`.
     fn update_window(&mut self, conn: &mut Conn, sample: &RateSample) {
         let mut unmarked = i64::from(sample.ack_delivered);
         if sample.ack_marked > 0 {
@@ -448,7 +448,7 @@ impl State {
         self.update_increase(conn);
     }
 
-    /// The same in 0.6.
+    /// Moves `cwnd` by the whole segments of the carry, in 0.6.
     fn follow_carry(&mut self, conn: &mut Conn) {
         let segment = SEGMENT as i64;
         if self.carry <= -segment {

@@ -12,7 +12,7 @@ use crate::units::Time;
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
 
-/// What an algorithm may be exempt from, where its own documentation says so.
+/// A property that an algorithm may be exempt from, where its own documentation says so.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rule {
     /// At a reduction `ssthresh` is at most `cwnd` (and at least 2).
@@ -20,7 +20,7 @@ enum Rule {
     /// Growth: none of a window that is not used; at most what was acknowledged in slow start; at most half of it in
     /// congestion avoidance.
     Growth,
-    /// What an ACK does before it is processed leaves the window alone, unless it carries ESCE; then the window only falls.
+    /// An ACK leaves the window alone before it is processed, unless it carries ESCE; then the window only falls.
     BeforeAck,
 }
 
@@ -61,7 +61,7 @@ fn config(name: &str) -> Map<String, Value> {
     [("name".to_string(), json!(name))].into_iter().collect()
 }
 
-/// What the sender lives through.
+/// An event in the life of the sender.
 #[derive(Clone, Debug)]
 enum Step {
     /// Something is acknowledged.

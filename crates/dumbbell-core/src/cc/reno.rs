@@ -14,7 +14,7 @@ pub const TITLE: &str = "NewReno: +1 segment a round trip, half on congestion";
 pub const SOURCE: &str = "RFC 5681, RFC 6582, RFC 8511; Linux net/ipv4/tcp_cong.c; window in segments, not bytes, as Linux";
 
 crate::choice! {
-    /// What moves the window towards the next segment.
+    /// Unit that moves the window towards the next segment.
     pub enum IncreasePer {
         /// Every segment delivered. Linux since 4.0.
         Segment = "segment",
@@ -32,7 +32,7 @@ crate::params! {
         beta_ecn: f64 = BETA_ECN, unit "window", range 0.1, 0.99, source "RFC 8511 section 3.1; FreeBSD cc_newreno(4): 80 %";
         /// `beta_ecn` also for the reduction that ends slow start; else half.
         abe_slow_start: bool = true, unit "", source "FreeBSD cc_newreno.c makes no difference";
-        /// What moves the window towards the next segment.
+        /// Unit that moves the window towards the next segment.
         increase_per: IncreasePer = IncreasePer::Segment, unit "", source "tcp_cong_avoid_ai counts segments since Linux 4.0";
     } check Params::check
 }

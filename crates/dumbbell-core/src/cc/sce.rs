@@ -1,4 +1,4 @@
-//! What Reno-SCE and DCTCP-SCE share: a window moved by a signed count of bytes, once per ACK. Cubic-SCE uses the root and the
+//! Common parts of Reno-SCE and DCTCP-SCE: a window moved by a signed count of bytes, once per ACK. Cubic-SCE uses the root and the
 //! choices.
 //!
 //! Specification: draft-grimes-tcpm-tcpsce-00 (an ACK with ESCE asks for a small reduction, CE keeps its meaning) and the
@@ -53,10 +53,10 @@ crate::versions! {
     }
 }
 
-/// What a version sets.
+/// Values that a version sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reaction {
-    /// Of Reno's reaction, -log2.
+    /// Divisor of Reno's reaction, log2.
     pub divisor_shift: u32,
     /// Whether ESCE counts on an ACK that has ECE, too.
     esce_wins: bool,
@@ -67,11 +67,11 @@ pub(crate) struct Reaction {
 const LATER: Reaction = Reaction { divisor_shift: 0, esce_wins: false, ce_at_end: true };
 
 crate::choice! {
-    /// What ESCE does to `ssthresh`.
+    /// Reaction of `ssthresh` to ESCE.
     pub enum EsceExit {
-        /// It becomes half the window: slow start is over. Version A, README of 2019.
+        /// `ssthresh` becomes half the window: slow start is over. Version A, README of 2019.
         AtOnce = "at-once",
-        /// It never falls: only CE and loss end slow start. Version B and DCTCP-SCE as coded.
+        /// `ssthresh` never falls: only CE and loss end slow start. Version B and DCTCP-SCE as coded.
         CeOnly = "ce-only",
     }
 }
@@ -97,7 +97,7 @@ pub(super) struct SceConfig {
 }
 
 impl Default for Root {
-    /// Of a new connection.
+    /// Returns the root for a new connection.
     fn default() -> Root {
         Root(1)
     }
@@ -129,7 +129,7 @@ impl Root {
         }
     }
 
-    /// That of `cwnd`, as if it had shrunk to it: the largest whose square is below `cwnd`.
+    /// Sets the root for `cwnd`, as if the window had shrunk to it: the largest whose square is below `cwnd`.
     pub fn follow(&mut self, cwnd: u32) {
         while self.square() < u64::from(cwnd) {
             self.0 += 1;

@@ -5,12 +5,14 @@ use crate::cc::{Echo, EcnUse};
 use crate::packet::{flag, Ecn};
 
 /// ACE field before the first CE packet. RFC 9768 section 3.2.1; Linux `TCP_ACCECN_CEP_INIT_OFFSET`.
+//= draft-ietf-tcpm-accurate-ecn-34, section 3.2.1
+//# When a host enters AccECN mode, in its role as a Data Sender it initializes its counters to s.cep = 5, s.e0b = s.e1b = 1 and s.ceb = 0.
 pub(super) const ACE_START: u8 = 5;
 /// Largest value of the ACE field.
 pub(super) const ACE_MAX: u8 = 7;
 /// Bytes that the AccECN option takes of a segment: 11, padded. RFC 9768 section 3.2.3.
 pub(super) const OPTION_BYTES: u16 = 12;
-/// The same beside two SACK blocks, which leave room for two of its three counters. RFC 9768 section 3.2.3.
+/// Bytes of the option next to two SACK blocks, which leave room for two of its three counters. RFC 9768 section 3.2.3.
 pub(super) const SHORT_OPTION_BYTES: u16 = 8;
 /// ACKs that deliver so many segments are judged by the share of bytes: twice the values of the ACE field. Linux `__tcp_accecn_process`.
 const MANY: u32 = 16;
@@ -30,7 +32,7 @@ pub(super) struct SenderEcn {
     pub accurate: bool,
     /// The next new segment carries CWR.
     pub cwr_queued: bool,
-    /// What the congestion control asks for.
+    /// Use of ECN that the congestion control asks for.
     asked: EcnUse,
     /// [`Ack::ce_bytes`] of the newest option.
     ce_bytes: u32,
@@ -70,7 +72,7 @@ impl BackEcn {
     }
 }
 
-/// What an ACK echoes.
+/// ECN echo of an ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckEcho {
     /// There was CE.
@@ -87,7 +89,7 @@ impl AckEcho {
     }
 }
 
-/// What an ACK delivers, by which the count of CE is read.
+/// Data that an ACK delivers, by which the count of CE is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DeliveryProgress {
     /// Segments newly delivered.
@@ -138,6 +140,9 @@ impl SenderEcn {
     /// CE packets that the receiver newly counted, by the three bits of the ACE field alone.
     #[inline]
     pub fn by_field(&self, ack: &Ack, delivered_ce: u64) -> u32 {
+        //= draft-ietf-tcpm-accurate-ecn-34, section 3.2.2.2
+        //# It takes the least significant 3 bits of its local s.cep counter and subtracts them from the incoming ACE counter to work out the
+        //# minimum positive increment it could apply to s.cep (assuming the ACE field only wrapped at most once).
         u32::from(ack.ace.wrapping_sub(ACE_START).wrapping_sub(delivered_ce as u8) & ACE_MAX)
     }
 
@@ -318,7 +323,7 @@ mod tests {
         Ack { ace, ce_bytes: ce_bytes.unwrap_or(0), flags, ..Ack::default() }
     }
 
-    /// What is read of it when it delivers `segments` of 1436 B, after `delivered_ce` and with an average of `average`, in 1/64.
+    /// Reads the count of `ack` that delivers `segments` of 1436 B, after `delivered_ce` and with an average of `average`, in 1/64.
     fn read(delivered_ce: u64, ack: &Ack, segments: u32, average: u32) -> u32 {
         let mut ecn = negotiate_with(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
         ecn.average = average;

@@ -1,4 +1,4 @@
-//! What a host's TCP does: one declaration, which sender and receiver read directly.
+//! Switches of a host's TCP: one declaration, which sender and receiver read directly.
 //!
 //! To add a switch: one declaration in [`HostParams`], and its use. If kernels differ in it, one row in `host/profiles.rs`.
 
@@ -31,7 +31,7 @@ choice! {
 }
 
 choice! {
-    /// What the sending host's segmentation offload does.
+    /// Segmentation offload of the sending host.
     pub enum Offload {
         /// One segment at a time.
         None = "none",
@@ -58,18 +58,18 @@ choice! {
 }
 
 choice! {
-    /// Who opens the connection.
+    /// End that opens the connection.
     pub enum Opener {
-        /// Who sends the data: an upload. Its SYN and the handshake's last packet pass the bottleneck; a SYN that is sent again does not ask for
+        /// The sender of the data: an upload. Its SYN and the handshake's last packet pass the bottleneck; a SYN that is sent again does not ask for
         /// ECN.
         Sender = "sender",
-        /// Who receives it: a download. Only the SYN-ACK passes the bottleneck, and what was negotiated stays if it is lost.
+        /// The receiver of the data: a download. Only the SYN-ACK passes the bottleneck, and what was negotiated stays if it is lost.
         Receiver = "receiver",
     }
 }
 
 choice! {
-    /// Who is paced.
+    /// Flows that are paced.
     pub enum Pacing {
         /// Flows with a congestion control that asks for it.
         Cc = "cc",
@@ -99,7 +99,7 @@ choice! {
 }
 
 params! {
-    /// What both ends' TCP does.
+    /// Switches of both ends' TCP.
     pub struct HostParams {
         /// Kernel that sets the switches which are not set themselves, and parameters of congestion controls. Before Linux 6.3, small packets also
         /// take another amount of a queue's memory.
@@ -110,9 +110,9 @@ params! {
         delayed_ack: bool = true, unit "", source "RFC 5681 section 4.2; Linux tcp_input.c";
         /// Bursts of the sending host.
         offload: Offload = Offload::Tso, unit "", source "Linux tcp_tso_autosize, tcp_tso_should_defer";
-        /// Who is paced.
+        /// Flows that are paced.
         pacing: Pacing = Pacing::Cc, unit "", source "sch_fq paces every flow at the socket's pacing rate";
-        /// Who opens the connection.
+        /// End that opens the connection.
         opener: Opener = Opener::Sender, unit "", source "RFC 9293 section 3.5; Linux tcp_ecn_clear_syn, tcp_rtx_synack";
         /// How the sending application writes.
         writes: Writes = Writes::Polling, unit "", source "iperf3 (select, 128 KB), netperf (blocking); Linux tcp_sendmsg_locked, sk_stream_write_space";
@@ -165,7 +165,7 @@ params! {
         sack_compression_slack: Time = Time::from_micros(100), unit "", range Time::ZERO, Time::from_millis(100), source "sysctl tcp_comp_sack_slack_ns, Linux since 5.8; 0 for older kernels";
         /// An ACK that is held back leaves before a block that it has to report would have so many newer ones ahead of it.
         sack_blocks_held: u32 = 2, unit "blocks", range 1_u32, 4_u32, source "TCP_SACK_BLOCKS_EXPECTED in tcp_sack_new_ofo_skb, Linux since 5.8; 4 for older kernels";
-        /// So many timeouts of a SYN do not double the next one.
+        /// Number of timeouts of a SYN that do not double the next one.
         syn_linear_timeouts: u32 = 4, unit "", range 0_u32, 100_u32, source "sysctl tcp_syn_linear_timeouts, Linux since 6.5; 0 for older kernels";
         /// Detect spurious retransmission timeouts.
         frto: bool = true, unit "", source "RFC 5682; sysctl tcp_frto";

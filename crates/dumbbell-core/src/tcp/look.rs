@@ -1,4 +1,4 @@
-//! What a trace shows of a sender, in addition to its [`Conn`](crate::cc::conn::Conn) and its counters.
+//! State of a sender that traces show in addition to its [`Conn`](crate::cc::conn::Conn) and its counters.
 
 use super::ecn::BackEcn;
 use super::host::Opener;
@@ -7,7 +7,7 @@ use super::sender::Sender;
 use crate::cc::{CongestionControl, Model, RateSample};
 
 impl Sender {
-    /// What its congestion control believes of its path, if it has a model.
+    /// Returns the congestion control's model of the path, if it has one.
     pub fn model(&self) -> Option<Model> {
         self.cc.model(&self.conn)
     }
@@ -17,7 +17,7 @@ impl Sender {
         self.rate.as_mut().and_then(|rate| rate.take_kept())
     }
 
-    /// Its SYN asks for ECN.
+    /// Returns whether its SYN asks for ECN.
     pub fn asks_for_ecn(&self) -> bool {
         self.ecn.asks_for_ecn()
     }

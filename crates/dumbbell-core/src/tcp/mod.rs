@@ -32,7 +32,7 @@ use crate::cc::Echo;
 use crate::packet::{Packet, HEADERS, SYN_FRAME};
 pub use ecn::BackEcn;
 
-/// What both ends of one flow need to know, in addition to what their hosts do.
+/// Settings of one flow for both ends, in addition to the switches of their hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowOptions {
     /// Ask for and agree to ECN.
@@ -122,7 +122,7 @@ impl Ack {
     }
 }
 
-/// What a sender sends through.
+/// Outlet through which a sender sends.
 pub trait Outlet {
     /// Takes `packet` at the current time.
     fn send(&mut self, packet: Packet);

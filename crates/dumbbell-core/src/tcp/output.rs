@@ -1,4 +1,4 @@
-//! What may be sent when: windows, pacing, bursts of segmentation offload, retransmissions.
+//! Decides what may be sent when: windows, pacing, bursts of segmentation offload, retransmissions.
 
 use super::host::{Offload, Writes};
 use super::sender::{Phase, Sender, Timer};
@@ -26,7 +26,7 @@ pub(super) enum Push {
     All,
     /// One burst, without waiting for a larger one.
     One,
-    /// The same as a probe: one segment even if the congestion window is full.
+    /// New data as a probe: one segment even if the congestion window is full.
     Probe,
 }
 

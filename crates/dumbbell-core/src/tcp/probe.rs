@@ -2,7 +2,7 @@
 
 use super::Block;
 
-/// What an ACK says of the probe.
+/// Outcome of the probe by an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProbeVerdict {
     /// Nothing yet, or there is no probe.

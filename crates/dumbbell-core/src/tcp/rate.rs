@@ -1,6 +1,6 @@
 //! Delivery-rate samples, for controls that ask for them: Linux `tcp_rate.c`, draft-cheng-iccrg-delivery-rate-estimation.
 //!
-//! What is remembered of a segment lies in a ring beside the scoreboard's. A segment here is one MSS, where Linux keeps a whole burst in
+//! The record of a segment lies in a ring next to the scoreboard's. A segment here is one MSS, where Linux keeps a whole burst in
 //! one `sk_buff`: all segments of a burst carry the same stamps, and the count in flight with all of the burst. So parts of a burst that
 //! are acknowledged apart keep the count of the whole, which Linux's BBRv2 and v3 divide among them.
 
@@ -9,7 +9,7 @@ use crate::cc::conn::Conn;
 use crate::cc::interface::{LossEvent, RateSample};
 use crate::prefetch::prefetch;
 
-/// What is remembered of a segment since it was last sent, in a cache line of its own. Times are us.
+/// Record of a segment since it was last sent, in a cache line of its own. Times are us.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct SentRecord {
@@ -31,7 +31,7 @@ struct SentRecord {
 #[derive(Clone, Copy, Debug)]
 struct Newest {
     seq: u64,
-    /// That of its record.
+    /// Sending time of its record.
     sent: u64,
     retransmitted: bool,
 }
@@ -160,7 +160,7 @@ impl RateSampler {
         self.ring = ring;
     }
 
-    /// What leaves until all that is in flight now is delivered does not show what the path carries.
+    /// Marks samples as limited until all that is in flight now is delivered: they do not show what the path carries.
     pub fn limit(&mut self, conn: &Conn) {
         self.app_limited = (conn.delivered + u64::from(conn.in_flight())).max(1);
     }

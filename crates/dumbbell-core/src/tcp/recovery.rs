@@ -1,4 +1,4 @@
-//! What a sender makes of congestion: the state machine of Linux's `tcp_fastretrans_alert`, proportional rate reduction,
+//! Reaction of a sender to congestion: the state machine of Linux's `tcp_fastretrans_alert`, proportional rate reduction,
 //! RACK, tail-loss probes, retransmission timeouts, F-RTO and undo.
 
 use super::host::EcnReduction;
@@ -315,7 +315,7 @@ impl Sender {
         segments
     }
 
-    /// What of `block` is not acknowledged yet arrived out of order, and twice. Linux `tcp_sacktag_one`.
+    /// Notes that the unacknowledged part of `block` arrived out of order, and twice. Linux `tcp_sacktag_one`.
     fn take_duplicates_in_flight(&mut self, block: Block) {
         let mut late = None;
         for seq in block.0.max(self.conn.snd_una)..block.1.min(self.conn.snd_nxt) {

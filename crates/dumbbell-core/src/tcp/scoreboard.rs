@@ -1,4 +1,4 @@
-//! What the sender knows of every segment in flight: when it was last sent, whether it was selectively acknowledged,
+//! State of every segment in flight: when it was last sent, whether it was selectively acknowledged,
 //! thought lost, sent again. A ring indexed by segment number; selective acknowledgement, loss marking by time (RACK,
 //! RFC 8985) and the choice of what to retransmit work on it.
 
@@ -28,7 +28,7 @@ pub struct Segment {
     pub sent: Time,
     /// Bits of [`seg`].
     pub flags: u8,
-    /// It is the last one of a burst.
+    /// Whether the segment is the last one of a burst.
     pub ends_burst: bool,
 }
 
@@ -39,7 +39,7 @@ struct PackedSegment(u64);
 
 /// Bit of a [`PackedSegment`] for [`Segment::ends_burst`].
 const ENDS_BURST: u64 = 1 << 4;
-/// Its bits of [`seg`].
+/// Bits of a packed segment that hold [`seg`].
 const FLAGS: u64 = ENDS_BURST - 1;
 
 impl PackedSegment {
@@ -56,7 +56,7 @@ impl PackedSegment {
     }
 }
 
-/// What an ACK delivered, gathered while the scoreboard is updated.
+/// Segments that an ACK delivered, gathered while the scoreboard is updated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delivered {
     /// Segments newly delivered, cumulatively or selectively.
@@ -65,7 +65,7 @@ pub struct Delivered {
     pub acked: u32,
     /// First transmission time of the oldest newly acknowledged segment that was never retransmitted.
     pub first_acked: Option<Time>,
-    /// The same of the newest.
+    /// First transmission time of the newest one of these.
     pub last_acked: Option<Time>,
     /// The oldest newly SACKed one, and the newest.
     pub first_sacked: Option<Time>,
@@ -99,11 +99,11 @@ impl Observer for () {
 pub struct Rack {
     /// When it was sent.
     pub sent: Time,
-    /// Its number + 1.
+    /// Number of the segment + 1.
     pub end_seq: u64,
-    /// Its round-trip time.
+    /// Round-trip time of the segment.
     pub rtt: Time,
-    /// It changed since losses were last looked for.
+    /// Whether it changed since the last search for losses.
     pub advanced: bool,
 }
 
@@ -119,7 +119,7 @@ impl Rack {
     }
 }
 
-/// What only flows with losses or SACK need. Most flows of a crowd have neither, and each byte of a flow counts: it is made when it is first
+/// State that only flows with losses or SACK need. Most flows of a crowd have neither, and each byte of a flow counts: it is made when it is first
 /// needed, and kept.
 #[derive(Clone, Debug, Default)]
 struct Repairs {
@@ -175,7 +175,7 @@ impl Scoreboard {
         }
     }
 
-    /// The same without memory that is there for later.
+    /// Returns the scoreboard without spare memory.
     #[cfg(test)]
     pub(super) fn without_memory(&self) -> Scoreboard {
         let used = |repairs: &Repairs| repairs.known != <[Block; 4]>::default() || !repairs.retransmissions.is_empty();
@@ -293,7 +293,7 @@ impl Scoreboard {
         self.move_to(conn, ack);
     }
 
-    /// Of segments `una..ack`, `ack` above `una`: how many end a burst, if each was sent once and nothing else is known of any.
+    /// Counts the segments `una..ack` (`ack` above `una`) that end a burst, if each was sent once and has no other state.
     #[inline(always)]
     pub fn plain_row(&self, una: u64, ack: u64) -> Option<u32> {
         let (mut all, mut bursts) = (0, 0);

@@ -59,7 +59,7 @@ pub struct Sender {
     pub(super) reduction: Reduction,
     pub(super) undo: Undo,
 
-    /// What the congestion control sees.
+    /// State that the congestion control sees.
     pub conn: Conn,
     pub(super) host: Arc<HostParams>,
     /// Rate samples, for a congestion control that asks for them.
@@ -74,7 +74,7 @@ pub struct Sender {
     pub(super) ecn: SenderEcn,
     /// Where the connection stands.
     pub phase: Phase,
-    /// What the congestion control owns.
+    /// The part that the congestion control decides.
     pub(super) control: Control,
     pub(super) timer: RetransmissionTimer,
     pub(super) pacer: Pacer,
@@ -144,7 +144,7 @@ fn first_conn(host: &HostParams, app: &Application) -> Conn {
     }
 }
 
-/// What an ACK turned out to be; as Linux's `FLAG_*`.
+/// Classification of an ACK, as Linux's `FLAG_*`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckFlags {
     pub ece: bool,
@@ -161,7 +161,7 @@ pub(super) struct AckFlags {
     pub acks_probe: bool,
 }
 
-/// What to send after an ACK.
+/// Kind of data to send after an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resend {
     Nothing,
@@ -331,7 +331,7 @@ impl Sender {
         self.cc.prefetch();
     }
 
-    /// The same of what that points to, some time later.
+    /// Prefetches the memory that the first prefetch has made reachable, some time later.
     #[inline]
     pub fn prefetch_behind(&self) {
         if let Some(rate) = &self.rate {
@@ -696,7 +696,7 @@ impl Sender {
         self.cc.in_ack_event(&mut self.conn, &event);
     }
 
-    /// The same before it is known what the ACK delivers: a count of CE is read by its three bits alone.
+    /// Reads the echo before it is known what the ACK delivers: a count of CE is read by its three bits alone.
     #[cold]
     #[inline(never)]
     fn report_ack_early(&mut self, ack: &Ack, advanced: u64, ece: bool) {
@@ -704,7 +704,7 @@ impl Sender {
         self.report_ack(ack, advanced, AckEcho { ece: ece || new_ce.is_some_and(|new| new > 0), new_ce });
     }
 
-    /// What an ACK that delivers `segments` echoes. A count says nothing on an ACK that brings nothing new, nor a `newer` timestamp: it may be
+    /// Returns the ECN echo of an ACK that delivers `segments`. A count says nothing on an ACK that brings nothing new, nor a `newer` timestamp: it may be
     /// late.
     #[inline]
     fn read_echo(&mut self, ack: &Ack, segments: u32, newer: bool, flags: &mut AckFlags) -> AckEcho {

@@ -1,4 +1,4 @@
-//! What both ends count.
+//! Counters of both ends.
 
 use crate::packet::{Ecn, Packet};
 
@@ -75,7 +75,7 @@ impl ReceiverStats {
         }
     }
 
-    /// It is data, with `headers` bytes of headers.
+    /// Counts a packet of data with `headers` bytes of headers.
     #[inline]
     pub fn count_data(&mut self, packet: &Packet, headers: u16) {
         self.data += 1;

@@ -7,7 +7,7 @@ use crate::units::{timer_wheel, Time};
 /// Linux `TCP_TIMEOUT_MIN_US`: two ticks, the least that a timer is set for.
 const TIMEOUT_MIN_US: u64 = 2_000;
 
-/// What the retransmission timer is set for.
+/// Purpose for which the retransmission timer is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
     /// Nothing.
@@ -27,7 +27,7 @@ pub(super) struct RetransmissionTimer {
     /// the rounding is left until somebody asks.
     set_at: Time,
     timeout: Time,
-    /// What it is set for.
+    /// Purpose for which it is set.
     pub kind: Timer,
     /// The timeout has doubled so many times since the last RTT sample.
     pub backoff: u32,
@@ -53,7 +53,7 @@ impl RetransmissionTimer {
         self.disarm();
     }
 
-    /// It does not fire, but what it was set for is remembered.
+    /// Stops the timer, and remembers its purpose.
     #[inline]
     pub fn disarm(&mut self) {
         self.set_at = Time::NEVER;
@@ -68,7 +68,7 @@ impl RetransmissionTimer {
         }
     }
 
-    /// It does not fire before this time; cheaper than [`RetransmissionTimer::fire_time`].
+    /// Returns a time before which the timer does not fire; cheaper than [`RetransmissionTimer::fire_time`].
     #[inline]
     pub fn not_before(&self) -> Time {
         self.set_at.saturating_add(self.timeout)
@@ -89,18 +89,18 @@ impl RetransmissionTimer {
         }
     }
 
-    /// The same as the kernel keeps it: in whole ms, which is what doubles. Linux `__tcp_set_rto`.
+    /// Returns the RTO as the kernel keeps it: in whole ms, and backoff doubles that. Linux `__tcp_set_rto`.
     fn whole_rto_us(&self, rtt: &RttEstimator) -> u64 {
         let whole = u64::from(rtt.rto_us()).next_multiple_of(1000);
         (whole << self.backoff.min(16)).min(u64::from(RTO_MAX_US))
     }
 
-    /// What is left of the timeout of a segment that was sent at `sent`, us.
+    /// Returns the rest of the timeout of a segment that was sent at `sent`, us.
     fn rto_left_us(&self, rtt: &RttEstimator, sent: Time, now: Time) -> u64 {
         self.whole_rto_us(rtt).saturating_sub((now - sent).as_micros())
     }
 
-    /// It fires later by `delay`: pacing holds the next packet for so long. Linux `tcp_reset_xmit_timer`.
+    /// Postpones the timer by `delay`, the time for which pacing holds the next packet. Linux `tcp_reset_xmit_timer`.
     #[cold]
     pub fn put_off(&mut self, delay: Time) {
         self.timeout += delay;
@@ -132,7 +132,7 @@ impl RetransmissionTimer {
         self.set(Timer::Tlp, timeout, now);
     }
 
-    /// What of `timeout` us the timeout of the oldest segment leaves to a probe, if `used` of it is over. Seldom, so that only here it is
+    /// Returns the part of `timeout` us that the timeout of the oldest segment leaves to a probe, if `used` of it is over. This is rare, so only here it is
     /// rounded.
     #[cold]
     fn bounded_probe_us(&self, timeout: u64, rtt: &RttEstimator, used: Time) -> u64 {

@@ -1,4 +1,4 @@
-//! What it takes to find out that a reduction was spurious: the first transmissions arrived after all (Eifel, RFC 3522; DSACK, RFC 3708).
+//! Detects spurious reductions: the first transmissions arrived after all (Eifel, RFC 3522; DSACK, RFC 3708).
 
 use super::Block;
 

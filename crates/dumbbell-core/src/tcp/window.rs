@@ -43,11 +43,11 @@ pub struct Window {
     rtt_8us: u32,
     /// Timestamp that gave the last sample, ms.
     rtt_tsecr: u32,
-    /// What an ACK says while nothing but the segment that arrives is in the buffer: it changes seldom.
+    /// Window field of an ACK while the buffer holds nothing but the arriving segment: it changes seldom.
     header: u32,
     /// Largest segment that arrives: that of the path less timestamps, in both directions the same.
     mss: u32,
-    /// What is offered, before it is rounded to the scale.
+    /// Offered window before it is rounded to the scale.
     offered: u64,
     /// How far the window may grow while nothing but the segment that arrives is in the buffer.
     limit: u64,
@@ -83,7 +83,7 @@ impl Window {
     /// Bytes from the start that most packets touch.
     pub const HOT: usize = std::mem::offset_of!(Window, skips_zero);
 
-    /// Of a new connection with the segments and buffers of `host`.
+    /// Returns the window of a new connection with the segments and buffers of `host`.
     pub fn new(host: &HostParams) -> Window {
         let (mss, most) = (host.mss, host.receive_buffer);
         let mut window = Window {
@@ -178,12 +178,12 @@ impl Window {
         ((bytes + unit) & !unit).min(u64::from(u32::MAX)) as u32
     }
 
-    /// What a SYN-ACK offers: it has no scale, and counts whole segments. Linux `tcp_select_initial_window`.
+    /// Returns the window that a SYN-ACK offers: it has no scale, and counts whole segments. Linux `tcp_select_initial_window`.
     pub fn offered_first(&self) -> u32 {
         first(self.mss as u16)
     }
 
-    /// What is offered, rounded up to what the header can say.
+    /// Returns the offered window, rounded up to what the header can express.
     #[inline]
     pub fn offered_window(&self) -> u32 {
         self.header

@@ -1,4 +1,4 @@
-//! What the application has written: socket buffers, the send buffer that limits them, and the last segments of writes.
+//! Data that the application has written: socket buffers, the send buffer that limits them, and the last segments of writes.
 
 use super::host::HostParams;
 use super::Outlet;
@@ -18,7 +18,7 @@ const FIRST_ROOM: usize = 16;
 /// Largest burst, bytes.
 pub(super) const GSO_MAX_SIZE: u64 = SK_GSO_MAX_SIZE as u64;
 
-/// What the application offers.
+/// Data that the application offers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Application {
     /// Always more to send.
@@ -27,7 +27,7 @@ pub enum Application {
     Size(u64),
     /// Payload at this many bytes per second, for ever.
     Rate(u64),
-    /// It changes with time.
+    /// The application follows a plan over time.
     Planned(Box<AppPlan>),
 }
 
@@ -137,11 +137,11 @@ fn send_buffer(windows: u8, cwnd: u32, host: &HostParams) -> u64 {
 pub(super) struct Buffer {
     /// Segments of it that are not sent: bursts are split off its front. At most [`GSO_MAX_SIZE`] over the least `mss`, 742.
     pub segments: u16,
-    /// Its end carries PSH.
+    /// Whether its end carries PSH.
     pub push: bool,
 }
 
-/// What a step of a write has filled.
+/// Part of the buffer that a step of a write has filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filled {
     /// A part of a buffer: the write is over.
@@ -345,7 +345,7 @@ impl WriteQueue {
         Some(if self.behind.is_empty() { Filled::Front } else { Filled::Behind })
     }
 
-    /// What was written last carries PSH: the end of a write, until the next one goes on in the same buffer. Linux `tcp_mark_push`.
+    /// Sets PSH on the data that were written last: the end of a write, until the next one goes on in the same buffer. Linux `tcp_mark_push`.
     pub fn push(&mut self) {
         self.last().push = true;
         self.pushed = self.written;
@@ -386,7 +386,7 @@ impl WriteQueue {
         u64::from(self.front.segments)
     }
 
-    /// It will soon be asked for what may be sent.
+    /// Prefetches the queue, which will soon be asked for what may be sent.
     #[inline]
     pub fn prefetch(&self) {
         if let Some(last) = self.behind.back() {
@@ -423,7 +423,7 @@ mod tests {
         Conn { snd_nxt: out, snd_una: acked, ..conn() }
     }
 
-    /// Of an application that always has more, with the largest window that was offered.
+    /// Returns the queue of an application that always has more, with the largest window that was offered.
     fn bulk(max_window: u32) -> WriteQueue {
         WriteQueue { max_window, ..WriteQueue::new(Application::Bulk, 2, &HostParams::default()) }
     }

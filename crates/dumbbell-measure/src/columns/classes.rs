@@ -11,7 +11,7 @@ use dumbbell_core::histogram::Histogram;
 pub struct ClassRow<'a> {
     /// Number in the run.
     pub number: u64,
-    /// What its members have in common.
+    /// The class that the members have in common.
     pub class: &'a Class,
     /// Sums over them.
     pub totals: &'a Totals,
@@ -34,7 +34,7 @@ impl ClassRow<'_> {
 }
 
 columns! {
-    /// What the members of a class come to together.
+    /// Results of the members of a class together.
     pub table Classes of ClassRow<'_> {
         /// Number of the class in its run. Flows are one class if congestion control, base RTT, ECN, direction and routes are equal; each [[web]]
         /// is one; UDP is one if rate, size, ECN field, DSCP and route are equal.

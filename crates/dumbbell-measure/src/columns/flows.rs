@@ -21,7 +21,7 @@ columns! {
 pub struct FlowRow<'a> {
     /// Number in the run.
     pub number: u64,
-    /// Of its class.
+    /// Number of the class of the flow.
     pub class: u16,
     /// Name of its congestion control.
     pub cc: &'a str,
@@ -33,13 +33,13 @@ pub struct FlowRow<'a> {
     pub start_s: f64,
     /// Payload over the time that flows have in common.
     pub goodput_common_mbit: f64,
-    /// Of the payload of all in that time.
+    /// Share of the payload of all flows in that time.
     pub share: f64,
     /// Percentiles of its RTT samples.
     pub rtt_ms: [f64; 3],
     /// One-way delays and jitter.
     pub delays_ms: [f64; 6],
-    /// What was counted.
+    /// Results of the flow.
     pub result: &'a FlowResult,
 }
 
@@ -73,11 +73,11 @@ columns! {
         share: f64 = |row| row.share, label "share of goodput in common time";
         /// Mean of the smoothed RTT.
         #[doc = SAMPLED]
-        /// Of UDP with echo: of all answers, not smoothed; NaN for UDP without echo.
+        /// For UDP with echo, the mean over all answers, not smoothed; NaN for UDP without echo.
         rtt_mean_ms: f64 = |row| row.result.rtt_mean_ms(), unit "ms", label "mean RTT", by SENDERS;
         /// Largest smoothed RTT; single RTTs can be larger, as rtt_p95_ms and rtt_p99_ms may show.
         #[doc = SAMPLED]
-        /// Of UDP with echo: of all answers, not smoothed.
+        /// For UDP with echo, the maximum over all answers, not smoothed.
         rtt_max_ms: f64 = |row| f64::from(row.result.samples.srtt_max_us) / 1e3, unit "ms", label "smoothed RTT, maximum", by SENDERS;
         /// Smallest RTT that the sender measured, not smoothed.
         rtt_min_ms: f64 = |row| match row.result.min_rtt_us {
@@ -109,7 +109,7 @@ columns! {
         /// How often the sender reduced its window because of ECN. Of BBR: episodes of marks that its model answers, so none without `ecn`.
         ecn_reductions: u64 = |row| row.result.sender.ecn_reductions, label "reductions, ECN", by SIM;
         /// How often the sender reduced its window because of loss, timeouts not included. Of BBR: episodes of loss recovery.
-        /// Of a QUIC stack: what it calls a congestion event, ECN included; missing if it does not tell.
+        /// For a QUIC stack, its congestion events, ECN included; missing if it does not report them.
         loss_reductions: u64 = |row| row.result.sender_count(row.result.sender.loss_reductions, |of| of.reductions), label "reductions, loss", by SIM;
         /// Reductions that the sender found spurious and took back.
         undone_reductions: u64 = |row| row.result.sender.undone, label "reductions undone", by SIM;
@@ -124,7 +124,7 @@ columns! {
         acks: u64 = |row| row.result.receiver.acks, unit "packets", label "ACKs", by &[EngineKind::Sim, EngineKind::Live];
         /// Data packets that reached the receiver and had arrived before.
         duplicates: u64 = |row| row.result.receiver.duplicates, unit "packets", by TIMED;
-        /// Of UDP with echo: packets whose answer came back; 0 of others.
+        /// Packets whose answer came back, for UDP with echo; 0 for others.
         answers: u64 = |row| match row.result.samples {
             of if of.cwnd_max == 0 => of.count,
             _ => 0,
@@ -157,7 +157,7 @@ columns! {
         /// Share of the packets of a source of UDP that were lost on the way, of those whose fate is known.
         #[doc = LOST]
         loss_share: f64 = |row| row.result.fate().share(), label "share of lost packets of UDP", by TIMED, digest false;
-        /// What ended slow start first: `loss`, `ecn`, `timeout`, `sce`, `threshold` (`hosts.initial_ssthresh`), HyStart's `delay` or `train`; of
+        /// Event that ended slow start first: `loss`, `ecn`, `timeout`, `sce`, `threshold` (`hosts.initial_ssthresh`), HyStart's `delay` or `train`; of
         /// BBR's STARTUP `plateau` (the rate grew no more), `loss` or `ecn`. Empty before it ended, for UDP, and on other engines than the
         /// simulator. An end that was undone counts.
         slow_start_exit: str = |row| row.result.slow_start_exit.map_or("", |(cause, _)| cause.name()), label "end of slow start",

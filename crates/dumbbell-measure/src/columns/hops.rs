@@ -9,13 +9,13 @@ use dumbbell_core::units::Time;
 
 /// A hop at the end of the measured time.
 pub struct HopRow {
-    /// Its name.
+    /// Name of the hop.
     pub name: String,
-    /// What it counted.
+    /// Counts of the hop.
     pub counted: HopCounts,
     /// Times in queue.
     pub sojourn: Histogram,
-    /// What its link could carry.
+    /// Rate that the link could carry.
     pub capacity_mbit: f64,
     /// Counters of the queue discipline itself, JSON.
     pub of_discipline: String,
@@ -43,14 +43,14 @@ columns! {
     pub table Hops of HopRow {
         /// Name of the hop: bottleneck, that of a [[hop]], or reverse.
         hop: str = |row| row.name.as_str();
-        /// What left the link in the whole run over what it could carry, 0 to 1. A burst that a bucket lends counts as it is paid back.
+        /// Frames that left the link in the whole run, divided by what it could carry, 0 to 1. A burst that a bucket lends counts as it is paid back.
         #[doc = LINE]
         utilisation: f64 = HopRow::utilisation;
-        /// What the link could carry in the whole run over the duration: by its rate, changes included, by its trace, or by the link that is named,
+        /// Frames that the link could carry in the whole run, divided by the duration: by its rate, changes included, by its trace, or by the link that is named,
         /// with what others take of that.
         #[doc = LINE]
         capacity_mbit: f64 = |row| row.capacity_mbit, unit "Mbit/s", label "capacity";
-        /// What left the link in the whole run over its duration.
+        /// Frames that left the link in the whole run, divided by its duration.
         #[doc = LINE]
         throughput_mbit: f64 = HopRow::throughput_mbit, unit "Mbit/s", label "throughput";
         /// Packets of all traffic that left the link in the whole run.
@@ -97,13 +97,13 @@ pub struct HopSeriesRow {
     pub time: Time,
     /// Name of the hop.
     pub hop: String,
-    /// What is queued.
+    /// Backlog of the queue.
     pub backlog: Backlog,
-    /// What was counted in the interval before.
+    /// Counts of the interval before.
     pub since: HopCounts,
-    /// What the link could carry in it.
+    /// Rate that the link could carry in the interval.
     pub capacity_mbit: f64,
-    /// Its length, s.
+    /// Length of the interval, s.
     pub seconds: f64,
 }
 
@@ -123,10 +123,10 @@ columns! {
             0 => 0.0,
             sent => row.since.queue.sojourn_ns as f64 / sent as f64 / 1e6,
         }, unit "ms", label "time in queue, mean";
-        /// What left the link in the interval over its length.
+        /// Frames that left the link in the interval, divided by its length.
         #[doc = LINE]
         throughput_mbit: f64 = |row| row.since.queue.line_bytes() as f64 * 8e-6 / row.seconds, unit "Mbit/s", label "throughput";
-        /// What the link could carry in the interval.
+        /// Rate that the link could carry in the interval.
         #[doc = LINE]
         capacity_mbit: f64 = |row| row.capacity_mbit, unit "Mbit/s", label "capacity";
         /// Acknowledgements that left the link in the interval.

@@ -63,15 +63,15 @@ columns! {
 
 /// The queue and all flows of a run.
 pub struct RunRow<'a> {
-    /// What was counted of the queue.
+    /// Counters of the queue.
     pub queue: &'a QueueCounters,
-    /// What its discipline counted, by name.
+    /// Counters of the queue discipline, by name.
     pub of_discipline: &'a BTreeMap<String, u64>,
     /// Times in queue of all packets.
     pub sojourn: Histogram,
     /// The measured time, s.
     pub seconds: f64,
-    /// What the link could carry in it, bits.
+    /// Bits that the link could carry in the measured time.
     pub capacity: f64,
     /// Sum of the goodputs.
     pub goodput_mbit: f64,
@@ -81,9 +81,9 @@ pub struct RunRow<'a> {
     pub common_s: Option<f64>,
     /// From the start of the last flow until shares were fair and stayed so.
     pub convergence: Option<Time>,
-    /// The same until the shares of everything that arrived since were first fair.
+    /// Time until the shares of everything that arrived since were first fair.
     pub convergence_cumulative: Option<Time>,
-    /// Of all flows.
+    /// Retransmissions of all flows.
     pub retransmissions: u64,
     /// Short flows that began, and those kept one by one.
     pub short_flows: [u64; 2],
@@ -104,16 +104,16 @@ impl RunRow<'_> {
 }
 
 columns! {
-    /// What a run came to.
+    /// Figures of a run.
     pub figures Runs of RunRow<'_> {
-        /// What left the link in the whole run over what it could carry, 0 to 1. A burst that a bucket lends counts as it is paid back.
+        /// Frames that left the link in the whole run, divided by what it could carry, 0 to 1. A burst that a bucket lends counts as it is paid back.
         #[doc = LINE]
         utilisation: f64 = |run| utilisation(run.queue, run.capacity);
-        /// What the link could carry in the whole run over the duration: by its rate, changes included, by its trace, or by the link that is named,
+        /// Frames that the link could carry in the whole run, divided by the duration: by its rate, changes included, by its trace, or by the link that is named,
         /// with what others take of that.
         #[doc = LINE]
         capacity_mbit: f64 = |run| run.capacity * 1e-6 / run.seconds, unit "Mbit/s", label "capacity";
-        /// What left the link in the whole run over its duration.
+        /// Frames that left the link in the whole run, divided by its duration.
         #[doc = LINE]
         throughput_mbit: f64 = |run| run.queue.line_bytes() as f64 * 8e-6 / run.seconds, unit "Mbit/s", label "throughput";
         /// Sum of the goodputs of flows and UDP, each over its own lifetime: with late starts it can exceed the rate. Without short flows. What
@@ -193,7 +193,7 @@ pub struct Unlisted {
 }
 
 columns! {
-    /// What `dumbbell shell` saw.
+    /// Flows that `dumbbell shell` saw.
     pub figures SeenFlows of Unlisted {
         /// JSON: how many flows were seen, by protocol.
         flows_seen: Value = |seen| seen.flows.clone(), label "flows seen", by &[super::EngineKind::Shell];
@@ -208,7 +208,7 @@ columns! {
         /// Median.
         #[doc = LATE]
         lateness_p50_ms: Binned = |kept| ms(kept.late[0]), unit "ms", label "lateness, P50", by REAL;
-        /// What 99 % of the frames did not exceed.
+        /// 99th percentile over frames.
         #[doc = LATE]
         lateness_p99_ms: Binned = |kept| ms(kept.late[1]), unit "ms", label "lateness, P99", by REAL;
         /// Maximum.
@@ -239,6 +239,6 @@ pub struct Timing {
     pub waited: Option<Time>,
     /// Frames lost outside the queue.
     pub lost: u64,
-    /// What the forwarding thread did.
+    /// Counters of the forwarding thread.
     pub forwarder: Value,
 }

@@ -42,7 +42,7 @@ columns! {
         cwnd: u64 = |row| u64::from(row.cwnd), unit "segments", label "congestion window", by SENDERS;
         /// Slow-start threshold at this time.
         ssthresh: u64 = |row| u64::from(row.ssthresh), unit "segments", label "slow-start threshold", by SENDERS;
-        /// What the sender takes to be in flight at this time.
+        /// Sender's estimate of segments in flight at this time.
         in_flight: u64 = |row| u64::from(row.in_flight), unit "segments", label "segments in flight", by SENDERS;
         /// Data packets sent again in the interval.
         retransmissions: u64 = |row| row.retransmissions, unit "packets", by SENDERS;
@@ -62,9 +62,9 @@ pub struct QueueSeriesRow {
     pub backlog_bytes: u64,
     /// In the interval before, as all that follows.
     pub sojourn_mean_ms: f64,
-    /// What left the link.
+    /// Rate of frames that left the link.
     pub throughput_mbit: f64,
-    /// What it could carry.
+    /// Rate that the link could carry.
     pub capacity_mbit: f64,
     /// CE marks.
     pub ce_marks: u64,
@@ -85,10 +85,10 @@ columns! {
         backlog_bytes: u64 = |row| row.backlog_bytes, unit "bytes", label "backlog";
         /// Mean time in queue of the packets that the queue gave to the link in the interval; 0 if there were none.
         sojourn_mean_ms: f64 = |row| row.sojourn_mean_ms, unit "ms", label "time in queue, mean";
-        /// What left the link in the interval over its length.
+        /// Frames that left the link in the interval, divided by its length.
         #[doc = LINE]
         throughput_mbit: f64 = |row| row.throughput_mbit, unit "Mbit/s", label "throughput";
-        /// What the link could carry in the interval.
+        /// Rate that the link could carry in the interval.
         #[doc = LINE]
         capacity_mbit: f64 = |row| row.capacity_mbit, unit "Mbit/s", label "capacity";
         /// CE marks by the queue in the interval.
@@ -109,20 +109,20 @@ pub struct QueueStatesRow {
     pub hop: String,
     /// Name of the part.
     pub state: &'static str,
-    /// Its value.
+    /// Value of the state.
     pub value: f64,
 }
 
 columns! {
-    /// What queue disciplines believed.
+    /// States of queue disciplines.
     pub table QueueStates of QueueStatesRow {
         /// Point of the time series; record.interval is the time from one to the next.
         time_s: f64 = |row| row.time.as_secs_f64(), unit "s", label "time";
         /// Name of the hop: bottleneck, that of a [[hop]], or reverse.
         hop: str = |row| row.hop.as_str();
-        /// What of the queue discipline's state: one of those that record.queue names.
+        /// Name of a state of the queue discipline: one of those that record.queue names.
         state: str = |row| row.state;
-        /// Its value then. Of which unit it is says dumbbell describe record.
+        /// Value of the state at this time, in the unit that dumbbell describe record names.
         value: f64 = |row| row.value;
     }
 }

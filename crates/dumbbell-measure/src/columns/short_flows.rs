@@ -6,7 +6,7 @@ use dumbbell_core::units::Time;
 
 /// A short flow.
 pub struct ShortFlowsRow<'a> {
-    /// What is known of it.
+    /// The flow.
     pub flow: &'a ShortFlow,
     /// Completion over that on an empty link; NaN if it did not end.
     pub slowdown: f64,

@@ -16,7 +16,7 @@ pub struct TraceRow {
     pub time: Time,
     /// Number of the flow.
     pub flow: u32,
-    /// What its control believes of the path, if it has a model.
+    /// The congestion control's model of the path, if it has one.
     pub model: Option<Model>,
     /// State of loss recovery.
     pub ca_state: CaState,
@@ -26,7 +26,7 @@ pub struct TraceRow {
     pub srtt_us: u32,
     /// Segments, as what follows.
     pub cwnd: u32,
-    /// What the sender takes to be in flight.
+    /// Sender's estimate of segments in flight.
     pub in_flight: u32,
     /// So far, as what follows.
     pub delivered: u64,
@@ -34,7 +34,7 @@ pub struct TraceRow {
     pub delivered_ce: u64,
     /// Marked lost.
     pub lost: u64,
-    /// What the sender counts.
+    /// Counters of the sender.
     pub stats: SenderStats,
     /// Whether the application limits what is sent.
     pub is_app_limited: bool,
@@ -66,7 +66,7 @@ fn mbit(bytes: u64) -> f64 {
     bytes as f64 * 8e-6
 }
 
-/// The same of a rate that is the largest number while it is not known.
+/// Converts a rate to Mbit/s; the largest number means that it is not known.
 fn known_mbit(bytes: u64) -> f64 {
     match bytes {
         u64::MAX => f64::NAN,
@@ -75,7 +75,7 @@ fn known_mbit(bytes: u64) -> f64 {
 }
 
 columns! {
-    /// What congestion controls believed.
+    /// States of congestion controls.
     pub table Trace of TraceRow {
         /// Time on the sender's clock; record.trace says how far rows are apart.
         time_s: f64 = |row| row.time.as_secs_f64(), unit "s", label "time";
@@ -141,11 +141,11 @@ columns! {
         idle_restart: u64 = |row| row.count(|model| model.idle_restart), label "restart from idleness";
         /// Congestion window.
         cwnd: u64 = |row| u64::from(row.cwnd), unit "segments", label "congestion window";
-        /// What the sender takes to be in flight.
+        /// Sender's estimate of segments in flight.
         in_flight: u64 = |row| u64::from(row.in_flight), unit "segments", label "segments in flight";
         /// Delivered so far; the SYN counts as one. Of a stack, payload that its receiver's application has.
         delivered: u64 = |row| row.delivered, unit "segments", label "segments delivered";
-        /// Of those, by ACKs that echo CE.
+        /// Segments among these that were delivered by ACKs that echo CE.
         delivered_ce: u64 = |row| row.delivered_ce, unit "segments", label "segments with CE";
         /// Marked lost so far; a retransmission that is lost again counts again.
         lost: u64 = |row| row.lost, unit "segments", label "segments lost";

@@ -1,4 +1,4 @@
-//! What happened to packets at a queue, found out from what was captured ahead of it and behind.
+//! Events of packets at a queue, derived from captures ahead of it and behind it.
 
 use super::records::{frames, CapturedFrame};
 use super::{CaptureError, Crossed};
@@ -8,16 +8,16 @@ use dumbbell_core::units::Time;
 use serde_json::Value;
 use std::collections::VecDeque;
 
-/// What happened to a packet at the queue.
+/// An event of a packet at the queue.
 #[derive(Clone, Copy, Debug)]
 pub enum QueueEvent {
     Arrived,
     Dropped,
-    /// It had this codepoint before it was CE.
+    /// The packet was marked CE; this was its codepoint before.
     Marked(Ecn),
-    /// It had arrived then.
+    /// The packet was sent on; it had arrived at this time.
     Sent(Time),
-    /// It left the link, so long after it had arrived at the queue.
+    /// The packet left the link, this long after it had arrived at the queue.
     Departed {
         /// When it had arrived at the queue.
         since: Time,

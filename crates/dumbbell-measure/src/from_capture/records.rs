@@ -17,7 +17,7 @@ pub mod sampled {
     pub const POLL: u32 = 2;
     /// The flow's measured time is over.
     pub const END: u32 = 8;
-    /// It is over because everything was acknowledged.
+    /// The flow is over because everything was acknowledged.
     pub const COMPLETE: u32 = 16;
     /// An answer to a packet of UDP came back; its RTT in ns is where `bytes_acked` stands.
     pub const ANSWER: u32 = 32;
@@ -47,7 +47,7 @@ pub struct CapturedFrame {
     pub id: u16,
     pub len: u16,
     pub ecn: Ecn,
-    /// It goes back to the sender of the flow: an acknowledgement, or UDP's answer.
+    /// Whether the frame goes back to the sender of the flow: an acknowledgement, or UDP's answer.
     pub back: bool,
 }
 
@@ -77,7 +77,7 @@ pub fn frames(records: &[u8], started: u64) -> Result<Vec<CapturedFrame>, Captur
     Ok(all)
 }
 
-/// What a sender said of itself.
+/// A report of a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct CapturedSample {
     pub time: Time,

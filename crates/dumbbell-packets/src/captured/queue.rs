@@ -1,4 +1,4 @@
-//! What a queue did, found out from what arrived at it and what left it.
+//! Derives the decisions of a queue from the packets that arrived at it and that left it.
 
 use super::{wrong, CapturePoint, Captured, FrameReader, Passing, QueueFates, Transmission};
 use crate::fate::{DropRecord, Marked};
@@ -18,7 +18,7 @@ pub struct InferredQueue {
     pub left: PathBuf,
     /// How many records of the first one there have to be until the end of the run.
     pub count: u64,
-    /// It drops what arrives, not what it holds.
+    /// Whether the queue drops arriving packets rather than queued ones.
     pub drops_on_arrival: bool,
     /// Packets of different flows may overtake each other. Those of one flow never do.
     pub flow_queues: bool,

@@ -20,12 +20,12 @@ const SHORTEST_IHL: u8 = 5;
 /// Largest payload of a burst that crosses a host as one packet, bytes: GSO_MAX_SIZE, 8 times 65,535 (include/linux/netdevice.h).
 const LARGEST_BURST: u32 = 8 * 65_535;
 
-/// What a queue did with a frame, and why.
+/// Decision of a queue on a frame, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueDecision {
-    /// It marked it.
+    /// The queue marked the frame.
     Marked(Mark, MarkReason),
-    /// It dropped it.
+    /// The queue dropped the frame.
     Dropped(DropReason, DropSite),
 }
 
@@ -39,7 +39,7 @@ fn number<T: PartialEq>(all: &[T], one: T) -> u8 {
 }
 
 impl QueueDecision {
-    /// What it is, from 1 on, and the reason.
+    /// Returns the number of the decision, from 1 on, and of the reason.
     fn to_bytes(self) -> [u8; 2] {
         match self {
             QueueDecision::Marked(mark, reason) => [1 + u8::from(mark == Mark::Sce), number(&MARKS, reason)],
@@ -69,16 +69,16 @@ pub struct CaptureRecord {
     pub time: u64,
     /// Without FCS, bytes; of a burst that crossed the host as one, more than a frame has.
     pub len: u32,
-    /// It left the interface; it came in otherwise.
+    /// Whether the frame left the interface; otherwise it came in.
     pub outgoing: bool,
-    /// What a queue did with it, if this tells it.
+    /// Decision of a queue on the frame, if the record contains one.
     pub told: Option<QueueDecision>,
     kept: u8,
     bytes: [u8; SNAP],
 }
 
 impl CaptureRecord {
-    /// Of a frame, whose first bytes are kept.
+    /// Returns the record of a frame, with its first bytes.
     pub fn new(time: u64, frame: &[u8], outgoing: bool, told: Option<QueueDecision>) -> CaptureRecord {
         let kept = frame.len().min(SNAP);
         let mut bytes = [0; SNAP];
@@ -142,7 +142,7 @@ pub struct FrameHeaders {
     /// How many of `bytes` there are: headers, and of UDP the number of the datagram.
     kept: usize,
     transport: usize,
-    /// Of TCP; UDP otherwise.
+    /// Whether it is TCP; otherwise it is UDP.
     pub is_tcp: bool,
     /// Bytes behind the headers.
     pub payload: u32,
@@ -152,11 +152,11 @@ pub struct FrameHeaders {
     pub ecn: Ecn,
     /// Ports of source and destination.
     pub ports: [u16; 2],
-    /// What is said of TCP, numbers as they stand there; of UDP the sequence number is the first four bytes of the payload.
+    /// Fields of TCP, with numbers as on the wire; for UDP, the sequence number is the first four bytes of the payload.
     pub says: TcpSegment,
     /// The scale of windows that a SYN offers.
     pub scale: Option<u8>,
-    /// It has time stamps.
+    /// Whether it has time stamps.
     pub is_stamped: bool,
 }
 
@@ -169,7 +169,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 impl FrameHeaders {
-    /// Of the first bytes of a frame of `len` bytes.
+    /// Reads the first bytes of a frame of `len` bytes.
     fn read(kept: &[u8], len: u32) -> Option<FrameHeaders> {
         let ip = kept.get(ETHERNET..).filter(|ip| ip.len() >= 20)?;
         // fragments have no headers of their own

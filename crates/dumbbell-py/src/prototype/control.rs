@@ -10,19 +10,19 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 class! {
-    /// What a control reads of its connection, as `dumbbell_conn` of the C interface.
+    /// State of a connection that a control reads, as `dumbbell_conn` of the C interface.
     #[pyclass(frozen, get_all, name = "Conn")]
     PyConn from CConn
 }
 
 class! {
-    /// What it steers, as `dumbbell_steer`.
+    /// Values that a control sets, as `dumbbell_steer`.
     #[pyclass(get_all, name = "Steer")]
     PySteer from CSteer
 }
 
 class! {
-    /// What an ACK brought, as `dumbbell_sample`; None where there is nothing.
+    /// Sample of an ACK, as `dumbbell_sample`; None for missing values.
     #[pyclass(frozen, get_all, name = "Sample")]
     PySample from CSample
 }
@@ -68,7 +68,7 @@ impl PySteer {
     }
 }
 
-/// What the class says of itself once.
+/// Traits that the class declares once.
 #[derive(Clone, Copy)]
 pub(super) struct Traits {
     pub control: Control,

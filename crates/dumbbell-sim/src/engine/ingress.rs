@@ -2,7 +2,7 @@
 
 use super::memory::SendMemory;
 use super::topology::Ingress;
-use crate::hop::{without_burst_marks, Hop};
+use dumbbell_bottleneck::{without_burst_marks, Hop};
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::seldom;
 use dumbbell_core::log::{DropReason, Log};

@@ -3,11 +3,11 @@
 use super::delay_lines::{DelayLines, ReturnPath};
 use super::endpoint::{Arena, UnderWay};
 use super::memory::SendMemory;
-use crate::bottleneck::Bottleneck;
 use crate::config::{Class, Route, RunConfig};
 use crate::hop_log::HopLog;
 use crate::measure::Backlog;
 use crate::RunError;
+use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::log::Log;
 use dumbbell_core::packet::Packet;

@@ -12,13 +12,13 @@ from typing import Any
 import polars as pl
 
 from dumbbell.check import ci
-from dumbbell.check.stack.measured import Flow
-from dumbbell.check.stack.suite import STACK, Report, Result, Subject
+from dumbbell.check.stack.outcomes import StackFlow
+from dumbbell.check.stack.suite import STACK, StackReport, StackResult, Subject
 from dumbbell.results import diff
 from dumbbell.words import count
 
 # columns of table flows, and where a flow of ours has them
-_MEASURES: dict[str, Callable[[Flow], float]] = {
+_MEASURES: dict[str, Callable[[StackFlow], float]] = {
     "goodput_mbit": lambda one: one.goodput,
     "rtt_p50_ms": lambda one: 1e3 * one.rtt_p50,
     "rtt_p95_ms": lambda one: 1e3 * one.rtt_p95,
@@ -47,22 +47,22 @@ _SCHEMA = {
 }
 
 
-def split(report: Report, control: str) -> Report:
+def split(report: StackReport, control: str) -> StackReport:
     """Return the report of one control alone."""
-    return Report([one for one in report.results if one.control == control], report.seconds, report.runs)
+    return StackReport([one for one in report.results if one.control == control], report.seconds, report.runs)
 
 
-def gate(report: Report, name: str, other: str) -> ci.Gate:
+def gate_against(report: StackReport, name: str, other: str) -> ci.Gate:
     """Return in which verdicts `name` is worse than `other`, and in which it is better."""
     theirs = {(one.case, name, one.place): one.verdict for one in report.results if one.control == other}
     before: dict[tuple[str, str, object], str] = {key: verdict.result for key, verdict in theirs.items()}
     broken: dict[tuple[str, str, object], frozenset[str]] = {
-        key: ci.limits_broken(verdict) for key, verdict in theirs.items()
+        key: ci.find_broken_limits(verdict) for key, verdict in theirs.items()
     }
-    return ci.baseline(split(report, name), ci.Before(other, before, broken), STACK)
+    return ci.gate_by_report(split(report, name), ci.Before(other, before, broken), STACK)
 
 
-def worse(found: diff.Diff | None) -> list[str]:
+def list_worse_figures(found: diff.Diff | None) -> list[str]:
     """Return the figures that got significantly worse, and by more than `WORSE`, in words."""
     if found is None:
         return []
@@ -76,12 +76,12 @@ def worse(found: diff.Diff | None) -> list[str]:
     return lines
 
 
-def earlier(path: Path, report: Report, name: str) -> diff.Diff | None:
+def compare_with_report(path: Path, report: StackReport, name: str) -> diff.Diff | None:
     """Return how the figures of a control differ from those of a report of before, as --json wrote it.
 
     Raises InputError. None if the two have no place in common.
     """
-    places = _places(report)
+    places = _list_places(report)
     theirs = []
     for one in json.loads(path.read_text(encoding="utf-8"))["results"]:
         if one["control"] != name or (one["case"], one["place"]) not in places:
@@ -94,11 +94,11 @@ def earlier(path: Path, report: Report, name: str) -> diff.Diff | None:
                 for measure, key in _KEYS.items()
                 if flow.get(key) is not None
             ]
-    before, now = pl.DataFrame(theirs, schema=_SCHEMA, orient="row"), _frame(split(report, name))
+    before, now = pl.DataFrame(theirs, schema=_SCHEMA, orient="row"), _make_frame(split(report, name))
     # equal figures are equal runs
     if before.is_empty() or now.is_empty():
         return None
-    return diff.held(_add_hashes(before), _add_hashes(now), (path.name, name))
+    return diff.compare_rows(_add_hashes(before), _add_hashes(now), (path.name, name))
 
 
 def _add_hashes(frame: pl.DataFrame) -> pl.DataFrame:
@@ -108,25 +108,25 @@ def _add_hashes(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.drop("hash").join(texts, on=run).select(*_SCHEMA)
 
 
-def differences(report: Report, name: Subject, other: Subject) -> diff.Diff | None:
+def compare_controls(report: StackReport, name: Subject, other: Subject) -> diff.Diff | None:
     """Return how the figures of `name` differ from those of `other`, with intervals over seeds; None without any."""
-    theirs, ours = (_frame(split(report, one.name)) for one in (other, name))
+    theirs, ours = (_make_frame(split(report, one.name)) for one in (other, name))
     if ours.is_empty() or theirs.is_empty():
         return None
-    return diff.held(theirs, ours, (other.name, name.name))
+    return diff.compare_rows(theirs, ours, (other.name, name.name))
 
 
-def _places(report: Report) -> list[tuple[str, str]]:
+def _list_places(report: StackReport) -> list[tuple[str, str]]:
     return sorted({(one.case, one.place) for one in report.results})
 
 
-def _frame(report: Report) -> pl.DataFrame:
-    places = _places(report)
-    rows = [row for one in report.results for row in _rows(one, places.index((one.case, one.place)))]
+def _make_frame(report: StackReport) -> pl.DataFrame:
+    places = _list_places(report)
+    rows = [row for one in report.results for row in _list_changes(one, places.index((one.case, one.place)))]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
-def _rows(one: Result, pair: int) -> list[tuple[int, str, str, str, str, int, str, float]]:
+def _list_changes(one: StackResult, pair: int) -> list[tuple[int, str, str, str, str, int, str, float]]:
     number = one.seen.scene.subjects[0]
     return [
         (pair, f"{one.case}, {one.place}", "flows", measure, "", run.seed, run.hash, value)
@@ -140,8 +140,8 @@ def _rows(one: Result, pair: int) -> list[tuple[int, str, str, str, str, int, st
 class Changed:
     """Results of one control that are worse or better than the other's, each with what the other's is."""
 
-    worse: list[tuple[Result, str]]
-    better: list[tuple[Result, str]]
+    worse: list[tuple[StackResult, str]]
+    better: list[tuple[StackResult, str]]
 
     def lead(self, name: str, other: str) -> str:
         """Return in how many verdicts it is worse and better, in words."""
@@ -150,11 +150,11 @@ class Changed:
         verdicts = count(len(self.worse), "verdict")
         return f"{name} is worse than {other} in {verdicts}, better in {len(self.better)}."
 
-    def lines(self) -> list[str]:
+    def to_lines(self) -> list[str]:
         """Return them in words, those of a case with the same change together, the worse ones first."""
         lines = []
         for kind, found in (("worse", self.worse), ("better", self.better)):
-            groups: dict[tuple[str, str, str], list[Result]] = {}
+            groups: dict[tuple[str, str, str], list[StackResult]] = {}
             for one, before in found:
                 groups.setdefault((one.case, before, one.verdict.result), []).append(one)
             for (case, before, now), results in groups.items():
@@ -163,13 +163,13 @@ class Changed:
         return lines
 
 
-def _place(one: Result) -> str:
+def _place(one: StackResult) -> str:
     """Return where a result is, and why it is so unless the connection was closed, which is said ahead of it all."""
-    closed = one.seen.subject.error or one.seen.subject.closed(one.seen.scene.subjects)
+    closed = one.seen.subject.error or one.seen.subject.explain_close(one.seen.scene.subjects)
     return one.place if closed or not one.verdict.reason else f"{one.place} ({one.verdict.reason})"
 
 
-def changed(report: Report, name: str, other: str) -> Changed:
+def find_changed_verdicts(report: StackReport, name: str, other: str) -> Changed:
     """Return in which verdicts `name` is worse than `other`, and in which it is better."""
     before = {(one.case, one.place): one.verdict.result for one in report.results if one.control == other}
     found = Changed([], [])
@@ -183,12 +183,12 @@ def changed(report: Report, name: str, other: str) -> Changed:
     return found
 
 
-def table(found: diff.Diff) -> str:
+def format_differences(found: diff.Diff) -> str:
     """Return the figures that differ as a table, the surest and largest first."""
-    return found.markdown(cells=True).replace("(--csv has all)", "(--json has all)")
+    return found.to_markdown(cells=True).replace("(--csv has all)", "(--json has all)")
 
 
-def rows(found: diff.Diff) -> list[dict[str, Any]]:
+def list_differences(found: diff.Diff) -> list[dict[str, Any]]:
     """Return the figures that differ for JSON."""
     names = ["where", "measure", "a", "b", "difference", "half", "change", "n", "p"]
     return found.frame.filter("differs").select(names).fill_nan(None).to_dicts()

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED, CaseVerdict
 from dumbbell.check.ci import Suite
-from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED, Verdict
 from dumbbell.check.stack.cases import CASES
-from dumbbell.check.stack.measured import WITHIN, Outcome, Run, outcomes
-from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, Case, Scene, Seen
+from dumbbell.check.stack.outcomes import WITHIN, Outcome, StackRun, make_runs
+from dumbbell.check.stack.stack_case import CLOSED, CRASHED, DIFFERS, HUNG, Scene, SceneOutcomes, StackCase
 from dumbbell.engines import sweep
 from dumbbell.experiment import plugins
 from dumbbell.experiment.file import Experiment, parse
@@ -56,14 +56,14 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Result:
+class StackResult:
     """A case, where it was judged, and how."""
 
     case: str
     control: str
     place: str
-    verdict: Verdict
-    seen: Seen = field(compare=False, repr=False)
+    verdict: CaseVerdict
+    seen: SceneOutcomes = field(compare=False, repr=False)
     subject: Subject | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -78,44 +78,44 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Report:
+class StackReport:
     """All results, and how long they took."""
 
-    results: list[Result]
+    results: list[StackResult]
     seconds: float
     runs: int = 0
 
 
-def subject(stack: str, control: str | None, keys: Mapping[str, Any]) -> Subject:
+def select_subject(stack: str, control: str | None, keys: Mapping[str, Any]) -> Subject:
     """Return a stack's control as it is judged; `keys` are those of the stack. Raises InputError if there is none."""
     flow: dict[str, Any] = {"stack": {"name": stack, **keys}} | ({"cc": control} if control is not None else {})
     table = {"duration": "1s", "bottleneck": {"aqm": "pfifo"}, "flows": [flow], "seeds": [1]}
-    cc = parse(table, "check").cell(0).groups["flows"][0]["cc"]
+    cc = parse(table, "check").make_cell(0).groups["flows"][0]["cc"]
     return Subject(str(cc["name"]), str(cc.get("control", "")), flow)
 
 
-def parameters(stack: str) -> frozenset[str]:
+def list_parameters(stack: str) -> frozenset[str]:
     """Return the names of the parameters that a stack takes. Raises InputError."""
     table = {"duration": "1s", "bottleneck": {"aqm": "pfifo"}, "flows": [{"stack": stack}], "seeds": [1]}
-    return frozenset(parse(table, "check").cell(0).groups["flows"][0]["cc"])
+    return frozenset(parse(table, "check").make_cell(0).groups["flows"][0]["cc"])
 
 
-def names(stack: str) -> list[str]:
+def list_names(stack: str) -> list[str]:
     """Return what the controls of a stack are called in tables. Raises InputError."""
     table = {"duration": "1s", "bottleneck": {"aqm": "pfifo"}, "flows": [{"stack": stack}], "seeds": [1]}
-    algorithm = plugins.algorithm_of(parse(table, "check").cell(0).groups["flows"][0]["cc"], {})
+    algorithm = plugins.find_algorithm(parse(table, "check").make_cell(0).groups["flows"][0]["cc"], {})
     assert algorithm is not None
     return [f"{algorithm.name}-{one}" for one in algorithm.params["control"].choices]
 
 
 def check(
     subjects: Sequence[Subject],
-    cases: Sequence[Case] = tuple(CASES.values()),
+    cases: Sequence[StackCase] = tuple(CASES.values()),
     *,
     seeds: Sequence[int] = SEEDS,
     jobs: int | None = None,
     progress: Callable[[int, int], None] = lambda _done, _of: None,
-) -> Report:
+) -> StackReport:
     """Judge `cases` of `subjects`; those that are not about a control are left out.
 
     `progress` is told how many of how many runs are done. Raises InputError, and KeyboardInterrupt on Ctrl-C.
@@ -133,64 +133,66 @@ def check(
         better = {(one.case, one.control, one.place): one for one in more}
         results = [better.get((one.case, one.control, one.place), one) for one in results]
         runs += others
-    return Report(results, time.monotonic() - began, runs)
+    return StackReport(results, time.monotonic() - began, runs)
 
 
-def _is_near(one: Result) -> bool:
+def _is_near(one: StackResult) -> bool:
     """Whether more seeds may tell what these do not."""
     return any(check.held is None and check.found.endswith(WITHIN) for check in one.verdict.checks)
 
 
 def _judge_cases(
     subjects: Sequence[Subject],
-    cases: Sequence[Case],
+    cases: Sequence[StackCase],
     seeds: Sequence[int],
     jobs: int | None,
     progress: Callable[[int, int], None],
-) -> tuple[list[Result], int]:
+) -> tuple[list[StackResult], int]:
     """Run and judge everything; return the results, and how many runs there were."""
     wanted: dict[tuple[str, str, str], Experiment] = {}
     tcp = Subject(TCP, "cubic", {"cc": "cubic"})
     for case in cases:
-        about = [one for one in subjects if case.applies(one.control)]
+        about = [one for one in subjects if case.applies_to(one.control)]
         for scene in case.scenes:
-            relatives = {of.name: of for one in about if (of := _relative(one)) is not None}
+            relatives = {of.name: of for one in about if (of := _find_relative(one)) is not None}
             for one in [*about, *relatives.values(), *([tcp] if about and case.tcp else [])]:
-                table = scene.resolved(one.flow, list(seeds))
+                table = scene.substitute_control(one.flow, list(seeds))
                 wanted[case.key, scene.place, one.name] = parse(table, f"{case.key} {scene.place} {one.name}")
     found, runs = _run(wanted, jobs, progress)
     results = []
     for one in subjects:
         for case in cases:
-            if not case.applies(one.control):
+            if not case.applies_to(one.control):
                 continue
             for scene in case.scenes:
-                seen = _seen(found, case, scene, one)
-                results.append(Result(case.key, one.name, scene.place, case.verdict(seen), seen, one))
+                seen = _collect_outcomes(found, case, scene, one)
+                results.append(StackResult(case.key, one.name, scene.place, case.judge_scene(seen), seen, one))
     return results, runs
 
 
-def _relative(one: Subject) -> Subject | None:
+def _find_relative(one: Subject) -> Subject | None:
     """Return Linux's control of the same family; None where that is CUBIC, which is the yardstick anyway."""
     found = next((of for start, of in FAMILIES.items() if one.control.startswith(start)), None)
     return Subject(f"tcp-{found[0]}", found[0], {"cc": found[0]}) if found else None
 
 
-def _seen(found: Mapping[tuple[str, str, str], Outcome], case: Case, scene: Scene, one: Subject) -> Seen:
+def _collect_outcomes(
+    found: Mapping[tuple[str, str, str], Outcome], case: StackCase, scene: Scene, one: Subject
+) -> SceneOutcomes:
     tcp = found[case.key, scene.place, TCP] if case.tcp else Outcome()
-    relative = _relative(one)
+    relative = _find_relative(one)
     ours = found[case.key, scene.place, one.name]
     if relative is None:
-        return Seen(scene, ours, tcp)
+        return SceneOutcomes(scene, ours, tcp)
     words = next(words for name, words in FAMILIES.values() if name == relative.control)
-    return Seen(scene, ours, tcp, found[case.key, scene.place, relative.name], words)
+    return SceneOutcomes(scene, ours, tcp, found[case.key, scene.place, relative.name], words)
 
 
 def _run(
     wanted: Mapping[tuple[str, str, str], Experiment], jobs: int | None, progress: Callable[[int, int], None]
 ) -> tuple[dict[tuple[str, str, str], Outcome], int]:
     """Carry all of it out; return what each left, and how many runs there were."""
-    cells = {name: list(experiment.cells()) for name, experiment in wanted.items()}
+    cells = {name: list(experiment.make_cells()) for name, experiment in wanted.items()}
     keys = {name: [cell.key for cell in of] for name, of in cells.items()}
     rough = {cell.key: [bool(flow["path"]) for flow in cell.groups["flows"]] for of in cells.values() for cell in of}
     with Scratch() as folder:
@@ -199,11 +201,11 @@ def _run(
         if done.interrupted:
             raise KeyboardInterrupt
         results = Results(path)
-        runs = outcomes({name: results.frame(name) for name in _TABLES}, rough) if done.done else {}
+        runs = make_runs({name: results.frame(name) for name in _TABLES}, rough) if done.done else {}
     failed = {cell.key: text for cell, text in done.failed}
-    return {name: _outcome(of, runs, failed) for name, of in keys.items()}, done.done + len(failed)
+    return {name: _make_outcome(of, runs, failed) for name, of in keys.items()}, done.done + len(failed)
 
 
-def _outcome(keys: Sequence[str], runs: Mapping[str, Run], failed: Mapping[str, str]) -> Outcome:
+def _make_outcome(keys: Sequence[str], runs: Mapping[str, StackRun], failed: Mapping[str, str]) -> Outcome:
     errors = [failed[key] for key in keys if key in failed]
     return Outcome(tuple(runs[key] for key in keys if key in runs), errors[0] if errors else "")

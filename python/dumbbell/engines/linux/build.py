@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumbbell.engines.linux import changes, configuration, kernels, needs, sources, trial
+from dumbbell.engines.linux import build_tools, changes, configuration, kernels, sources, trial
 from dumbbell.engines.linux.kernels import Kernel
-from dumbbell.engines.linux.work import Work
+from dumbbell.engines.linux.work import KernelWork
 from dumbbell.engines.progress import StepProgress
-from dumbbell.errors import Conflict, Failed, InputError, Needs, one_line
+from dumbbell.errors import Conflict, Failed, InputError, Needs, escape_line
 from dumbbell.processes import count_cores, lock_file
-from dumbbell.writing import reading_from
+from dumbbell.writing import report_read_failures
 
 # Files that make compiles for Linux 6.12 with our configuration, and the seconds of a core that it takes, as measured;
 # for the bar and --dry-run only
@@ -42,7 +42,7 @@ _MAKE = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class KernelRequest:
     """What the user asks for."""
 
     name: str = kernels.DEFAULT
@@ -56,8 +56,8 @@ class Wanted:
 class Inputs:
     """All that a kernel is made from, with hashes. Raises InputError for what is not there."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        kernels.folder_of(wanted.name)
+    def __init__(self, wanted: KernelRequest) -> None:
+        kernels.find_folder(wanted.name)
         if wanted.tree is not None and wanted.version is not None:
             raise Conflict("--tree and --version", "one of them", command="linux build")
         self.name, self.wanted = wanted.name, wanted
@@ -69,14 +69,17 @@ class Inputs:
         self.files: list[str] = []
         self._content: str | None = None
         if wanted.tree is None:
-            self.package = sources.package(wanted.version or sources.DEFAULT_VERSION, store())
-            self.source: dict[str, Any] = self.package.described()
+            self.package = sources.find_package(wanted.version or sources.DEFAULT_VERSION, store())
+            self.source: dict[str, Any] = self.package.describe()
             self.folder = self.package.folder
         else:
             self.folder = wanted.tree.absolute()
             sources.check_tree(self.folder)
-            self.files = sources.listing(self.folder)
-            self.source = {"tree": str(self.folder), "fingerprint": sources.fingerprint(self.folder, self.files)}
+            self.files = sources.list_sources(self.folder)
+            self.source = {
+                "tree": str(self.folder),
+                "fingerprint": sources.compute_fingerprint(self.folder, self.files),
+            }
 
     @property
     def origin(self) -> str:
@@ -90,18 +93,18 @@ class Inputs:
             "patches": [
                 {"file": patch.name, "sha256": hashlib.sha256(text).hexdigest()} for patch, text in self.patches
             ],
-            "changes": changes.digest(),
-            "config": configuration.digest(self.fragment),
+            "changes": changes.compute_digest(),
+            "config": configuration.compute_digest(self.fragment),
         }
 
-    def known(self, described: dict[str, Any]) -> bool:
+    def match(self, described: dict[str, Any]) -> bool:
         """Return whether `described`, a kernel.json, is of just these inputs."""
         return (
-            described.get("source") == self.source | self._content_of(described)
+            described.get("source") == self.source | self._list_contents(described)
             and described.get("recipe") == self.recipe
         )
 
-    def _content_of(self, described: dict[str, Any]) -> dict[str, str]:
+    def _list_contents(self, described: dict[str, Any]) -> dict[str, str]:
         # a tree of the same names, sizes and times as then has the same contents
         source = described.get("source")
         return (
@@ -113,7 +116,7 @@ class Inputs:
     def identify(self, cache: Path) -> None:
         """Read the files of a tree, whose contents are part of the kernel's digest; `cache` remembers them."""
         if self.package is None:
-            self.source["sha256"] = sources.content_digest(self.folder, self.files, cache)
+            self.source["sha256"] = sources.compute_content_digest(self.folder, self.files, cache)
 
     @property
     def digest(self) -> str:
@@ -123,7 +126,7 @@ class Inputs:
 
 
 def _read(path: Path, option: str) -> bytes:
-    with reading_from(path, "a file", command="linux build", option=option):
+    with report_read_failures(path, "a file", command="linux build", option=option):
         return path.read_bytes()
 
 
@@ -133,95 +136,95 @@ def _hash(value: Any) -> str:
 
 def store() -> Path:
     """Return the folder of unpacked source packages, which all kernels share."""
-    return kernels.home() / ".sources"
+    return kernels.find_home() / ".sources"
 
 
 @contextlib.contextmanager
-def sources_locked(told: StepProgress) -> Iterator[None]:
+def lock_sources(told: StepProgress) -> Iterator[None]:
     """Hold the folder of source packages for us alone."""
     store().mkdir(parents=True, exist_ok=True)
     with store().with_name(".sources.lock").open("a+b") as held:
         try:
             lock_file(held.fileno(), 0)
         except TimeoutError:
-            told.say("  waiting for another build, which is fetching sources")
+            told.print_line("  waiting for another build, which is fetching sources")
             lock_file(held.fileno(), float("inf"))
         yield
 
 
 def place_of(name: str) -> Path:
     """Return the folder in which the kernel `name` is built."""
-    return kernels.home() / ".build" / name
+    return kernels.find_home() / ".build" / name
 
 
-def ready(inputs: Inputs) -> Kernel | None:
+def find_built(inputs: Inputs) -> Kernel | None:
     """Return the kernel of just these inputs if it is built."""
     try:
         kernel = kernels.load(inputs.name)
     except InputError:
         return None
-    return kernel if inputs.known(kernel.described) else None
+    return kernel if inputs.match(kernel.described) else None
 
 
-def build(wanted: Wanted, told: StepProgress) -> Kernel:
+def build(wanted: KernelRequest, told: StepProgress) -> Kernel:
     """Build the kernel that is wanted, or what is left to do of it, and return it.
 
     Raises InputError for bad input, a missing tool, and if a step fails.
     """
     inputs = Inputs(wanted)
-    if kernel := ready(inputs):
+    if kernel := find_built(inputs):
         return kernel
-    if packages := needs.missing_packages(needs.BUILD_TOOLS):
-        remedy = f"{needs.install_command(packages)} (or --install)"
+    if packages := build_tools.list_missing_packages(build_tools.BUILD_TOOLS):
+        remedy = f"{build_tools.install_command(packages)} (or --install)"
         raise Needs(", ".join(packages), remedy, command="linux build")
-    with Work(place_of(inputs.name), told) as work:
-        return ready(inputs) or _Build(inputs, work).run()
+    with KernelWork(place_of(inputs.name), told) as work:
+        return find_built(inputs) or _Build(inputs, work).run()
 
 
-def plan(wanted: Wanted) -> list[str]:
+def describe_plan(wanted: KernelRequest) -> list[str]:
     """Return what `build` would do, in lines."""
     inputs = Inputs(wanted)
-    if kernel := ready(inputs):
+    if kernel := find_built(inputs):
         return [f"{inputs.name}: nothing to do: Linux {kernel.release} is built from {inputs.origin}: {kernel.binary}"]
     jobs = wanted.jobs or count_cores()
     lines = [f"{inputs.name}: from {inputs.origin}"]
-    if packages := needs.missing_packages(needs.BUILD_TOOLS):
-        lines.append(f"  needs first: {needs.install_command(packages)} (or: --install)")
+    if packages := build_tools.list_missing_packages(build_tools.BUILD_TOOLS):
+        lines.append(f"  needs first: {build_tools.install_command(packages)} (or: --install)")
     if inputs.package and not inputs.package.folder.exists():
         lines.append(f"  download   {(inputs.package.size or 0) / 1e6:.0f} MB, and unpack them: {inputs.folder}")
     lines += [f"  patch      {patch}" for patch, _ in inputs.patches]
     minutes = max(1, round(CORE_S / jobs / 60))
     lines.append(f"  compile    about {OBJECTS} objects, about {minutes} min on {jobs} cores: {place_of(inputs.name)}")
-    return [*lines, f"  install    {kernels.home() / inputs.name / 'linux'}"]
+    return [*lines, f"  install    {kernels.find_home() / inputs.name / 'linux'}"]
 
 
 class _Build:
-    def __init__(self, inputs: Inputs, work: Work) -> None:
+    def __init__(self, inputs: Inputs, work: KernelWork) -> None:
         self.inputs, self.work, self.told = inputs, work, work.told
         self.tree, self.objects = work.place / "tree", work.place / "objects"
         self.began = time.monotonic()
 
     def run(self) -> Kernel:
         inputs, work = self.inputs, self.work
-        self.told.say(f"{inputs.name}: from {inputs.origin}; log: {work.log}")
+        self.told.print_line(f"{inputs.name}: from {inputs.origin}; log: {work.log}")
         with contextlib.suppress(InputError):
             old = kernels.load(inputs.name).described
-            self.told.say(
-                f"{inputs.name}: replaces the kernel made from {origin_of(old)} on {old.get('built', 'some day')}"
+            self.told.print_line(
+                f"{inputs.name}: replaces the kernel made from {describe_origin(old)} on {old.get('built', 'some day')}"
             )
         try:
-            self._sources()
-            if kernel := self._touched():
+            self._prepare_sources()
+            if kernel := self._find_touched():
                 return kernel
-            made = self._patched()
-            self._configured()
-            seconds, objects = self._compiled()
-            return self._installed(made, seconds, objects)
+            made = self._patch_tree()
+            self._write_configuration()
+            seconds, objects = self._compile_kernel()
+            return self._install(made, seconds, objects)
         except KeyboardInterrupt:
-            self.told.say(f"{inputs.name}: interrupted; the same command goes on from here")
+            self.told.print_line(f"{inputs.name}: interrupted; the same command goes on from here")
             raise
 
-    def _stamped(self, step: str, digest: str) -> dict[str, Any] | None:
+    def _read_stamp(self, step: str, digest: str) -> dict[str, Any] | None:
         with contextlib.suppress(OSError, ValueError):
             stamp: dict[str, Any] = json.loads((self.work.place / f"{step}.json").read_text(encoding="utf-8"))
             return stamp if stamp.get("digest") == digest else None
@@ -232,14 +235,14 @@ class _Build:
         _write(self.work.place / f"{step}.json", json.dumps(stamp))
         return stamp
 
-    def _sources(self) -> None:
+    def _prepare_sources(self) -> None:
         package = self.inputs.package
         if package is None:
             with self.told.step("read") as result:
                 self.inputs.identify(self.work.place / "hashes")
                 result.append(f"{len(self.inputs.files)} files of {self.inputs.folder}")
             return
-        with sources_locked(self.told):
+        with lock_sources(self.told):
             if package.folder.exists():
                 return
             sources.check_room(store())
@@ -249,9 +252,9 @@ class _Build:
             with self.told.step("unpack"):
                 sources.unpack(package, archive, self.work)
 
-    def _touched(self) -> Kernel | None:
+    def _find_touched(self) -> Kernel | None:
         """Return the kernel that is there if it is of the same contents, whose place or times alone have changed."""
-        place = kernels.folder_of(self.inputs.name)
+        place = kernels.find_folder(self.inputs.name)
         with contextlib.suppress(InputError):
             if (kernel := kernels.load(self.inputs.name)).digest == self.inputs.digest:
                 _write(
@@ -261,16 +264,16 @@ class _Build:
                 return kernels.load(self.inputs.name)
         return None
 
-    def _patched(self) -> dict[str, bool]:
+    def _patch_tree(self) -> dict[str, bool]:
         """Make our tree of the sources, with our changes and the user's patches; return which changes could be made."""
         inputs = self.inputs
         digest = inputs.digest if inputs.package is None else _hash([inputs.source, inputs.recipe])
-        stamp = self._stamped("tree", digest)
+        stamp = self._read_stamp("tree", digest)
         if stamp is None:
             (self.work.place / "tree.json").unlink(missing_ok=True)
             self._forget_other_sources()
             with self.told.step("copy") as result:
-                files = inputs.files or sources.listing(inputs.folder)
+                files = inputs.files or sources.list_sources(inputs.folder)
                 sources.mirror(
                     inputs.folder, files, self.tree, link=inputs.package is not None,
                     tick=lambda count: self.told.advance(count, len(files), "files"),
@@ -281,7 +284,7 @@ class _Build:
                     result += [patch.name, *self._apply(patch)]
             stamp = self._stamp("tree", digest, made=changes.apply(self.tree))
         if not stamp["made"]["seed"]:
-            self.told.say(
+            self.told.print_line(
                 f"{inputs.name}: this tree's random numbers cannot be seeded: runs that draw some will differ"
             )
         return dict(stamp["made"])
@@ -300,16 +303,16 @@ class _Build:
         command = ["patch", "-p1", "-N", "--no-backup-if-mismatch", "-r", "-", "-i", str(patch.absolute())]
         if self.work.run(command, folder=self.tree, line=lines.append):
             allowed = f"a patch for Linux {sources.release_of(self.tree)} (log: {self.work.log})"
-            where, why = _rejected(lines)
+            where, why = _find_rejected(lines)
             raise Failed(why, allowed, file=patch, key=where)
         loose = sum(" with fuzz " in line for line in lines)
         return [f"{loose} hunks with fuzz: see the log"] if loose else []
 
-    def _configured(self) -> None:
+    def _write_configuration(self) -> None:
         fragment = self.inputs.fragment
-        config = configuration.wanted(self.tree, fragment)
+        config = configuration.make_configuration(self.tree, fragment)
         digest = _hash([self.inputs.digest, config])
-        if self._stamped("config", digest) and (self.objects / ".config").exists():
+        if self._read_stamp("config", digest) and (self.objects / ".config").exists():
             return
         with self.told.step("configure") as result:
             self.objects.mkdir(exist_ok=True)
@@ -319,11 +322,11 @@ class _Build:
             final = (self.objects / ".config").read_text(encoding="utf-8")
             where = str(self.inputs.wanted.fragment)
             configuration.check_taken(final, fragment, where)
-            controls, qdiscs = configuration.algorithms(self.tree, final)
+            controls, qdiscs = configuration.list_algorithms(self.tree, final)
             result.append(f"{len(controls)} congestion controls, {len(qdiscs)} queue disciplines")
         self._stamp("config", digest)
 
-    def _compiled(self) -> tuple[float, int]:
+    def _compile_kernel(self) -> tuple[float, int]:
         """Compile; return the seconds that it took, over all interrupted tries, and the number of objects."""
         spent, count = self.work.place / "spent", 0
         before = float(spent.read_text(encoding="utf-8")) if spent.exists() else 0.0
@@ -331,17 +334,17 @@ class _Build:
         done = sum(kconfig not in file.parents for file in self.objects.rglob("*.o"))
         began = time.monotonic()
 
-        def line(text: str) -> None:
+        def note_line(text: str) -> None:
             nonlocal count
             if _COMPILED.match(text):
                 count += 1
 
-        def tick() -> None:
+        def note_time() -> None:
             self.told.advance(done + count, OBJECTS, "objects")
 
         with self.told.step("compile") as result:
             try:
-                self._make("linux", line=line, tick=tick)
+                self._make("linux", line=note_line, tick=note_time)
             finally:
                 _write(spent, str(before + time.monotonic() - began))
             result.append(f"{count} objects" + (f", {done} were there" if done else ""))
@@ -355,14 +358,14 @@ class _Build:
         command = ["make", f"-j{jobs}", "-C", str(self.tree), f"O={self.objects}", *_MAKE, *goals]
         start = self.work.log.stat().st_size
         if self.work.run(command, line=line, tick=tick):
-            found = self.work.complaint(_ERROR, start)
-            if self.work.complaint(_NO_SPACE, start).find(_NO_SPACE) >= 0:
+            found = self.work.find_complaint(_ERROR, start)
+            if self.work.find_complaint(_NO_SPACE, start).find(_NO_SPACE) >= 0:
                 found = _NO_SPACE.lower()
             raise Failed(
                 found, f"sources that compile (log: {self.work.log})", command="linux build", key=self.inputs.name
             )
 
-    def _installed(self, made: dict[str, bool], seconds: float, objects: int) -> Kernel:
+    def _install(self, made: dict[str, bool], seconds: float, objects: int) -> Kernel:
         inputs, binary = self.inputs, self.objects / "linux"
         with self.told.step("try") as result:
             said = [trial.boot(binary, self.work.place / "trial", seed) for seed in (1, 1, 2)]
@@ -371,7 +374,7 @@ class _Build:
                 f"boots in {said[0]['seconds']} s, " + ("the seed repeats" if repeats else "the seed does not repeat")
             )
         final = (self.objects / ".config").read_text(encoding="utf-8")
-        controls, qdiscs = configuration.algorithms(self.tree, final)
+        controls, qdiscs = configuration.list_algorithms(self.tree, final)
         described = {
             "name": inputs.name,
             "release": said[0]["release"],
@@ -380,10 +383,10 @@ class _Build:
             "recipe": inputs.recipe,
             "seeded": repeats,
             "ticks_1ms": "CONFIG_HZ=1000" in final,
-            "compiler": configuration.value(final, "CC_VERSION_TEXT"),
+            "compiler": configuration.read_value(final, "CC_VERSION_TEXT"),
             "seconds": round(seconds),
             "objects": objects,
-            "bytes": _size(self.work.place) + binary.stat().st_size,
+            "bytes": _measure_size(self.work.place) + binary.stat().st_size,
             "built": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "congestion_controls": controls,
             "qdiscs": qdiscs,
@@ -395,16 +398,16 @@ class _Build:
         shutil.copy2(binary, new / "linux")
         _write(new / "config", final)
         _write(new / "kernel.json", json.dumps(described, indent=1) + "\n")
-        target = kernels.folder_of(inputs.name)
+        target = kernels.find_folder(inputs.name)
         with contextlib.suppress(FileNotFoundError):
             target.rename(old)
         new.rename(target)
         shutil.rmtree(old, ignore_errors=True)
-        self.told.say(f"{inputs.name}: done after {time.monotonic() - self.began:.0f} s")
+        self.told.print_line(f"{inputs.name}: done after {time.monotonic() - self.began:.0f} s")
         return kernels.load(inputs.name)
 
 
-def _rejected(lines: list[str]) -> tuple[str, str]:
+def _find_rejected(lines: list[str]) -> tuple[str, str]:
     """Return which file of a patch does not apply, and why, from what patch(1) says."""
     file = ""
     for text in lines:
@@ -415,13 +418,13 @@ def _rejected(lines: list[str]) -> tuple[str, str]:
         elif "Reversed (or previously applied)" in text:
             return file, "it is applied already, or reversed"
         elif "can't find file to patch" in text:
-            return "", f"{one_line(text)}: no such file in this kernel"
+            return "", f"{escape_line(text)}: no such file in this kernel"
         elif "malformed patch" in text or "Only garbage" in text:
-            return "", one_line(text.removeprefix("patch: **** ").strip())
-    return file, one_line(next((text for text in reversed(lines) if text.strip()), "a failure"))
+            return "", escape_line(text.removeprefix("patch: **** ").strip())
+    return file, escape_line(next((text for text in reversed(lines) if text.strip()), "a failure"))
 
 
-def origin_of(described: dict[str, Any]) -> str:
+def describe_origin(described: dict[str, Any]) -> str:
     """Return in words what a kernel of this kernel.json was made from."""
     source = described.get("source") or {}
     base = source.get("tree") or f"{source.get('package')} {source.get('version')}"
@@ -435,7 +438,7 @@ def _write(path: Path, text: str) -> None:
     new.replace(path)
 
 
-def _size(place: Path) -> int:
+def _measure_size(place: Path) -> int:
     """Return the bytes below `place` that no other kernel shares."""
     total = 0
     for folder, _, names in os.walk(place):

@@ -45,7 +45,7 @@ ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)
 
 
 @dataclass(frozen=True)
-class Change:
+class KernelChange:
     """A change of one place in one file."""
 
     name: str
@@ -57,12 +57,14 @@ class Change:
 
 CHANGES = (
     # UML has no other source of random numbers than this function, but for CONFIG_UML_RANDOM, which is off
-    Change("seed", "arch/um/os-Linux/util.c", r"^ssize_t os_getrandom\(", "static ssize_t host_getrandom(", _GENERATOR),
+    KernelChange(
+        "seed", "arch/um/os-Linux/util.c", r"^ssize_t os_getrandom\(", "static ssize_t host_getrandom(", _GENERATOR
+    ),
     # fixed at 10 ms; where it is a choice, kernel.config chooses
-    Change("ticks", "arch/um/Kconfig", r"^(config HZ\n\s+int\n\s+default) 100$", r"\1 1000"),
+    KernelChange("ticks", "arch/um/Kconfig", r"^(config HZ\n\s+int\n\s+default) 100$", r"\1 1000"),
     # room for a program's extended registers: 2696 bytes are too few on processors with AMX, which have 8192 in tiles
     # alone, and ptrace(2) then refuses to set them.
-    Change(
+    KernelChange(
         "registers",
         "arch/x86/um/user-offsets.c",
         r"DEFINE_LONGS\(HOST_FP_SIZE, 2696\)",
@@ -76,7 +78,7 @@ CHANGES = (
 PRIVATE = (("net/ipv4/tcp_input.c", "tcp_enter_quickack_mode", "struct sock *sk, unsigned int max_quickacks"),)
 
 
-def digest() -> str:
+def compute_digest() -> str:
     """Return a hash of the changes."""
     return hashlib.sha256(repr((CHANGES, PRIVATE)).encode()).hexdigest()
 
@@ -84,7 +86,7 @@ def digest() -> str:
 def apply(tree: Path) -> dict[str, bool]:
     """Change a patched `tree`, and return by name which of `CHANGES` could be made."""
     for home, name, arguments in PRIVATE:
-        _share(tree / home, name, arguments)
+        _share_function(tree / home, name, arguments)
     made = {}
     for change in CHANGES:
         path = tree / change.file
@@ -96,21 +98,21 @@ def apply(tree: Path) -> dict[str, bool]:
     return made
 
 
-def _share(home: Path, name: str, arguments: str) -> None:
+def _share_function(home: Path, name: str, arguments: str) -> None:
     """Let the other files of a folder that call the private function `name` of the file `home` do so."""
     private = f"static void {name}({arguments})\n{{"
     if not home.exists() or private not in (text := home.read_text(encoding="utf-8")):
         return
-    callers = [path for path in home.parent.glob("*.c") if path != home and re.search(rf"\b{name}\(", _text(path))]
+    callers = [path for path in home.parent.glob("*.c") if path != home and re.search(rf"\b{name}\(", _read_text(path))]
     for path in callers:
-        includes, _, rest = _text(path).rpartition("\n#include")
+        includes, _, rest = _read_text(path).rpartition("\n#include")
         line, _, rest = rest.partition("\n")
         replace(path, f"{includes}\n#include{line}\n\nvoid {name}({arguments});\n{rest}")
     if callers:
         replace(home, text.replace(private, private.removeprefix("static ")))
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="surrogateescape")
 
 

@@ -6,40 +6,40 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
-from dumbbell.engines.linux import kernels, needs, sources, trial
+from dumbbell.engines.linux import build_tools, kernels, sources, trial
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.needs import Check
-from dumbbell.errors import InputError, one_line
+from dumbbell.errors import InputError, escape_line
 from dumbbell.scratch import SHARED_MEMORY, Scratch
 from dumbbell.words import count
 
 CELL_BYTES = 400_000_000  # of shared memory for each run at a time: a guest's memory is a file there
 
 
-def checks() -> Iterator[Check]:
+def run_checks() -> Iterator[Check]:
     """Yield what Linux on a virtual clock needs, to run and to build kernels."""
-    found = kernels.installed()
-    yield _kernels()
+    found = kernels.list_installed()
+    yield _check_kernels()
     for kernel in found:
-        yield _boots(kernel)
-    yield _iproute()
-    yield _shared_memory()
-    yield _namespaces()
-    yield _compiler()
-    yield from _building(bool(found))
+        yield _check_boot(kernel)
+    yield _check_iproute()
+    yield _check_shared_memory()
+    yield _check_namespaces()
+    yield _check_compiler()
+    yield from _check_building(bool(found))
 
 
-def _kernels() -> Check:
-    names = [kernel.name for kernel in kernels.installed()]
+def _check_kernels() -> Check:
+    names = [kernel.name for kernel in kernels.list_installed()]
     if kernels.DEFAULT in names:
         return Check("kernels", ", ".join(names))
     if names:
         use = f"--engine linux:{names[0]}, or for --engine linux: dumbbell linux build"
         return Check("kernels", f"{', '.join(names)}; none called {kernels.DEFAULT}", use, needed=False)
-    return Check("kernels", f"none in {kernels.home()}", "dumbbell linux build")
+    return Check("kernels", f"none in {kernels.find_home()}", "dumbbell linux build")
 
 
-def _boots(kernel: Kernel) -> Check:
+def _check_boot(kernel: Kernel) -> Check:
     what = f"kernel {kernel.name}"
     with Scratch() as place:
         try:
@@ -52,10 +52,10 @@ def _boots(kernel: Kernel) -> Check:
     return Check(what, f"Linux {said['release']} boots in {said['seconds']} s{seeded}")
 
 
-def _iproute() -> Check:
+def _check_iproute() -> Check:
     packages = "apt-get install iproute2"
-    tc = _program("tc")
-    if tc is None or _program("ip") is None:
+    tc = _find_program("tc")
+    if tc is None or _find_program("ip") is None:
         return Check("iproute2", "no tc" if tc is None else "no ip", packages)
     try:
         version = subprocess.run([tc, "-V"], capture_output=True, text=True, check=False).stdout.strip()
@@ -66,12 +66,12 @@ def _iproute() -> Check:
     return Check("iproute2", version.removeprefix("tc utility, "))
 
 
-def _program(name: str) -> str | None:
+def _find_program(name: str) -> str | None:
     """Return the path of a program, also of one that only root has in its PATH."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
 
 
-def _shared_memory() -> Check:
+def _check_shared_memory() -> Check:
     what = str(SHARED_MEMORY)
     if not os.access(SHARED_MEMORY, os.W_OK):
         return Check(what, "not there, or not writable", f"mount -t tmpfs tmpfs {what}")
@@ -84,7 +84,7 @@ def _shared_memory() -> Check:
     return Check(what, found, "" if free >= CELL_BYTES else larger)
 
 
-def _namespaces() -> Check:
+def _check_namespaces() -> Check:
     root = os.geteuid() == 0
     command = ["unshare", "-m", "true"] if root else ["unshare", "-r", "-m", "true"]
     found = "root" if root else "user namespaces"
@@ -94,32 +94,32 @@ def _namespaces() -> Check:
         return Check("namespaces", "no unshare", "apt-get install util-linux")
     if tried.returncode == 0:
         return Check("namespaces", found)
-    refused = one_line(tried.stderr.strip().splitlines()[-1] if tried.stderr.strip() else "refused")
+    refused = escape_line(tried.stderr.strip().splitlines()[-1] if tried.stderr.strip() else "refused")
     container = "docker run --cap-add SYS_ADMIN --security-opt apparmor=unconfined"
     sysctl = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0 kernel.unprivileged_userns_clone=1"
     return Check("namespaces", refused, container if root else sysctl)
 
 
-def _compiler() -> Check:
-    if packages := needs.missing_packages({"gcc": "gcc"}):
-        return Check("compiler", "no " + ", ".join(packages), needs.install_command(packages))
+def _check_compiler() -> Check:
+    if packages := build_tools.list_missing_packages({"gcc": "gcc"}):
+        return Check("compiler", "no " + ", ".join(packages), build_tools.install_command(packages))
     version = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=False).stdout.strip()
     return Check("compiler", f"gcc {version}")
 
 
-def _building(has_kernel: bool) -> Iterator[Check]:
+def _check_building(has_kernel: bool) -> Iterator[Check]:
     """Yield what `dumbbell linux build` needs; what has a kernel runs without."""
-    packages = needs.missing_packages({**needs.BUILD_TOOLS, "gcc": "gcc"})
-    found = f"no {', '.join(packages)}" if packages else ", ".join(needs.BUILD_TOOLS)
-    yield Check("build tools", found, needs.install_command(packages) if packages else "", needed=not has_kernel)
+    packages = build_tools.list_missing_packages({**build_tools.BUILD_TOOLS, "gcc": "gcc"})
+    found = f"no {', '.join(packages)}" if packages else ", ".join(build_tools.BUILD_TOOLS)
+    yield Check("build tools", found, build_tools.install_command(packages) if packages else "", needed=not has_kernel)
     try:
-        package = sources.package(sources.DEFAULT_VERSION, kernels.home() / ".sources")
+        package = sources.find_package(sources.DEFAULT_VERSION, kernels.find_home() / ".sources")
         yield Check("kernel source", str(package) + ("" if package.size else ", unpacked"))
     except InputError as error:
-        known = sources.available()
+        known = sources.list_available()
         remedy = f"dumbbell linux build --version {known[-1]}" if known else error.allowed
         yield Check("kernel source", f"no {error.found}", remedy, needed=not has_kernel)
-    place = kernels.home()
+    place = kernels.find_home()
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free

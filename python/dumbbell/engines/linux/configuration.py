@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from dumbbell.errors import Failed, WrongValue, shown
+from dumbbell.errors import Failed, WrongValue, quote_value
 
 OURS = Path(__file__).with_name("kernel.config")
 _ALGORITHM = re.compile(r"^\s*config\s+((?:TCP_CONG|NET_SCH)_\w+)", re.MULTILINE)
@@ -25,24 +25,27 @@ def parse(text: str, where: str) -> dict[str, str]:
             values[match[1]] = "n"
         elif line.strip() and not line.lstrip().startswith("#"):
             raise WrongValue(
-                shown(line.strip()), "CONFIG_NAME=VALUE, or # CONFIG_NAME is not set", file=where, key=f"line {number}"
+                quote_value(line.strip()),
+                "CONFIG_NAME=VALUE, or # CONFIG_NAME is not set",
+                file=where,
+                key=f"line {number}",
             )
     return values
 
 
-def value(text: str, symbol: str) -> str:
+def read_value(text: str, symbol: str) -> str:
     """Return the value of `symbol` in a configuration without its quotes; empty if it is off."""
     match = re.search(rf"^CONFIG_{symbol}=\"?(.*?)\"?$", text, re.MULTILINE)
     return match[1] if match else ""
 
 
-def digest(fragment: str) -> str:
+def compute_digest(fragment: str) -> str:
     """Return a hash of what is asked for: our configuration and the user's fragment."""
     asked = [parse(OURS.read_text(encoding="utf-8"), str(OURS)), parse(fragment, "")]
     return hashlib.sha256(repr(asked).encode()).hexdigest()
 
 
-def wanted(tree: Path, fragment: str) -> str:
+def make_configuration(tree: Path, fragment: str) -> str:
     """Return the configuration to ask `tree` for: ours, all its TCP_CONG_* and NET_SCH_*, the fragment."""
     values = parse(OURS.read_text(encoding="utf-8"), str(OURS))
     for file in sorted((tree / "net").rglob("Kconfig*")):
@@ -61,23 +64,23 @@ def check_taken(final: str, fragment: str, where: str) -> None:
             raise Failed(found, "symbols of this kernel, with what they depend on", file=where, key=f"CONFIG_{symbol}")
 
 
-def algorithms(tree: Path, final: str) -> tuple[list[str], list[str]]:
+def list_algorithms(tree: Path, final: str) -> tuple[list[str], list[str]]:
     """Return the names of congestion controls and queue disciplines of `tree` that the configuration `final` has on."""
     controls = {"reno"}
-    for text in _sources(tree / "net/ipv4", final, "TCP_CONG_"):
+    for text in _list_sources(tree / "net/ipv4", final, "TCP_CONG_"):
         controls |= set(re.findall(r"^\s*\.name\s*=\s*\"([\w-]+)\"", text, re.MULTILINE))
     qdiscs = {"pfifo_fast", "mq", "noqueue", "blackhole"}  # of sch_generic.c and its neighbours, always there
-    for text in _sources(tree / "net/sched", final, "NET_SCH_"):
+    for text in _list_sources(tree / "net/sched", final, "NET_SCH_"):
         qdiscs |= set(re.findall(r"^\s*\.id\s*=\s*\"(\w+)\"", text, re.MULTILINE))
     return sorted(name for name in controls if not name.endswith("-reno")), sorted(qdiscs)
 
 
-def _sources(folder: Path, final: str, prefix: str) -> Iterator[str]:
+def _list_sources(folder: Path, final: str, prefix: str) -> Iterator[str]:
     """Yield the sources that the Makefile of `folder` compiles for the symbols with `prefix` that are on."""
     makefile = (folder / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
     lines = re.findall(rf"^obj-\$\(CONFIG_({prefix}\w+)\)\s*\+=(.*)$", makefile, re.MULTILINE)
     for symbol, objects in lines:
-        if value(final, symbol) != "y":
+        if read_value(final, symbol) != "y":
             continue
         for stem in (one.removesuffix(".o") for one in objects.split()):
             parts = re.findall(rf"^{re.escape(stem)}-(?:y|objs)\s*[:+]?=(.*)$", makefile, re.MULTILINE)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dumbbell.engines.linux.kernels import Kernel
-from dumbbell.engines.linux.units import US, whole
-from dumbbell.experiment.registry import registry
+from dumbbell.engines.linux.units import US, divide_exactly
+from dumbbell.experiment.registry import read_registry
 
 # what the simulator calls a kernel's congestion control, module parameters by our names, and how values become theirs
 MODULES: dict[str, dict[str, tuple[str, Callable[[Any], int]]]] = {
@@ -18,7 +18,7 @@ MODULES: dict[str, dict[str, tuple[str, Callable[[Any], int]]]] = {
         "hystart": ("tcp_cubic.hystart", lambda word: int(word != "off")),  # of which version: _hystart
         "hystart_detect": ("tcp_cubic.hystart_detect", {"train": 1, "delay": 2, "both": 3}.__getitem__),
         "hystart_low_window": ("tcp_cubic.hystart_low_window", int),
-        "hystart_ack_delta": ("tcp_cubic.hystart_ack_delta_us", lambda time: whole(time, US)),
+        "hystart_ack_delta": ("tcp_cubic.hystart_ack_delta_us", lambda time: divide_exactly(time, US)),
     },
     "dctcp": {
         "shift_g": ("tcp_dctcp.dctcp_shift_g", int),
@@ -26,17 +26,17 @@ MODULES: dict[str, dict[str, tuple[str, Callable[[Any], int]]]] = {
     },
     "bbr2": {
         "ecn": ("tcp_bbr2.ecn_enable", int),
-        "ecn_max_rtt": ("tcp_bbr2.ecn_max_rtt_us", lambda time: whole(time, US)),
+        "ecn_max_rtt": ("tcp_bbr2.ecn_max_rtt_us", lambda time: divide_exactly(time, US)),
     },
 }
 
 
-def cc_names(kernel: Kernel) -> dict[str, str]:
+def list_controls(kernel: Kernel) -> dict[str, str]:
     """Return the kernel's name of each congestion control that both have."""
     patches = json.dumps(kernel.described.get("recipe", {})).lower()
     # the patches of BBRv3 put it in the place of BBRv1
     bbr = "bbr3" if "bbr3" in patches else "bbr1"
-    names = {name: name for name in registry().cc if name in kernel.congestion_controls}
+    names = {name: name for name in read_registry().cc if name in kernel.congestion_controls}
     if "bbr" in kernel.congestion_controls:
         names.setdefault(bbr, "bbr")
     return names

@@ -21,16 +21,16 @@ from dumbbell.engines.base import Local
 from dumbbell.engines.linux import guest, kernels, readback
 from dumbbell.engines.linux.changes import SEED_VARIABLE
 from dumbbell.engines.linux.kernels import Kernel
-from dumbbell.engines.linux.mapping import VERSION, Mapped, by_path, mapped, notes
+from dumbbell.engines.linux.mapping import VERSION, Mapped, list_notes, map_cell, name_by_path
 from dumbbell.engines.linux.plan import FIRST_PORT
 from dumbbell.engines.linux.points import PROGRAM as _TRACER
-from dumbbell.engines.linux.points import Point, command
+from dumbbell.engines.linux.points import CapturePoint, make_command
 from dumbbell.engines.linux.qdiscs import Qdisc
-from dumbbell.errors import InputError, Needs, one_line
+from dumbbell.errors import InputError, Needs, escape_line
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
-from dumbbell.results.measured import Measured
+from dumbbell.results.measured_run import MeasuredRun
 from dumbbell.scratch import SHARED_MEMORY, Scratch
 
 # of a guest, for each sender, and for the captures at each hop but one; what it does not use it does not take
@@ -48,7 +48,7 @@ _CHECKED = 4096  # runs of an experiment that are checked before the first one, 
 
 
 @dataclass(frozen=True)
-class Engine:
+class LinuxEngine:
     """Linux, as a kernel that was built here runs it."""
 
     kernel: Kernel
@@ -56,14 +56,14 @@ class Engine:
     @property
     def version(self) -> str:
         """Part of every run's key, with its plan: kernel, guest, mapping, and what makes tables of captures."""
-        parts = f"{guest.code()} {VERSION} {_native.measuring_version()}"
+        parts = f"{guest.compute_code_digest()} {VERSION} {_native.measuring_version()}"
         ours = hashlib.blake2b(parts.encode(), digest_size=4).hexdigest()
         return f"linux-{self.kernel.release}+{self.kernel.digest[:8]}.{ours}"
 
-    def plan_of(self, cell: Cell) -> str:
+    def format_plan(self, cell: Cell) -> str:
         """Return all that the kernel is told of a run: part of its key, so that other commands are another run."""
         try:
-            plan = mapped(cell, self.kernel)
+            plan = map_cell(cell, self.kernel)
         except InputError as error:  # of a sweep too large to be checked as a whole; its run will fail
             return str(error)
         return "\n".join([*plan.arguments, plan.plan])
@@ -71,65 +71,65 @@ class Engine:
     @property
     def described(self) -> str:
         """JSON: what the kernel and the tools are."""
-        tools = {"iproute2": _iproute2(), "guest": guest.digest(), "mapping": VERSION}
+        tools = {"iproute2": _read_iproute2_version(), "guest": guest.compute_digest(), "mapping": VERSION}
         return json.dumps({"kernel": self.kernel.described, **tools}, sort_keys=True)
 
     @staticmethod
-    def seconds(cells: Sequence[Cell], _jobs: int) -> list[float]:
+    def estimate_seconds(cells: Sequence[Cell], _jobs: int) -> list[float]:
         """Return about how many seconds of a core each run takes."""
         return [BOOT_S + cell.packets / PACKETS_PER_SECOND for cell in cells]
 
     @staticmethod
-    def at_once(jobs: int) -> int:
+    def count_parallel(jobs: int) -> int:
         """Return how many runs go on at once where `jobs` are allowed."""
         return jobs
 
-    def workers(self, jobs: int) -> "Guests":
+    def open_workers(self, jobs: int) -> "Guests":
         """Return the cores of this machine, with a guest on each; raises InputError."""
         return Guests(self, jobs)
 
     def prepare(self, experiments: list[Experiment]) -> list[str]:
         """Check every run, and return what Linux does only nearly as the simulator; raises InputError."""
-        _iproute2()
-        return self.checked(experiments)
+        _read_iproute2_version()
+        return self.check_experiments(experiments)
 
-    def checked(self, experiments: list[Experiment]) -> list[str]:
+    def check_experiments(self, experiments: list[Experiment]) -> list[str]:
         """Return the same without a look at this machine's tools."""
         said: dict[str, None] = {}
         for experiment in experiments:
-            cells = list(experiment.cells()) if len(experiment) <= _CHECKED else experiment.sample(_CHECKED)
+            cells = list(experiment.make_cells()) if len(experiment) <= _CHECKED else experiment.sample_cells(_CHECKED)
             for cell in cells:
                 self.check(cell, experiment.file)
-            said |= dict.fromkeys(notes(cells, self.kernel))
+            said |= dict.fromkeys(list_notes(cells, self.kernel))
         return list(said)
 
     def check(self, cell: Cell, file: str) -> list[str]:
         """Return what Linux does only nearly; raises InputError, said of `file`, if it cannot carry out a run."""
         plugins.refuse(cell.groups, file, "--engine linux")
         try:
-            mapped(cell, self.kernel)
+            map_cell(cell, self.kernel)
         except InputError as error:
-            raise error.within(file) from None
-        return notes([cell], self.kernel)
+            raise error.move_into(file) from None
+        return list_notes([cell], self.kernel)
 
     @contextlib.contextmanager
-    def captured(self, cell: Cell) -> Iterator[tuple[_native.Result, "_native._Files"]]:
+    def capture_run(self, cell: Cell) -> Iterator[tuple[_native.Result, "_native._Files"]]:
         """Carry out a run, and yield what it measured and the files of its packets.
 
         They are captured at all points, whichever are wanted: another program in the guest makes it another run, a few
         hundred nanoseconds apart, and all traces of a cell are to be of the same one.
         """
-        plan = mapped(cell, self.kernel)
-        with Guests(self, 1) as guests, guests.over(cell, plan, _native.Progress(), plan.points) as folder:
-            yield _measured(cell, plan, folder), _files(cell, plan, folder)
+        plan = map_cell(cell, self.kernel)
+        with Guests(self, 1) as guests, guests.run_guest(cell, plan, _native.Progress(), plan.points) as folder:
+            yield _measure_run(cell, plan, folder), _list_files(cell, plan, folder)
 
 
-def engine(kernel: str | None = None) -> Engine:
+def make_engine(kernel: str | None = None) -> LinuxEngine:
     """Return the engine with the kernel of this name, or the newest; raises InputError if there is none."""
-    return Engine(kernels.load(kernel))
+    return LinuxEngine(kernels.load(kernel))
 
 
-def _iproute2() -> str:
+def _read_iproute2_version() -> str:
     try:
         said = subprocess.run(["tc", "-V"], check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):
@@ -140,45 +140,45 @@ def _iproute2() -> str:
 class Guests(Local):
     """The cores of this machine with a guest on each."""
 
-    def __init__(self, chosen: Engine, jobs: int) -> None:
+    def __init__(self, chosen: LinuxEngine, jobs: int) -> None:
         """Compile the guest's program; raises InputError."""
         super().__init__(jobs)
         self._engine = chosen
-        self._program = guest.program()
+        self._program = guest.compile_program()
         self._described = chosen.described
 
-    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+    def run(self, cell: Cell, progress: _native.Progress) -> MeasuredRun:
         """Carry out a run in a guest."""
         began = time.perf_counter()
         try:
-            plan = mapped(cell, self._engine.kernel)
+            plan = map_cell(cell, self._engine.kernel)
         except InputError as error:  # of a sweep too large to be checked as a whole
             raise RuntimeError(str(error)) from None
-        with self.over(cell, plan, progress) as folder:
-            result = _measured(cell, plan, folder)
-        return Measured(time.perf_counter() - began, result, self._described)
+        with self.run_guest(cell, plan, progress) as folder:
+            result = _measure_run(cell, plan, folder)
+        return MeasuredRun(time.perf_counter() - began, result, self._described)
 
     @contextlib.contextmanager
-    def over(
-        self, cell: Cell, plan: Mapped, progress: _native.Progress, wanted: Sequence[Point] = ()
+    def run_guest(
+        self, cell: Cell, plan: Mapped, progress: _native.Progress, wanted: Sequence[CapturePoint] = ()
     ) -> Iterator[Path]:
         """Carry out a run and yield its folder, which has the packets at the points that are wanted."""
         try:
-            with Scratch(kernels.runs()) as folder:
+            with Scratch(kernels.make_runs_folder()) as folder:
                 lines = plan.plan
                 if wanted:
-                    lines += command(wanted)
-                    (folder / _TRACER).symlink_to(guest.program(guest.TRACER))
-                (folder / "plan").write_text(by_path(lines), encoding="ascii")
+                    lines += make_command(wanted)
+                    (folder / _TRACER).symlink_to(guest.compile_program(guest.TRACER))
+                (folder / "plan").write_text(name_by_path(lines), encoding="ascii")
                 (folder / _PROGRAM).symlink_to(self._program)
-                with self._guest(cell, plan, folder) as child:
+                with self._start_guest(cell, plan, folder) as child:
                     self._wait(child, cell, folder, progress)
                 yield folder
         except OSError as error:
-            raise RuntimeError(f"{error.filename or kernels.runs()}: {error.strerror or error}") from None
+            raise RuntimeError(f"{error.filename or kernels.make_runs_folder()}: {error.strerror or error}") from None
 
     @contextlib.contextmanager
-    def _guest(self, cell: Cell, plan: Mapped, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    def _start_guest(self, cell: Cell, plan: Mapped, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         """Start a guest. Its keeper ends it when the pipe to us is closed, however that comes about."""
         memory = min(MEMORY_MB + SENDER_MB * plan.senders + HOP_MB * (len(plan.hops) - 1), MOST_MB)
         command = [
@@ -231,9 +231,9 @@ class Guests(Local):
             raise _native.Interrupted
 
 
-def _measured(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
+def _measure_run(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
     if (failed := folder / "failed").exists():
-        raise RuntimeError(one_line(failed.read_text(errors="replace")))
+        raise RuntimeError(escape_line(failed.read_text(errors="replace")))
     if not (folder / "done").exists():
         lines = (folder / "console").read_text(errors="replace").split("\n")
         telling = [
@@ -241,10 +241,10 @@ def _measured(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
             for line in lines
             if re.search(r"(?i)panic|denied|not permitted|fail|error|no space|memory", line)
         ]
-        raise RuntimeError(f"the guest ended too early: {one_line((telling or ['it said nothing'])[0])}")
+        raise RuntimeError(f"the guest ended too early: {escape_line((telling or ['it said nothing'])[0])}")
     result = _native.from_capture(
         cell.config,
-        hops=[_crossed(one, folder, f".{number}" if number else "") for number, one in enumerate(plan.hops)],
+        hops=[_read_hop(one, folder, f".{number}" if number else "") for number, one in enumerate(plan.hops)],
         samples=(folder / "samples").read_bytes(),
         started=int((folder / "done").read_text()),
     )
@@ -256,26 +256,26 @@ def _read_back(plan: Mapped, folder: Path) -> None:
     """Raise RuntimeError if the kernel has something else than it was told."""
     printed = {
         command: (folder / f"shown{f'.{number}' if number else ''}").read_text(errors="replace")
-        for number, command in enumerate(readback.commands(plan.settings))
+        for number, command in enumerate(readback.list_commands(plan.settings))
     }
-    if found := readback.differences(plan.settings, printed):
-        raise RuntimeError(one_line(f"the kernel has not what it was told: {'; '.join(found)}"))
+    if found := readback.find_differences(plan.settings, printed):
+        raise RuntimeError(escape_line(f"the kernel has not what it was told: {'; '.join(found)}"))
 
 
-def _crossed(qdisc: Qdisc, folder: Path, suffix: str) -> "_native._Captured":
+def _read_hop(qdisc: Qdisc, folder: Path, suffix: str) -> "_native._Captured":
     """Return what was captured at a hop whose files have this suffix."""
-    said = discipline((folder / f"counters{suffix}").read_text(), qdisc.kind)
+    said = find_discipline((folder / f"counters{suffix}").read_text(), qdisc.kind)
     return {
         "arrived": (folder / f"arrived{suffix}").read_bytes(),
         "sent": (folder / f"sent{suffix}").read_bytes(),
         "signals_on_arrival": qdisc.signals_on_arrival,
         "flow_queues": qdisc.flow_queues,
         "limit": _limit(qdisc, said),
-        "counters": counters(said),
+        "counters": read_counters(said),
     }
 
 
-def _files(cell: Cell, plan: Mapped, folder: Path) -> "_native._Files":
+def _list_files(cell: Cell, plan: Mapped, folder: Path) -> "_native._Files":
     """Return what was captured for a trace, and what its queues are like."""
     started = int((folder / "done").read_text())
     places = {(point.place, point.hop): folder / point.file for point in plan.points}
@@ -283,7 +283,7 @@ def _files(cell: Cell, plan: Mapped, folder: Path) -> "_native._Files":
     for hop, qdisc in enumerate(plan.hops):
         suffix = f".{hop}" if hop else ""
         times = array.array("Q", (folder / f"arrived{suffix}").read_bytes())[::_RECORD_WORDS]
-        said = discipline((folder / f"counters{suffix}").read_text(), qdisc.kind)
+        said = find_discipline((folder / f"counters{suffix}").read_text(), qdisc.kind)
         queues.append(
             {
                 "arrived": places["into", hop],
@@ -292,7 +292,7 @@ def _files(cell: Cell, plan: Mapped, folder: Path) -> "_native._Files":
                 "drops_on_arrival": qdisc.signals_on_arrival,
                 "flow_queues": qdisc.flow_queues,
                 "limit": None if qdisc.full == "unknown" else _limit(qdisc, said),
-                "drops": counters(said).get("drops", 0),
+                "drops": read_counters(said).get("drops", 0),
             }
         )
     return {
@@ -318,7 +318,7 @@ def _limit(qdisc: Qdisc, said: dict[str, Any]) -> int:
     return 0 if qdisc.full == "at drops" else _UNLIMITED
 
 
-def discipline(said: str, kind: str) -> dict[str, Any]:
+def find_discipline(said: str, kind: str) -> dict[str, Any]:
     """Return what tc -s -j qdisc says of the discipline `kind` of the bottleneck."""
     ours = [one for one in json.loads(said) if one.get("kind") == kind and one.get("handle") == "2:"]
     if not ours:
@@ -327,14 +327,14 @@ def discipline(said: str, kind: str) -> dict[str, Any]:
     return found
 
 
-def counters(said: dict[str, Any]) -> dict[str, int]:
+def read_counters(said: dict[str, Any]) -> dict[str, int]:
     """Return the counters of a discipline; those of Cake's tins are summed."""
     found: dict[str, int] = {}
     for tin in said.get("tins", []):
-        for name, value in _integers(tin).items():
+        for name, value in _select_integers(tin).items():
             found[name] = found.get(name, 0) + value
-    return found | _integers(said)
+    return found | _select_integers(said)
 
 
-def _integers(stats: dict[str, Any]) -> dict[str, int]:
+def _select_integers(stats: dict[str, Any]) -> dict[str, int]:
     return {name: value for name, value in stats.items() if type(value) is int and value >= 0}

@@ -40,20 +40,20 @@ class Hop:
         return int(self.own.get("delay", 0))
 
 
-def _layer(hop: Hop) -> tuple[int | None, int, str]:
+def _describe_layer(hop: Hop) -> tuple[int | None, int, str]:
     """Return what a frame takes on the link of a hop: overhead and least size in bytes, and the framing."""
     layer = {key: hop.own[key] for key in LINK_LAYER if hop.own.get(key) is not None}
     return _native.link_layer(json.dumps(layer))
 
 
-def class_rate(rate: int, hop: Hop) -> int:
+def compute_class_rate(rate: int, hop: Hop) -> int:
     """Return the rate of the class that is the link of a hop: what PTM leaves of it."""
-    return rate * _PTM[0] // _PTM[1] if _layer(hop)[2] == "ptm" else rate
+    return rate * _PTM[0] // _PTM[1] if _describe_layer(hop)[2] == "ptm" else rate
 
 
-def class_options(rate: int, hop: Hop) -> str:
+def format_class_options(rate: int, hop: Hop) -> str:
     """Return the options of the class that is the link of a hop, which counts what frames take on it."""
-    overhead, mpu, framing = _layer(hop)
+    overhead, mpu, framing = _describe_layer(hop)
     words = ""
     if overhead is not None:
         if overhead < _ETHERNET_HEADER:
@@ -62,5 +62,5 @@ def class_options(rate: int, hop: Hop) -> str:
         words = f" overhead {overhead - _ETHERNET_HEADER}"
     words += f" mpu {mpu}" if mpu else ""
     words += " linklayer atm" if framing == "atm" else ""
-    rate, burst = class_rate(rate, hop), hop.own["burst"]
+    rate, burst = compute_class_rate(rate, hop), hop.own["burst"]
     return f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} quantum 1514{words}"

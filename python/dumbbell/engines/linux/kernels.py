@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import InputError, UnknownName, Unreadable, Unwritable, WrongValue, nearest, one_line, shown
-from dumbbell.scratch import kernels_folder
+from dumbbell.errors import (
+    InputError,
+    UnknownName,
+    Unreadable,
+    Unwritable,
+    WrongValue,
+    escape_line,
+    find_nearest,
+    quote_value,
+)
+from dumbbell.scratch import find_kernels_folder
 from dumbbell.writing import make_folder
 
 DEFAULT = "default"
@@ -36,14 +45,14 @@ class Kernel:
         return self.binary.with_name("config")
 
 
-def home() -> Path:
+def find_home() -> Path:
     """Return the folder of all kernels."""
-    return kernels_folder()
+    return find_kernels_folder()
 
 
-def runs() -> Path:
+def make_runs_folder() -> Path:
     """Return the folder of what runs need while they last; raises InputError if it cannot be made."""
-    place = home() / "runs"
+    place = find_home() / "runs"
     make_folder(place, "a folder to write to")
     return place
 
@@ -52,17 +61,17 @@ def check_name(name: str) -> str:
     """Return `name` if a kernel may be called so; raises InputError."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name):
         raise WrongValue(
-            shown(name), "letters, digits and . _ + - (a letter or digit first)", command="linux", key="name"
+            quote_value(name), "letters, digits and . _ + - (a letter or digit first)", command="linux", key="name"
         )
     return name
 
 
-def folder_of(name: str) -> Path:
+def find_folder(name: str) -> Path:
     """Return the folder of the kernel `name`, whether it is there or not.
 
     Raises InputError if no kernel may be called so, or if something else is there.
     """
-    place = home() / check_name(name)
+    place = find_home() / check_name(name)
     if place.exists() and not any((place / file).exists() for file in ("kernel.json", "linux", "config")):
         raise Unwritable(f"{place} is not a kernel", "another name", command="linux", key="name")
     return place
@@ -71,19 +80,19 @@ def folder_of(name: str) -> Path:
 def load(name: str | None = None) -> Kernel:
     """Return the kernel called `name` ("default" without one); raises InputError if it is not built or damaged."""
     name = check_name(name or DEFAULT)
-    place = home() / name
+    place = find_home() / name
     if not (place / "kernel.json").exists():
         remedy = "dumbbell linux build" + ("" if name == DEFAULT else f" --name {name}")
-        others = [kernel.name for kernel in installed()]
+        others = [kernel.name for kernel in list_installed()]
         known = f"known are {', '.join(others)}; {remedy} makes it" if others else f"{remedy} makes it"
-        raise UnknownName(name, among=known, command="linux", nearest=nearest(name, others), what="kernel")
+        raise UnknownName(name, among=known, command="linux", nearest=find_nearest(name, others), what="kernel")
     return _read(place)
 
 
-def installed() -> list[Kernel]:
+def list_installed() -> list[Kernel]:
     """Return all kernels that are built and whole, by name."""
     found = []
-    for description in sorted(home().glob("*/kernel.json")):
+    for description in sorted(find_home().glob("*/kernel.json")):
         try:
             found.append(_read(description.parent))
         except InputError:
@@ -106,7 +115,7 @@ def _read(place: Path) -> Kernel:
             qdiscs=tuple(described["qdiscs"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Unreadable(f"it cannot be read ({one_line(str(error))})", remedy, file=place / "kernel.json") from None
+        raise Unreadable(f"it cannot be read ({escape_line(str(error))})", remedy, file=place / "kernel.json") from None
     if not os.access(binary, os.X_OK):
         raise Unreadable("there is no program", remedy, file=binary)
     return kernel

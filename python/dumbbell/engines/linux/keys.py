@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from dumbbell.errors import Unsupported, flag
+from dumbbell.errors import Unsupported, spell_option
 from dumbbell.experiment.registry import Param
 from dumbbell.experiment.spelling import show_value
 
 
-def unlike(values: dict[str, Any], params: dict[str, Param], keys: Iterable[str]) -> list[str]:
+def list_changed(values: dict[str, Any], params: dict[str, Param], keys: Iterable[str]) -> list[str]:
     """Return those of `keys` that `values` has, and not with their default."""
     return [key for key in keys if key in values and values[key] != params[key].default]
 
@@ -23,4 +23,6 @@ def refuse_rest(section: str, values: dict[str, Any], params: dict[str, Param], 
         if value != wanted:
             found = show_value(param, value) if param else str(value)
             allowed = show_value(param, wanted) if param else "none"
-            raise Unsupported(found, f"{allowed}, or {flag('engine')} sim", key=f"{section}.{key}", where="Linux")
+            raise Unsupported(
+                found, f"{allowed}, or {spell_option('engine')} sim", key=f"{section}.{key}", where="Linux"
+            )

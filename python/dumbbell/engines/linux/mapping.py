@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.nets import Net
-from dumbbell.engines.linux.plan import Plan
-from dumbbell.engines.linux.points import Point, points
-from dumbbell.engines.linux.qdiscs import Qdisc, approximated
+from dumbbell.engines.linux.plan import GuestPlan
+from dumbbell.engines.linux.points import CapturePoint, list_points
+from dumbbell.engines.linux.qdiscs import Qdisc, list_approximated
 from dumbbell.engines.linux.readback import Setting
 from dumbbell.experiment.cell import Cell
-from dumbbell.experiment.net import hops
+from dumbbell.experiment.net import list_hops
 
 VERSION = 4  # changes whenever a run may come out otherwise though its plan is the same: part of every run's key
 _GUEST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # guest.c
@@ -22,13 +22,13 @@ class Mapped:
     """A run as the guest carries it out."""
 
     plan: str
-    """What guest.c reads, with `by_path`."""
+    """What guest.c reads, with `name_by_path`."""
     arguments: tuple[str, ...]
     """For the kernel's command line."""
     hops: tuple[Qdisc, ...]
     """What is at each hop: the bottleneck, then the others."""
     senders: int
-    points: tuple[Point, ...]
+    points: tuple[CapturePoint, ...]
     """Where packets can be captured for a trace."""
     receivers: tuple[int, int] | None
     """First and last port of receivers, if packets go back over hops."""
@@ -36,7 +36,7 @@ class Mapped:
     """What the kernel is to have of it, to be read back."""
 
 
-def notes(cells: list[Cell], kernel: Kernel) -> list[str]:
+def list_notes(cells: list[Cell], kernel: Kernel) -> list[str]:
     """Return what of these runs Linux does only nearly as the simulator, in words."""
     said: dict[str, None] = {}
     for cell in cells:
@@ -44,10 +44,10 @@ def notes(cells: list[Cell], kernel: Kernel) -> list[str]:
         profile = groups["hosts"]["profile"]
         if not kernel.release.startswith(profile.removeprefix("linux-") + "."):
             said[f"hosts.profile = {profile}: the kernel is {kernel.release}"] = None
-        for place, hop in hops(groups):
+        for place, hop in list_hops(groups):
             if hop["shaper"] == "link" and not (hop["aqm"]["name"] == "cake" and hop["aqm"]["bandwidth"] != 0):
                 said[f"{place}.shaper = link: htb with a burst of one frame, and a serial link behind it"] = None
-            said |= dict.fromkeys(approximated(hop["aqm"], place))
+            said |= dict.fromkeys(list_approximated(hop["aqm"], place))
         if any(one["stop"] is not None for one in groups["flows"]):
             said["flows.stop: at most two segments that were written before leave after it"] = None
         if any(one["spacing"] == "poisson" for one in groups["udp"]):
@@ -55,23 +55,23 @@ def notes(cells: list[Cell], kernel: Kernel) -> list[str]:
     return list(said)
 
 
-def by_path(plan: str) -> str:
+def name_by_path(plan: str) -> str:
     """Name tc and ip of a plan by their files, where PATH has others than the guest finds by itself."""
 
-    def file(found: re.Match[str]) -> str:
+    def replace_path(found: re.Match[str]) -> str:
         first = shutil.which(found[2])
         return found[1] + (found[2] if first in (None, shutil.which(found[2], path=_GUEST_PATH)) else first)
 
-    return re.sub(r"(?m)(^command |^at \d+ |^counters |^show |&& )(tc|ip)(?= )", file, plan)
+    return re.sub(r"(?m)(^command |^at \d+ |^counters |^show |&& )(tc|ip)(?= )", replace_path, plan)
 
 
-def mapped(cell: Cell, kernel: Kernel) -> Mapped:
+def map_cell(cell: Cell, kernel: Kernel) -> Mapped:
     """Return a run as the guest carries it out; raises InputError, without a file, for what has no counterpart."""
-    plan = Net(cell, kernel) if Net.is_needed(cell) else Plan(cell, kernel)
+    plan = Net(cell, kernel) if Net.is_needed(cell) else GuestPlan(cell, kernel)
     plan.make()
     arguments = tuple(f"{name}={value}" for name, value in sorted(plan.arguments.items()))
     text = "".join(f"{line}\n" for line in plan.lines)
     qdiscs = tuple(hop.qdisc for hop in plan.hops)
     return Mapped(
-        text, arguments, qdiscs, plan.sender_count, tuple(points(plan)), plan.receiver_ports, tuple(plan.settings)
+        text, arguments, qdiscs, plan.sender_count, tuple(list_points(plan)), plan.receiver_ports, tuple(plan.settings)
     )

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dumbbell.engines.linux.hop import Hop
-from dumbbell.engines.linux.plan import FIRST_PORT, Plan, address
+from dumbbell.engines.linux.plan import FIRST_PORT, GuestPlan, make_address
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.net import ROUTES
 
@@ -24,7 +24,7 @@ _FIRST_TABLE, _ECN_TABLE = 1000, 100  # routing tables
 _TTL = 255  # each hop takes up to three of it
 
 
-class Net(Plan):
+class Net(GuestPlan):
     """The plan of a run over several hops."""
 
     most_senders = _RECEIVER_PORT - FIRST_PORT
@@ -40,14 +40,14 @@ class Net(Plan):
         senders = (one for kind in ("flows", "web", "udp") for one in groups[kind])
         return "delay" in groups["bottleneck"] or any(names & one.keys() for one in senders)
 
-    def hop(self, number: int, place: str, own: dict[str, Any], given: dict[str, Any]) -> Hop:
+    def make_hop(self, number: int, place: str, own: dict[str, Any], given: dict[str, Any]) -> Hop:
         """Return a hop and where it is."""
-        qdisc = self.qdisc_of(place, own, given)
+        qdisc = self.make_qdisc(place, own, given)
         return Hop(place, own, qdisc, f"H{number}", f"a{number}", f"b{number}", (f"L{number}", f"e{number}"))
 
     # the network
 
-    def network(self) -> None:
+    def make_network(self) -> None:
         """Make namespaces, links, addresses and routes."""
         inner = [
             hop.space if number == 0 else hop.behind[0]
@@ -60,55 +60,57 @@ class Net(Plan):
             if hop.behind[0] in inner:
                 links.append((hop.space, hop.departure, hop.behind[0], f"c{number}"))
             links.append((*((hop.behind) if hop.behind[0] in inner else (hop.space, hop.departure)), "X", f"o{number}"))
-        self.wires(["S", "D", "X", "R", *inner], links)
-        self.single_segments("S", "s0")
-        self.single_segments("R", "r0")
+        self.make_links(["S", "D", "X", "R", *inner], links)
+        self.limit_bursts("S", "s0")
+        self.limit_bursts("R", "r0")
         # the address at the other end of the link of a device
         self.via = {one[1]: f"10.0.{number}.2" for number, one in enumerate(links)}
         self.via |= {one[3]: f"10.0.{number}.1" for number, one in enumerate(links)}
-        self._host("S", "s0", 1, self.sources)
-        self._host("R", "r0", 2, self.targets)
-        self.command(f"ip -n D route add 10.1.0.0/16 via {self.via['d0']}")
-        self.command(f"ip -n D route add 10.2.0.0/16 via {self.via['d1']}")
+        self._set_up_host("S", "s0", 1, self.sources)
+        self._set_up_host("R", "r0", 2, self.targets)
+        self.add_commands(f"ip -n D route add 10.1.0.0/16 via {self.via['d0']}")
+        self.add_commands(f"ip -n D route add 10.2.0.0/16 via {self.via['d1']}")
         for hop in self.hops:
-            self.command(f"ip -n {hop.space} route add default via {self.via[hop.departure]}")
+            self.add_commands(f"ip -n {hop.space} route add default via {self.via[hop.departure]}")
             if hop.behind[0] in inner:
-                self.command(f"ip -n {hop.behind[0]} route add default via {self.via[hop.behind[1]]}")
+                self.add_commands(f"ip -n {hop.behind[0]} route add default via {self.via[hop.behind[1]]}")
         self.tables: dict[str, int] = {}
         for device in ("x0", "x1", *(f"i{number}" for number in range(len(self.hops)))):
             self.tables[device] = _FIRST_TABLE + len(self.tables)
-            self.command(f"ip -n X route add default via {self.via[device]} dev {device} table {self.tables[device]}")
+            self.add_commands(
+                f"ip -n X route add default via {self.via[device]} dev {device} table {self.tables[device]}"
+            )
         for space in ("D", "X", *inner):
-            self.command(f"ip netns exec {space} sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'")
+            self.add_commands(f"ip netns exec {space} sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'")
 
-    def _host(self, space: str, device: str, net: int, hosts: dict[int, int]) -> None:
+    def _set_up_host(self, space: str, device: str, net: int, hosts: dict[int, int]) -> None:
         """Give S or R its addresses, its routes, with ECN and without, and its sysctls."""
-        rto, window = self.route_options()
+        rto, window = self.make_route_options()
         quick = "" if self.hosts["delayed_ack"] else " quickack 1"
         route = f"ip -n {space} route add 10.{3 - net}.0.0/16 via {self.via[device]}{window}{rto}{quick}"
-        self.command(
-            *(f"ip -n {space} addr add {address(net, host)}/32 dev lo" for host in hosts.values()),
+        self.add_commands(
+            *(f"ip -n {space} addr add {make_address(net, host)}/32 dev lo" for host in hosts.values()),
             route,
             f"{route} features ecn table {_ECN_TABLE}",
         )
         for table, ecn in (("main", False), (str(_ECN_TABLE), True)):
             command = f"ip -n {space} route show 10.{3 - net}.0.0/16 table {table}"
             self.expect_route(command, sends=True, ecn=ecn, quick=bool(quick))
-        self.sysctls(space)
-        self.command(f"ip netns exec {space} sh -c 'echo {_TTL} >/proc/sys/net/ipv4/ip_default_ttl'")
+        self.set_sysctls(space)
+        self.add_commands(f"ip netns exec {space} sh -c 'echo {_TTL} >/proc/sys/net/ipv4/ip_default_ttl'")
 
-    def delays(self) -> None:
+    def set_delays(self) -> None:
         """Give every base RTT a band with half of it, in both directions."""
-        super().delays()
-        self.paced("R", "r0")
+        super().set_delays()
+        self.set_pacing("R", "r0")
 
     # who sends
 
-    def first_of(self, variant: int) -> int:
+    def find_first_port(self, variant: int) -> int:
         """Return the first of the 256 ports of a kind of receivers."""
         return _RECEIVER_PORT + 256 * variant
 
-    def way(self, one: dict[str, Any]) -> tuple[bool, tuple[int, ...], tuple[int, ...]]:
+    def find_way(self, one: dict[str, Any]) -> tuple[bool, tuple[int, ...], tuple[int, ...]]:
         """Return whether something sends up, the hops of its data and those of what comes back."""
         groups = self.groups
         names = ["bottleneck", *(hop["name"] for hop in groups.get("hop", []))]
@@ -120,53 +122,53 @@ class Net(Plan):
         route, ack_route = (default if own is None else own for own, default in zip(given, (data, acks), strict=True))
         return up, tuple(map(names.index, route)), tuple(map(names.index, ack_route))
 
-    def source(self, one: dict[str, Any]) -> str:
+    def find_source(self, one: dict[str, Any]) -> str:
         """Return the address of a sender."""
-        return self._addresses(one)[0]
+        return self._find_addresses(one)[0]
 
-    def target(self, one: dict[str, Any], *, ecn: bool) -> str:
+    def find_target(self, one: dict[str, Any], *, ecn: bool) -> str:
         """Return the address of its receiver."""
         del ecn
-        return self._addresses(one)[1]
+        return self._find_addresses(one)[1]
 
-    def _addresses(self, one: dict[str, Any]) -> tuple[str, str]:
-        near, far = address(1, self.sources[one["src_host"]]), address(2, self.targets[one["dst_host"]])
+    def _find_addresses(self, one: dict[str, Any]) -> tuple[str, str]:
+        near, far = make_address(1, self.sources[one["src_host"]]), make_address(2, self.targets[one["dst_host"]])
         return (far, near) if one["direction"] == "up" else (near, far)
 
-    def tcp_port(self, one: dict[str, Any], listening: str, accepted: str, *, ecn: bool) -> int:
+    def find_tcp_port(self, one: dict[str, Any], listening: str, accepted: str, *, ecn: bool) -> int:
         """Return the port of the receivers of a flow."""
-        return self.port(one, "tcp", f"{listening} {accepted} {one['dscp'] << 2}", ecn, *self.way(one))
+        return self.find_port(one, "tcp", f"{listening} {accepted} {one['dscp'] << 2}", ecn, *self.find_way(one))
 
-    def udp(self, one: dict[str, Any]) -> tuple[str, int]:
+    def find_udp_target(self, one: dict[str, Any]) -> tuple[str, int]:
         """Return target and port of what a source of UDP sends."""
         answer = str(one["dscp"] << 2) if one.get("echo") else ""
-        return self.target(one, ecn=False), self.port(one, "udp", answer, False, *self.way(one))
+        return self.find_target(one, ecn=False), self.find_port(one, "udp", answer, False, *self.find_way(one))
 
-    def senders(self) -> None:
+    def start_senders(self) -> None:
         """Say who sends what, who receives it, and which way everything goes."""
         self.lines.append(f"receivers {_RECEIVER_PORT}")
         side = ""
-        for one, line in self.told():
+        for one, line in self.list_senders():
             if (now := "R" if one["direction"] == "up" else "S") != side:
                 side = now
                 self.lines.append(f"senders {side}")
             self.lines.append(line)
         for (transport, answer, ecn, up, data, acks), variant in self.receivers.items():
-            first = self.first_of(variant)
+            first = self.find_first_port(variant)
             ports = f"{first}-{first + 255}"
             sender, receiver = ("R", "S") if up else ("S", "R")
             if ecn:
-                self.command(f"ip -n {sender} rule add dport {ports} lookup {_ECN_TABLE}")
+                self.add_commands(f"ip -n {sender} rule add dport {ports} lookup {_ECN_TABLE}")
             ends = ("x1", "x0") if up else ("x0", "x1")
             for which, hops, (start, end) in (("dport", data, ends), ("sport", acks, ends[::-1])):
-                for device, to in _steps(hops, start, end):
-                    self.command(f"ip -n X rule add iif {device} {which} {ports} lookup {self.tables[to]}")
+                for device, to in _list_steps(hops, start, end):
+                    self.add_commands(f"ip -n X rule add iif {device} {which} {ports} lookup {self.tables[to]}")
             if transport == "tcp":
                 of_bands = range(first, first + len(self.rtts))
                 self.lines += [f"listen {receiver} 0.0.0.0 {port} {answer}" for port in of_bands]
         # answers come from the address that was asked
         for one in self.groups["udp"]:
-            target, port = self.udp(one)
+            target, port = self.find_udp_target(one)
             receiver = "S" if one["direction"] == "up" else "R"
             line = f"{receiver} {target} {port}"
             line = f"echo {line} {one['dscp'] << 2}" if one.get("echo") else f"sink {line}"
@@ -174,7 +176,7 @@ class Net(Plan):
                 self.lines.append(line)
 
 
-def _steps(hops: tuple[int, ...], start: str, end: str) -> Iterator[tuple[str, str]]:
+def _list_steps(hops: tuple[int, ...], start: str, end: str) -> Iterator[tuple[str, str]]:
     """Yield the steps of a way in X: from which device, over which device."""
     came = [start, *(f"o{hop}" for hop in hops)]
     go = [*(f"i{hop}" for hop in hops), end]

@@ -16,18 +16,18 @@ from typing import Any
 
 from dumbbell import _native
 from dumbbell.engines.linux import readback
-from dumbbell.engines.linux.controls import MODULES, cc_names
-from dumbbell.engines.linux.hop import Hop, class_options, class_rate
+from dumbbell.engines.linux.controls import MODULES, list_controls
+from dumbbell.engines.linux.hop import Hop, compute_class_rate, format_class_options
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.keys import refuse_rest
-from dumbbell.engines.linux.qdiscs import Qdisc, qdisc
+from dumbbell.engines.linux.qdiscs import Qdisc, map_qdisc
 from dumbbell.engines.linux.readback import Setting
-from dumbbell.engines.linux.units import MS, US, whole, whole_us
+from dumbbell.engines.linux.units import MS, US, divide_exactly, to_whole_microseconds
 from dumbbell.errors import Conflict, InputError, TooMany, Unsupported
 from dumbbell.experiment.cell import Cell
-from dumbbell.experiment.net import ROUTES, hops
-from dumbbell.experiment.registry import registry
-from dumbbell.experiment.schema import described
+from dumbbell.experiment.net import ROUTES, list_hops
+from dumbbell.experiment.registry import read_registry
+from dumbbell.experiment.schema import describe_section
 from dumbbell.experiment.shaping import LINK_LAYER
 
 FIRST_PORT = 10_000  # guest.c: a sender's port is this plus its number
@@ -87,7 +87,7 @@ _HOP_TAKEN = ("name", "rate", "shaper", "burst", "aqm", "rate_changes", "delay",
 _ECN_BITS = {"not-ect": 0, "ect1": 1, "ect0": 2}
 
 
-class Plan:
+class GuestPlan:
     """The plan of one run, put together."""
 
     most_senders = MOST_SENDERS
@@ -102,18 +102,20 @@ class Plan:
         self.hosts = cell.groups["hosts"]
         self.hosts_given = self.given.get("hosts", {})
         self.schedule = json.loads(_native.schedule(cell.config))
-        pairs = zip(hops(self.groups), hops(self.given), strict=True)
-        self.hops = [self.hop(number, place, own, given) for number, ((place, own), (_, given)) in enumerate(pairs)]
+        pairs = zip(list_hops(self.groups), list_hops(self.given), strict=True)
+        self.hops = [
+            self.make_hop(number, place, own, given) for number, ((place, own), (_, given)) in enumerate(pairs)
+        ]
         self.all_tcp = [*self.groups["flows"], *self.groups["web"]]
         self.given_tcp = [*self.given.get("flows", []), *self.given.get("web", [])]
-        self.rtts = sorted({base_rtt(one) for one in (*self.all_tcp, *self.groups["udp"])})
+        self.rtts = sorted({get_base_rtt(one) for one in (*self.all_tcp, *self.groups["udp"])})
         if len(self.rtts) > _BANDS**2:
             raise TooMany(f"{len(self.rtts)} different ones", f"at most {_BANDS**2}", key="base_rtt")
         everyone = [*self.all_tcp, *self.groups["udp"]]
         self.sources = {host: n for n, host in enumerate(sorted({one["src_host"] for one in everyone}), start=1)}
         self.targets = {host: n for n, host in enumerate(sorted({one["dst_host"] for one in everyone}), start=1)}
         self.receivers: dict[tuple[Any, ...], int] = {}
-        self.names = cc_names(kernel)
+        self.names = list_controls(kernel)
         self.arguments: dict[str, int] = {}
         self.keys_of_modules: dict[str, str] = {}
         self.settings: list[Setting] = []
@@ -126,37 +128,37 @@ class Plan:
     def make(self) -> None:
         """Put everything together; raises InputError for what has no counterpart."""
         self.refuse()
-        self.network()
-        self.delays()
+        self.make_network()
+        self.set_delays()
         for hop in self.hops:
-            self.queue(hop)
-        self.times()
-        self.senders()
-        self.modules()
-        self.lines += [f"show {text}" for text in readback.commands(self.settings)]
+            self.set_queue(hop)
+        self.set_times()
+        self.start_senders()
+        self.read_back_modules()
+        self.lines += [f"show {text}" for text in readback.list_commands(self.settings)]
 
-    def hop(self, _number: int, place: str, own: dict[str, Any], given: dict[str, Any]) -> Hop:
+    def make_hop(self, _number: int, place: str, own: dict[str, Any], given: dict[str, Any]) -> Hop:
         """Return a hop and where it is."""
-        return Hop(place, own, self.qdisc_of(place, own, given), "M", "m0", "m1", ("L", "l1"))
+        return Hop(place, own, self.make_qdisc(place, own, given), "M", "m0", "m1", ("L", "l1"))
 
-    def qdisc_of(self, place: str, own: dict[str, Any], given: dict[str, Any]) -> Qdisc:
+    def make_qdisc(self, place: str, own: dict[str, Any], given: dict[str, Any]) -> Qdisc:
         """Return the queue discipline of a hop, as `given`."""
-        return qdisc(own, given.get("aqm", {}), self.kernel.qdiscs, place)
+        return map_qdisc(own, given.get("aqm", {}), self.kernel.qdiscs, place)
 
-    def command(self, *texts: str) -> None:
+    def add_commands(self, *texts: str) -> None:
         """Add shell commands that have to succeed."""
         self.lines += [f"command {text}" for text in texts]
 
     def expect(self, key: str, value: Any, command: str, read: readback.Read) -> None:
         """Note that the kernel was told a value, which `read` finds in what a command prints after the run."""
-        self.settings.append(readback.exactly(key, value, command, read))
+        self.settings.append(readback.make_exact_setting(key, value, command, read))
 
     # what has no counterpart
 
     def refuse(self) -> None:
         """Raise InputError for what has no counterpart."""
-        profile = registry().profiles[self.hosts["profile"]]
-        sections = registry().sections
+        profile = read_registry().profiles[self.hosts["profile"]]
+        sections = read_registry().sections
         left = {key: value for key, value in self.hosts.items() if key not in (*_HOSTS, *_SYSCTLS)}
         refuse_rest("hosts", left, sections["hosts"], profile.hosts)
         for kind, taken in _TAKEN.items():
@@ -167,7 +169,7 @@ class Plan:
                     raise Conflict("a stop and a size", "one of them with Linux", key=f"{kind}[{number}].stop")
         for kind in _TAKEN:
             for number, one in enumerate(self.groups[kind]):
-                whole_us(f"{kind}[{number}].base_rtt", base_rtt(one))
+                to_whole_microseconds(f"{kind}[{number}].base_rtt", get_base_rtt(one))
         for hop in self.hops:
             for key, what in (
                 ("trace", "trace of a link"),
@@ -180,7 +182,7 @@ class Plan:
                 raise Unsupported(f"link {link['name']}", "shaper", key=f"{hop.place}.link", where="Linux")
             taken = (*_HOP_TAKEN, *LINK_LAYER) if hop.qdisc.shapes else _HOP_TAKEN
             left = {key: value for key, value in hop.own.items() if key not in taken}
-            refuse_rest(hop.place, left, described("bottleneck"), {})
+            refuse_rest(hop.place, left, describe_section("bottleneck"), {})
         if self.groups["record"].get("queue"):
             raise Unsupported("state of a queue discipline", "none", key="record.queue", where="Linux")
         if self.groups["record"]["trace"] is not None:
@@ -189,13 +191,13 @@ class Plan:
             allowed = f"at most {self.most_senders} with Linux: each has a port of its own"
             raise TooMany(f"{flows} flows in one run", allowed, key="flows")
 
-    def control(self, where: str, cc: dict[str, Any]) -> str:
+    def map_control(self, where: str, cc: dict[str, Any]) -> str:
         """Return the kernel's name of a congestion control; its parameters become those of the module."""
         name = cc["name"]
         if name not in self.names:
             raise Unsupported(name, list(self.names), key=f"{where}.cc", where="this kernel")
-        params, taken = registry().cc[name].params, MODULES.get(name, {})
-        profile = registry().profiles[self.hosts["profile"]].cc.get(name, {})
+        params, taken = read_registry().cc[name].params, MODULES.get(name, {})
+        profile = read_registry().profiles[self.hosts["profile"]].cc.get(name, {})
         left = {key: value for key, value in cc.items() if key != "name" and key not in taken}
         refuse_rest(f"{where}.cc", left, params, profile)
         for key, (module, convert) in taken.items():
@@ -206,23 +208,23 @@ class Plan:
                 raise Conflict(
                     "two values in one run", "one: it is a parameter of the kernel's module", key=f"{where}.cc.{key}"
                 )
-            if key == "hystart" and not self._hystart(where, cc[key], profile.get(key)):
+            if key == "hystart" and not self._set_hystart(where, cc[key], profile.get(key)):
                 continue
             try:
                 self.arguments[module] = convert(cc[key])
             except InputError as error:
-                raise error.moved("", f"{where}.cc.{key}") from None
+                raise error.move("", f"{where}.cc.{key}") from None
             self.keys_of_modules[module] = f"{where}.cc.{key}"
         return self.names[name]
 
-    def modules(self) -> None:
+    def read_back_modules(self) -> None:
         """Read back parameters of modules: of those that a kernel does not know it says nothing."""
         for argument, value in self.arguments.items():
             module, _, name = argument.partition(".")
             file = f"/sys/module/{module}/parameters/{name}"
-            self.expect(self.keys_of_modules[argument], value, f"read - {file}", readback.line_of(file))
+            self.expect(self.keys_of_modules[argument], value, f"read - {file}", readback.read_line(file))
 
-    def _hystart(self, where: str, wanted: str, of_profile: str | None) -> bool:
+    def _set_hystart(self, where: str, wanted: str, of_profile: str | None) -> bool:
         """Return whether to tell the kernel; raises InputError if its HyStart is of another version than `wanted`."""
         major, minor = map(int, re.findall(r"\d+", self.kernel.release)[:2])
         own = "5.6" if (major, minor) >= (5, 6) else "5.5"
@@ -234,30 +236,30 @@ class Plan:
 
     # the network
 
-    def network(self) -> None:
+    def make_network(self) -> None:
         """Make namespaces, links, addresses and routes."""
         serial = self.hops[0].serial
         chain = ["S", "D", "M", *(["L"] if serial else []), "R"]
         links = [("S", "s0", "D", "d0"), ("D", "d1", "M", "m0")]
         links += [("M", "m1", "L", "l0"), ("L", "l1", "R", "r0")] if serial else [("M", "m1", "R", "r0")]
-        self.wires(chain, links)
-        self.single_segments("S", "s0")
+        self.make_links(chain, links)
+        self.limit_bursts("S", "s0")
         for number, space in enumerate(chain):
-            self._routes(space, number, len(chain) - 1)
+            self._add_routes(space, number, len(chain) - 1)
 
-    def wires(self, spaces: list[str], links: list[tuple[str, str, str, str]]) -> None:
+    def make_links(self, spaces: list[str], links: list[tuple[str, str, str, str]]) -> None:
         """Make namespaces, and links between them, each with the addresses 10.0.NUMBER.1 and .2 at its ends."""
         mtu = self.hosts["mss"] + 52  # IPv4 and TCP with time stamps
         all_on = self.hosts["offload"] == "gso"
-        self.command(
+        self.add_commands(
             "mkdir -p /run/netns",
             *(f"ip netns add {space} && ip -n {space} link set lo up" for space in spaces),
-            self._memory(),
+            self._limit_memory(),
         )
         for number, (one, one_dev, other, other_dev) in enumerate(links):
             ends = [f"02:00:00:00:{number:02x}:{end:02x}" for end in (1, 2)]
             peer = f"peer name {other_dev} mtu {mtu} address {ends[1]} netns {other}"
-            self.command(
+            self.add_commands(
                 f"ip -n {one} link add {one_dev} mtu {mtu} address {ends[0]} type veth {peer}",
                 f"ip -n {one} addr add 10.0.{number}.1/30 dev {one_dev}",
                 f"ip -n {other} addr add 10.0.{number}.2/30 dev {other_dev}",
@@ -269,21 +271,21 @@ class Plan:
                 # with all of them off TCP still makes bursts (sk_setup_caps), which are cut as they leave the host
                 self.lines.append(f"offload {space} {device} {int(all_on)} {int(all_on)} {int(all_on)} {mtu}")
 
-    def single_segments(self, space: str, device: str) -> None:
+    def limit_bursts(self, space: str, device: str) -> None:
         """Keep a host from making bursts, where it is to make none."""
         if self.hosts["offload"] == "none":
-            self.command(f"ip -n {space} link set dev {device} gso_max_segs 1")
-            read = readback.of_link(device, readback.after("gso_max_segs"))
+            self.add_commands(f"ip -n {space} link set dev {device} gso_max_segs 1")
+            read = readback.read_link(device, readback.read_after("gso_max_segs"))
             self.expect(
                 f"hosts.offload: gso_max_segs of {device}", 1, f"ip -n {space} -o -d link show dev {device}", read
             )
 
-    def _routes(self, space: str, number: int, last: int) -> None:
+    def _add_routes(self, space: str, number: int, last: int) -> None:
         forth, back = f"via 10.0.{number}.2", f"via 10.0.{number - 1}.1"
-        rto, window = self.route_options()
+        rto, window = self.make_route_options()
         if number == 0:
-            self.command(
-                *(f"ip -n S addr add {address(1, host)}/32 dev lo" for host in self.sources.values()),
+            self.add_commands(
+                *(f"ip -n S addr add {make_address(1, host)}/32 dev lo" for host in self.sources.values()),
                 f"ip -n S route add 10.2.0.0/16 {forth}{window}{rto}",
                 f"ip -n S route add 10.3.0.0/16 {forth}{window}{rto} features ecn",
             )
@@ -291,9 +293,9 @@ class Plan:
                 self.expect_route(f"ip -n S route show 10.{net}.0.0/16", sends=True, ecn=ecn, quick=False)
         elif number == last:
             quick = "" if self.hosts["delayed_ack"] else " quickack 1"
-            self.command(
+            self.add_commands(
                 *(
-                    f"ip -n R addr add {address(net, host)}/32 dev lo"
+                    f"ip -n R addr add {make_address(net, host)}/32 dev lo"
                     for net in (2, 3)
                     for host in self.targets.values()
                 ),
@@ -301,22 +303,22 @@ class Plan:
             )
             self.expect_route("ip -n R route show 10.1.0.0/16", sends=False, ecn=False, quick=bool(quick))
         else:
-            self.command(
+            self.add_commands(
                 f"ip -n {space} route add 10.1.0.0/16 {back}",
                 f"ip -n {space} route add 10.2.0.0/15 {forth}",
                 f"ip netns exec {space} sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'",
             )
         if number in (0, last):
-            self.sysctls(space)
+            self.set_sysctls(space)
 
-    def route_options(self) -> tuple[str, str]:
+    def make_route_options(self) -> tuple[str, str]:
         """Return the options of a host's routes: of every host, and of a sender."""
         rto, window = "", ""
         if "rto_min" in self.hosts_given:
             try:
-                rto = f" rto_min {whole(self.hosts['rto_min'], MS)}ms"
+                rto = f" rto_min {divide_exactly(self.hosts['rto_min'], MS)}ms"
             except InputError as error:
-                raise error.moved("", "hosts.rto_min") from None
+                raise error.move("", "hosts.rto_min") from None
         if "initial_window" in self.hosts_given:
             window = f" initcwnd {self.hosts['initial_window']}"
         return rto, window
@@ -324,15 +326,15 @@ class Plan:
     def expect_route(self, command: str, *, sends: bool, ecn: bool, quick: bool) -> None:
         """Read a host's route back: its options, and that it has no others of these."""
         if "rto_min" in self.hosts_given:
-            read = readback.after("rto_min", unit="ms")
-            self.expect("hosts.rto_min, ms", whole(self.hosts["rto_min"], MS), command, read)
+            read = readback.read_after("rto_min", unit="ms")
+            self.expect("hosts.rto_min, ms", divide_exactly(self.hosts["rto_min"], MS), command, read)
         if sends and "initial_window" in self.hosts_given:
-            self.expect("hosts.initial_window", self.hosts["initial_window"], command, readback.after("initcwnd"))
+            self.expect("hosts.initial_window", self.hosts["initial_window"], command, readback.read_after("initcwnd"))
         self.expect("hosts.ecn: features ecn of the route", ecn, command, readback.has("features ecn"))
-        quickack = readback.after("quickack", missing=0)
+        quickack = readback.read_after("quickack", missing=0)
         self.expect("hosts.delayed_ack: quickack of the route", int(quick), command, quickack)
 
-    def sysctls(self, space: str) -> None:
+    def set_sysctls(self, space: str) -> None:
         """Set up the transport of a host."""
         told = {"ipv4/tcp_ecn": ("hosts.ecn: tcp_ecn", 2, 0), "ipv4/tcp_no_metrics_save": ("tcp_no_metrics_save", 1, 0)}
         for name, key in (("tcp_rmem", "receive_buffer"), ("tcp_wmem", "send_buffer")):
@@ -355,26 +357,26 @@ class Plan:
         words = "; ".join(f"{line} || exit 1" for line in lines)
         # a new hash with every timeout would move a flow to another flow queue, as no router does; since Linux 5.19
         more = "if [ -e core/txrehash ]; then echo 0 >core/txrehash; fi"
-        self.command(f"ip netns exec {space} sh -c 'cd /proc/sys/net && {words}; {more}'")
+        self.add_commands(f"ip netns exec {space} sh -c 'cd /proc/sys/net && {words}; {more}'")
         told["core/txrehash"] = ("txrehash", 0, 0)
         # what a kernel without the file does; the command is the same for all of them
         missing = {f"ipv4/{name}": without for name, _, without in _SYSCTLS.values()} | {"core/txrehash": 0}
         command = " ".join(["read", space, *(f"/proc/sys/net/{file}" for file in told)])
         for file, (key, value, place) in told.items():
-            read = readback.line_of(f"/proc/sys/net/{file}", place, missing=missing.get(file))
+            read = readback.read_line(f"/proc/sys/net/{file}", place, missing=missing.get(file))
             self.expect(key, value, command, read)
 
-    def _memory(self) -> str:
+    def _limit_memory(self) -> str:
         """Return the command that limits the memory of TCP, and note what to read back: three numbers of pages."""
         limit = self.hosts["memory"]
         pages = 1_000_000 if limit is None else max(1, limit // 4096)
         numbers = (pages, pages, max(pages, 1_000_000))
         for place, number in enumerate(numbers):
             file = "/proc/sys/net/ipv4/tcp_mem"
-            self.expect("hosts.memory, pages of 4096 B", number, f"read - {file}", readback.line_of(file, place))
+            self.expect("hosts.memory, pages of 4096 B", number, f"read - {file}", readback.read_line(file, place))
         return f"echo {' '.join(map(str, numbers))} >/proc/sys/net/ipv4/tcp_mem"
 
-    def delays(self) -> None:
+    def set_delays(self) -> None:
         """Give every base RTT a band with half of it, in both directions."""
         levels = -(-len(self.rtts) // _BANDS)
         bits = self.port_bits
@@ -382,13 +384,13 @@ class Plan:
             add = f"tc -n D qdisc add dev {device}"
             filter_ = f"tc -n D filter add dev {device} protocol ip prio 1"
             if levels > 1:
-                self.command(f"{add} root handle 1: prio bands {max(3, levels)}")
+                self.add_commands(f"{add} root handle 1: prio bands {max(3, levels)}")
             for high in range(levels):
                 handle = f"{0x10 + high:x}:" if levels > 1 else "1:"
                 of_level = self.rtts[high * _BANDS : (high + 1) * _BANDS]
                 if levels > 1:
                     place = f"parent 1:{high + 1:x} handle {handle}"
-                    self.command(
+                    self.add_commands(
                         *(
                             f"{filter_} parent 1: u32 match u16 {bits | high << 4:#06x} {bits | 0xF0:#06x} at {at}"
                             f" flowid 1:{high + 1:x}"
@@ -397,7 +399,7 @@ class Plan:
                     )
                 else:
                     place = f"root handle {handle}"
-                self.command(f"{add} {place} prio bands {max(3, len(of_level))}")
+                self.add_commands(f"{add} {place} prio bands {max(3, len(of_level))}")
                 for low, rtt in enumerate(of_level):
                     band = f"{handle}{low + 1:x}"
                     half = rtt // (2 * US) * US  # tc has whole us, and the other direction what is left
@@ -405,8 +407,8 @@ class Plan:
                     if delay:
                         command = f"tc -n D -j qdisc show dev {device}"
                         key = f"base_rtt of {rtt / MS:g} ms: delay of {device}"
-                        self.settings += readback.netem(key, delay, None, _NETEM_LIMIT, command, parent=band)
-                    self.command(
+                        self.settings += readback.read_back_netem(key, delay, None, _NETEM_LIMIT, command, parent=band)
+                    self.add_commands(
                         f"{add} parent {band} netem delay {delay // US}us limit {_NETEM_LIMIT}"
                         if delay
                         else f"{add} parent {band} pfifo limit {_NETEM_LIMIT}",
@@ -416,36 +418,36 @@ class Plan:
                             for at in places
                         ),
                     )
-        self.paced("S", "s0")
+        self.set_pacing("S", "s0")
 
-    def paced(self, space: str, device: str) -> None:
+    def set_pacing(self, space: str, device: str) -> None:
         """Let a host's device pace what flows send, if it is to."""
         if self.hosts["pacing"] == "fq":
-            self.command(f"tc -n {space} qdisc add dev {device} root handle 2: {_FQ}")
-            self.settings += readback.queue(_FQ, "hosts.pacing", f"tc -n {space} -j qdisc show dev {device}")
+            self.add_commands(f"tc -n {space} qdisc add dev {device} root handle 2: {_FQ}")
+            self.settings += readback.read_back_queue(_FQ, "hosts.pacing", f"tc -n {space} -j qdisc show dev {device}")
 
-    def queue(self, hop: Hop) -> None:
+    def set_queue(self, hop: Hop) -> None:
         """Give a hop its shaper and queue, and what is behind them."""
         rate = hop.own["rate"]
         tc, dev = f"tc -n {hop.space}", f"dev {hop.departure}"
         place = "root" if hop.qdisc.limits else "parent 1:1"
         if not hop.qdisc.limits:
-            self.command(
+            self.add_commands(
                 f"{tc} qdisc add {dev} root handle 1: htb default 1",
-                f"{tc} class add {dev} parent 1: classid 1:1 htb {class_options(rate, hop)}",
+                f"{tc} class add {dev} parent 1: classid 1:1 htb {format_class_options(rate, hop)}",
             )
-        self.command(f"{tc} qdisc add {dev} {place} handle 2: {hop.qdisc.text}")
+        self.add_commands(f"{tc} qdisc add {dev} {place} handle 2: {hop.qdisc.text}")
         space, device = hop.behind
-        delay = whole_us(f"{hop.place}.delay", hop.delay)
+        delay = to_whole_microseconds(f"{hop.place}.delay", hop.delay)
         behind = f"dev {device} root handle 1: netem{f' delay {delay}us' if delay else ''}"
         if hop.serial or hop.delay:
             speed = f" rate {rate}bit" if hop.serial else ""
-            self.command(f"tc -n {space} qdisc add {behind}{speed} limit {_NETEM_LIMIT}")
+            self.add_commands(f"tc -n {space} qdisc add {behind}{speed} limit {_NETEM_LIMIT}")
         for change in sorted(hop.own["rate_changes"], key=lambda change: change["at"]):
             new = change["rate"]
             texts = []
             if not hop.qdisc.limits:
-                texts.append(f"{tc} class change {dev} parent 1: classid 1:1 htb {class_options(new, hop)}")
+                texts.append(f"{tc} class change {dev} parent 1: classid 1:1 htb {format_class_options(new, hop)}")
             if hop.qdisc.shapes and hop.own["aqm"]["bandwidth"] is None:
                 texts.append(f"{tc} qdisc change {dev} {place} handle 2: cake bandwidth {new}bit")
             if hop.serial:
@@ -466,95 +468,97 @@ class Plan:
         text = hop.qdisc.text
         if last and hop.qdisc.kind == "cake" and hop.own["aqm"]["bandwidth"] is None:
             text = re.sub(r"bandwidth \d+bit", f"bandwidth {rate}bit", text)
-        self.settings += readback.queue(text, hop.place, f"{tc} -j qdisc show {dev}")
+        self.settings += readback.read_back_queue(text, hop.place, f"{tc} -j qdisc show {dev}")
         if not hop.qdisc.limits:
-            self.settings += readback.htb(hop.place, class_rate(rate, hop), hop.own["burst"], f"{tc} class show {dev}")
+            self.settings += readback.read_back_htb(
+                hop.place, compute_class_rate(rate, hop), hop.own["burst"], f"{tc} class show {dev}"
+            )
         space, device = hop.behind
         if hop.serial or hop.delay:
             command = f"tc -n {space} -j qdisc show dev {device}"
             serial = rate if hop.serial else None
             key = f"{hop.place}.{'delay' if hop.delay else 'rate'}"
-            self.settings += readback.netem(key, hop.delay, serial, _NETEM_LIMIT, command, handle="1:")
+            self.settings += readback.read_back_netem(key, hop.delay, serial, _NETEM_LIMIT, command, handle="1:")
 
     # who sends
 
-    def port(self, one: dict[str, Any], *kind: Any) -> int:
+    def find_port(self, one: dict[str, Any], *kind: Any) -> int:
         """Return the receivers' port for a base RTT, and for what else there is one kind of receivers for each of."""
         variant = self.receivers.setdefault(kind, len(self.receivers))
         if variant >= _VARIANTS:
             raise TooMany(f"more than {_VARIANTS} kinds of receivers", "fewer congestion controls", key="flows")
-        return self.first_of(variant) + self.rtts.index(base_rtt(one))
+        return self.find_first_port(variant) + self.rtts.index(get_base_rtt(one))
 
-    def first_of(self, variant: int) -> int:
+    def find_first_port(self, variant: int) -> int:
         """Return the first of the 256 ports of a kind of receivers."""
         return _RECEIVER_PORT + 256 * variant
 
-    def tcp(self, where: str, one: dict[str, Any]) -> tuple[str, int, str]:
+    def find_tcp_target(self, where: str, one: dict[str, Any]) -> tuple[str, int, str]:
         """Return target, port, and congestion control with the type of service of what a flow sends."""
-        cc = self.control(where, one["cc"])
+        cc = self.map_control(where, one["cc"])
         echo = one["ecn_echo"]
         if echo == "accecn" or (echo == "dctcp" and "dctcp" not in self.names):
             raise Unsupported(echo, ("auto", "classic"), key=f"{where}.ecn_echo", where="this kernel")
         listening = "dctcp" if echo == "dctcp" else cc
         accepted = "cubic" if echo == "classic" and cc == "dctcp" else "-"
         ecn = self.hosts["ecn"] if one["ecn"] is None else one["ecn"]
-        port = self.tcp_port(one, listening, accepted, ecn=bool(ecn))
-        return self.target(one, ecn=bool(ecn)), port, f"{cc} {one['dscp'] << 2}"
+        port = self.find_tcp_port(one, listening, accepted, ecn=bool(ecn))
+        return self.find_target(one, ecn=bool(ecn)), port, f"{cc} {one['dscp'] << 2}"
 
-    def tcp_port(self, one: dict[str, Any], listening: str, accepted: str, *, ecn: bool) -> int:
+    def find_tcp_port(self, one: dict[str, Any], listening: str, accepted: str, *, ecn: bool) -> int:
         """Return the port of the receivers of a flow."""
         del ecn
-        return self.port(one, listening, accepted)
+        return self.find_port(one, listening, accepted)
 
-    def source(self, one: dict[str, Any]) -> str:
+    def find_source(self, one: dict[str, Any]) -> str:
         """Return the address of a sender."""
-        return address(1, self.sources[one["src_host"]])
+        return make_address(1, self.sources[one["src_host"]])
 
-    def target(self, one: dict[str, Any], *, ecn: bool) -> str:
+    def find_target(self, one: dict[str, Any], *, ecn: bool) -> str:
         """Return the address of its receiver: there is a route with ECN, and one without."""
-        return address(3 if ecn else 2, self.targets[one["dst_host"]])
+        return make_address(3 if ecn else 2, self.targets[one["dst_host"]])
 
-    def udp(self, one: dict[str, Any]) -> tuple[str, int]:
+    def find_udp_target(self, one: dict[str, Any]) -> tuple[str, int]:
         """Return target and port of what a source of UDP sends."""
-        return self.target(one, ecn=False), _RECEIVER_PORT + 256 * _VARIANTS + self.rtts.index(base_rtt(one))
+        return self.find_target(one, ecn=False), _RECEIVER_PORT + 256 * _VARIANTS + self.rtts.index(get_base_rtt(one))
 
-    def told(self) -> Iterator[tuple[dict[str, Any], str]]:
+    def list_senders(self) -> Iterator[tuple[dict[str, Any], str]]:
         """Yield everything that sends, with the guest's line of it."""
         numbers = itertools.count()
         flows = [(f"flows[{n}]", one) for n, one in enumerate(self.groups["flows"]) for _ in range(one["count"])]
         for (where, one), start in zip(flows, self.schedule["flows"], strict=True):
-            target, port, rest = self.tcp(where, one)
-            times = f"{start} {_or_never(one['stop'])} {_or_never(one['size'])}"
-            yield one, f"tcp {next(numbers)} {times} {self.source(one)} {target} {port} {rest}"
+            target, port, rest = self.find_tcp_target(where, one)
+            times = f"{start} {_replace_never(one['stop'])} {_replace_never(one['size'])}"
+            yield one, f"tcp {next(numbers)} {times} {self.find_source(one)} {target} {port} {rest}"
         sources = itertools.chain.from_iterable(itertools.repeat(one, one["count"]) for one in self.groups["udp"])
         for one, start in zip(sources, self.schedule["udp"], strict=True):
             gap = one["size"] * 8e9 / one["rate"]
-            target, port = self.udp(one)
+            target, port = self.find_udp_target(one)
             poisson, answered = int(one["spacing"] == "poisson"), int(one.get("echo", False))
             yield (
                 one,
-                f"udp {next(numbers)} {start} {_or_never(one['stop'])} {gap!r} {one['size'] - 42} {poisson}"
-                f" {self.source(one)} {target} {port} {_tos(one)} {answered}",
+                f"udp {next(numbers)} {start} {_replace_never(one['stop'])} {gap!r} {one['size'] - 42} {poisson}"
+                f" {self.find_source(one)} {target} {port} {_compute_tos(one)} {answered}",
             )
-        processes = [(self.tcp(f"web[{n}]", one), one) for n, one in enumerate(self.groups["web"])]
+        processes = [(self.find_tcp_target(f"web[{n}]", one), one) for n, one in enumerate(self.groups["web"])]
         for process, start, size in self.schedule["web"]:
             (target, port, rest), one = processes[process]
-            yield one, f"tcp {next(numbers)} {start} -1 {size} {self.source(one)} {target} {port} {rest}"
+            yield one, f"tcp {next(numbers)} {start} -1 {size} {self.find_source(one)} {target} {port} {rest}"
 
-    def senders(self) -> None:
+    def start_senders(self) -> None:
         """Say who sends what, and who receives it."""
         self.lines.append("senders S")
-        self.lines += [line for _, line in self.told()]
+        self.lines += [line for _, line in self.list_senders()]
         # answers come from the address that was asked
-        answered = {self.udp(one) for one in self.groups["udp"] if one.get("echo")}
-        others = {self.udp(one) for one in self.groups["udp"]} - answered
+        answered = {self.find_udp_target(one) for one in self.groups["udp"] if one.get("echo")}
+        others = {self.find_udp_target(one) for one in self.groups["udp"]} - answered
         self.lines += [f"echo R {at} {port} 0" for at, port in sorted(answered)]
         self.lines += [f"sink R {at} {port}" for at, port in sorted(others)]
         for (cc, accepted), variant in self.receivers.items():
             for band in range(len(self.rtts)):
-                self.lines.append(f"listen R 0.0.0.0 {self.first_of(variant) + band} {cc} {accepted} 0")
+                self.lines.append(f"listen R 0.0.0.0 {self.find_first_port(variant) + band} {cc} {accepted} 0")
 
-    def times(self) -> None:
+    def set_times(self) -> None:
         """Say how long the run takes, and what is captured."""
         record = self.groups["record"]
         # packets that left a sender before the end are still to be seen behind the queue
@@ -575,19 +579,19 @@ class Plan:
             ]
 
 
-def base_rtt(one: dict[str, Any]) -> int:
+def get_base_rtt(one: dict[str, Any]) -> int:
     """Return the base RTT of what sends, ns; UDP that nobody answers has none."""
     return int(one["base_rtt"]) if "cc" in one or one.get("echo") else 0
 
 
-def address(net: int, host: int) -> str:
+def make_address(net: int, host: int) -> str:
     """Return the address of a host, by its number in a net."""
     return f"10.{net}.{host >> 8}.{host & 255}"
 
 
-def _tos(udp: dict[str, Any]) -> int:
+def _compute_tos(udp: dict[str, Any]) -> int:
     return int(udp["dscp"] << 2 | _ECN_BITS[udp["ecn"]])
 
 
-def _or_never(value: int | None) -> int:
+def _replace_never(value: int | None) -> int:
     return -1 if value is None else value

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dumbbell.engines.linux.plan import Plan
+from dumbbell.engines.linux.plan import GuestPlan
 
 PROGRAM = "tracer"  # in the folder of a run
 
 
 @dataclass(frozen=True)
-class Point:
+class CapturePoint:
     """A device whose packets are captured."""
 
     place: Literal["left", "right", "into", "behind queue", "out"]
@@ -33,19 +33,19 @@ class Point:
         return f"{self.space} {self.device} {which} {self.file}"
 
 
-def points(plan: Plan) -> Iterator[Point]:
+def list_points(plan: GuestPlan) -> Iterator[CapturePoint]:
     """Yield all points of a run: where there is no serial link, what leaves a queue has left the link."""
-    yield Point("left", 0, "S", "s0")
+    yield CapturePoint("left", 0, "S", "s0")
     for number, hop in enumerate(plan.hops):
-        yield Point("into", number, hop.space, hop.arrival)
+        yield CapturePoint("into", number, hop.space, hop.arrival)
         if hop.serial:
-            yield Point("behind queue", number, hop.space, hop.departure)
-            yield Point("out", number, *hop.behind, earlier=hop.delay)  # the same netem has link and delay
+            yield CapturePoint("behind queue", number, hop.space, hop.departure)
+            yield CapturePoint("out", number, *hop.behind, earlier=hop.delay)  # the same netem has link and delay
         else:
-            yield Point("out", number, hop.space, hop.departure)
-    yield Point("right", 0, "R", "r0")
+            yield CapturePoint("out", number, hop.space, hop.departure)
+    yield CapturePoint("right", 0, "R", "r0")
 
 
-def command(wanted: Sequence[Point]) -> str:
+def make_command(wanted: Sequence[CapturePoint]) -> str:
     """Return the line of a plan that captures there."""
     return f"command ./{PROGRAM} {' '.join(point.words for point in wanted)}\n"

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell.engines.linux.kernels import Kernel
-from dumbbell.engines.linux.mapping import mapped
+from dumbbell.engines.linux.mapping import map_cell
 from dumbbell.engines.linux.qdiscs import NOT_ZERO
 from dumbbell.errors import InputError
 from dumbbell.experiment import schema, shipped, spelling
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.net import DELAY, ROUTES
-from dumbbell.experiment.registry import Param, registry
+from dumbbell.experiment.registry import Param, read_registry
 from dumbbell.experiment.without_effect import OF_ECN
 
 # what the kernel is told whatever the experiment sets, because without it a run would be another run
@@ -90,13 +90,13 @@ _BASE: dict[str, Any] = {
 _TRACE = shipped.place() / "traces" / shipped.EXPERIMENTS / "cellular.trace"
 
 
-def known_kernel() -> Kernel:
+def make_kernel() -> Kernel:
     """Return a kernel with all queue disciplines and congestion controls of the registry: there is no such one."""
-    return Kernel("all", Path(), "6.12.0", "", {}, (*registry().cc, "bbr"), tuple(registry().aqm))
+    return Kernel("all", Path(), "6.12.0", "", {}, (*read_registry().cc, "bbr"), tuple(read_registry().aqm))
 
 
 @dataclass(frozen=True)
-class Key:
+class KernelKey:
     """A key that a user can set."""
 
     owner: str
@@ -115,32 +115,34 @@ class Key:
         """What it needs with it to mean anything."""
         return _BESIDE.get(self.name, {})
 
-    def cell(self, **values: Any) -> Cell:
+    def make_cell(self, **values: Any) -> Cell:
         """Return a run in which keys other than this one, and maybe this one, are set; raises InputError."""
         settings: dict[str, Any] = {}
-        if self.owner in registry().aqm or self.owner in registry().cc:
+        if self.owner in read_registry().aqm or self.owner in read_registry().cc:
             settings[self.place.removesuffix(".")] = self.owner
         if self.name == "record.queue":
             settings["bottleneck.aqm"] = "pie"  # which has something to tell
-        return parse(copy.deepcopy(_BASE), "keys", settings | {self.place + k: v for k, v in values.items()}).cell(0)
+        return parse(copy.deepcopy(_BASE), "keys", settings | {self.place + k: v for k, v in values.items()}).make_cell(
+            0
+        )
 
 
-def every_key() -> Iterator[Key]:
+def list_keys() -> Iterator[KernelKey]:
     """Yield every key of a run that a user can set, but for `path`s, whose stages are refused, and rate changes."""
-    known = registry()
+    known = read_registry()
     for algorithms, place in ((known.aqm, "bottleneck.aqm."), (known.cc, "flows[0].cc.")):
         for algorithm in algorithms.values():
-            yield from (Key(algorithm.name, param, place) for param in algorithm.params.values())
+            yield from (KernelKey(algorithm.name, param, place) for param in algorithm.params.values())
     for section in known.sections:
         place = "" if section == "run" else f"{section}{'[0]' * (section in schema.SENDERS)}."
-        for param in schema.described(section).values():
+        for param in schema.describe_section(section).values():
             if param.name not in ("seed", *_NET):  # a seed is one of `seeds`
-                yield Key(section, param, place)
+                yield KernelKey(section, param, place)
 
 
-def values(param: Param) -> list[Any]:
+def choose_values(param: Param) -> list[Any]:
     """Return values, as a file would have them, that are not the default of a key; it need not take all of them."""
-    default, unit = param.default, spelling.unit_kind(param)
+    default, unit = param.default, spelling.find_unit_kind(param)
     if param.kind == "states":
         return [[param.choices[0]]]
     if param.kind in ("arrivals", "sizes", "trace"):
@@ -159,18 +161,18 @@ def values(param: Param) -> list[Any]:
         found = [*([default + 1, default - 1] if default is not None else []), 2, 5, 50]
     else:
         found = [*([default / 2] if default else []), 0.25, 1.5, 5.0]
-    return [value for value in found if _canonical(param, value) not in (None, default)]
+    return [value for value in found if _make_canonical(param, value) not in (None, default)]
 
 
-def default(param: Param) -> Any:
+def read_default(param: Param) -> Any:
     """Return the default of a key as a file would have it; None if it has none."""
-    unit = {"time": "ns", "rate": "bit", "size": "B"}.get(spelling.unit_kind(param) or "", "")
+    unit = {"time": "ns", "rate": "bit", "size": "B"}.get(spelling.find_unit_kind(param) or "", "")
     return f"{param.default}{unit}" if unit and param.default is not None else param.default
 
 
-def _canonical(param: Param, value: Any) -> Any:
+def _make_canonical(param: Param, value: Any) -> Any:
     try:
-        return spelling.canonical(param, value)
+        return spelling.parse_value(param, value)
     except InputError:
         return None
 
@@ -179,49 +181,49 @@ def _canonical(param: Param, value: Any) -> Any:
 class Reach:
     """What becomes of a key that is set to `value`: what the kernel is told of it, or why it is refused."""
 
-    key: Key
+    key: KernelKey
     value: Any
     told: tuple[str, ...] = ()
     refused: str = ""
 
 
-def reach(key: Key, kernel: Kernel, tried: list[Any] | None = None) -> Reach:
+def reach(key: KernelKey, kernel: Kernel, tried: list[Any] | None = None) -> Reach:
     """Set a key, by default to values that are not its default, and return what the kernel is told then and not before.
 
     The first value of which the kernel is told counts, else the first that is refused, else any. Raises LookupError if
     no value makes a run.
     """
     found: list[Reach] = []
-    for value in values(key.param) if tried is None else tried:
+    for value in choose_values(key.param) if tried is None else tried:
         try:
-            cells = key.cell(**key.beside), key.cell(**key.beside, **{key.param.name: value})
+            cells = key.make_cell(**key.beside), key.make_cell(**key.beside, **{key.param.name: value})
         except InputError:  # not this value in this run
             continue
         try:
-            before, after = (_lines(cell, kernel) for cell in cells)
+            before, after = (_list_lines(cell, kernel) for cell in cells)
         except InputError as error:
             found.append(Reach(key, value, refused=str(error)))
             continue
-        found.append(Reach(key, value, _told(before, after)))
+        found.append(Reach(key, value, _find_differences(before, after)))
     if not found:
         raise LookupError(f"{key.name}: no value that makes a run")
     return next((one for one in found if one.told), next((one for one in found if one.refused), found[0]))
 
 
-def _lines(cell: Cell, kernel: Kernel) -> list[str]:
-    plan = mapped(cell, kernel)
+def _list_lines(cell: Cell, kernel: Kernel) -> list[str]:
+    plan = map_cell(cell, kernel)
     lines = (line for line in plan.plan.splitlines() if not line.startswith("show "))
-    return [*plan.arguments, *(piece for line in lines for piece in _pieces(line))]
+    return [*plan.arguments, *(piece for line in lines for piece in _split_line(line))]
 
 
-def _pieces(line: str) -> list[str]:
+def _split_line(line: str) -> list[str]:
     """Return each sysctl of a line by itself, as sysctl(8) has it."""
     if "cd /proc/sys/net" not in line:
         return [line]
     return [f"{name.replace('/', '.')} = {value}" for value, name in re.findall(r"echo ([^;>]+) >([\w/]+)", line)]
 
 
-def _told(before: list[str], after: list[str]) -> tuple[str, ...]:
+def _find_differences(before: list[str], after: list[str]) -> tuple[str, ...]:
     """Return the words by which lines of `after` differ from those of `before`, each with the word before a number."""
     found: dict[str, None] = {}
     if any(line.split(" ")[0] in _GUEST for line in {*before} ^ {*after}):
@@ -236,18 +238,18 @@ def _told(before: list[str], after: list[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def markdown() -> str:
+def format_markdown() -> str:
     """Return the table of all keys: what the kernel is told of each, what it is told in any case, what is refused."""
-    kernel = known_kernel()
+    kernel = make_kernel()
     rows, refused, of_run = [], dict[str, list[str]](), dict[str, list[str]]()
-    for key in every_key():
+    for key in list_keys():
         found = reach(key, kernel)
         if found.refused:
             refused.setdefault(key.owner, []).append(f"`{key.param.name}`")
         elif found.told and key.owner in OF_RUN:
             of_run.setdefault(key.owner, []).append(f"`{key.param.name}`")
         elif found.told and key.name not in ALWAYS:
-            value = spelling.show_value(key.param, _canonical(key.param, found.value))
+            value = spelling.show_value(key.param, _make_canonical(key.param, found.value))
             rows.append(f"| `{key.name}` | `{value}` | {', '.join(f'`{one}`' for one in found.told)} |")
     zeros = ", ".join(f"`{name}.{key}`" for name, keys in NOT_ZERO.items() for key in keys)
     always = (f"| {name if name == 'no key' else f'`{name}`'} | {what} |" for name, what in ALWAYS.items())
@@ -262,7 +264,7 @@ Of these the kernel hears nothing unless the experiment sets them: its own defau
 
 | key | example | the kernel is told |
 | --- | --- | --- |
-{_joined(rows)}
+{_join_lines(rows)}
 
 ## Told in any case
 
@@ -270,7 +272,7 @@ Here the simulator's default counts where the experiment sets nothing, because L
 
 | key | the kernel is told |
 | --- | --- |
-{_joined(always)}
+{_join_lines(always)}
 
 `[[hop]]`, `[reverse]`, `delay`, `direction`, `route` and `ack_route` become namespaces, links between them and rules of
 routing, which `--show-commands` prints. `link_layer`, `overhead`, `mpu` and `framing` of a hop with Cake become Cake's
@@ -278,13 +280,13 @@ options; with other queues they are refused.
 
 These say who sends what over which link, and when:
 
-{_joined(f"- {owner}: {', '.join(names)}" for owner, names in of_run.items())}
+{_join_lines(f"- {owner}: {', '.join(names)}" for owner, names in of_run.items())}
 
 ## Refused
 
 With another value than the default these are an error, before anything runs:
 
-{_joined(f"- {owner}: {', '.join(names)}" for owner, names in refused.items())}
+{_join_lines(f"- {owner}: {', '.join(names)}" for owner, names in refused.items())}
 - every stage of a path
 - every link that `link` names
 
@@ -306,9 +308,9 @@ iproute2 6.1 does not know.
 
 ## As the kernel has it
 
-{_joined(f"- `{name}`: {why}" for name, why in LEFT.items())}
+{_join_lines(f"- `{name}`: {why}" for name, why in LEFT.items())}
 """
 
 
-def _joined(lines: Iterable[str]) -> str:
+def _join_lines(lines: Iterable[str]) -> str:
     return "\n".join(lines)

@@ -37,7 +37,7 @@ class Setting:
     least: Any
     most: Any
 
-    def difference(self, printed: str) -> str | None:
+    def find_difference(self, printed: str) -> str | None:
         """Return what the kernel has instead, in words; None if it has what it was told."""
         try:
             got = self.read(printed)
@@ -57,18 +57,18 @@ def _show_value(value: Any) -> str:
     return "nothing" if value is None else str(value)
 
 
-def exactly(key: str, value: Any, command: str, read: Read) -> Setting:
+def make_exact_setting(key: str, value: Any, command: str, read: Read) -> Setting:
     """Return a setting without any rounding."""
     return Setting(key, _show_value(value), command, read, value, value)
 
 
-def differences(settings: Iterable[Setting], printed: Mapping[str, str]) -> list[str]:
+def find_differences(settings: Iterable[Setting], printed: Mapping[str, str]) -> list[str]:
     """Return what a kernel has otherwise than it was told; `printed` has what each command printed."""
-    said = (one.difference(printed.get(one.command, "")) for one in settings)
+    said = (one.find_difference(printed.get(one.command, "")) for one in settings)
     return list(dict.fromkeys(text for text in said if text is not None))
 
 
-def commands(settings: Iterable[Setting]) -> list[str]:
+def list_commands(settings: Iterable[Setting]) -> list[str]:
     """Return the commands that print the settings, in order."""
     return list(dict.fromkeys(one.command for one in settings))
 
@@ -84,22 +84,22 @@ def _find_options(printed: str, **found: str) -> dict[str, Any]:
     raise LookupError
 
 
-def _codel(us: int) -> int:
+def _round_as_codel(us: int) -> int:
     """Return the whole us that tc prints of a time that CoDel has in units of 1024 ns."""
     return (us * 1000 >> _CODEL_SHIFT << _CODEL_SHIFT) // 1000
 
 
-def _pie(us: int) -> int:
+def _round_as_pie(us: int) -> int:
     """Return the whole us that tc prints of a time in ticks of 64 ns."""
     return (us * 1000 >> _PSCHED_SHIFT << _PSCHED_SHIFT) // 1000
 
 
 _Us = Callable[[int], int]
 _TIMES: dict[str, dict[str, _Us]] = {
-    "codel": dict.fromkeys(("target", "interval", "ce_threshold"), _codel),
-    "fq_codel": dict.fromkeys(("target", "interval", "ce_threshold"), _codel),
-    "pie": {"target": _pie, "tupdate": int},
-    "fq_pie": {"target": _pie, "tupdate": int},
+    "codel": dict.fromkeys(("target", "interval", "ce_threshold"), _round_as_codel),
+    "fq_codel": dict.fromkeys(("target", "interval", "ce_threshold"), _round_as_codel),
+    "pie": {"target": _round_as_pie, "tupdate": int},
+    "fq_pie": {"target": _round_as_pie, "tupdate": int},
     "cake": {"rtt": int},
 }
 _NUMBERS: dict[str, tuple[str, ...]] = {
@@ -117,7 +117,7 @@ _NUMBERS: dict[str, tuple[str, ...]] = {
 _Flags = dict[str, tuple[str, str, Any]]
 
 
-def _flags(*names: str, off: str = "no") -> _Flags:
+def _make_flags(*names: str, off: str = "no") -> _Flags:
     return {word: (name, name, on) for name in names for word, on in ((name, True), (f"{off}{name}", False))}
 
 
@@ -139,11 +139,11 @@ _CAKE: _Flags = {
     **{word: ("framing", "atm", word) for word in _FRAMINGS},
 }
 _WORDS: dict[str, _Flags] = {
-    "codel": _flags("ecn"),
-    "fq_codel": _flags("ecn"),
-    "pie": _flags("ecn", "bytemode") | _flags("dq_rate_estimator", off="no_"),
-    "fq_pie": _flags("ecn", "bytemode") | _flags("dq_rate_estimator", off="no_"),
-    "red": _flags("ecn", "harddrop", "nodrop"),
+    "codel": _make_flags("ecn"),
+    "fq_codel": _make_flags("ecn"),
+    "pie": _make_flags("ecn", "bytemode") | _make_flags("dq_rate_estimator", off="no_"),
+    "fq_pie": _make_flags("ecn", "bytemode") | _make_flags("dq_rate_estimator", off="no_"),
+    "red": _make_flags("ecn", "harddrop", "nodrop"),
     "cake": _CAKE,
 }
 # with a value, and not to be read back: RED's are what tc computes the kernel's from
@@ -152,22 +152,22 @@ _NOT_READ = {"red": ("avpkt", "burst", "bandwidth", "probability")}
 _PRESETS = ("raw", "ethernet", "ether-vlan", "docsis")
 
 
-def unknown_words(text: str) -> list[str]:
-    """Return the words of a queue discipline that `queue` does not read back, and is not told to leave."""
+def find_unknown_words(text: str) -> list[str]:
+    """Return the words of a queue discipline that `read_back_queue` does not read back, and is not told to leave."""
     return [words for _, words, setting in _parse_options(text, "", "", lambda _: {}) if setting is None and words]
 
 
-def queue(text: str, place: str, command: str) -> list[Setting]:
+def read_back_queue(text: str, place: str, command: str) -> list[Setting]:
     """Return the settings of the queue discipline at `place`, which tc was given as `text` and has the handle 2:.
 
     Those of DualPI2 are not read back: no tc with it prints them alike.
     """
     kind = text.split()[0]
 
-    def options(printed: str) -> dict[str, Any]:
+    def find_options(printed: str) -> dict[str, Any]:
         return _find_options(printed, kind=kind, handle="2:")
 
-    return [setting for _, _, setting in _parse_options(text, place, command, options) if setting is not None]
+    return [setting for _, _, setting in _parse_options(text, place, command, find_options) if setting is not None]
 
 
 def _parse_options(
@@ -185,21 +185,25 @@ def _parse_options(
             yield kind, "", None
         elif word in _NUMBERS.get(kind, ()):
             value = int(words.pop(0))
-            yield kind, word, Setting(key, str(value), command, _field(options, word, 0), value, value)
+            yield kind, word, Setting(key, str(value), command, _read_field(options, word, 0), value, value)
         elif word in _TIMES.get(kind, {}):
             asked = words.pop(0)
-            value = _TIMES[kind][word](_us(asked))
-            yield kind, word, Setting(key, asked, command, _field(options, word), value, value)
+            value = _TIMES[kind][word](_parse_microseconds(asked))
+            yield kind, word, Setting(key, asked, command, _read_field(options, word), value, value)
         elif word == "bandwidth" and kind == "cake":
             asked = words.pop(0)
             rate = int(asked.removesuffix("bit")) // 8
-            yield kind, word, Setting(key, asked, command, _field(options, word), rate, rate)
+            yield kind, word, Setting(key, asked, command, _read_field(options, word), rate, rate)
         elif word == "unlimited" and kind == "cake":
-            yield kind, word, exactly(f"{place}.aqm.bandwidth", word, command, _field(options, "bandwidth"))
+            yield (
+                kind,
+                word,
+                make_exact_setting(f"{place}.aqm.bandwidth", word, command, _read_field(options, "bandwidth")),
+            )
         elif word == "ce_threshold_selector":
             asked = words.pop(0)
             bits, mask = (int(part, 16) for part in asked.split("/"))
-            both = _field(options, "ce_threshold_selector", 0), _field(options, "ce_threshold_mask", 0)
+            both = _read_field(options, "ce_threshold_selector", 0), _read_field(options, "ce_threshold_mask", 0)
             yield kind, word, Setting(key, asked, command, both[0], bits, bits)
             yield kind, word, Setting(key, asked, command, both[1], mask, mask)
         elif word in _WORDS.get(kind, {}):
@@ -208,7 +212,7 @@ def _parse_options(
             yield (
                 kind,
                 word,
-                Setting(f"{place}.aqm.{name}", word, command, _field(options, field, missing), value, value),
+                Setting(f"{place}.aqm.{name}", word, command, _read_field(options, field, missing), value, value),
             )
         else:
             is_preset = kind == "cake" and (
@@ -217,11 +221,11 @@ def _parse_options(
             yield kind, "" if is_preset or word.endswith("-ptm") else word, None
 
 
-def _field(options: Callable[[str], dict[str, Any]], name: str, missing: Any = None) -> Read:
+def _read_field(options: Callable[[str], dict[str, Any]], name: str, missing: Any = None) -> Read:
     return lambda printed: options(printed).get(name, missing)
 
 
-def _us(text: str) -> int:
+def _parse_microseconds(text: str) -> int:
     """Return a time that tc was given, in us."""
     return int(text[:-2]) if text.endswith("us") else int(text[:-1]) * 10**6
 
@@ -229,47 +233,52 @@ def _us(text: str) -> int:
 # shapers, links, delays
 
 
-def netem(key: str, delay_ns: int, rate: int | None, limit: int, command: str, **found: str) -> list[Setting]:
+def read_back_netem(key: str, delay_ns: int, rate: int | None, limit: int, command: str, **found: str) -> list[Setting]:
     """Return the settings of a netem: its delay, which is whole us, its rate (bit/s) and its limit of packets."""
 
-    def options(printed: str) -> dict[str, Any]:
+    def find_options(printed: str) -> dict[str, Any]:
         return _find_options(printed, kind="netem", **found)
 
-    settings = [exactly(f"{key}: limit of netem", limit, command, _field(options, "limit"))]
+    settings = [make_exact_setting(f"{key}: limit of netem", limit, command, _read_field(find_options, "limit"))]
     if delay_ns:
         us = delay_ns // 1000
 
-        def delay(printed: str) -> int:
-            return round(float(options(printed)["delay"]["delay"]) * 1e6)
+        def find_delay(printed: str) -> int:
+            return round(float(find_options(printed)["delay"]["delay"]) * 1e6)
 
-        settings.append(Setting(key, f"{us} us", command, delay, us - 1, us))
+        settings.append(Setting(key, f"{us} us", command, find_delay, us - 1, us))
     if rate is not None:
         whole = rate // 8
         settings.append(
             Setting(
-                f"{key}: rate of netem", f"{rate} bit/s", command, lambda p: options(p)["rate"]["rate"], whole, whole
+                f"{key}: rate of netem",
+                f"{rate} bit/s",
+                command,
+                lambda p: find_options(p)["rate"]["rate"],
+                whole,
+                whole,
             )
         )
     return settings
 
 
-def htb(place: str, rate: int, burst: int, command: str) -> list[Setting]:
+def read_back_htb(place: str, rate: int, burst: int, command: str) -> list[Setting]:
     """Return the settings of the class 1:1 of an HTB: rate and ceiling, burst and that of the ceiling."""
     per_second = rate // 8
     slack = 2 * per_second / 1e6 + 1  # two times up to 1 us, at the rate, and what is cut to whole bytes
     settings = []
     for name, asked in (("rate", rate), ("ceil", rate)):
         settings.append(
-            Setting(f"{place}.rate: {name} of htb", f"{asked} bit/s", command, _class_rate(name, per_second), 0, 0)
+            Setting(f"{place}.rate: {name} of htb", f"{asked} bit/s", command, _read_class_rate(name, per_second), 0, 0)
         )
     printed = _SIZES["M" if burst >= 1024**2 else "K"][1]
     for name in ("burst", "cburst"):
         key, least = f"{place}.burst: {name} of htb", burst - slack - printed
-        settings.append(Setting(key, f"{burst} B", command, _class_size(name), least, burst + printed))
+        settings.append(Setting(key, f"{burst} B", command, _read_class_size(name), least, burst + printed))
     return settings
 
 
-def _class_rate(name: str, per_second: int) -> Read:
+def _read_class_rate(name: str, per_second: int) -> Read:
     """Return what reads how far a rate of the class 1:1 is from `per_second`, beyond what is printed of it, bytes/s.
 
     As text tc prints whole kbit, Mbit and so on, and cuts the rest.
@@ -289,7 +298,7 @@ def _class_rate(name: str, per_second: int) -> Read:
     return read
 
 
-def _class_size(name: str) -> Read:
+def _read_class_size(name: str) -> Read:
     def read(printed: str) -> float:
         if printed.lstrip().startswith("["):
             found = next(one for one in json.loads(printed) if one.get("handle", one.get("classid")) == "1:1")
@@ -305,7 +314,7 @@ def _class_size(name: str) -> Read:
 # hosts
 
 
-def after(word: str, *, unit: str = "", missing: Any = None) -> Read:
+def read_after(word: str, *, unit: str = "", missing: Any = None) -> Read:
     """Return what reads the number behind a word, as ip(8) prints it: `initcwnd 10`, `rto_min lock 400ms`."""
 
     def read(printed: str) -> Any:
@@ -320,7 +329,7 @@ def has(words: str) -> Read:
     return lambda printed: re.search(rf"(?:^|\s){re.escape(words)}(?=\s|$)", printed) is not None
 
 
-def line_of(file: str, place: int = 0, *, missing: int | None = None) -> Read:
+def read_line(file: str, place: int = 0, *, missing: int | None = None) -> Read:
     """Return what reads a number of a file, by its place in the line, of what `read SPACE FILE` prints.
 
     `missing` is what a kernel without the file has. Y and N count as 1 and 0.
@@ -336,11 +345,11 @@ def line_of(file: str, place: int = 0, *, missing: int | None = None) -> Read:
     return read
 
 
-def of_link(device: str, read: Read) -> Read:
+def read_link(device: str, read: Read) -> Read:
     """Return what reads something of one device, of what `ip -o -d link show` prints."""
 
-    def found(printed: str) -> Any:
+    def find_value(printed: str) -> Any:
         lines = [line for line in printed.splitlines() if re.match(rf"\d+: {device}[@:]", line)]
         return read(lines[0])
 
-    return found
+    return find_value

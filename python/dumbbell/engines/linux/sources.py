@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumbbell.engines.linux.work import Work
-from dumbbell.errors import Failed, Needs, UnknownName, Unreadable, WrongValue, one_line, shown
+from dumbbell.engines.linux.work import KernelWork
+from dumbbell.errors import Failed, Needs, UnknownName, Unreadable, WrongValue, escape_line, quote_value
 
 DEFAULT_VERSION = "6.12"
 NEEDED = ("Makefile", "Kconfig", "arch/um/Kconfig", "net/sched/Kconfig", "net/ipv4/Kconfig")
@@ -40,7 +40,7 @@ class Package:
     folder: Path
     """Where it is, or will be, unpacked."""
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return what kernel.json says of it."""
         return {"package": self.name, "version": self.version}
 
@@ -48,7 +48,7 @@ class Package:
         return f"{self.name} {self.version}"
 
 
-def package(version: str, sources: Path) -> Package:
+def find_package(version: str, sources: Path) -> Package:
     """Return the package of kernel `version`: "6.12", or "6.12=6.12.117-1" for one of several.
 
     One that is unpacked in `sources` comes first. Raises InputError if there is none.
@@ -56,7 +56,10 @@ def package(version: str, sources: Path) -> Package:
     series, _, exact = version.partition("=")
     if not re.fullmatch(r"[0-9][0-9A-Za-z.+-]*(=[0-9][0-9A-Za-z.+:~-]*)?", version):
         raise WrongValue(
-            shown(version), "a version such as 6.12, or 6.12=PACKAGE_VERSION", command="linux build", option="--version"
+            quote_value(version),
+            "a version such as 6.12, or 6.12=PACKAGE_VERSION",
+            command="linux build",
+            option="--version",
         )
     name = f"linux-source-{series}"
     unpacked = [
@@ -71,11 +74,11 @@ def package(version: str, sources: Path) -> Package:
         raise Needs("apt-get", "give a kernel's sources by --tree PATH", command="linux build")
     asked = subprocess.run(
         ["apt-get", "download", "--print-uris", "-q", f"{name}={exact}" if exact else name],
-        capture_output=True, text=True, check=False, env=_plain(), cwd="/",
+        capture_output=True, text=True, check=False, env=_make_environment(), cwd="/",
     )  # fmt: skip
     match = re.search(r"^'[^']*' (\S+_(\S+)_\w+\.deb) (\d+)", asked.stdout, re.MULTILINE)
     if asked.returncode or not match:
-        known = available()
+        known = list_available()
         raise UnknownName(
             f"{name}{'=' * bool(exact)}{exact}",
             among=known or "what apt-get knows: first apt-get update",
@@ -86,46 +89,53 @@ def package(version: str, sources: Path) -> Package:
     return Package(name, match[2].replace("%3a", ":"), int(match[3]), sources / f"{name}_{match[2]}")
 
 
-def available() -> list[str]:
+def list_available() -> list[str]:
     """Return the kernel versions of which the distribution has a source package."""
     if shutil.which("apt-cache") is None:
         return []
     search = ["apt-cache", "search", "--names-only", r"^linux-source-[0-9.]+$"]
-    found = subprocess.run(search, capture_output=True, text=True, check=False, env=_plain())
+    found = subprocess.run(search, capture_output=True, text=True, check=False, env=_make_environment())
     names = [line.split()[0].removeprefix("linux-source-") for line in found.stdout.splitlines() if line.strip()]
     return sorted(names, key=lambda name: [int(part) for part in name.split(".") if part])
 
 
-def _plain() -> dict[str, str]:
+def _make_environment() -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C"}
 
 
-def download(package: Package, work: Work) -> Path:
+def download(package: Package, work: KernelWork) -> Path:
     """Download `package` and return its file; what an interrupted download left is used."""
     place = package.folder.with_name(f"{package.folder.name}.deb")
     place.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
         place.chmod(0o755)
 
-    def progress() -> None:
-        work.told.advance(sum(file.stat().st_size for file in _files(place)) / 1e6, (package.size or 0) / 1e6, "MB")
+    def print_progress() -> None:
+        work.told.advance(
+            sum(file.stat().st_size for file in _list_files(place)) / 1e6, (package.size or 0) / 1e6, "MB"
+        )
 
-    status = work.run(["apt-get", "download", "-q", f"{package.name}={package.version}"], folder=place, tick=progress)
+    status = work.run(
+        ["apt-get", "download", "-q", f"{package.name}={package.version}"], folder=place, tick=print_progress
+    )
     files = list(place.glob("*.deb"))
     if status or not files:
         allowed = "a connection to the distribution's servers, and newer lists: apt-get update"
         raise Failed(
-            work.complaint(r"^E: "), f"{allowed} (log: {work.log})", command="linux build", key=f"download of {package}"
+            work.find_complaint(r"^E: "),
+            f"{allowed} (log: {work.log})",
+            command="linux build",
+            key=f"download of {package}",
         )
     return files[0]
 
 
-def _files(place: Path) -> Iterator[Path]:
+def _list_files(place: Path) -> Iterator[Path]:
     with contextlib.suppress(OSError):
         yield from (path for path in place.rglob("*") if path.is_file())
 
 
-def unpack(package: Package, archive: Path, work: Work) -> None:
+def unpack(package: Package, archive: Path, work: KernelWork) -> None:
     """Unpack `archive` into the package's folder, which is there when it is whole."""
     part = package.folder.with_name(f"{package.folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
@@ -146,7 +156,7 @@ def unpack(package: Package, archive: Path, work: Work) -> None:
         shutil.rmtree(part, ignore_errors=True)
         allowed = f"a whole archive and room on the disk (log: {work.log})"
         raise Failed(
-            work.complaint(r"^(tar|xz|dpkg-deb): "), allowed, command="linux build", key=f"unpacking {archive}"
+            work.find_complaint(r"^(tar|xz|dpkg-deb): "), allowed, command="linux build", key=f"unpacking {archive}"
         )
     part.rename(package.folder)
     shutil.rmtree(archive.parent, ignore_errors=True)
@@ -168,7 +178,7 @@ def release_of(folder: Path) -> str:
     return ".".join(numbers) + str(parts.get("EXTRAVERSION", ""))
 
 
-def listing(folder: Path) -> list[str]:
+def list_sources(folder: Path) -> list[str]:
     """Return the source files below `folder`, sorted: those git would keep, or all but what a build makes."""
     if (folder / ".git").exists():
         kept = subprocess.run(
@@ -191,7 +201,7 @@ def _walk(folder: str, prefix: str) -> Iterator[str]:
                 yield prefix + entry.name
 
 
-def fingerprint(folder: Path, files: Iterable[str]) -> str:
+def compute_fingerprint(folder: Path, files: Iterable[str]) -> str:
     """Return a hash of names, sizes and times: two that are alike need no second look at the contents."""
     digest = hashlib.sha256()
     for name in files:
@@ -200,7 +210,7 @@ def fingerprint(folder: Path, files: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def content_digest(folder: Path, files: Iterable[str], cache: Path) -> str:
+def compute_content_digest(folder: Path, files: Iterable[str], cache: Path) -> str:
     """Return a hash of names and contents, which is the same wherever and whenever the tree was unpacked.
 
     `cache` is a file that remembers the hashes of files: after an edit, only what has another size or time is read.
@@ -247,7 +257,7 @@ def mirror(source: Path, files: list[str], target: Path, *, link: bool, tick: Ca
             os.makedirs(f"{target}/{folder}", exist_ok=True)  # noqa: PTH103
             made.add(folder)
         if not fresh and os.path.lexists(new):
-            if _alike(old, new):
+            if _are_alike(old, new):
                 continue
             os.unlink(new)  # noqa: PTH108
         if fresh and link:
@@ -257,7 +267,7 @@ def mirror(source: Path, files: list[str], target: Path, *, link: bool, tick: Ca
         (shutil.copy2 if fresh else shutil.copy)(old, new, follow_symlinks=False)
 
 
-def _alike(one: str, other: str) -> bool:
+def _are_alike(one: str, other: str) -> bool:
     """Return whether two files are the same; a look at the contents if their times differ."""
     first, second = os.lstat(one), os.lstat(other)
     if (first.st_ino, first.st_dev) == (second.st_ino, second.st_dev):
@@ -274,4 +284,4 @@ def check_room(place: Path) -> None:
     free = shutil.disk_usage(place).free
     if free < FREE_BYTES:
         allowed = f"{FREE_BYTES / 1e9:.0f} GB there, or another folder in $DUMBBELL_LINUX"
-        raise Failed(f"{free / 1e9:.1f} GB are free", allowed, command="linux build", key=one_line(str(place)))
+        raise Failed(f"{free / 1e9:.1f} GB are free", allowed, command="linux build", key=escape_line(str(place)))

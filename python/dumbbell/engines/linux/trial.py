@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell.engines.linux.changes import SEED_VARIABLE
-from dumbbell.errors import Failed, one_line
+from dumbbell.errors import Failed, escape_line
 
 TIMEOUT_S = 60.0
 MEMORY = "128M"
@@ -65,7 +65,7 @@ def boot(binary: Path, place: Path, seed: int) -> dict[str, Any]:
     if not said:
         lines = [line.strip() for line in output.splitlines() if line.strip()]
         telling = [line for line in lines if re.search(r"(?i)panic|not permitted|denied|fail|error|no space", line)]
-        found = one_line((telling or lines or [f"exit status {child.returncode}"])[0])
+        found = escape_line((telling or lines or [f"exit status {child.returncode}"])[0])
         raise Failed(
             found, "a machine that allows ptrace, and room to run programs in /dev/shm", file=binary, key="boot"
         )

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dumbbell.engines.progress import StepProgress
-from dumbbell.errors import InUse, one_line
+from dumbbell.errors import InUse, escape_line
 from dumbbell.processes import lock_file, start_group
 
 TICK_S = 0.25  # between looks at the progress of a child
 LOCK_WAIT_S = 10.0  # for what a killed build left running, which ends by itself
 
 
-class Work:
+class KernelWork:
     """A build's folder while one process works in it. Raises InputError if another one does."""
 
     def __init__(self, place: Path, told: StepProgress) -> None:
@@ -23,7 +23,7 @@ class Work:
         # next to the folder, which may be removed; no kernel's name begins with a dot
         self._lock = place.with_name(f".{place.name}.lock").open("a+b")
 
-    def __enter__(self) -> "Work":
+    def __enter__(self) -> "KernelWork":
         try:
             lock_file(self._lock.fileno(), LOCK_WAIT_S)
         except TimeoutError:
@@ -51,7 +51,7 @@ class Work:
         """
         with self.log.open("ab", buffering=0) as log:
             log.write(f"$ {' '.join(command)}\n".encode(errors="replace"))
-            environment = _environment()
+            environment = _make_environment()
             with start_group(command, self._lock.fileno(), folder, environment) as child:
                 assert child.stdout is not None
                 rest = b""
@@ -71,19 +71,19 @@ class Work:
                                 line(one.decode(errors="replace"))
                 return child.wait()
 
-    def complaint(self, pattern: str, start: int = 0) -> str:
+    def find_complaint(self, pattern: str, start: int = 0) -> str:
         """Return the first line of the log, from byte `start` on, that matches `pattern`, else its last one."""
         last = ""
         with self.log.open(encoding="utf-8", errors="replace") as log:
             log.seek(start)
             for text in log:
                 if re.search(pattern, text):
-                    return one_line(text.strip())
+                    return escape_line(text.strip())
                 last = text.strip() or last
-        return one_line(last)
+        return escape_line(last)
 
 
-def _environment() -> dict[str, str]:
+def _make_environment() -> dict[str, str]:
     """Return our environment without what would change a build, such as that of a make around us."""
     theirs = re.compile(
         r"(MAKE|MFLAGS|KBUILD_|KCONFIG_|KC[PF]|ARCH$|SUBARCH$|CROSS_COMPILE$|[OVCWM]$|PATCH_|TAR_OPTIONS$|LOCALVERSION$)"

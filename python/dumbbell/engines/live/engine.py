@@ -16,12 +16,12 @@ from typing import IO, Any
 from dumbbell import _native
 from dumbbell.engines.base import Local
 from dumbbell.engines.linux.keys import refuse_rest
-from dumbbell.errors import InputError, Needs, UnknownName, of_engine, of_machine, one_line
+from dumbbell.errors import InputError, Needs, UnknownName, escape_line, parse_engine_error, parse_machine_error
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
-from dumbbell.experiment.registry import registry
-from dumbbell.results.measured import Measured
+from dumbbell.experiment.registry import read_registry
+from dumbbell.results.measured_run import MeasuredRun
 from dumbbell.scratch import Scratch
 
 SET_UP_S = 0.5  # what a run takes in addition to its duration, about: a process, namespaces
@@ -32,7 +32,7 @@ _HOSTS = ("profile", "ecn", "mss")  # that the live engine minds, or refuses by 
 
 
 @dataclass(frozen=True)
-class Engine:
+class LiveEngine:
     """The bottleneck on the real clock, between kernel TCP of this machine."""
 
     @property
@@ -47,19 +47,19 @@ class Engine:
         return json.dumps({"kernel": machine}, sort_keys=True)
 
     @property
-    def plan_of(self) -> None:
+    def format_plan(self) -> None:
         """Nothing: all that a run does follows from its configuration."""
         return
 
     @staticmethod
-    def seconds(cells: Sequence[Cell], _jobs: int) -> list[float]:
+    def estimate_seconds(cells: Sequence[Cell], _jobs: int) -> list[float]:
         """Return about how many seconds each run takes."""
         return [SET_UP_S + cell.duration / 1e9 for cell in cells]
 
     def prepare(self, experiments: list[Experiment]) -> list[str]:
         """Check every cell; raises InputError for what cannot be run live."""
         for experiment in experiments:
-            cells = list(experiment.cells()) if len(experiment) <= _CHECKED else experiment.sample(_CHECKED)
+            cells = list(experiment.make_cells()) if len(experiment) <= _CHECKED else experiment.sample_cells(_CHECKED)
             for cell in cells:
                 check(cell, experiment.file)
         return []
@@ -71,28 +71,28 @@ class Engine:
         return []
 
     @contextlib.contextmanager
-    def captured(self, cell: Cell) -> Iterator[tuple[_native.Result, "_native._Files"]]:
+    def capture_run(self, cell: Cell) -> Iterator[tuple[_native.Result, "_native._Files"]]:
         """Carry out a run, and yield what it measured and the files of its packets."""
-        with Scratch() as folder, Lab(self) as lab:
-            yield lab.measured(cell, _native.Progress(), folder), _files(cell, folder)
+        with Scratch() as folder, LiveLab(self) as lab:
+            yield lab.measure_run(cell, _native.Progress(), folder), _list_files(cell, folder)
 
     @staticmethod
-    def at_once(_jobs: int) -> int:
+    def count_parallel(_jobs: int) -> int:
         """Return 1: each run needs the whole machine."""
         return 1
 
-    def workers(self, _jobs: int) -> "Lab":
+    def open_workers(self, _jobs: int) -> "LiveLab":
         """Return where runs are carried out: one at a time, whatever is asked for."""
-        return Lab(self)
+        return LiveLab(self)
 
 
-def engine(which: str | None = None) -> Engine:
+def make_engine(which: str | None = None) -> LiveEngine:
     """Return the engine; raises InputError where it cannot work at all."""
     if which is not None:
         raise UnknownName(f"live:{which}", among=("live",), option="--engine", what="engine")
     if not hasattr(_native, "live_run"):
         raise Needs("Linux", "or --engine sim", key="--engine live")
-    return Engine()
+    return LiveEngine()
 
 
 def check(cell: Cell, file: str) -> None:
@@ -101,16 +101,16 @@ def check(cell: Cell, file: str) -> None:
     try:
         _native.live_check(cell.config)
     except ValueError as error:
-        raise of_engine(file, error) from None
+        raise parse_engine_error(file, error) from None
     try:
-        _kernel_like(cell.groups)
+        _refuse_switches(cell.groups)
     except InputError as error:
-        raise error.within(file) from None
+        raise error.move_into(file) from None
 
 
-def _kernel_like(groups: dict[str, Any]) -> None:
+def _refuse_switches(groups: dict[str, Any]) -> None:
     """Raise InputError for a switch of the hosts or of a congestion control: this kernel is as it is."""
-    hosts, known = groups["hosts"], registry()
+    hosts, known = groups["hosts"], read_registry()
     profile = known.profiles[hosts["profile"]]
     switches = {key: value for key, value in hosts.items() if key not in _HOSTS}
     refuse_rest("hosts", switches, known.sections["hosts"], profile.hosts)
@@ -121,14 +121,14 @@ def _kernel_like(groups: dict[str, Any]) -> None:
         refuse_rest(f"flows[{number}].cc", params, known.cc[name].params, profile.cc.get(name, {}))
 
 
-class Lab(Local):
+class LiveLab(Local):
     """One run at a time, since each needs the whole machine."""
 
-    def __init__(self, chosen: Engine, on_invalid: Callable[[Cell, str], None] | None = None) -> None:
+    def __init__(self, chosen: LiveEngine, on_invalid: Callable[[Cell, str], None] | None = None) -> None:
         """`on_invalid` is told of runs whose timing was too bad for them to count; by default standard error is."""
         super().__init__(1)
         self._described = chosen.described
-        self._on_invalid = on_invalid or _loudly
+        self._on_invalid = on_invalid or _print_warning
         self._child: subprocess.Popen[bytes] | None = None
 
     def stop(self) -> None:
@@ -137,15 +137,15 @@ class Lab(Local):
         if (child := self._child) is not None:
             child.kill()
 
-    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+    def run(self, cell: Cell, progress: _native.Progress) -> MeasuredRun:
         """Carry out a run in a process of its own."""
         began = time.perf_counter()
-        result = self.measured(cell, progress)
-        return Measured(time.perf_counter() - began, result, self._described)
+        result = self.measure_run(cell, progress)
+        return MeasuredRun(time.perf_counter() - began, result, self._described)
 
-    def measured(self, cell: Cell, progress: _native.Progress, trace: Path | None = None) -> _native.Result:
+    def measure_run(self, cell: Cell, progress: _native.Progress, trace: Path | None = None) -> _native.Result:
         """Carry out a run and return what it measured; headers of all frames go into the folder `trace`."""
-        command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("child.py")), str(_native.__file__)]
+        command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("live_child.py")), str(_native.__file__)]
         command += [] if trace is None else [str(trace)]
         # a session of its own: a Ctrl-C in the terminal is for us, and it gets its own share of the cores (priority.rs)
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as child:
@@ -158,18 +158,18 @@ class Lab(Local):
                     raise _native.Interrupted
                 child.stdin.write(cell.config.encode() + b"\n")
                 child.stdin.flush()
-                result = self._result(child.stdout, progress)
+                result = self._read_result(child.stdout, progress)
             except BrokenPipeError:
                 raise RuntimeError("the process of the run ended before it began") from None
             finally:
                 timer.cancel()
                 self._child = None
                 child.kill()
-        if invalid := reason(result):
+        if invalid := explain_rejection(result):
             self._on_invalid(cell, invalid)
         return result
 
-    def _result(self, output: IO[bytes], progress: _native.Progress) -> _native.Result:
+    def _read_result(self, output: IO[bytes], progress: _native.Progress) -> _native.Result:
         for line in output:
             word, _, rest = line.decode(errors="replace").rstrip("\n").partition(" ")
             if word == "progress":
@@ -179,14 +179,14 @@ class Lab(Local):
             elif word == "failed":
                 kind, _, text = rest.partition(" ")
                 if kind == "OSError":  # no run can be carried out here
-                    raise of_machine("--engine live", text)
-                raise RuntimeError(one_line(text))
+                    raise parse_machine_error("--engine live", text)
+                raise RuntimeError(escape_line(text))
         if self.stopped.is_set():
             raise _native.Interrupted
         raise RuntimeError("the process of the run ended too early")
 
 
-def _files(cell: Cell, folder: Path) -> "_native._Files":
+def _list_files(cell: Cell, folder: Path) -> "_native._Files":
     """Return what crates/dumbbell-live/src/trace.rs wrote: of each direction, down and up, what came and what went."""
     streams: list[tuple[str, int, Path, int]] = []
     told: list[tuple[int, Path]] = []
@@ -208,7 +208,7 @@ def _files(cell: Cell, folder: Path) -> "_native._Files":
     }
 
 
-def reason(result: _native.Result) -> str:
+def explain_rejection(result: _native.Result) -> str:
     """Return why the timing of a run was too bad for it to count; empty if it was not."""
     summary = json.loads(result.summary)
     late, allowed = summary["lateness_p99_ms"], summary["lateness_allowed_ms"]
@@ -222,6 +222,6 @@ def reason(result: _native.Result) -> str:
     return f"{summary['frames_lost']} frames were lost outside the bottleneck, allowed: none; {remedy}"
 
 
-def _loudly(cell: Cell, text: str) -> None:
+def _print_warning(cell: Cell, text: str) -> None:
     place = "".join(f", {key} = {value}" for key, value in cell.matrix.items())
-    print(one_line(f"{cell.experiment}: INVALID: {text} (seed = {cell.seed}{place})"), file=sys.stderr)
+    print(escape_line(f"{cell.experiment}: INVALID: {text} (seed = {cell.seed}{place})"), file=sys.stderr)

@@ -40,21 +40,21 @@ def _load(path: str) -> Any:
     return module
 
 
-def _packets() -> None:
+def _try_packets() -> None:
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as one:
         one.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V2)
         page = os.sysconf("SC_PAGESIZE")
         one.setsockopt(_SOL_PACKET, _PACKET_RX_RING, struct.pack("IIII", page, 4, page // 2, 8))
 
 
-def _attribute(kind: int, content: bytes) -> bytes:
+def _make_attribute(kind: int, content: bytes) -> bytes:
     length = 4 + len(content)
     return struct.pack("HH", length, kind) + content + bytes(-length % 4)
 
 
-def _veth() -> list[str]:
+def _try_veth() -> list[str]:
     """Make a pair of veth interfaces and return which of their offloads stay on when they are switched off."""
-    kind = _attribute(_LINK_INFO, _attribute(_INFO_KIND, b"veth"))
+    kind = _make_attribute(_LINK_INFO, _make_attribute(_INFO_KIND, b"veth"))
     body = struct.pack("BxHiII", socket.AF_UNSPEC, 0, 0, 0, 0) + kind
     flags = _REQUEST | _ACK | _CREATE | _EXCLUSIVE
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as link:
@@ -81,7 +81,7 @@ def _veth() -> list[str]:
     return stay
 
 
-def _controls() -> list[str]:
+def _list_controls() -> list[str]:
     """Return the congestion controls that this process may use."""
     with open("/proc/sys/net/ipv4/tcp_available_congestion_control") as file:  # noqa: PTH123
         names = file.read().split()
@@ -96,11 +96,11 @@ def _controls() -> list[str]:
     return usable
 
 
-def _real_time() -> None:
+def _try_real_time() -> None:
     os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(_FORWARDER))
 
 
-def _overslept() -> list[float]:
+def _measure_oversleep() -> list[float]:
     """Return how many seconds each of some sleeps took too long, ascending."""
     late = []
     for _ in range(SLEEPS):
@@ -110,7 +110,7 @@ def _overslept() -> list[float]:
     return sorted(late)
 
 
-def _clock_s() -> float:
+def _measure_clock() -> float:
     """Return the seconds that it takes to read the clock, at best: meanwhile others may have the core."""
     best = float("inf")
     for _ in range(ROUNDS):
@@ -121,7 +121,7 @@ def _clock_s() -> float:
     return best
 
 
-def main() -> None:
+def run_probe() -> None:
     """Try one after the other; what fails is said as text with `error` before it."""
     libc = ctypes.CDLL(None, use_errno=True)
     said: dict[str, Any] = {}
@@ -134,27 +134,27 @@ def main() -> None:
             return False
         return True
 
-    def own_network() -> None:
+    def enter_network() -> None:
         if libc.unshare(_CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
-    def permission() -> str:
+    def describe_permission() -> str:
         before = os.readlink("/proc/self/ns/user")  # noqa: PTH115
         native.live_permission()
         same = os.readlink("/proc/self/ns/user") == before  # noqa: PTH115
         return "to this user" if same else "in a user namespace of its own"
 
     native = _load(sys.argv[1])
-    if attempt("permission", permission) and attempt("namespace", own_network):
-        attempt("packets", _packets)
-        attempt("veth", _veth)
-        attempt("controls", _controls)
-    said["clock"] = _clock_s()
+    if attempt("permission", describe_permission) and attempt("namespace", enter_network):
+        attempt("packets", _try_packets)
+        attempt("veth", _try_veth)
+        attempt("controls", _list_controls)
+    said["clock"] = _measure_clock()
     libc.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
-    attempt("real time", _real_time)
-    said["overslept"] = _overslept()
+    attempt("real time", _try_real_time)
+    said["overslept"] = _measure_oversleep()
     print(json.dumps(said))
 
 
 if __name__ == "__main__":
-    main()
+    run_probe()

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from dumbbell import file_kinds
-from dumbbell.errors import Unreadable, shown
-from dumbbell.exchange.measured import SAME_S, Floats
+from dumbbell.errors import Unreadable, quote_value
+from dumbbell.exchange.measurement import SAME_S, Floats, read_number
 
 ALLOWED = "a data file of Flent: .flent, .flent.gz or .flent.bz2"
 NEWEST = 4
@@ -48,43 +48,43 @@ class Data:
         found = self.metadata.get("SERIES_META")
         return {key: one for key, one in found.items() if isinstance(one, dict)} if isinstance(found, dict) else {}
 
-    def words(self, key: str) -> str:
+    def get_text(self, key: str) -> str:
         """Return a text of the metadata; empty if it is none."""
         found = self.metadata.get(key)
         return found if isinstance(found, str) else ""
 
 
-def parsed(path: Path, value: Any) -> Data:
+def parse_data(path: Path, value: Any) -> Data:
     """Return the parts of a data file that was read as JSON. Raises InputError."""
     if not isinstance(value, dict):
-        raise Unreadable(f"this is {shown(value, _SHORT)}", ALLOWED, file=path)
+        raise Unreadable(f"this is {quote_value(value, _SHORT)}", ALLOWED, file=path)
     version = value.get("version", 1)
     if type(version) is not int or not 1 <= version <= NEWEST:
-        raise Unreadable(f"this is {shown(version, _SHORT)}", f"1 to {NEWEST}", file=path, key="version")
+        raise Unreadable(f"this is {quote_value(version, _SHORT)}", f"1 to {NEWEST}", file=path, key="version")
     for key, kind, words in (("x_values", list, "a list"), ("results", dict, "a table"), ("metadata", dict, "a table")):
         if not isinstance(value.get(key), kind):
             raise Unreadable(
-                f"this is {shown(value.get(key), _SHORT)}", f"{words}, as Flent writes it", file=path, key=key
+                f"this is {quote_value(value.get(key), _SHORT)}", f"{words}, as Flent writes it", file=path, key=key
             )
-    x = _numbers(value["x_values"])
+    x = _parse_numbers(value["x_values"])
     if x is None or not np.isfinite(x).all():
         raise Unreadable("it has what is not a number", "times in seconds", file=path, key="x_values")
     results: dict[str, Floats] = {}
     for name, series in value["results"].items():
-        found = _numbers(series) if isinstance(series, list) else None
+        found = _parse_numbers(series) if isinstance(series, list) else None
         if found is None or len(found) != len(x):
             raise Unreadable(
-                f"this is {shown(series, _SHORT)}",
+                f"this is {quote_value(series, _SHORT)}",
                 f"a list of {len(x)} numbers",
                 file=path,
                 key=f"results: {_cut(name)}",
             )
         results[name] = found
     metadata = value["metadata"]
-    return Data(path, version, x, results, _raw(path, value.get("raw_values"), metadata, x), metadata)
+    return Data(path, version, x, results, _read_raw_values(path, value.get("raw_values"), metadata, x), metadata)
 
 
-def _snapped(times: Floats, x: Floats) -> Floats:
+def _snap_times(times: Floats, x: Floats) -> Floats:
     """Return times of which those that are the same as one of `x`, but for the resolution of the calendar, are it."""
     if not len(x):
         return times
@@ -95,12 +95,14 @@ def _snapped(times: Floats, x: Floats) -> Floats:
     return np.where(np.abs(x[near] - times) < SAME_S, x[near], times)
 
 
-def _raw(path: Path, value: Any, metadata: dict[str, Any], x: Floats) -> dict[str, Raw]:
+def _read_raw_values(path: Path, value: Any, metadata: dict[str, Any], x: Floats) -> dict[str, Raw]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise Unreadable(f"this is {shown(value, _SHORT)}", "a table, as Flent writes it", file=path, key="raw_values")
-    zero = started(metadata)
+        raise Unreadable(
+            f"this is {quote_value(value, _SHORT)}", "a table, as Flent writes it", file=path, key="raw_values"
+        )
+    zero = read_start(metadata)
     found: dict[str, dict[str, list[float]]] = {}
     for name, samples in value.items():
         if not isinstance(samples, list):
@@ -109,13 +111,13 @@ def _raw(path: Path, value: Any, metadata: dict[str, Any], x: Floats) -> dict[st
         for sample in samples:
             if not isinstance(sample, dict):
                 continue
-            time = _number(sample.get("t"))
+            time = read_number(sample.get("t"))
             if math.isnan(time):
                 continue
             count = len(columns["t"])
             columns["t"].append(time)
             for key, one in sample.items():
-                if key != "t" and not math.isnan(number := _number(one)):
+                if key != "t" and not math.isnan(number := read_number(one)):
                     column = columns.setdefault(key, [])
                     column += [math.nan] * (count - len(column))
                     column.append(number)
@@ -137,7 +139,7 @@ def _raw(path: Path, value: Any, metadata: dict[str, Any], x: Floats) -> dict[st
         if not keep.any():
             continue
         times, values = times[keep], {key: column[keep] for key, column in values.items()}
-        made[name] = Raw(_snapped(times, x), values)
+        made[name] = Raw(_snap_times(times, x), values)
     return made
 
 
@@ -147,7 +149,7 @@ def _has_zone(metadata: dict[str, Any], key: str = "T0") -> bool:
     return isinstance(text, str) and re.search(r"(?:Z|[+-]\d\d:?\d\d)$", text.strip()) is not None
 
 
-def started(metadata: dict[str, Any], key: str = "T0") -> float | None:
+def read_start(metadata: dict[str, Any], key: str = "T0") -> float | None:
     """Return when a test began, s since 1970; None if the file does not say."""
     text = metadata.get(key)
     if not isinstance(text, str):
@@ -159,20 +161,11 @@ def started(metadata: dict[str, Any], key: str = "T0") -> float | None:
         return None
 
 
-def _numbers(values: list[Any]) -> Floats | None:
+def _parse_numbers(values: list[Any]) -> Floats | None:
     """Return numbers, null as NaN; None if anything else is there."""
     if any(isinstance(one, bool) or not (one is None or isinstance(one, int | float)) for one in values):
         return None
-    return np.array([_number(one) for one in values], dtype=np.float64)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return math.nan
-    try:
-        return float(value) if math.isfinite(value) else math.nan
-    except OverflowError:
-        return math.nan
+    return np.array([read_number(one) for one in values], dtype=np.float64)
 
 
 def _cut(name: str) -> str:
@@ -190,4 +183,4 @@ def load(path: Path) -> Data:
         value = json.loads(file_kinds.unpack(path, ALLOWED).decode("utf-8"))
     except (ValueError, RecursionError):
         raise Unreadable("this is not JSON", ALLOWED, file=path) from None
-    return parsed(path, value)
+    return parse_data(path, value)

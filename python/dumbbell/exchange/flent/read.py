@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from dumbbell.errors import Nothing, listed
-from dumbbell.exchange import infer, measured, setup
+from dumbbell.errors import Nothing, join_names
+from dumbbell.exchange import infer, measurement, setup
 from dumbbell.exchange.flent import file, metadata, voip
 from dumbbell.exchange.flent.file import Data, Raw
-from dumbbell.exchange.measured import Fact, Floats, Flow, Measured, assumed
+from dumbbell.exchange.measurement import Floats, ImportedFlow, Measurement, SetupFact, assume_fact
 
 FORMAT = "Flent"
 _COMPUTED = re.compile(r"\b(avg|sum|totals|fairness|all)$", re.IGNORECASE)
@@ -28,14 +28,14 @@ _WITHOUT_HOST = 3  # words of a ping that does not name its host: Ping (ms) ICMP
 _NAMED = 8  # series that a note names
 
 
-def read(path: Path) -> Measured:
+def read(path: Path) -> Measurement:
     """Return what a data file of Flent measured. Raises InputError."""
-    return of_data(file.load(path))
+    return read_measurement(file.load(path))
 
 
-def of_data(data: Data) -> Measured:
+def read_measurement(data: Data) -> Measurement:
     """Return what a data file measured. Raises InputError."""
-    step, points = _points(data)
+    step, points = _find_points(data)
     flows, left = [], []
     names = dict.fromkeys(_PART.sub("", name) for name in [*data.results, *data.raw])
     for name in names:
@@ -45,9 +45,9 @@ def of_data(data: Data) -> Measured:
         if name.startswith("Ping (ms)"):
             flow = _ping(data, name, points)
         elif _VOIP.match(name):
-            flow = voip.flow(data, name, points)
+            flow = voip.read_flow(data, name, points)
         elif units == "Mbits/s" or re.match(r"(TCP|UDP) .*(up|down)", name):
-            flow = _flow(data, name, points)
+            flow = _read_flow(data, name, points)
         else:
             if not _QUEUE.match(name):
                 left.append(name)
@@ -55,31 +55,31 @@ def of_data(data: Data) -> Measured:
         if flow is not None:
             flows.append(flow)
     if not flows:
-        says = f"it has {listed(left, _NAMED)}" if left else "it has no series with a value"
-        raise Nothing(one(says), "uploads or downloads in Mbit/s, or pings", file=data.path)
-    notes = [f"left out, for want of a column: {one(listed(left, _NAMED))}"] if left else []
+        says = f"it has {join_names(left, _NAMED)}" if left else "it has no series with a value"
+        raise Nothing(format_line(says), "uploads or downloads in Mbit/s, or pings", file=data.path)
+    notes = [f"left out, for want of a column: {format_line(join_names(left, _NAMED))}"] if left else []
     end = max([float(data.x[-1]) if len(data.x) else step, *(flow.end_s for flow in flows)])
-    found = Measured(
+    found = Measurement(
         flows,
         duration_s=max(end, step),
         interval_s=step,
-        title=one(data.words("TITLE")) or one(f"Flent's {data.words('NAME')}".strip()),
-        source=metadata.source(data),
+        title=format_line(data.get_text("TITLE")) or format_line(f"Flent's {data.get_text('NAME')}".strip()),
+        source=metadata.describe_source(data),
         notes=notes,
     )
     metadata.describe(data, found)
-    _queues(data, points, found)
-    _base_rtts(found)
+    _add_queues(data, points, found)
+    _set_base_rtts(found)
     metadata.restore(data, found)
     return found
 
 
-def one(text: str) -> str:
+def format_line(text: str) -> str:
     """Return text of a file on one line, cut where it is very long."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:200]
 
 
-def _points(data: Data) -> tuple[float, Floats]:
+def _find_points(data: Data) -> tuple[float, Floats]:
     """Return the length of the intervals and their ends."""
     said = data.metadata.get("STEP_SIZE")
     gaps = np.diff(data.x)
@@ -91,11 +91,11 @@ def _points(data: Data) -> tuple[float, Floats]:
     end = max([float(data.x[-1]) if len(data.x) else 0.0, *map(float, ends)], default=0.0)
     if len(data.x) and np.allclose(gaps, step, rtol=1e-6, atol=1e-9) and end <= data.x[-1] + step:
         return step, data.x[data.x > min(step / 2, data.x[-1] / 2)]
-    step = measured.spaced(end, step)
-    return step, measured.grid(max(end, step), step)
+    step = measurement.choose_interval(end, step)
+    return step, measurement.make_grid(max(end, step), step)
 
 
-def _samples(data: Data, name: str) -> Raw | None:
+def _get_samples(data: Data, name: str) -> Raw | None:
     """Return the values of a series as they were measured, or where these are missing as they were plotted."""
     raw = data.raw.get(name)
     if raw is not None and "val" in raw.values and np.isfinite(raw.values["val"]).any():
@@ -108,15 +108,15 @@ def _samples(data: Data, name: str) -> Raw | None:
     return Raw(data.x[keep], {"val": series[keep]})
 
 
-def _flow(data: Data, name: str, points: Floats) -> Flow | None:
-    samples = _samples(data, name)
+def _read_flow(data: Data, name: str, points: Floats) -> ImportedFlow | None:
+    samples = _get_samples(data, name)
     if samples is None:
         return None
     rates, times = samples.values["val"], samples.times
     gaps = np.diff(times, prepend=times[0] - (points[1] - points[0] if len(points) > 1 else points[0]))
     spans = samples.values.get("dur", np.full(len(times), np.nan))
     spans = np.where(np.isfinite(spans) & (spans > 0), spans, np.maximum(gaps, 0.0))
-    goodput = measured.rates(times, spans, rates, points)
+    goodput = measurement.compute_rates(times, spans, rates, points)
     order = np.argsort(times, kind="stable")
     begins = np.maximum(times[order] - spans[order], np.concatenate(([-np.inf], times[order][:-1])))
     start, end = max(0.0, float(begins[0])), float(times[order][-1])
@@ -124,30 +124,30 @@ def _flow(data: Data, name: str, points: Floats) -> Flow | None:
     figures: dict[str, float | int] = {}
     if length > 0:
         figures["goodput_mbit"] = float(np.sum(rates[order] * (times[order] - begins)) / length)
-    columns: dict[str, pl.Series] = {"goodput_mbit": measured.column(goodput)}
+    columns: dict[str, pl.Series] = {"goodput_mbit": measurement.make_column(goodput)}
     lasts = (points > start - 1e-9) & (points <= end + (points[0] if len(points) else 0.0) + 1e-9)
     for ours, theirs in _TCP.items():
-        at, values = _part(data, name, theirs)
+        at, values = _get_values(data, name, theirs)
         if not np.isfinite(values).any():
             continue
-        columns[ours] = measured.column(
-            np.where(lasts, measured.held(at, values, points), np.nan), whole=ours in _WHOLE
+        columns[ours] = measurement.make_column(
+            np.where(lasts, measurement.hold_values(at, values, points), np.nan), whole=ours in _WHOLE
         )
         if ours == "srtt_ms":
-            figures |= measured.of_smoothed(at, values, end)
+            figures |= measurement.summarise_smoothed(at, values, end)
         if ours == "cwnd":
-            figures |= measured.of_window(at, values, end)
-    at, values = _part(data, name, "retransmissions")
+            figures |= measurement.summarise_window(at, values, end)
+    at, values = _get_values(data, name, "retransmissions")
     if np.isfinite(values).any():
-        columns["retransmissions"] = measured.column(measured.held(at, values, points), whole=True)
+        columns["retransmissions"] = measurement.make_column(measurement.hold_values(at, values, points), whole=True)
     series = pl.DataFrame({"time_s": points, **columns}).filter(pl.any_horizontal(pl.exclude("time_s").is_not_null()))
-    kind: measured.Kind = "udp" if name.startswith("UDP") else "flows"
+    kind: measurement.Kind = "udp" if name.startswith("UDP") else "flows"
     is_up = bool(re.search(r"\bup", name)) or not re.search(r"\bdown", name)
-    return Flow(
-        one(name),
+    return ImportedFlow(
+        format_line(name),
         kind,
         "up" if is_up else "down",
-        cc=metadata.control(data, name, up=is_up) if kind == "flows" else None,
+        cc=metadata.read_control(data, name, up=is_up) if kind == "flows" else None,
         start_s=start,
         end_s=end,
         figures=figures,
@@ -157,7 +157,7 @@ def _flow(data: Data, name: str, points: Floats) -> Flow | None:
     )
 
 
-def _part(data: Data, name: str, key: str) -> tuple[Floats, Floats]:
+def _get_values(data: Data, name: str, key: str) -> tuple[Floats, Floats]:
     """Return times and values of a key of a series: from its samples, or where these are missing as it was plotted."""
     raw = data.raw.get(name)
     if raw is not None and key in raw.values:
@@ -168,8 +168,8 @@ def _part(data: Data, name: str, key: str) -> tuple[Floats, Floats]:
     return data.x, data.results.get(f"{name}::{key}", np.full(len(data.x), np.nan))
 
 
-def _ping(data: Data, name: str, points: Floats) -> Flow | None:
-    samples = _samples(data, name)
+def _ping(data: Data, name: str, points: Floats) -> ImportedFlow | None:
+    samples = _get_samples(data, name)
     if samples is None:
         return None
     rtts = samples.values["val"]
@@ -183,13 +183,15 @@ def _ping(data: Data, name: str, points: Floats) -> Flow | None:
     end = float(times.max())
     sent = np.sort(times - rtts / 1e3)  # a sample has the time of the answer
     # netperf has one ping on its way at a time
-    gap = float(np.median(rtts)) / 1e3 if counted else _gap(times, sent)
-    figures: dict[str, float | int] = measured.of_samples(rtts)
+    gap = float(np.median(rtts)) / 1e3 if counted else _find_gap(times, sent)
+    figures: dict[str, float | int] = measurement.summarise_samples(rtts)
     figures |= {"rtt_mean_ms": float(rtts.mean()), "rtt_max_ms": float(rtts.max()), "answers": len(rtts)}
-    series = pl.DataFrame({"time_s": points, "rtt_ms": measured.column(measured.held(times, rtts, points))})
+    series = pl.DataFrame(
+        {"time_s": points, "rtt_ms": measurement.make_column(measurement.hold_values(times, rtts, points))}
+    )
     series = series.drop_nulls("rtt_ms").filter(pl.col("time_s") <= end + 1.0)
-    return Flow(
-        one(name),
+    return ImportedFlow(
+        format_line(name),
         "ping",
         "up",
         start_s=max(0.0, float(sent[0])),
@@ -201,7 +203,7 @@ def _ping(data: Data, name: str, points: Floats) -> Flow | None:
     )
 
 
-def _gap(*known: Floats) -> float:
+def _find_gap(*known: Floats) -> float:
     """Return the time between pings, s, which leave at even spaces: of the times that are most even; 0 of one ping.
 
     Times of answers are less even than those of pings, unless they are the points of a plot.
@@ -229,11 +231,13 @@ def _is_frequency(data: Data, name: str, raw: Floats) -> bool:
     return abs(math.log(1000.0 / found / shown)) < abs(math.log(found / shown))
 
 
-def _queues(data: Data, points: Floats, found: Measured) -> None:
+def _add_queues(data: Data, points: Floats, found: Measurement) -> None:
     """Add what queue disciplines counted over time: of the only queue, or of those whose way the metadata say."""
     names = sorted({name.partition("::")[0] for name in [*data.raw, *data.results] if _QUEUE.match(name)})
-    frames = {name.partition("_stats_")[2]: one for name in names if (one := _queue(data, name, points)) is not None}
-    ways = metadata.ways(data)
+    frames = {
+        name.partition("_stats_")[2]: one for name in names if (one := _read_queue(data, name, points)) is not None
+    }
+    ways = metadata.match_queues(data)
     both = {way: frames[host] for host, way in ways.items() if host in frames}
     if len(both) == len(frames) == len(metadata.WAYS):
         found.queue, found.hops = both["bottleneck"], {way: both[way] for way in metadata.WAYS.values()}
@@ -245,7 +249,7 @@ def _queues(data: Data, points: Floats, found: Measured) -> None:
         )
 
 
-def _queue(data: Data, name: str, points: Floats) -> pl.DataFrame | None:
+def _read_queue(data: Data, name: str, points: Floats) -> pl.DataFrame | None:
     columns: dict[str, pl.Series] = {}
     keys = {
         "backlog_packets": "backlog_pkts",
@@ -256,23 +260,29 @@ def _queue(data: Data, name: str, points: Floats) -> pl.DataFrame | None:
         "throughput_mbit": "sent_bytes",
     }
     for ours, theirs in keys.items():
-        times, values = _part(data, name, theirs)
+        times, values = _get_values(data, name, theirs)
         keep = np.isfinite(values)
         times, values = times[keep], values[keep]
         if not len(values):
             continue
         if ours == "throughput_mbit":  # bytes in all
-            steps = np.diff(measured.held(times, values, points), prepend=np.nan)
-            steps[0] = values[0] if len(points) and abs(times[0] - points[0]) < measured.SAME_S else np.nan
-            columns[ours] = measured.column(np.where(steps >= 0, steps * 8e-6, np.nan) / np.diff(points, prepend=0.0))
+            steps = np.diff(measurement.hold_values(times, values, points), prepend=np.nan)
+            steps[0] = values[0] if len(points) and abs(times[0] - points[0]) < measurement.SAME_S else np.nan
+            columns[ours] = measurement.make_column(
+                np.where(steps >= 0, steps * 8e-6, np.nan) / np.diff(points, prepend=0.0)
+            )
         elif ours in ("drops", "ce_marks"):
-            columns[ours] = measured.column(_counted(data, name, theirs, times, values, points), whole=True)
+            columns[ours] = measurement.make_column(
+                _count_in_intervals(data, name, theirs, times, values, points), whole=True
+            )
         else:
-            columns[ours] = measured.column(measured.held(times, values, points), whole=ours.startswith("backlog"))
+            columns[ours] = measurement.make_column(
+                measurement.hold_values(times, values, points), whole=ours.startswith("backlog")
+            )
     return pl.DataFrame({"time_s": points, **columns}) if columns else None
 
 
-def _counted(data: Data, name: str, key: str, times: Floats, values: Floats, points: Floats) -> Floats:
+def _count_in_intervals(data: Data, name: str, key: str, times: Floats, values: Floats, points: Floats) -> Floats:
     """Return how many there were in each interval, of counts: since the last sample, or before version 4 in all."""
     if data.version < file.NEWEST and name in data.raw and key in data.raw[name].values:
         total = values
@@ -280,12 +290,12 @@ def _counted(data: Data, name: str, key: str, times: Floats, values: Floats, poi
         total = np.cumsum(values)
         if len(times) and times[0] > 0:
             times, total = np.concatenate(([0.0], times)), np.concatenate(([0.0], total))
-    at = measured.held(times, total, points)
+    at = measurement.hold_values(times, total, points)
     steps: Floats = np.maximum(np.diff(at, prepend=total[0] if len(total) else 0.0), 0.0)
     return steps
 
 
-def _base_rtts(found: Measured) -> None:
+def _set_base_rtts(found: Measurement) -> None:
     """Give flows the smallest RTT of the pings as base RTT: of the ping to the same host, if there are several."""
     pings = [flow for flow in found.flows if flow.kind == "ping"]
     said = found.source.pop("rtt", None)
@@ -297,14 +307,20 @@ def _base_rtts(found: Measured) -> None:
             continue
         same = [ping for ping in pings if ping.path == flow.path or (not ping.path and host not in hosts)]
         if said is not None:
-            flow.base_rtt = Fact(setup.milliseconds(said), "the title says so")
+            flow.base_rtt = SetupFact(setup.spell_milliseconds(said), "the title says so")
         elif flow.kind == "ping":
-            flow.base_rtt = infer.base_rtt(flow.rtt_min_ms, "its smallest RTT")
+            flow.base_rtt = infer.infer_base_rtt(flow.rtt_min_ms, "its smallest RTT")
         elif host in hosts:
-            flow.base_rtt = infer.base_rtt(hosts[host].rtt_min_ms, f"the smallest RTT of the pings to {one(host)}")
+            flow.base_rtt = infer.infer_base_rtt(
+                hosts[host].rtt_min_ms, f"the smallest RTT of the pings to {format_line(host)}"
+            )
         elif same:
-            flow.base_rtt = infer.base_rtt(min(p.rtt_min_ms for p in same), "the smallest round trip of the pings")
+            flow.base_rtt = infer.infer_base_rtt(
+                min(p.rtt_min_ms for p in same), "the smallest round trip of the pings"
+            )
         elif pings:
-            flow.base_rtt = infer.base_rtt(min(p.rtt_min_ms for p in pings), "the smallest round trip of all pings")
+            flow.base_rtt = infer.infer_base_rtt(
+                min(p.rtt_min_ms for p in pings), "the smallest round trip of all pings"
+            )
         elif not math.isnan(flow.rtt_min_ms):
-            flow.base_rtt = assumed(setup.milliseconds(flow.rtt_min_ms), "its smallest smoothed RTT")
+            flow.base_rtt = assume_fact(setup.spell_milliseconds(flow.rtt_min_ms), "its smallest smoothed RTT")

@@ -33,7 +33,7 @@ class Test:
     hosts: list[str] = field(default_factory=list)
 
 
-def chosen(senders: Sequence[Sender]) -> Test:
+def choose_test(senders: Sequence[Sender]) -> Test:
     """Return the test that a run is most like.
 
     One way: `tcp_nup`, or `rtt_fair_var_up` if base RTTs differ. Both ways: `rrul_be`, or `rrul_be_nflows` if flows
@@ -41,13 +41,13 @@ def chosen(senders: Sequence[Sender]) -> Test:
     """
     tcp = [one for one in senders if one.kind == "flows"]
     ways = Counter(one.direction for one in tcp)
-    names = _pings_and_udp(senders)
+    names = _name_pings_and_udp(senders)
     if not tcp:
         return Test("ping", names)
     if len(ways) == 1:
         rtts = sorted({one.base_rtt_ms for one in tcp})
         if len(rtts) > 1:
-            return _rtt_fair(senders, names)
+            return _make_rtt_fair(senders, names)
         number = 0
         for place, one in enumerate(senders):
             if one.kind == "flows":
@@ -67,7 +67,7 @@ def chosen(senders: Sequence[Sender]) -> Test:
     return Test("rrul_be_nflows", names, {f"{way}_streams": str(numbers[way]) for way in ("download", "upload")})
 
 
-def _rtt_fair(senders: Sequence[Sender], names: list[str]) -> Test:
+def _make_rtt_fair(senders: Sequence[Sender], names: list[str]) -> Test:
     hosts: list[str] = []
     for place, one in enumerate(senders):
         if one.kind == "flows":
@@ -77,7 +77,7 @@ def _rtt_fair(senders: Sequence[Sender], names: list[str]) -> Test:
     return Test("rtt_fair_var_up", names, hosts=hosts)
 
 
-def _pings_and_udp(senders: Sequence[Sender]) -> list[str]:
+def _name_pings_and_udp(senders: Sequence[Sender]) -> list[str]:
     """Return names of the series of pings and UDP, and nothing for TCP."""
     names, pings, floods = [], 0, 0
     for one in senders:
@@ -92,7 +92,7 @@ def _pings_and_udp(senders: Sequence[Sender]) -> list[str]:
     return names
 
 
-def imported(said: dict[str, Any], count: int) -> Test | None:
+def find_imported_test(said: dict[str, Any], count: int) -> Test | None:
     """Return the test of a run that was imported from a file of Flent; None if it was not."""
     names = said.get("series")
     if not isinstance(names, list) or len(names) != count or not isinstance(test := said.get("test"), str):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from dumbbell.exchange.flent.file import Data
-from dumbbell.exchange.measured import Fact, Measured, Origin, assumed, derived
-from dumbbell.experiment.registry import registry
+from dumbbell.exchange.measurement import Measurement, Origin, SetupFact, assume_fact, derive_fact
+from dumbbell.experiment.registry import read_registry
 
 _KEY = re.compile(r"\b(?:qdisc|aqm|queue)[:=]\s*([A-Za-z][\w.+-]*)")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z][A-Za-z0-9_]*)*")
@@ -22,35 +22,37 @@ _TOO_SHORT = ("step", "red", "pie", "fq")  # words that a name may have for othe
 _SECTIONS = {"bottleneck": "dsthost", "reverse": "srchost"}  # of dual isolation: whose fairness shapes which way
 
 
-def queues(data: Data, found: Measured) -> None:
+def read_queues(data: Data, found: Measurement) -> None:
     """Take queues from title or file name where tc says none."""
     for section, hosts in _SECTIONS.items():
         if f"{section}.aqm" not in found.setup and (fact := _find_queue(data, hosts)) is not None:
             found.setup[f"{section}.aqm"] = fact
 
 
-def _find_queue(data: Data, hosts: str) -> Fact | None:
+def _find_queue(data: Data, hosts: str) -> SetupFact | None:
     """Return the queue that a file names; None if it names none."""
-    title, name = data.words("TITLE"), data.words("DATA_FILENAME")
+    title, name = data.get_text("TITLE"), data.get_text("DATA_FILENAME")
     for text, where in ((title, "the title"), (name, "the name of the file")):
-        if (match := _KEY.search(text)) and (fact := _of_word(match[1], hosts, f"{where} says {match[0]}")) is not None:
+        if (match := _KEY.search(text)) and (
+            fact := _parse_word(match[1], hosts, f"{where} says {match[0]}")
+        ) is not None:
             return fact
     words = [word for word in _WORD.findall(title) if word.lower() not in _TOO_SHORT]
     for word in words:
-        if (fact := _of_word(word, hosts, f"the title has {word}")) is not None:
-            return Fact(fact.text, fact.source, Origin.ASSUMED) if fact.origin is Origin.FILE else fact
+        if (fact := _parse_word(word, hosts, f"the title has {word}")) is not None:
+            return SetupFact(fact.text, fact.source, Origin.ASSUMED) if fact.origin is Origin.FILE else fact
     for word in _WORD.findall(name):
-        if word.lower() not in _TOO_SHORT and (fact := _of_word(word, hosts, "")) is not None:
-            return assumed(fact.text, f"the name of the file has {word[:40]}")
+        if word.lower() not in _TOO_SHORT and (fact := _parse_word(word, hosts, "")) is not None:
+            return assume_fact(fact.text, f"the name of the file has {word[:40]}")
     return None
 
 
-def _of_word(word: str, hosts: str, where: str) -> Fact | None:
+def _parse_word(word: str, hosts: str, where: str) -> SetupFact | None:
     """Return the queue that a word names, alone or with more; None if it names none."""
     plain = word.lower().replace("-", "_").strip("_")
-    if plain in registry().aqm:
-        return Fact(f'"{plain}"', f"{where}; with the parameters of Linux, which it does not say")
-    known = sorted([*registry().aqm, *_NEAREST], key=len, reverse=True)
+    if plain in read_registry().aqm:
+        return SetupFact(f'"{plain}"', f"{where}; with the parameters of Linux, which it does not say")
+    known = sorted([*read_registry().aqm, *_NEAREST], key=len, reverse=True)
     inside = next((name for name in known if re.search(rf"(?:^|_){name}(?:_|\d*$)", plain)), None)
     if inside is None or (inside in _TOO_SHORT and plain != inside):
         return None
@@ -58,13 +60,13 @@ def _of_word(word: str, hosts: str, where: str) -> Fact | None:
         nearest, what = _NEAREST[inside]
         if inside != plain and inside == "sqm":
             what = f"{what}, and it does not say which"
-        return assumed(f'"{nearest}"', f"{where}: {what}, of which {nearest} is the nearest here")
+        return assume_fact(f'"{nearest}"', f"{where}: {what}, of which {nearest} is the nearest here")
     if inside == "cake":
-        return derived(_cake(plain, hosts), where, "what else its name says is not known")
-    return derived(f'"{inside}"', where, "what else its name says is not known")
+        return derive_fact(_parse_cake(plain, hosts), where, "what else its name says is not known")
+    return derive_fact(f'"{inside}"', where, "what else its name says is not known")
 
 
-def _cake(plain: str, hosts: str) -> str:
+def _parse_cake(plain: str, hosts: str) -> str:
     """Return Cake with the isolation and the tins that a word has."""
     parts = ['name = "cake"']
     tins = re.search(r"besteffort|precedence|diffserv[348]", plain)

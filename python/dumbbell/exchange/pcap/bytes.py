@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dumbbell.exchange.pcap.records import Int64s, Records, words
+from dumbbell.exchange.pcap.records import Int64s, Records, view_words
 
 
 class Bytes:
@@ -18,17 +18,17 @@ class Bytes:
         self.data = records.data
         self.at = records.at[keep]
         self.end = self.at + records.captured[keep]
-        self._two, self._four = words(records.raw, ">u2"), words(records.raw, ">u4")
+        self._two, self._four = view_words(records.raw, ">u2"), view_words(records.raw, ">u4")
 
-    def one(self, offset: Int64s | int) -> Int64s:
+    def read_bytes(self, offset: Int64s | int) -> Int64s:
         """Return bytes."""
         return self._take_numbers(self.data, self.at + offset, 1)
 
-    def two(self, offset: Int64s | int) -> Int64s:
+    def read_16_bits(self, offset: Int64s | int) -> Int64s:
         """Return numbers of 16 bits."""
         return self._take_numbers(self._two, self.at + offset, 2)
 
-    def four(self, offset: Int64s | int) -> Int64s:
+    def read_32_bits(self, offset: Int64s | int) -> Int64s:
         """Return numbers of 32 bits."""
         return self._take_numbers(self._four, self.at + offset, 4)
 
@@ -41,12 +41,12 @@ class Bytes:
         found[inside] = numbers[place[inside]]
         return found
 
-    def of(self, rows: Int64s) -> Bytes:
+    def select_rows(self, rows: Int64s) -> Bytes:
         """Return those of some packets."""
         few = copy(self)
         few.at, few.end = self.at[rows], self.end[rows]
         return few
 
-    def kept(self, keep: npt.NDArray[np.bool_]) -> None:
+    def keep_rows(self, keep: npt.NDArray[np.bool_]) -> None:
         """Keep some packets."""
         self.at, self.end = self.at[keep], self.end[keep]

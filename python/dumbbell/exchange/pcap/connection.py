@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dumbbell.exchange.measured import Floats
+from dumbbell.exchange.measurement import Floats
 from dumbbell.exchange.pcap.packets import ACK, AE, CE, CWR, ECE, ECT0, ECT1, FIN, RST, SYN, Packets
 from dumbbell.exchange.pcap.records import Int64s
 
@@ -40,7 +40,7 @@ class Waits:
 
 
 @dataclass
-class Connection:
+class TcpConnection:
     """What a connection did in the direction of its data. Times are s from the start of the capture.
 
     `got_at` and `got_bytes`: payload that was acknowledged so far. `rtts_at` and `rtts_ms`: samples of the RTT;
@@ -92,7 +92,7 @@ class Connection:
     notes: list[str] = field(default_factory=list)
 
 
-def of_packets(packets: Packets, order: Int64s, start_ns: int) -> Connection | None:
+def read_connection(packets: Packets, order: Int64s, start_ns: int) -> TcpConnection | None:
     """Return what the packets of a connection, in order of time, say; None if it carried no data."""
     source = packets.source[order]
     payload = packets.payload[order]
@@ -103,10 +103,10 @@ def of_packets(packets: Packets, order: Int64s, start_ns: int) -> Connection | N
     data = forward & (payload > 0)
     if not data.any():
         return None
-    return _Whole(packets, order, forward, data, start_ns).connection()
+    return _ConnectionReader(packets, order, forward, data, start_ns).make_connection()
 
 
-def unwrapped(values: Int64s, base: int) -> Int64s:
+def unwrap_numbers(values: Int64s, base: int) -> Int64s:
     """Return numbers of 32 bits as numbers without an end, relative to `base`."""
     if not len(values):
         return values
@@ -115,7 +115,7 @@ def unwrapped(values: Int64s, base: int) -> Int64s:
     return first + np.concatenate(([0], np.cumsum(steps)))
 
 
-class _Whole:
+class _ConnectionReader:
     def __init__(self, packets: Packets, order: Int64s, forward: Bools, data: Bools, start_ns: int) -> None:
         self.time = (packets.time_ns[order] - start_ns) / 1e9
         self.flags = packets.flags[order]
@@ -128,7 +128,7 @@ class _Whole:
         self.segment = max(1, min(said) - 12 * has_stamps) if said else 0
         sequence = packets.sequence[order]
         self.base = int(sequence[np.flatnonzero(data)[0]])
-        self.begins = unwrapped(sequence[data], self.base)
+        self.begins = unwrap_numbers(sequence[data], self.base)
         self.length = packets.payload[order][data]
         self.ends = self.begins + self.length
         self.data_time = self.time[data]
@@ -137,30 +137,30 @@ class _Whole:
         self.again = (self.begins < self.ceiling) & ~probes
         acks = ~forward & (self.flags & ACK > 0) & (self.flags & RST == 0)
         self.ack_place = np.flatnonzero(acks)
-        self.ack = unwrapped(packets.acknowledged[order][acks], self.base)
+        self.ack = unwrap_numbers(packets.acknowledged[order][acks], self.base)
         self.ack_time = self.time[acks]
 
-    def connection(self) -> Connection:
-        got_at, got = self._got()
-        far_at, far, newest = self._far()
-        near_at, near = self._near()
-        shaken_far, shaken_near = self._handshake()
-        side = self._side(newest, near, shaken_far, shaken_near)
-        rtts_at, rtts = _whole_trips(side, (far_at, far), (near_at, near))
+    def make_connection(self) -> TcpConnection:
+        got_at, got = self._find_acknowledged()
+        far_at, far, newest = self._measure_far_rtts()
+        near_at, near = self._measure_near_rtts()
+        shaken_far, shaken_near = self._measure_handshake()
+        side = self._find_side(newest, near, shaken_far, shaken_near)
+        rtts_at, rtts = _join_rtts(side, (far_at, far), (near_at, near))
         shaken = shaken_far + shaken_near if shaken_far is not None and shaken_near is not None else None
         known = [shaken] if shaken is not None else []
         # of the newest segment, as Linux takes its minimum (tcp_update_rtt_min)
         whole = newest if len(newest) and len(rtts) and rtts is far else rtts
         shortest = min([*known, *([float(whole.min())] if len(whole) else [])], default=None)
         pieces = np.ceil(self.length / self.segment) if self.segment else np.ones(len(self.length))
-        again, duplicates = self._sent_again(side, shortest)
+        again, duplicates = self._find_retransmissions(side, shortest)
         frame = self.packets.frame[self.order][self.data].astype(np.float64)
         if self.segment:  # each piece of what the card cut has headers of its own
             frame += (pieces - 1) * (frame - self.length)
         ecn = self.packets.ecn[self.order][self.forward]
-        has_ecn, is_accurate = self._ecn()
-        passed_at, passed = self._passed(side, frame)
-        over = self._over(shortest)
+        has_ecn, is_accurate = self._find_ecn()
+        passed_at, passed = self._find_passed(side, frame)
+        over = self._has_ended(shortest)
         notes = []
         if (pieces > 1).any():
             notes.append(
@@ -168,7 +168,7 @@ class _Whole:
                 "queue of this host may count each as one packet, so that a limit in packets is of more bytes than here"
             )
         pure = ~self.forward & (self.packets.payload[self.order] == 0) & (self.flags & (SYN | FIN | RST) == 0)
-        return Connection(
+        return TcpConnection(
             source=int(self.packets.source[self.order][self.data][0]),
             target=int(self.packets.target[self.order][self.data][0]),
             start_s=float(self.time[0]),
@@ -188,7 +188,7 @@ class _Whole:
             passed_frames=passed,
             back_at=self.time[~self.forward],
             back_frames=self.packets.frame[self.order][~self.forward].astype(np.float64),
-            waits=self._one_way(side),
+            waits=self._measure_delay_rise(side),
             data_packets=pieces * (self._find_last_sent() if side == "sender" else 1.0),
             sent=int(pieces.sum()),
             again_at=np.repeat(self.data_time[again], pieces[again].astype(np.int64)),
@@ -199,11 +199,11 @@ class _Whole:
             acks=int(pure.sum()),
             has_ecn=has_ecn,
             is_accurate=is_accurate,
-            told=self._told(is_accurate=is_accurate) if has_ecn else 0,
+            told=self._count_echoed_marks(is_accurate=is_accurate) if has_ecn else 0,
             notes=notes,
         )
 
-    def _got(self) -> tuple[Floats, Floats]:
+    def _find_acknowledged(self) -> tuple[Floats, Floats]:
         """Return when how much was acknowledged; without ACKs in the capture, when how much new data passed."""
         if len(self.ack):
             most = np.maximum.accumulate(np.clip(self.ack, 0, int(self.ends.max())))
@@ -211,7 +211,7 @@ class _Whole:
         fresh = np.maximum(self.ends - np.maximum(self.begins, self.ceiling), 0)
         return self.data_time, np.cumsum(fresh).astype(np.float64)
 
-    def _passed(self, side: Side | None, frames: Floats) -> tuple[Floats, Floats]:
+    def _find_passed(self, side: Side | None, frames: Floats) -> tuple[Floats, Floats]:
         """Return when which bytes of frames had passed the link.
 
         A hole that is filled acknowledges at once what had come for a round trip: SACK says when it came.
@@ -252,7 +252,7 @@ class _Whole:
                     following[place] = place = place + 1
         return found
 
-    def _far(self) -> tuple[Floats, Floats, Floats]:
+    def _measure_far_rtts(self) -> tuple[Floats, Floats, Floats]:
         """Return RTTs from here to the receiver and back, at the ACKs that say them, ms; and those of the newest data.
 
         A sample is of the oldest segment that an ACK acknowledges, or selects first, as Linux takes it
@@ -289,7 +289,7 @@ class _Whole:
         good = at > sent
         return at[good], (at[good] - sent[good]) * 1e3, (at[good] - last[good]) * 1e3
 
-    def _near(self) -> tuple[Floats, Floats]:
+    def _measure_near_rtts(self) -> tuple[Floats, Floats]:
         """Return RTTs from here to the sender and back, at the data that echo an ACK's timestamp first, ms."""
         stamps = self.packets.stamp[self.order]
         echoes = self.packets.echo[self.order]
@@ -318,7 +318,7 @@ class _Whole:
         found[len(self.begins) - 1 - lasts] = True
         return found
 
-    def _one_way(self, side: Side | None) -> Waits | None:
+    def _measure_delay_rise(self, side: Side | None) -> Waits | None:
         """Return by how much the delay from the sender to the receiver rose at most; None if that is not known.
 
         The clock of the other end is in its timestamps (RFC 7323, section 3), which Linux counts in ms. Near the
@@ -341,7 +341,7 @@ class _Whole:
             return None
         if len(number) < _FEWEST_DELAYS:
             return None
-        ticks = unwrapped(stamps[number], int(stamps[number[0]])).astype(np.float64)
+        ticks = unwrap_numbers(stamps[number], int(stamps[number[0]])).astype(np.float64)
         seen = self.time[number]
         lasts_ms = float(seen[-1] - seen[0]) * 1e3
         if not _TICKS[0] * lasts_ms < float(ticks[-1] - ticks[0]) < _TICKS[1] * lasts_ms:
@@ -350,7 +350,7 @@ class _Whole:
         delays -= delays.min()
         return Waits(times, delays)
 
-    def _handshake(self) -> tuple[float | None, float | None]:
+    def _measure_handshake(self) -> tuple[float | None, float | None]:
         """Return from the handshake the RTTs from here to the receiver and to the sender of data, ms."""
         syn = self.flags & SYN > 0
         asked = np.flatnonzero(syn & (self.flags & ACK == 0))
@@ -367,7 +367,7 @@ class _Whole:
         return (answerer, opener_rtt) if opener else (opener_rtt, answerer)
 
     @staticmethod
-    def _side(far: Floats, near: Floats, shaken_far: float | None, shaken_near: float | None) -> Side | None:
+    def _find_side(far: Floats, near: Floats, shaken_far: float | None, shaken_near: float | None) -> Side | None:
         """Return where the capture was taken; None if that does not show."""
         low_far = min(
             [*([float(far.min())] if len(far) else []), *([shaken_far] if shaken_far is not None else [])], default=None
@@ -383,7 +383,7 @@ class _Whole:
             return "sender"
         return "receiver" if low_far <= max(_NEAR * whole, min(_NEAR_MS, whole / 2)) else "between"
 
-    def _sent_again(self, side: Side | None, shortest_ms: float | None) -> tuple[Bools, int]:
+    def _find_retransmissions(self, side: Side | None, shortest_ms: float | None) -> tuple[Bools, int]:
         """Return which data were sent again, and how many packets had passed here before.
 
         At the sender that is all that was seen before. Behind a loss it is what fills a hole later than reordering
@@ -402,7 +402,7 @@ class _Whole:
         late = self.data_time - passed > limit
         return self.again & (before | late), duplicates
 
-    def _over(self, shortest_ms: float | None) -> bool:
+    def _has_ended(self, shortest_ms: float | None) -> bool:
         """Whether it ended in the capture: closed and acknowledged, reset, or all acknowledged and then long silent."""
         if (self.flags & RST > 0).any():
             return True
@@ -412,7 +412,7 @@ class _Whole:
         ends = np.flatnonzero(self.forward & (self.flags & FIN > 0))
         return bool(len(ends)) and bool(len(self.ack)) and int(self.ack.max()) > int(self.ends.max())
 
-    def _ecn(self) -> tuple[bool | None, bool]:
+    def _find_ecn(self) -> tuple[bool | None, bool]:
         """Return whether both ends agreed on ECN, None without a handshake, and whether on AccECN.
 
         RFC 9768, table 2: what a SYN with all three flags is answered by.
@@ -421,11 +421,11 @@ class _Whole:
         asked, answered = self.flags[syn & (self.flags & ACK == 0)], self.flags[syn & (self.flags & ACK > 0)]
         if not len(asked) or not len(answered):
             return None, False
-        accurate = bool((_ace(asked) == _ALL_FLAGS).any() and np.isin(_ace(answered), _ACCURATE).any())
+        accurate = bool((_decode_ace(asked) == _ALL_FLAGS).any() and np.isin(_decode_ace(answered), _ACCURATE).any())
         wants = (asked & (ECE | CWR)) == (ECE | CWR)
         return bool(wants.any() and (answered & (ECE | CWR | AE) > 0).any()), accurate
 
-    def _told(self, *, is_accurate: bool) -> int:
+    def _count_echoed_marks(self, *, is_accurate: bool) -> int:
         """Return how many packets with CE the receiver told of: by AccECN's counter, which has 3 bits, or by ECE.
 
         RFC 9768, section 3.2.2: the counter begins at 5; the last ACK of a handshake has a code instead. Of ECE, what
@@ -439,17 +439,17 @@ class _Whole:
         place = np.flatnonzero(telling)
         opener = self.forward[np.flatnonzero(self.flags & SYN > 0)[0]]
         place = place[int(not opener) :]
-        ack = unwrapped(self.packets.acknowledged[self.order][place], self.base)
-        counter = _ace(self.flags[place])[ack >= np.maximum.accumulate(ack)]  # none that was overtaken
+        ack = unwrap_numbers(self.packets.acknowledged[self.order][place], self.base)
+        counter = _decode_ace(self.flags[place])[ack >= np.maximum.accumulate(ack)]  # none that was overtaken
         return int((np.diff(counter, prepend=_FIRST_COUNT) % 8).sum())
 
 
-def _ace(flags: Int64s) -> Int64s:
+def _decode_ace(flags: Int64s) -> Int64s:
     """Return the three flags AE, CWR and ECE as a number: AccECN's counter."""
     return (flags >> 6) & 7
 
 
-def _whole_trips(side: Side | None, far: tuple[Floats, Floats], near: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+def _join_rtts(side: Side | None, far: tuple[Floats, Floats], near: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
     """Return samples of the whole RTT, of what was seen of its two parts."""
     if side in (None, "sender") and len(far[1]):
         return far if side == "sender" or not len(near[1]) else _sum(far, near)

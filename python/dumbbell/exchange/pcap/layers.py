@@ -81,7 +81,7 @@ def link_name(link: int) -> str:
     return f"link type {link}, {name}, is not read" if name else f"link type {link} is not known"
 
 
-def payload_name(kind: int, protocol: int) -> str:
+def name_payload(kind: int, protocol: int) -> str:
     """Return what a packet is that is not TCP, UDP or a ping, in words."""
     if kind in (IPV4, IPV6):
         return _PROTOCOLS.get(protocol, f"IP protocol {protocol}")
@@ -92,27 +92,27 @@ def payload_name(kind: int, protocol: int) -> str:
     return _NAMES.get(kind, f"type 0x{kind:04x} of Ethernet")
 
 
-def upper(read: Bytes, offset: Int64s, kind: Int64s) -> tuple[Int64s, Int64s]:
+def find_transport(read: Bytes, offset: Int64s, kind: Int64s) -> tuple[Int64s, Int64s]:
     """Return where the headers after IP begin, behind extensions of IPv6, and their protocols."""
     is_4, is_6 = kind == IPV4, kind == IPV6
-    place = offset + np.where(is_4, (read.one(offset) & 15) * 4, 40)
-    protocol = np.where(is_4, read.one(offset + 9), read.one(offset + 6))
+    place = offset + np.where(is_4, (read.read_bytes(offset) & 15) * 4, 40)
+    protocol = np.where(is_4, read.read_bytes(offset + 9), read.read_bytes(offset + 6))
     for _ in range(3):
         extended = is_6 & np.isin(protocol, _EXTENSIONS)
         if not extended.any():
             break
-        following = read.one(place)
-        place = np.where(extended, place + (read.one(place + 1) + 1) * 8, place)
+        following = read.read_bytes(place)
+        place = np.where(extended, place + (read.read_bytes(place + 1) + 1) * 8, place)
         protocol = np.where(extended, following, protocol)
     return place, protocol
 
 
-def network(read: Bytes, link: int) -> Network:
+def read_network(read: Bytes, link: int) -> Network:
     """Return the IP headers that count in packets of a link type that is known."""
     count = len(read.at)
     if link in _TYPED:
         length, place = _TYPED[link]
-        offset, kind = np.full(count, length, dtype=np.int64), read.two(place)
+        offset, kind = np.full(count, length, dtype=np.int64), read.read_16_bits(place)
     else:
         length, fixed = _FIXED[link]
         offset, kind = np.full(count, length, dtype=np.int64), np.full(count, fixed, dtype=np.int64)
@@ -121,7 +121,7 @@ def network(read: Bytes, link: int) -> Network:
     for _ in range(_MOST_LAYERS):
         if not len(left):
             break
-        left = _peel(read.of(left), left, found)
+        left = _peel(read.select_rows(left), left, found)
     found.kind[~np.isin(found.kind, (IPV4, IPV6)) & (found.kind < 0)] = 0
     return found
 
@@ -139,36 +139,41 @@ def _peel(read: Bytes, rows: Int64s, found: Network) -> Int64s:
 
     has = set(np.unique(kind).tolist())
     if _RAW in has:
-        take(kind == _RAW, 0, _version(read, offset))
+        take(kind == _RAW, 0, _read_version(read, offset))
     if _LOOP in has:
-        take(kind == _LOOP, 4, _version(read, offset + 4))
+        take(kind == _LOOP, 4, _read_version(read, offset + 4))
     if _SERIAL in has:
-        is_ppp = read.one(offset) == 0xFF
+        is_ppp = read.read_bytes(offset) == 0xFF
         take((kind == _SERIAL) & is_ppp, 0, _PPP)
-        take((kind == _SERIAL) & ~is_ppp, 4, read.two(offset + 2))
+        take((kind == _SERIAL) & ~is_ppp, 4, read.read_16_bits(offset + 2))
     if _BRIDGED in has:
-        take(kind == _BRIDGED, 14, read.two(offset + 12))
+        take(kind == _BRIDGED, 14, read.read_16_bits(offset + 12))
     if has & set(_VLAN):
-        take(np.isin(kind, _VLAN), 4, read.two(offset + 2))
+        take(np.isin(kind, _VLAN), 4, read.read_16_bits(offset + 2))
     if _PPPOE in has:
         take(kind == _PPPOE, 6, _PPP, "PPPoE")
     if _PPP in has:
         _take_ppp(read, offset, kind == _PPP, take)
     if has & set(_MPLS):
-        is_last = np.isin(kind, _MPLS) & (read.four(offset) & 0x100 > 0)
+        is_last = np.isin(kind, _MPLS) & (read.read_32_bits(offset) & 0x100 > 0)
         take(np.isin(kind, _MPLS) & ~is_last, 4, kind)
-        nibble = read.one(offset + 4) >> 4
-        take(is_last & (nibble > 0), 4, _version(read, offset + 4), "MPLS")
+        nibble = read.read_bytes(offset + 4) >> 4
+        take(is_last & (nibble > 0), 4, _read_version(read, offset + 4), "MPLS")
         take(is_last & (nibble == 0), 8, _BRIDGED, "MPLS")  # RFC 4448, section 4.6: a control word, and Ethernet
     if any(0 < one <= 1500 for one in has):
-        is_snap = (kind > 0) & (kind <= 1500) & (read.four(offset) == 0xAAAA0300) & (read.two(offset + 4) == 0)
-        take(is_snap, 8, read.two(offset + 6))
+        is_snap = (
+            (kind > 0)
+            & (kind <= 1500)
+            & (read.read_32_bits(offset) == 0xAAAA0300)
+            & (read.read_16_bits(offset + 4) == 0)
+        )
+        take(is_snap, 8, read.read_16_bits(offset + 6))
     is_ip = np.isin(kind, (IPV4, IPV6))
     if is_ip.any():
         first = is_ip & (found.outer_kind[rows] == 0)
         found.outer[rows[first]], found.outer_kind[rows[first]] = offset[first], kind[first]
         _take_tunnels(read, offset, np.where(is_ip, kind, 0), take)
-        service = np.where(kind == IPV4, read.one(offset + 1), read.one(offset + 1) >> 4)
+        service = np.where(kind == IPV4, read.read_bytes(offset + 1), read.read_bytes(offset + 1) >> 4)
         found.is_marked[rows] |= is_ip & (step > 0) & (service & 3 == 3)
     changed = (step > 0) | (inner != kind)
     inside = read.at + offset + step <= read.end
@@ -178,9 +183,9 @@ def _peel(read: Bytes, rows: Int64s, found: Network) -> Int64s:
     return left
 
 
-def _version(read: Bytes, offset: Int64s) -> Int64s:
+def _read_version(read: Bytes, offset: Int64s) -> Int64s:
     """Return the type that the first four bits of an IP header say; a type that is none where they are others."""
-    nibble = read.one(offset) >> 4
+    nibble = read.read_bytes(offset) >> 4
     found: Int64s = np.full(len(nibble), _NO_IP, dtype=np.int64)
     found[nibble == 4], found[nibble == 6] = IPV4, IPV6
     return found
@@ -188,9 +193,9 @@ def _version(read: Bytes, offset: Int64s) -> Int64s:
 
 def _take_ppp(read: Bytes, offset: Int64s, is_ppp: Bools, take: _Take) -> None:
     """Pass over PPP (RFC 1661, section 2): with the address of RFC 1662 or without, with a short protocol or a long."""
-    framed = np.where(read.two(offset) == 0xFF03, 2, 0)
-    short = read.one(offset + framed) & 1 > 0
-    protocol = np.where(short, read.one(offset + framed), read.two(offset + framed))
+    framed = np.where(read.read_16_bits(offset) == 0xFF03, 2, 0)
+    short = read.read_bytes(offset + framed) & 1 > 0
+    protocol = np.where(short, read.read_bytes(offset + framed), read.read_16_bits(offset + framed))
     inner = np.full(len(offset), _NO_IP, dtype=np.int64)
     for number, kind in _PPP_TYPES.items():
         inner[protocol == number] = kind
@@ -199,8 +204,8 @@ def _take_ppp(read: Bytes, offset: Int64s, is_ppp: Bools, take: _Take) -> None:
 
 def _take_tunnels(read: Bytes, offset: Int64s, kind: Int64s, take: _Take) -> None:
     """Pass over IP headers that have another packet in them."""
-    place, protocol = upper(read, offset, kind)
-    is_whole = (kind == IPV6) | (read.two(offset + 6) & 0x1FFF == 0)  # no later fragment
+    place, protocol = find_transport(read, offset, kind)
+    is_whole = (kind == IPV6) | (read.read_16_bits(offset + 6) & 0x1FFF == 0)  # no later fragment
     protocol = np.where((kind > 0) & is_whole, protocol, -1)
     header = place - offset
     has = set(np.unique(protocol).tolist())
@@ -211,28 +216,28 @@ def _take_tunnels(read: Bytes, offset: Int64s, kind: Int64s, take: _Take) -> Non
     if 47 in has:
         _take_gre(read, place, header, protocol == 47, take)
     if UDP in has:
-        port, body = np.where(protocol == UDP, read.two(place + 2), -1), place + 8
-        first, second = read.one(body), read.one(body + 1)
+        port, body = np.where(protocol == UDP, read.read_16_bits(place + 2), -1), place + 8
+        first, second = read.read_bytes(body), read.read_bytes(body + 1)
         take(np.isin(port, _VXLAN) & (first & 0x08 > 0), header + 16, _BRIDGED, "VXLAN")
         is_geneve = (port == _GENEVE) & (first >> 6 == 0)
-        take(is_geneve, header + 16 + (first & 0x3F) * 4, read.two(body + 2), "Geneve")
+        take(is_geneve, header + 16 + (first & 0x3F) * 4, read.read_16_bits(body + 2), "Geneve")
         # version 1 of GTP, and a user's packet
         is_gtp = (port == _GTP) & (first >> 4 == 3) & (second == 0xFF)
         if is_gtp.any():
             length = np.where(first & 7 > 0, 12, 8)
-            following = np.where(first & 4 > 0, read.one(body + 11), 0)
+            following = np.where(first & 4 > 0, read.read_bytes(body + 11), 0)
             for _ in range(3):  # extension headers: TS 29.281, section 5.2.1
                 more = (following > 0) & is_gtp
-                size = np.where(more, read.one(body + length) * 4, 0)
-                following = np.where(more & (size > 0), read.one(body + length + size - 1), 0)
+                size = np.where(more, read.read_bytes(body + length) * 4, 0)
+                following = np.where(more & (size > 0), read.read_bytes(body + length + size - 1), 0)
                 length = length + size
-            inner = _version(read, body + length)
+            inner = _read_version(read, body + length)
             take(is_gtp & np.isin(inner, (IPV4, IPV6)), header + 8 + length, inner, "GTP-U")
 
 
 def _take_gre(read: Bytes, place: Int64s, header: Int64s, is_gre: Bools, take: _Take) -> None:
     """Pass over GRE: RFC 2784 and 2890, and that of PPTP with PPP in it (RFC 2637, section 4.1)."""
-    flags, inner = read.two(place), read.two(place + 2)
+    flags, inner = read.read_16_bits(place), read.read_16_bits(place + 2)
     bits = [(flags & bit > 0).astype(np.int64) for bit in (0x8000, 0x2000, 0x1000, 0x0080)]
     plain = is_gre & (flags & 7 == 0) & np.isin(inner, (IPV4, IPV6, _BRIDGED, *_MPLS))
     take(plain, header + 4 + 4 * (bits[0] + bits[1] + bits[2]), inner, "GRE")

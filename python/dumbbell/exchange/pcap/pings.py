@@ -31,7 +31,7 @@ class Pings:
     note: str
 
 
-def of_icmp(packets: Packets) -> list[Pings]:
+def read_icmp(packets: Packets) -> list[Pings]:
     """Return the echoes that were answered, for each pair of hosts."""
     asked: dict[tuple[int, int, int], int] = {}
     requests: dict[tuple[int, int], list[int]] = {}
@@ -53,7 +53,7 @@ def of_icmp(packets: Packets) -> list[Pings]:
     return found
 
 
-def why_no_rtt(packets: Packets, pairs: Pings, other_ms: float) -> str:
+def explain_missing_rtt(packets: Packets, pairs: Pings, other_ms: float) -> str:
     """Return why the times between requests and answers are no RTTs; empty if they are.
 
     Where answers leave, they have the TTL that hosts set, and requests have come through routers; between the ends,
@@ -70,17 +70,17 @@ def why_no_rtt(packets: Packets, pairs: Pings, other_ms: float) -> str:
     return ""
 
 
-def of(packets: Packets, group: Int64s) -> Pings | None:
+def read_pings(packets: Packets, group: Int64s) -> Pings | None:
     """Return the pings that the datagrams between two ports are; None if they are none."""
     is_first = packets.source[group] == packets.source[group[0]]
     sides = group[is_first], group[~is_first]
     if min(map(len, sides)) < _FEWEST:
         return None
     # what is captured first may be an answer
-    return _paired(packets, *sides) or _paired(packets, *sides[::-1])
+    return _pair_echoes(packets, *sides) or _pair_echoes(packets, *sides[::-1])
 
 
-def _paired(packets: Packets, asked: Int64s, answered: Int64s) -> Pings | None:
+def _pair_echoes(packets: Packets, asked: Int64s, answered: Int64s) -> Pings | None:
     numbers, of_answers = packets.sequence[asked], packets.sequence[answered]
     sorted_numbers, places = np.unique(numbers, return_index=True)
     if len(places) == len(asked):

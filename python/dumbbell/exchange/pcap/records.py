@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumbbell import file_kinds
-from dumbbell.errors import Nothing, Unreadable, one_line
+from dumbbell.errors import Nothing, Unreadable, escape_line
 from dumbbell.words import count
 
 ALLOWED = "a capture: pcap or pcapng"
@@ -67,7 +67,7 @@ class _Columns:
         self._parts.append(columns)
         self.count += len(columns[0])
 
-    def records(
+    def make_records(
         self, raw: bytes, interfaces: list[Interface], notes: list[str], about: dict[str, str] | None = None
     ) -> Records:
         empty = np.zeros(0, dtype=np.int64)
@@ -78,7 +78,7 @@ class _Columns:
         return Records(raw, data, at, captured, length, time_ns, interface, interfaces, notes, about or {})
 
 
-def words(raw: bytes, kind: str) -> npt.NDArray[Any]:
+def view_words(raw: bytes, kind: str) -> npt.NDArray[Any]:
     """Return the numbers of a kind, `>u4`, that begin at every byte: an index is a place."""
     size = np.dtype(kind).itemsize
     return np.ndarray((max(0, len(raw) - size + 1),), kind, buffer=raw, strides=(1,))
@@ -86,7 +86,7 @@ def words(raw: bytes, kind: str) -> npt.NDArray[Any]:
 
 def read(path: Path, raw: bytes) -> Records:
     """Return the packets of a capture. A file that is cut off is read up to there. Raises InputError."""
-    found = _pcap(path, raw) if raw[:4] in _PCAP else _pcapng(path, raw)
+    found = _read_pcap(path, raw) if raw[:4] in _PCAP else _read_pcapng(path, raw)
     if not len(found.at):
         raise Nothing(
             "no packet" + f" ({'; '.join(found.notes)})" * bool(found.notes), "a capture of traffic", file=path
@@ -94,7 +94,7 @@ def read(path: Path, raw: bytes) -> Records:
     return found
 
 
-def _pcap(path: Path, raw: bytes) -> Records:
+def _read_pcap(path: Path, raw: bytes) -> Records:
     if len(raw) < 24:
         raise Unreadable("the capture is cut off in its header", ALLOWED, file=path)
     order, per_second = _PCAP[raw[:4]]
@@ -114,15 +114,15 @@ def _pcap(path: Path, raw: bytes) -> Records:
         place += 16 + kept
     if not notes and place < end:
         notes.append(f"cut off after packet {len(found)}: read up to there")
-    at, number = np.array(found, dtype=np.int64), words(raw, f"{order}u4")
+    at, number = np.array(found, dtype=np.int64), view_words(raw, f"{order}u4")
     columns = _Columns()
     if len(at):
         seconds, fraction, kept_, whole = (number[at + 4 * one].astype(np.int64) for one in range(4))
         columns.add(at + 16, kept_, whole, seconds * 10**9 + fraction * (10**9 // per_second), np.zeros_like(at))
-    return columns.records(raw, [Interface(link & 0xFFFF, per_second=per_second)], notes)
+    return columns.make_records(raw, [Interface(link & 0xFFFF, per_second=per_second)], notes)
 
 
-def _pcapng(path: Path, raw: bytes) -> Records:
+def _read_pcapng(path: Path, raw: bytes) -> Records:
     columns, notes = _Columns(), []
     interfaces: list[Interface] = []
     first, order, place, end = 0, "<", 0, len(raw)  # first: number of the first interface of the section
@@ -135,7 +135,7 @@ def _pcapng(path: Path, raw: bytes) -> Records:
             magic = raw[place + 8 : place + 12]
             if magic not in (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"):
                 raise Unreadable("this is not the head of a section", ALLOWED, file=path, key=f"byte {place}")
-            _section(columns, raw, (found, old), order, interfaces, first)
+            _add_section(columns, raw, (found, old), order, interfaces, first)
             found, old = array("q"), array("q")
             order, first = (">" if magic[0] == 0x1A else "<"), len(interfaces)
             unpack = struct.Struct(f"{order}II").unpack_from
@@ -145,24 +145,24 @@ def _pcapng(path: Path, raw: bytes) -> Records:
             notes.append(f"{what} after packet {columns.count + len(found) + len(old)}: read up to there")
             break
         if kind == _SECTION and not about:
-            for code, value in _options(raw, place + 24, place + size - 4, order):
+            for code, value in _read_options(raw, place + 24, place + size - 4, order):
                 if code in _ABOUT:
-                    about[_ABOUT[code]] = one_line(value.decode("utf-8", "replace"))[:200]
+                    about[_ABOUT[code]] = escape_line(value.decode("utf-8", "replace"))[:200]
         elif kind == _ENHANCED and size >= 32:
             found.append(place)
         elif kind == _OLD and size >= 32:
             old.append(place)
         elif kind == _INTERFACE and size >= 20:
-            interfaces.append(_interface(raw, place + 8, place + size - 4, order))
+            interfaces.append(_read_interface(raw, place + 8, place + size - 4, order))
         elif kind == _SIMPLE:
             timeless += 1
         place += size
     if not notes and place < end:
         notes.append(f"cut off after packet {columns.count + len(found) + len(old)}: read up to there")
-    _section(columns, raw, (found, old), order, interfaces, first)
+    _add_section(columns, raw, (found, old), order, interfaces, first)
     if timeless:
         notes.append(f"left out: {count(timeless, 'packet')} without a time")
-    return columns.records(raw, interfaces, notes, about)
+    return columns.make_records(raw, interfaces, notes, about)
 
 
 def _is_damaged(raw: bytes, place: int, kind: int, size: int, order: str) -> bool:
@@ -175,7 +175,7 @@ def _is_damaged(raw: bytes, place: int, kind: int, size: int, order: str) -> boo
     return not 32 <= size - kept <= _MOST_OPTIONS
 
 
-def _section(
+def _add_section(
     columns: _Columns,
     raw: bytes,
     blocks: tuple[array[int], array[int]],
@@ -187,7 +187,7 @@ def _section(
     own = interfaces[first:]
     if not own:
         return
-    number, short = words(raw, f"{order}u4"), words(raw, f"{order}u2")
+    number, short = view_words(raw, f"{order}u4"), view_words(raw, f"{order}u2")
     per_second = np.array([one.per_second for one in own], dtype=object)
     for is_old, places in enumerate(blocks):
         at = np.array(places, dtype=np.int64)
@@ -201,11 +201,11 @@ def _section(
         for one in np.unique(interface).tolist():
             mine = interface == one
             ticks = (high[mine] << 32) | low[mine]
-            time[mine] = _nanoseconds(ticks, int(per_second[one])) + own[one].offset_s * 10**9
+            time[mine] = _to_nanoseconds(ticks, int(per_second[one])) + own[one].offset_s * 10**9
         columns.add(at + 28, kept, whole, time, interface + first)
 
 
-def _nanoseconds(ticks: Int64s, per_second: int) -> Int64s:
+def _to_nanoseconds(ticks: Int64s, per_second: int) -> Int64s:
     ticks = np.clip(ticks, 0, 2**62)
     if 10**9 % per_second == 0:
         return np.clip(ticks, 0, 2**62 // (10**9 // per_second)) * (10**9 // per_second)
@@ -214,9 +214,9 @@ def _nanoseconds(ticks: Int64s, per_second: int) -> Int64s:
     return np.array([min(int(one) * 10**9 // per_second, 2**62) for one in ticks.tolist()], dtype=np.int64)
 
 
-def _interface(raw: bytes, body: int, last: int, order: str) -> Interface:
+def _read_interface(raw: bytes, body: int, last: int, order: str) -> Interface:
     one = Interface(struct.unpack_from(f"{order}H", raw, body)[0])
-    for code, value in _options(raw, body + 8, last, order):
+    for code, value in _read_options(raw, body + 8, last, order):
         if code == _NAME:
             one.name = value.decode("utf-8", "replace")[:40]
         elif code == _RESOLUTION and len(value) == 1:
@@ -227,7 +227,7 @@ def _interface(raw: bytes, body: int, last: int, order: str) -> Interface:
     return one
 
 
-def _options(raw: bytes, place: int, last: int, order: str) -> Iterator[tuple[int, bytes]]:
+def _read_options(raw: bytes, place: int, last: int, order: str) -> Iterator[tuple[int, bytes]]:
     """Yield the options of a block up to the byte `last`: code and value."""
     while place + 4 <= last:
         code, length = struct.unpack_from(f"{order}HH", raw, place)

@@ -1,4 +1,4 @@
-"""The packets of a capture as rows: the columns of `dumbbell.packets.write.frame`, as far as headers say them."""
+"""Packets of a capture as rows, with those columns of `packets.recording.record_packets` that headers determine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 from dumbbell.errors import Nothing, UnknownName
 from dumbbell.exchange.pcap import packets as headers
 from dumbbell.exchange.pcap import records
-from dumbbell.exchange.pcap.connection import unwrapped
+from dumbbell.exchange.pcap.connection import unwrap_numbers
 from dumbbell.exchange.pcap.packets import ACK, SYN, TCP, UDP, Packets
 from dumbbell.exchange.pcap.records import Int64s, Records
 
@@ -29,15 +29,15 @@ def read(path: Path, raw: bytes, point: str | None) -> tuple[pl.DataFrame, bool]
     have in the run if dumbbell wrote the file, and else those of their first packets. Raises InputError.
     """
     found = records.read(path, raw)
-    number = _interface(path, found, point)
+    number = _select_interface(path, found, point)
     packets = headers.read(found, number)
-    rows = _rows(packets)
+    rows = _make_rows(packets)
     if rows.is_empty():
         raise Nothing("no packet of TCP or UDP", "a capture of IP", file=path)
     return rows, _is_ours(packets)
 
 
-def _interface(path: Path, found: Records, point: str | None) -> int:
+def _select_interface(path: Path, found: Records, point: str | None) -> int:
     there = np.unique(found.interface).tolist()
     if not there:
         raise Nothing("no packet", "a capture of IP", file=path)
@@ -50,7 +50,7 @@ def _interface(path: Path, found: Records, point: str | None) -> int:
     return int(there[names.index(wanted)])
 
 
-def _rows(packets: Packets) -> pl.DataFrame:
+def _make_rows(packets: Packets) -> pl.DataFrame:
     keep = np.flatnonzero(np.isin(packets.protocol, (TCP, UDP)))
     low, high = np.minimum(packets.source, packets.target), np.maximum(packets.source, packets.target)
     pair = (low[keep] * max(len(packets.ends), 1) + high[keep]) * 2 + (packets.protocol[keep] == TCP)
@@ -66,22 +66,22 @@ def _rows(packets: Packets) -> pl.DataFrame:
     for code, end in enumerate(ends.tolist()):
         own = order[(ends[code - 1] if code else 0) : end]
         rows = keep[own]
-        sender, number = _sender(packets, rows, is_ours=is_ours)
+        sender, number = _find_sender(packets, rows, is_ours=is_ours)
         forward = packets.source[rows] == sender
         flow[own] = place_of[code] if number is None else number
         forward_all[own] = forward
         if packets.protocol[rows[0]] != TCP:
             continue
-        bases = {way: _base(packets, rows[forward == way]) for way in (True, False)}
+        bases = {way: _find_base(packets, rows[forward == way]) for way in (True, False)}
         for way in (True, False):
             mine = own[forward == way]
-            seq[mine] = unwrapped(packets.sequence[keep[mine]], bases[way])
+            seq[mine] = unwrap_numbers(packets.sequence[keep[mine]], bases[way])
             has_ack = mine[packets.flags[keep[mine]] & ACK > 0]
-            ack[has_ack] = unwrapped(packets.acknowledged[keep[has_ack]], bases[not way])
-            window[mine] = _windows(packets, keep[mine], rows)
+            ack[has_ack] = unwrap_numbers(packets.acknowledged[keep[has_ack]], bases[not way])
+            window[mine] = _compute_windows(packets, keep[mine], rows)
             for row in has_ack[blocks[0][has_ack] < blocks[1][has_ack]].tolist():
                 some = packets.sacks[blocks[0][row] : blocks[1][row], 1:]
-                relative = unwrapped(some.reshape(-1), bases[not way]).reshape(-1, 2).tolist()
+                relative = unwrap_numbers(some.reshape(-1), bases[not way]).reshape(-1, 2).tolist()
                 sacks[row] = " ".join(f"{first}-{last}" for first, last in relative)
     tcp = packets.protocol[keep] == TCP
     names = [" ".join(name for bit, name in enumerate(_FLAGS) if name and value >> bit & 1) for value in range(512)]
@@ -110,7 +110,7 @@ def _is_ours(packets: Packets) -> bool:
     return packets.about.get("written by", "").startswith("dumbbell")
 
 
-def _sender(packets: Packets, rows: Int64s, *, is_ours: bool) -> tuple[int, int | None]:
+def _find_sender(packets: Packets, rows: Int64s, *, is_ours: bool) -> tuple[int, int | None]:
     """Return which end of a connection sends data, and the number of its flow if that is known."""
     first, other = int(packets.source[rows[0]]), int(packets.target[rows[0]])
     if is_ours:
@@ -125,7 +125,7 @@ def _sender(packets: Packets, rows: Int64s, *, is_ours: bool) -> tuple[int, int 
     return max(sent, key=lambda end: sent[end]), None
 
 
-def _base(packets: Packets, rows: Int64s) -> int:
+def _find_base(packets: Packets, rows: Int64s) -> int:
     """Return the sequence number that counts as 0: that of the SYN, or the one before the first byte that was seen."""
     syns = rows[packets.flags[rows] & SYN > 0]
     if len(syns):
@@ -133,7 +133,7 @@ def _base(packets: Packets, rows: Int64s) -> int:
     return int(packets.sequence[rows[0]]) - 1 if len(rows) else 0
 
 
-def _windows(packets: Packets, mine: Int64s, connection: Int64s) -> Int64s:
+def _compute_windows(packets: Packets, mine: Int64s, connection: Int64s) -> Int64s:
     """Return the windows that one end offers, bytes; -1 where the scale is unknown, without both SYNs."""
     syns = connection[packets.flags[connection] & SYN > 0]
     if len(np.unique(packets.source[syns])) < 2:

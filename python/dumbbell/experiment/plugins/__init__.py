@@ -8,14 +8,24 @@ key. Its code runs in processes of its own (`process`), and only if the user tru
 
 from dumbbell.experiment.plugins.known import (
     Known,
-    algorithm_of,
-    called,
-    in_groups,
-    of_digest,
-    paths,
-    plain,
+    find_algorithm,
+    find_plugins,
+    get_known,
+    list_copies,
+    name_algorithm,
     read,
     refuse,
+    replace_plugins,
 )
 
-__all__ = ["Known", "algorithm_of", "called", "in_groups", "of_digest", "paths", "plain", "read", "refuse"]
+__all__ = [
+    "Known",
+    "find_algorithm",
+    "find_plugins",
+    "get_known",
+    "list_copies",
+    "name_algorithm",
+    "read",
+    "refuse",
+    "replace_plugins",
+]

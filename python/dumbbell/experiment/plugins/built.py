@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, nearest, one_line, shown
+from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, escape_line, find_nearest, quote_value
 from dumbbell.scratch import cache_folder
-from dumbbell.writing import reason_of
+from dumbbell.writing import get_reason
 
 STACKS = ("quinn", "noq", "quiche", "picoquic")
 LIBRARY, DESCRIPTION = "stack.so", "stack.json"
@@ -48,24 +48,24 @@ class Built:
         """Whether it is a released version under its own name."""
         return bool(self.described.get("release")) and self.name == f"{self.stack}-{self.version}"
 
-    def content(self) -> bytes:
+    def read_content(self) -> bytes:
         """Return the library as it was built; raises InputError if it has changed since."""
         try:
             content = self.library.read_bytes()
         except OSError as error:
-            raise _damaged(self.library, reason_of(error)) from None
+            raise _make_damage_error(self.library, get_reason(error)) from None
         if hashlib.sha256(content).hexdigest() != self.described.get("sha256"):
-            raise _damaged(self.library, "it is not what was built")
+            raise _make_damage_error(self.library, "it is not what was built")
         return content
 
 
-def _damaged(file: Path, how: str) -> InputError:
+def _make_damage_error(file: Path, how: str) -> InputError:
     name = file.parent.name
     remedy = f"a whole stack: dumbbell stack remove {name}, and build it again"
-    return Unreadable(f"it is damaged ({one_line(how)})", remedy, file=file)
+    return Unreadable(f"it is damaged ({escape_line(how)})", remedy, file=file)
 
 
-def home() -> Path:
+def find_home() -> Path:
     """Return the folder of all stacks: dumbbell/stacks in the user's cache."""
     return cache_folder("stacks")
 
@@ -75,19 +75,19 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name) or name in STACKS:
         stacks = f"{', '.join(STACKS[:-1])} or {STACKS[-1]}"
         allowed = f"letters, digits and . _ - (a letter or digit first), and not {stacks} alone"
-        raise WrongValue(shown(name), allowed, command="stack build", option="--name")
+        raise WrongValue(quote_value(name), allowed, command="stack build", option="--name")
     return name
 
 
-def named_in(text: str) -> list[str]:
+def list_named(text: str) -> list[str]:
     """Return the stacks that the text of an experiment file names: where they are not built, it cannot be read."""
     return sorted(set(_NAMED.findall(text)))
 
 
-def installed() -> list[Built]:
+def list_installed() -> list[Built]:
     """Return all stacks that are built and whole, by stack and version."""
     found = []
-    for description in home().glob(f"*/{DESCRIPTION}"):
+    for description in find_home().glob(f"*/{DESCRIPTION}"):
         try:
             found.append(_read(description.parent))
         except InputError:
@@ -95,10 +95,10 @@ def installed() -> list[Built]:
     return sorted(found, key=lambda one: (STACKS.index(one.stack), order(one.version), one.name))
 
 
-def logging(library: Path) -> Path:
+def find_logging_library(library: Path) -> Path:
     """Return the library that does what `library` does and can write the stack's own qlog, or `library` itself."""
     content = library.read_bytes()
-    found = (one.logging for one in installed() if one.library.read_bytes() == content)
+    found = (one.logging for one in list_installed() if one.library.read_bytes() == content)
     return next((path for path in found if path is not None), library)
 
 
@@ -125,11 +125,11 @@ def _read(place: Path) -> Built:
         if size != described["bytes"]:
             raise ValueError(f"{LIBRARY} has {size} bytes")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _damaged(place / DESCRIPTION, str(error)) from None
+        raise _make_damage_error(place / DESCRIPTION, str(error)) from None
     return built
 
 
-def command_for(name: str) -> str:
+def make_build_command(name: str) -> str:
     """Return the command that builds what is asked for by this name, as far as the name tells."""
     stack, _, version = name.partition("-")
     if stack not in STACKS:
@@ -146,7 +146,7 @@ def find(name: str) -> Built:
 
     The newest is the released one with the highest version, or else the one that was built last.
     """
-    everything = installed()
+    everything = list_installed()
     if name in STACKS:
         of_stack = [one for one in everything if one.stack == name]
         if releases := [one for one in of_stack if one.is_release]:
@@ -156,22 +156,24 @@ def find(name: str) -> Built:
     for one in everything:
         if one.name == name:
             return one
-    if _NAME.fullmatch(name) and (home() / name / DESCRIPTION).exists():
-        return _read(home() / name)
+    if _NAME.fullmatch(name) and (find_home() / name / DESCRIPTION).exists():
+        return _read(find_home() / name)
     names = [one.name for one in everything]
     known = f"built are {', '.join(names)}" if names else "none is built"
-    raise UnknownName(name, among=f"{known}; {command_for(name)} builds it", nearest=nearest(name, names), what="stack")
+    raise UnknownName(
+        name, among=f"{known}; {make_build_command(name)} builds it", nearest=find_nearest(name, names), what="stack"
+    )
 
 
-def library(name: str) -> Path:
+def find_library(name: str) -> Path:
     """Return the library of a stack that is built: by name, or the newest of one of `STACKS`. Raises InputError."""
     return find(name).library
 
 
 def remove(name: str) -> None:
     """Remove a stack that is built, damaged or not. Raises InputError if there is none of this name."""
-    place = home() / name
+    place = find_home() / name
     if not _NAME.fullmatch(name) or not (place / DESCRIPTION).exists():
-        names = [one.name for one in installed()]
+        names = [one.name for one in list_installed()]
         raise UnknownName(name, among=names or "no stack is built", command="stack remove", what="stack")
     shutil.rmtree(place, ignore_errors=True)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import Unreadable, Unsupported, one_line, shown
+from dumbbell.errors import Unreadable, Unsupported, escape_line, quote_value
 from dumbbell.experiment.plugins import process, trust
-from dumbbell.experiment.registry import Algorithm, algorithm
-from dumbbell.scratch import appear, cache_folder
-from dumbbell.writing import reason_of
+from dumbbell.experiment.registry import Algorithm, read_algorithm
+from dumbbell.scratch import cache_folder, create_whole
+from dumbbell.writing import get_reason
 
 ALLOWED = "the file of a plugin: a shared library, or a program in Python"
 MAX_BYTES = 64 * 2**20
@@ -35,15 +35,15 @@ class Known:
     algorithm: Algorithm
 
 
-def _content(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise Unreadable(f"{reason_of(error)} ({one_line(str(path))})", ALLOWED, key=".plugin") from None
+        raise Unreadable(f"{get_reason(error)} ({escape_line(str(path))})", ALLOWED, key=".plugin") from None
     if not content or len(content) > MAX_BYTES:
         found = "there is nothing in it" if not content else f"it has more than {MAX_BYTES >> 20} MiB"
-        raise Unreadable(f"{found} ({one_line(str(path))})", ALLOWED, key=".plugin")
+        raise Unreadable(f"{found} ({escape_line(str(path))})", ALLOWED, key=".plugin")
     return content
 
 
@@ -55,11 +55,11 @@ def keep(content: bytes, ending: str) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_bytes() != content:
             path.unlink(missing_ok=True)
-            appear(path, content)
+            create_whole(path, content)
     except FileExistsError:
         pass  # another process was faster
     except OSError as error:
-        found = f"no copy of it can be kept: {reason_of(error)} ({path.parent})"
+        found = f"no copy of it can be kept: {get_reason(error)} ({path.parent})"
         raise Unreadable(found, "a folder for caches that can be written, XDG_CACHE_HOME", key=".plugin") from None
     return digest
 
@@ -69,7 +69,7 @@ def is_digest(name: str) -> bool:
     return _DIGEST.fullmatch(name) is not None
 
 
-def path_of(digest: str) -> Path:
+def find_copy(digest: str) -> Path:
     """Return the copy of a plugin."""
     return cache_folder("plugins") / digest
 
@@ -77,9 +77,9 @@ def path_of(digest: str) -> Path:
 def read(name: Any, folder: Path) -> Known:
     """Return the plugin that an experiment in `folder` names; InputError, said of the key `plugin`, if it is none."""
     if not isinstance(name, str) or not name:
-        raise Unreadable(f"it is {shown(name)}", ALLOWED, key=".plugin")
+        raise Unreadable(f"it is {quote_value(name)}", ALLOWED, key=".plugin")
     path = folder / Path(name).expanduser()
-    content = _content(path)
+    content = _read_content(path)
     trust.check(path)
     return learn(content, ".py" if path.suffix == ".py" else ".so", path)
 
@@ -90,30 +90,30 @@ def learn(content: bytes, ending: str, path: Path) -> Known:
     with _lock:
         if digest not in _known:
             try:
-                said = process.asked("describe", path_of(digest))
+                said = process.ask_child("describe", find_copy(digest))
             except RuntimeError as error:
-                found = one_line(str(error)).replace(str(path_of(digest)), path.name).replace(digest, path.name)
+                found = escape_line(str(error)).replace(str(find_copy(digest)), path.name).replace(digest, path.name)
                 raise Unreadable(
-                    f"{one_line(path.name)}: {found}", "a plugin that can be loaded", key=".plugin"
+                    f"{escape_line(path.name)}: {found}", "a plugin that can be loaded", key=".plugin"
                 ) from None
             _known[digest] = _read(digest, said)
             with contextlib.suppress(OSError):  # what it declares is there for who reads results later
-                appear(path_of(f"{digest}.json"), said)
+                create_whole(find_copy(f"{digest}.json"), said)
         return _known[digest]
 
 
 def _read(digest: str, said: bytes) -> Known:
     described = json.loads(said)
-    return Known(digest, described.pop("kind"), algorithm(described))
+    return Known(digest, described.pop("kind"), read_algorithm(described))
 
 
-def of_digest(digest: str) -> Known:
+def get_known(digest: str) -> Known:
     """Return a plugin that this process has learnt of."""
     with _lock:
         return _known[digest]
 
 
-def algorithm_of(config: Mapping[str, Any], registered: Mapping[str, Algorithm]) -> Algorithm | None:
+def find_algorithm(config: Mapping[str, Any], registered: Mapping[str, Algorithm]) -> Algorithm | None:
     """Return what is known of the algorithm of a configuration; None of a plugin that no process here has loaded."""
     digest = config.get("plugin")
     if digest is None:
@@ -121,11 +121,11 @@ def algorithm_of(config: Mapping[str, Any], registered: Mapping[str, Algorithm])
     with _lock:
         if digest not in _known and _DIGEST.fullmatch(digest):
             with contextlib.suppress(OSError, ValueError, KeyError):
-                _known[digest] = _read(digest, path_of(f"{digest}.json").read_bytes())
+                _known[digest] = _read(digest, find_copy(f"{digest}.json").read_bytes())
         return _known[digest].algorithm if digest in _known else None
 
 
-def _tables(groups: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], str]]:
+def _list_tables(groups: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], str]]:
     hops = [("bottleneck", groups["bottleneck"]), ("reverse", groups.get("reverse"))]
     hops += [(f"hop[{n}]", one) for n, one in enumerate(groups.get("hop", []))]
     for place, hop in hops:
@@ -136,31 +136,31 @@ def _tables(groups: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], st
             yield f"{name}[{n}].cc", one, "cc"
 
 
-def in_groups(groups: Mapping[str, Any]) -> dict[str, str]:
+def find_plugins(groups: Mapping[str, Any]) -> dict[str, str]:
     """Return the plugins of a run: the key of each and its name in the configuration."""
-    found = ((place, owner[kind].get("plugin")) for place, owner, kind in _tables(groups))
+    found = ((place, owner[kind].get("plugin")) for place, owner, kind in _list_tables(groups))
     return {place: digest for place, digest in found if digest is not None}
 
 
-def called(config: Mapping[str, Any]) -> str:
+def name_algorithm(config: Mapping[str, Any]) -> str:
     """Return the name of an algorithm; of a plugin with the first digits of its hash, `mine@4c21a0`: builds differ."""
     name, digest = str(config["name"]), config.get("plugin")
     return name if digest is None else f"{name}@{digest[:6]}"
 
 
-def paths(groups: Mapping[str, Any]) -> dict[str, str]:
+def list_copies(groups: Mapping[str, Any]) -> dict[str, str]:
     """Return the plugins of a run: the name of each in its configuration, and where its copy lies."""
-    return {digest: str(path_of(digest)) for digest in in_groups(groups).values() if _DIGEST.fullmatch(digest)}
+    return {digest: str(find_copy(digest)) for digest in find_plugins(groups).values() if _DIGEST.fullmatch(digest)}
 
 
-def plain(groups: dict[str, Any]) -> dict[str, Any]:
+def replace_plugins(groups: dict[str, Any]) -> dict[str, Any]:
     """Return a run with registered algorithms in place of its plugins: all else of it can be checked without them."""
-    if not in_groups(groups):
+    if not find_plugins(groups):
         return groups
     standing = {"aqm": {"name": "pfifo"}, "cc": {"name": "reno"}}
     copies = groups | {name: [dict(one) for one in groups[name]] for name in ("flows", "web", "hop") if name in groups}
     copies |= {name: dict(groups[name]) for name in ("bottleneck", "reverse") if groups.get(name)}
-    for _, owner, kind in _tables(copies):
+    for _, owner, kind in _list_tables(copies):
         if "plugin" in owner[kind]:
             owner[kind] = standing[kind]
             if kind == "aqm":  # the state that a plugin tells is not known without it
@@ -170,5 +170,5 @@ def plain(groups: dict[str, Any]) -> dict[str, Any]:
 
 def refuse(groups: Mapping[str, Any], file: str, where: str) -> None:
     """Raise InputError for a run with a plugin, which `where` cannot load."""
-    for place in in_groups(groups):
+    for place in find_plugins(groups):
         raise Unsupported("plugins", "--engine sim", file=file, key=f"{place}.plugin", where=where)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dumbbell import _native
-from dumbbell.errors import one_line
+from dumbbell.errors import escape_line
 
 DESCRIBE_S = 20.0  # for a plugin to say what it declares
 HANG_S = 60.0  # that a run may take without getting on; DUMBBELL_PLUGIN_HANG_S sets another
@@ -30,14 +30,14 @@ def hang_s(otherwise: float = HANG_S) -> float:
         return otherwise
 
 
-class Child:
+class PluginChild:
     """A process that does one thing with plugins."""
 
     def __init__(
         self, what: str, path: Path | str = "", *, site: bool = False, environment: Mapping[str, str] = os.environ
     ) -> None:
         """Start it, with the packages that are installed if it needs `site`; RuntimeError if that is impossible."""
-        script = Path(__file__).with_name("child.py")
+        script = Path(__file__).with_name("plugin_child.py")
         flags = ["-I"] if site or str(path).endswith(".py") else ["-I", "-S"]
         command = [sys.executable, *flags, str(script), str(_native.__file__), what, str(path)]
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
@@ -78,7 +78,7 @@ class Child:
         # a plugin that is tried out is loaded first, for which it has as long as to say what it declares
         limit = within_s or (DESCRIBE_S if gets_on_s else hang_s())
         state = {"at": time.monotonic(), "over": False, "doing": "", "limit": limit}
-        watch = threading.Thread(target=self._watch, args=(state,), daemon=True)
+        watch = threading.Thread(target=self._watch_child, args=(state,), daemon=True)
         try:
             assert self._process.stdin is not None and self._process.stdout is not None
             watch.start()
@@ -86,7 +86,7 @@ class Child:
                 self._process.stdin.write(json.dumps(asked).encode() + b"\n")
                 self._process.stdin.flush()
             gets_on = within_s is None
-            return self._heard(self._process.stdout, progress, state, (gets_on_s, doing), gets_on=gets_on)
+            return self._read_answer(self._process.stdout, progress, state, (gets_on_s, doing), gets_on=gets_on)
         except BrokenPipeError:
             raise RuntimeError(self._end(state)) from None
         finally:
@@ -95,7 +95,7 @@ class Child:
             self._process.communicate()
             self._printed.close()
 
-    def _heard(
+    def _read_answer(
         self,
         output: IO[bytes],
         progress: _native.Progress | None,
@@ -124,10 +124,10 @@ class Child:
                 if len(answer) == int(rest):
                     return answer
             elif word == "failed":
-                raise RuntimeError(one_line(rest))
+                raise RuntimeError(escape_line(rest))
         raise RuntimeError(self._end(state))
 
-    def _watch(self, state: dict[str, Any]) -> None:
+    def _watch_child(self, state: dict[str, Any]) -> None:
         while not state["over"]:
             if time.monotonic() - state["at"] > state["limit"]:
                 self._hung = f"the plugin hangs: nothing happened for {state['limit']:g} s"
@@ -147,7 +147,7 @@ class Child:
         code = self._process.wait()
         self._printed.seek(0)
         lines = [line.strip() for line in self._printed.read().decode(errors="replace").splitlines() if line.strip()]
-        said = f": {one_line(' '.join(lines[:3]))[:_MOST_SAID]}" if lines else ""
+        said = f": {escape_line(' '.join(lines[:3]))[:_MOST_SAID]}" if lines else ""
         if code < 0:
             try:
                 how = signal.Signals(-code).name
@@ -166,20 +166,20 @@ def carry_out(
     """
     site = site or any(path.endswith(".py") for path in asked["plugins"].values())
     answer: dict[str, Any] = json.loads(
-        Child(what, site=site, environment=environment).answer(asked, within_s=math.inf)
+        PluginChild(what, site=site, environment=environment).answer(asked, within_s=math.inf)
     )
     return answer
 
 
-def asked(what: str, path: Path, *words: Any, within_s: float = DESCRIBE_S) -> bytes:
+def ask_child(what: str, path: Path, *words: Any, within_s: float = DESCRIBE_S) -> bytes:
     """Return what a process of its own answers about the plugin at `path`; RuntimeError, one line, if it does not."""
-    return Child(what, path).answer(list(words) if words else None, within_s=within_s)
+    return PluginChild(what, path).answer(list(words) if words else None, within_s=within_s)
 
 
 def try_out(
     path: Path, seed: int, sequences: int, runs: int, *, gets_on_s: float, doing: Callable[[int], None]
 ) -> tuple[int, int]:
     """Try the plugin at `path` out; return how many sequences of operations and runs it stood. Raises RuntimeError."""
-    answer = Child("try", path).answer([seed, sequences, runs], gets_on_s=gets_on_s, doing=doing)
+    answer = PluginChild("try", path).answer([seed, sequences, runs], gets_on_s=gets_on_s, doing=doing)
     done, made = json.loads(answer)
     return done, made

@@ -5,9 +5,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from dumbbell import _native
-from dumbbell.errors import InUse, UnknownName, WrongValue, shown
-from dumbbell.experiment.registry import registry
-from dumbbell.writing import writing_to
+from dumbbell.errors import InUse, UnknownName, WrongValue, quote_value
+from dumbbell.experiment.registry import read_registry
+from dumbbell.writing import report_write_failures
 
 KINDS = ("queue", "control")  # in each language
 STACK = "stack"
@@ -62,41 +62,43 @@ _AXES = {
 }
 
 
-def _template(name: str) -> str:
+def _read_template(name: str) -> str:
     return files("dumbbell.experiment.plugins").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _interface() -> str:
+def _read_interface() -> str:
     """Return the part for stacks of the interface in Rust, which the stacks that are built here have, too."""
     return files("dumbbell.stacks").joinpath("adapter", "src", "interface.rs").read_text(encoding="utf-8")
 
 
-def contents(kind: str, name: str, language: str) -> tuple[dict[str, str], str, str]:
+def make_contents(kind: str, name: str, language: str) -> tuple[dict[str, str], str, str]:
     """Return the files of a new plugin by path, its own file, and the command that builds it, if one does."""
     if kind not in (*KINDS, STACK):
-        raise UnknownName(shown(kind), among=(*KINDS, STACK), command="plugin new", what="kind")
+        raise UnknownName(quote_value(kind), among=(*KINDS, STACK), command="plugin new", what="kind")
     languages = OF_STACKS if kind == STACK else LANGUAGES
     if language not in languages:
-        raise UnknownName(shown(language), among=languages, command="plugin new", option="--language", what="language")
-    taken = {**registry().aqm, **registry().cc}
+        raise UnknownName(
+            quote_value(language), among=languages, command="plugin new", option="--language", what="language"
+        )
+    taken = {**read_registry().aqm, **read_registry().cc}
     if not _NAME.fullmatch(name) or name in taken:
         allowed = "small letters, digits and -, a letter first, and no name of dumbbell list"
-        raise WrongValue(shown(name), allowed, command="plugin new", key="NAME")
+        raise WrongValue(quote_value(name), allowed, command="plugin new", key="NAME")
     ident = name.replace("-", "_")
     if language == "c":
         file, build = f"lib{ident}.so", f"cc -std=c11 -O2 -Wall -shared -fPIC {ident}.c -o lib{ident}.so"
-        made = {f"{ident}.c": _template(f"{kind}.c"), "dumbbell.h": _native.plugin_header()}
+        made = {f"{ident}.c": _read_template(f"{kind}.c"), "dumbbell.h": _native.plugin_header()}
     elif language == "rust":
         file, build = f"target/release/lib{ident}.so", "cargo build --release"
         made = {
-            "src/lib.rs": _template(f"{kind}.rs"),
-            "src/dumbbell.rs": _interface() if kind == STACK else _template("dumbbell.rs"),
+            "src/lib.rs": _read_template(f"{kind}.rs"),
+            "src/dumbbell.rs": _read_interface() if kind == STACK else _read_template("dumbbell.rs"),
             "src/abi.rs": _native.plugin_types(),
             "Cargo.toml": _CARGO,
         }
     else:
         file, build = f"{ident}.py", ""
-        made = {file: _template(f"{kind}.py.txt")}
+        made = {file: _read_template(f"{kind}.py.txt")}
     made["try.toml"] = _TRY.replace("@FLOW@", _STACK if kind == STACK else _TWO) + _AXES[kind]
     words = {"@NAME@": name, "@IDENT@": ident, "@FILE@": f"./{file}"}
     for path, text in made.items():
@@ -108,10 +110,10 @@ def contents(kind: str, name: str, language: str) -> tuple[dict[str, str], str, 
 
 def make(kind: str, name: str, language: str, folder: Path) -> tuple[str, str]:
     """Write a new plugin to a folder; return its own file and the command that builds it. Raises InputError."""
-    made, file, build = contents(kind, name, language)
+    made, file, build = make_contents(kind, name, language)
     if there := [path for path in made if (folder / path).exists()]:
         raise InUse("it is there already", "another folder, or remove it", file=folder / there[0])
-    with writing_to(folder):
+    with report_write_failures(folder):
         for path, text in made.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")

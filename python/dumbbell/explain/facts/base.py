@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from dumbbell.explain import words
-from dumbbell.explain.words import lasting, listed, seconds, span
+from dumbbell.explain import phrases
+from dumbbell.explain.phrases import format_duration, format_span, format_time
+from dumbbell.words import join_words
 
 _WORTH_NAMING = 3  # events of the largest burst
 
@@ -42,23 +43,23 @@ class Fact:
     @property
     def sentence(self) -> str:
         """The fact in words, one or two sentences."""
-        return words.first_large(self.said())
+        return phrases.capitalise(self.describe())
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Return the fact in words."""
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
         """Return kind, numbers and sentence; what is not known is None."""
-        values = {name: _known(value) for name, value in dataclasses.asdict(self).items()}
+        values = {name: _replace_nan(value) for name, value in dataclasses.asdict(self).items()}
         return {"kind": self.kind, **values, "sentence": self.sentence}
 
 
-def _known(value: Any) -> Any:
+def _replace_nan(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _known(one) for name, one in value.items()}
+        return {name: _replace_nan(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_known(one) for one in value]
+        return [_replace_nan(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -97,15 +98,15 @@ class Burst:
     count: int
 
     def __str__(self) -> str:
-        many = words.whole(self.count)
+        many = phrases.format_whole(self.count)
         if self.until_s - self.from_s < 0.0015:
-            return f"{many} at {seconds(self.until_s)}"
-        return f"{many} {span(self.from_s, self.until_s)}"
+            return f"{many} at {format_time(self.until_s)}"
+        return f"{many} {format_span(self.from_s, self.until_s)}"
 
     @property
     def time(self) -> str:
         """When, in words."""
-        return str(self).removeprefix(words.whole(self.count)).lstrip()
+        return str(self).removeprefix(phrases.format_whole(self.count)).lstrip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +135,8 @@ class Grouped(Fact):
         if self.burst_count == 1:
             return self.bursts[0].time
         if self.burst_count == len(self.bursts):
-            return f"in {self.burst_count} bursts: {listed(self.bursts)}"
-        when = f"{span(self.from_s, self.until_s)}, {self._spaces()}"
+            return f"in {self.burst_count} bursts: {join_words(self.bursts)}"
+        when = f"{format_span(self.from_s, self.until_s)}, {self._describe_spacing()}"
         (largest,) = self.bursts
         if largest.count == 1:
             return f"one by one {when}"
@@ -143,7 +144,7 @@ class Grouped(Fact):
         few = largest.count < _WORTH_NAMING
         return f"{text}, none of more than {largest.count}" if few else f"{text}; the largest has {largest}"
 
-    def _spaces(self) -> str:
+    def _describe_spacing(self) -> str:
         """Return how far apart bursts begin, in words."""
-        least, typical, most = map(lasting, (self.closest_s, self.typical_s, self.farthest_s))
+        least, typical, most = map(format_duration, (self.closest_s, self.typical_s, self.farthest_s))
         return f"{typical} apart" if least == most else f"{typical} apart in the median ({least} to {most})"

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dumbbell.explain.facts.base import Grouped, OfQueue, Rank, link_of
-from dumbbell.explain.words import count, lasting, listed, milliseconds, number, percent, rate, seconds, span, times
+from dumbbell.explain.phrases import (
+    count,
+    format_duration,
+    format_milliseconds,
+    format_percent,
+    format_rate,
+    format_span,
+    format_time,
+    format_times,
+    number,
+)
+from dumbbell.words import join_words
 
 _MOST_NAMED = 3  # flows
 
@@ -19,7 +30,7 @@ class Acted(Grouped):
     what: str
     """marked (CE), marked_sce or dropped."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `The 166 drops came in 4 bursts: …`."""
         what = {"marked": "CE mark", "marked_sce": "SCE mark", "dropped": "drop"}[self.what]
         where = f" at {self.hop}" if self.hop else ""
@@ -28,13 +39,13 @@ class Acted(Grouped):
         return f"the {count(self.count, what)}{where} came {self.in_bursts}."
 
 
-def _slow_start(of: tuple[str, ...]) -> str:
+def _name_slow_start(of: tuple[str, ...]) -> str:
     """Return whose slow start it was; `of` is empty if it was that of all flows."""
     if not of:
         return "slow start"
     if len(of) > _MOST_NAMED:
         return f"the slow start of {len(of)} flows"
-    return f"the slow start of {listed(of)}"
+    return f"the slow start of {join_words(of)}"
 
 
 @dataclass(frozen=True)
@@ -48,11 +59,12 @@ class StartPeak(OfQueue):
     of: tuple[str, ...] = ()
     """Which flows; none if it was the slow start of all."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `Slow start built a queue: …`."""
         return (
-            f"{_slow_start(self.of)} built a queue{self.place}: until {seconds(self.until_s)} packets waited up to "
-            f"{milliseconds(self.peak_ms)} (mean of {lasting(self.interval_s)})."
+            f"{_name_slow_start(self.of)} built a queue{self.place}: until {format_time(self.until_s)} packets "
+            "waited up to "
+            f"{format_milliseconds(self.peak_ms)} (mean of {format_duration(self.interval_s)})."
         )
 
 
@@ -67,11 +79,11 @@ class Steady(OfQueue):
     of: tuple[str, ...] = ()
     """After whose slow start; none if it was that of all."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `After slow start, from 3 s to 20 s, packets waited 6 ms on average`."""
         return (
-            f"after {_slow_start(self.of)}, {span(self.from_s, self.until_s)}, packets waited "
-            f"{milliseconds(self.mean_ms)} in {self.queue} on average."
+            f"after {_name_slow_start(self.of)}, {format_span(self.from_s, self.until_s)}, packets waited "
+            f"{format_milliseconds(self.mean_ms)} in {self.queue} on average."
         )
 
 
@@ -83,10 +95,10 @@ class Peak(OfQueue):
     interval_s: float
     mean_ms: float
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `Packets waited longest …`."""
-        mean = f"mean of {lasting(self.interval_s)}"
-        return f"packets waited longest: {milliseconds(self.mean_ms)} in {self.queue} ({mean})."
+        mean = f"mean of {format_duration(self.interval_s)}"
+        return f"packets waited longest: {format_milliseconds(self.mean_ms)} in {self.queue} ({mean})."
 
 
 @dataclass(frozen=True)
@@ -99,16 +111,16 @@ class Empty(OfQueue):
     interval_s: float
     share: float
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `The queue was empty for 12 % of the time …`."""
-        look = f"looked at every {lasting(self.interval_s)}"
-        when = span(self.from_s, self.until_s)
+        look = f"looked at every {format_duration(self.interval_s)}"
+        when = format_span(self.from_s, self.until_s)
         if self.own_queues:
-            share = "always" if self.share == 0 else f"for {percent(1 - self.share)} of the time"
+            share = "always" if self.share == 0 else f"for {format_percent(1 - self.share)} of the time"
             return f"at least one of {self.queue} held a packet {share} {when} ({look})."
         if self.share == 0:
             return f"{self.queue} was never empty {when} ({look}): a standing queue."
-        return f"{self.queue} was empty for {percent(self.share)} of the time {when} ({look})."
+        return f"{self.queue} was empty for {format_percent(self.share)} of the time {when} ({look})."
 
 
 @dataclass(frozen=True)
@@ -125,15 +137,17 @@ class Dropping(OfQueue):
     longest_at_s: float
     interval_s: float
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `CoDel was in its dropping state, in which it also marks, 12 times …`."""
         longest = (
-            f", the longest {lasting(self.longest_s)} from {seconds(self.longest_at_s)}" if self.periods > 1 else ""
+            f", the longest {format_duration(self.longest_s)} from {format_time(self.longest_at_s)}"
+            if self.periods > 1
+            else ""
         )
         who = "the CoDel of at least one queue" if self.own_queues else "CoDel"
         return (
-            f"{who}{self.place} was in its dropping state, in which it also marks, {times(self.periods)}, "
-            f"{percent(self.share)} of the run{longest} (looked at every {lasting(self.interval_s)})."
+            f"{who}{self.place} was in its dropping state, in which it also marks, {format_times(self.periods)}, "
+            f"{format_percent(self.share)} of the run{longest} (looked at every {format_duration(self.interval_s)})."
         )
 
 
@@ -147,12 +161,12 @@ class Probability(OfQueue):
     most: float
     most_at_s: float
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `The probability of the AQM was 0.012 in the median …`."""
         above = "; its law does not stop at 1" if self.most > 1 else ""
         return (
             f"the probability p of the AQM's control law{self.place} was {number(self.median, 2)} in the median and "
-            f"{number(self.most, 2)} at most, at {seconds(self.most_at_s)}{above}."
+            f"{number(self.most, 2)} at most, at {format_time(self.most_at_s)}{above}."
         )
 
 
@@ -169,16 +183,18 @@ class RateChange(OfQueue):
     drops: int
     marks: int
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `The rate fell from 20 to 5 Mbit/s …`."""
         fell = "fell" if self.to_mbit < self.from_mbit else "rose"
-        text = f"the rate of {link_of(self.hop)} {fell} from {rate(self.from_mbit)} to {rate(self.to_mbit)}."
+        text = (
+            f"the rate of {link_of(self.hop)} {fell} from {format_rate(self.from_mbit)} to {format_rate(self.to_mbit)}."
+        )
         if self.peak_ms is not None and self.peak_at_s is not None:
-            text += f" Until {seconds(self.until_s)} packets waited up to {milliseconds(self.peak_ms)}"
-            text += f", at {seconds(self.peak_at_s)}"
+            text += f" Until {format_time(self.until_s)} packets waited up to {format_milliseconds(self.peak_ms)}"
+            text += f", at {format_time(self.peak_at_s)}"
             done = [f"{n} packets were {did}" for n, did in ((self.drops, "dropped"), (self.marks, "marked")) if n > 1]
             done += [f"one packet was {did}" for n, did in ((self.drops, "dropped"), (self.marks, "marked")) if n == 1]
-            text += f"; {listed(done)}." if done else "; none was dropped or marked."
+            text += f"; {join_words(done)}." if done else "; none was dropped or marked."
         return text
 
 
@@ -194,12 +210,13 @@ class Outages(OfQueue):
     longest_at_s: float
     total_s: float
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `The link was off 3 times …`."""
         link = link_of(self.hop)
         if self.count == 1:
-            return f"{link} could carry nothing for {lasting(self.longest_s)}."
+            return f"{link} could carry nothing for {format_duration(self.longest_s)}."
         return (
-            f"{link} could carry nothing {times(self.count)} until {seconds(self.until_s)}, {lasting(self.total_s)} in "
-            f"all; the longest outage took {lasting(self.longest_s)} from {seconds(self.longest_at_s)}."
+            f"{link} could carry nothing {format_times(self.count)} until {format_time(self.until_s)}, "
+            f"{format_duration(self.total_s)} in "
+            f"all; the longest outage took {format_duration(self.longest_s)} from {format_time(self.longest_at_s)}."
         )

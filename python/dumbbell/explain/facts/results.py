@@ -6,7 +6,17 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dumbbell.explain.facts.base import Fact, OfQueue, Rank, link_of
-from dumbbell.explain.words import count, lasting, listed, milliseconds, number, percent, rate, span, times
+from dumbbell.explain.phrases import (
+    count,
+    format_duration,
+    format_milliseconds,
+    format_percent,
+    format_rate,
+    format_span,
+    format_times,
+    number,
+)
+from dumbbell.words import join_words
 
 
 @dataclass(frozen=True)
@@ -18,11 +28,11 @@ class Utilisation(OfQueue):
     throughput_mbit: float
     capacity_mbit: float
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `The link carried 9.43 Mbit/s, 94.3 % of the 10 Mbit/s that it could`."""
         return (
-            f"{link_of(self.hop)} carried {rate(self.throughput_mbit)}, {percent(self.share)} of the "
-            f"{rate(self.capacity_mbit)} that it could."
+            f"{link_of(self.hop)} carried {format_rate(self.throughput_mbit)}, {format_percent(self.share)} of the "
+            f"{format_rate(self.capacity_mbit)} that it could."
         )
 
 
@@ -36,14 +46,15 @@ class Waiting(OfQueue):
     p99_ms: float
     max_ms: float
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `Packets waited 7.2 ms in the queue on average …`."""
         if self.max_ms < 0.001:
             return f"no packet waited{self.place}."
         who = "the packets of all flows together" if self.own_queues else "packets"
         return (
-            f"{who} waited {milliseconds(self.mean_ms)} in {self.queue} on average, {milliseconds(self.p50_ms)} in the "
-            f"median, {milliseconds(self.p99_ms)} at P99 and {milliseconds(self.max_ms)} at most."
+            f"{who} waited {format_milliseconds(self.mean_ms)} in {self.queue} on average, "
+            f"{format_milliseconds(self.p50_ms)} in the "
+            f"median, {format_milliseconds(self.p99_ms)} at P99 and {format_milliseconds(self.max_ms)} at most."
         )
 
 
@@ -60,13 +71,13 @@ class WaitingByFlow(Fact):
     names: tuple[str, ...]
     mean_ms: tuple[float, ...]
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `FQ-CoDel gives each flow a queue of its own: …`."""
         gives = "has one queue for scalable and one for classic flows" if self.two else "gives each flow its own queue"
         (name, ms), *others = zip(self.names, self.mean_ms, strict=True)
-        waits = [f"the packets of {name} waited {milliseconds(ms)}"]
-        waits += [f"those of {name} {milliseconds(ms)}" for name, ms in others]
-        return f"{self.by} {gives}: on average {listed(waits)}."
+        waits = [f"the packets of {name} waited {format_milliseconds(ms)}"]
+        waits += [f"those of {name} {format_milliseconds(ms)}" for name, ms in others]
+        return f"{self.by} {gives}: on average {join_words(waits)}."
 
 
 @dataclass(frozen=True)
@@ -82,25 +93,31 @@ class Signals(OfQueue):
     by: str = field(default="the AQM", kw_only=True)
     """What decides on marks and drops."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `CoDel marked 14 packets and dropped 3 …`."""
         done = []
         if self.ce_marks:
-            done.append(f"marked {count(self.ce_marks, 'packet')} with CE ({percent(self._share(self.ce_marks))})")
+            done.append(
+                f"marked {count(self.ce_marks, 'packet')} with CE "
+                f"({format_percent(self._compute_share(self.ce_marks))})"
+            )
         if self.sce_marks:
-            done.append(f"marked {count(self.sce_marks, 'packet')} with SCE ({percent(self._share(self.sce_marks))})")
+            done.append(
+                f"marked {count(self.sce_marks, 'packet')} with SCE "
+                f"({format_percent(self._compute_share(self.sce_marks))})"
+            )
         drops = self.drops_overflow + self.drops_aqm
         whole = self.packets + drops
         if self.drops_aqm:
-            done.append(f"dropped {count(self.drops_aqm, 'packet')} ({percent(self.drops_aqm / whole)})")
-        acted = f"{self.by}{self.place} {listed(done)}" if done else ""
+            done.append(f"dropped {count(self.drops_aqm, 'packet')} ({format_percent(self.drops_aqm / whole)})")
+        acted = f"{self.by}{self.place} {join_words(done)}" if done else ""
         if not self.drops_overflow:
             return f"{acted}." if done else f"{self.queue} neither marked nor dropped a packet."
-        share = f"{count(self.drops_overflow, 'packet')} ({percent(self.drops_overflow / whole)})"
+        share = f"{count(self.drops_overflow, 'packet')} ({format_percent(self.drops_overflow / whole)})"
         full = f"{self.queue} dropped {share} because {'they were' if self.own_queues else 'it was'} full"
         return f"{acted}; {full}." if done else f"{full}."
 
-    def _share(self, marks: int) -> float:
+    def _compute_share(self, marks: int) -> float:
         return marks / max(self.packets, 1)
 
 
@@ -124,30 +141,35 @@ class Shares(Fact):
     common_s: float | None = None
     """The time that flows had in common; None if that is the measured time of each, or they had none."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `BBRv3 got 70 % of the goodput (13.9 Mbit/s), CUBIC 30 % (5.96 Mbit/s)`."""
         if len(self.names) == 1:
-            return f"{self.names[0]} had a goodput of {rate(self.goodput_mbit[0])}."
+            return f"{self.names[0]} had a goodput of {format_rate(self.goodput_mbit[0])}."
         own = ", each over its own time" * self.own_time
         if self.ways:
             each = zip(self.names, self.goodput_mbit, self.ways, strict=True)
-            return f"goodputs were {listed([f'{rate(mbit)} {way} for {name}' for name, mbit, way in each])}{own}."
+            return (
+                "goodputs were "
+                f"{join_words([f'{format_rate(mbit)} {way} for {name}' for name, mbit, way in each])}{own}."
+            )
         if self.own_time and self.common_s is None:
-            own = listed([f"{name} {rate(mbit)}" for name, mbit in zip(self.names, self.goodput_mbit, strict=True)])
+            own = join_words(
+                [f"{name} {format_rate(mbit)}" for name, mbit in zip(self.names, self.goodput_mbit, strict=True)]
+            )
             return f"goodputs were {own}, each over its own time; the flows had no time in common."
         rows = list(zip(self.names, self.share, self.goodput_mbit, strict=True))
         (name, share, _), *others = rows
         shown = others if len(others) <= 5 else [*others[:2], others[-1]]
-        ahead = "" if self.common_s is None else f"in the {lasting(self.common_s)} that all had in common "
-        rates = [f" ({rate(mbit)})" * (self.common_s is None) for _, _, mbit in [rows[0], *shown]]
-        of = [f"{ahead}{name} got {percent(share)} of the goodput{rates[0]}"]
-        of += [f"{name} {percent(share)}{own}" for (name, share, _), own in zip(shown, rates[1:], strict=True)]
-        text = listed(of)
+        ahead = "" if self.common_s is None else f"in the {format_duration(self.common_s)} that all had in common "
+        rates = [f" ({format_rate(mbit)})" * (self.common_s is None) for _, _, mbit in [rows[0], *shown]]
+        of = [f"{ahead}{name} got {format_percent(share)} of the goodput{rates[0]}"]
+        of += [f"{name} {format_percent(share)}{own}" for (name, share, _), own in zip(shown, rates[1:], strict=True)]
+        text = join_words(of)
         if len(shown) < len(others):
             text = f"{text}, the least of {len(rows)}"
         fair = f" Jain's index is {self.jain:.3f}." if self.jain is not None else ""
         if self.common_s is not None:
-            goodputs = listed([f"{name} {rate(mbit)}" for name, _, mbit in [rows[0], *shown]])
+            goodputs = join_words([f"{name} {format_rate(mbit)}" for name, _, mbit in [rows[0], *shown]])
             return f"{text}.{fair} Goodputs, each over its own time, were {goodputs}."
         return f"{text}.{fair}"
 
@@ -172,16 +194,19 @@ class Leads(Fact):
     longest_from_s: float
     longest_until_s: float
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `CUBIC led in 28 of the 29 intervals of 1 s from 1 s to 30 s, …`."""
-        intervals = f"the {sum(self.led)} intervals of {lasting(self.interval_s)} {span(self.from_s, self.until_s)}"
+        intervals = (
+            f"the {sum(self.led)} intervals of {format_duration(self.interval_s)} "
+            f"{format_span(self.from_s, self.until_s)}"
+        )
         if not self.changes:
             return f"{self.names[0]} had the most goodput in each of {intervals}."
         first, *others = [(name, n) for name, n in zip(self.names, self.led, strict=True) if n]
         text = f"{first[0]} had the most goodput in {first[1]} of {intervals}"
-        text = listed([text, *(f"{name} in {n}" for name, n in others)])
-        longest = f"{self.longest}'s, {span(self.longest_from_s, self.longest_until_s)}"
-        return f"{text}. The lead changed {times(self.changes)}; the longest lead was {longest}."
+        text = join_words([text, *(f"{name} in {n}" for name, n in others)])
+        longest = f"{self.longest}'s, {format_span(self.longest_from_s, self.longest_until_s)}"
+        return f"{text}. The lead changed {format_times(self.changes)}; the longest lead was {longest}."
 
 
 @dataclass(frozen=True)
@@ -196,12 +221,13 @@ class Even(Fact):
     within: float
     """Largest distance of a share from the equal one, 0 to 1."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `From 4 s on no share was more than 8 points from 50 % …`."""
         return (
-            f"{span(self.from_s, self.until_s)} the {self.flows} flows shared evenly: in each interval of "
-            f"{lasting(self.interval_s)} every share was within {number(100 * self.within, 2)} percentage points of "
-            f"{percent(1 / self.flows)}."
+            f"{format_span(self.from_s, self.until_s)} the {self.flows} flows shared evenly: in each interval of "
+            f"{format_duration(self.interval_s)} every share was within {number(100 * self.within, 2)} "
+            "percentage points of "
+            f"{format_percent(1 / self.flows)}."
         )
 
 
@@ -214,15 +240,16 @@ class Converged(Fact):
     watched_s: float
     """The time that all flows had in common, from the last start on."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `The flows converged 2.4 s after the last start: …`."""
         fair = "Jain's index in windows of 1 s"
         if self.after_s is None:
             return (
-                f"the flows did not converge in the {lasting(self.watched_s)} after the last start: {fair} was never "
+                f"the flows did not converge in the {format_duration(self.watched_s)} after the last start: "
+                f"{fair} was never "
                 "0.95 or more for 5 s on end."
             )
-        after = f"{lasting(self.after_s)} after the last start" if self.after_s > 0 else "at the last start"
+        after = f"{format_duration(self.after_s)} after the last start" if self.after_s > 0 else "at the last start"
         return f"the flows converged {after}: from then on, {fair} was 0.95 or more for at least 5 s."
 
 
@@ -238,11 +265,13 @@ class RoundTrips(Fact):
     p50_ms: float
     p99_ms: float
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `CUBIC measured RTTs from 40 ms, …`."""
         return (
-            f"{self.name} measured RTTs of {milliseconds(self.min_ms)} at least, {milliseconds(self.p50_ms)} in the "
-            f"median and {milliseconds(self.p99_ms)} at P99, over a base RTT of {milliseconds(self.base_ms)}."
+            f"{self.name} measured RTTs of {format_milliseconds(self.min_ms)} at least, "
+            f"{format_milliseconds(self.p50_ms)} in the "
+            f"median and {format_milliseconds(self.p99_ms)} at P99, over a base RTT of "
+            f"{format_milliseconds(self.base_ms)}."
         )
 
 
@@ -258,14 +287,15 @@ class ShortFlows(Fact):
     kept: int
     """How many of those that ended the percentiles are of."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `812 short flows of CUBIC began …`."""
         began = f"{count(self.began, 'short flow')} of {self.name} began"
         if not self.kept:
             return f"{began}; none ended."
         of = "" if self.kept >= self.began else f" (of {self.kept} that ended)"
         return (
-            f"{began}; the median took {lasting(self.completion_p50_s)} and P95 {lasting(self.completion_p95_s)}{of}."
+            f"{began}; the median took {format_duration(self.completion_p50_s)} and P95 "
+            f"{format_duration(self.completion_p95_s)}{of}."
         )
 
 
@@ -282,15 +312,18 @@ class Udp(Fact):
     delay_max_ms: float | None
     answered: bool = False
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `UDP received 0.97 Mbit/s …`."""
-        text = f"{self.name} delivered {rate(self.goodput_mbit)} of payload; the queue dropped {self.drops or 'none'}"
+        text = (
+            f"{self.name} delivered {format_rate(self.goodput_mbit)} of payload; the queue dropped "
+            f"{self.drops or 'none'}"
+        )
         text += " of its packets" if self.drops else ""
         if self.delay_mean_ms is not None and self.delay_max_ms is not None:
             way = ", without the way back of the answers," * self.answered
             text += (
-                f". Its one-way delay{way} was {milliseconds(self.delay_mean_ms)} in the mean and "
-                f"{milliseconds(self.delay_max_ms)} at most"
+                f". Its one-way delay{way} was {format_milliseconds(self.delay_mean_ms)} in the mean and "
+                f"{format_milliseconds(self.delay_max_ms)} at most"
             )
         return f"{text}."
 
@@ -310,7 +343,7 @@ class Totals(Fact):
     timeouts: int | None
     dropped: int | None = None
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `CUBIC sent 10 361 packets …`."""
         text = f"{self.name} sent {count(self.sent, 'packet')}"
         if self.dropped is not None:

@@ -5,9 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dumbbell.explain import words
+from dumbbell.explain import phrases
 from dumbbell.explain.facts.base import Fact, Grouped, Rank
-from dumbbell.explain.words import count, lasting, listed, milliseconds, number, percent, rate, seconds, span, times
+from dumbbell.explain.phrases import (
+    count,
+    format_duration,
+    format_milliseconds,
+    format_percent,
+    format_rate,
+    format_span,
+    format_time,
+    format_times,
+    number,
+)
+from dumbbell.words import join_words
 
 
 @dataclass(frozen=True)
@@ -19,11 +30,11 @@ class Started(Fact):
     at_s: float
     last_s: float
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `BBRv3 started`."""
         if len(self.flows) == 1:
             return f"{self.name} started."
-        until = f", the last at {seconds(self.last_s)}" if self.last_s > self.at_s else ""
+        until = f", the last at {format_time(self.last_s)}" if self.last_s > self.at_s else ""
         return f"{self.name} started{until}."
 
 
@@ -37,9 +48,9 @@ class Stopped(Fact):
     done_s: float | None
     """When all that it had sent was acknowledged."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `CUBIC stopped sending new data`."""
-        done = "" if self.done_s is None else f"; the last of it was acknowledged at {seconds(self.done_s)}"
+        done = "" if self.done_s is None else f"; the last of it was acknowledged at {format_time(self.done_s)}"
         return f"{self.name} stopped sending new data{done}."
 
 
@@ -53,10 +64,10 @@ class Completed(Fact):
     took_s: float
     size_bytes: int | None
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `CUBIC was done …`."""
         size = f"{number(self.size_bytes / 1e6)} MB" if self.size_bytes else "data"
-        return f"all {size} of {self.name} were acknowledged, {lasting(self.took_s)} after its start."
+        return f"all {size} of {self.name} were acknowledged, {format_duration(self.took_s)} after its start."
 
 
 @dataclass(frozen=True)
@@ -69,9 +80,9 @@ class Closed(Fact):
     at_s: float
     why: str
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `quinn closed its connection …`."""
-        return f"{self.name} closed its connection at {seconds(self.at_s)}: {self.why}."
+        return f"{self.name} closed its connection at {format_time(self.at_s)}: {self.why}."
 
 
 @dataclass(frozen=True)
@@ -83,9 +94,9 @@ class Paused(Fact):
     at_s: float
     until_s: float | None
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `The application of CUBIC paused until …`."""
-        until = "for the rest of the run" if self.until_s is None else f"until {seconds(self.until_s)}"
+        until = "for the rest of the run" if self.until_s is None else f"until {format_time(self.until_s)}"
         return f"the application of {self.name} wrote nothing {until}."
 
 
@@ -122,14 +133,14 @@ class SlowStartLeft(Fact):
     by_s: float | None = None
     """Where it is known to an interval only: the end of that."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `Loss ended the slow start of CUBIC at a window of 56 segments`."""
         phase = "STARTUP" if self.is_startup else "slow start"
         if self.by_s is not None:
-            return f"{self.name} left {phase} before {seconds(self.by_s)}."
+            return f"{self.name} left {phase} before {format_time(self.by_s)}."
         about = "about " * self.is_about
         window = f" at a window of {about}{count(self.window, 'segment')}" if self.window is not None else ""
-        after = "" if self.after_s == self.at_s else f", {lasting(self.after_s)} after it had begun"
+        after = "" if self.after_s == self.at_s else f", {format_duration(self.after_s)} after it had begun"
         if self.cause not in _ENDED:
             return f"{self.name} left {phase}{window}{after}."
         return f"{_ENDED[self.cause]} the {phase} of {self.name}{window}{after}."
@@ -146,14 +157,16 @@ class SlowStartsLeft(Fact):
     until_s: float
     causes: dict[str, int]
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `9 of the 10 flows of CUBIC left slow start by …`."""
         of = f"all {self.flows}" if self.left == self.flows else f"{self.left} of the {self.flows}"
-        last = f"that of the last at {seconds(self.until_s)}"
+        last = f"that of the last at {format_time(self.until_s)}"
         if len(self.causes) == 1 and (ended := _ENDED.get(next(iter(self.causes)))):
             return f"{ended} the slow start of {of} flows of {self.name}, {last}."
-        causes = [f"{_ENDED.get(cause, 'something unknown ended')} it {times(n)}" for cause, n in self.causes.items()]
-        return f"the slow start of {of} flows of {self.name} ended, {last}: {listed(causes)}."
+        causes = [
+            f"{_ENDED.get(cause, 'something unknown ended')} it {format_times(n)}" for cause, n in self.causes.items()
+        ]
+        return f"the slow start of {of} flows of {self.name} ended, {last}: {join_words(causes)}."
 
 
 @dataclass(frozen=True)
@@ -167,7 +180,7 @@ class StayedInSlowStart(Fact):
     window: int | None
     is_startup: bool
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `CUBIC never left slow start`."""
         phase = "STARTUP" if self.is_startup else "slow start"
         window = f"; its window grew to {count(self.window, 'segment')}" if self.window is not None else ""
@@ -194,7 +207,7 @@ class Reduction(Fact):
     after: int
     """Window when the episode was over, segments, or at the end of the run."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `Loss made CUBIC reduce its window from 60 to 42 segments`."""
         if self.after > self.before:  # it had grown again before the episode was over
             return (
@@ -221,14 +234,14 @@ class Reductions(Fact):
     apart_s: float
     """Median of the times from one to the next."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `Loss made CUBIC reduce its window 29 times …`."""
-        why = listed([_REDUCERS[cause] for cause in self.causes])
-        each = f" ({listed([times(n) for n in self.causes.values()])})" if len(self.causes) > 1 else ""
+        why = join_words([_REDUCERS[cause] for cause in self.causes])
+        each = f" ({join_words([format_times(n) for n in self.causes.values()])})" if len(self.causes) > 1 else ""
         return (
-            f"{why} made {self.name} reduce its window {times(sum(self.causes.values()))}{each} "
-            f"{span(self.from_s, self.until_s)}, typically {_change(self.before, self.after)} and "
-            f"{lasting(self.apart_s)} apart."
+            f"{why} made {self.name} reduce its window {format_times(sum(self.causes.values()))}{each} "
+            f"{format_span(self.from_s, self.until_s)}, typically {_change(self.before, self.after)} and "
+            f"{format_duration(self.apart_s)} apart."
         )
 
 
@@ -243,18 +256,23 @@ class Repairs(Fact):
     until_s: float
     causes: dict[str, int]
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `Loss took BBRv3 into recovery 12 times …`."""
         what = {
             "loss": "loss took {} into recovery {}",
             "ecn": "CE marks made {} hold back {}",
         }
-        when = f"at {seconds(self.from_s)}" if sum(self.causes.values()) == 1 else span(self.from_s, self.until_s)
+        when = (
+            f"at {format_time(self.from_s)}"
+            if sum(self.causes.values()) == 1
+            else format_span(self.from_s, self.until_s)
+        )
         names = [self.name, *["it"] * len(self.causes)]
         text = [
-            what[cause].format(name, times(n)) for (cause, n), name in zip(self.causes.items(), names, strict=False)
+            what[cause].format(name, format_times(n))
+            for (cause, n), name in zip(self.causes.items(), names, strict=False)
         ]
-        return f"{listed(text)} {when}."
+        return f"{join_words(text)} {when}."
 
 
 @dataclass(frozen=True)
@@ -268,7 +286,7 @@ class IgnoredMarks(Fact):
     because: str
     """`ecn`: its key is false. `rtt`: the path is longer than its ecn_max_rtt. `never`: this control reads no marks."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `BBRv3 answers CE marks only with ecn = true, so the 829 marks …`."""
         why = {
             "ecn": "answers CE marks only with ecn = true",
@@ -291,7 +309,7 @@ class Lost(Grouped):
     path: str
     """What else its path does to packets: `loses` some, `delays` some, both with a blank between, or nothing."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `CUBIC took 37 segments for lost in 4 bursts: …`."""
         text = f"{self.name} took {count(self.count, 'segment')} for lost"
         if self.dropped is None:
@@ -301,11 +319,11 @@ class Lost(Grouped):
             return f"{text}, just those that the queue had dropped, {self.in_bursts}."
         text += f", {self.in_bursts}. "
         if self.dropped >= self.count:
-            more = f", {words.whole(self.dropped - self.count)} of them too late for it to notice" * sure
-            return f"{text}The queue dropped {words.whole(self.dropped)} of its packets{more}."
+            more = f", {phrases.format_whole(self.dropped - self.count)} of them too late for it to notice" * sure
+            return f"{text}The queue dropped {phrases.format_whole(self.dropped)} of its packets{more}."
         rest = self.count - self.dropped
         one = rest == 1
-        others = "the other one" if one else f"the other {words.whole(rest)}"
+        others = "the other one" if one else f"the other {phrases.format_whole(rest)}"
         alone = "it" if one else "all"
         who = others if self.dropped else alone
         why = ["lost on the path"] * ("loses" in self.path) + ["late"] * ("delays" in self.path)
@@ -313,7 +331,9 @@ class Lost(Grouped):
         if not self.path and self.by_timeout < rest:
             why.append("not lost at all")
         were = "was" if one else "were"
-        dropped = f"had dropped {words.whole(self.dropped)} of them" if self.dropped else "had dropped none of them"
+        dropped = (
+            f"had dropped {phrases.format_whole(self.dropped)} of them" if self.dropped else "had dropped none of them"
+        )
         return f"{text}The queue {dropped}; {who} {were} {' or '.join(why)}."
 
 
@@ -329,14 +349,14 @@ class Timeouts(Fact):
     at: tuple[float, ...] = field(default=())
     """Each of a few."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `The retransmission timer of CUBIC ran out, and again at …`."""
         text = f"the retransmission timer of {self.name} ran out"
         if self.count == 1:
             return f"{text}."
         if self.at:
-            return f"{text}, and again at {listed([seconds(one) for one in self.at[1:]])}."
-        return f"{text} for the first of {self.count} times, the last at {seconds(self.until_s)}."
+            return f"{text}, and again at {join_words([format_time(one) for one in self.at[1:]])}."
+        return f"{text} for the first of {self.count} times, the last at {format_time(self.until_s)}."
 
 
 @dataclass(frozen=True)
@@ -350,14 +370,14 @@ class Undone(Fact):
     count: int
     at: tuple[float, ...] = field(default=())
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `What CUBIC had taken for lost arrived: it took the reduction back`."""
         text = f"what {self.name} had taken for lost arrived: it took the reduction back"
         if self.count == 1:
             return f"{text}."
         if self.at:
-            return f"{text}, and another at {listed([seconds(one) for one in self.at[1:]])}."
-        return f"{text}, the first of {self.count}, of which the last was at {seconds(self.until_s)}."
+            return f"{text}, and another at {join_words([format_time(one) for one in self.at[1:]])}."
+        return f"{text}, the first of {self.count}, of which the last was at {format_time(self.until_s)}."
 
 
 @dataclass(frozen=True)
@@ -371,9 +391,11 @@ class Limited(Fact):
     share: float
     """Of the time from its start to its end, or that of the run."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `CUBIC was limited by its application for 40 % of its time`."""
-        return f"the application of {self.name} left it with nothing to send for {percent(self.share)} of its time."
+        return (
+            f"the application of {self.name} left it with nothing to send for {format_percent(self.share)} of its time."
+        )
 
 
 @dataclass(frozen=True)
@@ -385,9 +407,9 @@ class Drained(Fact):
     at_s: float
     took_s: float
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `BBRv3 had drained the queue of its STARTUP`."""
-        return f"{self.name} had drained what its STARTUP had queued, in {lasting(self.took_s)}."
+        return f"{self.name} had drained what its STARTUP had queued, in {format_duration(self.took_s)}."
 
 
 @dataclass(frozen=True)
@@ -404,13 +426,13 @@ class ProbeRtt(Fact):
     before_ms: float
     after_ms: float
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `min_rtt of BBRv3 expired: PROBE_RTT until …`."""
-        until = "until the end of the run" if self.until_s is None else f"until {seconds(self.until_s)}"
+        until = "until the end of the run" if self.until_s is None else f"until {format_time(self.until_s)}"
         change = (
-            f"min_rtt stayed at {milliseconds(self.before_ms)}"
+            f"min_rtt stayed at {format_milliseconds(self.before_ms)}"
             if number(self.before_ms) == number(self.after_ms)
-            else f"min_rtt went from {milliseconds(self.before_ms)} to {milliseconds(self.after_ms)}"
+            else f"min_rtt went from {format_milliseconds(self.before_ms)} to {format_milliseconds(self.after_ms)}"
         )
         return (
             f"{self.name}'s min_rtt expired: it was in PROBE_RTT {until}, with a window down to "
@@ -437,17 +459,18 @@ class ProbeRtts(Fact):
     most_ms: float
     """Smallest and largest min_rtt right after one."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `min_rtt of BBRv3 expired 11 times …`."""
         after = (
-            f"min_rtt was {milliseconds(self.least_ms)} after each"
+            f"min_rtt was {format_milliseconds(self.least_ms)} after each"
             if number(self.least_ms) == number(self.most_ms)
-            else f"min_rtt was {milliseconds(self.least_ms)} to {milliseconds(self.most_ms)} after them"
+            else f"min_rtt was {format_milliseconds(self.least_ms)} to {format_milliseconds(self.most_ms)} after them"
         )
         return (
-            f"{self.name}'s min_rtt expired {times(self.count)}, {span(self.from_s, self.until_s)}, typically "
-            f"{lasting(self.apart_s)} apart; PROBE_RTT took {lasting(self.took_s)} in the median. "
-            f"{words.first_large(after)}."
+            f"{self.name}'s min_rtt expired {format_times(self.count)}, "
+            f"{format_span(self.from_s, self.until_s)}, typically "
+            f"{format_duration(self.apart_s)} apart; PROBE_RTT took {format_duration(self.took_s)} in the median. "
+            f"{phrases.capitalise(after)}."
         )
 
 
@@ -464,12 +487,16 @@ class Probed(Fact):
     states: dict[str, float]
     """Share of its time in each state, 0 to 1."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `BBRv3 probed for bandwidth 12 times …`."""
         most = sorted(self.states.items(), key=lambda one: -one[1])[:3]
-        parts = [f"{percent(share)} of its time in {most[0][0].upper()}" for _, share in most[:1]]
-        shown = listed([*parts, *(f"{percent(share)} in {state.upper()}" for state, share in most[1:])])
-        probed = f"probed for more bandwidth {times(self.count)}" if self.count else "did not probe for more bandwidth"
+        parts = [f"{format_percent(share)} of its time in {most[0][0].upper()}" for _, share in most[:1]]
+        shown = join_words([*parts, *(f"{format_percent(share)} in {state.upper()}" for state, share in most[1:])])
+        probed = (
+            f"probed for more bandwidth {format_times(self.count)}"
+            if self.count
+            else "did not probe for more bandwidth"
+        )
         return f"{self.name} {probed} and spent {shown}."
 
 
@@ -488,16 +515,19 @@ class Believed(Fact):
     goodput_mbit: float
     """What it got in this time."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `BBRv3 estimated 14 Mbit/s and a min_rtt of 20 ms …`."""
         above = self.min_rtt_ms - self.base_ms
-        rtt = f"a min_rtt of {milliseconds(self.min_rtt_ms)}"
+        rtt = f"a min_rtt of {format_milliseconds(self.min_rtt_ms)}"
         if above > max(0.5, 0.02 * self.base_ms):
-            empty = f"{milliseconds(self.base_ms)} of the empty path (base RTT and two packets on the slowest link)"
-            rtt += f", {milliseconds(above)} above the {empty}"
+            empty = (
+                f"{format_milliseconds(self.base_ms)} of the empty path (base RTT and two packets on the slowest link)"
+            )
+            rtt += f", {format_milliseconds(above)} above the {empty}"
         return (
-            f"in the second half of its time, from {seconds(self.from_s)} on, {self.name} estimated a bandwidth of "
-            f"{rate(self.bandwidth_mbit)} in the median and got {rate(self.goodput_mbit)}. It estimated {rtt}."
+            f"in the second half of its time, from {format_time(self.from_s)} on, {self.name} estimated a bandwidth of "
+            f"{format_rate(self.bandwidth_mbit)} in the median and got {format_rate(self.goodput_mbit)}. It "
+            f"estimated {rtt}."
         )
 
 
@@ -514,7 +544,7 @@ class WindowRange(Fact):
     most: int
     points: int
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Say `The window of CUBIC was 40 to 90 segments …`."""
         return (
             f"the window of {self.name} was {self.least} to {count(self.most, 'segment')}, {number(self.median)} in "

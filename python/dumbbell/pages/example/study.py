@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Sweep, aligned, figures
+from dumbbell.study import Evidence, Picture, Results, Sweep, align_table, figures
 
 RUNS = (Sweep("results.duckdb", ("shares",), quick=("seeds=[1,2]", "duration=20s")),)
 
@@ -47,7 +47,7 @@ def shares(found: Evidence) -> str:
         [row["aqm"], f"{row['rtt']:g}", f"{row['share']:.0f}", f"{row['low']:.0f} to {row['high']:.0f}"]
         for row in _cells(found).iter_rows(named=True)
     ]
-    return aligned(head, rows)
+    return align_table(head, rows)
 
 
 def picture(found: Evidence) -> Picture:

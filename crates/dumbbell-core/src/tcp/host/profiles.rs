@@ -45,7 +45,7 @@ const fn of_control(cc: &'static str, key: &'static str, value: HostSetting, sou
     Difference { cc: Some(cc), key, value, source }
 }
 
-/// What Linux changed: up to the release before the one that is named, the parameter had this value.
+/// Changes of Linux: up to the release before the one that is named, the parameter had this value.
 const LINUX: &[((u32, u32), Difference)] = &[
     ((4, 0), of_control("reno", "increase_per", HostSetting::Word("ack"), "tcp_cong_avoid_ai counts segments since 4.0")),
     ((4, 0), of_control("dctcp", "increase_per", HostSetting::Word("ack"), "tcp_cong_avoid_ai counts segments since 4.0")),
@@ -163,7 +163,7 @@ impl Profile {
         words.iter().filter_map(|&word| Profile::from_json(&json!(word)).ok()).collect()
     }
 
-    /// What the profile sets of a host.
+    /// Returns the switches of a host with this profile.
     pub(super) fn sets(self) -> HostParams {
         let mut params = HostParams::default();
         for (key, value) in self.hosts() {

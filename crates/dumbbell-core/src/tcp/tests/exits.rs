@@ -7,7 +7,7 @@ fn exit(ms: u64, cwnd: u32, cause: ExitCause) -> Option<SlowStartExit> {
     Some(SlowStartExit { time: Time::from_millis(ms), cwnd, cause })
 }
 
-/// What is new, without rate samples.
+/// Returns the changes without rate samples.
 fn report_changes(said: &mut Reported, story: &Story) -> Vec<ControlEvent> {
     let mut all = Vec::new();
     said.report_changes(story.conn(), "", false, |event| all.push(event));

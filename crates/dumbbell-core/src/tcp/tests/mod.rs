@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// Round trip of the path of most stories, ms.
 const RTT: u64 = 40;
 
-/// What was sent.
+/// Packets that were sent.
 #[derive(Default)]
 struct Wire(Vec<Packet>);
 
@@ -69,7 +69,7 @@ struct Story {
     wire: Wire,
     now: Time,
     rtt: Time,
-    /// What the last step sent.
+    /// Packets that the last step sent.
     last: Vec<Packet>,
     /// Timestamp that the next ACKs echo; `None`: that of a packet that was sent a round trip ago.
     echo: Option<u32>,
@@ -146,7 +146,7 @@ impl Story {
         self.last.iter().filter(|packet| packet.flags & flag::NO_DATA == 0).map(|packet| packet.seq).collect()
     }
 
-    /// What must hold after every step.
+    /// Checks what must hold after every step.
     fn check(&self) {
         let conn = self.conn();
         assert_eq!(self.sender.recount(), (conn.sacked_out, conn.lost_out, conn.retrans_out), "scoreboard and counters");

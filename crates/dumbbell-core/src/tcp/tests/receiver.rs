@@ -65,7 +65,7 @@ impl Peer {
         peer
     }
 
-    /// The same with a round trip of `rtt_us` as the receiver sees it.
+    /// Returns a peer after a round trip of `rtt_us` as the receiver sees it.
     fn after_round_trip(rtt_us: u64) -> Peer {
         Peer::after_on(HostParams::default(), rtt_us)
     }
@@ -101,7 +101,7 @@ impl Peer {
         self.receiver.on_packet(&Packet { tsecr_age, ..data }, self.now)
     }
 
-    /// Its ACK and SACK blocks, which `seq` must cause at once.
+    /// Returns the ACK and SACK blocks that `seq` must cause at once.
     fn report(&mut self, seq: u64) -> (u64, Vec<Block>) {
         let ack = self.arrive(seq).expect("an immediate ACK");
         assert_eq!(self.receiver.has_blocks(), !self.receiver.clone().blocks().as_slice().is_empty());

@@ -17,7 +17,7 @@ fn recorded_percentiles(story: &Story) -> (u64, Option<[Time; 4]>) {
     (samples.total(), samples.quantiles([0.5, 0.95, 0.99, 1.0]))
 }
 
-/// The same of these samples, ms.
+/// Returns count and percentiles of these samples, ms.
 fn percentiles(samples: &[u64]) -> (u64, Option<[Time; 4]>) {
     let mut histogram: CompactHistogram = CompactHistogram::default();
     samples.iter().for_each(|&ms| histogram.record(Time::from_millis(ms)));

@@ -1,4 +1,4 @@
-//! What is known of each segment, and the counters that follow from it.
+//! The state of each segment, and the counters that follow from it.
 
 use super::*;
 use crate::tcp::scoreboard::{seg, Delivered, Scoreboard};

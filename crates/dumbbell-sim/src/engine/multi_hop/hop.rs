@@ -3,9 +3,9 @@
 use super::super::ack_log::Acks;
 use super::super::endpoint::agree;
 use crate::config::{Classes, HopConfig, RunConfig};
-use crate::hop::Hop;
 use crate::hop_log::HopCounts;
 use crate::RunError;
+use dumbbell_bottleneck::Hop;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::log::Log;
 use dumbbell_core::param::ParamError;

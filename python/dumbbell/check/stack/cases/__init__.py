@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dumbbell.check.stack.cases import alone, bbr, c4, robust, sharing
-from dumbbell.check.stack.model import Case
+from dumbbell.check.stack.stack_case import StackCase
 
 GROUPS = {
     "alone": "one connection alone: goodput, queue and loss",
@@ -12,4 +12,6 @@ GROUPS = {
     "robust": "paths that lose, reorder, change and fail",
     "bbr": "the BBR draft's test cases, as far as the wire shows them",
 }
-CASES: dict[str, Case] = {one.key: one for one in (*alone.CASES, *c4.CASES, *sharing.CASES, *robust.CASES, *bbr.CASES)}
+CASES: dict[str, StackCase] = {
+    one.key: one for one in (*alone.CASES, *c4.CASES, *sharing.CASES, *robust.CASES, *bbr.CASES)
+}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dumbbell.check.stack.model import Case, Limits, Seen
-from dumbbell.check.stack.scenes import rate_text, scene, shown, subject
+from dumbbell.check.stack.scenes import describe_path, format_rate, make_scene, make_subject
+from dumbbell.check.stack.stack_case import Limits, SceneOutcomes, StackCase
 
 LEAST_USE = 0.8  # of the goodput of TCP's CUBIC in the same place
 MOST_QUEUE = 1.2  # of the RTT of TCP's CUBIC over a deep queue, which RFC 9743 has as the bad example
@@ -27,7 +27,7 @@ _CELLS = (
 )
 
 
-def use(seen: Seen, limits: Limits) -> None:
+def use(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge the goodput of one connection."""
     ours, theirs = seen.subject.mean(0, lambda one: one.goodput), seen.tcp.mean(0, lambda one: one.goodput)
     limits.must(
@@ -40,7 +40,7 @@ def use(seen: Seen, limits: Limits) -> None:
         limits.note(f"median RTT {delay * 1e3:.3g} ms, TCP's CUBIC {of_tcp * 1e3:.3g} ms")
 
 
-def queue(seen: Seen, limits: Limits) -> None:
+def judge_queue(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge the delay that one connection makes in a deep queue."""
     ours, theirs = (one.mean(0, lambda flow: flow.rtt_p95) for one in (seen.subject, seen.tcp))
     limits.must(
@@ -52,7 +52,7 @@ def queue(seen: Seen, limits: Limits) -> None:
         limits.note(f"P95 of the RTT {ours * 1e3:.3g} ms, TCP's CUBIC {theirs * 1e3:.3g} ms")
 
 
-def loss(seen: Seen, limits: Limits) -> None:
+def judge_loss(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge what several connections lose in a short queue."""
     flows = seen.scene.subjects
     ours, theirs = (
@@ -63,22 +63,22 @@ def loss(seen: Seen, limits: Limits) -> None:
     limits.must(
         f"at most {most:.1%} of the packets lost", ours <= most, f"{ours:.1%} lost, by TCP's CUBIC {theirs:.1%}"
     )
-    real, believed = (seen.subject.total(flows, of) for of in (lambda one: one.lost, lambda one: one.believed))
+    real, believed = (seen.subject.sum_up(flows, of) for of in (lambda one: one.lost, lambda one: one.believed))
     # NaN is within: what a stack does not tell it may know
     if abs(believed - real) > UNKNOWN_LOSS * real + UNKNOWN_PACKETS * len(flows) * len(seen.subject.runs):
         limits.note(f"it took {believed:.0f} packets for lost, and {real:.0f} were lost")
 
 
-def _lost(seen: Seen) -> str:
+def _describe_losses(seen: SceneOutcomes) -> str:
     """Return the share of packets that all flows of the stack lost, and what the stack believes if it tells that."""
     flows = seen.scene.subjects
     share = sum(seen.subject.mean(number, lambda flow: flow.lost_share) for number in flows) / len(flows)
-    sent, believed = (seen.subject.total(flows, of) for of in (lambda one: one.sent, lambda one: one.believed))
+    sent, believed = (seen.subject.sum_up(flows, of) for of in (lambda one: one.sent, lambda one: one.believed))
     known = f" ({believed / sent:.1%} believed)" if sent and not math.isnan(believed) else ""
     return f"{share:.1%}{known}"
 
 
-def limited(seen: Seen, limits: Limits) -> None:
+def judge_limited(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge a connection whose application sends at half of the link's rate."""
     scene, one = seen.scene, seen.subject
     share = one.mean(0, lambda flow: flow.goodput) / (scene.rate / 2)
@@ -94,52 +94,62 @@ def limited(seen: Seen, limits: Limits) -> None:
 
 
 CASES = (
-    Case(
+    StackCase(
         "use",
         "alone",
         "Does one connection use the link, and does it stay open?",
         "RFC 9743, section 5.1; one FIFO queue of a BDP, section 6.1",
         f"goodput at least {LEAST_USE:.0%} of that of TCP's CUBIC in the same place",
         use,
-        tuple(scene(shown(rate, rtt), rate, rtt, seconds) for rate, rtt, seconds in _CELLS),
+        tuple(make_scene(describe_path(rate, rtt), rate, rtt, seconds) for rate, rtt, seconds in _CELLS),
         measure="goodput, Mbit/s",
         figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.goodput):.3g}",
     ),
-    Case(
+    StackCase(
         "queue",
         "alone",
         "How much delay does one connection make in a deep queue?",
         "RFC 9743, section 5.1.2: CUBIC and Reno are the yardstick",
         f"P95 of the RTT at most {MOST_QUEUE:g} times that of TCP's CUBIC, over a queue of 10 BDP",
-        queue,
-        tuple(scene(shown(rate, rtt), rate, rtt, 12.0, buffer=10.0) for rate, rtt in ((10.0, 0.02), (50.0, 0.04))),
+        judge_queue,
+        tuple(
+            make_scene(describe_path(rate, rtt), rate, rtt, 12.0, buffer=10.0)
+            for rate, rtt in ((10.0, 0.02), (50.0, 0.04))
+        ),
         measure="P95 of the RTT, ms",
         figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.rtt_p95) * 1e3:.3g}",
     ),
-    Case(
+    StackCase(
         "loss",
         "alone",
         "How much do three connections lose in a short queue?",
         "RFC 9743, section 5.1.3: sustained loss of several flows in a shallow FIFO queue",
         f"at most {MOST_LOSS:.0%} of the packets, or {MOST_LOSS_OF_TCP:g} times the share of TCP's CUBIC",
-        loss,
+        judge_loss,
         tuple(
-            scene(shown(20.0, 0.04) + f" {buffer:g}BDP", 20.0, 0.04, 10.0, buffer=buffer, flows=[subject(0.04)] * 3)
+            make_scene(
+                describe_path(20.0, 0.04) + f" {buffer:g}BDP",
+                20.0,
+                0.04,
+                10.0,
+                buffer=buffer,
+                flows=[make_subject(0.04)] * 3,
+            )
             for buffer in (0.25, 0.5, 1.5)
         ),
         measure="packets lost",
-        figure=_lost,
+        figure=_describe_losses,
     ),
-    Case(
+    StackCase(
         "limited",
         "alone",
         "Does an application below the link's rate get through without loss and queue?",
         "RFC 9002, section 7.8; draft-ietf-ccwg-bbr, BBR Example Test Cases, case 7",
         f"{LEAST_LIMITED:.0%} of half of the link's rate, {MOST_LOST_LIMITED:.1%} lost, P95 of the RTT at most"
         f" {MOST_RTT_LIMITED:g} times that of the path",
-        limited,
+        judge_limited,
         tuple(
-            scene(shown(rate, rtt), rate, rtt, 10.0, since=2.0, flow={"app_rate": rate_text(rate / 2)})
+            make_scene(describe_path(rate, rtt), rate, rtt, 10.0, since=2.0, flow={"app_rate": format_rate(rate / 2)})
             for rate, rtt in ((20.0, 0.04), (100.0, 0.02))
         ),
         tcp=False,

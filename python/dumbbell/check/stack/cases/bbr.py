@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dumbbell.check.lab import FRAME, Point
-from dumbbell.check.stack.measured import Run
-from dumbbell.check.stack.model import Case, Limits, Scene, Seen
-from dumbbell.check.stack.scenes import scene
+from dumbbell.check.lab import FRAME, PathPoint
+from dumbbell.check.stack.outcomes import StackRun
+from dumbbell.check.stack.scenes import make_scene
+from dumbbell.check.stack.stack_case import Limits, Scene, SceneOutcomes, StackCase
 
 FULL = 0.9  # of the link's rate: the pipe is full
 DRAINED = 0.5  # BDP that may be left in the queue: BBR.drain_pacing_gain empties it, the cruise refills it a little
@@ -26,38 +26,38 @@ MOST_POLICED = 0.15  # share of packets that may be lost at a policer
 _RATE, _RTT = 20.0, 0.04
 
 
-def _startup(scene: Scene) -> float:
-    return Point(round(scene.rate * 1e6), scene.rtt).startup
+def _find_startup_time(scene: Scene) -> float:
+    return PathPoint(round(scene.rate * 1e6), scene.rtt).startup
 
 
-def _first(run: Run, after: float, held: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float:
+def _find_first(run: StackRun, after: float, held: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float:
     """Return when something held for the first time after a time, as seconds after it; infinity if it never did."""
     found = np.flatnonzero(held & (run.link.times > after + 1e-9))
     return float(run.link.times[found[0]]) - after if len(found) else float("inf")
 
 
-def _span(seconds: float) -> str:
+def _format_span(seconds: float) -> str:
     return f"{seconds:.3g} s" if np.isfinite(seconds) else "never"
 
 
-def startup(seen: Seen, limits: Limits) -> None:
+def judge_startup(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge how soon the link is full, and how soon the queue is empty again."""
     scene = seen.scene
-    most = _startup(scene)
-    full = max(_first(one, one.flows[0].start, one.link.rates >= FULL * scene.rate) for one in seen.subject.runs)
-    limits.must(f"{FULL:.0%} of the rate within {most:.3g} s", full <= most, f"{_span(full)} until then")
+    most = _find_startup_time(scene)
+    full = max(_find_first(one, one.flows[0].start, one.link.rates >= FULL * scene.rate) for one in seen.subject.runs)
+    limits.must(f"{FULL:.0%} of the rate within {most:.3g} s", full <= most, f"{_format_span(full)} until then")
     if not np.isfinite(full):
         return
     least = DRAINED * scene.rtt * 1e3
-    drained = max(_first(one, one.flows[0].start + full, one.link.sojourns <= least) for one in seen.subject.runs)
+    drained = max(_find_first(one, one.flows[0].start + full, one.link.sojourns <= least) for one in seen.subject.runs)
     limits.must(
         f"a queue of at most {DRAINED:g} BDP within {most:.3g} s after that",
         drained <= most,
-        f"{_span(drained)} until then",
+        f"{_format_span(drained)} until then",
     )
 
 
-def dip(seen: Seen, limits: Limits) -> None:
+def judge_dip(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge whether the flow gives way for long enough that the path's RTT is seen."""
     assert seen.scene.changed is not None
     after = seen.scene.changed + 1.0
@@ -77,66 +77,68 @@ def dip(seen: Seen, limits: Limits) -> None:
     limits.must("an empty queue at some time then", max(queues) <= EMPTY, f"at least {max(queues):.3g} ms in the queue")
 
 
-def faster(seen: Seen, limits: Limits) -> None:
+def judge_faster_link(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge how soon a higher rate is used."""
     scene = seen.scene
     assert scene.changed is not None and scene.rate_after is not None
     after = scene.rate_after
     # one round more in PROBE_UP for each doubling, in each of which the draft's volume of probing doubles, and cycles
     most = CYCLE_S * (1 + np.log2(after / scene.rate))
-    found = max(_first(one, scene.changed, one.link.rates >= FULL * after) for one in seen.subject.runs)
-    limits.must(f"{FULL:.0%} of the new rate within {most:.3g} s", found <= most, f"{_span(found)} until then")
+    found = max(_find_first(one, scene.changed, one.link.rates >= FULL * after) for one in seen.subject.runs)
+    limits.must(f"{FULL:.0%} of the new rate within {most:.3g} s", found <= most, f"{_format_span(found)} until then")
 
 
-def slower(seen: Seen, limits: Limits) -> None:
+def judge_slower_link(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge how soon the queue is short again after the rate fell."""
     scene = seen.scene
     assert scene.changed is not None and scene.rate_after is not None
     most = SLOWER_CYCLES * CYCLE_S
     # besides 1.5 RTTs some packets, which are much at a low rate: the least window, and delayed ACKs
     least = 1e3 * (scene.rtt * 1.5 + PACKETS * 8 * FRAME / (1e6 * scene.rate_after))
-    found = max(_first(one, scene.changed + 0.5, one.link.sojourns <= least) + 0.5 for one in seen.subject.runs)
-    limits.must(f"at most {least:.3g} ms in the queue within {most:.3g} s", found <= most, f"{_span(found)} until then")
+    found = max(_find_first(one, scene.changed + 0.5, one.link.sojourns <= least) + 0.5 for one in seen.subject.runs)
+    limits.must(
+        f"at most {least:.3g} ms in the queue within {most:.3g} s", found <= most, f"{_format_span(found)} until then"
+    )
 
 
-def lossy(seen: Seen, limits: Limits) -> None:
+def judge_lossy_link(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge whether random loss below the control's threshold is tolerated."""
     share = seen.subject.mean(0, lambda one: one.goodput) / seen.scene.rate
     limits.must(f"goodput at least {LEAST_LOSSY:.0%} of the rate", share >= LEAST_LOSSY, f"{share:.0%} of the rate")
 
 
-def policed(seen: Seen, limits: Limits) -> None:
+def judge_policer(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge the loss at a policer."""
     share = seen.subject.mean(0, lambda one: one.lost_share)
     limits.must(f"at most {MOST_POLICED:.0%} of the packets lost", share <= MOST_POLICED, f"{share:.1%} lost")
 
 
-def _case(key: str, question: str, number: str, limit: str, judge: object, *scenes: Scene) -> Case:
+def _make_case(key: str, question: str, number: str, limit: str, judge: object, *scenes: Scene) -> StackCase:
     assert callable(judge)
     source = f"draft-ietf-ccwg-bbr, BBR Example Test Cases, {number}"
-    return Case(key, "bbr", question, source, limit, judge, scenes, only="bbr", tcp=False)
+    return StackCase(key, "bbr", question, source, limit, judge, scenes, only="bbr", tcp=False)
 
 
 _LONGER = [{"name": "reorder", "probability": 1.0, "delay": "1ms", "from": "2s"}]
 CASES = (
-    _case(
+    _make_case(
         "bbr-startup",
         "Does STARTUP fill the pipe, and DRAIN empty the queue?",
         "cases 1 and 3",
         f"{FULL:.0%} of the rate in the rounds that STARTUP takes, {DRAINED:g} BDP in the queue as many later",
-        startup,
+        judge_startup,
         *(
-            scene(f"{rate:g}Mbit {rtt * 1e3:g}ms", rate, rtt, 6.0, buffer=4.0, interval=0.02)
+            make_scene(f"{rate:g}Mbit {rtt * 1e3:g}ms", rate, rtt, 6.0, buffer=4.0, interval=0.02)
             for rate, rtt in ((20.0, 0.04), (100.0, 0.02))
         ),
     ),
-    _case(
+    _make_case(
         "bbr-probe-rtt",
         "Does it give way in PROBE_RTT?",
         "case 10",
         f"at most {DIP:.0%} of the rate for {DIP_S:g} s within {PROBE_RTT_S:g} s, and an empty queue",
-        dip,
-        scene(
+        judge_dip,
+        make_scene(
             "20Mbit 40ms",
             _RATE,
             _RTT,
@@ -147,31 +149,31 @@ CASES = (
             changed=2.0,
         ),
     ),
-    _case(
+    _make_case(
         "bbr-faster",
         "Is a higher rate found?",
         "case 15",
         f"{FULL:.0%} of the new rate within {CYCLE_S:g} s, and as many for each doubling",
-        faster,
-        scene("x2", 10.0, _RTT, 14.0, buffer=2.0, rates=[(6.0, 20.0)], changed=6.0, rate_after=20.0),
-        scene("x10", 2.0, _RTT, 20.0, buffer=2.0, rates=[(6.0, 20.0)], changed=6.0, rate_after=20.0),
+        judge_faster_link,
+        make_scene("x2", 10.0, _RTT, 14.0, buffer=2.0, rates=[(6.0, 20.0)], changed=6.0, rate_after=20.0),
+        make_scene("x10", 2.0, _RTT, 20.0, buffer=2.0, rates=[(6.0, 20.0)], changed=6.0, rate_after=20.0),
     ),
-    _case(
+    _make_case(
         "bbr-slower",
         "Is the queue short again after the rate fell?",
         "case 16",
         f"at most 1.5 RTTs and {PACKETS} packets in the queue within {SLOWER_CYCLES * CYCLE_S:g} s",
-        slower,
-        scene("/2", 20.0, _RTT, 17.0, buffer=4.0, rates=[(6.0, 10.0)], changed=6.0, rate_after=10.0),
-        scene("/4", 20.0, _RTT, 17.0, buffer=4.0, rates=[(6.0, 5.0)], changed=6.0, rate_after=5.0),
+        judge_slower_link,
+        make_scene("/2", 20.0, _RTT, 17.0, buffer=4.0, rates=[(6.0, 10.0)], changed=6.0, rate_after=10.0),
+        make_scene("/4", 20.0, _RTT, 17.0, buffer=4.0, rates=[(6.0, 5.0)], changed=6.0, rate_after=5.0),
     ),
-    _case(
+    _make_case(
         "bbr-loss",
         "Is 1 % of random loss tolerated?",
         "cases 2, 6 and 21: below BBR.LossThresh of 2 %",
         f"goodput at least {LEAST_LOSSY:.0%} of the rate",
-        lossy,
-        scene(
+        judge_lossy_link,
+        make_scene(
             "1%",
             _RATE,
             _RTT,
@@ -181,13 +183,13 @@ CASES = (
             flow={"path": [{"name": "loss", "probability": 0.01}]},
         ),
     ),
-    _case(
+    _make_case(
         "bbr-policer",
         "Does it find the rate of a policer?",
         "case 17",
         f"at most {MOST_POLICED:.0%} of the packets lost, after 4 s",
-        policed,
-        scene(
+        judge_policer,
+        make_scene(
             "10Mbit",
             _RATE,
             _RTT,

@@ -13,26 +13,26 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dumbbell.check.stack.measured import WITHIN
-from dumbbell.check.stack.model import Case, Limits, Scene, Seen
-from dumbbell.check.stack.scenes import SPREAD, other, scene, subject
+from dumbbell.check.stack.outcomes import WITHIN
+from dumbbell.check.stack.scenes import SPREAD, make_other_flow, make_scene, make_subject
+from dumbbell.check.stack.stack_case import Limits, Scene, SceneOutcomes, StackCase
 
 _BINARY = 1.048576
 SLOWER_THAN_TCP = 1.1  # a limit that is missed is a failure if TCP's CUBIC is faster by this
 _MUCH = 1.25
 
 
-def _size(megabytes: float) -> str:
+def _format_size(megabytes: float) -> str:
     return f"{megabytes:g}MB"
 
 
-def completion(seen: Seen, limits: Limits) -> None:
+def judge_completion(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge how long the stack takes; the first of its flows is the one that is measured."""
     number, within = seen.scene.subjects[0], seen.scene.within
     assert within is not None
     start = _start(seen.scene)
     (ours, wide), (theirs, of_tcp) = (
-        one.interval(number, lambda flow: start + flow.completion) for one in (seen.subject, seen.tcp)
+        one.estimate_mean(number, lambda flow: start + flow.completion) for one in (seen.subject, seen.tcp)
     )
     end = seen.scene.seconds - SPREAD - start
     shown = [f"{one:.3g} s" if one < end + 1 else f"more than {end:.3g} s" for one in (ours, theirs)]
@@ -42,7 +42,7 @@ def completion(seen: Seen, limits: Limits) -> None:
     # either limit is enough, and that of TCP's CUBIC has an interval of its own
     held = [_is_within(ours, within, wide), _is_within(ours, slower, math.hypot(wide, SLOWER_THAN_TCP * of_tcp))]
     if True not in held and None in held:
-        limits.unknown(what, f"{ours:.3g} ± {wide:.2g} s, {found}: {WITHIN}")
+        limits.note_unknown(what, f"{ours:.3g} ± {wide:.2g} s, {found}: {WITHIN}")
     else:
         limits.must(what, True in held, f"{shown[0]}, {found}")
     if within < ours < slower:
@@ -63,16 +63,16 @@ def _start(scene: Scene) -> float:
     return float(scene.table["flows"][scene.subjects[0]]["start"]["uniform"][0].removesuffix("ns")) / 1e9
 
 
-def _c4(
+def _make_scene(
     place: str, rate: float, rtt: float, megabytes: float, within: float, *beside: dict[str, Any], **keys: Any
 ) -> Scene:
     rate = rate / _BINARY
-    ours = subject(rtt, at=keys.pop("at", 0.0), size=_size(megabytes), **keys.pop("flow", {}))
+    ours = make_subject(rtt, at=keys.pop("at", 0.0), size=_format_size(megabytes), **keys.pop("flow", {}))
     seconds = 2 * within + 2
-    return scene(place, rate, rtt, seconds, flows=[ours, *beside], within=within, **keys)
+    return make_scene(place, rate, rtt, seconds, flows=[ours, *beside], within=within, **keys)
 
 
-def _changed(*rates: tuple[float, float]) -> list[tuple[float, float]]:
+def _list_rates(*rates: tuple[float, float]) -> list[tuple[float, float]]:
     return [(at, rate / _BINARY) for at, rate in rates]
 
 
@@ -80,11 +80,11 @@ def _changed(*rates: tuple[float, float]) -> list[tuple[float, float]]:
 _WIFI: dict[str, Any] = {"link": {"name": "wifi", "jitter": "7ms"}, "packets": 100}
 _LATE = [{"name": "reorder", "probability": 1.0, "delay": "70ms", "from": "1s"}]  # all packets: a longer path
 _ALONE = (
-    _c4("base", 20, 0.08, 10, 5.0),
-    _c4("short-fast", 200, 0.04, 20, 1.25),
-    _c4("low-and-up", 5, 0.1, 7, 7.9, rates=_changed((2.5, 10))),
-    _c4("drop-and-back", 10, 0.1, 7, 8.15, rates=_changed((1.5, 5), (3.5, 10))),
-    _c4(
+    _make_scene("base", 20, 0.08, 10, 5.0),
+    _make_scene("short-fast", 200, 0.04, 20, 1.25),
+    _make_scene("low-and-up", 5, 0.1, 7, 7.9, rates=_list_rates((2.5, 10))),
+    _make_scene("drop-and-back", 10, 0.1, 7, 8.15, rates=_list_rates((1.5, 5), (3.5, 10))),
+    _make_scene(
         "black-hole",
         20,
         0.07,
@@ -93,27 +93,29 @@ _ALONE = (
         flow={"path": [{"name": "loss", "probability": 1.0, "from": "2s", "to": "4s"}]},
         outages=((2.0, 4.0),),
     ),
-    _c4("short-to-long", 10, 0.03, 20, 22.0, flow={"path": _LATE}),
-    _c4("suspension", 20, 0.01, 10, 5.4, link={"name": "onoff", "on": "1.8s", "off": "200ms"}),
+    _make_scene("short-to-long", 10, 0.03, 20, 22.0, flow={"path": _LATE}),
+    _make_scene("suspension", 20, 0.01, 10, 5.4, link={"name": "onoff", "on": "1.8s", "off": "200ms"}),
     # the draft says 10 MB, which 10 Mbit/s cannot carry in this time; 4 MB is what its other cases with bad Wi-Fi have
-    _c4("bad-wifi", 10, 0.002, 4, 4.3, **_WIFI),
+    _make_scene("bad-wifi", 10, 0.002, 4, 4.3, **_WIFI),
 )
 _SELF = (
-    _c4("same-start", 20, 0.08, 5, 6.7, subject(0.08, size=_size(10))),
-    _c4("background-first", 20, 0.08, 5, 8.15, subject(0.08, size=_size(10)), at=0.5),
-    _c4("background-later", 50, 0.03, 10, 4.1, subject(0.03, at=0.5, size=_size(20))),
-    _c4("long", 20, 0.08, 20, 22.8, subject(0.08, size=_size(30))),
-    _c4("long-background-later", 10, 0.07, 10, 22.2, subject(0.07, at=1.0, size=_size(15))),
-    _c4("bad-wifi", 10, 0.002, 4, 13.0, subject(0.002, size=_size(10)), at=1.0, **_WIFI),
+    _make_scene("same-start", 20, 0.08, 5, 6.7, make_subject(0.08, size=_format_size(10))),
+    _make_scene("background-first", 20, 0.08, 5, 8.15, make_subject(0.08, size=_format_size(10)), at=0.5),
+    _make_scene("background-later", 50, 0.03, 10, 4.1, make_subject(0.03, at=0.5, size=_format_size(20))),
+    _make_scene("long", 20, 0.08, 20, 22.8, make_subject(0.08, size=_format_size(30))),
+    _make_scene("long-background-later", 10, 0.07, 10, 22.2, make_subject(0.07, at=1.0, size=_format_size(15))),
+    _make_scene("bad-wifi", 10, 0.002, 4, 13.0, make_subject(0.002, size=_format_size(10)), at=1.0, **_WIFI),
 )
 
 
-def _beside(cc: str, long: float, last: float, wifi: float) -> tuple[Scene, ...]:
+def _make_scenes_with_tcp(cc: str, long: float, last: float, wifi: float) -> tuple[Scene, ...]:
     return (
-        _c4("same-start", 20, 0.08, 5, 6.7, other(cc, 0.08, size=_size(10))),
-        _c4("long", 20, 0.08, 20, long, other(cc, 0.08, size=_size(30))),
-        _c4("long-background-later", 10, 0.07, 10, last, other(cc, 0.07, at=1.0, size=_size(15))),
-        _c4("bad-wifi", 10, 0.002, 4, wifi, other(cc, 0.002, size=_size(10)), at=1.0, **_WIFI),
+        _make_scene("same-start", 20, 0.08, 5, 6.7, make_other_flow(cc, 0.08, size=_format_size(10))),
+        _make_scene("long", 20, 0.08, 20, long, make_other_flow(cc, 0.08, size=_format_size(30))),
+        _make_scene(
+            "long-background-later", 10, 0.07, 10, last, make_other_flow(cc, 0.07, at=1.0, size=_format_size(15))
+        ),
+        _make_scene("bad-wifi", 10, 0.002, 4, wifi, make_other_flow(cc, 0.002, size=_format_size(10)), at=1.0, **_WIFI),
     )
 
 
@@ -123,20 +125,30 @@ _LIMITS = (
 )
 
 
-def _figure(seen: Seen) -> str:
-    mean, wide = seen.subject.interval(seen.scene.subjects[0], lambda one: _start(seen.scene) + one.completion)
+def _describe_figure(seen: SceneOutcomes) -> str:
+    mean, wide = seen.subject.estimate_mean(seen.scene.subjects[0], lambda one: _start(seen.scene) + one.completion)
     return f"{mean:.3g}{f' ± {wide:.2g}' if wide else ''}" if math.isfinite(mean) else "never"
 
 
-def _case(key: str, question: str, scenes: tuple[Scene, ...]) -> Case:
-    return Case(
-        key, "c4", question, _SOURCE, _LIMITS, completion, scenes, measure="completion, mean, s", figure=_figure
+def _make_case(key: str, question: str, scenes: tuple[Scene, ...]) -> StackCase:
+    return StackCase(
+        key,
+        "c4",
+        question,
+        _SOURCE,
+        _LIMITS,
+        judge_completion,
+        scenes,
+        measure="completion, mean, s",
+        figure=_describe_figure,
     )
 
 
 CASES = (
-    _case("c4-alone", "Does a transfer end in time, also where the path changes or fails for a while?", _ALONE),
-    _case("c4-self", "Does it end in time next to another of its kind?", _SELF),
-    _case("c4-cubic", "Does it end in time next to TCP's CUBIC?", _beside("cubic", 22.2, 22.0, 11.0)),
-    _case("c4-bbr", "Does it end in time next to TCP's BBRv3?", _beside("bbr3", 23.0, 23.0, 13.5)),
+    _make_case("c4-alone", "Does a transfer end in time, also where the path changes or fails for a while?", _ALONE),
+    _make_case("c4-self", "Does it end in time next to another of its kind?", _SELF),
+    _make_case(
+        "c4-cubic", "Does it end in time next to TCP's CUBIC?", _make_scenes_with_tcp("cubic", 22.2, 22.0, 11.0)
+    ),
+    _make_case("c4-bbr", "Does it end in time next to TCP's BBRv3?", _make_scenes_with_tcp("bbr3", 23.0, 23.0, 13.5)),
 )

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 
 from dumbbell.engines.linux import kernels
-from dumbbell.errors import Failed, Needs, Unwritable, one_line
+from dumbbell.errors import Failed, Needs, Unwritable, escape_line
 from dumbbell.processes import end_with_parent, group_command
 from dumbbell.scratch import Scratch
-from dumbbell.writing import reason_of
+from dumbbell.writing import get_reason
 
 SOURCE = Path(__file__).with_name("guest.c")
 TRACER = Path(__file__).with_name("trace.c")  # of runs whose packets are wanted
@@ -20,7 +20,7 @@ _COMPILER = ("cc", "-O2", "-Wall")
 
 
 @cache
-def digest(source: Path = SOURCE) -> str:
+def compute_digest(source: Path = SOURCE) -> str:
     """Return a hash of a program's source."""
     return hashlib.blake2b(source.read_bytes(), digest_size=16).hexdigest()
 
@@ -29,28 +29,28 @@ _TOKEN = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|//[^\n]*|/\*.*?\*/
 
 
 @cache
-def code() -> str:
+def compute_code_digest() -> str:
     """Return a hash of the program's code: part of the engine's version."""
-    return code_of(SOURCE.read_text(encoding="utf-8"))
+    return digest_code(SOURCE.read_text(encoding="utf-8"))
 
 
-def code_of(text: str) -> str:
+def digest_code(text: str) -> str:
     """Return a hash of C without comments and white space."""
     tokens = (literal or token for literal, token in _TOKEN.findall(text))
     return hashlib.blake2b("\n".join(filter(None, tokens)).encode(), digest_size=16).hexdigest()
 
 
-def program(source: Path = SOURCE) -> Path:
+def compile_program(source: Path = SOURCE) -> Path:
     """Return a compiled program, which is kept next to the kernels; raises InputError if it cannot be compiled."""
-    folder = kernels.home() / "programs"
-    binary = folder / f"{source.stem}-{digest(source)}"
+    folder = kernels.find_home() / "programs"
+    binary = folder / f"{source.stem}-{compute_digest(source)}"
     if binary.exists():
         return binary
     if shutil.which(_COMPILER[0]) is None:
         raise Needs("a C compiler, cc", "apt-get install gcc libc6-dev", key="--engine linux")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with Scratch(kernels.runs()) as scratch:
+        with Scratch(kernels.make_runs_folder()) as scratch:
             draft = scratch / binary.name
             subprocess.run(
                 group_command([*_COMPILER, "-o", str(draft), str(source), "-lm"]),
@@ -63,10 +63,10 @@ def program(source: Path = SOURCE) -> Path:
             )
             draft.replace(binary)
     except OSError as error:
-        raise Unwritable(reason_of(error), "a folder to write to", file=folder) from None
+        raise Unwritable(get_reason(error), "a folder to write to", file=folder) from None
     except subprocess.CalledProcessError as error:
         first = next((line for line in error.stderr.splitlines() if "error" in line), error.stderr)
         raise Failed(
-            one_line(first.strip()), "a C compiler and the headers of Linux: linux-libc-dev", file="cc"
+            escape_line(first.strip()), "a C compiler and the headers of Linux: linux-libc-dev", file="cc"
         ) from None
     return binary

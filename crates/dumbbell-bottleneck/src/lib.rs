@@ -1,0 +1,9 @@
+//! The bottleneck that all engines share: a queue discipline in front of a link, on any clock, and what builds it from a configuration.
+
+mod bottleneck;
+mod build;
+mod hop;
+
+pub use bottleneck::{Bottleneck, Listeners};
+pub use build::{build, check, check_with, queue_discipline, queue_disciplines, Speaks};
+pub use hop::{build_path, without_burst_marks, Hop, HopPart};

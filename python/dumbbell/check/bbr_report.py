@@ -1,0 +1,289 @@
+"""What the suite found, as tables for terminals and pages, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dumbbell.check import fields
+from dumbbell.check.case import (
+    CANNOT_TELL,
+    CONSTANT,
+    FAILED,
+    MEANING,
+    NOT_APPLICABLE,
+    PASSED,
+    SPECIFICATION,
+    CaseVerdict,
+)
+from dumbbell.check.cases import CASES
+from dumbbell.check.lab import PathPoint
+from dumbbell.check.suite import BbrReport, BbrResult
+from dumbbell.experiment import units
+from dumbbell.words import count
+
+_SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
+_CHECK_SIGNS = {True: "+", False: "F", None: "?"}
+_MOST_REASONS = 3  # of a case and a control
+
+
+@dataclass(frozen=True)
+class Count:
+    """How often a case had each result for a control."""
+
+    passed: int
+    constant: int
+    failed: int
+    of: int  # points at which it applies
+    unknown: int = 0
+
+    @classmethod
+    def from_results(cls, results: Sequence[BbrResult]) -> Count:
+        """Count results."""
+        found = [one.verdict.result for one in results]
+        return cls(
+            found.count(PASSED),
+            found.count(CONSTANT),
+            found.count(FAILED),
+            len(found) - found.count(NOT_APPLICABLE),
+            found.count(CANNOT_TELL),
+        )
+
+    def __str__(self) -> str:
+        if not self.of:
+            return "-"
+        if self.failed == 0 and self.unknown:
+            return f"cannot tell {self.unknown} of {self.of}"
+        if self.failed == 0:
+            return f"{'passed' if not self.constant else 'constant'} {self.of}"
+        return f"failed {self.failed} of {self.of}"
+
+
+def _select(report: BbrReport, case: str, control: str) -> list[BbrResult]:
+    return [one for one in report.results if (one.case, one.control) == (case, control)]
+
+
+def list_controls(report: BbrReport) -> list[str]:
+    """Return what the controls are called, in order."""
+    return list(dict.fromkeys(one.control for one in report.results))
+
+
+def list_cases(report: BbrReport) -> list[str]:
+    """Return the keys of the cases, in order."""
+    return list(dict.fromkeys(one.case for one in report.results))
+
+
+def _list_points(report: BbrReport) -> list[PathPoint]:
+    return list(dict.fromkeys(one.point for one in report.results))
+
+
+def count_results(report: BbrReport) -> dict[tuple[str, str], Count]:
+    """Return how often each case had each result for each control."""
+    return {
+        (case, name): Count.from_results(_select(report, case, name))
+        for case in list_cases(report)
+        for name in list_controls(report)
+    }
+
+
+def _format_signs(results: Sequence[BbrResult]) -> str:
+    """Return a sign for each point, rates apart."""
+    rates: dict[int, str] = {}
+    for one in results:
+        rates[one.point.rate] = rates.get(one.point.rate, "") + _SIGNS[one.verdict.result]
+    return " ".join(rates.values())
+
+
+def _describe_axes(report: BbrReport) -> str:
+    points = _list_points(report)
+    rates = ", ".join(units.show("rate", rate) for rate in dict.fromkeys(point.rate for point in points))
+    rtts = ", ".join(units.show("time", round(rtt * 1e9)) for rtt in dict.fromkeys(point.rtt for point in points))
+    return f"Groups are rates: {rates}; signs in a group are RTTs: {rtts}."
+
+
+def _describe_legend() -> str:
+    return "\n".join(f"{sign} {result}: {MEANING[result]}" for result, sign in _SIGNS.items())
+
+
+def format_totals(report: BbrReport) -> str:
+    """Return how many verdicts there are of each result, in words."""
+    found = [one.verdict.result for one in report.results]
+    return ", ".join(f"{found.count(result)} {result}" for result in MEANING if result in found)
+
+
+def format_seconds(value: float) -> str:
+    """Return a duration in words, with a digit after the point below ten seconds."""
+    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
+
+
+def _format_summary(report: BbrReport) -> str:
+    verdicts = len(report.results)
+    lines = [f"{count(verdicts, 'verdict')} in {format_seconds(report.seconds)}: {format_totals(report)}"]
+    for name in list_controls(report):
+        found = [one.verdict for one in report.results if one.control == name]
+        if all(one.result == NOT_APPLICABLE for one in found):
+            lines.append(f"{name}: nothing could be judged: {found[0].reason}")
+    lines += [f"left out: {point} ({reason})" for point, reason in report.left_out.items()]
+    return "\n".join(lines)
+
+
+def list_judged(report: BbrReport) -> list[str]:
+    """Return the keys of the cases that applied somewhere, in order."""
+    found = {one.case for one in report.results if one.verdict.result != NOT_APPLICABLE}
+    return [key for key in list_cases(report) if key in found]
+
+
+def list_notes(report: BbrReport) -> list[str]:
+    """Return what is known of the cases that were judged."""
+    return [f"{CASES[key].number}. {CASES[key].note}" for key in list_judged(report) if CASES[key].note]
+
+
+def list_reasons(results: Sequence[BbrResult], result: str) -> list[str]:
+    """Return why verdicts are what they are: points that share a reason in one line, the most frequent first."""
+    found: dict[str, list[str]] = {}
+    for one in results:
+        if one.verdict.result == result:
+            # the figures differ from point to point, what was expected does not
+            held = None if result == CANNOT_TELL else False
+            key = "; ".join(check.what for check in one.verdict.checks if check.held is held) or one.verdict.reason
+            found.setdefault(key, []).append(f"{one.point}: {one.verdict.reason}")
+    lines = []
+    for places in sorted(found.values(), key=len, reverse=True)[:_MOST_REASONS]:
+        others = f" (and at {len(places) - 1} more)" if len(places) > 1 else ""
+        lines.append(f"{places[0]}{others}")
+    return lines
+
+
+def format_report(report: BbrReport) -> str:
+    """Return the tables as plain text."""
+    names = list_controls(report)
+    parts = [f"{SPECIFICATION}.", _describe_legend(), _describe_axes(report)]
+    lines = []
+    for key in list_cases(report):
+        lines.append(f"{CASES[key].number + '.':4} {CASES[key].heading}")
+        lines += [f"     {name:{max(map(len, names))}}  {_format_signs(_select(report, key, name))}" for name in names]
+    parts.append("\n".join(lines))
+    parts += [why for key in list_cases(report) for name in names if (why := _explain_verdict(report, key, name))]
+    if of_cases := list_notes(report):
+        parts.append("\n".join(["Notes on cases:", *of_cases]))
+    return "\n\n".join([*parts, _format_summary(report)])
+
+
+def _explain_verdict(report: BbrReport, key: str, name: str) -> str:
+    results = _select(report, key, name)
+    lines = [f"  {line}" for result in (FAILED, CANNOT_TELL, CONSTANT) for line in list_reasons(results, result)]
+    return "\n".join([f"{CASES[key].number}. {CASES[key].heading}, {name}:", *lines]) if lines else ""
+
+
+def format_verdicts(report: BbrReport, not_judged: Mapping[str, str]) -> str:
+    """Return the verdicts of a trace with all that was looked at, and why other cases were not judged."""
+    lines = []
+    for one in report.results:
+        case, verdict = CASES[one.case], one.verdict
+        reason = f": {verdict.reason}" if verdict.result == NOT_APPLICABLE else ""
+        lines.append(f"{case.number}. {case.heading}: {verdict.result}{reason}")
+        for check in verdict.checks:
+            sign = "c" if check.held is False and check.constant else _CHECK_SIGNS[check.held]
+            lines.append(f"  {sign} {check.what}: {check.found}")
+        if verdict.log:
+            lines.append(f"  log {fields.list_columns_to_log(verdict.log)}")
+    if not_judged:
+        lines += ["", "Not judged:"]
+        lines += [f"  {CASES[key].number}. {CASES[key].heading}: {why}" for key, why in not_judged.items()]
+    if of_cases := list_notes(report):
+        lines += ["", "Notes on cases:", *(f"  {line}" for line in of_cases)]
+    return "\n".join([*lines, "", format_totals(report) or "nothing could be judged"])
+
+
+def _format_row(key: str, cells: Sequence[str]) -> str:
+    return f"| {CASES[key].number} | {' | '.join(cells)} |"
+
+
+def make_summary(report: BbrReport) -> str:
+    """Return the table of who passes what where."""
+    names = list_controls(report)
+    head = f"| | case | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}"
+    counted = count_results(report)
+    rows = [
+        f"| {CASES[key].number} | {CASES[key].heading} | {' | '.join(str(counted[key, name]) for name in names)} |"
+        for key in list_cases(report)
+    ]
+    return "\n".join([head, *rows])
+
+
+def format_markdown(report: BbrReport) -> str:
+    """Return the tables for a page."""
+    names = list_controls(report)
+    parts = [
+        f"Cases of {SPECIFICATION}. A number is of the points at which a case applies. Passed: "
+        f"{MEANING[PASSED]}. Constant: {MEANING[CONSTANT]}. "
+        f"Failed: {MEANING[FAILED]}. Cannot tell: {MEANING[CANNOT_TELL]}. -: {MEANING[NOT_APPLICABLE]}.",
+        make_summary(report),
+        "Point by point: `+` passed, `c` constant, `F` failed, `?` cannot tell, `.` not applicable. "
+        f"{_describe_axes(report)}",
+        "\n".join(
+            [
+                f"| | {' | '.join(names)} |\n|---|{'---|' * len(names)}",
+                *(
+                    _format_row(key, [f"`{_format_signs(_select(report, key, name))}`" for name in names])
+                    for key in list_cases(report)
+                ),
+            ]
+        ),
+    ]
+    for title, result in (
+        ("What failed", FAILED),
+        ("Where nobody can tell", CANNOT_TELL),
+        ("Where a constant differs", CONSTANT),
+        ("Where a case does not apply", NOT_APPLICABLE),
+    ):
+        lines = []
+        for key in list_cases(report):
+            for name in names:
+                found = list_reasons(_select(report, key, name), result)
+                lines += [
+                    f"- {CASES[key].number}, {name}: {line}"
+                    for line in found[: 1 if result == NOT_APPLICABLE else _MOST_REASONS]
+                ]
+        if lines:
+            parts.append("\n".join([f"{title}, with the first point of each kind:", "", *lines]))
+    if of_cases := list_notes(report):
+        parts.append("\n".join(["Notes on cases:", "", *(f"- {line}" for line in of_cases)]))
+    if report.left_out:
+        parts.append(f"Left out: {'; '.join(f'{point} ({reason})' for point, reason in report.left_out.items())}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def verdict_to_dict(verdict: CaseVerdict) -> dict[str, Any]:
+    """Return a verdict as JSON has it; `held` is null where nobody can tell."""
+    checks = [
+        {"what": one.what, "held": one.held, "found": one.found, "constant": one.constant}
+        | ({"needs": [fields.name(column) for column in one.needs]} if one.needs else {})
+        for one in verdict.checks
+    ]
+    log = {"log": [fields.name(column) for column in verdict.log]} if verdict.log else {}
+    return {"result": verdict.result, "reason": verdict.reason} | log | {"checks": checks}
+
+
+def to_json(report: BbrReport, **others: Any) -> str:
+    """Return all verdicts as JSON, and `others` next to them."""
+    results = [
+        {
+            "number": CASES[one.case].number,
+            "case": one.case,
+            "heading": CASES[one.case].heading,
+            "control": one.control,
+            "rate_bit": one.point.rate,
+            "rtt_s": one.point.rtt,
+        }
+        | verdict_to_dict(one.verdict)
+        for one in report.results
+    ]
+    left_out = [
+        {"rate_bit": point.rate, "rtt_s": point.rtt, "reason": reason} for point, reason in report.left_out.items()
+    ]
+    of_cases = {key: CASES[key].note for key in list_judged(report) if CASES[key].note}
+    whole = {"specification": SPECIFICATION, "results": results, "notes": of_cases, "left_out": left_out} | others
+    return json.dumps(whole, indent=1)

@@ -1,0 +1,304 @@
+"""What a case is, what a judge says, and what is common to judges."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from dumbbell.check import fields
+from dumbbell.check.lab import PAYLOAD, CaseLab, CaseRun, NotApplicable, Setup
+from dumbbell.check.trace import Phase, Trace
+
+SPECIFICATION = "draft-ietf-ccwg-bbr at 4ce5e87 (2026-08-03), appendix BBR Example Test Cases"
+PASSED, CONSTANT, FAILED = "passed", "constant", "failed"
+CANNOT_TELL, NOT_APPLICABLE = "cannot tell", "not applicable"
+# what the results mean, best first
+MEANING = {
+    PASSED: "everything that the case expects was seen",
+    CONSTANT: "the behaviour is as expected; only a constant or a flag differs from the draft's",
+    FAILED: "something that the case expects was not seen",
+    CANNOT_TELL: "the trace lacks a field that the judge needs; the fields to log are named",
+    NOT_APPLICABLE: "the case makes no sense there, for the reason given",
+}
+_NOT_KNOWN = re.compile(r"(?<![a-z])nan(?![a-z])")  # a number that is not known there, as text
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One expectation: what it is, whether it held (None: cannot tell), what was found.
+
+    `constant`: only a constant or a flag of the draft is compared. `needs`: the columns that the trace lacks for it.
+    """
+
+    what: str
+    held: bool | None
+    found: str
+    constant: bool = False
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CaseVerdict:
+    """What a judge says of a case: its result, why, and every expectation that was looked at.
+
+    `log`: columns that the case needs and the trace lacks, if the judge cannot tell.
+    """
+
+    result: str
+    reason: str
+    checks: tuple[Expectation, ...] = ()
+    log: tuple[str, ...] = ()
+
+
+class Checks:
+    """Expectations of a case as they are looked at, in the order of the draft's steps."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.all: list[Expectation] = []
+        self._trace = trace
+
+    def expect(
+        self,
+        what: str,
+        held: bool | np.bool_,
+        found: str,
+        *,
+        needs: tuple[str, ...] = (),
+        unless: tuple[str, ...] = (),
+        constant: bool = False,
+    ) -> bool:
+        """Note an expectation; return whether it held.
+
+        Nobody can tell without the columns that it `needs`, nor if a number in `found` is not known. Without those of
+        `unless` nobody can tell that it failed.
+        """
+        lacking = self._find_lacking(needs if held else (*needs, *unless))
+        if lacking:
+            self.all.append(Expectation(what, None, f"needs {fields.list_columns_to_log(lacking)}", constant, lacking))
+            return False
+        if _NOT_KNOWN.search(found):
+            known = _NOT_KNOWN.sub("not known", found)
+            self.all.append(Expectation(what, None, known, constant, self._find_lacking(unless)))
+            return False
+        self.all.append(Expectation(what, bool(held), found, constant))
+        return bool(held)
+
+    def expect_constant(self, what: str, column: str, row: int, expected: float, tolerance: float) -> bool:
+        """Note that a constant of the draft, found in a row of a column, is as expected, within a share of it."""
+        value = float(self._trace[column][row])
+        held = abs(value - expected) <= tolerance * expected
+        return self.expect(what, held, f"{value:.4g}", needs=(column,), constant=True)
+
+    def require(self, what: str, *needs: str) -> None:
+        """End the case if the trace lacks any of these columns, without which `what` cannot be looked at."""
+        if self._find_lacking(needs):
+            self.expect(what, False, "", needs=needs)
+            raise CaseEnded
+
+    def _find_lacking(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for name in columns if self._trace.is_without(name)))
+
+    def make_verdict(self) -> CaseVerdict:
+        """Return the result of all of them.
+
+        A constant or a flag that cannot be compared does not keep a case from passing; the reason names it.
+        """
+        broken = [check for check in self.all if check.held is False]
+        reason = "; ".join(f"{check.what}: {check.found}" for check in broken)
+        if any(not check.constant for check in broken):
+            return CaseVerdict(FAILED, reason, tuple(self.all))
+        unknown = [check for check in self.all if check.held is None]
+        open_ = "; ".join(f"{check.what}: {check.found}" for check in unknown)
+        if any(not check.constant for check in unknown):
+            return CaseVerdict(CANNOT_TELL, open_, tuple(self.all))
+        reason = "; ".join(part for part in (reason, f"not compared: {open_}" if open_ else "") if part)
+        return CaseVerdict(CONSTANT if broken else PASSED, reason, tuple(self.all))
+
+
+class CaseEnded(Exception):  # noqa: N818  what was seen so far is the verdict
+    """Nothing more can be looked at, because something that the rest builds on was not seen."""
+
+
+Prepare = Callable[[CaseLab], CaseRun]
+Judge = Callable[[Trace, Setup, Checks], None]
+
+
+@dataclass(frozen=True)
+class BbrCase:
+    """One case of the draft: how to set it up, and how a trace is judged.
+
+    `number` counts the headings of the appendix, `heading` is the heading itself. `note` says what there is to know
+    of the case as the draft has it.
+    `without` are controls that lack what the case is about, and why.
+
+    For traces of others: `setup` is what has to be done to the flow, `times` and `values` what the judge must be told
+    of it by name, `told` what else may be said of it. `columns` is what the trace needs in addition to states, `flags`
+    what is compared if it has it. `shown` says why a trace does not show the set-up, or nothing. `real` says how to
+    give a real stack these conditions.
+    """
+
+    number: str
+    key: str
+    heading: str
+    expects: str
+    prepare: Prepare
+    judge: Judge
+    setup: str
+    real: str
+    columns: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    shown: Callable[[Trace, Setup], str] = lambda _trace, _setup: ""
+    note: str = ""
+    without: Mapping[str, str] = field(default_factory=dict)
+
+    def judge_run(self, run: CaseRun) -> CaseVerdict:
+        """Judge a run."""
+        trace = run.trace
+        checks = Checks(trace)
+        if trace.is_without("state"):
+            checks.expect("states", False, "", needs=("state",))
+        else:
+            try:
+                if not any(trace.state):
+                    raise NotApplicable("the control reports no states")
+                with np.errstate(all="ignore"):
+                    self.judge(trace, run.setup, checks)
+            except NotApplicable as reason:
+                return CaseVerdict(NOT_APPLICABLE, _NOT_KNOWN.sub("not known", str(reason)), tuple(checks.all))
+            except CaseEnded:
+                pass
+        found = checks.make_verdict()
+        if found.result != CANNOT_TELL:
+            return found
+        return replace(found, log=tuple(name for name in ("state", *self.columns) if trace.is_without(name)))
+
+
+def find_phase(
+    trace: Trace, checks: Checks, state: str | tuple[str, ...], after: float = -1.0, *, ends: bool = True
+) -> Phase:
+    """Return the first phase in a state that begins at or after a time; it must be there and, with `ends`, be over."""
+    found = trace.find_phase(state, after)
+    name = " or ".join([state] if isinstance(state, str) else state)
+    cut = trace.find_phases(state, after, cut=True)
+    if found is None and cut:
+        raise NotApplicable(
+            f"PROBE_RTT, which is due again and again, ends each of {len(cut)} {name} in {trace.time[-1]:.3g} s"
+        )
+    since = f" after {after:.4g} s" if after > 0 else ""
+    seen = f"at {found.start:.4g} s" if found is not None else f"not in {trace.time[-1] if len(trace) else 0:.4g} s"
+    if not checks.expect(f"{name}{since}", found is not None, seen):
+        raise CaseEnded
+    assert found is not None
+    over = trace.is_over(found)
+    seen = f"at {found.end:.4g} s" if over else f"still there at {trace.time[-1]:.4g} s, since {found.start:.4g} s"
+    if ends and not checks.expect(f"{name} ends", over, seen):
+        raise CaseEnded
+    return found
+
+
+# states that may last no time: what ends them, inflight at most BBRInflight(1.0), may hold when they begin
+_PASSED_THROUGH = {"drain": ("probe_down", "probe_cruise"), "probe_down": ("probe_cruise",)}
+
+
+def find_next_phase(
+    trace: Trace, checks: Checks, before: Phase, states: tuple[str, ...], unless: tuple[str, ...] = ()
+) -> Phase:
+    """Return the phase after another, whose state must be one of these; without the columns `unless` it may be another.
+
+    DRAIN and PROBE_DOWN may begin and end with one ACK, if little is in flight; a trace then has the state after them.
+    """
+    after = trace.find_next_phase(before)
+    name = " or ".join(states)
+    if after is None:
+        checks.expect(f"{before.state} → {name}", False, "→ nothing")
+        raise CaseEnded
+    needs: tuple[str, ...] = ()
+    held, found = after.state in states, f"→ {after.state}"
+    if not held and any(after.state in _PASSED_THROUGH.get(state, ()) for state in states):
+        row = after.rows.start
+        target = max(float(trace["inflight_bdp"][row]), float(trace["inflight_bdp"][row - 1]))
+        held = bool(trace["in_flight"][row] <= target + 4)
+        found = f"→ {after.state}, in flight {describe_inflight(trace['in_flight'][row], target, 4)}"
+        needs = ("in_flight", "inflight_bdp")
+    checks.expect(f"{before.state} → {name}", held, found, needs=needs, unless=unless)
+    return after
+
+
+def count_rounds(trace: Trace, first: int, last: int) -> float:
+    """Return how many round trips began between two rows."""
+    return float(trace["round"][last] - trace["round"][first])
+
+
+def compute_burst(trace: Trace, row: int, setup: Setup) -> float:
+    """Return the segments that a burst may add to what is in flight.
+
+    A row is written after the control's answer was sent. A burst is what the pacing rate sends in 1 ms, from 2 segments
+    to 64 KB; up to 64 KB whatever the rate on paths shorter than about 5 ms (Linux tcp_tso_autosize). A pacing rate
+    that is not known is taken for that of the link.
+    """
+    most = 65_536 / PAYLOAD
+    known = float(trace["pacing_rate_mbit"][row])
+    paced = known if np.isfinite(known) else setup.point.goodput
+    segments = float(np.clip(paced * 1e6 / 8 * 1e-3 / PAYLOAD, 2, most))
+    if setup.point.rtt < 0.005:
+        segments = most
+    # Linux takes a burst that is on its way out of what is in flight: at a gain below one it takes longer to leave
+    gain = trace["pacing_gain"][max(row - 1, 0)]
+    return 2 * segments / (float(np.clip(gain, 0.1, 1)) if np.isfinite(gain) else 1.0)
+
+
+def describe_inflight(found: float, limit: float, room: float) -> str:
+    """Return what is in flight, and what is allowed: a limit, and `room` for bursts."""
+    if np.isinf(limit):
+        return f"{found:.0f}, no bound is set"
+    return f"{found:.0f}, allowed {limit:.0f} and {room:.0f} for bursts"
+
+
+def compute_goodput(trace: Trace, start: float, end: float) -> float:
+    """Return what was delivered between two times, Mbit/s of payload."""
+    first, last = trace.find_row(start), trace.find_row(end)
+    seconds = trace.time[last] - trace.time[first]
+    return (
+        float(trace["delivered"][last] - trace["delivered"][first]) * PAYLOAD * 8e-6 / seconds
+        if seconds > 0
+        else float("nan")
+    )
+
+
+def compute_loss_share(trace: Trace, first: int, last: int) -> float:
+    """Return the share of segments that were marked lost, of all marked lost or delivered between two rows."""
+    lost = float(trace["lost"][last] - trace["lost"][first])
+    delivered = float(trace["delivered"][last] - trace["delivered"][first])
+    return lost / (lost + delivered) if lost + delivered > 0 else 0.0
+
+
+def compute_target(trace: Trace, row: int) -> float:
+    """Return BBRTargetInflight(): the estimated BDP or, if it is smaller, the window; segments."""
+    bdp = float(trace["bw_mbit"][row] * trace["min_rtt_ms"][row]) * 1e3 / 8 / PAYLOAD
+    return min(bdp, float(trace["cwnd"][row]))
+
+
+def compute_loss_in_round(trace: Trace, row: int, since: int) -> float:
+    """Return the segments marked lost in the last round trip, over what was in flight when it began.
+
+    Those before row `since` do not count.
+    """
+    first = max(find_round_before(trace, row), since)
+    return float(trace["lost"][row] - trace["lost"][first]) / max(float(trace["in_flight"][first]), 1)
+
+
+def find_round_before(trace: Trace, row: int, count: int = 1) -> int:
+    """Return the row at which the round began that was `count` rounds ago."""
+    return min(int(np.searchsorted(trace["round"], trace["round"][row] - count)), row)
+
+
+def bound(value: float) -> str:
+    """Return a bound in words: one that is not set is unbounded."""
+    return "unset" if math.isnan(value) else f"{value:.4g}"

@@ -1,0 +1,74 @@
+"""The tables of docs/check-bbr.md, made from the cases: set-ups, times and values, fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dumbbell.check import fields
+from dumbbell.check.case import MEANING, BbrCase
+from dumbbell.check.cases import CASES, TIMES, VALUES
+
+
+def _format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _format_code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _list_options(case: BbrCase) -> str:
+    told = [*(f"--at {name!r}" for name in case.times), *(f"--value {name!r}" for name in case.values)]
+    return _format_code(one.replace("'", '"') for one in told)
+
+
+def describe_cases() -> str:
+    """Return what each case needs: set-up, options, fields, and how a real stack gets there."""
+    return _format_table(
+        [
+            "case",
+            "set-up to produce",
+            "options that it needs",
+            "fields that it needs",
+            "compared if logged",
+            "a real stack",
+        ],
+        [
+            [
+                f"{case.number} `{key}`",
+                case.setup,
+                _list_options(case),
+                _format_code(map(fields.name, case.columns)),
+                _format_code(map(fields.name, case.flags)),
+                case.real,
+            ]
+            for key, case in CASES.items()
+        ],
+    )
+
+
+def describe_names() -> str:
+    """Return every name that --at and --value take."""
+    of_times = {name: [one.number for one in CASES.values() if name in (*one.times, *one.told)] for name in TIMES}
+    of_values = {name: [one.number for one in CASES.values() if name in (*one.values, *one.told)] for name in VALUES}
+    rows = [[f'`--at "{name}=TIME"`', TIMES[name], ", ".join(numbers)] for name, numbers in of_times.items()]
+    rows += [[f'`--value "{name}=NUMBER"`', VALUES[name], ", ".join(numbers)] for name, numbers in of_values.items()]
+    return _format_table(["option", "meaning", "cases"], rows)
+
+
+def describe_columns() -> str:
+    """Return every field: its name in qlog, unit, our column, and the cases that need it."""
+    rows = []
+    for field in fields.FIELDS:
+        needing = ", ".join(one.number for one in CASES.values() if field.column in one.columns)
+        rows.append([_format_code(field.list_names()), field.unit, f"`{field.column}`", field.meaning, needing])
+    return _format_table(["field", "unit", "our column", "meaning", "cases that need it"], rows)
+
+
+def describe_results() -> str:
+    """Return what the results mean."""
+    return _format_table(["result", "meaning"], MEANING.items())
+
+
+TABLES = {"results": describe_results, "cases": describe_cases, "names": describe_names, "fields": describe_columns}
