@@ -167,11 +167,24 @@ def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
 def _linux() -> pl.DataFrame:
     """Return the ratio of Prague 0.7 to CUBIC with ECN at 40 Mbit/s on Linux 6.18, by RTT and seed."""
     rows = pl.read_csv(shipped.list_references()["linux-6.18-l4s"], infer_schema_length=None)
-    chosen = rows.filter(
-        pl.col("options") == "default", pl.col("ccs") == "prague+cubic", pl.col("rate_mbit") == 40, pl.col("ecn") == 1
-    ).with_columns(rtt=pl.col("rtts_ms").cast(pl.String))
-    both = chosen.pivot("flow", index=["rtt", "seed"], values="goodput_mbit", aggregate_function="first")
-    return both.select("rtt", "seed", ratio=pl.col("1") / pl.col("2")).sort("rtt", "seed")
+    own, others = (pl.col("flows.base_rtt").shift(place).str.strip_suffix("ms") for place in (0, -1))
+    goodput = pl.col("goodput_mbit")
+    chosen = rows.select(
+        "flow",
+        "seed",
+        pl.col("bottleneck.rate", "hosts.ecn"),
+        ccs=pl.col("flows.cc") + "+" + pl.col("flows.cc").shift(-1),
+        last=pl.col("flow").shift(-1),
+        rtt=pl.when(own == others).then(own).otherwise(own + "+" + others),
+        ratio=goodput / goodput.shift(-1),
+    ).filter(
+        pl.col("flow") == 0,
+        pl.col("last") == 1,
+        pl.col("ccs") == "prague+cubic",
+        pl.col("bottleneck.rate") == "40Mbit",
+        pl.col("hosts.ecn").cast(pl.String) == "true",
+    )
+    return chosen.select("rtt", "seed", "ratio").sort("rtt", "seed")
 
 
 def _series(results: Results, runs: pl.DataFrame, table: str = "series") -> pl.DataFrame:
