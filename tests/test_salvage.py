@@ -94,7 +94,7 @@ def test_a_file_that_is_cut_off_is_one_line_or_what_is_left(whole: Path, tmp_pat
 def test_a_log_that_cannot_be_read_is_left_out(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / "r.duckdb"
     shutil.copyfile(whole, path)
-    store.log_of(path).write_bytes(b"nonsense" * 4096)
+    store.find_log(path).write_bytes(b"nonsense" * 4096)
     found = salvage.check(path)
     if found.notes:  # DuckDB may see that this is none of its logs
         assert "the log next to it" in found.to_text() and not found.is_whole

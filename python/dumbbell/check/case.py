@@ -299,6 +299,6 @@ def find_round_before(trace: Trace, row: int, count: int = 1) -> int:
     return min(int(np.searchsorted(trace["round"], trace["round"][row] - count)), row)
 
 
-def bound(value: float) -> str:
+def format_bound(value: float) -> str:
     """Return a bound in words: one that is not set is unbounded."""
     return "unset" if math.isnan(value) else f"{value:.4g}"

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from dumbbell.cli.commands import CommandGroup
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 store = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 
@@ -31,4 +31,4 @@ def save_(
 
     found = salvage.save(results, output)
     lost = found.tables["runs"].rows - len(found.whole)
-    print(f"{count(len(found.whole), 'run')} saved, {lost} lost: {output}")
+    print(f"{format_count(len(found.whole), 'run')} saved, {lost} lost: {output}")

@@ -257,7 +257,7 @@ def _make_class_row(
 ) -> dict[str, Any]:
     first = members[0]
 
-    def mean(name: str) -> float | None:
+    def compute_mean(name: str) -> float | None:
         values = [float(flow.figures[name]) for flow in members if name in flow.figures]
         values = [value for value in values if not math.isnan(value)]
         return sum(values) / len(values) if values else None
@@ -270,7 +270,7 @@ def _make_class_row(
         "base_rtt_ms": _get_base_rtt(numbers[0], config) if first.kind == "flows" else 0.0,
         "flows": len(members),
     }
-    row |= {name: mean(name) for name in ("throughput_mbit", "goodput_mbit", "rtt_mean_ms")}
+    row |= {name: compute_mean(name) for name in ("throughput_mbit", "goodput_mbit", "rtt_mean_ms")}
     samples = [flow.rtts_ms for flow in members if flow.rtts_ms is not None and len(flow.rtts_ms)]
     if samples:
         row |= {

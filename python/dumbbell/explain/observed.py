@@ -222,7 +222,7 @@ def _list_notes_of_file(observed: Observed) -> list[str]:
     ends = [(row.get("source"), row.get("destination")) for row in observed.flows]
     known = [f"{name} is {a} to {b}" for name, (a, b) in zip(names, ends, strict=True) if a and b]
     if known:
-        more = f", and {phrases.count(len(known) - _MOST_ENDS, 'flow')} more" if len(known) > _MOST_ENDS else ""
+        more = f", and {phrases.format_count(len(known) - _MOST_ENDS, 'flow')} more" if len(known) > _MOST_ENDS else ""
         notes.append(f"{', '.join(known[:_MOST_ENDS])}{more}.")
     assumed = add_assumed_controls(observed.config, observed.run.get("given"))
     if assumed:

@@ -27,7 +27,7 @@ from dumbbell.pages.values import (
     is_most_of,
     pair_rows,
 )
-from dumbbell.words import count, join_words
+from dumbbell.words import format_count, join_words
 
 
 class ContradictedError(PageError):
@@ -54,7 +54,7 @@ class _Says(Extension):
             condition = parser.parse_expression()
             self.statements += 1
         body = parser.parse_statements((f"name:end{token.value}",), drop_needle=True)
-        call = self.call_method("_checked", [condition, nodes.Const(token.lineno), nodes.Const(number)])
+        call = self.call_method("_check_statement", [condition, nodes.Const(token.lineno), nodes.Const(number)])
         return nodes.CallBlock(call, [], [], body).set_lineno(token.lineno)
 
     def _check_statement(self, condition: Any, line: int, number: int, caller: Callable[[], str]) -> str:
@@ -196,4 +196,4 @@ def describe_runs(evidence: Evidence, experiments: tuple[str, ...] = ()) -> str:
     of_seeds = join_words(counts) if len(counts) <= 2 else f"{counts[0]} to {counts[-1]}"
     name = "engine" if len(engines) == 1 else "engines"
     plural = "seed" if counts == [1] else "seeds"
-    return f"{count(runs, 'run')} by {name} {join_words(engines)}, {of_seeds} {plural} per cell."
+    return f"{format_count(runs, 'run')} by {name} {join_words(engines)}, {of_seeds} {plural} per cell."

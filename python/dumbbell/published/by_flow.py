@@ -30,7 +30,7 @@ from dumbbell.published.compare import (
     scored,
     where,
 )
-from dumbbell.results.tables import align_table, number
+from dumbbell.results.tables import align_table, format_number
 
 COLUMNS = frozenset(("qdisc", "ecn", "ccs", "rate_mbit", "rtts_ms", "seconds", "seed", "flow", "cc", "goodput_mbit"))
 # column of the file → measure; those of the queue stand in the row of every flow
@@ -272,7 +272,7 @@ def table(comparison: Comparison) -> str:
         row = [named["ccs"], "on" if named["ecn"] else "off", f"{named['rate_mbit']:g}", named["rtts_ms"]]
         for key in shown:
             one = pairs.get(key)
-            row.append("-" if one is None else f"{number(one.simulated)} / {number(one.figure.value)}")
+            row.append("-" if one is None else f"{format_number(one.simulated)} / {format_number(one.figure.value)}")
         rows.append(row)
     header = ["cc", "ECN", "Mbit/s", "RTT", "goodput 1", "rtt 1", "goodput 2", "rtt 2"]
     header += ["marks and drops", "drops", "sojourn L", "sojourn C"]

@@ -121,7 +121,7 @@ def _open_damaged(path: Path) -> Iterator[tuple[_TableReader, list[str]]]:
         elif said:
             place = undo.enter_context(Scratch()) / path.name
             shutil.copyfile(path, place)
-            log = store.log_of(path)
+            log = store.find_log(path)
             if not log.exists() or _explain_failure(place):
                 raise Unreadable(f"it cannot be opened at all ({said})", store.ALLOWED, file=path)
             notes.append(

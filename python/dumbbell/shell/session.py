@@ -196,11 +196,11 @@ def _handle_signals(child: _SessionChild) -> Iterator[list[int]]:
     """Leave signals of the terminal to the command, and hand those on that are for us; yields these as they come."""
     come: list[int] = []
 
-    def hand_on(number: int, _: Any) -> None:
+    def forward_signal(number: int, _: Any) -> None:
         come.append(number)
         child.order(f"end {number}")
 
-    handlers = {signal.SIGTERM: hand_on, signal.SIGHUP: hand_on} | dict.fromkeys(
+    handlers = {signal.SIGTERM: forward_signal, signal.SIGHUP: forward_signal} | dict.fromkeys(
         (signal.SIGINT, signal.SIGQUIT), lambda *_: None
     )
     before = {number: signal.getsignal(number) for number in handlers}

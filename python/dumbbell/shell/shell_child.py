@@ -38,7 +38,7 @@ def _write_text(out: int, text: str, *parts: bytes) -> None:
             output.write(part)
 
 
-def _obey(native: Any, orders: Any, shell: Any) -> None:
+def _follow_orders(native: Any, orders: Any, shell: Any) -> None:
     """End with whoever started this, or end the command when that is asked for."""
     for line in orders:
         word, _, rest = line.partition(" ")
@@ -71,7 +71,7 @@ def _write_watcher(watcher: socket.socket, about: dict[str, Any], shell: Any) ->
             time.sleep(LOOK_S)
 
 
-def _leave_signals_to_the_command() -> None:
+def _ignore_terminal_signals() -> None:
     """Signals of the terminal go to the whole process group: they are meant for the command, which has its own way."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -84,7 +84,7 @@ def run_session() -> None:
     native, orders_fd, out = _load(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     for descriptor in (orders_fd, out):
         os.set_inheritable(descriptor, False)
-    _leave_signals_to_the_command()
+    _ignore_terminal_signals()
     orders = os.fdopen(orders_fd, "r")
     job = json.loads(orders.readline() or "null")
     if job is None:
@@ -97,7 +97,7 @@ def run_session() -> None:
         _write_text(out, "ready")
         if orders.readline() != "go\n":
             return
-        threading.Thread(target=_obey, args=(native, orders, shell), daemon=True).start()
+        threading.Thread(target=_follow_orders, args=(native, orders, shell), daemon=True).start()
         threading.Thread(target=_serve, args=(job["about"], shell), daemon=True).start()
         status, up, down, servers = shell.run(sys.argv[4:])
     except _KINDS as error:

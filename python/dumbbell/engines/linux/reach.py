@@ -187,7 +187,7 @@ class Reach:
     refused: str = ""
 
 
-def reach(key: KernelKey, kernel: Kernel, tried: list[Any] | None = None) -> Reach:
+def try_key(key: KernelKey, kernel: Kernel, tried: list[Any] | None = None) -> Reach:
     """Set a key, by default to values that are not its default, and return what the kernel is told then and not before.
 
     The first value of which the kernel is told counts, else the first that is refused, else any. Raises LookupError if
@@ -243,7 +243,7 @@ def format_markdown() -> str:
     kernel = make_kernel()
     rows, refused, of_run = [], dict[str, list[str]](), dict[str, list[str]]()
     for key in list_keys():
-        found = reach(key, kernel)
+        found = try_key(key, kernel)
         if found.refused:
             refused.setdefault(key.owner, []).append(f"`{key.param.name}`")
         elif found.told and key.owner in OF_RUN:

@@ -324,7 +324,7 @@ def read_after(word: str, *, unit: str = "", missing: Any = None) -> Read:
     return read
 
 
-def has(words: str) -> Read:
+def read_presence(words: str) -> Read:
     """Return what reads whether words are there."""
     return lambda printed: re.search(rf"(?:^|\s){re.escape(words)}(?=\s|$)", printed) is not None
 

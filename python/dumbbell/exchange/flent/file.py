@@ -111,13 +111,13 @@ def _read_raw_values(path: Path, value: Any, metadata: dict[str, Any], x: Floats
         for sample in samples:
             if not isinstance(sample, dict):
                 continue
-            time = _number(sample.get("t"))
+            time = _parse_number(sample.get("t"))
             if math.isnan(time):
                 continue
             count = len(columns["t"])
             columns["t"].append(time)
             for key, one in sample.items():
-                if key != "t" and not math.isnan(number := _number(one)):
+                if key != "t" and not math.isnan(number := _parse_number(one)):
                     column = columns.setdefault(key, [])
                     column += [math.nan] * (count - len(column))
                     column.append(number)
@@ -165,10 +165,10 @@ def _parse_numbers(values: list[Any]) -> Floats | None:
     """Return numbers, null as NaN; None if anything else is there."""
     if any(isinstance(one, bool) or not (one is None or isinstance(one, int | float)) for one in values):
         return None
-    return np.array([_number(one) for one in values], dtype=np.float64)
+    return np.array([_parse_number(one) for one in values], dtype=np.float64)
 
 
-def _number(value: Any) -> float:
+def _parse_number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
     try:

@@ -25,7 +25,7 @@ def judge_progress(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge stalls and goodput."""
     _judge_stalls(seen, limits)
     ours, theirs, found = _compare_goodputs(seen)
-    limits.must(f"at least {LEAST_OF_TCP:.0%} of the goodput of TCP's CUBIC", ours >= LEAST_OF_TCP * theirs, found)
+    limits.require(f"at least {LEAST_OF_TCP:.0%} of the goodput of TCP's CUBIC", ours >= LEAST_OF_TCP * theirs, found)
     if ours > _MUCH * theirs:
         limits.note(found)
 
@@ -44,7 +44,7 @@ def judge_reordering(seen: SceneOutcomes, limits: Limits) -> None:
 
 def _compare_goodputs(seen: SceneOutcomes) -> tuple[float, float, str]:
     number = seen.scene.subjects[0]
-    ours, theirs = (one.mean(number, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
+    ours, theirs = (one.compute_mean(number, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
     return ours, theirs, f"{ours:.3g} Mbit/s, TCP's CUBIC {theirs:.3g}"
 
 
@@ -56,7 +56,7 @@ def _judge_stalls(seen: SceneOutcomes, limits: Limits) -> None:
     )
     queue = 8 * FRAME * compute_bdp(scene.rate, scene.rtt) / (1e6 * scene.rate)
     most = max(LONGEST_GAP, _ROUNDS * (scene.rtt + queue), GAP_OF_TCP * theirs)
-    limits.must(
+    limits.require(
         f"no more than {most:.3g} s without a delivery",
         ours <= most + 1e-9,
         f"nothing delivered for {ours:.3g} s that no outage explains, TCP's CUBIC {theirs:.3g} s",
@@ -71,7 +71,7 @@ def judge_blackout(seen: SceneOutcomes, limits: Limits) -> None:
         rates = run.link.rates[run.link.select_intervals(start + 2.0, end)]
         shares.append(float(rates.mean()) / seen.scene.rate if len(rates) else 0.0)
     worst = max(shares)
-    limits.must(
+    limits.require(
         f"at most {MOST_BLIND:.0%} of the link's rate, two seconds after the last acknowledgement",
         worst <= MOST_BLIND,
         f"{worst:.1%} of the link's rate",
@@ -109,7 +109,7 @@ _LIMITS = f"{_STALLS}, goodput at least {LEAST_OF_TCP:.0%} of that of TCP's CUBI
 
 
 def _describe_figure(seen: SceneOutcomes) -> str:
-    ours, theirs = (one.mean(0, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
+    ours, theirs = (one.compute_mean(0, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
     return f"{ours / theirs:.2g}" if theirs else ""
 
 
