@@ -40,7 +40,7 @@ CACHES = ("--cache-sim=yes", f"--I1={FIRST}", f"--D1={FIRST}", f"--LL={LAST}")
 # Files by the beginning of their place; the longest that fits counts.
 PARTS = {
     "crates/dumbbell-sim/src": "scheduling",
-    "crates/dumbbell-sim/src/bottleneck": "link and queue",
+    "crates/dumbbell-bottleneck/src": "link and queue",
     "crates/dumbbell-core/src/aqm": "link and queue",
     "crates/dumbbell-core/src/link": "link and queue",
     "crates/dumbbell-core/src/path": "link and queue",

@@ -58,7 +58,7 @@ def test_costs_are_read_where_they_are() -> None:
         ("/build/crates/dumbbell-core/src/tcp/sender.rs", "sender"),
         ("/build/crates/dumbbell-core/src/tcp/receiver.rs", "receiver"),
         ("crates/dumbbell-core/src/cc/bbr/probing/mod.rs", "control"),
-        ("crates/dumbbell-sim/src/bottleneck.rs", "link and queue"),
+        ("crates/dumbbell-bottleneck/src/bottleneck.rs", "link and queue"),
         ("crates/dumbbell-sim/src/min_tree.rs", "scheduling"),
         ("crates/dumbbell-core/src/record.rs", "measuring"),
         ("crates/dumbbell-core/src/units.rs", None),
@@ -72,7 +72,7 @@ def test_a_file_is_of_one_part(file: str, part: str | None) -> None:
 
 
 def test_every_file_of_the_engine_has_a_part() -> None:
-    crates = ("dumbbell-core", "dumbbell-config", "dumbbell-measure", "dumbbell-sim")
+    crates = ("dumbbell-core", "dumbbell-config", "dumbbell-measure", "dumbbell-bottleneck", "dumbbell-sim")
     files = [path for crate in crates for path in (ROOT / "crates" / crate / "src").rglob("*.rs")]
     assert files
     assert [path for path in files if where.part_of(path.as_posix()) == "other" and path.name != "lib.rs"] == []

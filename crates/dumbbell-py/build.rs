@@ -16,7 +16,7 @@ fn main() -> io::Result<()> {
     }
     let mut all = Sources::new();
     let set = |variable: &str, hash: String| println!("cargo:rustc-env={variable}={hash}");
-    for name in ["dumbbell-core", "dumbbell-config", "dumbbell-measure", "dumbbell-sim", "dumbbell-live"] {
+    for name in ["dumbbell-core", "dumbbell-config", "dumbbell-measure", "dumbbell-bottleneck", "dumbbell-sim", "dumbbell-live"] {
         let (src, code) = sources(Path::new(&here), name)?;
         // file by file: a changed test changes nothing here, and a new file comes with a line in one that is known
         for path in code.keys() {

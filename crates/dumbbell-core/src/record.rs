@@ -331,6 +331,15 @@ impl Log for QueueCounters {
     }
 }
 
+/// What a link was given until it was last settled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkUse {
+    /// Bytes on the link of all packets that the queue gave it.
+    pub bytes: u64,
+    /// Most bytes of these that it may owe, beyond one packet.
+    pub ahead: u64,
+}
+
 /// Counters of one internal queue, packets. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InternalCounters {

@@ -6,6 +6,7 @@
 use crate::frame::{payload, write_ecn, ParsedFrame, Tuple};
 use crate::frames::FrameBuffers;
 use crate::trace::{TraceFile, TraceWriter};
+use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{flag, Ecn, Packet};
@@ -13,7 +14,6 @@ use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::units::Time;
 use dumbbell_measure::from_live::AckCounters;
 use dumbbell_packets::QueueDecision;
-use dumbbell_sim::bottleneck::Bottleneck;
 use foldhash::{HashMap, HashMapExt};
 use std::collections::VecDeque;
 

@@ -10,6 +10,7 @@ use crate::packet_socket::PacketSocket;
 use crate::port::FramePort;
 use crate::priority;
 use crate::trace::TraceWriter;
+use dumbbell_bottleneck::{Bottleneck, Listeners};
 use dumbbell_config::{cc_name, Classes, EcnEcho, FlowConfig, Route, RunConfig, REVERSE};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::param::ParamError;
@@ -19,8 +20,7 @@ use dumbbell_measure::capacity;
 use dumbbell_measure::columns::Timing;
 use dumbbell_measure::from_live::{FlowCounts, LiveFlow, LiveHop, LiveRecorder};
 use dumbbell_measure::together::LOOK;
-use dumbbell_sim::bottleneck::{Bottleneck, Listeners};
-use dumbbell_sim::Outcome;
+use dumbbell_measure::Outcome;
 use serde_json::{json, Map, Value};
 use std::io;
 use std::path::Path;
@@ -83,7 +83,7 @@ fn refuse<T>(key: &str, found: impl ToString, allowed: &str) -> Result<T, ParamE
 /// # Errors
 /// The first key that cannot be used.
 pub fn check(config: &Value) -> Result<(), ParamError> {
-    dumbbell_sim::check(config)?;
+    dumbbell_bottleneck::check(config)?;
     readable(&RunConfig::from_json(config)?)
 }
 
@@ -152,7 +152,7 @@ fn readable_hops(config: &RunConfig) -> Result<(), ParamError> {
         (REVERSE, &hop.aqm, has_stages, hop.delay)
     });
     for (hop, ((place, aqm, has_stages, delay), built)) in
-        std::iter::once(first).chain(others).zip(dumbbell_sim::queue_disciplines(config)?).enumerate()
+        std::iter::once(first).chain(others).zip(dumbbell_bottleneck::queue_disciplines(config)?).enumerate()
     {
         if let Some((key, found)) = config.simulated_link(hop) {
             return refuse(&format!("{place}.{key}"), found, "shaper, or a trace without delays");
@@ -287,7 +287,7 @@ pub fn run(
     check(config)?;
     priority::own_session();
     let config = Arc::new(RunConfig::from_json(config)?);
-    let mut aqms = dumbbell_sim::queue_disciplines(&config)?;
+    let mut aqms = dumbbell_bottleneck::queue_disciplines(&config)?;
     match (aqms.pop(), aqms.pop()) {
         (Some(any), None) => with_aqm!(any, aqm => carry_out(&config, [Some(aqm), None], (cancel, progress), trace)),
         (reverse, forward) => carry_out::<AnyAqm>(&config, [forward, reverse], (cancel, progress), trace),

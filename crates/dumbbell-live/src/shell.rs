@@ -11,6 +11,7 @@ use crate::priority;
 use crate::programs::{self, end_descendants, HostFiles, News};
 use crate::relay::{Gate, Outside};
 use crate::run::{judge, LiveError, MOST_FRAMES};
+use dumbbell_bottleneck::Bottleneck;
 use dumbbell_config::RunConfig;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::param::ParamError;
@@ -20,8 +21,7 @@ use dumbbell_core::with_aqm;
 use dumbbell_measure::capacity;
 use dumbbell_measure::from_frames::{self, FrameRecorder};
 use dumbbell_measure::from_live::FlowCounts;
-use dumbbell_sim::bottleneck::Bottleneck;
-use dumbbell_sim::Outcome;
+use dumbbell_measure::Outcome;
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use serde_json::{json, Value};
@@ -68,7 +68,7 @@ pub struct Job {
 /// # Errors
 /// The first key that cannot be used.
 pub fn check(config: &Value) -> Result<(), ParamError> {
-    dumbbell_sim::check(config)?;
+    dumbbell_bottleneck::check(config)?;
     usable(&RunConfig::from_json(config)?)
 }
 
@@ -78,7 +78,7 @@ fn usable(config: &RunConfig) -> Result<(), ParamError> {
     if needs_values(name) {
         return refuse("bottleneck.aqm", name, "a queue discipline that works on what headers carry");
     }
-    if dumbbell_sim::queue_discipline(config)?.reads_acks() {
+    if dumbbell_bottleneck::queue_discipline(config)?.reads_acks() {
         return refuse("bottleneck.aqm.ack_filter", "a filter", "off");
     }
     if let Some((key, found)) = config.simulated_link(0) {
@@ -162,8 +162,8 @@ impl Shell {
     /// The command cannot be started, or frames cannot be forwarded.
     pub fn run(&self, command: &[OsString]) -> Result<Ended, LiveError> {
         let [up, down] = &self.configs;
-        let of_up = dumbbell_sim::queue_discipline(up)?;
-        let of_down = dumbbell_sim::queue_discipline(down)?;
+        let of_up = dumbbell_bottleneck::queue_discipline(up)?;
+        let of_down = dumbbell_bottleneck::queue_discipline(down)?;
         let result = self.start_servers().and_then(|servers| {
             let (status, measured) = if discriminant(&of_up) == discriminant(&of_down) {
                 with_aqm!(of_up, aqm => match downcast_aqm(of_down, &aqm) {

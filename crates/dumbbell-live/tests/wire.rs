@@ -1,6 +1,7 @@
 //! A wire between namespaces carries TCP, at the rate of its bottleneck, with ECN, and goes away.
 #![cfg(target_os = "linux")]
 
+use dumbbell_bottleneck::Bottleneck;
 use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{self, codel, AnyAqm, Aqm, QueueContext};
 use dumbbell_core::units::{Rate, Time};
@@ -9,7 +10,6 @@ use dumbbell_live::direction::{Direction, FrameLog, Treatment};
 use dumbbell_live::forwarder::Forwarder;
 use dumbbell_live::namespaces::{HostPair, Namespace, RIGHT, RIGHT_ECN};
 use dumbbell_live::packet_socket::PacketSocket;
-use dumbbell_sim::bottleneck::Bottleneck;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -1,7 +1,7 @@
 //! Checks in every run that links carried no more than they can, as packets are counted.
 
 use dumbbell_config::RunConfig;
-use dumbbell_core::record::QueueCounters;
+use dumbbell_core::record::{LinkUse, QueueCounters};
 use dumbbell_core::tcp::host::Offload;
 use dumbbell_core::units::Time;
 
@@ -22,15 +22,6 @@ const LONGEST: u16 = 9_014;
 /// The longest burst that segmentation offload makes and a bucket lets pass as one packet, bytes.
 const LONGEST_BURST: u64 = 1 << 16;
 
-/// Bits that a link was given until it was last settled.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Given {
-    /// Bytes on the link of all packets that the queue gave it.
-    pub bytes: u64,
-    /// Most bytes of these that it may owe, beyond one packet.
-    pub ahead: u64,
-}
-
 /// The link of hop `hop` carried no more until `until` than it can; `counted` is what was counted when it was settled then.
 ///
 /// A packet, or what counts as one, may be ahead of it, and what the link lends; and the same once more at each change of the rate: a frame that is
@@ -38,7 +29,7 @@ pub struct Given {
 ///
 /// # Errors
 /// The link carried more than it can.
-pub fn check(config: &RunConfig, hop: usize, until: Time, counted: &QueueCounters, given: Given) -> Result<(), String> {
+pub fn check(config: &RunConfig, hop: usize, until: Time, counted: &QueueCounters, given: LinkUse) -> Result<(), String> {
     let could = config.capacity_bits_of(hop, Time::ZERO, until) / 8.0 - counted.lost_bytes as f64;
     let changes = config.rate_changes.iter().filter(|change| usize::from(change.hop) == hop).count();
     let frame = u64::from(config.hop_params(hop).layer().wire_bytes(LONGEST));
@@ -79,7 +70,7 @@ mod tests {
             RunConfig::from_json(&config).expect("a run")
         };
         let check = |config: &RunConfig, bytes: u64, ahead: u64| {
-            check(config, 0, config.run.duration, &QueueCounters::default(), Given { bytes, ahead })
+            check(config, 0, config.run.duration, &QueueCounters::default(), LinkUse { bytes, ahead })
         };
         // 1 MB in a second, and one frame of 9014 B
         let plain = run(json!({}));
@@ -89,7 +80,7 @@ mod tests {
         assert_eq!(error, "link of bottleneck: it carried 2410000 bytes, which is more than the 1000000 that it can");
         // what was carried counts as well
         let carried = QueueCounters { carried_bytes: 1_020_000, ..QueueCounters::default() };
-        assert!(super::check(&plain, 0, plain.run.duration, &carried, Given::default()).is_err());
+        assert!(super::check(&plain, 0, plain.run.duration, &carried, LinkUse::default()).is_err());
         // bursts that count as one packet
         assert!(check(&run(json!({"hosts": {"offload": "gso"}})), 1_130_000, 0).is_ok());
     }

@@ -10,7 +10,7 @@ mod records;
 use self::events::{events, QueueEvent};
 pub use self::records::{sampled, PACKET_BYTES, SAMPLE_BYTES};
 use self::records::{CapturedFrame, CapturedSample, UNKNOWN};
-use crate::capacity::{self, Given};
+use crate::capacity;
 use crate::classes::Totals;
 use crate::columns::EngineKind;
 use crate::hop_log::{AckCounters, HopCounts, HopLog};
@@ -29,7 +29,7 @@ use dumbbell_core::link_layer::LinkLayer;
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{flag, Packet, UDP_HEADERS};
 use dumbbell_core::param::ParamError;
-use dumbbell_core::record::{Counters, FlowCounters, FlowLog};
+use dumbbell_core::record::{Counters, FlowCounters, FlowLog, LinkUse};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::{Rate, Time};
 use serde_json::Value;
@@ -610,7 +610,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
     for (number, hop) in replay.hops.iter().enumerate() {
         // the kernel counts times of packets in whole nanoseconds, so that each may leave one too early (psched_l2t_ns, sch_generic.h)
         let early = hop.link.bucket.bytes_in(Time(hop.counters.queue.packets)) + hop.link.bucket.most_unsent();
-        let given = Given { bytes: hop.link.settled, ahead: early };
+        let given = LinkUse { bytes: hop.link.settled, ahead: early };
         capacity::check(&config, number, config.run.duration, &hop.counters.queue, given).map_err(CaptureError::Capture)?;
     }
     let mut found = outcome(replay.measures, &config, &classes, all.len() as u64);

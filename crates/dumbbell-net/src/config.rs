@@ -92,7 +92,7 @@ impl Config {
     }
 
     fn discipline(&self) -> Result<AnyAqm, ParamError> {
-        let queue = dumbbell_sim::queue_discipline(&self.run)?;
+        let queue = dumbbell_bottleneck::queue_discipline(&self.run)?;
         if queue.reads_acks() {
             // payloads are opaque
             return Err(ParamError::new("aqm.ack_filter", "a filter", "off: a payload may be anything, and is not read"));

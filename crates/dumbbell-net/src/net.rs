@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::error::Error;
 use crate::frame::{Arrival, Frame, NetCounters};
+use dumbbell_bottleneck::{Bottleneck, Listeners};
 use dumbbell_config::{RateChange, RunConfig};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
@@ -12,7 +13,6 @@ use dumbbell_core::path::{self, Path, Sink};
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Time;
-use dumbbell_sim::bottleneck::{Bottleneck, Listeners};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;

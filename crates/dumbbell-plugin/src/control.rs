@@ -3,10 +3,10 @@
 
 use crate::abi;
 use crate::steering::{self, is_window, state_name, WINDOWS};
+use dumbbell_config::extensions::PluginFault;
 use dumbbell_core::cc::conn::{CaState, Congestion, Conn};
 use dumbbell_core::cc::{AckEvent, CcContext, CongestionControl, Control, Echo, EcnUse, Model, RateSample};
 use dumbbell_core::packet::Ecn;
-use dumbbell_sim::extensions::PluginFault;
 use std::cell::Cell;
 use std::ffi::{c_void, CStr};
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Keeps the packets of a queue discipline that handles numbers only, so that it can neither invent nor lose one.
 
+use dumbbell_config::extensions::PluginFault;
 use dumbbell_core::aqm::Dequeue;
 use dumbbell_core::log::{At, DropReason, DropSite, Log, MarkReason};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::Time;
-use dumbbell_sim::extensions::PluginFault;
 use std::collections::VecDeque;
 
 /// Lists have numbers below this.

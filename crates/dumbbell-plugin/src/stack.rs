@@ -3,11 +3,11 @@
 
 use crate::abi::{self, Callbacks};
 use crate::datagrams::Datagrams;
+use dumbbell_config::extensions::PluginFault;
+use dumbbell_config::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
 use dumbbell_core::packet::{Ecn, UDP_HEADERS};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Time;
-use dumbbell_sim::extensions::PluginFault;
-use dumbbell_sim::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
 use std::ffi::{c_void, CStr, CString};
 use std::sync::Arc;
 

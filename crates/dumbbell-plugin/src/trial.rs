@@ -1,16 +1,15 @@
 //! Tries a plugin out: random operations on a queue discipline, and random runs of either kind, each twice.
 
 use crate::load::{Make, Plugin};
+use dumbbell_config::extensions::{Extensions, PluginFault};
 use dumbbell_core::aqm::{self, Aqm, Dequeue, FlowKey, QueueContext};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet, MTU_FRAME};
 use dumbbell_core::rng::{mix, Rng};
 use dumbbell_core::units::{Rate, Time};
-use dumbbell_sim::extensions::{Extensions, PluginFault};
-use dumbbell_sim::RunError;
 use serde_json::{json, Map, Value};
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What was tried.
@@ -64,12 +63,19 @@ impl TrialProgress {
     }
 }
 
-/// Tries `plugin` in `sequences` sequences of operations, if it is a queue discipline, and in `runs` runs, all drawn from `seed`. `watch` is told how
-/// far it has come.
+/// Tries `plugin` in `sequences` sequences of operations, if it is a queue discipline, and in `runs` runs, all drawn from `seed`. `simulate` makes
+/// a run of a configuration, stores its simulated time as it goes, and returns its hash. `watch` is told how far it has come.
 ///
 /// # Errors
 /// One line: what went wrong, and where.
-pub fn try_out(plugin: &Plugin, seed: u64, sequences: u32, runs: u32, watch: &TrialProgress) -> Result<Tried, String> {
+pub fn try_out(
+    plugin: &Plugin,
+    seed: u64,
+    sequences: u32,
+    runs: u32,
+    watch: &TrialProgress,
+    simulate: impl Fn(&Value, Extensions, &AtomicU64) -> Result<String, String>,
+) -> Result<Tried, String> {
     let mut tried = Tried::default();
     if matches!(plugin.make(), Make::Queue(_)) {
         for number in 0..sequences {
@@ -87,8 +93,13 @@ pub fn try_out(plugin: &Plugin, seed: u64, sequences: u32, runs: u32, watch: &Tr
         let config = configuration(plugin, seed, number);
         watch.begin(number, "run", seed, Some(&config));
         let place = |what: String| format!("run {number} of seed {seed}: {what}; its configuration: {config}");
-        let first = run(plugin, &config, watch).map_err(place)?;
-        if first != run(plugin, &config, watch).map_err(place)? {
+        // events of a run are limited by its time; a plugin that lets none pass is somebody else's to end
+        let run = || {
+            let mut extensions = Extensions::default();
+            plugin.add_to(&mut extensions, plugin.name());
+            simulate(&config, extensions, &watch.simulated).map_err(place)
+        };
+        if run()? != run()? {
             return Err(place("the same run gave another result the second time".to_owned()));
         }
         tried.runs += 1;
@@ -264,15 +275,4 @@ fn rough(rng: &mut Rng) -> Value {
         stages.push(json!({"name": "reorder", "probability": 0.1 * rng.next_f64(), "delay": 1 + rng.draw_below(50_000_000)}));
     }
     json!(stages)
-}
-
-/// Events of a run are limited by its time; a plugin that lets none pass is somebody else's to end.
-fn run(plugin: &Plugin, config: &Value, watch: &TrialProgress) -> Result<String, String> {
-    let mut extensions = Extensions::default();
-    plugin.add_to(&mut extensions, plugin.name());
-    match dumbbell_sim::run_with(config, extensions, &AtomicBool::new(false), &watch.simulated) {
-        Ok(outcome) => Ok(outcome.hash),
-        Err(RunError::Plugin(what)) => Err(what),
-        Err(error) => Err(error.to_string()),
-    }
 }

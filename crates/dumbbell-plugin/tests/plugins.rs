@@ -11,7 +11,7 @@ use dumbbell_sim::{RunError, Sim};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 /// Compiles `source` to a library called `name`. What is wrong on purpose is nothing to warn of.
@@ -122,12 +122,17 @@ fn aimd_of_one_and_a_half_does_what_reno_does() {
     assert!((own_drops - reno_drops).abs() <= 3.0 + 0.2 * reno_drops, "{own_drops} and {reno_drops} drops");
 }
 
+fn simulate(config: &Value, extensions: Extensions, simulated: &AtomicU64) -> Result<String, String> {
+    let outcome = dumbbell_sim::run_with(config, extensions, &AtomicBool::new(false), simulated);
+    outcome.map(|outcome| outcome.hash).map_err(|error| error.to_string())
+}
+
 #[test]
 fn the_examples_stand_the_trial() {
     for name in ["lifo", "aimd", "window"] {
         let plugin = example(name);
         let watch = trial::TrialProgress::default();
-        let tried = trial::try_out(&plugin, 7, 20, 6, &watch).unwrap_or_else(|what| panic!("{name}: {what}"));
+        let tried = trial::try_out(&plugin, 7, 20, 6, &watch, simulate).unwrap_or_else(|what| panic!("{name}: {what}"));
         assert_eq!(tried.sequences, if matches!(plugin.make(), Make::Queue(_)) { 20 } else { 0 });
         assert_eq!(watch.count_done(), u64::from(tried.sequences + tried.runs));
         assert!(watch.current_step().starts_with("run 5 of seed 7; its configuration: {") && watch.simulated_time() > 0);
@@ -178,7 +183,7 @@ fn what_a_queue_must_not_do_ends_the_trial_in_a_line() {
     ];
     for (name, from, to, expected) in cases {
         let plugin = Plugin::load(change_example(name, from, to)).expect("a plugin");
-        let text = trial::try_out(&plugin, 1, 20, 0, &trial::TrialProgress::default()).expect_err("a mistake");
+        let text = trial::try_out(&plugin, 1, 20, 0, &trial::TrialProgress::default(), simulate).expect_err("a mistake");
         assert!(text.contains("queue lifo: ") && text.contains(expected) && !text.contains('\n'), "{name}: {text}");
         // and a run ends with it, too
         let mut extensions = Extensions::default();

@@ -30,6 +30,7 @@ mod arrow;
 mod live;
 mod packed;
 mod packets;
+mod places;
 mod prototype;
 mod qlog;
 
@@ -308,7 +309,12 @@ fn try_plugin(
     trial: &Trial,
 ) -> PyResult<(u32, u32)> {
     let plugin = load(plugin)?;
-    let tried = py.detach(|| trial::try_out(&plugin, seed, sequences, runs, &trial.0)).map_err(PyRuntimeError::new_err)?;
+    let simulate = |config: &Value, extensions, simulated: &AtomicU64| {
+        let outcome = dumbbell_sim::run_with(config, extensions, &AtomicBool::new(false), simulated);
+        outcome.map(|outcome| outcome.hash).map_err(|error| error.to_string())
+    };
+    let tried = py.detach(|| trial::try_out(&plugin, seed, sequences, runs, &trial.0, simulate));
+    let tried = tried.map_err(PyRuntimeError::new_err)?;
     Ok((tried.sequences, tried.runs))
 }
 
@@ -429,5 +435,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plugin_types, module)?)?;
     module.add_function(wrap_pyfunction!(schedule, module)?)?;
     module.add_function(wrap_pyfunction!(from_capture, module)?)?;
+    module.add_function(wrap_pyfunction!(places::toml_places, module)?)?;
     module.add_function(wrap_pyfunction!(gather, module)?)
 }

@@ -26,7 +26,6 @@ pub mod udp;
 use crate::classes::Totals;
 use crate::config::web::WebProcess;
 use crate::config::{Classes, RunConfig, UdpConfig};
-use crate::extensions::MakeProtocol;
 use crate::measure::{FlowCounts, FlowResult, Measures, Samples, SeenTcp, SeriesView};
 use crate::outcome::outcome;
 use crate::protocol::{Protocol, ProtocolContext};
@@ -34,11 +33,12 @@ use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, NextEvent};
 use delay_lines::{DelayLine, ReceiverPort};
+use dumbbell_bottleneck::Speaks;
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::cc::exit::Reported;
-use dumbbell_core::cc::{AnyCc, CcContext};
+use dumbbell_core::cc::CcContext;
 use dumbbell_core::log::{FlowStart, ListenLevel, Log};
-use dumbbell_core::packet::{HEADERS, UDP_HEADERS};
+use dumbbell_core::packet::UDP_HEADERS;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
@@ -56,14 +56,6 @@ use tcp::Tcp;
 use topology::{LoopState, Topology};
 use transport::{Connection, Transport};
 use udp::Udp;
-
-/// What a listed flow speaks.
-pub enum Speaks {
-    /// TCP with this congestion control.
-    Tcp(AnyCc),
-    /// What a library brings along.
-    Stack(MakeProtocol),
-}
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -676,11 +668,6 @@ fn report_flow_start<N: Topology>(
     let behind = if up { Time(delay.0 / 2) } else { Time::ZERO };
     let beginning = FlowStart { number, ahead, behind, key, up, back_ecn, protocol: ends.protocol() };
     net.listener().on_flow_start(slot, &beginning);
-}
-
-/// Largest frame that a host setting gives.
-pub(crate) fn frame(mss: u32) -> u32 {
-    mss + u32::from(HEADERS)
 }
 
 #[cfg(test)]

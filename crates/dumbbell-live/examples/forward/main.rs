@@ -9,6 +9,7 @@ mod load;
 mod tap;
 mod xdp;
 
+use dumbbell_bottleneck::Bottleneck;
 use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{codel, QueueContext};
 use dumbbell_core::units::Rate;
@@ -19,7 +20,6 @@ use dumbbell_live::namespaces::{bridge, gain_permission, HostPair, Namespace};
 use dumbbell_live::packet_socket::PacketSocket;
 use dumbbell_live::port::FramePort;
 use dumbbell_live::priority;
-use dumbbell_sim::bottleneck::Bottleneck;
 use load::{count_received, offer, Load, SECONDS};
 use nix::time::{clock_gettime, ClockId};
 use std::error::Error;

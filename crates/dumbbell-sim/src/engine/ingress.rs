@@ -4,7 +4,7 @@ use super::delay_lines::{DelayLines, ReturnPath, TappedLines};
 use super::endpoint::Arena;
 use super::memory::SendMemory;
 use super::topology::Ingress;
-use crate::bottleneck::Bottleneck;
+use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::seldom;
 use dumbbell_core::log::{At, DropReason, DropSite, Log};

@@ -2,10 +2,10 @@
 
 use super::super::ack_log::Acks;
 use super::super::setup::build_path;
-use crate::bottleneck::Bottleneck;
 use crate::config::{Classes, HopConfig, RunConfig};
 use crate::hop_log::HopCounts;
 use crate::RunError;
+use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::Packet;

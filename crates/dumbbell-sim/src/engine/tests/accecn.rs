@@ -28,7 +28,8 @@ fn transfer(cc: &str, echo: &str, aqm: Value, mut hosts: Value, path: Value, ack
     let config = json!({"duration": 600_000_000_000_u64, "seed": 5, "bottleneck": {"rate": 20_000_000, "aqm": aqm}, "hosts": hosts,
         "flows": [flow], "record": {"series": false}});
     let config = Arc::new(RunConfig::from_json(&config).expect("a valid configuration"));
-    let (mut aqms, controls) = crate::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
+    let (mut aqms, controls) =
+        dumbbell_bottleneck::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
     with_aqm!(aqms.remove(0), aqm => {
         let mut engine = Box::new(Engine::new(config, controls, aqm, ()).expect("no mistake in a stage"));
         let (mut reductions, mut round_ends) = (0, 0);

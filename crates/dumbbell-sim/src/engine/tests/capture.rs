@@ -59,7 +59,8 @@ fn sample(time: Time, flow: u32, flags: u32, view: Option<&crate::EndpointView>)
 fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     let parsed = Arc::new(RunConfig::from_json(config).expect("a configuration"));
     let ahead = Time(parsed.flows[0].params.base_rtt.0 / 2);
-    let (mut aqms, controls) = crate::build(&parsed, &crate::extensions::Extensions::default()).expect("algorithms");
+    let (mut aqms, controls) =
+        dumbbell_bottleneck::build(&parsed, &crate::extensions::Extensions::default()).expect("algorithms");
     let capture = Written::default();
     let mut run: Box<dyn Run> = dumbbell_core::with_aqm!(aqms.remove(0), aqm =>
         Box::new(Engine::new(Arc::clone(&parsed), controls, aqm, capture.clone()).expect("an engine")));

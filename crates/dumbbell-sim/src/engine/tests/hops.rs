@@ -19,14 +19,16 @@ fn finish_run(mut engine: Box<dyn Run>) -> Outcome {
 /// A run over hops, also if there is only one.
 fn over_hops(config: &Value) -> Outcome {
     let config = parse_config(config);
-    let (aqms, controls) = crate::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
+    let (aqms, controls) =
+        dumbbell_bottleneck::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
     finish_run(Box::new(Engine::over_hops(config, controls, aqms, |_| ()).expect("no mistake in a stage")))
 }
 
 fn over_one(config: &Value) -> Outcome {
     let config = parse_config(config);
     assert!(config.is_one_hop());
-    let (mut aqms, controls) = crate::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
+    let (mut aqms, controls) =
+        dumbbell_bottleneck::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
     dumbbell_core::with_aqm!(aqms.remove(0), aqm => {
         finish_run(Box::new(Engine::new(config, controls, aqm, ()).expect("no mistake in a stage")))
     })

@@ -1,7 +1,7 @@
 //! When packets leave a link that follows a trace: by hand, and held against a model that walks from opportunity to opportunity.
 
-use crate::bottleneck::Bottleneck;
-use crate::config::BottleneckParams;
+use crate::Bottleneck;
+use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{cake, codel, pfifo, Aqm, FlowKey, QueueContext};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::packet::{Ecn, Packet};

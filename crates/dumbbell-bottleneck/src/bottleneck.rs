@@ -1,7 +1,6 @@
 //! The bottleneck: a queue discipline in front of a link or a token bucket.
 
-use crate::capacity::Given;
-use crate::config::BottleneckParams;
+use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::link::{AnyLink, Link, QueueContent};
@@ -10,7 +9,7 @@ use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::log_to;
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::Sink;
-use dumbbell_core::record::{Counters, FlowLog, InternalLog};
+use dumbbell_core::record::{Counters, FlowLog, InternalLog, LinkUse};
 use dumbbell_core::units::{Rate, Time};
 use std::collections::VecDeque;
 
@@ -289,8 +288,8 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     }
 
     /// What the link was given until it was last settled.
-    pub fn link_use(&self) -> Given {
-        Given { bytes: self.settled, ahead: self.link.most_unsent() }
+    pub fn link_use(&self) -> LinkUse {
+        LinkUse { bytes: self.settled, ahead: self.link.most_unsent() }
     }
 
     /// Brings up to `now` what is counted of the link: what it has carried, to the byte, and could not carry.

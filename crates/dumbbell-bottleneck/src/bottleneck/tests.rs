@@ -1,7 +1,7 @@
 //! When packets leave, by shaper.
 
 use super::*;
-use crate::config::Shaper;
+use dumbbell_config::Shaper;
 use dumbbell_core::aqm::{bfifo, pfifo, FlowKey, QueueContext};
 use dumbbell_core::link_layer::{Framing, Preset};
 use dumbbell_core::packet::{Ecn, MTU_FRAME};

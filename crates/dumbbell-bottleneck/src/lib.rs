@@ -1,0 +1,7 @@
+//! The bottleneck that all engines share: a queue discipline in front of a link, on any clock, and what builds it from a configuration.
+
+mod bottleneck;
+mod build;
+
+pub use bottleneck::{Bottleneck, Listeners};
+pub use build::{build, check, check_with, queue_discipline, queue_disciplines, Speaks};
