@@ -36,7 +36,7 @@ class TraceDescription:
 
 @dataclass(frozen=True)
 class JudgedTrace:
-    """The verdicts of a file, why the other cases were not judged, what there is to know of the reading."""
+    """The verdicts of a file, why the other cases were not judged, what to know of the reading."""
 
     report: suite.BbrReport
     run: CaseRun

@@ -38,7 +38,7 @@ _ZERO_AT_FIRST = {one.column for one in FIELDS if one.unit in (COUNT, FLAG)}
 
 @dataclass
 class Log:
-    """What a file says: the trace, what its header knows of the path, and what there is to know of the reading."""
+    """What a file says: the trace, what its header knows of the path, and what to know of the reading."""
 
     trace: Trace
     header: dict[str, Any]
@@ -48,7 +48,7 @@ class Log:
 
     @property
     def cut(self) -> bool:
-        """Whether the file is cut off: whoever wrote it did not come to the end."""
+        """Whether the file is cut off before its end."""
         return any("cut off" in note for note in self.notes)
 
 

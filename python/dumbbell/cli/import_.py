@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dumbbell.exchange.keep import Imported
     from dumbbell.exchange.measurement import ImportedFlow
 
-_MOST_SAID, _MOST_VALUES = 6, 24  # flows and values that are told of each file; its experiment has all of them
+_MOST_SAID, _MOST_VALUES = 6, 24  # flows and values that are printed of each file; its experiment has all of them
 _WIDEST = 44  # of a value in the list
 Option = typer.Option
 

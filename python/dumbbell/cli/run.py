@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dumbbell.experiment.file import Experiment
     from dumbbell.results.store import Alike
 
-_LARGE = 10e9  # bytes of results of which a user is told before they are made
+_LARGE = 10e9  # bytes of results that are announced before they are made
 
 
 def run(

@@ -85,7 +85,7 @@ def make_tables(found: Measurement, config: dict[str, Any]) -> dict[str, pl.Data
         for name in found.exact["tables"]:
             rows = pl.DataFrame(found.exact[name], infer_schema_length=None, strict=False)
             made[name] = rows if rows.width else pl.DataFrame(schema=make_schema(name))
-    # all of them, for who reads one of which no file knows anything asks for its columns
+    # all of them: a reader of one of which no file knows anything asks for its columns
     return {name: make_frame(name, made.get(name, pl.DataFrame(schema=make_schema(name)))) for name in TABLES}
 
 

@@ -219,7 +219,7 @@ class _Document:
         return flow
 
     def _find_udp_rate(self, factor: float, sent_mbit: float) -> SetupFact | None:
-        """Return the rate of a source of UDP as frames: what it was told to send, else what it sent."""
+        """Return the rate of a source of UDP as frames: the rate that was asked for, else what it sent."""
         wanted = read_number(self.test.get("target_bitrate"))
         if wanted > 0:
             return SetupFact(setup.spell_rate(wanted * factor), "the target bit rate, as frames")

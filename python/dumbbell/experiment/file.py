@@ -173,7 +173,7 @@ class Experiment:
     def _set_last(self, table: dict[str, Any]) -> None:
         for path, value in self.settings:
             keys.set_path(table, path, value)
-        # a hop has a link, a shaper, or a trace, which replaces the rate too: whoever sets one means it alone
+        # a hop has a link, a shaper, or a trace, which replaces the rate too: a user who sets one means it alone
         given = dict(self.settings)
         for hop in {path[:-1] for path in given if path[:1] in _HOPS}:
             replaced: tuple[str, ...] = ()

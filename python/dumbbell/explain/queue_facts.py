@@ -110,7 +110,7 @@ def _find_changes_over_time(run: Observed, row: dict[str, Any], series: pl.DataF
             peak = float(waits[early].max())
             yield facts.StartPeak(hop, start.from_s, start.until_s, interval, peak, start.of, own_queues=own)
         at = int(np.argmax(waits))
-        if time[at] > start.until_s or not fine:  # else it was told of the start
+        if time[at] > start.until_s or not fine:  # else the start reported it
             yield facts.Peak(hop, float(time[at]), interval, float(waits[at]), own_queues=own)
         yield from _find_steady_state(run, hop, columns, start if fine else _Start(0.0, 0.0, ()))
     yield from _find_states(run, hop)

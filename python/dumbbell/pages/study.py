@@ -72,7 +72,7 @@ class Study:
         return self.output or self.folder
 
     def _report_program_errors(self) -> AbstractContextManager[None]:
-        """Tell what goes wrong in a study of somebody's own as a fault of its program."""
+        """Report exceptions of a user's study as errors of its program."""
         is_own = not self.folder.resolve().is_relative_to(shipped.place())
         return programs.report_faults(self.folder / PROGRAM, PageError) if is_own else nullcontext()
 

@@ -180,7 +180,7 @@ def compare(
     for row in _ordered(frames[0]):
         for second in seconds.get(row["cell"], []):
             if row["given"] and second["given"] and row["given"] != second["given"]:
-                continue  # two kernels that were told different things
+                continue  # two kernels with different settings
             config = json.loads(row["config"])
             experiment = [row["experiment"]] if experiments > 1 else []
             label = ", ".join([*experiment, *json.loads(row["matrix"]).values()]) or "the only cell"

@@ -173,7 +173,7 @@ class Runs:
             rows = rows.filter(pl.col("engine_version").is_in(wanted))
         if rows["engine_version"].n_unique() > 1:
             rows = rows.with_columns(cell=pl.col("cell") + " " + pl.col("engine_version"))
-        if not rows["given"].is_null().all():  # one configuration, of which the kernel was told more or less
+        if not rows["given"].is_null().all():  # one configuration, of which the kernel got more or less
             several = pl.col("given").n_unique().over("cell") > 1
             rows = rows.with_columns(
                 cell=pl.when(several).then(pl.col("cell") + " " + pl.col("given")).otherwise("cell")

@@ -134,7 +134,7 @@ class Store:
         """Open a results file, made anew if it is missing and `write` is true.
 
         A file that another process writes is read as it was at its last commit. Raises InputError if the file is
-        not a results file, is damaged or, to be written, is in use; it is then left as it is.
+        not a results file, is damaged or, to be written, is in use; it is then left unchanged.
         """
         path = Path(path)
         with clear_errors(path):

@@ -58,13 +58,13 @@ class Session:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What `dumbbell watch` is told first."""
+        """The first message to `dumbbell watch`."""
         command = shlex.join(self.command)
         output = str(Path(self.output).resolve())
         return {"pid": os.getpid(), "experiment": self.cells["down"].experiment, "command": command, "output": output}
 
     def describe_job(self) -> dict[str, Any]:
-        """Return what the process of the session is told."""
+        """Return the instructions for the process of the session."""
         resolver = _find_resolver() if self.way_out else None
         ways = {direction: cell.config for direction, cell in self.cells.items()}
         rest = {"servers": self.servers, "way_out": self.way_out, "about": self.about}

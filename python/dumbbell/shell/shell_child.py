@@ -3,7 +3,7 @@
 Its arguments are the file of the extension module, two descriptors, and the command. From the first descriptor it reads
 lines: a job (JSON), `go`, and `end SIGNAL`; when it is closed, everything ends at once. To the second it says `ready`,
 at the end `done STATUS SERVERS LENGTH LENGTH` and what was measured on the way up and down, or `failed KIND TEXT`.
-Whoever connects to its socket is told what there is to see. It imports nothing but the extension: a process with
+A program that connects to its socket gets the same reports. It imports nothing but the extension: a process with
 several threads gets no user namespace.
 """
 
@@ -19,7 +19,7 @@ import threading
 import time
 from typing import Any
 
-LOOK_S = 0.1  # between two looks that a watcher is told of
+LOOK_S = 0.1  # between two reports to a watcher
 _KINDS = (FileNotFoundError, PermissionError, ChildProcessError, OSError, ValueError, RuntimeError)
 
 
@@ -39,7 +39,7 @@ def _write_text(out: int, text: str, *parts: bytes) -> None:
 
 
 def _follow_orders(native: Any, orders: Any, shell: Any) -> None:
-    """End with whoever started this, or end the command when that is asked for."""
+    """End with the process that started this, or end the command when that is asked for."""
     for line in orders:
         word, _, rest = line.partition(" ")
         if word == "end":

@@ -34,7 +34,7 @@ _KEYS = {
     "completion_s": "completion_s",
 }
 _MORE_IS_BETTER = ("goodput_mbit",)
-WORSE = 0.05  # of a figure: less is told, and fails no gate
+WORSE = 0.05  # of a figure: less is reported, and fails no gate
 _SCHEMA = {
     "pair": pl.Int64,
     "where": pl.String,

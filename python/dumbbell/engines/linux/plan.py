@@ -150,7 +150,7 @@ class GuestPlan:
         self.lines += [f"command {text}" for text in texts]
 
     def expect(self, key: str, value: Any, command: str, read: readback.Read) -> None:
-        """Note that the kernel was told a value, which `read` finds in what a command prints after the run."""
+        """Note that the kernel was given a value, which `read` finds in what a command prints after the run."""
         self.settings.append(readback.make_exact_setting(key, value, command, read))
 
     # what has no counterpart

@@ -97,7 +97,7 @@ def learn(content: bytes, ending: str, path: Path) -> Known:
                     f"{escape_line(path.name)}: {found}", "a plugin that can be loaded", key=".plugin"
                 ) from None
             _known[digest] = _read(digest, said)
-            with contextlib.suppress(OSError):  # what it declares is there for who reads results later
+            with contextlib.suppress(OSError):  # readers of results need what it declares later
                 create_whole(find_copy(f"{digest}.json"), said)
         return _known[digest]
 

@@ -12,7 +12,7 @@ MOST_QUEUE = 1.2  # of the RTT of TCP's CUBIC over a deep queue, which RFC 9743 
 MOST_LOSS, MOST_LOSS_OF_TCP = 0.05, 3.0  # share of packets, and of the share that TCP's CUBIC loses
 UNKNOWN_LOSS, UNKNOWN_PACKETS = 0.1, 5  # share of the losses, and packets, by which what a stack believes may differ
 LEAST_LIMITED, MOST_LOST_LIMITED, MOST_RTT_LIMITED = 0.95, 0.001, 1.5  # of an application below the link's rate
-_MUCH = 1.25  # a figure that is larger or smaller by this is told
+_MUCH = 1.25  # a figure that is larger or smaller by this is reported
 
 # rate and RTT of the cells: LTE to data centres; in those of the last line a slow start of CUBIC without
 # HyStart leaves more than a thousand gaps in the receiver's stream

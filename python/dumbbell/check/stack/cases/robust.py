@@ -31,7 +31,7 @@ def judge_progress(seen: SceneOutcomes, limits: Limits) -> None:
 
 
 def judge_reordering(seen: SceneOutcomes, limits: Limits) -> None:
-    """Judge stalls; a goodput below that of TCP is told.
+    """Judge stalls; a goodput below that of TCP is reported.
 
     RFC 9002 recommends thresholds that take much reordering for loss (section 6.1.1: 3 packets, section 6.1.2: 9/8 of
     the RTT). What makes TCP's CUBIC faster is undo and RACK's larger window of reordering, which no RFC of QUIC has.
@@ -134,7 +134,7 @@ CASES = (
         "robust",
         "Does it go on where packets overtake each other?",
         "RFC 9743, section 7.7; RFC 9002, section 6.1: time and packet thresholds",
-        f"{_STALLS}; a goodput below {LEAST_OF_TCP:.0%} of that of TCP's CUBIC is told, and no failure",
+        f"{_STALLS}; a goodput below {LEAST_OF_TCP:.0%} of that of TCP's CUBIC is reported, and no failure",
         judge_reordering,
         (
             _make_lossy_scene("1% 5ms", {"name": "reorder", "probability": 0.01, "delay": "5ms"}),

@@ -12,7 +12,7 @@ from dumbbell.check.stack.stack_case import Limits, Scene, SceneOutcomes, StackC
 MOST_RATIO = 3.0  # RFC 8868: goodputs of the same priority and RTT within [0.333, 3]
 HARM = 0.1  # share of the link by which the stack may take more from another than TCP's CUBIC does in its place
 LEAST_TOGETHER = 0.8  # of what TCP's CUBIC and the other flow get together
-_MUCH = 0.15  # a share that differs by this from that of TCP's CUBIC in its place is told
+_MUCH = 0.15  # a share that differs by this from that of TCP's CUBIC in its place is reported
 _RATE, _RTT, _SECONDS, _SINCE = 20.0, 0.04, 25.0, 5.0
 QUEUES: dict[str, dict[str, Any]] = {
     "pfifo": {"name": "pfifo", "limit": compute_bdp(_RATE, _RTT)},
