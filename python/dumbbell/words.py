@@ -10,12 +10,12 @@ def join_words(words: Iterable[object], last: str = "and") -> str:
     return f"{', '.join(others)} {last} {end}" if others else end
 
 
-def count(number: int, what: str) -> str:
+def format_count(number: int, what: str) -> str:
     """Return `1 run`, `2 runs`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def places_of(value: float, digits: int) -> int:
+def count_places(value: float, digits: int) -> int:
     """Return how many digits after the point a number has if `digits` of it are significant."""
     if value == 0:
         return 0

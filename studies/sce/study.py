@@ -4,7 +4,18 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, align_table, figures, list_members, named
+from dumbbell.study import (
+    Evidence,
+    Picture,
+    Results,
+    Rows,
+    Series,
+    Sweep,
+    align_table,
+    figures,
+    list_members,
+    map_names,
+)
 
 QUESTION = "Why is a link with SCE idle at low rates, and the RTT higher; when is it unfair?"
 GALLERY = {
@@ -320,7 +331,7 @@ TABLES = {
 
 
 def _named(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.with_columns(named("cc", SCE))
+    return frame.with_columns(map_names("cc", SCE))
 
 
 def trains(found: Evidence) -> Picture:

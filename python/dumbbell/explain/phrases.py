@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from dumbbell.words import places_of, trim_zeros
+from dumbbell.words import count_places, trim_zeros
 
 _NAMES = {
     "cubic": "CUBIC",
@@ -58,13 +58,13 @@ def capitalise(text: str) -> str:
     return text[:1].upper() + text[1:] if text.partition(" ")[0].removesuffix("'s").isalpha() else text
 
 
-def number(value: float, digits: int = 3) -> str:
+def format_number(value: float, digits: int = 3) -> str:
     """Return a number with about `digits` significant digits, and all digits before the point."""
     if not math.isfinite(value):
         return "an unknown number of"
     if value == 0:
         return "0"
-    places = places_of(value, digits)
+    places = count_places(value, digits)
     text = f"{value:,.{places}f}".replace(",", " ")
     return text.rstrip("0").rstrip(".") if places else text
 
@@ -86,19 +86,19 @@ def format_clock(value: float) -> str:
 
 def format_duration(value: float) -> str:
     """Return a length of time."""
-    return f"{number(1e3 * value)} ms" if value < 1 else f"{number(value)} s"
+    return f"{format_number(1e3 * value)} ms" if value < 1 else f"{format_number(value)} s"
 
 
 def format_milliseconds(value: float) -> str:
     """Return a delay in ms."""
-    return f"{number(value)} ms"
+    return f"{format_number(value)} ms"
 
 
 def format_rate(mbit: float) -> str:
     """Return a rate in the unit that suits it."""
     if mbit >= 1000:
-        return f"{number(mbit / 1000)} Gbit/s"
-    return f"{number(mbit)} Mbit/s" if mbit >= 0.1 else f"{number(1000 * mbit)} kbit/s"
+        return f"{format_number(mbit / 1000)} Gbit/s"
+    return f"{format_number(mbit)} Mbit/s" if mbit >= 0.1 else f"{format_number(1000 * mbit)} kbit/s"
 
 
 def format_percent(share: float) -> str:
@@ -106,7 +106,7 @@ def format_percent(share: float) -> str:
     value = 100 * share
     if value >= 99.95 or value == 0:
         return f"{value:.0f} %"
-    return f"{value:.1f} %" if value >= 1 else f"{number(value, 2)} %"
+    return f"{value:.1f} %" if value >= 1 else f"{format_number(value, 2)} %"
 
 
 def format_whole(value: int) -> str:
@@ -114,7 +114,7 @@ def format_whole(value: int) -> str:
     return f"{value:,}".replace(",", " ")
 
 
-def count(value: int, one: str, many: str = "") -> str:
+def format_count(value: int, one: str, many: str = "") -> str:
     """Return `1 packet`, `2 packets`."""
     return f"{format_whole(value)} {one if value == 1 else many or f'{one}s'}"
 

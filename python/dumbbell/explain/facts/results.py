@@ -7,14 +7,14 @@ from typing import ClassVar
 
 from dumbbell.explain.facts.base import Fact, OfFlow, OfQueue, Rank, link_of
 from dumbbell.explain.phrases import (
-    count,
+    format_count,
     format_duration,
     format_milliseconds,
+    format_number,
     format_percent,
     format_rate,
     format_span,
     format_times,
-    number,
 )
 from dumbbell.words import join_words
 
@@ -98,22 +98,22 @@ class Signals(OfQueue):
         done = []
         if self.ce_marks:
             done.append(
-                f"marked {count(self.ce_marks, 'packet')} with CE "
+                f"marked {format_count(self.ce_marks, 'packet')} with CE "
                 f"({format_percent(self._compute_share(self.ce_marks))})"
             )
         if self.sce_marks:
             done.append(
-                f"marked {count(self.sce_marks, 'packet')} with SCE "
+                f"marked {format_count(self.sce_marks, 'packet')} with SCE "
                 f"({format_percent(self._compute_share(self.sce_marks))})"
             )
         drops = self.drops_overflow + self.drops_aqm
         whole = self.packets + drops
         if self.drops_aqm:
-            done.append(f"dropped {count(self.drops_aqm, 'packet')} ({format_percent(self.drops_aqm / whole)})")
+            done.append(f"dropped {format_count(self.drops_aqm, 'packet')} ({format_percent(self.drops_aqm / whole)})")
         acted = f"{self.by}{self.place} {join_words(done)}" if done else ""
         if not self.drops_overflow:
             return f"{acted}." if done else f"{self.queue} neither marked nor dropped a packet."
-        share = f"{count(self.drops_overflow, 'packet')} ({format_percent(self.drops_overflow / whole)})"
+        share = f"{format_count(self.drops_overflow, 'packet')} ({format_percent(self.drops_overflow / whole)})"
         full = f"{self.queue} dropped {share} because {'they were' if self.own_queues else 'it was'} full"
         return f"{acted}; {full}." if done else f"{full}."
 
@@ -225,7 +225,7 @@ class Even(Fact):
         """Say `From 4 s on no share was more than 8 points from 50 % …`."""
         return (
             f"{format_span(self.from_s, self.until_s)} the {self.flows} flows shared evenly: in each interval of "
-            f"{format_duration(self.interval_s)} every share was within {number(100 * self.within, 2)} "
+            f"{format_duration(self.interval_s)} every share was within {format_number(100 * self.within, 2)} "
             "percentage points of "
             f"{format_percent(1 / self.flows)}."
         )
@@ -287,7 +287,7 @@ class ShortFlows(Fact):
 
     def describe(self) -> str:
         """Say `812 short flows of CUBIC began …`."""
-        began = f"{count(self.began, 'short flow')} of {self.name} began"
+        began = f"{format_count(self.began, 'short flow')} of {self.name} began"
         if not self.kept:
             return f"{began}; none ended."
         of = "" if self.kept >= self.began else f" (of {self.kept} that ended)"
@@ -339,14 +339,14 @@ class Totals(OfFlow):
 
     def describe(self) -> str:
         """Say `CUBIC sent 10 361 packets …`."""
-        text = f"{self.name} sent {count(self.sent, 'packet')}"
+        text = f"{self.name} sent {format_count(self.sent, 'packet')}"
         if self.dropped is not None:
             lost = "does not tell how many it took for lost"
             if self.retransmissions is not None:
-                lost = f"took {count(self.retransmissions, 'packet')} for lost"
-            return f"{text}; the queue dropped {count(self.dropped, 'packet')} of them, and the stack {lost}."
-        again = count(self.retransmissions, "retransmission") if self.retransmissions else "no retransmission"
+                lost = f"took {format_count(self.retransmissions, 'packet')} for lost"
+            return f"{text}; the queue dropped {format_count(self.dropped, 'packet')} of them, and the stack {lost}."
+        again = format_count(self.retransmissions, "retransmission") if self.retransmissions else "no retransmission"
         text += f", {again} among them"
         if self.timeouts:
-            text += f", and had {count(self.timeouts, 'retransmission timeout')}"
+            text += f", and had {format_count(self.timeouts, 'retransmission timeout')}"
         return f"{text}."

@@ -8,15 +8,15 @@ from typing import ClassVar
 from dumbbell.explain import phrases
 from dumbbell.explain.facts.base import Fact, Grouped, OfFlow, Rank
 from dumbbell.explain.phrases import (
-    count,
+    format_count,
     format_duration,
     format_milliseconds,
+    format_number,
     format_percent,
     format_rate,
     format_span,
     format_time,
     format_times,
-    number,
 )
 from dumbbell.words import join_words
 
@@ -62,7 +62,7 @@ class Completed(OfFlow):
 
     def describe(self) -> str:
         """Say `CUBIC was done …`."""
-        size = f"{number(self.size_bytes / 1e6)} MB" if self.size_bytes else "data"
+        size = f"{format_number(self.size_bytes / 1e6)} MB" if self.size_bytes else "data"
         return f"all {size} of {self.name} were acknowledged, {format_duration(self.took_s)} after its start."
 
 
@@ -129,7 +129,7 @@ class SlowStartLeft(OfFlow):
         if self.by_s is not None:
             return f"{self.name} left {phase} before {format_time(self.by_s)}."
         about = "about " * self.is_about
-        window = f" at a window of {about}{count(self.window, 'segment')}" if self.window is not None else ""
+        window = f" at a window of {about}{format_count(self.window, 'segment')}" if self.window is not None else ""
         after = "" if self.after_s == self.at_s else f", {format_duration(self.after_s)} after it had begun"
         if self.cause not in _ENDED:
             return f"{self.name} left {phase}{window}{after}."
@@ -171,15 +171,15 @@ class StayedInSlowStart(OfFlow):
     def describe(self) -> str:
         """Say `CUBIC never left slow start`."""
         phase = "STARTUP" if self.is_startup else "slow start"
-        window = f"; its window grew to {count(self.window, 'segment')}" if self.window is not None else ""
+        window = f"; its window grew to {format_count(self.window, 'segment')}" if self.window is not None else ""
         return f"{self.name} never left {phase}{window}."
 
 
-def _change(before: float, after: float) -> str:
+def _format_change(before: float, after: float) -> str:
     """Return how a window changed: `from 41 to 28 segments`."""
-    if number(after) == number(before):
-        return f"by less than one of {count(round(before), 'segment')}"
-    return f"from {number(before)} to {number(after)} segments"
+    if format_number(after) == format_number(before):
+        return f"by less than one of {format_count(round(before), 'segment')}"
+    return f"from {format_number(before)} to {format_number(after)} segments"
 
 
 @dataclass(frozen=True)
@@ -197,10 +197,11 @@ class Reduction(OfFlow):
         """Say `Loss made CUBIC reduce its window from 60 to 42 segments`."""
         if self.after > self.before:  # it had grown again before the episode was over
             return (
-                f"{_REDUCERS[self.cause]} made {self.name} reduce its window of {count(self.before, 'segment')}; "
-                f"when the episode was over, or the run, it had grown to {number(self.after)}."
+                f"{_REDUCERS[self.cause]} made {self.name} reduce its window of "
+                f"{format_count(self.before, 'segment')}; "
+                f"when the episode was over, or the run, it had grown to {format_number(self.after)}."
             )
-        return f"{_REDUCERS[self.cause]} made {self.name} reduce its window {_change(self.before, self.after)}."
+        return f"{_REDUCERS[self.cause]} made {self.name} reduce its window {_format_change(self.before, self.after)}."
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ class Reductions(OfFlow):
         each = f" ({join_words([format_times(n) for n in self.causes.values()])})" if len(self.causes) > 1 else ""
         return (
             f"{why} made {self.name} reduce its window {format_times(sum(self.causes.values()))}{each} "
-            f"{format_span(self.from_s, self.until_s)}, typically {_change(self.before, self.after)} and "
+            f"{format_span(self.from_s, self.until_s)}, typically {_format_change(self.before, self.after)} and "
             f"{format_duration(self.apart_s)} apart."
         )
 
@@ -273,7 +274,7 @@ class IgnoredMarks(OfFlow):
             "rtt": "answers CE marks only where min_rtt is at most its ecn_max_rtt",
             "never": "has no answer to CE marks",
         }[self.because]
-        return f"{self.name} {why}, so the {count(self.marks, 'mark')} on its packets did not slow it down."
+        return f"{self.name} {why}, so the {format_count(self.marks, 'mark')} on its packets did not slow it down."
 
 
 @dataclass(frozen=True)
@@ -291,7 +292,7 @@ class Lost(Grouped):
 
     def describe(self) -> str:
         """Say `CUBIC took 37 segments for lost in 4 bursts: …`."""
-        text = f"{self.name} took {count(self.count, 'segment')} for lost"
+        text = f"{self.name} took {format_count(self.count, 'segment')} for lost"
         if self.dropped is None:
             return f"{text}, {self.in_bursts}."
         sure = not self.by_timeout and not self.path
@@ -401,12 +402,12 @@ class ProbeRtt(OfFlow):
         until = "until the end of the run" if self.until_s is None else f"until {format_time(self.until_s)}"
         change = (
             f"min_rtt stayed at {format_milliseconds(self.before_ms)}"
-            if number(self.before_ms) == number(self.after_ms)
+            if format_number(self.before_ms) == format_number(self.after_ms)
             else f"min_rtt went from {format_milliseconds(self.before_ms)} to {format_milliseconds(self.after_ms)}"
         )
         return (
             f"{self.name}'s min_rtt expired: it was in PROBE_RTT {until}, with a window down to "
-            f"{count(self.window, 'segment')}; {change}."
+            f"{format_count(self.window, 'segment')}; {change}."
         )
 
 
@@ -431,7 +432,7 @@ class ProbeRtts(OfFlow):
         """Say `min_rtt of BBRv3 expired 11 times …`."""
         after = (
             f"min_rtt was {format_milliseconds(self.least_ms)} after each"
-            if number(self.least_ms) == number(self.most_ms)
+            if format_number(self.least_ms) == format_number(self.most_ms)
             else f"min_rtt was {format_milliseconds(self.least_ms)} to {format_milliseconds(self.most_ms)} after them"
         )
         return (
@@ -509,6 +510,7 @@ class WindowRange(OfFlow):
     def describe(self) -> str:
         """Say `The window of CUBIC was 40 to 90 segments …`."""
         return (
-            f"the window of {self.name} was {self.least} to {count(self.most, 'segment')}, {number(self.median)} in "
+            f"the window of {self.name} was {self.least} to {format_count(self.most, 'segment')}, "
+            f"{format_number(self.median)} in "
             f"the median of {self.points} points of the time series."
         )
