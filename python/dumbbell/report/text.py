@@ -15,6 +15,7 @@ from dumbbell.report.shares import Shares
 from dumbbell.report.sources import Runs, Source
 from dumbbell.report.verdict import Verdict
 from dumbbell.results.versions import find_kind, title_of
+from dumbbell.words import format_work_time
 
 _MOST_TEXTS, _LONGEST = 12, 300
 
@@ -36,14 +37,6 @@ def _listed(texts: Sequence[str]) -> str:
     while len(first) < min(_MOST_TEXTS, len(texts)) - 1 and len(", ".join([*first, texts[len(first)]])) <= _LONGEST / 2:
         first.append(texts[len(first)])
     return escape(f"{comma.join(first)}{comma}… {texts[-1]} ({len(texts)} values)")
-
-
-def seconds(value: float) -> str:
-    """Return a time in words: `35 s`, `12 min`, `3.4 h`."""
-    for size, unit in ((3600.0, "h"), (60.0, "min")):
-        if value >= 2 * size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g} s"
 
 
 def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
@@ -68,9 +61,9 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
         )
     )
     times = sorted({config["duration"] / 1e9 for one in runs.sources for config in one.results.configurations.values()})
-    lasting = seconds(times[0]) if len(times) == 1 else f"{seconds(times[0])} to {seconds(times[-1])}"
+    lasting = " to ".join(dict.fromkeys(map(format_work_time, (times[0], times[-1]))))
     wall = float(frame["wall_s"].fill_nan(None).sum() or 0.0)
-    rows.append(_row("time", f"{lasting} in each run; {seconds(wall)} of computation in all"))
+    rows.append(_row("time", f"{lasting} in each run; {format_work_time(wall)} of computation in all"))
     keys = [_row(key.name, _listed(key.texts)) for key in runs.keys if key.name != "experiment"]
     configs = [config for one in runs.sources for config in one.results.configurations.values()]
     settings = [_row(name, escape(words)) for name, words in setting.sections(configs)]

@@ -6,17 +6,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dumbbell.explain.facts.base import Fact, OfQueue, Rank, link_of
-from dumbbell.explain.phrases import (
-    count,
-    format_duration,
-    format_milliseconds,
-    format_percent,
-    format_rate,
-    format_span,
-    format_times,
-    number,
-)
-from dumbbell.words import join_words
+from dumbbell.explain.phrases import format_milliseconds, format_span
+from dumbbell.words import count, format_duration, format_number, format_percent, format_rate, format_times, join_words
 
 
 @dataclass(frozen=True)
@@ -225,7 +216,7 @@ class Even(Fact):
         """Say `From 4 s on no share was more than 8 points from 50 % …`."""
         return (
             f"{format_span(self.from_s, self.until_s)} the {self.flows} flows shared evenly: in each interval of "
-            f"{format_duration(self.interval_s)} every share was within {number(100 * self.within, 2)} "
+            f"{format_duration(self.interval_s)} every share was within {format_number(100 * self.within, 2)} "
             "percentage points of "
             f"{format_percent(1 / self.flows)}."
         )

@@ -7,18 +7,17 @@ from typing import ClassVar
 
 from dumbbell.explain import phrases
 from dumbbell.explain.facts.base import Fact, Grouped, Rank
-from dumbbell.explain.phrases import (
+from dumbbell.explain.phrases import format_milliseconds, format_span, format_time
+from dumbbell.words import (
     count,
     format_duration,
-    format_milliseconds,
+    format_number,
     format_percent,
     format_rate,
-    format_span,
-    format_time,
     format_times,
-    number,
+    format_whole,
+    join_words,
 )
-from dumbbell.words import join_words
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Completed(Fact):
 
     def describe(self) -> str:
         """Say `CUBIC was done …`."""
-        size = f"{number(self.size_bytes / 1e6)} MB" if self.size_bytes else "data"
+        size = f"{format_number(self.size_bytes / 1e6)} MB" if self.size_bytes else "data"
         return f"all {size} of {self.name} were acknowledged, {format_duration(self.took_s)} after its start."
 
 
@@ -189,9 +188,9 @@ class StayedInSlowStart(Fact):
 
 def _change(before: float, after: float) -> str:
     """Return how a window changed: `from 41 to 28 segments`."""
-    if number(after) == number(before):
+    if format_number(after) == format_number(before):
         return f"by less than one of {count(round(before), 'segment')}"
-    return f"from {number(before)} to {number(after)} segments"
+    return f"from {format_number(before)} to {format_number(after)} segments"
 
 
 @dataclass(frozen=True)
@@ -212,7 +211,7 @@ class Reduction(Fact):
         if self.after > self.before:  # it had grown again before the episode was over
             return (
                 f"{_REDUCERS[self.cause]} made {self.name} reduce its window of {count(self.before, 'segment')}; "
-                f"when the episode was over, or the run, it had grown to {number(self.after)}."
+                f"when the episode was over, or the run, it had grown to {format_number(self.after)}."
             )
         return f"{_REDUCERS[self.cause]} made {self.name} reduce its window {_change(self.before, self.after)}."
 
@@ -319,11 +318,11 @@ class Lost(Grouped):
             return f"{text}, just those that the queue had dropped, {self.in_bursts}."
         text += f", {self.in_bursts}. "
         if self.dropped >= self.count:
-            more = f", {phrases.format_whole(self.dropped - self.count)} of them too late for it to notice" * sure
-            return f"{text}The queue dropped {phrases.format_whole(self.dropped)} of its packets{more}."
+            more = f", {format_whole(self.dropped - self.count)} of them too late for it to notice" * sure
+            return f"{text}The queue dropped {format_whole(self.dropped)} of its packets{more}."
         rest = self.count - self.dropped
         one = rest == 1
-        others = "the other one" if one else f"the other {phrases.format_whole(rest)}"
+        others = "the other one" if one else f"the other {format_whole(rest)}"
         alone = "it" if one else "all"
         who = others if self.dropped else alone
         why = ["lost on the path"] * ("loses" in self.path) + ["late"] * ("delays" in self.path)
@@ -331,9 +330,7 @@ class Lost(Grouped):
         if not self.path and self.by_timeout < rest:
             why.append("not lost at all")
         were = "was" if one else "were"
-        dropped = (
-            f"had dropped {phrases.format_whole(self.dropped)} of them" if self.dropped else "had dropped none of them"
-        )
+        dropped = f"had dropped {format_whole(self.dropped)} of them" if self.dropped else "had dropped none of them"
         return f"{text}The queue {dropped}; {who} {were} {' or '.join(why)}."
 
 
@@ -431,7 +428,7 @@ class ProbeRtt(Fact):
         until = "until the end of the run" if self.until_s is None else f"until {format_time(self.until_s)}"
         change = (
             f"min_rtt stayed at {format_milliseconds(self.before_ms)}"
-            if number(self.before_ms) == number(self.after_ms)
+            if format_number(self.before_ms) == format_number(self.after_ms)
             else f"min_rtt went from {format_milliseconds(self.before_ms)} to {format_milliseconds(self.after_ms)}"
         )
         return (
@@ -463,7 +460,7 @@ class ProbeRtts(Fact):
         """Say `min_rtt of BBRv3 expired 11 times …`."""
         after = (
             f"min_rtt was {format_milliseconds(self.least_ms)} after each"
-            if number(self.least_ms) == number(self.most_ms)
+            if format_number(self.least_ms) == format_number(self.most_ms)
             else f"min_rtt was {format_milliseconds(self.least_ms)} to {format_milliseconds(self.most_ms)} after them"
         )
         return (
@@ -547,6 +544,6 @@ class WindowRange(Fact):
     def describe(self) -> str:
         """Say `The window of CUBIC was 40 to 90 segments …`."""
         return (
-            f"the window of {self.name} was {self.least} to {count(self.most, 'segment')}, {number(self.median)} in "
-            f"the median of {self.points} points of the time series."
+            f"the window of {self.name} was {self.least} to {count(self.most, 'segment')}, "
+            f"{format_number(self.median)} in the median of {self.points} points of the time series."
         )
