@@ -64,6 +64,12 @@ def format_percent(share: float) -> str:
     return f"{value:.1f} %" if value >= 1 else f"{format_number(value, 2)} %"
 
 
+def capitalise(text: str) -> str:
+    """Return a sentence that begins with a capital letter, unless it begins with a name such as `mine@39b57e`."""
+    first = text.partition(" ")[0].removesuffix("'s").rstrip(",;:").replace("-", "")
+    return text[:1].upper() + text[1:] if first.isalpha() else text
+
+
 def count(number: int, one: str, many: str = "") -> str:
     """Return `1 packet`, `2 packets`."""
     return f"{format_whole(number)} {one if number == 1 else many or f'{one}s'}"

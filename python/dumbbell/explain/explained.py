@@ -10,7 +10,7 @@ from dumbbell.experiment import units
 from dumbbell.explain import phrases, queue_facts, sender_facts, share_facts
 from dumbbell.explain.facts import Fact, Rank
 from dumbbell.explain.observed import Observed
-from dumbbell.words import format_duration, format_rate, join_words
+from dumbbell.words import capitalise, format_duration, format_rate, join_words
 
 _MOST_LISTED = 6  # groups of flows that the first sentence names
 # what a run came to, in the order in which it is told
@@ -135,7 +135,7 @@ def describe_setting(run: Observed) -> str:
     what = f"a link ({kind})" if kind not in (None, "serial") else "a link"
     who = join_words(senders_) or "nobody"
     if run.kind == "import":  # of its link nothing is known for sure
-        return f"{phrases.capitalise(who)} {'was' if alone else 'were'} measured for {format_duration(run.duration_s)}."
+        return f"{capitalise(who)} {'was' if alone else 'were'} measured for {format_duration(run.duration_s)}."
     if others:
         hops = [
             f"{name} ({format_rate(one['rate'] / 1e6)} with {phrases.format_label(one['aqm']['name'])})"

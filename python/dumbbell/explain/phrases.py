@@ -52,11 +52,6 @@ def format_label(label: str, cc: str = "") -> str:
     return f"{name}{inside}{match['number'] or ''}"
 
 
-def capitalise(text: str) -> str:
-    """Return a sentence that begins with a capital letter, unless it begins with a name such as `mine@39b57e`."""
-    return text[:1].upper() + text[1:] if text.partition(" ")[0].removesuffix("'s").isalpha() else text
-
-
 def format_time(value: float) -> str:
     """Return a time of the run: to ms up to 10 s, then to hundredths of a second."""
     return f"{trim_zeros(value, 3 if value < 10 else 2)} s"

@@ -15,7 +15,7 @@ from dumbbell.report.shares import Shares
 from dumbbell.report.sources import Runs, Source
 from dumbbell.report.verdict import Verdict
 from dumbbell.results.versions import find_kind, title_of
-from dumbbell.words import format_work_time
+from dumbbell.words import capitalise, format_work_time
 
 _MOST_TEXTS, _LONGEST = 12, 300
 
@@ -74,7 +74,7 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
     if late := runs.late:
         were = "were" if len(late) > 1 else "was"
         notes.append(f"{len(late)} of the runs in real time {were} too late, and should not count")
-    said = "".join(f'<p class="note">{escape(note[:1].upper() + note[1:])}.</p>' for note in notes)
+    said = "".join(f'<p class="note">{escape(capitalise(note))}.</p>' for note in notes)
     tables = "".join(
         f'<div class="scroll"><table class="plain">{"".join(one)}</table></div>' for one in (rows, [*keys, *settings])
     )
@@ -94,7 +94,7 @@ def verdicts(found: Sequence[Verdict], narrowed: str) -> str:
     """Return the section of verdicts: for each combination of other keys sentences and a table, the best row first."""
     parts = [_verdict(one) for one in found]
     if narrowed:
-        parts.append(f'<p class="note">{escape(narrowed[:1].upper() + narrowed[1:])}.</p>')
+        parts.append(f'<p class="note">{escape(capitalise(narrowed))}.</p>')
     return f'<h2>Which queue, and what does it cost?</h2><div class="findings">{"".join(parts)}</div>'
 
 
@@ -203,7 +203,7 @@ def _ranking(one: Ranking, *, first: bool) -> str:
         told = "; ".join(_told(list(rows)) for _, rows in itertools.islice(measures, 3))
     lines = "".join(f'<p class="note">{escape(line)}</p>' for line in one.lines)
     body = _differences(one.rows) if one.rows else ""
-    body += "".join(f"<p>{escape(text[:1].upper() + text[1:])}.</p>" for text in one.beyond)
+    body += "".join(f"<p>{escape(capitalise(text))}.</p>" for text in one.beyond)
     opened = " open" if first and one.rows else ""
     return f"<details{opened}><summary><b>{escape(one.title)}</b>: {told}</summary>{body}{lines}</details>"
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from dumbbell.explain import phrases
 from dumbbell.explain.phrases import format_span, format_time
-from dumbbell.words import format_duration, format_whole, join_words
+from dumbbell.words import capitalise, format_duration, format_whole, join_words
 
 _WORTH_NAMING = 3  # events of the largest burst
 
@@ -43,7 +42,7 @@ class Fact:
     @property
     def sentence(self) -> str:
         """The fact in words, one or two sentences."""
-        return phrases.capitalise(self.describe())
+        return capitalise(self.describe())
 
     def describe(self) -> str:
         """Return the fact in words."""

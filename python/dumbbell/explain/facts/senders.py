@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dumbbell.explain import phrases
 from dumbbell.explain.facts.base import Fact, Grouped, Rank
 from dumbbell.explain.phrases import format_milliseconds, format_span, format_time
 from dumbbell.words import (
+    capitalise,
     count,
     format_duration,
     format_number,
@@ -467,7 +467,7 @@ class ProbeRtts(Fact):
             f"{self.name}'s min_rtt expired {format_times(self.count)}, "
             f"{format_span(self.from_s, self.until_s)}, typically "
             f"{format_duration(self.apart_s)} apart; PROBE_RTT took {format_duration(self.took_s)} in the median. "
-            f"{phrases.capitalise(after)}."
+            f"{capitalise(after)}."
         )
 
 
