@@ -6,17 +6,16 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dumbbell.explain.facts.base import Fact, OfFlow, OfQueue, Rank, link_of
-from dumbbell.explain.phrases import (
+from dumbbell.explain.phrases import format_milliseconds, format_span
+from dumbbell.words import (
     format_count,
     format_duration,
-    format_milliseconds,
     format_number,
     format_percent,
     format_rate,
-    format_span,
     format_times,
+    join_words,
 )
-from dumbbell.words import join_words
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dumbbell.explain import phrases
 from dumbbell.explain.facts.base import Fact, Grouped, OfFlow, Rank
-from dumbbell.explain.phrases import (
+from dumbbell.explain.phrases import format_milliseconds, format_span, format_time
+from dumbbell.words import (
+    capitalise,
     format_count,
     format_duration,
-    format_milliseconds,
     format_number,
     format_percent,
     format_rate,
-    format_span,
-    format_time,
     format_times,
+    format_whole,
+    join_words,
 )
-from dumbbell.words import join_words
 
 
 @dataclass(frozen=True)
@@ -300,11 +299,11 @@ class Lost(Grouped):
             return f"{text}, just those that the queue had dropped, {self.in_bursts}."
         text += f", {self.in_bursts}. "
         if self.dropped >= self.count:
-            more = f", {phrases.format_whole(self.dropped - self.count)} of them too late for it to notice" * sure
-            return f"{text}The queue dropped {phrases.format_whole(self.dropped)} of its packets{more}."
+            more = f", {format_whole(self.dropped - self.count)} of them too late for it to notice" * sure
+            return f"{text}The queue dropped {format_whole(self.dropped)} of its packets{more}."
         rest = self.count - self.dropped
         one = rest == 1
-        others = "the other one" if one else f"the other {phrases.format_whole(rest)}"
+        others = "the other one" if one else f"the other {format_whole(rest)}"
         alone = "it" if one else "all"
         who = others if self.dropped else alone
         why = ["lost on the path"] * ("loses" in self.path) + ["late"] * ("delays" in self.path)
@@ -312,9 +311,7 @@ class Lost(Grouped):
         if not self.path and self.by_timeout < rest:
             why.append("not lost at all")
         were = "was" if one else "were"
-        dropped = (
-            f"had dropped {phrases.format_whole(self.dropped)} of them" if self.dropped else "had dropped none of them"
-        )
+        dropped = f"had dropped {format_whole(self.dropped)} of them" if self.dropped else "had dropped none of them"
         return f"{text}The queue {dropped}; {who} {were} {' or '.join(why)}."
 
 
@@ -439,7 +436,7 @@ class ProbeRtts(OfFlow):
             f"{self.name}'s min_rtt expired {format_times(self.count)}, "
             f"{format_span(self.from_s, self.until_s)}, typically "
             f"{format_duration(self.apart_s)} apart; PROBE_RTT took {format_duration(self.took_s)} in the median. "
-            f"{phrases.capitalise(after)}."
+            f"{capitalise(after)}."
         )
 
 
@@ -511,6 +508,5 @@ class WindowRange(OfFlow):
         """Say `The window of CUBIC was 40 to 90 segments …`."""
         return (
             f"the window of {self.name} was {self.least} to {format_count(self.most, 'segment')}, "
-            f"{format_number(self.median)} in "
-            f"the median of {self.points} points of the time series."
+            f"{format_number(self.median)} in the median of {self.points} points of the time series."
         )
