@@ -28,26 +28,14 @@ BEFORE_S = 10.0  # that it shows ahead of the burst, and behind it
 
 
 KEYS = {
-    "duration": "duration",
-    "rate": "bottleneck.rate",
-    "rtt": "flows[0].base_rtt",
-    "second_rtt": "flows[1].base_rtt",
-    "cc": "flows[0].cc.name",
-    "version": "flows[0].cc.version",
-    "count": "flows[0].count",
-    "second_count": "flows[1].count",
-    "second": "flows[1].cc.name",
-    "second_ecn": "flows[1].ecn",
-    "aqm": "bottleneck.aqm.name",
-    "threshold": "bottleneck.aqm.ce_threshold",
-    "protection": "bottleneck.aqm.classic_protection",
-    "mask": "bottleneck.aqm.ecn_mask",
-    "step": "bottleneck.aqm.step_thresh",
-    "web": "web[0].cc.name",
-    "arrivals": "web[0].arrivals",
-    "web_start": "web[0].start",
-    "udp": "udp[0].rate",
-}
+    "duration": "duration", "rate": "bottleneck.rate", "rtt": "flows[0].base_rtt",
+    "second_rtt": "flows[1].base_rtt", "cc": "flows[0].cc.name", "version": "flows[0].cc.version",
+    "count": "flows[0].count", "second_count": "flows[1].count", "second": "flows[1].cc.name",
+    "second_ecn": "flows[1].ecn", "aqm": "bottleneck.aqm.name", "threshold": "bottleneck.aqm.ce_threshold",
+    "protection": "bottleneck.aqm.classic_protection", "mask": "bottleneck.aqm.ecn_mask",
+    "step": "bottleneck.aqm.step_thresh", "web": "web[0].cc.name", "arrivals": "web[0].arrivals",
+    "web_start": "web[0].start", "udp": "udp[0].rate",
+}  # fmt: skip
 
 
 def runs_of(results: Results) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Sweep, align_table, figures, ordered, shipped
+from dumbbell.study import Evidence, Picture, Results, Sweep, align_table, figures, order_names, shipped
 
 QUESTION = "What does each control do alone and next to each other, over each queue?"
 RUNS = (Sweep("scoreboard-alone.duckdb", ("alone",)), Sweep("scoreboard-pairs.duckdb", ("pairs",)))
@@ -243,7 +243,7 @@ def harm(found: Evidence) -> Picture:
     order = pl.Enum(list(CONTROLS.values()))
     frame = found["two"].group_by("queue", "cc", "other").agg(harm=100 * pl.col("harm").mean())
     frame = frame.with_columns(
-        ordered("queue", QUEUES.values()), pl.col("cc").cast(order), pl.col("other").cast(order)
+        order_names("queue", QUEUES.values()), pl.col("cc").cast(order), pl.col("other").cast(order)
     ).sort("queue", "cc", "other")
     return figures.heat(
         frame,

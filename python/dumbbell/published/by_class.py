@@ -25,7 +25,7 @@ from dumbbell.published.compare import (
     read_csv,
     where,
 )
-from dumbbell.results.tables import align_table, number
+from dumbbell.results.tables import align_table, format_number
 
 COLUMNS = frozenset(
     ("aqm", "cc_a", "cc_b", "link_mbit", "rtt_a_ms", "rtt_b_ms", "flows_a", "flows_b", "class", "statistic", "mean")
@@ -271,4 +271,4 @@ def table(comparison: Comparison) -> str:
 
 
 def _text(pair: Pair | None) -> str:
-    return "-" if pair is None else f"{number(pair.simulated)} / {number(pair.figure.value)}"
+    return "-" if pair is None else f"{format_number(pair.simulated)} / {format_number(pair.figure.value)}"

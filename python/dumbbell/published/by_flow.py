@@ -32,7 +32,7 @@ from dumbbell.published.compare import (
     scored,
     where,
 )
-from dumbbell.results.tables import align_table, number
+from dumbbell.results.tables import align_table, format_number
 
 Row = dict[str, str]
 Run = list[Row]
@@ -403,7 +403,7 @@ def table(comparison: Comparison) -> str:
         row = [named["ccs"], "on" if named["ecn"] else "off", f"{named['rate_mbit']:g}", named["rtts_ms"]]
         for key in shown:
             one = pairs.get(key)
-            row.append("-" if one is None else f"{number(one.simulated)} / {number(one.figure.value)}")
+            row.append("-" if one is None else f"{format_number(one.simulated)} / {format_number(one.figure.value)}")
         rows.append(row)
     header = ["cc", "ECN", "Mbit/s", "RTT", "goodput 1", "rtt 1", "goodput 2", "rtt 2"]
     header += ["marks and drops", "drops", "sojourn L", "sojourn C"]

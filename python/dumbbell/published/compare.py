@@ -20,7 +20,7 @@ from dumbbell.experiment.registry import Param, read_registry
 from dumbbell.experiment.units import parse
 from dumbbell.published.variants import require_alike
 from dumbbell.results.dimensions import drop_seed, find_unlike_paths
-from dumbbell.results.tables import align_table, number
+from dumbbell.results.tables import align_table, format_number
 from dumbbell.results.versions import choose_version
 
 # reference column → column of `flows` or `runs`
@@ -446,7 +446,7 @@ def _cell_text(pair: Pair | None) -> str:
         return "-"
     relative = pair.score.startswith(("goodput", "RTT"))
     error = f"{100 * pair.error:+.1f}%" if relative else f"{pair.error:+.3f}"
-    return f"{number(pair.simulated)} / {number(pair.figure.value)} / {error}"
+    return f"{format_number(pair.simulated)} / {format_number(pair.figure.value)} / {error}"
 
 
 def tidy_rows(comparison: Comparison) -> list[dict[str, Any]]:
