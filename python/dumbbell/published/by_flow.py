@@ -19,6 +19,7 @@ import polars as pl
 from dumbbell.errors import InputError, Unreadable
 from dumbbell.experiment.units import parse
 from dumbbell.published.compare import (
+    MEASURED,
     Cell,
     Comparison,
     Figure,
@@ -38,12 +39,6 @@ Row = dict[str, str]
 Run = list[Row]
 """The rows of a run, one per flow."""
 
-COLUMNS = frozenset(
-    (
-        *("bottleneck.aqm", "bottleneck.rate", "hosts.ecn", "duration", "flow", "flows.cc", "flows.base_rtt"),
-        "goodput_mbit",
-    )
-)
 # columns of files that somebody wrote for this command before there were keys in them
 _FORMER = frozenset(("qdisc", "ecn", "ccs", "rate_mbit", "rtts_ms", "seconds", "seed", "flow", "cc", "goodput_mbit"))
 # column of the file → measure; those of the queue stand in the row of every flow
@@ -71,7 +66,7 @@ class _Flow:
 
 def describes(path: str | Path) -> bool:
     """Whether a CSV file is of this kind and has flows or keys that a grid of rates and base RTTs has no place for."""
-    if not has_columns(path, COLUMNS):
+    if not has_columns(path, MEASURED):
         return has_columns(path, _FORMER)
     return any(
         len(run) > 2

@@ -37,6 +37,13 @@ _DERIVED = ("share", "ratio", "rate_ratio mean", "queue_delay_abs mean")  # from
 _COUNTS = ("retransmissions", "marks", "drops")
 _CELL = ("qdisc", "shaper", "ecn", "cc1", "cc2", "rate_mbit", "delay_ms", "seconds", "stagger_ms")
 _NUMBERS = ("ecn", "rate_mbit", "delay_ms", "seconds", "stagger_ms")
+# of a file with keys of an experiment and columns of the results tables, one row per flow of a run
+MEASURED = frozenset(
+    (
+        *("bottleneck.aqm", "bottleneck.rate", "hosts.ecn", "duration", "flow", "flows.cc", "flows.base_rtt"),
+        "goodput_mbit",
+    )
+)
 # of a published Cake that marks SCE, nothing says so where no flow takes notice
 _UNSTATED = {"sce": (False, True, "off", "on")}
 
@@ -115,7 +122,7 @@ def read_reference(path: str | Path) -> list[Figure]:
     name = str(path)
     rows = read_csv(path, lambda row: [row])
     columns = list(rows[0]) if rows else []
-    if {"flows.cc", "bottleneck.rate", "flows.base_rtt"} <= set(columns):
+    if set(columns) >= MEASURED:
         try:
             rows = _in_a_grid(rows)
         except (IndexError, KeyError, ValueError) as error:
