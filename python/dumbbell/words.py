@@ -10,7 +10,7 @@ def join_words(words: Iterable[object], last: str = "and") -> str:
     return f"{', '.join(others)} {last} {end}" if others else end
 
 
-def places_of(value: float, digits: int) -> int:
+def count_places(value: float, digits: int) -> int:
     """Return how many digits after the point a number has if `digits` of it are significant."""
     if value == 0:
         return 0
@@ -29,7 +29,7 @@ def format_number(value: float, digits: int = 3) -> str:
         return "an unknown number of"
     if value == 0:
         return "0"
-    places = places_of(value, digits)
+    places = count_places(value, digits)
     return trim_zeros(value, places) if places else format_whole(round(value))
 
 
@@ -69,7 +69,7 @@ def capitalise(text: str) -> str:
     return text[:1].upper() + text[1:] if first.isalpha() else text
 
 
-def count(number: int, one: str, many: str = "") -> str:
+def format_count(number: int, one: str, many: str = "") -> str:
     """Return `1 packet`, `2 packets`."""
     return f"{format_whole(number)} {one if number == 1 else many or f'{one}s'}"
 

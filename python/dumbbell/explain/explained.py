@@ -13,7 +13,7 @@ from dumbbell.explain.observed import Observed
 from dumbbell.words import capitalise, format_duration, format_rate, join_words
 
 _MOST_LISTED = 6  # groups of flows that the first sentence names
-# what a run came to, in the order in which it is told
+# the kinds of facts, in the order in which they are printed
 _ORDER = (
     *("closed", "utilisation", "shares", "even", "leads", "converged"),
     *("waiting", "waiting_by_flow", "signals"),
@@ -23,7 +23,7 @@ _ORDER = (
 
 @dataclass(frozen=True, repr=False)
 class Explained:
-    """One run: what it is, the facts in the order in which they are told, and notes on what is missing."""
+    """One run: what it is, the facts in the order in which they are printed, and notes on what is missing."""
 
     run: Observed
     setting: str

@@ -14,7 +14,7 @@ from dumbbell.report.references import Published
 from dumbbell.report.shares import Shares
 from dumbbell.report.sources import Runs, Source
 from dumbbell.report.verdict import Verdict
-from dumbbell.results.versions import find_kind, title_of
+from dumbbell.results.versions import find_kind, find_title
 from dumbbell.words import capitalise, format_work_time
 
 _MOST_TEXTS, _LONGEST = 12, 300
@@ -57,7 +57,7 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
     rows.append(
         _row(
             "engines" if len(versions) > 1 else "engine",
-            "<br>".join(f"{escape(_version(one, engines))}, {title_of(one)}" for one in versions),
+            "<br>".join(f"{escape(_version(one, engines))}, {find_title(one)}" for one in versions),
         )
     )
     times = sorted({config["duration"] / 1e9 for one in runs.sources for config in one.results.configurations.values()})

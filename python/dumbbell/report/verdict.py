@@ -13,7 +13,7 @@ from dumbbell.results import felt
 from dumbbell.results.columns import BINS
 from dumbbell.results.felt import LOST, Felt, SettingComparison
 from dumbbell.results.student import compute_tails
-from dumbbell.results.tables import number
+from dumbbell.results.tables import format_number
 from dumbbell.words import capitalise
 
 _FALSE = 0.05  # share of false discoveries among what is called significant (Benjamini and Hochberg, 1995)
@@ -66,7 +66,7 @@ def _verdict(one: SettingComparison, title: str) -> Verdict:
     rows, best = [], []
     tops = {column.label: _top(one, column) for column in one.columns}
     for setting in ranked.order:
-        values = [one.mean(setting, column.label) for column in columns]
+        values = [one.compute_mean(setting, column.label) for column in columns]
         texts = ["-" if value is None else _short(value) for value in values]
         is_best = [value is not None and value == tops[label] for value, label in zip(values, labels, strict=True)]
         cost = [_cost_text(one, setting), _compare_with_best(ranked, setting)]
@@ -87,7 +87,7 @@ def _caption(one: SettingComparison) -> str:
 
 
 def _top(one: SettingComparison, column: Felt) -> float | None:
-    known = [value for setting in one.settings if (value := one.mean(setting, column.label)) is not None]
+    known = [value for setting in one.settings if (value := one.compute_mean(setting, column.label)) is not None]
     if not known:
         return None
     return max(known) if column.more_is_better else min(known)
@@ -119,7 +119,7 @@ def rank(one: SettingComparison) -> _Ranked:
         setting: [
             column.of
             for column in one.columns
-            if column.role == "loss" and (one.mean(setting, column.label) or 0.0) >= 100 * LOST
+            if column.role == "loss" and (one.compute_mean(setting, column.label) or 0.0) >= 100 * LOST
         ]
         for setting in one.settings
     }
@@ -203,24 +203,26 @@ def _is_worse(ranked: _Ranked, setting: str) -> bool:
 
 def _matters(one: SettingComparison, column: Felt) -> bool:
     """Return whether a column is worth a sentence: delays are, losses if there are any."""
-    return column.role == "delay" or any((one.mean(setting, column.label) or 0.0) > 0 for setting in one.settings)
+    return column.role == "delay" or any(
+        (one.compute_mean(setting, column.label) or 0.0) > 0 for setting in one.settings
+    )
 
 
 def _value(one: SettingComparison, setting: str, column: Felt) -> str:
-    value = one.mean(setting, column.label)
+    value = one.compute_mean(setting, column.label)
     return "-" if value is None else _short(value) + column.unit
 
 
 def _short(value: float) -> str:
     """Return a value with three significant digits."""
-    return number(float(f"{value:.3g}")) if value else "0"
+    return format_number(float(f"{value:.3g}")) if value else "0"
 
 
 def _costs(one: SettingComparison, setting: str) -> list[tuple[Felt, float, float, str]]:
     """Return of each rate: what flows get, how much less that is than the most, and with which setting that is."""
     found = []
     for column in one.columns:
-        known = {name: value for name in one.settings if (value := one.mean(name, column.label)) is not None}
+        known = {name: value for name in one.settings if (value := one.compute_mean(name, column.label)) is not None}
         if column.role == "rate" and setting in known:
             most = max(known, key=lambda name: known[name])
             found.append((column, known[setting], known[most] - known[setting], most))

@@ -17,7 +17,7 @@ from dumbbell.watch.player import Player
 from dumbbell.watch.replay import Array, Replay
 from dumbbell.watch.source import RunSource
 from dumbbell.watch.sparks import draw_bar, draw_sparks
-from dumbbell.words import count, format_measured
+from dumbbell.words import format_count, format_measured
 
 _REFRESH_S = 0.05
 _EVENTS = 6  # lines
@@ -150,5 +150,5 @@ def _draw_flows(found: Replay, at: int, width: int, rows: int) -> Table:
         histories = [_draw_history(*of, at, room) for of in tops[:most]]
         table.add_row(one.name, *values, format_measured(one.retransmissions[at]), one.state[at].ljust(13), *histories)
     if len(found.flows) > rows:
-        table.add_row(f"… {count(len(found.flows) - rows, 'more flow')}")
+        table.add_row(f"… {format_count(len(found.flows) - rows, 'more flow')}")
     return table

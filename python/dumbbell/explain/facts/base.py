@@ -68,6 +68,14 @@ def link_of(hop: str) -> str:
 
 
 @dataclass(frozen=True)
+class OfFlow(Fact):
+    """What is known of a flow: what it is called, and its number."""
+
+    name: str
+    flow: int
+
+
+@dataclass(frozen=True)
 class OfQueue(Fact):
     """What is known of the queue of a hop."""
 
