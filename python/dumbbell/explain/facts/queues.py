@@ -163,9 +163,8 @@ class Probability(OfQueue):
         """Say `The probability of the AQM was 0.012 in the median …`."""
         above = "; its law does not stop at 1" if self.most > 1 else ""
         return (
-            f"the probability p of the AQM's control law{self.place} was {format_number(self.median, 2)} in "
-            "the median and "
-            f"{format_number(self.most, 2)} at most, at {format_time(self.most_at_s)}{above}."
+            f"the probability p of the AQM's control law{self.place} was {format_number(self.median, 2)} in the "
+            f"median and {format_number(self.most, 2)} at most, at {format_time(self.most_at_s)}{above}."
         )
 
 

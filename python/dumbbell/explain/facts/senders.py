@@ -508,6 +508,5 @@ class WindowRange(OfFlow):
         """Say `The window of CUBIC was 40 to 90 segments …`."""
         return (
             f"the window of {self.name} was {self.least} to {format_count(self.most, 'segment')}, "
-            f"{format_number(self.median)} in "
-            f"the median of {self.points} points of the time series."
+            f"{format_number(self.median)} in the median of {self.points} points of the time series."
         )
