@@ -13,9 +13,10 @@ use self::records::{CapturedFrame, CapturedSample, UNKNOWN};
 use crate::capacity;
 use crate::classes::Totals;
 use crate::columns::EngineKind;
-use crate::hop_log::{AckCounters, HopCounts, HopLog};
-use crate::measure::FlowCounts as OnWay;
-use crate::measure::{AnswerCounts, Backlog, FlowResult, Measures, SeenTcp, SeriesView};
+use crate::flow::FlowCounts as OnWay;
+use crate::flow::FlowResult;
+use crate::hop_log::{AckCounters, Backlog, HopCounts, HopLog};
+use crate::measure::{AnswerCounts, Measures, SeenTcp, SeriesView};
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
 use crate::together::{FlowProgress, LOOK};
@@ -362,7 +363,7 @@ impl Replay<'_> {
             return FlowResult { end, payload: received.bytes, sender, transit, ..self.add_answer_rtts(number, common, now) };
         }
         let Some(sample) = sample else { return common };
-        let mut samples = crate::measure::Samples::default();
+        let mut samples = crate::flow::Samples::default();
         let from = self.config.measured_from();
         for one in self.samples[number].iter().filter(|one| one.flags & sampled::POLL != 0 && one.time > from) {
             samples.add(one.rtt_us, one.cwnd);

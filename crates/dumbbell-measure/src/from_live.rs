@@ -5,10 +5,11 @@
 //! value: samples of the RTT estimator. Such a run has no UDP, and so no column of its one-way delay.
 
 use crate::columns::EngineKind;
+pub use crate::flow::FlowCounts;
+use crate::flow::{FlowResult, Samples};
 pub use crate::hop_log::AckCounters;
-use crate::hop_log::{HopCounts as AtHop, HopLog};
-pub use crate::measure::FlowCounts;
-use crate::measure::{Backlog, FlowResult, Measures, Samples, SeenTcp, SeriesView};
+use crate::hop_log::{Backlog, HopCounts as AtHop, HopLog};
+use crate::measure::{Measures, SeenTcp, SeriesView};
 use crate::outcome::outcome;
 use crate::together::FlowProgress;
 use crate::Outcome;

@@ -26,7 +26,8 @@ pub mod udp;
 use crate::classes::Totals;
 use crate::config::web::WebProcess;
 use crate::config::{Classes, RunConfig, UdpConfig};
-use crate::measure::{FlowCounts, FlowResult, Measures, Samples, SeenTcp, SeriesView};
+use crate::flow::{FlowCounts, FlowResult, Samples};
+use crate::measure::{Measures, SeenTcp, SeriesView};
 use crate::outcome::outcome;
 use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
@@ -34,11 +35,10 @@ use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, NextEvent};
 use delay_lines::{DelayLine, ReceiverPort};
 use dumbbell_bottleneck::Speaks;
-use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
-use dumbbell_core::cc::exit::Reported;
+use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::cc::CcContext;
-use dumbbell_core::log::{FlowStart, ListenLevel, Log};
-use dumbbell_core::packet::UDP_HEADERS;
+use dumbbell_core::observe::{FlowStart, ListenLevel, Reported, Tap};
+use dumbbell_core::packet::{FlowKey, UDP_HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
@@ -118,7 +118,7 @@ pub struct Engine<N: Topology> {
     said: Vec<(u32, Reported)>,
 }
 
-impl<A: Aqm + Send, L: Log + Send> Engine<SingleHop<A, L>> {
+impl<A: Aqm + Send, L: Tap + Send> Engine<SingleHop<A, L>> {
     /// A run of `config` that has not begun, with the `controls` of its flows, over `aqm`. Events at the bottleneck are
     /// reported to `listener` as well.
     ///
@@ -131,7 +131,7 @@ impl<A: Aqm + Send, L: Log + Send> Engine<SingleHop<A, L>> {
     }
 }
 
-impl<L: Log + Send + 'static> Engine<MultiHop<L>> {
+impl<L: Tap + Send + 'static> Engine<MultiHop<L>> {
     /// The same over the hops of `config`, with these queue disciplines; `listener` gives what listens at a hop.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ pub use dumbbell_config::{extensions, protocol, registry};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::units::Time;
-use dumbbell_measure::{capacity, classes, hop_log, measure, outcome, short_flows, transit};
+use dumbbell_measure::{capacity, classes, flow, hop_log, measure, outcome, short_flows, transit};
 pub use dumbbell_measure::{table, Outcome, Tables};
 use engine::Standing;
 use extensions::{Extensions, PluginFault};

@@ -8,13 +8,14 @@ use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::seldom;
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
+use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::{Path, Sink};
 use dumbbell_core::tcp::Outlet;
 use dumbbell_core::units::Time;
 
 /// Stages that the packets of all endpoints pass, and the bottleneck behind them.
-pub struct SharedIngress<A: Aqm, L: Log> {
+pub struct SharedIngress<A: Aqm, L: Tap> {
     /// Stages right ahead of the queue.
     pub shared: Option<Box<Path<Packet>>>,
     pub memory: SendMemory,
@@ -29,7 +30,7 @@ pub fn without_burst_marks(mut packet: Packet) -> Packet {
 }
 
 /// The paths of single endpoints lead to what they share.
-impl<A: Aqm, L: Log> Sink<Packet> for SharedIngress<A, L> {
+impl<A: Aqm, L: Tap> Sink<Packet> for SharedIngress<A, L> {
     #[inline]
     fn arrive(&mut self, packet: Packet, now: Time) {
         match &mut self.shared {
@@ -95,14 +96,14 @@ impl<W: Ingress> Outlet for EndpointPort<'_, W> {
 }
 
 /// The part behind the bottleneck: the receivers, and their acknowledgements on the way back.
-pub struct BehindSink<'a, A: Aqm, L: Log> {
+pub struct BehindSink<'a, A: Aqm, L: Tap> {
     pub arena: &'a mut Arena,
     pub lines: &'a mut DelayLines,
     /// Hears of what is dropped.
     pub bottleneck: &'a mut Bottleneck<A, L>,
 }
 
-impl<A: Aqm, L: Log> Sink<Packet> for BehindSink<'_, A, L> {
+impl<A: Aqm, L: Tap> Sink<Packet> for BehindSink<'_, A, L> {
     #[inline]
     fn arrive(&mut self, packet: Packet, now: Time) {
         let listener = &mut self.bottleneck.log.listener;

@@ -5,12 +5,12 @@ use super::delay_lines::NO_BLOCKS;
 use super::endpoint::Stages;
 use super::topology::Ingress;
 use super::transport::{Connection, ReturnPort};
-use crate::measure::{AnswerCounts, FlowResult, OfStack, Samples, SeenTcp, SeriesView};
+use crate::flow::{FlowResult, OfStack, Samples};
+use crate::measure::{AnswerCounts, SeenTcp, SeriesView};
 use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolStats};
 use crate::transit::{patience, Transit};
-use dumbbell_core::cc::exit::Reported;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::{ListenLevel, Log, ProtocolKind, SenderSnapshot};
+use dumbbell_core::observe::{ListenLevel, ProtocolKind, Reported, SenderSnapshot, Tap};
 use dumbbell_core::packet::{flag, Ecn, Packet, UDP_HEADERS};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, Outlet};
@@ -313,7 +313,7 @@ impl Connection for Other {
         self.complete
     }
 
-    fn report_changes(&mut self, _said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
+    fn report_changes(&mut self, _said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Time) {
         if listener.listen_level() < ListenLevel::Snapshots {
             return;
         }
@@ -329,7 +329,7 @@ impl Connection for Other {
         }
     }
 
-    fn report_payloads(&mut self, listener: &mut dyn Log) {
+    fn report_payloads(&mut self, listener: &mut dyn Tap) {
         for (number, is_answer) in self.fresh.drain(..) {
             if let Some(bytes) = self.protocol.payload(number, is_answer) {
                 listener.on_payload(self.slot, number, is_answer, bytes);

@@ -3,7 +3,7 @@
 use super::delay_lines::DelayLine;
 use super::endpoint::Stages;
 use crate::config::{FlowConfig, RunConfig, StageConfig, UdpConfig};
-use dumbbell_core::aqm::FlowKey;
+use dumbbell_core::packet::FlowKey;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::{self, Path};
 use dumbbell_core::rng::Rng;

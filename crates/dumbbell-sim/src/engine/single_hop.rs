@@ -9,14 +9,14 @@ use super::topology::{Ingress, LoopState, Topology};
 use super::transport::Connection;
 use crate::capacity;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
-use crate::measure::Backlog;
+use crate::hop_log::Backlog;
 use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_bottleneck::Bottleneck;
-use dumbbell_core::aqm::{Aqm, FlowKey};
+use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::{likely, seldom, unlikely};
-use dumbbell_core::log::{ListenLevel, Log};
-use dumbbell_core::packet::{flag, Packet};
+use dumbbell_core::observe::{ListenLevel, Tap};
+use dumbbell_core::packet::{flag, FlowKey, Packet};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Path;
 use dumbbell_core::record::{Counters, FlowCounters};
@@ -28,14 +28,14 @@ use std::sync::Arc;
 const LOOK_AHEAD: usize = 4;
 
 /// The bottleneck, stages ahead of it and behind it, and the lines of acknowledgements.
-pub struct SingleHop<A: Aqm, L: Log = ()> {
+pub struct SingleHop<A: Aqm, L: Tap = ()> {
     pub entrance: SharedIngress<A, L>,
     /// Stages that all packets pass behind the bottleneck.
     behind: Option<Box<Path<Packet>>>,
     pub lines: DelayLines,
 }
 
-impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
+impl<A: Aqm + Send, L: Tap + Send> SingleHop<A, L> {
     /// The net of `config`, with nothing in it. Events at the bottleneck are reported to `listener` as well.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
     }
 }
 
-impl<A: Aqm, L: Log> Ingress for SharedIngress<A, L> {
+impl<A: Aqm, L: Tap> Ingress for SharedIngress<A, L> {
     #[inline(always)]
     fn is_busy(&self, flags: u8) -> bool {
         likely(self.shared.is_none()) && self.bottleneck.is_busy(flags)
@@ -195,7 +195,7 @@ impl<A: Aqm, L: Log> Ingress for SharedIngress<A, L> {
     }
 }
 
-impl<A: Aqm, L: Log> ReturnPath for SingleHop<A, L> {
+impl<A: Aqm, L: Tap> ReturnPath for SingleHop<A, L> {
     type Entry<'a>
         = DelayLineTail<'a>
     where
@@ -212,12 +212,12 @@ impl<A: Aqm, L: Log> ReturnPath for SingleHop<A, L> {
     }
 
     #[inline(always)]
-    fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
+    fn frame_listener(&mut self) -> Option<(&mut dyn Tap, &BlockPool)> {
         frame_listener(&mut self.entrance.bottleneck.log.listener, &self.lines.pool)
     }
 }
 
-impl<A: Aqm + Send, L: Log + Send> Topology for SingleHop<A, L> {
+impl<A: Aqm + Send, L: Tap + Send> Topology for SingleHop<A, L> {
     type Listener = L;
 
     #[inline]

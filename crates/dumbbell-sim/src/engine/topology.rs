@@ -4,12 +4,11 @@ use super::delay_lines::{DelayLines, ReturnPath};
 use super::endpoint::{Arena, UnderWay};
 use super::memory::SendMemory;
 use crate::config::{Class, Route, RunConfig};
+use crate::hop_log::Backlog;
 use crate::hop_log::HopLog;
-use crate::measure::Backlog;
 use crate::RunError;
-use dumbbell_core::aqm::FlowKey;
-use dumbbell_core::log::Log;
-use dumbbell_core::packet::Packet;
+use dumbbell_core::observe::Tap;
+use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::{Counters, FlowCounters};
 use dumbbell_core::tcp::BackEcn;
@@ -56,7 +55,7 @@ pub struct LoopState {
 /// What carries packets to receivers and acknowledgements back.
 pub trait Topology: ReturnPath + Send {
     /// Who listens.
-    type Listener: Log;
+    type Listener: Tap;
     /// Who listens.
     fn listener(&mut self) -> &mut Self::Listener;
 

@@ -8,13 +8,14 @@ use super::super::transport::Connection;
 use super::hop::END;
 use super::{MultiHop, STAGES};
 use dumbbell_core::hint::seldom;
-use dumbbell_core::log::{DropReason, ListenLevel, Log};
+use dumbbell_core::log::DropReason;
+use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
 
-impl<L: Log + Send + 'static> MultiHop<L> {
+impl<L: Tap + Send + 'static> MultiHop<L> {
     /// Gives what acknowledgements say to the queue of `hop`, if it reads that, or takes it back.
     #[inline]
     pub(super) fn lend(&mut self, hop: u16) {
@@ -122,12 +123,12 @@ impl<L: Log + Send + 'static> MultiHop<L> {
 }
 
 /// An acknowledgement is sent.
-pub struct AckEntry<'a, L: Log> {
+pub struct AckEntry<'a, L: Tap> {
     hops: &'a mut MultiHop<L>,
     line: u32,
 }
 
-impl<L: Log + Send + 'static> Sink<(Ack, u32)> for AckEntry<'_, L> {
+impl<L: Tap + Send + 'static> Sink<(Ack, u32)> for AckEntry<'_, L> {
     #[inline(always)]
     fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
         if self.hops.members[ack.flow as usize].back == END || self.hops.lines.all[self.line as usize].up {
@@ -142,7 +143,7 @@ impl<L: Log + Send + 'static> Sink<(Ack, u32)> for AckEntry<'_, L> {
     }
 }
 
-impl<L: Log + Send + 'static> ReturnPath for MultiHop<L> {
+impl<L: Tap + Send + 'static> ReturnPath for MultiHop<L> {
     type Entry<'a> = AckEntry<'a, L>;
 
     fn entry_of(&mut self, line: u32) -> AckEntry<'_, L> {
@@ -154,7 +155,7 @@ impl<L: Log + Send + 'static> ReturnPath for MultiHop<L> {
     }
 
     #[inline(always)]
-    fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
+    fn frame_listener(&mut self) -> Option<(&mut dyn Tap, &BlockPool)> {
         // the first is the one called `bottleneck`
         frame_listener(&mut self.hops[0].bottleneck.log.listener.listener, &self.lines.pool)
     }

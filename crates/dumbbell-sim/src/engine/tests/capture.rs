@@ -6,6 +6,7 @@ use crate::table::{Column, Table};
 use crate::{Outcome, Tables};
 use dumbbell_config::schedule::Schedule;
 use dumbbell_core::log::{At, Log};
+use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::Time;
 use dumbbell_measure::from_capture::{measure, sampled, Capture, Crossed, PACKET_BYTES, POLL_NS, SAMPLE_BYTES};
@@ -38,6 +39,8 @@ impl Log for Written {
         self.0.lock().expect("not poisoned").1.extend(record(packet, at.now));
     }
 }
+
+impl Tap for Written {}
 
 fn sample(time: Time, flow: u32, flags: u32, view: Option<&crate::EndpointView>) -> [u8; SAMPLE_BYTES] {
     let mut bytes = [0; SAMPLE_BYTES];
