@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+import dumbbell
 import in_process
 from dumbbell import experiment
+from dumbbell.engines import sweep
 from dumbbell.experiment import shipped
+from dumbbell.experiment.plugins import known, trust
 from schema_corpus import held_against_parse
 
 pytest_plugins = ["sessions", "pytester"]
@@ -45,6 +48,19 @@ start = { uniform = ["0s", "500ms"] }
 "flows[*].base_rtt" = ["10ms", "40ms"]
 """
 
+TWO_FLOWS = """\
+duration = "5s"
+[bottleneck]
+rate = "20Mbit"
+aqm = "codel"
+[[flows]]
+cc = "cubic"
+base_rtt = "40ms"
+[[flows]]
+cc = "bbr3"
+base_rtt = "20ms"
+"""
+
 
 def examples(number: int) -> int:
     """Return how many examples a property test draws: `number`, in a search so many times as many as it says."""
@@ -65,6 +81,14 @@ def parsed(**changes: Any) -> experiment.Experiment:
     return experiment.parse(described(**changes), "test.toml")
 
 
+def run_settings(path: Path, *settings: list[str], **changes: Any) -> dumbbell.Results:
+    """Run a small experiment once for each list of settings, all into one file, and return what is in it."""
+    for one in settings or ([],):
+        table = experiment.parse(described(**changes), "made.toml", one)
+        assert sweep.run([table], path, progress=False).failed == []
+    return dumbbell.open(path)
+
+
 @pytest.fixture(autouse=True)
 def _schema_is_held_against_every_table(request: pytest.FixtureRequest) -> Iterator[None]:
     """Every table that a test parses, junk apart, is one more test of `dumbbell schema`."""
@@ -80,6 +104,16 @@ def small(tmp_path: Path) -> Path:
     path = tmp_path / "small.toml"
     path.write_text(SMALL)
     return path
+
+
+@pytest.fixture
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what this machine trusts and has cached out of a test, and forget the plugins of other tests."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
+    monkeypatch.delenv(trust.VARIABLE, raising=False)
+    monkeypatch.setattr(trust, "_here", set())
+    monkeypatch.setattr(known, "_known", {})
 
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]

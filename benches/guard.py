@@ -16,8 +16,8 @@ from pathlib import Path
 from benches import callgrind, program
 
 FIGURES = Path(__file__).with_name("instructions.toml")
-# Which .ci/run builds anyway. It optimises every crate by itself, so that a change moves only what is compiled with it.
-PROFILE = "ci"
+# It optimises every crate by itself, so that a change moves only what is compiled with it.
+PROFILE = "guard"
 ALLOWED = 0.02
 # (simulated milliseconds of a run, and of a longer one): what is counted lies between the two
 CASES = {"a": (500, 1000), "f": (70, 90), "h": (200, 400)}

@@ -23,8 +23,6 @@ READ = {
     "paper": ["paper", "abe", "BAD"],
     "claims": ["claims", "BAD", "BAD"],
     "export": ["export", "BAD", "-o", "NEW"],
-    "store check": ["store", "check", "BAD"],
-    "store save": ["store", "save", "BAD", "-o", "NEW.duckdb"],
     "check": ["check", "bbr", "--trace", "BAD", "--rate", "10Mbit", "--rtt", "20ms"],
     "check --known": ["check", "bbr", "--known", "BAD"],
     "check --baseline": ["check", "bbr", "--baseline", "BAD"],

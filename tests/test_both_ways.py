@@ -195,7 +195,7 @@ def test_papers_have_no_cell_with_traffic_both_ways(command: Command, both: Path
 
 
 def test_the_store_is_whole(command: Command, both: Path) -> None:
-    assert command("store", "check", both).returncode == 0
+    assert command("export", both, "--parquet", "-o", "whole").returncode == 0
 
 
 def test_classes_that_differ_in_route_and_ecn_alone_are_told_apart(command: Command, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from dumbbell.engines import find_engine, sweep
 from dumbbell.engines.linux import kernels
 from dumbbell.errors import InputError
 from dumbbell.results.store import Store
+from real_linux import has_kernel
 from test_store import contents, same
 
 KILLS = int(os.environ.get("DUMBBELL_KILLS", "3"))
@@ -272,13 +273,6 @@ def kill(
         child.wait()
 
 
-def built() -> bool:
-    try:
-        return bool(kernels.load().qdiscs)
-    except InputError:
-        return False
-
-
 @pytest.mark.timed
 @pytest.mark.timeout(120 + 40 * KILLS)
 @pytest.mark.parametrize(
@@ -286,7 +280,7 @@ def built() -> bool:
     [
         "sim",
         pytest.param("live", marks=pytest.mark.skipif(not hasattr(_native, "live_run"), reason="needs Linux")),
-        pytest.param("linux", marks=pytest.mark.skipif(not built(), reason="no kernel (dumbbell linux build)")),
+        pytest.param("linux", marks=pytest.mark.skipif(not has_kernel(), reason="no kernel (dumbbell linux build)")),
     ],
 )
 def test_nothing_is_left_of_a_killed_run_once_the_next_command_has_started(engine: str, place: Place) -> None:

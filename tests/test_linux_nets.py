@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,10 @@ from dumbbell.engines.linux.mapping import list_notes, map_cell
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.results.store import Store
+from real_linux import needs_kernel, needs_tools
 
 KERNEL = reach.make_kernel()
 QUEUE = {"rate": "10Mbit", "aqm": "fq_codel", "shaper": "htb"}
-needs_tools = pytest.mark.skipif(shutil.which("cc") is None or shutil.which("tc") is None, reason="no C compiler")
 
 
 def cell(**changes: Any) -> Cell:
@@ -170,16 +169,6 @@ def test_one_hop_is_told_what_it_was() -> None:
 
 
 # real guests
-
-
-def built() -> bool:
-    try:
-        return bool(kernels.load().qdiscs)
-    except InputError:
-        return False
-
-
-needs_kernel = pytest.mark.skipif(not built(), reason="no kernel is built (dumbbell linux build)")
 
 
 def both_engines(path: Path, **changes: Any) -> Store:

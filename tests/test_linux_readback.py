@@ -3,22 +3,21 @@
 import dataclasses
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from dumbbell import _native
-from dumbbell.engines import find_engine
 from dumbbell.engines.linux import engine as linux
-from dumbbell.engines.linux import kernels, reach, readback
+from dumbbell.engines.linux import reach, readback
 from dumbbell.engines.linux.mapping import Mapped, map_cell
 from dumbbell.engines.linux.qdiscs import NOT_ZERO
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.registry import read_registry
+from real_linux import require_engine
 
 KERNEL = reach.make_kernel()
 QUEUE = "bottleneck"
@@ -324,21 +323,6 @@ def test_both_directions_have_whole_microseconds_of_an_odd_base_rtt() -> None:
 # with a real kernel
 
 
-def real() -> linux.LinuxEngine:
-    """Return the engine, or skip the test."""
-    try:
-        kernels.load()
-    except InputError:
-        pytest.skip("no kernel is built (dumbbell linux build)")
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler")
-    if shutil.which("tc") is None:
-        pytest.skip("no tc (iproute2)")
-    found = find_engine("linux")
-    assert isinstance(found, linux.LinuxEngine)
-    return found
-
-
 REAL = {
     "htb and rates": cell("codel", bottleneck={"rate_changes": [{"at": "500ms", "rate": "3333333bit"}]}),
     "cake": cell({"name": "cake", "rtt": "30ms", "diffserv": "diffserv4", "mpu": "84B", "overhead": "38B"}),
@@ -368,7 +352,7 @@ REAL = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_a_real_kernel_has_what_it_was_told(name: str) -> None:
-    engine = real()
+    engine = require_engine()
     with linux.Guests(engine, 1) as guests:
         guests.run(REAL[name], _native.Progress())
 
@@ -388,7 +372,7 @@ def test_a_real_kernel_has_what_it_was_told(name: str) -> None:
 def test_a_real_kernel_with_something_else_ends_the_run(
     monkeypatch: pytest.MonkeyPatch, told: str, instead: str, said: str
 ) -> None:
-    engine = real()
+    engine = require_engine()
     one = cell({"name": "codel", "limit": 77}, hosts={"initial_window": 20, "frto": False})
     plan = map_cell(one, engine.kernel)
     assert told in plan.plan
@@ -405,7 +389,7 @@ def test_the_zeros_that_are_refused_do_not_reach_a_real_kernel(
     monkeypatch: pytest.MonkeyPatch, name: str, key: str
 ) -> None:
     """Each refusal has its reason: with it away the run ends, since the kernel has its default."""
-    engine = real()
+    engine = require_engine()
     monkeypatch.setattr("dumbbell.engines.linux.qdiscs.NOT_ZERO", {})
     value = "0s" if read_registry().aqm[name].params[key].kind == "time" else 0
     one = cell({"name": name, key: value} | ({"ecn": True} if key == "ecn_prob" else {}))

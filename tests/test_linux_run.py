@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -31,11 +30,10 @@ from dumbbell.experiment.registry import read_registry
 from dumbbell.published import engines
 from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.store import Store
+from real_linux import needs_cc, needs_kernel, needs_tc
 
 QDISCS = ("bfifo", "cake", "codel", "dualpi2", "fq", "fq_codel", "fq_pie", "htb", "netem", "pfifo", "pie", "red")
 CONTROLS = ("reno", "cubic", "dctcp", "bbr")
-needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-needs_tc = pytest.mark.skipif(shutil.which("tc") is None, reason="no tc (iproute2)")
 
 
 def kernel(folder: Path, script: str = "exit 1", **described: Any) -> kernels.Kernel:
@@ -516,16 +514,6 @@ def test_errors_are_over_the_rate_or_the_second_engine() -> None:
 
 
 # real guests
-
-
-def built() -> bool:
-    try:
-        return bool(kernels.load().qdiscs)
-    except InputError:
-        return False
-
-
-needs_kernel = pytest.mark.skipif(not built(), reason="no kernel is built (dumbbell linux build)")
 
 
 @pytest.mark.slow

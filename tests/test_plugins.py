@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +26,7 @@ BUILD = {
 NAMES = {"queue": "step-mark", "control": "two-aimd", "stack": "one-window"}
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
-    monkeypatch.delenv(trust.VARIABLE, raising=False)
-    monkeypatch.setattr(trust, "_here", set())
-    monkeypatch.setattr(known, "_known", {})
-    yield
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 def built(folder: Path, kind: str, language: str, change: tuple[str, str] = ("", "")) -> Path:

@@ -10,31 +10,19 @@ import polars as pl
 import pytest
 
 import dumbbell
-from conftest import Command
+from conftest import TWO_FLOWS, Command
 from dumbbell.check import qlog_trace as traces
 from dumbbell.errors import InputError
 from dumbbell.experiment.file import parse
 from dumbbell.qlog import figure, write
 from dumbbell.results.one_cell import choose_cell
 
-EXPERIMENT = """
-duration = "5s"
-[bottleneck]
-rate = "20Mbit"
-aqm = "codel"
-[[flows]]
-cc = "cubic"
-base_rtt = "40ms"
-[[flows]]
-cc = "bbr3"
-base_rtt = "20ms"
-"""
 Events = list[dict[str, Any]]
 
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> str:
-    (tmp_path / "two.toml").write_text(EXPERIMENT)
+    (tmp_path / "two.toml").write_text(TWO_FLOWS)
     return "two.toml"
 
 
@@ -156,7 +144,7 @@ def test_files_are_as_the_drafts_have_them(command: Command, experiment: str, tm
 @pytest.mark.parametrize("marks", [False, True])
 def test_what_is_written_is_what_the_run_measured(*, marks: bool, tmp_path: Path) -> None:
     settings = {"bottleneck.aqm": {"name": "codel", "ecn": marks}, "hosts.ecn": True}
-    checked = parse(tomllib.loads(EXPERIMENT), "two.toml", settings)
+    checked = parse(tomllib.loads(TWO_FLOWS), "two.toml", settings)
     found = write.write(checked.make_cell(0), tmp_path / "out")
     results = dumbbell.run(checked)
     assert results.runs["hash"].to_list() == [found.hash]
@@ -185,7 +173,7 @@ def test_what_is_written_is_what_the_run_measured(*, marks: bool, tmp_path: Path
 
 
 def test_the_same_run_gives_the_same_bytes(experiment: str, tmp_path: Path) -> None:
-    cell = parse(tomllib.loads(EXPERIMENT), experiment).make_cell(0)
+    cell = parse(tomllib.loads(TWO_FLOWS), experiment).make_cell(0)
     first, second = (write.write(cell, tmp_path / name) for name in ("a", "b"))
     assert first.hash == second.hash
     for one, other in zip(first.files, second.files, strict=True):
@@ -222,7 +210,7 @@ def test_check_bbr_reads_it(command: Command, experiment: str, tmp_path: Path) -
 
 
 def test_cells_are_chosen_by_number_or_values() -> None:
-    given = tomllib.loads(EXPERIMENT) | {"seeds": [1, 2]}
+    given = tomllib.loads(TWO_FLOWS) | {"seeds": [1, 2]}
     given["matrix"] = {"bottleneck.rate": ["20Mbit", "40Mbit"], "bottleneck.aqm": ["codel", "pfifo"]}
     several = parse(given, "m.toml")
     assert choose_cell(several, 4, []).matrix == {"bottleneck.rate": "20Mbit", "bottleneck.aqm": "pfifo"}
@@ -271,7 +259,7 @@ def test_a_run_with_a_plugin_is_written_in_a_process_of_its_own(command: Command
     made = command("plugin", "new", "control", "mine", "--language", "python")
     assert made.returncode == 0, made.stderr
     file = next(tmp_path.rglob("*.py"))
-    text = EXPERIMENT.replace('"cubic"', f'{{ plugin = "{file.relative_to(tmp_path)}" }}')
+    text = TWO_FLOWS.replace('"cubic"', f'{{ plugin = "{file.relative_to(tmp_path)}" }}')
     (tmp_path / "p.toml").write_text(text.replace('"5s"', '"1s"'))
     done = command("qlog", "write", "p.toml", "--trust", "-o", "out")
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import dumbbell
-from conftest import described
+from conftest import described, run_settings
 from dumbbell import Results, experiment
 from dumbbell.engines import sweep
 from dumbbell.errors import InputError
@@ -28,11 +28,8 @@ RANDOM = [
 
 
 def made(path: Path, *settings: list[str], **changes: Any) -> Results:
-    """Run a short experiment once for each list of settings, all into one file, and return what is in it."""
-    table = described(**(SHORT | {"flows": RANDOM, "seeds": [1, 2, 3], "hosts": {"ecn": True}} | changes))
-    for one in settings or ([],):
-        assert sweep.run([experiment.parse(table, "made.toml", one)], path, progress=False).failed == []
-    return dumbbell.open(path)
+    table = SHORT | {"flows": RANDOM, "seeds": [1, 2, 3], "hosts": {"ecn": True}} | changes
+    return run_settings(path, *settings, **table)
 
 
 @pytest.fixture(scope="module")

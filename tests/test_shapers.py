@@ -1,6 +1,5 @@
 """A shaper above, at and below its link, and what its frames take there: in all engines the link limits."""
 
-import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -17,19 +16,11 @@ from dumbbell.engines.linux.mapping import list_notes, map_cell
 from dumbbell.errors import InputError
 from dumbbell.experiment.shipped import list_experiments
 from dumbbell.results.store import Store
+from real_linux import needs_kernel, needs_tools
 
 KERNEL = reach.make_kernel()
 
 
-def built() -> bool:
-    try:
-        return bool(kernels.load().qdiscs)
-    except InputError:
-        return False
-
-
-needs_kernel = pytest.mark.skipif(not built(), reason="no kernel is built (dumbbell linux build)")
-needs_tools = pytest.mark.skipif(shutil.which("cc") is None or shutil.which("tc") is None, reason="no C compiler")
 HTB = "command tc -n M class add dev m1 parent 1: classid 1:1 htb"
 
 

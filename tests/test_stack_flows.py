@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from conftest import Command
 from dumbbell import InputError, experiment
 from dumbbell.engines.live import engine as live
 from dumbbell.experiment import json_schema
-from dumbbell.experiment.plugins import built, known, trust
+from dumbbell.experiment.plugins import built, trust
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +23,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return window_stack.built(tmp_path_factory.mktemp("window"))
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: Path) -> Iterator[None]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
+pytestmark = pytest.mark.usefixtures("own_folders", "trusted")
+
+
+@pytest.fixture
+def trusted(monkeypatch: pytest.MonkeyPatch, library: Path) -> None:
     monkeypatch.setenv(trust.VARIABLE, str(library.parent))
-    monkeypatch.setattr(known, "_known", {})
-    yield
 
 
 def table(**flow: Any) -> dict[str, Any]:

@@ -20,29 +20,16 @@ import pytest
 
 import dumbbell
 import window_stack
-from conftest import Command
+from conftest import TWO_FLOWS, Command
 from dumbbell.errors import InputError
 from dumbbell.experiment import units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.plugins import trust
 from dumbbell.packets import again, recording, wanted
-from tshark import GOOD, expected_duplicates, headers, program, seen, there
+from tshark import GOOD, expected_duplicates, flow, headers, program, seen, there
 
-TWO = """
-duration = "5s"
-[bottleneck]
-rate = "20Mbit"
-aqm = "codel"
-[[flows]]
-cc = "cubic"
-base_rtt = "40ms"
-[[flows]]
-cc = "bbr3"
-base_rtt = "20ms"
-[matrix]
-"bottleneck.rate" = ["10Mbit", "20Mbit"]
-"""
+TWO = TWO_FLOWS + '[matrix]\n"bottleneck.rate" = ["10Mbit", "20Mbit"]\n'
 
 
 @pytest.fixture
@@ -63,10 +50,6 @@ def experiment_of(bottleneck: Mapping[str, Any], *flows: Mapping[str, Any], **mo
 
 def cell(source: dict[str, Any]) -> Cell:
     return parse(dict(source), "experiment").make_cell(0)
-
-
-def flow(cc: str, rtt: str = "20ms", **more: Any) -> dict[str, Any]:
-    return {"cc": cc, "base_rtt": rtt, **more}
 
 
 RECEIVER = "9"

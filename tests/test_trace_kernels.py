@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import shutil
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -23,17 +22,14 @@ from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.packets import recording, wanted
-from tshark import GOOD, expected_duplicates, headers, program, seen, there
+from real_linux import require_engine
+from tshark import GOOD, expected_duplicates, flow, headers, program, seen, there
 
 FIRST_PORT = 10_000  # of senders, with kernels
 
 
 def experiment_of(aqm: Any, *flows: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"duration": "4s", "bottleneck": {"rate": "20Mbit", "aqm": aqm}, "flows": list(flows), **more}
-
-
-def flow(cc: str, rtt: str = "20ms", **more: Any) -> dict[str, Any]:
-    return {"cc": cc, "base_rtt": rtt, **more}
 
 
 MARKS = experiment_of(
@@ -47,21 +43,6 @@ BOTH_WAYS = experiment_of(
     reverse={"rate": "3Mbit", "aqm": {"name": "pfifo", "limit": 30}},
 )
 BURSTS = MARKS | {"hosts": {"offload": "gso", "ecn": True}}
-
-
-def linux() -> Captures:
-    """Return the engine, or skip the test."""
-    try:
-        kernels.load()
-    except InputError:
-        pytest.skip("no kernel is built (dumbbell linux build)")
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler")
-    if shutil.which("tc") is None:
-        pytest.skip("no tc (iproute2)")
-    found = find_engine("linux")
-    assert isinstance(found, Captures)
-    return found
 
 
 def live() -> Captures:
@@ -153,7 +134,7 @@ def tshark() -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [MARKS, LOSSES, BURSTS], ids=["marks", "losses", "bursts"])
 def test_what_tshark_sees_is_what_linux_measured(tshark: str, tmp_path: Path, source: dict[str, Any]) -> None:
-    run = traced(linux(), source, tmp_path / "run.pcapng")
+    run = traced(require_engine(), source, tmp_path / "run.pcapng")
     check(tshark, run, rtt_ms=0.002)
     check_queue(run)
     dropped = run.rows.filter(pl.col("drop_s") <= 4, point="bottleneck")
@@ -171,7 +152,7 @@ def test_the_simulator_writes_the_headers_of_linux(tshark: str, tmp_path: Path, 
     one = parse(experiment_of({"name": "codel", "ecn": True}, flow("cubic")), "experiment").make_cell(0)
     asked = wanted.check_selection(one, [at], snap=0)
     recording.write(one, simulated := tmp_path / "sim.pcapng", asked)
-    recording.write(one, captured := tmp_path / "linux.pcapng", asked, linux())
+    recording.write(one, captured := tmp_path / "linux.pcapng", asked, require_engine())
     # handshake, the initial window and the first ACKs of it, before clocks that differ by some us round differently
     assert headers(tshark, simulated, 60) == headers(tshark, captured, 60)
 
@@ -222,10 +203,10 @@ def check_losses(run: Traced) -> None:
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("engine", [linux, pytest.param(live, marks=pytest.mark.long)])
+@pytest.mark.parametrize("engine", [require_engine, pytest.param(live, marks=pytest.mark.long)])
 def test_each_flow_has_its_sender_where_it_sends(tshark: str, tmp_path: Path, engine: Callable[[], Captures]) -> None:
     run = traced(engine(), BOTH_WAYS, tmp_path / "run.pcapng")
-    check(tshark, run, rtt_ms=0.01 if engine is linux else 1)
+    check(tshark, run, rtt_ms=0.01 if engine is require_engine else 1)
     for number, hop in ((0, "bottleneck"), (1, "reverse")):
         of_flow = run.rows.filter(flow=number)
         back = {"bottleneck": "reverse", "reverse": "bottleneck"}[hop]
@@ -238,7 +219,7 @@ def test_each_flow_has_its_sender_where_it_sends(tshark: str, tmp_path: Path, en
         # on Linux, half of the base RTT lies ahead of the queue of what is sent down, and behind that of what is sent
         # up; live, all of it lies behind the latter
         rtt = (0.020, 0.030)[number]
-        one_way = rtt / 2 if engine is linux else (0, rtt)[number]
+        one_way = rtt / 2 if engine is require_engine else (0, rtt)[number]
         assert first[2] - first[0] == pytest.approx(one_way, abs=0.002)
         assert first[1] - first[0] == pytest.approx(one_way if number == 0 else 0, abs=0.002)
     hops = run.tables["hops"]
@@ -250,7 +231,7 @@ def test_each_flow_has_its_sender_where_it_sends(tshark: str, tmp_path: Path, en
 
 @pytest.mark.slow
 def test_rows_and_files_are_of_what_is_asked(tshark: str, tmp_path: Path) -> None:
-    engine, one = linux(), parse(MARKS, "experiment").make_cell(0)
+    engine, one = require_engine(), parse(MARKS, "experiment").make_cell(0)
     path = tmp_path / "run.pcapng"
     asked = wanted.check_selection(one, ["bottleneck", "bottleneck:out"], [0], (1.0, 2.0))
     written = recording.write(one, path, asked, engine)
@@ -267,7 +248,7 @@ def test_rows_and_files_are_of_what_is_asked(tshark: str, tmp_path: Path) -> Non
 @pytest.mark.timed
 @pytest.mark.parametrize("engine", ["linux", pytest.param("live", marks=pytest.mark.long)])
 def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command, engine: str) -> None:
-    found = linux() if engine == "linux" else live()
+    found = require_engine() if engine == "linux" else live()
     traced(found, MARKS | {"duration": "1s"}, tmp_path / "it-works.pcapng")
     (tmp_path / "one.toml").write_text('duration = "1s"\n[bottleneck]\naqm = "codel"\n[[flows]]\ncc = "reno"\n')
     for name in ("run.pcapng", "run.parquet"):
@@ -280,7 +261,7 @@ def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command,
 
 @pytest.mark.slow
 def test_a_guest_that_cannot_capture_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, one = linux(), parse(MARKS, "experiment").make_cell(0)
+    engine, one = require_engine(), parse(MARKS, "experiment").make_cell(0)
 
     def nowhere(cell: Cell, kernel: kernels.Kernel) -> Any:
         return dataclasses.replace(mapping.map_cell(cell, kernel), points=(CapturePoint("into", 0, "M", "none"),))
@@ -309,7 +290,7 @@ def test_an_engine_that_cannot_is_said_in_one_line(
 @pytest.mark.slow
 def test_simulator_and_kernel_part_where_both_sides_say(command: Command, tmp_path: Path) -> None:
     """Up to that packet all headers are the same, and most times are less than that of a frame apart."""
-    linux()
+    require_engine()
     (tmp_path / "one.toml").write_text(
         'duration = "2s"\nbottleneck = { rate = "20Mbit", aqm = { name = "pfifo", limit = 40 } }\n'
         'flows = [{ cc = "cubic", base_rtt = "20ms", ecn = false }]\n'

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.text import Text
 
 import dumbbell
-from conftest import described
+from conftest import run_settings
 from dumbbell import Results, experiment
 from dumbbell.engines import sweep
 from dumbbell.errors import InputError
@@ -28,11 +28,7 @@ KINDS = ("lines", "bars", "box", "cdf", "ccdf", "ellipses", "series")
 
 
 def made(path: Path, *settings: list[str], **changes: Any) -> Results:
-    """Run a short experiment once for each list of settings, all into one file, and return what is in it."""
-    table = described(**(SHORT | changes))
-    for one in settings or ([],):
-        assert sweep.run([experiment.parse(table, "made.toml", one)], path, progress=False).failed == []
-    return dumbbell.open(path)
+    return run_settings(path, *settings, **(SHORT | changes))
 
 
 def written(picture: Any) -> str:

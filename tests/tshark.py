@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -30,6 +31,11 @@ FIELDS = (
     *("frame.comment", "ip.dsfield.ecn", "tcp.flags.ace", "tcp.options.acc_ecn.eceb", "frame.len", "frame.cap_len"),
 )
 GOOD = "1"  # of a checksum
+
+
+def flow(cc: str, rtt: str = "20ms", **more: Any) -> dict[str, Any]:
+    """Return a flow of an experiment."""
+    return {"cc": cc, "base_rtt": rtt, **more}
 
 
 def program() -> str:

@@ -228,13 +228,6 @@ def _sojourn(results: Results) -> Picture:
     )
 
 
-def convergences(results: Results) -> pl.DataFrame:
-    """Return mean times to Jain 0.95 of the runs that reach it, `reached` of `runs`; null if none of them does."""
-    runs, place = results.of("convergence"), ["cc", "aqm", "beta", "rtt"]
-    counts = runs.group_by(place).agg(reached=pl.col("convergence").count(), runs=pl.len())
-    return _means(runs, place, "convergence").join(counts, on=place)
-
-
 def _convergence(results: Results) -> Picture:
     runs = results.of("convergence")
     place = ["cc", "aqm", "beta", "rtt"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dumbbell.cli import check_output
 from dumbbell.cli.check_output import Progress, check_report_options, join_lines, write_junit
 from dumbbell.cli.check_stack import stack
 from dumbbell.cli.commands import CommandGroup
@@ -92,15 +93,11 @@ def bbr(
     ] = None,
     jobs: Annotated[int | None, Option(min=1, help="Parts at a time; all cores by default.")] = None,
     as_json: Annotated[bool, Option("--json", help="Every verdict with all that was looked at, as JSON.")] = False,
-    as_markdown: Annotated[bool, Option("--markdown", help="Tables for a page.")] = False,
-    known: Annotated[
-        str | None, Option("--known", metavar="FILE", help="Expected failures: only what differs from them fails.")
-    ] = None,
-    baseline: Annotated[
-        str | None, Option("--baseline", metavar="JSON", help="A report of before: only what got worse fails.")
-    ] = None,
-    junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Write JUnit's XML, too.")] = None,
-    github: Annotated[bool, Option("--github", help="Print annotations of GitHub Actions, too.")] = False,
+    as_markdown: check_output.AsMarkdown = False,
+    known: check_output.Known = None,
+    baseline: check_output.Baseline = None,
+    junit: check_output.Junit = None,
+    github: check_output.Github = False,
     qlog: Annotated[str | None, Option("--qlog", metavar="DIR", help="Write the trace of every run as qlog.")] = None,
     figures: Annotated[
         str | None,

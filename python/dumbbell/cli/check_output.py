@@ -6,10 +6,22 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
+
+from typer import Option
 
 from dumbbell.errors import Conflict, Unwritable
 from dumbbell.writing import write_text
 
+AsMarkdown = Annotated[bool, Option("--markdown", help="Tables for a page.")]
+Known = Annotated[
+    str | None, Option("--known", metavar="FILE", help="Expected failures: only what differs from them fails.")
+]
+Baseline = Annotated[
+    str | None, Option("--baseline", metavar="JSON", help="A report of before: only what got worse fails.")
+]
+Junit = Annotated[str | None, Option("--junit", metavar="FILE", help="Write JUnit's XML, too.")]
+Github = Annotated[bool, Option("--github", help="Print annotations of GitHub Actions, too.")]
 _LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is not a terminal
 
 

@@ -44,7 +44,6 @@ COMMANDS = {
     "trace": "Run one cell of an experiment and write its packets, as tcpdump would have seen them.",
     "qlog": "Write runs as qlog, and draw qlog files.",
     "study": "Studies: experiments, a page and figures.",
-    "store": "Check a results file, and save what is readable.",
     "completion": "Print a script for bash, zsh or fish that completes commands, options, experiments and columns.",
 }
 

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
+from dumbbell.cli.status import FAILED
 from dumbbell.engines.needs import Check
 from dumbbell.errors import UnknownName
 from dumbbell.results import versions
-
-WORKS, BROKEN = 0, 1
 
 
 def look(engine: str) -> Iterator[Check]:
@@ -62,4 +61,4 @@ def doctor(
     checks = {name: list(look(name)) for name in names if engine in ("", name)}
     print(format_checks(checks))
     if any(check.state == "missing" for check in checks[engine or "sim"]):
-        raise typer.Exit(BROKEN)
+        raise typer.Exit(FAILED)

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from dumbbell.cli import run_options
-from dumbbell.errors import Conflict
 
 
 def explain(
@@ -31,17 +30,10 @@ def explain(
     from dumbbell.results import one_stored
 
     if one_stored.is_experiment(what):
-        if key or stored_only:
-            given = "KEY" if key else "--stored"
-            raise Conflict(
-                f"{given} and an experiment file", f"--where or --cell, or {given} with RESULTS", command="explain"
-            )
+        run_options.refuse_of_results("explain", {"KEY": key, "--stored": stored_only})
         run = observed.observe_file(what, settings, cell, where or [], engine=engine, trust=trust, command="explain")
     else:
-        of_files: dict[str, object] = {"--set": settings, "--cell": cell, "--trust": trust}
-        for option, value in of_files.items():
-            if value:
-                raise Conflict(f"{option} and a results file", f"{option} with an experiment file", command="explain")
+        run_options.refuse_of_files("explain", {"--set": settings, "--cell": cell, "--trust": trust})
         run = observed.observe_results(one_stored.choose_run(what, key, where or [], engine))
     if not stored_only:
         observed.repeat(run)

@@ -1,8 +1,11 @@
 """Options of the commands that look at one run: `dumbbell trace`, `qlog write`, `explain` and `watch`."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
+
+from dumbbell.errors import Conflict
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="Experiment file, or a name from dumbbell list.")]
 Key = Annotated[str, typer.Argument(metavar="[KEY]", help="The run: the beginning of its key in RESULTS.")]
@@ -31,3 +34,16 @@ StoredOnly = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust", help="Load the plugins that lie next to the file, or in folders below: code.")
 ]
+
+
+def refuse_of_results(command: str, options: Mapping[str, object]) -> None:
+    """Raise Conflict if an option of results files, with its value, is given with an experiment file."""
+    for option in filter(options.get, options):
+        allowed = f"--where or --cell, or {option} with RESULTS"
+        raise Conflict(f"{option} and an experiment file", allowed, command=command)
+
+
+def refuse_of_files(command: str, options: Mapping[str, object]) -> None:
+    """Raise Conflict if an option of experiment files, with its value, is given with a results file."""
+    for option in filter(options.get, options):
+        raise Conflict(f"{option} and a results file", f"{option} with an experiment file", command=command)

@@ -70,19 +70,13 @@ def watch(
     frames = replay.FRAMES if is_screen else replay.LINES
     found: source.RunSource
     if is_file:
-        if key or stored_only:
-            option = "KEY" if key else "--stored"
-            said = f"{option} and an experiment file"
-            raise Conflict(said, f"--where or --cell, or {option} with RESULTS", command="watch")
+        run_options.refuse_of_results("watch", {"KEY": key, "--stored": stored_only})
         chosen, by = observed.select_cell(
             what, settings, cell, where or [], engine=engine, trust=trust, command="watch"
         )
         found = source.Carried(chosen, by, frames, interval_s)
     else:
-        of_files: dict[str, object] = {"--set": settings, "--cell": cell, "--trust": trust}
-        for option, value in of_files.items():
-            if value:
-                raise Conflict(f"{option} and a results file", f"{option} with an experiment file", command="watch")
+        run_options.refuse_of_files("watch", {"--set": settings, "--cell": cell, "--trust": trust})
         run = observed.observe_results(one_stored.choose_run(what, key, where or [], engine))
         if not stored_only:
             observed.repeat(run)

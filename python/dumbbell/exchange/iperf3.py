@@ -14,7 +14,7 @@ import polars as pl
 
 from dumbbell.errors import Nothing, Unreadable, quote_value
 from dumbbell.exchange import measurement, setup
-from dumbbell.exchange.measurement import ImportedFlow, Measurement, SetupFact, assume_fact, derive_fact
+from dumbbell.exchange.measurement import ImportedFlow, Measurement, SetupFact, assume_fact, derive_fact, read_number
 from dumbbell.words import count
 
 ALLOWED = "what iperf3 --json writes"
@@ -104,8 +104,8 @@ class _Document:
             for stream in self._list(interval, "streams"):
                 if stream.get("omitted") is True or not isinstance(stream.get("socket"), int):
                     continue
-                row = {key: _number(one) for key, one in stream.items()}
-                row |= {key: _number(one) for key, one in self._get_table(stream, "udp").items()}
+                row = {key: read_number(one) for key, one in stream.items()}
+                row |= {key: read_number(one) for key, one in self._get_table(stream, "udp").items()}
                 if math.isfinite(row.get("end", math.nan)) and row.get("seconds", 0.0) > 0:
                     rows.setdefault((stream["socket"], self._is_sender(stream)), []).append(row)
         ends = {
@@ -150,7 +150,7 @@ class _Document:
         start, end = float((ends - spans).min()), float(ends.max())
         figures: dict[str, float | int] = {}
         is_received = not key[1]
-        if (got := _number(received.get("bits_per_second"))) > 0:
+        if (got := read_number(received.get("bits_per_second"))) > 0:
             figures["goodput_mbit"], is_received = got * 1e-6, True
         elif end > start and not is_udp:
             figures["goodput_mbit"] = float(np.nansum(get_values("bytes"))) * 8e-6 / (end - start)
@@ -167,7 +167,7 @@ class _Document:
             columns["cwnd"] = measurement.make_column(window, whole=True)
             figures |= measurement.summarise_window(ends, window, end)
         again = get_values("retransmits")
-        said = _number(sent.get("retransmits"))  # with --reverse only the server counts them, at the end
+        said = read_number(sent.get("retransmits"))  # with --reverse only the server counts them, at the end
         if not is_udp and np.isfinite(again).any():
             columns["retransmissions"] = measurement.make_column(again, whole=True)
         if not is_udp and (math.isfinite(said) or np.isfinite(again).any()):
@@ -179,7 +179,7 @@ class _Document:
             udp = self._read_udp(key, rows, sent, end - start)
             figures |= udp.figures
             is_received, lost = udp.is_received, udp.lost
-            block = _number(self.test.get("blksize"))
+            block = read_number(self.test.get("blksize"))
             if block > 0:
                 framed = _FRAMED + (_LONGER_V6 if is_v6 else 0)
                 factor = (block + framed) / block
@@ -220,7 +220,7 @@ class _Document:
 
     def _find_udp_rate(self, factor: float, sent_mbit: float) -> SetupFact | None:
         """Return the rate of a source of UDP as frames: what it was told to send, else what it sent."""
-        wanted = _number(self.test.get("target_bitrate"))
+        wanted = read_number(self.test.get("target_bitrate"))
         if wanted > 0:
             return SetupFact(setup.spell_rate(wanted * factor), "the target bit rate, as frames")
         if sent_mbit > 0:
@@ -239,7 +239,7 @@ class _Document:
         """Return what is known of a stream of UDP: what was sent, and what its receiver counted if it answered."""
         own = sum(row.get("bytes", 0.0) for row in rows if math.isfinite(row.get("bytes", 0.0)))
         packets, lost, jitter, size = (
-            _number(sent.get(name)) for name in ("packets", "lost_packets", "jitter_ms", "bytes")
+            read_number(sent.get(name)) for name in ("packets", "lost_packets", "jitter_ms", "bytes")
         )
         found = _UdpCounts()
         if seconds > 0:
@@ -271,14 +271,14 @@ class _Document:
 
     def _is_answered(self, lost: float, jitter: float) -> bool:
         """Return whether the server told what it received: without its answer, iperf3 writes zeros."""
-        counted = _number(self._get_table(self.end, "sum_received").get("bytes"))
-        remote = _number(self._get_table(self.end, "cpu_utilization_percent").get("remote_total"))
+        counted = read_number(self._get_table(self.end, "sum_received").get("bytes"))
+        remote = read_number(self._get_table(self.end, "cpu_utilization_percent").get("remote_total"))
         return jitter > 0 or lost > 0 or counted > 0 or remote > 0
 
     def _find_segment(self, rows: list[dict[str, float]]) -> float:
         """Return bytes of payload of a segment, in which windows are counted."""
         for name in ("tcp_mss", "tcp_mss_default"):
-            if (size := _number(self.start.get(name))) > 0:
+            if (size := read_number(self.start.get(name))) > 0:
                 return size
         mtu = next((row["pmtu"] for row in rows if row.get("pmtu", 0.0) > _HEADERS), 0.0)
         return mtu - _HEADERS if mtu else measurement.PAYLOAD_BYTES
@@ -295,7 +295,7 @@ class _Document:
         """Return the whole test."""
         gaps = [gap for flow in flows for gap in np.diff(flow.series["time_s"].to_numpy(), prepend=0.0).tolist()]
         step = float(np.median(gaps)) if gaps else 1.0
-        began = _number(self._get_table(self.start, "timestamp").get("timesecs"))
+        began = read_number(self._get_table(self.start, "timestamp").get("timesecs"))
         source = {"format": "iperf3", "version": str(self.start.get("version", "")).strip()[:80]}
         if math.isfinite(began) and 0 <= began < 1e11:
             source["started"] = datetime.fromtimestamp(began, UTC).isoformat()
@@ -314,12 +314,3 @@ class _Document:
             source={key: text for key, text in source.items() if text},
             notes=self.notes,
         )
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return math.nan
-    try:
-        return float(value) if math.isfinite(value) else math.nan
-    except OverflowError:
-        return math.nan

@@ -36,6 +36,16 @@ def compute_frame_ratio(segment: float, *, is_v6: bool) -> float:
     return (segment + headers) / segment if _LEAST_SEGMENT <= segment <= _MOST_SEGMENT else FRAME_BYTES / PAYLOAD_BYTES
 
 
+def read_number(value: Any) -> float:
+    """Return a number of a JSON file; NaN if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    try:
+        return float(value) if math.isfinite(value) else math.nan
+    except OverflowError:
+        return math.nan
+
+
 class Origin(Enum):
     """Where a proposed value is from."""
 

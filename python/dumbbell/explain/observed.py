@@ -125,11 +125,6 @@ class Observed:
         return float(self.series_config["interval"]) / _SECOND
 
     @property
-    def stored_interval_s(self) -> float:
-        """Interval of the time series as it is kept."""
-        return float(self.config["record"]["interval"]) / _SECOND
-
-    @property
     def has_series(self) -> bool:
         """Whether there are time series."""
         return self.find_table("queue_series").height > 0

@@ -2,7 +2,7 @@
 
 `store` is the file, `results` its reader: which runs, which keys, which frames. `selecting` has the grammar of
 `--where`, `columns` every measure, `aggregate` means over seeds, `tables` their text, `diff` compares two sets of
-runs, `salvage` saves damaged files.
+runs.
 """
 
 from typing import TYPE_CHECKING

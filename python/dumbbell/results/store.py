@@ -520,7 +520,7 @@ def clear_errors(path: Path) -> Iterator[None]:
             raise Unwritable(f"no room for more ({reason.lower()})", "a disk with free space", file=path) from None
         if is_other(text):
             raise Unreadable(f"this is {describe_kind(path)}", ALLOWED, file=path) from None
-        found = f"it is damaged ({text}); dumbbell store check {path} says what can be read"
+        found = f"it is damaged ({text}); docs/troubleshooting.md has how to save the rest"
         raise Unreadable(found, file=path) from None
     except OSError as error:
         reason = get_reason(error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,11 +65,6 @@ class Replay:
 
     def __len__(self) -> int:
         return len(self.times)
-
-    @cached_property
-    def top_ms(self) -> float:
-        """Longest mean time in queue of an interval, of all links."""
-        return max((float(np.nanmax(np.nan_to_num(one.sojourn_ms))) for one in self.links if len(self)), default=0.0)
 
     def find_interval(self, time: float) -> int:
         """Return the interval that a time lies in, -1 before the first has ended."""

@@ -2,9 +2,10 @@
 //! rate of ten rounds, probes it in eight phases of a round trip, keeps twice the bandwidth-delay product in flight, and answers neither losses
 //! nor ECN but by a round of packet conservation.
 
+use super::bbr::phase::RttProbe;
 use super::bbr::{
-    bdp, bytes_per_sec, in_network, payload_rate, rate_floor, scale_by_share, to_fixed, Aggregation, BbrPacing, Bursts,
-    AGGREGATION_ROUNDS, GSO_LEGACY_MAX_SIZE, MIN_CWND, SCALE, UNIT, UNSET,
+    in_network, to_fixed, Aggregation, BbrPacing, BbrRate, Bursts, WindowedMax, AGGREGATION_ROUNDS, GSO_LEGACY_MAX_SIZE,
+    MIN_CWND, SCALE, UNIT, UNSET,
 };
 use super::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use super::exit::ExitCause;
@@ -44,7 +45,7 @@ crate::params! {
 /// Bursts do not depend on the RTT.
 pub(super) const BURSTS: Bursts = Bursts { near: 0, most: GSO_LEGACY_MAX_SIZE, least: None };
 /// Rounds of the filter of rates. Linux `bbr_bw_rtts`.
-const BW_ROUNDS: u32 = 10;
+const BW_ROUNDS: u64 = 10;
 /// Phases of the cycle; the first probes, the second drains. Linux `CYCLE_LEN`.
 const PHASES: u32 = 8;
 /// The cycle begins in one of so many phases. Linux `bbr_cycle_rand`.
@@ -55,52 +56,17 @@ const INIT_CWND: u32 = 10;
 const FULL_BW_THRESH: u32 = UNIT * 5 / 4;
 const FULL_BW_ROUNDS: u32 = 3;
 
-/// Where it stands. Linux `bbr_mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The state with its variables. Linux `bbr_mode`.
+#[derive(Clone, Copy, Debug)]
 enum Bbr1Mode {
     Startup,
     Drain,
-    ProbeBw,
-    ProbeRtt,
-}
-
-/// The largest of a window of rounds, by its three best values. Linux `lib/win_minmax.c`.
-#[derive(Clone, Copy, Debug, Default)]
-struct MaxFilter([(u32, u32); 3]);
-
-impl MaxFilter {
-    fn get(&self) -> u32 {
-        self.0[0].1
-    }
-
-    /// `value` at `round`. Linux `minmax_running_max`.
-    fn update(&mut self, round: u32, value: u32) {
-        let best = &mut self.0;
-        let new = (round, value);
-        if value >= best[0].1 || round - best[2].0 > BW_ROUNDS {
-            *best = [new; 3];
-            return;
-        }
-        if value >= best[1].1 {
-            best[2] = new;
-            best[1] = new;
-        } else if value >= best[2].1 {
-            best[2] = new;
-        }
-        // Linux minmax_subwin_update
-        let age = round - best[0].0;
-        if age > BW_ROUNDS {
-            *best = [best[1], best[2], new];
-            if round - best[0].0 > BW_ROUNDS {
-                *best = [best[1], best[2], new];
-            }
-        } else if best[1].0 == best[0].0 && age > BW_ROUNDS / 4 {
-            best[2] = new;
-            best[1] = new;
-        } else if best[2].0 == best[1].0 && age > BW_ROUNDS / 2 {
-            best[2] = new;
-        }
-    }
+    ProbeBw {
+        phase: u32,
+        start_us: u64,
+    },
+    /// With the end in ms.
+    ProbeRtt(RttProbe<u64>),
 }
 
 /// Looks for a policer: two intervals in a row with many losses and the same rate. Linux `lt_*`.
@@ -110,7 +76,7 @@ struct LongTerm {
     /// The rate of the policer is known, and used.
     in_use: bool,
     rounds: u32,
-    bw: u32,
+    bw: BbrRate,
     /// Begin of the interval: ms, delivered, lost.
     stamp_ms: u64,
     delivered: u64,
@@ -136,12 +102,12 @@ impl LongTerm {
     }
 
     /// The rate of an interval is `bw`. Returns whether the policer is found. Linux `bbr_lt_bw_interval_done`.
-    fn end(&mut self, bw: u32, mss: u32) -> bool {
-        if self.bw > 0 {
-            let difference = bw.abs_diff(self.bw);
-            let alike = u64::from(difference) * u64::from(UNIT) <= u64::from(LT_BW_RATIO) * u64::from(self.bw);
-            if alike || bytes_per_sec(difference, UNIT, mss, LT_MARGIN) <= LT_BW_DIFF {
-                self.bw = ((u64::from(bw) + u64::from(self.bw)) >> 1) as u32;
+    fn end(&mut self, bw: BbrRate, mss: u32) -> bool {
+        if self.bw > BbrRate(0) {
+            let difference = BbrRate(bw.0.abs_diff(self.bw.0));
+            let alike = u64::from(difference.0) * u64::from(UNIT) <= u64::from(LT_BW_RATIO) * u64::from(self.bw.0);
+            if alike || difference.bytes_per_sec(UNIT, mss, LT_MARGIN) <= LT_BW_DIFF {
+                self.bw = BbrRate(((u64::from(bw.0) + u64::from(self.bw.0)) >> 1) as u32);
                 self.in_use = true;
                 self.rounds = 0;
                 return true;
@@ -164,8 +130,6 @@ pub struct State {
     rng: Rng,
     pacing: BbrPacing,
     mode: Bbr1Mode,
-    phase: u32,
-    cycle_us: u64,
     pacing_gain: u32,
     cwnd_gain: u32,
     prior_cwnd: u32,
@@ -174,17 +138,15 @@ pub struct State {
     delivered_us: u64,
     next_round: u64,
     round_start: bool,
-    rounds: u32,
-    bw: MaxFilter,
-    full_bw: u32,
+    rounds: u64,
+    bw: WindowedMax<BbrRate>,
+    full_bw: BbrRate,
     full_bw_rounds: u32,
     full_bw_reached: bool,
     packet_conservation: bool,
     idle_restart: bool,
     min_rtt_us: u32,
     min_rtt_stamp: u64,
-    probe_rtt_done: Option<u64>,
-    probe_rtt_round_done: bool,
     long_term: LongTerm,
     /// Loss marks so far. Linux `tcp_sock.lost`.
     lost: u64,
@@ -199,8 +161,6 @@ impl State {
             rng: Rng::stream(context.seed, NAME, context.flow),
             pacing: BbrPacing::before_connection(high_gain),
             mode: Bbr1Mode::Startup,
-            phase: 0,
-            cycle_us: 0,
             pacing_gain: high_gain,
             cwnd_gain: high_gain,
             prior_cwnd: 0,
@@ -209,16 +169,14 @@ impl State {
             next_round: 0,
             round_start: false,
             rounds: 0,
-            bw: MaxFilter::default(),
-            full_bw: 0,
+            bw: WindowedMax::default(),
+            full_bw: BbrRate(0),
             full_bw_rounds: 0,
             full_bw_reached: false,
             packet_conservation: false,
             idle_restart: false,
             min_rtt_us: UNSET,
             min_rtt_stamp: 0,
-            probe_rtt_done: None,
-            probe_rtt_round_done: false,
             long_term: LongTerm::default(),
             lost: 0,
             aggregation: Aggregation::default(),
@@ -226,23 +184,23 @@ impl State {
         }
     }
 
-    fn bw(&self) -> u32 {
+    fn bw(&self) -> BbrRate {
         if self.long_term.in_use {
             self.long_term.bw
         } else {
-            self.bw.get()
+            self.bw.largest()
         }
     }
 
     /// Linux `bbr_quantization_budget`: room for three bursts, an even number, and two more to probe at all.
     fn add_burst_budget(&self, conn: &Conn, segments: u32) -> u32 {
         let even = (segments.saturating_add(3 * BURSTS.goal(conn, self.min_rtt_us)) + 1) & !1;
-        even + if self.mode == Bbr1Mode::ProbeBw && self.phase == 0 { 2 } else { 0 }
+        even + if matches!(self.mode, Bbr1Mode::ProbeBw { phase: 0, .. }) { 2 } else { 0 }
     }
 
     /// Linux `bbr_inflight`.
-    fn inflight(&self, conn: &Conn, bw: u32, gain: u32) -> u32 {
-        self.add_burst_budget(conn, bdp(bw, self.min_rtt_us, gain, INIT_CWND))
+    fn inflight(&self, conn: &Conn, bw: BbrRate, gain: u32) -> u32 {
+        self.add_burst_budget(conn, bw.bdp(self.min_rtt_us, gain, INIT_CWND))
     }
 
     fn in_network(&self, conn: &Conn, in_flight: u32, sample: &RateSample) -> u32 {
@@ -263,9 +221,9 @@ impl State {
             self.packet_conservation = false;
         }
         self.sample_long_term(conn, sample.ack_lost > 0, sample.is_app_limited);
-        let bw = rate_floor(delivered, interval);
-        if !sample.is_app_limited || bw >= self.bw.get() {
-            self.bw.update(self.rounds, bw);
+        let bw = BbrRate::floor(delivered, interval);
+        if !sample.is_app_limited || bw >= self.bw.largest() {
+            self.bw.update(BW_ROUNDS, self.rounds, bw);
         }
     }
 
@@ -284,7 +242,7 @@ impl State {
     /// Linux `bbr_lt_bw_sampling`.
     fn sample_long_term(&mut self, conn: &Conn, losses: bool, app_limited: bool) {
         if self.long_term.in_use {
-            if self.mode == Bbr1Mode::ProbeBw && self.round_start {
+            if matches!(self.mode, Bbr1Mode::ProbeBw { .. }) && self.round_start {
                 self.long_term.rounds += 1;
                 if self.long_term.rounds >= LT_MAX_ROUNDS {
                     self.reset_long_term(conn);
@@ -322,7 +280,7 @@ impl State {
         if ms >= u64::from(u32::MAX) / 1000 {
             return self.reset_long_term(conn);
         }
-        let bw = rate_floor(delivered as u32, ms * 1000);
+        let bw = BbrRate::floor(delivered as u32, ms * 1000);
         if self.long_term.end(bw, conn.mss) {
             self.pacing_gain = UNIT;
         } else {
@@ -334,36 +292,34 @@ impl State {
 
     /// Linux `bbr_reset_probe_bw_mode`: any phase but the one that drains.
     fn enter_probe_bw(&mut self) {
-        self.mode = Bbr1Mode::ProbeBw;
-        self.phase = PHASES - 1 - self.rng.draw_below(FIRST_PHASES) as u32;
-        self.advance_phase();
+        let phase = PHASES - self.rng.draw_below(FIRST_PHASES) as u32;
+        self.start_phase(phase);
     }
 
-    fn advance_phase(&mut self) {
-        self.phase = (self.phase + 1) % PHASES;
-        self.cycle_us = self.delivered_us;
+    fn start_phase(&mut self, phase: u32) {
+        self.mode = Bbr1Mode::ProbeBw { phase: phase % PHASES, start_us: self.delivered_us };
     }
 
-    fn phase_gain(&self) -> u32 {
-        match self.phase {
+    fn phase_gain(&self, phase: u32) -> u32 {
+        match phase {
             0 => to_fixed(self.params.probe_up_gain),
             1 => to_fixed(self.params.probe_down_gain),
             _ => UNIT,
         }
     }
 
-    /// Linux `bbr_is_next_cycle_phase`.
-    fn phase_is_over(&self, conn: &Conn, sample: &RateSample) -> bool {
-        let full_length = self.delivered_us.saturating_sub(self.cycle_us) > u64::from(self.min_rtt_us);
+    /// The phase that began at `start_us` is over. Linux `bbr_is_next_cycle_phase`.
+    fn phase_is_over(&self, conn: &Conn, sample: &RateSample, start_us: u64) -> bool {
+        let full_length = self.delivered_us.saturating_sub(start_us) > u64::from(self.min_rtt_us);
         if self.pacing_gain == UNIT {
             return full_length;
         }
         let in_net = self.in_network(conn, sample.prior_in_flight, sample);
         if self.pacing_gain > UNIT {
-            let probed = in_net >= self.inflight(conn, self.bw.get(), self.pacing_gain);
+            let probed = in_net >= self.inflight(conn, self.bw.largest(), self.pacing_gain);
             return full_length && (sample.ack_lost > 0 || probed);
         }
-        full_length || in_net <= self.inflight(conn, self.bw.get(), UNIT)
+        full_length || in_net <= self.inflight(conn, self.bw.largest(), UNIT)
     }
 
     /// Linux `bbr_check_full_bw_reached`.
@@ -371,8 +327,8 @@ impl State {
         if self.full_bw_reached || !self.round_start || sample.is_app_limited {
             return;
         }
-        if self.bw.get() >= scale_by_share(self.full_bw, FULL_BW_THRESH) {
-            self.full_bw = self.bw.get();
+        if self.bw.largest() >= self.full_bw.scale_by_share(FULL_BW_THRESH) {
+            self.full_bw = self.bw.largest();
             self.full_bw_rounds = 0;
             return;
         }
@@ -382,13 +338,13 @@ impl State {
 
     /// Linux `bbr_check_drain`.
     fn check_drain(&mut self, conn: &mut Conn, sample: &RateSample) {
-        if self.mode == Bbr1Mode::Startup && self.full_bw_reached {
+        if matches!(self.mode, Bbr1Mode::Startup) && self.full_bw_reached {
             self.mode = Bbr1Mode::Drain;
             conn.leave_slow_start(ExitCause::Plateau);
-            conn.ssthresh = self.inflight(conn, self.bw.get(), UNIT);
+            conn.ssthresh = self.inflight(conn, self.bw.largest(), UNIT);
         }
-        let bdp = self.inflight(conn, self.bw.get(), UNIT);
-        if self.mode == Bbr1Mode::Drain && self.in_network(conn, conn.in_flight(), sample) <= bdp {
+        let bdp = self.inflight(conn, self.bw.largest(), UNIT);
+        if matches!(self.mode, Bbr1Mode::Drain) && self.in_network(conn, conn.in_flight(), sample) <= bdp {
             self.enter_probe_bw();
         }
     }
@@ -397,7 +353,7 @@ impl State {
 
     /// Linux `bbr_save_cwnd`.
     fn save_cwnd(&mut self, conn: &Conn) {
-        let whole = self.prev_state < CaState::Recovery && self.mode != Bbr1Mode::ProbeRtt;
+        let whole = self.prev_state < CaState::Recovery && !matches!(self.mode, Bbr1Mode::ProbeRtt(_));
         self.prior_cwnd = if whole { conn.cwnd } else { self.prior_cwnd.max(conn.cwnd) };
     }
 
@@ -410,22 +366,20 @@ impl State {
             self.min_rtt_stamp = now;
         }
         let wanted = self.params.probe_rtt_duration > Time::ZERO;
-        if wanted && expired && !self.idle_restart && self.mode != Bbr1Mode::ProbeRtt {
-            self.mode = Bbr1Mode::ProbeRtt;
+        if wanted && expired && !self.idle_restart && !matches!(self.mode, Bbr1Mode::ProbeRtt(_)) {
+            self.mode = Bbr1Mode::ProbeRtt(RttProbe::default());
             self.save_cwnd(conn);
-            self.probe_rtt_done = None;
         }
-        if self.mode == Bbr1Mode::ProbeRtt {
+        if let Bbr1Mode::ProbeRtt(probe) = &mut self.mode {
             conn.holds_back = true;
-            if self.probe_rtt_done.is_none() && conn.in_flight() <= MIN_CWND {
-                self.probe_rtt_done = Some(now + self.params.probe_rtt_duration.as_millis());
-                self.probe_rtt_round_done = false;
-                self.next_round = conn.delivered;
-            } else if self.probe_rtt_done.is_some() {
-                self.probe_rtt_round_done |= self.round_start;
-                if self.probe_rtt_round_done {
+            if probe.done.is_some() {
+                probe.round_done |= self.round_start;
+                if probe.round_done {
                     self.check_probe_rtt_done(conn);
                 }
+            } else if conn.in_flight() <= MIN_CWND {
+                probe.done = Some(now + self.params.probe_rtt_duration.as_millis());
+                self.next_round = conn.delivered;
             }
         }
         if sample.sample_delivered.is_some_and(|delivered| delivered > 0) {
@@ -436,7 +390,7 @@ impl State {
     /// Linux `bbr_check_probe_rtt_done`.
     fn check_probe_rtt_done(&mut self, conn: &mut Conn) {
         let now = conn.jiffies();
-        if self.probe_rtt_done.is_none_or(|done| now <= done) {
+        if !matches!(&self.mode, Bbr1Mode::ProbeRtt(probe) if probe.done.is_some_and(|done| now > done)) {
             return;
         }
         self.min_rtt_stamp = now;
@@ -460,11 +414,11 @@ impl State {
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
             Bbr1Mode::Startup => (high, high),
             Bbr1Mode::Drain => (to_fixed(self.params.drain_gain), high),
-            Bbr1Mode::ProbeBw => {
-                let gain = if self.long_term.in_use { UNIT } else { self.phase_gain() };
+            Bbr1Mode::ProbeBw { phase, .. } => {
+                let gain = if self.long_term.in_use { UNIT } else { self.phase_gain(phase) };
                 (gain, to_fixed(self.params.cwnd_gain))
             }
-            Bbr1Mode::ProbeRtt => (UNIT, UNIT),
+            Bbr1Mode::ProbeRtt(_) => (UNIT, UNIT),
         };
     }
 
@@ -493,7 +447,7 @@ impl State {
     }
 
     /// Linux `bbr_set_cwnd`.
-    fn set_cwnd(&mut self, conn: &mut Conn, sample: &RateSample, bw: u32) {
+    fn set_cwnd(&mut self, conn: &mut Conn, sample: &RateSample, bw: BbrRate) {
         let mut cwnd = conn.cwnd;
         let acked = sample.ack_delivered;
         if acked > 0 {
@@ -502,7 +456,7 @@ impl State {
             if !last {
                 let extra = if self.full_bw_reached { self.aggregation.allowance(bw) } else { 0 };
                 let target =
-                    self.add_burst_budget(conn, bdp(bw, self.min_rtt_us, self.cwnd_gain, INIT_CWND).saturating_add(extra));
+                    self.add_burst_budget(conn, bw.bdp(self.min_rtt_us, self.cwnd_gain, INIT_CWND).saturating_add(extra));
                 if self.full_bw_reached {
                     cwnd = cwnd.saturating_add(acked).min(target);
                 } else if cwnd < target || conn.delivered < u64::from(INIT_CWND) {
@@ -512,7 +466,7 @@ impl State {
             }
         }
         conn.cwnd = cwnd.min(conn.cwnd_clamp);
-        if self.mode == Bbr1Mode::ProbeRtt {
+        if matches!(self.mode, Bbr1Mode::ProbeRtt(_)) {
             conn.cwnd = conn.cwnd.min(MIN_CWND);
         }
     }
@@ -561,8 +515,10 @@ impl CongestionControl for State {
             let bw = self.bw();
             self.aggregation.update(conn, sample.ack_delivered, bw, self.round_start, AGGREGATION_ROUNDS);
         }
-        if self.mode == Bbr1Mode::ProbeBw && self.phase_is_over(conn, sample) {
-            self.advance_phase();
+        if let Bbr1Mode::ProbeBw { phase, start_us } = self.mode {
+            if self.phase_is_over(conn, sample, start_us) {
+                self.start_phase(phase + 1);
+            }
         }
         self.check_full_bw(sample);
         self.check_drain(conn, sample);
@@ -590,10 +546,10 @@ impl CongestionControl for State {
         }
         self.idle_restart = true;
         self.aggregation.restart(self.delivered_us);
-        if self.mode == Bbr1Mode::ProbeBw {
+        if matches!(self.mode, Bbr1Mode::ProbeBw { .. }) {
             let bw = self.bw();
             self.pacing.set(conn, bw, UNIT, self.full_bw_reached);
-        } else if self.mode == Bbr1Mode::ProbeRtt {
+        } else {
             self.check_probe_rtt_done(conn);
         }
     }
@@ -601,7 +557,7 @@ impl CongestionControl for State {
     fn set_state(&mut self, conn: &mut Conn, state: CaState) {
         if state == CaState::Loss {
             self.prev_state = CaState::Loss;
-            self.full_bw = 0;
+            self.full_bw = BbrRate(0);
             // a timeout counts as the start of a round with losses
             self.round_start = true;
             self.sample_long_term(conn, true, false);
@@ -609,7 +565,7 @@ impl CongestionControl for State {
     }
 
     fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
-        self.full_bw = 0;
+        self.full_bw = BbrRate(0);
         self.full_bw_rounds = 0;
         self.reset_long_term(conn);
         conn.cwnd
@@ -620,16 +576,16 @@ impl CongestionControl for State {
         let state = match self.mode {
             Bbr1Mode::Startup => "startup",
             Bbr1Mode::Drain => "drain",
-            Bbr1Mode::ProbeRtt => "probe_rtt",
-            Bbr1Mode::ProbeBw if self.pacing_gain > UNIT => "probe_up",
-            Bbr1Mode::ProbeBw if self.pacing_gain < UNIT => "probe_down",
-            Bbr1Mode::ProbeBw => "probe_cruise",
+            Bbr1Mode::ProbeRtt(_) => "probe_rtt",
+            Bbr1Mode::ProbeBw { .. } if self.pacing_gain > UNIT => "probe_up",
+            Bbr1Mode::ProbeBw { .. } if self.pacing_gain < UNIT => "probe_down",
+            Bbr1Mode::ProbeBw { .. } => "probe_cruise",
         };
         Some(Model {
             state,
-            round: u64::from(self.rounds),
-            max_bw: payload_rate(self.bw.get(), conn.mss),
-            bw: payload_rate(self.bw(), conn.mss),
+            round: self.rounds,
+            max_bw: self.bw.largest().payload(conn.mss),
+            bw: self.bw().payload(conn.mss),
             min_rtt_us: (self.min_rtt_us != UNSET).then_some(self.min_rtt_us),
             extra_acked: self.aggregation.extra(),
             inflight: self.inflight(conn, self.bw(), UNIT),

@@ -30,12 +30,14 @@ mod output;
 mod path;
 mod states;
 
+use super::bbr::phase::{AckPhase, BbrPhase, BbrState, LastProbe, MinRtt};
+use super::bbr::{BbrRate, WindowedMax};
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, EcnUse, LossEvent, Model, RateSample};
 use crate::packet::Ecn;
 use crate::rng::Rng;
 use crate::units::Time;
-use filter::{MaxOfCycles, WindowedMax};
+use filter::MaxOfCycles;
 
 /// Name in experiment files.
 pub const NAME: &str = "bbr-draft";
@@ -82,6 +84,8 @@ crate::params! {
         min_pipe_cwnd: u32 = 4, unit "segments", range 1u32, 1_000u32, source "MinPipeCwnd, section 2.8";
         /// A minimum of the RTT is kept so long.
         min_rtt_filter_len: Time = Time::from_secs(10), unit "", range Time::from_millis(1), Time::from_secs(3600), source "MinRTTFilterLen, section 2.16.1";
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.4.2
+        //# To allow coordination with other BBR flows, each BBR flow MUST use the standard BBR.ProbeRTTInterval of 5 secs.
         /// Without a new minimum for so long it enters ProbeRTT.
         probe_rtt_interval: Time = Time::from_secs(5), unit "", range Time::from_millis(1), Time::from_secs(3600), source "ProbeRTTInterval, section 2.16.2";
         /// Least time in ProbeRTT with little in flight.
@@ -109,42 +113,20 @@ crate::params! {
 const UNBOUNDED: u32 = u32::MAX;
 /// Least burst, segments. SetSendQuantum, section 5.6.3.
 const LEAST_QUANTUM: f64 = 2.0;
-/// What the window has more room for in ProbeBW_UP, segments. QuantizationBudget, section 5.6.4.2.
+/// Additional room of the window in ProbeBW_UP, segments. QuantizationBudget, section 5.6.4.2.
 const UP_BUDGET: f64 = 2.0;
 /// The step of the long-term bound doubles at most so often. RaiseInflightLongtermSlope, section 5.3.3.9.
 const MAX_UP_ROUNDS: u32 = 30;
 /// Initial RTT if none is known. InitPacingRate, section 5.6.2.
 const NOMINAL_RTT_US: f64 = 1_000.0;
 
-/// `BBR.state`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BbrPhase {
-    Startup,
-    Drain,
-    Down,
-    Cruise,
-    Refill,
-    Up,
-    ProbeRtt,
-}
-
-/// `BBR.ack_phase`, section 2.14.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AckPhase {
-    Init,
-    Refilling,
-    ProbeStarting,
-    ProbeFeedback,
-    ProbeStopping,
-}
-
-/// What is saved at the start of a loss episode (section 5.5.11.1).
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The state saved at the start of a loss episode (section 5.5.11.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Saved {
     /// State that the losses ended, if they did: `undo_state`.
-    left: Option<BbrPhase>,
+    left: Option<BbrState>,
     cwnd: u32,
-    bw_shortterm: f64,
+    bw_shortterm: BbrRate<f64>,
     inflight_shortterm: u32,
     inflight_longterm: u32,
 }
@@ -155,8 +137,7 @@ struct Rs {
     has_data: bool,
     newly_acked: u32,
     delivered: u32,
-    /// Segments per second.
-    delivery_rate: f64,
+    delivery_rate: BbrRate<f64>,
     prior_delivered: u64,
     tx_in_flight: u32,
     lost: u32,
@@ -168,12 +149,11 @@ impl Rs {
     /// GenerateRateSample, section 4.1.2.3, whose work the transport has done.
     fn new(sample: &RateSample) -> Rs {
         let delivered = sample.sample_delivered.unwrap_or(0);
-        let rate = |interval_us: u64| f64::from(delivered) * 1e6 / interval_us as f64;
         Rs {
             has_data: sample.sample_delivered.is_some(),
             newly_acked: sample.ack_delivered,
             delivered,
-            delivery_rate: sample.interval_us.filter(|&interval| interval > 0).map_or(0.0, rate),
+            delivery_rate: sample.interval_us.filter(|&us| us > 0).map_or(BbrRate::ZERO, |us| BbrRate::per_second(delivered, us)),
             prior_delivered: sample.prior_delivered,
             tx_in_flight: sample.tx_in_flight,
             lost: sample.sample_lost,
@@ -183,74 +163,116 @@ impl Rs {
     }
 }
 
-/// State of the draft's BBR: sections 2.5 to 2.16. Rates are segments per second, bounds of volumes segments, RTTs us.
+/// Rounds.
+#[derive(Clone, Debug, Default)]
+struct Round {
+    count: u64,
+    next_delivered: u64,
+    start: bool,
+}
+
+/// Bandwidth.
 #[derive(Clone, Debug)]
-pub struct State {
-    params: Params,
-    rng: Rng,
-    state: BbrPhase,
-    ack_phase: AckPhase,
-    // rounds
-    round_count: u64,
-    next_round_delivered: u64,
-    round_start: bool,
-    // the path
-    max_bw: f64,
-    max_bw_filter: MaxOfCycles,
-    bw_shortterm: f64,
-    bw: f64,
-    /// Infinite before the first sample.
-    min_rtt: f64,
-    min_rtt_stamp: Time,
-    inflight_longterm: u32,
-    inflight_shortterm: u32,
-    extra_acked: f64,
-    extra_acked_filter: WindowedMax,
-    extra_acked_interval_start: Time,
-    extra_acked_delivered: f64,
-    // congestion
-    bw_latest: f64,
-    inflight_latest: u32,
-    loss_round_delivered: u64,
-    loss_round_start: bool,
-    is_loss_in_round: bool,
+struct Bandwidth {
+    /// `BBR.max_bw`.
+    max: BbrRate<f64>,
+    /// `BBR.MaxBwFilter`.
+    filter: MaxOfCycles,
+    /// Infinite while it is not set.
+    shortterm: BbrRate<f64>,
+    latest: BbrRate<f64>,
+    /// `BBR.bw`.
+    estimate: BbrRate<f64>,
+}
+
+/// Bounds and the latest sample of what is in flight, segments.
+#[derive(Clone, Debug)]
+struct Inflight {
+    longterm: u32,
+    shortterm: u32,
+    latest: u32,
+}
+
+/// Aggregation of ACKs.
+#[derive(Clone, Debug, Default)]
+struct ExtraAcked {
+    /// `BBR.extra_acked`, segments.
+    extra: f64,
+    filter: WindowedMax<f64>,
+    interval_start: Time,
+    delivered: f64,
+}
+
+/// The round in which losses are counted.
+#[derive(Clone, Debug, Default)]
+struct LossRound {
+    delivered: u64,
+    start: bool,
+    /// `BBR.is_loss_in_round`.
+    has_loss: bool,
     /// Separate ranges lost in this round.
-    lost_ranges: u32,
+    ranges: u32,
     /// The newest segment lost in it.
     last_lost: Option<u64>,
     /// `C.delivered` when fast recovery began.
     recovery_delivered: u64,
+}
+
+/// The search for a full pipe.
+#[derive(Clone, Debug, Default)]
+struct FullBw {
+    /// `BBR.full_bw`.
+    bw: BbrRate<f64>,
+    count: u32,
+    now: bool,
+    reached: bool,
+}
+
+/// The state that an undo restores.
+#[derive(Clone, Debug, Default)]
+struct Undo {
+    saved: Saved,
     /// When losses were last marked, if recovery has not begun since nor an ACK been answered.
     marked_at: Option<Time>,
-    /// As it was before these marks.
+    /// The state before these marks.
     before_marks: Saved,
-    undo: Saved,
-    prior_cwnd: u32,
-    // Startup and Drain
-    full_bw: f64,
-    full_bw_count: u32,
-    full_bw_now: bool,
-    full_bw_reached: bool,
-    drain_start_round: u64,
-    // ProbeBW
+}
+
+/// How the long-term bound grows in ProbeBW_UP.
+#[derive(Clone, Debug)]
+struct Climb {
+    /// `BBR.bw_probe_up_rounds`.
+    rounds: u32,
+    /// `BBR.bw_probe_up_acked`.
+    acked: f64,
+    /// `BBR.probe_up_acked_per_inc`.
+    acked_per_inc: f64,
+}
+
+/// State of the draft's BBR: sections 2.5 to 2.16. Bounds of volumes are in segments, RTTs in us. Where the draft's variables share the
+/// beginning of their names, they are a group: `BBR.full_bw_count` is `full_bw.count`.
+#[derive(Clone, Debug)]
+pub struct State {
+    params: Params,
+    rng: Rng,
+    phase: BbrPhase<Time, Climb>,
+    ack_phase: AckPhase,
     is_bw_probe_sample: bool,
-    prev_probe_too_high: bool,
-    prev_probe_precautionary: bool,
-    bw_probe_up_rounds: u32,
-    bw_probe_up_acked: f64,
-    /// Infinite while the long-term bound does not grow.
-    probe_up_acked_per_inc: f64,
-    rounds_since_probe_up: u32,
-    bw_probe_wait: Time,
-    cycle_stamp: Time,
-    // ProbeRTT
-    probe_rtt_min_delay: f64,
-    probe_rtt_min_stamp: Time,
+    last_probe: LastProbe,
+    round: Round,
+    bw: Bandwidth,
+    inflight: Inflight,
+    /// us; infinite before the first sample.
+    min_rtt: MinRtt<f64, Time>,
+    /// `BBR.probe_rtt_min_delay` and its stamp, whose age asks for ProbeRTT.
+    probe_rtt_min: MinRtt<f64, Time>,
     probe_rtt_expired: bool,
-    probe_rtt_done_stamp: Option<Time>,
-    probe_rtt_round_done: bool,
+    extra_acked: ExtraAcked,
+    loss_round: LossRound,
+    full_bw: FullBw,
+    undo: Undo,
+    prior_cwnd: u32,
     idle_restart: bool,
-    // output
     /// `C.InitialCwnd`.
     initial_cwnd: u32,
     /// `C.delivered` when the connection was established.
@@ -262,58 +284,32 @@ pub struct State {
 impl State {
     /// BBR with `params`.
     pub fn new(params: Params, context: &CcContext) -> State {
-        let nothing = Saved { left: None, cwnd: 0, bw_shortterm: 0.0, inflight_shortterm: 0, inflight_longterm: 0 };
+        let filter = MaxOfCycles::new(params.max_bw_filter_len);
+        let unset = MinRtt { rtt: f64::INFINITY, stamp: Time::ZERO };
         State {
             rng: Rng::stream(context.seed, NAME, context.flow),
-            max_bw_filter: MaxOfCycles::new(params.max_bw_filter_len),
             params,
-            state: BbrPhase::Startup,
+            phase: BbrPhase::Startup,
             ack_phase: AckPhase::Init,
-            round_count: 0,
-            next_round_delivered: 0,
-            round_start: false,
-            max_bw: 0.0,
-            bw_shortterm: f64::INFINITY,
-            bw: 0.0,
-            min_rtt: f64::INFINITY,
-            min_rtt_stamp: Time::ZERO,
-            inflight_longterm: UNBOUNDED,
-            inflight_shortterm: UNBOUNDED,
-            extra_acked: 0.0,
-            extra_acked_filter: WindowedMax::default(),
-            extra_acked_interval_start: Time::ZERO,
-            extra_acked_delivered: 0.0,
-            bw_latest: 0.0,
-            inflight_latest: 0,
-            loss_round_delivered: 0,
-            loss_round_start: false,
-            is_loss_in_round: false,
-            lost_ranges: 0,
-            last_lost: None,
-            recovery_delivered: 0,
-            marked_at: None,
-            before_marks: nothing,
-            undo: nothing,
-            prior_cwnd: 0,
-            full_bw: 0.0,
-            full_bw_count: 0,
-            full_bw_now: false,
-            full_bw_reached: false,
-            drain_start_round: 0,
             is_bw_probe_sample: false,
-            prev_probe_too_high: false,
-            prev_probe_precautionary: false,
-            bw_probe_up_rounds: 0,
-            bw_probe_up_acked: 0.0,
-            probe_up_acked_per_inc: f64::INFINITY,
-            rounds_since_probe_up: 0,
-            bw_probe_wait: Time::ZERO,
-            cycle_stamp: Time::ZERO,
-            probe_rtt_min_delay: f64::INFINITY,
-            probe_rtt_min_stamp: Time::ZERO,
+            last_probe: LastProbe::default(),
+            round: Round::default(),
+            bw: Bandwidth {
+                max: BbrRate::ZERO,
+                filter,
+                shortterm: BbrRate::INFINITE,
+                latest: BbrRate::ZERO,
+                estimate: BbrRate::ZERO,
+            },
+            inflight: Inflight { longterm: UNBOUNDED, shortterm: UNBOUNDED, latest: 0 },
+            min_rtt: unset,
+            probe_rtt_min: unset,
             probe_rtt_expired: false,
-            probe_rtt_done_stamp: None,
-            probe_rtt_round_done: false,
+            extra_acked: ExtraAcked::default(),
+            loss_round: LossRound::default(),
+            full_bw: FullBw::default(),
+            undo: Undo::default(),
+            prior_cwnd: 0,
             idle_restart: false,
             initial_cwnd: 0,
             initial_delivered: 0,
@@ -354,6 +350,9 @@ impl CongestionControl for State {
 
     /// Section 3.7: who has no answer to CE must not send ECT.
     fn ecn(&self) -> EcnUse {
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 3.7
+        //# However, if the connection claims ECN support by marking packets using either the ECT(0) or ECT(1) code point, the congestion
+        //# controller response MUST treat any CE marks as congestion.
         EcnUse { codepoint: Ecn::NotEct, ..EcnUse::default() }
     }
 
@@ -361,12 +360,11 @@ impl CongestionControl for State {
     fn init(&mut self, conn: &mut Conn) {
         conn.paced = true;
         if conn.rtt.srtt_8us > 0 {
-            self.min_rtt = f64::from(conn.rtt.srtt_us().max(1));
+            self.min_rtt.rtt = f64::from(conn.rtt.srtt_us().max(1));
         }
-        self.min_rtt_stamp = conn.now;
-        self.probe_rtt_min_delay = self.min_rtt;
-        self.probe_rtt_min_stamp = conn.now;
-        self.extra_acked_interval_start = conn.now;
+        self.min_rtt.stamp = conn.now;
+        self.probe_rtt_min = self.min_rtt;
+        self.extra_acked.interval_start = conn.now;
         self.initial_cwnd = conn.cwnd;
         self.initial_delivered = conn.delivered;
         self.init_pacing_rate(conn);
@@ -374,7 +372,7 @@ impl CongestionControl for State {
     }
 
     fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
-        if cause == Congestion::Loss && self.marked_at != Some(conn.now) {
+        if cause == Congestion::Loss && self.undo.marked_at != Some(conn.now) {
             // no segment was marked lost: a tail-loss probe has repaired it
             self.note_loss(conn);
         }
@@ -386,7 +384,7 @@ impl CongestionControl for State {
     /// UpdateOnACK, section 5.2.3.
     fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
         let rs = Rs::new(sample);
-        self.marked_at = None;
+        self.undo.marked_at = None;
         self.update_model_and_state(conn, &rs);
         self.update_control_parameters(conn, &rs);
     }
@@ -424,32 +422,24 @@ impl CongestionControl for State {
     }
 
     fn model(&self, conn: &Conn) -> Option<Model> {
-        let bytes = |rate: f64| (rate * f64::from(conn.mss)) as u64;
+        let bytes = |rate: BbrRate<f64>| rate.payload_share(conn.mss, 1.0);
         let bound = |segments: u32| (segments != UNBOUNDED).then_some(segments);
         Some(Model {
-            state: match self.state {
-                BbrPhase::Startup => "startup",
-                BbrPhase::Drain => "drain",
-                BbrPhase::Down => "probe_down",
-                BbrPhase::Cruise => "probe_cruise",
-                BbrPhase::Refill => "probe_refill",
-                BbrPhase::Up => "probe_up",
-                BbrPhase::ProbeRtt => "probe_rtt",
-            },
-            round: self.round_count,
-            max_bw: bytes(self.max_bw),
-            bw: bytes(self.bw),
-            bw_shortterm: self.bw_shortterm.is_finite().then(|| bytes(self.bw_shortterm)),
-            inflight_shortterm: bound(self.inflight_shortterm),
-            inflight_longterm: bound(self.inflight_longterm),
-            min_rtt_us: self.min_rtt.is_finite().then_some(self.min_rtt as u32),
-            extra_acked: self.extra_acked as u32,
-            inflight: self.inflight(self.bw, 1.0),
-            probe_up_step: (self.state == BbrPhase::Up).then(|| 1 << self.bw_probe_up_rounds.saturating_sub(1)),
+            state: self.phase.state().name(),
+            round: self.round.count,
+            max_bw: bytes(self.bw.max),
+            bw: bytes(self.bw.estimate),
+            bw_shortterm: (self.bw.shortterm != BbrRate::INFINITE).then(|| bytes(self.bw.shortterm)),
+            inflight_shortterm: bound(self.inflight.shortterm),
+            inflight_longterm: bound(self.inflight.longterm),
+            min_rtt_us: self.min_rtt.rtt.is_finite().then_some(self.min_rtt.rtt as u32),
+            extra_acked: self.extra_acked.extra as u32,
+            inflight: self.inflight(self.bw.estimate, 1.0),
+            probe_up_step: if let BbrPhase::Up(climb) = &self.phase { Some(1 << climb.rounds.saturating_sub(1)) } else { None },
             pacing_gain: self.pacing_gain(),
             cwnd_gain: self.cwnd_gain(),
-            full_bw_now: Some(self.full_bw_now),
-            full_bw_reached: Some(self.full_bw_reached),
+            full_bw_now: Some(self.full_bw.now),
+            full_bw_reached: Some(self.full_bw.reached),
             idle_restart: Some(self.idle_restart),
             ecn_alpha: None,
         })

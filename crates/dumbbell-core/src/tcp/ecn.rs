@@ -5,6 +5,8 @@ use crate::cc::{Echo, EcnUse};
 use crate::packet::{flag, Ecn};
 
 /// ACE field before the first CE packet. RFC 9768 section 3.2.1; Linux `TCP_ACCECN_CEP_INIT_OFFSET`.
+//= draft-ietf-tcpm-accurate-ecn-34, section 3.2.1
+//# When a host enters AccECN mode, in its role as a Data Sender it initializes its counters to s.cep = 5, s.e0b = s.e1b = 1 and s.ceb = 0.
 pub(super) const ACE_START: u8 = 5;
 /// Largest value of the ACE field.
 pub(super) const ACE_MAX: u8 = 7;
@@ -138,6 +140,9 @@ impl SenderEcn {
     /// CE packets that the receiver newly counted, by the three bits of the ACE field alone.
     #[inline]
     pub fn by_field(&self, ack: &Ack, delivered_ce: u64) -> u32 {
+        //= draft-ietf-tcpm-accurate-ecn-34, section 3.2.2.2
+        //# It takes the least significant 3 bits of its local s.cep counter and subtracts them from the incoming ACE counter to work out the
+        //# minimum positive increment it could apply to s.cep (assuming the ACE field only wrapped at most once).
         u32::from(ack.ace.wrapping_sub(ACE_START).wrapping_sub(delivered_ce as u8) & ACE_MAX)
     }
 

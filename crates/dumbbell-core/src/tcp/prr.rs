@@ -42,11 +42,15 @@ impl Reduction {
         if progress.delivered == 0 || conn.prior_cwnd == 0 {
             return None;
         }
+        //= RFC 6937, section 2
+        //# With SACK, DeliveredData can be computed precisely as the change in snd.una, plus the (signed) change in SACKd.
         self.delivered += progress.delivered;
         let in_flight = i64::from(conn.in_flight());
         let room = i64::from(conn.ssthresh) - in_flight;
         let behind = i64::from(self.delivered) - i64::from(self.sent);
         let send = if room < 0 {
+            //= RFC 6937, section 3
+            //# sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out
             let due = (u64::from(conn.ssthresh) * u64::from(self.delivered)).div_ceil(u64::from(conn.prior_cwnd));
             due as i64 - i64::from(self.sent)
         } else {
@@ -58,6 +62,8 @@ impl Reduction {
             } else {
                 delivered
             };
+            //= RFC 6937, section 3
+            //# sndcnt = MIN(ssthresh - pipe, limit)
             bound.min(room)
         };
         // the first retransmission goes out whatever the pipe

@@ -30,6 +30,8 @@ use std::sync::Arc;
 /// Immediate ACKs after a first CE or a non-ECT packet on an ECN connection (Linux `tcp_ecn_check_ce`).
 const ECN_QUICKACKS: u8 = 2;
 /// Number of CE packets that are acknowledged at once, since more could wrap the ACE field. Linux `TCP_ACCECN_ACE_MAX_DELTA`.
+//= draft-ietf-tcpm-accurate-ecn-34, section 3.2.2.5.1
+//# In either case, 'n' MUST be no greater than 7.
 const MANY_CE: u8 = 6;
 /// A receiving TCP. What most packets touch lies in one piece, [`Receiver::HOT`] bytes from the start but for a few counters, as in
 /// [`Sender`](super::sender::Sender).

@@ -14,7 +14,7 @@ import numpy as np
 
 from dumbbell import file_kinds
 from dumbbell.errors import Unreadable, quote_value
-from dumbbell.exchange.measurement import SAME_S, Floats
+from dumbbell.exchange.measurement import SAME_S, Floats, read_number
 
 ALLOWED = "a data file of Flent: .flent, .flent.gz or .flent.bz2"
 NEWEST = 4
@@ -111,13 +111,13 @@ def _read_raw_values(path: Path, value: Any, metadata: dict[str, Any], x: Floats
         for sample in samples:
             if not isinstance(sample, dict):
                 continue
-            time = _number(sample.get("t"))
+            time = read_number(sample.get("t"))
             if math.isnan(time):
                 continue
             count = len(columns["t"])
             columns["t"].append(time)
             for key, one in sample.items():
-                if key != "t" and not math.isnan(number := _number(one)):
+                if key != "t" and not math.isnan(number := read_number(one)):
                     column = columns.setdefault(key, [])
                     column += [math.nan] * (count - len(column))
                     column.append(number)
@@ -165,16 +165,7 @@ def _parse_numbers(values: list[Any]) -> Floats | None:
     """Return numbers, null as NaN; None if anything else is there."""
     if any(isinstance(one, bool) or not (one is None or isinstance(one, int | float)) for one in values):
         return None
-    return np.array([_number(one) for one in values], dtype=np.float64)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return math.nan
-    try:
-        return float(value) if math.isfinite(value) else math.nan
-    except OverflowError:
-        return math.nan
+    return np.array([read_number(one) for one in values], dtype=np.float64)
 
 
 def _cut(name: str) -> str:

@@ -143,6 +143,8 @@ impl Controller {
     /// RFC 9332 appendix A.
     fn update_real(&mut self, qdelay: f64, last: f64) {
         let target = self.gains.target.as_secs_f64();
+        //= RFC 9332, section A.1
+        //# p' = p' + alpha * (curq - target) + beta * (curq - prevq)
         let new = self.real + self.gains.alpha * (qdelay - target) + self.gains.beta * (qdelay - last);
         self.real = new.clamp(0.0, f64::from(self.gains.cap) / f64::from(MAX_PROB));
         self.prob = (self.real * f64::from(MAX_PROB)) as u32;

@@ -37,6 +37,9 @@ impl Recur {
     /// Whether this packet is hit, of those that are with probability `p`.
     #[inline]
     pub fn hits(&mut self, p: f64) -> bool {
+        //= RFC 9332, section A.1
+        //# The recur() function at the end of Figure 4 is used, which is preferred over random marking because it avoids delay due to
+        //# randomization when interpreting congestion signals, but it still desynchronizes the sawteeth of the flows.
         self.count += p.min(1.0);
         let hit = self.count > 1.0;
         if hit {
@@ -148,6 +151,9 @@ impl Coupled {
     pub fn ramp(&self, beyond: u64) -> f64 {
         match beyond {
             0 => 0.0,
+            //= RFC 9332, section A.1
+            //# The ramp rises linearly directly from 0 to 1, not to an intermediate value of p'_L as RED would, because there is no need to
+            //# keep ECN-marking probability low.
             _ => (beyond as f64 / self.ramp_range).min(1.0),
         }
     }
@@ -170,6 +176,10 @@ impl Coupled {
         log: &mut L,
     ) -> CoupledVerdict {
         debug_assert_eq!(law, self.law);
+        //= RFC 9332, section A.1
+        //# Classic and coupled marking or dropping (i.e., based on p_C and p_CL from the PI controller) is not applied to a packet if the
+        //# aggregate queue length in bytes is < 2 MTU (prior to enqueuing the packet or dequeuing it, depending on whether the AQM is
+        //# configured to be applied at enqueue or dequeue)
         if backlog < self.min_backlog {
             return CoupledVerdict::PASS;
         }
@@ -216,6 +226,9 @@ impl Coupled {
         let (k, p_classic) = (f64::from(self.coupling_factor), p * p);
         let p_coupled = k * p;
         let p_max = self.l_drop as f64 / f64::from(MAX_PROB);
+        //= RFC 9332, section A.2
+        //# Above this point, the Classic drop probability is applied to both the L and C queues, irrespective of whether any packet is
+        //# ECN-capable.
         let saturated = self.drops_in_overload && p_coupled >= p_max;
         if !scalable {
             if !self.classic.hits(self.marking, p_classic) {
@@ -224,6 +237,8 @@ impl Coupled {
             return self.signal_classic(packet, saturated, at, log);
         }
         let (p_l, reason) = match saturated {
+            //= RFC 9332, section A.1
+            //# Line 6 calculates p_L as the maximum of the coupled L4S probability p_CL and the probability from the Native L4S AQM p'_L.
             false if native > p_coupled => (native, MarkReason::Ramp),
             true if self.scalable.hits(self.marking, p_classic) => return CoupledVerdict::DROP,
             _ => (p_coupled, MarkReason::Coupled),

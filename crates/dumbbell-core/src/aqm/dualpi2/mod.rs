@@ -235,6 +235,9 @@ impl State {
     /// Longest time that the head of a queue has waited.
     fn head_delay(&self, now: Time) -> Time {
         let delay = |fifo: &Fifo| fifo.head().map_or(Time::ZERO, |head| now - head.enqueue_time);
+        //= RFC 9332, section A.2
+        //# Instead, line 2a of the full PI-update function (Figure 8) ensures that the Base PI AQM in line 3 is driven by whichever of the two
+        //# queue delays is greater, but line 3 still always uses the same Classic target (default 15 ms).
         delay(&self.l).max(delay(&self.c))
     }
 }
@@ -247,6 +250,9 @@ impl Aqm for State {
         let (packets, bytes) = (self.packets(), self.bytes());
         let memory = self.memory + u64::from(truesize(&packet, self.small_heads));
         let setup = &self.setup;
+        //= RFC 9332, section A.1
+        //# In order to avoid any bias against larger packets, 1 MTU of space is always allowed, and the limit is deliberately tested before
+        //# enqueue.
         let full =
             packets >= setup.limit || memory > setup.memlimit || bytes + u64::from(self.setup.full_frame) > setup.limit_bytes;
         if unlikely(full) {

@@ -142,6 +142,8 @@ impl Scheduler {
         let len = |packet: &Packet| i64::from(packet.len);
         match (self, head_l, head_c) {
             (Scheduler::Credit { init, credit, .. }, None, None) => {
+                //= RFC 9332, section A.1
+                //# The WRR credit is reset in favour of the L queue when the link is idle.
                 *credit = *init;
                 None
             }
@@ -156,6 +158,9 @@ impl Scheduler {
                 c.and_then(|_| at_once(DualQueue::C))
             }
             (Scheduler::TimeShift { shift, speed, ratio, in_row }, Some(l), c) => {
+                //= RFC 9332, section A.2
+                //# It works by selecting the head packet that has waited the longest, biased against the Classic traffic by a time-shift of
+                //# tshift.
                 let first = c.is_none_or(|c| {
                     let [delay_l, delay_c] = [l, c].map(|head| now.saturating_sub(head.enqueue_time));
                     let counted = Time(delay_l.0.saturating_mul(1 << *speed));

@@ -1,15 +1,19 @@
 //! What BBRv1, v2 and v3 for Linux share: their fixed point, pacing, bursts and the measure of aggregated ACKs. What only v2 and v3 share is in [`probing`].
 //!
-//! Units as in the kernel: rates ("bw") in segments per microsecond times 2^24, gains times 2^8, volumes in segments.
+//! Units as in the kernel: rates are [`BbrRate`], gains are times 2^8, volumes in segments.
 
 use super::conn::Conn;
 use super::RateSample;
 use crate::buffers::MAX_TCP_HEADER;
 
+mod filter;
+pub(in crate::cc) mod phase;
 pub mod probing;
+mod rate;
 
-/// log2 of the unit of rates. Linux `BW_SCALE`.
-const BW_SCALE: u32 = 24;
+pub use filter::WindowedMax;
+pub use rate::BbrRate;
+
 /// log2 of [`UNIT`]. Linux `BBR_SCALE`.
 pub const SCALE: u32 = 8;
 /// A gain or share of one. Linux `BBR_UNIT`.
@@ -18,8 +22,6 @@ pub const UNIT: u32 = 1 << SCALE;
 pub const UNSET: u32 = u32::MAX;
 /// Least window. Linux `bbr_cwnd_min_target`.
 pub const MIN_CWND: u32 = 4;
-/// Pacing stays this far below the estimate. Linux `bbr_pacing_margin_percent`.
-const PACING_MARGIN_PERCENT: u64 = 1;
 /// RTT that the first pacing rate assumes if none was measured, us. Linux `bbr_init_pacing_rate_begin`.
 const DEFAULT_RTT_US: u64 = 1000;
 /// Bytes that a burst cannot have of the largest size: one, and the headers.
@@ -28,7 +30,7 @@ const BURST_MARGIN: u64 = MAX_TCP_HEADER as u64 + 1;
 pub const GSO_LEGACY_MAX_SIZE: u64 = 65_536;
 /// A burst is what the pacing rate sends in 1/1024 s. Linux `sk_pacing_shift`.
 const PACING_SHIFT: u32 = 10;
-/// And more by half for each 512 us of RTT that are missing. Linux `bbr_tso_rtt_shift`.
+/// On a short path it is larger: the addition halves for each 512 us of RTT. Linux `bbr_tso_rtt_shift`.
 const TSO_RTT_SHIFT: u32 = 9;
 /// Below this pacing rate v1 and v2 send single segments, bytes per second. Linux `bbr_min_tso_rate` = 1.2 Mbit/s.
 const MIN_TSO_RATE: u64 = 150_000;
@@ -41,46 +43,6 @@ pub fn to_fixed(value: f64) -> u32 {
 /// `share` 256ths of `value`, rounded down.
 pub fn scale_by_share(value: u32, share: u32) -> u32 {
     ((u64::from(value) * u64::from(share)) >> SCALE) as u32
-}
-
-/// `delivered` segments in `interval_us`, rounded down as v1 does.
-pub fn rate_floor(delivered: u32, interval_us: u64) -> u32 {
-    ((u64::from(delivered) << BW_SCALE) / interval_us).min(u64::from(u32::MAX - 1)) as u32
-}
-
-/// The same rounded up, as v2 and v3 do.
-pub fn rate_ceil(delivered: u32, interval_us: u64) -> u32 {
-    (u64::from(delivered) << BW_SCALE).div_ceil(interval_us).min(u64::from(u32::MAX - 1)) as u32
-}
-
-/// Segments that leave in `us` at rate `bw`.
-pub fn segments_in(bw: u32, us: u64) -> u64 {
-    (u64::from(bw).saturating_mul(us)) >> BW_SCALE
-}
-
-/// Bytes of payload per second at `gain` times `bw`, less `margin` percent. Linux `bbr_rate_bytes_per_sec`.
-pub fn bytes_per_sec(bw: u32, gain: u32, mss: u32, margin: u64) -> u64 {
-    let rate = (u128::from(bw) * u128::from(mss) * u128::from(gain)) >> SCALE;
-    ((rate * u128::from(1_000_000 / 100 * (100 - margin))) >> BW_SCALE) as u64
-}
-
-/// The same as payload per second for people.
-pub fn payload_rate(bw: u32, mss: u32) -> u64 {
-    bytes_per_sec(bw, UNIT, mss, 0)
-}
-
-/// The pacing rate at `gain` times `bw`. Linux `bbr_bw_to_pacing_rate`.
-pub fn pacing_rate(bw: u32, gain: u32, mss: u32) -> u64 {
-    bytes_per_sec(bw, gain, mss, PACING_MARGIN_PERCENT).max(1)
-}
-
-/// `gain` times the segments that `bw` has in flight in `min_rtt_us`, rounded up; `initial` while no RTT is known. Linux `bbr_bdp`.
-pub fn bdp(bw: u32, min_rtt_us: u32, gain: u32, initial: u32) -> u32 {
-    if min_rtt_us == UNSET {
-        return initial;
-    }
-    let product = u128::from(bw) * u128::from(min_rtt_us) * u128::from(gain);
-    (((product >> SCALE) + (1 << BW_SCALE) - 1) >> BW_SCALE).min(u128::from(u32::MAX / 4)) as u32
 }
 
 /// Sets the pacing rate, and remembers whether an RTT was known when it first did.
@@ -108,12 +70,12 @@ impl BbrPacing {
     fn begin(&mut self, conn: &mut Conn) {
         self.has_seen_rtt = conn.rtt.srtt_8us > 0;
         let rtt = if self.has_seen_rtt { u64::from(conn.rtt.srtt_8us >> 3).max(1) } else { DEFAULT_RTT_US };
-        conn.pacing_rate = pacing_rate(rate_floor(conn.cwnd, rtt), self.high_gain, conn.mss);
+        conn.pacing_rate = BbrRate::floor(conn.cwnd, rtt).pacing(self.high_gain, conn.mss);
     }
 
     /// `gain` times `bw`; before the pipe was `full` the rate only rises. Linux `bbr_set_pacing_rate`.
-    pub fn set(&mut self, conn: &mut Conn, bw: u32, gain: u32, full: bool) {
-        let rate = pacing_rate(bw, gain, conn.mss);
+    pub fn set(&mut self, conn: &mut Conn, bw: BbrRate, gain: u32, full: bool) {
+        let rate = bw.pacing(gain, conn.mss);
         if !self.has_seen_rtt && conn.rtt.srtt_8us > 0 {
             self.begin(conn);
         }
@@ -154,10 +116,10 @@ impl Bursts {
     }
 }
 
-/// Of `in_flight`, what will be in the network when the next burst of `goal` segments may leave; `rising`: with that burst. Linux
+/// Segments of `in_flight` that will be in the network when the next burst may leave, and `rising`, the segments of that burst. Linux
 /// `bbr_packets_in_net_at_edt`.
-pub fn in_network(in_flight: u32, sample: &RateSample, bw: u32, rising: Option<u32>) -> u32 {
-    let leaving = segments_in(bw, sample.pacing_wait_us);
+pub fn in_network(in_flight: u32, sample: &RateSample, bw: BbrRate, rising: Option<u32>) -> u32 {
+    let leaving = bw.segments_in(sample.pacing_wait_us);
     u64::from(in_flight + rising.unwrap_or(0)).saturating_sub(leaving) as u32
 }
 
@@ -190,7 +152,7 @@ impl Aggregation {
     }
 
     /// An ACK delivers `acked` segments; `window` rounds make half of the filter.
-    pub fn update(&mut self, conn: &Conn, acked: u32, bw: u32, round_start: bool, window: u32) {
+    pub fn update(&mut self, conn: &Conn, acked: u32, bw: BbrRate, round_start: bool, window: u32) {
         if round_start {
             self.rounds += 1;
             if self.rounds >= window {
@@ -200,7 +162,7 @@ impl Aggregation {
             }
         }
         let now_us = conn.now.as_micros();
-        let mut expected = segments_in(bw, now_us - self.since_us);
+        let mut expected = bw.segments_in(now_us - self.since_us);
         if u64::from(self.acked) <= expected || self.acked + acked >= EPOCH_SEGMENTS {
             self.restart(now_us);
             expected = 0;
@@ -216,8 +178,8 @@ impl Aggregation {
     }
 
     /// Segments that the window gets on top of it. Linux `bbr_ack_aggregation_cwnd`.
-    pub fn allowance(&self, bw: u32) -> u32 {
-        self.extra().min(segments_in(bw, LONGEST_US) as u32)
+    pub fn allowance(&self, bw: BbrRate) -> u32 {
+        self.extra().min(bw.segments_in(LONGEST_US) as u32)
     }
 }
 

@@ -23,11 +23,15 @@ fn rates_are_segments_per_microsecond() {
         (165, 40_000, 69_206, 69_207),
         (1, 1_000_000, 16, 17),
     ] {
-        assert_eq!((rate_floor(delivered, us), rate_ceil(delivered, us)), (floor, ceil), "{delivered} in {us} us");
+        assert_eq!(
+            (BbrRate::floor(delivered, us), BbrRate::ceil(delivered, us)),
+            (BbrRate(floor), BbrRate(ceil)),
+            "{delivered} in {us} us"
+        );
     }
     // Linux's own report of 13852, and of three others
     for (bw, bytes) in [(13_852, 1_195_531), (16_777, 1_447_981), (16_778, 1_448_067), (69_207, 5_973_084)] {
-        assert_eq!(payload_rate(bw, 1448), bytes, "{bw}");
+        assert_eq!(BbrRate(bw).payload(1448), bytes, "{bw}");
     }
 }
 
@@ -36,13 +40,13 @@ fn pacing_is_one_percent_below_the_estimate() {
     for (gain, rate) in
         [(256, 1_183_576), (320, 1_479_470), (192, 887_682), (232, 1_072_616), (88, 406_854), (739, 3_416_652), (710, 3_282_575)]
     {
-        assert_eq!(pacing_rate(13_852, gain, 1448), rate, "gain {gain}");
+        assert_eq!(BbrRate(13_852).pacing(gain, 1448), rate, "gain {gain}");
     }
     for (gain, rate) in [(256, 5_913_354), (320, 7_391_692), (232, 5_358_977), (192, 4_435_015)] {
-        assert_eq!(pacing_rate(69_207, gain, 1448), rate, "gain {gain}");
+        assert_eq!(BbrRate(69_207).pacing(gain, 1448), rate, "gain {gain}");
     }
-    assert_eq!(pacing_rate(140, 256, 1448), 11_962);
-    assert_eq!(pacing_rate(0, 256, 1448), 1, "never zero");
+    assert_eq!(BbrRate(140).pacing(256, 1448), 11_962);
+    assert_eq!(BbrRate(0).pacing(256, 1448), 1, "never zero");
 }
 
 #[test]
@@ -54,28 +58,31 @@ fn the_first_rate_is_the_window_a_round_trip() {
         let mut pacing = BbrPacing::new(&mut conn, gain);
         assert_eq!((conn.pacing_rate, conn.paced), (rate, true), "{srtt_us} {gain}");
         // until the pipe is full it only rises
-        pacing.set(&mut conn, 1, 256, false);
+        pacing.set(&mut conn, BbrRate(1), 256, false);
         assert_eq!(conn.pacing_rate, rate);
-        pacing.set(&mut conn, 13_852, 256, true);
+        pacing.set(&mut conn, BbrRate(13_852), 256, true);
         assert_eq!(conn.pacing_rate, 1_183_576);
     }
     // an RTT that becomes known later
     let mut conn = conn();
     let mut pacing = BbrPacing::new(&mut conn, 739);
     conn.rtt.srtt_8us = 20_001 << 3;
-    pacing.set(&mut conn, 1, 256, false);
+    pacing.set(&mut conn, BbrRate(1), 256, false);
     assert_eq!(conn.pacing_rate, 2_068_934);
 }
 
 #[test]
 fn the_product_is_rounded_up() {
     for (gain, segments) in [(256, 17), (320, 21), (512, 34), (576, 38), (128, 9)] {
-        assert_eq!(bdp(13_852, 20_000, gain, 10), segments, "gain {gain}");
+        assert_eq!(BbrRate(13_852).bdp(20_000, gain, 10), segments, "gain {gain}");
     }
     for (gain, segments) in [(256, 166), (320, 207), (512, 331), (576, 372), (128, 83)] {
-        assert_eq!(bdp(69_207, 40_000, gain, 10), segments, "gain {gain}");
+        assert_eq!(BbrRate(69_207).bdp(40_000, gain, 10), segments, "gain {gain}");
     }
-    assert_eq!([bdp(13_852, 40_000, 739, 10), bdp(140, 60_000, 256, 10), bdp(13_852, UNSET, 256, 10)], [96, 1, 10]);
+    assert_eq!(
+        [BbrRate(13_852).bdp(40_000, 739, 10), BbrRate(140).bdp(60_000, 256, 10), BbrRate(13_852).bdp(UNSET, 256, 10)],
+        [96, 1, 10]
+    );
 }
 
 #[test]
@@ -106,9 +113,9 @@ fn bursts_follow_rate_and_round_trip() {
 fn what_pacing_holds_is_not_in_the_network() {
     // 3000 us at 13852 are 2 segments; probing for more, a burst of 2 is added
     let sample = RateSample { pacing_wait_us: 3_000, ..RateSample::default() };
-    assert_eq!(in_network(20, &sample, 13_852, None), 18);
-    assert_eq!(in_network(20, &sample, 13_852, Some(2)), 20);
-    assert_eq!(in_network(1, &sample, 13_852, None), 0);
+    assert_eq!(in_network(20, &sample, BbrRate(13_852), None), 18);
+    assert_eq!(in_network(20, &sample, BbrRate(13_852), Some(2)), 20);
+    assert_eq!(in_network(1, &sample, BbrRate(13_852), None), 0);
 }
 
 #[test]
@@ -116,7 +123,7 @@ fn aggregation_is_what_comes_beyond_the_rate() {
     let mut aggregation = Aggregation::default();
     let mut at = |us, acked| {
         let conn = Conn { now: Time::from_micros(us), cwnd: 100, ..conn() };
-        aggregation.update(&conn, acked, 13_852, false, AGGREGATION_ROUNDS);
+        aggregation.update(&conn, acked, BbrRate(13_852), false, AGGREGATION_ROUNDS);
         (aggregation.acked, aggregation.extra())
     };
     // by hand: 0 expected after 1 ms, 8 after 10, 16 after 20
@@ -124,8 +131,8 @@ fn aggregation_is_what_comes_beyond_the_rate() {
     assert_eq!(at(1_001_000, 10), (12, 12));
     assert_eq!(at(1_010_000, 2), (14, 12), "8 expected: 6 extra");
     assert_eq!(at(1_020_000, 2), (2, 12), "14 are not more than 16: a new epoch");
-    assert_eq!(aggregation.allowance(13_852), 12);
-    assert_eq!(Aggregation { extra: [500, 0], ..aggregation }.allowance(13_852), 82, "at most 100 ms");
+    assert_eq!(aggregation.allowance(BbrRate(13_852)), 12);
+    assert_eq!(Aggregation { extra: [500, 0], ..aggregation }.allowance(BbrRate(13_852)), 82, "at most 100 ms");
 }
 
 #[test]
@@ -135,7 +142,7 @@ fn an_epoch_ends_when_the_rate_explains_all_of_it() {
         let mut aggregation = Aggregation::default();
         for (us, acked) in [(1_000_000, first), (1_010_000, 2)] {
             let conn = Conn { now: Time::from_micros(us), cwnd: 100, ..conn() };
-            aggregation.update(&conn, acked, 13_852, false, AGGREGATION_ROUNDS);
+            aggregation.update(&conn, acked, BbrRate(13_852), false, AGGREGATION_ROUNDS);
         }
         assert_eq!(aggregation.acked, left);
     }
@@ -147,7 +154,7 @@ fn the_filter_of_aggregation_forgets_after_five_to_ten_rounds() {
     let mut left = Vec::new();
     for round in 0..12 {
         let conn = Conn { now: Time::from_millis(1000 * (round + 1)), cwnd: 100, ..conn() };
-        aggregation.update(&conn, if round == 0 { 40 } else { 1 }, 13_852, true, AGGREGATION_ROUNDS);
+        aggregation.update(&conn, if round == 0 { 40 } else { 1 }, BbrRate(13_852), true, AGGREGATION_ROUNDS);
         left.push(aggregation.extra());
     }
     // 40 in the first slot; the fifth round changes slots, the tenth clears the first
@@ -158,6 +165,6 @@ fn the_filter_of_aggregation_forgets_after_five_to_ten_rounds() {
 fn a_window_bounds_what_aggregation_adds() {
     let mut aggregation = Aggregation::default();
     let conn = Conn { now: Time::from_millis(1000), cwnd: 7, ..conn() };
-    aggregation.update(&conn, 30, 13_852, false, AGGREGATION_ROUNDS);
+    aggregation.update(&conn, 30, BbrRate(13_852), false, AGGREGATION_ROUNDS);
     assert_eq!(aggregation.extra(), 7);
 }

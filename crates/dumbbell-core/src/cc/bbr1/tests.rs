@@ -8,26 +8,23 @@ fn v1() -> State {
     let mut conn = Conn { delivered: 1, ..conn() };
     conn.rtt.sample_min(20_000, Time::ZERO);
     state.init(&mut conn);
-    state.bw.update(1, 13_852);
+    state.bw.update(BW_ROUNDS, 1, BbrRate(13_852));
     state
 }
 
 #[test]
 fn the_largest_of_ten_rounds_is_kept_by_its_three_best() {
-    fn update_filter(filter: &mut MaxFilter, round: u32, value: u32) -> u32 {
-        filter.update(round, value);
-        filter.get()
-    }
-    let mut filter = MaxFilter::default();
-    assert_eq!(update_filter(&mut filter, 1, 100), 100);
-    assert_eq!(update_filter(&mut filter, 2, 50), 100);
+    let mut filter = WindowedMax::default();
+    let at = |all: &mut WindowedMax<u32>, round, value| all.update(BW_ROUNDS, round, value);
+    assert_eq!(at(&mut filter, 1, 100), 100);
+    assert_eq!(at(&mut filter, 2, 50), 100);
     // a quarter of the window later the second choice is of a quarter's own
-    assert_eq!((update_filter(&mut filter, 4, 80), filter.0[1]), (100, (4, 80)));
-    assert_eq!(update_filter(&mut filter, 8, 70), 100);
-    assert_eq!(update_filter(&mut filter, 11, 60), 100, "ten rounds old");
-    assert_eq!(update_filter(&mut filter, 12, 60), 80, "too old: the second choice");
-    assert_eq!(update_filter(&mut filter, 13, 90), 90);
-    assert_eq!(update_filter(&mut filter, 40, 5), 5, "nothing in the window");
+    assert_eq!((at(&mut filter, 4, 80), filter.best[1]), (100, (4, 80)));
+    assert_eq!(at(&mut filter, 8, 70), 100);
+    assert_eq!(at(&mut filter, 11, 60), 100, "ten rounds old");
+    assert_eq!(at(&mut filter, 12, 60), 80, "too old: the second choice");
+    assert_eq!(at(&mut filter, 13, 90), 90);
+    assert_eq!(at(&mut filter, 40, 5), 5, "nothing in the window");
 }
 
 #[test]
@@ -36,9 +33,9 @@ fn the_window_has_room_for_three_bursts_and_is_even() {
     let conn = Conn { pacing_rate: 1_183_576, ..conn() };
     // 38 + 3 * 2 = 44; 17 + 6 = 23, rounded up
     assert_eq!([state.add_burst_budget(&conn, 38), state.add_burst_budget(&conn, 17)], [44, 24]);
-    state.mode = Bbr1Mode::ProbeBw;
+    state.start_phase(0);
     assert_eq!(state.add_burst_budget(&conn, 38), 46, "two more in the phase that probes");
-    state.phase = 3;
+    state.start_phase(3);
     assert_eq!(state.add_burst_budget(&conn, 38), 44);
 }
 
@@ -48,7 +45,8 @@ fn the_cycle_begins_anywhere_but_in_the_phase_that_drains() {
     let mut seen = [0; 8];
     for _ in 0..700 {
         state.enter_probe_bw();
-        seen[state.phase as usize] += 1;
+        let Bbr1Mode::ProbeBw { phase, .. } = state.mode else { panic!("{:?}", state.mode) };
+        seen[phase as usize] += 1;
     }
     assert_eq!(seen[1], 0);
     assert!([0, 2, 3, 4, 5, 6, 7].iter().all(|&phase| seen[phase] > 60), "{seen:?}");
@@ -58,15 +56,14 @@ fn the_cycle_begins_anywhere_but_in_the_phase_that_drains() {
 fn phases_last_a_round_trip_and_the_probe_until_it_filled_the_pipe() {
     let mut state = v1();
     let conn = Conn { pacing_rate: 1_183_576, ..conn() };
-    state.mode = Bbr1Mode::ProbeBw;
     let over = |of: &State, prior_in_flight, newly_lost| {
         let sample = RateSample { prior_in_flight, ack_lost: newly_lost, ..RateSample::default() };
-        of.phase_is_over(&conn, &sample)
+        of.phase_is_over(&conn, &sample, 0)
     };
     let at = |of: &mut State, phase, us| {
-        of.phase = phase;
+        of.mode = Bbr1Mode::ProbeBw { phase, start_us: 0 };
         of.update_gains();
-        of.delivered_us = of.cycle_us + us;
+        of.delivered_us = us;
     };
     at(&mut state, 2, 20_000);
     assert!(!over(&state, 50, 0));
@@ -88,24 +85,24 @@ fn phases_last_a_round_trip_and_the_probe_until_it_filled_the_pipe() {
 fn a_fifth_of_losses_makes_an_interval_lossy() {
     assert!(LongTerm::lossy(10, 50) && !LongTerm::lossy(9, 50) && !LongTerm::lossy(0, 0));
     // 50 segments in 40 ms
-    assert_eq!(rate_floor(50, 40_000), 20_971);
+    assert_eq!(BbrRate::floor(50, 40_000), BbrRate(20_971));
 }
 
 #[test]
 fn two_intervals_of_one_rate_are_a_policer() {
     for (second, found) in [(20_971 + 2_621, true), (20_971 + 2_622, false), (20_971 - 2_621, true)] {
         let mut policer = LongTerm::default();
-        assert!(!policer.end(20_971, 1448));
-        assert_eq!((policer.end(second, 1448), policer.in_use), (found, found), "{second}");
-        assert_eq!(policer.bw, if found { (20_971 + second) / 2 } else { second });
+        assert!(!policer.end(BbrRate(20_971), 1448));
+        assert_eq!((policer.end(BbrRate(second), 1448), policer.in_use), (found, found), "{second}");
+        assert_eq!(policer.bw.0, if found { (20_971 + second) / 2 } else { second });
     }
     // 5 are less than 500 B/s apart
     let mut slow = LongTerm::default();
-    slow.end(10, 1448);
-    assert!(slow.end(15, 1448));
+    slow.end(BbrRate(10), 1448);
+    assert!(slow.end(BbrRate(15), 1448));
     let mut apart = LongTerm::default();
-    apart.end(10, 1448);
-    assert!(!apart.end(16, 1448));
+    apart.end(BbrRate(10), 1448);
+    assert!(!apart.end(BbrRate(16), 1448));
 }
 
 /// An ACK of 50 segments that begins a round, with 15 of 65 lost, `ms` after the start.
@@ -148,7 +145,7 @@ fn a_policer_is_found_and_its_rate_kept_for_48_rounds() {
             _ => {}
         }
         if state.long_term.in_use {
-            assert_eq!((state.long_term.bw, state.pacing_gain), (rate_floor(50, 10_000), UNIT));
+            assert_eq!((state.long_term.bw, state.pacing_gain), (BbrRate::floor(50, 10_000), UNIT));
         }
     }
     panic!("found: {found:?}");
@@ -181,16 +178,16 @@ fn probe_rtt_comes_after_ten_seconds_with_four_segments() {
     let mut conn = Conn { now: Time::from_millis(10_000), cwnd: 40, snd_nxt: 4, delivered: 100, ..conn() };
     let sample = RateSample { ack_delivered: 1, rtt_us: Some(30_000), sample_delivered: Some(1), ..RateSample::default() };
     state.cong_control(&mut conn, &sample);
-    assert_eq!(state.mode, Bbr1Mode::ProbeBw);
+    assert!(matches!(state.mode, Bbr1Mode::ProbeBw { .. }));
     conn.now = Time::from_millis(10_001);
     state.cong_control(&mut conn, &sample);
-    assert_eq!((state.mode, conn.cwnd, conn.holds_back, state.min_rtt_us), (Bbr1Mode::ProbeRtt, 4, true, 30_000));
-    assert_eq!(state.probe_rtt_done, Some(10_201));
+    assert_eq!((conn.cwnd, conn.holds_back, state.min_rtt_us), (4, true, 30_000));
+    assert!(matches!(state.mode, Bbr1Mode::ProbeRtt(probe) if probe.done == Some(10_201)));
     state.round_start = true;
     conn.now = Time::from_millis(10_202);
     let round = RateSample { interval_us: Some(20_000), prior_delivered: 100, ..sample };
     state.cong_control(&mut conn, &round);
-    assert_eq!(state.mode, Bbr1Mode::ProbeBw);
+    assert!(matches!(state.mode, Bbr1Mode::ProbeBw { .. }));
     assert!(conn.cwnd > 4);
 }
 
@@ -228,15 +225,15 @@ fn aggregation_counts_once_the_pipe_was_full() {
         let mut state = v1();
         state.full_bw_reached = full;
         let mut conn = Conn { cwnd: 1000, pacing_rate: 1_183_576, delivered: 500, now: Time::from_millis(500), ..conn() };
-        state.aggregation.update(&conn, 20, 13_852, false, AGGREGATION_ROUNDS);
-        state.set_cwnd(&mut conn, &RateSample { ack_delivered: 1, ..RateSample::default() }, 13_852);
-        let target = state.add_burst_budget(&conn, bdp(13_852, 20_000, 739, 10) + extra);
+        state.aggregation.update(&conn, 20, BbrRate(13_852), false, AGGREGATION_ROUNDS);
+        state.set_cwnd(&mut conn, &RateSample { ack_delivered: 1, ..RateSample::default() }, BbrRate(13_852));
+        let target = state.add_burst_budget(&conn, BbrRate(13_852).bdp(20_000, 739, 10) + extra);
         // without a full pipe the window is left where it is above the target
         assert_eq!(conn.cwnd, if full { target } else { 1000 });
-        let mut growing = Conn { cwnd: state.add_burst_budget(&conn, bdp(13_852, 20_000, 739, 10)), ..conn.clone() };
+        let mut growing = Conn { cwnd: state.add_burst_budget(&conn, BbrRate(13_852).bdp(20_000, 739, 10)), ..conn.clone() };
         let before = growing.cwnd;
         state.full_bw_reached = false;
-        state.set_cwnd(&mut growing, &RateSample { ack_delivered: 1, ..RateSample::default() }, 13_852);
+        state.set_cwnd(&mut growing, &RateSample { ack_delivered: 1, ..RateSample::default() }, BbrRate(13_852));
         assert_eq!(growing.cwnd, before, "at the target without what is aggregated");
     }
 }

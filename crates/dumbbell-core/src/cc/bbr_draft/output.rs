@@ -1,6 +1,7 @@
 //! Pacing rate, burst and window: section 5.6.
 
-use super::{BbrPhase, Rs, State, LEAST_QUANTUM, NOMINAL_RTT_US, UNBOUNDED, UP_BUDGET};
+use super::{BbrState, Rs, State, LEAST_QUANTUM, NOMINAL_RTT_US, UNBOUNDED, UP_BUDGET};
+use crate::cc::bbr::BbrRate;
 use crate::cc::conn::{CaState, Conn};
 
 impl State {
@@ -8,20 +9,20 @@ impl State {
 
     /// Pacing gain of the state: the table of section 5.6.1.
     pub(super) fn pacing_gain(&self) -> f64 {
-        match self.state {
-            BbrPhase::Startup => self.params.startup_pacing_gain,
-            BbrPhase::Drain => self.params.drain_pacing_gain,
-            BbrPhase::Down => self.params.probe_down_pacing_gain,
-            BbrPhase::Up => self.params.probe_up_pacing_gain,
-            BbrPhase::Cruise | BbrPhase::Refill | BbrPhase::ProbeRtt => 1.0,
+        match self.phase.state() {
+            BbrState::Startup => self.params.startup_pacing_gain,
+            BbrState::Drain => self.params.drain_pacing_gain,
+            BbrState::Down => self.params.probe_down_pacing_gain,
+            BbrState::Up => self.params.probe_up_pacing_gain,
+            BbrState::Cruise | BbrState::Refill | BbrState::ProbeRtt => 1.0,
         }
     }
 
     /// Window gain of the state: the table of section 5.6.1.
     pub(super) fn cwnd_gain(&self) -> f64 {
-        match self.state {
-            BbrPhase::Up => self.params.probe_up_cwnd_gain,
-            BbrPhase::ProbeRtt => self.params.probe_rtt_cwnd_gain,
+        match self.phase.state() {
+            BbrState::Up => self.params.probe_up_cwnd_gain,
+            BbrState::ProbeRtt => self.params.probe_rtt_cwnd_gain,
             _ => self.params.default_cwnd_gain,
         }
     }
@@ -30,7 +31,7 @@ impl State {
 
     /// InitPacingRate, section 5.6.2.
     pub(super) fn init_pacing_rate(&self, conn: &mut Conn) {
-        let rtt_us = if self.min_rtt.is_finite() { self.min_rtt } else { NOMINAL_RTT_US };
+        let rtt_us = if self.min_rtt.rtt.is_finite() { self.min_rtt.rtt } else { NOMINAL_RTT_US };
         let nominal_bandwidth = f64::from(conn.cwnd) * f64::from(conn.mss) * 1e6 / rtt_us;
         conn.pacing_rate = (self.params.startup_pacing_gain * nominal_bandwidth).max(1.0) as u64;
     }
@@ -38,8 +39,11 @@ impl State {
     /// SetPacingRateWithGain, section 5.6.2. The rate stays before the first estimate of the bandwidth.
     pub(super) fn set_pacing_rate_with_gain(&self, conn: &mut Conn, gain: f64) {
         let share = (100.0 - self.params.pacing_margin_percent) / 100.0;
-        let rate = (gain * self.bw * f64::from(conn.mss) * share) as u64;
-        if rate > 0 && (self.full_bw_reached || rate > conn.pacing_rate) {
+        let rate = self.bw.estimate.scale(gain).payload_share(conn.mss, share);
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.6.2
+        //# In particular, this prevents the pacing rate from being reduced when the connection has only seen application-limited bandwidth
+        //# samples.
+        if rate > 0 && (self.full_bw.reached || rate > conn.pacing_rate) {
             conn.pacing_rate = rate;
         }
     }
@@ -55,42 +59,44 @@ impl State {
     pub(super) fn set_send_quantum(&mut self, conn: &Conn) {
         let bytes = conn.pacing_rate as f64 * self.params.send_quantum_time.as_secs_f64();
         let most = f64::from(self.params.send_quantum_max);
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.6.3
+        //# However, for the sake of the network and other users, a BBR implementation SHOULD attempt to use the smallest feasible quanta.
         self.send_quantum = (bytes.min(most) / f64::from(conn.mss)).max(LEAST_QUANTUM);
     }
 
     // ---- Window (5.6.4)
 
     /// BDPMultiple, section 5.6.4.2, of bandwidth `bw`.
-    pub(super) fn bdp_multiple(&self, bw: f64, gain: f64) -> f64 {
-        if self.min_rtt == f64::INFINITY {
+    pub(super) fn bdp_multiple(&self, bw: BbrRate<f64>, gain: f64) -> f64 {
+        if self.min_rtt.rtt == f64::INFINITY {
             return f64::from(self.initial_cwnd);
         }
-        gain * bw * self.min_rtt / 1e6
+        bw.scale(gain).segments_in_us(self.min_rtt.rtt)
     }
 
     /// QuantizationBudget, section 5.6.4.2, with the offload budget of TCP (section 5.5.8.1).
     fn quantization_budget(&self, inflight_cap: f64) -> u32 {
         let offload_budget = f64::from(self.params.offload_quanta) * self.send_quantum;
         let mut cap = inflight_cap.max(offload_budget).max(f64::from(self.params.min_pipe_cwnd));
-        if self.state == BbrPhase::Up {
+        if self.phase.state() == BbrState::Up {
             cap += UP_BUDGET;
         }
         cap as u32
     }
 
     /// Inflight, section 5.6.4.2, of bandwidth `bw`.
-    pub(super) fn inflight(&self, bw: f64, gain: f64) -> u32 {
+    pub(super) fn inflight(&self, bw: BbrRate<f64>, gain: f64) -> u32 {
         self.quantization_budget(self.bdp_multiple(bw, gain))
     }
 
     /// UpdateMaxInflight, section 5.6.4.2.
     fn max_inflight(&self) -> u32 {
-        self.quantization_budget(self.bdp_multiple(self.bw, self.cwnd_gain()) + self.extra_acked)
+        self.quantization_budget(self.bdp_multiple(self.bw.estimate, self.cwnd_gain()) + self.extra_acked.extra)
     }
 
     /// SaveCwnd, section 5.6.4.4, of window `cwnd`.
     pub(super) fn save_cwnd(&mut self, conn: &Conn, cwnd: u32) {
-        if conn.state < CaState::Recovery && self.state != BbrPhase::ProbeRtt {
+        if conn.state < CaState::Recovery && self.phase.state() != BbrState::ProbeRtt {
             self.prior_cwnd = cwnd;
         } else {
             self.prior_cwnd = self.prior_cwnd.max(cwnd);
@@ -104,22 +110,25 @@ impl State {
 
     /// ProbeRTTCwnd, section 5.6.4.5.
     pub(super) fn probe_rtt_cwnd(&self) -> u32 {
-        (self.bdp_multiple(self.bw, self.params.probe_rtt_cwnd_gain) as u32).max(self.params.min_pipe_cwnd)
+        (self.bdp_multiple(self.bw.estimate, self.params.probe_rtt_cwnd_gain) as u32).max(self.params.min_pipe_cwnd)
     }
 
     /// SetCwnd, section 5.6.4.6.
     pub(super) fn set_cwnd(&self, conn: &mut Conn, rs: &Rs) {
         let max_inflight = self.max_inflight();
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.6.4.6
+        //# When C.cwnd is below BBR.max_inflight, BBR raises C.cwnd gradually and cautiously, increasing C.cwnd by no more than the amount of
+        //# data acknowledged (cumulatively or selectively) upon each ACK.
         let grown = conn.cwnd.saturating_add(rs.newly_acked);
         let delivered = conn.delivered - self.initial_delivered;
-        if self.full_bw_reached {
+        if self.full_bw.reached {
             conn.cwnd = grown.min(max_inflight);
         } else if conn.cwnd < max_inflight || delivered < u64::from(self.initial_cwnd) {
             conn.cwnd = grown;
         }
         conn.cwnd = conn.cwnd.max(self.params.min_pipe_cwnd);
         // BoundCwndForProbeRTT, section 5.6.4.5
-        if self.state == BbrPhase::ProbeRtt {
+        if self.phase.state() == BbrState::ProbeRtt {
             conn.cwnd = conn.cwnd.min(self.probe_rtt_cwnd());
         }
         self.bound_cwnd_for_model(conn);
@@ -128,12 +137,12 @@ impl State {
 
     /// BoundCwndForModel, section 5.6.4.7.
     fn bound_cwnd_for_model(&self, conn: &mut Conn) {
-        let longterm = match self.state {
-            BbrPhase::Down | BbrPhase::Refill | BbrPhase::Up => self.inflight_longterm,
-            BbrPhase::Cruise | BbrPhase::ProbeRtt => self.inflight_with_headroom(),
-            BbrPhase::Startup | BbrPhase::Drain => UNBOUNDED,
+        let longterm = match self.phase.state() {
+            BbrState::Down | BbrState::Refill | BbrState::Up => self.inflight.longterm,
+            BbrState::Cruise | BbrState::ProbeRtt => self.inflight_with_headroom(),
+            BbrState::Startup | BbrState::Drain => UNBOUNDED,
         };
-        let cap = longterm.min(self.inflight_shortterm).max(self.params.min_pipe_cwnd);
+        let cap = longterm.min(self.inflight.shortterm).max(self.params.min_pipe_cwnd);
         conn.cwnd = conn.cwnd.min(cap);
     }
 }

@@ -1,6 +1,7 @@
 //! What BBR does in its states, and when it changes them: sections 5.3 and 5.4.
 
-use super::{AckPhase, BbrPhase, Rs, State, MAX_UP_ROUNDS, UNBOUNDED};
+use super::{AckPhase, BbrPhase, BbrState, Climb, FullBw, Rs, State, MAX_UP_ROUNDS, UNBOUNDED};
+use crate::cc::bbr::phase::{MinRtt, Wait};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::exit::ExitCause;
 use crate::units::Time;
@@ -8,78 +9,76 @@ use crate::units::Time;
 impl State {
     // ---- Startup (5.3.1)
 
-    /// EnterStartup, section 5.3.1.1. The gains follow from the state.
-    fn enter_startup(&mut self) {
-        self.state = BbrPhase::Startup;
-    }
-
     /// CheckStartupDone, section 5.3.1.1.
     pub(super) fn check_startup_done(&mut self, conn: &mut Conn, rs: &Rs) {
         let cause = if self.check_startup_high_loss(conn, rs) { ExitCause::Loss } else { ExitCause::Plateau };
-        if self.state == BbrPhase::Startup && self.full_bw_reached {
+        if self.phase.state() == BbrState::Startup && self.full_bw.reached {
             conn.leave_slow_start(cause);
-            self.enter_drain();
+            // EnterDrain, section 5.3.2
+            self.phase.enter(BbrPhase::Drain { start_round: self.round.count });
         }
     }
 
     /// ResetFullBW, section 5.3.1.2.
     pub(super) fn reset_full_bw(&mut self) {
-        self.full_bw = 0.0;
-        self.full_bw_count = 0;
-        self.full_bw_now = false;
+        self.full_bw = FullBw { reached: self.full_bw.reached, ..FullBw::default() };
     }
 
     /// CheckFullBWReached, section 5.3.1.2.
     pub(super) fn check_full_bw_reached(&mut self, rs: &Rs) {
-        if self.full_bw_now || !self.round_start || rs.is_app_limited {
+        if self.full_bw.now || !self.round.start || rs.is_app_limited {
             return;
         }
-        if rs.delivery_rate >= self.full_bw * self.params.full_bw_growth {
+        if rs.delivery_rate >= self.full_bw.bw.scale(self.params.full_bw_growth) {
             self.reset_full_bw();
-            self.full_bw = rs.delivery_rate;
+            self.full_bw.bw = rs.delivery_rate;
             return;
         }
-        self.full_bw_count += 1;
-        self.full_bw_now = self.full_bw_count >= self.params.full_bw_rounds;
-        if self.full_bw_now {
-            self.full_bw_reached = true;
+        self.full_bw.count += 1;
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.1.2
+        //# BBR waits three packet-timed round trips to have reasonable evidence that the sender is not detecting a delivery-rate plateau that
+        //# was temporarily imposed by congestion or receive-window auto-tuning.
+        self.full_bw.now = self.full_bw.count >= self.params.full_bw_rounds;
+        if self.full_bw.now {
+            self.full_bw.reached = true;
         }
     }
 
     /// CheckStartupHighLoss, section 5.3.1.3.
     fn check_startup_high_loss(&mut self, conn: &Conn, rs: &Rs) -> bool {
-        if !self.loss_round_start {
+        if !self.loss_round.start {
             return false;
         }
-        let round_in_recovery = conn.state == CaState::Recovery && rs.prior_delivered >= self.recovery_delivered;
-        let ranges = std::mem::take(&mut self.lost_ranges);
-        self.last_lost = None;
-        let high = self.state == BbrPhase::Startup
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.1.3
+        //# The connection has been in fast recovery for at least one full packet-timed round trip.
+        let round_in_recovery = conn.state == CaState::Recovery && rs.prior_delivered >= self.loss_round.recovery_delivered;
+        let ranges = std::mem::take(&mut self.loss_round.ranges);
+        self.loss_round.last_lost = None;
+        let high = self.phase.state() == BbrState::Startup
             && round_in_recovery
+            //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.1.3
+            //# There are at least BBRStartupFullLossCnt=6 discontiguous sequence ranges lost in that round trip.
             && ranges >= self.params.startup_full_loss_count
             && self.is_inflight_too_high(rs.lost, rs.tx_in_flight);
         if high {
-            self.undo.left = Some(BbrPhase::Startup);
-            self.full_bw_reached = true;
-            self.full_bw_now = true;
-            self.inflight_longterm = (self.bdp_multiple(self.bw, 1.0) as u32).max(self.inflight_latest);
+            self.undo.saved.left = Some(BbrState::Startup);
+            self.full_bw.reached = true;
+            self.full_bw.now = true;
+            self.inflight.longterm = (self.bdp_multiple(self.bw.estimate, 1.0) as u32).max(self.inflight.latest);
         }
         high
     }
 
     // ---- Drain (5.3.2)
 
-    /// EnterDrain, section 5.3.2.
-    fn enter_drain(&mut self) {
-        self.state = BbrPhase::Drain;
-        self.drain_start_round = self.round_count;
-    }
-
     /// CheckDrainDone, section 5.3.2.
     pub(super) fn check_drain_done(&mut self, conn: &Conn) {
-        if self.state == BbrPhase::Drain
-            && (conn.in_flight() <= self.inflight(self.bw, 1.0)
-                || self.round_count > self.drain_start_round + u64::from(self.params.drain_rounds))
+        let BbrPhase::Drain { start_round } = self.phase else { return };
+        if conn.in_flight() <= self.inflight(self.bw.estimate, 1.0)
+            //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.2
+            //# In that case, BBR enters ProbeBW after 3 round trips, allowing the bandwidth max filter to advance during the next probing
+            //# cycle.
+            || self.round.count > start_round + u64::from(self.params.drain_rounds)
         {
             // EnterProbeBW, section 5.3.3.9
             self.start_probe_bw_down(conn);
@@ -89,57 +88,56 @@ impl State {
     // ---- ProbeBW (5.3.3)
 
     /// IsTimeToProbeBW, section 5.3.3.8.
-    fn is_time_to_probe_bw(&mut self, conn: &Conn) -> bool {
-        let elapsed = conn.now > self.cycle_stamp.saturating_add(self.bw_probe_wait);
-        let due = elapsed || self.is_reno_coexistence_probe_time(conn);
+    fn is_time_to_probe_bw(&mut self, conn: &Conn, wait: Wait<Time>) -> bool {
+        let due = conn.now > wait.until || self.is_reno_coexistence_probe_time(conn, wait.rounds);
         if due {
             self.start_probe_bw_refill(conn);
         }
         due
     }
 
-    /// PickProbeWait, section 5.3.3.8.
-    fn pick_probe_wait(&mut self) {
-        self.rounds_since_probe_up = self.rng.draw_below(2) as u32;
-        self.bw_probe_wait = self.params.probe_wait + Time(self.rng.draw_below(self.params.probe_wait_spread.0));
+    /// PickProbeWait, section 5.3.3.8: `BBR.rounds_since_probe_up`, and `BBR.bw_probe_wait` after `BBR.cycle_stamp`.
+    fn pick_probe_wait(&mut self, conn: &Conn) -> Wait<Time> {
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.3.8.2
+        //# We randomize both the T_bbr and T_reno parameters, for better mixing and fairness convergence.
+        let rounds = self.rng.draw_below(2) as u32;
+        let wait = self.params.probe_wait + Time(self.rng.draw_below(self.params.probe_wait_spread.0));
+        Wait { until: conn.now.saturating_add(wait), rounds }
     }
 
     /// IsRenoCoexistenceProbeTime, section 5.3.3.8.
-    fn is_reno_coexistence_probe_time(&self, conn: &Conn) -> bool {
-        let rounds = self.target_inflight(conn).min(f64::from(self.params.reno_rounds));
-        f64::from(self.rounds_since_probe_up) >= rounds
+    fn is_reno_coexistence_probe_time(&self, conn: &Conn, rounds_since_probe_up: u32) -> bool {
+        f64::from(rounds_since_probe_up) >= self.target_inflight(conn).min(f64::from(self.params.reno_rounds))
     }
 
     /// TargetInflight, section 5.3.3.8.
     pub(super) fn target_inflight(&self, conn: &Conn) -> f64 {
-        self.bdp_multiple(self.bw, 1.0).min(f64::from(conn.cwnd))
+        self.bdp_multiple(self.bw.estimate, 1.0).min(f64::from(conn.cwnd))
     }
 
     /// StartProbeBW_DOWN, section 5.3.3.9.
     pub(super) fn start_probe_bw_down(&mut self, conn: &Conn) {
         self.reset_congestion_signals();
-        self.probe_up_acked_per_inc = f64::INFINITY;
-        self.pick_probe_wait();
-        self.cycle_stamp = conn.now;
+        let wait = self.pick_probe_wait(conn);
         self.ack_phase = AckPhase::ProbeStopping;
         self.start_round(conn);
-        self.state = BbrPhase::Down;
+        self.phase.enter(BbrPhase::Down(wait));
     }
 
     /// StartProbeBW_CRUISE, section 5.3.3.9.
     fn start_probe_bw_cruise(&mut self) {
-        self.state = BbrPhase::Cruise;
+        if let BbrPhase::Down(wait) = self.phase {
+            self.phase.enter(BbrPhase::Cruise(wait));
+        }
     }
 
     /// StartProbeBW_REFILL, section 5.3.3.9.
     pub(super) fn start_probe_bw_refill(&mut self, conn: &Conn) {
         self.reset_short_term_model();
-        self.bw_probe_up_rounds = 0;
-        self.bw_probe_up_acked = 0.0;
-        self.prev_probe_precautionary = false;
+        self.last_probe.precautionary = false;
         self.ack_phase = AckPhase::Refilling;
         self.start_round(conn);
-        self.state = BbrPhase::Refill;
+        self.phase.enter(BbrPhase::Refill { up_rounds: 0 });
     }
 
     /// StartProbeBW_UP, section 5.3.3.9.
@@ -147,129 +145,110 @@ impl State {
         self.ack_phase = AckPhase::ProbeStarting;
         self.start_round(conn);
         self.reset_full_bw();
-        self.full_bw = rs.delivery_rate;
-        self.state = BbrPhase::Up;
-        self.raise_inflight_longterm_slope(conn);
+        self.full_bw.bw = rs.delivery_rate;
+        self.phase.enter(BbrPhase::Up(Climb::start(conn)));
     }
 
     /// UpdateProbeBWCyclePhase, section 5.3.3.9.
     pub(super) fn update_probe_bw_cycle_phase(&mut self, conn: &Conn, rs: &Rs) {
-        if !self.full_bw_reached || !rs.has_data {
+        if !self.full_bw.reached || !rs.has_data {
             return;
         }
         if self.adapt_long_term_model(conn, rs) {
             return;
         }
-        match self.state {
-            BbrPhase::Down => {
-                if !self.is_time_to_probe_bw(conn) && self.is_time_to_cruise(conn) {
+        match self.phase {
+            BbrPhase::Down(wait) => {
+                if !self.is_time_to_probe_bw(conn, wait) && self.is_time_to_cruise(conn) {
                     self.start_probe_bw_cruise();
                 }
             }
-            BbrPhase::Cruise => {
-                self.is_time_to_probe_bw(conn);
+            BbrPhase::Cruise(wait) => {
+                self.is_time_to_probe_bw(conn, wait);
             }
-            BbrPhase::Refill => {
-                if self.round_start {
+            BbrPhase::Refill { .. } => {
+                if self.round.start {
                     self.is_bw_probe_sample = true;
                     self.start_probe_bw_up(conn, rs);
                 }
             }
-            BbrPhase::Up => {
+            BbrPhase::Up(_) => {
                 if self.is_time_to_go_down(conn, rs) {
-                    self.prev_probe_too_high = false;
+                    self.last_probe.too_high = false;
                     self.start_probe_bw_down(conn);
                 }
             }
-            BbrPhase::Startup | BbrPhase::Drain | BbrPhase::ProbeRtt => {}
+            BbrPhase::Startup | BbrPhase::Drain { .. } | BbrPhase::ProbeRtt(_) => {}
         }
-    }
-
-    /// IsInAProbeBWState, section 5.3.3.9.
-    pub(super) fn is_in_a_probe_bw_state(&self) -> bool {
-        matches!(self.state, BbrPhase::Down | BbrPhase::Cruise | BbrPhase::Refill | BbrPhase::Up)
-    }
-
-    /// IsProbingBW, section 5.3.3.9.
-    pub(super) fn is_probing_bw(&self) -> bool {
-        matches!(self.state, BbrPhase::Startup | BbrPhase::Refill | BbrPhase::Up)
     }
 
     /// IsTimeToCruise, section 5.3.3.9.
     fn is_time_to_cruise(&self, conn: &Conn) -> bool {
         let in_flight = conn.in_flight();
-        in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.max_bw, 1.0)
+        in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.bw.max, 1.0)
     }
 
     /// IsTimeToGoDown, section 5.3.3.9.
     fn is_time_to_go_down(&mut self, conn: &Conn, rs: &Rs) -> bool {
-        if self.prev_probe_too_high && conn.in_flight() >= self.inflight_longterm {
-            self.prev_probe_precautionary = true;
+        if self.last_probe.too_high && conn.in_flight() >= self.inflight.longterm {
+            self.last_probe.precautionary = true;
             return true;
         }
-        if conn.is_cwnd_limited && conn.cwnd >= self.inflight_longterm {
+        if conn.is_cwnd_limited && conn.cwnd >= self.inflight.longterm {
             self.reset_full_bw();
-            self.full_bw = rs.delivery_rate;
+            self.full_bw.bw = rs.delivery_rate;
             return false;
         }
-        self.full_bw_now
+        self.full_bw.now
     }
 
     /// InflightWithHeadroom, section 5.3.3.9.
     pub(super) fn inflight_with_headroom(&self) -> u32 {
-        if self.inflight_longterm == UNBOUNDED {
+        if self.inflight.longterm == UNBOUNDED {
             return UNBOUNDED;
         }
-        let bound = f64::from(self.inflight_longterm);
+        let bound = f64::from(self.inflight.longterm);
         let headroom = (self.params.headroom * bound).max(1.0);
         ((bound - headroom) as u32).max(self.params.min_pipe_cwnd)
     }
 
-    /// RaiseInflightLongtermSlope, section 5.3.3.9.
-    fn raise_inflight_longterm_slope(&mut self, conn: &Conn) {
-        let growth_this_round = f64::from(1_u32 << self.bw_probe_up_rounds);
-        self.bw_probe_up_rounds = (self.bw_probe_up_rounds + 1).min(MAX_UP_ROUNDS);
-        self.probe_up_acked_per_inc = (f64::from(conn.cwnd) / growth_this_round).max(1.0);
-    }
-
     /// ProbeInflightLongtermUpward, section 5.3.3.9.
     fn probe_inflight_longterm_upward(&mut self, conn: &Conn, rs: &Rs) {
-        if !conn.is_cwnd_limited || conn.cwnd < self.inflight_longterm {
+        let BbrPhase::Up(climb) = &mut self.phase else { return };
+        if !conn.is_cwnd_limited || conn.cwnd < self.inflight.longterm {
             return;
         }
-        self.bw_probe_up_acked += f64::from(rs.newly_acked);
-        if self.bw_probe_up_acked >= self.probe_up_acked_per_inc {
-            let delta = (self.bw_probe_up_acked / self.probe_up_acked_per_inc).floor();
-            self.bw_probe_up_acked -= delta * self.probe_up_acked_per_inc;
-            self.inflight_longterm = self.inflight_longterm.saturating_add(delta as u32);
+        climb.acked += f64::from(rs.newly_acked);
+        if climb.acked >= climb.acked_per_inc {
+            let delta = (climb.acked / climb.acked_per_inc).floor();
+            climb.acked -= delta * climb.acked_per_inc;
+            self.inflight.longterm = self.inflight.longterm.saturating_add(delta as u32);
         }
-        if self.round_start {
-            self.raise_inflight_longterm_slope(conn);
+        if self.round.start {
+            climb.raise_slope(conn);
         }
     }
 
     /// AdaptLongTermModel, section 5.3.3.9. Returns whether it decided on another state.
     fn adapt_long_term_model(&mut self, conn: &Conn, rs: &Rs) -> bool {
-        if self.ack_phase == AckPhase::ProbeStarting && self.round_start {
+        if self.ack_phase == AckPhase::ProbeStarting && self.round.start {
             self.ack_phase = AckPhase::ProbeFeedback;
         }
-        if self.ack_phase == AckPhase::ProbeStopping && self.round_start {
+        if self.ack_phase == AckPhase::ProbeStopping && self.round.start {
             self.is_bw_probe_sample = false;
             self.ack_phase = AckPhase::Init;
-            let probing = self.is_in_a_probe_bw_state();
+            let probing = self.phase.state().in_cycle();
             if probing && !rs.is_app_limited {
-                self.max_bw_filter.advance();
+                self.bw.filter.advance();
             }
-            if probing && self.prev_probe_precautionary && !self.prev_probe_too_high {
+            if probing && self.last_probe.precautionary && !self.last_probe.too_high {
                 self.start_probe_bw_refill(conn);
                 return true;
             }
         }
-        if !self.is_inflight_too_high(rs.lost, rs.tx_in_flight) && self.inflight_longterm != UNBOUNDED {
-            self.inflight_longterm = self.inflight_longterm.max(rs.tx_in_flight);
-            if self.state == BbrPhase::Up {
-                self.probe_inflight_longterm_upward(conn, rs);
-            }
+        if !self.is_inflight_too_high(rs.lost, rs.tx_in_flight) && self.inflight.longterm != UNBOUNDED {
+            self.inflight.longterm = self.inflight.longterm.max(rs.tx_in_flight);
+            self.probe_inflight_longterm_upward(conn, rs);
         }
         false
     }
@@ -279,31 +258,31 @@ impl State {
     /// UpdateMinRTT, section 5.3.4.3.
     pub(super) fn update_min_rtt(&mut self, conn: &Conn, rs: &Rs) {
         let now = conn.now;
-        self.probe_rtt_expired = now > self.probe_rtt_min_stamp.saturating_add(self.params.probe_rtt_interval);
+        self.probe_rtt_expired = now > self.probe_rtt_min.stamp.saturating_add(self.params.probe_rtt_interval);
         if let Some(rtt) = rs.rtt_us.map(f64::from) {
-            if rtt < self.probe_rtt_min_delay || self.probe_rtt_expired {
-                self.probe_rtt_min_delay = rtt;
-                self.probe_rtt_min_stamp = now;
+            if rtt < self.probe_rtt_min.rtt || self.probe_rtt_expired {
+                self.probe_rtt_min = MinRtt { rtt, stamp: now };
             }
         }
-        let min_rtt_expired = now > self.min_rtt_stamp.saturating_add(self.params.min_rtt_filter_len);
-        if self.probe_rtt_min_delay < self.min_rtt || min_rtt_expired {
-            self.min_rtt = self.probe_rtt_min_delay;
-            self.min_rtt_stamp = self.probe_rtt_min_stamp;
+        let min_rtt_expired = now > self.min_rtt.stamp.saturating_add(self.params.min_rtt_filter_len);
+        if self.probe_rtt_min.rtt < self.min_rtt.rtt || min_rtt_expired {
+            self.min_rtt = self.probe_rtt_min;
         }
     }
 
     /// CheckProbeRTT, section 5.3.4.3.
     pub(super) fn check_probe_rtt(&mut self, conn: &mut Conn, rs: &Rs) {
-        if self.state != BbrPhase::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.4.2
+        //# As an optimization, when restarting from idle and finding that the BBR.probe_rtt_min_delay has expired, BBR does not enter ProbeRTT;
+        //# the idleness is deemed a sufficient attempt to coordinate to drain the queue.
+        if self.phase.state() != BbrState::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
             // EnterProbeRTT
-            self.state = BbrPhase::ProbeRtt;
+            self.phase.enter(BbrPhase::PROBE_RTT);
             self.save_cwnd(conn, conn.cwnd);
-            self.probe_rtt_done_stamp = None;
             self.ack_phase = AckPhase::ProbeStopping;
             self.start_round(conn);
         }
-        if self.state == BbrPhase::ProbeRtt {
+        if self.phase.state() == BbrState::ProbeRtt {
             self.handle_probe_rtt(conn);
         }
         if rs.delivered > 0 {
@@ -315,26 +294,25 @@ impl State {
     fn handle_probe_rtt(&mut self, conn: &mut Conn) {
         // MarkConnectionAppLimited, section 4.1.2.4
         conn.holds_back = true;
-        if self.probe_rtt_done_stamp.is_none() {
-            if conn.in_flight() <= self.probe_rtt_cwnd() {
-                self.probe_rtt_done_stamp = Some(conn.now.saturating_add(self.params.probe_rtt_duration));
-                self.probe_rtt_round_done = false;
+        let probe_rtt_cwnd = self.probe_rtt_cwnd();
+        let BbrPhase::ProbeRtt(probe) = &mut self.phase else { return };
+        if probe.done.is_none() {
+            if conn.in_flight() <= probe_rtt_cwnd {
+                probe.done = Some(conn.now.saturating_add(self.params.probe_rtt_duration));
                 self.start_round(conn);
             }
             return;
         }
-        if self.round_start {
-            self.probe_rtt_round_done = true;
-        }
-        if self.probe_rtt_round_done {
+        probe.round_done |= self.round.start;
+        if probe.round_done {
             self.check_probe_rtt_done(conn);
         }
     }
 
     /// CheckProbeRTTDone, section 5.3.4.3.
     fn check_probe_rtt_done(&mut self, conn: &mut Conn) {
-        if self.probe_rtt_done_stamp.is_some_and(|stamp| conn.now > stamp) {
-            self.probe_rtt_min_stamp = conn.now;
+        if matches!(&self.phase, BbrPhase::ProbeRtt(probe) if probe.done.is_some_and(|stamp| conn.now > stamp)) {
+            self.probe_rtt_min.stamp = conn.now;
             self.restore_cwnd(conn);
             self.exit_probe_rtt(conn);
         }
@@ -343,7 +321,9 @@ impl State {
     /// ExitProbeRTT, section 5.3.4.4.
     fn exit_probe_rtt(&mut self, conn: &mut Conn) {
         self.reset_short_term_model();
-        if self.full_bw_reached {
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.4.4
+        //# When exiting ProbeRTT, BBR transitions to ProbeBW if it estimates the pipe was filled already, or Startup otherwise.
+        if self.full_bw.reached {
             if conn.exits.first.is_none() {
                 // Startup ended meanwhile
                 conn.leave_slow_start(ExitCause::Plateau);
@@ -351,7 +331,7 @@ impl State {
             self.start_probe_bw_down(conn);
             self.start_probe_bw_cruise();
         } else {
-            self.enter_startup();
+            self.phase.enter(BbrPhase::Startup);
         }
     }
 
@@ -360,27 +340,46 @@ impl State {
     /// HandleRestartFromIdle, section 5.4.1: nothing is in flight, and the application was the limit.
     pub(super) fn handle_restart_from_idle(&mut self, conn: &mut Conn) {
         self.idle_restart = true;
-        self.extra_acked_interval_start = conn.now;
-        if self.is_in_a_probe_bw_state() {
+        self.extra_acked.interval_start = conn.now;
+        if self.phase.state().in_cycle() {
             self.set_pacing_rate_with_gain(conn, 1.0);
-        } else if self.state == BbrPhase::ProbeRtt {
+        } else {
+            //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.4.1
+            //# If a connection goes idle during ProbeRTT then often it will have met those exit conditions by the time it restarts, so that the
+            //# connection can restore C.cwnd to its full value before it starts transmitting a new flight of data.
             self.check_probe_rtt_done(conn);
         }
     }
 
     /// Back to where a loss episode that was spurious found it: section 5.5.11.2.
-    pub(super) fn return_to(&mut self, left: Option<BbrPhase>, conn: &Conn) {
-        match left {
-            Some(BbrPhase::Startup) if self.state != BbrPhase::Startup => {
-                self.full_bw_reached = false;
-                if self.state != BbrPhase::ProbeRtt {
-                    self.enter_startup();
-                }
+    pub(super) fn return_to(&mut self, left: Option<BbrState>, conn: &Conn) {
+        let state = self.phase.state();
+        if left == Some(BbrState::Startup) && state != BbrState::Startup {
+            self.full_bw.reached = false;
+            if state != BbrState::ProbeRtt {
+                self.phase.enter(BbrPhase::Startup);
             }
-            Some(BbrPhase::Up) if self.state != BbrPhase::Up && self.state != BbrPhase::ProbeRtt => {
-                self.start_probe_bw_refill(conn)
-            }
-            _ => {}
+        } else if left == Some(BbrState::Up) && !matches!(state, BbrState::Up | BbrState::ProbeRtt) {
+            self.start_probe_bw_refill(conn);
         }
+    }
+}
+
+impl Climb {
+    /// The first round of ProbeBW_UP.
+    pub(super) fn start(conn: &Conn) -> Climb {
+        let mut climb = Climb { rounds: 0, acked: 0.0, acked_per_inc: f64::INFINITY };
+        climb.raise_slope(conn);
+        climb
+    }
+
+    /// RaiseInflightLongtermSlope, section 5.3.3.9.
+    fn raise_slope(&mut self, conn: &Conn) {
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.3.5
+        //# The additive increase to BBR.inflight_longterm doubles each round trip; in each successive round trip, BBR.inflight_longterm grows
+        //# (in units of C.SMSS) by 1, 2, 4, 8, 16, etc, with the increases spread uniformly across the entire round trip.
+        let growth_this_round = f64::from(1_u32 << self.rounds);
+        self.rounds = (self.rounds + 1).min(MAX_UP_ROUNDS);
+        self.acked_per_inc = (f64::from(conn.cwnd) / growth_this_round).max(1.0);
     }
 }

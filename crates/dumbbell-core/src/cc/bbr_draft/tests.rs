@@ -23,20 +23,24 @@ fn bbr() -> (State, Conn) {
     start_connection(json!({}))
 }
 
+/// In `state`, as if it had just begun, with a wait of 2.5 s.
+fn in_state(state: BbrState, conn: &Conn) -> BbrPhase<Time, Climb> {
+    let climb = Climb { rounds: 0, acked: 0.0, acked_per_inc: f64::INFINITY };
+    BbrPhase::in_state(state, conn.now + Time::from_millis(2_500), climb)
+}
+
 /// In `phase`, with an estimate of 1000 segments per second and 20 ms: a BDP of 20 segments, all in flight under a window of 40.
-fn start_phase(phase: BbrPhase) -> (State, Conn) {
+fn start_phase(phase: BbrState) -> (State, Conn) {
     let (mut state, mut conn) = bbr();
-    state.max_bw = state.max_bw_filter.update(1_000.0);
-    state.bw = 1_000.0;
-    state.full_bw_reached = phase != BbrPhase::Startup;
-    state.state = phase;
-    state.cycle_stamp = conn.now;
-    state.bw_probe_wait = Time::from_millis(2_500);
+    state.bw.max = BbrRate(state.bw.filter.update(1_000.0));
+    state.bw.estimate = BbrRate(1_000.0);
+    state.full_bw.reached = phase != BbrState::Startup;
+    state.phase = in_state(phase, &conn);
     (conn.cwnd, conn.delivered) = (40, 1_000);
     (conn.snd_una, conn.snd_nxt) = (1_000, 1_020);
     // no round ends by itself
-    state.next_round_delivered = u64::MAX;
-    state.loss_round_delivered = u64::MAX;
+    state.round.next_delivered = u64::MAX;
+    state.loss_round.delivered = u64::MAX;
     (state, conn)
 }
 
@@ -71,11 +75,11 @@ fn enter(state: &mut State, conn: &mut Conn, ca: CaState) {
 
 #[test]
 fn a_sample_that_is_too_short_has_no_rate_but_counts_what_it_delivered() {
-    assert_eq!((rs().delivery_rate, rs().delivered), (1_000.0, 20));
+    assert_eq!((rs().delivery_rate, rs().delivered), (BbrRate(1_000.0), 20));
     let short = Rs::new(&RateSample { interval_us: None, ..ack() });
-    assert_eq!((short.delivery_rate, short.delivered, short.has_data), (0.0, 20, true));
+    assert_eq!((short.delivery_rate, short.delivered, short.has_data), (BbrRate::ZERO, 20, true));
     let none = Rs::new(&RateSample { sample_delivered: None, interval_us: None, ..ack() });
-    assert_eq!((none.delivery_rate, none.delivered, none.has_data), (0.0, 0, false));
+    assert_eq!((none.delivery_rate, none.delivered, none.has_data), (BbrRate::ZERO, 0, false));
 }
 
 #[test]
@@ -88,13 +92,13 @@ fn it_does_not_ask_for_ecn() {
 #[test]
 fn it_begins_with_the_rtt_of_the_handshake_or_none() {
     let (state, conn) = bbr();
-    assert_eq!((state.min_rtt, state.probe_rtt_min_delay, state.min_rtt_stamp), (20_000.0, 20_000.0, conn.now));
+    assert_eq!((state.min_rtt.rtt, state.probe_rtt_min.rtt, state.min_rtt.stamp), (20_000.0, 20_000.0, conn.now));
     // 2.77 * 10 * 1448 B / 20 ms, and over 1 ms
     assert_eq!(conn.pacing_rate, 2_005_480);
     let mut blank = Conn { pacing_rate: 5, ..crate::cc::driver::conn() };
     let mut without = State::new(Params::default(), &CcContext::default());
     without.init(&mut blank);
-    assert_eq!((blank.pacing_rate, without.min_rtt), (40_109_600, f64::INFINITY));
+    assert_eq!((blank.pacing_rate, without.min_rtt.rtt), (40_109_600, f64::INFINITY));
     // BDPMultiple before the first RTT: the initial window, whatever the gain
-    assert_eq!(without.bdp_multiple(1_000.0, 2.0), 10.0);
+    assert_eq!(without.bdp_multiple(BbrRate(1_000.0), 2.0), 10.0);
 }

@@ -17,11 +17,17 @@ impl Receiver {
     #[inline]
     pub(super) fn count_ce(&mut self, packet: &Packet) {
         if packet.ecn == Ecn::Ce {
+            //= draft-ietf-tcpm-accurate-ecn-34, section 3.2
+            //# The Data Receiver MUST increment the CE packet counter (r.cep), for every Acceptable packet that it receives with the CE code
+            //# point in the IP ECN field, including CE marked control packets and retransmissions but excluding CE on SYN packets (SYN=1;
+            //# ACK=0).
             self.ce_count = self.ce_count.wrapping_add(1);
             self.ce_bytes = self.ce_bytes.wrapping_add(u32::from(packet.len.saturating_sub(self.headers)));
             self.ce_pending = self.ce_pending.saturating_add(1);
         }
         let data = !packet.has(flag::PURE_ACK);
+        //= draft-ietf-tcpm-accurate-ecn-34, section 3.2.2.5.1
+        //# An AccECN Data Receiver SHOULD emit an ACK whenever a data packet marked CE arrives after the previous packet was not CE.
         self.ack_now |= data && (packet.ecn != self.last_ecn || self.ce_pending >= MANY_CE);
         self.last_ecn = packet.ecn;
         self.ecn_settled = 0;

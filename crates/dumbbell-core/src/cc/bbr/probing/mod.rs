@@ -3,10 +3,8 @@
 //!
 //! The order of work is that of Linux `tcp_bbr2.c` and `tcp_bbr.c` (google/bbr); bounds have their Linux names: `bw_lo`, `inflight_lo`, `inflight_hi`.
 
-use super::{
-    bdp, in_network, payload_rate, rate_ceil, scale_by_share, Aggregation, BbrPacing, Bursts, AGGREGATION_ROUNDS, MIN_CWND, UNIT,
-    UNSET,
-};
+use super::phase::{AckPhase, BbrPhase, BbrState, LastProbe, MinRtt};
+use super::{in_network, scale_by_share, Aggregation, BbrPacing, BbrRate, Bursts, AGGREGATION_ROUNDS, MIN_CWND, UNIT, UNSET};
 use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
 use crate::cc::{CcContext, CongestionControl, Control, Echo, EcnUse, LossEvent, Model, RateSample};
@@ -14,7 +12,11 @@ use crate::rng::Rng;
 
 mod cycle;
 mod min_rtt;
+mod settings;
 mod signals;
+
+pub use settings::Settings;
+pub(in crate::cc) use settings::{probing_params, settings};
 
 /// Most rounds by which a probe waits for Reno. Linux `bbr_bw_probe_max_rounds`.
 const MAX_ROUNDS: u32 = 63;
@@ -28,150 +30,16 @@ const FULL_BW_THRESH: u32 = UNIT * 5 / 4;
 const FULL_ECN_ROUNDS: u32 = 2;
 /// Most that the counter of ACKs with losses of a round holds. Linux `loss_events_in_round`, 4 bits.
 const MAX_LOSS_EVENTS: u32 = 15;
-/// Most that the counter of rounds since a probe holds. Linux `rounds_since_probe`, 8 bits.
-const MAX_ROUNDS_COUNTED: u32 = 255;
 /// Most doublings of the step in one probe. Linux `bbr_raise_inflight_hi_slope`.
 const MAX_UP_ROUNDS: u32 = 30;
 /// Most of the initial window that is remembered. Linux `init_cwnd`, 7 bits.
 const MAX_INIT_CWND: u32 = 127;
 
-/// Parameters in the units of the machine: gains and shares in 1/256.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Pacing gain of STARTUP.
-    pub startup_gain: u32,
-    /// Window gain of STARTUP and DRAIN.
-    pub startup_cwnd_gain: u32,
-    /// Pacing gain of DRAIN.
-    pub drain_gain: u32,
-    /// Pacing gain of PROBE_UP.
-    pub up_gain: u32,
-    /// Pacing gain of PROBE_DOWN.
-    pub down_gain: u32,
-    /// Window gain of the cycle.
-    pub cwnd_gain: u32,
-    /// Window gain of PROBE_UP.
-    pub up_cwnd_gain: u32,
-    /// Window gain of PROBE_RTT.
-    pub probe_rtt_cwnd_gain: u32,
-    /// Share of the short-term bounds that losses take.
-    pub beta: u32,
-    /// Share of losses that is too much.
-    pub loss_thresh: u32,
-    /// Share of `inflight_hi` that is left to others.
-    pub headroom: u32,
-    /// ACKs with losses in a round that end STARTUP.
-    pub full_loss_cnt: u32,
-    /// Whether it answers ECN.
-    pub ecn: bool,
-    /// Largest `min_rtt` with which it does, us; 0: any.
-    pub ecn_max_rtt_us: u32,
-    /// Weight of a round in the average of marks.
-    pub ecn_alpha_gain: u32,
-    /// Share of `inflight_lo` that a round takes in which all were marked.
-    pub ecn_factor: u32,
-    /// Share of marks that is too much.
-    pub ecn_thresh: u32,
-    /// Share of `inflight_hi` that the first step of a probe after marks makes; 0: there is no such probe.
-    pub ecn_reprobe_gain: u32,
-    /// Shortest wait between probes, us.
-    pub probe_base_us: u32,
-    /// Range of what is added to it, us.
-    pub probe_rand_us: u32,
-    /// Age at which the smallest RTT is given up, ms.
-    pub min_rtt_ms: u64,
-    /// Age at which PROBE_RTT looks for another, ms.
-    pub probe_rtt_interval_ms: u64,
-    /// Least time that this takes, ms; 0: it does not.
-    pub probe_rtt_ms: u64,
-}
-
-/// The settings of parameters `$params`, whose names v2 and v3 share; they have their own for the window of PROBE_UP and the probe after marks.
-macro_rules! settings {
-    ($params:expr, $up_cwnd_gain:expr, $ecn_reprobe_gain:expr) => {{
-        let (params, us) = ($params, |time: Time| time.as_micros() as u32);
-        Settings {
-            startup_gain: to_fixed(params.startup_gain),
-            startup_cwnd_gain: to_fixed(params.startup_cwnd_gain),
-            drain_gain: to_fixed(params.drain_gain),
-            up_gain: to_fixed(params.probe_up_gain),
-            down_gain: to_fixed(params.probe_down_gain),
-            cwnd_gain: to_fixed(params.cwnd_gain),
-            up_cwnd_gain: to_fixed($up_cwnd_gain),
-            probe_rtt_cwnd_gain: to_fixed(params.probe_rtt_cwnd_gain),
-            beta: to_fixed(params.beta),
-            loss_thresh: to_fixed(params.loss_thresh),
-            headroom: to_fixed(params.headroom),
-            full_loss_cnt: params.full_loss_count,
-            ecn: params.ecn,
-            ecn_max_rtt_us: us(params.ecn_max_rtt),
-            ecn_alpha_gain: to_fixed(params.ecn_alpha_gain),
-            ecn_factor: to_fixed(params.ecn_factor),
-            ecn_thresh: to_fixed(params.ecn_thresh),
-            ecn_reprobe_gain: to_fixed($ecn_reprobe_gain),
-            probe_base_us: us(params.probe_wait),
-            probe_rand_us: us(params.probe_wait_random),
-            min_rtt_ms: params.min_rtt_window.as_millis(),
-            probe_rtt_interval_ms: params.probe_rtt_interval.as_millis(),
-            probe_rtt_ms: params.probe_rtt_duration.as_millis(),
-        }
-    }};
-}
-pub(in crate::cc) use settings;
-
-/// Where the machine stands. Linux `mode` and `cycle_idx`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProbingMode {
-    /// STARTUP: looks for the rate of the path.
-    Startup,
-    /// DRAIN: empties the queue of STARTUP.
-    Drain,
-    /// PROBE_DOWN: empties the queue of a probe.
-    Down,
-    /// PROBE_CRUISE: leaves room to others.
-    Cruise,
-    /// PROBE_REFILL: fills the pipe before a probe.
-    Refill,
-    /// PROBE_UP: probes.
-    Up,
-    /// PROBE_RTT: looks for the RTT without a queue.
-    ProbeRtt,
-}
-
-impl ProbingMode {
-    fn name(self) -> &'static str {
-        match self {
-            ProbingMode::Startup => "startup",
-            ProbingMode::Drain => "drain",
-            ProbingMode::Down => "probe_down",
-            ProbingMode::Cruise => "probe_cruise",
-            ProbingMode::Refill => "probe_refill",
-            ProbingMode::Up => "probe_up",
-            ProbingMode::ProbeRtt => "probe_rtt",
-        }
-    }
-
-    /// Linux `BBR_PROBE_BW`.
-    fn in_cycle(self) -> bool {
-        matches!(self, ProbingMode::Down | ProbingMode::Cruise | ProbingMode::Refill | ProbingMode::Up)
-    }
-}
-
-/// Which part of a probe the ACKs that arrive answer. Linux `bbr_ack_phase`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AckPhase {
-    Init,
-    Refilling,
-    Starting,
-    Feedback,
-    Stopping,
-}
-
 /// The search for a rate that grows no more.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FullBw {
     /// Largest rate so far.
-    pub bw: u32,
+    pub bw: BbrRate,
     /// Rounds without growth since.
     pub rounds: u32,
     /// Found, in this search.
@@ -180,17 +48,17 @@ pub struct FullBw {
 
 impl FullBw {
     /// From here on `bw` has to be exceeded.
-    pub fn starting_at(bw: u32) -> FullBw {
+    pub fn starting_at(bw: BbrRate) -> FullBw {
         FullBw { bw, ..FullBw::default() }
     }
 
     /// `bw` is growth.
-    pub fn is_growth(&self, bw: u32) -> bool {
-        bw >= scale_by_share(self.bw, FULL_BW_THRESH)
+    pub fn is_growth(&self, bw: BbrRate) -> bool {
+        bw >= self.bw.scale_by_share(FULL_BW_THRESH)
     }
 }
 
-/// What tells BBRv2 and BBRv3 apart.
+/// The differences between BBRv2 and BBRv3.
 pub trait BbrVersion: Sized + Clone + std::fmt::Debug {
     /// How it sizes bursts.
     const BURSTS: Bursts;
@@ -208,20 +76,70 @@ pub trait BbrVersion: Sized + Clone + std::fmt::Debug {
     const PROBE_LOSSES: bool;
     /// A timeout ends the search for a full pipe, and does not only lower what is to be exceeded.
     const TIMEOUT_ENDS_SEARCH: bool;
-    /// What raises a bound, or undoes a cut, ends the fast path.
+    /// A raise of a bound, and an undo of a cut, end the fast path.
     const BOUNDS_END_FAST_PATH: bool;
 
     /// Looks whether the rate `bw` of this ACK still grows.
-    fn check_full_bw(machine: &mut Machine<Self>, sample: &RateSample, bw: u32);
+    fn check_full_bw(machine: &mut Machine<Self>, sample: &RateSample, bw: BbrRate);
 
     /// PROBE_UP begins with an ACK of rate `bw`.
-    fn enter_up(machine: &mut Machine<Self>, bw: u32);
+    fn enter_up(machine: &mut Machine<Self>, bw: BbrRate);
 
     /// Whether PROBE_UP ends, after an ACK of rate `bw` with `in_net` segments in the network.
-    fn up_is_over(machine: &mut Machine<Self>, conn: &Conn, in_net: u32, bw: u32) -> bool;
+    fn up_is_over(machine: &mut Machine<Self>, conn: &Conn, in_net: u32, bw: BbrRate) -> bool;
 
     /// `inflight_hi` after a STARTUP that losses or marks ended.
     fn inflight_hi_after_startup(machine: &Machine<Self>, inflight: u32) -> u32;
+}
+
+/// Bounds of rate and volume.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    bw_lo: BbrRate,
+    inflight_lo: u32,
+    pub(in crate::cc) inflight_hi: u32,
+}
+
+/// Largest rate and volume of the round of losses.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Latest {
+    bw: BbrRate,
+    pub(in crate::cc) inflight: u32,
+}
+
+/// Losses of the round and of the cycle.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    round_delivered: u64,
+    round_start: bool,
+    in_round: bool,
+    in_cycle: bool,
+    events: u32,
+}
+
+/// Marks of the round and of the cycle, and their average.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    in_round: bool,
+    in_cycle: bool,
+    eligible: bool,
+    alpha: u32,
+    /// `delivered` and `delivered_ce` when `alpha` was last updated.
+    delivered: u64,
+    delivered_ce: u64,
+    startup_rounds: u32,
+}
+
+/// How `inflight_hi` grows in PROBE_UP.
+#[derive(Clone, Debug)]
+pub struct Climb {
+    /// When the probe began, us.
+    start_us: u64,
+    /// Doublings of the step.
+    rounds: u32,
+    /// Segments acknowledged for each segment by which it grows.
+    cnt: u32,
+    acks: u32,
 }
 
 /// A connection of BBRv2 or BBRv3.
@@ -230,85 +148,56 @@ pub struct Machine<V: BbrVersion> {
     set: Settings,
     rng: Rng,
     pacing: BbrPacing,
-    pub(in crate::cc) mode: ProbingMode,
+    /// Waits in us, the end of PROBE_RTT in ms.
+    pub(in crate::cc) phase: BbrPhase<u64, Climb>,
     ack_phase: AckPhase,
+    /// ACKs that arrive answer what a probe sent.
+    probe_samples: bool,
+    pub(in crate::cc) last_probe: LastProbe,
     pacing_gain: u32,
     cwnd_gain: u32,
     init_cwnd: u32,
     prior_cwnd: u32,
     prev_state: CaState,
     now_us: u64,
-
-    // rounds
     next_round: u64,
     pub(in crate::cc) round_start: bool,
     rounds: u64,
     pub(in crate::cc) full: FullBw,
     pub(in crate::cc) full_bw_reached: bool,
-    /// What ends STARTUP, unless something else does before.
+    /// The cause of the end of STARTUP, unless another comes first.
     startup_ends_by: ExitCause,
     try_fast_path: bool,
     idle_restart: bool,
-
-    // RTT
-    pub(in crate::cc) min_rtt_us: u32,
-    min_rtt_stamp: u64,
-    probe_rtt_min_us: u32,
-    probe_rtt_min_stamp: u64,
-    /// When PROBE_RTT may end, ms.
-    probe_rtt_done: Option<u64>,
-    probe_rtt_round_done: bool,
-
-    // bounds
+    /// us, and ms of its age.
+    min_rtt: MinRtt<u32, u64>,
+    /// The one whose age asks for PROBE_RTT.
+    probe_rtt_min: MinRtt<u32, u64>,
     /// Largest rate of the last and of this cycle.
-    bw_hi: [u32; 2],
-    bw_lo: u32,
-    inflight_lo: u32,
-    pub(in crate::cc) inflight_hi: u32,
-    /// Largest rate and volume of the round of losses.
-    bw_latest: u32,
-    pub(in crate::cc) inflight_latest: u32,
-    undo: [u32; 3],
+    bw_hi: [BbrRate; 2],
+    pub(in crate::cc) bounds: Bounds,
+    /// Before the last reduction.
+    undo: Bounds,
+    pub(in crate::cc) latest: Latest,
     aggregation: Aggregation,
-
-    // congestion signals
-    loss_round_delivered: u64,
-    loss_round_start: bool,
-    loss_in_round: bool,
-    loss_in_cycle: bool,
-    loss_events: u32,
-    ecn_in_round: bool,
-    ecn_in_cycle: bool,
-    ecn_eligible: bool,
-    ecn_alpha: u32,
-    alpha_delivered: u64,
-    alpha_delivered_ce: u64,
-    startup_ecn_rounds: u32,
-
-    // the cycle
-    cycle_us: u64,
-    probe_wait_us: u64,
-    rounds_since_probe: u32,
-    up_rounds: u32,
-    up_cnt: u32,
-    up_acks: u32,
-    /// ACKs that arrive answer what a probe sent.
-    probe_samples: bool,
-    pub(in crate::cc) prev_probe_too_high: bool,
-    pub(in crate::cc) stopped_risky: bool,
+    losses: Losses,
+    marks: Marks,
     version: std::marker::PhantomData<V>,
 }
 
 impl<V: BbrVersion> Machine<V> {
     /// A machine with `set`; `name` is that of its random stream.
     pub fn from_settings(set: Settings, name: &str, context: &CcContext) -> Machine<V> {
-        let high_gain = set.startup_gain;
+        let unset = MinRtt { rtt: UNSET, stamp: 0 };
+        let bounds = Bounds { bw_lo: BbrRate::UNSET, inflight_lo: UNSET, inflight_hi: UNSET };
         Machine {
             rng: Rng::stream(context.seed, name, context.flow),
             // replaced when the connection is established
-            pacing: BbrPacing::before_connection(high_gain),
-            mode: ProbingMode::Startup,
+            pacing: BbrPacing::before_connection(set.startup_gain),
+            phase: BbrPhase::Startup,
             ack_phase: AckPhase::Init,
+            probe_samples: false,
+            last_probe: LastProbe::default(),
             pacing_gain: set.startup_gain,
             cwnd_gain: set.startup_cwnd_gain,
             init_cwnd: 0,
@@ -323,67 +212,41 @@ impl<V: BbrVersion> Machine<V> {
             startup_ends_by: ExitCause::Plateau,
             try_fast_path: false,
             idle_restart: false,
-            min_rtt_us: UNSET,
-            min_rtt_stamp: 0,
-            probe_rtt_min_us: UNSET,
-            probe_rtt_min_stamp: 0,
-            probe_rtt_done: None,
-            probe_rtt_round_done: false,
-            bw_hi: [0; 2],
-            bw_lo: UNSET,
-            inflight_lo: UNSET,
-            inflight_hi: UNSET,
-            bw_latest: 0,
-            inflight_latest: 0,
-            undo: [0; 3],
+            min_rtt: unset,
+            probe_rtt_min: unset,
+            bw_hi: [BbrRate(0); 2],
+            bounds,
+            undo: Bounds { bw_lo: BbrRate(0), inflight_lo: 0, inflight_hi: 0 },
+            latest: Latest::default(),
             aggregation: Aggregation::default(),
-            loss_round_delivered: 0,
-            loss_round_start: false,
-            loss_in_round: false,
-            loss_in_cycle: false,
-            loss_events: 0,
-            ecn_in_round: false,
-            ecn_in_cycle: false,
-            ecn_eligible: false,
-            ecn_alpha: UNIT,
-            alpha_delivered: 0,
-            alpha_delivered_ce: 0,
-            startup_ecn_rounds: 0,
-            cycle_us: 0,
-            probe_wait_us: 0,
-            rounds_since_probe: 0,
-            up_rounds: 0,
-            up_cnt: UNSET,
-            up_acks: 0,
-            probe_samples: false,
-            prev_probe_too_high: false,
-            stopped_risky: false,
+            losses: Losses::default(),
+            marks: Marks { alpha: UNIT, ..Marks::default() },
             set,
             version: std::marker::PhantomData,
         }
     }
 
     /// Largest rate of the filter.
-    pub fn max_bw(&self) -> u32 {
+    pub fn max_bw(&self) -> BbrRate {
         self.bw_hi[0].max(self.bw_hi[1])
     }
 
-    fn bw(&self) -> u32 {
-        self.max_bw().min(self.bw_lo)
+    fn bw(&self) -> BbrRate {
+        self.max_bw().min(self.bounds.bw_lo)
     }
 
-    fn bdp(&self, bw: u32, gain: u32) -> u32 {
-        bdp(bw, self.min_rtt_us, gain, self.init_cwnd)
+    fn bdp(&self, bw: BbrRate, gain: u32) -> u32 {
+        bw.bdp(self.min_rtt.rtt, gain, self.init_cwnd)
     }
 
     /// Room for bursts, and to probe at all. Linux `bbr_quantization_budget`.
     fn add_burst_budget(&self, conn: &Conn, segments: u32) -> u32 {
-        let least = segments.max(3 * V::BURSTS.goal(conn, self.min_rtt_us)).max(MIN_CWND);
-        least + if self.mode == ProbingMode::Up { 2 } else { 0 }
+        let least = segments.max(3 * V::BURSTS.goal(conn, self.min_rtt.rtt)).max(MIN_CWND);
+        least + if self.phase.state() == BbrState::Up { 2 } else { 0 }
     }
 
-    /// What `gain` times `bw` has in flight. Linux `bbr_inflight`.
-    pub fn inflight(&self, conn: &Conn, bw: u32, gain: u32) -> u32 {
+    /// Segments in flight at `gain` times `bw`. Linux `bbr_inflight`.
+    pub fn inflight(&self, conn: &Conn, bw: BbrRate, gain: u32) -> u32 {
         self.add_burst_budget(conn, self.bdp(bw, gain))
     }
 
@@ -393,7 +256,7 @@ impl<V: BbrVersion> Machine<V> {
     }
 
     fn in_network(&self, conn: &Conn, in_flight: u32, sample: &RateSample) -> u32 {
-        let rising = (self.pacing_gain > UNIT).then(|| V::BURSTS.goal(conn, self.min_rtt_us));
+        let rising = (self.pacing_gain > UNIT).then(|| V::BURSTS.goal(conn, self.min_rtt.rtt));
         in_network(in_flight, sample, self.bw(), rising)
     }
 
@@ -407,16 +270,16 @@ impl<V: BbrVersion> Machine<V> {
 
     /// `inflight_hi` less what is left to others; `UNSET` if it is not set. Linux `bbr_inflight_with_headroom`.
     fn with_headroom(&self) -> u32 {
-        if self.inflight_hi == UNSET {
+        if self.bounds.inflight_hi == UNSET {
             return UNSET;
         }
-        let headroom = scale_by_share(self.inflight_hi, self.set.headroom).max(1);
-        self.inflight_hi.saturating_sub(headroom).max(MIN_CWND)
+        let headroom = scale_by_share(self.bounds.inflight_hi, self.set.headroom).max(1);
+        self.bounds.inflight_hi.saturating_sub(headroom).max(MIN_CWND)
     }
 
-    /// More than this time has passed in this phase. Linux `bbr_has_elapsed_in_phase`.
-    pub fn has_elapsed(&self, us: u64) -> bool {
-        self.now_us > self.cycle_us + us
+    /// More than the smallest RTT has passed in PROBE_UP. Linux `bbr_has_elapsed_in_phase`.
+    pub fn has_climbed_for_min_rtt(&self) -> bool {
+        matches!(&self.phase, BbrPhase::Up(climb) if self.now_us > climb.start_us + u64::from(self.min_rtt.rtt))
     }
 
     /// `inflight` of the largest rate, with `gain`.
@@ -428,26 +291,26 @@ impl<V: BbrVersion> Machine<V> {
         self.next_round = conn.delivered;
     }
 
-    fn enter(&mut self, mode: ProbingMode) {
-        self.mode = mode;
+    fn enter(&mut self, phase: BbrPhase<u64, Climb>) {
+        self.phase.enter(phase);
         self.try_fast_path = false;
     }
 
     /// Linux `bbr_update_gains`.
     fn update_gains(&mut self) {
         let set = &self.set;
-        (self.pacing_gain, self.cwnd_gain) = match self.mode {
-            ProbingMode::Startup => (set.startup_gain, set.startup_cwnd_gain),
-            ProbingMode::Drain => (set.drain_gain, set.startup_cwnd_gain),
-            ProbingMode::Down => (set.down_gain, set.cwnd_gain),
-            ProbingMode::Cruise | ProbingMode::Refill => (UNIT, set.cwnd_gain),
-            ProbingMode::Up => (set.up_gain, set.up_cwnd_gain),
-            ProbingMode::ProbeRtt => (UNIT, UNIT),
+        (self.pacing_gain, self.cwnd_gain) = match self.phase.state() {
+            BbrState::Startup => (set.startup_gain, set.startup_cwnd_gain),
+            BbrState::Drain => (set.drain_gain, set.startup_cwnd_gain),
+            BbrState::Down => (set.probe_down_gain, set.cwnd_gain),
+            BbrState::Cruise | BbrState::Refill => (UNIT, set.cwnd_gain),
+            BbrState::Up => (set.probe_up_gain, set.probe_up_cwnd_gain),
+            BbrState::ProbeRtt => (UNIT, UNIT),
         };
     }
 
     /// Linux `bbr_set_cwnd`.
-    fn set_cwnd(&mut self, conn: &mut Conn, acked: u32, bw: u32) {
+    fn set_cwnd(&mut self, conn: &mut Conn, acked: u32, bw: BbrRate) {
         let mut cwnd = conn.cwnd;
         if acked > 0 {
             let target = self.bdp(bw, self.cwnd_gain).saturating_add(self.aggregation.allowance(bw));
@@ -464,22 +327,22 @@ impl<V: BbrVersion> Machine<V> {
             cwnd = cwnd.max(MIN_CWND);
         }
         conn.cwnd = cwnd.min(conn.cwnd_clamp);
-        if self.mode == ProbingMode::ProbeRtt {
+        if self.phase.state() == BbrState::ProbeRtt {
             conn.cwnd = conn.cwnd.min(self.probe_rtt_cwnd());
         }
     }
 
     /// Linux `bbr_bound_cwnd_for_inflight_model`.
     fn bound_cwnd(&self, conn: &mut Conn) {
-        let cap = match self.mode {
-            ProbingMode::Down | ProbingMode::Refill | ProbingMode::Up => self.inflight_hi,
-            ProbingMode::Cruise | ProbingMode::ProbeRtt => self.with_headroom(),
-            ProbingMode::Startup | ProbingMode::Drain => UNSET,
+        let cap = match self.phase.state() {
+            BbrState::Down | BbrState::Refill | BbrState::Up => self.bounds.inflight_hi,
+            BbrState::Cruise | BbrState::ProbeRtt => self.with_headroom(),
+            BbrState::Startup | BbrState::Drain => UNSET,
         };
-        conn.cwnd = conn.cwnd.min(cap.min(self.inflight_lo).max(MIN_CWND));
+        conn.cwnd = conn.cwnd.min(cap.min(self.bounds.inflight_lo).max(MIN_CWND));
     }
 
-    fn update_model(&mut self, conn: &mut Conn, sample: &RateSample, bw: u32) {
+    fn update_model(&mut self, conn: &mut Conn, sample: &RateSample, bw: BbrRate) {
         if sample.interval_us.is_some_and(|us| us > 0) && sample.ack_delivered > 0 {
             self.update_signals(conn, sample, bw);
             let window = if self.full_bw_reached { AGGREGATION_ROUNDS } else { 1 };
@@ -495,17 +358,17 @@ impl<V: BbrVersion> Machine<V> {
 
     /// The application is the limit, and nothing in the model can change: only what follows time is looked at. Returns whether that was
     /// all, and whether the model is to be updated if not. Linux `bbr_run_fast_path`.
-    fn fast_path(&mut self, conn: &mut Conn, sample: &RateSample, bw: u32) -> Option<bool> {
+    fn fast_path(&mut self, conn: &mut Conn, sample: &RateSample, bw: BbrRate) -> Option<bool> {
         let plain = self.try_fast_path && sample.is_app_limited && bw < self.max_bw();
-        if !plain || self.loss_in_round || self.ecn_in_round {
+        if !plain || self.losses.in_round || self.marks.in_round {
             return Some(true);
         }
-        let before = (self.mode, self.min_rtt_us);
+        let before = (self.phase.state(), self.min_rtt.rtt);
         self.check_drain(conn, sample);
         self.update_cycle(conn, sample, bw);
         self.update_min_rtt(conn, sample);
         // Linux compares the mode without the phase of the cycle, whose changes end the fast path
-        let same = before == (self.mode, self.min_rtt_us) && self.try_fast_path;
+        let same = before == (self.phase.state(), self.min_rtt.rtt) && self.try_fast_path;
         if same {
             None
         } else {
@@ -532,7 +395,7 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
 
     /// Marks count from when it is eligible for ECN: with the key `ecn` and a path that is short enough. Linux `ecn_eligible`.
     fn answers(&self, cause: Congestion) -> bool {
-        cause != Congestion::Ecn || self.ecn_eligible
+        cause != Congestion::Ecn || self.marks.eligible
     }
 
     fn init(&mut self, conn: &mut Conn) {
@@ -541,17 +404,17 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
         self.prior_cwnd = conn.prior_cwnd;
         conn.ssthresh = INFINITE_SSTHRESH;
         let min_rtt = conn.rtt.min_us();
-        (self.min_rtt_us, self.probe_rtt_min_us) = (min_rtt, min_rtt);
-        (self.min_rtt_stamp, self.probe_rtt_min_stamp) = (conn.jiffies(), conn.jiffies());
+        self.min_rtt = MinRtt { rtt: min_rtt, stamp: conn.jiffies() };
+        self.probe_rtt_min = self.min_rtt;
         self.pacing = BbrPacing::new(conn, self.set.startup_gain);
         self.aggregation.restart(self.now_us);
-        self.loss_round_delivered = conn.delivered + 1;
+        self.losses.round_delivered = conn.delivered + 1;
     }
 
     /// The window is BBR's own: what is saved is for the end of a timeout, and for an undo.
     fn ssthresh(&mut self, conn: &Conn, _cause: Congestion) -> u32 {
         self.save_cwnd(conn);
-        self.undo = [self.bw_lo, self.inflight_lo, self.inflight_hi];
+        self.undo = self.bounds;
         conn.ssthresh
     }
 
@@ -564,12 +427,12 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
         if self.round_start {
             self.begin_round(conn);
             self.rounds += 1;
-            self.rounds_since_probe = (self.rounds_since_probe + 1).min(MAX_ROUNDS_COUNTED);
+            self.phase.count_round();
             self.update_alpha(conn);
         }
-        self.ecn_in_round |= sample.ece && (self.ecn_eligible || !V::ALPHA_WHEN_ELIGIBLE);
-        let bw = interval.map_or(0, |us| rate_ceil(sample.sample_delivered.unwrap_or(0), us));
-        self.loss_round_start = false;
+        self.marks.in_round |= sample.ece && (self.marks.eligible || !V::ALPHA_WHEN_ELIGIBLE);
+        let bw = interval.map_or(BbrRate(0), |us| BbrRate::ceil(sample.sample_delivered.unwrap_or(0), us));
+        self.losses.round_start = false;
         if V::LATEST_BEFORE && interval.is_some() && sample.ack_delivered > 0 {
             self.take_latest(conn, sample, bw);
         }
@@ -583,12 +446,12 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
             self.set_cwnd(conn, sample.ack_delivered, estimate);
             self.bound_cwnd(conn);
         }
-        if V::LATEST_BEFORE && self.loss_round_start && !sample.acks_probe {
+        if V::LATEST_BEFORE && self.losses.round_start && !sample.acks_probe {
             self.forget_latest(sample, bw);
         }
         self.prev_state = conn.state;
-        self.loss_in_cycle |= sample.sample_lost > 0;
-        self.ecn_in_cycle |= sample.sample_marked > 0;
+        self.losses.in_cycle |= sample.sample_lost > 0;
+        self.marks.in_cycle |= sample.sample_marked > 0;
     }
 
     fn on_loss(&mut self, conn: &mut Conn, loss: &LossEvent) {
@@ -601,7 +464,7 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
     }
 
     fn max_burst(&self, conn: &Conn) -> Option<u32> {
-        Some(V::BURSTS.burst_segments(conn, self.min_rtt_us))
+        Some(V::BURSTS.burst_segments(conn, self.min_rtt.rtt))
     }
 
     fn cwnd_event(&mut self, conn: &mut Conn, event: CaEvent) {
@@ -610,16 +473,16 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
                 self.now_us = conn.now.as_micros();
                 self.idle_restart = true;
                 self.aggregation.restart(self.now_us);
-                if self.mode.in_cycle() {
+                if self.phase.state().in_cycle() {
                     let estimate = self.bw();
                     self.pacing.set(conn, estimate, UNIT, self.full_bw_reached);
-                } else if self.mode == ProbingMode::ProbeRtt {
+                } else {
                     self.check_probe_rtt_done(conn);
                 }
             }
             CaEvent::ProbeRepairedLoss { app_limited } if V::PROBE_LOSSES => {
                 self.note_loss(conn);
-                let in_flight = self.inflight_latest + 1;
+                let in_flight = self.latest.inflight + 1;
                 if self.probe_samples && self.too_many_lost(1, in_flight) {
                     self.now_us = conn.now.as_micros();
                     self.handle_too_high(conn, in_flight, app_limited);
@@ -632,9 +495,9 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
     fn set_state(&mut self, conn: &mut Conn, state: CaState) {
         if state == CaState::Loss {
             self.prev_state = CaState::Loss;
-            self.full = if V::TIMEOUT_ENDS_SEARCH { FullBw::default() } else { FullBw { bw: 0, ..self.full } };
-            if !self.probing() && self.inflight_lo == UNSET {
-                self.inflight_lo = conn.cwnd.max(self.prior_cwnd);
+            self.full = if V::TIMEOUT_ENDS_SEARCH { FullBw::default() } else { FullBw { bw: BbrRate(0), ..self.full } };
+            if !self.phase.state().is_probing() && self.bounds.inflight_lo == UNSET {
+                self.bounds.inflight_lo = conn.cwnd.max(self.prior_cwnd);
             }
         } else if self.prev_state == CaState::Loss {
             conn.cwnd = conn.cwnd.max(self.prior_cwnd);
@@ -644,11 +507,12 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
 
     fn undo_cwnd(&mut self, _conn: &mut Conn) -> u32 {
         self.full = FullBw::default();
-        self.loss_in_round = false;
-        let [bw_lo, inflight_lo, inflight_hi] = self.undo;
-        self.bw_lo = self.bw_lo.max(bw_lo);
-        self.inflight_lo = self.inflight_lo.max(inflight_lo);
-        self.inflight_hi = self.inflight_hi.max(inflight_hi);
+        self.losses.in_round = false;
+        self.bounds = Bounds {
+            bw_lo: self.bounds.bw_lo.max(self.undo.bw_lo),
+            inflight_lo: self.bounds.inflight_lo.max(self.undo.inflight_lo),
+            inflight_hi: self.bounds.inflight_hi.max(self.undo.inflight_hi),
+        };
         self.try_fast_path &= !V::BOUNDS_END_FAST_PATH;
         self.prior_cwnd
     }
@@ -657,23 +521,23 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
         let set = |bound: u32| (bound != UNSET).then_some(bound);
         let share = |gain: u32| f64::from(gain) / f64::from(UNIT);
         Some(Model {
-            state: self.mode.name(),
+            state: self.phase.state().name(),
             round: self.rounds,
-            max_bw: payload_rate(self.max_bw(), conn.mss),
-            bw: payload_rate(self.bw(), conn.mss),
-            bw_shortterm: set(self.bw_lo).map(|bw| payload_rate(bw, conn.mss)),
-            inflight_shortterm: set(self.inflight_lo),
-            inflight_longterm: set(self.inflight_hi),
-            min_rtt_us: set(self.min_rtt_us),
+            max_bw: self.max_bw().payload(conn.mss),
+            bw: self.bw().payload(conn.mss),
+            bw_shortterm: (self.bounds.bw_lo != BbrRate::UNSET).then(|| self.bounds.bw_lo.payload(conn.mss)),
+            inflight_shortterm: set(self.bounds.inflight_lo),
+            inflight_longterm: set(self.bounds.inflight_hi),
+            min_rtt_us: set(self.min_rtt.rtt),
             extra_acked: self.aggregation.extra(),
             inflight: self.inflight(conn, self.bw(), UNIT),
-            probe_up_step: (self.mode == ProbingMode::Up).then(|| conn.cwnd / self.up_cnt.max(1)),
+            probe_up_step: if let BbrPhase::Up(climb) = &self.phase { Some(conn.cwnd / climb.cnt.max(1)) } else { None },
             pacing_gain: share(self.pacing_gain),
             cwnd_gain: share(self.cwnd_gain),
             full_bw_now: Some(self.full.now),
             full_bw_reached: Some(self.full_bw_reached),
             idle_restart: Some(self.idle_restart),
-            ecn_alpha: self.set.ecn.then(|| share(self.ecn_alpha)),
+            ecn_alpha: self.set.ecn.then(|| share(self.marks.alpha)),
         })
     }
 }

@@ -7,16 +7,16 @@ use super::*;
 #[test]
 fn gains_are_those_of_the_table() {
     for (phase, pacing, window) in [
-        (BbrPhase::Startup, 2.77, 2.0),
-        (BbrPhase::Drain, 0.5, 2.0),
-        (BbrPhase::Down, 0.9, 2.0),
-        (BbrPhase::Cruise, 1.0, 2.0),
-        (BbrPhase::Refill, 1.0, 2.0),
-        (BbrPhase::Up, 1.25, 2.25),
-        (BbrPhase::ProbeRtt, 1.0, 0.5),
+        (BbrState::Startup, 2.77, 2.0),
+        (BbrState::Drain, 0.5, 2.0),
+        (BbrState::Down, 0.9, 2.0),
+        (BbrState::Cruise, 1.0, 2.0),
+        (BbrState::Refill, 1.0, 2.0),
+        (BbrState::Up, 1.25, 2.25),
+        (BbrState::ProbeRtt, 1.0, 0.5),
     ] {
         let (mut state, mut conn) = start_phase(phase);
-        state.full_bw_reached = true;
+        state.full_bw.reached = true;
         state.set_pacing_rate(&mut conn);
         // 1 % below, of 1000 segments of 1448 B
         assert_eq!(conn.pacing_rate, (pacing * 1_000.0 * 1_448.0 * 0.99) as u64, "{phase:?}");
@@ -26,7 +26,7 @@ fn gains_are_those_of_the_table() {
 
 #[test]
 fn the_rate_does_not_fall_before_the_pipe_was_full() {
-    let (mut state, mut conn) = start_phase(BbrPhase::Startup);
+    let (mut state, mut conn) = start_phase(BbrState::Startup);
     conn.pacing_rate = 5_000_000;
     state.set_pacing_rate(&mut conn);
     assert_eq!(conn.pacing_rate, 5_000_000);
@@ -35,36 +35,36 @@ fn the_rate_does_not_fall_before_the_pipe_was_full() {
     state.set_pacing_rate(&mut conn);
     assert_eq!(conn.pacing_rate, 3_970_850);
     // nor to nothing
-    (state.bw, state.full_bw_reached) = (0.0, true);
+    (state.bw.estimate, state.full_bw.reached) = (BbrRate::ZERO, true);
     state.set_pacing_rate(&mut conn);
     assert_eq!(conn.pacing_rate, 3_970_850);
 }
 
 #[test]
 fn a_burst_is_a_millisecond_of_the_rate() {
-    let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
+    let (mut state, mut conn) = start_phase(BbrState::Cruise);
     // bytes in 1 ms: 1433, two segments at least; 10000 = 6.9 segments; 65536 at most = 45.3
     for (rate, burst, offload) in [(1_433_520, 2, 6), (10_000_000, 6, 20), (100_000_000, 45, 135), (u64::MAX, 45, 135)] {
         conn.pacing_rate = rate;
         state.set_send_quantum(&conn);
         assert_eq!(state.max_burst(&conn), Some(burst), "{rate}");
         // three of them fit the window, however small the BDP
-        assert_eq!(state.inflight(1.0, 1.0), offload, "{rate}");
+        assert_eq!(state.inflight(BbrRate(1.0), 1.0), offload, "{rate}");
     }
 }
 
 #[test]
 fn inflight_is_the_bdp_with_its_floors() {
-    let (mut state, _) = start_phase(BbrPhase::Cruise);
+    let (mut state, conn) = start_phase(BbrState::Cruise);
     // 20 segments; 12.5; below six segments the offload budget of two bursts of three
     for (bw, gain, segments) in [(1_000.0, 1.0, 20), (1_000.0, 2.25, 45), (625.0, 1.0, 12), (200.0, 1.0, 6)] {
-        assert_eq!(state.inflight(bw, gain), segments);
+        assert_eq!(state.inflight(BbrRate(bw), gain), segments);
     }
-    state.state = BbrPhase::Up;
-    assert_eq!((state.inflight(1_000.0, 1.0), state.inflight(200.0, 1.0)), (22, 8));
+    state.phase = in_state(BbrState::Up, &conn);
+    assert_eq!((state.inflight(BbrRate(1_000.0), 1.0), state.inflight(BbrRate(200.0), 1.0)), (22, 8));
     let (mut bare, _) = start_connection(json!({"offload_quanta": 0}));
-    bare.min_rtt = 20_000.0;
-    assert_eq!(bare.inflight(50.0, 1.0), 4);
+    bare.min_rtt.rtt = 20_000.0;
+    assert_eq!(bare.inflight(BbrRate(50.0), 1.0), 4);
 }
 
 #[test]
@@ -80,15 +80,15 @@ fn the_window_grows_by_what_is_acknowledged_and_falls_at_once() {
         (false, 80, 1_000.0, 0.0, 80),
         (true, 1, 1_000.0, 0.0, 4),
     ] {
-        let (mut state, mut conn) = start_phase(BbrPhase::Refill);
-        (state.full_bw_reached, state.bw, state.extra_acked) = (full, bw, extra);
+        let (mut state, mut conn) = start_phase(BbrState::Refill);
+        (state.full_bw.reached, state.bw.estimate, state.extra_acked.extra) = (full, BbrRate(bw), extra);
         conn.cwnd = cwnd;
         state.set_cwnd(&mut conn, &rs());
         assert_eq!(conn.cwnd, after, "full {full}, from {cwnd}");
     }
     // until the initial window is delivered it grows whatever the BDP
     for (delivered, after) in [(10, 82), (11, 80)] {
-        let (mut state, mut conn) = start_phase(BbrPhase::Startup);
+        let (mut state, mut conn) = start_phase(BbrState::Startup);
         state.initial_delivered = 1;
         (conn.cwnd, conn.delivered) = (80, delivered);
         state.set_cwnd(&mut conn, &rs());
@@ -100,25 +100,25 @@ fn the_window_grows_by_what_is_acknowledged_and_falls_at_once() {
 fn bounds_hold_the_window_state_by_state() {
     // long-term bound 30, with headroom 25; then a short-term bound of 20, and of 2
     for (phase, long, short) in [
-        (BbrPhase::Startup, 42, 20),
-        (BbrPhase::Drain, 40, 20),
-        (BbrPhase::Down, 30, 20),
-        (BbrPhase::Cruise, 25, 20),
-        (BbrPhase::Refill, 30, 20),
-        (BbrPhase::Up, 30, 20),
-        (BbrPhase::ProbeRtt, 10, 10),
+        (BbrState::Startup, 42, 20),
+        (BbrState::Drain, 40, 20),
+        (BbrState::Down, 30, 20),
+        (BbrState::Cruise, 25, 20),
+        (BbrState::Refill, 30, 20),
+        (BbrState::Up, 30, 20),
+        (BbrState::ProbeRtt, 10, 10),
     ] {
         for (shortterm, after) in [(UNBOUNDED, long), (20, short), (2, 4)] {
             let (mut state, mut conn) = start_phase(phase);
-            (state.inflight_longterm, state.inflight_shortterm) = (30, shortterm);
-            if phase == BbrPhase::Startup {
-                state.bw = 2_000.0;
+            (state.inflight.longterm, state.inflight.shortterm) = (30, shortterm);
+            if phase == BbrState::Startup {
+                state.bw.estimate = BbrRate(2_000.0);
             }
             state.set_cwnd(&mut conn, &rs());
             assert_eq!(conn.cwnd, after, "{phase:?} {shortterm}");
         }
     }
-    let (state, mut conn) = start_phase(BbrPhase::Cruise);
+    let (state, mut conn) = start_phase(BbrState::Cruise);
     conn.cwnd_clamp = 7;
     state.set_cwnd(&mut conn, &rs());
     assert_eq!(conn.cwnd, 7);
@@ -126,8 +126,9 @@ fn bounds_hold_the_window_state_by_state() {
 
 #[test]
 fn the_model_says_what_it_believes() {
-    let (mut state, conn) = start_phase(BbrPhase::Up);
-    (state.bw_probe_up_rounds, state.inflight_longterm, state.bw_shortterm, state.bw) = (3, 50, 800.0, 800.0);
+    let (mut state, conn) = start_phase(BbrState::Up);
+    state.phase.climb().rounds = 3;
+    (state.inflight.longterm, state.bw.shortterm, state.bw.estimate) = (50, BbrRate(800.0), BbrRate(800.0));
     let model = state.model(&conn).unwrap();
     // 1000 and 800 segments of 1448 B; 16 segments and two more
     assert_eq!((model.state, model.max_bw, model.bw, model.bw_shortterm), ("probe_up", 1_448_000, 1_158_400, Some(1_158_400)));

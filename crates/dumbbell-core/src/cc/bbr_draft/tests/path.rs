@@ -6,12 +6,12 @@ use super::*;
 
 #[test]
 fn a_round_ends_with_what_was_sent_after_its_start() {
-    let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
-    (state.next_round_delivered, state.rounds_since_probe_up) = (990, 0);
+    let (mut state, mut conn) = start_phase(BbrState::Cruise);
+    state.round.next_delivered = 990;
     let mut acked = |prior_delivered: u64, delivered: Option<u32>| {
         state.update_congestion_signals(&conn, &Rs::new(&RateSample { prior_delivered, sample_delivered: delivered, ..ack() }));
         conn.delivered += 2;
-        (state.round_start, state.round_count, state.rounds_since_probe_up)
+        (state.round.start, state.round.count, state.phase.wait().rounds)
     };
     assert_eq!(acked(989, Some(20)), (false, 0, 0));
     // an ACK without a sample ends nothing
@@ -24,13 +24,13 @@ fn a_round_ends_with_what_was_sent_after_its_start() {
 
 #[test]
 fn the_bandwidth_is_the_largest_of_two_cycles() {
-    let (mut state, conn) = start_phase(BbrPhase::Cruise);
+    let (mut state, conn) = start_phase(BbrState::Cruise);
     let mut sample = |rate: f64, is_app_limited: bool, advance: bool| {
         if advance {
-            state.max_bw_filter.advance();
+            state.bw.filter.advance();
         }
-        state.update_congestion_signals(&conn, &Rs { delivery_rate: rate, is_app_limited, ..rs() });
-        state.max_bw
+        state.update_congestion_signals(&conn, &Rs { delivery_rate: BbrRate(rate), is_app_limited, ..rs() });
+        state.bw.max.0
     };
     assert_eq!(sample(900.0, false, false), 1_000.0);
     // of the application only what is larger
@@ -75,14 +75,14 @@ fn the_windowed_maximum_is_of_the_window() {
 
 #[test]
 fn extra_acked_is_what_came_beyond_the_rate() {
-    let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
-    state.bw = 800.0;
+    let (mut state, mut conn) = start_phase(BbrState::Cruise);
+    state.bw.estimate = BbrRate(800.0);
     let start = conn.now;
     let mut acked = |us: u64, newly_acked: u32, round: u64| {
         conn.now = start + Time::from_micros(us);
-        state.round_count = round;
+        state.round.count = round;
         state.update_ack_aggregation(&conn, &Rs { newly_acked, ..rs() });
-        (state.extra_acked * 10.0).round() / 10.0
+        (state.extra_acked.extra * 10.0).round() / 10.0
     };
     assert_eq!(acked(0, 2, 0), 2.0);
     // 12 - 0.8
@@ -94,16 +94,16 @@ fn extra_acked_is_what_came_beyond_the_rate() {
     // the window of 40 bounds it
     assert_eq!(acked(20_000, 90, 3), 40.0);
     // before the pipe was full, it is of the last round
-    let (mut startup, fresh) = start_phase(BbrPhase::Startup);
+    let (mut startup, fresh) = start_phase(BbrState::Startup);
     for (round, newly_acked, largest) in [(0, 9, 9.0), (1, 1, 10.0), (3, 1, 11.0)] {
-        startup.round_count = round;
+        startup.round.count = round;
         startup.update_ack_aggregation(&fresh, &Rs { newly_acked, ..rs() });
-        assert_eq!(startup.extra_acked, largest);
+        assert_eq!(startup.extra_acked.extra, largest);
     }
-    startup.extra_acked_delivered = 0.0;
-    startup.round_count = 5;
+    startup.extra_acked.delivered = 0.0;
+    startup.round.count = 5;
     startup.update_ack_aggregation(&fresh, &Rs { newly_acked: 3, ..rs() });
-    assert_eq!(startup.extra_acked, 3.0);
+    assert_eq!(startup.extra_acked.extra, 3.0);
 }
 
 #[test]
@@ -135,73 +135,73 @@ fn too_much_loss_while_it_probes_sets_the_long_term_bound_once() {
     for (lost_now, tx_in_flight, app, bound) in
         [(1, 50, false, None), (1, 30, false, Some(29)), (1, 10, false, Some(14)), (1, 30, true, None)]
     {
-        let (mut state, mut conn) = start_phase(BbrPhase::Up);
+        let (mut state, mut conn) = start_phase(BbrState::Up);
         state.is_bw_probe_sample = true;
         state.on_loss(&mut conn, &LossEvent { is_app_limited: app, ..loss_event(1_000, lost_now, tx_in_flight) });
         // 29 + 0.58 / 0.98 = 29.6; 9.2 is less than 0.7 * 20
-        assert_eq!(state.inflight_longterm, bound.unwrap_or(UNBOUNDED), "{lost_now} of {tx_in_flight}");
+        assert_eq!(state.inflight.longterm, bound.unwrap_or(UNBOUNDED), "{lost_now} of {tx_in_flight}");
         let too_high = tx_in_flight < 50;
-        assert_eq!((state.state == BbrPhase::Down, state.prev_probe_too_high), (too_high, too_high));
+        assert_eq!((state.phase.state() == BbrState::Down, state.last_probe.too_high), (too_high, too_high));
         assert_eq!(state.is_bw_probe_sample, !too_high);
         // the next ones find it answered
-        state.inflight_longterm = 99;
+        state.inflight.longterm = 99;
         state.on_loss(&mut conn, &loss_event(1_002, 40, 40));
-        assert_eq!(state.inflight_longterm, if too_high { 99 } else { 14 });
+        assert_eq!(state.inflight.longterm, if too_high { 99 } else { 14 });
     }
     // without a probe they say nothing of the bound; one in refill does not end it
-    let (mut cruise, mut conn) = start_phase(BbrPhase::Cruise);
+    let (mut cruise, mut conn) = start_phase(BbrState::Cruise);
     cruise.on_loss(&mut conn, &loss_event(1_000, 9, 20));
-    assert_eq!((cruise.inflight_longterm, cruise.is_loss_in_round), (UNBOUNDED, true));
+    assert_eq!((cruise.inflight.longterm, cruise.loss_round.has_loss), (UNBOUNDED, true));
 }
 
 #[test]
 fn a_round_with_loss_lowers_the_short_term_bounds_once() {
     // latest rate and volume: the bounds from 1000 and a window of 40
     for (phase, rate, volume, bw, inflight) in [
-        (BbrPhase::Cruise, 600.0, 20, 700.0, 28),
-        (BbrPhase::Cruise, 900.0, 30, 900.0, 30),
-        (BbrPhase::Down, 600.0, 30, 700.0, 30),
-        (BbrPhase::Drain, 600.0, 20, 700.0, 28),
-        (BbrPhase::ProbeRtt, 600.0, 20, 700.0, 28),
-        (BbrPhase::Startup, 600.0, 20, f64::INFINITY, UNBOUNDED),
-        (BbrPhase::Refill, 600.0, 20, f64::INFINITY, UNBOUNDED),
-        (BbrPhase::Up, 600.0, 20, f64::INFINITY, UNBOUNDED),
+        (BbrState::Cruise, 600.0, 20, 700.0, 28),
+        (BbrState::Cruise, 900.0, 30, 900.0, 30),
+        (BbrState::Down, 600.0, 30, 700.0, 30),
+        (BbrState::Drain, 600.0, 20, 700.0, 28),
+        (BbrState::ProbeRtt, 600.0, 20, 700.0, 28),
+        (BbrState::Startup, 600.0, 20, f64::INFINITY, UNBOUNDED),
+        (BbrState::Refill, 600.0, 20, f64::INFINITY, UNBOUNDED),
+        (BbrState::Up, 600.0, 20, f64::INFINITY, UNBOUNDED),
     ] {
         let (mut state, mut conn) = start_phase(phase);
         state.on_loss(&mut conn, &loss_event(1_000, 1, 40));
-        assert_eq!(state.loss_round_delivered, 1_000);
-        let sample = |prior_delivered: u64| Rs { prior_delivered, delivered: volume, delivery_rate: rate, ..rs() };
+        assert_eq!(state.loss_round.delivered, 1_000);
+        let sample = |prior_delivered: u64| Rs { prior_delivered, delivered: volume, delivery_rate: BbrRate(rate), ..rs() };
         let mut acked = |prior_delivered: u64| {
             state.update_latest_delivery_signals(&conn, &sample(prior_delivered));
             state.update_congestion_signals(&conn, &sample(prior_delivered));
             state.advance_latest_delivery_signals(&sample(prior_delivered));
-            (state.bw_shortterm, state.inflight_shortterm)
+            (state.bw.shortterm.0, state.inflight.shortterm)
         };
         // not before a round has passed since the first loss
         assert_eq!(acked(999), (f64::INFINITY, UNBOUNDED));
         assert_eq!(acked(1_000), (bw, inflight), "{phase:?}");
         conn.delivered += 50;
         // the next round had none
-        let before = (state.bw_shortterm, state.inflight_shortterm);
+        let before = (state.bw.shortterm, state.inflight.shortterm);
         state.update_latest_delivery_signals(&conn, &sample(1_000));
         state.update_congestion_signals(&conn, &sample(1_000));
-        assert_eq!((state.bw_shortterm, state.inflight_shortterm), before);
+        assert_eq!((state.bw.shortterm, state.inflight.shortterm), before);
         state.bound_bw_for_model();
-        assert_eq!(state.bw, bw.min(state.max_bw));
+        assert_eq!(state.bw.estimate, BbrRate(bw).min(state.bw.max));
     }
 }
 
 #[test]
 fn a_segment_that_a_probe_repaired_is_a_loss() {
-    let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
+    let (mut state, mut conn) = start_phase(BbrState::Cruise);
     assert_eq!(state.ssthresh(&conn, Congestion::Loss), conn.ssthresh);
-    assert!(state.is_loss_in_round && state.loss_round_delivered == 1_000);
+    assert!(state.loss_round.has_loss && state.loss_round.delivered == 1_000);
     // a mark and the reduction that follows it are one loss: the end of the probe has cleared it
-    let mut up = start_phase(BbrPhase::Up).0;
+    let mut up = start_phase(BbrState::Up).0;
     up.is_bw_probe_sample = true;
     up.on_loss(&mut conn, &loss_event(1_000, 1, 30));
     up.ssthresh(&conn, Congestion::Loss);
-    assert!(!up.is_loss_in_round);
+    assert!(!up.loss_round.has_loss);
 }
 
 // ---- 5.5.11 and 5.6.4.4: recovery and undo
@@ -209,7 +209,7 @@ fn a_segment_that_a_probe_repaired_is_a_loss() {
 #[test]
 fn recovery_leaves_the_window_it_began_with() {
     for ca in [CaState::Recovery, CaState::Loss] {
-        let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
+        let (mut state, mut conn) = start_phase(BbrState::Cruise);
         state.on_loss(&mut conn, &loss_event(1_000, 1, 40));
         if ca == CaState::Loss {
             // the transport's: nothing else is in flight
@@ -225,7 +225,7 @@ fn recovery_leaves_the_window_it_began_with() {
         assert_eq!(conn.cwnd, 40);
     }
     // no recovery: nothing comes back
-    let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
+    let (mut state, mut conn) = start_phase(BbrState::Cruise);
     state.prior_cwnd = 99;
     enter(&mut state, &mut conn, CaState::Disorder);
     enter(&mut state, &mut conn, CaState::Open);
@@ -234,7 +234,7 @@ fn recovery_leaves_the_window_it_began_with() {
 
 #[test]
 fn undo_returns_to_startup() {
-    let (mut state, mut conn) = start_phase(BbrPhase::Startup);
+    let (mut state, mut conn) = start_phase(BbrState::Startup);
     state.on_loss(&mut conn, &loss_event(1_000, 1, 40));
     enter(&mut state, &mut conn, CaState::Recovery);
     for n in 1..6 {
@@ -243,57 +243,57 @@ fn undo_returns_to_startup() {
     conn.delivered = 1_040;
     conn.now += Time::from_millis(20);
     state.cong_control(&mut conn, &RateSample { prior_delivered: 1_000, sample_lost: 6, tx_in_flight: 40, ..ack() });
-    assert!(state.full_bw_reached && state.inflight_longterm == 20 && state.state == BbrPhase::Down);
+    assert!(state.full_bw.reached && state.inflight.longterm == 20 && state.phase.state() == BbrState::Down);
     conn.cwnd = 22;
     assert_eq!(state.undo_cwnd(&mut conn), 40);
-    assert_eq!((state.state, state.full_bw_reached, state.full_bw_now), (BbrPhase::Startup, false, false));
-    assert_eq!((state.inflight_longterm, state.full_bw_count), (UNBOUNDED, 0));
+    assert_eq!((state.phase.state(), state.full_bw.reached, state.full_bw.now), (BbrState::Startup, false, false));
+    assert_eq!((state.inflight.longterm, state.full_bw.count), (UNBOUNDED, 0));
     // once
-    state.state = BbrPhase::Cruise;
+    state.phase = in_state(BbrState::Cruise, &conn);
     state.undo_cwnd(&mut conn);
-    assert_eq!(state.state, BbrPhase::Cruise);
+    assert_eq!(state.phase.state(), BbrState::Cruise);
 }
 
 #[test]
 fn undo_restarts_the_probe_that_losses_ended() {
-    let (mut state, mut conn) = start_phase(BbrPhase::Up);
-    (state.is_bw_probe_sample, state.inflight_longterm) = (true, 60);
+    let (mut state, mut conn) = start_phase(BbrState::Up);
+    (state.is_bw_probe_sample, state.inflight.longterm) = (true, 60);
     // marked before recovery begins, as the transport does: the second loss ends the probe, the third is the first of a new round
     for n in 0..3 {
         state.on_loss(&mut conn, &loss_event(1_000 + n, 1 + n as u32, 60));
     }
     enter(&mut state, &mut conn, CaState::Recovery);
-    assert_eq!((state.state, state.inflight_longterm, state.undo.left), (BbrPhase::Down, 59, Some(BbrPhase::Up)));
+    assert_eq!((state.phase.state(), state.inflight.longterm, state.undo.saved.left), (BbrState::Down, 59, Some(BbrState::Up)));
     // later losses of the same episode do not overwrite what it began with
     conn.now += Time::from_millis(5);
     state.cong_control(&mut conn, &ack());
-    state.is_loss_in_round = false;
+    state.loss_round.has_loss = false;
     state.on_loss(&mut conn, &loss_event(1_010, 4, 60));
-    (state.bw_shortterm, state.inflight_shortterm, conn.cwnd) = (700.0, 28, 28);
+    (state.bw.shortterm, state.inflight.shortterm, conn.cwnd) = (BbrRate(700.0), 28, 28);
     // the window had grown by 2 within recovery
     assert_eq!(state.undo_cwnd(&mut conn), 42);
-    assert_eq!((state.state, state.inflight_longterm), (BbrPhase::Refill, 60));
-    assert_eq!((state.bw_shortterm, state.inflight_shortterm, state.is_loss_in_round), (f64::INFINITY, UNBOUNDED, false));
+    assert_eq!((state.phase.state(), state.inflight.longterm), (BbrState::Refill, 60));
+    assert_eq!((state.bw.shortterm, state.inflight.shortterm, state.loss_round.has_loss), (BbrRate::INFINITE, UNBOUNDED, false));
     // in ProbeRTT only the bounds come back
-    let mut probing = start_phase(BbrPhase::ProbeRtt).0;
-    probing.undo = Saved { left: Some(BbrPhase::Up), inflight_longterm: 80, ..probing.undo };
-    probing.inflight_longterm = 30;
+    let mut probing = start_phase(BbrState::ProbeRtt).0;
+    probing.undo.saved = Saved { left: Some(BbrState::Up), inflight_longterm: 80, ..probing.undo.saved };
+    probing.inflight.longterm = 30;
     probing.undo_cwnd(&mut conn);
-    assert_eq!((probing.state, probing.inflight_longterm), (BbrPhase::ProbeRtt, 80));
+    assert_eq!((probing.phase.state(), probing.inflight.longterm), (BbrState::ProbeRtt, 80));
 }
 
 #[test]
 fn a_timeout_saves_what_was_there_before_its_marks() {
     // in Up, nothing lost so far: all is marked, then the transport cuts the window
-    let (mut state, mut conn) = start_phase(BbrPhase::Up);
-    (state.is_bw_probe_sample, state.inflight_longterm) = (true, 60);
+    let (mut state, mut conn) = start_phase(BbrState::Up);
+    (state.is_bw_probe_sample, state.inflight.longterm) = (true, 60);
     for n in 0..20 {
         state.on_loss(&mut conn, &loss_event(1_000 + n, 1 + n as u32, 20));
     }
     conn.cwnd = 1;
     enter(&mut state, &mut conn, CaState::Loss);
-    assert_eq!((state.state, state.prior_cwnd, state.undo.inflight_longterm), (BbrPhase::Down, 40, 60));
+    assert_eq!((state.phase.state(), state.prior_cwnd, state.undo.saved.inflight_longterm), (BbrState::Down, 40, 60));
     conn.cwnd = 2;
     assert_eq!(state.undo_cwnd(&mut conn), 40);
-    assert_eq!((state.state, state.inflight_longterm), (BbrPhase::Refill, 60));
+    assert_eq!((state.phase.state(), state.inflight.longterm), (BbrState::Refill, 60));
 }
