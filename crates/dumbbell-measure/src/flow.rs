@@ -10,6 +10,21 @@ use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::units::Time;
 
+/// State of a TCP sender, or of a stack that reports as much (TCP_INFO, linux/tcp.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderState {
+    /// Smoothed RTT, us; 0 before the first sample.
+    pub srtt_us: u32,
+    /// Congestion window, segments.
+    pub cwnd: u32,
+    /// Slow-start threshold, segments.
+    pub ssthresh: u32,
+    /// Segments in flight.
+    pub in_flight: u32,
+    /// Retransmissions since the start; [`UNTOLD`] if the sender does not report them.
+    pub retransmissions: u64,
+}
+
 /// Sums of TCP_INFO samples of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Samples {

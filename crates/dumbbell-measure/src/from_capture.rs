@@ -14,9 +14,9 @@ use crate::capacity;
 use crate::classes::Totals;
 use crate::columns::EngineKind;
 use crate::flow::FlowCounts as OnWay;
-use crate::flow::FlowResult;
+use crate::flow::{FlowResult, SenderState};
 use crate::hop_log::{AckCounters, Backlog, HopCounts, HopLog};
-use crate::measure::{AnswerCounts, Measures, SeenTcp, SeriesView};
+use crate::measure::{AnswerCounts, Measures, SeriesView};
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
 use crate::together::{FlowProgress, LOOK};
@@ -329,7 +329,7 @@ impl Replay<'_> {
     fn series_view(&mut self, number: usize, time: Time) -> SeriesView {
         let last = self.last(number, time);
         let of_tcp = || {
-            last.map_or_else(SeenTcp::default, |one| SeenTcp {
+            last.map_or_else(SenderState::default, |one| SenderState {
                 srtt_us: one.rtt_us,
                 cwnd: one.cwnd,
                 ssthresh: one.ssthresh,

@@ -1,7 +1,7 @@
 //! Measurements of a run in progress; [`outcome`](crate::outcome) makes tables of them.
 
 use crate::columns::{QueueSeriesRow, QueueStatesRow, SeriesRow};
-use crate::flow::{FlowCounts, FlowResult};
+use crate::flow::{FlowCounts, FlowResult, SenderState};
 use crate::hop_log::{Backlog, HopLog};
 use crate::short_flows::ShortFlows;
 use crate::table::UNTOLD;
@@ -41,7 +41,7 @@ pub struct SeriesView {
     /// Payload that has arrived: acknowledged for TCP, received for UDP; bytes.
     pub payload: u64,
     /// The rest, of TCP.
-    pub tcp: Option<SeenTcp>,
+    pub tcp: Option<SenderState>,
     /// Answers that have come back, of UDP.
     pub answered: AnswerCounts,
 }
@@ -66,21 +66,6 @@ impl AnswerCounts {
     fn mean_ms_since(&self, before: AnswerCounts) -> f64 {
         (self.total_us - before.total_us) as f64 / (self.count - before.count) as f64 / 1e3
     }
-}
-
-/// State of a TCP sender for the time series.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SeenTcp {
-    /// Smoothed RTT; 0 before the first sample.
-    pub srtt_us: u32,
-    /// Segments.
-    pub cwnd: u32,
-    /// Segments.
-    pub ssthresh: u32,
-    /// Segments.
-    pub in_flight: u32,
-    /// Since the start; [`UNTOLD`] if nobody tells.
-    pub retransmissions: u64,
 }
 
 /// Values of a listed flow at the last point of the series.
@@ -157,7 +142,7 @@ impl Measures {
         for (number, SeriesView { payload, tcp, answered }) in listed.enumerate() {
             let retransmissions = tcp.map_or(0, |tcp| tcp.retransmissions);
             let before = &mut self.before[number];
-            let SeenTcp { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
+            let SenderState { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
             series.push(SeriesRow {
                 time_s,
                 flow: number as u64,

@@ -27,7 +27,7 @@ use crate::classes::Totals;
 use crate::config::web::WebProcess;
 use crate::config::{Classes, RunConfig, UdpConfig};
 use crate::flow::{FlowCounts, FlowResult, Samples};
-use crate::measure::{Measures, SeenTcp, SeriesView};
+use crate::measure::{Measures, SeriesView};
 use crate::outcome::outcome;
 use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
@@ -628,8 +628,7 @@ impl<N: Topology> Run for Engine<N> {
     fn view(&self) -> View {
         let view = |(_, endpoint): (u32, &Endpoint)| {
             let SeriesView { payload, tcp, .. } = endpoint.transport.series_view();
-            let SeenTcp { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
-            EndpointView { number: endpoint.number, class: endpoint.class, payload, cwnd, ssthresh, in_flight, srtt_us }
+            EndpointView { number: endpoint.number, class: endpoint.class, payload, sender: tcp.unwrap_or_default() }
         };
         let there = self.arena.iter().filter(|(_, one)| !one.is_vacant());
         View {

@@ -5,8 +5,8 @@ use super::delay_lines::NO_BLOCKS;
 use super::endpoint::Stages;
 use super::topology::Ingress;
 use super::transport::{Connection, ReturnPort};
-use crate::flow::{FlowResult, OfStack, Samples};
-use crate::measure::{AnswerCounts, SeenTcp, SeriesView};
+use crate::flow::{FlowResult, OfStack, Samples, SenderState};
+use crate::measure::{AnswerCounts, SeriesView};
 use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolStats};
 use crate::transit::{patience, Transit};
 use dumbbell_core::histogram::CompactHistogram;
@@ -381,7 +381,7 @@ impl Connection for Other {
     }
 
     fn series_view(&self) -> SeriesView {
-        let tcp = self.protocol.stats().map(|ProtocolStats { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SeenTcp {
+        let tcp = self.protocol.stats().map(|ProtocolStats { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SenderState {
             srtt_us: srtt.map_or(0, micros),
             cwnd: segments(cwnd, segment),
             ssthresh: segments(ssthresh, segment),

@@ -5,8 +5,8 @@ use super::endpoint::Stages;
 use super::ingress::EndpointPort;
 use super::topology::Ingress;
 use super::transport::{Connection, ReturnPort};
-use crate::flow::{FlowResult, Samples};
-use crate::measure::{SeenTcp, SeriesView};
+use crate::flow::{FlowResult, Samples, SenderState};
+use crate::measure::SeriesView;
 use dumbbell_config::EcnEcho;
 use dumbbell_core::cc::conn::INFINITE_SSTHRESH;
 use dumbbell_core::cc::{AnyCc, CongestionControl, Echo};
@@ -238,7 +238,7 @@ impl Connection for Tcp {
 
     fn series_view(&self) -> SeriesView {
         let conn = &self.sender.conn;
-        let tcp = SeenTcp {
+        let tcp = SenderState {
             srtt_us: conn.rtt().srtt_us(),
             cwnd: conn.cwnd,
             ssthresh: conn.ssthresh,

@@ -48,11 +48,11 @@ fn sample(time: Time, flow: u32, flags: u32, view: Option<&crate::EndpointView>)
     put(8, flow);
     put(12, flags);
     if let Some(view) = view {
-        put(16, view.srtt_us);
-        put(24, view.cwnd);
-        put(28, view.ssthresh);
+        put(16, view.sender.srtt_us);
+        put(24, view.sender.cwnd);
+        put(28, view.sender.ssthresh);
         put(32, view.payload as u32);
-        put(40, view.in_flight);
+        put(40, view.sender.in_flight);
     }
     bytes[..8].copy_from_slice(&time.0.to_le_bytes());
     bytes
