@@ -3,6 +3,7 @@
 use crate::statistics::{mean, rtt_percentiles_ms};
 use crate::table::UNTOLD;
 use crate::transit::{Transit, UdpFate};
+use dumbbell_config::protocol::ProtocolStats;
 use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::record::FlowCounters;
@@ -61,17 +62,9 @@ impl Samples {
 
 /// Extra results of flows of QUIC stacks.
 #[derive(Clone, Debug, Default)]
-pub struct OfStack {
-    /// Packets that it took for lost, if it tells.
-    pub lost: Option<u64>,
-    /// Probe timeouts, if it tells.
-    pub probes: Option<u64>,
-    /// Reductions of its window, if it tells.
-    pub reductions: Option<u64>,
-    /// Packets that it took for lost and that had arrived, if it tells.
-    pub spurious: Option<u64>,
-    /// CE marks that the receiver reported, if it tells.
-    pub ce: Option<u64>,
+pub struct StackResult {
+    /// Counts that the stack reports, and the state of its sender.
+    pub stats: ProtocolStats,
     /// Why it was closed before its end, and when, from its start.
     pub closed: Option<(String, Time)>,
 }
@@ -111,7 +104,7 @@ pub struct FlowResult {
     /// Packets that were answered, or whose answer is overdue, for UDP with echo.
     pub due: Option<u64>,
     /// Extra results, for a QUIC stack.
-    pub stack: Option<Box<OfStack>>,
+    pub stack: Option<Box<StackResult>>,
     /// Counters of the sender.
     pub sender: SenderStats,
     /// Counters of the receiver.
@@ -122,13 +115,13 @@ pub struct FlowResult {
 
 impl FlowResult {
     /// Returns a count that a QUIC stack may report; NaN if it does not report it, or for other flows.
-    pub fn stack_count(&self, count: impl Fn(&OfStack) -> Option<u64>) -> f64 {
-        self.stack.as_deref().and_then(count).map_or(f64::NAN, |count| count as f64)
+    pub fn stack_count(&self, count: impl Fn(&ProtocolStats) -> Option<u64>) -> f64 {
+        self.stack.as_deref().and_then(|stack| count(&stack.stats)).map_or(f64::NAN, |count| count as f64)
     }
 
     /// A count of the sender: of a stack what it tells, [`UNTOLD`] if it does not.
-    pub fn sender_count(&self, of_sender: u64, of_stack: impl Fn(&OfStack) -> Option<u64>) -> u64 {
-        self.stack.as_deref().map_or(of_sender, |stack| of_stack(stack).unwrap_or(UNTOLD))
+    pub fn sender_count(&self, of_sender: u64, of_stack: impl Fn(&ProtocolStats) -> Option<u64>) -> u64 {
+        self.stack.as_deref().map_or(of_sender, |stack| of_stack(&stack.stats).unwrap_or(UNTOLD))
     }
 
     /// Packets that its sender sent again, or, of a stack, took for lost.
@@ -156,16 +149,17 @@ impl FlowResult {
             receiver: self.receiver.subtract(&before.receiver),
             counters: self.counters.subtract(&before.counters),
             stack: self.stack.map(|of| {
-                let earlier = before.stack.as_deref().cloned().unwrap_or_default();
+                let earlier = before.stack.as_deref().map_or_else(ProtocolStats::default, |stack| stack.stats);
                 let since = |now: Option<u64>, then: Option<u64>| now.map(|now| now - then.unwrap_or(0));
-                Box::new(OfStack {
-                    lost: since(of.lost, earlier.lost),
-                    probes: since(of.probes, earlier.probes),
-                    reductions: since(of.reductions, earlier.reductions),
-                    spurious: since(of.spurious, earlier.spurious),
-                    ce: since(of.ce, earlier.ce),
-                    ..*of
-                })
+                let stats = ProtocolStats {
+                    lost: since(of.stats.lost, earlier.lost),
+                    probes: since(of.stats.probes, earlier.probes),
+                    reductions: since(of.stats.reductions, earlier.reductions),
+                    spurious: since(of.stats.spurious, earlier.spurious),
+                    ce: since(of.stats.ce, earlier.ce),
+                    ..of.stats
+                };
+                Box::new(StackResult { stats, ..*of })
             }),
             ..self
         }

@@ -5,7 +5,7 @@ use super::delay_lines::NO_BLOCKS;
 use super::endpoint::Stages;
 use super::topology::Ingress;
 use super::transport::{Connection, ReturnPort};
-use crate::flow::{FlowResult, OfStack, Samples, SenderState};
+use crate::flow::{FlowResult, Samples, SenderState, StackResult};
 use crate::measure::{AnswerCounts, SeriesView};
 use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolStats};
 use crate::transit::{patience, Transit};
@@ -350,7 +350,7 @@ impl Connection for Other {
         let sender = SenderStats { sent: self.sent, ..SenderStats::default() };
         let end = self.stopped.unwrap_or(now);
         let common = FlowResult { end, payload: self.payload(), receiver: self.received, ..common };
-        let Some(told) = self.protocol.stats() else {
+        let Some(stats) = self.protocol.stats() else {
             let samples = answers.map_or(Samples::default(), |answers| answers.samples);
             let due = answers.map(|answers| answers.due(now));
             return FlowResult {
@@ -361,15 +361,14 @@ impl Connection for Other {
                 ..common
             };
         };
-        let ProtocolStats { lost, probes, reductions, spurious, ce, .. } = told;
         let closed = self.closed.and_then(|at| self.protocol.close_reason().map(|why| (why.to_owned(), at - self.started)));
         FlowResult {
             // as of TCP: measured until everything has arrived, not until it is told to stop
             end: self.complete.unwrap_or(now),
-            min_rtt_us: told.min_rtt.map_or(u32::MAX, micros),
+            min_rtt_us: stats.min_rtt.map_or(u32::MAX, micros),
             completion: self.complete.map(|at| at + self.half_rtt - self.started),
             sender,
-            stack: Some(Box::new(OfStack { lost, probes, reductions, spurious, ce, closed })),
+            stack: Some(Box::new(StackResult { stats, closed })),
             ..common
         }
     }
