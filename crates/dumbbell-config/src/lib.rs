@@ -3,6 +3,7 @@
 mod classes;
 pub mod extensions;
 mod frames;
+mod keys;
 pub mod protocol;
 mod read;
 mod route;
@@ -12,7 +13,8 @@ mod shaped;
 pub mod web;
 
 pub use self::classes::{cc_name, Class, ClassKind, Classes, MAX_CLASSES};
-use self::read::{object, read_all, read_flow, read_states, read_udp, read_web, without_keys};
+use self::keys::{object, without_keys};
+use self::read::{read_all, read_flow, read_states, read_udp, read_web};
 use self::route::{read_hop, read_hops};
 pub use self::route::{HopConfig, RateChange, Route, BOTTLENECK, MAX_HOPS, REVERSE};
 pub use self::sections::{BottleneckParams, EcnEcho, FlowParams, RecordParams, RunParams, Shaper, UdpParams, WebParams};

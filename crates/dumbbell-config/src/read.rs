@@ -2,39 +2,18 @@
 
 use crate::classes::cc_name;
 use crate::extensions::Extensions;
+use crate::keys::{field, list, object, read_path, without_keys};
 use crate::route::{read_route, OF_ROUTE};
 use crate::sections::{FlowParams, UdpParams, WebParams};
 use crate::{FlowConfig, StageConfig, StartRange, UdpConfig, WebConfig};
 use dumbbell_core::aqm;
 use dumbbell_core::packet::Packet;
-use dumbbell_core::param::{check_keys, ParamError, ParamType};
-use dumbbell_core::path::{self, Carried};
-use dumbbell_core::rng::Rng;
+use dumbbell_core::param::{check_keys, ParamError};
+use dumbbell_core::path;
 use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::Time;
 use serde_json::{json, Map, Value};
 use std::sync::Arc;
-
-pub(crate) fn without_keys(map: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
-    map.iter().filter(|(key, _)| !keys.contains(&key.as_str())).map(|(key, value)| (key.clone(), value.clone())).collect()
-}
-
-pub(crate) fn object<'a>(value: &'a Value, key: &str) -> Result<&'a Map<String, Value>, ParamError> {
-    value.as_object().ok_or_else(|| ParamError::new(key, value, "a table"))
-}
-
-pub(crate) fn list<'a>(value: Option<&'a Value>, key: &str) -> Result<&'a [Value], ParamError> {
-    match value {
-        None | Some(Value::Null) => Ok(&[]),
-        Some(Value::Array(items)) => Ok(items),
-        Some(other) => Err(ParamError::new(key, other, "a list")),
-    }
-}
-
-/// The value of `key`, or `default` where there is none.
-pub(crate) fn field<T: ParamType>(map: &Map<String, Value>, key: &str, default: T) -> Result<T, ParamError> {
-    map.get(key).map_or(Ok(default), |value| T::from_json(value).map_err(|allowed| ParamError::new(key, value, allowed)))
-}
 
 /// Reads the list `key`. `read` turns an entry, given the result of the one before it, into a value and its count; at most `most` in
 /// total.
@@ -161,16 +140,6 @@ pub(crate) fn read_states(root: &Map<String, Value>) -> Result<Vec<&'static str>
 
 pub(crate) fn read_stages(map: &Map<String, Value>) -> Result<StageConfig, ParamError> {
     Ok(StageConfig { path: read_path::<Packet>(map, "path")?, ack_path: read_path::<Ack>(map, "ack_path")? })
-}
-
-/// The stages in the list `key`, each of which can be built for items of type `T`.
-pub(crate) fn read_path<T: Carried>(map: &Map<String, Value>, key: &str) -> Result<Vec<Map<String, Value>>, ParamError> {
-    let entries = list(map.get(key), key)?.iter().enumerate();
-    let stages =
-        entries.map(|(index, stage)| object(stage, &format!("{key}[{index}]")).cloned()).collect::<Result<Vec<_>, _>>()?;
-    let place = |error: ParamError| ParamError { key: format!("{key}{}", error.key), ..error };
-    path::build::<T>(&stages, Rng::stream(0, "check", 0)).map_err(place)?;
-    Ok(stages)
 }
 
 pub(crate) fn read_count(map: &Map<String, Value>) -> Result<usize, ParamError> {

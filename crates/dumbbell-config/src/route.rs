@@ -1,6 +1,6 @@
 //! Hops, and which of them packets pass.
 
-use crate::read::{field, list, object, read_path, without_keys};
+use crate::keys::{field, list, object, read_path, without_keys};
 use crate::sections::{BottleneckParams, Shaper};
 use crate::RunConfig;
 use dumbbell_core::link::LinkSpec;

@@ -3,8 +3,10 @@
 //! A middlebox knows frames, payload, marks, drops and times in queue. What only a sender knows has no column.
 
 use crate::columns::{Ends, EndsRow, EngineKind, SeenFlows, SeriesRow, Unlisted};
+use crate::flow::FlowResult;
 use crate::from_live::FlowCounts;
-use crate::measure::{Backlog, FlowResult, Measures};
+use crate::hop_log::Backlog;
+use crate::measure::Measures;
 use crate::outcome::outcome;
 use crate::Outcome;
 use dumbbell_config::{Class, ClassKind, Classes, FlowConfig, FlowParams, Route, RunConfig, StartRange};

@@ -2,8 +2,10 @@
 
 use crate::classes::{self, Totals};
 use crate::columns::{self, ColumnSpec, EngineKind, FlowRow, Punctuality, RunRow, Runs, SeenFlows, SojournBin, Timing};
+use crate::flow::FlowResult;
 use crate::hop_log::HopLog;
-use crate::measure::{jain, ms, FlowResult, Measures};
+use crate::measure::Measures;
+use crate::statistics::{jain, ms};
 use crate::table::{Column, Table};
 use crate::together::Common;
 use crate::trace::Trace;

@@ -101,6 +101,17 @@ impl Config {
     }
 }
 
+impl<T> Net<T> {
+    /// The bottleneck that `text` describes as the section `[bottleneck]` of an experiment does, with seed 1: see [`Config`], which has more
+    /// to choose from.
+    ///
+    /// # Errors
+    /// Those of [`Config::parse`].
+    pub fn new(text: &str) -> Result<Net<T>, Error> {
+        Config::parse(text)?.build()
+    }
+}
+
 fn read_file(name: &str) -> Result<Vec<u8>, String> {
     let mut content = Vec::new();
     let file = File::open(name).map_err(|error| error.to_string())?;

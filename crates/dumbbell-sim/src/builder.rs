@@ -8,13 +8,13 @@ use crate::Sim;
 use dumbbell_bottleneck::build;
 use dumbbell_core::aqm::{Aqm, QueueContext};
 use dumbbell_core::cc::{CcContext, CongestionControl};
-use dumbbell_core::log::Log;
+use dumbbell_core::observe::Tap;
 use dumbbell_core::param::ParamError;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Listens to the packets of a hop.
-pub type Listener = Box<dyn Log + Send>;
+pub type Listener = Box<dyn Tap + Send>;
 
 type OfHop<'a> = Box<dyn FnMut(&str) -> Listener + 'a>;
 
@@ -77,7 +77,7 @@ impl<'a> Builder<'a> {
     /// `listener` is called once with the name of each hop and gives what listens there. A run with listeners chooses its queue for each
     /// call, and is slower; what it measures is the same.
     #[must_use]
-    pub fn listener<L: Log + Send + 'static>(self, mut listener: impl FnMut(&str) -> L + 'a) -> Builder<'a> {
+    pub fn listener<L: Tap + Send + 'static>(self, mut listener: impl FnMut(&str) -> L + 'a) -> Builder<'a> {
         Builder { listeners: Some(Box::new(move |hop| Box::new(listener(hop)))), ..self }
     }
 

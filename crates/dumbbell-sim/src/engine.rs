@@ -26,7 +26,8 @@ pub mod udp;
 use crate::classes::Totals;
 use crate::config::web::WebProcess;
 use crate::config::{Classes, RunConfig, UdpConfig};
-use crate::measure::{FlowCounts, FlowResult, Measures, Samples, SeenTcp, SeriesView};
+use crate::flow::{FlowCounts, FlowResult, Samples};
+use crate::measure::{Measures, SeriesView};
 use crate::outcome::outcome;
 use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
@@ -34,11 +35,10 @@ use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, NextEvent};
 use delay_lines::{AckEntry, DelayLine, ReceiverPort, ReturnPath};
 use dumbbell_bottleneck::{Bottleneck, Speaks};
-use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
-use dumbbell_core::cc::exit::Reported;
+use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::cc::CcContext;
-use dumbbell_core::log::{FlowStart, ListenLevel, Log};
-use dumbbell_core::packet::UDP_HEADERS;
+use dumbbell_core::observe::{FlowStart, ListenLevel, Reported, Tap};
+use dumbbell_core::packet::{FlowKey, UDP_HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
@@ -118,7 +118,7 @@ pub struct Engine<N: Topology> {
     said: Vec<(u32, Reported)>,
 }
 
-impl<A: Aqm + Send, L: Log + Send> Engine<SingleHop<A, L>> {
+impl<A: Aqm + Send, L: Tap + Send> Engine<SingleHop<A, L>> {
     /// A run of `config` that has not begun, with the `controls` of its flows, over `aqm`. Events at the bottleneck are
     /// reported to `listener` as well.
     ///
@@ -131,7 +131,7 @@ impl<A: Aqm + Send, L: Log + Send> Engine<SingleHop<A, L>> {
     }
 }
 
-impl<L: Log + Send + 'static> Engine<MultiHop<L>> {
+impl<L: Tap + Send + 'static> Engine<MultiHop<L>> {
     /// The same over the hops of `config`, with these queue disciplines; `listener` gives what listens at a hop.
     ///
     /// # Errors
@@ -625,8 +625,7 @@ impl<N: Topology> Run for Engine<N> {
     fn view(&self) -> View {
         let view = |(_, endpoint): (u32, &Endpoint)| {
             let SeriesView { payload, tcp, .. } = endpoint.transport.series_view();
-            let SeenTcp { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
-            EndpointView { number: endpoint.number, class: endpoint.class, payload, cwnd, ssthresh, in_flight, srtt_us }
+            EndpointView { number: endpoint.number, class: endpoint.class, payload, sender: tcp.unwrap_or_default() }
         };
         let there = self.arena.iter().filter(|(_, one)| !one.is_vacant());
         let Bottleneck { aqm, log, .. } = self.net.bottleneck();

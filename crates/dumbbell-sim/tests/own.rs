@@ -4,6 +4,7 @@ use dumbbell_core::aqm::{codel, Aqm, Dequeue, QueueContext};
 use dumbbell_core::cc::conn::{Congestion, Conn};
 use dumbbell_core::cc::{cubic, CcContext, CongestionControl};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
+use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::Time;
 use dumbbell_sim::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext};
@@ -139,6 +140,8 @@ impl Log for Ear {
         self.0.lock().expect("no panic").departed += 1;
     }
 }
+
+impl Tap for Ear {}
 
 #[test]
 fn own_queue_own_control_and_a_listener_at_each_hop() {

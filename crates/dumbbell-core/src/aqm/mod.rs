@@ -11,7 +11,7 @@ pub mod store;
 
 use crate::link_layer::LinkLayer;
 use crate::log::Log;
-use crate::packet::{Packet, MTU_FRAME};
+use crate::packet::{FlowKey, Packet, MTU_FRAME};
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::units::{Rate, Time};
 pub use dyn_aqm::DynAqm;
@@ -28,19 +28,6 @@ pub enum Dequeue {
     Empty,
     /// Packets are queued but the discipline's own shaper holds them: ask again at this time (later than `now`).
     Wait(Time),
-}
-
-/// Identity of a flow, for queues that tell flows apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlowKey {
-    /// Source host, any number that names it.
-    pub src_host: u32,
-    /// Destination host, any number that names it.
-    pub dst_host: u32,
-    /// Hash input for the 5-tuple: differs between flows.
-    pub ports: u32,
-    /// Differentiated-services codepoint, 0..=63.
-    pub dscp: u8,
 }
 
 /// Link and host for which a queue discipline is built.
@@ -148,7 +135,7 @@ pub trait Aqm {
         false
     }
 
-    /// Whether it asks its log what acknowledgements say ([`Log::find_ack`]).
+    /// Whether it asks its log what acknowledgements say ([`Log::acks`]).
     fn reads_acks(&self) -> bool {
         false
     }

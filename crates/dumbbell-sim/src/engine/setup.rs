@@ -4,7 +4,7 @@ use super::delay_lines::DelayLine;
 use super::endpoint::Stages;
 use crate::config::{FlowConfig, RunConfig, StageConfig, UdpConfig};
 use dumbbell_bottleneck::build_path;
-use dumbbell_core::aqm::FlowKey;
+use dumbbell_core::packet::FlowKey;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::tcp::sender::{AppPlan, Application};
 use dumbbell_core::units::{Rate, Time};

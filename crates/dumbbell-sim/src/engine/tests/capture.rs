@@ -6,6 +6,7 @@ use crate::table::{Column, Table};
 use crate::{Outcome, Tables};
 use dumbbell_config::schedule::Schedule;
 use dumbbell_core::log::{At, Log};
+use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::Time;
 use dumbbell_measure::from_capture::{measure, sampled, Capture, Crossed, PACKET_BYTES, POLL_NS, SAMPLE_BYTES};
@@ -39,17 +40,19 @@ impl Log for Written {
     }
 }
 
+impl Tap for Written {}
+
 fn sample(time: Time, flow: u32, flags: u32, view: Option<&crate::EndpointView>) -> [u8; SAMPLE_BYTES] {
     let mut bytes = [0; SAMPLE_BYTES];
     let mut put = |at: usize, word: u32| bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
     put(8, flow);
     put(12, flags);
     if let Some(view) = view {
-        put(16, view.srtt_us);
-        put(24, view.cwnd);
-        put(28, view.ssthresh);
+        put(16, view.sender.srtt_us);
+        put(24, view.sender.cwnd);
+        put(28, view.sender.ssthresh);
         put(32, view.payload as u32);
-        put(40, view.in_flight);
+        put(40, view.sender.in_flight);
     }
     bytes[..8].copy_from_slice(&time.0.to_le_bytes());
     bytes

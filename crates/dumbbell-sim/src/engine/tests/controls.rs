@@ -5,11 +5,14 @@ use crate::Sim;
 use dumbbell_core::aqm;
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::cc::exit::ExitCause;
+use dumbbell_core::observe::Tap;
 
 /// Writes down what senders tell, if it is to hear it.
 struct Listener(ListenLevel, Arc<Mutex<Vec<(u32, ControlEvent, Time)>>>);
 
-impl Log for Listener {
+impl Log for Listener {}
+
+impl Tap for Listener {
     fn listen_level(&self) -> ListenLevel {
         self.0
     }
