@@ -4,4 +4,4 @@ mod bottleneck;
 mod build;
 
 pub use bottleneck::{Bottleneck, Listeners};
-pub use build::{build, check, check_with, queue_discipline, queue_disciplines, Speaks};
+pub use build::{check, check_with, queue_discipline, queue_disciplines};

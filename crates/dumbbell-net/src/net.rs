@@ -8,12 +8,10 @@ use dumbbell_config::{RateChange, RunConfig};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::param::ParamError;
-use dumbbell_core::path::{self, Path, Sink};
+use dumbbell_core::path::{Path, Sink, StageSpec};
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Time;
-use serde_json::{Map, Value};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
@@ -154,18 +152,17 @@ impl<T> Net<T> {
     }
 
     /// The bottleneck of a run with this queue discipline.
-    pub(crate) fn from_run(run: &RunConfig, queue: AnyAqm, start: Time) -> Result<Net<T>, ParamError> {
+    pub(crate) fn from_run(run: &RunConfig, queue: AnyAqm, start: Time) -> Net<T> {
         // the streams that the simulator draws from
-        let stages = |stages: &[Map<String, Value>], stream: &str| {
-            let built = (!stages.is_empty()).then(|| path::build(stages, Rng::stream(run.run.seed, stream, 0)));
-            built.transpose()
+        let stages = |stages: &[StageSpec], stream: &str| {
+            (!stages.is_empty()).then(|| Path::build(stages, Rng::stream(run.run.seed, stream, 0)))
         };
-        Ok(Net {
+        Net {
             start,
             now: Time::ZERO,
-            ahead: stages(&run.path, "shared path")?,
+            ahead: stages(&run.path, "shared path"),
             queue: Bottleneck::with_link(run.named_link(0), queue, 1, &run.bottleneck, Lost::default()),
-            behind: stages(&run.behind, "path behind")?,
+            behind: stages(&run.behind, "path behind"),
             delay: run.delay,
             varies: run.link_delays(0),
             wire: VecDeque::new(),
@@ -179,7 +176,7 @@ impl<T> Net<T> {
             popped: 0,
             burst: None,
             passed: Vec::new(),
-        })
+        }
     }
 
     /// A packet comes to the bottleneck at `now`. Returns whether it was taken in. One that was may still be dropped later: most AQMs decide

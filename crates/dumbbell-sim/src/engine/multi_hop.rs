@@ -25,7 +25,6 @@ use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::log::{DropReason, ListenLevel, Log};
 use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::param::ParamError;
 use dumbbell_core::path::{Path, Sink};
 use dumbbell_core::record::{Counters, FlowCounters};
 use dumbbell_core::tcp::{Ack, BackEcn};
@@ -86,21 +85,17 @@ pub struct MultiHop<L: Log = ()> {
 
 impl<L: Log + Send + 'static> MultiHop<L> {
     /// The net of `config` with these queue disciplines, hop by hop; `listener` gives what listens at a hop.
-    ///
-    /// # Errors
-    /// A stage that cannot be built.
     pub fn new(
         config: &RunConfig,
         classes: &Classes,
         lines: Vec<DelayLine>,
         aqms: Vec<AnyAqm>,
         mut listener: impl FnMut(&str) -> L,
-    ) -> Result<MultiHop<L>, ParamError> {
+    ) -> MultiHop<L> {
         let first = config.first_hop();
         let all = std::iter::once(&first).chain(&config.hops).zip(aqms).enumerate();
-        let hops: Vec<_> = all
-            .map(|(index, (hop, aqm))| Hop::new(config, classes, (index, hop), aqm, listener(&hop.name)))
-            .collect::<Result<_, _>>()?;
+        let hops: Vec<_> =
+            all.map(|(index, (hop, aqm))| Hop::new(config, classes, (index, hop), aqm, listener(&hop.name))).collect();
         let mut net = MultiHop {
             links: MinList::new(hops.len()),
             stages: MinList::new(STAGES * hops.len() + 1),
@@ -116,7 +111,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
             log: HopLog::default(),
         };
         (0..net.hops.len()).for_each(|hop| net.update_times(hop as u16));
-        Ok(net)
+        net
     }
 
     /// A packet comes to `hop`.

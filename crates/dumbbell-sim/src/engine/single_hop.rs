@@ -17,7 +17,6 @@ use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::hint::{likely, seldom, unlikely};
 use dumbbell_core::log::{ListenLevel, Log};
 use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Path;
 use dumbbell_core::record::{Counters, FlowCounters};
 use dumbbell_core::tcp::BackEcn;
@@ -37,26 +36,17 @@ pub struct SingleHop<A: Aqm, L: Log = ()> {
 
 impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
     /// The net of `config`, with nothing in it. Events at the bottleneck are reported to `listener` as well.
-    ///
-    /// # Errors
-    /// A stage that cannot be built.
-    pub fn new(
-        config: &RunConfig,
-        classes: &Classes,
-        lines: Vec<DelayLine>,
-        aqm: A,
-        listener: L,
-    ) -> Result<SingleHop<A, L>, ParamError> {
+    pub fn new(config: &RunConfig, classes: &Classes, lines: Vec<DelayLine>, aqm: A, listener: L) -> SingleHop<A, L> {
         let stages = if config.has_shared_stages() { 2 } else { 0 };
-        Ok(SingleHop {
+        SingleHop {
             entrance: SharedIngress {
-                shared: build_path(&config.path, config.run.seed, "shared path", 0)?,
+                shared: build_path(&config.path, config.run.seed, "shared path", 0),
                 memory: SendMemory::new(config.hosts.memory),
                 bottleneck: Bottleneck::with_link(config.named_link(0), aqm, classes.list.len(), &config.bottleneck, listener),
             },
-            behind: build_path(&config.behind, config.run.seed, "path behind", 0)?,
+            behind: build_path(&config.behind, config.run.seed, "path behind", 0),
             lines: DelayLines { times: MinTree::new(lines.len() + stages), all: lines, pool: BlockPool::default() },
-        })
+        }
     }
 
     #[inline]

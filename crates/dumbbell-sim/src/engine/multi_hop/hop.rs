@@ -9,7 +9,6 @@ use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::Packet;
-use dumbbell_core::param::ParamError;
 use dumbbell_core::path::{Path, Sink};
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::units::Time;
@@ -66,21 +65,12 @@ pub struct Hop<L: Log> {
 
 impl<L: Log> Hop<L> {
     /// Hop number `index` of `config` with this queue discipline and listener.
-    ///
-    /// # Errors
-    /// A stage that cannot be built.
-    pub fn new(
-        config: &RunConfig,
-        classes: &Classes,
-        (index, hop): (usize, &HopConfig),
-        aqm: AnyAqm,
-        listener: L,
-    ) -> Result<Hop<L>, ParamError> {
-        let shared = build_path(&hop.path, config.run.seed, "shared path", index)?;
-        let (behind, varies) = (build_path(&hop.behind, config.run.seed, "path behind", index)?, config.link_delays(index));
+    pub fn new(config: &RunConfig, classes: &Classes, (index, hop): (usize, &HopConfig), aqm: AnyAqm, listener: L) -> Hop<L> {
+        let shared = build_path(&hop.path, config.run.seed, "shared path", index);
+        let (behind, varies) = (build_path(&hop.behind, config.run.seed, "path behind", index), config.link_delays(index));
         let (reads_acks, ticks) = (aqm.reads_acks(), aqm.next_timer() != Time::NEVER);
         let is_plain = !reads_acks && !ticks && shared.is_none();
-        Ok(Hop {
+        Hop {
             name: hop.name.clone(),
             reads_acks,
             ticks,
@@ -103,7 +93,7 @@ impl<L: Log> Hop<L> {
             left: 0,
             begun: HopCounts::default(),
             before: HopCounts::default(),
-        })
+        }
     }
 
     pub fn count_now(&self) -> HopCounts {
