@@ -52,7 +52,7 @@ def test_a_sweep_connects_once_and_writes_a_commit_of_all_that_has_ended(
     monkeypatch.setattr(sweep, "COMMIT_EVERY_S", 60.0)
     monkeypatch.setattr(sweep, "LAST", 1000)
     connections, inserts = counted(monkeypatch, store, "connect"), counted(monkeypatch, Store, "_insert")
-    lookups = counted(monkeypatch, Store, "kept")
+    lookups = counted(monkeypatch, Store, "find_kept")
     report = sweep.run([experiment.load(short)], output, jobs=2)
     assert (report.done, report.failed) == (160, [])
     assert len(connections) == 1

@@ -30,6 +30,7 @@ mod arrow;
 mod live;
 mod packed;
 mod packets;
+mod places;
 mod prototype;
 mod qlog;
 
@@ -434,5 +435,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plugin_types, module)?)?;
     module.add_function(wrap_pyfunction!(schedule, module)?)?;
     module.add_function(wrap_pyfunction!(from_capture, module)?)?;
+    module.add_function(wrap_pyfunction!(places::toml_places, module)?)?;
     module.add_function(wrap_pyfunction!(gather, module)?)
 }

@@ -54,7 +54,7 @@ class _Says(Extension):
             condition = parser.parse_expression()
             self.statements += 1
         body = parser.parse_statements((f"name:end{token.value}",), drop_needle=True)
-        call = self.call_method("_checked", [condition, nodes.Const(token.lineno), nodes.Const(number)])
+        call = self.call_method("_check_statement", [condition, nodes.Const(token.lineno), nodes.Const(number)])
         return nodes.CallBlock(call, [], [], body).set_lineno(token.lineno)
 
     def _check_statement(self, condition: Any, line: int, number: int, caller: Callable[[], str]) -> str:

@@ -56,7 +56,7 @@ const INIT_CWND: u32 = 10;
 const FULL_BW_THRESH: u32 = UNIT * 5 / 4;
 const FULL_BW_ROUNDS: u32 = 3;
 
-/// Where it stands, and what only this state remembers. Linux `bbr_mode`.
+/// The state with its variables. Linux `bbr_mode`.
 #[derive(Clone, Copy, Debug)]
 enum Bbr1Mode {
     Startup,
@@ -65,7 +65,7 @@ enum Bbr1Mode {
         phase: u32,
         start_us: u64,
     },
-    /// Its end in ms.
+    /// With the end in ms.
     ProbeRtt(RttProbe<u64>),
 }
 

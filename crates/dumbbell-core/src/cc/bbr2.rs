@@ -30,7 +30,7 @@ pub(super) const BURSTS: Bursts = Bursts { near: 524_280, most: 524_280, least: 
 /// PROBE_UP has found a queue with so much in flight. Linux `bbr_bw_probe_pif_gain`.
 const QUEUE_GAIN: u32 = UNIT * 5 / 4;
 
-/// What v2 does otherwise than v3.
+/// The behaviour of v2 that v3 does not share.
 #[derive(Clone, Debug)]
 pub struct V2;
 

@@ -34,7 +34,7 @@ probing_params! {
 /// Bursts grow on short paths.
 pub(super) const BURSTS: Bursts = Bursts { near: GSO_LEGACY_MAX_SIZE, most: GSO_LEGACY_MAX_SIZE, least: Some(2) };
 
-/// What v3 does otherwise than v2.
+/// The behaviour of v3 that v2 does not share.
 #[derive(Clone, Debug)]
 pub struct V3;
 

@@ -31,7 +31,7 @@ mod path;
 mod states;
 
 use super::bbr::phase::{AckPhase, BbrPhase, BbrState, LastProbe, MinRtt};
-use super::bbr::WindowedMax;
+use super::bbr::{BbrRate, WindowedMax};
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, EcnUse, LossEvent, Model, RateSample};
 use crate::packet::Ecn;
@@ -113,20 +113,20 @@ crate::params! {
 const UNBOUNDED: u32 = u32::MAX;
 /// Least burst, segments. SetSendQuantum, section 5.6.3.
 const LEAST_QUANTUM: f64 = 2.0;
-/// What the window has more room for in ProbeBW_UP, segments. QuantizationBudget, section 5.6.4.2.
+/// Additional room of the window in ProbeBW_UP, segments. QuantizationBudget, section 5.6.4.2.
 const UP_BUDGET: f64 = 2.0;
 /// The step of the long-term bound doubles at most so often. RaiseInflightLongtermSlope, section 5.3.3.9.
 const MAX_UP_ROUNDS: u32 = 30;
 /// Initial RTT if none is known. InitPacingRate, section 5.6.2.
 const NOMINAL_RTT_US: f64 = 1_000.0;
 
-/// What is saved at the start of a loss episode (section 5.5.11.1).
+/// The state saved at the start of a loss episode (section 5.5.11.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Saved {
     /// State that the losses ended, if they did: `undo_state`.
     left: Option<BbrState>,
     cwnd: u32,
-    bw_shortterm: f64,
+    bw_shortterm: BbrRate<f64>,
     inflight_shortterm: u32,
     inflight_longterm: u32,
 }
@@ -137,8 +137,7 @@ struct Rs {
     has_data: bool,
     newly_acked: u32,
     delivered: u32,
-    /// Segments per second.
-    delivery_rate: f64,
+    delivery_rate: BbrRate<f64>,
     prior_delivered: u64,
     tx_in_flight: u32,
     lost: u32,
@@ -150,12 +149,11 @@ impl Rs {
     /// GenerateRateSample, section 4.1.2.3, whose work the transport has done.
     fn new(sample: &RateSample) -> Rs {
         let delivered = sample.sample_delivered.unwrap_or(0);
-        let rate = |interval_us: u64| f64::from(delivered) * 1e6 / interval_us as f64;
         Rs {
             has_data: sample.sample_delivered.is_some(),
             newly_acked: sample.ack_delivered,
             delivered,
-            delivery_rate: sample.interval_us.filter(|&interval| interval > 0).map_or(0.0, rate),
+            delivery_rate: sample.interval_us.filter(|&us| us > 0).map_or(BbrRate::ZERO, |us| BbrRate::per_second(delivered, us)),
             prior_delivered: sample.prior_delivered,
             tx_in_flight: sample.tx_in_flight,
             lost: sample.sample_lost,
@@ -173,18 +171,18 @@ struct Round {
     start: bool,
 }
 
-/// Bandwidth, segments per second.
+/// Bandwidth.
 #[derive(Clone, Debug)]
 struct Bandwidth {
     /// `BBR.max_bw`.
-    max: f64,
+    max: BbrRate<f64>,
     /// `BBR.MaxBwFilter`.
     filter: MaxOfCycles,
     /// Infinite while it is not set.
-    shortterm: f64,
-    latest: f64,
+    shortterm: BbrRate<f64>,
+    latest: BbrRate<f64>,
     /// `BBR.bw`.
-    estimate: f64,
+    estimate: BbrRate<f64>,
 }
 
 /// Bounds and the latest sample of what is in flight, segments.
@@ -223,14 +221,14 @@ struct LossRound {
 /// The search for a full pipe.
 #[derive(Clone, Debug, Default)]
 struct FullBw {
-    /// `BBR.full_bw`, segments per second.
-    bw: f64,
+    /// `BBR.full_bw`.
+    bw: BbrRate<f64>,
     count: u32,
     now: bool,
     reached: bool,
 }
 
-/// What an undo goes back to.
+/// The state that an undo restores.
 #[derive(Clone, Debug, Default)]
 struct Undo {
     saved: Saved,
@@ -251,7 +249,7 @@ struct Climb {
     acked_per_inc: f64,
 }
 
-/// State of the draft's BBR: sections 2.5 to 2.16. Rates are segments per second, bounds of volumes segments, RTTs us. Where the draft's variables share the
+/// State of the draft's BBR: sections 2.5 to 2.16. Bounds of volumes are in segments, RTTs in us. Where the draft's variables share the
 /// beginning of their names, they are a group: `BBR.full_bw_count` is `full_bw.count`.
 #[derive(Clone, Debug)]
 pub struct State {
@@ -296,7 +294,13 @@ impl State {
             is_bw_probe_sample: false,
             last_probe: LastProbe::default(),
             round: Round::default(),
-            bw: Bandwidth { max: 0.0, filter, shortterm: f64::INFINITY, latest: 0.0, estimate: 0.0 },
+            bw: Bandwidth {
+                max: BbrRate::ZERO,
+                filter,
+                shortterm: BbrRate::INFINITE,
+                latest: BbrRate::ZERO,
+                estimate: BbrRate::ZERO,
+            },
             inflight: Inflight { longterm: UNBOUNDED, shortterm: UNBOUNDED, latest: 0 },
             min_rtt: unset,
             probe_rtt_min: unset,
@@ -418,14 +422,14 @@ impl CongestionControl for State {
     }
 
     fn model(&self, conn: &Conn) -> Option<Model> {
-        let bytes = |rate: f64| (rate * f64::from(conn.mss)) as u64;
+        let bytes = |rate: BbrRate<f64>| rate.payload_share(conn.mss, 1.0);
         let bound = |segments: u32| (segments != UNBOUNDED).then_some(segments);
         Some(Model {
             state: self.phase.state().name(),
             round: self.round.count,
             max_bw: bytes(self.bw.max),
             bw: bytes(self.bw.estimate),
-            bw_shortterm: self.bw.shortterm.is_finite().then(|| bytes(self.bw.shortterm)),
+            bw_shortterm: (self.bw.shortterm != BbrRate::INFINITE).then(|| bytes(self.bw.shortterm)),
             inflight_shortterm: bound(self.inflight.shortterm),
             inflight_longterm: bound(self.inflight.longterm),
             min_rtt_us: self.min_rtt.rtt.is_finite().then_some(self.min_rtt.rtt as u32),

@@ -30,7 +30,7 @@ const BURST_MARGIN: u64 = MAX_TCP_HEADER as u64 + 1;
 pub const GSO_LEGACY_MAX_SIZE: u64 = 65_536;
 /// A burst is what the pacing rate sends in 1/1024 s. Linux `sk_pacing_shift`.
 const PACING_SHIFT: u32 = 10;
-/// And more by half for each 512 us of RTT that are missing. Linux `bbr_tso_rtt_shift`.
+/// On a short path it is larger: the addition halves for each 512 us of RTT. Linux `bbr_tso_rtt_shift`.
 const TSO_RTT_SHIFT: u32 = 9;
 /// Below this pacing rate v1 and v2 send single segments, bytes per second. Linux `bbr_min_tso_rate` = 1.2 Mbit/s.
 const MIN_TSO_RATE: u64 = 150_000;
@@ -116,7 +116,7 @@ impl Bursts {
     }
 }
 
-/// Of `in_flight`, what will be in the network when the next burst of `goal` segments may leave; `rising`: with that burst. Linux
+/// Segments of `in_flight` that will be in the network when the next burst may leave, and `rising`, the segments of that burst. Linux
 /// `bbr_packets_in_net_at_edt`.
 pub fn in_network(in_flight: u32, sample: &RateSample, bw: BbrRate, rising: Option<u32>) -> u32 {
     let leaving = bw.segments_in(sample.pacing_wait_us);

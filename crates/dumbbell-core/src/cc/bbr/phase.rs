@@ -1,4 +1,4 @@
-//! The states of a BBR that probes for bandwidth, with what each of them remembers. The draft's BBR and v2 and v3 of Linux share them.
+//! The states of a BBR that probes for bandwidth, each with its own variables. The draft's BBR and v2 and v3 of Linux share them.
 
 /// `BBR.state` of the draft; Linux `mode` and `cycle_idx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,7 @@ impl BbrState {
         matches!(self, BbrState::Startup | BbrState::Refill | BbrState::Up)
     }
 
-    /// Returns whether `next` may follow: the transitions of the draft's section 5.1.1, and the two by which an undo takes back that losses ended
-    /// Startup or a probe (section 5.5.11.2).
+    /// Returns whether `next` may follow: by the draft's section 5.1.1, or because an undo returns to Startup or restarts a probe (5.5.11.2).
     fn may_become(self, next: BbrState) -> bool {
         match next {
             BbrState::Startup => self != BbrState::Startup,
@@ -58,7 +57,7 @@ impl BbrState {
     }
 }
 
-/// Until when Down and Cruise wait for the next probe.
+/// The wait of Down and Cruise for the next probe.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait<Clock> {
     /// A probe is due after this instant.
@@ -86,7 +85,7 @@ pub struct MinRtt<Rtt, Clock> {
 /// How far ProbeRTT has got.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RttProbe<Clock> {
-    /// It may end after this instant. `None`: too much is in flight yet.
+    /// The instant after which it may end. `None`: too much is in flight yet.
     pub done: Option<Clock>,
     /// A round has passed since little was in flight.
     pub round_done: bool,
@@ -140,22 +139,17 @@ impl<Clock: Copy, Climb> BbrPhase<Clock, Climb> {
     }
 }
 
-/// What part of a probe the ACKs that arrive now answer: `BBR.ack_phase`, section 2.14; Linux `bbr_ack_phase`.
+/// The part of a probe that the arriving ACKs answer: `BBR.ack_phase`, section 2.14; Linux `bbr_ack_phase`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckPhase {
-    /// None.
     Init,
-    /// The refill before it.
     Refilling,
-    /// Its first round.
     ProbeStarting,
-    /// What it sent.
     ProbeFeedback,
-    /// What it sent, after its end.
     ProbeStopping,
 }
 
-/// What tests set and look at.
+/// Access for tests.
 #[cfg(test)]
 impl<Clock: Copy, Climb> BbrPhase<Clock, Climb> {
     /// `state`, with these variables.

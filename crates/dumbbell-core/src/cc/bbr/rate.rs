@@ -1,4 +1,4 @@
-//! A rate of delivery, in the fixed point of the kernel.
+//! Rates of delivery: in the fixed point of the kernel, and as real numbers.
 
 use super::{scale_by_share, SCALE, UNIT, UNSET};
 
@@ -7,9 +7,9 @@ const BW_SCALE: u32 = 24;
 /// Pacing stays this far below the estimate. Linux `bbr_pacing_margin_percent`.
 const PACING_MARGIN_PERCENT: u64 = 1;
 
-/// Segments per microsecond, times 2^24.
+/// A rate: segments per microsecond times 2^24, as the kernel has it, or segments per second as an `f64`, as the draft's BBR computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BbrRate(pub u32);
+pub struct BbrRate<T = u32>(pub T);
 
 impl BbrRate {
     /// A bound that is not set.
@@ -20,7 +20,7 @@ impl BbrRate {
         BbrRate(((u64::from(delivered) << BW_SCALE) / interval_us).min(u64::from(UNSET - 1)) as u32)
     }
 
-    /// The same rounded up, as v2 and v3 do.
+    /// `delivered` segments in `interval_us`, rounded up as v2 and v3 do.
     pub fn ceil(delivered: u32, interval_us: u64) -> BbrRate {
         BbrRate((u64::from(delivered) << BW_SCALE).div_ceil(interval_us).min(u64::from(UNSET - 1)) as u32)
     }
@@ -58,5 +58,42 @@ impl BbrRate {
         }
         let product = u128::from(self.0) * u128::from(min_rtt_us) * u128::from(gain);
         (((product >> SCALE) + (1 << BW_SCALE) - 1) >> BW_SCALE).min(u128::from(u32::MAX / 4)) as u32
+    }
+}
+
+impl BbrRate<f64> {
+    /// Before the first sample.
+    pub const ZERO: BbrRate<f64> = BbrRate(0.0);
+    /// A bound that is not set.
+    pub const INFINITE: BbrRate<f64> = BbrRate(f64::INFINITY);
+
+    /// `delivered` segments in `interval_us`.
+    pub fn per_second(delivered: u32, interval_us: u64) -> BbrRate<f64> {
+        BbrRate(f64::from(delivered) * 1e6 / interval_us as f64)
+    }
+
+    /// The larger of both.
+    pub fn max(self, other: BbrRate<f64>) -> BbrRate<f64> {
+        BbrRate(self.0.max(other.0))
+    }
+
+    /// The smaller of both.
+    pub fn min(self, other: BbrRate<f64>) -> BbrRate<f64> {
+        BbrRate(self.0.min(other.0))
+    }
+
+    /// `gain` times this rate.
+    pub fn scale(self, gain: f64) -> BbrRate<f64> {
+        BbrRate(gain * self.0)
+    }
+
+    /// Segments in `us`.
+    pub fn segments_in_us(self, us: f64) -> f64 {
+        self.0 * us / 1e6
+    }
+
+    /// `share` of its bytes of payload per second.
+    pub fn payload_share(self, mss: u32, share: f64) -> u64 {
+        (self.0 * f64::from(mss) * share) as u64
     }
 }

@@ -1,6 +1,7 @@
 //! Pacing rate, burst and window: section 5.6.
 
 use super::{BbrState, Rs, State, LEAST_QUANTUM, NOMINAL_RTT_US, UNBOUNDED, UP_BUDGET};
+use crate::cc::bbr::BbrRate;
 use crate::cc::conn::{CaState, Conn};
 
 impl State {
@@ -38,7 +39,7 @@ impl State {
     /// SetPacingRateWithGain, section 5.6.2. The rate stays before the first estimate of the bandwidth.
     pub(super) fn set_pacing_rate_with_gain(&self, conn: &mut Conn, gain: f64) {
         let share = (100.0 - self.params.pacing_margin_percent) / 100.0;
-        let rate = (gain * self.bw.estimate * f64::from(conn.mss) * share) as u64;
+        let rate = self.bw.estimate.scale(gain).payload_share(conn.mss, share);
         //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.6.2
         //# In particular, this prevents the pacing rate from being reduced when the connection has only seen application-limited bandwidth
         //# samples.
@@ -66,11 +67,11 @@ impl State {
     // ---- Window (5.6.4)
 
     /// BDPMultiple, section 5.6.4.2, of bandwidth `bw`.
-    pub(super) fn bdp_multiple(&self, bw: f64, gain: f64) -> f64 {
+    pub(super) fn bdp_multiple(&self, bw: BbrRate<f64>, gain: f64) -> f64 {
         if self.min_rtt.rtt == f64::INFINITY {
             return f64::from(self.initial_cwnd);
         }
-        gain * bw * self.min_rtt.rtt / 1e6
+        bw.scale(gain).segments_in_us(self.min_rtt.rtt)
     }
 
     /// QuantizationBudget, section 5.6.4.2, with the offload budget of TCP (section 5.5.8.1).
@@ -84,7 +85,7 @@ impl State {
     }
 
     /// Inflight, section 5.6.4.2, of bandwidth `bw`.
-    pub(super) fn inflight(&self, bw: f64, gain: f64) -> u32 {
+    pub(super) fn inflight(&self, bw: BbrRate<f64>, gain: f64) -> u32 {
         self.quantization_budget(self.bdp_multiple(bw, gain))
     }
 

@@ -1,6 +1,7 @@
 //! The model of the path: section 5.5.
 
 use super::{BbrState, Rs, Saved, State, UNBOUNDED};
+use crate::cc::bbr::BbrRate;
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::LossEvent;
 
@@ -29,8 +30,8 @@ impl State {
         self.update_round(conn, rs);
         //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.5.4
         //# By default, the estimator discards application-limited samples, since by definition they reflect application limits.
-        if rs.delivery_rate > 0.0 && (rs.delivery_rate >= self.bw.max || !rs.is_app_limited) {
-            self.bw.max = self.bw.filter.update(rs.delivery_rate);
+        if rs.delivery_rate > BbrRate::ZERO && (rs.delivery_rate >= self.bw.max || !rs.is_app_limited) {
+            self.bw.max = BbrRate(self.bw.filter.update(rs.delivery_rate.0));
         }
     }
 
@@ -45,7 +46,7 @@ impl State {
     pub(super) fn update_ack_aggregation(&mut self, conn: &Conn, rs: &Rs) {
         let extra_acked = &mut self.extra_acked;
         let interval = conn.now.saturating_sub(extra_acked.interval_start);
-        let mut expected = self.bw.estimate * interval.as_secs_f64();
+        let mut expected = self.bw.estimate.0 * interval.as_secs_f64();
         //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.5.9
         //# If the ACK rate falls below the expected bandwidth, then the algorithm estimates an aggregation episode has terminated, and resets
         //# the sampling interval to start from the current time.
@@ -147,7 +148,7 @@ impl State {
     /// ResetCongestionSignals, section 5.5.10.3.
     pub(super) fn reset_congestion_signals(&mut self) {
         self.loss_round.has_loss = false;
-        self.bw.latest = 0.0;
+        self.bw.latest = BbrRate::ZERO;
         self.inflight.latest = 0;
     }
 
@@ -167,26 +168,26 @@ impl State {
         if self.phase.state().is_probing() || !self.loss_round.has_loss {
             return;
         }
-        if self.bw.shortterm == f64::INFINITY {
+        if self.bw.shortterm == BbrRate::INFINITE {
             self.bw.shortterm = self.bw.max;
         }
         if self.inflight.shortterm == UNBOUNDED {
             self.inflight.shortterm = conn.cwnd;
         }
         let beta = self.params.beta;
-        self.bw.shortterm = self.bw.latest.max(beta * self.bw.shortterm);
+        self.bw.shortterm = self.bw.latest.max(self.bw.shortterm.scale(beta));
         self.inflight.shortterm = self.inflight.latest.max((beta * f64::from(self.inflight.shortterm)) as u32);
     }
 
     /// ResetShortTermModel, section 5.5.10.3.
     pub(super) fn reset_short_term_model(&mut self) {
-        self.bw.shortterm = f64::INFINITY;
+        self.bw.shortterm = BbrRate::INFINITE;
         self.inflight.shortterm = UNBOUNDED;
     }
 
     // ---- Spurious recovery (5.5.11)
 
-    /// What SaveStateUponLoss saves, section 5.5.11.1.
+    /// The state that SaveStateUponLoss saves, section 5.5.11.1.
     fn snapshot(&self, conn: &Conn) -> Saved {
         Saved {
             left: None,

@@ -29,7 +29,7 @@ impl State {
         if self.full_bw.now || !self.round.start || rs.is_app_limited {
             return;
         }
-        if rs.delivery_rate >= self.full_bw.bw * self.params.full_bw_growth {
+        if rs.delivery_rate >= self.full_bw.bw.scale(self.params.full_bw_growth) {
             self.reset_full_bw();
             self.full_bw.bw = rs.delivery_rate;
             return;

@@ -32,8 +32,8 @@ fn in_state(state: BbrState, conn: &Conn) -> BbrPhase<Time, Climb> {
 /// In `phase`, with an estimate of 1000 segments per second and 20 ms: a BDP of 20 segments, all in flight under a window of 40.
 fn start_phase(phase: BbrState) -> (State, Conn) {
     let (mut state, mut conn) = bbr();
-    state.bw.max = state.bw.filter.update(1_000.0);
-    state.bw.estimate = 1_000.0;
+    state.bw.max = BbrRate(state.bw.filter.update(1_000.0));
+    state.bw.estimate = BbrRate(1_000.0);
     state.full_bw.reached = phase != BbrState::Startup;
     state.phase = in_state(phase, &conn);
     (conn.cwnd, conn.delivered) = (40, 1_000);
@@ -75,11 +75,11 @@ fn enter(state: &mut State, conn: &mut Conn, ca: CaState) {
 
 #[test]
 fn a_sample_that_is_too_short_has_no_rate_but_counts_what_it_delivered() {
-    assert_eq!((rs().delivery_rate, rs().delivered), (1_000.0, 20));
+    assert_eq!((rs().delivery_rate, rs().delivered), (BbrRate(1_000.0), 20));
     let short = Rs::new(&RateSample { interval_us: None, ..ack() });
-    assert_eq!((short.delivery_rate, short.delivered, short.has_data), (0.0, 20, true));
+    assert_eq!((short.delivery_rate, short.delivered, short.has_data), (BbrRate::ZERO, 20, true));
     let none = Rs::new(&RateSample { sample_delivered: None, interval_us: None, ..ack() });
-    assert_eq!((none.delivery_rate, none.delivered, none.has_data), (0.0, 0, false));
+    assert_eq!((none.delivery_rate, none.delivered, none.has_data), (BbrRate::ZERO, 0, false));
 }
 
 #[test]
@@ -100,5 +100,5 @@ fn it_begins_with_the_rtt_of_the_handshake_or_none() {
     without.init(&mut blank);
     assert_eq!((blank.pacing_rate, without.min_rtt.rtt), (40_109_600, f64::INFINITY));
     // BDPMultiple before the first RTT: the initial window, whatever the gain
-    assert_eq!(without.bdp_multiple(1_000.0, 2.0), 10.0);
+    assert_eq!(without.bdp_multiple(BbrRate(1_000.0), 2.0), 10.0);
 }

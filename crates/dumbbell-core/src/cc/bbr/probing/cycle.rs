@@ -93,7 +93,7 @@ impl<V: BbrVersion> Machine<V> {
         }
     }
 
-    /// What was in flight when the loss of `segment` went over the threshold, of `tx_in_flight` when it was sent. Linux
+    /// Segments in flight when the loss of `segments` exceeded the threshold; `tx_in_flight` were when they were sent. Linux
     /// `bbr_inflight_hi_from_lost_skb`.
     pub(super) fn inflight_at_loss(&self, tx_in_flight: u32, lost: u32, segments: u32) -> u32 {
         let (Some(before), Some(lost_before)) = (tx_in_flight.checked_sub(segments), lost.checked_sub(segments)) else {

@@ -58,7 +58,7 @@ impl FullBw {
     }
 }
 
-/// What tells BBRv2 and BBRv3 apart.
+/// The differences between BBRv2 and BBRv3.
 pub trait BbrVersion: Sized + Clone + std::fmt::Debug {
     /// How it sizes bursts.
     const BURSTS: Bursts;
@@ -76,7 +76,7 @@ pub trait BbrVersion: Sized + Clone + std::fmt::Debug {
     const PROBE_LOSSES: bool;
     /// A timeout ends the search for a full pipe, and does not only lower what is to be exceeded.
     const TIMEOUT_ENDS_SEARCH: bool;
-    /// What raises a bound, or undoes a cut, ends the fast path.
+    /// A raise of a bound, and an undo of a cut, end the fast path.
     const BOUNDS_END_FAST_PATH: bool;
 
     /// Looks whether the rate `bw` of this ACK still grows.
@@ -107,7 +107,7 @@ pub struct Latest {
     pub(in crate::cc) inflight: u32,
 }
 
-/// What losses there were.
+/// Losses of the round and of the cycle.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     round_delivered: u64,
@@ -117,7 +117,7 @@ struct Losses {
     events: u32,
 }
 
-/// What marks there were.
+/// Marks of the round and of the cycle, and their average.
 #[derive(Clone, Copy, Debug, Default)]
 struct Marks {
     in_round: bool,
@@ -137,7 +137,7 @@ pub struct Climb {
     start_us: u64,
     /// Doublings of the step.
     rounds: u32,
-    /// It grows by one for so many ACKs.
+    /// Segments acknowledged for each segment by which it grows.
     cnt: u32,
     acks: u32,
 }
@@ -165,7 +165,7 @@ pub struct Machine<V: BbrVersion> {
     rounds: u64,
     pub(in crate::cc) full: FullBw,
     pub(in crate::cc) full_bw_reached: bool,
-    /// What ends STARTUP, unless something else does before.
+    /// The cause of the end of STARTUP, unless another comes first.
     startup_ends_by: ExitCause,
     try_fast_path: bool,
     idle_restart: bool,
@@ -245,7 +245,7 @@ impl<V: BbrVersion> Machine<V> {
         least + if self.phase.state() == BbrState::Up { 2 } else { 0 }
     }
 
-    /// What `gain` times `bw` has in flight. Linux `bbr_inflight`.
+    /// Segments in flight at `gain` times `bw`. Linux `bbr_inflight`.
     pub fn inflight(&self, conn: &Conn, bw: BbrRate, gain: u32) -> u32 {
         self.add_burst_budget(conn, self.bdp(bw, gain))
     }

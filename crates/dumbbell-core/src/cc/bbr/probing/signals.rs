@@ -110,7 +110,7 @@ impl<V: BbrVersion> Machine<V> {
         self.bounds.inflight_lo = self.bounds.inflight_lo.min(by_ecn);
     }
 
-    /// What marks leave of a bound, in 1/256.
+    /// Share of a bound that remains after marks, in 1/256.
     pub(super) fn ecn_cut(&self) -> u32 {
         UNIT - scale_by_share(self.marks.alpha, self.set.ecn_factor)
     }

@@ -35,7 +35,7 @@ fn the_rate_does_not_fall_before_the_pipe_was_full() {
     state.set_pacing_rate(&mut conn);
     assert_eq!(conn.pacing_rate, 3_970_850);
     // nor to nothing
-    (state.bw.estimate, state.full_bw.reached) = (0.0, true);
+    (state.bw.estimate, state.full_bw.reached) = (BbrRate::ZERO, true);
     state.set_pacing_rate(&mut conn);
     assert_eq!(conn.pacing_rate, 3_970_850);
 }
@@ -49,7 +49,7 @@ fn a_burst_is_a_millisecond_of_the_rate() {
         state.set_send_quantum(&conn);
         assert_eq!(state.max_burst(&conn), Some(burst), "{rate}");
         // three of them fit the window, however small the BDP
-        assert_eq!(state.inflight(1.0, 1.0), offload, "{rate}");
+        assert_eq!(state.inflight(BbrRate(1.0), 1.0), offload, "{rate}");
     }
 }
 
@@ -58,13 +58,13 @@ fn inflight_is_the_bdp_with_its_floors() {
     let (mut state, conn) = start_phase(BbrState::Cruise);
     // 20 segments; 12.5; below six segments the offload budget of two bursts of three
     for (bw, gain, segments) in [(1_000.0, 1.0, 20), (1_000.0, 2.25, 45), (625.0, 1.0, 12), (200.0, 1.0, 6)] {
-        assert_eq!(state.inflight(bw, gain), segments);
+        assert_eq!(state.inflight(BbrRate(bw), gain), segments);
     }
     state.phase = in_state(BbrState::Up, &conn);
-    assert_eq!((state.inflight(1_000.0, 1.0), state.inflight(200.0, 1.0)), (22, 8));
+    assert_eq!((state.inflight(BbrRate(1_000.0), 1.0), state.inflight(BbrRate(200.0), 1.0)), (22, 8));
     let (mut bare, _) = start_connection(json!({"offload_quanta": 0}));
     bare.min_rtt.rtt = 20_000.0;
-    assert_eq!(bare.inflight(50.0, 1.0), 4);
+    assert_eq!(bare.inflight(BbrRate(50.0), 1.0), 4);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn the_window_grows_by_what_is_acknowledged_and_falls_at_once() {
         (true, 1, 1_000.0, 0.0, 4),
     ] {
         let (mut state, mut conn) = start_phase(BbrState::Refill);
-        (state.full_bw.reached, state.bw.estimate, state.extra_acked.extra) = (full, bw, extra);
+        (state.full_bw.reached, state.bw.estimate, state.extra_acked.extra) = (full, BbrRate(bw), extra);
         conn.cwnd = cwnd;
         state.set_cwnd(&mut conn, &rs());
         assert_eq!(conn.cwnd, after, "full {full}, from {cwnd}");
@@ -112,7 +112,7 @@ fn bounds_hold_the_window_state_by_state() {
             let (mut state, mut conn) = start_phase(phase);
             (state.inflight.longterm, state.inflight.shortterm) = (30, shortterm);
             if phase == BbrState::Startup {
-                state.bw.estimate = 2_000.0;
+                state.bw.estimate = BbrRate(2_000.0);
             }
             state.set_cwnd(&mut conn, &rs());
             assert_eq!(conn.cwnd, after, "{phase:?} {shortterm}");
@@ -128,7 +128,7 @@ fn bounds_hold_the_window_state_by_state() {
 fn the_model_says_what_it_believes() {
     let (mut state, conn) = start_phase(BbrState::Up);
     state.phase.climb().rounds = 3;
-    (state.inflight.longterm, state.bw.shortterm, state.bw.estimate) = (50, 800.0, 800.0);
+    (state.inflight.longterm, state.bw.shortterm, state.bw.estimate) = (50, BbrRate(800.0), BbrRate(800.0));
     let model = state.model(&conn).unwrap();
     // 1000 and 800 segments of 1448 B; 16 segments and two more
     assert_eq!((model.state, model.max_bw, model.bw, model.bw_shortterm), ("probe_up", 1_448_000, 1_158_400, Some(1_158_400)));

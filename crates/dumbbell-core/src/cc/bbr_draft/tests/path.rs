@@ -29,8 +29,8 @@ fn the_bandwidth_is_the_largest_of_two_cycles() {
         if advance {
             state.bw.filter.advance();
         }
-        state.update_congestion_signals(&conn, &Rs { delivery_rate: rate, is_app_limited, ..rs() });
-        state.bw.max
+        state.update_congestion_signals(&conn, &Rs { delivery_rate: BbrRate(rate), is_app_limited, ..rs() });
+        state.bw.max.0
     };
     assert_eq!(sample(900.0, false, false), 1_000.0);
     // of the application only what is larger
@@ -76,7 +76,7 @@ fn the_windowed_maximum_is_of_the_window() {
 #[test]
 fn extra_acked_is_what_came_beyond_the_rate() {
     let (mut state, mut conn) = start_phase(BbrState::Cruise);
-    state.bw.estimate = 800.0;
+    state.bw.estimate = BbrRate(800.0);
     let start = conn.now;
     let mut acked = |us: u64, newly_acked: u32, round: u64| {
         conn.now = start + Time::from_micros(us);
@@ -170,12 +170,12 @@ fn a_round_with_loss_lowers_the_short_term_bounds_once() {
         let (mut state, mut conn) = start_phase(phase);
         state.on_loss(&mut conn, &loss_event(1_000, 1, 40));
         assert_eq!(state.loss_round.delivered, 1_000);
-        let sample = |prior_delivered: u64| Rs { prior_delivered, delivered: volume, delivery_rate: rate, ..rs() };
+        let sample = |prior_delivered: u64| Rs { prior_delivered, delivered: volume, delivery_rate: BbrRate(rate), ..rs() };
         let mut acked = |prior_delivered: u64| {
             state.update_latest_delivery_signals(&conn, &sample(prior_delivered));
             state.update_congestion_signals(&conn, &sample(prior_delivered));
             state.advance_latest_delivery_signals(&sample(prior_delivered));
-            (state.bw.shortterm, state.inflight.shortterm)
+            (state.bw.shortterm.0, state.inflight.shortterm)
         };
         // not before a round has passed since the first loss
         assert_eq!(acked(999), (f64::INFINITY, UNBOUNDED));
@@ -187,7 +187,7 @@ fn a_round_with_loss_lowers_the_short_term_bounds_once() {
         state.update_congestion_signals(&conn, &sample(1_000));
         assert_eq!((state.bw.shortterm, state.inflight.shortterm), before);
         state.bound_bw_for_model();
-        assert_eq!(state.bw.estimate, bw.min(state.bw.max));
+        assert_eq!(state.bw.estimate, BbrRate(bw).min(state.bw.max));
     }
 }
 
@@ -269,11 +269,11 @@ fn undo_restarts_the_probe_that_losses_ended() {
     state.cong_control(&mut conn, &ack());
     state.loss_round.has_loss = false;
     state.on_loss(&mut conn, &loss_event(1_010, 4, 60));
-    (state.bw.shortterm, state.inflight.shortterm, conn.cwnd) = (700.0, 28, 28);
+    (state.bw.shortterm, state.inflight.shortterm, conn.cwnd) = (BbrRate(700.0), 28, 28);
     // the window had grown by 2 within recovery
     assert_eq!(state.undo_cwnd(&mut conn), 42);
     assert_eq!((state.phase.state(), state.inflight.longterm), (BbrState::Refill, 60));
-    assert_eq!((state.bw.shortterm, state.inflight.shortterm, state.loss_round.has_loss), (f64::INFINITY, UNBOUNDED, false));
+    assert_eq!((state.bw.shortterm, state.inflight.shortterm, state.loss_round.has_loss), (BbrRate::INFINITE, UNBOUNDED, false));
     // in ProbeRTT only the bounds come back
     let mut probing = start_phase(BbrState::ProbeRtt).0;
     probing.undo.saved = Saved { left: Some(BbrState::Up), inflight_longterm: 80, ..probing.undo.saved };

@@ -10,8 +10,8 @@ fn three_rounds_of_less_than_a_quarter_of_growth_fill_the_pipe() {
     let (mut state, _) = start_phase(BbrState::Startup);
     let mut round = |rate: f64, is_app_limited: bool| {
         state.round.start = true;
-        state.check_full_bw_reached(&Rs { delivery_rate: rate, is_app_limited, ..rs() });
-        (state.full_bw.bw, state.full_bw.count, state.full_bw.reached)
+        state.check_full_bw_reached(&Rs { delivery_rate: BbrRate(rate), is_app_limited, ..rs() });
+        (state.full_bw.bw.0, state.full_bw.count, state.full_bw.reached)
     };
     assert_eq!(round(800.0, false), (800.0, 0, false));
     // 999.9 < 800 * 1.25 = 1000
@@ -25,7 +25,7 @@ fn three_rounds_of_less_than_a_quarter_of_growth_fill_the_pipe() {
     assert!(state.full_bw.now);
     let (mut within, _) = start_phase(BbrState::Startup);
     within.check_full_bw_reached(&rs());
-    assert_eq!(within.full_bw.bw, 0.0);
+    assert_eq!(within.full_bw.bw, BbrRate::ZERO);
 }
 
 /// Startup in which `ranges` segments with others between them were lost within recovery, of which a round has passed if `full_round`; the ACK that
@@ -92,7 +92,7 @@ fn drain_ends_when_the_queue_is_empty_or_after_three_rounds() {
     assert_eq!((start_phase(BbrState::Drain).0.pacing_gain(), start_phase(BbrState::Drain).0.cwnd_gain()), (0.5, 2.0));
     // below its short-term bound the rate is lower, and so is the BDP: 600 * 20 ms = 12
     let (mut slower, conn) = start_phase(BbrState::Drain);
-    slower.bw.estimate = 600.0;
+    slower.bw.estimate = BbrRate(600.0);
     slower.check_drain_done(&conn);
     assert_eq!(slower.phase.state(), BbrState::Drain);
 }
@@ -139,15 +139,15 @@ fn it_probes_when_its_time_or_renos_has_come() {
         (0, 63, 100.0, 200, true),
     ] {
         let (mut state, mut conn) = start_phase(BbrState::Cruise);
-        state.bw.estimate = bdp * 50.0;
-        (state.bw.shortterm, state.inflight.shortterm) = (500.0, 10);
+        state.bw.estimate = BbrRate(bdp * 50.0);
+        (state.bw.shortterm, state.inflight.shortterm) = (BbrRate(500.0), 10);
         conn.now += Time::from_millis(ms);
         conn.cwnd = cwnd;
         state.phase.wait().rounds = rounds;
         state.update_probe_bw_cycle_phase(&conn, &rs());
         assert_eq!(state.phase.state() == BbrState::Refill, refill, "{ms} ms, {rounds} rounds, BDP {bdp}, cwnd {cwnd}");
         // refilling forgets the short-term model
-        assert_eq!(state.inflight.shortterm == UNBOUNDED && state.bw.shortterm == f64::INFINITY, refill);
+        assert_eq!(state.inflight.shortterm == UNBOUNDED && state.bw.shortterm == BbrRate::INFINITE, refill);
     }
 }
 
@@ -160,7 +160,7 @@ fn down_ends_with_headroom_and_an_empty_queue() {
         let (mut state, mut conn) = start_phase(BbrState::Down);
         state.inflight.longterm = longterm;
         // Inflight(max_bw, 1.0), whatever the short-term bound
-        state.bw.estimate = 500.0;
+        state.bw.estimate = BbrRate(500.0);
         conn.snd_nxt = conn.snd_una + in_flight;
         state.update_probe_bw_cycle_phase(&conn, &Rs { tx_in_flight: 0, ..rs() });
         assert_eq!(state.phase.state() == BbrState::Cruise, cruises, "{in_flight} in flight, bound {longterm}");
@@ -184,7 +184,7 @@ fn a_round_of_refill_comes_before_up() {
     assert_eq!((state.phase.state(), state.ack_phase, state.is_bw_probe_sample), (BbrState::Up, AckPhase::ProbeStarting, true));
     // the search begins anew, from this rate; the first round's step is one segment a window
     assert_eq!(
-        (state.full_bw.bw, state.full_bw.now, state.phase.climb().acked_per_inc, state.phase.climb().rounds),
+        (state.full_bw.bw.0, state.full_bw.now, state.phase.climb().acked_per_inc, state.phase.climb().rounds),
         (1_000.0, false, 40.0, 1)
     );
     assert_eq!(state.round.next_delivered, conn.delivered);
@@ -205,7 +205,7 @@ fn up_ends_on_a_plateau_or_early_out_of_caution() {
     ] {
         let (mut state, mut conn) = start_phase(BbrState::Up);
         (state.full_bw.now, state.last_probe.too_high, state.inflight.longterm) = (full, too_high, longterm);
-        (state.full_bw.bw, state.full_bw.count) = (700.0, 2);
+        (state.full_bw.bw, state.full_bw.count) = (BbrRate(700.0), 2);
         conn.is_cwnd_limited = limited;
         state.update_probe_bw_cycle_phase(&conn, &rs());
         let case = (full, too_high, longterm, limited);
@@ -216,7 +216,7 @@ fn up_ends_on_a_plateau_or_early_out_of_caution() {
         }
         if limited && longterm == 40 {
             // the bound was the limit: the search begins anew
-            assert_eq!((state.full_bw.bw, state.full_bw.count, state.full_bw.now), (1_000.0, 0, false), "{case:?}");
+            assert_eq!((state.full_bw.bw, state.full_bw.count, state.full_bw.now), (BbrRate(1_000.0), 0, false), "{case:?}");
         }
     }
 }
@@ -361,11 +361,11 @@ fn probe_rtt_takes_two_hundred_milliseconds_and_a_round() {
 fn probe_rtt_ends_in_startup_if_the_pipe_was_never_full() {
     let (mut state, mut conn) = start_phase(BbrState::ProbeRtt);
     state.full_bw.reached = false;
-    (state.bw.shortterm, state.inflight.shortterm) = (500.0, 9);
+    (state.bw.shortterm, state.inflight.shortterm) = (BbrRate(500.0), 9);
     *state.phase.rtt_probe() = RttProbe { done: Some(conn.now - Time(1)), round_done: true };
     state.check_probe_rtt(&mut conn, &rs());
     assert_eq!(
-        (state.phase.state(), state.bw.shortterm, state.inflight.shortterm),
+        (state.phase.state(), state.bw.shortterm.0, state.inflight.shortterm),
         (BbrState::Startup, f64::INFINITY, UNBOUNDED)
     );
 }
