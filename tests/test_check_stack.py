@@ -323,7 +323,10 @@ def test_a_wrong_case_of_known_failures_is_named(tmp_path: Path) -> None:
 
 def test_a_comparison_says_the_regression_first() -> None:
     changed = against.find_changed_verdicts(BOTH, "new-cubic", "old-cubic")
-    assert changed.lead("new-cubic", "old-cubic") == "new-cubic is worse than old-cubic in 2 verdicts, better in 1."
+    assert (
+        changed.describe_changes("new-cubic", "old-cubic")
+        == "new-cubic is worse than old-cubic in 2 verdicts, better in 1."
+    )
     assert changed.to_lines() == [
         "worse: use: differs from TCP → failed: 200Mbit 100ms; 400Mbit 50ms",
         "better: outage: failed → differs from TCP: lost 1s (a figure (a limit))",
@@ -335,7 +338,7 @@ def test_a_comparison_says_the_regression_first() -> None:
     gate = against.gate_against(BOTH, "old-cubic", "new-cubic")
     assert len(gate.unexpected) == 1  # the outage
     same = against.find_changed_verdicts(BROKEN, "new-cubic", "new-cubic")
-    assert same.lead("a", "b") == "a is in no verdict worse or better than b."
+    assert same.describe_changes("a", "b") == "a is in no verdict worse or better than b."
 
 
 def test_figures_are_held_against_each_other_seed_by_seed() -> None:

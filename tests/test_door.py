@@ -71,7 +71,7 @@ def plain(annotation: Any) -> str:
 @pytest.mark.parametrize(
     ("method", "function", "extra", "without"),
     [
-        (Results.table, tables.table, (), ()),
+        (Results.table, tables.make_table, (), ()),
         (Results.plot, plotting.plot, ("interactive",), ()),
         (Results.report, report.write, (), ("where", "engine")),
         (Results.diff, diff.compare_results, ("other",), ("second",)),

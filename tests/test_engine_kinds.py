@@ -73,7 +73,7 @@ def test_an_engine_is_a_module_and_a_row(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_an_unknown_engine_is_not_taken_for_the_simulator() -> None:
-    assert versions.find_kind("echo-1") == versions.title_of("echo-1") == "echo"
+    assert versions.find_kind("echo-1") == versions.find_title("echo-1") == "echo"
     assert versions.choose_version(["echo-1"], "sim") is None
-    assert versions.title_of("0.1.0+1.a753af9c") == "simulator"
+    assert versions.find_title("0.1.0+1.a753af9c") == "simulator"
     assert [one.name for one in versions.list_runners()] == ["sim", "linux", "live"]

@@ -52,15 +52,19 @@ def test_what_is_felt_is_what_the_tables_have(home: Results) -> None:
         def mean(column: str, **of: str) -> float:
             return fmean(flows.filter(**of)[column])  # noqa: B023
 
-        assert one.mean(name, "call up, delay P99, ms") == pytest.approx(mean("delay_p99_ms", cc="udp", direction="up"))
-        assert one.mean(name, "ping, RTT P99, ms") == pytest.approx(mean("rtt_p99_ms", cc="ping"))
-        assert one.mean(name, "ping, loss, %") == pytest.approx(100 * mean("loss_share", cc="ping"))
-        assert one.mean(name, "upload, Mbit/s") == pytest.approx(mean("goodput_mbit", cc="cubic", direction="up"))
+        assert one.compute_mean(name, "call up, delay P99, ms") == pytest.approx(
+            mean("delay_p99_ms", cc="udp", direction="up")
+        )
+        assert one.compute_mean(name, "ping, RTT P99, ms") == pytest.approx(mean("rtt_p99_ms", cc="ping"))
+        assert one.compute_mean(name, "ping, loss, %") == pytest.approx(100 * mean("loss_share", cc="ping"))
+        assert one.compute_mean(name, "upload, Mbit/s") == pytest.approx(
+            mean("goodput_mbit", cc="cubic", direction="up")
+        )
         hops = home.where(f"bottleneck.aqm={name}").hops.filter(hop="reverse")
-        assert one.mean(name, "utilisation of reverse, %") == pytest.approx(100 * fmean(hops["utilisation"]))
+        assert one.compute_mean(name, "utilisation of reverse, %") == pytest.approx(100 * fmean(hops["utilisation"]))
         pages = home.where(f"bottleneck.aqm={name}").short_flows.filter(pl.col("slowdown").is_not_nan())
         slow = pages.group_by("key").agg(pl.col("slowdown").quantile(0.99, "higher"))["slowdown"].mean()
-        assert one.mean(name, "page, slow-down P99") == pytest.approx(slow)
+        assert one.compute_mean(name, "page, slow-down P99") == pytest.approx(slow)
 
 
 @pytest.mark.slow
@@ -73,7 +77,7 @@ def test_flow_queues_win_by_what_waits_and_the_cost_is_said(home: Results, tmp_p
     assert 0 < page.find('id="verdict"') < page.find('id="run"') < page.find('id="findings"')
     rows = [row.partition("</th>")[0].rpartition(">")[2] for row in section.split("<tr>")[2:]]
     assert rows == ranked.order
-    up = {name: one.mean(name, "upload, Mbit/s") or math.nan for name in one.settings}
+    up = {name: one.compute_mean(name, "upload, Mbit/s") or math.nan for name in one.settings}
     most = max(up, key=lambda name: up[name])
     less = float(f"{up[most] - up['fq_codel']:.3g}")
     cost = f"{less:.4g} less than the most, with {most}" if less else "the most of all"

@@ -45,7 +45,7 @@ def cell(aqm: Any = "codel", cc: Any = "cubic", **changes: Any) -> Cell:
 @pytest.mark.slow
 @every_case("name", KEYS)
 def test_every_key_reaches_the_kernel_or_is_named_as_one_that_does_not(name: str) -> None:
-    found = reach.reach(KEYS[name], KERNEL)
+    found = reach.try_key(KEYS[name], KERNEL)
     if found.refused:
         # by its own name, or by that of a key without which it means nothing
         named = re.match(r"(?:unknown key )?([\w.\[\]]+)[:; ]", found.refused)
@@ -60,11 +60,11 @@ def test_every_key_reaches_the_kernel_or_is_named_as_one_that_does_not(name: str
 @every_case("name", [name for name in KEYS if KEYS[name].owner not in ("run", *reach.OF_RUN)])
 def test_a_default_that_is_set_is_told_too(name: str) -> None:
     key = KEYS[name]
-    found = reach.reach(key, KERNEL)
+    found = reach.try_key(key, KERNEL)
     value = reach.read_default(key.param)
     if found.refused or name in reach.LEFT or value is None:
         return
-    assert bool(reach.reach(key, KERNEL, [value]).told) == (name not in SILENT)
+    assert bool(reach.try_key(key, KERNEL, [value]).told) == (name not in SILENT)
 
 
 @pytest.mark.parametrize(

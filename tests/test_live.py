@@ -166,7 +166,7 @@ from dumbbell import _native
 from dumbbell.experiment import Cell
 from dumbbell.engines.live import engine as live
 
-with live.Lab(live.Engine()) as lab:
+with live.LiveLab(live.LiveEngine()) as lab:
     lab.submit(Cell("a", "", {}, 1, json.loads(sys.argv[1])), _native.Progress()).result()
 """
 

@@ -148,7 +148,7 @@ def test_a_second_sweep_on_one_file_is_refused(tmp_path: Path, command: Command)
     plan.write_text(MANY.replace('"20s"', '"1000s"'))
     line = [sys.executable, "-c", f"{OFTEN}; {RUN}", str(plan), "-o", str(output), "--jobs", "1"]
     with subprocess.Popen(line, stderr=subprocess.PIPE) as first:
-        wait_for(store.log_of(output).exists, first)  # it has the file, not only made it
+        wait_for(store.find_log(output).exists, first)  # it has the file, not only made it
         second = command("run", plan, "-o", output)
         assert second.returncode == 2
         assert second.stderr.startswith(f"{output}: it is in use by process {first.pid}; ")

@@ -59,7 +59,7 @@ def test_the_list_has_names_that_run_takes_and_titles(command: Command) -> None:
     assert [line.split()[0] for line in lines] == list(shipped.list_experiments())
     for line in lines:
         name, _, title = line.strip().partition(" ")
-        assert title.strip() == experiment.title(shipped.list_experiments()[name])
+        assert title.strip() == experiment.read_title(shipped.list_experiments()[name])
 
 
 def test_a_misspelt_name_gets_the_nearest() -> None:

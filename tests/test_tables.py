@@ -20,7 +20,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import registry
 from dumbbell.results import latex
 from dumbbell.results.store import Store
-from dumbbell.results.tables import align_table, join_csv, number, tidy
+from dumbbell.results.tables import align_table, format_number, join_csv, tidy
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,7 @@ def test_unknown_names_get_one_line(results: Results) -> None:
 
 
 def test_numbers_and_columns() -> None:
-    assert [number(x) for x in (None, float("nan"), 0.123456, 12345.6)] == ["-", "-", "0.1235", "12346"]
+    assert [format_number(x) for x in (None, float("nan"), 0.123456, 12345.6)] == ["-", "-", "0.1235", "12346"]
     assert align_table(["a", "b"], [["x", "1"]]).splitlines()[1] == "| --- | --: |"
 
 

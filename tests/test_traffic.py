@@ -147,9 +147,9 @@ def test_arrivals_that_are_shown_read_back(flows: float, unit: str) -> None:
 
 def test_means_of_sizes() -> None:
     # as in the engine: 8975.3 B; with shape 1 it is low * ln(high/low) / (1 - low/high) = 1000 * 6.9078 / 0.999
-    assert traffic.mean_size({"pareto": 0.9, "min": 1000, "max": 1_000_000}) == pytest.approx(8975.3, abs=0.1)
-    assert traffic.mean_size({"pareto": 1.0, "min": 1000, "max": 1_000_000}) == pytest.approx(6914.67, abs=0.01)
-    assert traffic.mean_size({"empirical": [[100, 1.0], [200, 3.0]]}) == 175
+    assert traffic.compute_mean_size({"pareto": 0.9, "min": 1000, "max": 1_000_000}) == pytest.approx(8975.3, abs=0.1)
+    assert traffic.compute_mean_size({"pareto": 1.0, "min": 1000, "max": 1_000_000}) == pytest.approx(6914.67, abs=0.01)
+    assert traffic.compute_mean_size({"empirical": [[100, 1.0], [200, 3.0]]}) == 175
 
 
 def with_sizes(folder: Path, content: str | bytes) -> experiment.Experiment:

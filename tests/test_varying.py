@@ -16,7 +16,7 @@ from dumbbell.engines import sweep
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
 from dumbbell.published.variants import require_alike
-from dumbbell.results.tables import mean_text
+from dumbbell.results.tables import format_mean
 
 FLOWS = [
     {"cc": "cubic", "base_rtt": "20ms", "start": {"uniform": ["0s", "50ms"]}},
@@ -230,7 +230,7 @@ def test_a_mean_has_the_digits_of_its_interval() -> None:
         (12.0, 0.0, "12 (equal)"),
         (3.25, None, "3.25"),
     ):
-        assert mean_text(mean, half) == text
+        assert format_mean(mean, half) == text
 
 
 # hops and both ways

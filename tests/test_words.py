@@ -1,8 +1,10 @@
 """Plain words: what pages, help texts, messages and docstrings do not say, and what they say instead."""
 
 import ast
+import io
 import re
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,17 @@ WORDS = {
     r"\blistens? to nobody\b": "unresponsive",
     r"\bwould be a lie\b": "say what is so",
 }
+# in docstrings and comments alone
+CODE_WORDS = {
+    r"\bwhoever\b": "the user, the program, the process",
+    r"\bfor who\b": "for users who",
+    r"\b(?:is|are|was|were) told\b": "gets, is given, is printed, is reported",
+    r"\bis to know\b": "to know",
+    r"\bthat there (?:is|are) not\b": "that does not exist",
+    r"\bof somebody's own\b": "of a user",
+    r"\bas it is[.:;]?$": "unchanged",
+    r"\bfaults? of\b": "error in",
+}
 # written by programs from results or from the engine's own descriptions; a notebook
 MADE = ("docs/validation", "docs/lab-book.md")
 WRITTEN = ("README.md", "tables.md")  # in the folder of a study
@@ -58,12 +71,22 @@ def said(program: str) -> Iterator[str]:
             yield re.sub(r"`[^`]*`", "", node.value)
 
 
-def refused(text: str) -> list[str]:
+def notes(program: str) -> Iterator[str]:
+    """Yield the docstrings and the comments of a program."""
+    for node in ast.walk(ast.parse(program)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+    for token in tokenize.generate_tokens(io.StringIO(program).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
+def refused(text: str, words: Mapping[str, str] = WORDS) -> list[str]:
     """Return what a text should not say, each with what to write instead."""
     plain = re.sub(r"\s+", " ", text)
     return [
         f"…{plain[max(found.start() - 30, 0) : found.end() + 20]}…: {instead}"
-        for pattern, instead in WORDS.items()
+        for pattern, instead in words.items()
         for found in re.finditer(pattern, plain, re.IGNORECASE)
     ]
 
@@ -77,6 +100,11 @@ def test_a_page_has_plain_words(page: Path) -> None:
 @every_case("program", PROGRAMS)
 def test_messages_and_docstrings_have_plain_words(program: Path) -> None:
     assert not [one for text in said(program.read_text(encoding="utf-8")) for one in refused(text)]
+
+
+@every_case("program", PROGRAMS)
+def test_docstrings_and_comments_name_parts_and_not_people(program: Path) -> None:
+    assert not [one for text in notes(program.read_text(encoding="utf-8")) for one in refused(text, CODE_WORDS)]
 
 
 def test_help_has_plain_words() -> None:

@@ -10,7 +10,7 @@ from dumbbell.experiment.file import Experiment, load, parse
 from dumbbell.notebook import Results
 from dumbbell.results import results as stored
 from dumbbell.scratch import Scratch
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 
 def open(path: str | PathLike[str], *, engine: str | None = None) -> Results:  # noqa: A001  as in dumbbell.open
@@ -73,7 +73,7 @@ def run(
         raise KeyboardInterrupt
     if report.failed:
         cell, text = report.failed[0]
-        failed = count(len(report.failed), "run")
+        failed = format_count(len(report.failed), "run")
         raise RuntimeError(f"{failed} failed; the first: {cell.matrix} seed {cell.seed}: {text}")
     return Results(stored.Results(path, keys=keys, folder=folder), sweep=report)
 

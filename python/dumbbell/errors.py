@@ -245,7 +245,7 @@ def _rebuild(kind: type[InputError], attributes: dict[str, Any]) -> InputError:
 
 
 class UnknownKey(InputError):
-    """A key that there is not."""
+    """A key that does not exist."""
 
     in_sentence = True
 
@@ -265,7 +265,7 @@ class UnknownKey(InputError):
 
 
 class UnknownName(InputError):
-    """A name of something (`what`) that there is not; `also` is what else is allowed."""
+    """A name of something (`what`) that does not exist; `also` is what else is allowed."""
 
     def __init__(
         self,

@@ -218,7 +218,9 @@ class Results(ResultTables):
         """
         from dumbbell.results import tables
 
-        return tables.table(self._runs, value, rows, columns, of=of, mean_over=mean_over, spread=spread, limit=limit)
+        return tables.make_table(
+            self._runs, value, rows, columns, of=of, mean_over=mean_over, spread=spread, limit=limit
+        )
 
     @overload
     def plot(

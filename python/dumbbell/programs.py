@@ -39,7 +39,7 @@ def load(path: Path) -> ModuleType:
 
 @contextlib.contextmanager
 def report_faults(path: Path, told: type[Exception] = InputError) -> Iterator[None]:
-    """Tell an exception as a fault of the program at `path`, with the line of its folder from which it came.
+    """Report an exception as an error of the program at `path`, with the line of its folder from which it came.
 
     Those of the kind `told`, and errors of input, say by themselves what is wrong.
     """

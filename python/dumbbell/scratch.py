@@ -46,7 +46,7 @@ class Scratch:
         self.close()
 
 
-def cache_folder(name: str) -> Path:
+def find_cache_folder(name: str) -> Path:
     """Return the folder `dumbbell/NAME` in the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     # the XDG base directory specification ignores paths that are not absolute
@@ -56,7 +56,7 @@ def cache_folder(name: str) -> Path:
 def find_kernels_folder() -> Path:
     """Return the folder of kernels and of their runs: $DUMBBELL_LINUX, else dumbbell/linux in the user's cache."""
     chosen = os.environ.get("DUMBBELL_LINUX")
-    return Path(chosen).absolute() if chosen else cache_folder("linux")
+    return Path(chosen).absolute() if chosen else find_cache_folder("linux")
 
 
 def clear_leftovers() -> None:
@@ -112,12 +112,12 @@ def _clear(path: Path) -> None:
 @contextlib.contextmanager
 def keep_whole(paths: Iterable[Path]) -> Iterator[None]:
     """Remove those of the files that were written meanwhile if it comes to nothing, by an error or by Ctrl-C."""
-    before = {path: _state(path) for path in paths}
+    before = {path: _read_state(path) for path in paths}
     try:
         yield
     except BaseException:
         for path, state in before.items():
-            if path.is_file() and _state(path) != state:  # no pipe, and no file that stands as it was
+            if path.is_file() and _read_state(path) != state:  # no pipe, and no file that stands as it was
                 path.unlink()
         raise
 
@@ -142,7 +142,7 @@ def replace_whole(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
+def _read_state(path: Path) -> tuple[int, int, int] | None:
     """Return what changes when a file is written; None if there is none."""
     with contextlib.suppress(OSError):
         found = path.stat()

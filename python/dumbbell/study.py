@@ -10,12 +10,12 @@ from dumbbell.figures import Picture, Series
 from dumbbell.notebook import Results
 from dumbbell.pages.captions import count_experiment_seeds, count_seeds, describe_runs, list_durations
 from dumbbell.pages.evidence import Evidence, Tables, list_members
-from dumbbell.pages.summaries import cross, means, named, ordered
+from dumbbell.pages.summaries import compute_means, cross_tabulate, map_names, order_names
 from dumbbell.pages.sweeps import Sweep
-from dumbbell.pages.template_words import count
+from dumbbell.pages.template_words import format_count
 from dumbbell.pages.values import Answers, Rows
 from dumbbell.results.aggregate import LEVEL, compute_half_width, format_counts
-from dumbbell.results.tables import align_table, explain_bins, format_half, mean_text, number
+from dumbbell.results.tables import align_table, explain_bins, format_half, format_mean, format_number
 from dumbbell.words import join_words
 
 __all__ = [
@@ -33,24 +33,24 @@ __all__ = [
     "Unreadable",
     "align_table",
     "compute_half_width",
-    "count",
+    "compute_means",
     "count_experiment_seeds",
     "count_seeds",
-    "cross",
+    "cross_tabulate",
     "describe_runs",
     "explain_bins",
     "figures",
+    "format_count",
     "format_counts",
     "format_half",
+    "format_mean",
+    "format_number",
     "join_words",
     "list_durations",
     "list_members",
     "load",
-    "mean_text",
-    "means",
-    "named",
-    "number",
-    "ordered",
+    "map_names",
+    "order_names",
     "parse",
     "shipped",
 ]

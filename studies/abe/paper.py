@@ -13,7 +13,16 @@ import polars as pl
 from dumbbell import results
 from dumbbell.published.compare import alike, only_flows
 from dumbbell.published.variants import left_out, require_alike
-from dumbbell.study import Nothing, Picture, Series, align_table, compute_half_width, figures, format_counts, ordered
+from dumbbell.study import (
+    Nothing,
+    Picture,
+    Series,
+    align_table,
+    compute_half_width,
+    figures,
+    format_counts,
+    order_names,
+)
 
 TARGET_MS = 5.0  # of CoDel; a queue below it is drained
 STANDARD = {"reno": 0.5, "cubic": 0.7}
@@ -30,18 +39,11 @@ _MEASURES = ("goodput_total_mbit", "sojourn_p50_ms", "sojourn_p99_ms", "rate_rat
 
 
 _KEYS = {
-    "cc": "flows[0].cc.name",
-    "beta": "flows[0].cc.beta_ecn",
-    "abe": "flows[0].cc.abe",
-    "ecn": "flows[0].ecn",
-    "rival": "flows[1].cc.name",
-    "rival_ecn": "flows[1].ecn",
-    "aqm": "bottleneck.aqm.name",
-    "rate": "bottleneck.rate",
-    "rtt": "flows[0].base_rtt",
-    "size": "flows[0].size",
+    "cc": "flows[0].cc.name", "beta": "flows[0].cc.beta_ecn", "abe": "flows[0].cc.abe", "ecn": "flows[0].ecn",
+    "rival": "flows[1].cc.name", "rival_ecn": "flows[1].ecn", "aqm": "bottleneck.aqm.name",
+    "rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "size": "flows[0].size",
     "reduction": "hosts.ecn_reduction",
-}
+}  # fmt: skip
 
 
 def _describe(found: results.Results) -> pl.DataFrame:
@@ -311,7 +313,7 @@ def _slow_start(results: Results) -> Picture:
         windows.append(flow.with_columns(what=pl.lit("cwnd"), run=run))
         windows.append(flow.with_columns(cwnd=capacity, what=pl.lit("BDP"), run=run))
         queues.append(results.table("queue_series", own).select("time_s", "sojourn_mean_ms", run=run))
-    runs = ordered("run", titles)
+    runs = order_names("run", titles)
     what = pl.col("what").cast(pl.Enum(["cwnd", "BDP"]))
     return figures.stacked_series(
         [

@@ -8,13 +8,13 @@ from dumbbell.study import (
     Evidence,
     Picture,
     align_table,
-    cross,
+    compute_means,
+    cross_tabulate,
     describe_runs,
     figures,
     list_durations,
-    means,
-    named,
-    ordered,
+    map_names,
+    order_names,
 )
 
 from .runs import FIVE, two_digits
@@ -28,9 +28,9 @@ ECN = {False: "no ECN", True: "ECN negotiated"}
 def fair_queue(found: Evidence) -> Picture:
     """Draw the share of one BBR flow over four queues."""
     shares = found["fair_queue"].with_columns(shown=pl.format("with {}", "second"))
-    values = means(shares, ["shown", "ecn", "cc", "queue"], "share")
+    values = compute_means(shares, ["shown", "ecn", "cc", "queue"], "share")
     picture = figures.lines(
-        values.with_columns(ordered("cc", FIVE), ordered("queue", REMEDIES), named("ecn", ECN)),
+        values.with_columns(order_names("cc", FIVE), order_names("queue", REMEDIES), map_names("ecn", ECN)),
         "queue",
         "share",
         low="low",
@@ -49,9 +49,9 @@ def fair_queue(found: Evidence) -> Picture:
 def thin_flow(found: Evidence) -> Picture:
     """Draw the delay of a thin flow beside the pairs."""
     thin = found["fair_queue"].filter(pl.col("second") == "CUBIC")
-    values = means(thin, ["ecn", "cc", "queue"], "thin_p99")
+    values = compute_means(thin, ["ecn", "cc", "queue"], "thin_p99")
     return figures.lines(
-        values.with_columns(ordered("cc", FIVE), ordered("queue", REMEDIES), named("ecn", ECN)),
+        values.with_columns(order_names("cc", FIVE), order_names("queue", REMEDIES), map_names("ecn", ECN)),
         "queue",
         "thin_p99",
         low="low",
@@ -69,7 +69,7 @@ def thin_flow(found: Evidence) -> Picture:
 def fair_queue_table(found: Evidence) -> str:
     """Return the time in queue of the first flow's own packets beside CUBIC."""
     own = found["fair_queue"].filter(pl.col("second") == "CUBIC")
-    values = means(own, ["ecn", "cc", "queue"], "own_mean", "own_p99")
+    values = compute_means(own, ["ecn", "cc", "queue"], "own_mean", "own_p99")
     rows = []
     for ecn, name in ECN.items():
         for queue in REMEDIES:
@@ -99,9 +99,11 @@ def ecn_limit(found: Evidence) -> Picture:
         .select("rtt", "linux", version=pl.format("{}, ECN", "cc"), count=pl.lit(4, pl.Int64))
     )
     counts = {count: f"{count} flow{'s' * (count > 1)}" for count in sorted(rows["count"].unique())}
-    values = means(rows, ["count", "version", "rtt"], "sojourn").join(linux, on=["count", "version", "rtt"], how="left")
+    values = compute_means(rows, ["count", "version", "rtt"], "sojourn").join(
+        linux, on=["count", "version", "rtt"], how="left"
+    )
     picture = figures.lines(
-        values.with_columns(ordered("version", answers), named("count", counts)),
+        values.with_columns(order_names("version", answers), map_names("count", counts)),
         "rtt",
         "sojourn",
         low="low",
@@ -124,7 +126,7 @@ def ecn_limit(found: Evidence) -> Picture:
 
 def ecn_table(found: Evidence) -> str:
     """Return time in queue, share of marks, utilisation and fairness of four flows."""
-    values = means(
+    values = compute_means(
         found["ecn"].filter(pl.col("count") > 1), ["version", "rtt"], "sojourn", "mark_share", "utilisation", "jain"
     )
 
@@ -132,7 +134,7 @@ def ecn_table(found: Evidence) -> str:
         shares = f"{100 * row['mark_share']:.0f}; {100 * row['utilisation']:.1f}"
         return f"{two_digits(row['sojourn'])}; {shares}; {row['jain']:.2f}"
 
-    return align_table(["base RTT, ms", *ANSWERS], cross(values, "rtt", "version", ANSWERS, text))
+    return align_table(["base RTT, ms", *ANSWERS], cross_tabulate(values, "rtt", "version", ANSWERS, text))
 
 
 def as_linux_table(found: Evidence) -> str:
@@ -140,7 +142,7 @@ def as_linux_table(found: Evidence) -> str:
     keys = ["kind", "name", "measure", "linux"]
     rows = [
         [row["name"], row["measure"], f"{row['value']:.3g} ({row['low']:.3g}-{row['high']:.3g})", f"{row['linux']:.3g}"]
-        for row in means(found["as_linux"], keys, "value").iter_rows(named=True)
+        for row in compute_means(found["as_linux"], keys, "value").iter_rows(named=True)
     ]
     return align_table(["", "measure", "simulator", "Linux"], rows, words=(0, 1))
 
@@ -165,9 +167,9 @@ def dualpi2(found: Evidence) -> Picture:
         shown=pl.format("{}, {} ms", pl.col("mask").replace_strict(MASKS), pl.col("rtt").cast(pl.Int64))
     )
     order = [f"{mask}, {rtt} ms" for mask in MASKS.values() for rtt in (4, 20)]
-    values = means(rows, ["shown", "version", "role"], "goodput_mbit")
+    values = compute_means(rows, ["shown", "version", "role"], "goodput_mbit")
     return figures.bars(
-        values.with_columns(ordered("version", FIRST), ordered("shown", order), named("role", ROLES)),
+        values.with_columns(order_names("version", FIRST), order_names("shown", order), map_names("role", ROLES)),
         "version",
         "goodput_mbit",
         low="low",
@@ -201,7 +203,9 @@ def answers_table(found: Evidence) -> str:
 
 def _three(rows: pl.DataFrame, keys: list[str]) -> list[tuple[Any, list[str]]]:
     """Return goodput and mean time in queue of three flows as text, by what tells the runs apart."""
-    values = means(rows.with_columns(ordered("role", list(ROLES))), [*keys, "role"], "goodput_mbit", "queue_ms")
+    values = compute_means(
+        rows.with_columns(order_names("role", list(ROLES))), [*keys, "role"], "goodput_mbit", "queue_ms"
+    )
     return [
         (key, [f"{row['goodput_mbit']:.1f}; {row['queue_ms']:.2g} ms" for row in part.iter_rows(named=True)])
         for key, part in values.group_by(keys, maintain_order=True)

@@ -14,14 +14,14 @@ from dumbbell.study import (
     Series,
     Sweep,
     align_table,
+    compute_means,
     count_experiment_seeds,
-    cross,
+    cross_tabulate,
     describe_runs,
     figures,
     list_durations,
-    means,
-    named,
-    ordered,
+    map_names,
+    order_names,
 )
 
 from . import queues, tables
@@ -56,10 +56,10 @@ def share_reno(found: Evidence) -> Picture:
 
 
 def _share(found: Evidence, second: str, *, linux: bool) -> Picture:
-    values = means(found["share"].filter(pl.col("second") == second), ["cc", "depth"], "share")
+    values = compute_means(found["share"].filter(pl.col("second") == second), ["cc", "depth"], "share")
     measured = found["linux"].group_by("cc", "depth").agg(linux=pl.col("share").mean())
     picture = figures.lines(
-        values.join(measured, on=["cc", "depth"], how="left").with_columns(ordered("cc", FIVE)),
+        values.join(measured, on=["cc", "depth"], how="left").with_columns(order_names("cc", FIVE)),
         "depth",
         "share",
         low="low",
@@ -89,9 +89,9 @@ def share_late(found: Evidence) -> Picture:
             found["late"].select("cc", "depth", "share", span=pl.lit("long")),
         ]
     )
-    values = means(both, ["span", "cc", "depth"], "share")
+    values = compute_means(both, ["span", "cc", "depth"], "share")
     picture = figures.lines(
-        values.with_columns(ordered("cc", BBR), named("span", spans)),
+        values.with_columns(order_names("cc", BBR), map_names("span", spans)),
         "depth",
         "share",
         low="low",
@@ -111,9 +111,9 @@ def share_late(found: Evidence) -> Picture:
 def share_loss(found: Evidence) -> Picture:
     """Draw the loss in the runs of 120 s."""
     shares = found["share"].with_columns(shown=pl.format("with {}", "second"))
-    values = means(shares, ["shown", "cc", "depth"], "loss")
+    values = compute_means(shares, ["shown", "cc", "depth"], "loss")
     return figures.lines(
-        values.with_columns(ordered("cc", FIVE)),
+        values.with_columns(order_names("cc", FIVE)),
         "depth",
         "loss",
         low="low",
@@ -133,21 +133,23 @@ def share_table(found: Evidence) -> str:
     """Return the shares against CUBIC and against Reno."""
     rows = []
     for second in ("CUBIC", "Reno"):
-        values = means(found["share"].filter(pl.col("second") == second), ["cc", "depth"], "share")
-        rows += [[second, *row] for row in cross(values, "depth", "cc", FIVE, lambda row: percent(row, "share"))]
+        values = compute_means(found["share"].filter(pl.col("second") == second), ["cc", "depth"], "share")
+        rows += [
+            [second, *row] for row in cross_tabulate(values, "depth", "cc", FIVE, lambda row: percent(row, "share"))
+        ]
     return align_table(["sharing with", "BDP", *FIVE], rows)
 
 
 def late_table(found: Evidence) -> str:
     """Return the shares against CUBIC in the long run."""
-    values = means(found["late"], ["cc", "depth"], "share")
-    return align_table(["BDP", *BBR], cross(values, "depth", "cc", BBR, lambda row: percent(row, "share")))
+    values = compute_means(found["late"], ["cc", "depth"], "share")
+    return align_table(["BDP", *BBR], cross_tabulate(values, "depth", "cc", BBR, lambda row: percent(row, "share")))
 
 
 def linux_table(found: Evidence) -> str:
     """Return shares and loss of the runs of 120 s next to those measured on Linux."""
     runs = found["share"].filter(pl.col("second") == "CUBIC")
-    values = means(runs, ["cc", "depth"], "share", "loss")
+    values = compute_means(runs, ["cc", "depth"], "share", "loss")
     rows = []
     for (cc, depth), part in (
         found["linux"].sort("cc", "depth", "stagger").group_by(["cc", "depth"], maintain_order=True)
@@ -161,11 +163,13 @@ def linux_table(found: Evidence) -> str:
 
 def mechanisms_table(found: Evidence) -> str:
     """Return the shares with single parameters changed, and how long a flow probes upwards."""
-    values = means(found["mechanisms"], ["cc", "changed", "depth"], "share", "up")
+    values = compute_means(found["mechanisms"], ["cc", "changed", "depth"], "share", "up")
     depths = sorted(values["depth"].unique())
     rows = []
     for (cc, changed), part in (
-        values.with_columns(ordered("cc", BBR)).sort("cc", "changed").group_by(["cc", "changed"], maintain_order=True)
+        values.with_columns(order_names("cc", BBR))
+        .sort("cc", "changed")
+        .group_by(["cc", "changed"], maintain_order=True)
     ):
         of = {row["depth"]: row for row in part.iter_rows(named=True)}
         cells = [percent(of[depth], "share") for depth in depths]
@@ -194,7 +198,7 @@ def ware(found: Evidence) -> Picture:
         low=pl.when(simulated).then("low").otherwise("value"), high=pl.when(simulated).then("high").otherwise("value")
     )
     picture = figures.lines(
-        long.with_columns(named("source", sources)),
+        long.with_columns(map_names("source", sources)),
         "bdps",
         "value",
         low="low",
@@ -238,9 +242,9 @@ def ware_table(found: Evidence) -> str:
 def rtt(found: Evidence) -> Picture:
     """Draw the share of a flow of 10 ms sharing with one of another RTT."""
     buffers = {62_500: "buffer of 10 ms", 1_250_000: "buffer of 200 ms"}
-    values = means(found["rtt"], ["bytes", "cc", "second_rtt"], "share")
+    values = compute_means(found["rtt"], ["bytes", "cc", "second_rtt"], "share")
     picture = figures.lines(
-        values.with_columns(ordered("cc", FIVE), named("bytes", buffers)),
+        values.with_columns(order_names("cc", FIVE), map_names("bytes", buffers)),
         "second_rtt",
         "share",
         low="low",
@@ -261,12 +265,14 @@ def rtt_table(found: Evidence) -> str:
     """Return the second flow's goodput over the first's, time in queue and loss."""
     rows = []
     for limit, name in ((62_500, "10 ms"), (1_250_000, "200 ms")):
-        values = means(found["rtt"].filter(pl.col("bytes") == limit), ["cc", "second_rtt"], "share", "sojourn", "loss")
+        values = compute_means(
+            found["rtt"].filter(pl.col("bytes") == limit), ["cc", "second_rtt"], "share", "sojourn", "loss"
+        )
 
         def text(row: dict[str, Any]) -> str:
             return f"{two_digits(1 / row['share'] - 1)}; {row['sojourn']:.0f} ms; {two_digits(row['loss'])} %"
 
-        rows += [[name, *row] for row in cross(values, "second_rtt", "cc", FIVE, text)]
+        rows += [[name, *row] for row in cross_tabulate(values, "second_rtt", "cc", FIVE, text)]
     return align_table(["buffer", "RTT, ms", *FIVE], rows)
 
 
@@ -279,11 +285,11 @@ def groups(found: Evidence) -> Picture:
     shares = found["groups"].with_columns(
         of_flows=pl.col("count") / pl.col("flows"),
         shown=pl.format("buffer of {} BDP", pl.col("depth").cast(pl.Int64)),
-        all=named("flows", order),
+        all=map_names("flows", order),
     )
-    values = means(shares, ["shown", "cc", "all", "of_flows"], "share")
+    values = compute_means(shares, ["shown", "cc", "all", "of_flows"], "share")
     picture = figures.lines(
-        values.with_columns(ordered("cc", BBR)),
+        values.with_columns(order_names("cc", BBR)),
         "of_flows",
         "share",
         low="low",
@@ -313,8 +319,8 @@ def one_of_many(found: Evidence) -> Picture:
     long = single.with_columns(times=pl.col("share") * pl.col("flows")).unpivot(
         ["share", "times"], index=["shown", "cc", "others", "seed"], variable_name="measure", value_name="value"
     )
-    pictured = means(long, ["measure", "shown", "cc", "others"], "value").with_columns(
-        ordered("cc", BBR), named("measure", measures)
+    pictured = compute_means(long, ["measure", "shown", "cc", "others"], "value").with_columns(
+        order_names("cc", BBR), map_names("measure", measures)
     )
     return figures.lines(
         pictured,
@@ -341,7 +347,9 @@ AMONG = {"like": "among 4 of its kind", "cubic": "among 4 CUBIC", "bbr": "CUBIC 
 def latecomer(found: Evidence) -> Picture:
     """Draw what a flow that comes late gets over time."""
     late = found["latecomer"].with_columns(
-        named("kind", AMONG), ordered("cc", FIVE), shown=pl.format("buffer of {} BDP", pl.col("depth").cast(pl.Int64))
+        map_names("kind", AMONG),
+        order_names("cc", FIVE),
+        shown=pl.format("buffer of {} BDP", pl.col("depth").cast(pl.Int64)),
     )
     picture = figures.lines(
         late,
@@ -403,8 +411,8 @@ def shallow(found: Evidence) -> Picture:
     counts = {count: f"{count} flow{'s' * (count > 1)}" for count in sorted(found["shallow"]["count"].unique())}
     begin = found.made["shallow"]["setup"].get("record.from", [0])[0] / 1e9
     end = max(list_durations(found, "shallow"))
-    values = means(found["shallow"], ["count", "cc", "depth"], "loss").with_columns(
-        ordered("cc", FIVE), named("count", counts)
+    values = compute_means(found["shallow"], ["count", "cc", "depth"], "loss").with_columns(
+        order_names("cc", FIVE), map_names("count", counts)
     )
     picture = figures.lines(
         values,
@@ -432,7 +440,7 @@ def shallow(found: Evidence) -> Picture:
 
 def shallow_table(found: Evidence) -> str:
     """Return loss and utilisation in shallow buffers."""
-    values = means(found["shallow"], ["count", "cc", "depth"], "loss", "utilisation")
+    values = compute_means(found["shallow"], ["count", "cc", "depth"], "loss", "utilisation")
     rows = []
     for count in sorted(values["count"].unique()):
         here = values.filter(pl.col("count") == count, pl.col("depth").is_in([0.05, 0.2, 0.5, 1, 2]))
@@ -440,7 +448,7 @@ def shallow_table(found: Evidence) -> str:
         def text(row: dict[str, Any]) -> str:
             return f"{two_digits(row['loss'])}; {100 * row['utilisation']:.1f}"
 
-        rows += [[str(count), *row] for row in cross(here, "depth", "cc", FIVE, text)]
+        rows += [[str(count), *row] for row in cross_tabulate(here, "depth", "cc", FIVE, text)]
     return align_table(["flows", "BDP", *FIVE], rows)
 
 
@@ -455,8 +463,8 @@ def policer(found: Evidence) -> Picture:
     long = found["policer"].unpivot(
         list(measures), index=["cc", "bucket", "seed"], variable_name="measure", value_name="value"
     )
-    frame = means(long, ["measure", "cc", "bucket"], "value").with_columns(
-        ordered("cc", POLICED), named("measure", measures)
+    frame = compute_means(long, ["measure", "cc", "bucket"], "value").with_columns(
+        order_names("cc", POLICED), map_names("measure", measures)
     )
     return figures.lines(
         frame,
@@ -481,7 +489,7 @@ def policer_time(found: Evidence) -> Picture:
     )
     return figures.stacked_series(
         [
-            Series(believed.with_columns(named("what", estimates)), "bandwidth", "what", "estimate, Mbit/s"),
+            Series(believed.with_columns(map_names("what", estimates)), "bandwidth", "what", "estimate, Mbit/s"),
             Series(found["policer_lost"], "lost", None, "loss in 0.5 s, %", counts=True),
         ],
         x="time",

@@ -23,8 +23,8 @@ from dumbbell.study import (
     explain_bins,
     figures,
     format_counts,
-    mean_text,
-    ordered,
+    format_mean,
+    order_names,
 )
 
 from . import terms
@@ -170,7 +170,7 @@ class Results:
         named = {name: words for name, words in _FACETS.items() if name in figure.facet}
         return (
             mean.filter(pl.col("value").is_not_null())
-            .with_columns(ordered("aqm", AQMS), **named)
+            .with_columns(order_names("aqm", AQMS), **named)
             .sort(*figure.facet, "aqm", *_ORDER_OF_N, *(["cls"] if figure.by_class else []), "k")
         )
 
@@ -254,7 +254,7 @@ def _grid(figure: _Figure, frame: pl.DataFrame) -> str:
         rtts = map(float, re.findall(r"[\d.]+", row["rtt"]))
         width = 1 / (row["k"] * min(rtts)) if figure.measure == "delay_whole" else None
         half = None if row["low"] is None else row["value"] - row["low"]
-        text = mean_text(row["value"], half, width)
+        text = format_mean(row["value"], half, width)
         lines.setdefault(tuple(row[key] for key in keys), {})[row["k"]] = text
     heads = [_HEADS.get(key, key) for key in keys]
     body = [[*line, *(cells.get(k, "-") for k in ks)] for line, cells in lines.items()]

@@ -13,14 +13,14 @@ from dumbbell.study import (
     Rows,
     Sweep,
     align_table,
-    count,
     count_experiment_seeds,
     describe_runs,
     figures,
+    format_count,
+    format_number,
     join_words,
     list_durations,
-    named,
-    number,
+    map_names,
 )
 
 from . import runs, terms
@@ -109,13 +109,13 @@ def based(rows: Rows) -> str:
     by = rows.frame.group_by("gbit").agg(least=pl.col("seeds").min(), most=pl.col("seeds").max()).sort("gbit")
     parts = []
     for gbit, least, most in by.rows():
-        parts.append(f"{gbit:g} Gbit/s, {f'{count(least)} to ' if least < most else ''}{seeds(most)}")
+        parts.append(f"{gbit:g} Gbit/s, {f'{format_count(least)} to ' if least < most else ''}{seeds(most)}")
     return "; ".join(parts)
 
 
 def seeds(number_of: int) -> str:
     """Return `one seed`, `three seeds`."""
-    return f"{count(number_of)} seed{'' if number_of == 1 else 's'}"
+    return f"{format_count(number_of)} seed{'' if number_of == 1 else 's'}"
 
 
 def places(rows: Rows) -> str:
@@ -229,7 +229,7 @@ def failing_table(found: Evidence) -> str:
 
 
 def _cells(mean: bool, held: int, cells: int, value: float) -> str:
-    return f"mean {number(value)}" if mean else f"{held} of {cells} cells"
+    return f"mean {format_number(value)}" if mean else f"{held} of {cells} cells"
 
 
 def hosts_table(found: Evidence) -> str:
@@ -407,7 +407,7 @@ def _throughput(found: Evidence, mix: str, rtt: str, title: str, order: Iterable
     chosen = found["classes"].filter(
         pl.col("mix") == mix, pl.col("rtt").cast(pl.String) == rtt, pl.col("gbit") == 1, pl.col("relative") > 0
     )
-    shown = _counted(chosen).with_columns(who=named("cls", names))
+    shown = _counted(chosen).with_columns(who=map_names("cls", names))
     picture = figures.lines(
         shown.sort("k"),
         "k",
@@ -478,7 +478,7 @@ def beside_linux(found: Evidence) -> Picture:
     )
     limits = {"0": "no limit", "5": "limit 5 ms"}
     shown = pl.concat([random, started.select(random.columns)]).with_columns(
-        limit=named("limit", limits),
+        limit=map_names("limit", limits),
         place=pl.format("{} ms, N = {}", "rtt", "n").cast(pl.Enum(order)),
         starts=pl.format("simulator, starts {}", "starts").cast(
             pl.Enum(["simulator, starts random", "simulator, starts as on Linux"])

@@ -10,12 +10,12 @@ from dumbbell.study import (
     Rows,
     Series,
     align_table,
+    compute_means,
     count_experiment_seeds,
     describe_runs,
     figures,
-    means,
-    named,
-    ordered,
+    map_names,
+    order_names,
 )
 
 from . import pi2_margins
@@ -68,7 +68,7 @@ def rates_table(found: Evidence) -> str:
 def rtt(found: Evidence) -> Picture:
     """Draw the ratio of rates over the base RTT of both flows."""
     equal = found["rtt"].filter(pl.col("rtt") == pl.col("second_rtt"))
-    shown = means(equal, ["version", "rtt"], "ratio")
+    shown = compute_means(equal, ["version", "rtt"], "ratio")
     picture = figures.lines(
         shown,
         "rtt",
@@ -87,7 +87,7 @@ def rtt(found: Evidence) -> Picture:
 
 def rtt_map(found: Evidence) -> Picture:
     """Draw the ratio of rates of Prague 0.7 as a map over both RTTs."""
-    ratios = means(found["rtt"].filter(pl.col("version") == "Prague 0.7"), ["rtt", "second_rtt"], "ratio")
+    ratios = compute_means(found["rtt"].filter(pl.col("version") == "Prague 0.7"), ["rtt", "second_rtt"], "ratio")
     return figures.heat(
         ratios,
         "second_rtt",
@@ -127,7 +127,7 @@ def rtt_rates(found: Evidence) -> Picture:
             ),
         )
     )
-    values = means(shown, ["at", "beside", "rtt"], "relative")
+    values = compute_means(shown, ["at", "beside", "rtt"], "relative")
     picture = figures.lines(
         values,
         "rtt",
@@ -154,7 +154,7 @@ def burst(found: Evidence) -> Picture:
     """Draw the delay of both queues over time, as the long flows see it, before, in and after a burst."""
     flows = {0: "Prague (L queue)", 1: "CUBIC (C queue)"}
     seeds = max(count_experiment_seeds(found, "questions-burst"), default=1)
-    shown = found["burst_series"].with_columns(who=named("flow", flows), shown=named("web", WEB))
+    shown = found["burst_series"].with_columns(who=map_names("flow", flows), shown=map_names("web", WEB))
     tails = pl.concat(
         [
             shown.select("time_s", "shown", "who", delay=at, part=pl.format("{}, {}", "who", pl.lit(name)))
@@ -203,10 +203,10 @@ def _load(rate: float) -> str:
 def _protection(found: Evidence, value: str, of: int) -> pl.DataFrame:
     chosen = found["protection"].filter(pl.col("class") == of)
     loads = {rate: _load(rate) for rate in sorted(chosen["udp"].unique())}
-    return means(
+    return compute_means(
         chosen.with_columns(
-            shown=named("count", {1: "1 Prague, 1 CUBIC", 8: "8 Prague, 1 CUBIC"}),
-            load=named("udp", loads),
+            shown=map_names("count", {1: "1 Prague, 1 CUBIC", 8: "8 Prague, 1 CUBIC"}),
+            load=map_names("udp", loads),
             share=100 * pl.col("share"),
         ),
         ["shown", "load", "protection"],
@@ -284,18 +284,18 @@ def _pairs(found: Evidence) -> pl.DataFrame:
         .with_columns(pair=pl.lit(name))
         for (cc, second, ecn, mask), name in PAIRS.items()
     ]
-    return pl.concat(parts).with_columns(ordered("pair", PAIRS.values()))
+    return pl.concat(parts).with_columns(order_names("pair", PAIRS.values()))
 
 
 def any_ect(found: Evidence) -> Picture:
     """Draw the goodput of both flows where ECN of a classic flow lands in either queue."""
-    values = means(_pairs(found), ["pair", "rtt", "class"], "goodput").with_columns(
-        named("class", {0: "the first of the two", 1: "the classic flow with ECN"}),
+    values = compute_means(_pairs(found), ["pair", "rtt", "class"], "goodput").with_columns(
+        map_names("class", {0: "the first of the two", 1: "the classic flow with ECN"}),
         rtt=pl.format("{} ms", pl.col("rtt").cast(pl.Int64)),
     )
     order = [f"{value} ms" for value in sorted({int(text.split()[0]) for text in values["rtt"]})]
     return figures.bars(
-        values.with_columns(ordered("rtt", order)),
+        values.with_columns(order_names("rtt", order)),
         "rtt",
         "goodput",
         low="low",
@@ -339,8 +339,8 @@ def fq_delay(found: Evidence) -> Picture:
     )
     return figures.lines(
         middle.with_columns(
-            ordered("queue", KINDS),
-            rate=named("rate", {rate: f"{rate:g} Mbit/s" for rate in rates}),
+            order_names("queue", KINDS),
+            rate=map_names("rate", {rate: f"{rate:g} Mbit/s" for rate in rates}),
         ),
         "rtt",
         "p99",
@@ -360,7 +360,7 @@ def fq_delay(found: Evidence) -> Picture:
 def fq_short(found: Evidence) -> Picture:
     """Draw the slow-down of short flows by size."""
     shown = found["short"].with_columns(
-        ordered("queue", KINDS), shown=named("web", WEB), size=pl.col("from_bytes") / 1e3
+        order_names("queue", KINDS), shown=map_names("web", WEB), size=pl.col("from_bytes") / 1e3
     )
     return figures.lines(
         shown.sort("shown", "queue", "size"),
@@ -426,7 +426,7 @@ def stability(found: Evidence) -> Picture:
     """Draw how much the delay of the C queue swings."""
     held = pl.when(pl.col("mean") >= HELD * TARGET_MS).then(pl.col("swing"))
     return figures.heat(
-        _rates(found["swings"].with_columns(held=held, shown=named("flows", TRAFFIC)).sort("flows", "rate", "rtt")),
+        _rates(found["swings"].with_columns(held=held, shown=map_names("flows", TRAFFIC)).sort("flows", "rate", "rtt")),
         "rtt",
         "rate",
         "held",
@@ -441,7 +441,7 @@ def stability(found: Evidence) -> Picture:
 
 def phase_margins(found: Evidence) -> Picture:
     """Draw the phase margins that the linear model has for the same links; below 0 the loop is unstable."""
-    shown = found["margins"].with_columns(shown=named("flows", {10: "10 CUBIC", 100: "100 CUBIC"}))
+    shown = found["margins"].with_columns(shown=map_names("flows", {10: "10 CUBIC", 100: "100 CUBIC"}))
     return figures.heat(
         _rates(shown),
         "rtt",

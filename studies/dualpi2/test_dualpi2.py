@@ -14,7 +14,7 @@ import pytest
 import dumbbell
 from dumbbell import experiment
 from dumbbell.pages import study
-from dumbbell.study import Evidence, InputError, Results, Tables, means
+from dumbbell.study import Evidence, InputError, Results, Tables, compute_means
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,5 +116,5 @@ def test_figures_and_tables(findings: ModuleType, tmp_path: Path) -> None:
     # two rates, two base RTTs, three kinds of traffic
     assert len(swings) == 12 and (swings["swing"].drop_nulls() > 0).all()
     assert swings.filter(pl.col("flows") == 2)["period"].null_count() == 4  # of CUBIC alone only
-    cells = means(found["rtt"], ["version", "rtt", "second_rtt"], "ratio")
+    cells = compute_means(found["rtt"], ["version", "rtt", "second_rtt"], "ratio")
     assert len(cells.filter(pl.col("second_rtt") < 20)) == 8 and (cells["low"] <= cells["high"]).all()

@@ -29,7 +29,7 @@ from dumbbell.study import (
     figures,
     format_counts,
     format_half,
-    number,
+    format_number,
 )
 
 SCALABLE = ("dctcp", "prague")  # what goes to the L queue
@@ -544,8 +544,8 @@ def _cell(row: dict[str, Any]) -> str:
     column, scale = _OF_CLASS[measure] if side in ("L", "C") else _OF_RUN[row["what"]]
     width = COLUMNS["classes" if side in ("L", "C") else "runs"][column].find_resolution(row["value"] / scale)
     half = None if row["high"] is None else row["high"] - row["value"]
-    text = number(row["value"]) + format_half(half, None if width is None else width * scale)
-    return text + ("" if row["published"] is None else f" ({number(row['published'])})")
+    text = format_number(row["value"]) + format_half(half, None if width is None else width * scale)
+    return text + ("" if row["published"] is None else f" ({format_number(row['published'])})")
 
 
 def _grid(
@@ -590,6 +590,6 @@ def tables(found: Results) -> str:
             named = short.with_columns(kb=pl.format("from {} kB", "size"))
             heads = named.sort("size")["kb"].unique(maintain_order=True).to_list()
             keys = ["cc", "rate", "rtt_l", "side", "version"]
-            table = _grid(named, keys, heads, "kb", lambda row: number(row["value"]))
+            table = _grid(named, keys, heads, "kb", lambda row: format_number(row["value"]))
             parts.append(f"### Completion of short flows by size: (size / rate + 2 base RTT) / time, mean\n\n{table}")
     return "\n\n".join([*parts, *explain_bins(parts), *found.notes])

@@ -19,8 +19,8 @@ from dumbbell.study import (
     align_table,
     count_experiment_seeds,
     figures,
-    number,
-    ordered,
+    format_number,
+    order_names,
 )
 
 from . import paper
@@ -185,8 +185,8 @@ def table(found: Evidence, first: str, second: str, workload: str) -> str:
         body.append(
             [
                 name_of(what),
-                number(row["mean_a"]),
-                number(row["mean_b"]),
+                format_number(row["mean_a"]),
+                format_number(row["mean_b"]),
                 "-" if row["change"] is None else diff.format_percent(row["change"]),
                 "-" if None in ends else diff.format_interval(*ends, diff.format_percent),
                 "**yes**" if row["differs"] else "no",
@@ -223,7 +223,7 @@ def _forest(first: str, second: str, title: str) -> Any:
         names = [name_of(what).split(", ms")[0].removesuffix(", %").removesuffix(", Mbit/s") for what in MEASURES]
         shown = chosen.with_columns(
             name=pl.col("what").replace_strict(dict(zip(MEASURES, names, strict=True))).cast(pl.Enum(names)),
-            workload=ordered("workload", WORKLOADS),
+            workload=order_names("workload", WORKLOADS),
             **{name: 100 * pl.col(name) for name in ("change", "change_low", "change_high")},
         )
         return figures.forest(

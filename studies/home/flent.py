@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 
 from dumbbell.published import by_way
-from dumbbell.study import Evidence, Results, align_table, ordered, shipped
+from dumbbell.study import Evidence, Results, align_table, order_names, shipped
 
 REFERENCE = "flent-rrul"
 LATE_S = 10  # of `late_down_mbit` in the reference
@@ -74,7 +74,7 @@ def evidence(results: Results) -> pl.DataFrame:
             row |= {name: same[name].mean(), f"{name}_flent": float(one[column])}
         row |= {"lost": same["lost"].mean(), "lost_flent": 1 - one["answered"] / one["pings"]}
         rows.append(row)
-    order = ordered("queue", QUEUES.values())
+    order = order_names("queue", QUEUES.values())
     return pl.DataFrame(rows).sort("source", order, "rtt", "ecn", "pacing", "offloads", descending=[True] + [False] * 5)
 
 

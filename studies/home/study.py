@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Series, Sweep, align_table, describe_runs, figures, ordered
+from dumbbell.study import Evidence, Picture, Results, Series, Sweep, align_table, describe_runs, figures, order_names
 
 from . import flent
 
@@ -229,7 +229,7 @@ def two_table(found: Evidence) -> str:
 
 def pings(found: Evidence) -> Picture:
     """Draw P99 of the pings' RTT by queue and link, by traffic."""
-    named = ordered("queue", QUEUES.values())
+    named = order_names("queue", QUEUES.values())
     shown = [TRAFFIC[name] for name in ("downloads", "uploads", "rrul")]
     means = found["cells"].filter(pl.col("traffic").is_in(shown)).group_by("traffic", "link", "queue").agg(
         ping=pl.col("ping_p99").mean(), low=pl.col("ping_p99").min(), high=pl.col("ping_p99").max(),
@@ -238,7 +238,7 @@ def pings(found: Evidence) -> Picture:
     )  # fmt: skip
     links = means.sort("rate")["link"].unique(maintain_order=True).to_list()
     frame = means.with_columns(
-        named, ordered("traffic", shown), link=pl.format("{} Mbit/s", "link").cast(
+        named, order_names("traffic", shown), link=pl.format("{} Mbit/s", "link").cast(
             pl.Enum([f"{link} Mbit/s" for link in links])
         )
     ).sort("traffic", "link", "queue")  # fmt: skip

@@ -16,8 +16,8 @@ from dumbbell.study import (
     count_seeds,
     describe_runs,
     figures,
-    named,
-    ordered,
+    map_names,
+    order_names,
 )
 
 QUESTION = "What does Prague leave to CUBIC and Reno in one classic queue?"
@@ -85,19 +85,12 @@ MARKS = ("CoDel", "PIE", "CoDel that drops", "PIE that drops", "tail drop", "FQ-
 
 
 KEYS = {
-    "rate": "bottleneck.rate",
-    "rtt": "flows[0].base_rtt",
-    "seconds": "duration",
-    "first": "flows[0].cc.name",
-    "second": "flows[1].cc.name",
-    "firsts": "flows[0].count",
-    "others": "flows[1].count",
-    "version": "flows[0].cc.version",
-    "ecn": "flows[1].ecn",
-    "ecn_echo": "flows[1].ecn_echo",
+    "rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "seconds": "duration", "first": "flows[0].cc.name",
+    "second": "flows[1].cc.name", "firsts": "flows[0].count", "others": "flows[1].count",
+    "version": "flows[0].cc.version", "ecn": "flows[1].ecn", "ecn_echo": "flows[1].ecn_echo",
     **{name: f"hosts.{name}" for name in ("profile", "offload", "writes")},
     **{f"aqm_{name}": f"bottleneck.aqm.{name}" for name in ("name", "ecn", "flows", "target", "limit", "isolation")},
-}
+}  # fmt: skip
 
 
 def queue_of(aqm: dict[str, Any]) -> str:
@@ -374,7 +367,7 @@ def ratios(found: Evidence) -> Picture:
     names = {True: "with ECN", False: "without ECN"}
     return figures.bars(
         both.with_columns(
-            ordered("queue", QUEUES),
+            order_names("queue", QUEUES),
             source=pl.col("source").cast(pl.Enum([*sources, "measured in 2020"])),
             against=pl.format("{} {}", "second", pl.col("ecn").replace_strict(names, return_dtype=pl.String)),
         ).sort("against", "queue", "source"),
@@ -401,7 +394,7 @@ def over_time(found: Evidence) -> Picture:
         .filter((pl.col("flow") != 2) | pl.col("time_s").is_between(30, 91, closed="right"))
         .with_columns(
             srtt_ms=pl.col("srtt_ms").replace(0.0, None),  # before the first ACK
-            who=named("flow", names),
+            who=map_names("flow", names),
             shown=pl.format("{} joins", "joins").cast(pl.Enum(["Prague joins", "CUBIC joins"])),
         )
     )

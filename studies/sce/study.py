@@ -4,7 +4,18 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, align_table, figures, list_members, named
+from dumbbell.study import (
+    Evidence,
+    Picture,
+    Results,
+    Rows,
+    Series,
+    Sweep,
+    align_table,
+    figures,
+    list_members,
+    map_names,
+)
 
 QUESTION = "Why is a link with SCE idle at low rates, and the RTT higher; when is it unfair?"
 GALLERY = {
@@ -54,20 +65,12 @@ def evidence(results: Results) -> dict[str, pl.DataFrame]:
 
 
 KEYS = {
-    "seconds": "duration",
-    "cc": "flows[0].cc.name",
-    "divisor": "flows[0].cc.mss_divisor",
-    "rate": "bottleneck.rate",
-    "rtt": "flows[0].base_rtt",
-    "cake_rtt": "bottleneck.aqm.rtt",
-    "sce": "bottleneck.aqm.sce",
-    "sce_thresh": "bottleneck.aqm.sce_thresh",
-    "pacing": "hosts.pacing",
-    "delayed_ack": "hosts.delayed_ack",
-    "feedback": "hosts.sce_feedback",
-    "prr": "hosts.prr",
+    "seconds": "duration", "cc": "flows[0].cc.name", "divisor": "flows[0].cc.mss_divisor",
+    "rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "cake_rtt": "bottleneck.aqm.rtt",
+    "sce": "bottleneck.aqm.sce", "sce_thresh": "bottleneck.aqm.sce_thresh", "pacing": "hosts.pacing",
+    "delayed_ack": "hosts.delayed_ack", "feedback": "hosts.sce_feedback", "prr": "hosts.prr",
     "offload": "hosts.offload",
-}
+}  # fmt: skip
 
 
 def _places(results: Results) -> pl.DataFrame:
@@ -328,7 +331,7 @@ TABLES = {
 
 
 def _named(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.with_columns(named("cc", SCE))
+    return frame.with_columns(map_names("cc", SCE))
 
 
 def trains(found: Evidence) -> Picture:

@@ -15,7 +15,7 @@ from dumbbell.study import (
     describe_runs,
     figures,
     list_durations,
-    ordered,
+    order_names,
 )
 
 QUESTION = "Do quinn, noq and picoquic fill a link and share it as Linux does, and why not?"
@@ -78,16 +78,10 @@ NAMES = (
 
 
 KEYS = {
-    "rate": "bottleneck.rate",
-    "rtt": "flows[0].base_rtt",
-    "aqm": "bottleneck.aqm.name",
-    "limit": "bottleneck.aqm.limit",
-    "cc": "flows[0].cc.name",
-    "hystart": "flows[0].cc.hystart",
-    "pacing": "hosts.pacing",
-    "offload": "hosts.offload",
-    "sack_compression": "hosts.sack_compression",
-}
+    "rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "aqm": "bottleneck.aqm.name",
+    "limit": "bottleneck.aqm.limit", "cc": "flows[0].cc.name", "hystart": "flows[0].cc.hystart",
+    "pacing": "hosts.pacing", "offload": "hosts.offload", "sack_compression": "hosts.sack_compression",
+}  # fmt: skip
 
 
 def _described(results: Results) -> pl.DataFrame:
@@ -190,7 +184,7 @@ def evidence(one: Results, two: Results, ladder: Results, threshold: Results) ->
 def effects(found: Evidence) -> Rows:
     """Return by how much each change moved the mean number of drops, in each cell: the columns of `steps` and drops."""
     means = found["steps"].group_by("queue", "rate", "rtt", "step", maintain_order=True).agg(pl.col("drops").mean())
-    in_order = means.with_columns(ordered("step", STEPS)).sort("queue", "rate", "rtt", "step")
+    in_order = means.with_columns(order_names("step", STEPS)).sort("queue", "rate", "rtt", "step")
     moved = in_order.with_columns(
         pl.col("drops").diff().over("queue", "rate", "rtt").abs(), pl.col("step").cast(pl.String)
     )
@@ -300,7 +294,7 @@ def steps_table(found: Evidence) -> str:
 def drops_by_step(found: Evidence) -> Picture:
     """Draw drops in a queue of one bandwidth-delay product, change by change."""
     frame = found["steps"].with_columns(
-        ordered("step", STEPS),
+        order_names("step", STEPS),
         cell=pl.format("{} Mbit/s, {} ms", "rate", "rtt"),
         queue=pl.col("queue").cast(pl.Enum(["FIFO", "CoDel", "PIE"])),
     )

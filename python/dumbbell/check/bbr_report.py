@@ -22,7 +22,7 @@ from dumbbell.check.cases import CASES
 from dumbbell.check.lab import PathPoint
 from dumbbell.check.suite import BbrReport, BbrResult
 from dumbbell.experiment import units
-from dumbbell.words import count
+from dumbbell.words import format_count, format_work_time
 
 _SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
 _CHECK_SIGNS = {True: "+", False: "F", None: "?"}
@@ -113,14 +113,9 @@ def format_totals(report: BbrReport) -> str:
     return ", ".join(f"{found.count(result)} {result}" for result in MEANING if result in found)
 
 
-def format_seconds(value: float) -> str:
-    """Return a duration in words, with a digit after the point below ten seconds."""
-    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
-
-
 def _format_summary(report: BbrReport) -> str:
     verdicts = len(report.results)
-    lines = [f"{count(verdicts, 'verdict')} in {format_seconds(report.seconds)}: {format_totals(report)}"]
+    lines = [f"{format_count(verdicts, 'verdict')} in {format_work_time(report.seconds)}: {format_totals(report)}"]
     for name in list_controls(report):
         found = [one.verdict for one in report.results if one.control == name]
         if all(one.result == NOT_APPLICABLE for one in found):
@@ -256,7 +251,7 @@ def format_markdown(report: BbrReport) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def verdict_to_dict(verdict: CaseVerdict) -> dict[str, Any]:
+def convert_verdict(verdict: CaseVerdict) -> dict[str, Any]:
     """Return a verdict as JSON has it; `held` is null where nobody can tell."""
     checks = [
         {"what": one.what, "held": one.held, "found": one.found, "constant": one.constant}
@@ -278,7 +273,7 @@ def to_json(report: BbrReport, **others: Any) -> str:
             "rate_bit": one.point.rate,
             "rtt_s": one.point.rtt,
         }
-        | verdict_to_dict(one.verdict)
+        | convert_verdict(one.verdict)
         for one in report.results
     ]
     left_out = [

@@ -131,8 +131,8 @@ Judge = Callable[[Trace, Setup, Checks], None]
 class BbrCase:
     """One case of the draft: how to set it up, and how a trace is judged.
 
-    `number` counts the headings of the appendix, `heading` is the heading itself. `note` says what there is to know
-    of the case as the draft has it.
+    `number` counts the headings of the appendix, `heading` is the heading itself. `note` says what to know
+    of the case in the draft.
     `without` are controls that lack what the case is about, and why.
 
     For traces of others: `setup` is what has to be done to the flow, `times` and `values` what the judge must be told
@@ -299,6 +299,6 @@ def find_round_before(trace: Trace, row: int, count: int = 1) -> int:
     return min(int(np.searchsorted(trace["round"], trace["round"][row] - count)), row)
 
 
-def bound(value: float) -> str:
+def format_bound(value: float) -> str:
     """Return a bound in words: one that is not set is unbounded."""
     return "unset" if math.isnan(value) else f"{value:.4g}"

@@ -301,7 +301,7 @@ def gate_by_report(report: SuiteReport, earlier: Before, of: Suite = BBR) -> Gat
 def find_broken_limits(verdict: CaseVerdict) -> frozenset[str]:
     """Return the limits that were not kept, without their numbers, which may depend on the run.
 
-    What ended a connection or a run is told, too.
+    The end of a connection or a run is reported, too.
     """
     return _select_broken([(one.what, one.found) for one in verdict.checks if one.held is False], verdict.result)
 

@@ -36,7 +36,7 @@ class TraceDescription:
 
 @dataclass(frozen=True)
 class JudgedTrace:
-    """The verdicts of a file, why the other cases were not judged, what there is to know of the reading."""
+    """The verdicts of a file, why the other cases were not judged, what to know of the reading."""
 
     report: suite.BbrReport
     run: CaseRun
@@ -100,8 +100,8 @@ def _show_state(case: BbrCase, run: CaseRun, missing: list[str]) -> tuple[CaseRu
 
 
 def _read_setup(path: Path, header: dict[str, Any], told: TraceDescription) -> Setup:
-    rate = told.rate if told.rate is not None else _number(path, header, "rate_bit", _RATES, "--rate RATE")
-    rtt = told.rtt if told.rtt is not None else _number(path, header, "rtt_s", _RTTS, "--rtt TIME")
+    rate = told.rate if told.rate is not None else _parse_number(path, header, "rate_bit", _RATES, "--rate RATE")
+    rtt = told.rtt if told.rtt is not None else _parse_number(path, header, "rtt_s", _RTTS, "--rtt TIME")
     return Setup(
         PathPoint(round(rate), rtt),
         _parse_named(path, header, "times_s", TIMES) | dict(told.times),
@@ -109,7 +109,7 @@ def _read_setup(path: Path, header: dict[str, Any], told: TraceDescription) -> S
     )
 
 
-def _number(path: Path, header: dict[str, Any], key: str, limits: tuple[float, float], option: str) -> float:
+def _parse_number(path: Path, header: dict[str, Any], key: str, limits: tuple[float, float], option: str) -> float:
     least, most = limits
     if key not in header:
         raise Missing(f"in its header, or {option} with it", file=path, key=key)

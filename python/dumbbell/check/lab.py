@@ -91,7 +91,7 @@ class PathPoint:
 
 @dataclass
 class Setup:
-    """What a judge is told of a run and its trace: the path, and when it or the application changed, by name."""
+    """The facts that a judge gets of a run and its trace: the path, and when it or the application changed, by name."""
 
     point: PathPoint
     times: dict[str, float] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class CaseRun:
-    """A trace and what the judge is told of it."""
+    """A trace and what the judge knows of it."""
 
     trace: Trace
     setup: Setup

@@ -18,8 +18,8 @@ from dumbbell.check.case import (
     find_phase,
 )
 from dumbbell.check.lab import FRAME, PAYLOAD, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
-from dumbbell.check.probing import MIN_PIPE_CWND, cycle
-from dumbbell.check.shown import check_small_path, has, probe_rtt_after
+from dumbbell.check.probing import MIN_PIPE_CWND, estimate_cycle
+from dumbbell.check.shown import check_small_path, probe_rtt_after, require_state
 from dumbbell.check.startup import (
     AGGREGATION,
     INFLIGHT_COLUMNS,
@@ -275,8 +275,8 @@ def _run_ten_times_more(lab: CaseLab) -> CaseRun:
     def is_done(trace: Trace) -> bool:
         return bool(trace["max_bw_mbit"][-1] >= 0.9 * point.goodput)
 
-    first = since + cycle(lab) + 10 * slow.round
-    trace = lab.run_until(is_done, first, since + 4 * cycle(lab) + 10 * slow.round, change, slow)
+    first = since + estimate_cycle(lab) + 10 * slow.round
+    trace = lab.run_until(is_done, first, since + 4 * estimate_cycle(lab) + 10 * slow.round, change, slow)
     return CaseRun(trace, Setup(point, {"rate rises": since}, {"rate before": float(slow.rate)}))
 
 
@@ -432,7 +432,7 @@ def _run_policed(lab: CaseLab) -> CaseRun:
     # less than the BDP, so that a window that fills the path uses the burst up
     bucket = round(max(0.5 * token.bdp, 10, compute_room_for_bursts(lab)) * FRAME)
     change = PathChange(path=[{"name": "policer", "rate": token.rate, "burst": bucket}])
-    length = 2 * point.startup + max(3 * cycle(lab), 120 * point.round)
+    length = 2 * point.startup + max(3 * estimate_cycle(lab), 120 * point.round)
     return CaseRun(
         lab.run(length, change), Setup(point, {}, {"token rate": float(token.rate), "bucket": float(bucket)})
     )
@@ -519,7 +519,7 @@ PATH_CASES = (
         columns=("round", "extra_acked", "delivered", "srtt_ms"),
         flags=("cwnd", "cwnd_gain", "max_bw_mbit", "min_rtt_ms", "inflight_shortterm", "inflight_longterm"),
         values=("batch",),
-        shown=has("probe_cruise"),
+        shown=require_state("probe_cruise"),
         note="Linux allows for 100 ms of aggregation at the most, the draft for all.",
     ),
     BbrCase(

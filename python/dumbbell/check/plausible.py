@@ -1,6 +1,6 @@
 """Whether the times, RTTs and counts of a trace fit together and fit the path, so that no unit was misread.
 
-A wrong unit is the most frequent fault of foreign traces, and a judge would not notice: most limits of the cases are
+A wrong unit is the most frequent error in foreign traces, and a judge would not notice: most limits of the cases are
 counts and shares, or times in round trips.
 """
 

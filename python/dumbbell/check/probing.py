@@ -7,7 +7,6 @@ import numpy as np
 from dumbbell.check.case import (
     BbrCase,
     Checks,
-    bound,
     compute_burst,
     compute_loss_in_round,
     compute_target,
@@ -15,9 +14,10 @@ from dumbbell.check.case import (
     describe_inflight,
     find_next_phase,
     find_phase,
+    format_bound,
 )
 from dumbbell.check.lab import BULK, CaseLab, CaseRun, NotApplicable, PathChange, Setup
-from dumbbell.check.shown import LONG, check_loss_in_probe_up, require_bulk, require_limited, state_at
+from dumbbell.check.shown import LONG, check_loss_in_probe_up, require_bulk, require_limited, require_state_at
 from dumbbell.check.startup import (
     APP_SHARE,
     FULL_BW,
@@ -42,7 +42,7 @@ PROBE_WAIT, PROBE_ROUNDS = (
 MIN_PIPE_CWND = 4
 
 
-def cycle(lab: CaseLab) -> float:
+def estimate_cycle(lab: CaseLab) -> float:
     """Return about how long one cycle of PROBE_BW takes at the most."""
     return PROBE_WAIT[1] + 40 * lab.point.round
 
@@ -56,7 +56,7 @@ def probe(lab: CaseLab, change: PathChange = BULK, after: float = 0.0, number: i
 
     point = lab.point
     short = point.startup + (min(PROBE_ROUNDS, point.bdp + 4) + 25) * point.round
-    most = point.startup + after + number * cycle(lab)
+    most = point.startup + after + number * estimate_cycle(lab)
     trace = lab.run_until(is_done, min(after + number * short, most), 2 * most, change)
     found = trace.find_phases("probe_up", after)
     if len(found) < number:
@@ -122,7 +122,9 @@ def _run_one_down(lab: CaseLab) -> CaseRun:
         found = trace.find_phase("probe_down", up.start)
         return found is not None and trace.is_over(found)
 
-    return CaseRun(lab.run_until(is_done, up.end + 2 * lab.point.round, up.end + 3 * cycle(lab)), Setup(lab.point))
+    return CaseRun(
+        lab.run_until(is_done, up.end + 2 * lab.point.round, up.end + 3 * estimate_cycle(lab)), Setup(lab.point)
+    )
 
 
 # 6 and 7
@@ -147,7 +149,7 @@ def _run_limited_probe(lab: CaseLab) -> tuple[PathChange, Trace, Phase]:
             None,
         )
 
-    length = since + 2 * cycle(lab) + LONG * lab.point.round
+    length = since + 2 * estimate_cycle(lab) + LONG * lab.point.round
     trace = lab.run_until(lambda trace: find_limited_phase(trace) is not None, length, 2 * length, change)
     found = find_limited_phase(trace)
     if found is None:
@@ -200,7 +202,7 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.expect(
         "inflight_longterm is kept, or at least Beta times the target",
         kept or now >= least,
-        f"{bound(before)} → {bound(now)}" + ("" if kept else f", at least {least:.0f}"),
+        f"{format_bound(before)} → {format_bound(now)}" + ("" if kept else f", at least {least:.0f}"),
         needs=("inflight_longterm",),
         unless=TARGET_COLUMNS,
     )
@@ -320,7 +322,7 @@ def _run_late_down(lab: CaseLab) -> CaseRun:
             found = trace.find_phase("probe_down", since)
             return found is not None and trace.is_over(found)
 
-        length = down.start + cycle(lab)
+        length = down.start + estimate_cycle(lab)
         for decrease in (0.1, 0.2):
             change = PathChange(rates=[(to_link_time(lab, down.start), (1 - decrease) * lab.point.rate)])
             trace = lab.run_until(is_done, length, 3 * length, change)
@@ -404,7 +406,9 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
     up = find_phase(trace, checks, "probe_up", setup.times["PROBE_UP"] - 1e-9)
     first, row = up.rows.start, up.rows.stop
     before = float(trace["inflight_longterm"][first])
-    checks.expect("inflight_longterm is set before", np.isfinite(before), bound(before), needs=("inflight_longterm",))
+    checks.expect(
+        "inflight_longterm is set before", np.isfinite(before), format_bound(before), needs=("inflight_longterm",)
+    )
     full = trace["full_bw_now"][row - 1]
     # BBRv2 keeps that of STARTUP
     checks.expect(
@@ -428,13 +432,13 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.expect(
         "inflight_longterm is not raised by it",
         now <= highest + room,
-        f"{bound(highest)} → {bound(now)}, allowed {room:.0f} more for bursts",
+        f"{format_bound(highest)} → {format_bound(now)}, allowed {room:.0f} more for bursts",
         needs=("inflight_longterm",),
     )
     checks.expect(
         "and is at least Beta times the target",
         now >= least,
-        f"{bound(now)}, at least {least:.0f}",
+        f"{format_bound(now)}, at least {least:.0f}",
         needs=("inflight_longterm", *TARGET_COLUMNS),
     )
 
@@ -585,7 +589,7 @@ PROBING_CASES = (
         columns=("in_flight", "inflight_bdp", "inflight_longterm", "round", "cwnd", "srtt_ms"),
         times=("rate falls",),
         told=("decrease",),
-        shown=state_at("rate falls", "probe_down"),
+        shown=require_state_at("rate falls", "probe_down"),
         note="PROBE_DOWN paces at 0.9 of the estimate less a margin of 1 %, which is 1 % less than what is "
         "left of the link: inflight falls all the same, by about "
         "1 % of the BDP a round trip. Where the queue of PROBE_UP is gone before it is time to probe, the case "

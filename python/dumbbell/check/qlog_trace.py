@@ -38,7 +38,7 @@ _ZERO_AT_FIRST = {one.column for one in FIELDS if one.unit in (COUNT, FLAG)}
 
 @dataclass
 class Log:
-    """What a file says: the trace, what its header knows of the path, and what there is to know of the reading."""
+    """What a file says: the trace, what its header knows of the path, and what to know of the reading."""
 
     trace: Trace
     header: dict[str, Any]
@@ -48,7 +48,7 @@ class Log:
 
     @property
     def cut(self) -> bool:
-        """Whether the file is cut off: whoever wrote it did not come to the end."""
+        """Whether the file is cut off before its end."""
         return any("cut off" in note for note in self.notes)
 
 
@@ -145,7 +145,7 @@ class _TraceRows:
             if known is not None:
                 one, by = known
                 scale = event.unit if one.unit == "ms" else 1.0
-                number = self._number(key, value)
+                number = self._parse_number(key, value)
                 if number < 0 and not one.bound:
                     at = f"{key} at {event.time:.6g} s"
                     raise WrongValue(quote_value(value, 40), "a number that is not negative", file=self._path, key=at)
@@ -187,7 +187,7 @@ class _TraceRows:
         elif found != states.IGNORED:
             self._state, self._has_states = found, True
 
-    def _number(self, key: str, value: Any) -> float:
+    def _parse_number(self, key: str, value: Any) -> float:
         if value is None:
             return math.nan
         if isinstance(value, bool | int | float):

@@ -75,12 +75,12 @@ def probe_rtt_after(time: str) -> Shown:
     return check_state
 
 
-def has(state: str) -> Shown:
+def require_state(state: str) -> Shown:
     """Return the test that a state is there."""
     return lambda trace, _: "" if trace.find_phase(state) else f"no {state}"
 
 
-def state_at(time: str, state: str) -> Shown:
+def require_state_at(time: str, state: str) -> Shown:
     """Return the test that a state begins within a round trip of a time."""
 
     def check_state(trace: Trace, setup: Setup) -> str:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dumbbell.check.case import BbrCase, Checks, bound, compute_target
+from dumbbell.check.case import BbrCase, Checks, compute_target, format_bound
 from dumbbell.check.lab import CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
 from dumbbell.check.path import compute_room_for_bursts
 from dumbbell.check.probing import probe
@@ -72,7 +72,10 @@ def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool
         # unset is unbounded
         held = math.isnan(new) or (not math.isnan(old) and new >= old)
         checks.expect(
-            f"{column.removesuffix('_mbit')} is restored", held, f"{bound(old)} → {bound(new)}", needs=(column,)
+            f"{column.removesuffix('_mbit')} is restored",
+            held,
+            f"{format_bound(old)} → {format_bound(new)}",
+            needs=(column,),
         )
     old, new = float(trace["cwnd"][max(row - 1, 0)]), float(np.max(trace["cwnd"][at : at + 3]))
     # the window of the state that it is in now may be smaller than that of PROBE_UP

@@ -16,7 +16,7 @@ from dumbbell.check.case import (
     find_round_before,
 )
 from dumbbell.check.lab import BULK, FRAME, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
-from dumbbell.check.shown import require_bulk, require_limited, state_at
+from dumbbell.check.shown import require_bulk, require_limited, require_state_at
 from dumbbell.check.trace import PROBE_BW, Phase, Trace
 
 FULL_BW = 1.25  # growth in a round below which the pipe may be full, and the rounds of it (section Startup)
@@ -197,7 +197,7 @@ def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 
 def _judge_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
-    _needs_drain(trace)
+    _require_drain(trace)
     drain = find_phase(trace, checks, "drain")
     first, last = drain.rows.start, drain.rows.stop - 1
     checks.expect_constant("DrainPacingGain is 0.5", "pacing_gain", first, DRAIN_GAIN, 0.002)
@@ -225,7 +225,7 @@ def _judge_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.expect("and not before", low >= -room, found, needs=INFLIGHT_COLUMNS)
 
 
-def _needs_drain(trace: Trace) -> None:
+def _require_drain(trace: Trace) -> None:
     """Refuse a trace in which STARTUP is followed by PROBE_BW."""
     if trace.find_phase("drain", cut=True) is not None:
         return
@@ -473,7 +473,7 @@ STARTUP_CASES = (
         columns=("in_flight", "inflight_bdp", "round"),
         times=("rate falls",),
         told=("decrease",),
-        shown=state_at("rate falls", "drain"),
+        shown=require_state_at("rate falls", "drain"),
         note="The draft's decrease of 10 % does not keep inflight above BBRInflight(1.0): DRAIN paces at half "
         "of the estimated bandwidth, so that the queue of "
         "STARTUP, at most one BDP with a window gain of 2, falls by 0.4 BDP a round trip and is gone before "

@@ -131,7 +131,7 @@ def check(
 ) -> BbrReport:
     """Judge `cases` of `controls` at `points`, by default those of the grid.
 
-    `progress` is told how many of how many parts are done.
+    `progress` is called with how many of how many parts are done.
     """
     began = time.monotonic()
     left_out: dict[PathPoint, str] = {}

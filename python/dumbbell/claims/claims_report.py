@@ -9,16 +9,16 @@ from typing import Any
 
 from dumbbell.claims.judging import FAILS, HOLDS, NO_DATA, ClaimVerdict, Interval
 from dumbbell.claims.language import Claims
-from dumbbell.results.tables import align_table, format_half, number
-from dumbbell.words import count
+from dumbbell.results.tables import align_table, format_half, format_number
+from dumbbell.words import format_count
 
 _MOST_NAMED = 4  # cells
 
 
-def _mean(value: Interval) -> str:
+def _format_mean(value: Interval) -> str:
     if math.isnan(value.mean):
         return "-"
-    return number(value.mean) + format_half((value.high - value.low) / 2)
+    return format_number(value.mean) + format_half((value.high - value.low) / 2)
 
 
 def format_value(verdict: ClaimVerdict) -> str:
@@ -27,11 +27,11 @@ def format_value(verdict: ClaimVerdict) -> str:
         return "-"
     known = verdict.cells - verdict.unknown
     if verdict.cells == 1:
-        return _mean(verdict.value)
+        return _format_mean(verdict.value)
     if verdict.claim.quantifier.is_mean:
-        return f"{_mean(verdict.value)} ({count(known, 'cell')})"
+        return f"{_format_mean(verdict.value)} ({format_count(known, 'cell')})"
     share = f"{verdict.held} of {known} cells ({verdict.share_low:.2f}..{verdict.share_high:.2f})"
-    return f"{share}, mean {_mean(verdict.value)}"
+    return f"{share}, mean {_format_mean(verdict.value)}"
 
 
 def _format_cells(cells: Sequence[str]) -> str:
@@ -63,15 +63,15 @@ def list_remarks(verdict: ClaimVerdict) -> list[str]:
 def make_summary(claims: Claims, verdicts: Sequence[ClaimVerdict]) -> str:
     """Return how many of the paper's claims hold, and of the claims of every section that is not counted among them."""
     counted = [one for one in verdicts if claims.sections[one.claim.section].counted]
-    lines = [_count(counted)] if counted else []
+    lines = [_format_counts(counted)] if counted else []
     for section in claims.sections.values():
         of = [one for one in verdicts if one.claim.section == section.id]
         if of and not section.counted:
-            lines.append(f"{section.title} (not counted): {_count(of)}")
+            lines.append(f"{section.title} (not counted): {_format_counts(of)}")
     return "\n".join(lines)
 
 
-def _count(verdicts: Sequence[ClaimVerdict]) -> str:
+def _format_counts(verdicts: Sequence[ClaimVerdict]) -> str:
     found = [one.verdict for one in verdicts]
     held, failed = found.count(HOLDS), found.count(FAILS)
     judged = held + failed
@@ -121,9 +121,9 @@ def format_markdown(claims: Claims, verdicts: Sequence[ClaimVerdict]) -> str:
         parts += [f"## {section.title}", align_table(header, rows, words=tuple(range(len(header))))]
         said = [f"- `{one.claim.id}`: {' '.join(list_remarks(one))}" for one in of if list_remarks(one)]
         parts += ["\n".join(said)] if said else []
-    words = [[name, number(one), why] for name, (one, why) in claims.words.items()]
+    words = [[name, format_number(one), why] for name, (one, why) in claims.words.items()]
     words += [
-        [name, f"{'more than' if one.strict else 'at least'} {number(one.share)} of the cells", why]
+        [name, f"{'more than' if one.strict else 'at least'} {format_number(one.share)} of the cells", why]
         for name, (one, why) in claims.shares.items()
     ]
     if words:

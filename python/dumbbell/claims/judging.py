@@ -106,11 +106,11 @@ def judge(claims: Claims, tables: Mapping[str, pl.DataFrame]) -> list[ClaimVerdi
 
     A frame has the columns of the matrix, `seed` and its measures. Raises InputError if columns are missing.
     """
-    indices = {name: _index(claims, name, tables[name]) for name in claims.tables}
+    indices = {name: _make_index(claims, name, tables[name]) for name in claims.tables}
     return [_judge(claim, indices, claims.order) for claim in claims.claims]
 
 
-def _index(claims: Claims, name: str, frame: pl.DataFrame) -> Index:
+def _make_index(claims: Claims, name: str, frame: pl.DataFrame) -> Index:
     table = claims.tables[name]
     own = {key for one in claims.tables.values() for key in one.keys}
     keys = tuple(column for column in claims.order if column not in own or column in table.keys)

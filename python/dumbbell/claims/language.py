@@ -375,7 +375,7 @@ class _ClaimsReader:
 
     # parts of a claim
 
-    def _number(self, key: str, text: str) -> float:
+    def _read_number(self, key: str, text: str) -> float:
         """Return a number, or the value of a word; either with a minus."""
         try:
             return float(text)
@@ -389,11 +389,11 @@ class _ClaimsReader:
     def _read_predicate(self, key: str, text: Any) -> Predicate:
         op, _, rest = _check_kind(key, text, str, _OPERATORS).partition(" ")
         if op in ("<", "<=", ">", ">="):
-            return Predicate(text, op, self._number(key, rest.strip()))
+            return Predicate(text, op, self._read_number(key, rest.strip()))
         low, dots, high = rest.partition("..")
         if op not in ("within", "outside") or not dots:
             raise _make_error(key, text, _OPERATORS)
-        return Predicate(text, op, self._number(key, low.strip()), self._number(key, high.strip()))
+        return Predicate(text, op, self._read_number(key, low.strip()), self._read_number(key, high.strip()))
 
     def _read_value(self, key: str, column: str, value: Any) -> Value:
         """Return a value of a column that the matrix has."""

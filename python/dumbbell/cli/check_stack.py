@@ -15,7 +15,7 @@ import typer
 from dumbbell.cli import check_output
 from dumbbell.cli.check_output import Progress, check_report_options, join_lines, refuse_together, write_junit
 from dumbbell.errors import InputError, Missing, UnknownName, WrongValue, find_nearest, quote_value
-from dumbbell.words import count
+from dumbbell.words import format_count
 from dumbbell.writing import make_folder
 
 if TYPE_CHECKING:
@@ -148,14 +148,14 @@ def stack(
         others["gate"] = ci.to_json(gate)
         others["differences"] = comparison.list_differences(different) if different is not None else []
         lead = [
-            change.lead(subjects[0].name, other.name),
+            change.describe_changes(subjects[0].name, other.name),
             *stack_report.list_headlines(found, subjects[0].name, other.name),
         ]
         lead += ["", *change.to_lines(), "", comparison.format_differences(different) if different is not None else ""]
     if kept is not None:
         judged_all = found if other is None else comparison.split(found, subjects[0].name)
         made = keeping.keep(judged_all.results, kept, _list_writers(), lambda text: print(text, file=sys.stderr))
-        print(f"{kept}: the runs of {count(len(made), 'cell')} that failed", file=sys.stderr)
+        print(f"{kept}: the runs of {format_count(len(made), 'cell')} that failed", file=sys.stderr)
     elif not as_json and not as_markdown:
         command = _write_command(name, window, set_ or [], seeds)
         if again := stack_report.list_commands(found, command, other=other.name if other else ""):

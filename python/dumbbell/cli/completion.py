@@ -76,7 +76,7 @@ def list_commands() -> dict[str, Command]:
     return found
 
 
-def _share_lists(of: dict[str, Command]) -> dict[str, str]:
+def _collect_lists(of: dict[str, Command]) -> dict[str, str]:
     """Return the lists of words that several branches have, with the variables that hold them."""
     lists = [" ".join(words) for command in of.values() for words in (*command.values.values(), command.names) if words]
     several = [text for text in dict.fromkeys(lists) if lists.count(text) > 1]
@@ -85,7 +85,7 @@ def _share_lists(of: dict[str, Command]) -> dict[str, str]:
 
 def _write_cases(of: dict[str, Command], indent: str) -> str:
     """Return the branches of a shell's `case` on the command and the word before: they set `found`."""
-    shared = _share_lists(of)
+    shared = _collect_lists(of)
 
     def quote_words(words: list[str]) -> str:
         text = " ".join(words)
@@ -102,7 +102,7 @@ def _write_cases(of: dict[str, Command], indent: str) -> str:
 
 def _write_lists(of: dict[str, Command], indent: str) -> str:
     """Return the variables that branches share."""
-    return "\n".join(f"{indent}local {name}={shlex.quote(text)}" for text, name in _share_lists(of).items())
+    return "\n".join(f"{indent}local {name}={shlex.quote(text)}" for text, name in _collect_lists(of).items())
 
 
 def _list_groups(of: dict[str, Command]) -> str:

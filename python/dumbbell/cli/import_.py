@@ -11,14 +11,14 @@ import typer
 
 from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, combine_errors, escape_line
 from dumbbell.experiment import units
-from dumbbell.words import count
+from dumbbell.words import format_count
 from dumbbell.writing import make_folder, write_text
 
 if TYPE_CHECKING:
     from dumbbell.exchange.keep import Imported
     from dumbbell.exchange.measurement import ImportedFlow
 
-_MOST_SAID, _MOST_VALUES = 6, 24  # flows and values that are told of each file; its experiment has all of them
+_MOST_SAID, _MOST_VALUES = 6, 24  # flows and values that are printed of each file; its experiment has all of them
 _WIDEST = 44  # of a value in the list
 Option = typer.Option
 
@@ -66,7 +66,7 @@ def import_(
     own_name = name is None and propose is None and not simulate
     names = _name_files([Path(file) for file in dict.fromkeys(files)], output, propose)
     found = _read_files(names, experiment, settings, name, _parse_interval(interval), own_name=own_name)
-    drafts = _draft_files(found, propose, simulate=simulate)
+    drafts = _propose_files(found, propose, simulate=simulate)
     for path in drafts:
         if path.exists() and not _is_ours(path):
             other = f"another --propose, or --as {path}, which imports {files[0]} as that experiment"
@@ -77,7 +77,7 @@ def import_(
     for one in found:
         _print_import(one)
     kept = f", {len(found) - len(added)} kept from before" if len(added) < len(found) else ""
-    print(f"{count(len(added), 'file')} imported{kept}: {output}", file=sys.stderr)
+    print(f"{format_count(len(added), 'file')} imported{kept}: {output}", file=sys.stderr)
     print("\n".join(map(str, drafts)), end="\n" * bool(drafts))
     if simulate:
         from dumbbell.cli.run import carry_out
@@ -192,7 +192,7 @@ def make_stem(path: Path) -> str:
     return escape_line(strip_endings(path.name))
 
 
-def _draft_files(found: list[Imported], propose: str | None, *, simulate: bool) -> dict[Path, str]:
+def _propose_files(found: list[Imported], propose: str | None, *, simulate: bool) -> dict[Path, str]:
     """Return the experiment files to write: one for each set-up."""
     if propose is None and not simulate:
         return {}
@@ -231,13 +231,13 @@ def _describe_flow(flow: ImportedFlow) -> str:
 
 def _print_import(one: Imported) -> None:
     flows = len(one.measured.flows)
-    about = f"{one.measured.source.get('format')}, {count(flows, 'flow')}, {one.measured.duration_s:.3g} s"
+    about = f"{one.measured.source.get('format')}, {format_count(flows, 'flow')}, {one.measured.duration_s:.3g} s"
     if taken := one.measured.source.get("taken"):
         about += f", taken {taken}"
     lines = [f"{one.path}: {about}"]
     lines += [f"  flow {number}: {_describe_flow(flow)}" for number, flow in enumerate(one.measured.flows[:_MOST_SAID])]
     if (more := flows - _MOST_SAID) > 0:
-        lines.append(f"  and {count(more, 'flow')} more")
+        lines.append(f"  and {format_count(more, 'flow')} more")
     lines += _list_provenance(one)
     if one.assumed:
         lines.append("  what you know better: --set KEY=VALUE")
@@ -252,5 +252,5 @@ def _list_provenance(one: Imported) -> list[str]:
     width = min(max(map(len, texts), default=0), _WIDEST)
     lines = [f"  {text:<{width}}  {fact.explanation}" for text, (_, fact) in zip(texts, said, strict=True)]
     if (more := len(one.facts) - len(said)) > 0:
-        lines.append(f"  and {count(more, 'value')} more, as the file of --propose says")
+        lines.append(f"  and {format_count(more, 'value')} more, as the file of --propose says")
     return lines

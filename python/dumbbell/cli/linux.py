@@ -93,7 +93,7 @@ def list_() -> None:
 
 @linux.command("keys")
 def print_keys() -> None:
-    """Print which keys of an experiment reach the kernel, what it is told in any case, and what is refused."""
+    """Print which keys of an experiment reach the kernel, what it is given in any case, and what is refused."""
     from dumbbell.engines.linux import reach
 
     print(reach.format_markdown(), end="")

@@ -7,7 +7,7 @@ import typer
 from dumbbell.errors import UnknownName
 from dumbbell.experiment import shipped
 from dumbbell.experiment.registry import read_registry
-from dumbbell.experiment.toml_file import title
+from dumbbell.experiment.toml_file import read_title
 
 KINDS = (*read_registry().kinds, "experiments")
 
@@ -19,7 +19,7 @@ def list_(what: Annotated[str, typer.Argument(metavar=f"[{'|'.join(KINDS)}]")] =
         if what in ("", kind):
             _print_names(kind, {one.name: one.title for one in algorithms.values()})
     if what in ("", "experiments"):
-        _print_names("experiments", {name: title(path) for name, path in shipped.list_experiments().items()})
+        _print_names("experiments", {name: read_title(path) for name, path in shipped.list_experiments().items()})
 
 
 def _print_names(kind: str, titles: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ from dumbbell.cli.check_output import Progress
 from dumbbell.cli.commands import CommandGroup
 from dumbbell.errors import Failed, InputError, Missing, escape_line
 from dumbbell.experiment.plugins import process, project, trust
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 plugin = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
@@ -76,7 +76,7 @@ def test(
         )
     except RuntimeError as error:
         raise Failed(escape_line(str(error)), file=file) from None
-    parts = [f"{count(done, 'sequence')} of operations"] * bool(done) + [count(made, "run")] * bool(made)
+    parts = [f"{format_count(done, 'sequence')} of operations"] * bool(done) + [format_count(made, "run")] * bool(made)
     print(f"{found.algorithm.name}: {' and '.join(parts) or 'nothing'} tried, nothing wrong")
 
 

@@ -21,10 +21,10 @@ _OBJECTS = 500_000  # between two looks for cycles: imports, and runs of a sweep
 def main() -> None:
     """Run the command line and leave with its exit status.
 
-    0 done, 1 runs failed, 2 bad input, 70 a fault of dumbbell, 130 interrupted.
+    0 done, 1 runs failed, 2 bad input, 70 an internal error of dumbbell, 130 interrupted.
     """
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started this
+        if getattr(sys, name) is None:  # closed by the process that started this
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  for the rest of the process
         _write_anything(getattr(sys, name))
     gc.set_threshold(_OBJECTS)

@@ -12,7 +12,7 @@ import typer
 
 from dumbbell.cli.status import FAILED, INTERRUPTED
 from dumbbell.errors import Conflict, escape_line
-from dumbbell.words import count
+from dumbbell.words import format_count, format_work_time
 
 if TYPE_CHECKING:
     from dumbbell.engines.base import Engine
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dumbbell.experiment.file import Experiment
     from dumbbell.results.store import Alike
 
-_LARGE = 10e9  # bytes of results of which a user is told before they are made
+_LARGE = 10e9  # bytes of results that are announced before they are made
 
 
 def run(
@@ -134,8 +134,8 @@ def carry_out(
         plan = estimate.estimate(experiments, output, workers, engine)
         kept = f", {plan.kept} of them already in {output}" if plan.kept else ""
         where = f"on {workers} cores" if workers > 1 else "one after the other"
-        costs = f"about {_format_duration(plan.seconds)} {where}, {_format_size(plan.size)} in {output}"
-        print(f"{count(plan.runs, 'run')}{kept}; {costs}")
+        costs = f"about {format_work_time(max(plan.seconds, 1), 2)} {where}, {_format_size(plan.size)} in {output}"
+        print(f"{format_count(plan.runs, 'run')}{kept}; {costs}")
         return
     if (size := estimate.estimate_size(experiments)) > _LARGE:
         advice = "a longer record.interval or record.series = false makes it smaller"
@@ -144,7 +144,7 @@ def carry_out(
             file=sys.stderr,
         )
     report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, engine=engine, on_failure=_print_failure)
-    counts = f"{count(report.done, 'run')} done, {report.kept} kept from before, {len(report.failed)} failed"
+    counts = f"{format_count(report.done, 'run')} done, {report.kept} kept from before, {len(report.failed)} failed"
     print(f"{counts}{', interrupted' if report.interrupted else ''}: {output}", file=sys.stderr)
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -183,12 +183,6 @@ def _describe_alike(alike: Alike) -> str:
     return (
         f'{runs}: nothing random mattered in them; start = {{ uniform = ["0s", "1s"] }} or jitter draws from the seed'
     )
-
-
-def _format_duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(seconds, 1):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _format_size(size: float) -> str:

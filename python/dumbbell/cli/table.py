@@ -58,7 +58,9 @@ def table(
         print(tables.tidy(found, values, of).write_csv(), end="")
         return
     shown = [
-        tables.table(found, one, rows, columns, of=of, mean_over=mean_over or [], spread=not no_spread, limit=limit)
+        tables.make_table(
+            found, one, rows, columns, of=of, mean_over=mean_over or [], spread=not no_spread, limit=limit
+        )
         for one in values
     ]
     if as_csv:

@@ -10,7 +10,7 @@ import typer
 
 from dumbbell.cli import run_options
 from dumbbell.experiment import units
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 Option = typer.Option
 
@@ -80,4 +80,4 @@ def trace(
             print(versions.describe_difference(versions.find_kind(experiment.engine), note), file=sys.stderr)
     written = writing.write(chosen, path, asked, captures)
     print(path)
-    print(count(written.packets, "packet"), file=sys.stderr)
+    print(format_count(written.packets, "packet"), file=sys.stderr)

@@ -13,7 +13,7 @@ from dumbbell.exchange import imported_tables
 from dumbbell.exchange.keep import Imported
 from dumbbell.exchange.measurement import Origin
 from dumbbell.results.results import Results
-from dumbbell.results.tables import align_table, number
+from dumbbell.results.tables import align_table, format_number
 
 # columns of flows, what they are called, whether a class has their sum (else their mean)
 _MEASURES = (
@@ -68,7 +68,7 @@ def compare_with_proposal(one: Imported, results: Results) -> str:
     if not rows:
         return ""
     shown = [
-        [row.flows, row.measure, number(row.measured), number(row.simulated), _format_error(row)]
+        [row.flows, row.measure, format_number(row.measured), format_number(row.simulated), _format_error(row)]
         for row in rows[:_MOST_ROWS]
     ]
     text = [f"{one.path.name}: measured next to simulated", ""]
@@ -158,7 +158,7 @@ def _list_unknown_errors(one: Imported, rows: list[_FitRow]) -> str:
         off = (
             f"up to {_format_error(worst)}"
             if math.isfinite(worst.error)
-            else f"0, and {number(worst.simulated)} simulated"
+            else f"0, and {format_number(worst.simulated)} simulated"
         )
         lines.append(f"{worst.measure}: {off} ({worst.flows}): {why}")
     return "\n".join(lines) or f"all within {_CLOSE:.0%} of what was measured"

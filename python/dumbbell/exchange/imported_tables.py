@@ -85,7 +85,7 @@ def make_tables(found: Measurement, config: dict[str, Any]) -> dict[str, pl.Data
         for name in found.exact["tables"]:
             rows = pl.DataFrame(found.exact[name], infer_schema_length=None, strict=False)
             made[name] = rows if rows.width else pl.DataFrame(schema=make_schema(name))
-    # all of them, for who reads one of which no file knows anything asks for its columns
+    # all of them: a reader of one of which no file knows anything asks for its columns
     return {name: make_frame(name, made.get(name, pl.DataFrame(schema=make_schema(name)))) for name in TABLES}
 
 
@@ -257,7 +257,7 @@ def _make_class_row(
 ) -> dict[str, Any]:
     first = members[0]
 
-    def mean(name: str) -> float | None:
+    def compute_mean(name: str) -> float | None:
         values = [float(flow.figures[name]) for flow in members if name in flow.figures]
         values = [value for value in values if not math.isnan(value)]
         return sum(values) / len(values) if values else None
@@ -270,7 +270,7 @@ def _make_class_row(
         "base_rtt_ms": _get_base_rtt(numbers[0], config) if first.kind == "flows" else 0.0,
         "flows": len(members),
     }
-    row |= {name: mean(name) for name in ("throughput_mbit", "goodput_mbit", "rtt_mean_ms")}
+    row |= {name: compute_mean(name) for name in ("throughput_mbit", "goodput_mbit", "rtt_mean_ms")}
     samples = [flow.rtts_ms for flow in members if flow.rtts_ms is not None and len(flow.rtts_ms)]
     if samples:
         row |= {

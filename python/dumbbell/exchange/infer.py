@@ -42,12 +42,12 @@ _PORT = re.compile(r"^\[.*\]:\d+$|^[^:]*:[^:]*$")
 def complete(found: Measurement) -> dict[str, SetupFact]:
     """Return the facts of the set-up: those of the file within their bounds, and what follows for the others."""
     if not found.exact:
-        _bound_rtts(found)
+        _limit_rtts(found)
     facts = dict(found.setup)
     ways = ["down", "up"] if any(flow.direction == "up" for flow in found.flows) else ["down"]
     for way in ways:
         section = WAYS[way]
-        facts[f"{section}.rate"] = _bound_rate(found, way, facts.get(f"{section}.rate"))
+        facts[f"{section}.rate"] = _limit_rate(found, way, facts.get(f"{section}.rate"))
     for way in ways:
         section, other = WAYS[way], facts.get(f"{WAYS['up' if way == 'down' else 'down']}.aqm")
         if f"{section}.aqm" not in facts:
@@ -81,7 +81,7 @@ def _find_hosts(flow: ImportedFlow) -> frozenset[str] | None:
     return frozenset(one.rpartition(":")[0].strip("[]") if _PORT.search(one) else one for one in flow.ends)
 
 
-def _bound_rtts(found: Measurement) -> None:
+def _limit_rtts(found: Measurement) -> None:
     """Let no flow have a base RTT above the shortest RTT between its hosts."""
     told = set()
     bounds = _find_shortest_flows(found)
@@ -180,7 +180,7 @@ def _measure_windows(found: Measurement, way: str) -> tuple[Floats, float, float
     return found_[found_ > 0], together * step, float(whole["mbit"].max() or 0.0)  # type: ignore[arg-type]
 
 
-def _bound_rate(found: Measurement, way: str, said: SetupFact | None) -> SetupFact:
+def _limit_rate(found: Measurement, way: str, said: SetupFact | None) -> SetupFact:
     """Return the rate of a link: what the file says if that is possible, else what passed the link at its best."""
     least = compute_least_rate(found, way)
     if said is not None and found.exact:

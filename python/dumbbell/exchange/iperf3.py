@@ -15,7 +15,7 @@ import polars as pl
 from dumbbell.errors import Nothing, Unreadable, quote_value
 from dumbbell.exchange import measurement, setup
 from dumbbell.exchange.measurement import ImportedFlow, Measurement, SetupFact, assume_fact, derive_fact, read_number
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 ALLOWED = "what iperf3 --json writes"
 _ALIGNED = 0.1  # of an interval
@@ -219,7 +219,7 @@ class _Document:
         return flow
 
     def _find_udp_rate(self, factor: float, sent_mbit: float) -> SetupFact | None:
-        """Return the rate of a source of UDP as frames: what it was told to send, else what it sent."""
+        """Return the rate of a source of UDP as frames: the rate that was asked for, else what it sent."""
         wanted = read_number(self.test.get("target_bitrate"))
         if wanted > 0:
             return SetupFact(setup.spell_rate(wanted * factor), "the target bit rate, as frames")
@@ -310,7 +310,7 @@ class _Document:
             flows,
             max(flow.end_s for flow in flows),
             max(step, 1e-3),
-            title=f"iperf3, {count(len(flows), 'stream')}",
+            title=f"iperf3, {format_count(len(flows), 'stream')}",
             source={key: text for key, text in source.items() if text},
             notes=self.notes,
         )

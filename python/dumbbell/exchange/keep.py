@@ -19,7 +19,7 @@ from dumbbell.experiment import matrix
 from dumbbell.experiment.cell import Cell
 from dumbbell.results import dimensions
 from dumbbell.results.store import Store
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 _NAMED = 8  # keys that a note names
 
@@ -76,7 +76,7 @@ def match_experiment(path: Path, found: Measurement, cell: Cell) -> Imported:
     for kind in ("udp", "flows"):
         if there[kind] != counted[kind]:
             what, of = {"flows": ("flow", "TCP or QUIC"), "udp": ("source", "UDP, pings included")}[kind]
-            says = f"the file has {count(there[kind], what)} of {of}, and {cell.experiment} {counted[kind]}"
+            says = f"the file has {format_count(there[kind], what)} of {of}, and {cell.experiment} {counted[kind]}"
             raise Unfit(says, "an experiment of these flows", file=path)
     return Imported(path, cell.experiment, found, cell, known=setup.list_paths(cell.given))
 

@@ -19,7 +19,7 @@ from dumbbell.errors import Nothing
 from dumbbell.exchange import infer, measurement, setup
 from dumbbell.exchange.measurement import ImportedFlow, Measurement, SetupFact
 from dumbbell.experiment.registry import read_registry
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 _METRICS = ("recovery_metrics_updated", "metrics_updated", "metric_update", "congestion_metric_update")
 _SENT, _RECEIVED, _LOST = "packet_sent", "packet_received", "packet_lost"
@@ -59,7 +59,7 @@ def read(path: Path, interval_s: float | None = None) -> Measurement:
         flows,
         max(length, step),
         step,
-        title=" ".join(title.split())[:200] or f"qlog, {count(len(flows), 'connection')}",
+        title=" ".join(title.split())[:200] or f"qlog, {format_count(len(flows), 'connection')}",
         source={"format": "qlog"},
         notes=list(dict.fromkeys(notes)),
     )
@@ -141,7 +141,7 @@ class _QlogConnection:
 
     def _take_metrics(self, event: qlog_file.Event) -> None:
         for name in ("congestion_window", "bytes_in_flight", "ssthresh", "smoothed_rtt", "latest_rtt", "min_rtt"):
-            value = _number(event.data.get(name, event.data.get("cwnd") if name == "congestion_window" else None))
+            value = _parse_number(event.data.get(name, event.data.get("cwnd") if name == "congestion_window" else None))
             if math.isfinite(value) and 0 <= value < 1e15:
                 scale = (self.scale or event.unit) if name.endswith("rtt") else 1.0
                 self.metrics.setdefault(name, []).append((event.time, value * scale))
@@ -150,7 +150,7 @@ class _QlogConnection:
         space, number, size = _parse_packet(event.data)
         payload = _measure_payload(event.data, size)
         if payload > 0:
-            self._count(size, payload)
+            self._count_packet(size, payload)
             self.sent[space] += 1
             if space == "data":
                 self.sizes[round(_get_number(event.data.get("raw"), "payload_length") or size)] += 1
@@ -160,7 +160,7 @@ class _QlogConnection:
     def _take_received(self, event: qlog_file.Event) -> None:
         space, _, size = _parse_packet(event.data)
         if (payload := _measure_payload(event.data, 0.0)) > 0:
-            self._count(size, payload)
+            self._count_packet(size, payload)
             self.came.append((event.time, payload))
         for low, high in _list_acked_ranges(event.data):
             if not (found := self._out[space].take(low, high)):
@@ -171,7 +171,7 @@ class _QlogConnection:
             if took > 0 and largest == high:
                 self.samples.append((event.time, took))
 
-    def _count(self, size: float, payload: float) -> None:
+    def _count_packet(self, size: float, payload: float) -> None:
         """Add a packet with streams to what is known of its frames."""
         if size >= payload:
             self.frames, self.payload = self.frames + size + _FRAMED, self.payload + payload
@@ -265,11 +265,11 @@ def _make_columns(rows: list[tuple[float, float]]) -> tuple[measurement.Floats, 
 
 def _get_number(value: Any, key: str) -> float:
     """Return a number of a table; 0 if it is none."""
-    number = _number(value.get(key)) if isinstance(value, dict) else math.nan
+    number = _parse_number(value.get(key)) if isinstance(value, dict) else math.nan
     return number if math.isfinite(number) and 0 <= number < 1e12 else 0.0
 
 
-def _number(value: Any) -> float:
+def _parse_number(value: Any) -> float:
     """Return a number, which some stacks write as text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return math.nan
@@ -283,7 +283,7 @@ def _parse_packet(data: dict[str, Any]) -> tuple[str, int | None, float]:
     """Return number space, number and length of a packet."""
     header = data.get("header")
     kind = str((header if isinstance(header, dict) else data).get("packet_type", data.get("packet_type", ""))).lower()
-    number = _number(header.get("packet_number") if isinstance(header, dict) else data.get("packet_number"))
+    number = _parse_number(header.get("packet_number") if isinstance(header, dict) else data.get("packet_number"))
     size = (
         _get_number(data.get("raw"), "length") or _get_number(header, "packet_size") or _get_number(data, "packet_size")
     )
@@ -316,6 +316,6 @@ def _list_acked_ranges(data: dict[str, Any]) -> Iterator[tuple[int, int]]:
     for frame in frames if isinstance(frames, list) else []:
         ranges = frame.get("acked_ranges") if isinstance(frame, dict) else None
         for one in ranges if isinstance(ranges, list) else []:
-            numbers = [_number(end) for end in (one if isinstance(one, list) else [one])]
+            numbers = [_parse_number(end) for end in (one if isinstance(one, list) else [one])]
             if numbers and all(math.isfinite(number) and abs(number) < 2**62 for number in numbers):
                 yield int(min(numbers)), int(max(numbers))

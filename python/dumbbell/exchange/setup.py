@@ -345,7 +345,7 @@ class _Writer:
         self._write_base_rtt(group)
         if first.direction == "up":
             self._write_line("direction", '"up"')
-        self._count(group)
+        self._write_count(group)
         self._write_times(group, found)
 
     def _write_udp(self, group: list[ImportedFlow], found: Measurement) -> None:
@@ -370,7 +370,7 @@ class _Writer:
             self._write_base_rtt(group)
         if first.direction == "up":
             self._write_line("direction", '"up"')
-        self._count(group)
+        self._write_count(group)
         self._write_times(group, found)
 
     def _write_base_rtt(self, group: list[ImportedFlow]) -> None:
@@ -378,7 +378,7 @@ class _Writer:
         fact = min(known, key=lambda one: _get_milliseconds(one) or 0.0) if known else _NO_RTT
         self._write_key("base_rtt", replace(fact, text=f'"{fact.text}"'))
 
-    def _count(self, group: list[ImportedFlow]) -> None:
+    def _write_count(self, group: list[ImportedFlow]) -> None:
         if len(group) > 1:
             self._write_line("count", str(len(group)))
 

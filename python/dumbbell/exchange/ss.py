@@ -20,7 +20,7 @@ import polars as pl
 from dumbbell.errors import Missing, Nothing, Unreadable, quote_value
 from dumbbell.exchange import infer, measurement, setup
 from dumbbell.exchange.measurement import ImportedFlow, Measurement, SetupFact
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 ALLOWED = "the output of ss -ti, with times"
 _STATES = (
@@ -106,7 +106,7 @@ def read(path: Path, text: str, interval_s: float | None = None) -> Measurement:
         flows,
         max(flow.end_s for flow in flows),
         max(step, 1e-3),
-        title=f"ss -ti, {count(len(flows), 'connection')}",
+        title=f"ss -ti, {format_count(len(flows), 'connection')}",
         source={"format": "ss"},
     )
     if left > 0:
@@ -215,16 +215,16 @@ def _parse_words(line: str) -> dict[str, float]:
         if colon:
             value = text.split("/")
             if name == "rtt":
-                found["rtt"] = _number(value[0])
+                found["rtt"] = _parse_number(value[0])
                 continue
             if name == "retrans" and len(value) == 2:
-                found["retrans_out"], found["retrans"] = map(_number, value)
+                found["retrans_out"], found["retrans"] = map(_parse_number, value)
                 continue
-            number = _number(value[0].removesuffix("ms"))
+            number = _parse_number(value[0].removesuffix("ms"))
             if not math.isnan(number):
                 found[name] = number
         elif place + 1 < len(parts) and name in _RATES and (match := _RATE.fullmatch(parts[place + 1])):
-            found[name] = _number(match[1]) * _SIZES[match[2]]
+            found[name] = _parse_number(match[1]) * _SIZES[match[2]]
     return found
 
 
@@ -239,7 +239,7 @@ def _find_control(line: str) -> str:
     return found[-1] if found else ""
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     try:
         value = float(text)
     except ValueError:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from dumbbell.experiment.file import Experiment as Experiment
     from dumbbell.experiment.file import load as load
     from dumbbell.experiment.file import parse as parse
+    from dumbbell.experiment.toml_file import read_title as read_title
     from dumbbell.experiment.toml_file import read_toml as read_toml
-    from dumbbell.experiment.toml_file import title as title
 else:
     __getattr__ = import_lazily(
         __name__,
@@ -25,6 +25,6 @@ else:
             "load": "file",
             "parse": "file",
             "read_toml": "toml_file",
-            "title": "toml_file",
+            "read_title": "toml_file",
         },
     )

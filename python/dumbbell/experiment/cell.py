@@ -147,5 +147,5 @@ class Cell:
         for udp in self.groups["udp"]:
             sent += udp["count"] * udp["rate"] * self._limit_seconds(udp) / (8 * udp["size"])
         for web in self.groups["web"]:
-            sent += self._estimate_arrivals(web) * traffic.mean_size(web["size"]) / self.groups["hosts"]["mss"]
+            sent += self._estimate_arrivals(web) * traffic.compute_mean_size(web["size"]) / self.groups["hosts"]["mss"]
         return max(link, sent) + 1000 + 10 * (self.flow_count + self.short_flow_count)

@@ -1,4 +1,4 @@
-"""Queues that are told to mark, in runs in which nothing asks for ECN."""
+"""Queues that are set to mark, in runs in which nothing asks for ECN."""
 
 from typing import Any
 

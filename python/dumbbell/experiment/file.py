@@ -173,7 +173,7 @@ class Experiment:
     def _set_last(self, table: dict[str, Any]) -> None:
         for path, value in self.settings:
             keys.set_path(table, path, value)
-        # a hop has a link, a shaper, or a trace, which replaces the rate too: whoever sets one means it alone
+        # a hop has a link, a shaper, or a trace, which replaces the rate too: a user who sets one means it alone
         given = dict(self.settings)
         for hop in {path[:-1] for path in given if path[:1] in _HOPS}:
             replaced: tuple[str, ...] = ()
@@ -399,7 +399,7 @@ def _quote_dotted_key(key: str, value: Any) -> str:
     return escape_line(key)
 
 
-def _override(table: schema.Override, where: str, files: Files) -> _Override:
+def _parse_override(table: schema.Override, where: str, files: Files) -> _Override:
     for name, part in (("when", table.when), ("set", table.set)):
         if not part:
             raise Nothing("it has no key", "one or more", key=f"{where}.{name}")
@@ -459,7 +459,7 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
     overrides = [
         one
         for number, each in enumerate(plan.override)
-        if (one := _keep_error(found, _override, each, f"override[{number}]", files)) is not None
+        if (one := _keep_error(found, _parse_override, each, f"override[{number}]", files)) is not None
     ]
     axes_read = [
         axis_read

@@ -244,7 +244,7 @@ def _add_algorithm_keys(
 _SPEAKS = {"flows": ("cc", "stack"), "web": ("cc",)}
 
 
-def _has(section: str, inner: str = "") -> Schema:
+def _define_presence(section: str, inner: str = "") -> Schema:
     """Return the schema of files whose matrix sets `section`, or `inner` within it."""
     key = f"(^|,){_SPACE}{section}({inner})?{_SPACE}(,|$)"
     return {"required": ["matrix"], "properties": {"matrix": {"not": {"propertyNames": {"not": {"pattern": key}}}}}}
@@ -331,7 +331,7 @@ def _define_matrix(keys: _Keys) -> Schema:
     }
 
 
-def _override(keys: _Keys) -> Schema:
+def _define_override(keys: _Keys) -> Schema:
     def define_condition(key: str, value: Schema) -> Schema | None:
         plain = key.replace(_INDEX, "[0]").replace(_ANY_NAME, "name").replace("\\.", ".")
         if not file.has_value(parse_path(plain)) or ".stack" in plain:
@@ -367,31 +367,31 @@ def make_schema() -> Schema:
         "seeds": _list(seed) | {"minItems": 1, "uniqueItems": True, "description": "Every run is made with each."},
         **sections,
         "matrix": _define_matrix(keys),
-        "override": _list(defs.add("Override", _override(keys))),
+        "override": _list(defs.add("Override", _define_override(keys))),
     }
     with_aqm = {"required": ["bottleneck"], "properties": {"bottleneck": {"required": ["aqm"]}}}
     needs_aqm = {"properties": {"reverse": {"required": ["aqm"]}}, "required": ["reverse"]}
-    no_reverse = {"not": {"anyOf": [{"required": ["reverse"]}, _has("reverse", "\\..*")]}}
+    no_reverse = {"not": {"anyOf": [{"required": ["reverse"]}, _define_presence("reverse", "\\..*")]}}
     whole_hops = {"properties": {"hop": {"items": {"required": ["name", "aqm"]}}}}
     # where no flow is a stack's, a matrix sets controls of TCP
     has_stack = {"required": ["flows"], "properties": {"flows": {"contains": {"required": ["stack"]}}}}
     of_tcp = {"items": defs.define_algorithm("cc", read_registry().cc)}
     tcp = {"patternProperties": {f"^{_SPACE}flows{_INDEX}\\.cc{_SPACE}$": of_tcp}}
     complete = [
-        {"anyOf": [with_aqm, _has("bottleneck", "\\.aqm(\\.name)?")]},
-        {"anyOf": [needs_aqm, no_reverse, _has("reverse", "\\.aqm(\\.name)?")]},
-        {"anyOf": [whole_hops, _has("hop", f"({_INDEX}(\\.(name|aqm(\\.name)?))?)?")]},
-        {"anyOf": [part for name in schema.SENDERS for part in (_define_some(name), _has(name))]},
+        {"anyOf": [with_aqm, _define_presence("bottleneck", "\\.aqm(\\.name)?")]},
+        {"anyOf": [needs_aqm, no_reverse, _define_presence("reverse", "\\.aqm(\\.name)?")]},
+        {"anyOf": [whole_hops, _define_presence("hop", f"({_INDEX}(\\.(name|aqm(\\.name)?))?)?")]},
+        {"anyOf": [part for name in schema.SENDERS for part in (_define_some(name), _define_presence(name))]},
         *(
             {
                 "anyOf": [
                     {"properties": {name: {"items": {"anyOf": [{"required": [key]} for key in _SPEAKS[name]]}}}},
-                    _has(name, f"{_INDEX}(\\.({'|'.join(_SPEAKS[name])})(\\.(name|plugin))?)?"),
+                    _define_presence(name, f"{_INDEX}(\\.({'|'.join(_SPEAKS[name])})(\\.(name|plugin))?)?"),
                 ]
             }
             for name in _SPEAKS
         ),
-        {"anyOf": [has_stack, _has("flows", f"{_INDEX}\\.stack(\\..*)?"), {"properties": {"matrix": tcp}}]},
+        {"anyOf": [has_stack, _define_presence("flows", f"{_INDEX}\\.stack(\\..*)?"), {"properties": {"matrix": tcp}}]},
     ]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

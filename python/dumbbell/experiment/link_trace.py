@@ -44,7 +44,7 @@ def _read(path: Path) -> dict[str, str]:
 
 
 @lru_cache(maxsize=64)
-def mean_rate(schedule: str) -> int:
+def compute_mean_rate(schedule: str) -> int:
     """Return the mean rate of a trace, bit/s; frames are counted without FCS, as by `bottleneck.rate`."""
     return _native.link_rate(schedule)
 
@@ -84,7 +84,7 @@ def _apply_trace(place: str, given: set[str], hop: dict[str, Any]) -> None:
         if key in given and hop[key] != []:
             allowed = "one of the two: the trace says when the link sends, and its mean rate is the rate"
             raise Conflict(f"{key} and trace", allowed, key=f"{place}.{key}")
-    hop["rate"] = mean_rate(trace["schedule"])
+    hop["rate"] = compute_mean_rate(trace["schedule"])
 
 
 def settle(place: str, given: set[str], hop: dict[str, Any]) -> None:

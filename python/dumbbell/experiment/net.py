@@ -60,7 +60,7 @@ _LINK: dict[str, Any] = {"link": None}
 _ECHO: dict[str, Any] = {"echo": False, "base_rtt": 0, "ack_path": []}  # of UDP
 
 
-def leave_out_net(run: dict[str, Any], senders: Sequence[str]) -> None:
+def remove_net(run: dict[str, Any], senders: Sequence[str]) -> None:
     """Take the keys of hops and routes out of a run with one hop, over which all data go; unused ones of echo, links.
 
     `senders` are the sections of what sends. The configuration of such a run is as it was before there were these keys.

@@ -40,7 +40,7 @@ from dumbbell.errors import (
 from dumbbell.experiment import frame_size, link_trace, other_names, plugins, stack, without_effect
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, format_path, get_path
-from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, leave_out_net, list_hops
+from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, list_hops, remove_net
 from dumbbell.experiment.registry import Algorithm, Param, read_registry
 from dumbbell.experiment.spelling import parse_value, spell_value
 
@@ -499,7 +499,7 @@ def resolve_and_given(
     _apply_profile(run, given)
     frame_size.settle(run, given)
     without_effect.refuse(run, written)
-    leave_out_net(run, list(SENDERS))
+    remove_net(run, list(SENDERS))
     return run | {"seed": seed}, given
 
 

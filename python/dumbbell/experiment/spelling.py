@@ -57,10 +57,10 @@ def spell_value(param: Param, value: Any) -> str:
 def format_limits(param: Param) -> str:
     """Return the bounds of a quantity or number in words, `from 88 B to 8934 B`; empty if it has none."""
 
-    def bound(value: Any) -> str:
+    def format_bound(value: Any) -> str:
         return spell_value(param, value) if find_unit_kind(param) else show_value(param, value)
 
-    low, high = (None if one is None else bound(one) for one in (param.min, param.max))
+    low, high = (None if one is None else format_bound(one) for one in (param.min, param.max))
     text = " ".join(f"{word} {one}" for word, one in (("from", low), ("to", high)) if one is not None)
     return text.replace(" to unlimited", ", unlimited") + _format_value_names(param)
 

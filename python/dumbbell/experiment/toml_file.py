@@ -69,6 +69,6 @@ def _find_duplicate(said: str, line: str) -> tuple[str, str] | None:
     return f"{line.partition('=')[0].strip()} is there twice", "there once"
 
 
-def title(file: str | Path) -> str:
+def read_title(file: str | Path) -> str:
     """Return the title of the experiment in `file`, unchecked; raises InputError."""
     return escape_line(str(read_toml(file).get("title", "")))

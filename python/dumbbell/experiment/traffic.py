@@ -96,10 +96,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _is_header(row: list[str]) -> bool:
-    return all(field.strip()[:1].isalpha() and _number(field) is None for field in row)
+    return all(field.strip()[:1].isalpha() and _parse_number(field) is None for field in row)
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
@@ -107,7 +107,7 @@ def _number(text: str) -> float | None:
 
 
 def _pair(row: list[str], path: Path, line: int) -> tuple[int, float]:
-    size, weight = (_number(row[0]), _number(row[1])) if len(row) == 2 else (None, None)
+    size, weight = (_parse_number(row[0]), _parse_number(row[1])) if len(row) == 2 else (None, None)
     if size is None or weight is None:
         raise Unreadable(f"line {line} of {path} is {quote_value(','.join(row))}", _LINE)
     if not 1 <= size <= MAX_SIZE or size != int(size):
@@ -166,10 +166,10 @@ def show_sizes(sizes: dict[str, Any]) -> str:
         return written if isinstance(written, str) else quote_value(written, 200)
     pairs = sizes["empirical"]
     digest = hashlib.blake2b(json.dumps(pairs).encode(), digest_size=3).hexdigest()
-    return f"empirical({len(pairs)} sizes, mean {mean_size(sizes):.0f}B, {digest})"
+    return f"empirical({len(pairs)} sizes, mean {compute_mean_size(sizes):.0f}B, {digest})"
 
 
-def mean_size(sizes: dict[str, Any]) -> float:
+def compute_mean_size(sizes: dict[str, Any]) -> float:
     """Return the mean of sizes, bytes."""
     if "fixed" in sizes:
         return float(sizes["fixed"])

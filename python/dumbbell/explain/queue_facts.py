@@ -47,11 +47,11 @@ def find_facts(run: Observed) -> Iterator[Fact]:
 
 
 def _is_idle(row: dict[str, Any]) -> bool:
-    signals = sum(_number(row, name) or 0 for name in ("drops", "ce_marks", "sce_marks"))
-    return not signals and (_number(row, "sojourn_mean_ms") or 0) < _IDLE_MS
+    signals = sum(_get_number(row, name) or 0 for name in ("drops", "ce_marks", "sce_marks"))
+    return not signals and (_get_number(row, "sojourn_mean_ms") or 0) < _IDLE_MS
 
 
-def _number(row: dict[str, Any], name: str) -> float | None:
+def _get_number(row: dict[str, Any], name: str) -> float | None:
     """Return a measure; None if the engine does not have it."""
     value = row.get(name)
     return None if value is None or not math.isfinite(value) else float(value)
@@ -68,15 +68,15 @@ def has_queue_per_flow(run: Observed, hop: str) -> bool:
 def _find_totals(run: Observed, row: dict[str, Any], hop: str) -> Iterator[Fact]:
     aqm = run.find_hop(hop)["aqm"]["name"]
     own = has_queue_per_flow(run, hop)
-    used = [_number(row, name) for name in ("utilisation", "throughput_mbit", "capacity_mbit")]
+    used = [_get_number(row, name) for name in ("utilisation", "throughput_mbit", "capacity_mbit")]
     if None not in used:
         yield facts.Utilisation(hop, *(one for one in used if one is not None))
-    waits = [_number(row, f"sojourn_{name}_ms") for name in ("mean", "p50", "p99", "max")]
+    waits = [_get_number(row, f"sojourn_{name}_ms") for name in ("mean", "p50", "p99", "max")]
     if None not in waits:
         yield facts.Waiting(hop, *(one for one in waits if one is not None), own_queues=own)
     if own and not run.tables["hops"].height:
         yield from _find_facts_by_flow(run, hop, aqm)
-    signals = [_number(row, name) for name in ("ce_marks", "sce_marks", "drops_overflow", "drops_aqm", "packets")]
+    signals = [_get_number(row, name) for name in ("ce_marks", "sce_marks", "drops_overflow", "drops_aqm", "packets")]
     if None not in signals:
         counts = (int(one) for one in signals if one is not None)
         by = "the step" if aqm == "step" else phrases.format_label(aqm)
@@ -103,14 +103,14 @@ def _find_changes_over_time(run: Observed, row: dict[str, Any], series: pl.DataF
     yield from _find_actions(run, hop, columns)
     start = _start(run)
     waits = columns["sojourn_mean_ms"]
-    if (_number(row, "sojourn_max_ms") or 0) > 0.001 and np.isfinite(waits).all():
+    if (_get_number(row, "sojourn_max_ms") or 0) > 0.001 and np.isfinite(waits).all():
         early = (time > start.from_s) & (time <= start.until_s)
         fine = bool(run.fine)
         if fine and early.any() and waits[early].max() > 0:
             peak = float(waits[early].max())
             yield facts.StartPeak(hop, start.from_s, start.until_s, interval, peak, start.of, own_queues=own)
         at = int(np.argmax(waits))
-        if time[at] > start.until_s or not fine:  # else it was told of the start
+        if time[at] > start.until_s or not fine:  # else the start reported it
             yield facts.Peak(hop, float(time[at]), interval, float(waits[at]), own_queues=own)
         yield from _find_steady_state(run, hop, columns, start if fine else _Start(0.0, 0.0, ()))
     yield from _find_states(run, hop)

@@ -18,7 +18,7 @@ from dumbbell.explain.facts import Fact
 from dumbbell.explain.observed import Observed
 
 MOST_SINGLE = 6  # flows of which each has its own sentences
-_FEW = 3  # events that are told one by one
+_FEW = 3  # events that are described one by one
 _REPAIRS = (
     "recovery",
     "cwr",

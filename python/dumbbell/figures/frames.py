@@ -10,6 +10,7 @@ import polars as pl
 
 from dumbbell.errors import Nothing, Unfit, UnknownName, WrongValue
 from dumbbell.experiment import units
+from dumbbell.results import columns
 
 Names = str | Sequence[str] | None
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
@@ -138,7 +139,14 @@ def _parted(name: str) -> tuple[str, str]:
 
 
 def axis_label(name: str) -> str:
-    """Return a column's name in words with its unit: `sojourn P99, ms`."""
+    """Return a column's name in words with its unit: `time in queue, P99, ms`.
+
+    A name of several words that is a measure of results has the label that it has there. A name of one word, such as
+    `share`, may be anything in a frame; so may one that tables of results use for different measures.
+    """
+    labels = {columns.format_axis_label(name, table) for table, _ in columns.find(name)} if "_" in name else set()
+    if len(labels) == 1:
+        return labels.pop()
     words, unit = _parted(name)
     return f"{words}, {unit}" if unit else words
 

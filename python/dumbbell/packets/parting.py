@@ -11,7 +11,7 @@ import polars as pl
 
 from dumbbell.errors import Nothing
 from dumbbell.results.tables import align_table
-from dumbbell.words import count, trim_zeros
+from dumbbell.words import format_count, trim_zeros
 
 AROUND = 5  # packets that are shown before the first difference, and after it on either side
 MOST_STREAMS = 12  # flows and directions that the table names
@@ -87,7 +87,7 @@ class Parting:
         a, b = self.sides
         names = [f"A is {a.name}", f"B is {b.name}"]
         clock = "Times count from the start of each run"
-        if not _share_clock(a, b):
+        if not _have_same_clock(a, b):
             starts = " and ".join(_format_seconds(side.start_ns) for side in self.sides)
             clock = f"Times count from the first packet of each side, at {starts} s of its own clock"
         time = (
@@ -103,7 +103,7 @@ class Parting:
         if left:
             parts.append(f"Left out: {left} flows and directions more, which part later or not at all.")
         if not self.differences:
-            equal = count(sum(stream.equal for stream in self.streams), "packet")
+            equal = format_count(sum(stream.equal for stream in self.streams), "packet")
             most = max(stream.apart_ns[1] for stream in self.streams)
             return "\n\n".join(
                 [*parts, f"No difference in {equal}; their times are at most {_format_microseconds(most)} us apart."]
@@ -160,7 +160,7 @@ def _make_row(stream: PacketStream) -> list[str]:
     return [str(stream.flow), stream.direction, *sizes, at, median, most]
 
 
-def _share_clock(a: PacketSide, b: PacketSide) -> bool:
+def _have_same_clock(a: PacketSide, b: PacketSide) -> bool:
     """Return whether the times of both sides can be compared as they are."""
     return a.of_run and b.of_run
 
@@ -220,7 +220,7 @@ def find(a: PacketSide, b: PacketSide, point: str, *, within_ns: int | None = No
 
 def _join_sides(a: PacketSide, b: PacketSide) -> pl.DataFrame:
     """Return a row for each packet of a flow and direction by its number, with both sides' columns, B's with `_b`."""
-    starts = (0, 0) if _share_clock(a, b) else (a.start_ns, b.start_ns)
+    starts = (0, 0) if _have_same_clock(a, b) else (a.start_ns, b.start_ns)
     numbered = [
         side.rows.with_columns(at_ns=pl.col("time_ns") - start, n=pl.int_range(pl.len()).over(_STREAM))
         .with_row_index("row")

@@ -27,7 +27,7 @@ def is_file_of_packets(path: str) -> bool:
         with Path(path).open("rb") as file:
             return file_kinds.is_capture(file.read(4))
     except OSError:
-        return False  # whoever reads it as something else says why
+        return False  # a reader of another format says why
 
 
 def read_side(path: str, point: str | None, flows: Sequence[int]) -> PacketSide:

@@ -51,7 +51,7 @@ from dumbbell.pages.sweeps import list_names as names_of
 from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
 from dumbbell.published.variants import require_alike
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 TEMPLATE, EVIDENCE, PAGE, PICTURES = "page.md", "evidence", "README.md", "figures"
 FORMATS = (".png", ".pdf", ".svg")
@@ -72,7 +72,7 @@ class Study:
         return self.output or self.folder
 
     def _report_program_errors(self) -> AbstractContextManager[None]:
-        """Tell what goes wrong in a study of somebody's own as a fault of its program."""
+        """Report exceptions of a user's study as errors of its program."""
         is_own = not self.folder.resolve().is_relative_to(shipped.place())
         return programs.report_faults(self.folder / PROGRAM, PageError) if is_own else nullcontext()
 
@@ -115,7 +115,7 @@ class Study:
             results = [Path(results[0]) / name for name in self.results]
         if len(results) != len(self.results):
             wanted = f"{len(self.results)}: {', '.join(self.results) or 'none'}"
-            raise WrongValue(count(len(results), "file"), wanted, file=self.name, key="RESULTS")
+            raise WrongValue(format_count(len(results), "file"), wanted, file=self.name, key="RESULTS")
         opened = [_open(Path(path)) for path in results]
         present = [one for one in opened if isinstance(one, Results)]
         if not present:

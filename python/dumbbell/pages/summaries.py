@@ -6,24 +6,24 @@ from typing import Any
 import polars as pl
 
 
-def means(frame: pl.DataFrame, by: Sequence[str], *values: str) -> pl.DataFrame:
+def compute_means(frame: pl.DataFrame, by: Sequence[str], *values: str) -> pl.DataFrame:
     """Return means over seeds; of the first value also min and max, as `low` and `high`, and how many, `n`."""
     first = pl.col(values[0])
     return frame.group_by(by).agg(pl.col(values).mean(), low=first.min(), high=first.max(), n=first.count()).sort(by)
 
 
-def named(column: str | pl.Expr, names: Mapping[Any, str]) -> pl.Expr:
+def map_names(column: str | pl.Expr, names: Mapping[Any, str]) -> pl.Expr:
     """Return the names of a column's values, in the order of `names`."""
     values = pl.col(column) if isinstance(column, str) else column
     return values.replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values())))
 
 
-def ordered(column: str, order: Iterable[str]) -> pl.Expr:
+def order_names(column: str, order: Iterable[str]) -> pl.Expr:
     """Return a column of names that come in this order."""
     return pl.col(column).cast(pl.Enum(list(order)))
 
 
-def cross(
+def cross_tabulate(
     frame: pl.DataFrame, rows: str, columns: str, order: Iterable[str], text: Callable[[dict[str, Any]], str]
 ) -> list[list[str]]:
     """Return the cells of a table: a row for each value of `rows`, the values of `columns` across."""

@@ -27,7 +27,7 @@ from dumbbell.pages.values import (
     is_most_of,
     pair_rows,
 )
-from dumbbell.words import count, join_words
+from dumbbell.words import format_count, join_words
 
 
 class ContradictedError(PageError):
@@ -196,4 +196,4 @@ def describe_runs(evidence: Evidence, experiments: tuple[str, ...] = ()) -> str:
     of_seeds = join_words(counts) if len(counts) <= 2 else f"{counts[0]} to {counts[-1]}"
     name = "engine" if len(engines) == 1 else "engines"
     plural = "seed" if counts == [1] else "seeds"
-    return f"{count(runs, 'run')} by {name} {join_words(engines)}, {of_seeds} {plural} per cell."
+    return f"{format_count(runs, 'run')} by {name} {join_words(engines)}, {of_seeds} {plural} per cell."

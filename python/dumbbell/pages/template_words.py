@@ -5,17 +5,17 @@ from collections.abc import Callable
 from typing import Any
 
 from dumbbell.pages.values import PageError, Values
-from dumbbell.words import join_words, places_of
+from dumbbell.words import count_places, join_words
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
-def number(value: float, digits: int = 2) -> str:
+def format_number(value: float, digits: int = 2) -> str:
     """Return a number with `digits` significant digits, or all that are before the point."""
     _require_finite(value)
     if value == 0:
         return "0"
-    places = places_of(value, digits)
+    places = count_places(value, digits)
     return f"{value:,.{places}f}".replace(",", " ") if abs(value) >= 10_000 else f"{value:.{places}f}"
 
 
@@ -89,11 +89,11 @@ def format_percents(values: Any, places: int = 0) -> str:
 
 def format_numbers(values: Any, digits: int = 2) -> str:
     """Return `0.4 to 3` of smallest and largest, each with `digits` significant digits."""
-    least, largest = (number(one, digits) for one in _find_ends(values))
+    least, largest = (format_number(one, digits) for one in _find_ends(values))
     return least if least == largest else f"{least} to {largest}"
 
 
-def count(value: int) -> str:
+def format_count(value: int) -> str:
     """Return a count as a word up to twelve."""
     if int(value) != value:
         raise PageError(f"{value} is not a count")
@@ -106,7 +106,7 @@ def format_times(value: float, digits: int = 2) -> str:
     whole = round(value)
     if 2 <= whole <= 12 and abs(value / whole - 1) < 0.025:
         return "twice" if whole == 2 else f"{_WORDS[whole]} times"
-    return f"{number(value, digits)} times"
+    return f"{format_number(value, digits)} times"
 
 
 def capitalise(text: str) -> str:
@@ -132,14 +132,14 @@ def _require_finite(value: float) -> None:
 
 # the words by which templates call them
 ALL: dict[str, Callable[..., str]] = {
-    "number": number,
+    "number": format_number,
     "fixed": format_fixed,
     "plain": format_plain,
     "percent": format_percent,
     "span": format_span,
     "percents": format_percents,
     "numbers": format_numbers,
-    "count": count,
+    "count": format_count,
     "times": format_times,
     "listed": join_words,
     "capital": capitalise,

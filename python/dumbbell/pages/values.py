@@ -44,7 +44,7 @@ class Rows:
         """Return the rows in which each column has the value, one of a list, or one that Between or Other allows."""
         narrowed = self.frame
         for column, wanted in where.items():
-            self._must_have(column)
+            self._require_column(column)
             narrowed = narrowed.filter(_make_condition(column, wanted))
         name = f"{self.name}({', '.join(f'{column}={wanted!r}' for column, wanted in where.items())})"
         if narrowed.is_empty():
@@ -57,7 +57,7 @@ class Rows:
         return self[column]
 
     def __getitem__(self, column: str) -> "Values":
-        self._must_have(column)
+        self._require_column(column)
         return Values(f"{self.name}.{column}", self.frame[column].to_list())
 
     def __len__(self) -> int:
@@ -66,14 +66,14 @@ class Rows:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self.frame.iter_rows(named=True)
 
-    def _must_have(self, column: str) -> None:
+    def _require_column(self, column: str) -> None:
         if column not in self.frame.columns:
             raise PageError(f"{self.name}: no column {column!r}, only {', '.join(self.frame.columns)}")
 
     def group(self, *by: str, **values: tuple[str, str]) -> "Rows":
         """Return one row per value of `by`; `high=("share", "max")` adds a column: mean, median, min, max or sum."""
         for column in (*by, *(column for column, _ in values.values())):
-            self._must_have(column)
+            self._require_column(column)
         made = [getattr(pl.col(column), how)().alias(name) for name, (column, how) in values.items()]
         return Rows(f"{self.name} by {', '.join(by)}", self.frame.group_by(by, maintain_order=True).agg(*made))
 

@@ -16,7 +16,7 @@ from dumbbell.plotting.placing import is_numeric
 from dumbbell.results import felt
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import Results
-from dumbbell.words import count, join_words
+from dumbbell.words import format_count, join_words
 
 VERSIONS = ("version", "engine_version", "kernel")  # last words of keys whose values are versions of one thing
 _MOST_ELLIPSES = 8  # in a panel, beyond which they cover each other
@@ -179,7 +179,8 @@ def _by_shape(results: Results, shape: _Shape) -> Iterator[Choice]:
     if aqms and shape.waits:
         yield Choice(
             "felt",
-            f"{count(len(aqms[0].ordered), 'queue discipline')}, by what the traffic feels that waits for others",
+            f"{format_count(len(aqms[0].ordered), 'queue discipline')}, by what the traffic feels that waits "
+            "for others",
             (Other("--kind ellipses", "time in queue of all packets"), Other("--kind bars --value goodput")),
         )
     if _is_of_queues(shape, aqms):
@@ -221,7 +222,7 @@ def _is_of_queues(shape: _Shape, aqms: Sequence[Dimension]) -> bool:
 
 def _sessions(results: Results) -> Choice:
     others = (Other("--kind cdf", needs="packets"),)
-    return Choice("series", f"{count(len(results), 'run')} of dumbbell shell", others)
+    return Choice("series", f"{format_count(len(results), 'run')} of dumbbell shell", others)
 
 
 def _of_one_cell(shape: _Shape, *, short: bool, many: bool) -> Iterator[Choice]:
@@ -245,7 +246,7 @@ def _distributions(shape: _Shape, keys: str, *, short: bool, web: bool) -> Choic
     value = ("flows.goodput_mbit", shape.values[1])
     others = [Other("--kind bars --value goodput")] if keys else [Other("--kind series")] * shape.has_series
     others += [Other("--value slowdown")] * (web and bool(keys))
-    why = f"{count(shape.flows[1], 'flow')} per run{keys}, too many for one line each"
+    why = f"{format_count(shape.flows[1], 'flow')} per run{keys}, too many for one line each"
     return Choice("cdf", why, tuple(others), value=value)
 
 

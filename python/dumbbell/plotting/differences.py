@@ -15,7 +15,7 @@ from dumbbell.results import diff as differing
 from dumbbell.results.columns import COLUMNS, is_of_hop
 from dumbbell.results.diff import Diff
 from dumbbell.results.results import Results
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 _MEASURES = (
     *("flows.goodput_mbit", "flows.rtt_mean_ms", "flows.retransmissions"),
@@ -99,9 +99,9 @@ def _drawn(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str],
         x_label=f"change from {first}" + f" to {others[0]}" * (len(others) == 1) + ", %",
         title=sure
         + "; arrows: beyond the axis" * (ends > limit)
-        + f"; mean over {count(cells, 'cell')}" * (not each)
+        + f"; mean over {format_count(cells, 'cell')}" * (not each)
         + "".join(f"; {line[:1].lower()}{line[1:].rstrip('.')}" for line in _to_know(found))
-        + f"; {count(len(set(names)) - len(order), 'measure')} left out" * (len(set(names)) > len(order)),
+        + f"; {format_count(len(set(names)) - len(order), 'measure')} left out" * (len(set(names)) > len(order)),
     )
 
 

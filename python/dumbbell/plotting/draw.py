@@ -132,7 +132,7 @@ def _drawn(
     _check_options(asked, one)
     picture = one.draw(results, asked)
     if not one.says_rest:
-        line = aggregate.differ_as_well(results, asked.keys, asked.mean_over)
+        line = aggregate.name_further_keys(results, asked.keys, asked.mean_over)
         line = line[:1].lower() + line[1:]
         picture.around.title = "; ".join(filter(None, [picture.around.title, line])) or None
     return picture

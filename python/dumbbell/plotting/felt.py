@@ -73,11 +73,11 @@ def felt(results: Results, asked: Asked) -> Picture:
 
 
 def _has(one: SettingComparison, label: str) -> bool:
-    return any(one.mean(setting, label) is not None for setting in one.settings)
+    return any(one.compute_mean(setting, label) is not None for setting in one.settings)
 
 
 def _most(found: list[SettingComparison], label: str) -> float:
-    return max(one.mean(setting, label) or 0.0 for one in found for setting in one.settings)
+    return max(one.compute_mean(setting, label) or 0.0 for one in found for setting in one.settings)
 
 
 def _means(one: SettingComparison, labels: list[str]) -> pl.DataFrame:

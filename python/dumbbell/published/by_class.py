@@ -17,7 +17,7 @@ import polars as pl
 
 from dumbbell.errors import Unreadable
 from dumbbell.published.compare import Cell, Comparison, Figure, Pair, alike, has_columns, latest_engine, where
-from dumbbell.results.tables import align_table, number
+from dumbbell.results.tables import align_table, format_number
 
 COLUMNS = frozenset(
     ("aqm", "cc_a", "cc_b", "link_mbit", "rtt_a_ms", "rtt_b_ms", "flows_a", "flows_b", "class", "statistic", "mean")
@@ -278,4 +278,4 @@ def table(comparison: Comparison) -> str:
 
 
 def _text(pair: Pair | None) -> str:
-    return "-" if pair is None else f"{number(pair.simulated)} / {number(pair.figure.value)}"
+    return "-" if pair is None else f"{format_number(pair.simulated)} / {format_number(pair.figure.value)}"

@@ -27,7 +27,7 @@ from dumbbell.published.compare import (
     qdisc_matches,
     where,
 )
-from dumbbell.results.tables import align_table, number
+from dumbbell.results.tables import align_table, format_number
 
 _WORDS = ("source", "qdisc", "qdisc_up", "cc1", "pacing")
 _NUMBERS = ("ecn", "flows_down", "flows_up", "rate_mbit", "up_mbit", "delay_ms", "seconds")
@@ -166,7 +166,7 @@ def table(comparison: Comparison) -> str:
         row += ["on" if named["ecn"] else "off", named["pacing"]]
         for measure in MEASURES:
             one = pairs.get(measure)
-            row.append("-" if one is None else f"{number(one.simulated)} / {number(one.figure.value)}")
+            row.append("-" if one is None else f"{format_number(one.simulated)} / {format_number(one.figure.value)}")
         rows.append(row)
     header = ["run", "queue", "Mbit/s", "RTT", "ECN", "pacing", "down", "up", "ping P50", "ping P99"]
     return align_table(header, rows, words=(0, 1, 2, 4, 5))

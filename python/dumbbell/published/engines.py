@@ -14,9 +14,9 @@ import polars as pl
 from dumbbell.errors import Nothing, Unfit, spell_option
 from dumbbell.experiment.matrix import get_path, parse_path
 from dumbbell.results.store import Store
-from dumbbell.results.tables import align_table, number
+from dumbbell.results.tables import align_table, format_number
 from dumbbell.results.versions import KINDS, Names, choose_version, find_kind, name_versions
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def compare(
     for row in _ordered(frames[0]):
         for second in seconds.get(row["cell"], []):
             if row["given"] and second["given"] and row["given"] != second["given"]:
-                continue  # two kernels that were told different things
+                continue  # two kernels with different settings
             config = json.loads(row["config"])
             experiment = [row["experiment"]] if experiments > 1 else []
             label = ", ".join([*experiment, *json.loads(row["matrix"]).values()]) or "the only cell"
@@ -251,7 +251,7 @@ def table(compared: Compared) -> str:
     rows = []
     for pair in compared.pairs:
         cells = [
-            f"{number(pair.first[i])} / {number(pair.second[i])} / {_percent(pair.error(i))}"
+            f"{format_number(pair.first[i])} / {format_number(pair.second[i])} / {_percent(pair.error(i))}"
             for i in range(len(MEASURES))
         ]
         rows.append([pair.cell, *cells])
@@ -286,7 +286,7 @@ def scores(compared: Compared) -> str:
 
 def _were(number: int, what: str) -> str:
     """Return `1 cell was`, `2 cells were`."""
-    return f"{count(number, what)} {'was' if number == 1 else 'were'}"
+    return f"{format_count(number, what)} {'was' if number == 1 else 'were'}"
 
 
 def markdown(compared: Compared) -> str:

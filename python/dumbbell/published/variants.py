@@ -19,7 +19,7 @@ from dumbbell.experiment import matrix, shipped
 from dumbbell.experiment.file import load
 from dumbbell.results import dimensions as dims
 from dumbbell.results.results import Results
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 _MOST_CELLS = 20_000  # of a file that is resolved
 _MOST_LISTED = 4  # queue disciplines
@@ -37,7 +37,8 @@ def left_out(results: Results, placed: pl.Series) -> list[str]:
     texts = results.with_keys(rest).find_key("bottleneck.aqm").ordered
     more = f" and {len(texts) - _MOST_LISTED} more" if len(texts) > _MOST_LISTED else ""
     return [
-        f"left out: {count(len(rest), 'run')} that no figure or table has, over {', '.join(texts[:_MOST_LISTED])}{more}"
+        f"left out: {format_count(len(rest), 'run')} that no figure or table has, over "
+        f"{', '.join(texts[:_MOST_LISTED])}{more}"
     ]
 
 

@@ -29,7 +29,7 @@ from dumbbell.results.diff import (
 )
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import Results
-from dumbbell.results.tables import number
+from dumbbell.results.tables import format_number
 
 _MOST_VALUES = 6  # values of a key that are held against its first
 _MOST_MEASURES = 8  # of one comparison
@@ -281,8 +281,8 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
         "measure": f"{row['table']}.{row['measure']}",
         "label": label(row["measure"], row["table"]),
         "of": f"{whose} {row['part']}".strip(),
-        "a": number(row["a"]),
-        "b": number(row["b"]),
+        "a": format_number(row["a"]),
+        "b": format_number(row["b"]),
         "change": ways or ("-" if nothing or row["change"] is None else format_percent(row["change"])),
         "interval": "-" if nothing or ways else format_interval(row["change_low"], row["change_high"], format_percent),
         "cells": f"{row['differing'] if ways else row['agree']} of {row['cells']}",

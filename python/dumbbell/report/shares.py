@@ -16,7 +16,8 @@ from dumbbell.results import diff
 from dumbbell.results import dimensions as dims
 from dumbbell.results.aggregate import FEW, compute_half_width
 from dumbbell.results.results import Results
-from dumbbell.results.tables import format_half, number
+from dumbbell.results.tables import format_half, format_number
+from dumbbell.words import format_percent
 
 _GOODPUTS = ("goodput_common_mbit", "goodput_mbit")
 _MOST_KINDS = 6  # of flows that are held against each other
@@ -104,8 +105,8 @@ def _shares(side: Side, flows: pl.DataFrame, title: str) -> Shares | None:
         rows.append(
             [
                 f"{kind} ({count} flows)" if count > 1 else kind,
-                f"{number(own['flow'].mean())}",  # type: ignore[arg-type]
-                _percent(own["share"].mean()),  # type: ignore[arg-type]
+                f"{format_number(own['flow'].mean())}",  # type: ignore[arg-type]
+                format_percent(own["share"].mean()),  # type: ignore[arg-type]
                 *([_end(one) for one in ends] if own.height > 1 else []),
                 f"{sum(one == kind for one in most.values())} of {own.height}",
             ]
@@ -181,8 +182,8 @@ def _says(held: pl.DataFrame, most: dict[int, str | None], kinds: Sequence[str],
         return said
     row = apart.sort("size").row(-1, named=True)
     ends = sorted([(row["a"], row["first"]), (row["b"], row["second"])], reverse=True)
-    sizes = " and ".join(f"{number(size)} Mbit/s for {kind}" for size, kind in ends)
-    difference = f"{number(abs(row['difference']))}{format_half(row['half'])} Mbit/s apart" if seeds > 1 else ""
+    sizes = " and ".join(f"{format_number(size)} Mbit/s for {kind}" for size, kind in ends)
+    difference = f"{format_number(abs(row['difference']))}{format_half(row['half'])} Mbit/s apart" if seeds > 1 else ""
     furthest = "They are furthest apart with" if apart.height > 1 else "That is with"
     where = f"{furthest} {row['where']}:" if cells > 1 else "They get"
     return f"{said} {where} {', '.join(filter(None, (sizes, difference)))}."
@@ -190,10 +191,6 @@ def _says(held: pl.DataFrame, most: dict[int, str | None], kinds: Sequence[str],
 
 def _end(row: dict[str, Any]) -> str:
     """Return the share in a cell with half of its interval, and which cell it is."""
-    share = _percent(row["share"])
+    share = format_percent(row["share"])
     half = format_half(None if row["half"] is None else 100 * row["half"])
     return f"{share.removesuffix(' %')}{half} %" + (f" ({row['cell_text']})" if row["cell_text"] else "")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %" if share >= 0.1 else f"{100 * share:.2g} %"

@@ -14,7 +14,8 @@ from dumbbell.report.references import Published
 from dumbbell.report.shares import Shares
 from dumbbell.report.sources import Runs, Source
 from dumbbell.report.verdict import Verdict
-from dumbbell.results.versions import find_kind, title_of
+from dumbbell.results.versions import find_kind, find_title
+from dumbbell.words import capitalise, format_work_time
 
 _MOST_TEXTS, _LONGEST = 12, 300
 
@@ -38,14 +39,6 @@ def _listed(texts: Sequence[str]) -> str:
     return escape(f"{comma.join(first)}{comma}… {texts[-1]} ({len(texts)} values)")
 
 
-def seconds(value: float) -> str:
-    """Return a time in words: `35 s`, `12 min`, `3.4 h`."""
-    for size, unit in ((3600.0, "h"), (60.0, "min")):
-        if value >= 2 * size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g} s"
-
-
 def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
     """Return the section that says what was run: files, experiments, engines, seeds, time, keys, settings."""
     frame = runs.frame
@@ -64,13 +57,13 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
     rows.append(
         _row(
             "engines" if len(versions) > 1 else "engine",
-            "<br>".join(f"{escape(_version(one, engines))}, {title_of(one)}" for one in versions),
+            "<br>".join(f"{escape(_version(one, engines))}, {find_title(one)}" for one in versions),
         )
     )
     times = sorted({config["duration"] / 1e9 for one in runs.sources for config in one.results.configurations.values()})
-    lasting = seconds(times[0]) if len(times) == 1 else f"{seconds(times[0])} to {seconds(times[-1])}"
+    lasting = " to ".join(dict.fromkeys(map(format_work_time, (times[0], times[-1]))))
     wall = float(frame["wall_s"].fill_nan(None).sum() or 0.0)
-    rows.append(_row("time", f"{lasting} in each run; {seconds(wall)} of computation in all"))
+    rows.append(_row("time", f"{lasting} in each run; {format_work_time(wall)} of computation in all"))
     keys = [_row(key.name, _listed(key.texts)) for key in runs.keys if key.name != "experiment"]
     configs = [config for one in runs.sources for config in one.results.configurations.values()]
     settings = [_row(name, escape(words)) for name, words in setting.sections(configs)]
@@ -81,7 +74,7 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
     if late := runs.late:
         were = "were" if len(late) > 1 else "was"
         notes.append(f"{len(late)} of the runs in real time {were} too late, and should not count")
-    said = "".join(f'<p class="note">{escape(note[:1].upper() + note[1:])}.</p>' for note in notes)
+    said = "".join(f'<p class="note">{escape(capitalise(note))}.</p>' for note in notes)
     tables = "".join(
         f'<div class="scroll"><table class="plain">{"".join(one)}</table></div>' for one in (rows, [*keys, *settings])
     )
@@ -101,7 +94,7 @@ def verdicts(found: Sequence[Verdict], narrowed: str) -> str:
     """Return the section of verdicts: for each combination of other keys sentences and a table, the best row first."""
     parts = [_verdict(one) for one in found]
     if narrowed:
-        parts.append(f'<p class="note">{escape(narrowed[:1].upper() + narrowed[1:])}.</p>')
+        parts.append(f'<p class="note">{escape(capitalise(narrowed))}.</p>')
     return f'<h2>Which queue, and what does it cost?</h2><div class="findings">{"".join(parts)}</div>'
 
 
@@ -210,7 +203,7 @@ def _ranking(one: Ranking, *, first: bool) -> str:
         told = "; ".join(_told(list(rows)) for _, rows in itertools.islice(measures, 3))
     lines = "".join(f'<p class="note">{escape(line)}</p>' for line in one.lines)
     body = _differences(one.rows) if one.rows else ""
-    body += "".join(f"<p>{escape(text[:1].upper() + text[1:])}.</p>" for text in one.beyond)
+    body += "".join(f"<p>{escape(capitalise(text))}.</p>" for text in one.beyond)
     opened = " open" if first and one.rows else ""
     return f"<details{opened}><summary><b>{escape(one.title)}</b>: {told}</summary>{body}{lines}</details>"
 

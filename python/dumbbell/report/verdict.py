@@ -13,7 +13,8 @@ from dumbbell.results import felt
 from dumbbell.results.columns import BINS
 from dumbbell.results.felt import LOST, Felt, SettingComparison
 from dumbbell.results.student import compute_tails
-from dumbbell.results.tables import number
+from dumbbell.results.tables import format_number
+from dumbbell.words import capitalise
 
 _FALSE = 0.05  # share of false discoveries among what is called significant (Benjamini and Hochberg, 1995)
 _FEW_SEEDS = 5  # below which a verdict says that seeds are few: t is 2.8 with five, 12.7 with two
@@ -65,7 +66,7 @@ def _verdict(one: SettingComparison, title: str) -> Verdict:
     rows, best = [], []
     tops = {column.label: _top(one, column) for column in one.columns}
     for setting in ranked.order:
-        values = [one.mean(setting, column.label) for column in columns]
+        values = [one.compute_mean(setting, column.label) for column in columns]
         texts = ["-" if value is None else _short(value) for value in values]
         is_best = [value is not None and value == tops[label] for value, label in zip(values, labels, strict=True)]
         cost = [_cost_text(one, setting), _compare_with_best(ranked, setting)]
@@ -78,7 +79,7 @@ def _caption(one: SettingComparison) -> str:
     seeds = "1 seed" if one.seeds == 1 else f"means over {one.seeds} seeds"
     added = " (with half a base RTT for UDP, which has no propagation of its own)" * any(c.offset for c in one.columns)
     return (
-        f"{seeds[:1].upper()}{seeds[1:]}. In the order of the geometric mean of the delays and slow-downs{added}. A "
+        f"{capitalise(seeds)}. In the order of the geometric mean of the delays and slow-downs{added}. A "
         f"setting under which a call or a ping loses {100 * LOST:g} % or more comes after all others: its P99 is a "
         "packet that never arrives. Cost: what flows get less than with the setting under which they get most. "
         "Significant: paired by seed, false discovery rate 5 %, and more than the bins of histograms are wide."
@@ -86,7 +87,7 @@ def _caption(one: SettingComparison) -> str:
 
 
 def _top(one: SettingComparison, column: Felt) -> float | None:
-    known = [value for setting in one.settings if (value := one.mean(setting, column.label)) is not None]
+    known = [value for setting in one.settings if (value := one.compute_mean(setting, column.label)) is not None]
     if not known:
         return None
     return max(known) if column.more_is_better else min(known)
@@ -118,7 +119,7 @@ def rank(one: SettingComparison) -> _Ranked:
         setting: [
             column.of
             for column in one.columns
-            if column.role == "loss" and (one.mean(setting, column.label) or 0.0) >= 100 * LOST
+            if column.role == "loss" and (one.compute_mean(setting, column.label) or 0.0) >= 100 * LOST
         ]
         for setting in one.settings
     }
@@ -202,24 +203,26 @@ def _is_worse(ranked: _Ranked, setting: str) -> bool:
 
 def _matters(one: SettingComparison, column: Felt) -> bool:
     """Return whether a column is worth a sentence: delays are, losses if there are any."""
-    return column.role == "delay" or any((one.mean(setting, column.label) or 0.0) > 0 for setting in one.settings)
+    return column.role == "delay" or any(
+        (one.compute_mean(setting, column.label) or 0.0) > 0 for setting in one.settings
+    )
 
 
 def _value(one: SettingComparison, setting: str, column: Felt) -> str:
-    value = one.mean(setting, column.label)
+    value = one.compute_mean(setting, column.label)
     return "-" if value is None else _short(value) + column.unit
 
 
 def _short(value: float) -> str:
     """Return a value with three significant digits."""
-    return number(float(f"{value:.3g}")) if value else "0"
+    return format_number(float(f"{value:.3g}")) if value else "0"
 
 
 def _costs(one: SettingComparison, setting: str) -> list[tuple[Felt, float, float, str]]:
     """Return of each rate: what flows get, how much less that is than the most, and with which setting that is."""
     found = []
     for column in one.columns:
-        known = {name: value for name in one.settings if (value := one.mean(name, column.label)) is not None}
+        known = {name: value for name in one.settings if (value := one.compute_mean(name, column.label)) is not None}
         if column.role == "rate" and setting in known:
             most = max(known, key=lambda name: known[name])
             found.append((column, known[setting], known[most] - known[setting], most))

@@ -14,7 +14,7 @@ from dumbbell.results import crossing, parts, selecting, varying
 from dumbbell.results.dimensions import NOTHING, Dimension
 from dumbbell.results.results import OF_TRAFFIC, Measure, Results
 from dumbbell.results.student import compute_quantile
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 LEVEL = 0.95
 FEW = 2  # values whose range, from the least to the greatest, stands in place of an interval
@@ -290,7 +290,7 @@ def _make_further_axis(key: Dimension, of_runs: Sequence[Dimension]) -> Also:
     return Also(_convert_dimension(key), names, {place: min(own) for place, own in found.items() if len(own) == 1})
 
 
-def differ_as_well(results: Results, keys: Sequence[str], mean_over: Sequence[str] = ()) -> str:
+def name_further_keys(results: Results, keys: Sequence[str], mean_over: Sequence[str] = ()) -> str:
     """Return a sentence that names the keys of runs which no axis has, if `keys` are shown; empty if there are none."""
     cells = list(results.configurations)
     given = [
@@ -338,7 +338,7 @@ def subtract_baseline(found: Samples, key: str, texts: Sequence[str], *, ratio: 
     )
     compared = _replace_rows(found, frame)
     if lost:
-        said = f"left out: {count(lost, 'value')} that no run of {', '.join(texts)} answers"
+        said = f"left out: {format_count(lost, 'value')} that no run of {', '.join(texts)} answers"
         compared.left_out = [*compared.left_out, said]
     return compared
 

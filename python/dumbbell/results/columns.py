@@ -147,7 +147,7 @@ def find(name: str) -> list[tuple[str, Column]]:
 def format_axis_label(name: str, table: str | None = None) -> str:
     """Return a column in words with its unit, `goodput, Mbit/s`; of `table`, or of the first table that has it.
 
-    A name that is not a column is returned as it is.
+    A name that is not a column is returned unchanged.
     """
     found = [column for owner, column in find(name) if table in (None, owner)] or [c for _, c in find(name)]
     if not found:

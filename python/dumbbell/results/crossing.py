@@ -8,7 +8,7 @@ import polars as pl
 
 from dumbbell.errors import Unfit, spell_option
 from dumbbell.results.dimensions import Dimension
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 _MOST_LISTED = 4  # combinations of keys that means leave out
 
@@ -56,5 +56,5 @@ def select_common(
     listed = " and ".join(texts[:_MOST_LISTED]) + more
     runs = sum(place_of[cell][1] in common for cell in lost["cell"])
     said = [f"{listed}, which not all rows have"] if texts else []
-    said += [f"{count(runs, 'run')} of seeds that not all of these cells have"] if runs else []
+    said += [f"{format_count(runs, 'run')} of seeds that not all of these cells have"] if runs else []
     return rows.filter(pl.Series(kept, dtype=pl.Boolean)), f"left out of the means: {'; '.join(said)}"

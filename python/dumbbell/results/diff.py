@@ -21,8 +21,8 @@ from dumbbell.results.aggregate import format_counts, make_t_expression
 from dumbbell.results.columns import COLUMNS, PARTS, format_axis_label, is_of_hop
 from dumbbell.results.results import Results
 from dumbbell.results.student import compute_tails
-from dumbbell.results.tables import NARROW, align_table, explain_bins, number
-from dumbbell.words import count
+from dumbbell.results.tables import NARROW, align_table, explain_bins, format_number
+from dumbbell.words import format_count
 
 _FAMILY = 0.05  # the chance that a comparison of equals says "different"
 # of a value: what a sum of 9 million doubles may be off, 2^-53 for each (Higham, Accuracy and Stability, 2002, 4.2)
@@ -91,7 +91,8 @@ class Diff:
         measures = int(self.measures["differs"].sum())
         more = "" if measures else " (--cells lists them)"
         return (
-            f"Different: {count(measures, 'measure')} over all cells; single figures in {count(cells, 'cell')}{more}."
+            f"Different: {format_count(measures, 'measure')} over all cells; single figures in "
+            f"{format_count(cells, 'cell')}{more}."
         )
 
     def __repr__(self) -> str:
@@ -111,27 +112,30 @@ def _format_rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> 
         line = [
             format_axis_label(row["measure"], row["table"]),
             f"{whose} {row['part']}".strip(),
-            number(row["a"]),
-            number(row["b"]),
+            format_number(row["a"]),
+            format_number(row["b"]),
         ]
         if several:
             ways = describe_opposite_changes(row)
             low, high = (None, None) if nothing or ways else (row["change_low"], row["change_high"])
             line += [
                 ways or change,
-                _narrow(low, high, row["resolution"], format_percent) or format_interval(low, high, format_percent),
+                _format_bin_width(low, high, row["resolution"], format_percent)
+                or format_interval(low, high, format_percent),
             ]
             line += [str(row["n"]), f"{row['differing']} of {row['cells']}"]
         else:
             half, middle = row["half"], row["difference"]
             ends = (None, None) if half is None else (middle - half, middle + half)
-            text = _narrow(ends[0], ends[1], row["resolution"], number) or format_interval(ends[0], ends[1], number)
-            line += [number(middle), text, change, str(row["n"])]
+            text = _format_bin_width(ends[0], ends[1], row["resolution"], format_number) or format_interval(
+                ends[0], ends[1], format_number
+            )
+            line += [format_number(middle), text, change, str(row["n"])]
         body.append([*([row["where"]] if cells else []), *line])
     return header, body
 
 
-def _narrow(low: float | None, high: float | None, width: float | None, text: Callable[[float], str]) -> str:
+def _format_bin_width(low: float | None, high: float | None, width: float | None, text: Callable[[float], str]) -> str:
     """Return ` ± <` and the width of the bin if the interval is narrower, in words by `text`; else nothing."""
     if low is None or high is None or width is None or (high - low) / 2 >= width:
         return ""
@@ -146,7 +150,11 @@ def _find_resolution(row: dict[str, Any]) -> float | None:
 
 def describe_opposite_changes(row: dict[str, Any]) -> str:
     """Return in words that cells change significantly in both directions, which no mean would tell; else nothing."""
-    return f"rises in {count(row['rises'], 'cell')}, falls in {row['falls']}" if row["rises"] and row["falls"] else ""
+    return (
+        f"rises in {format_count(row['rises'], 'cell')}, falls in {row['falls']}"
+        if row["rises"] and row["falls"]
+        else ""
+    )
 
 
 def describe_opposite_means(rows: pl.DataFrame) -> str:
@@ -266,7 +274,7 @@ def _describe_comparison(compared: pl.DataFrame) -> str:
         "fewer where a cell has fewer runs": of_cell["most"].n_unique() > 1,
     }
     why = f" seeds ({'; '.join(one for one, holds in reasons.items() if holds)})" if kinds["n"].n_unique() > 1 else ""
-    return f"{count(compared['pair'].n_unique(), 'cell')} in both, n = {format_counts(kinds['n'])}{why}; {way}."
+    return f"{format_count(compared['pair'].n_unique(), 'cell')} in both, n = {format_counts(kinds['n'])}{why}; {way}."
 
 
 def _stack_measures(results: Results, values: Sequence[str]) -> pl.DataFrame:

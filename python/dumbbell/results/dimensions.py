@@ -368,7 +368,7 @@ def find_path(
     return None
 
 
-def exact_path(name: str, configs: Iterable[dict[str, Any]]) -> matrix.Path | None:
+def find_exact_path(name: str, configs: Iterable[dict[str, Any]]) -> matrix.Path | None:
     """Return the path that a dotted name spells, if configurations or experiment files have such a key."""
     try:
         path = matrix.parse_path(name)

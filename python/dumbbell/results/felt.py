@@ -54,7 +54,7 @@ class SettingComparison:
     frame: pl.DataFrame
     seeds: int
 
-    def mean(self, setting: str, label: str) -> float | None:
+    def compute_mean(self, setting: str, label: str) -> float | None:
         """Return the mean over seeds; None where no run has a value."""
         value = self.frame.filter(setting=setting, label=label)["value"].mean()
         return float(value) if isinstance(value, int | float) else None

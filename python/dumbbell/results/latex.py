@@ -15,7 +15,7 @@ def escape(text: str) -> str:
     return "".join(_SPECIAL.get(c, c) for c in text)
 
 
-def number(text: str) -> str:
+def format_number(text: str) -> str:
     """Return a cell of numbers, such as `-1.2e-05 ± 3e-06`, with signs and powers as LaTeX prints them."""
     signs = re.sub(r"(?<![\w.])-(?=\d)", r"$-$", escape(text))
     return re.sub(r"(\d)e([+-]?)0*(\d+)", lambda m: f"{m[1]}$\\cdot10^{{{m[2].strip('+')}{m[3]}}}$", signs)
@@ -40,7 +40,7 @@ def format_tabular(
         whole = " & ".join(texts)
         return ("{}" if whole[:1] in ("[", "*") else "") + whole + r" \\"
 
-    rows = [[*map(escape, row[:words]), *map(number, row[words:])] for row in cells]
+    rows = [[*map(escape, row[:words]), *map(format_number, row[words:])] for row in cells]
     return "\n".join(
         [
             f"% {' '.join(title.split())}",

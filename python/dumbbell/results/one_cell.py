@@ -38,7 +38,7 @@ def choose_cell(experiment: Experiment, number: int | None, where: Sequence[str]
     conditions = [one for one in conditions if one.key != "seed"]
     first = range(seed, len(experiment), len(seeds))
     cells = {index: experiment.make_cell(index) for index in (first if conditions else first[:_MOST_NAMED])}
-    met = selecting.narrow(cells, conditions, lambda some, one: _select_cells(experiment, some, one, command))
+    met = selecting.narrow_runs(cells, conditions, lambda some, one: _select_cells(experiment, some, one, command))
     left = len(met) if conditions else len(first)
     if left > 1:
         raise TooMany(f"{left} runs", f"one: {_list_cells(met, left)}; or --where KEY=VALUE", file=file)

@@ -14,7 +14,7 @@ from dumbbell.results import dimensions as dims
 from dumbbell.results import selecting, varying
 from dumbbell.results.aggregate import ONLY_PARTS
 from dumbbell.results.results import Results
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 _MOST_SETTINGS, _LONGEST = 6, 40  # settings that are listed, and characters of one
 
@@ -48,7 +48,7 @@ def pair_results(first: Results, second: Results) -> tuple[pl.DataFrame, list[st
         lines.append(f"Other settings in {len(changed)} of the cells, which are paired by matrix: {settings}.")
     only = len(of_first) - len(common), len(of_second) - len(common)
     if any(only):
-        lines.append(f"Left out: {count(only[0], 'cell')} only in A, {only[1]} only in B.")
+        lines.append(f"Left out: {format_count(only[0], 'cell')} only in A, {only[1]} only in B.")
     unknown = sorted(_list_keys(of_first) ^ _list_keys(of_second))
     if unknown:
         lines.append(f"Keys that only one of them knows: {', '.join(unknown[:10])}.")
@@ -176,7 +176,7 @@ def pair_by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], tup
     ]
     lines = [f"{results.path}: {name.strip()} {values[0]} (A) against {values[1]} (B)."]
     if len(sides) > len(both):
-        lines.append(f"Left out: {count(len(sides) - len(both), 'cell')} that only one of the two has.")
+        lines.append(f"Left out: {format_count(len(sides) - len(both), 'cell')} that only one of the two has.")
     lines += [f"{note}." for note in results.notes]
     unlike = _list_other_differences(results, rows, [one.path for one in dimension.parts if one.path is not None])
     if unlike:

@@ -112,7 +112,7 @@ def attach_file(path: Path) -> Attached:
 @atexit.register
 def _end() -> None:
     global _instance
-    _instance = None  # what is left at the end of Python is told as a leak
+    _instance = None  # what is left at the end of Python is reported as a leak
 
 
 def _forget_instances() -> None:

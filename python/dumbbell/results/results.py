@@ -17,7 +17,7 @@ from dumbbell.results.frames import ResultTables
 from dumbbell.results.runs import Runs
 from dumbbell.results.store import TABLES, Store
 from dumbbell.results.versions import name_kernels
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 SHORT = {
     "goodput": "goodput_mbit",
@@ -120,13 +120,13 @@ class Results(ResultTables, Runs):
                 break  # the short name is of one-way delays of UDP, which nothing has
             for candidate in (name, SHORT.get(name, name)):
                 if candidate in self.measures(table):
-                    return self._specify(Measure(table, candidate), asked=of)
+                    return self._complete_label(Measure(table, candidate), asked=of)
         known = list(dict.fromkeys(column for table in tables for column in self.measures(table)))
         meant = other_names.find_measures(name, known)
         for table in tables if not meant else ():
             close = [column for column in self.measures(table) if column.startswith(f"{name}_")]
             if len(close) == 1:
-                return self._specify(Measure(table, close[0]), asked=of)
+                return self._complete_label(Measure(table, close[0]), asked=of)
         short = [word for word, column in SHORT.items() if column in known]
         near = meant[0] if meant else find_nearest(name, [*known, *short])
         also = "; ".join(f"{one} is {format_axis_label(one)}" for one in meant)
@@ -137,7 +137,7 @@ class Results(ResultTables, Runs):
             also = "--where kind=udp keeps pings; of kinds, series and cdf draw pings"
         raise UnknownName(name, among=known, file=self.path, option="--value", nearest=near, what="measure", also=also)
 
-    def _specify(self, measure: Measure, asked: str | None = None) -> Measure:
+    def _complete_label(self, measure: Measure, asked: str | None = None) -> Measure:
         """Return a measure with what its label has to say: unlike times of flows, its hop.
 
         A measure of runs is that of each hop if all runs have several; if only some have, it says its hop.
@@ -208,7 +208,7 @@ class Results(ResultTables, Runs):
         }
         cells = pl.DataFrame({"cell": sorted(places, key=places.__getitem__)}).with_row_index("cell place")
         if isinstance(keys, Mapping):
-            found = {name: self.exact_key(key, "keys") for name, key in keys.items()}
+            found = {name: self.find_exact_key(key, "keys") for name, key in keys.items()}
             rows = rows.drop(found, strict=False)
         else:
             wanted = self.varying if keys is None else [self.find_key(name, "keys") for name in dict.fromkeys(keys)]
@@ -240,7 +240,7 @@ class Results(ResultTables, Runs):
         `where` keeps of them. A warning says what engines are left out.
         """
         for note in self._left_out:
-            warnings.warn(f'sql sees {count(len(self), "run")}; {note}; engine("all") has all', stacklevel=2)
+            warnings.warn(f'sql sees {format_count(len(self), "run")}; {note}; engine("all") has all', stacklevel=2)
         tables = (*parts.OF_FLOWS, *parts.OF_CLASSES) if self._selection.of_parts else ()
         only = {"slowdowns"} if any(one.key == "from_bytes" for one in self._selection.of_parts) else set(tables)
         kept = {}
@@ -255,16 +255,16 @@ class Results(ResultTables, Runs):
 
     # how it looks
 
-    def _summary(self) -> list[tuple[str, str]]:
+    def _summarise(self) -> list[tuple[str, str]]:
         seeds = self._index["seed"].n_unique()
-        rows = [("runs", f"{len(self)}, {count(len(self._configs), 'cell')}, {count(seeds, 'seed')}")]
+        rows = [("runs", f"{len(self)}, {format_count(len(self._configs), 'cell')}, {format_count(seeds, 'seed')}")]
         rows += [(one.name, _join_words(one.ordered)) for one in self.dimensions]
         return rows + [("", note) for note in (self.differ_as_well, *self.notes) if note]
 
     def __repr__(self) -> str:
         if self._all.is_empty():
             return f"Results({self.path.name}: no finished run)"
-        rows = self._summary()
+        rows = self._summarise()
         width = max(len(name) for name, _ in rows)
         return "\n".join([f"Results({self.path.name})", *(f"  {name:{width}}  {text}".rstrip() for name, text in rows)])
 
@@ -273,7 +273,7 @@ class Results(ResultTables, Runs):
 
         if self._all.is_empty():
             return escape(repr(self))
-        rows = "".join(f"<tr><th>{escape(n)}</th><td>{escape(t)}</td></tr>" for n, t in self._summary())
+        rows = "".join(f"<tr><th>{escape(n)}</th><td>{escape(t)}</td></tr>" for n, t in self._summarise())
         return f"<b>{escape(self.path.name)}</b><table>{rows}</table>"
 
 

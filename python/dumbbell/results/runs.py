@@ -173,7 +173,7 @@ class Runs:
             rows = rows.filter(pl.col("engine_version").is_in(wanted))
         if rows["engine_version"].n_unique() > 1:
             rows = rows.with_columns(cell=pl.col("cell") + " " + pl.col("engine_version"))
-        if not rows["given"].is_null().all():  # one configuration, of which the kernel was told more or less
+        if not rows["given"].is_null().all():  # one configuration, of which the kernel got more or less
             several = pl.col("given").n_unique().over("cell") > 1
             rows = rows.with_columns(
                 cell=pl.when(several).then(pl.col("cell") + " " + pl.col("given")).otherwise("cell")
@@ -376,9 +376,9 @@ class Runs:
         known = [*self.matrix_keys, *(one.name for one in self.dimensions), *OF_RUN, "flow", "cc", "base_rtt"]
         raise self._make_selector(option).make_key_error(name, known)
 
-    def exact_key(self, name: str, option: str = "key") -> Dimension:
+    def find_exact_key(self, name: str, option: str = "key") -> Dimension:
         """Return the values of a key by its full name, None where it is unset or a run has no such key."""
-        path = dims.exact_path(name, self._configs.values())
+        path = dims.find_exact_path(name, self._configs.values())
         return dims.make_dimension(name, path, self._configs, plain=True) if path else self.find_key(name, option)
 
     def has_key(self, name: str) -> bool:
@@ -412,7 +412,7 @@ class Runs:
         wanted = [selecting.parse(text, option) for text in conditions]
         wanted += [selecting.make_condition(key, value) for key, value in values.items()]
         wanted.sort(key=lambda condition: condition.key not in _OF_ENGINES)  # all others are about the runs of these
-        return selecting.narrow(self, wanted, lambda runs, one: runs._select_condition(one, option), option)
+        return selecting.narrow_runs(self, wanted, lambda runs, one: runs._select_condition(one, option), option)
 
     def _select_condition(self, condition: Condition, option: str) -> Self:
         """Return the runs that meet a condition, and of them the parts that do; raises InputError if none does."""

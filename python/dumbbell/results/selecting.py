@@ -163,7 +163,7 @@ def select_seeds(text: str, seeds: Iterable[int], option: str = "--where") -> li
     return [int(one) for one in select_texts(text, list(map(str, seeds)), lambda _: [], key="seed", option=option)]
 
 
-def narrow(
+def narrow_runs(
     whole: Runs, conditions: Iterable[Condition], meet: Callable[[Runs, Condition], Runs], option: str = "--where"
 ) -> Runs:
     """Return what is left of `whole` after all conditions, one after the other, each as `meet` does it.

@@ -134,7 +134,7 @@ class Store:
         """Open a results file, made anew if it is missing and `write` is true.
 
         A file that another process writes is read as it was at its last commit. Raises InputError if the file is
-        not a results file, is damaged or, to be written, is in use; it is then left as it is.
+        not a results file, is damaged or, to be written, is in use; it is then left unchanged.
         """
         path = Path(path)
         with clear_errors(path):
@@ -207,7 +207,7 @@ class Store:
     @staticmethod
     def _create(path: Path) -> bool:
         """Make an empty results file, complete at the moment at which it appears; False if another was there first."""
-        log = log_of(path)
+        log = find_log(path)
         if log.exists():
             raise Unwritable(
                 "this is the log of another results file", "a name without such a file next to it", file=log
@@ -442,7 +442,7 @@ def connect(
     return silence_connection(duckdb.connect(str(path), read_only=read_only, config=ALONE | settings))
 
 
-def log_of(path: Path) -> Path:
+def find_log(path: Path) -> Path:
     """Return the name of the log that DuckDB keeps next to a file."""
     return path.with_name(path.name + ".wal")
 
@@ -454,14 +454,14 @@ def _copy_snapshot(path: Path, folder: Path) -> bool:
     torn at its end belongs to a commit that is not over.
     """
     for _ in range(_ATTEMPTS):
-        before, log_before = _state(path), _state(log_of(path))
+        before, log_before = _read_state(path), _read_state(find_log(path))
         if before is not None and time.time_ns() - before.st_mtime_ns > _SETTLED_NS:
             copy = folder / path.name
             shutil.copyfile(path, copy)
-            log_of(copy).unlink(missing_ok=True)
+            find_log(copy).unlink(missing_ok=True)
             with contextlib.suppress(FileNotFoundError):
-                shutil.copyfile(log_of(path), log_of(copy))
-            after, log_after = _state(path), _state(log_of(path))
+                shutil.copyfile(find_log(path), find_log(copy))
+            after, log_after = _read_state(path), _read_state(find_log(path))
             same = after is not None and _stamp(after) == _stamp(before)
             grown = log_before is None or (
                 log_after is not None
@@ -489,7 +489,7 @@ def describe_kind(path: Path) -> str:
     return "another kind of file"
 
 
-def _state(path: Path) -> os.stat_result | None:
+def _read_state(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
     except FileNotFoundError:

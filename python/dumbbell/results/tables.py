@@ -16,6 +16,7 @@ from dumbbell.results import censored, latex
 from dumbbell.results.aggregate import FEW, Axis, Means, average_samples, collect_samples, format_counts
 from dumbbell.results.columns import BINS, COLUMNS, PARTS
 from dumbbell.results.results import Results
+from dumbbell.words import capitalise
 
 MOST_COLUMNS = 16  # that a table takes from a key which nobody chose
 _MOST_DIGITS = 6  # significant, of a mean that is rounded to its interval
@@ -29,7 +30,7 @@ _NARROW_MEANS = (
 )
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Return a number with four significant digits, `-` for none."""
     if value is None or value != value:
         return "-"
@@ -87,7 +88,7 @@ class Table:
         made = latex.format_tabular(self.title, self.header, self.cells, self.words, notes, self.lines)
         if caption is None:
             return made
-        text = " ".join(filter(None, [caption, f"{self.title[:1].upper()}{self.title[1:]}."]))
+        text = " ".join(filter(None, [caption, f"{capitalise(self.title)}."]))
         head = [r"\begin{table}", r"\centering", rf"\caption{{{latex.escape(text)}}}"]
         return "\n".join([*head, made, r"\end{table}"])
 
@@ -97,15 +98,15 @@ class Table:
         return self.to_markdown()
 
     def _repr_html_(self) -> str:
-        def row(cells: list[str], tag: str) -> str:
+        def format_row(cells: list[str], tag: str) -> str:
             return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
-        body = "".join(row(cells, "td") for cells in self.cells)
+        body = "".join(format_row(cells, "td") for cells in self.cells)
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<p>{escape(self.title)}</p><table>{row(self.header, 'th')}{body}</table>{notes}"
+        return f"<p>{escape(self.title)}</p><table>{format_row(self.header, 'th')}{body}</table>{notes}"
 
 
-def table(
+def make_table(
     results: Results,
     value: str | None = None,
     rows: str | Sequence[str] | None = None,
@@ -179,7 +180,9 @@ def table(
     frame, labels = _add_numbers(found)
     plain = frame.filter(pl.Series([place in set(shown) for place in places], dtype=pl.Boolean)).drop(labels)
     plain = plain if spread else plain.drop("half", "low", "high")
-    return Table(_title(found, spread=spread), frame, plain, [*header, *heads], len(header), cells, notes, found.lines)
+    return Table(
+        _make_title(found, spread=spread), frame, plain, [*header, *heads], len(header), cells, notes, found.lines
+    )
 
 
 def _format_experiments(results: Results) -> str:
@@ -250,27 +253,27 @@ def format_cell(row: dict[str, Any], *, spread: bool, says_n: bool = False) -> s
     """Return a mean with its interval, and of how many runs it is if not all have a value or, if `says_n`, anyway."""
     width = row.get("resolution")
     if row["mean"] is None or not spread:
-        text = number(row["mean"])
+        text = format_number(row["mean"])
     elif row["n"] == FEW:
-        text = number(row["mean"]) + format_range(row["low"], row["high"], width)
+        text = format_number(row["mean"]) + format_range(row["low"], row["high"], width)
     else:
-        text = mean_text(row["mean"], row["half"], width)
+        text = format_mean(row["mean"], row["half"], width)
     if row["none"]:
         return f"{text} ({row['runs'] - row['none']} of {row['runs']})"
     return f"{text}, n = {row['n']}" if says_n and row["n"] else text
 
 
-def mean_text(mean: float | None, half: float | None, width: float | None = None) -> str:
+def format_mean(mean: float | None, half: float | None, width: float | None = None) -> str:
     """Return a mean to the last digit of its interval, and half of that as `format_half` has it."""
     text = format_half(half, width)
     if mean is None or mean != mean or half is None or text in ("", EQUAL):
-        return number(mean) + text
+        return format_number(mean) + text
     shown = text.removeprefix(f" {NARROW}").removeprefix(" ± ")
     last = -int(Decimal(shown).as_tuple().exponent)  # the place of the last digit that the interval shows
     rounded = round(mean, last)
     digits = last + 1 + (math.floor(math.log10(abs(rounded))) if rounded else -last)
     if digits > _MOST_DIGITS:
-        return number(mean) + text
+        return format_number(mean) + text
     if rounded == 0:
         return f"0{text}"
     if abs(rounded) >= 1e-4:
@@ -282,7 +285,7 @@ def format_range(low: float, high: float, width: float | None = None) -> str:
     """Return the least and the greatest of two values with a space ahead, ` (2.1 to 2.4)`."""
     if low == high:
         return EQUAL if width is None else f" {NARROW}{_format_two_digits(width)}"
-    return f" ({number(low)} to {number(high)})"
+    return f" ({format_number(low)} to {format_number(high)})"
 
 
 def format_half(half: float | None, width: float | None = None) -> str:
@@ -312,7 +315,7 @@ def _format_two_digits(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 99.5 else f"{value:.2g}"
 
 
-def _title(found: Means, *, spread: bool) -> str:
+def _make_title(found: Means, *, spread: bool) -> str:
     """Return what a table shows: of what, over what, how often, and what stands for chance."""
     of = found.measure.of
     text = f"{found.measure.label}, of each {of}" + " and seed" * any(axis.name == "seed" for axis in found.axes)

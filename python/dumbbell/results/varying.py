@@ -119,7 +119,7 @@ def _find_all_unlike(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) ->
 def _fill_sections(configs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return configurations with all sections, and all keys of sections, that any of them has; None for those lacking.
 
-    What a `name` says the keys of, as of an algorithm, stays as it is.
+    A table whose `name` determines its keys, such as an algorithm, stays whole.
     """
     keys: dict[str, dict[str, None]] = {}
     for config in configs:

@@ -54,7 +54,7 @@ def find_kind(version: str) -> str:
     return before if dash else "sim"
 
 
-def title_of(version: str) -> str:
+def find_title(version: str) -> str:
     """Return what the engine of a version is, in words; its kind if the engine is not known here."""
     return KINDS[name].title if (name := find_kind(version)) in KINDS else name
 

@@ -58,13 +58,13 @@ class Session:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What `dumbbell watch` is told first."""
+        """The first message to `dumbbell watch`."""
         command = shlex.join(self.command)
         output = str(Path(self.output).resolve())
         return {"pid": os.getpid(), "experiment": self.cells["down"].experiment, "command": command, "output": output}
 
     def describe_job(self) -> dict[str, Any]:
-        """Return what the process of the session is told."""
+        """Return the instructions for the process of the session."""
         resolver = _find_resolver() if self.way_out else None
         ways = {direction: cell.config for direction, cell in self.cells.items()}
         rest = {"servers": self.servers, "way_out": self.way_out, "about": self.about}
@@ -196,11 +196,11 @@ def _handle_signals(child: _SessionChild) -> Iterator[list[int]]:
     """Leave signals of the terminal to the command, and hand those on that are for us; yields these as they come."""
     come: list[int] = []
 
-    def hand_on(number: int, _: Any) -> None:
+    def forward_signal(number: int, _: Any) -> None:
         come.append(number)
         child.order(f"end {number}")
 
-    handlers = {signal.SIGTERM: hand_on, signal.SIGHUP: hand_on} | dict.fromkeys(
+    handlers = {signal.SIGTERM: forward_signal, signal.SIGHUP: forward_signal} | dict.fromkeys(
         (signal.SIGINT, signal.SIGQUIT), lambda *_: None
     )
     before = {number: signal.getsignal(number) for number in handlers}

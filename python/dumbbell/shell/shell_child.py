@@ -3,7 +3,7 @@
 Its arguments are the file of the extension module, two descriptors, and the command. From the first descriptor it reads
 lines: a job (JSON), `go`, and `end SIGNAL`; when it is closed, everything ends at once. To the second it says `ready`,
 at the end `done STATUS SERVERS LENGTH LENGTH` and what was measured on the way up and down, or `failed KIND TEXT`.
-Whoever connects to its socket is told what there is to see. It imports nothing but the extension: a process with
+A program that connects to its socket gets the same reports. It imports nothing but the extension: a process with
 several threads gets no user namespace.
 """
 
@@ -19,7 +19,7 @@ import threading
 import time
 from typing import Any
 
-LOOK_S = 0.1  # between two looks that a watcher is told of
+LOOK_S = 0.1  # between two reports to a watcher
 _KINDS = (FileNotFoundError, PermissionError, ChildProcessError, OSError, ValueError, RuntimeError)
 
 
@@ -38,8 +38,8 @@ def _write_text(out: int, text: str, *parts: bytes) -> None:
             output.write(part)
 
 
-def _obey(native: Any, orders: Any, shell: Any) -> None:
-    """End with whoever started this, or end the command when that is asked for."""
+def _follow_orders(native: Any, orders: Any, shell: Any) -> None:
+    """End with the process that started this, or end the command when that is asked for."""
     for line in orders:
         word, _, rest = line.partition(" ")
         if word == "end":
@@ -71,7 +71,7 @@ def _write_watcher(watcher: socket.socket, about: dict[str, Any], shell: Any) ->
             time.sleep(LOOK_S)
 
 
-def _leave_signals_to_the_command() -> None:
+def _ignore_terminal_signals() -> None:
     """Signals of the terminal go to the whole process group: they are meant for the command, which has its own way."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -84,7 +84,7 @@ def run_session() -> None:
     native, orders_fd, out = _load(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     for descriptor in (orders_fd, out):
         os.set_inheritable(descriptor, False)
-    _leave_signals_to_the_command()
+    _ignore_terminal_signals()
     orders = os.fdopen(orders_fd, "r")
     job = json.loads(orders.readline() or "null")
     if job is None:
@@ -97,7 +97,7 @@ def run_session() -> None:
         _write_text(out, "ready")
         if orders.readline() != "go\n":
             return
-        threading.Thread(target=_obey, args=(native, orders, shell), daemon=True).start()
+        threading.Thread(target=_follow_orders, args=(native, orders, shell), daemon=True).start()
         threading.Thread(target=_serve, args=(job["about"], shell), daemon=True).start()
         status, up, down, servers = shell.run(sys.argv[4:])
     except _KINDS as error:

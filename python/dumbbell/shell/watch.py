@@ -52,7 +52,7 @@ class LinkInterval:
 
 
 class Running:
-    """A running session, which is told of by its process."""
+    """A running session, as its process reports it."""
 
     def __init__(self, address: str) -> None:
         """Raise OSError if it is over, or another user's."""

@@ -18,7 +18,7 @@ from dumbbell.experiment.plugins import built
 from dumbbell.experiment.plugins.built import Built
 from dumbbell.stacks import tools, tree
 from dumbbell.stacks.work import StackWork, Step, keep
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 STACK = "picoquic"
 _KIND = "a tree of picoquic, with CMakeLists.txt and the folder picoquic"
@@ -119,7 +119,7 @@ def _compile_library(work: StackWork, sources: Sources, name: str) -> Path:
         work.run(
             Step(make, project, _make_environment(), failure, needed, tools.find_complaint_of_cmake), seen.watch_line
         )
-        result.append(count(seen.count, "file") if seen.count else "nothing new")
+        result.append(format_count(seen.count, "file") if seen.count else "nothing new")
     return output / "libstack.so"
 
 

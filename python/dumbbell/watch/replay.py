@@ -118,13 +118,13 @@ class _Bins:
     def __init__(self, ends: Array, length: float) -> None:
         self.ends, self.length = ends, length
 
-    def _index(self, time: Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def _find_bins(self, time: Array) -> np.ndarray[Any, np.dtype[np.int64]]:
         found = np.ceil(time / self.length - 1e-6).astype(np.int64) - 1
         return np.clip(found, 0, len(self.ends) - 1)
 
     def compute_sums(self, time: Array, values: Array) -> Array:
         """Return sums."""
-        return np.bincount(self._index(time), weights=values, minlength=len(self.ends)).astype(np.float64)
+        return np.bincount(self._find_bins(time), weights=values, minlength=len(self.ends)).astype(np.float64)
 
     def compute_means(self, time: Array, values: Array, weights: Array | None = None) -> Array:
         """Return means, NaN where there is no weight."""

@@ -3,18 +3,12 @@
 use super::delay_lines::DelayLine;
 use super::endpoint::Stages;
 use crate::config::{FlowConfig, RunConfig, StageConfig, UdpConfig};
+use dumbbell_bottleneck::build_path;
 use dumbbell_core::aqm::FlowKey;
-use dumbbell_core::path::{Carried, Path, StageSpec};
-use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::sender::{AppPlan, Application};
 use dumbbell_core::units::{Rate, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
-
-/// The path of `stages`, which draws from stream `name` of `seed`, number `index`; `None` if there are no stages.
-pub fn build_path<T: Carried>(stages: &[StageSpec], seed: u64, name: &str, index: usize) -> Option<Box<Path<T>>> {
-    (!stages.is_empty()).then(|| Box::new(Path::build(stages, Rng::stream(seed, name, index as u64))))
-}
 
 /// What the packets of endpoint `number` pass by themselves.
 pub fn build_stages(stages: &StageConfig, seed: u64, number: usize) -> Stages {

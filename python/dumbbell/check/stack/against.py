@@ -15,7 +15,7 @@ from dumbbell.check import ci
 from dumbbell.check.stack.outcomes import StackFlow
 from dumbbell.check.stack.suite import STACK, StackReport, StackResult, Subject
 from dumbbell.results import diff
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 # columns of table flows, and where a flow of ours has them
 _MEASURES: dict[str, Callable[[StackFlow], float]] = {
@@ -34,7 +34,7 @@ _KEYS = {
     "completion_s": "completion_s",
 }
 _MORE_IS_BETTER = ("goodput_mbit",)
-WORSE = 0.05  # of a figure: less is told, and fails no gate
+WORSE = 0.05  # of a figure: less is reported, and fails no gate
 _SCHEMA = {
     "pair": pl.Int64,
     "where": pl.String,
@@ -143,11 +143,11 @@ class Changed:
     worse: list[tuple[StackResult, str]]
     better: list[tuple[StackResult, str]]
 
-    def lead(self, name: str, other: str) -> str:
+    def describe_changes(self, name: str, other: str) -> str:
         """Return in how many verdicts it is worse and better, in words."""
         if not self.worse and not self.better:
             return f"{name} is in no verdict worse or better than {other}."
-        verdicts = count(len(self.worse), "verdict")
+        verdicts = format_count(len(self.worse), "verdict")
         return f"{name} is worse than {other} in {verdicts}, better in {len(self.better)}."
 
     def to_lines(self) -> list[str]:

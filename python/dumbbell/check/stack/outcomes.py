@@ -123,7 +123,7 @@ class Outcome:
         """Return a figure of a flow, for each seed."""
         return [of(one.flows[number]) for one in self.runs]
 
-    def mean(self, number: int, of: Callable[[StackFlow], float]) -> float:
+    def compute_mean(self, number: int, of: Callable[[StackFlow], float]) -> float:
         """Return the mean of a figure of a flow."""
         found = self.list_values(number, of)
         return sum(found) / len(found) if found else math.nan
@@ -175,22 +175,22 @@ def make_runs(tables: Mapping[str, Any], rough: Mapping[str, Sequence[bool]]) ->
 
 
 def _make_flow(row: Mapping[str, Any], times: _Array, rates: _Array, *, may_lose: bool) -> StackFlow:
-    def number(name: str) -> float:
+    def get_number(name: str) -> float:
         return math.nan if row[name] is None else float(row[name])
 
     return StackFlow(
-        goodput=number("goodput_mbit"),
-        rtt_p50=number("rtt_p50_ms") / 1e3,
-        rtt_p95=number("rtt_p95_ms") / 1e3,
-        base_rtt=number("base_rtt_ms") / 1e3,
-        start=number("start_s"),
-        sent=number("sent"),
+        goodput=get_number("goodput_mbit"),
+        rtt_p50=get_number("rtt_p50_ms") / 1e3,
+        rtt_p95=get_number("rtt_p95_ms") / 1e3,
+        base_rtt=get_number("base_rtt_ms") / 1e3,
+        start=get_number("start_s"),
+        sent=get_number("sent"),
         # what left neither the queue nor was dropped by it was lost ahead of it
-        lost=max(number("drops"), number("sent") - number("packets")) if may_lose else number("drops"),
-        believed=number("retransmissions"),
-        completion=number("completion_s"),
+        lost=max(get_number("drops"), get_number("sent") - get_number("packets")) if may_lose else get_number("drops"),
+        believed=get_number("retransmissions"),
+        completion=get_number("completion_s"),
         closed=row["closed"] or "",
-        closed_after=number("closed_s"),
+        closed_after=get_number("closed_s"),
         times=times,
         rates=rates,
     )

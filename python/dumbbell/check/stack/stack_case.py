@@ -88,7 +88,7 @@ class Limits:
         self.notes: list[str] = []
         self.worst = ""
 
-    def must(self, what: str, held: bool, found: str) -> bool:
+    def require(self, what: str, held: bool, found: str) -> bool:
         """Note a limit; return whether it was kept."""
         self.all.append(Expectation(what, bool(held), found))
         return bool(held)

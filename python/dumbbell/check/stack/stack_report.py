@@ -8,13 +8,12 @@ import textwrap
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
-from dumbbell.check.bbr_report import format_seconds
 from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED
 from dumbbell.check.stack.cases import CASES, GROUPS
 from dumbbell.check.stack.outcomes import StackFlow
 from dumbbell.check.stack.stack_case import CLOSED, CRASHED, DIFFERS, HUNG, MEANING
 from dumbbell.check.stack.suite import STACK, StackReport, StackResult
-from dumbbell.words import count
+from dumbbell.words import format_count, format_work_time
 
 _WIDTH = 120
 _SPACE = "\0"  # where no line may end
@@ -72,17 +71,17 @@ def list_headlines(report: StackReport, control: str, other: str = "") -> list[s
                 if _find_counterpart(report, one, other).seen.subject.explain_close(one.seen.scene.subjects)
             ]
             beside = f", {other} in {'none' if not too else len(too)} of these"
-        cells = count(len(found), "cell")
+        cells = format_count(len(found), "cell")
         lines.append(f'{control} closes the connection in {cells} of {len(results)}{beside}: "{words}"')
         lines += [
             f"    {case}: {', '.join(_describe_place(one, words) for one in part)}"
             for case, part in _group_by_case(found)
         ]
     for text, found in _group_crashed(results).items():
-        lines.append(f"{control} fails in {count(len(found), 'cell')} of {len(results)}: {text}")
+        lines.append(f"{control} fails in {format_count(len(found), 'cell')} of {len(results)}: {text}")
         lines += [f"    {case}: {', '.join(one.place for one in part)}" for case, part in _group_by_case(found)]
     if not lines:
-        lines.append(f"{control} keeps every connection open in {count(len(results), 'cell')}.")
+        lines.append(f"{control} keeps every connection open in {format_count(len(results), 'cell')}.")
     return lines
 
 
@@ -146,11 +145,11 @@ def format_totals(results: Sequence[StackResult], expected: _Keys = ()) -> str:
 
 def _format_summary(report: StackReport, expected: _Keys) -> str:
     parts = [
-        f"{name}: {count(len(select_results(report, name)), 'verdict')}: "
+        f"{name}: {format_count(len(select_results(report, name)), 'verdict')}: "
         f"{format_totals(select_results(report, name), expected)}"
         for name in list_controls(report)
     ]
-    return "\n".join([*parts, f"{count(report.runs, 'run')} in {format_seconds(report.seconds)}"])
+    return "\n".join([*parts, f"{format_count(report.runs, 'run')} in {format_work_time(report.seconds)}"])
 
 
 def _format_signs(results: Sequence[StackResult]) -> str:
@@ -243,24 +242,24 @@ def format_markdown(report: StackReport, *, lead: Sequence[str] = (), other: str
         parts.append("\n".join([f"| case | question | {signs} | figures |", "|---|---|---|---|", *rows]))
         if lines := list_reasons(results, DIFFERS):
             parts.append("\n".join(["Unlike TCP's CUBIC, and no failure:", "", *(f"- {line}" for line in lines)]))
-    return "\n\n".join([*parts, f"{count(report.runs, 'run')} in {format_seconds(report.seconds)}."]) + "\n"
+    return "\n\n".join([*parts, f"{format_count(report.runs, 'run')} in {format_work_time(report.seconds)}."]) + "\n"
 
 
-def _number(value: float) -> float | None:
+def _replace_infinite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _flow_to_dict(flow: StackFlow) -> dict[str, Any]:
+def _convert_flow(flow: StackFlow) -> dict[str, Any]:
     return {
-        "goodput_mbit": _number(flow.goodput),
-        "rtt_p50_ms": _number(1e3 * flow.rtt_p50),
-        "rtt_p95_ms": _number(1e3 * flow.rtt_p95),
-        "sent": _number(flow.sent),
-        "lost": _number(flow.lost),
-        "believed_lost": _number(flow.believed),
-        "completion_s": _number(flow.completion),
+        "goodput_mbit": _replace_infinite(flow.goodput),
+        "rtt_p50_ms": _replace_infinite(1e3 * flow.rtt_p50),
+        "rtt_p95_ms": _replace_infinite(1e3 * flow.rtt_p95),
+        "sent": _replace_infinite(flow.sent),
+        "lost": _replace_infinite(flow.lost),
+        "believed_lost": _replace_infinite(flow.believed),
+        "completion_s": _replace_infinite(flow.completion),
         "closed": flow.closed,
-        "closed_s": _number(flow.closed_after),
+        "closed_s": _replace_infinite(flow.closed_after),
     }
 
 
@@ -279,11 +278,11 @@ def to_json(report: StackReport, **others: Any) -> str:
             "checks": [{"what": check.what, "held": check.held, "found": check.found} for check in one.verdict.checks],
             "stack_flows": one.seen.scene.subjects,
             "runs": [
-                {"seed": run.seed, "flows": [_flow_to_dict(flow) for flow in run.flows]}
+                {"seed": run.seed, "flows": [_convert_flow(flow) for flow in run.flows]}
                 for run in one.seen.subject.runs
             ],
             "tcp_runs": [
-                {"seed": run.seed, "flows": [_flow_to_dict(flow) for flow in run.flows]} for run in one.seen.tcp.runs
+                {"seed": run.seed, "flows": [_convert_flow(flow) for flow in run.flows]} for run in one.seen.tcp.runs
             ],
         }
         for one in report.results

@@ -118,7 +118,7 @@ def check(
 ) -> StackReport:
     """Judge `cases` of `subjects`; those that are not about a control are left out.
 
-    `progress` is told how many of how many runs are done. Raises InputError, and KeyboardInterrupt on Ctrl-C.
+    `progress` is called with how many of how many runs are done. Raises InputError, and KeyboardInterrupt on Ctrl-C.
     """
     began = time.monotonic()
     results, runs = _judge_cases(subjects, cases, seeds, jobs, progress)

@@ -11,7 +11,7 @@ from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.needs import Check
 from dumbbell.errors import InputError, escape_line
 from dumbbell.scratch import SHARED_MEMORY, Scratch
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 CELL_BYTES = 400_000_000  # of shared memory for each run at a time: a guest's memory is a file there
 
@@ -79,7 +79,7 @@ def _check_shared_memory() -> Check:
     if status.f_flag & os.ST_NOEXEC:
         return Check(what, "no programs may run there (noexec)", f"mount -o remount,exec {what}")
     free = status.f_bavail * status.f_frsize
-    found = f"{free / 1e9:.1f} GB free: {count(free // CELL_BYTES, 'run')} at a time"
+    found = f"{free / 1e9:.1f} GB free: {format_count(free // CELL_BYTES, 'run')} at a time"
     larger = f"--shm-size=2g for a container, or: mount -o remount,size=2G {what}"
     return Check(what, found, "" if free >= CELL_BYTES else larger)
 

@@ -61,7 +61,7 @@ class LinuxEngine:
         return f"linux-{self.kernel.release}+{self.kernel.digest[:8]}.{ours}"
 
     def format_plan(self, cell: Cell) -> str:
-        """Return all that the kernel is told of a run: part of its key, so that other commands are another run."""
+        """Return all that the kernel gets of a run: part of its key, so that other commands are another run."""
         try:
             plan = map_cell(cell, self.kernel)
         except InputError as error:  # of a sweep too large to be checked as a whole; its run will fail
@@ -253,7 +253,7 @@ def _measure_run(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
 
 
 def _read_back(plan: Mapped, folder: Path) -> None:
-    """Raise RuntimeError if the kernel has something else than it was told."""
+    """Raise RuntimeError if the kernel has other settings than it was given."""
     printed = {
         command: (folder / f"shown{f'.{number}' if number else ''}").read_text(errors="replace")
         for number, command in enumerate(readback.list_commands(plan.settings))

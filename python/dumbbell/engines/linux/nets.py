@@ -19,7 +19,7 @@ from dumbbell.engines.linux.plan import FIRST_PORT, GuestPlan, make_address
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.net import ROUTES
 
-_RECEIVER_PORT = 0x8000  # guest.c is told: whoever sends from there, or above, is a receiver
+_RECEIVER_PORT = 0x8000  # guest.c gets it: senders from there, or above, are receivers
 _FIRST_TABLE, _ECN_TABLE = 1000, 100  # routing tables
 _TTL = 255  # each hop takes up to three of it
 

@@ -150,7 +150,7 @@ class GuestPlan:
         self.lines += [f"command {text}" for text in texts]
 
     def expect(self, key: str, value: Any, command: str, read: readback.Read) -> None:
-        """Note that the kernel was told a value, which `read` finds in what a command prints after the run."""
+        """Note that the kernel was given a value, which `read` finds in what a command prints after the run."""
         self.settings.append(readback.make_exact_setting(key, value, command, read))
 
     # what has no counterpart
@@ -330,7 +330,7 @@ class GuestPlan:
             self.expect("hosts.rto_min, ms", divide_exactly(self.hosts["rto_min"], MS), command, read)
         if sends and "initial_window" in self.hosts_given:
             self.expect("hosts.initial_window", self.hosts["initial_window"], command, readback.read_after("initcwnd"))
-        self.expect("hosts.ecn: features ecn of the route", ecn, command, readback.has("features ecn"))
+        self.expect("hosts.ecn: features ecn of the route", ecn, command, readback.read_presence("features ecn"))
         quickack = readback.read_after("quickack", missing=0)
         self.expect("hosts.delayed_ack: quickack of the route", int(quick), command, quickack)
 

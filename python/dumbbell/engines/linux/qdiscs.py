@@ -92,7 +92,7 @@ class _QdiscOptions:
         """Return the time of a key for tc."""
         return _to_microseconds(f"{self.where}.{key}", nanoseconds)
 
-    def number(self, *keys: str) -> "_QdiscOptions":
+    def add_numbers(self, *keys: str) -> "_QdiscOptions":
         """Numbers that Linux calls as we do."""
         for key in keys:
             if (value := self.take(key)) is not None:
@@ -140,23 +140,23 @@ class _QdiscOptions:
 
 
 def _map_fifo(options: _QdiscOptions) -> Qdisc:
-    return Qdisc(options.name, options.number("limit").finish(), True, full="at drops")
+    return Qdisc(options.name, options.add_numbers("limit").finish(), True, full="at drops")
 
 
 def _map_codel(options: _QdiscOptions) -> Qdisc:
-    options.number("limit").add_time("target", "interval").add_flag("ecn").add_time("ce_threshold")
+    options.add_numbers("limit").add_time("target", "interval").add_flag("ecn").add_time("ce_threshold")
     return Qdisc("codel", options.finish(), False, full="at limit")
 
 
 def _step(options: _QdiscOptions) -> Qdisc:
     """CoDel with nothing but ce_threshold: its own target is never reached (times of CoDel wrap after 73 minutes)."""
     threshold = options.take_microseconds("threshold", options.require_key("threshold"))
-    options.number("limit").add_word(f"target 100s interval 1000s ecn ce_threshold {threshold}")
+    options.add_numbers("limit").add_word(f"target 100s interval 1000s ecn ce_threshold {threshold}")
     return Qdisc("codel", options.finish(), False, full="at limit")
 
 
 def _map_fq_codel(options: _QdiscOptions) -> Qdisc:
-    options.number("limit", "flows", "quantum", "memory_limit", "drop_batch").add_time("target", "interval")
+    options.add_numbers("limit", "flows", "quantum", "memory_limit", "drop_batch").add_time("target", "interval")
     options.add_flag("ecn").add_time("ce_threshold")
     # a mask of the two ECN bits: 0/0 are all packets
     options.add_choice(
@@ -166,13 +166,15 @@ def _map_fq_codel(options: _QdiscOptions) -> Qdisc:
 
 
 def _map_pie(options: _QdiscOptions) -> Qdisc:
-    options.number("limit").add_time("target").add_ticks("tupdate").number("alpha", "beta").add_flag("ecn", "bytemode")
+    options.add_numbers("limit").add_time("target").add_ticks("tupdate").add_numbers("alpha", "beta").add_flag(
+        "ecn", "bytemode"
+    )
     options.add_flag("dq_rate_estimator", off="no_")
     return Qdisc("pie", options.finish(), True)
 
 
 def _map_fq_pie(options: _QdiscOptions) -> Qdisc:
-    options.number("limit", "flows", "quantum").add_time("target").add_ticks("tupdate").number(
+    options.add_numbers("limit", "flows", "quantum").add_time("target").add_ticks("tupdate").add_numbers(
         "alpha", "beta", "ecn_prob"
     )
     options.add_flag("ecn", "bytemode").add_flag("dq_rate_estimator", off="no_")
@@ -187,8 +189,8 @@ def _map_red(options: _QdiscOptions) -> Qdisc:
             found, f"false, or {spell_option('engine')} sim", key=f"{options.where}.adaptive", where="Linux"
         )
     # tc makes all of RED's parameters, the kernel has no defaults; these two tc has none for either
-    options.add_word(f"limit {options.require_key('limit')}").number("min", "max")
-    options.add_word(f"avpkt {options.require_key('avpkt')}").number("burst", "probability")
+    options.add_word(f"limit {options.require_key('limit')}").add_numbers("min", "max")
+    options.add_word(f"avpkt {options.require_key('avpkt')}").add_numbers("burst", "probability")
     if (bandwidth := options.take("bandwidth")) is not None:
         options.add_word(f"bandwidth {bandwidth}bit")
     for word in ("ecn", "harddrop", "nodrop"):  # tc has no word for without
@@ -197,16 +199,16 @@ def _map_red(options: _QdiscOptions) -> Qdisc:
 
 
 def _map_dualpi2(options: _QdiscOptions) -> Qdisc:
-    options.number("limit", "memlimit").add_time("target", "tupdate").number("alpha", "beta").add_time(
+    options.add_numbers("limit", "memlimit").add_time("target", "tupdate").add_numbers("alpha", "beta").add_time(
         "max_rtt", "typical_rtt"
     )
-    options.number("coupling_factor")
+    options.add_numbers("coupling_factor")
     packets, threshold = options.take("step_packets"), options.take("step_thresh")
     if packets is not None:
         options.add_word(f"step_thresh {packets}packets")
     elif threshold is not None:
         options.add_word(f"step_thresh {options.take_microseconds('step_thresh', threshold)}")
-    options.number("min_qlen_step", "classic_protection")
+    options.add_numbers("min_qlen_step", "classic_protection")
     options.add_choice("overload", {"drop": "drop_on_overload", "overflow": "overflow"})
     drop, mask = options.peek("drop"), options.peek("ecn_mask")
     options.add_choice("drop", {"dequeue": "drop_dequeue", "enqueue": "drop_enqueue"})
@@ -233,7 +235,7 @@ def _map_cake(options: _QdiscOptions, hop: dict[str, Any]) -> Qdisc:
         options.add_word("" if overhead is None and preset else "raw" if overhead is None else f"overhead {overhead}")
     if hop.get("overhead") is not None and not options.has("overhead"):
         options.add_word(f"overhead {hop['overhead']}")
-    options.add_choice("framing", _FRAMING).number("mpu", "memlimit")
+    options.add_choice("framing", _FRAMING).add_numbers("mpu", "memlimit")
     if hop.get("framing") is not None and not options.has(*_FRAMING.values()):
         options.add_word(_FRAMING[hop["framing"]])
     if hop.get("mpu") is not None and not options.has("mpu"):

@@ -19,7 +19,7 @@ from dumbbell.experiment.net import DELAY, ROUTES
 from dumbbell.experiment.registry import Param, read_registry
 from dumbbell.experiment.without_effect import OF_ECN
 
-# what the kernel is told whatever the experiment sets, because without it a run would be another run
+# what the kernel gets whatever the experiment sets, because without it a run would be another run
 ALWAYS = {
     "bottleneck.rate": "`htb rate … ceil … quantum 1514`; `netem rate` of a serial link",
     "bottleneck.burst": "`htb burst … cburst …`",
@@ -179,7 +179,7 @@ def _make_canonical(param: Param, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Reach:
-    """What becomes of a key that is set to `value`: what the kernel is told of it, or why it is refused."""
+    """What becomes of a key that is set to `value`: what the kernel gets of it, or why it is refused."""
 
     key: KernelKey
     value: Any
@@ -187,10 +187,10 @@ class Reach:
     refused: str = ""
 
 
-def reach(key: KernelKey, kernel: Kernel, tried: list[Any] | None = None) -> Reach:
-    """Set a key, by default to values that are not its default, and return what the kernel is told then and not before.
+def try_key(key: KernelKey, kernel: Kernel, tried: list[Any] | None = None) -> Reach:
+    """Set a key, by default to values that are not its default, and return what the kernel gets then and not before.
 
-    The first value of which the kernel is told counts, else the first that is refused, else any. Raises LookupError if
+    The first value that reaches the kernel counts, else the first that is refused, else any. Raises LookupError if
     no value makes a run.
     """
     found: list[Reach] = []
@@ -239,11 +239,11 @@ def _find_differences(before: list[str], after: list[str]) -> tuple[str, ...]:
 
 
 def format_markdown() -> str:
-    """Return the table of all keys: what the kernel is told of each, what it is told in any case, what is refused."""
+    """Return the table of all keys: what the kernel gets of each, what it gets in any case, what is refused."""
     kernel = make_kernel()
     rows, refused, of_run = [], dict[str, list[str]](), dict[str, list[str]]()
     for key in list_keys():
-        found = reach(key, kernel)
+        found = try_key(key, kernel)
         if found.refused:
             refused.setdefault(key.owner, []).append(f"`{key.param.name}`")
         elif found.told and key.owner in OF_RUN:

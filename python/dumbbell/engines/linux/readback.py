@@ -1,4 +1,4 @@
-"""What a kernel says that it has, next to what it was told: iproute2 leaves out what it takes for "not given".
+"""Settings that a kernel reports, next to those that it was given: iproute2 leaves out what it takes for "not given".
 
 tc(8) sends many attributes only if they are not zero, rounds times and rates, and says nothing of either; a parameter
 of a module that the kernel does not know is ignored. So everything that a plan tells is read back after the run.
@@ -25,7 +25,7 @@ _SIZES = {"": (1, 0), "K": (1024, 16), "M": (1024**2, 1024)}  # and how far tc r
 
 @dataclass(frozen=True)
 class Setting:
-    """A value that the kernel was told: `asked`, in words, and what it may say that it has, `least` to `most`."""
+    """A value that the kernel was given: `asked`, in words, and what it may say that it has, `least` to `most`."""
 
     key: str
     """The key of the experiment file, or what it becomes in the kernel."""
@@ -38,7 +38,7 @@ class Setting:
     most: Any
 
     def find_difference(self, printed: str) -> str | None:
-        """Return what the kernel has instead, in words; None if it has what it was told."""
+        """Return what the kernel has instead, in words; None if it has what it was given."""
         try:
             got = self.read(printed)
         except (LookupError, ValueError, TypeError):
@@ -63,7 +63,7 @@ def make_exact_setting(key: str, value: Any, command: str, read: Read) -> Settin
 
 
 def find_differences(settings: Iterable[Setting], printed: Mapping[str, str]) -> list[str]:
-    """Return what a kernel has otherwise than it was told; `printed` has what each command printed."""
+    """Return the settings in which a kernel differs from its plan; `printed` has what each command printed."""
     said = (one.find_difference(printed.get(one.command, "")) for one in settings)
     return list(dict.fromkeys(text for text in said if text is not None))
 
@@ -324,7 +324,7 @@ def read_after(word: str, *, unit: str = "", missing: Any = None) -> Read:
     return read
 
 
-def has(words: str) -> Read:
+def read_presence(words: str) -> Read:
     """Return what reads whether words are there."""
     return lambda printed: re.search(rf"(?:^|\s){re.escape(words)}(?=\s|$)", printed) is not None
 

@@ -241,7 +241,7 @@ def mirror(source: Path, files: list[str], target: Path, *, link: bool, tick: Ca
     """Make `target` hold just `files` as `source` has them.
 
     What is the same there already stays. What changes gets the time of now, so that make sees it, however old it is.
-    With `link`, a new `target` is of hard links, so that whoever changes a file of it must replace it.
+    With `link`, a new `target` is of hard links, so that a program that changes a file of it must replace it.
     """
     fresh = not target.exists()
     target.mkdir(parents=True, exist_ok=True)

@@ -109,7 +109,7 @@ def check(cell: Cell, file: str) -> None:
 
 
 def _refuse_switches(groups: dict[str, Any]) -> None:
-    """Raise InputError for a switch of the hosts or of a congestion control: this kernel is as it is."""
+    """Raise InputError for a switch of the hosts or of a congestion control: this kernel has its own settings."""
     hosts, known = groups["hosts"], read_registry()
     profile = known.profiles[hosts["profile"]]
     switches = {key: value for key, value in hosts.items() if key not in _HOSTS}
@@ -125,7 +125,7 @@ class LiveLab(Local):
     """One run at a time, since each needs the whole machine."""
 
     def __init__(self, chosen: LiveEngine, on_invalid: Callable[[Cell, str], None] | None = None) -> None:
-        """`on_invalid` is told of runs whose timing was too bad for them to count; by default standard error is."""
+        """`on_invalid` is called for runs whose timing was too bad for them to count; by default standard error is."""
         super().__init__(1)
         self._described = chosen.described
         self._on_invalid = on_invalid or _print_warning

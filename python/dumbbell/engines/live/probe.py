@@ -126,7 +126,7 @@ def run_probe() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     said: dict[str, Any] = {}
 
-    def attempt(what: str, work: Any) -> bool:
+    def try_work(what: str, work: Any) -> bool:
         try:
             said[what] = work()
         except OSError as error:
@@ -145,13 +145,13 @@ def run_probe() -> None:
         return "to this user" if same else "in a user namespace of its own"
 
     native = _load(sys.argv[1])
-    if attempt("permission", describe_permission) and attempt("namespace", enter_network):
-        attempt("packets", _try_packets)
-        attempt("veth", _try_veth)
-        attempt("controls", _list_controls)
+    if try_work("permission", describe_permission) and try_work("namespace", enter_network):
+        try_work("packets", _try_packets)
+        try_work("veth", _try_veth)
+        try_work("controls", _list_controls)
     said["clock"] = _measure_clock()
     libc.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
-    attempt("real time", _try_real_time)
+    try_work("real time", _try_real_time)
     said["overslept"] = _measure_oversleep()
     print(json.dumps(said))
 

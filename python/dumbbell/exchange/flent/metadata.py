@@ -93,7 +93,7 @@ def _get_parameter(data: Data, key: str, *, up: bool) -> str:
 
 
 def _get_parameters(data: Data) -> dict[str, str]:
-    """Return what the test was told."""
+    """Return the parameters of the test."""
     table = data.metadata.get("TEST_PARAMETERS")
     return {key: one for key, one in table.items() if isinstance(one, str)} if isinstance(table, dict) else {}
 

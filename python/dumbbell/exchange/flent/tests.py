@@ -25,7 +25,7 @@ class Sender:
 
 @dataclass
 class Test:
-    """A test of Flent: its name, what each flow's series is called, and what the test is told."""
+    """A test of Flent: its name, what each flow's series is called, and the parameters of the test."""
 
     name: str
     series: list[str]

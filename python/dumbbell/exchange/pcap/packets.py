@@ -14,7 +14,7 @@ from dumbbell.exchange.pcap import layers
 from dumbbell.exchange.pcap.bytes import Bytes
 from dumbbell.exchange.pcap.layers import IPV4, IPV6
 from dumbbell.exchange.pcap.records import Int64s, Records
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 TCP, UDP, ICMP, ICMPV6 = 6, 17, 1, 58
 SYN, FIN, RST, ACK, ECE, CWR, AE = 0x02, 0x01, 0x04, 0x10, 0x40, 0x80, 0x100
@@ -90,7 +90,7 @@ def read(records: Records, interface: int | None = None) -> Packets:
     link = records.interfaces[chosen].link
     found = layers.read_network(Bytes(records, keep), link)
     if found.tunnels:
-        inside = [f"{count(number, 'packet')} in {name}" for name, number in found.tunnels.most_common()]
+        inside = [f"{format_count(number, 'packet')} in {name}" for name, number in found.tunnels.most_common()]
         notes.append(
             f"{join_names(inside, _NAMED)}: the packets inside are read, and frames are counted with all headers"
         )
@@ -131,7 +131,7 @@ def _read_headers(
     notes += _list_left_out(kind, protocol, good | ((is_4 | is_6) & np.isin(protocol, (TCP, UDP, ICMP, ICMPV6))))
     cut = int((good & (protocol == TCP) & (records.captured[keep] < upper + _read_header_length(bytes_, upper))).sum())
     if cut:
-        said = f"headers of {count(cut, 'packet')} are cut, SACK and timestamps with them"
+        said = f"headers of {format_count(cut, 'packet')} are cut, SACK and timestamps with them"
         notes.append(f"{said}: capture 128 bytes of each or more")
     sources, targets = _read_addresses(bytes_, offset, is_4)
     outermost = _read_lengths(records, keep, bytes_, found.outer, found.outer_kind == IPV4)
@@ -151,7 +151,7 @@ def _list_left_out(kind: Int64s, protocol: Int64s, is_read: Bools) -> list[str]:
     found: Counter[str] = Counter()
     for (one, upper), number in zip(codes.T.tolist(), counts.tolist(), strict=True):
         found[layers.name_payload(one, upper)] += number
-    named = [f"{count(number, 'packet')} of {name}" for name, number in found.most_common()]
+    named = [f"{format_count(number, 'packet')} of {name}" for name, number in found.most_common()]
     return [f"left out: {join_names(named, _NAMED)}"]
 
 

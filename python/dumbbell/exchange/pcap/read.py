@@ -17,7 +17,7 @@ from dumbbell.exchange.pcap import pings, records
 from dumbbell.exchange.pcap.connection import TcpConnection, Waits, read_connection
 from dumbbell.exchange.pcap.packets import CE, TCP, UDP, Packets
 from dumbbell.exchange.pcap.records import Int64s
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 MOST_FLOWS = 100  # that are listed
 _LEAST_SHARE = 0.01  # of the payload of the largest flow, of one that is listed
@@ -74,7 +74,7 @@ class _Capture:
                 hosts.append((self._find_host(flow.ends, 0), self._find_host(flow.ends, 1)))
         if left:
             share = f"{100 * left_bytes / total:.2g} %"
-            self.notes.append(f"left out: {count(left, 'flow')} with the least payload, {share} of it")
+            self.notes.append(f"left out: {format_count(left, 'flow')} with the least payload, {share} of it")
         _set_directions(flows, hosts)
         flows += self._read_icmp_flows()
         self._count_waiting(flows)
@@ -91,7 +91,7 @@ class _Capture:
             flows,
             self.length_s,
             self.step,
-            title=f"capture of {count(len(flows), 'flow')}",
+            title=f"capture of {format_count(len(flows), 'flow')}",
             source={
                 "format": "capture",
                 "started": datetime.fromtimestamp(min(self.start_ns / 1e9, 4e9), UTC).isoformat(),

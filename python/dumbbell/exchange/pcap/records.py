@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dumbbell import file_kinds
 from dumbbell.errors import Nothing, Unreadable, escape_line
-from dumbbell.words import count
+from dumbbell.words import format_count
 
 ALLOWED = "a capture: pcap or pcapng"
 # magic number → order of bytes, fractions of a second
@@ -161,7 +161,7 @@ def _read_pcapng(path: Path, raw: bytes) -> Records:
         notes.append(f"cut off after packet {columns.count + len(found) + len(old)}: read up to there")
     _add_section(columns, raw, (found, old), order, interfaces, first)
     if timeless:
-        notes.append(f"left out: {count(timeless, 'packet')} without a time")
+        notes.append(f"left out: {format_count(timeless, 'packet')} without a time")
     return columns.make_records(raw, interfaces, notes, about)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, escape_line, find_nearest, quote_value
-from dumbbell.scratch import cache_folder
+from dumbbell.scratch import find_cache_folder
 from dumbbell.writing import get_reason
 
 STACKS = ("quinn", "noq", "quiche", "picoquic")
@@ -67,7 +67,7 @@ def _make_damage_error(file: Path, how: str) -> InputError:
 
 def find_home() -> Path:
     """Return the folder of all stacks: dumbbell/stacks in the user's cache."""
-    return cache_folder("stacks")
+    return find_cache_folder("stacks")
 
 
 def check_name(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from dumbbell.errors import Unreadable, Unsupported, escape_line, quote_value
 from dumbbell.experiment.plugins import process, trust
 from dumbbell.experiment.registry import Algorithm, read_algorithm
-from dumbbell.scratch import cache_folder, create_whole
+from dumbbell.scratch import create_whole, find_cache_folder
 from dumbbell.writing import get_reason
 
 ALLOWED = "the file of a plugin: a shared library, or a program in Python"
@@ -50,7 +50,7 @@ def _read_content(path: Path) -> bytes:
 def keep(content: bytes, ending: str) -> str:
     """Keep a copy of a plugin's content and return its name; nothing else ever has this name. Raises InputError."""
     digest = hashlib.blake2b(content, digest_size=16).hexdigest() + ending
-    path = cache_folder("plugins") / digest
+    path = find_cache_folder("plugins") / digest
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_bytes() != content:
@@ -71,7 +71,7 @@ def is_digest(name: str) -> bool:
 
 def find_copy(digest: str) -> Path:
     """Return the copy of a plugin."""
-    return cache_folder("plugins") / digest
+    return find_cache_folder("plugins") / digest
 
 
 def read(name: Any, folder: Path) -> Known:
@@ -97,7 +97,7 @@ def learn(content: bytes, ending: str, path: Path) -> Known:
                     f"{escape_line(path.name)}: {found}", "a plugin that can be loaded", key=".plugin"
                 ) from None
             _known[digest] = _read(digest, said)
-            with contextlib.suppress(OSError):  # what it declares is there for who reads results later
+            with contextlib.suppress(OSError):  # readers of results need what it declares later
                 create_whole(find_copy(f"{digest}.json"), said)
         return _known[digest]
 

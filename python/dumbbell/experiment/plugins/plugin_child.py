@@ -61,7 +61,7 @@ def _read_line() -> str:
 
 
 def _end_with_input() -> None:
-    """End when whoever started this has closed our input, or is gone."""
+    """End when the process that started this has closed our input, or is gone."""
     os.read(0, 1)
     os._exit(1)
 

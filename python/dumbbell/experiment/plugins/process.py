@@ -73,7 +73,7 @@ class PluginChild:
         """Return its answer to what is `asked`; RuntimeError, one line, if it fails, crashes or hangs.
 
         It hangs if it takes longer than `within_s`, or if a run does not get on for `gets_on_s`, by default `hang_s`.
-        `doing` is told how many parts are done.
+        `doing` is called with how many parts are done.
         """
         # a plugin that is tried out is loaded first, for which it has as long as to say what it declares
         limit = within_s or (DESCRIBE_S if gets_on_s else hang_s())

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from dumbbell.explain import phrases
-from dumbbell.explain.phrases import format_duration, format_span, format_time
-from dumbbell.words import join_words
+from dumbbell.explain.phrases import format_span, format_time
+from dumbbell.words import capitalise, format_duration, format_whole, join_words
 
 _WORTH_NAMING = 3  # events of the largest burst
 
@@ -43,7 +42,7 @@ class Fact:
     @property
     def sentence(self) -> str:
         """The fact in words, one or two sentences."""
-        return phrases.capitalise(self.describe())
+        return capitalise(self.describe())
 
     def describe(self) -> str:
         """Return the fact in words."""
@@ -66,6 +65,14 @@ def _replace_nan(value: Any) -> Any:
 def link_of(hop: str) -> str:
     """Return what the link of a hop is called; it has no name where there is one."""
     return f"the link of {hop}" if hop else "the link"
+
+
+@dataclass(frozen=True)
+class OfFlow(Fact):
+    """What is known of a flow: what it is called, and its number."""
+
+    name: str
+    flow: int
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,7 @@ class Burst:
     count: int
 
     def __str__(self) -> str:
-        many = phrases.format_whole(self.count)
+        many = format_whole(self.count)
         if self.until_s - self.from_s < 0.0015:
             return f"{many} at {format_time(self.until_s)}"
         return f"{many} {format_span(self.from_s, self.until_s)}"
@@ -106,7 +113,7 @@ class Burst:
     @property
     def time(self) -> str:
         """When, in words."""
-        return str(self).removeprefix(phrases.format_whole(self.count)).lstrip()
+        return str(self).removeprefix(format_whole(self.count)).lstrip()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dumbbell.explain.facts.base import Fact, OfQueue, Rank, link_of
-from dumbbell.explain.phrases import (
-    count,
+from dumbbell.explain.facts.base import Fact, OfFlow, OfQueue, Rank, link_of
+from dumbbell.explain.phrases import format_milliseconds, format_span
+from dumbbell.words import (
+    format_count,
     format_duration,
-    format_milliseconds,
+    format_number,
     format_percent,
     format_rate,
-    format_span,
     format_times,
-    number,
+    join_words,
 )
-from dumbbell.words import join_words
 
 
 @dataclass(frozen=True)
@@ -98,22 +97,22 @@ class Signals(OfQueue):
         done = []
         if self.ce_marks:
             done.append(
-                f"marked {count(self.ce_marks, 'packet')} with CE "
+                f"marked {format_count(self.ce_marks, 'packet')} with CE "
                 f"({format_percent(self._compute_share(self.ce_marks))})"
             )
         if self.sce_marks:
             done.append(
-                f"marked {count(self.sce_marks, 'packet')} with SCE "
+                f"marked {format_count(self.sce_marks, 'packet')} with SCE "
                 f"({format_percent(self._compute_share(self.sce_marks))})"
             )
         drops = self.drops_overflow + self.drops_aqm
         whole = self.packets + drops
         if self.drops_aqm:
-            done.append(f"dropped {count(self.drops_aqm, 'packet')} ({format_percent(self.drops_aqm / whole)})")
+            done.append(f"dropped {format_count(self.drops_aqm, 'packet')} ({format_percent(self.drops_aqm / whole)})")
         acted = f"{self.by}{self.place} {join_words(done)}" if done else ""
         if not self.drops_overflow:
             return f"{acted}." if done else f"{self.queue} neither marked nor dropped a packet."
-        share = f"{count(self.drops_overflow, 'packet')} ({format_percent(self.drops_overflow / whole)})"
+        share = f"{format_count(self.drops_overflow, 'packet')} ({format_percent(self.drops_overflow / whole)})"
         full = f"{self.queue} dropped {share} because {'they were' if self.own_queues else 'it was'} full"
         return f"{acted}; {full}." if done else f"{full}."
 
@@ -225,7 +224,7 @@ class Even(Fact):
         """Say `From 4 s on no share was more than 8 points from 50 % …`."""
         return (
             f"{format_span(self.from_s, self.until_s)} the {self.flows} flows shared evenly: in each interval of "
-            f"{format_duration(self.interval_s)} every share was within {number(100 * self.within, 2)} "
+            f"{format_duration(self.interval_s)} every share was within {format_number(100 * self.within, 2)} "
             "percentage points of "
             f"{format_percent(1 / self.flows)}."
         )
@@ -254,12 +253,10 @@ class Converged(Fact):
 
 
 @dataclass(frozen=True)
-class RoundTrips(Fact):
+class RoundTrips(OfFlow):
     """RTT samples of a flow."""
 
     rank: ClassVar[Rank] = Rank.RESULT
-    name: str
-    flow: int
     base_ms: float
     min_ms: float
     p50_ms: float
@@ -289,7 +286,7 @@ class ShortFlows(Fact):
 
     def describe(self) -> str:
         """Say `812 short flows of CUBIC began …`."""
-        began = f"{count(self.began, 'short flow')} of {self.name} began"
+        began = f"{format_count(self.began, 'short flow')} of {self.name} began"
         if not self.kept:
             return f"{began}; none ended."
         of = "" if self.kept >= self.began else f" (of {self.kept} that ended)"
@@ -300,12 +297,10 @@ class ShortFlows(Fact):
 
 
 @dataclass(frozen=True)
-class Udp(Fact):
+class Udp(OfFlow):
     """What became of unresponsive UDP."""
 
     rank: ClassVar[Rank] = Rank.RESULT
-    name: str
-    flow: int
     goodput_mbit: float
     drops: int
     delay_mean_ms: float | None
@@ -329,15 +324,13 @@ class Udp(Fact):
 
 
 @dataclass(frozen=True)
-class Totals(Fact):
+class Totals(OfFlow):
     """What a sender counted in the measured time.
 
     Of a stack `retransmissions` are what it took for lost, if it tells it, and `dropped` what the queue dropped.
     """
 
     rank: ClassVar[Rank] = Rank.RESULT
-    name: str
-    flow: int
     sent: int
     retransmissions: int | None
     timeouts: int | None
@@ -345,14 +338,14 @@ class Totals(Fact):
 
     def describe(self) -> str:
         """Say `CUBIC sent 10 361 packets …`."""
-        text = f"{self.name} sent {count(self.sent, 'packet')}"
+        text = f"{self.name} sent {format_count(self.sent, 'packet')}"
         if self.dropped is not None:
             lost = "does not tell how many it took for lost"
             if self.retransmissions is not None:
-                lost = f"took {count(self.retransmissions, 'packet')} for lost"
-            return f"{text}; the queue dropped {count(self.dropped, 'packet')} of them, and the stack {lost}."
-        again = count(self.retransmissions, "retransmission") if self.retransmissions else "no retransmission"
+                lost = f"took {format_count(self.retransmissions, 'packet')} for lost"
+            return f"{text}; the queue dropped {format_count(self.dropped, 'packet')} of them, and the stack {lost}."
+        again = format_count(self.retransmissions, "retransmission") if self.retransmissions else "no retransmission"
         text += f", {again} among them"
         if self.timeouts:
-            text += f", and had {count(self.timeouts, 'retransmission timeout')}"
+            text += f", and had {format_count(self.timeouts, 'retransmission timeout')}"
         return f"{text}."

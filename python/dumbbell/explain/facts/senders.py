@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dumbbell.explain import phrases
-from dumbbell.explain.facts.base import Fact, Grouped, Rank
-from dumbbell.explain.phrases import (
-    count,
+from dumbbell.explain.facts.base import Fact, Grouped, OfFlow, Rank
+from dumbbell.explain.phrases import format_milliseconds, format_span, format_time
+from dumbbell.words import (
+    capitalise,
+    format_count,
     format_duration,
-    format_milliseconds,
+    format_number,
     format_percent,
     format_rate,
-    format_span,
-    format_time,
     format_times,
-    number,
+    format_whole,
+    join_words,
 )
-from dumbbell.words import join_words
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,9 @@ class Started(Fact):
 
 
 @dataclass(frozen=True)
-class Stopped(Fact):
+class Stopped(OfFlow):
     """A flow had nothing more to send, by its configuration."""
 
-    name: str
-    flow: int
     at_s: float
     done_s: float | None
     """When all that it had sent was acknowledged."""
@@ -55,28 +52,24 @@ class Stopped(Fact):
 
 
 @dataclass(frozen=True)
-class Completed(Fact):
+class Completed(OfFlow):
     """A flow of given size was acknowledged whole."""
 
-    name: str
-    flow: int
     at_s: float
     took_s: float
     size_bytes: int | None
 
     def describe(self) -> str:
         """Say `CUBIC was done …`."""
-        size = f"{number(self.size_bytes / 1e6)} MB" if self.size_bytes else "data"
+        size = f"{format_number(self.size_bytes / 1e6)} MB" if self.size_bytes else "data"
         return f"all {size} of {self.name} were acknowledged, {format_duration(self.took_s)} after its start."
 
 
 @dataclass(frozen=True)
-class Closed(Fact):
+class Closed(OfFlow):
     """A QUIC stack closed its connection before the end."""
 
     rank: ClassVar[Rank] = Rank.RESULT
-    name: str
-    flow: int
     at_s: float
     why: str
 
@@ -86,11 +79,9 @@ class Closed(Fact):
 
 
 @dataclass(frozen=True)
-class Paused(Fact):
+class Paused(OfFlow):
     """The application of a flow wrote nothing for a time."""
 
-    name: str
-    flow: int
     at_s: float
     until_s: float | None
 
@@ -115,11 +106,9 @@ _REDUCERS = {"loss": "loss", "ecn": "CE marks"}
 
 
 @dataclass(frozen=True)
-class SlowStartLeft(Fact):
+class SlowStartLeft(OfFlow):
     """Slow start, or BBR's STARTUP, ended first."""
 
-    name: str
-    flow: int
     at_s: float
     after_s: float
     """Since the flow connected."""
@@ -139,7 +128,7 @@ class SlowStartLeft(Fact):
         if self.by_s is not None:
             return f"{self.name} left {phase} before {format_time(self.by_s)}."
         about = "about " * self.is_about
-        window = f" at a window of {about}{count(self.window, 'segment')}" if self.window is not None else ""
+        window = f" at a window of {about}{format_count(self.window, 'segment')}" if self.window is not None else ""
         after = "" if self.after_s == self.at_s else f", {format_duration(self.after_s)} after it had begun"
         if self.cause not in _ENDED:
             return f"{self.name} left {phase}{window}{after}."
@@ -170,12 +159,10 @@ class SlowStartsLeft(Fact):
 
 
 @dataclass(frozen=True)
-class StayedInSlowStart(Fact):
+class StayedInSlowStart(OfFlow):
     """A flow never left slow start."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     window: int | None
     is_startup: bool
@@ -183,23 +170,21 @@ class StayedInSlowStart(Fact):
     def describe(self) -> str:
         """Say `CUBIC never left slow start`."""
         phase = "STARTUP" if self.is_startup else "slow start"
-        window = f"; its window grew to {count(self.window, 'segment')}" if self.window is not None else ""
+        window = f"; its window grew to {format_count(self.window, 'segment')}" if self.window is not None else ""
         return f"{self.name} never left {phase}{window}."
 
 
-def _change(before: float, after: float) -> str:
+def _format_change(before: float, after: float) -> str:
     """Return how a window changed: `from 41 to 28 segments`."""
-    if number(after) == number(before):
-        return f"by less than one of {count(round(before), 'segment')}"
-    return f"from {number(before)} to {number(after)} segments"
+    if format_number(after) == format_number(before):
+        return f"by less than one of {format_count(round(before), 'segment')}"
+    return f"from {format_number(before)} to {format_number(after)} segments"
 
 
 @dataclass(frozen=True)
-class Reduction(Fact):
+class Reduction(OfFlow):
     """A flow reduced its window once."""
 
-    name: str
-    flow: int
     at_s: float
     cause: str
     """loss or ecn."""
@@ -211,19 +196,18 @@ class Reduction(Fact):
         """Say `Loss made CUBIC reduce its window from 60 to 42 segments`."""
         if self.after > self.before:  # it had grown again before the episode was over
             return (
-                f"{_REDUCERS[self.cause]} made {self.name} reduce its window of {count(self.before, 'segment')}; "
-                f"when the episode was over, or the run, it had grown to {number(self.after)}."
+                f"{_REDUCERS[self.cause]} made {self.name} reduce its window of "
+                f"{format_count(self.before, 'segment')}; "
+                f"when the episode was over, or the run, it had grown to {format_number(self.after)}."
             )
-        return f"{_REDUCERS[self.cause]} made {self.name} reduce its window {_change(self.before, self.after)}."
+        return f"{_REDUCERS[self.cause]} made {self.name} reduce its window {_format_change(self.before, self.after)}."
 
 
 @dataclass(frozen=True)
-class Reductions(Fact):
+class Reductions(OfFlow):
     """A flow reduced its window many times. Timeouts are another fact."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     until_s: float
     causes: dict[str, int]
@@ -240,18 +224,16 @@ class Reductions(Fact):
         each = f" ({join_words([format_times(n) for n in self.causes.values()])})" if len(self.causes) > 1 else ""
         return (
             f"{why} made {self.name} reduce its window {format_times(sum(self.causes.values()))}{each} "
-            f"{format_span(self.from_s, self.until_s)}, typically {_change(self.before, self.after)} and "
+            f"{format_span(self.from_s, self.until_s)}, typically {_format_change(self.before, self.after)} and "
             f"{format_duration(self.apart_s)} apart."
         )
 
 
 @dataclass(frozen=True)
-class Repairs(Fact):
+class Repairs(OfFlow):
     """Episodes of loss recovery, and of marks that it answers, of a flow that decides by a model of its path."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     until_s: float
     causes: dict[str, int]
@@ -276,12 +258,10 @@ class Repairs(Fact):
 
 
 @dataclass(frozen=True)
-class IgnoredMarks(Fact):
+class IgnoredMarks(OfFlow):
     """Packets of a flow were marked with CE in the measured time, and its control does not answer marks."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     marks: int
     because: str
     """`ecn`: its key is false. `rtt`: the path is longer than its ecn_max_rtt. `never`: this control reads no marks."""
@@ -293,7 +273,7 @@ class IgnoredMarks(Fact):
             "rtt": "answers CE marks only where min_rtt is at most its ecn_max_rtt",
             "never": "has no answer to CE marks",
         }[self.because]
-        return f"{self.name} {why}, so the {count(self.marks, 'mark')} on its packets did not slow it down."
+        return f"{self.name} {why}, so the {format_count(self.marks, 'mark')} on its packets did not slow it down."
 
 
 @dataclass(frozen=True)
@@ -311,7 +291,7 @@ class Lost(Grouped):
 
     def describe(self) -> str:
         """Say `CUBIC took 37 segments for lost in 4 bursts: …`."""
-        text = f"{self.name} took {count(self.count, 'segment')} for lost"
+        text = f"{self.name} took {format_count(self.count, 'segment')} for lost"
         if self.dropped is None:
             return f"{text}, {self.in_bursts}."
         sure = not self.by_timeout and not self.path
@@ -319,11 +299,11 @@ class Lost(Grouped):
             return f"{text}, just those that the queue had dropped, {self.in_bursts}."
         text += f", {self.in_bursts}. "
         if self.dropped >= self.count:
-            more = f", {phrases.format_whole(self.dropped - self.count)} of them too late for it to notice" * sure
-            return f"{text}The queue dropped {phrases.format_whole(self.dropped)} of its packets{more}."
+            more = f", {format_whole(self.dropped - self.count)} of them too late for it to notice" * sure
+            return f"{text}The queue dropped {format_whole(self.dropped)} of its packets{more}."
         rest = self.count - self.dropped
         one = rest == 1
-        others = "the other one" if one else f"the other {phrases.format_whole(rest)}"
+        others = "the other one" if one else f"the other {format_whole(rest)}"
         alone = "it" if one else "all"
         who = others if self.dropped else alone
         why = ["lost on the path"] * ("loses" in self.path) + ["late"] * ("delays" in self.path)
@@ -331,23 +311,24 @@ class Lost(Grouped):
         if not self.path and self.by_timeout < rest:
             why.append("not lost at all")
         were = "was" if one else "were"
-        dropped = (
-            f"had dropped {phrases.format_whole(self.dropped)} of them" if self.dropped else "had dropped none of them"
-        )
+        dropped = f"had dropped {format_whole(self.dropped)} of them" if self.dropped else "had dropped none of them"
         return f"{text}The queue {dropped}; {who} {were} {' or '.join(why)}."
 
 
 @dataclass(frozen=True)
-class Timeouts(Fact):
-    """Retransmission timeouts of a flow."""
+class _Repeated(OfFlow):
+    """The same happened to a flow a number of times."""
 
-    name: str
-    flow: int
     from_s: float
     until_s: float
     count: int
     at: tuple[float, ...] = field(default=())
     """Each of a few."""
+
+
+@dataclass(frozen=True)
+class Timeouts(_Repeated):
+    """Retransmission timeouts of a flow."""
 
     def describe(self) -> str:
         """Say `The retransmission timer of CUBIC ran out, and again at …`."""
@@ -360,15 +341,8 @@ class Timeouts(Fact):
 
 
 @dataclass(frozen=True)
-class Undone(Fact):
+class Undone(_Repeated):
     """Reductions that turned out to be spurious: nothing had been lost."""
-
-    name: str
-    flow: int
-    from_s: float
-    until_s: float
-    count: int
-    at: tuple[float, ...] = field(default=())
 
     def describe(self) -> str:
         """Say `What CUBIC had taken for lost arrived: it took the reduction back`."""
@@ -381,12 +355,10 @@ class Undone(Fact):
 
 
 @dataclass(frozen=True)
-class Limited(Fact):
+class Limited(OfFlow):
     """For some of its time a flow had too little to send."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     share: float
     """Of the time from its start to its end, or that of the run."""
@@ -399,11 +371,9 @@ class Limited(Fact):
 
 
 @dataclass(frozen=True)
-class Drained(Fact):
+class Drained(OfFlow):
     """BBR's DRAIN was over."""
 
-    name: str
-    flow: int
     at_s: float
     took_s: float
 
@@ -413,11 +383,9 @@ class Drained(Fact):
 
 
 @dataclass(frozen=True)
-class ProbeRtt(Fact):
+class ProbeRtt(OfFlow):
     """BBR's min_rtt expired: it looked for a new one."""
 
-    name: str
-    flow: int
     at_s: float
     until_s: float | None
     """None if the run ended before."""
@@ -431,22 +399,20 @@ class ProbeRtt(Fact):
         until = "until the end of the run" if self.until_s is None else f"until {format_time(self.until_s)}"
         change = (
             f"min_rtt stayed at {format_milliseconds(self.before_ms)}"
-            if number(self.before_ms) == number(self.after_ms)
+            if format_number(self.before_ms) == format_number(self.after_ms)
             else f"min_rtt went from {format_milliseconds(self.before_ms)} to {format_milliseconds(self.after_ms)}"
         )
         return (
             f"{self.name}'s min_rtt expired: it was in PROBE_RTT {until}, with a window down to "
-            f"{count(self.window, 'segment')}; {change}."
+            f"{format_count(self.window, 'segment')}; {change}."
         )
 
 
 @dataclass(frozen=True)
-class ProbeRtts(Fact):
+class ProbeRtts(OfFlow):
     """BBR's min_rtt expired several times."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     until_s: float
     """When the last of them began."""
@@ -463,24 +429,22 @@ class ProbeRtts(Fact):
         """Say `min_rtt of BBRv3 expired 11 times …`."""
         after = (
             f"min_rtt was {format_milliseconds(self.least_ms)} after each"
-            if number(self.least_ms) == number(self.most_ms)
+            if format_number(self.least_ms) == format_number(self.most_ms)
             else f"min_rtt was {format_milliseconds(self.least_ms)} to {format_milliseconds(self.most_ms)} after them"
         )
         return (
             f"{self.name}'s min_rtt expired {format_times(self.count)}, "
             f"{format_span(self.from_s, self.until_s)}, typically "
             f"{format_duration(self.apart_s)} apart; PROBE_RTT took {format_duration(self.took_s)} in the median. "
-            f"{phrases.capitalise(after)}."
+            f"{capitalise(after)}."
         )
 
 
 @dataclass(frozen=True)
-class Probed(Fact):
+class Probed(OfFlow):
     """How often BBR probed for more bandwidth, and the states that it was in."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     count: int
     """How often it entered PROBE_UP."""
@@ -501,12 +465,10 @@ class Probed(Fact):
 
 
 @dataclass(frozen=True)
-class Believed(Fact):
+class Believed(OfFlow):
     """What BBR believed of its path in the second half of its time, in the median."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     bandwidth_mbit: float
     min_rtt_ms: float
@@ -532,12 +494,10 @@ class Believed(Fact):
 
 
 @dataclass(frozen=True)
-class WindowRange(Fact):
+class WindowRange(OfFlow):
     """The congestion window at the points of the time series, where there is no trace."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     least: int
     median: float
@@ -547,6 +507,6 @@ class WindowRange(Fact):
     def describe(self) -> str:
         """Say `The window of CUBIC was 40 to 90 segments …`."""
         return (
-            f"the window of {self.name} was {self.least} to {count(self.most, 'segment')}, {number(self.median)} in "
-            f"the median of {self.points} points of the time series."
+            f"the window of {self.name} was {self.least} to {format_count(self.most, 'segment')}, "
+            f"{format_number(self.median)} in the median of {self.points} points of the time series."
         )

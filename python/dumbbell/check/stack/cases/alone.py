@@ -12,7 +12,7 @@ MOST_QUEUE = 1.2  # of the RTT of TCP's CUBIC over a deep queue, which RFC 9743 
 MOST_LOSS, MOST_LOSS_OF_TCP = 0.05, 3.0  # share of packets, and of the share that TCP's CUBIC loses
 UNKNOWN_LOSS, UNKNOWN_PACKETS = 0.1, 5  # share of the losses, and packets, by which what a stack believes may differ
 LEAST_LIMITED, MOST_LOST_LIMITED, MOST_RTT_LIMITED = 0.95, 0.001, 1.5  # of an application below the link's rate
-_MUCH = 1.25  # a figure that is larger or smaller by this is told
+_MUCH = 1.25  # a figure that is larger or smaller by this is reported
 
 # rate and RTT of the cells: LTE to data centres; in those of the last line a slow start of CUBIC without
 # HyStart leaves more than a thousand gaps in the receiver's stream
@@ -29,21 +29,24 @@ _CELLS = (
 
 def use(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge the goodput of one connection."""
-    ours, theirs = seen.subject.mean(0, lambda one: one.goodput), seen.tcp.mean(0, lambda one: one.goodput)
-    limits.must(
+    ours, theirs = (
+        seen.subject.compute_mean(0, lambda one: one.goodput),
+        seen.tcp.compute_mean(0, lambda one: one.goodput),
+    )
+    limits.require(
         f"at least {LEAST_USE:.0%} of the goodput of TCP's CUBIC",
         ours >= LEAST_USE * theirs,
         f"{ours:.3g} Mbit/s, TCP's CUBIC {theirs:.3g}",
     )
-    delay, of_tcp = (one.mean(0, lambda flow: flow.rtt_p50) for one in (seen.subject, seen.tcp))
+    delay, of_tcp = (one.compute_mean(0, lambda flow: flow.rtt_p50) for one in (seen.subject, seen.tcp))
     if not of_tcp / _MUCH <= delay <= of_tcp * _MUCH:
         limits.note(f"median RTT {delay * 1e3:.3g} ms, TCP's CUBIC {of_tcp * 1e3:.3g} ms")
 
 
 def judge_queue(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge the delay that one connection makes in a deep queue."""
-    ours, theirs = (one.mean(0, lambda flow: flow.rtt_p95) for one in (seen.subject, seen.tcp))
-    limits.must(
+    ours, theirs = (one.compute_mean(0, lambda flow: flow.rtt_p95) for one in (seen.subject, seen.tcp))
+    limits.require(
         f"P95 of the RTT at most {MOST_QUEUE:g} times that of TCP's CUBIC",
         ours <= MOST_QUEUE * theirs,
         f"{ours * 1e3:.3g} ms, TCP's CUBIC {theirs * 1e3:.3g} ms",
@@ -56,11 +59,11 @@ def judge_loss(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge what several connections lose in a short queue."""
     flows = seen.scene.subjects
     ours, theirs = (
-        sum(one.mean(number, lambda flow: flow.lost_share) for number in flows) / len(flows)
+        sum(one.compute_mean(number, lambda flow: flow.lost_share) for number in flows) / len(flows)
         for one in (seen.subject, seen.tcp)
     )
     most = max(MOST_LOSS, MOST_LOSS_OF_TCP * theirs)
-    limits.must(
+    limits.require(
         f"at most {most:.1%} of the packets lost", ours <= most, f"{ours:.1%} lost, by TCP's CUBIC {theirs:.1%}"
     )
     real, believed = (seen.subject.sum_up(flows, of) for of in (lambda one: one.lost, lambda one: one.believed))
@@ -72,7 +75,7 @@ def judge_loss(seen: SceneOutcomes, limits: Limits) -> None:
 def _describe_losses(seen: SceneOutcomes) -> str:
     """Return the share of packets that all flows of the stack lost, and what the stack believes if it tells that."""
     flows = seen.scene.subjects
-    share = sum(seen.subject.mean(number, lambda flow: flow.lost_share) for number in flows) / len(flows)
+    share = sum(seen.subject.compute_mean(number, lambda flow: flow.lost_share) for number in flows) / len(flows)
     sent, believed = (seen.subject.sum_up(flows, of) for of in (lambda one: one.sent, lambda one: one.believed))
     known = f" ({believed / sent:.1%} believed)" if sent and not math.isnan(believed) else ""
     return f"{share:.1%}{known}"
@@ -81,12 +84,14 @@ def _describe_losses(seen: SceneOutcomes) -> str:
 def judge_limited(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge a connection whose application sends at half of the link's rate."""
     scene, one = seen.scene, seen.subject
-    share = one.mean(0, lambda flow: flow.goodput) / (scene.rate / 2)
-    limits.must(f"{LEAST_LIMITED:.0%} of what the application sends", share >= LEAST_LIMITED, f"{share:.1%}")
-    lost = one.mean(0, lambda flow: flow.lost_share)
-    limits.must(f"at most {MOST_LOST_LIMITED:.1%} of the packets lost", lost <= MOST_LOST_LIMITED, f"{lost:.2%} lost")
-    delay = one.mean(0, lambda flow: flow.rtt_p95)
-    limits.must(
+    share = one.compute_mean(0, lambda flow: flow.goodput) / (scene.rate / 2)
+    limits.require(f"{LEAST_LIMITED:.0%} of what the application sends", share >= LEAST_LIMITED, f"{share:.1%}")
+    lost = one.compute_mean(0, lambda flow: flow.lost_share)
+    limits.require(
+        f"at most {MOST_LOST_LIMITED:.1%} of the packets lost", lost <= MOST_LOST_LIMITED, f"{lost:.2%} lost"
+    )
+    delay = one.compute_mean(0, lambda flow: flow.rtt_p95)
+    limits.require(
         f"P95 of the RTT at most {MOST_RTT_LIMITED:g} times that of the path",
         delay <= MOST_RTT_LIMITED * scene.rtt,
         f"{delay * 1e3:.3g} ms",
@@ -103,7 +108,7 @@ CASES = (
         use,
         tuple(make_scene(describe_path(rate, rtt), rate, rtt, seconds) for rate, rtt, seconds in _CELLS),
         measure="goodput, Mbit/s",
-        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.goodput):.3g}",
+        figure=lambda seen: f"{seen.subject.compute_mean(0, lambda one: one.goodput):.3g}",
     ),
     StackCase(
         "queue",
@@ -117,7 +122,7 @@ CASES = (
             for rate, rtt in ((10.0, 0.02), (50.0, 0.04))
         ),
         measure="P95 of the RTT, ms",
-        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.rtt_p95) * 1e3:.3g}",
+        figure=lambda seen: f"{seen.subject.compute_mean(0, lambda one: one.rtt_p95) * 1e3:.3g}",
     ),
     StackCase(
         "loss",
@@ -154,6 +159,6 @@ CASES = (
         ),
         tcp=False,
         measure="goodput, Mbit/s",
-        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.goodput):.3g}",
+        figure=lambda seen: f"{seen.subject.compute_mean(0, lambda one: one.goodput):.3g}",
     ),
 )

@@ -45,12 +45,12 @@ def judge_startup(seen: SceneOutcomes, limits: Limits) -> None:
     scene = seen.scene
     most = _find_startup_time(scene)
     full = max(_find_first(one, one.flows[0].start, one.link.rates >= FULL * scene.rate) for one in seen.subject.runs)
-    limits.must(f"{FULL:.0%} of the rate within {most:.3g} s", full <= most, f"{_format_span(full)} until then")
+    limits.require(f"{FULL:.0%} of the rate within {most:.3g} s", full <= most, f"{_format_span(full)} until then")
     if not np.isfinite(full):
         return
     least = DRAINED * scene.rtt * 1e3
     drained = max(_find_first(one, one.flows[0].start + full, one.link.sojourns <= least) for one in seen.subject.runs)
-    limits.must(
+    limits.require(
         f"a queue of at most {DRAINED:g} BDP within {most:.3g} s after that",
         drained <= most,
         f"{_format_span(drained)} until then",
@@ -69,12 +69,14 @@ def judge_dip(seen: SceneOutcomes, limits: Limits) -> None:
         means = np.convolve(rates, np.full(width, 1 / width), "valid")
         shares.append(float(means.min()) / seen.scene.rate if len(means) else 1.0)
         queues.append(float(np.nanmin(sojourns)) if np.isfinite(sojourns).any() else float("inf"))
-    limits.must(
+    limits.require(
         f"at most {DIP:.0%} of the rate for {DIP_S:g} s, once in {PROBE_RTT_S:g} s",
         max(shares) <= DIP,
         f"at least {max(shares):.0%} of the rate in any {DIP_S:g} s",
     )
-    limits.must("an empty queue at some time then", max(queues) <= EMPTY, f"at least {max(queues):.3g} ms in the queue")
+    limits.require(
+        "an empty queue at some time then", max(queues) <= EMPTY, f"at least {max(queues):.3g} ms in the queue"
+    )
 
 
 def judge_faster_link(seen: SceneOutcomes, limits: Limits) -> None:
@@ -85,7 +87,9 @@ def judge_faster_link(seen: SceneOutcomes, limits: Limits) -> None:
     # one round more in PROBE_UP for each doubling, in each of which the draft's volume of probing doubles, and cycles
     most = CYCLE_S * (1 + np.log2(after / scene.rate))
     found = max(_find_first(one, scene.changed, one.link.rates >= FULL * after) for one in seen.subject.runs)
-    limits.must(f"{FULL:.0%} of the new rate within {most:.3g} s", found <= most, f"{_format_span(found)} until then")
+    limits.require(
+        f"{FULL:.0%} of the new rate within {most:.3g} s", found <= most, f"{_format_span(found)} until then"
+    )
 
 
 def judge_slower_link(seen: SceneOutcomes, limits: Limits) -> None:
@@ -96,21 +100,21 @@ def judge_slower_link(seen: SceneOutcomes, limits: Limits) -> None:
     # besides 1.5 RTTs some packets, which are much at a low rate: the least window, and delayed ACKs
     least = 1e3 * (scene.rtt * 1.5 + PACKETS * 8 * FRAME / (1e6 * scene.rate_after))
     found = max(_find_first(one, scene.changed + 0.5, one.link.sojourns <= least) + 0.5 for one in seen.subject.runs)
-    limits.must(
+    limits.require(
         f"at most {least:.3g} ms in the queue within {most:.3g} s", found <= most, f"{_format_span(found)} until then"
     )
 
 
 def judge_lossy_link(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge whether random loss below the control's threshold is tolerated."""
-    share = seen.subject.mean(0, lambda one: one.goodput) / seen.scene.rate
-    limits.must(f"goodput at least {LEAST_LOSSY:.0%} of the rate", share >= LEAST_LOSSY, f"{share:.0%} of the rate")
+    share = seen.subject.compute_mean(0, lambda one: one.goodput) / seen.scene.rate
+    limits.require(f"goodput at least {LEAST_LOSSY:.0%} of the rate", share >= LEAST_LOSSY, f"{share:.0%} of the rate")
 
 
 def judge_policer(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge the loss at a policer."""
-    share = seen.subject.mean(0, lambda one: one.lost_share)
-    limits.must(f"at most {MOST_POLICED:.0%} of the packets lost", share <= MOST_POLICED, f"{share:.1%} lost")
+    share = seen.subject.compute_mean(0, lambda one: one.lost_share)
+    limits.require(f"at most {MOST_POLICED:.0%} of the packets lost", share <= MOST_POLICED, f"{share:.1%} lost")
 
 
 def _make_case(key: str, question: str, number: str, limit: str, judge: object, *scenes: Scene) -> StackCase:

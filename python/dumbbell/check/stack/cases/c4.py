@@ -44,7 +44,7 @@ def judge_completion(seen: SceneOutcomes, limits: Limits) -> None:
     if True not in held and None in held:
         limits.note_unknown(what, f"{ours:.3g} ± {wide:.2g} s, {found}: {WITHIN}")
     else:
-        limits.must(what, True in held, f"{shown[0]}, {found}")
+        limits.require(what, True in held, f"{shown[0]}, {found}")
     if within < ours < slower:
         limits.note(f"{shown[0]}, above C4's limit of {within:g} s, TCP's CUBIC {shown[1]}")
     elif ours < theirs / _MUCH:

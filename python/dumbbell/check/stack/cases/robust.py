@@ -25,13 +25,13 @@ def judge_progress(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge stalls and goodput."""
     _judge_stalls(seen, limits)
     ours, theirs, found = _compare_goodputs(seen)
-    limits.must(f"at least {LEAST_OF_TCP:.0%} of the goodput of TCP's CUBIC", ours >= LEAST_OF_TCP * theirs, found)
+    limits.require(f"at least {LEAST_OF_TCP:.0%} of the goodput of TCP's CUBIC", ours >= LEAST_OF_TCP * theirs, found)
     if ours > _MUCH * theirs:
         limits.note(found)
 
 
 def judge_reordering(seen: SceneOutcomes, limits: Limits) -> None:
-    """Judge stalls; a goodput below that of TCP is told.
+    """Judge stalls; a goodput below that of TCP is reported.
 
     RFC 9002 recommends thresholds that take much reordering for loss (section 6.1.1: 3 packets, section 6.1.2: 9/8 of
     the RTT). What makes TCP's CUBIC faster is undo and RACK's larger window of reordering, which no RFC of QUIC has.
@@ -44,7 +44,7 @@ def judge_reordering(seen: SceneOutcomes, limits: Limits) -> None:
 
 def _compare_goodputs(seen: SceneOutcomes) -> tuple[float, float, str]:
     number = seen.scene.subjects[0]
-    ours, theirs = (one.mean(number, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
+    ours, theirs = (one.compute_mean(number, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
     return ours, theirs, f"{ours:.3g} Mbit/s, TCP's CUBIC {theirs:.3g}"
 
 
@@ -56,7 +56,7 @@ def _judge_stalls(seen: SceneOutcomes, limits: Limits) -> None:
     )
     queue = 8 * FRAME * compute_bdp(scene.rate, scene.rtt) / (1e6 * scene.rate)
     most = max(LONGEST_GAP, _ROUNDS * (scene.rtt + queue), GAP_OF_TCP * theirs)
-    limits.must(
+    limits.require(
         f"no more than {most:.3g} s without a delivery",
         ours <= most + 1e-9,
         f"nothing delivered for {ours:.3g} s that no outage explains, TCP's CUBIC {theirs:.3g} s",
@@ -71,7 +71,7 @@ def judge_blackout(seen: SceneOutcomes, limits: Limits) -> None:
         rates = run.link.rates[run.link.select_intervals(start + 2.0, end)]
         shares.append(float(rates.mean()) / seen.scene.rate if len(rates) else 0.0)
     worst = max(shares)
-    limits.must(
+    limits.require(
         f"at most {MOST_BLIND:.0%} of the link's rate, two seconds after the last acknowledgement",
         worst <= MOST_BLIND,
         f"{worst:.1%} of the link's rate",
@@ -109,7 +109,7 @@ _LIMITS = f"{_STALLS}, goodput at least {LEAST_OF_TCP:.0%} of that of TCP's CUBI
 
 
 def _describe_figure(seen: SceneOutcomes) -> str:
-    ours, theirs = (one.mean(0, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
+    ours, theirs = (one.compute_mean(0, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
     return f"{ours / theirs:.2g}" if theirs else ""
 
 
@@ -134,7 +134,7 @@ CASES = (
         "robust",
         "Does it go on where packets overtake each other?",
         "RFC 9743, section 7.7; RFC 9002, section 6.1: time and packet thresholds",
-        f"{_STALLS}; a goodput below {LEAST_OF_TCP:.0%} of that of TCP's CUBIC is told, and no failure",
+        f"{_STALLS}; a goodput below {LEAST_OF_TCP:.0%} of that of TCP's CUBIC is reported, and no failure",
         judge_reordering,
         (
             _make_lossy_scene("1% 5ms", {"name": "reorder", "probability": 0.01, "delay": "5ms"}),

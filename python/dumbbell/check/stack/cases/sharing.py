@@ -12,7 +12,7 @@ from dumbbell.check.stack.stack_case import Limits, Scene, SceneOutcomes, StackC
 MOST_RATIO = 3.0  # RFC 8868: goodputs of the same priority and RTT within [0.333, 3]
 HARM = 0.1  # share of the link by which the stack may take more from another than TCP's CUBIC does in its place
 LEAST_TOGETHER = 0.8  # of what TCP's CUBIC and the other flow get together
-_MUCH = 0.15  # a share that differs by this from that of TCP's CUBIC in its place is told
+_MUCH = 0.15  # a share that differs by this from that of TCP's CUBIC in its place is reported
 _RATE, _RTT, _SECONDS, _SINCE = 20.0, 0.04, 25.0, 5.0
 QUEUES: dict[str, dict[str, Any]] = {
     "pfifo": {"name": "pfifo", "limit": compute_bdp(_RATE, _RTT)},
@@ -29,12 +29,12 @@ def judge_share(seen: SceneOutcomes, limits: Limits) -> None:
     ours, of_tcp = (_measure_share(one) for one in (seen.subject, seen.tcp))
     ratio, found = ours / max(1 - ours, 1e-9), f"{ours:.0%} of the goodput, TCP's CUBIC in its place {of_tcp:.0%}"
     # the harm of Ware et al., HotNets 2019: what the other loses, against what it loses to TCP's CUBIC
-    fair = limits.must(
+    fair = limits.require(
         f"at most {MOST_RATIO:g} times the other's goodput, or {HARM:.0%} more than TCP's CUBIC takes",
         ratio <= MOST_RATIO or ours <= of_tcp + HARM,
         found,
     )
-    fair &= limits.must(
+    fair &= limits.require(
         f"at least 1/{MOST_RATIO:g} of the other's goodput, or {HARM:.0%} less than TCP's CUBIC gets",
         ratio >= 1 / MOST_RATIO or ours >= of_tcp - HARM,
         found,
@@ -48,7 +48,7 @@ def judge_two_connections(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge how two connections of the stack share."""
     ours = _measure_share(seen.subject)
     ratio = ours / max(1 - ours, 1e-9)
-    limits.must(
+    limits.require(
         f"goodputs within a factor of {MOST_RATIO:g}",
         1 / MOST_RATIO <= ratio <= MOST_RATIO,
         f"{ours:.0%} and {1 - ours:.0%} of the goodput",
@@ -59,10 +59,10 @@ def judge_two_connections(seen: SceneOutcomes, limits: Limits) -> None:
 def _judge_utilisation(seen: SceneOutcomes, limits: Limits, who: str) -> None:
     """Judge the goodput of both flows together: equal shares of little use no link."""
     together, theirs = (
-        one.mean(0, lambda flow: flow.goodput) + one.mean(1, lambda flow: flow.goodput)
+        one.compute_mean(0, lambda flow: flow.goodput) + one.compute_mean(1, lambda flow: flow.goodput)
         for one in (seen.subject, seen.tcp)
     )
-    limits.must(
+    limits.require(
         f"together at least {LEAST_TOGETHER:.0%} of the goodput of {who}",
         together >= LEAST_TOGETHER * theirs,
         f"{together:.3g} Mbit/s, TCP's CUBIC {theirs:.3g}",
