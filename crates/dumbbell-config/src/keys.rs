@@ -1,8 +1,7 @@
 //! Reading the values of keys.
 
 use dumbbell_core::param::{ParamError, ParamType};
-use dumbbell_core::path::{self, Carried};
-use dumbbell_core::rng::Rng;
+use dumbbell_core::path::{self, Carried, StageSpec};
 use serde_json::{Map, Value};
 
 pub(crate) fn without_keys(map: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
@@ -26,12 +25,10 @@ pub(crate) fn field<T: ParamType>(map: &Map<String, Value>, key: &str, default: 
     map.get(key).map_or(Ok(default), |value| T::from_json(value).map_err(|allowed| ParamError::new(key, value, allowed)))
 }
 
-/// The stages in the list `key`, each of which can be built for items of type `T`.
-pub(crate) fn read_path<T: Carried>(map: &Map<String, Value>, key: &str) -> Result<Vec<Map<String, Value>>, ParamError> {
+/// The stages in the list `key`, for items of type `T`.
+pub(crate) fn read_path<T: Carried>(map: &Map<String, Value>, key: &str) -> Result<Vec<StageSpec>, ParamError> {
     let entries = list(map.get(key), key)?.iter().enumerate();
     let stages =
         entries.map(|(index, stage)| object(stage, &format!("{key}[{index}]")).cloned()).collect::<Result<Vec<_>, _>>()?;
-    let place = |error: ParamError| ParamError { key: format!("{key}{}", error.key), ..error };
-    path::build::<T>(&stages, Rng::stream(0, "check", 0)).map_err(place)?;
-    Ok(stages)
+    path::read::<T>(&stages).map_err(|error| ParamError { key: format!("{key}{}", error.key), ..error })
 }

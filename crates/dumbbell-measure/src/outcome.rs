@@ -10,7 +10,7 @@ use crate::table::{Column, Table};
 use crate::together::Common;
 use crate::trace::Trace;
 use crate::transit;
-use dumbbell_config::{cc_name, Classes, RunConfig};
+use dumbbell_config::{Classes, RunConfig};
 use dumbbell_core::histogram::{Histogram, BINS, LEAST_BIN};
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::rng::mix;
@@ -247,7 +247,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, co
         FlowRow {
             number: number as u64,
             class,
-            cc: flow.map_or_else(|| udp().name(), |flow| cc_name(&flow.cc)),
+            cc: flow.map_or_else(|| udp().name(), |flow| flow.transport.name()),
             direction: route.direction(),
             base_rtt,
             start_s: result.start.as_secs_f64() - ahead,

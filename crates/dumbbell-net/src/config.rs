@@ -88,7 +88,7 @@ impl Config {
     /// None that [`Config::parse`] has not reported.
     pub fn build<T>(&self) -> Result<Net<T>, Error> {
         let queue = self.discipline().map_err(|error| Error::in_line(1, error))?;
-        Net::from_run(&self.run, queue, self.start).map_err(|error| Error::in_line(1, error))
+        Ok(Net::from_run(&self.run, queue, self.start))
     }
 
     fn discipline(&self) -> Result<AnyAqm, ParamError> {

@@ -6,7 +6,6 @@ use dumbbell_config::{RateChange, RunConfig};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::{flag, FlowKey, Packet};
-use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::units::Time;
@@ -108,11 +107,11 @@ impl<T> fmt::Debug for Net<T> {
 
 impl<T> Net<T> {
     /// The bottleneck of a run with this queue discipline.
-    pub(crate) fn from_run(run: &RunConfig, queue: AnyAqm, start: Time) -> Result<Net<T>, ParamError> {
-        Ok(Net {
+    pub(crate) fn from_run(run: &RunConfig, queue: AnyAqm, start: Time) -> Net<T> {
+        Net {
             start,
             now: Time::ZERO,
-            hop: Hop::new(run, (0, &run.first_hop()), 1, queue, Lost::default())?,
+            hop: Hop::new(run, (0, &run.first_hop()), 1, queue, Lost::default()),
             out: VecDeque::new(),
             changes: run.rate_changes.iter().copied().collect(),
             flows: Vec::new(),
@@ -122,7 +121,7 @@ impl<T> Net<T> {
             pushed: 0,
             popped: 0,
             burst: None,
-        })
+        }
     }
 
     /// A packet comes to the bottleneck at `now`. Returns whether it was taken in. One that was may still be dropped later: most AQMs decide

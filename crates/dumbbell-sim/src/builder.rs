@@ -5,7 +5,7 @@ use crate::engine::{Engine, Run};
 use crate::extensions::Extensions;
 use crate::protocol::{Protocol, ProtocolContext};
 use crate::Sim;
-use dumbbell_bottleneck::build;
+use dumbbell_bottleneck::queue_disciplines;
 use dumbbell_core::aqm::{Aqm, QueueContext};
 use dumbbell_core::cc::{CcContext, CongestionControl};
 use dumbbell_core::observe::Tap;
@@ -39,7 +39,7 @@ impl<'a> Builder<'a> {
     /// Adds the queue discipline that the configuration may call `name`: `read` reads its keys, `new` builds it. For a file as those of
     /// `dumbbell_core::aqm` are, `Params::from_json` and `State::new`.
     #[must_use]
-    pub fn aqm<P, A: Aqm + Send + 'static>(
+    pub fn aqm<P: Clone + Send + Sync + 'static, A: Aqm + Send + 'static>(
         mut self,
         name: &str,
         read: impl Fn(&Map<String, Value>) -> Result<P, ParamError> + Send + Sync + 'static,
@@ -88,15 +88,15 @@ impl<'a> Builder<'a> {
     pub fn build(self) -> Result<Sim, ParamError> {
         let Builder { config, extensions, listeners } = self;
         let config = Arc::new(RunConfig::read(config, &extensions)?);
-        let (mut aqms, controls) = build(&config, &extensions)?;
+        let mut aqms = queue_disciplines(&config)?;
         let duration = config.run.duration;
         let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
             (None, true) => {
-                dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(Engine::new(config, controls, aqm, ())?))
+                dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(Engine::new(config, aqm, ())))
             }
-            (None, false) => Box::new(Engine::over_hops(config, controls, aqms, |_| ())?),
-            (Some(mut of_hop), true) => Box::new(Engine::new(config, controls, aqms.remove(0), of_hop(BOTTLENECK))?),
-            (Some(of_hop), false) => Box::new(Engine::over_hops(config, controls, aqms, of_hop)?),
+            (None, false) => Box::new(Engine::over_hops(config, aqms, |_| ())),
+            (Some(mut of_hop), true) => Box::new(Engine::new(config, aqms.remove(0), of_hop(BOTTLENECK))),
+            (Some(of_hop), false) => Box::new(Engine::over_hops(config, aqms, of_hop)),
         };
         Ok(Sim::from_run(run, duration, extensions.fault))
     }

@@ -25,7 +25,6 @@ use dumbbell_core::histogram::Histogram;
 use dumbbell_core::log::DropReason;
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
-use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::{Ack, BackEcn};
@@ -86,21 +85,17 @@ pub struct MultiHop<L: Tap = ()> {
 
 impl<L: Tap + Send + 'static> MultiHop<L> {
     /// The net of `config` with these queue disciplines, hop by hop; `listener` gives what listens at a hop.
-    ///
-    /// # Errors
-    /// A stage that cannot be built.
     pub fn new(
         config: &RunConfig,
         classes: &Classes,
         lines: Vec<DelayLine>,
         aqms: Vec<AnyAqm>,
         mut listener: impl FnMut(&str) -> L,
-    ) -> Result<MultiHop<L>, ParamError> {
+    ) -> MultiHop<L> {
         let first = config.first_hop();
         let all = std::iter::once(&first).chain(&config.hops).zip(aqms).enumerate();
-        let hops: Vec<_> = all
-            .map(|(index, (hop, aqm))| RoutedHop::new(config, classes, (index, hop), aqm, listener(&hop.name)))
-            .collect::<Result<_, _>>()?;
+        let hops: Vec<_> =
+            all.map(|(index, (hop, aqm))| RoutedHop::new(config, classes, (index, hop), aqm, listener(&hop.name))).collect();
         let mut net = MultiHop {
             links: MinList::new(hops.len()),
             stages: MinList::new(STAGES * hops.len() + 1),
@@ -116,7 +111,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
             log: HopLog::default(),
         };
         (0..net.hops.len()).for_each(|hop| net.update_times(hop as u16));
-        Ok(net)
+        net
     }
 
     /// A packet comes to `hop`.

@@ -15,7 +15,6 @@ use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::{likely, unlikely};
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
-use dumbbell_core::param::ParamError;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
@@ -37,22 +36,13 @@ fn deliveries<'a, L: Tap>(lines: &'a mut DelayLines, arena: &'a mut Arena) -> im
 
 impl<A: Aqm + Send, L: Tap + Send> SingleHop<A, L> {
     /// The net of `config`, with nothing in it. Events at the bottleneck are reported to `listener` as well.
-    ///
-    /// # Errors
-    /// A stage that cannot be built.
-    pub fn new(
-        config: &RunConfig,
-        classes: &Classes,
-        lines: Vec<DelayLine>,
-        aqm: A,
-        listener: L,
-    ) -> Result<SingleHop<A, L>, ParamError> {
-        let hop = Hop::new(config, (0, &config.first_hop()), classes.list.len(), aqm, listener)?;
+    pub fn new(config: &RunConfig, classes: &Classes, lines: Vec<DelayLine>, aqm: A, listener: L) -> SingleHop<A, L> {
+        let hop = Hop::new(config, (0, &config.first_hop()), classes.list.len(), aqm, listener);
         let parts = if hop.is_bare() { 0 } else { HopPart::ALL.len() };
-        Ok(SingleHop {
+        SingleHop {
             entrance: SharedIngress { hop, memory: SendMemory::new(config.hosts.memory) },
             lines: DelayLines { times: MinTree::new(lines.len() + parts), all: lines, pool: BlockPool::default() },
-        })
+        }
     }
 
     #[inline]
