@@ -16,7 +16,7 @@ from dumbbell.experiment import shipped
 from dumbbell.pages import study
 from dumbbell.published import by_flow
 from dumbbell.published.compare import Cell, Comparison, Figure, Pair
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 ROOT = Path(__file__).parent.parent
 HEADER = (
@@ -76,7 +76,7 @@ def test_errors_by_hand(reference: Path, tmp_path: Path, command: Command) -> No
     dumbbell.run(file, ["seeds=[1, 2]"], output=output)
     file.write_text(BOTTLENECK + "[hosts]\necn = true\n" + flow("reno", count=2) + flow("cubic"))
     dumbbell.run(file, output=output)
-    results = Results(output)
+    results = StoredResults(output)
     compared = by_flow.compare(results.runs, results.flows, by_flow.read(reference))
     pairs = {(*named(p.figure.cell), p.figure.flow, p.figure.metric): p for p in compared.pairs}
     assert {key[0] for key in pairs} == {"prague+cubic", "2 reno+cubic"} and compared.missing == 14, "no DCTCP"
@@ -127,7 +127,8 @@ def test_experiments_run_every_kind_of_cell() -> None:
     answered = set()
     for name in ("one-flow", "two-flows", "many-flows"):
         answered |= {
-            by_flow.cell_of(json.loads(c.config))[1:] for c in experiment.load(f"validation/l4s-{name}").make_cells()
+            by_flow.make_cell_of_run(json.loads(c.config))[1:]
+            for c in experiment.load(f"validation/l4s-{name}").make_cells()
         }
 
     def cell(ecn: int, ccs: str, rate: float, rtts: str, seconds: float) -> Cell:
@@ -168,7 +169,7 @@ def held(bars: Any) -> dict[str, bool]:
 
 def test_bars_of_linux(agreement: ModuleType) -> None:
     def judged(ccs: str, metric: str, error: float) -> list[bool]:
-        return list(held(agreement.linux(Comparison([pair(ccs, 1, metric, error)]))).values())
+        return list(held(agreement.fill_linux_bars(Comparison([pair(ccs, 1, metric, error)]))).values())
 
     assert judged("cubic", "goodput_mbit", -0.02) == [True] and judged("cubic", "goodput_mbit", -0.021) == [False]
     assert judged("cubic+reno", "goodput_mbit", 0.03) == [True] and judged("cubic+reno", "goodput_mbit", 0.031) == [
@@ -178,11 +179,11 @@ def test_bars_of_linux(agreement: ModuleType) -> None:
     assert judged("prague+cubic", "share", 0.06) == [False], "the median bar is 0.05"
     assert judged("prague+cubic", "goodput_mbit", 0.5) == [], "the share is judged"
     counts = [pair("cubic", 0, "signals", 0.1 if i < 17 else 0.9, 1.0 + i) for i in range(20)]
-    assert held(agreement.linux(Comparison(counts))) == {"classic flows: marks and drops": True}
+    assert held(agreement.fill_linux_bars(Comparison(counts))) == {"classic flows: marks and drops": True}
     counts.append(pair("cubic", 0, "signals", 0.9, 40.0))
-    bars = agreement.linux(Comparison(counts))
+    bars = agreement.fill_linux_bars(Comparison(counts))
     assert held(bars) == {"classic flows: marks and drops": False}, "17 of 21 are fewer than 85 %"
-    text = agreement.document(bars)
+    text = agreement.format_document(bars)
     assert "outside 4 of 21" in text and "- cubic 40Mbit 10ms dualpi2: 1 (Linux 1): 0.900" in text
 
 
@@ -192,7 +193,7 @@ def test_bars_of_the_evaluation(agreement: ModuleType) -> None:
         cell += (("udp_mbit", udp), ("udp_class", "a"), ("counted", "tcp"))
         error = agreement.math.log(simulated / published) if simulated and published else agreement.math.nan
         compared = Comparison([Pair(Figure(cell, side, 1, metric, published), simulated, 1, "", error)])
-        return list(held(agreement.evaluation(compared)).values())
+        return list(held(agreement.fill_evaluation_bars(compared)).values())
 
     assert judged(0, "a / b", "rate_ratio mean", 1.16, 1.0) == [True]
     assert judged(0, "a / b", "rate_ratio mean", 1.17, 1.0) == [False], "ln 1.17 = 0.157"

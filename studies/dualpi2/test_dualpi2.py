@@ -48,7 +48,7 @@ def test_margins_are_where_the_loop_has_gain_or_phase_of_the_border(model: Modul
     rtt, flow = 0.05, model.reno(50, 0.05)
     found = model.margins(flow, rtt)
 
-    def loop(omega: float) -> complex:
+    def compute_loop(omega: float) -> complex:
         s = 1j * omega
         controller = model.BETA + model.ALPHA / (model.TUPDATE * s)
         return complex(
@@ -60,7 +60,7 @@ def test_margins_are_where_the_loop_has_gain_or_phase_of_the_border(model: Modul
         )
 
     grid = np.logspace(-2, 3, 20_001)
-    values = np.array([loop(omega) for omega in grid])
+    values = np.array([compute_loop(omega) for omega in grid])
     turns = np.flatnonzero((values.imag[:-1] < 0) & (values.imag[1:] >= 0) & (values.real[1:] < 0))
     assert found.gain_db == pytest.approx(-20 * math.log10(abs(values[turns[0]])), abs=0.05)
     crossed = values[np.flatnonzero(np.abs(values) >= 1)[-1]]
@@ -75,7 +75,7 @@ def test_the_model_says_what_rtts_the_gains_are_for(model: ModuleType) -> None:
     assert margins == sorted(margins, reverse=True)
 
 
-def small(name: str) -> dict[str, Any]:
+def shrink_experiment(name: str) -> dict[str, Any]:
     """Return an experiment with few of its cells, and short."""
     table = tomllib.loads((ROOT / f"studies/dualpi2/experiments/{name}.toml").read_text())
     table |= {"duration": "60s" if name == "questions-burst" else "3s", "seeds": [1, 2], "override": []}
@@ -101,15 +101,15 @@ def test_figures_and_tables(findings: ModuleType, tmp_path: Path) -> None:
     rows, pictures = (importlib.import_module(f"{findings.__package__}.{name}") for name in ("rows", "pictures"))
     output = tmp_path / "l4s.duckdb"
     for name in rows.EXPERIMENTS[:3]:
-        dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
-    part = Evidence(Tables(findings.evidence(Results(str(output)))))
+        dumbbell.run(experiment.parse(shrink_experiment(name), f"{name}.toml"), output=output)
+    part = Evidence(Tables(findings.make_evidence(Results(str(output)))))
     assert findings.FIGURES["l4s-rtt"](part).panels
     with pytest.raises(InputError, match="no runs of questions-burst"):
         findings.FIGURES["l4s-burst"](part)
     for name in rows.EXPERIMENTS[3:]:
-        dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
-    found = Evidence(Tables(findings.evidence(Results(str(output)))))
-    assert "| Prague" in pictures.fq_table(found).splitlines()[0]
+        dumbbell.run(experiment.parse(shrink_experiment(name), f"{name}.toml"), output=output)
+    found = Evidence(Tables(findings.make_evidence(Results(str(output)))))
+    assert "| Prague" in pictures.format_fq_table(found).splitlines()[0]
     for name in ("l4s-rtt", "l4s-burst", "l4s-fq-delay", "l4s-stability"):
         assert findings.FIGURES[name](found).panels, name
     swings = found["swings"]

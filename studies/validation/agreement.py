@@ -27,7 +27,7 @@ PARTS: dict[str, Callable[[Cell], bool]] = {
 }
 
 
-def queue_of(qdisc: str) -> str:
+def name_queue(qdisc: str) -> str:
     """Return the name of a tc line."""
     words = qdisc.split()
     if words[0] == "red" and words[4] == words[6]:
@@ -51,12 +51,12 @@ class Judged:
         """Numbers of the flows."""
         return (1, 2) if self.cell["cc2"] else (1,)
 
-    def goodput(self, flow: int) -> float:
+    def compute_goodput_error(self, flow: int) -> float:
         """Return the error of a flow's goodput as a share of the rate."""
         simulated, linux = self.measures["goodput_mbit", flow]
         return (simulated - linux) / float(self.cell["rate_mbit"])
 
-    def rtt(self, flow: int) -> float:
+    def compute_rtt_error(self, flow: int) -> float:
         """Return the relative error of a flow's RTT."""
         simulated, linux = self.measures["rtt_ms", flow]
         return simulated / linux - 1
@@ -71,7 +71,10 @@ class Judged:
     def good(self) -> bool:
         """Whether goodput and RTT are within their bars."""
         bar = 0.03 if self.cell["cc2"] else 0.02
-        return all(abs(self.goodput(flow)) <= bar and abs(self.rtt(flow)) <= 0.06 for flow in self.flows)
+        return all(
+            abs(self.compute_goodput_error(flow)) <= bar and abs(self.compute_rtt_error(flow)) <= 0.06
+            for flow in self.flows
+        )
 
     @property
     def same(self) -> bool:
@@ -80,7 +83,7 @@ class Judged:
         return abs(simulated - linux) <= 0.25 * linux
 
 
-def tabled(cell: Cell) -> bool:
+def is_tabled(cell: Cell) -> bool:
     """Whether the cell is one of the tables."""
     controls = {cell["cc1"], cell["cc2"]} - {""}
     places = (cell["rate_mbit"], cell["delay_ms"])
@@ -92,12 +95,12 @@ def tabled(cell: Cell) -> bool:
     return places[0] in (10, 50) and places[1] in (10, 40, 80) and cell["qdisc"] in plain
 
 
-def judged(results: str, reference: str, wanted: Callable[[Cell], bool]) -> list[Judged]:
+def judge_cells(results: str, reference: str, wanted: Callable[[Cell], bool]) -> list[Judged]:
     """Return the cells that are wanted and that runs answer, in order."""
     figures = []
     for figure in read_reference(reference):
         cell = dict(figure.cell)
-        if wanted(cell | {"queue": queue_of(cell["qdisc"])}):
+        if wanted(cell | {"queue": name_queue(cell["qdisc"])}):
             figures.append(figure)
     with Store.open(results) as store:
         pairs = compare(store.read_table("runs"), store.read_table("flows"), figures).pairs
@@ -111,11 +114,11 @@ def judged(results: str, reference: str, wanted: Callable[[Cell], bool]) -> list
         means = {m: (fmean(a for a, _ in values), fmean(b for _, b in values)) for m, values in measures.items()}
         if ("goodput_mbit", 1) in means:
             linux = {m: [value for _, value in values] for m, values in measures.items()}
-            cells.append(Judged(cell | {"queue": queue_of(cell["qdisc"])}, means, linux))
+            cells.append(Judged(cell | {"queue": name_queue(cell["qdisc"])}, means, linux))
     return cells
 
 
-def document(cells: list[Judged]) -> str:
+def format_document(cells: list[Judged]) -> str:
     """Return the count of cells that agree and the tables, as Markdown."""
     counts: dict[tuple[str, int], list[int]] = {}
     tables: dict[str, list[str]] = {title: [] for title in PARTS}
@@ -126,8 +129,8 @@ def document(cells: list[Judged]) -> str:
             (goodput, linux), (rtt, linux_rtt) = one.measures["goodput_mbit", flow], one.measures["rtt_ms", flow]
             rows.append(
                 f"| {cell['queue']} | {'on' if cell['ecn'] else 'off'} | {cell[f'cc{flow}']} | {cell['rate_mbit']:g} "
-                f"| {cell['delay_ms']:g} | {goodput:.2f} | {linux:.2f} | {100 * one.goodput(flow):+.2f} "
-                f"| {rtt:.2f} | {linux_rtt:.2f} | {100 * one.rtt(flow):+.2f} "
+                f"| {cell['delay_ms']:g} | {goodput:.2f} | {linux:.2f} | {100 * one.compute_goodput_error(flow):+.2f} "
+                f"| {rtt:.2f} | {linux_rtt:.2f} | {100 * one.compute_rtt_error(flow):+.2f} "
                 f"| {one.signals[0]:.0f} | {one.signals[1]:.0f} |"
             )
         count = counts.setdefault((cell["queue"], len(one.flows)), [0, 0, 0, 0])

@@ -17,12 +17,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from dumbbell.published.compare import alike, latest_engine, only_flows, qdisc_matches
+from dumbbell.published.compare import has_only_flows, matches_qdisc, select_alike, select_latest_engine
 from dumbbell.results.store import Store
 from dumbbell.study import Unreadable
 
 from .agreement_l4s import Bar
-from .agreement_l4s import document as bars_as_markdown
+from .agreement_l4s import format_document as bars_as_markdown
 
 COLUMNS = frozenset(
     ("kernel", "version", "set", "ccs", "qdisc", "ecn", "kernel_args", "gso", "rate_mbit", "delay_ms", "seconds")
@@ -85,7 +85,7 @@ class Figures:
     counts: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def mean(cls, runs: Sequence["Figures"]) -> "Figures":
+    def average(cls, runs: Sequence["Figures"]) -> "Figures":
         """Return the mean of several runs of a cell."""
         return cls(
             [fmean(values) for values in zip(*(run.goodput_mbit for run in runs), strict=True)],
@@ -93,7 +93,7 @@ class Figures:
             {count: fmean(run.counts[count] for run in runs) for count in runs[0].counts},
         )
 
-    def share(self, flows: Iterable[int]) -> float:
+    def compute_share(self, flows: Iterable[int]) -> float:
         """Return the share of these flows in the goodput of all."""
         return sum(self.goodput_mbit[i] for i in flows) / (sum(self.goodput_mbit) or 1.0)
 
@@ -132,9 +132,9 @@ class Judged:
             flows = classes[0][1]
         else:
             return None
-        return self.simulated.share(flows) - self.linux.share(flows)
+        return self.simulated.compute_share(flows) - self.linux.compute_share(flows)
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """Return the figures in few words, simulated (Linux)."""
         classes = (
             [flows for _, flows in self.cell.classes]
@@ -175,13 +175,13 @@ def read(path: str | Path) -> dict[Cell, list[Figures]]:
                 f"there are {len(run)} rows of {first['ccs']}", "a row for each flow of a run", file=name, key="flow"
             )
         counts = {count: float(first[count]) for count in ("drops", "marks") if first.get(count)}
-        cells[_measured(first)].append(
+        cells[_read_measured(first)].append(
             Figures([float(row["goodput_mbit"]) for row in run], [float(row["rtt_ms"]) for row in run], counts)
         )
     return dict(cells)
 
 
-def _measured(row: dict[str, str]) -> Cell:
+def _read_measured(row: dict[str, str]) -> Cell:
     arguments = row["kernel_args"]
     response = "ecn_enable=1" in arguments or "ecn_low=1" in arguments
     return Cell(
@@ -207,7 +207,7 @@ def answers(config: dict[str, Any], cell: Cell) -> bool:
     hosts, bottleneck = config["hosts"], config["bottleneck"]
     return (
         tuple(flow["cc"]["name"] for flow in flows) == cell.ccs
-        and all(_same_response(flow["cc"], cell) for flow in flows)
+        and all(_has_same_response(flow["cc"], cell) for flow in flows)
         and all(flow["count"] == 1 and flow["base_rtt"] == cell.delay_ms * 1e6 for flow in flows)
         and all(
             flow["start"]["min"] == flow["start"]["max"] == 1e6 * at
@@ -218,11 +218,11 @@ def answers(config: dict[str, Any], cell: Cell) -> bool:
         and hosts["offload"] == ("gso" if cell.gso else "tso")
         and bottleneck["rate"] == cell.rate_mbit * 1e6
         and config["duration"] == cell.seconds * 1e9
-        and qdisc_matches(cell.qdisc, bottleneck["aqm"])
+        and matches_qdisc(cell.qdisc, bottleneck["aqm"])
     )
 
 
-def _same_response(cc: dict[str, Any], cell: Cell) -> bool:
+def _has_same_response(cc: dict[str, Any], cell: Cell) -> bool:
     if cc["name"] not in ("bbr2", "bbr3"):
         return True
     if cc["ecn"] != cell.bbr_ecn:
@@ -230,14 +230,14 @@ def _same_response(cc: dict[str, Any], cell: Cell) -> bool:
     return cc["name"] == "bbr3" or not cell.bbr_ecn or (cc["ecn_max_rtt"] > 0) == cell.bbr_limit
 
 
-def judged(results: str, reference: str) -> tuple[list[Judged], int]:
+def judge_cells(results: str, reference: str) -> tuple[list[Judged], int]:
     """Return the cells that runs answer, and how many there are in the reference."""
     with Store.open(results) as store:
         runs, flows = store.read_table("runs"), store.read_table("flows")
     configs = [(json.loads(row["config"]), row) for row in runs.iter_rows(named=True)]
     by_place: dict[tuple[Any, ...], list[tuple[dict[str, Any], dict[str, Any]]]] = defaultdict(list)
     for config, row in configs:
-        if only_flows(config):
+        if has_only_flows(config):
             place = config["bottleneck"]["rate"], tuple(flow["cc"]["name"] for flow in config["flows"])
             by_place[place].append((config, row))
     of_run: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -247,7 +247,7 @@ def judged(results: str, reference: str) -> tuple[list[Judged], int]:
     measured = read(reference)
     for cell, linux in measured.items():
         there = by_place[cell.rate_mbit * 1e6, cell.ccs]
-        found = alike(latest_engine([row for config, row in there if answers(config, cell)]), cell.name)
+        found = select_alike(select_latest_engine([row for config, row in there if answers(config, cell)]), cell.name)
         simulated = [
             Figures(
                 [flow["goodput_mbit"] for flow in of_run[row["key"]]],
@@ -257,11 +257,11 @@ def judged(results: str, reference: str) -> tuple[list[Judged], int]:
             for row in found
         ]
         if simulated:
-            cells.append(Judged(cell, Figures.mean(simulated), Figures.mean(linux), (simulated, linux)))
+            cells.append(Judged(cell, Figures.average(simulated), Figures.average(linux), (simulated, linux)))
     return cells, len(measured)
 
 
-def bars(cells: Iterable[Judged]) -> list[Bar]:
+def fill_bars(cells: Iterable[Judged]) -> list[Bar]:
     """Return the bars of every version and kind, filled."""
     found: dict[tuple[str, str, str], Bar] = {}
 
@@ -270,7 +270,7 @@ def bars(cells: Iterable[Judged]) -> list[Bar]:
             what = one.cell.version if "bbr" in "".join(one.cell.ccs) else "DCTCP alone"
             key = (KINDS[one.cell.kind], what, measure)
             bar = found.setdefault(key, Bar(f"{what}, {KINDS[one.cell.kind]}: {measure}", limits))
-            bar.errors.append((abs(error), one.line()))
+            bar.errors.append((abs(error), one.format_line()))
 
     for one in cells:
         if one.cell.kind == "one":
@@ -292,12 +292,12 @@ def bars(cells: Iterable[Judged]) -> list[Bar]:
 
 def main(results: str, reference: str, *options: str) -> None:
     """Print what agrees."""
-    cells, total = judged(results, reference)
-    print(bars_as_markdown(bars(cells)))
+    cells, total = judge_cells(results, reference)
+    print(bars_as_markdown(fill_bars(cells)))
     if "--all" in options:
         print("\nAll cells:\n")
         for one in sorted(cells, key=lambda one: one.cell.name):
-            print(f"- {one.line()}")
+            print(f"- {one.format_line()}")
     print(f"\n{len(cells)} of {total} cells have a run.")
 
 

@@ -60,7 +60,7 @@ class Compared:
         return abs(self.error) <= max(self.bar, self.interval)
 
 
-def scenarios(path: str | Path) -> dict[str, list[list[Row]]]:
+def read_scenarios(path: str | Path) -> dict[str, list[list[Row]]]:
     """Return Linux's runs of each scenario, a row a flow."""
     runs: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     with Path(path).open(newline="", encoding="utf-8") as stream:
@@ -69,7 +69,7 @@ def scenarios(path: str | Path) -> dict[str, list[list[Row]]]:
     return {scenario: list(of_seed.values()) for scenario, of_seed in runs.items()}
 
 
-def _queue(text: str, *, back: bool = False) -> dict[str, Any]:
+def _parse_queue(text: str, *, back: bool = False) -> dict[str, Any]:
     name, *words = text.split()
     aqm: dict[str, Any] = {"name": name}
     if "limit" in words:
@@ -82,11 +82,11 @@ def _queue(text: str, *, back: bool = False) -> dict[str, Any]:
     return aqm
 
 
-def _hop(rate: str, qdisc: str, *, back: bool = False) -> dict[str, Any]:
-    return {"rate": f"{float(rate) * 1000:.0f}kbit", "shaper": "htb", "aqm": _queue(qdisc, back=back)}
+def _make_hop(rate: str, qdisc: str, *, back: bool = False) -> dict[str, Any]:
+    return {"rate": f"{float(rate) * 1000:.0f}kbit", "shaper": "htb", "aqm": _parse_queue(qdisc, back=back)}
 
 
-def experiment(run: list[Row], *, starts: int = 0) -> dict[str, Any]:
+def make_experiment(run: list[Row], *, starts: int = 0) -> dict[str, Any]:
     """Return an experiment with the flows of a run of Linux: its starts, or `starts` runs with others nearby."""
     first = run[0]
     rtt = f"{first['delay_ms']}ms"
@@ -94,15 +94,15 @@ def experiment(run: list[Row], *, starts: int = 0) -> dict[str, Any]:
         "title": "Linux: traffic both ways, two queues",
         "duration": f"{first['seconds']}s",
         "seeds": list(range(1, starts + 1)) or [1],
-        "bottleneck": _hop(first["rate_mbit"], first["qdisc"]),
+        "bottleneck": _make_hop(first["rate_mbit"], first["qdisc"]),
         "hosts": {"ecn": first["ecn"] == "1", "send_buffer": _BUFFER, "receive_buffer": _BUFFER},
         "flows": [],
         "record": {"series": False},
     }
     if first["reverse_qdisc"]:
-        table["reverse"] = _hop(first["reverse_rate_mbit"], first["reverse_qdisc"], back=True)
+        table["reverse"] = _make_hop(first["reverse_rate_mbit"], first["reverse_qdisc"], back=True)
     if first["second_qdisc"]:
-        table["hop"] = [{"name": "second", **_hop(first["second_rate_mbit"], first["second_qdisc"])}]
+        table["hop"] = [{"name": "second", **_make_hop(first["second_rate_mbit"], first["second_qdisc"])}]
     for row in run:
         flow: dict[str, Any] = {"cc": {"bbr": "bbr1"}.get(row["cc"], row["cc"]), "base_rtt": rtt}
         start = max(0.0, float(row["start_s"]))
@@ -129,53 +129,53 @@ class Measured:
     pings: dict[str, list[float]]
 
 
-def on_linux(runs: list[list[Row]]) -> Measured:
+def measure_linux(runs: list[list[Row]]) -> Measured:
     """Return what Linux's runs of a scenario measured."""
     groups = dict.fromkeys(f"{row['cc']}, {row['route']}" for row in runs[0])
 
-    def means(column: str, group: str) -> list[float]:
+    def list_means(column: str, group: str) -> list[float]:
         return [fmean(float(row[column]) for row in run if f"{row['cc']}, {row['route']}" == group) for run in runs]
 
     firsts = [run[0] for run in runs]
     queues = [name for name in ("first", "second", "reverse") if firsts[0][f"{name}_drops"]]
     ways = [way for way in ("down", "up") if firsts[0][f"ping_{way}_p99_ms"]]
     return Measured(
-        {group: means("goodput_mbit", group) for group in groups},
-        {group: means("rtt_ms", group) for group in groups},
+        {group: list_means("goodput_mbit", group) for group in groups},
+        {group: list_means("rtt_ms", group) for group in groups},
         {q: [float(row[f"{q}_drops"]) + float(row[f"{q}_marks"]) for row in firsts] for q in queues},
         {way: [float(row[f"ping_{way}_p99_ms"]) for row in firsts] for way in ways},
     )
 
 
-def here(run: list[Row], starts: int) -> Measured:
+def measure_simulator(run: list[Row], starts: int) -> Measured:
     """Return what the simulator's runs of a scenario measured."""
-    found = dumbbell.run(experiment(run, starts=starts))
+    found = dumbbell.run(make_experiment(run, starts=starts))
     flows, hops = found.flows, found.hops
     tcp = flows.filter(~pl.col("cc").is_in(["udp", "ping"]))
     names = {number: f"{row['cc']}, {row['route']}" for number, row in enumerate(run)}
     tcp = tcp.with_columns(group=pl.col("flow").replace_strict(names))
 
-    def by(frame: pl.DataFrame, key: str, value: pl.Expr) -> dict[str, list[float]]:
+    def group_means(frame: pl.DataFrame, key: str, value: pl.Expr) -> dict[str, list[float]]:
         means = frame.group_by("key", key, maintain_order=True).agg(value.mean().alias("value"))
         return {str(name): part["value"].to_list() for (name,), part in means.group_by(key, maintain_order=True)}
 
-    signals = by(hops, "hop", pl.col("drops") + pl.col("ce_marks"))
+    signals = group_means(hops, "hop", pl.col("drops") + pl.col("ce_marks"))
     return Measured(
-        by(tcp, "group", pl.col("goodput_mbit")),
-        by(tcp, "group", pl.col("rtt_mean_ms")),
+        group_means(tcp, "group", pl.col("goodput_mbit")),
+        group_means(tcp, "group", pl.col("rtt_mean_ms")),
         {HOP_NAMES[hop]: values for hop, values in signals.items()},
-        by(flows.filter(pl.col("cc") == "ping"), "direction", pl.col("rtt_p99_ms")),
+        group_means(flows.filter(pl.col("cc") == "ping"), "direction", pl.col("rtt_p99_ms")),
     )
 
 
-def rates_of(row: Row) -> dict[str, float]:
+def find_rates(row: Row) -> dict[str, float]:
     """Return the rate of the slowest hop of each route, Mbit/s."""
     first = float(row["rate_mbit"])
     second, reverse = (float(row[f"{name}_rate_mbit"] or "inf") for name in ("second", "reverse"))
     return {"down": first, "up": reverse, "first": first, "second": second, "long": min(first, second)}
 
 
-def _interval(one: list[float], other: list[float]) -> float:
+def _compute_interval(one: list[float], other: list[float]) -> float:
     """Return half of the 95 % interval of the difference of two means, after Welch; 0 if a side has one value."""
     if min(len(one), len(other)) < 2:
         return 0.0
@@ -194,10 +194,10 @@ def compare(
     With `many`, Linux's runs from other starts, those are compared, and the runs here have the same starts.
     """
     if many:
-        linux, sim = on_linux(many), here(runs[0], len(many))
+        linux, sim = measure_linux(many), measure_simulator(runs[0], len(many))
     else:
-        linux, sim = on_linux(runs if starts else runs[:1]), here(runs[0], starts)
-    row, rates = runs[0][0], rates_of(runs[0][0])
+        linux, sim = measure_linux(runs if starts else runs[:1]), measure_simulator(runs[0], starts)
+    row, rates = runs[0][0], find_rates(runs[0][0])
     queues = [f"{row[f'{name}qdisc']} {row[f'{name}rate_mbit']} Mbit/s" for name in _PREFIXES if row[f"{name}qdisc"]]
     cell = f"{' and '.join(queues)}, {row['delay_ms']} ms, {row['ccs'].replace(';', '; ')}"
     found = []
@@ -205,7 +205,7 @@ def compare(
     def add(what: str, where: str, ours: list[float], theirs: list[float], scale: float, bar: float) -> None:
         mean, reference = fmean(ours), fmean(theirs)
         error = (mean - reference) / scale if scale else math.inf if mean else 0.0
-        interval = _interval(ours, theirs) / scale if many and scale else 0.0
+        interval = _compute_interval(ours, theirs) / scale if many and scale else 0.0
         found.append(
             Compared(scenario, cell, row["set"], what, where, mean, reference, error, bar, len(theirs), interval)
         )
@@ -220,22 +220,22 @@ def compare(
     return found
 
 
-def many_starts() -> dict[str, list[list[Row]]]:
+def read_many_starts() -> dict[str, list[list[Row]]]:
     """Return Linux's runs from many starts, of the scenarios that have enough of them, with seeds from 1 on."""
     if not Path(MANY).exists():
         return {}
     measured = {}
-    for scenario, runs in scenarios(MANY).items():
+    for scenario, runs in read_scenarios(MANY).items():
         of_seed = {int(run[0]["seed"]): run for run in runs}
         if len(of_seed) >= LEAST_MANY and sorted(of_seed) == list(range(1, len(of_seed) + 1)):
             measured[scenario] = [of_seed[seed] for seed in sorted(of_seed)]
     return measured
 
 
-def outside() -> list[str]:
+def list_outside() -> list[str]:
     """Return the scenarios with a figure outside its bar against the single runs, those with most of them first."""
     counts = {}
-    for scenario, runs in scenarios(SINGLE).items():
+    for scenario, runs in read_scenarios(SINGLE).items():
         counts[scenario] = sum(not one.agrees for one in compare(scenario, runs, STARTS))
     return sorted((scenario for scenario, count in counts.items() if count), key=lambda one: -counts[one])
 
@@ -253,12 +253,12 @@ _HEAD = [
 ]
 
 
-def everything(path: str | Path, starts: int = STARTS) -> tuple[list[Compared], str]:
+def compare_everything(path: str | Path, starts: int = STARTS) -> tuple[list[Compared], str]:
     """Compare every scenario; return the figures, and all of them as Markdown, set by set."""
     found: list[Compared] = []
     lines: dict[str, list[list[str]]] = {name: [] for name in SETS}
-    many = many_starts()
-    for scenario, runs in scenarios(path).items():
+    many = read_many_starts()
+    for scenario, runs in read_scenarios(path).items():
         row = runs[0][0]
         queues = [
             f"{row[f'{prefix}rate_mbit']} {row[f'{prefix}qdisc']}".strip() or "-"
@@ -275,19 +275,19 @@ def everything(path: str | Path, starts: int = STARTS) -> tuple[list[Compared], 
         f"\n## {text[0].upper()}{text[1:]}\n\n{align_table(_HEAD, lines[name], words=words)}"
         for name, text in SETS.items()
     ]
-    counted = [[SETS[name], *(_share(found, name, what) for what in WHATS)] for name in SETS]
-    counted.append(["all", *(_share(found, None, what) for what in WHATS)])
+    counted = [[SETS[name], *(_format_share(found, name, what) for what in WHATS)] for name in SETS]
+    counted.append(["all", *(_format_share(found, None, what) for what in WHATS)])
     return found, "\n".join([align_table(["set", *WHATS], counted), *parts]) + "\n"
 
 
-def _share(found: list[Compared], name: str | None, what: str) -> str:
+def _format_share(found: list[Compared], name: str | None, what: str) -> str:
     of = [one.agrees for one in found if one.what == what and name in (None, one.set)]
     return f"{sum(of)} of {len(of)}" if of else "-"
 
 
-def page(path: str | Path, starts: int = STARTS) -> tuple[list[Compared], str]:
+def write_page(path: str | Path, starts: int = STARTS) -> tuple[list[Compared], str]:
     """Return what was compared, and docs/validation-hops.md."""
-    found, tables = everything(path, starts)
+    found, tables = compare_everything(path, starts)
     text = [
         "# Traffic both ways and two queues: the simulator beside Linux",
         "",

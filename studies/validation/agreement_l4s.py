@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dumbbell.published import by_class, by_flow
-from dumbbell.published.compare import Cell, Comparison, Pair, where
+from dumbbell.published.compare import Cell, Comparison, Pair, format_cell
 from dumbbell.results.store import Store
 
 FACTOR = 1.3  # marks and drops under mixed RTT
 STARVED = 0.1  # of the measured rate
 
 
-def percentile(values: list[float], share: float) -> float:
+def find_percentile(values: list[float], share: float) -> float:
     """Return the least value that this share of the values does not exceed."""
     return sorted(values)[max(0, math.ceil(share * len(values) - 1e-9) - 1)]
 
@@ -38,17 +38,17 @@ class Bar:
     def holds(self) -> bool:
         """Whether every limit is kept."""
         errors = [size for size, _ in self.errors]
-        return all(percentile(errors, share) <= limit + 1e-9 for share, limit in self.limits.items())
+        return all(find_percentile(errors, share) <= limit + 1e-9 for share, limit in self.limits.items())
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """Return the line of the table."""
         errors = [size for size, _ in self.errors]
-        shown = [f"{percentile(errors, share):.3f}" for share in (0.5, 0.9, 1)]
+        shown = [f"{find_percentile(errors, share):.3f}" for share in (0.5, 0.9, 1)]
         bars = ", ".join(f"{name_of(share)} {limit:.3g}" for share, limit in self.limits.items())
         verdict = "yes" if self.holds else "**no**"
         return f"| {self.what} | {len(errors)} | {' | '.join(shown)} | {bars} | {verdict} |"
 
-    def outside(self) -> list[str]:
+    def list_outside(self) -> list[str]:
         """Return the cells beyond the widest limit, the worst first."""
         limit = max(self.limits.values())
         beyond = sorted(((size, cell) for size, cell in self.errors if size > limit + 1e-9), reverse=True)
@@ -60,7 +60,7 @@ def name_of(share: float) -> str:
     return {0.5: "median", 1: "worst"}.get(share, f"p{100 * share:g}")
 
 
-def by_cell(comparison: Comparison) -> dict[Cell, dict[tuple[str, int, str], Pair]]:
+def group_by_cell(comparison: Comparison) -> dict[Cell, dict[tuple[str, int, str], Pair]]:
     """Return the pairs of every cell by class, flow and metric."""
     cells: dict[Cell, dict[tuple[str, int, str], Pair]] = defaultdict(dict)
     for pair in comparison.pairs:
@@ -68,7 +68,7 @@ def by_cell(comparison: Comparison) -> dict[Cell, dict[tuple[str, int, str], Pai
     return cells
 
 
-def linux(comparison: Comparison) -> list[Bar]:
+def fill_linux_bars(comparison: Comparison) -> list[Bar]:
     """Return the bars of cells of Linux, filled."""
     alone = Bar("classic flow alone: goodput, share of the rate", {1: 0.02})
     pairs = Bar("classic flows together: goodput of each, share of the rate", {1: 0.03})
@@ -79,11 +79,11 @@ def linux(comparison: Comparison) -> list[Bar]:
     prague_rtt = Bar("cells with Prague: RTT", {1: 0.10})
     counts = Bar("cells with Prague: marks and drops", {0.85: 0.25})
     delay = Bar("time in queue L", {0.5: 0.25})
-    for cell, pairs_of in by_cell(comparison).items():
+    for cell, pairs_of in group_by_cell(comparison).items():
         ccs = dict(cell)["ccs"]
         with_prague, single = "prague" in ccs, "+" not in ccs
         for (_, flow, metric), pair in pairs_of.items():
-            name = where(cell) + (f", flow {flow}" if flow and not single else "")
+            name = format_cell(cell) + (f", flow {flow}" if flow and not single else "")
             bar: Bar | None = None
             match metric:
                 case "goodput_mbit":
@@ -101,7 +101,7 @@ def linux(comparison: Comparison) -> list[Bar]:
     return [alone, pairs, rtt, signals, prague, share, prague_rtt, counts, delay]
 
 
-def evaluation(comparison: Comparison) -> list[Bar]:
+def fill_evaluation_bars(comparison: Comparison) -> list[Bar]:
     """Return the bars of the evaluation of 2021, filled."""
     ratio = Bar("mixed RTT: ratio of rates, ln of sim / measured", {0.5: 0.15, 1: 0.5})
     delay = Bar("mixed RTT: mean time in queue over its bar (25 % or 0.15 ms)", {1: 1.0})
@@ -116,12 +116,12 @@ def evaluation(comparison: Comparison) -> list[Bar]:
     }
     starved = Bar("overload: starved where the measurement is not (1), or not", {1: 0.0})
     use = Bar("utilisation, percentage points", {})
-    for cell, pairs in by_cell(comparison).items():
+    for cell, pairs in group_by_cell(comparison).items():
         overload = bool(dict(cell)["udp_mbit"])
         for (side, _, metric), pair in pairs.items():
             simulated, published = pair.simulated, pair.figure.value
             counted = f" ({dict(cell)['counted']})" if overload else ""
-            name = f"{where(cell)}, {side}{counted}: {simulated:.4g} (measured {published:.4g})"
+            name = f"{format_cell(cell)}, {side}{counted}: {simulated:.4g} (measured {published:.4g})"
             relative = abs(simulated - published) / published if published else math.nan
             match metric:
                 case "rate_ratio mean" if not overload:
@@ -143,16 +143,16 @@ def evaluation(comparison: Comparison) -> list[Bar]:
     return [ratio, delay, *mixed.values(), overload_delay, *shares.values(), starved, use]
 
 
-def document(bars: Iterable[Bar]) -> str:
+def format_document(bars: Iterable[Bar]) -> str:
     """Return the bars as a table, and the cells outside of each."""
     measured = [bar for bar in bars if bar.errors]
     lines = [
         "| what | cells | median | p90 | worst | bar | holds |",
         "|---|--:|--:|--:|--:|---|---|",
-        *(bar.line() for bar in measured),
+        *(bar.format_line() for bar in measured),
     ]
     for bar in measured:
-        outside = bar.outside() if bar.limits else []
+        outside = bar.list_outside() if bar.limits else []
         if outside:
             lines += [f"\n{bar.what}: outside {len(outside)} of {len(bar.errors)}\n", *(f"- {one}" for one in outside)]
     return "\n".join(lines)
@@ -165,16 +165,16 @@ def main(results: str, reference: str, aqm: str = "dualpi2") -> None:
     compared: Comparison
     judge: Callable[[Comparison], list[Bar]]
     if by_class.describes(reference):
-        figures = [f for f in by_class.read(reference) if _queue(f.cell) == aqm]
-        compared, judge = by_class.compare(runs, classes, figures), evaluation
+        figures = [f for f in by_class.read(reference) if _find_queue(f.cell) == aqm]
+        compared, judge = by_class.compare(runs, classes, figures), fill_evaluation_bars
     else:
-        compared, judge = by_flow.compare(runs, flows, by_flow.read(reference)), linux
-    print(document(judge(compared)))
+        compared, judge = by_flow.compare(runs, flows, by_flow.read(reference)), fill_linux_bars
+    print(format_document(judge(compared)))
     total = len({pair.figure.cell for pair in compared.pairs})
     print(f"\n{total} cells compared; {compared.missing} figures have no run.")
 
 
-def _queue(cell: Cell) -> Any:
+def _find_queue(cell: Cell) -> Any:
     return dict(cell)["qdisc"]
 
 

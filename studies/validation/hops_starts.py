@@ -29,7 +29,7 @@ COLUMNS = (
 
 def measure(scenario: str, run: list[Row], seed: int) -> list[Row]:
     """Return the rows of one start of a scenario on Linux."""
-    table = agreement_hops.experiment(run, starts=seed) | {"seeds": [seed]}
+    table = agreement_hops.make_experiment(run, starts=seed) | {"seeds": [seed]}
     found = dumbbell.run(table, engine="linux", jobs=1, progress=False)
     hops = {HOP_NAMES[row["hop"]]: row for row in found.hops.iter_rows(named=True)}
     queues = {
@@ -55,8 +55,8 @@ def main(arguments: list[str]) -> None:
     starts = (
         int(arguments.pop(arguments.index("--starts") + 1)) if "--starts" in arguments else agreement_hops.LEAST_MANY
     )
-    wanted = [word for word in arguments if word != "--starts"] or agreement_hops.outside()
-    known = agreement_hops.scenarios(agreement_hops.SINGLE)
+    wanted = [word for word in arguments if word != "--starts"] or agreement_hops.list_outside()
+    known = agreement_hops.read_scenarios(agreement_hops.SINGLE)
     if unknown := [scenario for scenario in wanted if scenario not in known]:
         sys.exit(f"unknown scenario {unknown[0]}; {agreement_hops.SINGLE} has them")
     path = Path(agreement_hops.MANY)

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from dumbbell.published import by_flow
-from dumbbell.published.compare import Figure, compare, latest_engine, read_reference, where
+from dumbbell.published.compare import Figure, compare, format_cell, read_reference, select_latest_engine
 from dumbbell.results.store import Store
 from dumbbell.study import shipped
 
@@ -43,14 +43,14 @@ class Measured:
     rtt: float | None = None
 
     @classmethod
-    def of_runs(cls, goodputs: Sequence[float], rtts: Sequence[float]) -> "Measured":
+    def from_runs(cls, goodputs: Sequence[float], rtts: Sequence[float]) -> "Measured":
         """Return the spread of runs: goodputs as shares of the rate, and mean RTTs."""
         if len(goodputs) < 2:
             return cls(len(goodputs))
         return cls(len(goodputs), max(goodputs) - min(goodputs), (max(rtts) - min(rtts)) / fmean(rtts))
 
     @classmethod
-    def widest(cls, found: "Iterable[Measured]") -> "Measured":
+    def find_widest(cls, found: "Iterable[Measured]") -> "Measured":
         """Return the largest spread of several figures of the same runs."""
         several = list(found)
         spreads = [
@@ -104,37 +104,42 @@ def place(cell: Cell) -> str:
     return f"{ccs}, {queue}, {cell['rate_mbit']:g} Mbit/s, {cell['delay_ms']:g} ms"
 
 
-def linux_row(row: Row, cells: list[Judged]) -> Row:
+def make_linux_row(row: Row, cells: list[Judged]) -> Row:
     """Count cells of one and two flows on Linux."""
     for one in cells:
-        errors = {"goodput": list(map(one.goodput, one.flows)), "RTT": list(map(one.rtt, one.flows))}
+        errors = {
+            "goodput": list(map(one.compute_goodput_error, one.flows)),
+            "RTT": list(map(one.compute_rtt_error, one.flows)),
+        }
         signals = "" if one.same else f", drops and marks {one.signals[0]:.0f} (Linux {one.signals[1]:.0f})"
         rate = float(one.cell["rate_mbit"])
         found = [
-            Measured.of_runs([value / rate for value in one.linux["goodput_mbit", flow]], one.linux["rtt_ms", flow])
+            Measured.from_runs([value / rate for value in one.linux["goodput_mbit", flow]], one.linux["rtt_ms", flow])
             for flow in one.flows
         ]
-        row.add(place(one.cell), errors, one.good and one.same, signals, Measured.widest(found))
+        row.add(place(one.cell), errors, one.good and one.same, signals, Measured.find_widest(found))
     return row
 
 
-def of_linux(linux: str, two: str) -> list[Row]:
+def make_linux_rows(linux: str, two: str) -> list[Row]:
     """Return the rows of Linux; writes docs/validation-linux.md."""
 
-    def plain(cell: Cell) -> bool:
+    def is_plain(cell: Cell) -> bool:
         return not cell["cc2"] and cell["queue"] in ("pfifo", "codel", "cake")
 
-    tabled = agreement.judged(linux, LINUX, agreement.tabled)
-    one = [cell for cell in tabled if not cell.cell["cc2"] and not plain(cell.cell)]
+    tabled = agreement.judge_cells(linux, LINUX, agreement.is_tabled)
+    one = [cell for cell in tabled if not cell.cell["cc2"] and not is_plain(cell.cell)]
     pairs = [cell for cell in tabled if cell.cell["cc2"]]
-    beside = agreement.judged(two, LINUX, lambda cell: bool(cell["cc2"]) and cell["queue"] == "cake")
-    flows, many, short = agreement_flows.document(MANY, SHORT, linux)
+    beside = agreement.judge_cells(two, LINUX, lambda cell: bool(cell["cc2"]) and cell["queue"] == "cake")
+    flows, many, short = agreement_flows.format_document(MANY, SHORT, linux)
     fixed = ("Linux 6.12", "A", "dumbbell study run validation")
     rows = [
-        linux_row(Row("one-flow", "one flow: tail drop, CoDel, Cake", *fixed), agreement.judged(linux, LINUX, plain)),
-        linux_row(Row("one-flow-aqm", "one flow: FQ-CoDel, PIE, FQ-PIE, RED", *fixed), one),
-        linux_row(Row("two-flows", "CUBIC and Reno: CoDel, FQ-CoDel, PIE, FQ-PIE, RED", *fixed), pairs),
-        linux_row(Row("two-flows-cake", "pairs of CUBIC, Reno and DCTCP in one Cake queue", *fixed), beside),
+        make_linux_row(
+            Row("one-flow", "one flow: tail drop, CoDel, Cake", *fixed), agreement.judge_cells(linux, LINUX, is_plain)
+        ),
+        make_linux_row(Row("one-flow-aqm", "one flow: FQ-CoDel, PIE, FQ-PIE, RED", *fixed), one),
+        make_linux_row(Row("two-flows", "CUBIC and Reno: CoDel, FQ-CoDel, PIE, FQ-PIE, RED", *fixed), pairs),
+        make_linux_row(Row("two-flows-cake", "pairs of CUBIC, Reno and DCTCP in one Cake queue", *fixed), beside),
     ]
     rows.append(Row("many-flows", "5, 10 and 50 flows: FQ-CoDel", *fixed))
     for verdict in many:
@@ -144,14 +149,14 @@ def of_linux(linux: str, two: str) -> list[Row]:
     for verdict in short:
         errors = {"mean": [verdict.completion[0]], "P95": [verdict.completion[1]]}
         rows[-1].add(verdict.name, errors, verdict.agrees)
-    LINUX_PAGE.write_text(agreement.document(tabled) + flows, encoding="utf-8")
+    LINUX_PAGE.write_text(agreement.format_document(tabled) + flows, encoding="utf-8")
     return rows
 
 
-def of_hops(starts: int = agreement_hops.STARTS) -> list[Row]:
+def make_hop_rows(starts: int = agreement_hops.STARTS) -> list[Row]:
     """Return the rows of traffic both ways and of two queues; makes their runs, and writes docs/validation-hops.md."""
-    found, text = agreement_hops.page(HOPS, starts)
-    runs, many = agreement_hops.scenarios(HOPS), agreement_hops.many_starts()
+    found, text = agreement_hops.write_page(HOPS, starts)
+    runs, many = agreement_hops.read_scenarios(HOPS), agreement_hops.read_many_starts()
     HOPS_PAGE.write_text(text, encoding="utf-8")
     rows = {
         name: Row(name, what, "Linux 6.12", "G", "dumbbell study run validation")
@@ -165,7 +170,7 @@ def of_hops(starts: int = agreement_hops.STARTS) -> list[Row]:
         for one in figures:
             errors.setdefault(one.what, []).append(one.error)
         agrees = all(one.agrees for one in figures)
-        rates = agreement_hops.rates_of(runs[scenario][0][0])
+        rates = agreement_hops.find_rates(runs[scenario][0][0])
         measured = spread_of_scenario(many.get(scenario, runs[scenario]), rates)
         rows[name].add(figures[0].cell, errors, agrees, measured=measured)
     return list(rows.values())
@@ -176,14 +181,14 @@ def spread_of_scenario(runs: list[list[agreement_hops.Row]], rates: dict[str, fl
 
     `rates` has the rate of each route, Mbit/s.
     """
-    found = agreement_hops.on_linux(runs)
-    return Measured.widest(
-        Measured.of_runs([value / rates[group.rpartition(", ")[2]] for value in goodputs], found.rtt[group])
+    found = agreement_hops.measure_linux(runs)
+    return Measured.find_widest(
+        Measured.from_runs([value / rates[group.rpartition(", ")[2]] for value in goodputs], found.rtt[group])
         for group, goodputs in found.goodput.items()
     )
 
 
-def of_coexistence() -> list[Row]:
+def make_coexistence_rows() -> list[Row]:
     """Return the rows of BBRv2 and DCTCP over STEP at 1 Gbit/s, from the evidence of the study coexistence."""
     study = shipped.place() / "coexistence"
     with (study / "evidence" / "linux.csv").open(newline="", encoding="utf-8") as stream:
@@ -222,7 +227,7 @@ def of_coexistence() -> list[Row]:
     return list(rows.values())
 
 
-def of_cubic_beta() -> Row:
+def make_cubic_beta_row() -> Row:
     """Return the row of CUBIC with another beta, from the evidence of the study abe."""
     row = Row("cubic-beta", "CUBIC with beta 0.7 to 0.85: CoDel with ECN", "Linux 6.12", "A", "dumbbell study run abe")
     with (shipped.place() / "abe" / "evidence" / "linux.csv").open(newline="", encoding="utf-8") as stream:
@@ -235,7 +240,7 @@ def of_cubic_beta() -> Row:
     return row
 
 
-def of_l4s(results: str) -> list[Row]:
+def make_l4s_rows(results: str) -> list[Row]:
     """Return the rows of DualPI2 on Linux 6.18."""
     with Store.open(results) as store:
         compared = by_flow.compare(store.read_table("runs"), store.read_table("flows"), by_flow.read(L4S))
@@ -255,7 +260,7 @@ def of_l4s(results: str) -> list[Row]:
             "dumbbell study run validation",
         ),
     ]
-    for cell, pairs in agreement_l4s.by_cell(compared).items():
+    for cell, pairs in agreement_l4s.group_by_cell(compared).items():
         ccs = str(dict(cell)["ccs"])
         prague, flows = "prague" in ccs, 1 + ccs.count("+")
         bars = {"goodput_mbit": 0.02 if flows == 1 else 0.03, "share": 0.05, "rtt_ms": 0.06, "signals": 0.25}
@@ -266,17 +271,19 @@ def of_l4s(results: str) -> list[Row]:
                 errors.setdefault(metric, []).append(pair.error)
         agrees = all(abs(error) <= bars[metric] for metric, found in errors.items() for error in found)
         names = {"goodput_mbit": "goodput", "rtt_ms": "RTT", "signals": "marks and drops"}
-        rows[prague].add(where(cell), {names.get(metric, metric): found for metric, found in errors.items()}, agrees)
+        rows[prague].add(
+            format_cell(cell), {names.get(metric, metric): found for metric, found in errors.items()}, agrees
+        )
     return rows
 
 
-def of_bbr(results: str) -> list[Row]:
+def make_bbr_rows(results: str) -> list[Row]:
     """Return the rows of BBR on Linux; none, with a message, if its cells are not there."""
     if not Path(BBR).exists():
         print(f"{BBR}: no file; BBR is not compared with Linux")
         return []
     rows: dict[str, Row] = {}
-    for one in agreement_bbr.judged(results, BBR)[0]:
+    for one in agreement_bbr.judge_cells(results, BBR)[0]:
         what, kind = one.cell.version.replace("bbr", "BBRv"), agreement_bbr.KINDS[one.cell.kind].split(",")[0]
         if not any("bbr" in cc for cc in one.cell.ccs):
             what = "DCTCP"
@@ -291,17 +298,17 @@ def of_bbr(results: str) -> list[Row]:
         agrees = abs(one.use) <= goodput and all(abs(error) <= rtt for error in errors["RTT"])
         agrees = agrees and all(abs(error) <= share for error in errors.get("share", []))
         found = [
-            Measured.of_runs(
+            Measured.from_runs(
                 [run.goodput_mbit[flow] / one.cell.rate_mbit for run in one.runs[1]],
                 [run.rtt_ms[flow] for run in one.runs[1]],
             )
             for flow in range(len(one.cell.ccs))
         ]
-        row.add(one.cell.name, errors, agrees, measured=Measured.widest(found))
+        row.add(one.cell.name, errors, agrees, measured=Measured.find_widest(found))
     return [row for _, row in sorted(rows.items())]
 
 
-def of_sce(sce: str) -> list[Row]:
+def make_sce_rows(sce: str) -> list[Row]:
     """Return the rows of the SCE draft."""
     with Store.open(sce) as store:
         pairs = compare(store.read_table("runs"), store.read_table("flows"), read_reference(SCE)).pairs
@@ -311,13 +318,13 @@ def of_sce(sce: str) -> list[Row]:
         Row("sce-plain", "one flow: Reno and CUBIC alone", PUBLISHED, "C", "dumbbell study run validation"),
     ]
     errors = [(pair.figure, pair.error) for pair in pairs]
-    count(rows, errors)
+    count_cells(rows, errors)
     plain = [(figure, error) for figure, error in errors if dict(figure.cell)["cc1"] in ("reno", "cubic")]
-    count(rows[2:], [(figure, error) for figure, error in plain if not dict(figure.cell)["cc2"]])
+    count_cells(rows[2:], [(figure, error) for figure, error in plain if not dict(figure.cell)["cc2"]])
     return rows
 
 
-def count(rows: list[Row], errors: Iterable[tuple[Figure, float]]) -> None:
+def count_cells(rows: list[Row], errors: Iterable[tuple[Figure, float]]) -> None:
     """Count published cells: those of one flow in the first row, those of two in the second."""
     cells: dict[tuple[Any, ...], dict[str, list[float]]] = {}
     for figure, error in errors:
@@ -331,7 +338,7 @@ def count(rows: list[Row], errors: Iterable[tuple[Figure, float]]) -> None:
         rows[bool(cell["cc2"])].add(place(cell), dict(found), good)
 
 
-def linux_beside_sce() -> Row:
+def make_linux_sce_row() -> Row:
     """Return the row of Linux itself beside the draft, in the cells that were measured on it."""
     linux = {}
     for figure in read_reference(LINUX):
@@ -353,17 +360,17 @@ def linux_beside_sce() -> Row:
         "C",
         "dumbbell study run validation",
     )
-    count([row], errors)
+    count_cells([row], errors)
     return row
 
 
-def utilisation(beta: float, depth: float) -> float:
+def predict_utilisation(beta: float, depth: float) -> float:
     """Return the use of the link that theory gives a flow which keeps `beta` after a mark at `depth` BDPs of queue."""
     kept = 1 - beta * (1 + depth)
     return 1 - kept**2 / (2 * kept + (1 + depth) ** 2 - 1) if kept > 0 else 1.0
 
 
-def of_theory(abe: str) -> Row:
+def make_theory_row(abe: str) -> Row:
     """Return the row of AIMD's closed form."""
     row = Row(
         "closed-form",
@@ -373,7 +380,7 @@ def of_theory(abe: str) -> Row:
         "dumbbell study run validation",
     )
     with Store.open(abe) as store:
-        runs = latest_engine(store.read_table("runs").to_dicts())
+        runs = select_latest_engine(store.read_table("runs").to_dicts())
     for run in runs:
         config = json.loads(run["config"])
         if run["title"] != CLOSED_FORM or config["hosts"]["ecn_reduction"] != "immediate":
@@ -381,10 +388,10 @@ def of_theory(abe: str) -> Row:
         control, least = config["flows"][0]["cc"], config["bottleneck"]["aqm"]["min"]
         beta = control["beta_ecn"] if control["abe"] else 0.5
         depth = 0 if least == 1 else 8e9 * least / (config["bottleneck"]["rate"] * config["flows"][0]["base_rtt"])
-        error = run["utilisation"] / utilisation(beta, depth) - 1
+        error = run["utilisation"] / predict_utilisation(beta, depth) - 1
         row.add(f"beta {beta:g}, threshold {depth:g} BDP", {"utilisation": [error]}, abs(error) <= 0.01)
     return row
 
 
 if __name__ == "__main__":
-    of_linux(*sys.argv[1:])
+    make_linux_rows(*sys.argv[1:])

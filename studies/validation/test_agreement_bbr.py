@@ -36,7 +36,7 @@ def test_a_bbr_flow_at_10_mbit_has_goodput_and_rtt_of_linux_over_every_queue(agr
     table["matrix"]["bottleneck.rate, flows[*].base_rtt"] = [["10Mbit", "20ms"]]
     results = tmp_path / "results.duckdb"
     dumbbell.run(table, output=results)
-    cells, total = agreement.judged(str(results), str(CELLS))
+    cells, total = agreement.judge_cells(str(results), str(CELLS))
     assert total == len(agreement.read(CELLS)) > len(cells) > 15
     assert {(one.cell.rate_mbit, one.cell.delay_ms, one.cell.kind) for one in cells} == {(10, 20, "one")}
-    assert [one.line() for one in cells if abs(one.use) > 0.02 or abs(one.rtt) > 0.06] == []
+    assert [one.format_line() for one in cells if abs(one.use) > 0.02 or abs(one.rtt) > 0.06] == []

@@ -9,7 +9,7 @@ MOST_BESIDE = 4  # columns of time series
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlotRequest:
     """What the caller wants of a figure."""
 
     value: tuple[str, ...]
@@ -38,6 +38,6 @@ class Asked:
         return found | ({self.against: "--against"} if self.against else {})
 
 
-def with_facets(asked: Asked, facet: Sequence[str]) -> Asked:
+def set_facets(asked: PlotRequest, facet: Sequence[str]) -> PlotRequest:
     """Return what is asked for, with these keys as facets and no others."""
     return replace(asked, against=None, by=(), facet=tuple(facet))

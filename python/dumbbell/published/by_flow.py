@@ -22,13 +22,13 @@ from dumbbell.published.compare import (
     Comparison,
     Figure,
     Pair,
-    alike,
+    compute_error,
+    format_cell,
     has_columns,
-    latest_engine,
-    only_flows,
-    qdisc_matches,
-    scored,
-    where,
+    has_only_flows,
+    matches_qdisc,
+    select_alike,
+    select_latest_engine,
 )
 from dumbbell.results.tables import align_table, format_number
 
@@ -72,7 +72,7 @@ def read(path: str | Path) -> list[Figure]:
                 try:
                     if int(row["flow"]) == 1:
                         runs.append([])
-                    runs[-1].append({c: _checked(c, v) for c, v in row.items() if c})
+                    runs[-1].append({c: _check_value(c, v) for c, v in row.items() if c})
                 except (IndexError, KeyError, TypeError, ValueError) as error:
                     raise Unreadable(
                         f"this cannot be read ({error})",
@@ -87,30 +87,30 @@ def read(path: str | Path) -> list[Figure]:
         if len(rows) != rows[0]["ccs"].count("+") + 1:
             found = f"{len(rows)} rows of {rows[0]['ccs']}, seed {rows[0]['seed']}"
             raise Unreadable(f"there are {found}", "a row for each flow of a run", file=name, key="flow")
-        flows = [_Flow(_sent_as(row), rtt) for row, rtt in zip(rows, _rtts(rows), strict=True)]
-        cell = _cell(rows[0], flows)
-        for (flow, measure), value in _measures(rows, flows).items():
+        flows = [_Flow(_name_kind(row), rtt) for row, rtt in zip(rows, _parse_rtts(rows), strict=True)]
+        cell = _make_cell(rows[0], flows)
+        for (flow, measure), value in _read_measures(rows, flows).items():
             repeats.setdefault((cell, flow, measure), []).append(value)
     return [Figure(cell, "", flow, measure, statistics.fmean(v)) for (cell, flow, measure), v in repeats.items()]
 
 
-def _checked(column: str, value: str) -> str:
+def _check_value(column: str, value: str) -> str:
     numeric = column in ("rate_mbit", "seconds", "flow", "ecn", *_OF_FLOW, *_OF_QUEUE)
     if numeric and value:
         float(value)
     return value
 
 
-def _sent_as(row: dict[str, str]) -> str:
+def _name_kind(row: dict[str, str]) -> str:
     return "dctcp-ect1" if row["cc"] == "dctcp" and row.get("ect") == "1" else row["cc"]
 
 
-def _rtts(rows: Sequence[dict[str, str]]) -> list[float]:
+def _parse_rtts(rows: Sequence[dict[str, str]]) -> list[float]:
     rtts = [float(rtt) for rtt in rows[0]["rtts_ms"].split("+")]
     return rtts * len(rows) if len(rtts) == 1 else rtts
 
 
-def _groups(flows: Sequence[_Flow]) -> list[tuple[int, list[int]]]:
+def _group_flows(flows: Sequence[_Flow]) -> list[tuple[int, list[int]]]:
     """Return number and members of each group of flows that count as one: each of two, alike neighbours of more."""
     if len(flows) <= 2:
         return [(i + 1, [i]) for i in range(len(flows))]
@@ -118,9 +118,9 @@ def _groups(flows: Sequence[_Flow]) -> list[tuple[int, list[int]]]:
     return [(number, list(members)) for number, (_, members) in enumerate(runs, 1)]
 
 
-def _cell(row: dict[str, str], flows: Sequence[_Flow]) -> Cell:
+def _make_cell(row: dict[str, str], flows: Sequence[_Flow]) -> Cell:
     options = row.get("options") or "default"
-    named = [(len(members), flows[members[0]]) for _, members in _groups(flows)]
+    named = [(len(members), flows[members[0]]) for _, members in _group_flows(flows)]
     rtts = [f"{flow.rtt_ms:g}" for _, flow in named]
     return (
         ("qdisc", row["qdisc"] if options == "default" else f"{row['qdisc']} {options}"),
@@ -132,10 +132,10 @@ def _cell(row: dict[str, str], flows: Sequence[_Flow]) -> Cell:
     )
 
 
-def _measures(rows: Sequence[dict[str, str]], flows: Sequence[_Flow]) -> dict[tuple[int, str], float]:
+def _read_measures(rows: Sequence[dict[str, str]], flows: Sequence[_Flow]) -> dict[tuple[int, str], float]:
     """Return what a run of the file gives, by group of flows (0: the queue) and measure."""
     found: dict[tuple[int, str], float] = {}
-    for group, members in _groups(flows):
+    for group, members in _group_flows(flows):
         for column, measure in _OF_FLOW.items():
             values = [float(rows[i][column]) for i in members if rows[i].get(column)]
             if values:
@@ -154,7 +154,7 @@ def _measures(rows: Sequence[dict[str, str]], flows: Sequence[_Flow]) -> dict[tu
     return found
 
 
-def _flows_of(config: dict[str, Any]) -> list[_Flow]:
+def _list_flows(config: dict[str, Any]) -> list[_Flow]:
     flows = []
     for flow in config["flows"]:
         cc = flow["cc"]
@@ -163,7 +163,7 @@ def _flows_of(config: dict[str, Any]) -> list[_Flow]:
     return flows
 
 
-def cell_of(config: dict[str, Any]) -> Cell:
+def make_cell_of_run(config: dict[str, Any]) -> Cell:
     """Return the cell that a run answers; the queue's words, which come first, are left empty."""
     row = {
         "qdisc": "",
@@ -171,7 +171,7 @@ def cell_of(config: dict[str, Any]) -> Cell:
         "rate_mbit": str(config["bottleneck"]["rate"] / 1e6),
         "seconds": str(config["duration"] / 1e9),
     }
-    return _cell(row, _flows_of(config))
+    return _make_cell(row, _list_flows(config))
 
 
 def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) -> Comparison:
@@ -179,8 +179,8 @@ def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) 
     places: dict[Cell, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
     for run in runs.iter_rows(named=True):
         config = json.loads(run["config"])
-        if only_flows(config):
-            places.setdefault(cell_of(config)[1:], []).append((config, run))
+        if has_only_flows(config):
+            places.setdefault(make_cell_of_run(config)[1:], []).append((config, run))
     by_run: dict[str, list[dict[str, Any]]] = {}
     for row in flows.sort("flow").iter_rows(named=True):
         by_run.setdefault(row["key"], []).append(row)
@@ -190,27 +190,29 @@ def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) 
     for figure in figures:
         if figure.cell not in simulated:
             words = dict(figure.cell)["qdisc"]
-            there = [(c, r) for c, r in places.get(figure.cell[1:], []) if qdisc_matches(words, c["bottleneck"]["aqm"])]
-            answers = alike(latest_engine([run for _, run in there]), where(figure.cell))
+            there = [(c, r) for c, r in places.get(figure.cell[1:], []) if matches_qdisc(words, c["bottleneck"]["aqm"])]
+            answers = select_alike(select_latest_engine([run for _, run in there]), format_cell(figure.cell))
             configs = {run["key"]: config for config, run in there}
             keys[figure.cell] = tuple(run["key"] for run in answers)
-            simulated[figure.cell] = [_simulated(by_run[run["key"]], _flows_of(configs[run["key"]])) for run in answers]
+            simulated[figure.cell] = [
+                _read_simulated(by_run[run["key"]], _list_flows(configs[run["key"]])) for run in answers
+            ]
         of_figure = figure.flow, figure.metric
         values = [v for found in simulated[figure.cell] if not math.isnan(v := found.get(of_figure, math.nan))]
         if not values:
             result.missing += 1
             continue
         mean = statistics.fmean(values)
-        score, error = _error(figure, mean)
+        score, error = _compute_error(figure, mean)
         result.pairs.append(Pair(figure, mean, len(values), score, error, keys[figure.cell]))
-    result.pairs += _shares(result.pairs)
+    result.pairs += _make_share_pairs(result.pairs)
     return result
 
 
-def _simulated(rows: Sequence[dict[str, Any]], flows: Sequence[_Flow]) -> dict[tuple[int, str], float]:
-    """Return what a simulated run gives, as `_measures` does."""
+def _read_simulated(rows: Sequence[dict[str, Any]], flows: Sequence[_Flow]) -> dict[tuple[int, str], float]:
+    """Return what a simulated run gives, as `_read_measures` does."""
     found: dict[tuple[int, str], float] = {}
-    for group, members in _groups(flows):
+    for group, members in _group_flows(flows):
         for measure, column in _SIMULATED.items():
             found[group, measure] = statistics.fmean(float(rows[i][column]) for i in members)
     for low_latency, measure in zip((True, False), _SOJOURNS, strict=True):
@@ -225,7 +227,7 @@ def _simulated(rows: Sequence[dict[str, Any]], flows: Sequence[_Flow]) -> dict[t
     return found
 
 
-def _error(figure: Figure, simulated: float) -> tuple[str, float]:
+def _compute_error(figure: Figure, simulated: float) -> tuple[str, float]:
     published = figure.value
     if figure.metric in _SOJOURNS:
         queue = "L" if figure.metric == "sojourn_l_ms" else "C"
@@ -233,10 +235,10 @@ def _error(figure: Figure, simulated: float) -> tuple[str, float]:
     if figure.metric == "signals":
         error = (simulated - published) / published if published else math.nan
         return "marks and drops, |sim - pub| / pub", error
-    return scored(figure, simulated)
+    return compute_error(figure, simulated)
 
 
-def _shares(pairs: Sequence[Pair]) -> list[Pair]:
+def _make_share_pairs(pairs: Sequence[Pair]) -> list[Pair]:
     """Return the share of the first group of flows in the goodput of all, where there are two groups."""
     goodputs: dict[Cell, dict[int, Pair]] = {}
     for pair in pairs:
@@ -259,7 +261,7 @@ def _shares(pairs: Sequence[Pair]) -> list[Pair]:
     return derived
 
 
-def table(comparison: Comparison) -> str:
+def format_table(comparison: Comparison) -> str:
     """Return a Markdown table, one row per cell, simulated / measured; two flows, or groups of them, are in one row."""
     cells: dict[Cell, dict[tuple[int, str], Pair]] = {}
     for pair in comparison.pairs:

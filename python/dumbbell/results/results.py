@@ -91,7 +91,7 @@ class Measure:
         return PARTS[self.table][0] if self.table in PARTS else "run"
 
 
-class Results(ResultTables, Runs):
+class StoredResults(ResultTables, Runs):
     """Runs of a results file and what was measured in them, as frames and as tables of the file."""
 
     def measures(self, table: str) -> list[str]:
@@ -268,7 +268,7 @@ class Results(ResultTables, Runs):
         width = max(len(name) for name, _ in rows)
         return "\n".join([f"Results({self.path.name})", *(f"  {name:{width}}  {text}".rstrip() for name, text in rows)])
 
-    def _repr_html_(self) -> str:
+    def _format_repr_html(self) -> str:
         from html import escape
 
         if self._all.is_empty():

@@ -4,6 +4,6 @@
 each kind of figure makes the marks. `page.py` makes the specification, the page and the file.
 """
 
-from dumbbell.figures.interactive.page import Interactive, page, spec, write
+from dumbbell.figures.interactive.chart_page import Interactive, make_page, make_spec, write
 
-__all__ = ["Interactive", "page", "spec", "write"]
+__all__ = ["Interactive", "make_page", "make_spec", "write"]
