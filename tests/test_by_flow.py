@@ -1,10 +1,7 @@
 """Cells of several flows, each with its own congestion control and base RTT, and the verdict on them."""
 
-import importlib
 import json
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -13,9 +10,8 @@ from conftest import Command
 from dumbbell import experiment
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
-from dumbbell.pages import study
 from dumbbell.published import by_flow
-from dumbbell.published.compare import Cell, Comparison, Figure, Pair
+from dumbbell.published.compare import Cell
 from dumbbell.results.results import StoredResults
 
 ROOT = Path(__file__).parent.parent
@@ -52,6 +48,20 @@ def reference(tmp_path: Path) -> Path:
     path = tmp_path / "linux-6.18-l4s.csv"
     path.write_text(HEADER + ROWS)
     return path
+
+
+def test_a_file_may_say_the_same_by_keys(reference: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.csv"
+    header = "bottleneck.aqm,bottleneck.rate,hosts.ecn,duration,seed,flow,flows.cc,flows.base_rtt,flows.start,"
+    header += "goodput_mbit,rtt_mean_ms,drops,ce_marks_c,ce_reported\n"
+    rows = ["prague,10ms,0s,4.2,13,6,0,120", "cubic,20ms,1s,5.0,30,6,0,7"]
+    keys.write_text(header + "".join(f"fq_codel,10Mbit,false,3s,1,{n},{row}\n" for n, row in enumerate(rows)))
+    assert by_flow.describes(keys), "flows of two base RTTs"
+    former = {(f.cell, f.flow, f.metric): f.value for f in by_flow.read(reference)}
+    found = by_flow.read(keys)
+    assert {f.cell[6:] for f in found} == {(("flows.start", "0s+1s"),)}
+    same = {(f.cell[:6], f.flow, f.metric): f.value for f in found}
+    assert same.items() <= {key: pytest.approx(value) for key, value in former.items()}.items() and len(same) == 7
 
 
 def test_what_a_file_says(reference: Path) -> None:
@@ -151,63 +161,3 @@ def test_experiments_run_every_kind_of_cell() -> None:
     assert cell(1, "5 prague+5 cubic", 40, "10", 60) in answered and cell(1, "prague+9 cubic", 40, "10", 60) in answered
     measured = shipped.list_references()["linux-6.18-l4s"]
     assert {figure.cell[1:] for figure in by_flow.read(measured)} <= answered
-
-
-@pytest.fixture
-def agreement() -> ModuleType:
-    return importlib.import_module(f"{study.find('validation').program.__package__}.agreement_l4s")
-
-
-def pair(ccs: str, flow: int, metric: str, error: float, rate: float = 10.0) -> Pair:
-    cell: Cell = (("qdisc", "dualpi2"), ("ecn", 1.0), ("ccs", ccs), ("rate_mbit", rate), ("rtts_ms", "10"))
-    return Pair(Figure(cell, "", flow, metric, 1.0), 1.0, 1, "", error)
-
-
-def held(bars: Any) -> dict[str, bool]:
-    return {bar.what: bar.holds for bar in bars if bar.errors}
-
-
-def test_bars_of_linux(agreement: ModuleType) -> None:
-    def judged(ccs: str, metric: str, error: float) -> list[bool]:
-        return list(held(agreement.fill_linux_bars(Comparison([pair(ccs, 1, metric, error)]))).values())
-
-    assert judged("cubic", "goodput_mbit", -0.02) == [True] and judged("cubic", "goodput_mbit", -0.021) == [False]
-    assert judged("cubic+reno", "goodput_mbit", 0.03) == [True] and judged("cubic+reno", "goodput_mbit", 0.031) == [
-        False
-    ]
-    assert judged("dctcp", "rtt_ms", 0.061) == [False] and judged("prague+cubic", "rtt_ms", 0.1) == [True]
-    assert judged("prague+cubic", "share", 0.06) == [False], "the median bar is 0.05"
-    assert judged("prague+cubic", "goodput_mbit", 0.5) == [], "the share is judged"
-    counts = [pair("cubic", 0, "signals", 0.1 if i < 17 else 0.9, 1.0 + i) for i in range(20)]
-    assert held(agreement.fill_linux_bars(Comparison(counts))) == {"classic flows: marks and drops": True}
-    counts.append(pair("cubic", 0, "signals", 0.9, 40.0))
-    bars = agreement.fill_linux_bars(Comparison(counts))
-    assert held(bars) == {"classic flows: marks and drops": False}, "17 of 21 are fewer than 85 %"
-    text = agreement.format_document(bars)
-    assert "outside 4 of 21" in text and "- cubic 40Mbit 10ms dualpi2: 1 (Linux 1): 0.900" in text
-
-
-def test_bars_of_the_evaluation(agreement: ModuleType) -> None:
-    def judged(udp: float, side: str, metric: str, simulated: float, published: float) -> list[bool]:
-        cell: Cell = (("qdisc", "dualpi2"), ("cc1", "prague"), ("cc2", "cubic"), ("rate_mbit", 40.0), ("delay_ms", 5.0))
-        cell += (("udp_mbit", udp), ("udp_class", "a"), ("counted", "tcp"))
-        error = agreement.math.log(simulated / published) if simulated and published else agreement.math.nan
-        compared = Comparison([Pair(Figure(cell, side, 1, metric, published), simulated, 1, "", error)])
-        return list(held(agreement.fill_evaluation_bars(compared)).values())
-
-    assert judged(0, "a / b", "rate_ratio mean", 1.16, 1.0) == [True]
-    assert judged(0, "a / b", "rate_ratio mean", 1.17, 1.0) == [False], "ln 1.17 = 0.157"
-    assert judged(0, "a", "queue_delay_ms mean", 0.5, 0.35) == [True], "0.15 ms"
-    assert judged(0, "b", "queue_delay_ms mean", 12.6, 10.0) == [False] and judged(
-        0, "b", "queue_delay_ms mean", 12.4, 10.0
-    )
-    assert judged(0, "a", "mark_pct mean", 1.29, 1.0) == [True] and judged(0, "a", "mark_pct mean", 1.31, 1.0) == [
-        False
-    ]
-    assert judged(0, "a", "mark_pct mean", 0.0, 1.0) == [False]
-    assert judged(50, "b", "queue_delay_ms mean", 11.6, 10.0) == [False]
-    assert judged(50, "b", "drop_pct mean", 11.9, 10.0) == [True] and judged(50, "a", "drop_pct mean", 1.0, 0.0) == [
-        False
-    ]
-    assert judged(50, "b", "rate_per_flow_mbit mean", 0.09, 1.0) == [False], "starved"
-    assert judged(50, "b", "rate_per_flow_mbit mean", 0.11, 1.0) == [True]

@@ -25,6 +25,7 @@ from dumbbell import figures
 from dumbbell.errors import InputError
 from dumbbell.figures import Picture, Series, frames, style
 from dumbbell.figures.canvas import reduce_colours
+from dumbbell.results import columns
 from studies.abe import paper as abe
 
 CCS = ("cubic", "reno", "bbr", "dctcp-sce")
@@ -685,10 +686,20 @@ def test_values_in_words_and_in_order() -> None:
     assert frames.order_values(pl.Series([10, 2, 1])) == [1, 2, 10]
     assert frames.order_values(pl.Series(["flow 10", "flow 2", "cubic"])) == ["cubic", "flow 2", "flow 10"]
     assert frames.order_values(pl.Series(["b", "a"], dtype=pl.Enum(["b", "a"]))) == ["b", "a"]
-    assert (
-        frames.format_axis_label("sojourn_p99_ms") == "sojourn P99, ms"
-        and frames.format_axis_label("jain") == "Jain's index"
-    )
+    assert frames.format_axis_label("queue_ms") == "queue, ms" and frames.format_axis_label("jain") == "Jain's index"
+    assert frames.format_axis_label("share") == "share" and frames.format_axis_label("from_ms") == "from, ms"
+
+
+def test_a_measure_of_results_has_one_label_in_tables_and_figures() -> None:
+    differ = {
+        name: (frames.format_axis_label(name), labels)
+        for table in columns.COLUMNS.values()
+        for name in table
+        if "_" in name
+        and len(labels := {columns.format_axis_label(name, of) for of, _ in columns.find(name)}) == 1
+        and frames.format_axis_label(name) not in labels
+    }
+    assert not differ and frames.format_axis_label("sojourn_p99_ms") == "time in queue, P99, ms"
 
 
 KEYS = {"NewReno": "reno", "CUBIC": "cubic", "CoDel": "codel", "PIE": "pie"}  # of what figures show

@@ -1,4 +1,4 @@
-"""What the program of a study works with: results, evidence, sweeps, tables, figures and the words of captions.
+"""Names for programs of studies: results, evidence, sweeps, tables, figures and the words of captions.
 
 `dumbbell study new` makes a program that imports this module alone.
 """

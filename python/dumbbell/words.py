@@ -10,11 +10,6 @@ def join_words(words: Iterable[object], last: str = "and") -> str:
     return f"{', '.join(others)} {last} {end}" if others else end
 
 
-def format_count(number: int, what: str) -> str:
-    """Return `1 run`, `2 runs`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def count_places(value: float, digits: int) -> int:
     """Return how many digits after the point a number has if `digits` of it are significant."""
     if value == 0:
@@ -26,3 +21,68 @@ def trim_zeros(value: float, places: int) -> str:
     """Return a number with at most so many digits after the point."""
     text = f"{value:.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_number(value: float, digits: int = 3) -> str:
+    """Return a number with about `digits` significant digits, and all digits before the point."""
+    if not math.isfinite(value):
+        return "an unknown number of"
+    if value == 0:
+        return "0"
+    places = count_places(value, digits)
+    text = f"{value:,.{places}f}".replace(",", " ")
+    return text.rstrip("0").rstrip(".") if places else text
+
+
+def format_measured(value: float, digits: int = 3) -> str:
+    """Return a number, `-` for one that is missing."""
+    return "-" if math.isnan(value) else format_number(value, digits)
+
+
+def format_whole(value: int) -> str:
+    """Return a whole number, thousands apart."""
+    return f"{value:,}".replace(",", " ")
+
+
+def format_duration(value: float) -> str:
+    """Return a length of time."""
+    return f"{format_number(1e3 * value)} ms" if value < 1 else f"{format_number(value)} s"
+
+
+def format_rate(mbit: float) -> str:
+    """Return a rate in the unit that suits it."""
+    if mbit >= 1000:
+        return f"{format_number(mbit / 1000)} Gbit/s"
+    return f"{format_number(mbit)} Mbit/s" if mbit >= 0.1 else f"{format_number(1000 * mbit)} kbit/s"
+
+
+def format_percent(share: float) -> str:
+    """Return a share, 0 to 1, as a percentage; small ones with more digits."""
+    value = 100 * share
+    if value >= 99.95 or value == 0:
+        return f"{value:.0f} %"
+    return f"{value:.1f} %" if value >= 1 else f"{format_number(value, 2)} %"
+
+
+def capitalise(text: str) -> str:
+    """Return a sentence that begins with a capital letter, unless it begins with a name such as `mine@39b57e`."""
+    first = text.partition(" ")[0].removesuffix("'s").rstrip(",;:").replace("-", "")
+    return text[:1].upper() + text[1:] if first.isalpha() else text
+
+
+def format_count(number: int, one: str, many: str = "") -> str:
+    """Return `1 packet`, `2 packets`."""
+    return f"{format_whole(number)} {one if number == 1 else many or f'{one}s'}"
+
+
+def format_times(value: int) -> str:
+    """Return how often: once, twice, 3 times."""
+    return {1: "once", 2: "twice"}.get(value, f"{format_whole(value)} times")
+
+
+def format_work_time(seconds: float, digits: int = 3) -> str:
+    """Return how long work takes, in the unit that suits it: `35 s`, `12 min`, `3.4 h`."""
+    for size, unit in ((3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{format_number(seconds / size, digits)} {unit}"
+    return f"{format_number(seconds, digits)} s"

@@ -39,18 +39,11 @@ _MEASURES = ("goodput_total_mbit", "sojourn_p50_ms", "sojourn_p99_ms", "rate_rat
 
 
 _KEYS = {
-    "cc": "flows[0].cc.name",
-    "beta": "flows[0].cc.beta_ecn",
-    "abe": "flows[0].cc.abe",
-    "ecn": "flows[0].ecn",
-    "rival": "flows[1].cc.name",
-    "rival_ecn": "flows[1].ecn",
-    "aqm": "bottleneck.aqm.name",
-    "rate": "bottleneck.rate",
-    "rtt": "flows[0].base_rtt",
-    "size": "flows[0].size",
+    "cc": "flows[0].cc.name", "beta": "flows[0].cc.beta_ecn", "abe": "flows[0].cc.abe", "ecn": "flows[0].ecn",
+    "rival": "flows[1].cc.name", "rival_ecn": "flows[1].ecn", "aqm": "bottleneck.aqm.name",
+    "rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "size": "flows[0].size",
     "reduction": "hosts.ecn_reduction",
-}
+}  # fmt: skip
 
 
 def _describe(found: results.StoredResults) -> pl.DataFrame:

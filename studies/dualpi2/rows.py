@@ -28,26 +28,14 @@ BEFORE_S = 10.0  # that it shows ahead of the burst, and behind it
 
 
 KEYS = {
-    "duration": "duration",
-    "rate": "bottleneck.rate",
-    "rtt": "flows[0].base_rtt",
-    "second_rtt": "flows[1].base_rtt",
-    "cc": "flows[0].cc.name",
-    "version": "flows[0].cc.version",
-    "count": "flows[0].count",
-    "second_count": "flows[1].count",
-    "second": "flows[1].cc.name",
-    "second_ecn": "flows[1].ecn",
-    "aqm": "bottleneck.aqm.name",
-    "threshold": "bottleneck.aqm.ce_threshold",
-    "protection": "bottleneck.aqm.classic_protection",
-    "mask": "bottleneck.aqm.ecn_mask",
-    "step": "bottleneck.aqm.step_thresh",
-    "web": "web[0].cc.name",
-    "arrivals": "web[0].arrivals",
-    "web_start": "web[0].start",
-    "udp": "udp[0].rate",
-}
+    "duration": "duration", "rate": "bottleneck.rate", "rtt": "flows[0].base_rtt",
+    "second_rtt": "flows[1].base_rtt", "cc": "flows[0].cc.name", "version": "flows[0].cc.version",
+    "count": "flows[0].count", "second_count": "flows[1].count", "second": "flows[1].cc.name",
+    "second_ecn": "flows[1].ecn", "aqm": "bottleneck.aqm.name", "threshold": "bottleneck.aqm.ce_threshold",
+    "protection": "bottleneck.aqm.classic_protection", "mask": "bottleneck.aqm.ecn_mask",
+    "step": "bottleneck.aqm.step_thresh", "web": "web[0].cc.name", "arrivals": "web[0].arrivals",
+    "web_start": "web[0].start", "udp": "udp[0].rate",
+}  # fmt: skip
 
 
 def collect_runs(results: Results) -> pl.DataFrame:
@@ -179,11 +167,24 @@ def make_evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
 def _read_linux() -> pl.DataFrame:
     """Return the ratio of Prague 0.7 to CUBIC with ECN at 40 Mbit/s on Linux 6.18, by RTT and seed."""
     rows = pl.read_csv(shipped.list_references()["linux-6.18-l4s"], infer_schema_length=None)
-    chosen = rows.filter(
-        pl.col("options") == "default", pl.col("ccs") == "prague+cubic", pl.col("rate_mbit") == 40, pl.col("ecn") == 1
-    ).with_columns(rtt=pl.col("rtts_ms").cast(pl.String))
-    both = chosen.pivot("flow", index=["rtt", "seed"], values="goodput_mbit", aggregate_function="first")
-    return both.select("rtt", "seed", ratio=pl.col("1") / pl.col("2")).sort("rtt", "seed")
+    own, others = (pl.col("flows.base_rtt").shift(place).str.strip_suffix("ms") for place in (0, -1))
+    goodput = pl.col("goodput_mbit")
+    chosen = rows.select(
+        "flow",
+        "seed",
+        pl.col("bottleneck.rate", "hosts.ecn"),
+        ccs=pl.col("flows.cc") + "+" + pl.col("flows.cc").shift(-1),
+        last=pl.col("flow").shift(-1),
+        rtt=pl.when(own == others).then(own).otherwise(own + "+" + others),
+        ratio=goodput / goodput.shift(-1),
+    ).filter(
+        pl.col("flow") == 0,
+        pl.col("last") == 1,
+        pl.col("ccs") == "prague+cubic",
+        pl.col("bottleneck.rate") == "40Mbit",
+        pl.col("hosts.ecn").cast(pl.String) == "true",
+    )
+    return chosen.select("rtt", "seed", "ratio").sort("rtt", "seed")
 
 
 def _select_series(results: Results, runs: pl.DataFrame, table: str = "series") -> pl.DataFrame:

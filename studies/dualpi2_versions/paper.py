@@ -254,9 +254,9 @@ def _read_statistics(path: str | Path) -> pl.DataFrame:
 class _Lines:
     """A figure of lines: of which experiments, which measures, what along the axis, what distinguishes lines and rows.
 
-    `by` and `rows` name columns of the frame that `_name_values` makes. Each version has a column of panels; a report with
-    one version has one for each congestion control of C instead, and so needs no row for it. `split` makes a picture
-    of each of its values.
+    `by` and `rows` name columns of the frame that `_name_values` makes. Each version has a column of panels. A report
+    with one version has one for each congestion control of C instead, and so needs no row for it. `split` makes a
+    picture of each of its values.
     """
 
     kind: str

@@ -85,19 +85,12 @@ MARKS = ("CoDel", "PIE", "CoDel that drops", "PIE that drops", "tail drop", "FQ-
 
 
 KEYS = {
-    "rate": "bottleneck.rate",
-    "rtt": "flows[0].base_rtt",
-    "seconds": "duration",
-    "first": "flows[0].cc.name",
-    "second": "flows[1].cc.name",
-    "firsts": "flows[0].count",
-    "others": "flows[1].count",
-    "version": "flows[0].cc.version",
-    "ecn": "flows[1].ecn",
-    "ecn_echo": "flows[1].ecn_echo",
+    "rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "seconds": "duration", "first": "flows[0].cc.name",
+    "second": "flows[1].cc.name", "firsts": "flows[0].count", "others": "flows[1].count",
+    "version": "flows[0].cc.version", "ecn": "flows[1].ecn", "ecn_echo": "flows[1].ecn_echo",
     **{name: f"hosts.{name}" for name in ("profile", "offload", "writes")},
     **{f"aqm_{name}": f"bottleneck.aqm.{name}" for name in ("name", "ecn", "flows", "target", "limit", "isolation")},
-}
+}  # fmt: skip
 
 
 def name_queue(aqm: dict[str, Any]) -> str:

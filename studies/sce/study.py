@@ -69,20 +69,12 @@ def make_evidence(results: Results) -> dict[str, pl.DataFrame]:
 
 
 KEYS = {
-    "seconds": "duration",
-    "cc": "flows[0].cc.name",
-    "divisor": "flows[0].cc.mss_divisor",
-    "rate": "bottleneck.rate",
-    "rtt": "flows[0].base_rtt",
-    "cake_rtt": "bottleneck.aqm.rtt",
-    "sce": "bottleneck.aqm.sce",
-    "sce_thresh": "bottleneck.aqm.sce_thresh",
-    "pacing": "hosts.pacing",
-    "delayed_ack": "hosts.delayed_ack",
-    "feedback": "hosts.sce_feedback",
-    "prr": "hosts.prr",
+    "seconds": "duration", "cc": "flows[0].cc.name", "divisor": "flows[0].cc.mss_divisor",
+    "rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "cake_rtt": "bottleneck.aqm.rtt",
+    "sce": "bottleneck.aqm.sce", "sce_thresh": "bottleneck.aqm.sce_thresh", "pacing": "hosts.pacing",
+    "delayed_ack": "hosts.delayed_ack", "feedback": "hosts.sce_feedback", "prr": "hosts.prr",
     "offload": "hosts.offload",
-}
+}  # fmt: skip
 
 
 def _collect_places(results: Results) -> pl.DataFrame:

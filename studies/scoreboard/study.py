@@ -107,33 +107,27 @@ def collect_pairs(results: Results) -> pl.DataFrame:
 
 def read_linux() -> pl.DataFrame:
     """Return goodput in Mbit/s and mean RTT in ms of one flow on Linux, in cells of the scoreboard."""
-    found = []
     references = shipped.list_references()
-    queue = pl.col("qdisc").replace_strict(LINUX, default=None).replace_strict(QUEUES, default=None)
-    one = pl.read_csv(references["linux-6.12"], infer_schema_length=None, null_values=[""])
-    one = one.filter(pl.col("cc2").is_null() & pl.col("ecn").eq(1))
-    found.append(
-        one.select(
-            queue.alias("queue"), cc="cc1", rate="rate_mbit", rtt="delay_ms", goodput="goodput_mbit", rtt_mean="rtt_ms"
+    counts = {"linux-6.12": pl.col("hosts.ecn") == "true", "linux-bbr": pl.col("flows.cc.ecn") != "true"}
+    found = []
+    for name in ("linux-6.12", "linux-bbr", "linux-6.18-l4s"):
+        rows = pl.read_csv(references[name], infer_schema=False).fill_null("")
+        is_alone = (pl.col("flow") == "0") & (pl.col("flow").shift(-1).fill_null("0") == "0")
+        found.append(
+            rows.filter(is_alone, counts.get(name, True)).select(
+                queue=pl.col("bottleneck.aqm").replace_strict(
+                    {words: QUEUES[queue] for words, queue in LINUX.items()}, default=None
+                ),
+                cc="flows.cc",
+                rate=pl.col("bottleneck.rate").str.strip_suffix("Mbit").cast(pl.Float64),
+                rtt=pl.col("flows.base_rtt").str.strip_suffix("ms").cast(pl.Float64),
+                goodput=pl.col("goodput_mbit").cast(pl.Float64),
+                rtt_mean=pl.col("rtt_mean_ms").cast(pl.Float64),
+            )
         )
+    rows = (
+        pl.concat(found).with_columns(pl.col("cc").replace_strict(CONTROLS, default=None)).drop_nulls(["queue", "cc"])
     )
-    bbr = pl.read_csv(references["linux-bbr"], infer_schema_length=None, null_values=[""])
-    bbr = bbr.filter(pl.col("version").is_in(["bbr1", "bbr2-noecn", "bbr3-noecn"]) & ~pl.col("ccs").str.contains(r"\+"))
-    found.append(
-        bbr.select(
-            queue.alias("queue"), "cc", rate="rate_mbit", rtt="delay_ms", goodput="goodput_mbit", rtt_mean="rtt_ms"
-        )
-    )
-    l4s = pl.read_csv(references["linux-6.18-l4s"], infer_schema_length=None, null_values=[""])
-    l4s = l4s.filter(~pl.col("ccs").str.contains(r"\+") & ~pl.col("rtts_ms").str.contains(r"\+"))
-    rtt = pl.col("rtts_ms").cast(pl.Float64)
-    found.append(
-        l4s.select(
-            queue.alias("queue"), "cc", rate="rate_mbit", rtt=rtt, goodput="goodput_mbit", rtt_mean="mean_rtt_ms"
-        )
-    )
-    cast = [frame.with_columns(pl.col("rate", "rtt", "goodput", "rtt_mean").cast(pl.Float64)) for frame in found]
-    rows = pl.concat(cast).with_columns(pl.col("cc").replace_strict(CONTROLS, default=None)).drop_nulls(["queue", "cc"])
     means = rows.group_by("queue", "cc", "rate", "rtt").agg(pl.col("goodput", "rtt_mean").mean(), starts=pl.len())
     return means.filter(pl.col("rate").is_in([10.0, 50.0]) & pl.col("rtt").is_in([10.0, 40.0, 80.0])).sort(
         "queue", "cc", "rate", "rtt"

@@ -78,16 +78,10 @@ NAMES = (
 
 
 KEYS = {
-    "rate": "bottleneck.rate",
-    "rtt": "flows[0].base_rtt",
-    "aqm": "bottleneck.aqm.name",
-    "limit": "bottleneck.aqm.limit",
-    "cc": "flows[0].cc.name",
-    "hystart": "flows[0].cc.hystart",
-    "pacing": "hosts.pacing",
-    "offload": "hosts.offload",
-    "sack_compression": "hosts.sack_compression",
-}
+    "rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "aqm": "bottleneck.aqm.name",
+    "limit": "bottleneck.aqm.limit", "cc": "flows[0].cc.name", "hystart": "flows[0].cc.hystart",
+    "pacing": "hosts.pacing", "offload": "hosts.offload", "sack_compression": "hosts.sack_compression",
+}  # fmt: skip
 
 
 def _describe_runs(results: Results) -> pl.DataFrame:

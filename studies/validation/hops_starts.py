@@ -16,35 +16,38 @@ from pathlib import Path
 import polars as pl
 
 import dumbbell
+from dumbbell.published.by_flow import Row, Run
 
-from . import agreement_hops
-from .agreement_hops import HOP_NAMES, Row
+from . import hops
+from .hops import HOP_NAMES, PREFIXES
 
 COLUMNS = (
-    *("kernel", "scenario", "seed", "flow", "cc", "route", "start_s", "goodput_mbit", "rtt_ms"),
-    *(f"{queue}_{what}" for queue in ("first", "reverse", "second") for what in ("drops", "marks")),
-    *("ping_down_p99_ms", "ping_up_p99_ms"),
+    *("kernel", "scenario", "seed", "flow", "flows.cc", "flows.direction", "flows.route"),
+    *("start_s", "goodput_mbit", "rtt_mean_ms"),
+    *(f"{prefix}{what}" for prefix in PREFIXES.values() for what in ("drops", "ce_marks")),
+    *("ping_down_rtt_p99_ms", "ping_up_rtt_p99_ms"),
 )
 
 
-def measure(scenario: str, run: list[Row], seed: int) -> list[Row]:
+def measure(scenario: str, run: Run, seed: int) -> list[Row]:
     """Return the rows of one start of a scenario on Linux."""
-    table = agreement_hops.make_experiment(run, starts=seed) | {"seeds": [seed]}
+    table = hops.make_experiment(run, starts=seed) | {"seeds": [seed]}
     found = dumbbell.run(table, engine="linux", jobs=1, progress=False)
-    hops = {HOP_NAMES[row["hop"]]: row for row in found.hops.iter_rows(named=True)}
+    of_hop = {HOP_NAMES[row["hop"]]: row for row in found.hops.iter_rows(named=True)}
     queues = {
-        f"{name}_{what}": str(hops[name][column]) if name in hops else ""
-        for name in ("first", "reverse", "second")
-        for what, column in (("drops", "drops"), ("marks", "ce_marks"))
+        f"{prefix}{what}": str(of_hop[name][what]) if name in of_hop else ""
+        for name, prefix in PREFIXES.items()
+        for what in ("drops", "ce_marks")
     }
     pings = found.flows.filter(pl.col("cc") == "ping")
     p99s = {row["direction"]: row["rtt_p99_ms"] for row in pings.iter_rows(named=True)}
-    queues |= {f"ping_{way}_p99_ms": f"{p99s[way]:.3f}" if way in p99s else "" for way in ("down", "up")}
+    queues |= {f"ping_{way}_rtt_p99_ms": f"{p99s[way]:.3f}" if way in p99s else "" for way in ("down", "up")}
     flows = {row["flow"]: row for row in found.flows.iter_rows(named=True)}
+    same = ("kernel", "flow", "flows.cc", "flows.direction", "flows.route")
     return [
-        {"kernel": run[0]["kernel"], "scenario": scenario, "seed": str(seed), "flow": row["flow"], "cc": row["cc"]}
-        | {"route": row["route"], "start_s": f"{flows[number]['start_s']:.6f}"}
-        | {"goodput_mbit": f"{flows[number]['goodput_mbit']:.4f}", "rtt_ms": f"{flows[number]['rtt_mean_ms']:.3f}"}
+        {"scenario": scenario, "seed": str(seed), **{column: row[column] for column in same}}
+        | {"start_s": f"{flows[number]['start_s']:.6f}", "goodput_mbit": f"{flows[number]['goodput_mbit']:.4f}"}
+        | {"rtt_mean_ms": f"{flows[number]['rtt_mean_ms']:.3f}"}
         | queues
         for number, row in enumerate(run)
     ]
@@ -52,14 +55,12 @@ def measure(scenario: str, run: list[Row], seed: int) -> list[Row]:
 
 def main(arguments: list[str]) -> None:
     """Measure what is asked for and not there yet."""
-    starts = (
-        int(arguments.pop(arguments.index("--starts") + 1)) if "--starts" in arguments else agreement_hops.LEAST_MANY
-    )
-    wanted = [word for word in arguments if word != "--starts"] or agreement_hops.list_outside()
-    known = agreement_hops.read_scenarios(agreement_hops.SINGLE)
+    starts = int(arguments.pop(arguments.index("--starts") + 1)) if "--starts" in arguments else hops.LEAST_MANY
+    wanted = [word for word in arguments if word != "--starts"] or hops.list_outside()
+    known = hops.read_scenarios(hops.SINGLE)
     if unknown := [scenario for scenario in wanted if scenario not in known]:
-        sys.exit(f"unknown scenario {unknown[0]}; {agreement_hops.SINGLE} has them")
-    path = Path(agreement_hops.MANY)
+        sys.exit(f"unknown scenario {unknown[0]}; {hops.SINGLE} has them")
+    path = Path(hops.MANY)
     if not path.exists():
         path.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
     for scenario in wanted:

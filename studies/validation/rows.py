@@ -2,99 +2,39 @@
 
 import csv
 import json
-import math
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from dumbbell.published import by_flow
-from dumbbell.published.compare import Figure, compare, format_cell, read_reference, select_latest_engine
+from dumbbell.published import compare as by_cell
+from dumbbell.published.compare import Figure, Pair, format_cell, read_reference, select_latest_engine
 from dumbbell.results.store import Store
 from dumbbell.study import shipped
 
-from . import agreement, agreement_bbr, agreement_flows, agreement_hops, agreement_l4s
-from .agreement import Cell, Judged
+from . import hops, linux_page, short_flows
+from .bars import Cell, Errors, Judged, Measured, Row, judge_pairs
 
 LINUX_PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation-linux.md"
 HOPS_PAGE = LINUX_PAGE.with_name("validation-hops.md")
 NAMES = ("linux-6.12", "linux-6.12-many", "linux-6.12-short", "linux-6.12-hops", "linux-6.18-l4s", "linux-bbr", "sce")
 LINUX, MANY, SHORT, HOPS, L4S, BBR, SCE = (str(shipped.list_references()[name]) for name in NAMES)
 CLOSED_FORM = "Use of the link by a deterministic AIMD flow"
-PUBLISHED = "SCE draft"
-KERNELS = "Linux 6.1, 6.12"
-
-# the bar that is the same for all cells: of the rate, of the goodput of all, of the reference
-UNIFORM = {"goodput": 0.02, "share": 0.02, "RTT": 0.06}
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The runs of the reference behind one cell: how many, and how far they lie apart.
-
-    `goodput` is the largest minus the smallest as a share of the rate, `rtt` the same of mean RTTs as a share of their
-    mean; None where there is one run.
-    """
-
-    runs: int = 1
-    goodput: float | None = None
-    rtt: float | None = None
-
-    @classmethod
-    def from_runs(cls, goodputs: Sequence[float], rtts: Sequence[float]) -> "Measured":
-        """Return the spread of runs: goodputs as shares of the rate, and mean RTTs."""
-        if len(goodputs) < 2:
-            return cls(len(goodputs))
-        return cls(len(goodputs), max(goodputs) - min(goodputs), (max(rtts) - min(rtts)) / fmean(rtts))
-
-    @classmethod
-    def find_widest(cls, found: "Iterable[Measured]") -> "Measured":
-        """Return the largest spread of several figures of the same runs."""
-        several = list(found)
-        spreads = [
-            [one for one in values if one is not None]
-            for values in zip(*((m.goodput, m.rtt) for m in several), strict=True)
-        ]
-        return cls(max(one.runs for one in several), *(max(values, default=None) for values in spreads))
+SHARED = 0.75  # a flow below this share of the median has company in its queue
+FEW = 10  # up to so many flows, a run in which two share a queue is left out
+_PLAIN = ("pfifo", "codel", "cake")
+_COUNTED = {"goodput_mbit": "goodput", "throughput_mbit": "goodput", "rtt_ms": "RTT", "share": "share"}
 
 
-@dataclass
-class Row:
-    """One line of the table: what was compared, and each cell that is outside its bar with its largest error."""
-
-    name: str
-    what: str
-    reference: str
-    bar: str
-    command: str
-    why: str = ""  # what is known of the cells that are outside
-    cells: int = 0
-    uniform: int = 0  # cells within UNIFORM
-    measured: list[tuple[str, Measured]] = field(default_factory=list)
-    errors: dict[str, list[float]] = field(default_factory=dict)
-    outside: list[tuple[str, float, str]] = field(default_factory=list)  # cell, size of the error, what is off
-
-    def add(
-        self,
-        name: str,
-        errors: dict[str, list[float]],
-        agrees: bool,
-        more: str = "",
-        measured: Measured = Measured(),
-    ) -> None:
-        """Count a cell; errors are signed shares."""
-        self.cells += 1
-        self.measured.append((name, measured))
-        worst = {}
-        self.uniform += all(abs(error) <= UNIFORM.get(m, math.inf) for m, found in errors.items() for error in found)
-        for measure, values in errors.items():
-            self.errors.setdefault(measure, []).extend(map(abs, values))
-            worst[measure] = max(values, key=abs)
-        if not agrees:
-            off = ", ".join(f"{measure} {100 * value:+.1f} %" for measure, value in worst.items()) + more
-            self.outside.append((name, max(map(abs, worst.values())), off))
+def name_queue(qdisc: str) -> str:
+    """Return the name of a tc line."""
+    words = qdisc.split()
+    if words[0] == "red" and words[4] == words[6]:
+        return "red step"
+    return "pie, rate estimator" if "dq_rate_estimator" in words else words[0]
 
 
 def place(cell: Cell) -> str:
@@ -104,238 +44,244 @@ def place(cell: Cell) -> str:
     return f"{ccs}, {queue}, {cell['rate_mbit']:g} Mbit/s, {cell['delay_ms']:g} ms"
 
 
-def make_linux_row(row: Row, cells: list[Judged]) -> Row:
-    """Count cells of one and two flows on Linux."""
+def is_tabled(cell: Cell) -> bool:
+    """Whether the cell is one of the tables of docs/validation-linux.md."""
+    controls = {cell["cc1"], cell["cc2"]} - {""}
+    places = (cell["rate_mbit"], cell["delay_ms"])
+    if not controls <= {"reno", "cubic"} or cell["seconds"] != 60:
+        return False
+    if cell["cc2"] or cell["queue"] not in _PLAIN:
+        return cell.get("shaper") == "htb" and places in ((10, 20), (10, 80), (50, 10), (50, 40))
+    plain = ("cake", "codel ecn", "codel noecn", "pfifo limit 100")
+    return places[0] in (10, 50) and places[1] in (10, 40, 80) and cell["qdisc"] in plain
+
+
+def judge_cells(results: str, reference: str, wanted: Callable[[Cell], bool]) -> list[Judged]:
+    """Return the cells of one and two flows that are wanted and that runs answer, in order."""
+
+    def is_wanted(figure: Figure) -> bool:
+        cell = dict(figure.cell)
+        return wanted(cell | {"queue": name_queue(cell["qdisc"])})
+
+    figures = filter(is_wanted, read_reference(reference))
+    with Store.open(results) as store:
+        pairs = by_cell.compare(store.read_table("runs"), store.read_table("flows"), figures).pairs
+    cells = sorted(judge_pairs(pairs, "stagger_ms"), key=lambda one: str(tuple(one.cell.items())))
     for one in cells:
-        errors = {
-            "goodput": list(map(one.compute_goodput_error, one.flows)),
-            "RTT": list(map(one.compute_rtt_error, one.flows)),
-        }
+        one.cell["queue"] = name_queue(one.cell["qdisc"])
+    return cells
+
+
+def count_flows(name: str, cells: Iterable[Judged]) -> Row:
+    """Count cells of one and two flows on Linux."""
+    row = Row(name)
+    for one in cells:
         signals = "" if one.same else f", drops and marks {one.signals[0]:.0f} (Linux {one.signals[1]:.0f})"
-        rate = float(one.cell["rate_mbit"])
-        found = [
-            Measured.from_runs([value / rate for value in one.linux["goodput_mbit", flow]], one.linux["rtt_ms", flow])
-            for flow in one.flows
-        ]
-        row.add(place(one.cell), errors, one.good and one.same, signals, Measured.find_widest(found))
+        row.add(place(one.cell), one.list_errors(), one.is_good() and one.same, signals, one.measured)
     return row
+
+
+def are_alone(goodputs: Sequence[float]) -> bool:
+    """Return whether no two flows share a queue, as far as goodput tells; of more than `FEW` some always do."""
+    return len(goodputs) > FEW or min(goodputs) > SHARED * median(goodputs)
+
+
+def judge_many(results: str) -> list[tuple[Judged, int]]:
+    """Return the cells of many flows, and how many flows each has."""
+    figures = by_flow.read(MANY, are_alone)
+    with Store.open(results) as store:
+        pairs = by_flow.compare(store.read_table("runs"), store.read_table("flows"), figures, are_alone).pairs
+    runs = by_flow.group_runs(MANY)
+    counts = {str(dict(cell)): len(of_cell[0]) for cell, of_cell in runs.items()}
+    return [(one, counts[str(one.cell)]) for one in judge_pairs(pairs)]
 
 
 def make_linux_rows(linux: str, two: str) -> list[Row]:
     """Return the rows of Linux; writes docs/validation-linux.md."""
 
     def is_plain(cell: Cell) -> bool:
-        return not cell["cc2"] and cell["queue"] in ("pfifo", "codel", "cake")
+        return not cell["cc2"] and cell["queue"] in _PLAIN
 
-    tabled = agreement.judge_cells(linux, LINUX, agreement.is_tabled)
-    one = [cell for cell in tabled if not cell.cell["cc2"] and not is_plain(cell.cell)]
-    pairs = [cell for cell in tabled if cell.cell["cc2"]]
-    beside = agreement.judge_cells(two, LINUX, lambda cell: bool(cell["cc2"]) and cell["queue"] == "cake")
-    flows, many, short = agreement_flows.format_document(MANY, SHORT, linux)
-    fixed = ("Linux 6.12", "A", "dumbbell study run validation")
+    listed = judge_cells(linux, LINUX, is_tabled)
+    one = [cell for cell in listed if not cell.cell["cc2"] and not is_plain(cell.cell)]
+    pairs = [cell for cell in listed if cell.cell["cc2"]]
+    beside = judge_cells(two, LINUX, lambda cell: bool(cell["cc2"]) and cell["queue"] == "cake")
+    many, short = judge_many(linux), short_flows.judge(SHORT, linux)
     rows = [
-        make_linux_row(
-            Row("one-flow", "one flow: tail drop, CoDel, Cake", *fixed), agreement.judge_cells(linux, LINUX, is_plain)
-        ),
-        make_linux_row(Row("one-flow-aqm", "one flow: FQ-CoDel, PIE, FQ-PIE, RED", *fixed), one),
-        make_linux_row(Row("two-flows", "CUBIC and Reno: CoDel, FQ-CoDel, PIE, FQ-PIE, RED", *fixed), pairs),
-        make_linux_row(Row("two-flows-cake", "pairs of CUBIC, Reno and DCTCP in one Cake queue", *fixed), beside),
+        count_flows("one-flow", judge_cells(linux, LINUX, is_plain)),
+        count_flows("one-flow-aqm", one),
+        count_flows("two-flows", pairs),
+        count_flows("two-flows-cake", beside),
+        Row("many-flows"),
+        Row("short-flows"),
     ]
-    rows.append(Row("many-flows", "5, 10 and 50 flows: FQ-CoDel", *fixed))
-    for verdict in many:
-        rows[-1].add(verdict.name, {"goodput": verdict.goodput, "RTT": verdict.rtt}, verdict.agrees)
-    what = "flows of 10 kB to 1 MB against one CUBIC flow: tail drop, CoDel, FQ-CoDel"
-    rows.append(Row("short-flows", what, "Linux 6.12", "B", "dumbbell study run validation"))
-    for verdict in short:
-        errors = {"mean": [verdict.completion[0]], "P95": [verdict.completion[1]]}
-        rows[-1].add(verdict.name, errors, verdict.agrees)
-    LINUX_PAGE.write_text(agreement.format_document(tabled) + flows, encoding="utf-8")
+    for cell, flows in many:
+        rows[-2].add(
+            linux_page.name_of_many(cell, flows), cell.list_errors(1 / flows), cell.is_good(1 / flows) and cell.same
+        )
+    for done in short:
+        rows[-1].judge(done.name, done.errors)
+    LINUX_PAGE.write_text(linux_page.write(listed, many, short), encoding="utf-8")
     return rows
 
 
-def make_hop_rows(starts: int = agreement_hops.STARTS) -> list[Row]:
+def make_hop_rows(starts: int = hops.STARTS) -> list[Row]:
     """Return the rows of traffic both ways and of two queues; makes their runs, and writes docs/validation-hops.md."""
-    found, text = agreement_hops.write_page(HOPS, starts)
-    runs, many = agreement_hops.read_scenarios(HOPS), agreement_hops.read_many_starts()
+    found, text = hops.write_page(HOPS, starts)
+    runs, many = hops.read_scenarios(HOPS), hops.read_many_starts()
     HOPS_PAGE.write_text(text, encoding="utf-8")
-    rows = {
-        name: Row(name, what, "Linux 6.12", "G", "dumbbell study run validation")
-        for name, what in agreement_hops.SETS.items()
-    }
-    scenarios: dict[tuple[str, str], list[agreement_hops.Compared]] = {}
+    rows = {name: Row(name) for name in hops.SETS}
+    scenarios: dict[tuple[str, str], list[hops.Compared]] = {}
     for one in found:
         scenarios.setdefault((one.set, one.scenario), []).append(one)
     for (name, scenario), figures in scenarios.items():
-        errors: dict[str, list[float]] = {}
+        errors: Errors = {}
         for one in figures:
             errors.setdefault(one.what, []).append(one.error)
         agrees = all(one.agrees for one in figures)
-        rates = agreement_hops.find_rates(runs[scenario][0][0])
+        rates = hops.find_rates(runs[scenario][0][0])
         measured = spread_of_scenario(many.get(scenario, runs[scenario]), rates)
         rows[name].add(figures[0].cell, errors, agrees, measured=measured)
     return list(rows.values())
 
 
-def spread_of_scenario(runs: list[list[agreement_hops.Row]], rates: dict[str, float]) -> Measured:
+def spread_of_scenario(runs: list[by_flow.Run], rates: dict[str, float]) -> Measured:
     """Return how far the runs of a scenario on Linux lie apart, in the class of flows that varies most.
 
     `rates` has the rate of each route, Mbit/s.
     """
-    found = agreement_hops.measure_linux(runs)
+    found = hops.measure_linux(runs)
     return Measured.find_widest(
         Measured.from_runs([value / rates[group.rpartition(", ")[2]] for value in goodputs], found.rtt[group])
         for group, goodputs in found.goodput.items()
     )
 
 
+def _read_evidence(study: str) -> list[dict[str, str]]:
+    with (shipped.place() / study / "evidence" / "linux.csv").open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
 def make_coexistence_rows() -> list[Row]:
     """Return the rows of BBRv2 and DCTCP over STEP at 1 Gbit/s, from the evidence of the study coexistence."""
-    study = shipped.place() / "coexistence"
-    with (study / "evidence" / "linux.csv").open(newline="", encoding="utf-8") as stream:
-        cells = [row for row in csv.DictReader(stream) if row["use_sim"]]
-    rows = {
-        "alone": Row(
-            "coexistence-alone",
-            "BBRv2 or DCTCP alone, 1 Gbit/s: STEP",
-            "Linux 5.4",
-            "H",
-            "dumbbell study run coexistence",
-        ),
-        "2": Row(
-            "coexistence-two", "BBRv2 next to DCTCP, 1 Gbit/s: STEP", "Linux 5.4", "H", "dumbbell study run coexistence"
-        ),
-        "10": Row(
-            "coexistence-ten",
-            "five BBRv2 and five DCTCP, 1 Gbit/s: STEP",
-            "Linux 5.4",
-            "H",
-            "dumbbell study run coexistence",
-        ),
-    }
-    bars = {"goodput": 0.03, "share": 0.08, "RTT": 0.10}
-    for row in cells:
+    rows = {key: Row(f"coexistence-{name}") for key, name in (("alone", "alone"), ("2", "two"), ("10", "ten"))}
+    for row in _read_evidence("coexistence"):
+        if not row["use_sim"]:
+            continue
         use, share, rtt = (float(row[name]) for name in ("use", "share", "srtt"))
         errors = {"goodput": [float(row["use_sim"]) - use], "RTT": [float(row["srtt_sim"]) / rtt - 1]}
         mixed = "+" in row["mix"]
         if mixed:
             errors["share"] = [float(row["share_sim"]) - share]
-        agrees = all(abs(error) <= bars[measure] for measure, found in errors.items() for error in found)
         limit = "no limit" if row["limit"] == "0" else f"limit {row['limit']} ms" if row["limit"] else "no BBR"
         name = f"{row['n']} flows of {row['mix']}, {limit}, {row['rtt']} ms, K = {row['k']}"
-        place_ = row["n"] if mixed else "alone"
-        rows[place_].add(name, errors, agrees, measured=Measured(int(row["starts"])))
+        rows[row["n"] if mixed else "alone"].judge(name, errors, measured=Measured(int(row["starts"])))
     return list(rows.values())
 
 
 def make_cubic_beta_row() -> Row:
     """Return the row of CUBIC with another beta, from the evidence of the study abe."""
-    row = Row("cubic-beta", "CUBIC with beta 0.7 to 0.85: CoDel with ECN", "Linux 6.12", "A", "dumbbell study run abe")
-    with (shipped.place() / "abe" / "evidence" / "linux.csv").open(newline="", encoding="utf-8") as stream:
-        for cell in csv.DictReader(stream):
-            here, there = float(cell["goodput"]), float(cell["linux"])
-            marks = float(cell["marks"]) / float(cell["linux_marks"]) - 1
-            errors = {"goodput": [(here - there) / float(cell["rate"])], "marks": [marks]}
-            name = f"beta {cell['beta']}, {float(cell['rate']):g} Mbit/s, {float(cell['rtt']):g} ms"
-            row.add(name, errors, abs(errors["goodput"][0]) <= 0.02 and abs(marks) <= 0.25)
+    row = Row("cubic-beta")
+    for cell in _read_evidence("abe"):
+        off = (float(cell["goodput"]) - float(cell["linux"])) / float(cell["rate"])
+        errors = {"goodput": [off], "marks": [float(cell["marks"]) / float(cell["linux_marks"]) - 1]}
+        row.judge(f"beta {cell['beta']}, {float(cell['rate']):g} Mbit/s, {float(cell['rtt']):g} ms", errors)
     return row
+
+
+def _compare_flows(results: str, reference: str) -> dict[by_cell.Cell, dict[tuple[int, str], Pair]]:
+    """Return the pairs of each cell of a file of ours, by flow or group of flows and metric."""
+    with Store.open(results) as store:
+        compared = by_flow.compare(store.read_table("runs"), store.read_table("flows"), by_flow.read(reference))
+    cells: dict[by_cell.Cell, dict[tuple[int, str], Pair]] = {}
+    for pair in compared.pairs:
+        cells.setdefault(pair.figure.cell, {})[pair.figure.flow, pair.figure.metric] = pair
+    return cells
 
 
 def make_l4s_rows(results: str) -> list[Row]:
     """Return the rows of DualPI2 on Linux 6.18."""
-    with Store.open(results) as store:
-        compared = by_flow.compare(store.read_table("runs"), store.read_table("flows"), by_flow.read(L4S))
-    rows = [
-        Row(
-            "dualpi2",
-            "classic flows and DCTCP, one and two: DualPI2",
-            "Linux 6.18",
-            "A",
-            "dumbbell study run validation",
-        ),
-        Row(
-            "prague",
-            "TCP Prague, alone and against others: DualPI2",
-            "Linux 6.18",
-            "E",
-            "dumbbell study run validation",
-        ),
-    ]
-    for cell, pairs in agreement_l4s.group_by_cell(compared).items():
+    rows = [Row("dualpi2"), Row("prague")]
+    for cell, pairs in _compare_flows(results, L4S).items():
         ccs = str(dict(cell)["ccs"])
         prague, flows = "prague" in ccs, 1 + ccs.count("+")
-        bars = {"goodput_mbit": 0.02 if flows == 1 else 0.03, "share": 0.05, "rtt_ms": 0.06, "signals": 0.25}
-        bars.pop("goodput_mbit" if prague and flows > 1 else "share")
-        errors: dict[str, list[float]] = {}
-        for (_, _, metric), pair in pairs.items():
-            if metric in bars:
-                errors.setdefault(metric, []).append(pair.error)
-        agrees = all(abs(error) <= bars[metric] for metric, found in errors.items() for error in found)
-        names = {"goodput_mbit": "goodput", "rtt_ms": "RTT", "signals": "marks and drops"}
-        rows[prague].add(
-            format_cell(cell), {names.get(metric, metric): found for metric, found in errors.items()}, agrees
-        )
+        names = _COUNTED | {"signals": "marks and drops"}
+        names.pop("goodput_mbit" if prague and flows > 1 else "share")
+        errors: Errors = {}
+        for (_, metric), pair in pairs.items():
+            if metric in names:
+                errors.setdefault(names[metric], []).append(pair.error)
+        rows[prague].judge(format_cell(cell), errors, flows)
     return rows
 
 
 def make_bbr_rows(results: str) -> list[Row]:
-    """Return the rows of BBR on Linux; none, with a message, if its cells are not there."""
-    if not Path(BBR).exists():
-        print(f"{BBR}: no file; BBR is not compared with Linux")
-        return []
+    """Return the rows of BBR on Linux."""
     rows: dict[str, Row] = {}
-    for one in agreement_bbr.judge_cells(results, BBR)[0]:
-        what, kind = one.cell.version.replace("bbr", "BBRv"), agreement_bbr.KINDS[one.cell.kind].split(",")[0]
-        if not any("bbr" in cc for cc in one.cell.ccs):
-            what = "DCTCP"
-        name = f"{what.lower().replace('bbrv', 'bbr')}-{kind.replace(' ', '-').replace('1-Gbit/s', 'gigabit')}"
-        row = rows.setdefault(
-            f"{kind} {what}", Row(name, f"{what}, {kind}", KERNELS, "F", "dumbbell study run validation")
-        )
-        goodput, share, rtt = {"one flow": (0.02, 1, 0.06), "two flows": (1, 0.06, 0.08)}.get(kind, (0.03, 0.08, 0.10))
-        errors = {"goodput": [one.use], "RTT": one.rtts if len(one.cell.ccs) == 2 else [one.rtt]}
-        if one.share is not None and (kind == "two flows" or len(one.cell.classes) == 2):
-            errors["share"] = [one.share]
-        agrees = abs(one.use) <= goodput and all(abs(error) <= rtt for error in errors["RTT"])
-        agrees = agrees and all(abs(error) <= share for error in errors.get("share", []))
-        found = [
+    runs = by_flow.group_runs(BBR)
+    for cell, pairs in _compare_flows(results, BBR).items():
+        named, flows = dict(cell), runs[cell][0]
+        rate, controls = named["rate_mbit"], dict.fromkeys(row["flows.cc"] for row in flows)
+        groups = range(1, 1 + max(flow for flow, _ in pairs))
+        weights = [1] * len(groups) if len(flows) <= 2 else list(Counter(row["flows.cc"] for row in flows).values())
+        goodput, rtt = ([pairs[group, metric] for group in groups] for metric in ("goodput_mbit", "rtt_ms"))
+        errors = {"goodput": [sum(weight * pair.error for weight, pair in zip(weights, goodput, strict=True))]}
+        if len(flows) == 2:
+            errors["RTT"] = [pair.error for pair in rtt]
+        else:
+            means = [
+                fmean(values, weights) for values in zip(*((p.simulated, p.figure.value) for p in rtt), strict=True)
+            ]
+            errors["RTT"] = [means[0] / means[1] - 1]
+        if named["set"] == "two" or len(controls) == 2:
+            errors["share"] = [pairs[1, "share"].error]
+        version = next(cc for cc in controls if cc.startswith("bbr"))
+        kind = {"one": "one-flow", "two": "two-flows"}.get(named["set"], "gigabit")
+        spread = Measured.find_widest(
             Measured.from_runs(
-                [run.goodput_mbit[flow] / one.cell.rate_mbit for run in one.runs[1]],
-                [run.rtt_ms[flow] for run in one.runs[1]],
+                [float(row["goodput_mbit"]) / rate for row in of_flow], [float(row["rtt_mean_ms"]) for row in of_flow]
             )
-            for flow in range(len(one.cell.ccs))
-        ]
-        row.add(one.cell.name, errors, agrees, measured=Measured.find_widest(found))
-    return [row for _, row in sorted(rows.items())]
+            for of_flow in zip(*runs[cell], strict=True)
+        )
+        row = rows.setdefault(f"{version}-{kind}", Row(f"{version}-{kind}"))
+        row.judge(name_of_bbr(named, version), errors, measured=spread)
+    return [row for _, row in sorted(rows.items(), key=lambda item: (item[0].split("-", 1)[1], item[0]))]
+
+
+def name_of_bbr(cell: Cell, version: str) -> str:
+    """Return a cell of BBR in few words."""
+    first, _, second = cell["ccs"].partition("+")
+    words = cell["qdisc"].split()
+    queue = f"step {words[words.index('ce_threshold') + 1]}" if "ce_threshold" in words else cell["qdisc"]
+    answers = "true" in cell.get("flows.cc.ecn", "")
+    response = "" if answers or version == "bbr1" else " without ECN response"
+    limit = ", no limit" if cell["set"] == "paper0" else ""
+    rate = "1 Gbit/s" if cell["rate_mbit"] == 1000 else f"{cell['rate_mbit']:g} Mbit/s"
+    ccs = f"2 {first}" if first == second else cell["ccs"]
+    return f"{ccs}{response}, {queue}, {rate}, {cell['rtts_ms']} ms{limit}"
 
 
 def make_sce_rows(sce: str) -> list[Row]:
     """Return the rows of the SCE draft."""
     with Store.open(sce) as store:
-        pairs = compare(store.read_table("runs"), store.read_table("flows"), read_reference(SCE)).pairs
-    rows = [
-        Row("sce-one", "one flow: Cake, SCE and not", PUBLISHED, "C", "dumbbell study run validation"),
-        Row("sce-two", "two flows: Cake, SCE and not", PUBLISHED, "C", "dumbbell study run validation"),
-        Row("sce-plain", "one flow: Reno and CUBIC alone", PUBLISHED, "C", "dumbbell study run validation"),
-    ]
+        pairs = by_cell.compare(store.read_table("runs"), store.read_table("flows"), read_reference(SCE)).pairs
     errors = [(pair.figure, pair.error) for pair in pairs]
-    count_cells(rows, errors)
-    plain = [(figure, error) for figure, error in errors if dict(figure.cell)["cc1"] in ("reno", "cubic")]
-    count_cells(rows[2:], [(figure, error) for figure, error in plain if not dict(figure.cell)["cc2"]])
-    return rows
+    one = [(figure, error) for figure, error in errors if not dict(figure.cell)["cc2"]]
+    two = [(figure, error) for figure, error in errors if dict(figure.cell)["cc2"]]
+    plain = [(figure, error) for figure, error in one if dict(figure.cell)["cc1"] in ("reno", "cubic")]
+    return [count_cells(name, some) for name, some in (("sce-one", one), ("sce-two", two), ("sce-plain", plain))]
 
 
-def count_cells(rows: list[Row], errors: Iterable[tuple[Figure, float]]) -> None:
-    """Count published cells: those of one flow in the first row, those of two in the second."""
-    cells: dict[tuple[Any, ...], dict[str, list[float]]] = {}
+def count_cells(name: str, errors: Iterable[tuple[Figure, float]]) -> Row:
+    """Count published cells."""
+    cells: dict[tuple[Any, ...], Errors] = {}
     for figure, error in errors:
-        measure = {"throughput_mbit": "goodput", "rtt_ms": "RTT"}.get(figure.metric)
-        if measure:
-            cells.setdefault(figure.cell, {}).setdefault(measure, []).append(error)
+        if figure.metric in ("throughput_mbit", "rtt_ms"):
+            cells.setdefault(figure.cell, {}).setdefault(_COUNTED[figure.metric], []).append(error)
+    row = Row(name)
     for items, found in cells.items():
-        good = all(abs(error) <= 0.05 for error in found.get("goodput", []))
-        good &= all(abs(error) <= 0.10 for error in found.get("RTT", []))
-        cell = dict(items)
-        rows[bool(cell["cc2"])].add(place(cell), dict(found), good)
+        row.judge(place(dict(items)), found)
+    return row
 
 
 def make_linux_sce_row() -> Row:
@@ -353,15 +299,7 @@ def make_linux_sce_row() -> Row:
         if not cell["cc2"] and key in linux:
             scale = figure.value if figure.metric == "rtt_ms" else cell["rate_mbit"]
             errors.append((figure, (linux[key] - figure.value) / scale))
-    row = Row(
-        "sce-plain-linux",
-        "the same cells: Linux 6.12 itself, not the simulator",
-        PUBLISHED,
-        "C",
-        "dumbbell study run validation",
-    )
-    count_cells([row], errors)
-    return row
+    return count_cells("sce-plain-linux", errors)
 
 
 def predict_utilisation(beta: float, depth: float) -> float:
@@ -372,13 +310,7 @@ def predict_utilisation(beta: float, depth: float) -> float:
 
 def make_theory_row(abe: str) -> Row:
     """Return the row of AIMD's closed form."""
-    row = Row(
-        "closed-form",
-        "one AIMD flow at a step: 5 reductions, 5 thresholds",
-        "closed form",
-        "D",
-        "dumbbell study run validation",
-    )
+    row = Row("closed-form")
     with Store.open(abe) as store:
         runs = select_latest_engine(store.read_table("runs").to_dicts())
     for run in runs:
@@ -389,7 +321,7 @@ def make_theory_row(abe: str) -> Row:
         beta = control["beta_ecn"] if control["abe"] else 0.5
         depth = 0 if least == 1 else 8e9 * least / (config["bottleneck"]["rate"] * config["flows"][0]["base_rtt"])
         error = run["utilisation"] / predict_utilisation(beta, depth) - 1
-        row.add(f"beta {beta:g}, threshold {depth:g} BDP", {"utilisation": [error]}, abs(error) <= 0.01)
+        row.judge(f"beta {beta:g}, threshold {depth:g} BDP", {"utilisation": [error]})
     return row
 
 

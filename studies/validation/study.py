@@ -7,8 +7,8 @@ import polars as pl
 from dumbbell.study import Evidence, Results, Rows, Sweep, align_table
 
 from . import rows as counting
-from .agreement_flows import find_percentile
-from .rows import Row
+from .bars import PUBLISHED, UNIFORM, Row
+from .short_flows import find_percentile
 
 LINUX = (
     *("one-flow", "one-flow-cake", "one-flow-aqm", "one-flow-pie", "two-flows-aqm", "two-flows-pie", "many-flows"),
@@ -67,10 +67,7 @@ def make_tables(rows: list[Row]) -> dict[str, pl.DataFrame]:
     for row in rows:
         agree = row.cells - len(row.outside)
         uniform = {"uniform": row.uniform if "goodput" in row.errors else None}
-        counts.append(
-            {"name": row.name, "what": row.what, "reference": row.reference, "bar": row.bar, "command": row.command}
-            | {"cells": row.cells, "agree": agree, "share": agree / row.cells, **uniform}
-        )
+        counts.append(row.texts | {"cells": row.cells, "agree": agree, "share": agree / row.cells, **uniform})
         for measure, values in row.errors.items():
             quantiles = {
                 name: find_percentile(values, at) for name, at in (("median", 0.5), ("p90", 0.9), ("worst", 1))
@@ -152,8 +149,8 @@ def make_facts(found: Evidence) -> dict[str, Any]:
         "per_cent": format_percent,
         "worst": lambda reference: find_worst(found, reference),
         "linux": Rows("rows of Linux", rank_rows(found, "Linux")),
-        "lab": Rows("rows of the SCE draft", rank_rows(found, counting.PUBLISHED)),
-        "bar": counting.UNIFORM,
+        "lab": Rows("rows of the SCE draft", rank_rows(found, PUBLISHED)),
+        "bar": UNIFORM,
         "kernel": KERNEL,
     }
 
@@ -176,7 +173,7 @@ def rank_rows(found: Evidence, reference: str) -> pl.DataFrame:
 
 def trust(found: Evidence) -> str:
     """Return the rows for the home page: against Linux the best and the worst, and all against publications."""
-    linux, lab = (rank_rows(found, reference).reverse() for reference in ("Linux", counting.PUBLISHED))
+    linux, lab = (rank_rows(found, reference).reverse() for reference in ("Linux", PUBLISHED))
     chosen = pl.concat([linux.head(3), linux.tail(4), lab])
     lines = [
         [row["what"], row["reference"], f"{row['uniform']} of {row['cells']}"] for row in chosen.iter_rows(named=True)

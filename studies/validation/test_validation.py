@@ -24,8 +24,16 @@ def validation(program: ModuleType) -> ModuleType:
     return importlib.import_module(f"{program.__package__}.rows")
 
 
-def test_a_row_counts_cells_and_names_those_outside(program: ModuleType, validation: ModuleType) -> None:
-    row = validation.Row("pairs", "two flows", "Linux 6.12", "A", "dumbbell study run validation")
+@pytest.fixture
+def bars(program: ModuleType) -> ModuleType:
+    return importlib.import_module(f"{program.__package__}.bars")
+
+
+def test_a_row_counts_cells_and_names_those_outside(
+    program: ModuleType, validation: ModuleType, bars: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(bars.ROWS, "pairs", ("two flows", "Linux 6.12", "A", {}))
+    row = validation.Row("pairs")
     row.add("first", {"goodput": [0.001, -0.02], "RTT": [0.004]}, True)
     spread = validation.Measured(3, goodput=0.004, rtt=0.02)
     row.add("second", {"goodput": [0.01, -0.06], "RTT": [0.1]}, False, ", drops and marks 3 (Linux 9)", spread)
@@ -70,7 +78,7 @@ def test_a_scenario_is_one_cell(validation: ModuleType) -> None:
     """Its flows, queues and pings are figures of one cell, which agrees if all of them do."""
     rows = study.find("validation").read_evidence()["rows"]
     hops = rows.filter(pl.col("bar") == "G")
-    scenarios = validation.agreement_hops.read_scenarios(validation.HOPS)
+    scenarios = validation.hops.read_scenarios(validation.HOPS)
     assert hops["cells"].sum() == len(scenarios)
 
 
@@ -100,16 +108,37 @@ def test_engines_are_compared_on_a_page_of_their_own(
 
 def test_a_cell_agrees_within_its_bars(validation: ModuleType) -> None:
     def judge_cell(goodput: float, rtt: float, signals: float) -> tuple[bool, bool]:
-        measures = {("goodput_mbit", 1): (goodput, 9.0), ("rtt_ms", 1): (rtt, 20.0)}
-        measures |= {("marks", 0): (signals, 90.0), ("drops", 0): (0.0, 10.0)}
-        one = validation.Judged({"cc1": "reno", "cc2": "", "rate_mbit": 10.0}, measures)
-        return one.good, one.same
+        values = {("goodput_mbit", 1): [(goodput, 9.0)], ("rtt_ms", 1): [(rtt, 20.0)]}
+        values |= {("marks", 0): [(signals, 90.0)], ("drops", 0): [(0.0, 10.0)]}
+        one = validation.Judged({"cc1": "reno", "cc2": "", "rate_mbit": 10.0}, values)
+        return one.is_good(), one.same
 
     # 2 % of 10 Mbit/s are 0.2; 6 % of 20 ms are 1.2; 25 % of 100 are 25
     assert judge_cell(9.19, 21.1, 124) == (True, True)
     assert judge_cell(9.21, 20.0, 100) == (False, True)
     assert judge_cell(9.0, 21.3, 100) == (False, True)
     assert judge_cell(9.0, 20.0, 126) == (True, False)
+
+
+def test_bars_of_rows(validation: ModuleType) -> None:
+    def agrees(name: str, measure: str, error: float, flows: int = 0) -> bool:
+        row = validation.Row(name)
+        row.judge("a cell", {measure: [0.0, error]}, flows)
+        return not row.outside
+
+    assert agrees("dualpi2", "goodput", -0.02, 1) and not agrees("dualpi2", "goodput", -0.021, 1)
+    assert agrees("dualpi2", "goodput", 0.03, 2) and not agrees("dualpi2", "goodput", 0.031, 2)
+    assert not agrees("dualpi2", "RTT", 0.061) and not agrees("dualpi2", "marks and drops", 0.26)
+    assert agrees("prague", "share", 0.05) and not agrees("prague", "share", 0.06)
+    assert agrees("bbr2-two-flows", "goodput", 0.5), "the share is judged"
+    assert not agrees("one-flow", "RTT", float("nan"))
+
+
+def test_every_row_of_the_page_has_bars(validation: ModuleType, bars: ModuleType) -> None:
+    rows = study.find("validation").read_evidence()["rows"]
+    assert set(rows["name"]) == set(bars.ROWS)
+    for row in rows.iter_rows(named=True):
+        assert validation.Row(row["name"]).texts.items() <= row.items()
 
 
 def test_the_closed_form(validation: ModuleType) -> None:

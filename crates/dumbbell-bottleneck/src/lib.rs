@@ -2,6 +2,8 @@
 
 mod bottleneck;
 mod build;
+mod hop;
 
 pub use bottleneck::{Bottleneck, Listeners};
 pub use build::{build, check, check_with, queue_discipline, queue_disciplines, Speaks};
+pub use hop::{build_path, without_burst_marks, Hop, HopPart};

@@ -3,17 +3,15 @@
 use crate::config::Config;
 use crate::error::Error;
 use crate::frame::{Arrival, Frame, NetCounters};
-use dumbbell_bottleneck::{Bottleneck, Listeners};
+use dumbbell_bottleneck::{Hop, HopPart};
 use dumbbell_config::{RateChange, RunConfig};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::param::ParamError;
-use dumbbell_core::path::{self, Path, Sink};
+use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
-use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Time;
-use serde_json::{Map, Value};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
@@ -41,26 +39,6 @@ impl Log for Lost {
     }
 }
 
-/// The end of the stages behind the link.
-struct NetSink<'a> {
-    packets: &'a mut Vec<Packet>,
-    log: &'a mut Listeners<Lost>,
-}
-
-impl Sink<Packet> for NetSink<'_> {
-    fn arrive(&mut self, packet: Packet, _now: Time) {
-        self.packets.push(packet);
-    }
-
-    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.log.on_drop(&packet, reason, DropSite::Behind, At::time(now));
-    }
-
-    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
-        self.log.on_clear_ecn(packet, now);
-    }
-}
-
 /// A flow that has been seen.
 #[derive(Clone, Copy)]
 struct FlowEntry {
@@ -73,12 +51,8 @@ struct FlowEntry {
 enum NextStep {
     /// The link needs attention.
     Link,
-    /// Stages ahead of the queue do.
-    Ahead,
-    /// Stages behind the link do.
-    Behind,
-    /// A packet has propagated.
-    Wire,
+    /// Another part of the hop does.
+    Part(HopPart),
     /// The rate changes.
     Change,
     /// The queue discipline's clock.
@@ -114,14 +88,7 @@ pub struct Net<T = Vec<u8>> {
     start: Time,
     /// Of the last event.
     now: Time,
-    ahead: Option<Path<Packet>>,
-    queue: Bottleneck<AnyAqm, Lost>,
-    behind: Option<Path<Packet>>,
-    delay: Time,
-    /// The link adds a delay to that, which changes.
-    varies: bool,
-    /// What propagates.
-    wire: VecDeque<(Time, Packet)>,
+    hop: Hop<AnyAqm, Lost>,
     /// What has come out.
     out: VecDeque<(Time, Packet)>,
     changes: VecDeque<RateChange>,
@@ -133,8 +100,6 @@ pub struct Net<T = Vec<u8>> {
     popped: u64,
     /// When the last packet was pushed and the slot of its flow, if nothing was popped since.
     burst: Option<(Time, u32)>,
-    /// Packets out of stages behind the link; its memory is kept.
-    passed: Vec<Packet>,
 }
 
 impl<T> fmt::Debug for Net<T> {
@@ -155,20 +120,10 @@ impl<T> Net<T> {
 
     /// The bottleneck of a run with this queue discipline.
     pub(crate) fn from_run(run: &RunConfig, queue: AnyAqm, start: Time) -> Result<Net<T>, ParamError> {
-        // the streams that the simulator draws from
-        let stages = |stages: &[Map<String, Value>], stream: &str| {
-            let built = (!stages.is_empty()).then(|| path::build(stages, Rng::stream(run.run.seed, stream, 0)));
-            built.transpose()
-        };
         Ok(Net {
             start,
             now: Time::ZERO,
-            ahead: stages(&run.path, "shared path")?,
-            queue: Bottleneck::with_link(run.named_link(0), queue, 1, &run.bottleneck, Lost::default()),
-            behind: stages(&run.behind, "path behind")?,
-            delay: run.delay,
-            varies: run.link_delays(0),
-            wire: VecDeque::new(),
+            hop: Hop::new(run, (0, &run.first_hop()), 1, queue, Lost::default())?,
             out: VecDeque::new(),
             changes: run.rate_changes.iter().copied().collect(),
             flows: Vec::new(),
@@ -178,7 +133,6 @@ impl<T> Net<T> {
             pushed: 0,
             popped: 0,
             burst: None,
-            passed: Vec::new(),
         })
     }
 
@@ -198,10 +152,7 @@ impl<T> Net<T> {
             Packet { seq: flow.pushed, flow: slot, tsval: place, len, ecn: frame.ecn, flags: flag::UDP, ..Packet::EMPTY };
         flow.pushed += 1;
         self.pushed += 1;
-        match &mut self.ahead {
-            None => self.queue.arrive(packet, at),
-            Some(path) => path.push(packet, at, &mut self.queue),
-        }
+        self.hop.arrive(packet, at);
         self.forget_lost();
         self.payloads[place as usize].is_some()
     }
@@ -236,7 +187,7 @@ impl<T> Net<T> {
     /// 2, with its number for ports and codepoint 0, as in experiments. Announce a flow while nothing of it is queued.
     pub fn announce(&mut self, flow: u32, key: &FlowKey) {
         match self.slots.get(&flow) {
-            Some(&slot) => self.queue.flow_starts(slot, key, 0),
+            Some(&slot) => self.hop.bottleneck.flow_starts(slot, key, 0),
             None => {
                 self.begin(flow, key);
             }
@@ -245,7 +196,7 @@ impl<T> Net<T> {
 
     /// What has happened so far, and what is in the net.
     pub fn counters(&self) -> NetCounters {
-        let queue = &self.queue.log.counters.queue;
+        let queue = &self.hop.bottleneck.log.counters.queue;
         NetCounters {
             pushed: self.pushed,
             popped: self.popped,
@@ -253,25 +204,25 @@ impl<T> Net<T> {
             departed_bytes: queue.bytes,
             dropped_overflow: queue.drops_overflow,
             dropped_aqm: queue.drops_aqm,
-            lost: self.queue.log.listener.on_paths,
+            lost: self.hop.bottleneck.log.listener.on_paths,
             ce_marks: queue.ce_marks,
             sce_marks: queue.sce_marks,
             sent: queue.sent,
             sojourn_ns: queue.sojourn_ns,
-            queued: self.queue.aqm.packets() as u64,
-            queued_bytes: self.queue.aqm.bytes(),
+            queued: self.hop.bottleneck.aqm.packets() as u64,
+            queued_bytes: self.hop.bottleneck.aqm.bytes(),
             held: self.count_packets() as u64,
         }
     }
 
     /// What queue and link have counted of `flow`, packets; zero of a flow that was not seen. Its `lost_ahead` and `lost_behind` are those of stages.
     pub fn of_flow(&self, flow: u32) -> FlowCounters {
-        self.slots.get(&flow).map_or(FlowCounters::default(), |&slot| self.queue.log.counters.flows.flow_counters(slot))
+        self.slots.get(&flow).map_or(FlowCounters::default(), |&slot| self.hop.bottleneck.log.counters.flows.flow_counters(slot))
     }
 
     /// The time in the queue below which a `share` (0 to 1) of all packets lay that the queue has sent, to about 1 %; 0 without any.
     pub fn sojourn(&self, share: f64) -> Duration {
-        let all = &self.queue.log.counters.flows.sojourn[0];
+        let all = &self.hop.bottleneck.log.counters.flows.sojourn[0];
         Duration::from_nanos(if all.total() == 0 { 0 } else { all.quantile(share.clamp(0.0, 1.0)).0 })
     }
 
@@ -304,7 +255,7 @@ impl<T> Net<T> {
         let slot = self.flows.len() as u32;
         self.flows.push(FlowEntry { number, pushed: 0 });
         self.slots.insert(number, slot);
-        self.queue.flow_starts(slot, key, 0);
+        self.hop.bottleneck.flow_starts(slot, key, 0);
         slot
     }
 
@@ -327,26 +278,22 @@ impl<T> Net<T> {
     }
 
     fn forget_lost(&mut self) {
-        while let Some(place) = self.queue.log.listener.places.pop() {
+        while let Some(place) = self.hop.bottleneck.log.listener.places.pop() {
             self.take(place);
         }
     }
 
     /// What moves packets next, and when. Of what happens at one instant the link is first, as in the simulator.
     fn next_move(&self) -> (Time, NextStep) {
-        let timer = |path: &Option<Path<Packet>>| path.as_ref().map_or(Time::NEVER, Path::next_timer);
-        let all = [
-            (self.queue.next, NextStep::Link),
-            (timer(&self.ahead), NextStep::Ahead),
-            (timer(&self.behind), NextStep::Behind),
-            (self.wire.front().map_or(Time::NEVER, |first| first.0), NextStep::Wire),
-        ];
-        all.into_iter().fold((Time::NEVER, NextStep::Link), |first, one| if one.0 < first.0 { one } else { first })
+        let parts = HopPart::ALL.map(|part| (self.hop.part_time(part), NextStep::Part(part)));
+        let link = (self.hop.bottleneck.next, NextStep::Link);
+        parts.into_iter().fold(link, |first, one| if one.0 < first.0 { one } else { first })
     }
 
     /// Clocks: changes of rate, then that of the queue discipline.
     fn next_tick(&self) -> (Time, NextStep) {
-        let (change, timer) = (self.changes.front().map_or(Time::NEVER, |change| change.at), self.queue.aqm.next_timer());
+        let (change, timer) =
+            (self.changes.front().map_or(Time::NEVER, |change| change.at), self.hop.bottleneck.aqm.next_timer());
         if timer < change {
             (timer, NextStep::Timer)
         } else {
@@ -364,63 +311,23 @@ impl<T> Net<T> {
                 return;
             }
             self.now = at;
+            let Net { hop, out, .. } = self;
+            let mut out = |packet: &Packet, left: Time, _: &mut Lost| out.push_back((left, *packet));
             match due {
                 NextStep::Link => {
-                    if let Some(packet) = self.queue.advance(at) {
-                        self.leave(packet, at);
+                    if let Some(packet) = hop.advance(at) {
+                        hop.leave(packet, at, &mut out);
                     }
                 }
-                NextStep::Ahead => {
-                    if let Some(path) = &mut self.ahead {
-                        path.on_timer(at, &mut self.queue);
-                    }
-                }
-                NextStep::Behind => self.pass_behind(at, |path, out| path.on_timer(at, out)),
-                NextStep::Wire => self.out.extend(self.wire.pop_front()),
+                NextStep::Part(part) => hop.on_part(part, at, &mut out),
                 NextStep::Change => {
                     if let Some(change) = self.changes.pop_front() {
-                        self.queue.set_rate(change.rate, at);
+                        self.hop.bottleneck.set_rate(change.rate, at);
                     }
                 }
-                NextStep::Timer => self.queue.on_aqm_timer(at),
+                NextStep::Timer => self.hop.bottleneck.on_aqm_timer(at),
             }
             self.forget_lost();
         }
-    }
-
-    /// A packet leaves the link.
-    fn leave(&mut self, packet: Packet, now: Time) {
-        if self.behind.is_none() {
-            return self.propagate(packet, now);
-        }
-        // stages take single packets, not bursts
-        let packet = Packet { flags: packet.flags & !(flag::MORE | flag::LAST), ..packet };
-        self.pass_behind(now, |path, out| path.push(packet, now, out));
-    }
-
-    /// Lets `act` do something to the stages behind the link, and takes over what leaves them.
-    fn pass_behind(&mut self, now: Time, act: impl FnOnce(&mut Path<Packet>, &mut NetSink)) {
-        let mut packets = std::mem::take(&mut self.passed);
-        if let Some(path) = &mut self.behind {
-            act(path, &mut NetSink { packets: &mut packets, log: &mut self.queue.log });
-        }
-        for packet in packets.drain(..) {
-            self.propagate(packet, now);
-        }
-        self.passed = packets;
-    }
-
-    /// A packet begins its propagation.
-    fn propagate(&mut self, packet: Packet, now: Time) {
-        if self.delay == Time::ZERO && !self.varies {
-            return self.out.push_back((now, packet));
-        }
-        let mut at = now + self.delay;
-        if self.varies {
-            // a delay that falls does not let a packet overtake the one in front
-            let ahead = self.wire.back().map_or(Time::ZERO, |last| last.0);
-            at = (at + self.queue.delay(now)).max(ahead);
-        }
-        self.wire.push_back((at, packet));
     }
 }

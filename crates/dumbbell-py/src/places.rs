@@ -4,10 +4,12 @@ use pyo3::prelude::*;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-/// One step of a path: the name of a key or the index of an element.
+/// One step of a path.
 #[derive(Clone, IntoPyObject)]
 pub enum PathStep {
+    /// The name of a key.
     Key(String),
+    /// The index of an element of an array.
     Index(usize),
 }
 

@@ -32,8 +32,8 @@ use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, NextEvent};
-use delay_lines::{DelayLine, ReceiverPort};
-use dumbbell_bottleneck::Speaks;
+use delay_lines::{AckEntry, DelayLine, ReceiverPort, ReturnPath};
+use dumbbell_bottleneck::{Bottleneck, Speaks};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::cc::exit::Reported;
 use dumbbell_core::cc::CcContext;
@@ -53,7 +53,7 @@ use setup::{application, build_stages, line_of, lines, listed_key};
 use single_hop::SingleHop;
 use std::sync::Arc;
 use tcp::Tcp;
-use topology::{LoopState, Topology};
+use topology::{backlog, LoopState, Topology};
 use transport::{Connection, Transport};
 use udp::Udp;
 
@@ -274,7 +274,7 @@ impl<N: Topology> Engine<N> {
         let (Some(trace), Endpoint { transport, line, .. }) = (&mut measures.trace, arena.get(slot)) else { return };
         if (slot as usize) < config.flows.len() {
             let ahead = net.lines().all[*line as usize].ahead;
-            transport.trace(trace, slot, now - ahead, || net.backlog().bytes);
+            transport.trace(trace, slot, now - ahead, || net.bottleneck().aqm.bytes());
         }
     }
 
@@ -312,7 +312,7 @@ impl<N: Topology> Engine<N> {
         }
         if let Some(path) = &mut endpoint.stages.acks {
             if path.next_timer() <= now {
-                path.on_timer(now, &mut self.net.entry_of(line));
+                path.on_timer(now, &mut AckEntry { back: &mut self.net.back(), line });
             }
         }
         let Endpoint { transport, stages, start, stop, number, .. } = endpoint;
@@ -328,8 +328,8 @@ impl<N: Topology> Engine<N> {
         }
         let mut port = EndpointPort { way: self.net.way(), path: &mut stages.data, now };
         let started = transport.on_timer(*start, stop, now, &mut port);
-        transport.on_receiver_timer(now, &mut ReceiverPort { back: &mut self.net, stages, line, now });
-        if let Some((listener, _)) = self.net.frame_listener() {
+        transport.on_receiver_timer(now, &mut ReceiverPort { back: &mut self.net.back(), stages, line, now });
+        if let Some((listener, _)) = self.net.back().frame_listener() {
             transport.report_payloads(listener);
         }
         self.net.plan();
@@ -461,12 +461,8 @@ impl<N: Topology> Engine<N> {
             NextEvent::Series => {
                 self.net.settle(now);
                 let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
-                self.measures.point(
-                    now,
-                    listed.map(|one| one.transport.series_view()),
-                    self.net.counters().queue,
-                    self.net.backlog(),
-                );
+                let Bottleneck { aqm, log, .. } = self.net.bottleneck();
+                self.measures.point(now, listed.map(|one| one.transport.series_view()), log.counters.queue, backlog(aqm));
                 self.net.point(now);
                 if !self.config.states.is_empty() {
                     let (wanted, series) = (&self.config.states, &mut self.measures.states);
@@ -488,7 +484,8 @@ impl<N: Topology> Engine<N> {
                 self.queue_over = true;
                 self.net.settle(now);
                 let flows = self.on_way();
-                self.measures.finish_queue(self.net.counters(), self.net.of_discipline(), flows);
+                let Bottleneck { aqm, log, .. } = self.net.bottleneck();
+                self.measures.finish_queue(&log.counters, aqm.counters(), flows);
                 self.measures.hops = self.net.finish(&self.config, &self.classes.list);
             }
             NextEvent::Arrival(process) => self.on_arrival(process, now)?,
@@ -497,7 +494,7 @@ impl<N: Topology> Engine<N> {
                 self.net.settle(now);
                 self.net.begin();
                 let flows = self.on_way();
-                self.measures.begin_queue(self.net.counters_mut(), flows);
+                self.measures.begin_queue(&mut self.net.bottleneck_mut().log.counters, flows);
             }
         }
         Ok(())
@@ -632,12 +629,13 @@ impl<N: Topology> Run for Engine<N> {
             EndpointView { number: endpoint.number, class: endpoint.class, payload, cwnd, ssthresh, in_flight, srtt_us }
         };
         let there = self.arena.iter().filter(|(_, one)| !one.is_vacant());
+        let Bottleneck { aqm, log, .. } = self.net.bottleneck();
         View {
             now: self.now,
             events: self.events,
-            queued_packets: self.net.backlog().packets,
-            queued_bytes: self.net.backlog().bytes,
-            queue: self.net.counters().queue,
+            queued_packets: aqm.packets() as u64,
+            queued_bytes: aqm.bytes(),
+            queue: log.counters.queue,
             endpoints: there.map(view).collect(),
         }
     }

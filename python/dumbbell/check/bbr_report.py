@@ -1,4 +1,4 @@
-"""What the suite found, as tables for terminals and pages, and as JSON."""
+"""The results of the suite, as tables for terminals and pages, and as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dumbbell.check.cases import CASES
 from dumbbell.check.lab import PathPoint
 from dumbbell.check.suite import BbrReport, BbrResult
 from dumbbell.experiment import units
-from dumbbell.words import format_count
+from dumbbell.words import format_count, format_work_time
 
 _SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
 _CHECK_SIGNS = {True: "+", False: "F", None: "?"}
@@ -113,14 +113,9 @@ def format_totals(report: BbrReport) -> str:
     return ", ".join(f"{found.count(result)} {result}" for result in MEANING if result in found)
 
 
-def format_seconds(value: float) -> str:
-    """Return a duration in words, with a digit after the point below ten seconds."""
-    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
-
-
 def _format_summary(report: BbrReport) -> str:
     verdicts = len(report.results)
-    lines = [f"{format_count(verdicts, 'verdict')} in {format_seconds(report.seconds)}: {format_totals(report)}"]
+    lines = [f"{format_count(verdicts, 'verdict')} in {format_work_time(report.seconds)}: {format_totals(report)}"]
     for name in list_controls(report):
         found = [one.verdict for one in report.results if one.control == name]
         if all(one.result == NOT_APPLICABLE for one in found):

@@ -12,7 +12,7 @@ import typer
 
 from dumbbell.cli.status import FAILED, INTERRUPTED
 from dumbbell.errors import Conflict, escape_line
-from dumbbell.words import format_count
+from dumbbell.words import format_count, format_work_time
 
 if TYPE_CHECKING:
     from dumbbell.engines.base import Engine
@@ -134,7 +134,7 @@ def carry_out(
         plan = estimate.estimate(experiments, output, workers, engine)
         kept = f", {plan.kept} of them already in {output}" if plan.kept else ""
         where = f"on {workers} cores" if workers > 1 else "one after the other"
-        costs = f"about {_format_duration(plan.seconds)} {where}, {_format_size(plan.size)} in {output}"
+        costs = f"about {format_work_time(max(plan.seconds, 1), 2)} {where}, {_format_size(plan.size)} in {output}"
         print(f"{format_count(plan.runs, 'run')}{kept}; {costs}")
         return
     if (size := estimate.estimate_size(experiments)) > _LARGE:
@@ -183,12 +183,6 @@ def _describe_alike(alike: Alike) -> str:
     return (
         f'{runs}: nothing random mattered in them; start = {{ uniform = ["0s", "1s"] }} or jitter draws from the seed'
     )
-
-
-def _format_duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(seconds, 1):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _format_size(size: float) -> str:

@@ -1,4 +1,4 @@
-"""What a file measured next to what its proposal simulates: the remaining error, and which part of it is known."""
+"""The measurements of a file and the simulation of its proposal: the remaining error, and which part of it is known."""
 
 from __future__ import annotations
 

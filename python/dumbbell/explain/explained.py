@@ -10,7 +10,7 @@ from dumbbell.experiment import units
 from dumbbell.explain import phrases, queue_facts, sender_facts, share_facts
 from dumbbell.explain.facts import Fact, Rank
 from dumbbell.explain.observed import Observed
-from dumbbell.words import join_words
+from dumbbell.words import capitalise, format_duration, format_rate, join_words
 
 _MOST_LISTED = 6  # groups of flows that the first sentence names
 # the kinds of facts, in the order in which they are printed
@@ -32,17 +32,17 @@ class Explained:
 
     @property
     def results(self) -> list[Fact]:
-        """What the run came to."""
+        """The summary of the run."""
         return [one for one in self.facts if one.rank is Rank.RESULT]
 
     @property
     def events(self) -> list[Fact]:
-        """What happened when, in order of time."""
+        """The events in order of time."""
         return [one for one in self.facts if one.rank is Rank.EVENT]
 
     @property
     def course(self) -> list[Fact]:
-        """What went on for long: of queues, then flow by flow."""
+        """The lasting states: of queues, then flow by flow."""
         return [one for one in self.facts if one.rank is Rank.COURSE]
 
     def to_text(self) -> str:
@@ -124,7 +124,7 @@ def describe_setting(run: Observed) -> str:
         senders_ = [*senders_[:_MOST_LISTED], f"{len(senders_) - _MOST_LISTED} other groups"]
     hop = config["bottleneck"]
     queue = phrases.format_label(hop["aqm"]["name"])
-    rate = phrases.format_rate(hop["rate"] / 1e6)
+    rate = format_rate(hop["rate"] / 1e6)
     others = [(one["name"], one) for one in config.get("hop", [])]
     if config.get("reverse") and any(group.get("direction") == "up" for _, group in run.groups):
         others.append(("reverse", config["reverse"]))
@@ -135,19 +135,16 @@ def describe_setting(run: Observed) -> str:
     what = f"a link ({kind})" if kind not in (None, "serial") else "a link"
     who = join_words(senders_) or "nobody"
     if run.kind == "import":  # of its link nothing is known for sure
-        return (
-            f"{phrases.capitalise(who)} {'was' if alone else 'were'} measured for "
-            f"{phrases.format_duration(run.duration_s)}."
-        )
+        return f"{capitalise(who)} {'was' if alone else 'were'} measured for {format_duration(run.duration_s)}."
     if others:
         hops = [
-            f"{name} ({phrases.format_rate(one['rate'] / 1e6)} with {phrases.format_label(one['aqm']['name'])})"
+            f"{name} ({format_rate(one['rate'] / 1e6)} with {phrases.format_label(one['aqm']['name'])})"
             for name, one in [("bottleneck", hop), *others]
         ]
         verb, what = "passes" if alone else "pass", join_words(hops)
     else:
         what = f"{what} of {rate} with {queue}"
-    return f"{who} {verb} {what} for {phrases.format_duration(run.duration_s)}."
+    return f"{who} {verb} {what} for {format_duration(run.duration_s)}."
 
 
 def _describe_direction(group: dict[str, Any]) -> str:
@@ -158,7 +155,7 @@ def _describe_direction(group: dict[str, Any]) -> str:
 def _describe_sender(name: str, group: dict[str, Any]) -> str:
     many = f"{group['count']} flows of " if group["count"] > 1 else ""
     if "cc" not in group:
-        return f"{many}{name} of {phrases.format_rate(group['rate'] / 1e6)}"
+        return f"{many}{name} of {format_rate(group['rate'] / 1e6)}"
     rtt = units.show("time", group["base_rtt"])
     if rtt in name:
         return f"{many}{name}"

@@ -1,4 +1,4 @@
-"""What is known of one run: its tables as they are kept, and its trace and finer time series, if it can be repeated."""
+"""One run with all its data: its stored tables, and its trace and finer time series, if it can be repeated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from dumbbell.results.results import StoredResults
 from dumbbell.results.store import TABLES, Store, gather_tables
 from dumbbell.results.versions import KINDS, find_kind
 from dumbbell.waiting import restore_ctrl_c
-from dumbbell.words import join_words
+from dumbbell.words import format_count, format_duration, join_words
 
 STATES = ("dropping", "p")  # of queue disciplines, that are recorded
 _ROWS = 400_000  # of finer time series, and of a trace without its changes of state
@@ -73,7 +73,7 @@ class Observed:
 
     @property
     def kind(self) -> str:
-        """What carried it out: sim, linux or live."""
+        """The kind of engine: sim, linux or live."""
         return find_kind(self.engine)
 
     @property
@@ -203,7 +203,7 @@ def repeat(observed: Observed) -> None:
         return
     observed.fine, observed.fine_config = found, config
     if observed.key:
-        every = phrases.format_duration(config["record"]["interval"] / _SECOND)
+        every = format_duration(config["record"]["interval"] / _SECOND)
         observed.notes.append(
             f"The run was repeated in virtual time with its trace and with time series every {every}; it measured the "
             "same."
@@ -217,7 +217,7 @@ def _list_notes_of_file(observed: Observed) -> list[str]:
     ends = [(row.get("source"), row.get("destination")) for row in observed.flows]
     known = [f"{name} is {a} to {b}" for name, (a, b) in zip(names, ends, strict=True) if a and b]
     if known:
-        more = f", and {phrases.format_count(len(known) - _MOST_ENDS, 'flow')} more" if len(known) > _MOST_ENDS else ""
+        more = f", and {format_count(len(known) - _MOST_ENDS, 'flow')} more" if len(known) > _MOST_ENDS else ""
         notes.append(f"{', '.join(known[:_MOST_ENDS])}{more}.")
     assumed = add_assumed_controls(observed.config, observed.run.get("given"))
     if assumed:

@@ -1,6 +1,6 @@
 """The figure itself: a grid of panels, room for every text around it, and the file it goes to.
 
-A figure has the width of one column of a paper or of two (`style.SINGLE`, `style.DOUBLE`), or what `style.set_sizes` says;
+A figure has the width of one column of a paper or of two (`style.SINGLE`, `style.DOUBLE`), or of `set_sizes`;
 its panels share what the texts leave. The first line of a title says the subject; what follows a line break is the
 set-up, small and grey. The legend stands between title and panels.
 """
@@ -50,7 +50,7 @@ P = ParamSpec("P")
 
 @dataclass
 class _Around:
-    """What stands around the panels."""
+    """The texts around the panels."""
 
     title: str | None = None
     x_label: str = ""
@@ -70,7 +70,7 @@ PAGES: dict[str, Page] = {}  # of the functions that draw, by their names
 
 @dataclass(frozen=True)
 class FigureSource:
-    """What a figure is drawn from: the function, all its arguments by their names, and what makes a page of them."""
+    """The source of a figure: the function, all its arguments by their names, and what makes a page of them."""
 
     kind: str
     options: Mapping[str, Any]

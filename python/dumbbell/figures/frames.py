@@ -1,4 +1,4 @@
-"""What a figure is drawn from: the frame, its groups and their order, and the words for columns and values."""
+"""Frames that figures are drawn from: the frame, its groups and their order, and the words for columns and values."""
 
 import re
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ import polars as pl
 
 from dumbbell.errors import Nothing, Unfit, UnknownName, WrongValue
 from dumbbell.experiment import units
+from dumbbell.results import columns
 
 Names = str | Sequence[str] | None
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
@@ -138,7 +139,14 @@ def _split_name(name: str) -> tuple[str, str]:
 
 
 def format_axis_label(name: str) -> str:
-    """Return a column's name in words with its unit: `sojourn P99, ms`."""
+    """Return a column's name in words with its unit: `time in queue, P99, ms`.
+
+    A name of several words that is a measure of results has the label that it has there. A name of one word, such as
+    `share`, may be anything in a frame; so may one that tables of results use for different measures.
+    """
+    labels = {columns.format_axis_label(name, table) for table, _ in columns.find(name)} if "_" in name else set()
+    if len(labels) == 1:
+        return labels.pop()
     words, unit = _split_name(name)
     return f"{words}, {unit}" if unit else words
 

@@ -1,6 +1,6 @@
 """Pages that need nothing but themselves: one HTML file with its style, its scripts and its data, for charts Vega.
 
-Whatever opens the file needs no network: `make_page` takes in the text of every script, and a policy in the page forbids
+The file needs no network: `make_page` takes in the text of every script, and a policy in the page forbids
 its own requests. Data are JSON in elements that no browser runs. Scripts find them by `dumbbell.data(NAME)`;
 everything else that `web/page.js` offers is described there.
 """

@@ -1,4 +1,4 @@
-"""What happens over time: measures one above another, and shares."""
+"""Figures over time: measures one above another, and shares."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

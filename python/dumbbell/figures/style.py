@@ -81,7 +81,7 @@ _LOOK: dict[Any, Any] = {key: value for key, value in mpl.rcParamsDefault.items(
 
 @dataclass(frozen=True)
 class FigureSizes:
-    """What a user asked of a figure, in inches and points; None leaves it to the figure."""
+    """The size of a figure that a user asked for, in inches and points; None leaves it to the figure."""
 
     width: float | None = None
     height: float | None = None

@@ -78,12 +78,12 @@ class Study:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return self.folder.resolve().name.replace("_", "-")
 
     @property
     def question(self) -> str:
-        """What it asks, in one sentence."""
+        """The question, in one sentence."""
         return str(getattr(self.program, "QUESTION", ""))
 
     @property
@@ -93,12 +93,12 @@ class Study:
 
     @property
     def figures(self) -> dict[str, Callable[[Evidence], Picture]]:
-        """Its figures, by name."""
+        """Return the figures by name."""
         return dict(getattr(self.program, "FIGURES", {}))
 
     @property
     def sweeps(self) -> tuple[Sweep, ...]:
-        """What it runs."""
+        """Return the sweeps."""
         return tuple(getattr(self.program, "RUNS", ()))
 
     @property

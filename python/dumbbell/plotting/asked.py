@@ -1,4 +1,4 @@
-"""What a caller wants of a figure, and how much a figure holds."""
+"""Requests for figures, and the limits of figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ MOST_BESIDE = 4  # columns of time series
 
 @dataclass(frozen=True)
 class PlotRequest:
-    """What the caller wants of a figure."""
+    """The request of a caller for a figure."""
 
     value: tuple[str, ...]
     against: str | None

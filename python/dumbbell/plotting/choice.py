@@ -1,6 +1,6 @@
-"""Which figure answers the question that results put: by what varies in them, and what traffic they have.
+"""Chooses the figure that suits results: by what varies in them, and what traffic they have.
 
-`list_choices` yields what may be drawn, the best first. Each says in one line why, and which options draw another figure:
+`list_choices` yields figures, the best first. Each says in one line why, and which options draw another figure:
 only those that can be drawn of these results.
 """
 
@@ -67,7 +67,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What decides: the keys that vary, and the traffic, which all cells must have for what is said of it."""
+    """The basis of the choice: the keys that vary, and the traffic, which all cells must share."""
 
     keys: list[Dimension]
     seeds: int

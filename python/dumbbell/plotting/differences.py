@@ -1,4 +1,4 @@
-"""What changes from one value of a key to the others: every measure in per cent, with its interval."""
+"""Draws the changes from one value of a key to the others: every measure in per cent, with its interval."""
 
 from collections.abc import Sequence
 

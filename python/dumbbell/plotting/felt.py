@@ -1,4 +1,4 @@
-"""What people feel of each queue, and what flows get: a panel for each."""
+"""Draws the delays that people feel, and the rates of flows: a panel for each."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""What a single run recorded of its insides: every hop, the state of queue disciplines and of congestion controls."""
+"""The recorded states of a single run: every hop, the state of queue disciplines and of congestion controls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

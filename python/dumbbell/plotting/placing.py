@@ -1,4 +1,4 @@
-"""Which key is along the horizontal axis, which distinguish lines and which panels."""
+"""Places keys: along the horizontal axis, in lines and in panels."""
 
 import math
 from collections.abc import Sequence

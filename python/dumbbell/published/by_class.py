@@ -46,7 +46,7 @@ _UDP_HEADERS = 42  # Ethernet, IPv4 and UDP: the evaluation names UDP by its pay
 
 @dataclass(frozen=True)
 class _Side:
-    """What one class of a cell is made of."""
+    """One class of a cell."""
 
     cc: str
     ecn: bool
@@ -56,7 +56,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Place:
-    """What decides which published cell a run answers."""
+    """The keys that decide which published cell a run answers."""
 
     aqm: str
     rate_mbit: float

@@ -1,22 +1,24 @@
-"""Results against cells of one flow, two or many, each with its own congestion control and base RTT: DualPI2 on Linux.
+"""Results against runs of any number of flows: the measurements of Linux that come with dumbbell.
 
-One row per cell, seed and flow; those of one run follow each other, in the order of its flows. Alike flows of a cell
-with more than two count as their mean.
+One row per flow of a run; those of one run follow each other. Columns with a dot, and `duration`, are keys of an
+experiment; others have the names and units of the results tables. Alike flows of a run with more than two count as
+their mean. docs/references.md has the columns.
 """
 
 import csv
-import itertools
 import json
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import Unreadable
+from dumbbell.errors import InputError, Unreadable
+from dumbbell.experiment.units import parse
 from dumbbell.published.compare import (
     Cell,
     Comparison,
@@ -32,12 +34,20 @@ from dumbbell.published.compare import (
 )
 from dumbbell.results.tables import align_table, format_number
 
-COLUMNS = frozenset(("qdisc", "ecn", "ccs", "rate_mbit", "rtts_ms", "seconds", "seed", "flow", "cc", "goodput_mbit"))
+Row = dict[str, str]
+Run = list[Row]
+"""The rows of a run, one per flow."""
+
+COLUMNS = frozenset(("bottleneck.aqm", "bottleneck.rate", "duration", "flow", "flows.cc", "flows.base_rtt"))
+# columns of files that somebody wrote for this command before there were keys in them
+_FORMER = frozenset(("qdisc", "ecn", "ccs", "rate_mbit", "rtts_ms", "seconds", "seed", "flow", "cc", "goodput_mbit"))
 # column of the file → measure; those of the queue stand in the row of every flow
-_OF_FLOW = {"goodput_mbit": "goodput_mbit", "mean_rtt_ms": "rtt_ms", "retransmissions": "retransmissions"}
-_OF_QUEUE = {"queue_drops": "drops", "mean_delay_l_ms": "sojourn_l_ms", "mean_delay_c_ms": "sojourn_c_ms"}
-_SIMULATED = {"goodput_mbit": "goodput_mbit", "rtt_ms": "rtt_mean_ms", "retransmissions": "retransmissions"}
+_OF_FLOW = {"goodput_mbit": "goodput_mbit", "rtt_mean_ms": "rtt_ms", "retransmissions": "retransmissions"}
+_OF_QUEUE = {"drops": "drops", "sojourn_mean_l_ms": "sojourn_l_ms", "sojourn_mean_c_ms": "sojourn_c_ms"}
+_MARKS = ("ce_marks", "ce_marks_c")
 _SOJOURNS = ("sojourn_l_ms", "sojourn_c_ms")
+# of a cell's name; the other keys of a file stand behind them
+_NAMED = {"bottleneck.aqm", "bottleneck.rate", "hosts.ecn", "duration", "flows.cc", "flows.base_rtt", "flows.cc.ect"}
 
 
 @dataclass(frozen=True)
@@ -54,85 +64,162 @@ class _Flow:
 
 
 def describes(path: str | Path) -> bool:
-    """Whether a CSV file is of this kind."""
-    return has_columns(path, COLUMNS)
-
-
-def read(path: str | Path) -> list[Figure]:
-    """Return the figures of a file, means over seeds; raises InputError.
-
-    Marks are those of the C queue and the CE that flows in the L queue saw: there the kernel counts a packet twice
-    that the coupled part and the step both mark.
-    """
-    name = str(path)
-    runs: list[list[dict[str, str]]] = []
-    try:
-        with Path(path).open(newline="", encoding="utf-8") as stream:
-            for line, row in enumerate(csv.DictReader(stream), 2):
-                try:
-                    if int(row["flow"]) == 1:
-                        runs.append([])
-                    runs[-1].append({c: _check_value(c, v) for c, v in row.items() if c})
-                except (IndexError, KeyError, TypeError, ValueError) as error:
-                    raise Unreadable(
-                        f"this cannot be read ({error})",
-                        "a number in every numeric column",
-                        file=name,
-                        key=f"line {line}",
-                    ) from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise Unreadable(f"it cannot be read ({error})", "a CSV file of measured flows", file=name) from None
-    repeats: dict[tuple[Cell, int, str], list[float]] = {}
-    for rows in runs:
-        if len(rows) != rows[0]["ccs"].count("+") + 1:
-            found = f"{len(rows)} rows of {rows[0]['ccs']}, seed {rows[0]['seed']}"
-            raise Unreadable(f"there are {found}", "a row for each flow of a run", file=name, key="flow")
-        flows = [_Flow(_name_kind(row), rtt) for row, rtt in zip(rows, _parse_rtts(rows), strict=True)]
-        cell = _make_cell(rows[0], flows)
-        for (flow, measure), value in _read_measures(rows, flows).items():
-            repeats.setdefault((cell, flow, measure), []).append(value)
-    return [Figure(cell, "", flow, measure, statistics.fmean(v)) for (cell, flow, measure), v in repeats.items()]
-
-
-def _check_value(column: str, value: str) -> str:
-    numeric = column in ("rate_mbit", "seconds", "flow", "ecn", *_OF_FLOW, *_OF_QUEUE)
-    if numeric and value:
-        float(value)
-    return value
-
-
-def _name_kind(row: dict[str, str]) -> str:
-    return "dctcp-ect1" if row["cc"] == "dctcp" and row.get("ect") == "1" else row["cc"]
-
-
-def _parse_rtts(rows: Sequence[dict[str, str]]) -> list[float]:
-    rtts = [float(rtt) for rtt in rows[0]["rtts_ms"].split("+")]
-    return rtts * len(rows) if len(rtts) == 1 else rtts
-
-
-def _group_flows(flows: Sequence[_Flow]) -> list[tuple[int, list[int]]]:
-    """Return number and members of each group of flows that count as one: each of two, alike neighbours of more."""
-    if len(flows) <= 2:
-        return [(i + 1, [i]) for i in range(len(flows))]
-    runs = itertools.groupby(range(len(flows)), lambda i: flows[i])
-    return [(number, list(members)) for number, (_, members) in enumerate(runs, 1)]
-
-
-def _make_cell(row: dict[str, str], flows: Sequence[_Flow]) -> Cell:
-    options = row.get("options") or "default"
-    named = [(len(members), flows[members[0]]) for _, members in _group_flows(flows)]
-    rtts = [f"{flow.rtt_ms:g}" for _, flow in named]
-    return (
-        ("qdisc", row["qdisc"] if options == "default" else f"{row['qdisc']} {options}"),
-        ("ecn", float(row["ecn"])),
-        ("ccs", "+".join(flow.cc if count == 1 else f"{count} {flow.cc}" for count, flow in named)),
-        ("rate_mbit", float(row["rate_mbit"])),
-        ("rtts_ms", rtts[0] if len(set(rtts)) == 1 else "+".join(rtts)),
-        ("seconds", float(row["seconds"])),
+    """Whether a CSV file is of this kind and has flows that a grid of rates and base RTTs has no place for."""
+    if has_columns(path, _FORMER):
+        return True
+    return has_columns(path, COLUMNS) and any(
+        len(run) > 2 or len({row["flows.base_rtt"] for row in run}) > 1 for run in read_runs(path)
     )
 
 
-def _read_measures(rows: Sequence[dict[str, str]], flows: Sequence[_Flow]) -> dict[tuple[int, str], float]:
+@lru_cache(maxsize=8)
+def _read_runs(path: str, _changed: int) -> list[Run]:
+    runs: list[Run] = []
+    with Path(path).open(newline="", encoding="utf-8") as stream:
+        for line, row in enumerate(csv.DictReader(stream), 2):
+            try:
+                row = {column: value or "" for column, value in row.items() if column}
+                row = _rename(row) if "ccs" in row else row
+                number = int(row["flow"])
+                for column in (*_OF_FLOW, *_OF_QUEUE, *_MARKS):
+                    float(row.get(column) or 0)
+                if not runs or number <= int(runs[-1][-1]["flow"]):
+                    runs.append([])
+                if number != len(runs[-1]):
+                    raise ValueError(f"flow {number} where flow {len(runs[-1])} of a run is due")
+                runs[-1].append(row)
+            except (KeyError, TypeError, ValueError) as error:
+                raise Unreadable(
+                    f"this cannot be read ({error})",
+                    "a number in every numeric column",
+                    file=path,
+                    key=f"line {line}",
+                ) from None
+    for run in runs:
+        if len(run) != int(run[0].get("flows") or len(run)):
+            raise Unreadable(
+                f"there are {len(run)} rows of a run of {run[0]['flows']} flows, seed {run[0].get('seed')}",
+                "a row for each flow of a run",
+                file=path,
+                key="flow",
+            )
+    return runs
+
+
+def read_runs(path: str | Path) -> list[Run]:
+    """Return the runs of a file; raises InputError."""
+    try:
+        return _read_runs(str(path), Path(path).stat().st_mtime_ns)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise Unreadable(f"it cannot be read ({error})", "a CSV file of measured flows", file=path) from None
+
+
+def _rename(row: Row) -> Row:
+    """Return a row with `ccs` and `rtts_ms` of its run under the names of keys."""
+    ccs, rtts = row["ccs"].split("+"), row["rtts_ms"].split("+")
+    number = int(row["flow"]) - 1
+    if not 0 <= number < len(ccs):
+        raise ValueError(f"flow {row['flow']} of {row['ccs']}")
+    options = row.get("options") or "default"
+    named = {
+        "bottleneck.aqm": row["qdisc"] if options == "default" else f"{row['qdisc']} {options}",
+        "bottleneck.rate": f"{row['rate_mbit']}Mbit",
+        "hosts.ecn": "true" if row["ecn"] == "1" else "false",
+        "duration": f"{row['seconds']}s",
+        "flows": str(len(ccs)),
+        "flows.cc": row["cc"],
+        "flows.cc.ect": row.get("ect", "") if row["cc"] == "dctcp" else "",
+        "flows.base_rtt": f"{rtts[number % len(rtts)]}ms",
+        "rtt_mean_ms": row.get("mean_rtt_ms", ""),
+        "ce_reported": row.get("delivered_ce", ""),
+        "drops": row.get("queue_drops", ""),
+        "ce_marks_c": row.get("queue_marks_c", ""),
+        "sojourn_mean_c_ms": row.get("mean_delay_c_ms", ""),
+        "sojourn_mean_l_ms": row.get("mean_delay_l_ms", ""),
+    }
+    return named | {c: row.get(c, "") for c in ("seed", "goodput_mbit", "retransmissions")} | {"flow": str(number)}
+
+
+def read(path: str | Path, counts: Callable[[Sequence[float]], bool] | None = None) -> list[Figure]:
+    """Return the figures of a file, means over runs; raises InputError.
+
+    `counts` says of the goodputs of a run whether it counts. Marks are those of the C queue and the CE that flows in
+    the L queue reported: there the kernel counts a packet twice that the coupled part and the step both mark.
+    """
+    repeats: dict[tuple[Cell, int, str], list[float]] = {}
+    for cell, runs in group_runs(path).items():
+        for rows in runs:
+            if counts is not None and not counts([float(row["goodput_mbit"] or 0) for row in rows]):
+                continue
+            for (flow, measure), value in _read_measures(rows, _list_flows_of_rows(rows)).items():
+                repeats.setdefault((cell, flow, measure), []).append(value)
+    return [Figure(cell, "", flow, measure, statistics.fmean(v)) for (cell, flow, measure), v in repeats.items()]
+
+
+def group_runs(path: str | Path) -> dict[Cell, list[Run]]:
+    """Return the runs of each cell of a file."""
+    cells: dict[Cell, list[Run]] = {}
+    for rows in read_runs(path):
+        cells.setdefault(_make_cell(rows[0], _list_flows_of_rows(rows), _list_stated(rows)), []).append(rows)
+    return cells
+
+
+def _list_flows_of_rows(rows: Run) -> list[_Flow]:
+    return [
+        _Flow(
+            "dctcp-ect1" if row.get("flows.cc.ect") == "1" else row["flows.cc"],
+            read_value(row["flows.base_rtt"]) / 1e6,
+        )
+        for row in rows
+    ]
+
+
+def _list_stated(rows: Run) -> Cell:
+    """Return the keys that a run states beside those of its name, and the set that it belongs to."""
+    keys = [c for c in rows[0] if "." in c and c not in _NAMED and not c.startswith("flows.") and rows[0][c]]
+    of_flows = [c for c in rows[0] if c.startswith("flows.") and c not in _NAMED and any(row[c] for row in rows)]
+    labels = [("set", rows[0]["set"])] if rows[0].get("set") else []
+    return (*labels, *((c, rows[0][c]) for c in keys), *((c, "+".join(row[c] for row in rows)) for c in of_flows))
+
+
+@lru_cache(maxsize=4096)
+def read_value(text: str) -> Any:
+    """Return the value of a key as configurations have it: ns, bit/s, bytes, bool or the text."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in ("time", "rate", "size"):
+        try:
+            return parse(kind, text)
+        except InputError:
+            continue
+    return text
+
+
+def _group_flows(flows: Sequence[_Flow]) -> list[tuple[int, list[int]]]:
+    """Return number and members of each group of flows that count as one: each of two, alike ones of more."""
+    if len(flows) <= 2:
+        return [(i + 1, [i]) for i in range(len(flows))]
+    members: dict[_Flow, list[int]] = {}
+    for i, flow in enumerate(flows):
+        members.setdefault(flow, []).append(i)
+    return list(enumerate(members.values(), 1))
+
+
+def _make_cell(row: Row, flows: Sequence[_Flow], stated: Cell = ()) -> Cell:
+    named = [(len(members), flows[members[0]]) for _, members in _group_flows(flows)]
+    rtts = [f"{flow.rtt_ms:g}" for _, flow in named]
+    return (
+        ("qdisc", row["bottleneck.aqm"]),
+        ("ecn", float(read_value(row["hosts.ecn"]))),
+        ("ccs", "+".join(flow.cc if count == 1 else f"{count} {flow.cc}" for count, flow in named)),
+        ("rate_mbit", read_value(row["bottleneck.rate"]) / 1e6),
+        ("rtts_ms", rtts[0] if len(set(rtts)) == 1 else "+".join(rtts)),
+        ("seconds", read_value(row["duration"]) / 1e9),
+        *stated,
+    )
+
+
+def _read_measures(rows: Run, flows: Sequence[_Flow]) -> dict[tuple[int, str], float]:
     """Return what a run of the file gives, by group of flows (0: the queue) and measure."""
     found: dict[tuple[int, str], float] = {}
     for group, members in _group_flows(flows):
@@ -145,12 +232,13 @@ def _read_measures(rows: Sequence[dict[str, str]], flows: Sequence[_Flow]) -> di
         used = measure not in queues or any(flow.low_latency == queues[measure] for flow in flows)
         if used and rows[0].get(column):
             found[0, measure] = float(rows[0][column])
-    if rows[0].get("queue_marks_c"):
-        marks = float(rows[0]["queue_marks_c"])
-        marks += sum(float(row["delivered_ce"]) for row, flow in zip(rows, flows, strict=True) if flow.low_latency)
-        found[0, "marks"] = marks
+    marks = next((float(rows[0][column]) for column in _MARKS if rows[0].get(column)), None)
+    if marks is not None:
+        pairs = zip(rows, flows, strict=True)
+        seen = [float(row["ce_reported"]) for row, flow in pairs if flow.low_latency and row.get("ce_reported")]
+        found[0, "marks"] = marks + sum(seen)
         if (0, "drops") in found:
-            found[0, "signals"] = marks + found[0, "drops"]
+            found[0, "signals"] = found[0, "marks"] + found[0, "drops"]
     return found
 
 
@@ -166,16 +254,45 @@ def _list_flows(config: dict[str, Any]) -> list[_Flow]:
 def make_cell_of_run(config: dict[str, Any]) -> Cell:
     """Return the cell that a run answers; the queue's words, which come first, are left empty."""
     row = {
-        "qdisc": "",
-        "ecn": str(int(config["hosts"]["ecn"])),
-        "rate_mbit": str(config["bottleneck"]["rate"] / 1e6),
-        "seconds": str(config["duration"] / 1e9),
+        "bottleneck.aqm": "",
+        "hosts.ecn": "true" if config["hosts"]["ecn"] else "false",
+        "bottleneck.rate": f"{config['bottleneck']['rate']}bit",
+        "duration": f"{config['duration']}ns",
     }
     return _make_cell(row, _list_flows(config))
 
 
-def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) -> Comparison:
-    """Return every figure that a run answers, with the mean over the runs that do."""
+def _answers(config: dict[str, Any], cell: Cell) -> bool:
+    """Whether a run whose cell has this name has the other keys that the cell states."""
+    flows = [flow for flow in config["flows"] for _ in range(flow["count"])]
+    for key, text in cell[6:]:
+        if key.startswith("flows."):
+            path = key.split(".")[1:]
+            if not all(_has(flow, path, one) for flow, one in zip(flows, text.split("+"), strict=True)):
+                return False
+        elif "." in key and not _has(config, key.split("."), text):
+            return False
+    return matches_qdisc(dict(cell)["qdisc"], config["bottleneck"]["aqm"])
+
+
+def _has(config: dict[str, Any], path: Sequence[str], text: str) -> bool:
+    """Whether a key has this value; one without text may have any."""
+    value: Any = config
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    wanted = read_value(text)
+    if isinstance(value, dict):  # a moment, drawn or not
+        return not text or value.get("min") == value.get("max") == wanted
+    return not text or bool(value == wanted)
+
+
+def compare(
+    runs: pl.DataFrame,
+    flows: pl.DataFrame,
+    figures: Iterable[Figure],
+    counts: Callable[[Sequence[float]], bool] | None = None,
+) -> Comparison:
+    """Return every figure that a run answers, with the mean over the runs that do and that `counts`, as in `read`."""
     places: dict[Cell, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
     for run in runs.iter_rows(named=True):
         config = json.loads(run["config"])
@@ -189,13 +306,14 @@ def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) 
     keys: dict[Cell, tuple[str, ...]] = {}
     for figure in figures:
         if figure.cell not in simulated:
-            words = dict(figure.cell)["qdisc"]
-            there = [(c, r) for c, r in places.get(figure.cell[1:], []) if matches_qdisc(words, c["bottleneck"]["aqm"])]
+            there = [(c, r) for c, r in places.get(figure.cell[1:6], []) if _answers(c, figure.cell)]
             answers = select_alike(select_latest_engine([run for _, run in there]), format_cell(figure.cell))
             configs = {run["key"]: config for config, run in there}
             keys[figure.cell] = tuple(run["key"] for run in answers)
             simulated[figure.cell] = [
-                _read_simulated(by_run[run["key"]], _list_flows(configs[run["key"]])) for run in answers
+                _read_simulated(run, by_run[run["key"]], _list_flows(configs[run["key"]]))
+                for run in answers
+                if counts is None or counts([row["goodput_mbit"] or 0.0 for row in by_run[run["key"]]])
             ]
         of_figure = figure.flow, figure.metric
         values = [v for found in simulated[figure.cell] if not math.isnan(v := found.get(of_figure, math.nan))]
@@ -209,19 +327,25 @@ def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) 
     return result
 
 
-def _read_simulated(rows: Sequence[dict[str, Any]], flows: Sequence[_Flow]) -> dict[tuple[int, str], float]:
-    """Return what a simulated run gives, as `_read_measures` does."""
+def _read_simulated(
+    run: dict[str, Any], rows: Sequence[dict[str, Any]], flows: Sequence[_Flow]
+) -> dict[tuple[int, str], float]:
+    """Return what a simulated run gives, as `_measures` does."""
     found: dict[tuple[int, str], float] = {}
     for group, members in _group_flows(flows):
-        for measure, column in _SIMULATED.items():
-            found[group, measure] = statistics.fmean(float(rows[i][column]) for i in members)
+        for column, measure in _OF_FLOW.items():
+            values = [float(rows[i][column]) for i in members if rows[i][column] is not None]
+            found[group, measure] = statistics.fmean([v for v in values if not math.isnan(v)] or [math.nan])
     for low_latency, measure in zip((True, False), _SOJOURNS, strict=True):
         inside = [row for row, flow in zip(rows, flows, strict=True) if flow.low_latency == low_latency]
         packets = sum(row["packets"] for row in inside)
         if packets:
             waited = sum(row["sojourn_mean_ms"] * row["packets"] for row in inside if row["packets"])
             found[0, measure] = waited / packets
-    found[0, "marks"] = sum(float(row["ce_received"]) for row in rows)
+    if any(flow.low_latency for flow in flows) or '"dualpi2"' in run["config"]:
+        found[0, "marks"] = sum(float(row["ce_received"]) for row in rows)
+    else:
+        found[0, "marks"] = float(run["ce_marks"])
     found[0, "drops"] = sum(float(row["drops"]) for row in rows)
     found[0, "signals"] = found[0, "marks"] + found[0, "drops"]
     return found

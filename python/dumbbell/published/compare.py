@@ -102,6 +102,12 @@ def read_reference(path: str | Path) -> list[Figure]:
             file=name,
         ) from None
     columns = list(rows[0]) if rows else []
+    if {"flows.cc", "bottleneck.rate", "flows.base_rtt"} <= set(columns):
+        try:
+            rows = _convert_rows(rows)
+        except (IndexError, KeyError, ValueError) as error:
+            raise Unreadable(f"this cannot be read ({error})", "a row for each flow of a run", file=name) from None
+        columns = list(rows[0])
     long = {"metric", "value"} <= set(columns)
     measured = [c for c in columns if c in METRICS]
     if not {"cc1", "rate_mbit", "delay_ms"} <= set(columns) or not (long or measured):
@@ -130,6 +136,36 @@ def read_reference(path: str | Path) -> list[Figure]:
                 f"this cannot be read ({error})", "a number in every numeric column", file=name, key=f"line {line}"
             ) from None
     return [Figure(*key, statistics.fmean(values)) for key, values in repeats.items()]
+
+
+def _convert_rows(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+    """Return rows of keys and results, one per flow of a run, with the columns of cells of one or two flows."""
+    runs: list[list[dict[str, str]]] = []
+    for row in rows:
+        if int(row["flow"]) == 0:
+            runs.append([])
+        runs[-1].append(row)
+    return [
+        {
+            "qdisc": row["bottleneck.aqm"],
+            "shaper": row.get("bottleneck.shaper", ""),
+            "ecn": {"true": "1", "false": "0"}[row["hosts.ecn"]],
+            "cc1": run[0]["flows.cc"],
+            "cc2": run[1]["flows.cc"] if len(run) > 1 else "",
+            "rate_mbit": str(parse("rate", row["bottleneck.rate"]) / 1e6),
+            "delay_ms": str(parse("time", row["flows.base_rtt"]) / 1e6),
+            "seconds": str(parse("time", row["duration"]) / 1e9),
+            "stagger_ms": str(parse("time", start) / 1e6) if (start := run[-1].get("flows.start")) else "",
+            "flow": str(number),
+            "goodput_mbit": row["goodput_mbit"],
+            "rtt_ms": row.get("rtt_mean_ms", ""),
+            "retransmissions": row.get("retransmissions", ""),
+            "drops": row.get("drops", ""),
+            "marks": row.get("ce_marks", ""),
+        }
+        for run in runs
+        for number, row in enumerate(run, 1)
+    ]
 
 
 def _is_stated(column: str, value: str) -> bool:

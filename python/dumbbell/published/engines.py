@@ -21,7 +21,7 @@ from dumbbell.words import format_count
 
 @dataclass(frozen=True)
 class EngineMeasure:
-    """What is compared: `error` is over the link's rate or over the second engine's value.
+    """A measure that is compared: `error` is over the link's rate or over the second engine's value.
 
     Up to `bar` they agree; on the real clock, of which no run is like another, up to `live_bar`.
     """

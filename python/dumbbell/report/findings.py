@@ -1,4 +1,4 @@
-"""What a report says first: verdicts on claims if there are any, what differs between files, engines and settings."""
+"""The findings at the top of a report: verdicts on claims, and the differences between files, engines and settings."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class SideComparison:
 
 @dataclass
 class Ranking:
-    """What differs most between two values of a key, and what is beyond both at values between them."""
+    """The largest differences between two values of a key, and what is beyond both at values between them."""
 
     title: str
     lines: list[str]

@@ -19,7 +19,7 @@ from dumbbell.report.findings import ReportSide
 
 @dataclass
 class Published:
-    """What one reference says of the runs of one side."""
+    """One reference next to the runs of one side."""
 
     name: str
     side: str

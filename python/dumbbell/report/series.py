@@ -1,4 +1,4 @@
-"""What happened in each run over time, in few bytes: whole numbers, differences, as many bits as they need.
+"""The time series of each run in few bytes: whole numbers, differences, as many bits as they need.
 
 A run has lines. A line belongs to a panel, such as `goodput`, and is called by its flow, hop or state. Values are
 rounded to four significant digits of the largest one, and stored as differences in bytes of seven bits (LEB128, zigzag;

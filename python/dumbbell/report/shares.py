@@ -1,4 +1,4 @@
-"""What a report says of the flows of one run against each other: who gets more, by how much, and where."""
+"""Compares the flows of one run: who gets more, by how much, and where."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from dumbbell.results import dimensions as dims
 from dumbbell.results.aggregate import FEW, compute_half_width
 from dumbbell.results.results import StoredResults
 from dumbbell.results.tables import format_half, format_number
+from dumbbell.words import format_percent
 
 _GOODPUTS = ("goodput_common_mbit", "goodput_mbit")
 _MOST_KINDS = 6  # of flows that are held against each other
@@ -105,7 +106,7 @@ def _compute_side_shares(side: ReportSide, flows: pl.DataFrame, title: str) -> S
             [
                 f"{kind} ({count} flows)" if count > 1 else kind,
                 f"{format_number(own['flow'].mean())}",  # type: ignore[arg-type]
-                _format_percent(own["share"].mean()),  # type: ignore[arg-type]
+                format_percent(own["share"].mean()),  # type: ignore[arg-type]
                 *([_end(one) for one in ends] if own.height > 1 else []),
                 f"{sum(one == kind for one in most.values())} of {own.height}",
             ]
@@ -190,10 +191,6 @@ def _describe_shares(held: pl.DataFrame, most: dict[int, str | None], kinds: Seq
 
 def _end(row: dict[str, Any]) -> str:
     """Return the share in a cell with half of its interval, and which cell it is."""
-    share = _format_percent(row["share"])
+    share = format_percent(row["share"])
     half = format_half(None if row["half"] is None else 100 * row["half"])
     return f"{share.removesuffix(' %')}{half} %" + (f" ({row['cell_text']})" if row["cell_text"] else "")
-
-
-def _format_percent(share: float) -> str:
-    return f"{100 * share:.3g} %" if share >= 0.1 else f"{100 * share:.2g} %"

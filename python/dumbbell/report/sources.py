@@ -1,4 +1,4 @@
-"""Which runs a report is of: results files, their engines, and the keys by which all of these runs differ."""
+"""The runs of a report: results files, their engines, and the keys by which all of these runs differ."""
 
 from __future__ import annotations
 

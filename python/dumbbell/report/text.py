@@ -15,6 +15,7 @@ from dumbbell.report.shares import SideShares
 from dumbbell.report.sources import ReportRuns, ReportSource
 from dumbbell.report.verdict import QueueVerdict
 from dumbbell.results.versions import find_kind, find_title
+from dumbbell.words import capitalise, format_work_time
 
 _MOST_TEXTS, _LONGEST = 12, 300
 
@@ -36,14 +37,6 @@ def _join_names(texts: Sequence[str]) -> str:
     while len(first) < min(_MOST_TEXTS, len(texts)) - 1 and len(", ".join([*first, texts[len(first)]])) <= _LONGEST / 2:
         first.append(texts[len(first)])
     return escape(f"{comma.join(first)}{comma}… {texts[-1]} ({len(texts)} values)")
-
-
-def format_seconds(value: float) -> str:
-    """Return a time in words: `35 s`, `12 min`, `3.4 h`."""
-    for size, unit in ((3600.0, "h"), (60.0, "min")):
-        if value >= 2 * size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g} s"
 
 
 def make_setup_section(runs: ReportRuns, sides: Sequence[ReportSide]) -> str:
@@ -68,11 +61,9 @@ def make_setup_section(runs: ReportRuns, sides: Sequence[ReportSide]) -> str:
         )
     )
     times = sorted({config["duration"] / 1e9 for one in runs.sources for config in one.results.configurations.values()})
-    lasting = (
-        format_seconds(times[0]) if len(times) == 1 else f"{format_seconds(times[0])} to {format_seconds(times[-1])}"
-    )
+    lasting = " to ".join(dict.fromkeys(map(format_work_time, (times[0], times[-1]))))
     wall = float(frame["wall_s"].fill_nan(None).sum() or 0.0)
-    rows.append(_make_row("time", f"{lasting} in each run; {format_seconds(wall)} of computation in all"))
+    rows.append(_make_row("time", f"{lasting} in each run; {format_work_time(wall)} of computation in all"))
     keys = [_make_row(key.name, _join_names(key.texts)) for key in runs.keys if key.name != "experiment"]
     configs = [config for one in runs.sources for config in one.results.configurations.values()]
     settings = [_make_row(name, escape(words)) for name, words in setting.describe_sections(configs)]
@@ -83,7 +74,7 @@ def make_setup_section(runs: ReportRuns, sides: Sequence[ReportSide]) -> str:
     if late := runs.late:
         were = "were" if len(late) > 1 else "was"
         notes.append(f"{len(late)} of the runs in real time {were} too late, and should not count")
-    said = "".join(f'<p class="note">{escape(note[:1].upper() + note[1:])}.</p>' for note in notes)
+    said = "".join(f'<p class="note">{escape(capitalise(note))}.</p>' for note in notes)
     tables = "".join(
         f'<div class="scroll"><table class="plain">{"".join(one)}</table></div>' for one in (rows, [*keys, *settings])
     )
@@ -103,7 +94,7 @@ def make_verdicts_section(found: Sequence[QueueVerdict], narrowed: str) -> str:
     """Return the section of verdicts: for each combination of other keys sentences and a table, the best row first."""
     parts = [_format_verdict(one) for one in found]
     if narrowed:
-        parts.append(f'<p class="note">{escape(narrowed[:1].upper() + narrowed[1:])}.</p>')
+        parts.append(f'<p class="note">{escape(capitalise(narrowed))}.</p>')
     return f'<h2>Which queue, and what does it cost?</h2><div class="findings">{"".join(parts)}</div>'
 
 
@@ -214,7 +205,7 @@ def _format_ranking(one: Ranking, *, first: bool) -> str:
         told = "; ".join(_format_changes(list(rows)) for _, rows in itertools.islice(measures, 3))
     lines = "".join(f'<p class="note">{escape(line)}</p>' for line in one.lines)
     body = _format_differences(one.rows) if one.rows else ""
-    body += "".join(f"<p>{escape(text[:1].upper() + text[1:])}.</p>" for text in one.beyond)
+    body += "".join(f"<p>{escape(capitalise(text))}.</p>" for text in one.beyond)
     opened = " open" if first and one.rows else ""
     return f"<details{opened}><summary><b>{escape(one.title)}</b>: {told}</summary>{body}{lines}</details>"
 

@@ -14,6 +14,7 @@ from dumbbell.results.columns import BINS
 from dumbbell.results.felt import LOST, Felt, SettingComparison
 from dumbbell.results.student import compute_tails
 from dumbbell.results.tables import format_number
+from dumbbell.words import capitalise
 
 _FALSE = 0.05  # share of false discoveries among what is called significant (Benjamini and Hochberg, 1995)
 _FEW_SEEDS = 5  # below which a verdict says that seeds are few: t is 2.8 with five, 12.7 with two
@@ -78,7 +79,7 @@ def _format_caption(one: SettingComparison) -> str:
     seeds = "1 seed" if one.seeds == 1 else f"means over {one.seeds} seeds"
     added = " (with half a base RTT for UDP, which has no propagation of its own)" * any(c.offset for c in one.columns)
     return (
-        f"{seeds[:1].upper()}{seeds[1:]}. In the order of the geometric mean of the delays and slow-downs{added}. A "
+        f"{capitalise(seeds)}. In the order of the geometric mean of the delays and slow-downs{added}. A "
         f"setting under which a call or a ping loses {100 * LOST:g} % or more comes after all others: its P99 is a "
         "packet that never arrives. Cost: what flows get less than with the setting under which they get most. "
         "Significant: paired by seed, false discovery rate 5 %, and more than the bins of histograms are wide."

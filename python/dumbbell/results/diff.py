@@ -1,4 +1,4 @@
-"""What differs between two results, or between the values of a key: every measure, its interval, how sure, how large.
+"""Differences between two results, or between the values of a key: every measure, its interval, how sure, how large.
 
 The same cells are held against each other; cells of other settings if their matrices give them the same values, which
 is then said. Where both have the same seeds, the differences are taken seed by seed
@@ -41,7 +41,7 @@ _PARTED = {"hops": pl.col("hop"), "slowdowns": pl.format("{}, from {} B", "part"
 
 @dataclass
 class Diff:
-    """What differs. `frame` has a row for each cell, measure and part, `measures` one for each measure and part.
+    """The differences. `frame` has a row for each cell, measure and part, `measures` one for each measure and part.
 
     Columns: `a`, `b` (means), `difference` (b - a) and, of one cell, `half` of its 95 % interval; `change`
     (difference / a) with `change_low` and `change_high`; `n` (pairs of seeds, or seeds of the smaller side); `p`; and

@@ -1,4 +1,4 @@
-"""What people feel of a queue: the delay, jitter and loss of calls and pings, the slow-down of pages, then rates.
+"""Measures that people feel: the delay, jitter and loss of calls and pings, the slow-down of pages, then rates.
 
 Settings of queues are judged by the traffic that waits for others: sparse UDP, pings and short flows. Time in queue of
 all packets says little of flow queues, where each flow waits for itself.

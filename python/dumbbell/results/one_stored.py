@@ -1,4 +1,4 @@
-"""Which run is meant: one of a results file, or of an experiment file."""
+"""Selects one run: one of a results file, or of an experiment file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cells are held against each other: the same ones of two results, or those that differ in one key alone."""
+"""Pairs cells for comparison: the same ones of two results, or those that differ in one key alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured in the runs of a results file."""
+"""The measurements in the runs of a results file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one run did over time, as a frame with one row per interval."""
+"""The time series of one run as a frame with one row per interval."""
 
 from __future__ import annotations
 

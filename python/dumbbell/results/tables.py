@@ -16,6 +16,7 @@ from dumbbell.results import censored, latex
 from dumbbell.results.aggregate import FEW, Axis, Means, average_samples, collect_samples, format_counts
 from dumbbell.results.columns import BINS, COLUMNS, PARTS
 from dumbbell.results.results import StoredResults
+from dumbbell.words import capitalise
 
 MOST_COLUMNS = 16  # that a table takes from a key which nobody chose
 _MOST_DIGITS = 6  # significant, of a mean that is rounded to its interval
@@ -87,7 +88,7 @@ class Table:
         made = latex.format_tabular(self.title, self.header, self.cells, self.words, notes, self.lines)
         if caption is None:
             return made
-        text = " ".join(filter(None, [caption, f"{self.title[:1].upper()}{self.title[1:]}."]))
+        text = " ".join(filter(None, [caption, f"{capitalise(self.title)}."]))
         head = [r"\begin{table}", r"\centering", rf"\caption{{{latex.escape(text)}}}"]
         return "\n".join([*head, made, r"\end{table}"])
 

@@ -1,4 +1,4 @@
-"""Which keys distinguish cells: all that vary, which of them are axes of a table or figure, and which are said besides.
+"""Finds keys that distinguish cells: all that vary, those that are axes of a table or figure, and the others.
 
 Every key that varies is named. A key that follows from another one is part of the label of that axis, `target=5ms,
 interval=100ms`, or, where the label would be too long or the other key is the one that a matrix has, it is in the line

@@ -7,9 +7,9 @@ import math
 import sys
 import time
 
-from dumbbell.explain import phrases
 from dumbbell.watch.replay import FlowReplay, LinkReplay, Replay
 from dumbbell.watch.source import RunSource
+from dumbbell.words import format_measured
 
 COLUMNS = (
     *("time_s", "part", "rate_mbit", "capacity_mbit", "sojourn_ms", "queued_packets", "marks", "drops"),
@@ -60,28 +60,21 @@ def _format_line(found: Replay, at: int) -> str:
 
 
 def _format_link(one: LinkReplay, at: int) -> str:
-    sojourn = "-" if math.isnan(one.sojourn_ms[at]) else phrases.format_number(one.sojourn_ms[at])
-    rate, capacity = (
-        "-" if math.isnan(values[at]) else phrases.format_number(values[at])
-        for values in (one.rate_mbit, one.capacity_mbit)
-    )
+    sojourn = format_measured(one.sojourn_ms[at])
+    rate, capacity = (format_measured(values[at]) for values in (one.rate_mbit, one.capacity_mbit))
     return (
-        f"{one.name} {rate} of {capacity} Mbit/s, {sojourn} ms in queue, {_format_count(one.queued[at])} queued, "
-        f"{_format_count(one.marks[at])} marks, {_format_count(one.drops[at])} drops"
+        f"{one.name} {rate} of {capacity} Mbit/s, {sojourn} ms in queue, {format_measured(one.queued[at])} queued, "
+        f"{format_measured(one.marks[at])} marks, {format_measured(one.drops[at])} drops"
     )
-
-
-def _format_count(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.0f}"
 
 
 def _format_flow(one: FlowReplay, at: int) -> str:
-    rate = "-" if math.isnan(one.rate_mbit[at]) else phrases.format_number(one.rate_mbit[at])
+    rate = format_measured(one.rate_mbit[at])
     said = [f"{one.name} {rate} Mbit/s"]
     if not math.isnan(one.cwnd[at]):
         said.append(f"cwnd {one.cwnd[at]:.0f}")
     if not math.isnan(one.rtt_ms[at]):
-        said.append(f"RTT {phrases.format_number(one.rtt_ms[at])} ms")
+        said.append(f"RTT {format_measured(one.rtt_ms[at])} ms")
     if one.state[at]:
         said.append(one.state[at])
     return ", ".join(said)

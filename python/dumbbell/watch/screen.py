@@ -17,7 +17,7 @@ from dumbbell.watch.player import Player
 from dumbbell.watch.replay import Array, Replay
 from dumbbell.watch.source import RunSource
 from dumbbell.watch.sparks import draw_bar, draw_sparks
-from dumbbell.words import format_count
+from dumbbell.words import format_count, format_measured
 
 _REFRESH_S = 0.05
 _EVENTS = 6  # lines
@@ -89,14 +89,6 @@ def _draw_head(found: Replay | None, player: Player, source: RunSource, width: i
     return Text.assemble((found.title, "bold"), f"  {source.about}\n{text}   ", (line, "cyan"), no_wrap=True)
 
 
-def _format_number(value: float, digits: int = 3) -> str:
-    return "-" if math.isnan(value) else phrases.format_number(value, digits)
-
-
-def _format_count(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.0f}"
-
-
 def _draw_history(values: Array, top: float, at: int, room: int) -> str:
     """Return the last values as bars, the newest at the right."""
     kept = values[max(0, at + 1 - room) : at + 1]
@@ -136,7 +128,7 @@ def _draw_links(found: Replay, at: int, width: int) -> Table:
         counts = [one.queued[at], one.marks[at], one.drops[at]]
         tops = [(one.rate_mbit, _find_top(one.capacity_mbit)), (one.sojourn_ms, _find_top(one.sojourn_ms))]
         histories = [_draw_history(*of, at, room) for of in tops[:count]]
-        table.add_row(one.name, *map(_format_number, numbers), *map(_format_count, counts), *histories)
+        table.add_row(one.name, *map(format_measured, numbers), *map(format_measured, counts), *histories)
     return table
 
 
@@ -153,10 +145,10 @@ def _draw_flows(found: Replay, at: int, width: int, rows: int) -> Table:
         if at < 0:
             table.add_row(one.name, *["-"] * 4)
             continue
-        values = [_format_number(one.rate_mbit[at]), _format_number(one.cwnd[at], 1), _format_number(one.rtt_ms[at])]
+        values = [format_measured(one.rate_mbit[at]), format_measured(one.cwnd[at], 1), format_measured(one.rtt_ms[at])]
         tops = [(one.rate_mbit, top), (one.cwnd, _find_top(one.cwnd)), (one.rtt_ms, _find_top(one.rtt_ms))]
         histories = [_draw_history(*of, at, room) for of in tops[:most]]
-        table.add_row(one.name, *values, _format_count(one.retransmissions[at]), one.state[at].ljust(13), *histories)
+        table.add_row(one.name, *values, format_measured(one.retransmissions[at]), one.state[at].ljust(13), *histories)
     if len(found.flows) > rows:
         table.add_row(f"… {format_count(len(found.flows) - rows, 'more flow')}")
     return table

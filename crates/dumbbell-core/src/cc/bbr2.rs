@@ -1,7 +1,7 @@
 //! BBRv2 of google/bbr, branch v2alpha, on Linux 6.1; no mainline Linux has it: bounds by loss and ECN, and a cycle of UP, DOWN, CRUISE and
 //! REFILL. The machine that it shares with v3 is in [`probing`](super::bbr::probing); here is what v2 does otherwise.
 
-use super::bbr::probing::{probing_params, settings, BbrVersion, FullBw, Machine, Settings, FULL_BW_ROUNDS};
+use super::bbr::probing::{probing_params, settings, BbrVersion, Machine, Settings, FULL_BW_ROUNDS};
 use super::bbr::{to_fixed, BbrRate, Bursts, UNIT};
 use super::conn::Conn;
 use super::{CcContext, RateSample};
@@ -47,17 +47,17 @@ impl BbrVersion for V2 {
 
     /// In STARTUP, once per round, by the largest rate. Linux `bbr_check_full_bw_reached`.
     fn check_full_bw(machine: &mut Machine<V2>, sample: &RateSample, _bw: BbrRate) {
-        if machine.full_bw_reached || !machine.round_start || sample.is_app_limited {
+        if machine.full_bw.reached || !machine.round_start || sample.is_app_limited {
             return;
         }
         let max_bw = machine.max_bw();
-        if machine.full.is_growth(max_bw) {
-            machine.full = FullBw::starting_at(max_bw);
+        if machine.full_bw.is_growth(max_bw) {
+            machine.full_bw.restart(max_bw);
             return;
         }
-        machine.full.rounds += 1;
-        machine.full.now = machine.full.rounds >= FULL_BW_ROUNDS;
-        machine.full_bw_reached = machine.full.now;
+        machine.full_bw.rounds += 1;
+        machine.full_bw.now = machine.full_bw.rounds >= FULL_BW_ROUNDS;
+        machine.full_bw.reached = machine.full_bw.now;
     }
 
     fn enter_up(_machine: &mut Machine<V2>, _bw: BbrRate) {}

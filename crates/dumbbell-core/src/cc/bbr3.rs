@@ -1,7 +1,7 @@
 //! BBRv3 of google/bbr, branch v3, on Linux 6.12; no mainline Linux has it. The machine that it shares with v2 is in
 //! [`probing`](super::bbr::probing); here is what v3 does otherwise.
 
-use super::bbr::probing::{probing_params, settings, BbrVersion, FullBw, Machine, Settings, FULL_BW_ROUNDS};
+use super::bbr::probing::{probing_params, settings, BbrVersion, Machine, Settings, FULL_BW_ROUNDS};
 use super::bbr::{to_fixed, BbrRate, Bursts, GSO_LEGACY_MAX_SIZE};
 use super::conn::Conn;
 use super::{CcContext, RateSample};
@@ -51,23 +51,23 @@ impl BbrVersion for V3 {
 
     /// In every state, growth with any ACK, its absence once per round. Linux `bbr_check_full_bw_reached`.
     fn check_full_bw(machine: &mut Machine<V3>, sample: &RateSample, bw: BbrRate) {
-        if machine.full.now || sample.is_app_limited {
+        if machine.full_bw.now || sample.is_app_limited {
             return;
         }
-        if machine.full.is_growth(bw) {
-            machine.full = FullBw::starting_at(bw);
+        if machine.full_bw.is_growth(bw) {
+            machine.full_bw.restart(bw);
             return;
         }
         if !machine.round_start {
             return;
         }
-        machine.full.rounds += 1;
-        machine.full.now = machine.full.rounds >= FULL_BW_ROUNDS;
-        machine.full_bw_reached |= machine.full.now;
+        machine.full_bw.rounds += 1;
+        machine.full_bw.now = machine.full_bw.rounds >= FULL_BW_ROUNDS;
+        machine.full_bw.reached |= machine.full_bw.now;
     }
 
     fn enter_up(machine: &mut Machine<V3>, bw: BbrRate) {
-        machine.full = FullBw::starting_at(bw);
+        machine.full_bw.restart(bw);
     }
 
     /// When the last probe was too high and this one gets there, or when the rate grows no more; while the upper bound limits the window the rate
@@ -78,10 +78,10 @@ impl BbrVersion for V3 {
             return true;
         }
         if machine.limited_by_upper_bound(conn) {
-            machine.full = FullBw::starting_at(bw);
+            machine.full_bw.restart(bw);
             return false;
         }
-        machine.full.now
+        machine.full_bw.now
     }
 
     fn inflight_hi_after_startup(machine: &Machine<V3>, inflight: u32) -> u32 {

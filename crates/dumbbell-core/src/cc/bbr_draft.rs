@@ -30,7 +30,7 @@ mod output;
 mod path;
 mod states;
 
-use super::bbr::phase::{AckPhase, BbrPhase, BbrState, LastProbe, MinRtt};
+use super::bbr::phase::{AckPhase, BbrPhase, BbrState, FullBw, LastProbe, MinRtt};
 use super::bbr::{BbrRate, WindowedMax};
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, EcnUse, LossEvent, Model, RateSample};
@@ -218,16 +218,6 @@ struct LossRound {
     recovery_delivered: u64,
 }
 
-/// The search for a full pipe.
-#[derive(Clone, Debug, Default)]
-struct FullBw {
-    /// `BBR.full_bw`.
-    bw: BbrRate<f64>,
-    count: u32,
-    now: bool,
-    reached: bool,
-}
-
 /// The state that an undo restores.
 #[derive(Clone, Debug, Default)]
 struct Undo {
@@ -250,7 +240,7 @@ struct Climb {
 }
 
 /// State of the draft's BBR: sections 2.5 to 2.16. Bounds of volumes are in segments, RTTs in us. Where the draft's variables share the
-/// beginning of their names, they are a group: `BBR.full_bw_count` is `full_bw.count`.
+/// beginning of their names, they are a group: `BBR.full_bw_now` is `full_bw.now`.
 #[derive(Clone, Debug)]
 pub struct State {
     params: Params,
@@ -269,7 +259,7 @@ pub struct State {
     probe_rtt_expired: bool,
     extra_acked: ExtraAcked,
     loss_round: LossRound,
-    full_bw: FullBw,
+    full_bw: FullBw<BbrRate<f64>>,
     undo: Undo,
     prior_cwnd: u32,
     idle_restart: bool,

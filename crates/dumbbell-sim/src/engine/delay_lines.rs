@@ -67,46 +67,22 @@ impl BlockPool {
 /// The lines of acknowledgements.
 pub struct DelayLines {
     pub all: Vec<DelayLine>,
-    /// Earliest acknowledgement of each line, then, over one hop, the stages that all endpoints share: ahead of the bottleneck, and behind it.
+    /// Earliest acknowledgement of each line, then, over one hop that has them, its parts with times of their own.
     pub times: MinTree,
     pub pool: BlockPool,
 }
 
-/// An acknowledgement enters its line.
-pub struct DelayLineTail<'a> {
-    pub line: &'a mut DelayLine,
-    pub times: &'a mut MinTree,
-    pub pool: &'a mut BlockPool,
-    pub number: usize,
-}
-
-impl Sink<(Ack, u32)> for DelayLineTail<'_> {
-    #[inline(always)]
-    fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
-        let at = now + self.line.delay;
-        if unlikely(self.line.acks.is_empty()) {
-            self.times.set(self.number, at);
-        }
-        self.line.acks.push_back((at, ack, blocks));
-    }
-
-    fn on_drop(&mut self, (_, blocks): (Ack, u32), _reason: DropReason, _now: Time) {
-        if blocks != NO_BLOCKS {
-            self.pool.release(blocks);
-        }
-    }
-}
-
 impl DelayLines {
+    /// An acknowledgement enters the line `number`.
     #[inline(always)]
-    pub fn entry(&mut self, number: u32) -> DelayLineTail<'_> {
+    pub fn push(&mut self, number: u32, ack: Ack, blocks: u32, now: Time) {
         let number = number as usize;
-        DelayLineTail { line: &mut self.all[number], times: &mut self.times, pool: &mut self.pool, number }
-    }
-
-    /// Stages ahead of the bottleneck or behind it have something to do at `time`.
-    pub fn set_stage(&mut self, behind: bool, time: Time) {
-        self.set_other(usize::from(behind), time);
+        let line = &mut self.all[number];
+        let at = now + line.delay;
+        if unlikely(line.acks.is_empty()) {
+            self.times.set(number, at);
+        }
+        line.acks.push_back((at, ack, blocks));
     }
 
     /// What comes after the lines as number `index` has something to do at `time`.
@@ -117,13 +93,8 @@ impl DelayLines {
 
 /// Where receivers send their acknowledgements.
 pub trait ReturnPath {
-    /// The way of those of line `line`.
-    type Entry<'a>: Sink<(Ack, u32)>
-    where
-        Self: 'a;
-
-    /// The way of those of line `line`.
-    fn entry_of(&mut self, line: u32) -> Self::Entry<'_>;
+    /// An acknowledgement begins its way in line `line`.
+    fn push_ack(&mut self, line: u32, ack: Ack, blocks: u32, now: Time);
 
     /// SACK blocks under way.
     fn pool(&mut self) -> &mut BlockPool;
@@ -138,10 +109,10 @@ pub trait ReturnPath {
             listener.on_send_ack(&ack, pool.blocks_or_none(blocks), now);
         }
         match &mut stages.acks {
-            None => self.entry_of(line).arrive((ack, blocks), now),
+            None => self.push_ack(line, ack, blocks, now),
             Some(path) => {
                 seldom();
-                path.push((ack, blocks), now, &mut self.entry_of(line));
+                path.push((ack, blocks), now, &mut AckEntry { back: self, line });
             }
         }
     }
@@ -176,6 +147,25 @@ pub trait ReturnPath {
     }
 }
 
+/// The end of the stages of acknowledgements, where they begin their way in a line.
+pub struct AckEntry<'a, B: ReturnPath + ?Sized> {
+    pub back: &'a mut B,
+    pub line: u32,
+}
+
+impl<B: ReturnPath + ?Sized> Sink<(Ack, u32)> for AckEntry<'_, B> {
+    #[inline(always)]
+    fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
+        self.back.push_ack(self.line, ack, blocks, now);
+    }
+
+    fn on_drop(&mut self, (_, blocks): (Ack, u32), _reason: DropReason, _now: Time) {
+        if blocks != NO_BLOCKS {
+            self.back.pool().release(blocks);
+        }
+    }
+}
+
 /// What a receiver sends at one instant enters its line, or the stages ahead of it.
 pub struct ReceiverPort<'a, B: ReturnPath + ?Sized> {
     pub back: &'a mut B,
@@ -203,14 +193,9 @@ pub struct TappedLines<'a, L: Log> {
 }
 
 impl<L: Log> ReturnPath for TappedLines<'_, L> {
-    type Entry<'b>
-        = DelayLineTail<'b>
-    where
-        Self: 'b;
-
     #[inline(always)]
-    fn entry_of(&mut self, line: u32) -> DelayLineTail<'_> {
-        self.lines.entry(line)
+    fn push_ack(&mut self, line: u32, ack: Ack, blocks: u32, now: Time) {
+        self.lines.push(line, ack, blocks, now);
     }
 
     #[inline(always)]

@@ -75,6 +75,17 @@ impl Stages {
     }
 }
 
+/// What is not accounted for is there.
+///
+/// # Errors
+/// It is not.
+pub fn agree(place: &str, unaccounted: u64, there: u64) -> Result<(), RunError> {
+    if unaccounted == there {
+        return Ok(());
+    }
+    Err(RunError::Invariant(format!("{place}: arrived - gone is {unaccounted}, held are {there}")))
+}
+
 /// Packets of an endpoint that are on their way to the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnderWay {

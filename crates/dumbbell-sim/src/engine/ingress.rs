@@ -1,49 +1,35 @@
-//! The entry of the net, shared by all endpoints, and the sink behind the bottleneck.
+//! The entry of the net, shared by all endpoints.
 
-use super::delay_lines::{DelayLines, ReturnPath, TappedLines};
-use super::endpoint::Arena;
 use super::memory::SendMemory;
 use super::topology::Ingress;
-use dumbbell_bottleneck::Bottleneck;
+use dumbbell_bottleneck::{without_burst_marks, Hop};
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::seldom;
-use dumbbell_core::log::{At, DropReason, DropSite, Log};
-use dumbbell_core::packet::{flag, Packet};
+use dumbbell_core::log::{DropReason, Log};
+use dumbbell_core::packet::Packet;
 use dumbbell_core::path::{Path, Sink};
 use dumbbell_core::tcp::Outlet;
 use dumbbell_core::units::Time;
 
-/// Stages that the packets of all endpoints pass, and the bottleneck behind them.
+/// The hop, which all endpoints share, and what their send buffers hold.
 pub struct SharedIngress<A: Aqm, L: Log> {
-    /// Stages right ahead of the queue.
-    pub shared: Option<Box<Path<Packet>>>,
+    pub hop: Hop<A, L>,
     pub memory: SendMemory,
-    pub bottleneck: Bottleneck<A, L>,
-}
-
-/// `packet` as one that counts by itself: stages of a path delay and drop single packets.
-#[inline]
-pub fn without_burst_marks(mut packet: Packet) -> Packet {
-    packet.flags &= !(flag::MORE | flag::LAST);
-    packet
 }
 
 /// The paths of single endpoints lead to what they share.
 impl<A: Aqm, L: Log> Sink<Packet> for SharedIngress<A, L> {
     #[inline]
     fn arrive(&mut self, packet: Packet, now: Time) {
-        match &mut self.shared {
-            None => self.bottleneck.arrive(packet, now),
-            Some(shared) => shared.push(without_burst_marks(packet), now, &mut self.bottleneck),
-        }
+        self.hop.arrive(packet, now);
     }
 
     fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.bottleneck.on_drop(packet, reason, now);
+        self.hop.on_drop(packet, reason, now);
     }
 
     fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
-        self.bottleneck.log.on_clear_ecn(packet, now);
+        self.hop.on_clear_ecn(packet, now);
     }
 }
 
@@ -91,29 +77,5 @@ impl<W: Ingress> Outlet for EndpointPort<'_, W> {
     #[inline]
     fn is_memory_short(&self) -> bool {
         self.way.memory().is_short()
-    }
-}
-
-/// The part behind the bottleneck: the receivers, and their acknowledgements on the way back.
-pub struct BehindSink<'a, A: Aqm, L: Log> {
-    pub arena: &'a mut Arena,
-    pub lines: &'a mut DelayLines,
-    /// Hears of what is dropped.
-    pub bottleneck: &'a mut Bottleneck<A, L>,
-}
-
-impl<A: Aqm, L: Log> Sink<Packet> for BehindSink<'_, A, L> {
-    #[inline]
-    fn arrive(&mut self, packet: Packet, now: Time) {
-        let listener = &mut self.bottleneck.log.listener;
-        TappedLines { lines: &mut *self.lines, listener }.deliver(self.arena, &packet, now);
-    }
-
-    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.bottleneck.log.on_drop(&packet, reason, DropSite::Behind, At::time(now));
-    }
-
-    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
-        self.bottleneck.log.on_clear_ecn(packet, now);
     }
 }

@@ -8,34 +8,33 @@
 mod hop;
 mod return_path;
 
-use super::ack_log::QueuedAck;
+use super::ack_log::{Acks, QueuedAck};
 use super::delay_lines::{BlockPool, DelayLine, DelayLines, ReturnPath};
-use super::endpoint::{Arena, UnderWay};
-use super::ingress::without_burst_marks;
+use super::endpoint::{agree, Arena, UnderWay};
 use super::memory::SendMemory;
-use super::topology::{Ingress, LoopState, Topology};
+use super::topology::{backlog, Ingress, LoopState, Topology};
 use crate::capacity;
 use crate::config::{Class, Classes, Route, RunConfig};
 use crate::hop_log::HopLog;
-use crate::measure::Backlog;
 use crate::min_tree::{MinList, MinTree};
 use crate::RunError;
+use dumbbell_bottleneck::{Bottleneck, Hop, HopPart};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::log::{DropReason, ListenLevel, Log};
-use dumbbell_core::packet::{flag, Packet};
+use dumbbell_core::packet::Packet;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::path::{Path, Sink};
-use dumbbell_core::record::{Counters, FlowCounters};
+use dumbbell_core::path::Sink;
+use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::{Ack, BackEcn};
 use dumbbell_core::units::Time;
-use hop::{agree, Hop, HopSink, END};
+use hop::{RoutedHop, END};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Entries of a hop among [`MultiHop::stages`].
-const STAGES: usize = 3;
+const STAGES: usize = HopPart::ALL.len();
 
 /// What a slot's endpoint passes.
 #[derive(Clone)]
@@ -64,7 +63,7 @@ pub enum NextMove {
 
 /// Several hops, and the lines of acknowledgements.
 pub struct MultiHop<L: Log = ()> {
-    hops: Vec<Hop<L>>,
+    hops: Vec<RoutedHop<L>>,
     /// When each link needs attention.
     links: MinList,
     /// When stages and propagation of each hop have something to do, and [`MultiHop::due`].
@@ -77,9 +76,9 @@ pub struct MultiHop<L: Log = ()> {
     /// Acknowledgements that have reached their senders at this instant.
     due: VecDeque<(Ack, u32)>,
     memory: SendMemory,
-    /// The earliest of [`Hop::aqm_at`].
+    /// The earliest of [`RoutedHop::aqm_at`].
     aqm_at: Time,
-    /// Packets out of stages behind a link; its memory is kept.
+    /// Packets that have left a hop; its memory is kept.
     out: Vec<Packet>,
     log: HopLog,
 }
@@ -99,7 +98,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         let first = config.first_hop();
         let all = std::iter::once(&first).chain(&config.hops).zip(aqms).enumerate();
         let hops: Vec<_> = all
-            .map(|(index, (hop, aqm))| Hop::new(config, classes, (index, hop), aqm, listener(&hop.name)))
+            .map(|(index, (hop, aqm))| RoutedHop::new(config, classes, (index, hop), aqm, listener(&hop.name)))
             .collect::<Result<_, _>>()?;
         let mut net = MultiHop {
             links: MinList::new(hops.len()),
@@ -127,9 +126,9 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         if !one.is_plain {
             return self.enter_by_stages(hop, packet, now);
         }
-        one.bottleneck.arrive(packet, now);
-        self.links.set(number, one.bottleneck.next);
-        if !one.bottleneck.log.listener.lost.is_empty() {
+        one.hop.bottleneck.arrive(packet, now);
+        self.links.set(number, one.hop.bottleneck.next);
+        if !one.hop.bottleneck.log.listener.lost.is_empty() {
             self.free_lost(number);
         }
     }
@@ -138,11 +137,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
     #[inline(never)]
     fn enter_by_stages(&mut self, hop: u16, packet: Packet, now: Time) {
         self.lend(hop);
-        let one = &mut self.hops[usize::from(hop)];
-        match &mut one.shared {
-            None => one.bottleneck.arrive(packet, now),
-            Some(path) => path.push(without_burst_marks(packet), now, &mut one.bottleneck),
-        }
+        self.hops[usize::from(hop)].hop.arrive(packet, now);
         self.lend(hop);
         self.update_times(hop);
     }
@@ -152,9 +147,9 @@ impl<L: Log + Send + 'static> MultiHop<L> {
     fn update_times(&mut self, hop: u16) {
         let number = usize::from(hop);
         let one = &mut self.hops[number];
-        self.links.set(number, one.bottleneck.next);
-        let has_lost = !one.bottleneck.log.listener.lost.is_empty();
-        if !one.is_plain {
+        self.links.set(number, one.hop.bottleneck.next);
+        let has_lost = !one.hop.bottleneck.log.listener.lost.is_empty();
+        if !one.is_bare {
             self.plan_hop(number);
         }
         if has_lost {
@@ -162,18 +157,21 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         }
     }
 
-    /// The queue discipline of hop `number` may want to be called at another time, and so may the stages ahead of it.
+    /// The queue discipline of hop `number` may want to be called at another time, and so may its parts.
     fn plan_hop(&mut self, number: usize) {
         let one = &mut self.hops[number];
         if one.ticks {
-            let aqm_at = one.bottleneck.aqm.next_timer();
+            let aqm_at = one.hop.bottleneck.aqm.next_timer();
             if aqm_at != one.aqm_at {
                 one.aqm_at = aqm_at;
                 self.aqm_at = self.hops.iter().map(|other| other.aqm_at).min().unwrap_or(Time::NEVER);
             }
         }
-        if let Some(path) = &self.hops[number].shared {
-            self.stages.set(STAGES * number, path.next_timer());
+        let hop = &self.hops[number].hop;
+        if !hop.is_bare() {
+            for (index, part) in HopPart::ALL.into_iter().enumerate() {
+                self.stages.set(STAGES * number + index, hop.part_time(part));
+            }
         }
     }
 
@@ -194,7 +192,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         if packet.is_back() {
             self.end_of_ack(packet, now);
         } else {
-            self.deliver(arena, packet, now);
+            self.back().deliver(arena, packet, now);
         }
     }
 
@@ -213,9 +211,9 @@ impl<L: Log + Send + 'static> MultiHop<L> {
                 return self.enter(next, *packet, moment.now);
             }
             let is_next = |at| at < quiet && at < self.links.min().0 && at < self.lines.times.min().0 && at < self.stages.min().0;
-            let Some(left_at) = one.bottleneck.bypass(packet, moment.now, is_next) else {
-                self.links.set(number, one.bottleneck.next);
-                if !one.bottleneck.log.listener.lost.is_empty() {
+            let Some(left_at) = one.hop.bottleneck.bypass(packet, moment.now, is_next) else {
+                self.links.set(number, one.hop.bottleneck.next);
+                if !one.hop.bottleneck.log.listener.lost.is_empty() {
                     self.free_lost(number);
                 }
                 return;
@@ -226,53 +224,25 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         }
     }
 
-    /// A packet leaves the stages behind the link of `hop`.
-    #[inline(always)]
-    fn propagate(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
-        let one = &self.hops[usize::from(hop)];
-        if one.delay == Time::ZERO && !one.varies {
-            self.go_on(hop, packet, now, arena);
-        } else {
-            self.wire(hop, packet, now);
-        }
-    }
-
-    /// A packet begins its propagation behind `hop`.
-    fn wire(&mut self, hop: u16, packet: Packet, now: Time) {
-        let one = &mut self.hops[usize::from(hop)];
-        let mut at = now + one.delay;
-        if one.varies {
-            // a delay that falls does not let a packet overtake the one in front
-            let ahead = one.wire.back().map_or(Time::ZERO, |last| last.0);
-            at = (at + one.bottleneck.delay(now)).max(ahead);
-        }
-        if one.wire.is_empty() {
-            self.stages.set(STAGES * usize::from(hop) + 2, at);
-        }
-        one.wire.push_back((at, packet));
-    }
-
-    /// A packet leaves the link of `hop`, behind which there is something.
+    /// A packet leaves the link of `hop`, behind which there may be something.
     #[inline(never)]
     fn leave(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
-        if self.hops[usize::from(hop)].behind.is_none() {
-            return self.propagate(hop, packet, now, arena);
+        if self.hops[usize::from(hop)].hop.is_open() {
+            return self.go_on(hop, packet, now, arena);
         }
-        self.pass_behind(hop, now, arena, |path, out| path.push(without_burst_marks(packet), now, out));
+        self.pass(hop, now, arena, |one, out| one.leave(packet, now, &mut |left, _, _| out.push(*left)));
     }
 
-    /// Lets `act` do something to the stages behind the link of `hop`, and takes over what leaves them.
+    /// Lets `act` do something to `hop`, and takes over what leaves it.
     #[inline(never)]
-    fn pass_behind(&mut self, hop: u16, now: Time, arena: &mut Arena, act: impl FnOnce(&mut Path<Packet>, &mut HopSink<L>)) {
+    fn pass(&mut self, hop: u16, now: Time, arena: &mut Arena, act: impl FnOnce(&mut Hop<AnyAqm, Acks<L>>, &mut Vec<Packet>)) {
         let mut packets = std::mem::take(&mut self.out);
-        let Hop { behind, bottleneck, .. } = &mut self.hops[usize::from(hop)];
-        if let Some(path) = behind {
-            act(path, &mut HopSink { packets: &mut packets, bottleneck });
-            self.stages.set(STAGES * usize::from(hop) + 1, path.next_timer());
-        }
+        self.lend(hop);
+        act(&mut self.hops[usize::from(hop)].hop, &mut packets);
+        self.lend(hop);
         self.update_times(hop);
         for packet in packets.drain(..) {
-            self.propagate(hop, packet, now, arena);
+            self.go_on(hop, packet, now, arena);
         }
         self.out = packets;
     }
@@ -282,19 +252,16 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         let (number, now) = (usize::from(hop), moment.now);
         loop {
             let one = &mut self.hops[number];
-            let left = one.bottleneck.advance(now);
-            self.links.set(number, one.bottleneck.next);
+            let left = one.hop.advance(now);
+            self.links.set(number, one.hop.bottleneck.next);
             if unlikely(arena.is_crowded()) {
-                if let Some(packet) = one.bottleneck.in_service() {
+                if let Some(packet) = one.hop.bottleneck.in_service() {
                     arena.prefetch_receiver(packet.flow);
                 }
             }
             let is_bare = one.is_bare;
-            let (again, has_lost) = (one.bottleneck.next <= now, !one.bottleneck.log.listener.lost.is_empty());
+            let (again, has_lost) = (one.hop.bottleneck.next <= now, !one.hop.bottleneck.log.listener.lost.is_empty());
             if let Some(mut packet) = left {
-                if packet.has(flag::MORE) && !one.bottleneck.burst_goes_on(&packet, now) {
-                    packet.flags &= !flag::MORE;
-                }
                 if is_bare {
                     let next = one.next[packet.flow as usize];
                     self.go_far(next, &mut packet, moment, arena);
@@ -328,33 +295,12 @@ impl<L: Log + Send + 'static> MultiHop<L> {
     /// What is due of stages and propagation of a hop happens. Returns the sender that an acknowledgement has reached.
     #[inline(never)]
     fn on_stage(&mut self, index: usize, now: Time, arena: &mut Arena) -> Option<u32> {
-        let (number, stage) = (index / STAGES, index % STAGES);
+        let (number, part) = (index / STAGES, HopPart::ALL[index % STAGES]);
         if number == self.hops.len() {
             let (ack, blocks) = self.on_arrived()?;
             return Some(self.on_ack(&ack, blocks, now, arena));
         }
-        let hop = number as u16;
-        match stage {
-            0 => {
-                self.lend(hop);
-                let Hop { shared, bottleneck, .. } = &mut self.hops[number];
-                if let Some(path) = shared {
-                    path.on_timer(now, bottleneck);
-                }
-                self.lend(hop);
-                self.update_times(hop);
-            }
-            1 => self.pass_behind(hop, now, arena, |path, out| path.on_timer(now, out)),
-            _ => {
-                let wire = &mut self.hops[number].wire;
-                let arrived = wire.pop_front();
-                let next = wire.front().map_or(Time::NEVER, |head| head.0);
-                self.stages.set(index, next);
-                if let Some((_, packet)) = arrived {
-                    self.go_on(hop, packet, now, arena);
-                }
-            }
-        }
+        self.pass(number as u16, now, arena, |hop, out| hop.on_part(part, now, &mut |left, _, _| out.push(*left)));
         None
     }
 
@@ -380,10 +326,10 @@ impl<L: Log + Send + 'static> Sink<Packet> for MultiHop<L> {
     fn arrive(&mut self, packet: Packet, now: Time) {
         let hop = self.members[packet.flow as usize].first;
         let one = &mut self.hops[usize::from(hop)];
-        if one.is_plain && one.bottleneck.is_busy(packet.flags) {
+        if one.is_plain && one.hop.bottleneck.is_busy(packet.flags) {
             // its link goes on as it was
-            one.bottleneck.arrive_busy(packet, now);
-            if !one.bottleneck.log.listener.lost.is_empty() {
+            one.hop.bottleneck.arrive_busy(packet, now);
+            if !one.hop.bottleneck.log.listener.lost.is_empty() {
                 seldom();
                 self.free_lost(usize::from(hop));
             }
@@ -394,12 +340,12 @@ impl<L: Log + Send + 'static> Sink<Packet> for MultiHop<L> {
 
     fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
         let hop = self.members[packet.flow as usize].first;
-        self.hops[usize::from(hop)].bottleneck.on_drop(packet, reason, now);
+        self.hops[usize::from(hop)].hop.on_drop(packet, reason, now);
     }
 
     fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
         let hop = self.members[packet.flow as usize].first;
-        self.hops[usize::from(hop)].bottleneck.log.on_clear_ecn(packet, now);
+        self.hops[usize::from(hop)].hop.on_clear_ecn(packet, now);
     }
 }
 
@@ -425,7 +371,13 @@ impl<L: Log + Send + 'static> Topology for MultiHop<L> {
 
     fn listener(&mut self) -> &mut L {
         // the first is the one called `bottleneck`
-        &mut self.hops[0].bottleneck.log.listener.listener
+        &mut self.hops[0].hop.bottleneck.log.listener.listener
+    }
+
+    type Back<'a> = &'a mut MultiHop<L>;
+
+    fn back(&mut self) -> &mut MultiHop<L> {
+        self
     }
 
     type Way = MultiHop<L>;
@@ -457,9 +409,9 @@ impl<L: Log + Send + 'static> Topology for MultiHop<L> {
         let (data, back) = if route.up { (turned, *key) } else { (*key, turned) };
         for (hops, own) in [(&route.data, data), (&route.acks, FlowKey { ports: back.ports ^ (1 << 31), ..back })] {
             for (place, &hop) in hops.iter().enumerate() {
-                let hop = &mut self.hops[usize::from(hop)];
-                hop.next[index] = hops.get(place + 1).copied().unwrap_or(END);
-                hop.bottleneck.flow_starts(slot, &own, class);
+                let one = &mut self.hops[usize::from(hop)];
+                one.next[index] = hops.get(place + 1).copied().unwrap_or(END);
+                one.hop.bottleneck.flow_starts(slot, &own, class);
             }
         }
     }
@@ -467,17 +419,17 @@ impl<L: Log + Send + 'static> Topology for MultiHop<L> {
     fn forget(&mut self, slot: u32) {
         let Route { data, acks, .. } = &*Arc::clone(&self.members[slot as usize].route);
         for &hop in data.iter().chain(acks) {
-            let hop = &mut self.hops[usize::from(hop)];
-            let gone = hop.bottleneck.log.counters.flows.flow_counters(slot);
-            hop.left -= if hop.is_bare { 0 } else { gone.departed - gone.lost_behind };
-            hop.bottleneck.log.counters.flows.forget(slot);
+            let one = &mut self.hops[usize::from(hop)];
+            let gone = one.hop.bottleneck.log.counters.flows.flow_counters(slot);
+            one.left -= if one.is_bare { 0 } else { gone.departed - gone.lost_behind };
+            one.hop.bottleneck.log.counters.flows.forget(slot);
         }
         self.memory.release(slot);
     }
 
     fn of_flow(&self, slot: u32) -> FlowCounters {
         let Some(member) = self.members.get(slot as usize) else { return FlowCounters::default() };
-        let of = |&hop: &u16| self.hops[usize::from(hop)].bottleneck.log.counters.flows.flow_counters(slot);
+        let of = |&hop: &u16| self.hops[usize::from(hop)].hop.bottleneck.log.counters.flows.flow_counters(slot);
         member.route.data.iter().map(of).reduce(|all, next| all.then(&next)).unwrap_or_default()
     }
 
@@ -537,84 +489,77 @@ impl<L: Log + Send + 'static> Topology for MultiHop<L> {
     fn on_aqm_timer(&mut self) {
         let at = self.aqm_at();
         if let Some(number) = self.hops.iter().position(|hop| hop.aqm_at == at) {
-            self.hops[number].bottleneck.on_aqm_timer(at);
+            self.hops[number].hop.bottleneck.on_aqm_timer(at);
             self.update_times(number as u16);
         }
     }
 
     fn change_rate(&mut self, change: usize, config: &RunConfig, now: Time) {
         let change = config.rate_changes[change];
-        self.hops[usize::from(change.hop)].bottleneck.set_rate(change.rate, now);
+        self.hops[usize::from(change.hop)].hop.bottleneck.set_rate(change.rate, now);
         self.update_times(change.hop);
     }
 
     fn settle(&mut self, now: Time) {
-        self.hops.iter_mut().for_each(|hop| hop.bottleneck.settle(now));
+        self.hops.iter_mut().for_each(|one| one.hop.bottleneck.settle(now));
     }
 
     fn check_links(&self, config: &RunConfig) -> Result<(), RunError> {
-        let check = |(number, hop): (usize, &Hop<L>)| {
-            let queue = &hop.bottleneck;
+        let check = |(number, one): (usize, &RoutedHop<L>)| {
+            let queue = &one.hop.bottleneck;
             capacity::check(config, number, config.run.duration, &queue.log.counters.queue, queue.link_use())
         };
         self.hops.iter().enumerate().try_for_each(check).map_err(RunError::Invariant)
     }
 
-    fn counters(&self) -> &Counters {
-        &self.hops[0].bottleneck.log.counters
+    type Queue = AnyAqm;
+    type Tap = Acks<L>;
+
+    fn bottleneck(&self) -> &Bottleneck<AnyAqm, Acks<L>> {
+        &self.hops[0].hop.bottleneck
     }
 
-    fn counters_mut(&mut self) -> &mut Counters {
-        &mut self.hops[0].bottleneck.log.counters
-    }
-
-    fn of_discipline(&self) -> Vec<(String, u64)> {
-        self.hops[0].bottleneck.aqm.counters()
+    fn bottleneck_mut(&mut self) -> &mut Bottleneck<AnyAqm, Acks<L>> {
+        &mut self.hops[0].hop.bottleneck
     }
 
     fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64)) {
-        for hop in &self.hops {
-            hop.bottleneck.aqm.state(&mut |name, value| tell(&hop.name, name, value));
+        for one in &self.hops {
+            one.hop.bottleneck.aqm.state(&mut |name, value| tell(&one.name, name, value));
         }
     }
 
-    fn backlog(&self) -> Backlog {
-        let aqm = &self.hops[0].bottleneck.aqm;
-        Backlog { packets: aqm.packets() as u64, bytes: aqm.bytes() }
-    }
-
     fn check(&self, found: UnderWay, staged: u64) -> Result<(), RunError> {
-        self.hops.iter().try_for_each(Hop::check)?;
+        self.hops.iter().try_for_each(RoutedHop::check)?;
         let data = found.ahead + found.queued + found.behind;
         let acks: u64 = self.members.iter().map(|member| u64::from(member.acks)).sum();
-        let inside: u64 = self.hops.iter().map(Hop::inside).sum();
+        let inside: u64 = self.hops.iter().map(RoutedHop::inside).sum();
         agree("all hops", data + acks, staged + inside)
     }
 
     fn begin(&mut self) {
-        for hop in &mut self.hops {
-            hop.bottleneck.log.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
-            hop.begun = hop.count_now();
+        for one in &mut self.hops {
+            one.hop.bottleneck.log.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
+            one.begun = one.count_now();
         }
     }
 
     fn point(&mut self, now: Time) {
-        for hop in &mut self.hops {
-            let backlog = Backlog { packets: hop.bottleneck.aqm.packets() as u64, bytes: hop.bottleneck.aqm.bytes() };
-            let counted = hop.count_now();
-            self.log.point(now, &hop.name, backlog, counted.subtract(&hop.before));
-            hop.before = counted;
+        for one in &mut self.hops {
+            let (queued, counted) = (backlog(&one.hop.bottleneck.aqm), one.count_now());
+            self.log.point(now, &one.name, queued, counted.subtract(&one.before));
+            one.before = counted;
         }
     }
 
     fn finish(&mut self, config: &RunConfig, classes: &[Class]) -> Option<HopLog> {
         let mut log = std::mem::take(&mut self.log);
-        for (number, hop) in self.hops.iter().enumerate() {
-            let sojourn = &hop.bottleneck.log.counters.flows.sojourn;
-            let of_discipline = hop.bottleneck.aqm.counters().into_iter().collect();
-            log.hop((number, &hop.name), hop.count_now().subtract(&hop.begun), sojourn, of_discipline, config);
+        for (number, one) in self.hops.iter().enumerate() {
+            let sojourn = &one.hop.bottleneck.log.counters.flows.sojourn;
+            let of_discipline = one.hop.bottleneck.aqm.counters().into_iter().collect();
+            log.hop((number, &one.name), one.count_now().subtract(&one.begun), sojourn, of_discipline, config);
         }
-        log.longest(classes, |hop| &self.hops[usize::from(hop)].bottleneck.log.counters.flows.sojourn);
+        log.longest(classes, |hop| &self.hops[usize::from(hop)].hop.bottleneck.log.counters.flows.sojourn);
         Some(log)
     }
 }

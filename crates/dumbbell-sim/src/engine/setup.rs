@@ -3,28 +3,13 @@
 use super::delay_lines::DelayLine;
 use super::endpoint::Stages;
 use crate::config::{FlowConfig, RunConfig, StageConfig, UdpConfig};
+use dumbbell_bottleneck::build_path;
 use dumbbell_core::aqm::FlowKey;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::path::{self, Path};
-use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::sender::{AppPlan, Application};
 use dumbbell_core::units::{Rate, Time};
-use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use std::ops::Range;
-
-/// The path of `stages`, which draws from stream `name` of `seed`, number `index`; `None` if there are no stages.
-pub fn build_path<T: path::Carried>(
-    stages: &[Map<String, Value>],
-    seed: u64,
-    name: &str,
-    index: usize,
-) -> Result<Option<Box<Path<T>>>, ParamError> {
-    if stages.is_empty() {
-        return Ok(None);
-    }
-    path::build(stages, Rng::stream(seed, name, index as u64)).map(|path| Some(Box::new(path)))
-}
 
 /// What the packets of endpoint `number` pass by themselves.
 pub fn build_stages(stages: &StageConfig, seed: u64, number: usize) -> Result<Stages, ParamError> {

@@ -7,11 +7,12 @@ use crate::config::{Class, Route, RunConfig};
 use crate::hop_log::HopLog;
 use crate::measure::Backlog;
 use crate::RunError;
-use dumbbell_core::aqm::FlowKey;
+use dumbbell_bottleneck::Bottleneck;
+use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::log::Log;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::Sink;
-use dumbbell_core::record::{Counters, FlowCounters};
+use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
 use std::sync::Arc;
@@ -53,8 +54,13 @@ pub struct LoopState {
     pub watched: bool,
 }
 
+/// What is queued now.
+pub fn backlog(aqm: &impl Aqm) -> Backlog {
+    Backlog { packets: aqm.packets() as u64, bytes: aqm.bytes() }
+}
+
 /// What carries packets to receivers and acknowledgements back.
-pub trait Topology: ReturnPath + Send {
+pub trait Topology: Send {
     /// Who listens.
     type Listener: Log;
     /// Who listens.
@@ -64,6 +70,13 @@ pub trait Topology: ReturnPath + Send {
     type Way: Ingress;
     /// Where senders send.
     fn way(&mut self) -> &mut Self::Way;
+
+    /// Where receivers send their acknowledgements.
+    type Back<'a>: ReturnPath
+    where
+        Self: 'a;
+    /// Where receivers send their acknowledgements.
+    fn back(&mut self) -> Self::Back<'_>;
 
     /// The lines of acknowledgements.
     fn lines(&self) -> &DelayLines;
@@ -110,20 +123,17 @@ pub trait Topology: ReturnPath + Send {
     /// Change `change` of the configuration's rates is due.
     fn change_rate(&mut self, change: usize, config: &RunConfig, now: Time);
 
-    /// What the queue called `bottleneck` has counted.
-    fn counters(&self) -> &Counters;
-
-    /// What the queue called `bottleneck` has counted.
-    fn counters_mut(&mut self) -> &mut Counters;
-
-    /// Counters that its queue discipline keeps itself, by name.
-    fn of_discipline(&self) -> Vec<(String, u64)>;
+    /// The queue discipline of the hop called `bottleneck`.
+    type Queue: Aqm;
+    /// The listener there.
+    type Tap: Log;
+    /// The queue and link of the hop called `bottleneck`.
+    fn bottleneck(&self) -> &Bottleneck<Self::Queue, Self::Tap>;
+    /// The same, to change.
+    fn bottleneck_mut(&mut self) -> &mut Bottleneck<Self::Queue, Self::Tap>;
 
     /// Tells what each queue discipline believes now: name of the hop, name and value.
     fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64));
-
-    /// What is in it.
-    fn backlog(&self) -> Backlog;
 
     /// Holds against each other what the counters `found` under way, what the endpoints' own stages hold, `staged`, and what the net holds.
     ///

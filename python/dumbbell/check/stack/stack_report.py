@@ -1,4 +1,4 @@
-"""What the suite found of a stack, the worst first: for terminals, for pages and as JSON."""
+"""The results of a stack in the suite, the worst first: for terminals, for pages and as JSON."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import textwrap
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
-from dumbbell.check.bbr_report import format_seconds
 from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED
 from dumbbell.check.stack.cases import CASES, GROUPS
 from dumbbell.check.stack.outcomes import StackFlow
 from dumbbell.check.stack.stack_case import CLOSED, CRASHED, DIFFERS, HUNG, MEANING
 from dumbbell.check.stack.suite import STACK, StackReport, StackResult
-from dumbbell.words import format_count
+from dumbbell.words import format_count, format_work_time
 
 _WIDTH = 120
 _SPACE = "\0"  # where no line may end
@@ -150,7 +149,7 @@ def _format_summary(report: StackReport, expected: _Keys) -> str:
         f"{format_totals(select_results(report, name), expected)}"
         for name in list_controls(report)
     ]
-    return "\n".join([*parts, f"{format_count(report.runs, 'run')} in {format_seconds(report.seconds)}"])
+    return "\n".join([*parts, f"{format_count(report.runs, 'run')} in {format_work_time(report.seconds)}"])
 
 
 def _format_signs(results: Sequence[StackResult]) -> str:
@@ -243,7 +242,7 @@ def format_markdown(report: StackReport, *, lead: Sequence[str] = (), other: str
         parts.append("\n".join([f"| case | question | {signs} | figures |", "|---|---|---|---|", *rows]))
         if lines := list_reasons(results, DIFFERS):
             parts.append("\n".join(["Unlike TCP's CUBIC, and no failure:", "", *(f"- {line}" for line in lines)]))
-    return "\n\n".join([*parts, f"{format_count(report.runs, 'run')} in {format_seconds(report.seconds)}."]) + "\n"
+    return "\n\n".join([*parts, f"{format_count(report.runs, 'run')} in {format_work_time(report.seconds)}."]) + "\n"
 
 
 def _replace_infinite(value: float) -> float | None:

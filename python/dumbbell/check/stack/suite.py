@@ -48,7 +48,7 @@ STACK = Suite(
 
 @dataclass(frozen=True)
 class Subject:
-    """What is judged: its name in tables, its control, and the keys that make a flow one of it."""
+    """The subject of a suite: its name in tables, its control, and the keys that make a flow one of it."""
 
     name: str
     control: str

@@ -1,4 +1,4 @@
-"""What every fact has, and what several say alike."""
+"""The base of all facts, and phrases that several share."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from dumbbell.explain import phrases
-from dumbbell.explain.phrases import format_duration, format_span, format_time
-from dumbbell.words import join_words
+from dumbbell.explain.phrases import format_span, format_time
+from dumbbell.words import capitalise, format_duration, format_whole, join_words
 
 _WORTH_NAMING = 3  # events of the largest burst
 
@@ -26,7 +25,7 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True)
 class Fact:
-    """What is known of a run."""
+    """Something that is known of a run."""
 
     rank: ClassVar[Rank] = Rank.EVENT
 
@@ -43,7 +42,7 @@ class Fact:
     @property
     def sentence(self) -> str:
         """The fact in words, one or two sentences."""
-        return phrases.capitalise(self.describe())
+        return capitalise(self.describe())
 
     def describe(self) -> str:
         """Return the fact in words."""
@@ -69,8 +68,16 @@ def link_of(hop: str) -> str:
 
 
 @dataclass(frozen=True)
+class OfFlow(Fact):
+    """What is known of a flow: what it is called, and its number."""
+
+    name: str
+    flow: int
+
+
+@dataclass(frozen=True)
 class OfQueue(Fact):
-    """What is known of the queue of a hop."""
+    """Something that is known of the queue of a hop."""
 
     hop: str
     """Empty where there is one."""
@@ -98,7 +105,7 @@ class Burst:
     count: int
 
     def __str__(self) -> str:
-        many = phrases.format_whole(self.count)
+        many = format_whole(self.count)
         if self.until_s - self.from_s < 0.0015:
             return f"{many} at {format_time(self.until_s)}"
         return f"{many} {format_span(self.from_s, self.until_s)}"
@@ -106,7 +113,7 @@ class Burst:
     @property
     def time(self) -> str:
         """When, in words."""
-        return str(self).removeprefix(phrases.format_whole(self.count)).lstrip()
+        return str(self).removeprefix(format_whole(self.count)).lstrip()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What queues and links did."""
+"""Facts of queues and links."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dumbbell.explain.facts.base import Grouped, OfQueue, Rank, link_of
-from dumbbell.explain.phrases import (
+from dumbbell.explain.phrases import format_milliseconds, format_span, format_time
+from dumbbell.words import (
     format_count,
     format_duration,
-    format_milliseconds,
     format_number,
     format_percent,
     format_rate,
-    format_span,
-    format_time,
     format_times,
+    join_words,
 )
-from dumbbell.words import join_words
 
 _MOST_NAMED = 3  # flows
 
@@ -165,9 +163,8 @@ class Probability(OfQueue):
         """Say `The probability of the AQM was 0.012 in the median …`."""
         above = "; its law does not stop at 1" if self.most > 1 else ""
         return (
-            f"the probability p of the AQM's control law{self.place} was {format_number(self.median, 2)} in "
-            "the median and "
-            f"{format_number(self.most, 2)} at most, at {format_time(self.most_at_s)}{above}."
+            f"the probability p of the AQM's control law{self.place} was {format_number(self.median, 2)} in the "
+            f"median and {format_number(self.most, 2)} at most, at {format_time(self.most_at_s)}{above}."
         )
 
 

@@ -1,27 +1,26 @@
-"""What a run came to."""
+"""Facts of the results of a run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dumbbell.explain.facts.base import Fact, OfQueue, Rank, link_of
-from dumbbell.explain.phrases import (
+from dumbbell.explain.facts.base import Fact, OfFlow, OfQueue, Rank, link_of
+from dumbbell.explain.phrases import format_milliseconds, format_span
+from dumbbell.words import (
     format_count,
     format_duration,
-    format_milliseconds,
     format_number,
     format_percent,
     format_rate,
-    format_span,
     format_times,
+    join_words,
 )
-from dumbbell.words import join_words
 
 
 @dataclass(frozen=True)
 class Utilisation(OfQueue):
-    """What left a link, of what it could carry."""
+    """The share of the capacity of a link that was used."""
 
     rank: ClassVar[Rank] = Rank.RESULT
     share: float
@@ -176,7 +175,7 @@ class Shares(Fact):
 
 @dataclass(frozen=True)
 class Leads(Fact):
-    """Which flow had the most goodput in how many intervals of a time."""
+    """The flow with the most goodput, and in how many intervals of a time."""
 
     rank: ClassVar[Rank] = Rank.RESULT
     names: tuple[str, ...]
@@ -254,12 +253,10 @@ class Converged(Fact):
 
 
 @dataclass(frozen=True)
-class RoundTrips(Fact):
+class RoundTrips(OfFlow):
     """RTT samples of a flow."""
 
     rank: ClassVar[Rank] = Rank.RESULT
-    name: str
-    flow: int
     base_ms: float
     min_ms: float
     p50_ms: float
@@ -300,12 +297,10 @@ class ShortFlows(Fact):
 
 
 @dataclass(frozen=True)
-class Udp(Fact):
-    """What became of unresponsive UDP."""
+class Udp(OfFlow):
+    """The delivery of unresponsive UDP."""
 
     rank: ClassVar[Rank] = Rank.RESULT
-    name: str
-    flow: int
     goodput_mbit: float
     drops: int
     delay_mean_ms: float | None
@@ -329,15 +324,13 @@ class Udp(Fact):
 
 
 @dataclass(frozen=True)
-class Totals(Fact):
-    """What a sender counted in the measured time.
+class Totals(OfFlow):
+    """The counters of a sender in the measured time.
 
     Of a stack `retransmissions` are what it took for lost, if it tells it, and `dropped` what the queue dropped.
     """
 
     rank: ClassVar[Rank] = Rank.RESULT
-    name: str
-    flow: int
     sent: int
     retransmissions: int | None
     timeouts: int | None

@@ -1,24 +1,23 @@
-"""What senders did and believed."""
+"""Facts of senders and their estimates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dumbbell.explain import phrases
-from dumbbell.explain.facts.base import Fact, Grouped, Rank
-from dumbbell.explain.phrases import (
+from dumbbell.explain.facts.base import Fact, Grouped, OfFlow, Rank
+from dumbbell.explain.phrases import format_milliseconds, format_span, format_time
+from dumbbell.words import (
+    capitalise,
     format_count,
     format_duration,
-    format_milliseconds,
     format_number,
     format_percent,
     format_rate,
-    format_span,
-    format_time,
     format_times,
+    format_whole,
+    join_words,
 )
-from dumbbell.words import join_words
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,9 @@ class Started(Fact):
 
 
 @dataclass(frozen=True)
-class Stopped(Fact):
+class Stopped(OfFlow):
     """A flow had nothing more to send, by its configuration."""
 
-    name: str
-    flow: int
     at_s: float
     done_s: float | None
     """When all that it had sent was acknowledged."""
@@ -55,11 +52,9 @@ class Stopped(Fact):
 
 
 @dataclass(frozen=True)
-class Completed(Fact):
+class Completed(OfFlow):
     """A flow of given size was acknowledged whole."""
 
-    name: str
-    flow: int
     at_s: float
     took_s: float
     size_bytes: int | None
@@ -71,12 +66,10 @@ class Completed(Fact):
 
 
 @dataclass(frozen=True)
-class Closed(Fact):
+class Closed(OfFlow):
     """A QUIC stack closed its connection before the end."""
 
     rank: ClassVar[Rank] = Rank.RESULT
-    name: str
-    flow: int
     at_s: float
     why: str
 
@@ -86,11 +79,9 @@ class Closed(Fact):
 
 
 @dataclass(frozen=True)
-class Paused(Fact):
+class Paused(OfFlow):
     """The application of a flow wrote nothing for a time."""
 
-    name: str
-    flow: int
     at_s: float
     until_s: float | None
 
@@ -115,11 +106,9 @@ _REDUCERS = {"loss": "loss", "ecn": "CE marks"}
 
 
 @dataclass(frozen=True)
-class SlowStartLeft(Fact):
+class SlowStartLeft(OfFlow):
     """Slow start, or BBR's STARTUP, ended first."""
 
-    name: str
-    flow: int
     at_s: float
     after_s: float
     """Since the flow connected."""
@@ -170,12 +159,10 @@ class SlowStartsLeft(Fact):
 
 
 @dataclass(frozen=True)
-class StayedInSlowStart(Fact):
+class StayedInSlowStart(OfFlow):
     """A flow never left slow start."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     window: int | None
     is_startup: bool
@@ -195,11 +182,9 @@ def _format_change(before: float, after: float) -> str:
 
 
 @dataclass(frozen=True)
-class Reduction(Fact):
+class Reduction(OfFlow):
     """A flow reduced its window once."""
 
-    name: str
-    flow: int
     at_s: float
     cause: str
     """loss or ecn."""
@@ -219,12 +204,10 @@ class Reduction(Fact):
 
 
 @dataclass(frozen=True)
-class Reductions(Fact):
+class Reductions(OfFlow):
     """A flow reduced its window many times. Timeouts are another fact."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     until_s: float
     causes: dict[str, int]
@@ -247,12 +230,10 @@ class Reductions(Fact):
 
 
 @dataclass(frozen=True)
-class Repairs(Fact):
+class Repairs(OfFlow):
     """Episodes of loss recovery, and of marks that it answers, of a flow that decides by a model of its path."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     until_s: float
     causes: dict[str, int]
@@ -277,12 +258,10 @@ class Repairs(Fact):
 
 
 @dataclass(frozen=True)
-class IgnoredMarks(Fact):
+class IgnoredMarks(OfFlow):
     """Packets of a flow were marked with CE in the measured time, and its control does not answer marks."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     marks: int
     because: str
     """`ecn`: its key is false. `rtt`: the path is longer than its ecn_max_rtt. `never`: this control reads no marks."""
@@ -320,11 +299,11 @@ class Lost(Grouped):
             return f"{text}, just those that the queue had dropped, {self.in_bursts}."
         text += f", {self.in_bursts}. "
         if self.dropped >= self.count:
-            more = f", {phrases.format_whole(self.dropped - self.count)} of them too late for it to notice" * sure
-            return f"{text}The queue dropped {phrases.format_whole(self.dropped)} of its packets{more}."
+            more = f", {format_whole(self.dropped - self.count)} of them too late for it to notice" * sure
+            return f"{text}The queue dropped {format_whole(self.dropped)} of its packets{more}."
         rest = self.count - self.dropped
         one = rest == 1
-        others = "the other one" if one else f"the other {phrases.format_whole(rest)}"
+        others = "the other one" if one else f"the other {format_whole(rest)}"
         alone = "it" if one else "all"
         who = others if self.dropped else alone
         why = ["lost on the path"] * ("loses" in self.path) + ["late"] * ("delays" in self.path)
@@ -332,23 +311,24 @@ class Lost(Grouped):
         if not self.path and self.by_timeout < rest:
             why.append("not lost at all")
         were = "was" if one else "were"
-        dropped = (
-            f"had dropped {phrases.format_whole(self.dropped)} of them" if self.dropped else "had dropped none of them"
-        )
+        dropped = f"had dropped {format_whole(self.dropped)} of them" if self.dropped else "had dropped none of them"
         return f"{text}The queue {dropped}; {who} {were} {' or '.join(why)}."
 
 
 @dataclass(frozen=True)
-class Timeouts(Fact):
-    """Retransmission timeouts of a flow."""
+class _Repeated(OfFlow):
+    """The same happened to a flow a number of times."""
 
-    name: str
-    flow: int
     from_s: float
     until_s: float
     count: int
     at: tuple[float, ...] = field(default=())
     """Each of a few."""
+
+
+@dataclass(frozen=True)
+class Timeouts(_Repeated):
+    """Retransmission timeouts of a flow."""
 
     def describe(self) -> str:
         """Say `The retransmission timer of CUBIC ran out, and again at …`."""
@@ -361,15 +341,8 @@ class Timeouts(Fact):
 
 
 @dataclass(frozen=True)
-class Undone(Fact):
+class Undone(_Repeated):
     """Reductions that turned out to be spurious: nothing had been lost."""
-
-    name: str
-    flow: int
-    from_s: float
-    until_s: float
-    count: int
-    at: tuple[float, ...] = field(default=())
 
     def describe(self) -> str:
         """Say `What CUBIC had taken for lost arrived: it took the reduction back`."""
@@ -382,12 +355,10 @@ class Undone(Fact):
 
 
 @dataclass(frozen=True)
-class Limited(Fact):
+class Limited(OfFlow):
     """For some of its time a flow had too little to send."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     share: float
     """Of the time from its start to its end, or that of the run."""
@@ -400,11 +371,9 @@ class Limited(Fact):
 
 
 @dataclass(frozen=True)
-class Drained(Fact):
+class Drained(OfFlow):
     """BBR's DRAIN was over."""
 
-    name: str
-    flow: int
     at_s: float
     took_s: float
 
@@ -414,11 +383,9 @@ class Drained(Fact):
 
 
 @dataclass(frozen=True)
-class ProbeRtt(Fact):
+class ProbeRtt(OfFlow):
     """BBR's min_rtt expired: it looked for a new one."""
 
-    name: str
-    flow: int
     at_s: float
     until_s: float | None
     """None if the run ended before."""
@@ -442,12 +409,10 @@ class ProbeRtt(Fact):
 
 
 @dataclass(frozen=True)
-class ProbeRtts(Fact):
+class ProbeRtts(OfFlow):
     """BBR's min_rtt expired several times."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     until_s: float
     """When the last of them began."""
@@ -471,17 +436,15 @@ class ProbeRtts(Fact):
             f"{self.name}'s min_rtt expired {format_times(self.count)}, "
             f"{format_span(self.from_s, self.until_s)}, typically "
             f"{format_duration(self.apart_s)} apart; PROBE_RTT took {format_duration(self.took_s)} in the median. "
-            f"{phrases.capitalise(after)}."
+            f"{capitalise(after)}."
         )
 
 
 @dataclass(frozen=True)
-class Probed(Fact):
+class Probed(OfFlow):
     """How often BBR probed for more bandwidth, and the states that it was in."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     count: int
     """How often it entered PROBE_UP."""
@@ -502,12 +465,10 @@ class Probed(Fact):
 
 
 @dataclass(frozen=True)
-class Believed(Fact):
-    """What BBR believed of its path in the second half of its time, in the median."""
+class Believed(OfFlow):
+    """The estimates of BBR of its path in the second half of its time, in the median."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     bandwidth_mbit: float
     min_rtt_ms: float
@@ -533,12 +494,10 @@ class Believed(Fact):
 
 
 @dataclass(frozen=True)
-class WindowRange(Fact):
+class WindowRange(OfFlow):
     """The congestion window at the points of the time series, where there is no trace."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     least: int
     median: float
@@ -549,6 +508,5 @@ class WindowRange(Fact):
         """Say `The window of CUBIC was 40 to 90 segments …`."""
         return (
             f"the window of {self.name} was {self.least} to {format_count(self.most, 'segment')}, "
-            f"{format_number(self.median)} in "
-            f"the median of {self.points} points of the time series."
+            f"{format_number(self.median)} in the median of {self.points} points of the time series."
         )

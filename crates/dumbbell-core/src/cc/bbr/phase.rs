@@ -75,6 +75,24 @@ pub struct LastProbe {
     pub precautionary: bool,
 }
 
+/// The search for a rate that grows no more.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FullBw<Rate> {
+    /// The rate to exceed.
+    pub bw: Rate,
+    /// Rounds without growth: `BBR.full_bw_count`.
+    pub rounds: u32,
+    pub now: bool,
+    pub reached: bool,
+}
+
+impl<Rate: Default> FullBw<Rate> {
+    /// ResetFullBW: the next rate has to exceed `bw`.
+    pub fn restart(&mut self, bw: Rate) {
+        *self = FullBw { bw, reached: self.reached, ..FullBw::default() };
+    }
+}
+
 /// The smallest RTT, and when it was seen.
 #[derive(Clone, Copy, Debug)]
 pub struct MinRtt<Rtt, Clock> {

@@ -217,7 +217,7 @@ impl State {
         //# long-term model parameters to be at least the values saved before the loss episode.
         self.restore_cwnd(conn);
         self.loss_round.has_loss = false;
-        self.reset_full_bw();
+        self.full_bw.restart(BbrRate::ZERO);
         self.bw.shortterm = self.bw.shortterm.max(self.undo.saved.bw_shortterm);
         self.inflight.shortterm = self.inflight.shortterm.max(self.undo.saved.inflight_shortterm);
         self.inflight.longterm = self.inflight.longterm.max(self.undo.saved.inflight_longterm);

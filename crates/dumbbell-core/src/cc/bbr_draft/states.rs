@@ -1,6 +1,6 @@
 //! What BBR does in its states, and when it changes them: sections 5.3 and 5.4.
 
-use super::{AckPhase, BbrPhase, BbrState, Climb, FullBw, Rs, State, MAX_UP_ROUNDS, UNBOUNDED};
+use super::{AckPhase, BbrPhase, BbrState, Climb, Rs, State, MAX_UP_ROUNDS, UNBOUNDED};
 use crate::cc::bbr::phase::{MinRtt, Wait};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::exit::ExitCause;
@@ -19,26 +19,20 @@ impl State {
         }
     }
 
-    /// ResetFullBW, section 5.3.1.2.
-    pub(super) fn reset_full_bw(&mut self) {
-        self.full_bw = FullBw { reached: self.full_bw.reached, ..FullBw::default() };
-    }
-
     /// CheckFullBWReached, section 5.3.1.2.
     pub(super) fn check_full_bw_reached(&mut self, rs: &Rs) {
         if self.full_bw.now || !self.round.start || rs.is_app_limited {
             return;
         }
         if rs.delivery_rate >= self.full_bw.bw.scale(self.params.full_bw_growth) {
-            self.reset_full_bw();
-            self.full_bw.bw = rs.delivery_rate;
+            self.full_bw.restart(rs.delivery_rate);
             return;
         }
-        self.full_bw.count += 1;
+        self.full_bw.rounds += 1;
         //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.1.2
         //# BBR waits three packet-timed round trips to have reasonable evidence that the sender is not detecting a delivery-rate plateau that
         //# was temporarily imposed by congestion or receive-window auto-tuning.
-        self.full_bw.now = self.full_bw.count >= self.params.full_bw_rounds;
+        self.full_bw.now = self.full_bw.rounds >= self.params.full_bw_rounds;
         if self.full_bw.now {
             self.full_bw.reached = true;
         }
@@ -144,8 +138,7 @@ impl State {
     fn start_probe_bw_up(&mut self, conn: &Conn, rs: &Rs) {
         self.ack_phase = AckPhase::ProbeStarting;
         self.start_round(conn);
-        self.reset_full_bw();
-        self.full_bw.bw = rs.delivery_rate;
+        self.full_bw.restart(rs.delivery_rate);
         self.phase.enter(BbrPhase::Up(Climb::start(conn)));
     }
 
@@ -195,8 +188,7 @@ impl State {
             return true;
         }
         if conn.is_cwnd_limited && conn.cwnd >= self.inflight.longterm {
-            self.reset_full_bw();
-            self.full_bw.bw = rs.delivery_rate;
+            self.full_bw.restart(rs.delivery_rate);
             return false;
         }
         self.full_bw.now

@@ -8,9 +8,8 @@ use super::super::transport::Connection;
 use super::hop::END;
 use super::{MultiHop, STAGES};
 use dumbbell_core::hint::seldom;
-use dumbbell_core::log::{DropReason, ListenLevel, Log};
+use dumbbell_core::log::{ListenLevel, Log};
 use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::path::Sink;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
 
@@ -20,7 +19,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
     pub(super) fn lend(&mut self, hop: u16) {
         let one = &mut self.hops[usize::from(hop)];
         if one.reads_acks {
-            let AckContents { held, pool } = &mut one.bottleneck.log.listener.said;
+            let AckContents { held, pool } = &mut one.hop.bottleneck.log.listener.said;
             std::mem::swap(held, &mut self.held);
             std::mem::swap(pool, &mut self.lines.pool);
         }
@@ -30,14 +29,14 @@ impl<L: Log + Send + 'static> MultiHop<L> {
     #[cold]
     #[inline(never)]
     pub(super) fn free_lost(&mut self, number: usize) {
-        let mut lost = std::mem::take(&mut self.hops[number].bottleneck.log.listener.lost);
+        let mut lost = std::mem::take(&mut self.hops[number].hop.bottleneck.log.listener.lost);
         for place in lost.drain(..) {
             let QueuedAck { blocks, .. } = self.release(place);
             if blocks != NO_BLOCKS {
                 self.lines.pool.release(blocks);
             }
         }
-        self.hops[number].bottleneck.log.listener.lost = lost;
+        self.hops[number].hop.bottleneck.log.listener.lost = lost;
     }
 
     /// An acknowledgement enters the hops as a packet.
@@ -54,7 +53,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         self.held[place as usize] = QueuedAck { ack, blocks };
         let len = ack.frame(count);
         let packet = Packet { seq: place, flow: ack.flow, len, ecn, flags: flag::BACK, ..Packet::EMPTY };
-        if let Some((listener, pool)) = self.frame_listener() {
+        if let Some((listener, pool)) = self.back().frame_listener() {
             listener.on_pack_ack(&packet, &ack, pool.blocks_or_none(blocks));
         }
         self.enter(hop, packet, now);
@@ -81,7 +80,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
             self.due.push_back((ack, blocks));
             self.stages.set(STAGES * self.hops.len(), now);
         } else {
-            self.lines.entry(line).arrive((ack, blocks), now);
+            self.lines.push(line, ack, blocks, now);
         }
     }
 
@@ -121,32 +120,14 @@ impl<L: Log + Send + 'static> MultiHop<L> {
     }
 }
 
-/// An acknowledgement is sent.
-pub struct AckEntry<'a, L: Log> {
-    hops: &'a mut MultiHop<L>,
-    line: u32,
-}
-
-impl<L: Log + Send + 'static> Sink<(Ack, u32)> for AckEntry<'_, L> {
+impl<L: Log + Send + 'static> ReturnPath for &mut MultiHop<L> {
     #[inline(always)]
-    fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
-        if self.hops.members[ack.flow as usize].back == END || self.hops.lines.all[self.line as usize].up {
-            self.hops.lines.entry(self.line).arrive((ack, blocks), now);
+    fn push_ack(&mut self, line: u32, ack: Ack, blocks: u32, now: Time) {
+        if self.members[ack.flow as usize].back == END || self.lines.all[line as usize].up {
+            self.lines.push(line, ack, blocks, now);
         } else {
-            self.hops.send_back(ack, blocks, now);
+            self.send_back(ack, blocks, now);
         }
-    }
-
-    fn on_drop(&mut self, item: (Ack, u32), reason: DropReason, now: Time) {
-        self.hops.lines.entry(self.line).on_drop(item, reason, now);
-    }
-}
-
-impl<L: Log + Send + 'static> ReturnPath for MultiHop<L> {
-    type Entry<'a> = AckEntry<'a, L>;
-
-    fn entry_of(&mut self, line: u32) -> AckEntry<'_, L> {
-        AckEntry { hops: self, line }
     }
 
     fn pool(&mut self) -> &mut BlockPool {
@@ -156,6 +137,6 @@ impl<L: Log + Send + 'static> ReturnPath for MultiHop<L> {
     #[inline(always)]
     fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
         // the first is the one called `bottleneck`
-        frame_listener(&mut self.hops[0].bottleneck.log.listener.listener, &self.lines.pool)
+        frame_listener(&mut self.hops[0].hop.bottleneck.log.listener.listener, &self.lines.pool)
     }
 }

@@ -43,7 +43,7 @@ fn transfer(cc: &str, echo: &str, aqm: Value, mut hosts: Value, path: Value, ack
         }
         let Tcp { sender, receiver, .. } = engine.arena.get(0).tcp().expect("a connection");
         assert!(sender.phase == Phase::Done, "{cc} {echo}: not over");
-        let counters = engine.net.entrance.bottleneck.log.counters.flows.flow_counters(0);
+        let counters = engine.net.entrance.hop.bottleneck.log.counters.flows.flow_counters(0);
         let drops = counters.dropped_overflow + counters.dropped_aqm + counters.lost_ahead;
         let seconds = sender.finished.expect("it is over").as_secs_f64();
         let seen = Seen { marked: counters.ce, dropped: counters.ce_dropped, received: receiver.stats.ce, heard: sender.conn.delivered_ce(),

@@ -151,7 +151,7 @@ impl<V: BbrVersion> Machine<V> {
 
     /// Linux `bbr_update_cycle_phase`.
     pub(super) fn update_cycle(&mut self, conn: &Conn, sample: &RateSample, bw: BbrRate) {
-        if !self.full_bw_reached || self.adapt_upper_bounds(conn, sample) || !self.phase.state().in_cycle() {
+        if !self.full_bw.reached || self.adapt_upper_bounds(conn, sample) || !self.phase.state().in_cycle() {
             return;
         }
         let in_net = self.in_network(conn, sample.prior_in_flight, sample);
@@ -183,7 +183,7 @@ impl<V: BbrVersion> Machine<V> {
 
     /// STARTUP to DRAIN, DRAIN to the cycle. Linux `bbr_check_drain`.
     pub(super) fn check_drain(&mut self, conn: &mut Conn, sample: &RateSample) {
-        if self.phase.state() == BbrState::Startup && self.full_bw_reached {
+        if self.phase.state() == BbrState::Startup && self.full_bw.reached {
             self.phase.enter(BbrPhase::Drain { start_round: self.rounds });
             conn.leave_slow_start(self.startup_ends_by);
             conn.ssthresh = self.inflight_at_max(conn, UNIT);

@@ -66,7 +66,7 @@ impl<V: BbrVersion> Machine<V> {
         self.probe_rtt_min.stamp = now;
         conn.cwnd = conn.cwnd.max(self.prior_cwnd);
         self.reset_lower_bounds();
-        if self.full_bw_reached {
+        if self.full_bw.reached {
             if conn.exits.first.is_none() {
                 // STARTUP ended meanwhile
                 conn.leave_slow_start(self.startup_ends_by);

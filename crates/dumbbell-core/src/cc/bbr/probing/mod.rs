@@ -3,7 +3,7 @@
 //!
 //! The order of work is that of Linux `tcp_bbr2.c` and `tcp_bbr.c` (google/bbr); bounds have their Linux names: `bw_lo`, `inflight_lo`, `inflight_hi`.
 
-use super::phase::{AckPhase, BbrPhase, BbrState, LastProbe, MinRtt};
+use super::phase::{AckPhase, BbrPhase, BbrState, FullBw, LastProbe, MinRtt};
 use super::{in_network, scale_by_share, Aggregation, BbrPacing, BbrRate, Bursts, AGGREGATION_ROUNDS, MIN_CWND, UNIT, UNSET};
 use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
@@ -35,23 +35,7 @@ const MAX_UP_ROUNDS: u32 = 30;
 /// Most of the initial window that is remembered. Linux `init_cwnd`, 7 bits.
 const MAX_INIT_CWND: u32 = 127;
 
-/// The search for a rate that grows no more.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FullBw {
-    /// Largest rate so far.
-    pub bw: BbrRate,
-    /// Rounds without growth since.
-    pub rounds: u32,
-    /// Found, in this search.
-    pub now: bool,
-}
-
-impl FullBw {
-    /// From here on `bw` has to be exceeded.
-    pub fn starting_at(bw: BbrRate) -> FullBw {
-        FullBw { bw, ..FullBw::default() }
-    }
-
+impl FullBw<BbrRate> {
     /// `bw` is growth.
     pub fn is_growth(&self, bw: BbrRate) -> bool {
         bw >= self.bw.scale_by_share(FULL_BW_THRESH)
@@ -163,8 +147,7 @@ pub struct Machine<V: BbrVersion> {
     next_round: u64,
     pub(in crate::cc) round_start: bool,
     rounds: u64,
-    pub(in crate::cc) full: FullBw,
-    pub(in crate::cc) full_bw_reached: bool,
+    pub(in crate::cc) full_bw: FullBw<BbrRate>,
     /// The cause of the end of STARTUP, unless another comes first.
     startup_ends_by: ExitCause,
     try_fast_path: bool,
@@ -207,8 +190,7 @@ impl<V: BbrVersion> Machine<V> {
             next_round: 0,
             round_start: false,
             rounds: 0,
-            full: FullBw::default(),
-            full_bw_reached: false,
+            full_bw: FullBw::default(),
             startup_ends_by: ExitCause::Plateau,
             try_fast_path: false,
             idle_restart: false,
@@ -315,7 +297,7 @@ impl<V: BbrVersion> Machine<V> {
         if acked > 0 {
             let target = self.bdp(bw, self.cwnd_gain).saturating_add(self.aggregation.allowance(bw));
             let target = self.add_burst_budget(conn, target);
-            self.try_fast_path = if self.full_bw_reached {
+            self.try_fast_path = if self.full_bw.reached {
                 cwnd = cwnd.saturating_add(acked).min(target);
                 cwnd == target
             } else if cwnd < target || cwnd < 2 * self.init_cwnd {
@@ -345,7 +327,7 @@ impl<V: BbrVersion> Machine<V> {
     fn update_model(&mut self, conn: &mut Conn, sample: &RateSample, bw: BbrRate) {
         if sample.interval_us.is_some_and(|us| us > 0) && sample.ack_delivered > 0 {
             self.update_signals(conn, sample, bw);
-            let window = if self.full_bw_reached { AGGREGATION_ROUNDS } else { 1 };
+            let window = if self.full_bw.reached { AGGREGATION_ROUNDS } else { 1 };
             let estimate = self.bw();
             self.aggregation.update(conn, sample.ack_delivered, estimate, self.round_start, window);
         }
@@ -442,7 +424,7 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
             }
             self.update_gains();
             let estimate = self.bw();
-            self.pacing.set(conn, estimate, self.pacing_gain, self.full_bw_reached);
+            self.pacing.set(conn, estimate, self.pacing_gain, self.full_bw.reached);
             self.set_cwnd(conn, sample.ack_delivered, estimate);
             self.bound_cwnd(conn);
         }
@@ -475,7 +457,7 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
                 self.aggregation.restart(self.now_us);
                 if self.phase.state().in_cycle() {
                     let estimate = self.bw();
-                    self.pacing.set(conn, estimate, UNIT, self.full_bw_reached);
+                    self.pacing.set(conn, estimate, UNIT, self.full_bw.reached);
                 } else {
                     self.check_probe_rtt_done(conn);
                 }
@@ -495,7 +477,10 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
     fn set_state(&mut self, conn: &mut Conn, state: CaState) {
         if state == CaState::Loss {
             self.prev_state = CaState::Loss;
-            self.full = if V::TIMEOUT_ENDS_SEARCH { FullBw::default() } else { FullBw { bw: BbrRate(0), ..self.full } };
+            if V::TIMEOUT_ENDS_SEARCH {
+                self.full_bw.restart(BbrRate(0));
+            }
+            self.full_bw.bw = BbrRate(0);
             if !self.phase.state().is_probing() && self.bounds.inflight_lo == UNSET {
                 self.bounds.inflight_lo = conn.cwnd.max(self.prior_cwnd);
             }
@@ -506,7 +491,7 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
     }
 
     fn undo_cwnd(&mut self, _conn: &mut Conn) -> u32 {
-        self.full = FullBw::default();
+        self.full_bw.restart(BbrRate(0));
         self.losses.in_round = false;
         self.bounds = Bounds {
             bw_lo: self.bounds.bw_lo.max(self.undo.bw_lo),
@@ -534,8 +519,8 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
             probe_up_step: if let BbrPhase::Up(climb) = &self.phase { Some(conn.cwnd / climb.cnt.max(1)) } else { None },
             pacing_gain: share(self.pacing_gain),
             cwnd_gain: share(self.cwnd_gain),
-            full_bw_now: Some(self.full.now),
-            full_bw_reached: Some(self.full_bw_reached),
+            full_bw_now: Some(self.full_bw.now),
+            full_bw_reached: Some(self.full_bw.reached),
             idle_restart: Some(self.idle_restart),
             ecn_alpha: self.set.ecn.then(|| share(self.marks.alpha)),
         })

@@ -26,7 +26,7 @@ impl<V: BbrVersion> Machine<V> {
         self.marks.alpha = (scale_by_share(self.marks.alpha, UNIT - gain) + scale_by_share(ratio, gain)).min(UNIT);
         self.marks.delivered = conn.delivered;
         self.marks.delivered_ce = conn.delivered_ce;
-        if self.full_bw_reached || !self.marks.eligible {
+        if self.full_bw.reached || !self.marks.eligible {
             return;
         }
         self.marks.startup_rounds = if ratio >= self.set.ecn_thresh { self.marks.startup_rounds + 1 } else { 0 };
@@ -37,7 +37,7 @@ impl<V: BbrVersion> Machine<V> {
 
     /// Losses or marks end STARTUP. Linux `bbr_handle_queue_too_high_in_startup`.
     pub(super) fn leave_startup_for_congestion(&mut self, conn: &Conn, cause: ExitCause) {
-        self.full_bw_reached = true;
+        self.full_bw.reached = true;
         self.startup_ends_by = cause;
         self.bounds.inflight_hi = V::inflight_hi_after_startup(self, self.inflight_at_max(conn, UNIT));
     }
@@ -144,7 +144,7 @@ impl<V: BbrVersion> Machine<V> {
 
     /// ACKs with losses in STARTUP. Linux `bbr_check_loss_too_high_in_startup`.
     pub(super) fn check_startup_loss(&mut self, conn: &Conn, sample: &RateSample) {
-        if self.full_bw_reached {
+        if self.full_bw.reached {
             return;
         }
         if sample.ack_lost > 0 {

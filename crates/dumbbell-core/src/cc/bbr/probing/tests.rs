@@ -130,7 +130,7 @@ fn a_loss_tells_how_much_was_in_flight_when_it_became_too_much() {
 fn alpha(from: u32, rounds: &[(u64, u64)]) -> Vec<u32> {
     let mut two = v2();
     two.marks.alpha = from;
-    two.full_bw_reached = true;
+    two.full_bw.reached = true;
     let mut conn = conn();
     let mut after = |&(delivered, marked)| {
         conn.delivered += delivered;
@@ -257,7 +257,7 @@ fn a_probe_that_repairs_a_loss_counts_for_v3() {
 
 #[test]
 fn a_quarter_more_is_growth() {
-    let search = FullBw::starting_at(BbrRate(13_852));
+    let search = FullBw { bw: BbrRate(13_852), ..FullBw::default() };
     assert!(!search.is_growth(BbrRate(17_314)) && search.is_growth(BbrRate(17_315)));
 }
 
@@ -318,7 +318,7 @@ fn probe_rtt_comes_five_seconds_after_the_last_smaller_rtt() {
 #[test]
 fn probe_rtt_lasts_200_ms_and_a_round() {
     let mut two = v2();
-    two.full_bw_reached = true;
+    two.full_bw.reached = true;
     two.phase = in_state(BbrState::Cruise);
     two.prior_cwnd = 37;
     let (mut conn, sample) = ack(6_000, 30_000);
@@ -357,11 +357,11 @@ fn an_undo_restores_the_bounds_of_before() {
     three.ssthresh(&conn, Congestion::Loss);
     (three.bounds.bw_lo, three.bounds.inflight_lo, three.bounds.inflight_hi, three.losses.in_round) =
         (BbrRate(9_000), 20, 25, true);
-    three.full = FullBw { bw: BbrRate(5), rounds: 2, now: true };
+    three.full_bw = FullBw { bw: BbrRate(5), rounds: 2, now: true, reached: true };
     conn.cwnd = 12;
     assert_eq!(three.undo_cwnd(&mut conn), 37);
     assert_eq!((three.bounds.bw_lo, three.bounds.inflight_lo, three.bounds.inflight_hi), (BbrRate::UNSET, 30, 40));
-    assert!(!three.losses.in_round && !three.full.now && three.full.bw == BbrRate(0));
+    assert!(!three.losses.in_round && !three.full_bw.now && three.full_bw.bw == BbrRate(0));
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn startup_ends_after_two_rounds_of_half_marked() {
         conn.delivered = 1 + 20 * round;
         conn.delivered_ce = 11 * round;
         two.update_alpha(&conn);
-        assert_eq!((two.full_bw_reached, two.bounds.inflight_hi == 17), (ended, ended), "round {round}");
+        assert_eq!((two.full_bw.reached, two.bounds.inflight_hi == 17), (ended, ended), "round {round}");
     }
 }
 
@@ -404,13 +404,13 @@ fn startup_ends_with_many_lossy_acks_in_a_round_of_recovery() {
     two.losses.round_start = true;
     let mut early = two.clone();
     early.check_startup_loss(&conn, &RateSample { ack_lost: 0, ..lossy });
-    assert!(!early.full_bw_reached && early.losses.events == 0, "seven in the round");
+    assert!(!early.full_bw.reached && early.losses.events == 0, "seven in the round");
     let mut open = two.clone();
     open.check_startup_loss(&Conn { state: CaState::Open, ..conn.clone() }, &lossy);
-    assert!(!open.full_bw_reached);
+    assert!(!open.full_bw.reached);
     two.latest.inflight = 30;
     two.check_startup_loss(&conn, &lossy);
-    assert!(two.full_bw_reached && two.bounds.inflight_hi == 17);
+    assert!(two.full_bw.reached && two.bounds.inflight_hi == 17);
     // v3 keeps what was delivered, and needs six
     let mut three = v3();
     three.latest.inflight = 30;
@@ -419,14 +419,14 @@ fn startup_ends_with_many_lossy_acks_in_a_round_of_recovery() {
     }
     three.losses.round_start = true;
     three.check_startup_loss(&conn, &lossy);
-    assert!(three.full_bw_reached && three.bounds.inflight_hi == 30);
+    assert!(three.full_bw.reached && three.bounds.inflight_hi == 30);
 }
 
 #[test]
 fn an_application_that_resumes_paces_at_the_estimate() {
     let mut two = v2();
     two.phase = in_state(BbrState::Cruise);
-    two.full_bw_reached = true;
+    two.full_bw.reached = true;
     let mut conn = Conn { pacing_rate: 5_000_000, ..conn() };
     two.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::ZERO, app_limited: false });
     assert_eq!((two.idle_restart, conn.pacing_rate), (false, 5_000_000), "not the application's pause");

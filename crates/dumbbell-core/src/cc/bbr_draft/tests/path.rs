@@ -247,7 +247,7 @@ fn undo_returns_to_startup() {
     conn.cwnd = 22;
     assert_eq!(state.undo_cwnd(&mut conn), 40);
     assert_eq!((state.phase.state(), state.full_bw.reached, state.full_bw.now), (BbrState::Startup, false, false));
-    assert_eq!((state.inflight.longterm, state.full_bw.count), (UNBOUNDED, 0));
+    assert_eq!((state.inflight.longterm, state.full_bw.rounds), (UNBOUNDED, 0));
     // once
     state.phase = in_state(BbrState::Cruise, &conn);
     state.undo_cwnd(&mut conn);

@@ -11,7 +11,7 @@ fn three_rounds_of_less_than_a_quarter_of_growth_fill_the_pipe() {
     let mut round = |rate: f64, is_app_limited: bool| {
         state.round.start = true;
         state.check_full_bw_reached(&Rs { delivery_rate: BbrRate(rate), is_app_limited, ..rs() });
-        (state.full_bw.bw.0, state.full_bw.count, state.full_bw.reached)
+        (state.full_bw.bw.0, state.full_bw.rounds, state.full_bw.reached)
     };
     assert_eq!(round(800.0, false), (800.0, 0, false));
     // 999.9 < 800 * 1.25 = 1000
@@ -205,7 +205,7 @@ fn up_ends_on_a_plateau_or_early_out_of_caution() {
     ] {
         let (mut state, mut conn) = start_phase(BbrState::Up);
         (state.full_bw.now, state.last_probe.too_high, state.inflight.longterm) = (full, too_high, longterm);
-        (state.full_bw.bw, state.full_bw.count) = (BbrRate(700.0), 2);
+        (state.full_bw.bw, state.full_bw.rounds) = (BbrRate(700.0), 2);
         conn.is_cwnd_limited = limited;
         state.update_probe_bw_cycle_phase(&conn, &rs());
         let case = (full, too_high, longterm, limited);
@@ -216,7 +216,7 @@ fn up_ends_on_a_plateau_or_early_out_of_caution() {
         }
         if limited && longterm == 40 {
             // the bound was the limit: the search begins anew
-            assert_eq!((state.full_bw.bw, state.full_bw.count, state.full_bw.now), (BbrRate(1_000.0), 0, false), "{case:?}");
+            assert_eq!((state.full_bw.bw, state.full_bw.rounds, state.full_bw.now), (BbrRate(1_000.0), 0, false), "{case:?}");
         }
     }
 }

@@ -195,7 +195,7 @@ fn startup_ends_on_a_plateau_and_drain_on_an_empty_queue() {
     let looks = &story.looks;
     let (last, first) = (&looks[looks.len() - 2].model, &looks[looks.len() - 1].model);
     assert_eq!([last.full_bw_reached, first.full_bw_reached, first.full_bw_now], [Some(false), Some(true), Some(true)]);
-    assert_eq!(story.state().full_bw.count, 3);
+    assert_eq!(story.state().full_bw.rounds, 3);
     assert_eq!(first.pacing_gain, 0.5);
     // within 2 % of the link
     assert!((first.max_bw as f64 / payload(10.0) - 1.0).abs() < 0.02, "{}", first.max_bw);
@@ -211,7 +211,7 @@ fn startup_ends_on_loss_before_the_plateau() {
     let mut story = Story::bulk(10.0, 20, 10);
     story.reach("drain", 2.0);
     let state = story.state();
-    assert!(state.full_bw.count < 3 && state.undo.saved.left == Some(crate::cc::bbr::phase::BbrState::Startup), "{state:?}");
+    assert!(state.full_bw.rounds < 3 && state.undo.saved.left == Some(crate::cc::bbr::phase::BbrState::Startup), "{state:?}");
     assert_eq!(story.looks[story.looks.len() - 1].ca, CaState::Recovery);
     // what was delivered in a round: the BDP of 16 and what the queue holds
     assert!((16..=27).contains(&state.inflight.longterm), "{}", state.inflight.longterm);

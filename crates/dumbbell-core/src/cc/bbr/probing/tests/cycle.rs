@@ -4,7 +4,7 @@ use super::*;
 
 /// A connection of 17 segments per round trip that cruises, with 1.2 Mbit/s of pacing and room in its window.
 fn cruising<V: BbrVersion>(mut machine: Machine<V>) -> (Machine<V>, Conn) {
-    machine.full_bw_reached = true;
+    machine.full_bw.reached = true;
     machine.phase = in_state(BbrState::Cruise);
     machine.pacing_gain = UNIT;
     machine.phase.wait().until = 1 << 40;
@@ -84,7 +84,7 @@ fn v3_probes_until_the_rate_grows_no_more() {
     let at_refill = conn.delivered;
     conn.delivered += 16;
     three.cong_control(&mut conn, &ack_of(at_refill));
-    assert_eq!((three.phase.state(), three.full.bw, three.full.now), (BbrState::Up, BbrRate(13_852), false));
+    assert_eq!((three.phase.state(), three.full_bw.bw, three.full_bw.now), (BbrState::Up, BbrRate(13_852), false));
     for round in 1..=3 {
         let sent = conn.delivered;
         conn.delivered += 16;
@@ -103,7 +103,7 @@ fn v3_probes_until_the_rate_grows_no_more() {
         limited.delivered += 16;
         limited.cwnd = bound.bounds.inflight_hi + 50;
         bound.cong_control(&mut limited, &ack_of(sent));
-        assert_eq!((bound.phase.state(), bound.full.rounds), (BbrState::Up, 0));
+        assert_eq!((bound.phase.state(), bound.full_bw.rounds), (BbrState::Up, 0));
     }
     assert!(bound.bounds.inflight_hi > 20);
 }

@@ -20,7 +20,7 @@ SAMPLE = {
 
 @pytest.fixture(scope="module")
 def agreement() -> ModuleType:
-    return importlib.import_module(f"{study.find('validation').program.__package__}.agreement_hops")
+    return importlib.import_module(f"{study.find('validation').program.__package__}.hops")
 
 
 @pytest.mark.slow
@@ -32,15 +32,15 @@ def test_every_scenario_is_an_experiment(agreement: ModuleType) -> None:
         assert len(made) == 3
         groups = made.make_cell(0).groups
         assert len(groups["flows"]) == len(runs[0])
-        assert bool(groups["hop"]) == bool(runs[0][0]["second_qdisc"])
-        assert (groups["reverse"] is not None) == bool(runs[0][0]["reverse_qdisc"])
+        assert bool(groups["hop"]) == bool(runs[0][0]["hop[0].aqm"])
+        assert (groups["reverse"] is not None) == bool(runs[0][0]["reverse.aqm"])
 
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_scenario_of_each_set_agrees(agreement: ModuleType, name: str) -> None:
     for scenario, runs in agreement.read_scenarios(HOPS).items():
         row = runs[0][0]
-        if (row["set"], *(row[f"{one}qdisc"] for one in ("", "reverse_", "second_"))) == (name, *SAMPLE[name]):
+        if (row["set"], *(row[f"{one}.aqm"] for one in ("bottleneck", "reverse", "hop[0]"))) == (name, *SAMPLE[name]):
             found = agreement.compare(scenario, runs)
             assert [one for one in found if not one.agrees] == []
             whats = {"goodput", "RTT", "drops and marks"} | ({"ping P99"} if name == "rrul" else set())

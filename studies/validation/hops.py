@@ -8,7 +8,6 @@ pings within 15 %. Scenarios that references/linux-6.12-hops-starts.csv has are 
 instead: a figure also agrees if the difference of both means is within its 95 % interval.
 """
 
-import csv
 import math
 from collections import defaultdict
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from typing import Any
 import polars as pl
 
 import dumbbell
+from dumbbell.published import by_flow
+from dumbbell.published.by_flow import Row, Run, read_value
 from dumbbell.results.student import compute_quantile
 from dumbbell.study import align_table
 
@@ -32,10 +33,10 @@ _BUFFER = f"{32 << 20}B"
 # On the machine of the reference the memory of a pure ACK that it sends itself counts as 2 B (`skb_set_tcp_pure_ack`):
 # ACKs never fill Cake's memory there.
 _NO_LIMIT = "1GB"
-_PREFIXES = ("", "reverse_", "second_")  # of the columns of each queue
-HOP_NAMES = {"bottleneck": "first", "second": "second", "reverse": "reverse"}  # in results, and in the files
-_HOPS = {"first": ["bottleneck"], "second": ["second"], "long": ["bottleneck", "second"]}
-Row = dict[str, str]
+QUEUES = {"first": "bottleneck", "reverse": "reverse", "second": "hop[0]"}  # and the table of their keys
+PREFIXES = {"first": "", "reverse": "reverse_", "second": "second_"}  # of the columns of each queue
+HOP_NAMES = {"bottleneck": "first", "second": "second", "reverse": "reverse"}  # in results
+_ROUTES = {"bottleneck": "first", "second": "second", "bottleneck+second": "long"}
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,26 @@ class Compared:
         return abs(self.error) <= max(self.bar, self.interval)
 
 
-def read_scenarios(path: str | Path) -> dict[str, list[list[Row]]]:
-    """Return Linux's runs of each scenario, a row a flow."""
-    runs: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    with Path(path).open(newline="", encoding="utf-8") as stream:
-        for row in csv.DictReader(stream):
-            runs[row["scenario"]][row["seed"]].append(row)
-    return {scenario: list(of_seed.values()) for scenario, of_seed in runs.items()}
+def read_scenarios(path: str | Path) -> dict[str, list[Run]]:
+    """Return Linux's runs of each scenario."""
+    runs: dict[str, list[Run]] = defaultdict(list)
+    for run in by_flow.read_runs(path):
+        runs[run[0]["scenario"]].append(run)
+    return dict(runs)
+
+
+def describe_route(row: Row) -> str:
+    """Return the direction of a flow, or which hops it passes."""
+    return row["flows.direction"] or _ROUTES[row["flows.route"]]
+
+
+def _group(row: Row) -> str:
+    return f"{row['flows.cc']}, {describe_route(row)}"
+
+
+def _describe_queues(row: Row) -> dict[str, tuple[str, str]]:
+    """Return rate and queue discipline of each hop that a run has."""
+    return {name: (row[f"{key}.rate"], row[f"{key}.aqm"]) for name, key in QUEUES.items() if row[f"{key}.aqm"]}
 
 
 def _parse_queue(text: str, *, back: bool = False) -> dict[str, Any]:
@@ -83,35 +97,35 @@ def _parse_queue(text: str, *, back: bool = False) -> dict[str, Any]:
 
 
 def _make_hop(rate: str, qdisc: str, *, back: bool = False) -> dict[str, Any]:
-    return {"rate": f"{float(rate) * 1000:.0f}kbit", "shaper": "htb", "aqm": _parse_queue(qdisc, back=back)}
+    return {"rate": rate, "shaper": "htb", "aqm": _parse_queue(qdisc, back=back)}
 
 
-def make_experiment(run: list[Row], *, starts: int = 0) -> dict[str, Any]:
+def make_experiment(run: Run, *, starts: int = 0) -> dict[str, Any]:
     """Return an experiment with the flows of a run of Linux: its starts, or `starts` runs with others nearby."""
     first = run[0]
-    rtt = f"{first['delay_ms']}ms"
+    rtt, queues = first["flows.base_rtt"], _describe_queues(first)
     table: dict[str, Any] = {
         "title": "Linux: traffic both ways, two queues",
-        "duration": f"{first['seconds']}s",
+        "duration": first["duration"],
         "seeds": list(range(1, starts + 1)) or [1],
-        "bottleneck": _make_hop(first["rate_mbit"], first["qdisc"]),
-        "hosts": {"ecn": first["ecn"] == "1", "send_buffer": _BUFFER, "receive_buffer": _BUFFER},
+        "bottleneck": _make_hop(*queues["first"]),
+        "hosts": {"ecn": read_value(first["hosts.ecn"]), "send_buffer": _BUFFER, "receive_buffer": _BUFFER},
         "flows": [],
         "record": {"series": False},
     }
-    if first["reverse_qdisc"]:
-        table["reverse"] = _make_hop(first["reverse_rate_mbit"], first["reverse_qdisc"], back=True)
-    if first["second_qdisc"]:
-        table["hop"] = [{"name": "second", **_make_hop(first["second_rate_mbit"], first["second_qdisc"])}]
+    if "reverse" in queues:
+        table["reverse"] = _make_hop(*queues["reverse"], back=True)
+    if "second" in queues:
+        table["hop"] = [{"name": "second", **_make_hop(*queues["second"])}]
     for row in run:
-        flow: dict[str, Any] = {"cc": {"bbr": "bbr1"}.get(row["cc"], row["cc"]), "base_rtt": rtt}
+        flow: dict[str, Any] = {"cc": row["flows.cc"], "base_rtt": rtt}
         start = max(0.0, float(row["start_s"]))
         last = start + _SPREAD_MS / 1000
         flow["start"] = {"uniform": [f"{start:.6f}s", f"{last:.6f}s"]} if starts else f"{start:.6f}s"
-        if row["route"] in _HOPS:
-            flow["route"] = _HOPS[row["route"]]
+        if row["flows.route"]:
+            flow["route"] = row["flows.route"].split("+")
         else:
-            flow["direction"] = row["route"]
+            flow["direction"] = row["flows.direction"]
         table["flows"].append(flow)
     if first["ping_up_sent"]:
         ping = {"rate": "7840bit", "size": "98B", "echo": True, "base_rtt": rtt}
@@ -129,30 +143,34 @@ class Measured:
     pings: dict[str, list[float]]
 
 
-def measure_linux(runs: list[list[Row]]) -> Measured:
+def measure_linux(runs: list[Run]) -> Measured:
     """Return what Linux's runs of a scenario measured."""
-    groups = dict.fromkeys(f"{row['cc']}, {row['route']}" for row in runs[0])
+    groups = dict.fromkeys(map(_group, runs[0]))
 
     def list_means(column: str, group: str) -> list[float]:
-        return [fmean(float(row[column]) for row in run if f"{row['cc']}, {row['route']}" == group) for run in runs]
+        return [fmean(float(row[column]) for row in run if _group(row) == group) for run in runs]
 
     firsts = [run[0] for run in runs]
-    queues = [name for name in ("first", "second", "reverse") if firsts[0][f"{name}_drops"]]
-    ways = [way for way in ("down", "up") if firsts[0][f"ping_{way}_p99_ms"]]
+    signals = {
+        name: [float(row[f"{prefix}drops"]) + float(row[f"{prefix}ce_marks"]) for row in firsts]
+        for name, prefix in PREFIXES.items()
+        if firsts[0][f"{prefix}drops"]
+    }
+    p99s = {way: f"ping_{way}_rtt_p99_ms" for way in ("down", "up")}
     return Measured(
         {group: list_means("goodput_mbit", group) for group in groups},
-        {group: list_means("rtt_ms", group) for group in groups},
-        {q: [float(row[f"{q}_drops"]) + float(row[f"{q}_marks"]) for row in firsts] for q in queues},
-        {way: [float(row[f"ping_{way}_p99_ms"]) for row in firsts] for way in ways},
+        {group: list_means("rtt_mean_ms", group) for group in groups},
+        {name: signals[name] for name in ("first", "second", "reverse") if name in signals},
+        {way: [float(row[column]) for row in firsts] for way, column in p99s.items() if firsts[0][column]},
     )
 
 
-def measure_simulator(run: list[Row], starts: int) -> Measured:
+def measure_simulator(run: Run, starts: int) -> Measured:
     """Return what the simulator's runs of a scenario measured."""
     found = dumbbell.run(make_experiment(run, starts=starts))
     flows, hops = found.flows, found.hops
     tcp = flows.filter(~pl.col("cc").is_in(["udp", "ping"]))
-    names = {number: f"{row['cc']}, {row['route']}" for number, row in enumerate(run)}
+    names = dict(enumerate(map(_group, run)))
     tcp = tcp.with_columns(group=pl.col("flow").replace_strict(names))
 
     def group_means(frame: pl.DataFrame, key: str, value: pl.Expr) -> dict[str, list[float]]:
@@ -170,9 +188,17 @@ def measure_simulator(run: list[Row], starts: int) -> Measured:
 
 def find_rates(row: Row) -> dict[str, float]:
     """Return the rate of the slowest hop of each route, Mbit/s."""
-    first = float(row["rate_mbit"])
-    second, reverse = (float(row[f"{name}_rate_mbit"] or "inf") for name in ("second", "reverse"))
+    rates = {name: read_value(rate) / 1e6 for name, (rate, _) in _describe_queues(row).items()}
+    first, second, reverse = (rates.get(name, math.inf) for name in ("first", "second", "reverse"))
     return {"down": first, "up": reverse, "first": first, "second": second, "long": min(first, second)}
+
+
+def _describe_flows(run: Run) -> str:
+    """Return the congestion controls of each route."""
+    routes: dict[str, list[str]] = defaultdict(list)
+    for row in run:
+        routes[describe_route(row)].append(row["flows.cc"])
+    return "; ".join(f"{name}:{'+'.join(ccs)}" for name, ccs in routes.items())
 
 
 def _compute_interval(one: list[float], other: list[float]) -> float:
@@ -186,9 +212,7 @@ def _compute_interval(one: list[float], other: list[float]) -> float:
     return compute_quantile(freedom, 0.95) * math.sqrt(sum(parts))
 
 
-def compare(
-    scenario: str, runs: list[list[Row]], starts: int = 0, many: list[list[Row]] | None = None
-) -> list[Compared]:
+def compare(scenario: str, runs: list[Run], starts: int = 0, many: list[Run] | None = None) -> list[Compared]:
     """Compare a scenario: its first run with Linux's starts, or means over `starts` others with the mean of all.
 
     With `many`, Linux's runs from other starts, those are compared, and the runs here have the same starts.
@@ -198,8 +222,8 @@ def compare(
     else:
         linux, sim = measure_linux(runs if starts else runs[:1]), measure_simulator(runs[0], starts)
     row, rates = runs[0][0], find_rates(runs[0][0])
-    queues = [f"{row[f'{name}qdisc']} {row[f'{name}rate_mbit']} Mbit/s" for name in _PREFIXES if row[f"{name}qdisc"]]
-    cell = f"{' and '.join(queues)}, {row['delay_ms']} ms, {row['ccs'].replace(';', '; ')}"
+    queues = [f"{qdisc} {rate.removesuffix('Mbit')} Mbit/s" for rate, qdisc in _describe_queues(row).values()]
+    cell = f"{' and '.join(queues)}, {row['flows.base_rtt'].removesuffix('ms')} ms, {_describe_flows(runs[0])}"
     found = []
 
     def add(what: str, where: str, ours: list[float], theirs: list[float], scale: float, bar: float) -> None:
@@ -220,7 +244,7 @@ def compare(
     return found
 
 
-def read_many_starts() -> dict[str, list[list[Row]]]:
+def read_many_starts() -> dict[str, list[Run]]:
     """Return Linux's runs from many starts, of the scenarios that have enough of them, with seeds from 1 on."""
     if not Path(MANY).exists():
         return {}
@@ -260,11 +284,10 @@ def compare_everything(path: str | Path, starts: int = STARTS) -> tuple[list[Com
     many = read_many_starts()
     for scenario, runs in read_scenarios(path).items():
         row = runs[0][0]
-        queues = [
-            f"{row[f'{prefix}rate_mbit']} {row[f'{prefix}qdisc']}".strip() or "-"
-            for prefix in ("", "reverse_", "second_")
-        ]
-        place = [*queues, row["delay_ms"], "on" if row["ecn"] == "1" else "off", row["ccs"].replace(";", "; ")]
+        queues = _describe_queues(row)
+        place = [" ".join(queues[q]).replace("Mbit", "") if q in queues else "-" for q in QUEUES]
+        place += [row["flows.base_rtt"].removesuffix("ms"), "on" if read_value(row["hosts.ecn"]) else "off"]
+        place.append(_describe_flows(runs[0]))
         for one in compare(scenario, runs, starts, many.get(scenario)):
             found.append(one)
             interval = f"{100 * one.interval:.1f}" if one.interval else "-"
@@ -275,12 +298,12 @@ def compare_everything(path: str | Path, starts: int = STARTS) -> tuple[list[Com
         f"\n## {text[0].upper()}{text[1:]}\n\n{align_table(_HEAD, lines[name], words=words)}"
         for name, text in SETS.items()
     ]
-    counted = [[SETS[name], *(_format_share(found, name, what) for what in WHATS)] for name in SETS]
-    counted.append(["all", *(_format_share(found, None, what) for what in WHATS)])
+    counted = [[SETS[name], *(_share(found, name, what) for what in WHATS)] for name in SETS]
+    counted.append(["all", *(_share(found, None, what) for what in WHATS)])
     return found, "\n".join([align_table(["set", *WHATS], counted), *parts]) + "\n"
 
 
-def _format_share(found: list[Compared], name: str | None, what: str) -> str:
+def _share(found: list[Compared], name: str | None, what: str) -> str:
     of = [one.agrees for one in found if one.what == what and name in (None, one.set)]
     return f"{sum(of)} of {len(of)}" if of else "-"
 
