@@ -30,8 +30,7 @@ def format_number(value: float, digits: int = 3) -> str:
     if value == 0:
         return "0"
     places = count_places(value, digits)
-    text = f"{value:,.{places}f}".replace(",", " ")
-    return text.rstrip("0").rstrip(".") if places else text
+    return trim_zeros(value, places) if places else format_whole(round(value))
 
 
 def format_measured(value: float, digits: int = 3) -> str:
@@ -40,8 +39,8 @@ def format_measured(value: float, digits: int = 3) -> str:
 
 
 def format_whole(value: int) -> str:
-    """Return a whole number, thousands apart."""
-    return f"{value:,}".replace(",", " ")
+    """Return a whole number, with thousands apart if it has more than four digits."""
+    return f"{value:,}".replace(",", " ") if abs(value) >= 10_000 else str(value)
 
 
 def format_duration(value: float) -> str:

@@ -1,13 +1,13 @@
 //! The bottleneck: a queue discipline in front of a link or a token bucket.
 
 use dumbbell_config::BottleneckParams;
-use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
+use dumbbell_core::aqm::{Aqm, Dequeue};
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::link::{AnyLink, Link, QueueContent};
 use dumbbell_core::link_layer::LinkLayer;
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::log_to;
-use dumbbell_core::packet::{flag, Packet};
+use dumbbell_core::packet::{flag, FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::{Counters, FlowLog, InternalLog, LinkUse};
 use dumbbell_core::units::{Rate, Time};

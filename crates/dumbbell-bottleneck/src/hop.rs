@@ -5,27 +5,14 @@ use dumbbell_config::{HopConfig, RunConfig};
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::param::ParamError;
-use dumbbell_core::path::{self, Carried, Path, Sink};
+use dumbbell_core::path::{Carried, Path, Sink, StageSpec};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Time;
-use serde_json::{Map, Value};
 use std::collections::VecDeque;
 
 /// The path of `stages`, which draws from stream `name` of `seed`, number `index`; `None` if there are no stages.
-///
-/// # Errors
-/// A stage that cannot be built.
-pub fn build_path<T: Carried>(
-    stages: &[Map<String, Value>],
-    seed: u64,
-    name: &str,
-    index: usize,
-) -> Result<Option<Box<Path<T>>>, ParamError> {
-    if stages.is_empty() {
-        return Ok(None);
-    }
-    path::build(stages, Rng::stream(seed, name, index as u64)).map(|path| Some(Box::new(path)))
+pub fn build_path<T: Carried>(stages: &[StageSpec], seed: u64, name: &str, index: usize) -> Option<Box<Path<T>>> {
+    (!stages.is_empty()).then(|| Box::new(Path::build(stages, Rng::stream(seed, name, index as u64))))
 }
 
 /// `packet` as one that counts by itself: stages of a path delay and drop single packets.
@@ -74,28 +61,19 @@ pub struct Hop<A: Aqm, L: Log> {
 
 impl<A: Aqm, L: Log> Hop<A, L> {
     /// Hop number `index` of `config` with this queue discipline and listener, for flows of `classes` connection classes.
-    ///
-    /// # Errors
-    /// A stage that cannot be built.
-    pub fn new(
-        config: &RunConfig,
-        (index, hop): (usize, &HopConfig),
-        classes: usize,
-        aqm: A,
-        listener: L,
-    ) -> Result<Hop<A, L>, ParamError> {
-        let behind = build_path(&hop.behind, config.run.seed, "path behind", index)?;
+    pub fn new(config: &RunConfig, (index, hop): (usize, &HopConfig), classes: usize, aqm: A, listener: L) -> Hop<A, L> {
+        let behind = build_path(&hop.behind, config.run.seed, "path behind", index);
         let wire = Wire { delay: hop.delay, varies: config.link_delays(index), packets: VecDeque::new() };
-        let ahead = build_path(&hop.path, config.run.seed, "shared path", index)?;
+        let ahead = build_path(&hop.path, config.run.seed, "shared path", index);
         let is_open = behind.is_none() && wire.delay == Time::ZERO && !wire.varies;
-        Ok(Hop {
+        Hop {
             is_open,
             is_bare: is_open && ahead.is_none(),
             ahead,
             bottleneck: Bottleneck::with_link(config.named_link(index), aqm, classes, &hop.params, listener),
             behind,
             wire,
-        })
+        }
     }
 
     /// Whether packets come to the queue as they come to the hop.

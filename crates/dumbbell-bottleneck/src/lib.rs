@@ -5,5 +5,5 @@ mod build;
 mod hop;
 
 pub use bottleneck::{Bottleneck, Listeners};
-pub use build::{build, check, check_with, queue_discipline, queue_disciplines, Speaks};
+pub use build::{check, check_with, queue_discipline, queue_disciplines};
 pub use hop::{build_path, without_burst_marks, Hop, HopPart};

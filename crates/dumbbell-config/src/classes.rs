@@ -2,7 +2,6 @@
 
 use crate::{FlowConfig, Route, RunConfig, UdpConfig, UdpParams};
 use dumbbell_core::units::Time;
-use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Largest number of connection classes; all further connections are in the last one.
@@ -66,11 +65,6 @@ impl Classes {
     }
 }
 
-/// Name of the congestion control that `cc` describes.
-pub fn cc_name(cc: &Map<String, Value>) -> &str {
-    cc.get("name").and_then(Value::as_str).unwrap_or("")
-}
-
 impl RunConfig {
     /// Classes, numbered as they appear: flows by congestion control with its parameters, base RTT and ECN; UDP by its parameters; each
     /// process of short flows is its own.
@@ -81,7 +75,7 @@ impl RunConfig {
             let class = match known.iter().find(|(other, _)| other.is_like(flow)) {
                 Some(&(_, class)) => class,
                 None => {
-                    let class = classes.add(ClassKind::Flows, cc_name(&flow.cc), flow.params.base_rtt, &flow.route);
+                    let class = classes.add(ClassKind::Flows, flow.transport.name(), flow.params.base_rtt, &flow.route);
                     if known.len() < MAX_CLASSES {
                         known.push((flow, class));
                     }
@@ -109,7 +103,7 @@ impl RunConfig {
             classes.of_udp.push(class);
         }
         for web in &self.web {
-            let class = classes.add(ClassKind::Web, &web.cc_name, web.params.base_rtt, &web.route);
+            let class = classes.add(ClassKind::Web, web.cc.name(), web.params.base_rtt, &web.route);
             classes.of_web.push(class);
         }
         classes

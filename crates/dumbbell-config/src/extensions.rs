@@ -1,9 +1,9 @@
 //! Queue disciplines, congestion controls and endpoints that a program brings along, by the names that a configuration gives them.
 
 use crate::protocol::{Protocol, ProtocolContext};
-use dumbbell_core::aqm::{self, AnyAqm, Aqm, QueueContext};
-use dumbbell_core::cc::{self, CcContext, CcSpec, CongestionControl};
-use dumbbell_core::param::ParamError;
+use dumbbell_core::aqm::{Aqm, AqmSpec, DynAqm, QueueContext};
+use dumbbell_core::cc::{CcContext, CcSpec, CongestionControl, DynCc};
+use dumbbell_core::param::{Factory, ParamError};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,25 +11,28 @@ use std::sync::{Arc, OnceLock};
 
 /// The keys of an algorithm in a configuration, its name included.
 type Keys = Map<String, Value>;
-type MakeAqm = Arc<dyn Fn(&Keys, &QueueContext) -> Result<aqm::DynAqm, ParamError> + Send + Sync>;
-type NewProtocol = dyn Fn(&ProtocolContext) -> Box<dyn Protocol> + Send + Sync;
-type ReadProtocol = Arc<dyn Fn(&Keys) -> Result<MakeProtocol, ParamError> + Send + Sync>;
-type ChooseControl = Arc<dyn Fn(&Keys) -> Result<cc::CcFactory, ParamError> + Send + Sync>;
+/// Reads the keys of an algorithm.
+type Reader<C, T> = Arc<dyn Fn(&Keys) -> Result<Factory<C, T>, ParamError> + Send + Sync>;
 
-/// Gives every flow its endpoint.
-#[derive(Clone)]
-pub struct MakeProtocol(Arc<NewProtocol>);
+/// Builds the endpoints of flows.
+pub type ProtocolFactory = Factory<ProtocolContext, Box<dyn Protocol>>;
 
-impl MakeProtocol {
-    /// That of the flow of `context`.
-    pub fn make(&self, context: &ProtocolContext) -> Box<dyn Protocol> {
-        (self.0)(context)
-    }
+/// A flow's transport.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TransportSpec {
+    /// TCP with this congestion control.
+    Tcp(CcSpec),
+    /// A stack of a library.
+    Stack(ProtocolFactory),
 }
 
-impl fmt::Debug for MakeProtocol {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("MakeProtocol")
+impl TransportSpec {
+    /// Returns the name of the congestion control, or of the stack.
+    pub fn name(&self) -> &str {
+        match self {
+            TransportSpec::Tcp(cc) => cc.name(),
+            TransportSpec::Stack(stack) => stack.name(),
+        }
     }
 }
 
@@ -52,10 +55,10 @@ impl PluginFault {
 /// Queue disciplines and congestion controls in addition to the registered ones. One with the name of a registered one takes its place.
 #[derive(Clone, Default)]
 pub struct Extensions {
-    aqms: BTreeMap<String, MakeAqm>,
-    controls: BTreeMap<String, ChooseControl>,
-    endpoints: BTreeMap<String, ReadProtocol>,
-    stacks: BTreeMap<String, ReadProtocol>,
+    aqms: BTreeMap<String, Reader<QueueContext, DynAqm>>,
+    controls: BTreeMap<String, Reader<CcContext, DynCc>>,
+    endpoints: BTreeMap<String, Reader<ProtocolContext, Box<dyn Protocol>>>,
+    stacks: BTreeMap<String, Reader<ProtocolContext, Box<dyn Protocol>>>,
     /// Where they say what they did wrong.
     pub fault: PluginFault,
 }
@@ -68,14 +71,13 @@ impl fmt::Debug for Extensions {
 
 impl Extensions {
     /// Adds the queue discipline `name`: `read` reads its keys, `new` builds it.
-    pub fn aqm<P, A: Aqm + Send + 'static>(
+    pub fn aqm<P: Clone + Send + Sync + 'static, A: Aqm + Send + 'static>(
         &mut self,
         name: &str,
         read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
         new: impl Fn(P, &QueueContext) -> A + Send + Sync + 'static,
     ) {
-        let make = move |keys: &Keys, context: &QueueContext| Ok(aqm::DynAqm::new(new(read(keys)?, context)));
-        self.aqms.insert(name.to_owned(), Arc::new(make));
+        self.aqms.insert(name.to_owned(), reader(read, move |params, context| DynAqm::new(new(params, context))));
     }
 
     /// Adds the congestion control `name`: `read` reads its keys, `new` builds one for each connection.
@@ -85,7 +87,7 @@ impl Extensions {
         read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
         new: impl Fn(P, &CcContext) -> C + Send + Sync + 'static,
     ) {
-        self.boxed_control(name, read, move |params, context| cc::DynCc(Box::new(new(params, context))));
+        self.boxed_control(name, read, move |params, context| DynCc(Box::new(new(params, context))));
     }
 
     /// The same where the control is in a box already.
@@ -93,14 +95,9 @@ impl Extensions {
         &mut self,
         name: &str,
         read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
-        new: impl Fn(P, &CcContext) -> cc::DynCc + Send + Sync + 'static,
+        new: impl Fn(P, &CcContext) -> DynCc + Send + Sync + 'static,
     ) {
-        let new = Arc::new(new);
-        let choose = move |keys: &Keys| {
-            let (params, new) = (read(keys)?, Arc::clone(&new));
-            Ok(cc::CcFactory(Arc::new(move |context| new(params.clone(), context))))
-        };
-        self.controls.insert(name.to_owned(), Arc::new(choose));
+        self.controls.insert(name.to_owned(), reader(read, new));
     }
 
     /// Adds the endpoint `name`: `read` reads its keys, `new` builds one for each flow.
@@ -110,7 +107,8 @@ impl Extensions {
         read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
         new: impl Fn(P, &ProtocolContext) -> T + Send + Sync + 'static,
     ) {
-        self.endpoints.insert(name.to_owned(), reader(read, new));
+        self.endpoints
+            .insert(name.to_owned(), reader(read, move |params, context| Box::new(new(params, context)) as Box<dyn Protocol>));
     }
 
     /// Adds the stack `name`: a transport that an entry of `flows` may name in place of TCP's congestion control, in `cc`.
@@ -120,70 +118,69 @@ impl Extensions {
         read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
         new: impl Fn(P, &ProtocolContext) -> T + Send + Sync + 'static,
     ) {
-        self.stacks.insert(name.to_owned(), reader(read, new));
+        self.stacks
+            .insert(name.to_owned(), reader(read, move |params, context| Box::new(new(params, context)) as Box<dyn Protocol>));
     }
 
-    /// The stack that `keys` name, with the others as parameters, if they name one.
-    ///
-    /// # Errors
-    /// An unknown key or value.
-    pub fn choose_stack(&self, keys: &Keys) -> Result<Option<MakeProtocol>, ParamError> {
-        self.stacks.get(name(keys)).map(|read| read(keys)).transpose()
-    }
-
-    /// The endpoint that `keys` name, with the others as parameters, and its name.
+    /// Reads the transport that `keys` name, with the others as parameters.
     ///
     /// # Errors
     /// An unknown name, key or value.
-    pub fn choose_endpoint(&self, keys: &Keys) -> Result<(String, MakeProtocol), ParamError> {
-        let name = name(keys);
-        let unknown = || {
-            let known: Vec<&str> = self.endpoints.keys().map(String::as_str).collect();
-            ParamError::new(
-                "name",
-                format!("{name:?}"),
-                if known.is_empty() { "none is there".to_owned() } else { known.join(", ") },
-            )
-        };
-        Ok((name.to_owned(), self.endpoints.get(name).ok_or_else(unknown)?(keys)?))
-    }
-
-    /// The queue discipline that `keys` name, with the others as parameters.
-    ///
-    /// # Errors
-    /// An unknown name, key or value.
-    pub fn build_aqm(&self, keys: &Keys, context: &QueueContext) -> Result<AnyAqm, ParamError> {
-        match self.aqms.get(name(keys)) {
-            Some(make) => make(keys, context).map(AnyAqm::Dyn),
-            None => aqm::build(keys, context).map_err(|error| add_names(error, self.aqms.keys())),
+    pub fn read_transport(&self, keys: &Keys) -> Result<TransportSpec, ParamError> {
+        match self.stacks.get(name(keys)) {
+            Some(read) => read(keys).map(TransportSpec::Stack),
+            None => self.read_control(keys).map(TransportSpec::Tcp),
         }
     }
 
-    /// The congestion control that `keys` name, with the others as parameters.
+    /// Reads the endpoint that `keys` name, with the others as parameters.
     ///
     /// # Errors
     /// An unknown name, key or value.
-    pub fn choose_control(&self, keys: &Keys) -> Result<CcSpec, ParamError> {
+    pub fn read_endpoint(&self, keys: &Keys) -> Result<ProtocolFactory, ParamError> {
+        let unknown = || {
+            let known: Vec<&str> = self.endpoints.keys().map(String::as_str).collect();
+            let allowed = if known.is_empty() { "none is there".to_owned() } else { known.join(", ") };
+            ParamError::new("name", format!("{:?}", name(keys)), allowed)
+        };
+        self.endpoints.get(name(keys)).ok_or_else(unknown)?(keys)
+    }
+
+    /// Reads the queue discipline that `keys` name, with the others as parameters.
+    ///
+    /// # Errors
+    /// An unknown name, key or value.
+    pub fn read_aqm(&self, keys: &Keys) -> Result<AqmSpec, ParamError> {
+        match self.aqms.get(name(keys)) {
+            Some(read) => read(keys).map(AqmSpec::Dyn),
+            None => AqmSpec::from_json(keys).map_err(|error| add_names(error, self.aqms.keys())),
+        }
+    }
+
+    /// Reads the congestion control that `keys` name, with the others as parameters.
+    ///
+    /// # Errors
+    /// An unknown name, key or value.
+    pub fn read_control(&self, keys: &Keys) -> Result<CcSpec, ParamError> {
         if self.stacks.contains_key(name(keys)) {
             return Err(ParamError::new("plugin", "a stack", "a congestion control: only flows of [[flows]] may be a stack's"));
         }
         match self.controls.get(name(keys)) {
-            Some(choose) => choose(keys).map(CcSpec::Dyn),
+            Some(read) => read(keys).map(CcSpec::Dyn),
             None => CcSpec::from_json(keys).map_err(|error| add_names(error, self.controls.keys())),
         }
     }
 }
 
-/// Reads the keys of an endpoint by `read`, and makes one for each flow by `new`.
-fn reader<P: Clone + Send + Sync + 'static, T: Protocol + 'static>(
+/// Reads keys by `read`, for a factory that builds by `new`.
+fn reader<P: Clone + Send + Sync + 'static, C: 'static, T: 'static>(
     read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
-    new: impl Fn(P, &ProtocolContext) -> T + Send + Sync + 'static,
-) -> ReadProtocol {
+    new: impl Fn(P, &C) -> T + Send + Sync + 'static,
+) -> Reader<C, T> {
     let new = Arc::new(new);
     Arc::new(move |keys: &Keys| {
         let (params, new) = (read(keys)?, Arc::clone(&new));
-        let make = move |context: &ProtocolContext| -> Box<dyn Protocol> { Box::new(new(params.clone(), context)) };
-        Ok(MakeProtocol(Arc::new(make)))
+        Ok(Factory::new(keys, move |context| new(params.clone(), context)))
     })
 }
 

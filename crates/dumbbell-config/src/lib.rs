@@ -3,6 +3,7 @@
 mod classes;
 pub mod extensions;
 mod frames;
+mod keys;
 pub mod protocol;
 mod read;
 mod route;
@@ -11,23 +12,26 @@ mod sections;
 mod shaped;
 pub mod web;
 
-pub use self::classes::{cc_name, Class, ClassKind, Classes, MAX_CLASSES};
-use self::read::{object, read_all, read_flow, read_states, read_udp, read_web, without_keys};
+pub use self::classes::{Class, ClassKind, Classes, MAX_CLASSES};
+use self::keys::{object, without_keys};
+use self::read::{read_all, read_flow, read_states, read_udp, read_web};
 use self::route::{read_hop, read_hops};
 pub use self::route::{HopConfig, RateChange, Route, BOTTLENECK, MAX_HOPS, REVERSE};
 pub use self::sections::{BottleneckParams, EcnEcho, FlowParams, RecordParams, RunParams, Shaper, UdpParams, WebParams};
-use crate::extensions::{Extensions, MakeProtocol};
+use crate::extensions::{Extensions, ProtocolFactory, TransportSpec};
+use dumbbell_core::aqm::AqmSpec;
 use dumbbell_core::cc::CcSpec;
 use dumbbell_core::link::{self, AnyLink, LinkContext};
 use dumbbell_core::link_trace::LinkTrace;
+use dumbbell_core::packet::HEADERS;
 use dumbbell_core::param::{check_keys, ParamError};
-use dumbbell_core::path;
+use dumbbell_core::path::{self, StageSpec};
 use dumbbell_core::rng::{mix, Rng};
 use dumbbell_core::tcp::host::{self, HostParams};
 use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::Time;
 use dumbbell_core::{aqm, cc};
-use serde_json::{json, Map, Value};
+use serde_json::{json, Value};
 use std::sync::Arc;
 
 /// Everything that a run's configuration can hold, described: queue disciplines, congestion controls, sections
@@ -70,8 +74,8 @@ impl StartRange {
 /// One flow.
 #[derive(Clone, Debug)]
 pub struct FlowConfig {
-    /// Congestion control: `name` and parameters; one map for flows in a row that have the same.
-    pub cc: Arc<Map<String, Value>>,
+    /// What it speaks; one for flows in a row that have the same.
+    pub transport: Arc<TransportSpec>,
     /// When it starts.
     pub start: StartRange,
     /// What it passes by itself.
@@ -82,28 +86,26 @@ pub struct FlowConfig {
     pub params: FlowParams,
 }
 
-/// Stages that the packets of an endpoint pass, each with its `name` and parameters.
+/// Stages that the packets of an endpoint pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StageConfig {
     /// Between the sender and the bottleneck, in this order.
-    pub path: Vec<Map<String, Value>>,
+    pub path: Vec<StageSpec>,
     /// Between the receiver and the sender.
-    pub ack_path: Vec<Map<String, Value>>,
+    pub ack_path: Vec<StageSpec>,
 }
 
 impl FlowConfig {
     /// Whether both are of one connection class.
     fn is_like(&self, other: &FlowConfig) -> bool {
         let of = |flow: &FlowConfig| (flow.params.base_rtt, flow.params.ecn);
-        of(self) == of(other) && self.cc == other.cc && self.route == other.route
+        of(self) == of(other) && self.transport == other.transport && self.route == other.route
     }
 }
 
 /// Short flows that come and go.
 #[derive(Clone, Debug)]
 pub struct WebConfig {
-    /// Name of the congestion control.
-    pub cc_name: String,
     /// Congestion control of every flow.
     pub cc: CcSpec,
     /// When the process of arrivals begins.
@@ -125,8 +127,8 @@ pub struct UdpConfig {
     pub stages: StageConfig,
     /// What it passes with others.
     pub route: Arc<Route>,
-    /// Another protocol of a program, with what makes it.
-    pub protocol: Option<(String, MakeProtocol)>,
+    /// Another protocol of a program.
+    pub protocol: Option<ProtocolFactory>,
     /// The rest.
     pub params: UdpParams,
 }
@@ -134,8 +136,8 @@ pub struct UdpConfig {
 impl UdpConfig {
     /// What it is called in the tables.
     pub fn name(&self) -> &str {
-        if let Some((name, _)) = &self.protocol {
-            name
+        if let Some(protocol) = &self.protocol {
+            protocol.name()
         } else if self.params.echo {
             "ping"
         } else {
@@ -158,14 +160,14 @@ pub struct RunConfig {
     pub bottleneck: BottleneckParams,
     /// Its link, if the configuration names one.
     pub link: Option<link::LinkSpec>,
-    /// Queue discipline: `name` and parameters.
-    pub aqm: Map<String, Value>,
+    /// Queue discipline.
+    pub aqm: AqmSpec,
     /// Changes of rate, in order of time.
     pub rate_changes: Vec<RateChange>,
     /// Stages that all packets pass right ahead of the queue.
-    pub path: Vec<Map<String, Value>>,
+    pub path: Vec<StageSpec>,
     /// Stages that all packets pass behind the bottleneck.
-    pub behind: Vec<Map<String, Value>>,
+    pub behind: Vec<StageSpec>,
     /// Propagation behind the bottleneck's link.
     pub delay: Time,
     /// The other hops.
@@ -210,6 +212,9 @@ impl RunConfig {
             None => HostParams::default(),
             Some(hosts) => HostParams::from_json(object(hosts, "hosts")?).map_err(|e| e.prefix_key("hosts"))?,
         };
+        if hosts.mss + u32::from(HEADERS) > u32::from(u16::MAX) {
+            return Err(ParamError::new("hosts.mss", hosts.mss, "frames below 64 KiB"));
+        }
         let settled;
         let root = if hosts.mss == HostParams::default().mss {
             root
@@ -223,13 +228,13 @@ impl RunConfig {
 
         let section = object(root.get(BOTTLENECK).unwrap_or(&Value::Null), BOTTLENECK)?;
         let mut rate_changes = Vec::new();
-        let first = read_hop(section, BOTTLENECK, 0, &mut rate_changes).map_err(|e| e.prefix_key(BOTTLENECK))?;
-        let hops = read_hops(root, &mut rate_changes)?;
+        let first = read_hop(section, BOTTLENECK, 0, &mut rate_changes, extensions).map_err(|e| e.prefix_key(BOTTLENECK))?;
+        let hops = read_hops(root, &mut rate_changes, extensions)?;
         rate_changes.sort_by_key(|change| change.at);
         let names: Vec<&str> = std::iter::once(BOTTLENECK).chain(hops.iter().map(|hop| hop.name.as_str())).collect();
 
         let controls = hosts.profile.controls();
-        let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls, &names))?;
+        let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls, &names, extensions))?;
         let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names, extensions))?;
         let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls, &names, extensions)?, 1)))?;
         if flows.is_empty() && udp.is_empty() && web.is_empty() {
@@ -311,7 +316,7 @@ impl RunConfig {
     }
 
     /// What of the link of hop `hop` is of simulations alone, if it is, as key and value: a link that is named, or delays of a trace.
-    pub fn simulated_link(&self, hop: usize) -> Option<(&'static str, &'static str)> {
+    pub fn simulated_link(&self, hop: usize) -> Option<(&'static str, &str)> {
         let (params, chosen) = self.hop(hop);
         let delays = params.trace.as_ref().is_some_and(LinkTrace::has_delays).then_some(("trace", "a trace with delays"));
         chosen.map(|chosen| ("link", chosen.name())).or(delays)

@@ -1,40 +1,18 @@
 //! Reading the parts of a configuration.
 
-use crate::classes::cc_name;
-use crate::extensions::Extensions;
+use crate::extensions::{Extensions, TransportSpec};
+use crate::keys::{field, list, object, read_path, without_keys};
 use crate::route::{read_route, OF_ROUTE};
 use crate::sections::{FlowParams, UdpParams, WebParams};
 use crate::{FlowConfig, StageConfig, StartRange, UdpConfig, WebConfig};
 use dumbbell_core::aqm;
 use dumbbell_core::packet::Packet;
-use dumbbell_core::param::{check_keys, ParamError, ParamType};
-use dumbbell_core::path::{self, Carried};
-use dumbbell_core::rng::Rng;
+use dumbbell_core::param::{check_keys, ParamError};
+use dumbbell_core::path::StageSpec;
 use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::Time;
-use serde_json::{json, Map, Value};
+use serde_json::{Map, Value};
 use std::sync::Arc;
-
-pub(crate) fn without_keys(map: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
-    map.iter().filter(|(key, _)| !keys.contains(&key.as_str())).map(|(key, value)| (key.clone(), value.clone())).collect()
-}
-
-pub(crate) fn object<'a>(value: &'a Value, key: &str) -> Result<&'a Map<String, Value>, ParamError> {
-    value.as_object().ok_or_else(|| ParamError::new(key, value, "a table"))
-}
-
-pub(crate) fn list<'a>(value: Option<&'a Value>, key: &str) -> Result<&'a [Value], ParamError> {
-    match value {
-        None | Some(Value::Null) => Ok(&[]),
-        Some(Value::Array(items)) => Ok(items),
-        Some(other) => Err(ParamError::new(key, other, "a list")),
-    }
-}
-
-/// The value of `key`, or `default` where there is none.
-pub(crate) fn field<T: ParamType>(map: &Map<String, Value>, key: &str, default: T) -> Result<T, ParamError> {
-    map.get(key).map_or(Ok(default), |value| T::from_json(value).map_err(|allowed| ParamError::new(key, value, allowed)))
-}
 
 /// Reads the list `key`. `read` turns an entry, given the result of the one before it, into a value and its count; at most `most` in
 /// total.
@@ -65,7 +43,8 @@ pub(crate) fn read_all<T: Clone>(
 /// The congestion control in `map`: what it does not set is as the hosts' profile has it, by name of the control in `of_profile`.
 pub(crate) fn read_control(map: &Map<String, Value>, of_profile: &Map<String, Value>) -> Result<Map<String, Value>, ParamError> {
     let mut control = object(map.get("cc").unwrap_or(&Value::Null), "cc")?.clone();
-    if let Some(values) = of_profile.get(cc_name(&control)).and_then(Value::as_object) {
+    let name = control.get("name").and_then(Value::as_str).unwrap_or("");
+    if let Some(values) = of_profile.get(name).and_then(Value::as_object) {
         for (key, value) in values {
             control.entry(key).or_insert_with(|| value.clone());
         }
@@ -73,12 +52,13 @@ pub(crate) fn read_control(map: &Map<String, Value>, of_profile: &Map<String, Va
     Ok(control)
 }
 
-/// Reads one entry of `[[flows]]` and its count; shares `cc` and `stages` with `last` if they are equal.
+/// Reads one entry of `[[flows]]` and its count; shares `transport` and `stages` with `last` if they are equal.
 pub(crate) fn read_flow(
     value: &Value,
     last: Option<&FlowConfig>,
     of_profile: &Map<String, Value>,
     hops: &[&str],
+    extensions: &Extensions,
 ) -> Result<(FlowConfig, usize), ParamError> {
     let map = object(value, "flow")?;
     let params =
@@ -88,21 +68,24 @@ pub(crate) fn read_flow(
     let count = read_count(map)?;
     let mut stages = read_stages(map)?;
     // loss and jitter are short for the stages that come first
-    let jitter = json!({"name": path::jitter::NAME, "max": params.jitter.0});
-    let loss = json!({"name": path::loss::NAME, "probability": params.loss});
-    for (stage, wanted) in [(jitter, params.jitter > Time::ZERO), (loss, params.loss > 0.0)] {
-        if wanted {
-            stages.path.insert(0, object(&stage, "path")?.clone());
-        }
+    if params.jitter > Time::ZERO {
+        stages.path.insert(0, StageSpec::uniform_jitter(params.jitter));
+    }
+    if params.loss > 0.0 {
+        stages.path.insert(0, StageSpec::constant_loss(params.loss));
     }
     let stages = last.map(|flow| &flow.stages).filter(|same| ***same == stages).cloned().unwrap_or_else(|| Arc::new(stages));
-    let cc = read_control(map, of_profile)?;
-    let cc = last.map(|flow| &flow.cc).filter(|same| ***same == cc).cloned().unwrap_or_else(|| Arc::new(cc));
+    let transport = extensions.read_transport(&read_control(map, of_profile)?).map_err(|e| e.prefix_key("cc"))?;
+    if matches!(transport, TransportSpec::Stack(_)) {
+        check_stack(&params)?;
+    }
+    let same = last.map(|flow| &flow.transport).filter(|same| ***same == transport).cloned();
+    let transport = same.unwrap_or_else(|| Arc::new(transport));
     let start = read_start(map)?;
     if let Some(connect) = params.connect.filter(|&connect| connect > start.min) {
         return Err(ParamError::new("connect", connect, format!("up to start, {}", start.min)));
     }
-    Ok((FlowConfig { cc, start, stages, route, params }, count))
+    Ok((FlowConfig { transport, start, stages, route, params }, count))
 }
 
 pub(crate) fn read_web(
@@ -114,16 +97,8 @@ pub(crate) fn read_web(
     let map = object(value, "web")?;
     let params = WebParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &["cc", "start", "path", "ack_path"]))?;
     let route = read_route(map, hops)?;
-    let cc = read_control(map, of_profile)?;
-    let chosen = extensions.choose_control(&cc).map_err(|e| e.prefix_key("cc"))?;
-    Ok(WebConfig {
-        cc_name: cc_name(&cc).to_owned(),
-        cc: chosen,
-        start: read_start(map)?,
-        stages: read_stages(map)?,
-        route,
-        params,
-    })
+    let cc = extensions.read_control(&read_control(map, of_profile)?).map_err(|e| e.prefix_key("cc"))?;
+    Ok(WebConfig { cc, start: read_start(map)?, stages: read_stages(map)?, route, params })
 }
 
 pub(crate) fn read_udp(value: &Value, hops: &[&str], extensions: &Extensions) -> Result<(UdpConfig, usize), ParamError> {
@@ -134,7 +109,7 @@ pub(crate) fn read_udp(value: &Value, hops: &[&str], extensions: &Extensions) ->
         None => None,
         Some(keys) => {
             let keys = object(keys, "protocol")?;
-            Some(extensions.choose_endpoint(keys).map_err(|e| e.prefix_key("protocol"))?)
+            Some(extensions.read_endpoint(keys).map_err(|e| e.prefix_key("protocol"))?)
         }
     };
     if params.base_rtt > Time::ZERO && !params.echo {
@@ -163,14 +138,17 @@ pub(crate) fn read_stages(map: &Map<String, Value>) -> Result<StageConfig, Param
     Ok(StageConfig { path: read_path::<Packet>(map, "path")?, ack_path: read_path::<Ack>(map, "ack_path")? })
 }
 
-/// The stages in the list `key`, each of which can be built for items of type `T`.
-pub(crate) fn read_path<T: Carried>(map: &Map<String, Value>, key: &str) -> Result<Vec<Map<String, Value>>, ParamError> {
-    let entries = list(map.get(key), key)?.iter().enumerate();
-    let stages =
-        entries.map(|(index, stage)| object(stage, &format!("{key}[{index}]")).cloned()).collect::<Result<Vec<_>, _>>()?;
-    let place = |error: ParamError| ParamError { key: format!("{key}{}", error.key), ..error };
-    path::build::<T>(&stages, Rng::stream(0, "check", 0)).map_err(place)?;
-    Ok(stages)
+/// Checks that a flow of a stack asks for nothing that only TCP's application and receiver can do.
+fn check_stack(params: &FlowParams) -> Result<(), ParamError> {
+    let default = FlowParams::default();
+    let given = [
+        ("connect", params.connect.is_some()),
+        ("app_pause", params.app_pause.is_some()),
+        ("app_rate_from", params.app_rate_from != default.app_rate_from),
+        ("ecn_echo", params.ecn_echo != default.ecn_echo),
+    ];
+    let refuse = |(key, _): &(&str, bool)| Err(ParamError::new(*key, "a value", "none with a stack"));
+    given.iter().find(|(_, is_given)| *is_given).map_or(Ok(()), refuse)
 }
 
 pub(crate) fn read_count(map: &Map<String, Value>) -> Result<usize, ParamError> {

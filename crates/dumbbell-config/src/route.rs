@@ -1,11 +1,14 @@
 //! Hops, and which of them packets pass.
 
-use crate::read::{field, list, object, read_path, without_keys};
+use crate::extensions::Extensions;
+use crate::keys::{field, list, object, read_path, without_keys};
 use crate::sections::{BottleneckParams, Shaper};
 use crate::RunConfig;
+use dumbbell_core::aqm::AqmSpec;
 use dumbbell_core::link::LinkSpec;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
+use dumbbell_core::path::StageSpec;
 use dumbbell_core::units::{Rate, Time};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -37,12 +40,12 @@ pub struct HopConfig {
     pub params: BottleneckParams,
     /// Its link, if the configuration names one.
     pub link: Option<LinkSpec>,
-    /// Queue discipline: `name` and parameters.
-    pub aqm: Map<String, Value>,
+    /// Queue discipline.
+    pub aqm: AqmSpec,
     /// Stages that all packets pass right ahead of the queue.
-    pub path: Vec<Map<String, Value>>,
+    pub path: Vec<StageSpec>,
     /// Stages that all packets pass behind the link.
-    pub behind: Vec<Map<String, Value>>,
+    pub behind: Vec<StageSpec>,
     /// Propagation behind the link.
     pub delay: Time,
 }
@@ -88,13 +91,15 @@ pub fn read_hop(
     name: &str,
     hop: u16,
     changes: &mut Vec<RateChange>,
+    extensions: &Extensions,
 ) -> Result<HopConfig, ParamError> {
     let mut params = BottleneckParams::from_json(&without_keys(section, &OF_HOP))?;
     let link = read_link(section, &mut params)?;
     params.settle_rate(section.contains_key("rate"))?;
     let path = read_path::<Packet>(section, "path")?;
     let behind = read_path::<Packet>(section, "behind")?;
-    let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "aqm")?.clone();
+    let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "aqm")?;
+    let aqm = extensions.read_aqm(aqm).map_err(|e| e.prefix_key("aqm"))?;
     let own = list(section.get("rate_changes"), "rate_changes")?;
     for change in own {
         let read = read_rate_change(change).map_err(|e| e.prefix_key("rate_changes"))?;
@@ -154,7 +159,11 @@ fn read_link(section: &Map<String, Value>, params: &mut BottleneckParams) -> Res
 }
 
 /// The hops of `[[hop]]`, and then that of `[reverse]`.
-pub fn read_hops(root: &Map<String, Value>, changes: &mut Vec<RateChange>) -> Result<Vec<HopConfig>, ParamError> {
+pub fn read_hops(
+    root: &Map<String, Value>,
+    changes: &mut Vec<RateChange>,
+    extensions: &Extensions,
+) -> Result<Vec<HopConfig>, ParamError> {
     let mut hops: Vec<HopConfig> = Vec::new();
     let listed = list(root.get("hop"), "hop")?;
     if listed.len() > MAX_HOPS - 2 {
@@ -169,11 +178,11 @@ pub fn read_hops(root: &Map<String, Value>, changes: &mut Vec<RateChange>) -> Re
             let key = format!("{place}.name");
             return Err(ParamError::new(&key, format!("{name:?}"), "a name that no other hop has"));
         }
-        hops.push(read_hop(section, name, hops.len() as u16 + 1, changes).map_err(|e| e.prefix_key(&place))?);
+        hops.push(read_hop(section, name, hops.len() as u16 + 1, changes, extensions).map_err(|e| e.prefix_key(&place))?);
     }
     if let Some(value) = root.get(REVERSE).filter(|value| !value.is_null()) {
         let section = object(value, REVERSE)?;
-        hops.push(read_hop(section, REVERSE, hops.len() as u16 + 1, changes).map_err(|e| e.prefix_key(REVERSE))?);
+        hops.push(read_hop(section, REVERSE, hops.len() as u16 + 1, changes, extensions).map_err(|e| e.prefix_key(REVERSE))?);
     }
     Ok(hops)
 }

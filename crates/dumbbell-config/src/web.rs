@@ -1,7 +1,7 @@
 //! Short flows: when the next one arrives, and what it is like.
 
 use crate::{RunConfig, WebConfig};
-use dumbbell_core::aqm::FlowKey;
+use dumbbell_core::packet::FlowKey;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::traffic::{Arrivals, SizeSource};
 use dumbbell_core::units::{Rate, Time};

@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p dumbbell-core --example aqm_cost`
 
-use dumbbell_core::aqm::{build, Aqm, Dequeue, FlowKey, QueueContext};
-use dumbbell_core::packet::{Ecn, Packet, MTU_FRAME};
+use dumbbell_core::aqm::{build, Aqm, Dequeue, QueueContext};
+use dumbbell_core::packet::{Ecn, FlowKey, Packet, MTU_FRAME};
 use dumbbell_core::record::Counters;
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::with_aqm;

@@ -16,6 +16,7 @@ pub mod link;
 pub mod link_layer;
 pub mod link_trace;
 pub mod log;
+pub mod observe;
 pub mod packet;
 pub mod param;
 pub mod path;

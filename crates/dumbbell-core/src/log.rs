@@ -3,11 +3,8 @@
 //! Queue disciplines and bottlenecks report what happens to every packet to a [`Log`]. Counters, histograms and captures are
 //! logs; a queue discipline knows none of them. Logs are generic parameters: an event that nobody listens to costs nothing.
 
-use crate::aqm::FlowKey;
-use crate::cc::exit::ControlEvent;
 use crate::packet::{Ecn, Packet};
-use crate::tcp::sender::Sender;
-use crate::tcp::{Ack, BackEcn, Block};
+use crate::tcp::{Ack, Block};
 use crate::units::Time;
 
 /// Why a packet was dropped.
@@ -142,73 +139,10 @@ impl At {
     }
 }
 
-/// What a listener wants to hear in addition to what happens to packets. Each wants what is before it, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ListenLevel {
-    /// Nothing.
-    Packets,
-    /// Flows that begin, and every frame at both ends: what is sent and what arrives, with what it says.
-    Frames,
-    /// What senders tell, without rate samples.
-    Controls,
-    /// Rate samples.
-    RateSamples,
-    /// What a sender believes after an acknowledgement or a timer.
-    Snapshots,
-}
-
-/// A flow that begins: who it is, and what its ends are like.
-#[derive(Clone, Copy, Debug)]
-pub struct FlowStart {
-    /// Its number in the run.
-    pub number: u32,
-    /// By how much the clock of the engine is ahead of its sender's.
-    pub ahead: Time,
-    /// By how much it is behind its receiver's.
-    pub behind: Time,
-    /// Who is on the left, as source, and who on the right.
-    pub key: FlowKey,
-    /// Its data go up, from the right to the left.
-    pub up: bool,
-    /// Codepoints of what its receiver sends.
-    pub back_ecn: BackEcn,
-    /// What its ends speak.
-    pub protocol: ProtocolKind,
-}
-
-/// What the two ends of a flow speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProtocolKind {
-    /// TCP: whether its sender asks for ECN, and whether it asks for counts of CE (RFC 9768).
-    Tcp {
-        /// It asks for ECN.
-        ecn: bool,
-        /// It asks for AccECN.
-        accurate: bool,
-    },
-    /// UDP whose payload says nothing.
-    Udp,
-    /// A transport whose datagrams have bytes of their own.
-    Datagrams,
-}
-
-/// What a sender believes; what it does not tell is `None`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SenderSnapshot<'a> {
-    /// Congestion window, bytes.
-    pub cwnd: Option<u64>,
-    /// Slow-start threshold, bytes.
-    pub ssthresh: Option<u64>,
-    /// Bytes in flight.
-    pub in_flight: Option<u64>,
-    /// Smoothed RTT.
-    pub srtt: Option<Time>,
-    /// Smallest RTT.
-    pub min_rtt: Option<Time>,
-    /// Packets that it took for lost so far.
-    pub lost: Option<u64>,
-    /// All the rest, of TCP.
-    pub tcp: Option<&'a Sender>,
+/// The acknowledgements that wait in queues as packets.
+pub trait AckLookup {
+    /// The acknowledgement that travels as `packet`, and its SACK blocks. `None` for all other packets.
+    fn find_ack(&self, packet: &Packet) -> Option<(&Ack, &[Block])>;
 }
 
 /// Listens to the events of a bottleneck. Every method does nothing unless it is implemented.
@@ -255,53 +189,9 @@ pub trait Log {
     #[inline]
     fn on_clear_ecn(&mut self, _packet: &Packet, _now: Time) {}
 
-    /// What it wants to hear. The same throughout a run: senders are asked what is new only for listeners that want it.
+    /// The contents of the acknowledgements that wait in queues as packets, for filters, if this log knows them.
     #[inline]
-    fn listen_level(&self) -> ListenLevel {
-        ListenLevel::Packets
-    }
-
-    /// The sender of `flow`, numbered as [`Packet::flow`], tells something, at `now` on the clock of its host.
-    #[inline]
-    fn on_control_event(&mut self, _flow: u32, _event: &ControlEvent, _now: Time) {}
-
-    /// The slot `flow`, as [`Packet::flow`] has it, belongs to another flow from now on.
-    #[inline]
-    fn on_flow_start(&mut self, _flow: u32, _beginning: &FlowStart) {}
-
-    /// A sender sends the packet into the net, at `now` on the clock of the engine. [`Log::on_snapshot`] follows.
-    #[inline]
-    fn on_send(&mut self, _packet: &Packet, _now: Time) {}
-
-    /// The packet reaches its receiver, at `now` on the clock of the engine.
-    #[inline]
-    fn on_delivery(&mut self, _packet: &Packet, _now: Time) {}
-
-    /// A receiver sends an acknowledgement or an answer, with its SACK blocks, at `now` on the clock of the engine.
-    #[inline]
-    fn on_send_ack(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
-
-    /// An acknowledgement or an answer enters hops as this packet, whose number is free again when it has left them or was dropped.
-    #[inline]
-    fn on_pack_ack(&mut self, _packet: &Packet, _ack: &Ack, _blocks: &[Block]) {}
-
-    /// An acknowledgement, or an answer, reaches its sender, with its SACK blocks, at `now` on the clock of the engine. [`Log::on_snapshot`] follows.
-    #[inline]
-    fn on_ack(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
-
-    /// The payload of a datagram of `flow` that was sent at this instant: of the packet with this number, or of the answer with this value.
-    #[inline]
-    fn on_payload(&mut self, _flow: u32, _number: u64, _is_answer: bool, _bytes: &[u8]) {}
-
-    /// What the sender of `flow` believes after an acknowledgement or a timer, at `now` on the clock of its host: the time of all that was posted and
-    /// acknowledged since the last call.
-    #[inline]
-    fn on_snapshot(&mut self, _flow: u32, _belief: &SenderSnapshot<'_>, _now: Time) {}
-
-    /// What an acknowledgement that waits in a queue as a packet says, for filters: itself, and its SACK blocks. `None` of all other packets,
-    /// and of a listener that does not know.
-    #[inline]
-    fn find_ack(&self, _packet: &Packet) -> Option<(&Ack, &[Block])> {
+    fn acks(&self) -> Option<&dyn AckLookup> {
         None
     }
 
@@ -333,23 +223,10 @@ macro_rules! log_to {
             on_mark(packet: &$crate::packet::Packet, before: $crate::packet::Ecn, mark: $crate::log::Mark, reason: $crate::log::MarkReason, at: $crate::log::At);
             on_drop(packet: &$crate::packet::Packet, reason: $crate::log::DropReason, site: $crate::log::DropSite, at: $crate::log::At);
             on_clear_ecn(packet: &$crate::packet::Packet, now: $crate::units::Time);
-            on_control_event(flow: u32, event: &$crate::cc::exit::ControlEvent, now: $crate::units::Time);
-            on_send(packet: &$crate::packet::Packet, now: $crate::units::Time);
-            on_flow_start(flow: u32, start: &$crate::log::FlowStart);
-            on_delivery(packet: &$crate::packet::Packet, now: $crate::units::Time);
-            on_send_ack(ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time);
-            on_pack_ack(packet: &$crate::packet::Packet, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block]);
-            on_ack(ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time);
-            on_payload(flow: u32, number: u64, is_answer: bool, bytes: &[u8]);
-            on_snapshot(flow: u32, snapshot: &$crate::log::SenderSnapshot<'_>, now: $crate::units::Time);
-        }
-        #[inline(always)]
-        fn listen_level(&$self) -> $crate::log::ListenLevel {
-            $crate::log::ListenLevel::Packets$(.max($log.listen_level()))+
         }
         #[inline]
-        fn find_ack(&$self, packet: &$crate::packet::Packet) -> Option<(&$crate::tcp::Ack, &[$crate::tcp::Block])> {
-            None$(.or_else(|| $log.find_ack(packet)))+
+        fn acks(&$self) -> Option<&dyn $crate::log::AckLookup> {
+            None$(.or_else(|| $log.acks()))+
         }
     };
     (@events $self:ident $logs:tt $($name:ident($($arg:ident: $type:ty),*);)*) => { $(
@@ -391,13 +268,17 @@ mod tests {
     #[test]
     fn a_pair_passes_every_event_on() {
         // the default of a method that is missing in the list does nothing, and no compiler says so
-        let text = include_str!("log.rs");
-        let after = |from: &str| text.split(from).nth(1).and_then(|rest| rest.split("\n}\n").next()).expect("it is there");
-        let (declared, passed) = (after("pub trait Log {"), after("macro_rules! log_to {"));
-        let names: Vec<&str> = declared.split("    fn ").skip(1).filter_map(|rest| rest.split('(').next()).collect();
-        assert!(names.len() > 15, "{names:?}");
-        for name in names.into_iter().filter(|&name| name != "set_ce") {
-            assert!(passed.contains(&format!(" {name}(")), "{name}");
+        for (text, declares, passes) in [
+            (include_str!("log.rs"), "pub trait Log {", "macro_rules! log_to {"),
+            (include_str!("observe.rs"), "pub trait Tap: Log {", "macro_rules! tap_to {"),
+        ] {
+            let after = |from: &str| text.split(from).nth(1).and_then(|rest| rest.split("\n}\n").next()).expect("it is there");
+            let (declared, passed) = (after(declares), after(passes));
+            let names: Vec<&str> = declared.split("    fn ").skip(1).filter_map(|rest| rest.split('(').next()).collect();
+            assert!(names.len() >= 10, "{names:?}");
+            for name in names.into_iter().filter(|&name| name != "set_ce") {
+                assert!(passed.contains(&format!(" {name}(")), "{name}");
+            }
         }
     }
 

@@ -31,6 +31,19 @@ impl Ecn {
     }
 }
 
+/// Identity of a flow, for queues that tell flows apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowKey {
+    /// Source host, any number that names it.
+    pub src_host: u32,
+    /// Destination host, any number that names it.
+    pub dst_host: u32,
+    /// Hash input for the 5-tuple: differs between flows.
+    pub ports: u32,
+    /// Differentiated-services codepoint, 0..=63.
+    pub dscp: u8,
+}
+
 /// TCP flags and bookkeeping of a packet, as bits of [`Packet::flags`].
 pub mod flag {
     /// Connection request; carries no data.

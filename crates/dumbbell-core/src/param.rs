@@ -7,6 +7,121 @@ mod described;
 
 pub use described::*;
 
+use serde_json::{Map, Value};
+use std::fmt;
+use std::sync::Arc;
+
+/// An algorithm of a program, with the keys of a configuration that chose it and gave it its parameters. It builds any number of instances, each
+/// for a context such as a queue or a connection. Two are equal if their keys are.
+pub struct Factory<C, T> {
+    keys: Arc<Map<String, Value>>,
+    new: Arc<dyn Fn(&C) -> T + Send + Sync>,
+}
+
+impl<C, T> Factory<C, T> {
+    /// A factory for `keys` that builds by `new`.
+    pub fn new(keys: &Map<String, Value>, new: impl Fn(&C) -> T + Send + Sync + 'static) -> Factory<C, T> {
+        Factory { keys: Arc::new(keys.clone()), new: Arc::new(new) }
+    }
+
+    /// Returns the name that the configuration gives the algorithm.
+    pub fn name(&self) -> &str {
+        self.keys.get("name").and_then(Value::as_str).unwrap_or("")
+    }
+
+    /// Returns the keys, `name` included.
+    pub fn values(&self) -> Map<String, Value> {
+        self.keys.as_ref().clone()
+    }
+
+    /// Builds an instance for `context`.
+    pub fn build(&self, context: &C) -> T {
+        (self.new)(context)
+    }
+}
+
+impl<C, T> Clone for Factory<C, T> {
+    fn clone(&self) -> Self {
+        Factory { keys: Arc::clone(&self.keys), new: Arc::clone(&self.new) }
+    }
+}
+
+impl<C, T> fmt::Debug for Factory<C, T> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_tuple("Factory").field(&self.keys).finish()
+    }
+}
+
+impl<C, T> PartialEq for Factory<C, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.keys == other.keys
+    }
+}
+
+/// Declares the specification of a registry's algorithms, an enum of their parameters: `$spec { Variant: module, … }`, and `Dyn Factory<…>` behind it
+/// where programs bring algorithms along. `specs` describes every module.
+macro_rules! algorithm_specs {
+    ($(#[$outer:meta])* $spec:ident { $( $(#[$meta:meta])* $variant:ident : $module:ident ),* $(,)? } $(Dyn $factory:ty)?) => {
+        $(#[$outer])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum $spec {
+            $(
+                $(#[$meta])*
+                #[doc = concat!("See [`", stringify!($module), "`].")]
+                $variant($module::Params),
+            )*
+            $(
+                /// One that this crate does not know.
+                Dyn($factory),
+            )?
+        }
+
+        impl $spec {
+            /// Names of the registered algorithms.
+            pub const NAMES: &'static [&'static str] = &[ $( $(#[$meta])* $module::NAME ),* ];
+
+            /// Reads the algorithm that `config` names in its key `name`, with its other keys as parameters.
+            ///
+            /// # Errors
+            /// An unknown name, key or value.
+            pub fn from_json(config: &Map<String, Value>) -> Result<$spec, ParamError> {
+                match config.get("name").and_then(Value::as_str).unwrap_or("") {
+                    $( $(#[$meta])* $module::NAME => Ok($spec::$variant($module::Params::from_json(config)?)), )*
+                    name => Err(ParamError::new("name", format!("{name:?}"), $spec::NAMES.join(", "))),
+                }
+            }
+
+            /// Returns the name of the algorithm.
+            pub fn name(&self) -> &str {
+                match self {
+                    $( $(#[$meta])* $spec::$variant(_) => $module::NAME, )*
+                    $( $spec::Dyn(factory) => <$factory>::name(factory), )?
+                }
+            }
+
+            /// Returns the values of all parameters, canonical.
+            pub fn values(&self) -> Map<String, Value> {
+                match self {
+                    $( $(#[$meta])* $spec::$variant(params) => params.values(), )*
+                    $( $spec::Dyn(factory) => <$factory>::values(factory), )?
+                }
+            }
+        }
+
+        /// Every registered algorithm, described.
+        pub fn specs() -> Vec<AlgorithmSpec> {
+            Vec::from([ $( $(#[$meta])* AlgorithmSpec {
+                name: $module::NAME,
+                title: $module::TITLE,
+                source: $module::SOURCE,
+                params: $module::Params::specs(),
+                versions: $module::Params::versions(),
+            }, )* ])
+        }
+    };
+}
+pub(crate) use algorithm_specs;
+
 /// A parameter that cannot be used: which, what was found, what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: found {found}, allowed: {allowed}")]
@@ -67,7 +182,7 @@ macro_rules! params {
         $(, range $min:expr, $max:expr)? $(, frames $frames:literal)?, source $source:literal;
     )* } $(over $version:ident;)? $(check $check:path)?) => {
         $(#[$outer])*
-        #[derive(Clone, Debug)]
+        #[derive(Clone, Debug, PartialEq)]
         pub struct $name { $( $(#[doc = $doc])* pub $field: $type, )* }
 
         impl Default for $name {

@@ -3,9 +3,9 @@
 
 #![allow(clippy::disallowed_methods)] // examples need not be the same on every system
 
-use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, FlowKey, QueueContext};
+use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, QueueContext};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
-use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::packet::{Ecn, FlowKey, Packet};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::with_aqm;
 use proptest::prelude::*;

@@ -5,9 +5,9 @@
 
 #![allow(clippy::disallowed_methods)] // examples need not be the same on every system
 
-use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, FlowKey, QueueContext};
+use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, QueueContext};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
-use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::packet::{Ecn, FlowKey, Packet};
 use dumbbell_core::param::{AlgorithmSpec, ParamError, ParamKind, ParamSpec};
 use dumbbell_core::record::{Counters, FlowCounters, InternalCounters, InternalLog};
 use dumbbell_core::rng::mix;

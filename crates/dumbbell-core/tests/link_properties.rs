@@ -215,7 +215,7 @@ fn every_link_is_described_and_can_be_built_with_its_defaults() {
             assert_eq!(param.min.is_null(), param.max.is_null(), "{}: {}", spec.name, param.name);
         }
         let name = Map::from_iter([("name".to_owned(), json!(spec.name))]);
-        assert_eq!(LinkSpec::from_json(&name).map(|chosen| chosen.name()), Ok(spec.name));
+        assert_eq!(LinkSpec::from_json(&name).map(|link| link.name().to_owned()), Ok(spec.name.to_owned()));
     }
     let error = LinkSpec::from_json(&Map::from_iter([("name".to_owned(), json!("wify"))])).expect_err("no link");
     assert!(error.to_string().starts_with("name: found \"wify\", allowed: "), "{error}");

@@ -7,9 +7,9 @@ use crate::frame::{payload, write_ecn, ParsedFrame, Tuple};
 use crate::frames::FrameBuffers;
 use crate::trace::{TraceFile, TraceWriter};
 use dumbbell_bottleneck::Bottleneck;
-use dumbbell_core::aqm::{Aqm, FlowKey};
+use dumbbell_core::aqm::{Aqm, AqmSpec};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
-use dumbbell_core::packet::{flag, Ecn, Packet};
+use dumbbell_core::packet::{flag, Ecn, FlowKey, Packet};
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::units::Time;
 use dumbbell_measure::from_live::AckCounters;
@@ -450,8 +450,8 @@ impl<A: Aqm> Direction<A> {
 }
 
 /// Whether a queue discipline cannot be used on frames: it needs what no header carries.
-pub fn needs_values(aqm: &str) -> bool {
-    aqm == dumbbell_core::aqm::csaqm::NAME
+pub fn needs_values(aqm: &AqmSpec) -> bool {
+    matches!(aqm, AqmSpec::Csaqm(_))
 }
 
 #[cfg(test)]

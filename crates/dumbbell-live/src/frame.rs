@@ -1,7 +1,6 @@
 //! Reads the headers of Ethernet frames, and writes the one field that a bottleneck changes: ECN.
 
-use dumbbell_core::aqm::FlowKey;
-use dumbbell_core::packet::Ecn;
+use dumbbell_core::packet::{Ecn, FlowKey};
 
 /// Ethernet header: two addresses and the type (IEEE 802.3 section 3.1.1).
 const ETHERNET: usize = 14;

@@ -1,8 +1,10 @@
 //! How late frames left against their schedule, and how late is too late.
 
+use dumbbell_core::aqm::AqmSpec;
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::packet::MTU_FRAME;
 use dumbbell_core::units::{Rate, Time};
+use serde_json::Value;
 
 /// Lateness of the frames of one direction.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +39,11 @@ pub fn allowed_lateness(base_rtts: impl IntoIterator<Item = Time>, target: Optio
     let packets = rate.serialise(10 * u64::from(MTU_FRAME));
     let smallest = base_rtts.into_iter().chain(target).filter(|&time| time > Time::ZERO).fold(packets, Time::min);
     Time(smallest.0 / 10)
+}
+
+/// Returns the target of a queue discipline that has one.
+pub fn target(aqm: &AqmSpec) -> Option<Time> {
+    aqm.values().get("target").and_then(Value::as_u64).map(Time)
 }
 
 #[cfg(test)]

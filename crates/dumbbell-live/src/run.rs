@@ -4,15 +4,16 @@ use crate::clock::MonotonicClock;
 use crate::direction::{needs_values, Direction, FrameLog, Treatment};
 use crate::flows::{FlowPlan, Plans, Receivers, MOST_FLOWS};
 use crate::forwarder::{Effort, Forwarder, RunWatcher};
-use crate::lateness::{allowed_lateness, Lateness};
+use crate::lateness::{allowed_lateness, target, Lateness};
 use crate::namespaces::{Doing, HostPair, SetupError};
 use crate::packet_socket::PacketSocket;
 use crate::port::FramePort;
 use crate::priority;
 use crate::trace::TraceWriter;
 use dumbbell_bottleneck::{Bottleneck, Listeners};
-use dumbbell_config::{cc_name, Classes, EcnEcho, FlowConfig, Route, RunConfig, REVERSE};
-use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
+use dumbbell_config::{Classes, EcnEcho, FlowConfig, Route, RunConfig, REVERSE};
+use dumbbell_core::aqm::{AnyAqm, Aqm};
+use dumbbell_core::packet::FlowKey;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Time;
 use dumbbell_core::with_aqm;
@@ -21,7 +22,7 @@ use dumbbell_measure::columns::Timing;
 use dumbbell_measure::from_live::{FlowCounts, LiveFlow, LiveHop, LiveRecorder};
 use dumbbell_measure::together::LOOK;
 use dumbbell_measure::Outcome;
-use serde_json::{json, Map, Value};
+use serde_json::{json, Value};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -83,7 +84,6 @@ fn refuse<T>(key: &str, found: impl ToString, allowed: &str) -> Result<T, ParamE
 /// # Errors
 /// The first key that cannot be used.
 pub fn check(config: &Value) -> Result<(), ParamError> {
-    dumbbell_bottleneck::check(config)?;
     readable(&RunConfig::from_json(config)?)
 }
 
@@ -107,7 +107,7 @@ fn readable(config: &RunConfig) -> Result<(), ParamError> {
     let ccs = known_ccs();
     for (number, flow) in config.flows.iter().enumerate() {
         let at = |key: &str| format!("flows[{number}].{key}");
-        let (params, cc) = (&flow.params, cc_name(&flow.cc));
+        let (params, cc) = (&flow.params, flow.transport.name());
         if !ccs.iter().any(|known| known == cc) {
             return refuse(&at("cc"), cc, &format!("what this kernel has ({})", ccs.join(", ")));
         }
@@ -157,9 +157,8 @@ fn readable_hops(config: &RunConfig) -> Result<(), ParamError> {
         if let Some((key, found)) = config.simulated_link(hop) {
             return refuse(&format!("{place}.{key}"), found, "shaper, or a trace without delays");
         }
-        let name = aqm.get("name").and_then(Value::as_str).unwrap_or("");
-        if needs_values(name) {
-            return refuse(&format!("{place}.aqm"), name, "a queue discipline that works on what headers carry");
+        if needs_values(aqm) {
+            return refuse(&format!("{place}.aqm"), aqm.name(), "a queue discipline that works on what headers carry");
         }
         if built.reads_acks() && !config.hops.is_empty() {
             return refuse(&format!("{place}.aqm.ack_filter"), "a filter", "off");
@@ -284,9 +283,9 @@ pub fn run(
     progress: &Arc<AtomicU64>,
     trace: Option<&Path>,
 ) -> Result<Outcome, LiveError> {
-    check(config)?;
-    priority::own_session();
     let config = Arc::new(RunConfig::from_json(config)?);
+    readable(&config)?;
+    priority::own_session();
     let mut aqms = dumbbell_bottleneck::queue_disciplines(&config)?;
     match (aqms.pop(), aqms.pop()) {
         (Some(any), None) => with_aqm!(any, aqm => carry_out(&config, [Some(aqm), None], (cancel, progress), trace)),
@@ -297,7 +296,7 @@ pub fn run(
 /// The flows of a run, as the kernel is to carry them out.
 fn plans(config: &RunConfig) -> Plans {
     let plan = |(number, flow): (usize, &FlowConfig)| FlowPlan {
-        cc: kernel_name(cc_name(&flow.cc)).to_owned(),
+        cc: kernel_name(flow.transport.name()).to_owned(),
         start: flow.start.draw(config.run.seed, "start", number),
         stop: flow.params.stop,
         size: flow.params.size,
@@ -456,7 +455,6 @@ fn finish<A: Aqm, P: FramePort>(
     let events: u64 = forwarder.directions.iter().map(|direction| direction.counts().arrived).sum();
     let mut outcome = recorder.finish(flows, events);
     let rtts = || config.flows.iter().map(|flow| flow.params.base_rtt);
-    let target = |aqm: &Map<String, Value>| aqm.get("target").and_then(Value::as_u64).map(Time);
     let first = allowed_lateness(rtts(), target(&config.aqm), config.bottleneck.rate);
     let allowed =
         config.hops.iter().map(|hop| allowed_lateness(rtts(), target(&hop.aqm), hop.params.rate)).fold(first, Time::min);

@@ -4,7 +4,7 @@ use crate::clock::MonotonicClock;
 use crate::direction::{needs_values, Direction, FrameLog, Treatment};
 use crate::forwarder::{Forwarder, RunWatcher};
 use crate::frame::{Tuple, TCP, UDP};
-use crate::lateness::{allowed_lateness, Lateness};
+use crate::lateness::{allowed_lateness, target, Lateness};
 use crate::namespaces::{Doing, HostPair, Namespace};
 use crate::packet_socket::PacketSocket;
 use crate::priority;
@@ -68,15 +68,13 @@ pub struct Job {
 /// # Errors
 /// The first key that cannot be used.
 pub fn check(config: &Value) -> Result<(), ParamError> {
-    dumbbell_bottleneck::check(config)?;
     usable(&RunConfig::from_json(config)?)
 }
 
 fn usable(config: &RunConfig) -> Result<(), ParamError> {
     let refuse = |key: &str, found: &str, allowed: &str| Err(ParamError::new(key, found, format!("{allowed} behind a shell")));
-    let name = config.aqm.get("name").and_then(Value::as_str).unwrap_or("");
-    if needs_values(name) {
-        return refuse("bottleneck.aqm", name, "a queue discipline that works on what headers carry");
+    if needs_values(&config.aqm) {
+        return refuse("bottleneck.aqm", config.aqm.name(), "a queue discipline that works on what headers carry");
     }
     if dumbbell_bottleneck::queue_discipline(config)?.reads_acks() {
         return refuse("bottleneck.aqm.ack_filter", "a filter", "off");
@@ -326,8 +324,7 @@ impl Shell {
                 queue.aqm.counters(),
                 direction.counts().arrived,
             );
-            let target = config.aqm.get("target").and_then(Value::as_u64).map(Time);
-            let most = allowed_lateness([base_rtt(config)], target, config.bottleneck.rate);
+            let most = allowed_lateness([base_rtt(config)], target(&config.aqm), config.bottleneck.rate);
             judge(&mut outcome, forwarder, most, None)?;
             outcomes.push(outcome);
         }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // one getsockopt, for which there is no safe interface
 
 use dumbbell_core::units::Time;
-use dumbbell_measure::from_live::TcpSample;
+use dumbbell_measure::from_live::{SenderState, TcpSample};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -62,15 +62,17 @@ impl TcpInfo {
         TcpSample {
             time,
             is_regular,
-            srtt_us: self.word(68),
+            state: SenderState {
+                srtt_us: self.word(68),
+                cwnd: self.word(80),
+                ssthresh: self.word(76),
+                // tcp_packets_in_flight
+                in_flight: (unacked + retrans).saturating_sub(sacked + lost),
+                retransmissions: u64::from(self.word(100)),
+            },
             min_rtt_us: self.word(148),
-            cwnd: self.word(80),
-            ssthresh: self.word(76),
-            // tcp_packets_in_flight
-            in_flight: (unacked + retrans).saturating_sub(sacked + lost),
             payload: self.acked_payload(),
             sent: u64::from(self.word(156)),
-            retransmissions: u64::from(self.word(100)),
             timeouts: (self.length >= TIMEOUTS + 2).then(|| u64::from(self.half(TIMEOUTS))),
         }
     }

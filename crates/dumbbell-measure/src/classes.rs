@@ -1,7 +1,8 @@
 //! Classes of traffic: what their members come to together.
 
 use crate::columns::{ClassRow, Classes};
-use crate::measure::{ms, rtt_percentiles_ms, FlowResult};
+use crate::flow::FlowResult;
+use crate::statistics::{ms, rtt_percentiles_ms};
 use crate::table::Table;
 use crate::together::Common;
 use crate::transit::{Delays, UdpFate};
@@ -129,7 +130,7 @@ pub fn ratios(classes: &dumbbell_config::Classes, sums: &[Totals], common: Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Samples;
+    use crate::flow::Samples;
     use dumbbell_core::record::FlowCounters;
     use dumbbell_core::tcp::stats::ReceiverStats;
     use std::sync::Arc;

@@ -13,9 +13,10 @@ use self::records::{CapturedFrame, CapturedSample, UNKNOWN};
 use crate::capacity;
 use crate::classes::Totals;
 use crate::columns::EngineKind;
-use crate::hop_log::{AckCounters, HopCounts, HopLog};
-use crate::measure::FlowCounts as OnWay;
-use crate::measure::{AnswerCounts, Backlog, FlowResult, Measures, SeenTcp, SeriesView};
+use crate::flow::FlowCounts as OnWay;
+use crate::flow::{FlowResult, SenderState};
+use crate::hop_log::{AckCounters, Backlog, HopCounts, HopLog};
+use crate::measure::{AnswerCounts, Measures, SeriesView};
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
 use crate::together::{FlowProgress, LOOK};
@@ -328,7 +329,7 @@ impl Replay<'_> {
     fn series_view(&mut self, number: usize, time: Time) -> SeriesView {
         let last = self.last(number, time);
         let of_tcp = || {
-            last.map_or_else(SeenTcp::default, |one| SeenTcp {
+            last.map_or_else(SenderState::default, |one| SenderState {
                 srtt_us: one.rtt_us,
                 cwnd: one.cwnd,
                 ssthresh: one.ssthresh,
@@ -362,7 +363,7 @@ impl Replay<'_> {
             return FlowResult { end, payload: received.bytes, sender, transit, ..self.add_answer_rtts(number, common, now) };
         }
         let Some(sample) = sample else { return common };
-        let mut samples = crate::measure::Samples::default();
+        let mut samples = crate::flow::Samples::default();
         let from = self.config.measured_from();
         for one in self.samples[number].iter().filter(|one| one.flags & sampled::POLL != 0 && one.time > from) {
             samples.add(one.rtt_us, one.cwnd);

@@ -3,11 +3,16 @@
 //! A middlebox knows frames, payload, marks, drops and times in queue. What only a sender knows has no column.
 
 use crate::columns::{Ends, EndsRow, EngineKind, SeenFlows, SeriesRow, Unlisted};
+use crate::flow::FlowResult;
 use crate::from_live::FlowCounts;
-use crate::measure::{Backlog, FlowResult, Measures};
+use crate::hop_log::Backlog;
+use crate::measure::Measures;
 use crate::outcome::outcome;
 use crate::Outcome;
+use dumbbell_config::extensions::TransportSpec;
 use dumbbell_config::{Class, ClassKind, Classes, FlowConfig, FlowParams, Route, RunConfig, StartRange};
+use dumbbell_core::cc::{AnyCc, CcContext, CcSpec, DynCc};
+use dumbbell_core::param::Factory;
 use dumbbell_core::record::{Counters, QueueCounters};
 use dumbbell_core::units::Time;
 use serde_json::{json, Map, Value};
@@ -155,10 +160,13 @@ impl FrameRecorder {
             if of_kind == 0 {
                 continue;
             }
-            let cc = Arc::new(Map::from_iter([("name".to_owned(), json!(name))]));
+            // frames do not tell how their sender controls congestion: it has the name of its kind
+            let keys = Map::from_iter([("name".to_owned(), json!(name))]);
+            let cc = Factory::new(&keys, |_: &CcContext| DynCc(Box::new(AnyCc::without_ecn())));
+            let transport = Arc::new(TransportSpec::Tcp(CcSpec::Dyn(cc)));
             let params = FlowParams { base_rtt: self.base_rtt, ..FlowParams::default() };
             let start = StartRange { min: Time::ZERO, max: Time::ZERO };
-            let one = FlowConfig { cc, start, stages: Arc::default(), route: Arc::clone(&self.route), params };
+            let one = FlowConfig { transport, start, stages: Arc::default(), route: Arc::clone(&self.route), params };
             self.config.flows.extend(std::iter::repeat_n(one, of_kind));
             classes.of_flow.extend(std::iter::repeat_n(classes.list.len() as u16, of_kind));
             classes.list.push(Class {

@@ -5,10 +5,11 @@
 //! value: samples of the RTT estimator. Such a run has no UDP, and so no column of its one-way delay.
 
 use crate::columns::EngineKind;
+pub use crate::flow::{FlowCounts, SenderState};
+use crate::flow::{FlowResult, Samples};
 pub use crate::hop_log::AckCounters;
-use crate::hop_log::{HopCounts as AtHop, HopLog};
-pub use crate::measure::FlowCounts;
-use crate::measure::{Backlog, FlowResult, Measures, Samples, SeenTcp, SeriesView};
+use crate::hop_log::{Backlog, HopCounts as AtHop, HopLog};
+use crate::measure::{Measures, SeriesView};
 use crate::outcome::outcome;
 use crate::together::FlowProgress;
 use crate::Outcome;
@@ -26,22 +27,14 @@ pub struct TcpSample {
     pub time: Time,
     /// Whether it is one of those every 200 ms, whose mean counts.
     pub is_regular: bool,
-    /// Smoothed RTT, us; 0 before the first.
-    pub srtt_us: u32,
+    /// Round-trip time, window and retransmissions.
+    pub state: SenderState,
     /// Smallest RTT, us; the largest number before the first.
     pub min_rtt_us: u32,
-    /// Congestion window, segments.
-    pub cwnd: u32,
-    /// Slow-start threshold, segments.
-    pub ssthresh: u32,
-    /// Segments in flight.
-    pub in_flight: u32,
     /// Payload that was acknowledged, bytes.
     pub payload: u64,
     /// Data segments sent, retransmissions included.
     pub sent: u64,
-    /// Retransmissions among these.
-    pub retransmissions: u64,
     /// Retransmission timeouts; none where the kernel does not count them.
     pub timeouts: Option<u64>,
 }
@@ -249,13 +242,7 @@ impl LiveRecorder {
 
     fn take(&mut self, point: &Point, flows: &[LiveFlow]) {
         let seen = flows.iter().map(|flow| {
-            let tcp = flow.sample_at(point.time).map_or_else(SeenTcp::default, |sample| SeenTcp {
-                srtt_us: sample.srtt_us,
-                cwnd: sample.cwnd,
-                ssthresh: sample.ssthresh,
-                in_flight: sample.in_flight,
-                retransmissions: sample.retransmissions,
-            });
+            let tcp = flow.sample_at(point.time).map_or_else(SenderState::default, |sample| sample.state);
             SeriesView { payload: flow.payload(point.time), tcp: Some(tcp), ..SeriesView::default() }
         });
         self.measures.point(point.time, seen, point.counters, point.backlog);
@@ -278,21 +265,21 @@ fn result(flow: &LiveFlow, counted: Option<&FlowCounts>, from: Time, now: Time, 
     let Some(last) = flow.sample_at(now) else { return common };
     let mut samples = Samples::default();
     for sample in flow.samples.iter().filter(|one| one.is_regular && one.time > from && one.time <= now) {
-        samples.add(sample.srtt_us, sample.cwnd);
+        samples.add(sample.state.srtt_us, sample.state.cwnd);
     }
     if samples.count == 0 {
-        samples.add(last.srtt_us, last.cwnd);
+        samples.add(last.state.srtt_us, last.state.cwnd);
     }
     let finished = flow.finished.filter(|&finished| finished <= now);
     FlowResult {
         end: finished.unwrap_or(now) + ahead,
         payload: last.payload,
-        min_rtt_us: if last.srtt_us == 0 { u32::MAX } else { last.min_rtt_us },
+        min_rtt_us: if last.state.srtt_us == 0 { u32::MAX } else { last.min_rtt_us },
         completion: finished.map(|finished| finished - start),
         samples,
         sender: SenderStats {
             sent: last.sent,
-            retransmissions: last.retransmissions,
+            retransmissions: last.state.retransmissions,
             timeouts: last.timeouts.unwrap_or(0),
             ..SenderStats::default()
         },
@@ -311,7 +298,8 @@ mod tests {
     fn sample(ms: u64, payload: u64, srtt_us: u32, is_regular: bool) -> TcpSample {
         let time = Time::from_millis(ms);
         let (sent, timeouts) = (payload / 1448, Some(2));
-        TcpSample { time, is_regular, payload, srtt_us, min_rtt_us: 20_000, cwnd: 10, sent, timeouts, ..TcpSample::default() }
+        let state = SenderState { srtt_us, cwnd: 10, ..SenderState::default() };
+        TcpSample { time, is_regular, state, min_rtt_us: 20_000, payload, sent, timeouts }
     }
 
     #[test]

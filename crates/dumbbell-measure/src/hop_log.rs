@@ -1,7 +1,6 @@
 //! Measurements at each of several hops, in addition to the counters of every queue.
 
 use crate::columns::{HopRow, HopSeries, HopSeriesRow, Hops};
-use crate::measure::Backlog;
 use crate::table::Table;
 use dumbbell_config::{Class, RunConfig};
 use dumbbell_core::histogram::Histogram;
@@ -10,6 +9,15 @@ use dumbbell_core::packet::Packet;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::units::Time;
 use std::collections::BTreeMap;
+
+/// Backlog of a queue at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Backlog {
+    /// How many packets.
+    pub packets: u64,
+    /// Bytes of these packets.
+    pub bytes: u64,
+}
 
 /// Counters of the acknowledgements at a hop. They only grow.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,6 +3,7 @@
 pub mod capacity;
 pub mod classes;
 pub mod columns;
+pub mod flow;
 pub mod from_capture;
 pub mod from_frames;
 pub mod from_live;
@@ -10,6 +11,7 @@ pub mod hop_log;
 pub mod measure;
 pub mod outcome;
 pub mod short_flows;
+pub mod statistics;
 pub mod table;
 pub mod together;
 pub mod trace;

@@ -2,13 +2,15 @@
 
 use crate::classes::{self, Totals};
 use crate::columns::{self, ColumnSpec, EngineKind, FlowRow, Punctuality, RunRow, Runs, SeenFlows, SojournBin, Timing};
+use crate::flow::FlowResult;
 use crate::hop_log::HopLog;
-use crate::measure::{jain, ms, FlowResult, Measures};
+use crate::measure::Measures;
+use crate::statistics::{jain, ms};
 use crate::table::{Column, Table};
 use crate::together::Common;
 use crate::trace::Trace;
 use crate::transit;
-use dumbbell_config::{cc_name, Classes, RunConfig};
+use dumbbell_config::{Classes, RunConfig};
 use dumbbell_core::histogram::{Histogram, BINS, LEAST_BIN};
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::rng::mix;
@@ -245,7 +247,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, co
         FlowRow {
             number: number as u64,
             class,
-            cc: flow.map_or_else(|| udp().name(), |flow| cc_name(&flow.cc)),
+            cc: flow.map_or_else(|| udp().name(), |flow| flow.transport.name()),
             direction: route.direction(),
             base_rtt,
             start_s: result.start.as_secs_f64() - ahead,

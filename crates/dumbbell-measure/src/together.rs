@@ -3,7 +3,8 @@
 //! Flows have in common the time from the start of the last flow of `[[flows]]` to the end of the first that ends. What has arrived is looked at
 //! every [`LOOK`] from that start on. Nothing here depends on the points of the time series.
 
-use crate::measure::{jain, FlowResult};
+use crate::flow::FlowResult;
+use crate::statistics::jain;
 use dumbbell_config::RunConfig;
 use dumbbell_core::units::Time;
 use std::collections::VecDeque;

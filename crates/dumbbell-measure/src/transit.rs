@@ -1,6 +1,6 @@
 //! One-way delay of UDP's packets from sender to receiver, and its variation.
 
-use crate::measure::ms;
+use crate::statistics::ms;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::units::Time;
 

@@ -88,7 +88,7 @@ impl Config {
     /// None that [`Config::parse`] has not reported.
     pub fn build<T>(&self) -> Result<Net<T>, Error> {
         let queue = self.discipline().map_err(|error| Error::in_line(1, error))?;
-        Net::from_run(&self.run, queue, self.start).map_err(|error| Error::in_line(1, error))
+        Ok(Net::from_run(&self.run, queue, self.start))
     }
 
     fn discipline(&self) -> Result<AnyAqm, ParamError> {
@@ -98,6 +98,17 @@ impl Config {
             return Err(ParamError::new("aqm.ack_filter", "a filter", "off: a payload may be anything, and is not read"));
         }
         Ok(queue)
+    }
+}
+
+impl<T> Net<T> {
+    /// The bottleneck that `text` describes as the section `[bottleneck]` of an experiment does, with seed 1: see [`Config`], which has more
+    /// to choose from.
+    ///
+    /// # Errors
+    /// Those of [`Config::parse`].
+    pub fn new(text: &str) -> Result<Net<T>, Error> {
+        Config::parse(text)?.build()
     }
 }
 

@@ -16,8 +16,7 @@ mod text;
 mod units;
 
 pub use config::Config;
-pub use dumbbell_core::aqm::FlowKey;
-pub use dumbbell_core::packet::Ecn;
+pub use dumbbell_core::packet::{Ecn, FlowKey};
 pub use dumbbell_core::record::FlowCounters;
 pub use error::Error;
 pub use frame::{Arrival, Frame, NetCounters};

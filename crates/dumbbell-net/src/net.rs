@@ -1,14 +1,11 @@
 //! Queue, link and propagation of a bottleneck, driven from outside.
 
-use crate::config::Config;
-use crate::error::Error;
 use crate::frame::{Arrival, Frame, NetCounters};
 use dumbbell_bottleneck::{Hop, HopPart};
 use dumbbell_config::{RateChange, RunConfig};
-use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
+use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
-use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::param::ParamError;
+use dumbbell_core::packet::{flag, FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::units::Time;
@@ -62,7 +59,7 @@ enum NextStep {
 /// One direction of a bottleneck: stages, queue discipline, link and propagation, with the packets in it. Each carries a payload `T`, which the net
 /// does not look at.
 ///
-/// It does no I/O and has no clock: the caller says what time it is. Time is a [`Duration`] since any instant, [`Config::start`] at the
+/// It does no I/O and has no clock: the caller says what time it is. Time is a [`Duration`] since any instant, [`Config::start`](crate::Config::start) at the
 /// earliest; it does not go back, and an earlier one counts as that of the last event. Equal calls give equal answers.
 ///
 /// Events happen at their own time however late the caller is, and in the order of the simulator: at one instant, packets move, then those
@@ -109,21 +106,12 @@ impl<T> fmt::Debug for Net<T> {
 }
 
 impl<T> Net<T> {
-    /// The bottleneck that `text` describes as the section `[bottleneck]` of an experiment does, with seed 1: see [`Config`], which has more
-    /// to choose from.
-    ///
-    /// # Errors
-    /// Those of [`Config::parse`].
-    pub fn new(text: &str) -> Result<Net<T>, Error> {
-        Config::parse(text)?.build()
-    }
-
     /// The bottleneck of a run with this queue discipline.
-    pub(crate) fn from_run(run: &RunConfig, queue: AnyAqm, start: Time) -> Result<Net<T>, ParamError> {
-        Ok(Net {
+    pub(crate) fn from_run(run: &RunConfig, queue: AnyAqm, start: Time) -> Net<T> {
+        Net {
             start,
             now: Time::ZERO,
-            hop: Hop::new(run, (0, &run.first_hop()), 1, queue, Lost::default())?,
+            hop: Hop::new(run, (0, &run.first_hop()), 1, queue, Lost::default()),
             out: VecDeque::new(),
             changes: run.rate_changes.iter().copied().collect(),
             flows: Vec::new(),
@@ -133,7 +121,7 @@ impl<T> Net<T> {
             pushed: 0,
             popped: 0,
             burst: None,
-        })
+        }
     }
 
     /// A packet comes to the bottleneck at `now`. Returns whether it was taken in. One that was may still be dropped later: most AQMs decide

@@ -3,16 +3,16 @@
 //! Headers are those that were sent. What a queue did with a packet is known of its whole journey, so that it is looked for before anything is written.
 
 mod queue;
-mod record;
+pub(crate) mod record;
 
 pub use self::queue::InferredQueue;
 pub use self::record::{CaptureRecord, FrameHeaders, QueueDecision, RECORD};
 
+use self::record::Whose;
 use crate::columns::Sighting;
 use crate::fate::{DropRecord, Fate, Marked};
 use crate::frame::{tcp_flag, TcpSegment};
-use crate::recorder::{Asked, Written};
-use crate::write::Output;
+use crate::write::{Asked, Output, Written};
 use crate::{CaptureWriter, OUT, RECEIVER, SENDER};
 use dumbbell_config::schedule::Schedule;
 use dumbbell_config::RunConfig;
@@ -63,15 +63,6 @@ pub struct Captured {
     pub mss: Option<u32>,
     /// Sums of TCP and UDP are still to be computed, of payloads that are zeros.
     pub completes: bool,
-}
-
-/// Whose a frame is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Whose {
-    /// Number of the flow.
-    pub number: u32,
-    /// Whether it goes from the receiver of data to their sender.
-    pub back: bool,
 }
 
 /// One transmission, wherever it is seen. Numbers are those of the headers; identifications alone are used again after 65536 packets.

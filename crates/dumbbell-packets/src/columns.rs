@@ -1,6 +1,6 @@
 //! Packets as columns: one row for each record.
 
-use crate::captured::{FrameHeaders, Whose};
+use crate::captured::record::{FrameHeaders, Whose};
 use crate::connection::{AckHeaders, Sent, TrackedFlow};
 use crate::fate::{DropRecord, Fate, Marked};
 use crate::frame::{tcp_flag, TcpSegment};

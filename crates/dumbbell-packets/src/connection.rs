@@ -1,7 +1,7 @@
 //! Builds the headers of both ends of a flow from the packets of the simulator.
 
 use crate::frame::{tcp_flag, AccEcnCounts, Endpoints, TcpSegment};
-use dumbbell_core::log::{FlowStart, ProtocolKind};
+use dumbbell_core::observe::{FlowStart, ProtocolKind};
 use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
 use dumbbell_core::tcp::host::{HostParams, Opener};
 use dumbbell_core::tcp::window::{first, scale};

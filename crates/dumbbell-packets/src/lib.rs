@@ -21,8 +21,9 @@ mod write;
 
 pub use captured::{CapturePoint, CaptureRecord, Captured, InferredQueue, QueueDecision, Stream, RECORD};
 pub use columns::{ColumnValues, Columns};
-pub use recorder::{Asked, PacketListener, PacketRecorder, Written};
+pub use recorder::{PacketListener, PacketRecorder};
 use std::io::Write;
+pub use write::{Asked, Written};
 
 /// Where a file goes.
 pub type CaptureWriter = Box<dyn Write + Send>;

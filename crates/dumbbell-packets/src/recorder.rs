@@ -1,14 +1,13 @@
-//! The listener and its options. Events go in batches to a thread of its own: a run continues while its packets are written.
+//! The listener. Events go in batches to a thread of its own: a run continues while its packets are written.
 
-use crate::columns::Columns;
 use crate::connection::HostTraits;
 use crate::fate::{DropRecord, Marked};
-use crate::pcapng::Pcapng;
 use crate::state::{BoxedBlocks, LoggedEvent, State};
-use crate::write::{Output, Writer};
-use crate::{points, CaptureWriter, OUT, RECEIVER, SENDER};
+use crate::write::{Asked, Writer, Written};
+use crate::{CaptureWriter, OUT, RECEIVER};
 use dumbbell_config::{RunConfig, UdpConfig};
-use dumbbell_core::log::{At, DropReason, DropSite, FlowStart, ListenLevel, Log, Mark, MarkReason};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
+use dumbbell_core::observe::{FlowStart, ListenLevel, Tap};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
@@ -21,49 +20,6 @@ use std::thread::JoinHandle;
 const BATCH: usize = 4096;
 /// Most batches that may wait.
 const BATCHES: usize = 8;
-
-/// Options: which packets of a run are written, and where.
-#[derive(Clone, Debug, Default)]
-pub struct Asked {
-    /// The points, of [`points`]; none: the senders' alone.
-    pub points: Vec<String>,
-    /// Numbers of flows; none: all.
-    pub flows: Vec<u32>,
-    /// From when, and until when. Handshakes are written whenever they are: they have the scale of windows.
-    pub from: Time,
-    /// Until then; [`Time::NEVER`]: all.
-    pub until: Time,
-    /// Bytes of each frame, 0: all; `None`: headers, and payload that is not zeros.
-    pub snap: Option<u32>,
-}
-
-impl Asked {
-    /// Names of the points that are asked for, and of all hops.
-    pub(crate) fn names(&self, config: &RunConfig) -> Result<(Vec<String>, Vec<String>), String> {
-        let hops: Vec<String> = (0..=config.hops.len()).map(|hop| config.hop_name(hop).to_owned()).collect();
-        let known = points(hops.iter().map(String::as_str));
-        if let Some(unknown) = self.points.iter().find(|point| !known.contains(point)) {
-            return Err(format!("{unknown}: no point, allowed: {}", known.join(", ")));
-        }
-        let is_asked = |point: &&String| if self.points.is_empty() { *point == SENDER } else { self.points.contains(point) };
-        Ok((known.iter().filter(is_asked).cloned().collect(), hops))
-    }
-
-    /// Where records at these points go: into a file that was made by a program and has a comment, or into columns.
-    pub(crate) fn output(&self, names: &[String], file: Option<(CaptureWriter, &str, &str)>) -> Output {
-        let Some((sink, program, comment)) = file else { return Output::Columns(Box::default()) };
-        let interfaces: Vec<_> = names.iter().map(|name| (name.clone(), describe_interface(name))).collect();
-        Output::Pcapng(Pcapng::new(sink, program, comment, &interfaces, self.snap.unwrap_or(0)), self.snap)
-    }
-}
-
-/// Summary of what was written.
-pub struct Written {
-    /// How many records.
-    pub count: u64,
-    /// The rows, if no file was asked for.
-    pub columns: Option<Columns>,
-}
 
 type Batch = Vec<(Time, LoggedEvent)>;
 
@@ -169,16 +125,6 @@ fn lock(heard: &Mutex<Option<Heard>>) -> MutexGuard<'_, Option<Heard>> {
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the description of an interface.
-fn describe_interface(point: &str) -> String {
-    match point.strip_suffix(OUT) {
-        _ if point == SENDER => "hosts that send data: what they send and what they receive".to_owned(),
-        _ if point == RECEIVER => "hosts that receive data: what they receive and what they send".to_owned(),
-        Some(hop) => format!("what leaves the link of {hop}"),
-        None => format!("what arrives at the queue of {point}"),
-    }
-}
-
 fn some(blocks: &[Block]) -> BoxedBlocks {
     (!blocks.is_empty()).then(|| blocks.into())
 }
@@ -222,10 +168,6 @@ impl PacketListener {
 }
 
 impl Log for PacketListener {
-    fn listen_level(&self) -> ListenLevel {
-        ListenLevel::Frames
-    }
-
     fn on_arrival(&mut self, packet: &Packet, now: Time) {
         if let Some(point) = self.into {
             self.push_event(now, LoggedEvent::Seen(*packet, point, true));
@@ -254,6 +196,12 @@ impl Log for PacketListener {
 
     fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
         self.push_event(now, LoggedEvent::Erased(*packet, self.hop));
+    }
+}
+
+impl Tap for PacketListener {
+    fn listen_level(&self) -> ListenLevel {
+        ListenLevel::Frames
     }
 
     fn on_flow_start(&mut self, flow: u32, beginning: &FlowStart) {

@@ -2,10 +2,10 @@
 
 use crate::connection::{HostTraits, SendState, Sent, TrackedFlow};
 use crate::fate::{DropRecord, Fates, Marked, OpenFates, TimeOrder};
-use crate::recorder::{Asked, Written};
-use crate::write::{PendingRecord, What, Writer};
+use crate::write::{Asked, PendingRecord, What, Writer, Written};
 use crate::{RECEIVER, SENDER};
-use dumbbell_core::log::{FlowStart, Mark, ProtocolKind};
+use dumbbell_core::log::Mark;
+use dumbbell_core::observe::{FlowStart, ProtocolKind};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;

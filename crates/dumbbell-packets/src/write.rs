@@ -1,11 +1,13 @@
-//! Records as what is written of them.
+//! Which records are written, where they go, and what is written of them.
 
 use crate::columns::{Columns, Sighting};
 use crate::connection::{AckHeaders, Sent, TrackedFlow};
 use crate::fate::Fate;
 use crate::frame::{Headers, TcpSegment, WireHeaders};
 use crate::pcapng::Pcapng;
-use dumbbell_core::log::ProtocolKind;
+use crate::{points, CaptureWriter, OUT, RECEIVER, SENDER};
+use dumbbell_config::RunConfig;
+use dumbbell_core::observe::ProtocolKind;
 use dumbbell_core::packet::{Packet, SYN_FRAME, UDP_HEADERS};
 use dumbbell_core::units::Time;
 use std::io;
@@ -41,6 +43,59 @@ impl Output {
             Output::Pcapng(mut file, _) => file.finish().map(|()| None),
             Output::Columns(columns) => Ok(Some(*columns)),
         }
+    }
+}
+
+/// Options: which packets of a run are written, and where.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// The points, of [`points`]; none: the senders' alone.
+    pub points: Vec<String>,
+    /// Numbers of flows; none: all.
+    pub flows: Vec<u32>,
+    /// From when, and until when. Handshakes are written whenever they are: they have the scale of windows.
+    pub from: Time,
+    /// Until then; [`Time::NEVER`]: all.
+    pub until: Time,
+    /// Bytes of each frame, 0: all; `None`: headers, and payload that is not zeros.
+    pub snap: Option<u32>,
+}
+
+impl Asked {
+    /// Names of the points that are asked for, and of all hops.
+    pub(crate) fn names(&self, config: &RunConfig) -> Result<(Vec<String>, Vec<String>), String> {
+        let hops: Vec<String> = (0..=config.hops.len()).map(|hop| config.hop_name(hop).to_owned()).collect();
+        let known = points(hops.iter().map(String::as_str));
+        if let Some(unknown) = self.points.iter().find(|point| !known.contains(point)) {
+            return Err(format!("{unknown}: no point, allowed: {}", known.join(", ")));
+        }
+        let is_asked = |point: &&String| if self.points.is_empty() { *point == SENDER } else { self.points.contains(point) };
+        Ok((known.iter().filter(is_asked).cloned().collect(), hops))
+    }
+
+    /// Where records at these points go: into a file that was made by a program and has a comment, or into columns.
+    pub(crate) fn output(&self, names: &[String], file: Option<(CaptureWriter, &str, &str)>) -> Output {
+        let Some((sink, program, comment)) = file else { return Output::Columns(Box::default()) };
+        let interfaces: Vec<_> = names.iter().map(|name| (name.clone(), describe_interface(name))).collect();
+        Output::Pcapng(Pcapng::new(sink, program, comment, &interfaces, self.snap.unwrap_or(0)), self.snap)
+    }
+}
+
+/// Summary of what was written.
+pub struct Written {
+    /// How many records.
+    pub count: u64,
+    /// The rows, if no file was asked for.
+    pub columns: Option<Columns>,
+}
+
+/// Returns the description of an interface.
+fn describe_interface(point: &str) -> String {
+    match point.strip_suffix(OUT) {
+        _ if point == SENDER => "hosts that send data: what they send and what they receive".to_owned(),
+        _ if point == RECEIVER => "hosts that receive data: what they receive and what they send".to_owned(),
+        Some(hop) => format!("what leaves the link of {hop}"),
+        None => format!("what arrives at the queue of {point}"),
     }
 }
 

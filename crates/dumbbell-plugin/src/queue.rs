@@ -4,9 +4,9 @@
 use crate::abi::{self, Callbacks};
 use crate::shelf::Shelf;
 use dumbbell_config::extensions::PluginFault;
-use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey, QueueContext, STATES};
+use dumbbell_core::aqm::{Aqm, Dequeue, QueueContext, STATES};
 use dumbbell_core::log::Log;
-use dumbbell_core::packet::Packet;
+use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::units::{Rate, Time};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void, CStr};

@@ -2,9 +2,9 @@
 
 use crate::load::{Make, Plugin};
 use dumbbell_config::extensions::{Extensions, PluginFault};
-use dumbbell_core::aqm::{self, Aqm, Dequeue, FlowKey, QueueContext};
+use dumbbell_core::aqm::{self, Aqm, Dequeue, QueueContext};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
-use dumbbell_core::packet::{Ecn, Packet, MTU_FRAME};
+use dumbbell_core::packet::{Ecn, FlowKey, Packet, MTU_FRAME};
 use dumbbell_core::rng::{mix, Rng};
 use dumbbell_core::units::{Rate, Time};
 use serde_json::{json, Map, Value};

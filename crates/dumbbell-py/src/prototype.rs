@@ -1,9 +1,9 @@
 //! Queue disciplines and congestion controls that are classes in Python: for prototypes, many times slower than others.
 
-use dumbbell_core::aqm::{self, Aqm, Dequeue, FlowKey, QueueContext, STATES};
+use dumbbell_core::aqm::{self, Aqm, Dequeue, QueueContext, STATES};
 use dumbbell_core::cc::{self, CcContext, Control, Echo, EcnUse};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
-use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::packet::{Ecn, FlowKey, Packet};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_plugin::shelf::Shelf;
 use dumbbell_plugin::{abi, Declared, Make, Plugin};

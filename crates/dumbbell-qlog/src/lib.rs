@@ -8,8 +8,8 @@ mod network;
 mod record;
 mod sender;
 
-use dumbbell_core::cc::exit::ControlEvent;
-use dumbbell_core::log::{At, DropReason, DropSite, ListenLevel, Log, Mark, MarkReason, SenderSnapshot};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
+use dumbbell_core::observe::{ControlEvent, ListenLevel, SenderSnapshot, Tap};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::tcp::{Ack, Block};
 use dumbbell_core::units::Time;
@@ -106,10 +106,6 @@ impl QlogListener {
 }
 
 impl Log for QlogListener {
-    fn listen_level(&self) -> ListenLevel {
-        ListenLevel::Snapshots
-    }
-
     fn on_enqueue(&mut self, packet: &Packet, at: At) {
         self.queue.add(packet);
         self.queue_did(packet, at, "dumbbell:packet_enqueued", |_| {});
@@ -136,6 +132,12 @@ impl Log for QlogListener {
         self.queue_did(packet, at, "dumbbell:packet_dropped", |data| {
             data.key("reason").text(reason.name()).key("place").text(place.name());
         });
+    }
+}
+
+impl Tap for QlogListener {
+    fn listen_level(&self) -> ListenLevel {
+        ListenLevel::Snapshots
     }
 
     fn on_control_event(&mut self, flow: u32, event: &ControlEvent, _now: Time) {

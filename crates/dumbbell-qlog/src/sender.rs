@@ -5,7 +5,7 @@ use crate::Names;
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::cc::Model;
-use dumbbell_core::log::SenderSnapshot;
+use dumbbell_core::observe::SenderSnapshot;
 use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, UDP_HEADERS};
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};

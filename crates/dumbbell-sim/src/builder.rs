@@ -5,16 +5,16 @@ use crate::engine::{Engine, Run};
 use crate::extensions::Extensions;
 use crate::protocol::{Protocol, ProtocolContext};
 use crate::Sim;
-use dumbbell_bottleneck::build;
+use dumbbell_bottleneck::queue_disciplines;
 use dumbbell_core::aqm::{Aqm, QueueContext};
 use dumbbell_core::cc::{CcContext, CongestionControl};
-use dumbbell_core::log::Log;
+use dumbbell_core::observe::Tap;
 use dumbbell_core::param::ParamError;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Listens to the packets of a hop.
-pub type Listener = Box<dyn Log + Send>;
+pub type Listener = Box<dyn Tap + Send>;
 
 type OfHop<'a> = Box<dyn FnMut(&str) -> Listener + 'a>;
 
@@ -39,7 +39,7 @@ impl<'a> Builder<'a> {
     /// Adds the queue discipline that the configuration may call `name`: `read` reads its keys, `new` builds it. For a file as those of
     /// `dumbbell_core::aqm` are, `Params::from_json` and `State::new`.
     #[must_use]
-    pub fn aqm<P, A: Aqm + Send + 'static>(
+    pub fn aqm<P: Clone + Send + Sync + 'static, A: Aqm + Send + 'static>(
         mut self,
         name: &str,
         read: impl Fn(&Map<String, Value>) -> Result<P, ParamError> + Send + Sync + 'static,
@@ -77,7 +77,7 @@ impl<'a> Builder<'a> {
     /// `listener` is called once with the name of each hop and gives what listens there. A run with listeners chooses its queue for each
     /// call, and is slower; what it measures is the same.
     #[must_use]
-    pub fn listener<L: Log + Send + 'static>(self, mut listener: impl FnMut(&str) -> L + 'a) -> Builder<'a> {
+    pub fn listener<L: Tap + Send + 'static>(self, mut listener: impl FnMut(&str) -> L + 'a) -> Builder<'a> {
         Builder { listeners: Some(Box::new(move |hop| Box::new(listener(hop)))), ..self }
     }
 
@@ -88,15 +88,15 @@ impl<'a> Builder<'a> {
     pub fn build(self) -> Result<Sim, ParamError> {
         let Builder { config, extensions, listeners } = self;
         let config = Arc::new(RunConfig::read(config, &extensions)?);
-        let (mut aqms, controls) = build(&config, &extensions)?;
+        let mut aqms = queue_disciplines(&config)?;
         let duration = config.run.duration;
         let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
             (None, true) => {
-                dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(Engine::new(config, controls, aqm, ())?))
+                dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(Engine::new(config, aqm, ())))
             }
-            (None, false) => Box::new(Engine::over_hops(config, controls, aqms, |_| ())?),
-            (Some(mut of_hop), true) => Box::new(Engine::new(config, controls, aqms.remove(0), of_hop(BOTTLENECK))?),
-            (Some(of_hop), false) => Box::new(Engine::over_hops(config, controls, aqms, of_hop)?),
+            (None, false) => Box::new(Engine::over_hops(config, aqms, |_| ())),
+            (Some(mut of_hop), true) => Box::new(Engine::new(config, aqms.remove(0), of_hop(BOTTLENECK))),
+            (Some(of_hop), false) => Box::new(Engine::over_hops(config, aqms, of_hop)),
         };
         Ok(Sim::from_run(run, duration, extensions.fault))
     }

@@ -26,20 +26,20 @@ pub mod udp;
 use crate::classes::Totals;
 use crate::config::web::WebProcess;
 use crate::config::{Classes, RunConfig, UdpConfig};
-use crate::measure::{FlowCounts, FlowResult, Measures, Samples, SeenTcp, SeriesView};
+use crate::extensions::TransportSpec;
+use crate::flow::{FlowCounts, FlowResult, Samples};
+use crate::measure::{Measures, SeriesView};
 use crate::outcome::outcome;
 use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, NextEvent};
 use delay_lines::{AckEntry, DelayLine, ReceiverPort, ReturnPath};
-use dumbbell_bottleneck::{Bottleneck, Speaks};
-use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
-use dumbbell_core::cc::exit::Reported;
+use dumbbell_bottleneck::Bottleneck;
+use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::cc::CcContext;
-use dumbbell_core::log::{FlowStart, ListenLevel, Log};
-use dumbbell_core::packet::UDP_HEADERS;
-use dumbbell_core::param::ParamError;
+use dumbbell_core::observe::{FlowStart, ListenLevel, Reported, Tap};
+use dumbbell_core::packet::{FlowKey, UDP_HEADERS};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::sender::Application;
@@ -118,42 +118,27 @@ pub struct Engine<N: Topology> {
     said: Vec<(u32, Reported)>,
 }
 
-impl<A: Aqm + Send, L: Log + Send> Engine<SingleHop<A, L>> {
-    /// A run of `config` that has not begun, with the `controls` of its flows, over `aqm`. Events at the bottleneck are
-    /// reported to `listener` as well.
-    ///
-    /// # Errors
-    /// A stage that cannot be built.
-    pub fn new(config: Arc<RunConfig>, controls: Vec<Speaks>, aqm: A, listener: L) -> Result<Self, ParamError> {
+impl<A: Aqm + Send, L: Tap + Send> Engine<SingleHop<A, L>> {
+    /// A run of `config` that has not begun, over `aqm`. Events at the bottleneck are reported to `listener` as well.
+    pub fn new(config: Arc<RunConfig>, aqm: A, listener: L) -> Self {
         let classes = config.classes();
-        let net = SingleHop::new(&config, &classes, lines(&config), aqm, listener)?;
-        Engine::with_link(net, config, classes, controls)
+        let net = SingleHop::new(&config, &classes, lines(&config), aqm, listener);
+        Engine::with_link(net, config, classes)
     }
 }
 
-impl<L: Log + Send + 'static> Engine<MultiHop<L>> {
+impl<L: Tap + Send + 'static> Engine<MultiHop<L>> {
     /// The same over the hops of `config`, with these queue disciplines; `listener` gives what listens at a hop.
-    ///
-    /// # Errors
-    /// A stage that cannot be built.
-    pub fn over_hops(
-        config: Arc<RunConfig>,
-        controls: Vec<Speaks>,
-        aqms: Vec<AnyAqm>,
-        listener: impl FnMut(&str) -> L,
-    ) -> Result<Self, ParamError> {
+    pub fn over_hops(config: Arc<RunConfig>, aqms: Vec<AnyAqm>, listener: impl FnMut(&str) -> L) -> Self {
         let classes = config.classes();
-        let net = MultiHop::new(&config, &classes, lines(&config), aqms, listener)?;
-        Engine::with_link(net, config, classes, controls)
+        let net = MultiHop::new(&config, &classes, lines(&config), aqms, listener);
+        Engine::with_link(net, config, classes)
     }
 }
 
 impl<N: Topology> Engine<N> {
     /// A run of `config` over `net`.
-    ///
-    /// # Errors
-    /// A stage that cannot be built.
-    fn with_link(net: N, config: Arc<RunConfig>, classes: Classes, controls: Vec<Speaks>) -> Result<Engine<N>, ParamError> {
+    fn with_link(net: N, config: Arc<RunConfig>, classes: Classes) -> Engine<N> {
         let listed = config.flows.len() + config.udp.len();
         let aheads: Vec<Time> = net.lines().all.iter().map(|line| line.ahead).collect();
         let mut engine = Engine {
@@ -172,22 +157,22 @@ impl<N: Topology> Engine<N> {
             classes,
             config,
         };
-        engine.list_flows(controls)?;
-        engine.list_udp()?;
+        engine.list_flows();
+        engine.list_udp();
         for (index, web) in engine.config.web.iter().enumerate() {
             let line = line_of(&engine.net.lines().all, web.params.base_rtt, web.route.up);
             let (process, first) = WebProcess::new(&engine.config, web, index);
             engine.webs.push(Web { process, class: engine.classes.of_web[index], line });
             engine.clock.set(NextEvent::Arrival(index), first);
         }
-        Ok(engine)
+        engine
     }
 
     /// Puts every flow of `[[flows]]` into its slot.
-    fn list_flows(&mut self, controls: Vec<Speaks>) -> Result<(), ParamError> {
+    fn list_flows(&mut self) {
         let config = Arc::clone(&self.config);
         let (seed, payload) = (config.run.seed, self.host.full_frame() - UDP_HEADERS);
-        for (index, (flow, cc)) in config.flows.iter().zip(controls).enumerate() {
+        for (index, flow) in config.flows.iter().enumerate() {
             let params = &flow.params;
             let line = line_of(&self.net.lines().all, params.base_rtt, flow.route.up);
             let ahead = self.net.lines().all[line as usize].ahead;
@@ -196,16 +181,17 @@ impl<N: Topology> Engine<N> {
             let stop = params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead));
             let ecn = params.ecn.unwrap_or(self.host.ecn);
             let (host, class) = (&self.host, self.classes.of_flow[index]);
-            let stages = build_stages(&flow.stages, seed, index)?;
+            let stages = build_stages(&flow.stages, seed, index);
             let slot = self.arena.add(|slot| {
-                let transport = match cc {
-                    Speaks::Tcp(cc) => {
+                let transport = match &*flow.transport {
+                    TransportSpec::Tcp(cc) => {
+                        let cc = cc.build(&CcContext { seed, flow: index as u64 });
                         let app = application(flow, ahead, start..writes);
                         Transport::Tcp(Tcp::new(slot, cc, host, (ecn, params.ecn_echo), app, true))
                     }
-                    Speaks::Stack(make) => {
+                    TransportSpec::Stack(stack) => {
                         let (size, app_rate) = (params.size, params.app_rate);
-                        let protocol = make.make(&ProtocolContext { seed, number: index as u64, payload, ecn, size, app_rate });
+                        let protocol = stack.build(&ProtocolContext { seed, number: index as u64, payload, ecn, size, app_rate });
                         Transport::Other(Box::new(Other::new(slot, protocol, true, params.base_rtt, size)))
                     }
                 };
@@ -215,11 +201,10 @@ impl<N: Topology> Engine<N> {
             self.join(slot);
             self.plan_timer(slot);
         }
-        Ok(())
     }
 
     /// Puts every source of UDP into its slot.
-    fn list_udp(&mut self) -> Result<(), ParamError> {
+    fn list_udp(&mut self) {
         let config = Arc::clone(&self.config);
         let (seed, payload) = (config.run.seed, self.host.full_frame() - UDP_HEADERS);
         for (index, udp) in config.udp.iter().enumerate() {
@@ -230,7 +215,7 @@ impl<N: Topology> Engine<N> {
             let ahead = self.net.lines().all[line as usize].ahead;
             let start = start.draw(seed, "udp start", index).saturating_add(ahead);
             let protocol: Box<dyn Protocol> = match &udp.protocol {
-                Some((_, make)) => make.make(&ProtocolContext {
+                Some(protocol) => protocol.build(&ProtocolContext {
                     seed,
                     number: u64::from(number),
                     payload,
@@ -240,7 +225,7 @@ impl<N: Topology> Engine<N> {
                 }),
                 None => Box::new(Udp::new(params, Rng::stream(seed, "udp", index as u64))),
             };
-            let stages = build_stages(stages, seed, number as usize)?;
+            let stages = build_stages(stages, seed, number as usize);
             let slot = self.arena.add(|slot| {
                 let transport = Transport::Other(Box::new(Other::new(slot, protocol, params.echo, params.base_rtt, None)));
                 let stop = params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead));
@@ -249,7 +234,6 @@ impl<N: Topology> Engine<N> {
             self.join(slot);
             self.plan_timer(slot);
         }
-        Ok(())
     }
 
     /// The endpoint in `slot` becomes a member of its line.
@@ -423,7 +407,7 @@ impl<N: Topology> Engine<N> {
         let params = &web.params;
         let cc = web.cc.build(&CcContext { seed: config.run.seed, flow: u64::from(number) });
         let ecn = params.ecn.unwrap_or(host.ecn);
-        let stages = build_stages(&web.stages, config.run.seed, number as usize)?;
+        let stages = build_stages(&web.stages, config.run.seed, number as usize);
         let (origin, ecn_and_echo, app) = (Origin::Web { size }, (ecn, params.ecn_echo), Application::Size(size));
         let slot = match arena.reuse() {
             None => arena.add(|slot| {
@@ -625,8 +609,7 @@ impl<N: Topology> Run for Engine<N> {
     fn view(&self) -> View {
         let view = |(_, endpoint): (u32, &Endpoint)| {
             let SeriesView { payload, tcp, .. } = endpoint.transport.series_view();
-            let SeenTcp { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
-            EndpointView { number: endpoint.number, class: endpoint.class, payload, cwnd, ssthresh, in_flight, srtt_us }
+            EndpointView { number: endpoint.number, class: endpoint.class, payload, sender: tcp.unwrap_or_default() }
         };
         let there = self.arena.iter().filter(|(_, one)| !one.is_vacant());
         let Bottleneck { aqm, log, .. } = self.net.bottleneck();

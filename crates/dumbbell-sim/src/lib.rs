@@ -14,7 +14,8 @@ pub use dumbbell_config::{extensions, protocol, registry};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::units::Time;
-use dumbbell_measure::{capacity, classes, hop_log, measure, outcome, short_flows, transit};
+pub use dumbbell_measure::flow::SenderState;
+use dumbbell_measure::{capacity, classes, flow, hop_log, measure, outcome, short_flows, transit};
 pub use dumbbell_measure::{table, Outcome, Tables};
 use engine::Standing;
 use extensions::{Extensions, PluginFault};
@@ -50,14 +51,8 @@ pub struct EndpointView {
     pub class: u16,
     /// Payload that has arrived, bytes: acknowledged for TCP, received for UDP.
     pub payload: u64,
-    /// Congestion window, segments; this and what follows is 0 for UDP.
-    pub cwnd: u32,
-    /// Slow-start threshold, segments.
-    pub ssthresh: u32,
-    /// Segments in flight.
-    pub in_flight: u32,
-    /// Smoothed RTT, us; 0 before the first sample.
-    pub srtt_us: u32,
+    /// State of its sender; all 0 for UDP.
+    pub sender: SenderState,
 }
 
 /// A run, looked at while it is paused.

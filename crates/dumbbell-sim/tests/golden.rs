@@ -114,27 +114,32 @@ impl Cell {
         let head: Vec<&str> = lines.next().expect("a heading").split(',').collect();
         let place = |name: &str| head.iter().position(|&column| column == name).unwrap_or_else(|| panic!("no column {name}"));
         let wanted = [
-            ("qdisc", self.queue.tc.to_owned()),
-            ("ecn", u8::from(self.queue.ecn).to_string()),
-            ("cc1", self.controls[0].to_owned()),
-            ("cc2", self.controls.get(1).copied().unwrap_or_default().to_owned()),
-            ("rate_mbit", RATE.to_string()),
-            ("delay_ms", self.queue.base_rtt.to_string()),
-            ("seconds", LINUX_SECONDS.to_string()),
-            ("flow", (flow + 1).to_string()),
+            ("bottleneck.aqm", self.queue.tc.to_owned()),
+            ("hosts.ecn", self.queue.ecn.to_string()),
+            ("bottleneck.rate", format!("{RATE}Mbit")),
+            ("flows.base_rtt", format!("{}ms", self.queue.base_rtt)),
+            ("duration", format!("{LINUX_SECONDS}s")),
         ];
         let wanted = wanted.map(|(name, value)| (place(name), value));
-        let (stagger, poll, alone) = (place("stagger_ms"), place("poll_ms"), self.controls.len() == 1);
-        let rows = lines.map(|line| line.split(',').collect::<Vec<&str>>()).filter(|row| {
-            wanted.iter().all(|(at, value)| row[*at] == value)
-                && ["", "0"].contains(&row[stagger])
-                && (alone || ["", "200"].contains(&row[poll]))
+        let [number, cc, start, poll] = ["flow", "flows.cc", "flows.start", "poll_ms"].map(place);
+        // the lines of a run follow each other, flow by flow
+        let lines: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+        let runs = lines.chunk_by(|_, next| next[number] != "0").filter(|run| {
+            run.iter().map(|row| row[cc]).eq(self.controls.iter().copied())
+                && run.iter().all(|row| ["", "0ms"].contains(&row[start]))
+                && wanted.iter().all(|(at, value)| run[0][*at] == value)
+                && (run.len() == 1 || ["", "200"].contains(&run[0][poll]))
         });
-        let rows: Vec<Vec<&str>> = rows.collect();
+        let rows: Vec<&Vec<&str>> = runs.map(|run| &run[flow]).collect();
         let mean = |name: &str| {
             rows.iter().map(|row| row[place(name)].parse::<f64>().expect("a number")).sum::<f64>() / rows.len() as f64
         };
-        let all = || Measured { goodput: mean("goodput_mbit"), rtt: mean("rtt_ms"), marks: mean("marks"), drops: mean("drops") };
+        let all = || Measured {
+            goodput: mean("goodput_mbit"),
+            rtt: mean("rtt_mean_ms"),
+            marks: mean("ce_marks"),
+            drops: mean("drops"),
+        };
         (!rows.is_empty()).then(all)
     }
 

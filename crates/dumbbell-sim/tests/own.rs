@@ -4,6 +4,7 @@ use dumbbell_core::aqm::{codel, Aqm, Dequeue, QueueContext};
 use dumbbell_core::cc::conn::{Congestion, Conn};
 use dumbbell_core::cc::{cubic, CcContext, CongestionControl};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
+use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::Time;
 use dumbbell_sim::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext};
@@ -140,6 +141,8 @@ impl Log for Ear {
     }
 }
 
+impl Tap for Ear {}
+
 #[test]
 fn own_queue_own_control_and_a_listener_at_each_hop() {
     let config = two_hops(config("stack", "aimd"));
@@ -182,10 +185,14 @@ fn a_listener_over_one_hop_hears_what_the_counters_count() {
 
 #[test]
 fn a_name_that_nobody_has_is_an_error_that_lists_the_additions() {
-    let unknown = config("stack", "aimd");
-    let message =
-        Sim::builder(&unknown).control("mine", |_| Ok(()), |(), _: &CcContext| Aimd).build().err().map(|e| e.to_string());
-    assert!(message.expect("an error").starts_with("web[0].cc.name: found \"aimd\""));
+    let refused = |aqm: &str| {
+        let config = config(aqm, "aimd");
+        let run = Sim::builder(&config).control("mine", |_| Ok(()), |(), _: &CcContext| Aimd).build();
+        run.err().expect("an error").to_string()
+    };
+    assert!(refused("stack").starts_with("bottleneck.aqm.name: found \"stack\""));
+    let message = refused("codel");
+    assert!(message.starts_with("flows[0].cc.name: found \"aimd\"") && message.ends_with(", mine"), "{message}");
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn a_step_ends_with_what_happens_at_its_last_instant() {
     let mut at = |nanos: u64| {
         sim.step(Time(nanos)).expect("no broken invariant");
         let view = sim.view();
-        (view.queue.sent, view.queue.packets, view.endpoints[0].in_flight)
+        (view.queue.sent, view.queue.packets, view.endpoints[0].sender.in_flight)
     };
     assert_eq!([at(10 * MS - 1), at(10 * MS)], [(0, 0, 0), (1, 0, 0)]);
     assert_eq!([at(10 * MS + 59_199), at(10 * MS + 59_200)], [(1, 0, 0), (1, 1, 0)]);

@@ -178,10 +178,10 @@ fn describe_view(view: &View) -> Value {
                 "number": one.number,
                 "class": one.class,
                 "payload": one.payload,
-                "cwnd": one.cwnd,
-                "ssthresh": one.ssthresh,
-                "in_flight": one.in_flight,
-                "srtt_ms": f64::from(one.srtt_us) / 1e3,
+                "cwnd": one.sender.cwnd,
+                "ssthresh": one.sender.ssthresh,
+                "in_flight": one.sender.in_flight,
+                "srtt_ms": f64::from(one.sender.srtt_us) / 1e3,
             })
         })
         .collect();

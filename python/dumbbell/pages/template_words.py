@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dumbbell.pages.values import PageError, Values
-from dumbbell.words import count_places, join_words
+from dumbbell.words import capitalise, count_places, join_words
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -107,11 +107,6 @@ def format_times(value: float, digits: int = 2) -> str:
     if 2 <= whole <= 12 and abs(value / whole - 1) < 0.025:
         return "twice" if whole == 2 else f"{_WORDS[whole]} times"
     return f"{format_number(value, digits)} times"
-
-
-def capitalise(text: str) -> str:
-    """Return a text that begins with a capital letter."""
-    return text[:1].upper() + text[1:]
 
 
 def _find_ends(values: Any) -> tuple[float, float]:

@@ -2,9 +2,9 @@
 
 use super::*;
 use dumbbell_config::Shaper;
-use dumbbell_core::aqm::{bfifo, pfifo, FlowKey, QueueContext};
+use dumbbell_core::aqm::{bfifo, pfifo, QueueContext};
 use dumbbell_core::link_layer::{Framing, Preset};
-use dumbbell_core::packet::{Ecn, MTU_FRAME};
+use dumbbell_core::packet::{Ecn, FlowKey, MTU_FRAME};
 use dumbbell_core::units::Rate;
 
 /// Time of a full frame at 10 Mbit/s: 1514 * 8 / 10^7 s.

@@ -2,9 +2,9 @@
 
 use crate::Bottleneck;
 use dumbbell_config::BottleneckParams;
-use dumbbell_core::aqm::{cake, codel, pfifo, Aqm, FlowKey, QueueContext};
+use dumbbell_core::aqm::{cake, codel, pfifo, Aqm, QueueContext};
 use dumbbell_core::link_trace::LinkTrace;
-use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::packet::{Ecn, FlowKey, Packet};
 use dumbbell_core::units::{Rate, Time};
 use proptest::prelude::*;
 use std::collections::VecDeque;

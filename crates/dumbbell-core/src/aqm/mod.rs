@@ -11,8 +11,8 @@ pub mod store;
 
 use crate::link_layer::LinkLayer;
 use crate::log::Log;
-use crate::packet::{Packet, MTU_FRAME};
-use crate::param::{AlgorithmSpec, ParamError};
+use crate::packet::{FlowKey, Packet, MTU_FRAME};
+use crate::param::{algorithm_specs, AlgorithmSpec, Factory, ParamError};
 use crate::units::{Rate, Time};
 pub use dyn_aqm::DynAqm;
 use serde_json::{Map, Value};
@@ -28,19 +28,6 @@ pub enum Dequeue {
     Empty,
     /// Packets are queued but the discipline's own shaper holds them: ask again at this time (later than `now`).
     Wait(Time),
-}
-
-/// Identity of a flow, for queues that tell flows apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlowKey {
-    /// Source host, any number that names it.
-    pub src_host: u32,
-    /// Destination host, any number that names it.
-    pub dst_host: u32,
-    /// Hash input for the 5-tuple: differs between flows.
-    pub ports: u32,
-    /// Differentiated-services codepoint, 0..=63.
-    pub dscp: u8,
 }
 
 /// Link and host for which a queue discipline is built.
@@ -148,7 +135,7 @@ pub trait Aqm {
         false
     }
 
-    /// Whether it asks its log what acknowledgements say ([`Log::find_ack`]).
+    /// Whether it asks its log what acknowledgements say ([`Log::acks`]).
     fn reads_acks(&self) -> bool {
         false
     }
@@ -208,20 +195,18 @@ macro_rules! aqms {
             Dyn(DynAqm),
         }
 
-        /// Every registered queue discipline, described.
-        pub fn specs() -> Vec<AlgorithmSpec> {
-            vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() } ),* ]
+        algorithm_specs! {
+            /// A queue discipline with its parameters, which builds any number of queues.
+            AqmSpec { $($variant: $module),* } Dyn Factory<QueueContext, DynAqm>
         }
 
-        /// Builds the queue discipline that `config` names in its key `name`, with its other keys as parameters.
-        ///
-        /// # Errors
-        /// An unknown name, key or value.
-        pub fn build(config: &Map<String, Value>, context: &QueueContext) -> Result<AnyAqm, ParamError> {
-            let name = config.get("name").and_then(Value::as_str).unwrap_or("");
-            match name {
-                $( $module::NAME => Ok(AnyAqm::$variant($module::State::new($module::Params::from_json(config)?, context))), )*
-                _ => Err(ParamError::new("name", format!("{name:?}"), [$($module::NAME),*].join(", "))),
+        impl AqmSpec {
+            /// Builds the queue discipline for the queue of `context`.
+            pub fn build(&self, context: &QueueContext) -> AnyAqm {
+                match self {
+                    $( AqmSpec::$variant(params) => AnyAqm::$variant($module::State::new(params.clone(), context)), )*
+                    AqmSpec::Dyn(factory) => AnyAqm::Dyn(factory.build(context)),
+                }
             }
         }
 
@@ -262,6 +247,14 @@ macro_rules! all_aqms {
 all_aqms! { Cake: cake, }
 #[cfg(not(feature = "cake"))]
 all_aqms! {}
+
+/// Builds the queue discipline that `config` names in its key `name`, with its other keys as parameters.
+///
+/// # Errors
+/// An unknown name, key or value.
+pub fn build(config: &Map<String, Value>, context: &QueueContext) -> Result<AnyAqm, ParamError> {
+    AqmSpec::from_json(config).map(|spec| spec.build(context))
+}
 
 /// [`Aqm::dequeue`] as a function of its own: all disciplines in one function would share its registers, and the short ones pay for the long ones.
 #[inline(never)]

@@ -1,6 +1,6 @@
 //! The state of a sending connection that a congestion control may see: Linux's `tcp_sock`, as far as it matters. The transport keeps it.
 
-use super::exit::{ExitCause, SlowStartExits};
+use super::exit::{ExitCause, SlowStartExit, SlowStartExits};
 use crate::rtt::RttEstimator;
 use crate::units::Time;
 
@@ -267,6 +267,24 @@ impl Conn {
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
+    }
+
+    /// Slow start ends now. Controls without a threshold say it by themselves, the others by [`Conn::set_ssthresh`].
+    #[cold]
+    #[inline(never)]
+    pub fn leave_slow_start(&mut self, cause: ExitCause) {
+        let exit = Some(SlowStartExit { time: self.now, cwnd: self.cwnd, cause });
+        self.exits = SlowStartExits { first: self.exits.first.or(exit), last: exit };
+    }
+
+    /// Sets the slow-start threshold. If that takes the connection out of slow start, `cause` is what ended it.
+    #[inline]
+    pub fn set_ssthresh(&mut self, ssthresh: u32, cause: ExitCause) {
+        let was_in = self.in_slow_start();
+        self.ssthresh = ssthresh;
+        if was_in && !self.in_slow_start() {
+            self.leave_slow_start(cause);
+        }
     }
 
     /// Whether the window was used, so that it may grow. Linux `tcp_is_cwnd_limited`: in slow start it may grow to twice

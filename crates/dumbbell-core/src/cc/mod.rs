@@ -3,14 +3,13 @@
 //! One algorithm is one file. To add one: write the file, add one line to `congestion_controls!` below. The hooks are
 //! those of Linux's `tcp_congestion_ops`, so that an algorithm sees what it sees in the kernel, in the same order.
 
-use crate::param::{AlgorithmSpec, ParamError};
+use crate::param::{algorithm_specs, AlgorithmSpec, Factory, ParamError};
 use crate::prefetch::prefetch;
 use conn::{CaEvent, CaState, Congestion, Conn};
 use exit::ExitCause;
 pub use interface::{AckEvent, CcContext, Control, Echo, EcnUse, LossEvent, Model, RateSample};
 use serde_json::{Map, Value};
 use std::fmt;
-use std::sync::Arc;
 
 pub mod abe;
 pub mod bbr;
@@ -114,16 +113,6 @@ impl fmt::Debug for DynCc {
     }
 }
 
-/// Gives every connection a control of its own.
-#[derive(Clone)]
-pub struct CcFactory(pub Arc<dyn Fn(&CcContext) -> DynCc + Send + Sync>);
-
-impl fmt::Debug for CcFactory {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("Maker")
-    }
-}
-
 /// Bytes of a control that are fetched into the cache ahead of an ACK, its tag among them: of CUBIC what it needs when it does not look at its
 /// curve, which is nine times of ten.
 pub const CACHED: usize = 64;
@@ -163,61 +152,19 @@ macro_rules! congestion_controls {
             }
         }
 
-        /// Every registered congestion control, described.
-        #[allow(clippy::vec_init_then_push)] // a line of the registry may be there in tests only
-        pub fn specs() -> Vec<AlgorithmSpec> {
-            let mut specs = Vec::new();
-            $(
-                $(#[$meta])*
-                specs.push(AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() });
-            )*
-            specs
-        }
-
-        /// A congestion control with its parameters, from which any number of connections can be given one.
-        #[derive(Clone, Debug)]
-        pub enum CcSpec {
-            $(
-                $(#[$meta])*
-                #[doc = concat!("See [`", stringify!($module), "`].")]
-                $variant($module::Params),
-            )*
-            /// One that this crate does not know.
-            Dyn(CcFactory),
+        algorithm_specs! {
+            /// A congestion control with its parameters, which builds the controls of any number of connections.
+            CcSpec { $($(#[$meta])* $variant: $module),* } Dyn Factory<CcContext, DynCc>
         }
 
         impl CcSpec {
-            /// Builds the control that `config` names in its key `name`, with its other keys as parameters.
-            ///
-            /// # Errors
-            /// An unknown name, key or value.
-            pub fn from_json(config: &Map<String, Value>) -> Result<CcSpec, ParamError> {
-                let name = config.get("name").and_then(Value::as_str).unwrap_or("");
-                match name {
-                    $( $(#[$meta])* $module::NAME => Ok(CcSpec::$variant($module::Params::from_json(config)?)), )*
-                    _ => {
-                        let names: Vec<&str> = specs().iter().map(|spec| spec.name).collect();
-                        Err(ParamError::new("name", format!("{name:?}"), names.join(", ")))
-                    }
-                }
-            }
-
-            /// The control of the connection of `context`.
+            /// Builds the control of the connection of `context`.
             pub fn build(&self, context: &CcContext) -> AnyCc {
                 match self {
                     $( $(#[$meta])* CcSpec::$variant(params) => AnyCc::$variant($module::State::new(params.clone(), context).into()), )*
-                    CcSpec::Dyn(maker) => AnyCc::Dyn((maker.0)(context)),
+                    CcSpec::Dyn(factory) => AnyCc::Dyn(factory.build(context)),
                 }
             }
-        }
-
-        /// Builds the congestion control that `config` names in its key `name`, with its other keys as parameters, for the connection of
-        /// `context`.
-        ///
-        /// # Errors
-        /// An unknown name, key or value.
-        pub fn build(config: &Map<String, Value>, context: &CcContext) -> Result<AnyCc, ParamError> {
-            CcSpec::from_json(config).map(|chosen| chosen.build(context))
         }
 
         macro_rules! dispatch {
@@ -246,6 +193,14 @@ congestion_controls! {
     Constant: constant,
     #[cfg(test)]
     Follow: follow,
+}
+
+/// Builds the congestion control that `config` names in its key `name`, with its other keys as parameters, for the connection of `context`.
+///
+/// # Errors
+/// An unknown name, key or value.
+pub fn build(config: &Map<String, Value>, context: &CcContext) -> Result<AnyCc, ParamError> {
+    CcSpec::from_json(config).map(|spec| spec.build(context))
 }
 
 impl AnyCc {

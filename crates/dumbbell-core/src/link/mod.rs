@@ -5,7 +5,7 @@
 
 pub mod pace;
 
-use crate::param::{AlgorithmSpec, ParamError};
+use crate::param::{algorithm_specs, AlgorithmSpec, ParamError};
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
 use serde_json::{Map, Value};
@@ -134,36 +134,12 @@ macro_rules! links {
             }
         }
 
-        /// Every registered link, described.
-        pub fn specs() -> Vec<AlgorithmSpec> {
-            vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() } ),* ]
+        algorithm_specs! {
+            /// A link with its parameters, which builds any number of links.
+            LinkSpec { $($variant: $module),* }
         }
 
-        /// A link with its parameters, read once for any number of links.
-        #[derive(Clone, Debug)]
-        pub enum LinkSpec { $(
-            #[doc = concat!("See [`", stringify!($module), "`].")]
-            $variant($module::Params),
-        )* }
-
         impl LinkSpec {
-            /// The link that `config` names in its key `name`, with its other keys as parameters.
-            ///
-            /// # Errors
-            /// An unknown name, key or value.
-            pub fn from_json(config: &Map<String, Value>) -> Result<LinkSpec, ParamError> {
-                let name = config.get("name").and_then(Value::as_str).unwrap_or("");
-                match name {
-                    $( $module::NAME => Ok(LinkSpec::$variant($module::Params::from_json(config)?)), )*
-                    _ => Err(ParamError::new("name", format!("{name:?}"), [$($module::NAME),*].join(", "))),
-                }
-            }
-
-            /// Returns the name of the link.
-            pub fn name(&self) -> &'static str {
-                match self { $( LinkSpec::$variant(_) => $module::NAME, )* }
-            }
-
             /// Whether packets that leave it take longer at some times than at others.
             pub fn delays(&self) -> bool {
                 match self { $( LinkSpec::$variant(_) => $module::State::DELAYS, )* }

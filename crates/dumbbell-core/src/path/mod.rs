@@ -8,7 +8,7 @@
 
 use crate::log::DropReason;
 use crate::packet::{Packet, HEADERS};
-use crate::param::{AlgorithmSpec, ParamError};
+use crate::param::{algorithm_specs, AlgorithmSpec, ParamError};
 use crate::rng::Rng;
 use crate::tcp::Ack;
 use crate::units::Time;
@@ -160,22 +160,15 @@ macro_rules! stages {
             }
         }
 
-        /// Every registered stage, described.
-        pub fn specs() -> Vec<AlgorithmSpec> {
-            vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() } ),* ]
+        algorithm_specs! {
+            /// A stage with its parameters, which builds the stages of any number of paths.
+            StageSpec { $($variant: $module),* }
         }
 
-        /// Builds the stage that `config` names in its key `name`, with its other keys as parameters. It may draw from `rng`.
-        fn stage<T: Carried>(config: &Map<String, Value>, rng: &mut Rng) -> Result<AnyStage<T>, ParamError> {
-            let name = config.get("name").and_then(Value::as_str).unwrap_or("");
-            match name {
-                $( $module::NAME if !T::REFUSED.contains(&name) => {
-                    Ok(AnyStage::$variant(<$state>::new($module::Params::from_json(config)?, rng)))
-                } )*
-                _ => {
-                    let allowed: Vec<&str> = [$($module::NAME),*].into_iter().filter(|name| !T::REFUSED.contains(name)).collect();
-                    Err(ParamError::new("name", format!("{name:?}"), allowed.join(", ")))
-                }
+        impl StageSpec {
+            /// Builds the stage, which may draw from `rng`.
+            fn build<T: Carried>(&self, rng: &mut Rng) -> AnyStage<T> {
+                match self { $( StageSpec::$variant(params) => AnyStage::$variant(<$state>::new(params.clone(), rng)), )* }
             }
         }
     };
@@ -193,6 +186,18 @@ stages! {
     Gro: gro (gro::State<T>),
 }
 
+impl StageSpec {
+    /// A stage that loses packets with this probability.
+    pub fn constant_loss(probability: f64) -> StageSpec {
+        StageSpec::Loss(loss::Params { probability, ..loss::Params::default() })
+    }
+
+    /// A stage that delays packets by up to `max`.
+    pub fn uniform_jitter(max: Time) -> StageSpec {
+        StageSpec::Jitter(jitter::Params { max })
+    }
+}
+
 /// Stages in a row. They share one stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct Path<T> {
@@ -205,6 +210,11 @@ impl<T: Carried> Path<T> {
     /// `stages` in this order, which draw from `rng`.
     pub fn new(stages: Vec<AnyStage<T>>, rng: Rng) -> Path<T> {
         Path { stages, rng, lost: 0 }
+    }
+
+    /// Builds a path of `stages`, in this order. They draw from `rng`, the stream of this path.
+    pub fn build(stages: &[StageSpec], mut rng: Rng) -> Path<T> {
+        Path::new(stages.iter().map(|stage| stage.build(&mut rng)).collect(), rng)
     }
 
     /// `item` enters the path, which leads to `end`.
@@ -244,16 +254,21 @@ impl<T: Carried> Path<T> {
     }
 }
 
-/// Builds a path of the stages that `configs` name, in this order. They draw from `rng`, the stream of this path.
+/// Reads the stages that `configs` name, for a path of items of type `T`.
 ///
 /// # Errors
 /// An unknown name, key or value; the key begins with the number of the stage.
-pub fn build<T: Carried>(configs: &[Map<String, Value>], mut rng: Rng) -> Result<Path<T>, ParamError> {
-    let mut stages = Vec::with_capacity(configs.len());
-    for (index, config) in configs.iter().enumerate() {
-        stages.push(stage(config, &mut rng).map_err(|e| e.prefix_key(&format!("[{index}]")))?);
-    }
-    Ok(Path::new(stages, rng))
+pub fn read<T: Carried>(configs: &[Map<String, Value>]) -> Result<Vec<StageSpec>, ParamError> {
+    let read_stage = |(index, config): (usize, &Map<String, Value>)| {
+        let name = config.get("name").and_then(Value::as_str).unwrap_or("");
+        let allowed: Vec<&str> = StageSpec::NAMES.iter().copied().filter(|known| !T::REFUSED.contains(known)).collect();
+        let stage = match allowed.contains(&name) {
+            true => StageSpec::from_json(config),
+            false => Err(ParamError::new("name", format!("{name:?}"), allowed.join(", "))),
+        };
+        stage.map_err(|error| error.prefix_key(&format!("[{index}]")))
+    };
+    configs.iter().enumerate().map(read_stage).collect()
 }
 
 #[cfg(test)]
@@ -322,7 +337,7 @@ mod tests {
 
     fn build_stages(stages: Value) -> Result<Path<Item>, ParamError> {
         let stages: Vec<_> = stages.as_array().unwrap().iter().map(|stage| stage.as_object().unwrap().clone()).collect();
-        build(&stages, Rng::stream(1, "test", 0))
+        Ok(Path::build(&read::<Item>(&stages)?, Rng::stream(1, "test", 0)))
     }
 
     #[test]

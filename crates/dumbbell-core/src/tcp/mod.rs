@@ -7,6 +7,31 @@
 //! something was out and then writes, which is the moment before its timeout; steady sending never gets there.
 //! A SYN is repeated until it is answered, at last every two minutes; Linux gives up after 10 retries (131 s; before 6.5 after 6, 127 s).
 
+/// Writes two functions from one list of first values: one makes the struct, the other gives its fields the same values in place. The latter keeps the
+/// fields in parentheses ahead of `;`, which values may read, and the memory of those that are `cleared`.
+macro_rules! first_values {
+    (
+        $type:ident($($kept:ident: $kept_type:ty),*; $($given:ident: $given_type:ty),*);
+        $(#[$new_doc:meta])* $new_visible:vis fn $new:ident;
+        $(#[$renew_doc:meta])* $renew_visible:vis fn $renew:ident;
+        cleared { $($cleared:ident: $empty:expr),* }
+        set { $($(#[$cfg:meta])* $field:ident: $value:expr,)* }
+    ) => {
+        $(#[$new_doc])*
+        $new_visible fn $new($($kept: $kept_type,)* $($given: $given_type),*) -> $type {
+            $type { $($(#[$cfg])* $field: $value,)* $($cleared: $empty,)* $($kept),* }
+        }
+
+        $(#[$renew_doc])*
+        #[allow(unused_variables, clippy::needless_borrow)] // the values are those of a function that owns what they read
+        $renew_visible fn $renew(&mut self, $($given: $given_type),*) {
+            let $type { $($kept,)* $($cleared,)* $($(#[$cfg])* $field,)* } = self;
+            $($cleared.clear();)*
+            $($(#[$cfg])* { *$field = $value; })*
+        }
+    };
+}
+
 mod ecn;
 pub mod host;
 mod look;

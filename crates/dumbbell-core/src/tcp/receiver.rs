@@ -131,13 +131,15 @@ impl Receiver {
     /// Bytes from the start that most packets touch.
     pub const HOT: usize = std::mem::offset_of!(Receiver, window) + Window::HOT;
 
-    /// A listening receiver for flow `flow`.
-    pub fn new(flow: u32, host: Arc<HostParams>, options: FlowOptions) -> Receiver {
-        let (window, delay_max_ms) = (Window::new(&host), delayed::delay_max_ms(&host));
-        Receiver {
+    first_values! {
+        Receiver(flow: u32, host: Arc<HostParams>; options: FlowOptions);
+        /// A listening receiver for flow `flow`.
+        pub fn new;
+        /// Becomes what [`Receiver::new`] makes for the same flow and host, in place.
+        pub fn renew;
+        cleared { out_of_order: VecDeque::new(), recent: Vec::new() }
+        set {
             stats: ReceiverStats::default(),
-            host,
-            flow,
             accepts_ecn: options.ecn,
             echo: options.echo,
             ecn_ok: false,
@@ -145,9 +147,7 @@ impl Receiver {
             acked: 0,
             unread: Unread::default(),
             advertised: 0,
-            out_of_order: VecDeque::new(),
             held: 0,
-            recent: Vec::new(),
             dsack: (0, 0),
             has_dsack: false,
             has_gaps: false,
@@ -168,7 +168,7 @@ impl Receiver {
             early_waits: false,
             quick: 0,
             ato_ms: 0,
-            delay_max_ms,
+            delay_max_ms: delayed::delay_max_ms(&host),
             last_data: Time::ZERO,
             ecn_settled: 0,
             ack_now: false,
@@ -178,107 +178,12 @@ impl Receiver {
             srtt_us: 0,
             syn_ack_at: Time::NEVER,
             syn_ack_repeated: false,
-            window,
+            window: Window::new(&host),
             dup_acks: 0,
             compressed: 0,
             compressed_nxt: 0,
             compressed_at: Time::NEVER,
         }
-    }
-
-    /// Becomes what [`Receiver::new`] makes for the same flow and host, in place.
-    pub fn renew(&mut self, options: FlowOptions) {
-        let Receiver {
-            host,
-            flow: _,
-            ts_recent,
-            rcv_nxt,
-            acked,
-            prior_rcv_nxt,
-            out_of_order,
-            held,
-            unread,
-            advertised,
-            last_data,
-            delack_at,
-            delack_expires,
-            compressed_at,
-            compressed,
-            quick,
-            ato_ms,
-            srtt_us,
-            ce_count,
-            ce_bytes,
-            ce_pending,
-            last_ecn,
-            headers,
-            delay_max_ms,
-            accepts_ecn,
-            echo,
-            ecn_ok,
-            ecn_seen,
-            demand_cwr,
-            ecn_settled,
-            ce_state,
-            sce_state,
-            esce_queued,
-            ack_now,
-            is_pushed,
-            syn_ack_repeated,
-            early_waits,
-            has_gaps,
-            has_unread,
-            has_dsack,
-            dsack,
-            stats,
-            window,
-            recent,
-            early,
-            dup_acks,
-            compressed_nxt,
-            syn_ack_at,
-        } = self;
-        *ts_recent = 0;
-        *rcv_nxt = 0;
-        *acked = 0;
-        *prior_rcv_nxt = 0;
-        out_of_order.clear();
-        *held = 0;
-        (*unread, *has_unread, *advertised) = (Unread::default(), false, 0);
-        *last_data = Time::ZERO;
-        *delack_at = Time::NEVER;
-        *delack_expires = 0;
-        *compressed_at = Time::NEVER;
-        *compressed = 0;
-        *quick = 0;
-        *ato_ms = 0;
-        *srtt_us = 0;
-        *ce_count = 0;
-        *ce_bytes = 0;
-        *ce_pending = 0;
-        *last_ecn = Ecn::NotEct;
-        *headers = HEADERS;
-        *delay_max_ms = delayed::delay_max_ms(host);
-        *accepts_ecn = options.ecn;
-        *echo = options.echo;
-        *ecn_ok = false;
-        *ecn_seen = false;
-        *demand_cwr = false;
-        *ecn_settled = 0;
-        *ce_state = false;
-        *sce_state = false;
-        *esce_queued = false;
-        (*ack_now, *is_pushed) = (false, false);
-        *syn_ack_repeated = false;
-        *early_waits = false;
-        (*has_gaps, *has_dsack, *dsack) = (false, false, (0, 0));
-        *stats = ReceiverStats::default();
-        *window = Window::new(host);
-        recent.clear();
-        *early = None;
-        *dup_acks = 0;
-        *compressed_nxt = 0;
-        *syn_ack_at = Time::NEVER;
     }
 
     /// Returns when [`Receiver::on_timer`] is due.

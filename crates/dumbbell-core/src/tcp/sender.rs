@@ -178,30 +178,28 @@ impl Sender {
     /// Where that begins which ACKs with ECE and those in an episode of congestion touch as well; it ends with [`Sender::conn`].
     const REDUCTION_AT: usize = std::mem::offset_of!(Sender, stats) + SenderStats::OF_ECN_AT;
 
-    /// A sender for flow `flow` that has not started.
-    pub fn new(flow: u32, cc: AnyCc, host: Arc<HostParams>, options: FlowOptions, app: Application) -> Sender {
-        let conn = first_conn(&host, &app);
-        let queue = WriteQueue::new(app, cc.buffered_windows(), &host);
-        Sender {
+    first_values! {
+        Sender(flow: u32, cc: AnyCc, host: Arc<HostParams>; options: FlowOptions, app: Application);
+        /// A sender for flow `flow` that has not started.
+        pub fn new;
+        fn renew_in_place;
+        cleared { board: Scoreboard::default() }
+        set {
+            conn: first_conn(&host, &app),
+            queue: WriteQueue::new(app, cc.buffered_windows(), &host),
             ecn: SenderEcn::new(options.ecn, cc.ecn()),
             control: cc.control(),
             rate: cc.rate_samples().then(|| Box::new(RateSampler::new())),
             #[cfg(test)]
             last_sample: None,
-            conn,
-            board: Scoreboard::default(),
             stats: SenderStats::default(),
             rtt_samples: None,
-            host,
-            flow,
             phase: Phase::Idle,
             started: Time::ZERO,
             finished: None,
             syn_retries: 0,
             sizes: None,
             ts_recent: 0,
-            queue,
-            cc,
             pacer: Pacer::new(),
             window_end: 0,
             peer_window: 0,
@@ -221,62 +219,9 @@ impl Sender {
 
     /// Becomes what [`Sender::new`] makes for the same flow and host, in place: short flows have no time to ask for memory, to count references
     /// and to move a kilobyte.
-    pub fn renew(&mut self, new_cc: AnyCc, options: FlowOptions, app: Application) {
-        let Sender {
-            probe,
-            conn,
-            host,
-            rate,
-            flow: _,
-            peer_window,
-            peer_segments,
-            ts_recent,
-            ecn,
-            phase,
-            control,
-            frto_active,
-            timer,
-            pacer,
-            window_end,
-            last_sent,
-            last_burst,
-            cwnd_usage_seq,
-            queue,
-            reordering,
-            board,
-            stats,
-            rtt_samples,
-            cc,
-            started,
-            finished,
-            syn_retries,
-            sizes,
-            reduction,
-            undo,
-            losses,
-            #[cfg(test)]
-            last_sample,
-        } = self;
-        *cc = new_cc;
-        *probe = Probe::default();
-        *conn = first_conn(host, &app);
-        *rate = cc.rate_samples().then(|| Box::new(RateSampler::new()));
-        (*peer_window, *peer_segments, *ts_recent) = (0, 0, 0);
-        *ecn = SenderEcn::new(options.ecn, cc.ecn());
-        (*phase, *control, *frto_active) = (Phase::Idle, cc.control(), false);
-        (*timer, *pacer) = (RetransmissionTimer::new(), Pacer::new());
-        (*window_end, *last_sent, *last_burst, *cwnd_usage_seq) = (0, Time::ZERO, (0, u32::MAX), 0);
-        *queue = WriteQueue::new(app, cc.buffered_windows(), host);
-        *reordering = Reordering::new();
-        board.clear();
-        *stats = SenderStats::default();
-        (*rtt_samples, *sizes) = (None, None);
-        (*started, *finished, *syn_retries) = (Time::ZERO, None, 0);
-        (*reduction, *undo, *losses) = (Reduction::default(), Undo::default(), 0);
-        #[cfg(test)]
-        {
-            *last_sample = None;
-        }
+    pub fn renew(&mut self, cc: AnyCc, options: FlowOptions, app: Application) {
+        self.cc = cc;
+        self.renew_in_place(options, app);
     }
 
     /// Opens the connection: sends a SYN.

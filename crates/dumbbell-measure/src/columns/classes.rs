@@ -3,7 +3,7 @@
 use super::runs::LOST;
 use super::{columns, Delays, Rtts, Waits, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, TIMED};
 use crate::classes::Totals;
-use crate::measure::ms;
+use crate::statistics::ms;
 use dumbbell_config::Class;
 use dumbbell_core::histogram::Histogram;
 

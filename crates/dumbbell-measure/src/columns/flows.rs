@@ -2,7 +2,8 @@
 
 use super::runs::{JITTER, LOST};
 use super::{columns, Binned, Delays, EngineKind, AT_QUEUE, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, SIM, TIMED, TOGETHER};
-use crate::measure::{mean, ms, FlowResult};
+use crate::flow::FlowResult;
+use crate::statistics::{mean, ms};
 use dumbbell_core::units::Time;
 
 columns! {

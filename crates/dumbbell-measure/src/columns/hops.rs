@@ -2,8 +2,7 @@
 
 use super::{columns, Waits, IN_QUEUE, LINE};
 use crate::capacity::utilisation;
-use crate::hop_log::HopCounts;
-use crate::measure::Backlog;
+use crate::hop_log::{Backlog, HopCounts};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::units::Time;
 

@@ -2,7 +2,7 @@
 
 use super::{columns, Binned, IN_QUEUE, LINE, REAL, SENDERS, TIMED, TOGETHER};
 use crate::capacity::utilisation;
-use crate::measure::ms;
+use crate::statistics::ms;
 use crate::transit::UdpFate;
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::record::QueueCounters;

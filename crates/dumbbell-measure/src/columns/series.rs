@@ -1,7 +1,7 @@
 //! Tables over time, and histograms.
 
 use super::{columns, IN_QUEUE, LINE, SENDERS, TIMED};
-use crate::measure::ms;
+use crate::statistics::ms;
 use dumbbell_core::units::Time;
 
 /// A listed flow at a point of the time series.

@@ -3,9 +3,9 @@
 use super::records::{frames, CapturedFrame};
 use super::{CaptureError, Crossed};
 use dumbbell_config::{RunConfig, Shaper};
+use dumbbell_core::aqm::AqmSpec;
 use dumbbell_core::packet::Ecn;
-use dumbbell_core::units::Time;
-use serde_json::Value;
+use dumbbell_core::units::{Rate, Time};
 use std::collections::VecDeque;
 
 /// An event of a packet at the queue.
@@ -39,8 +39,7 @@ pub fn events(
         let other = &config.hops[other];
         (&other.params, &other.aqm)
     });
-    let shapes =
-        aqm.get("name").and_then(Value::as_str) == Some("cake") && aqm.get("bandwidth").and_then(Value::as_u64) != Some(0);
+    let shapes = matches!(aqm, AqmSpec::Cake(params) if params.bandwidth != Some(Rate(0)));
     let serial = link.shaper == Shaper::Link && !shapes;
     let stranger = |frame: &CapturedFrame| CaptureError::Capture(format!("a packet of flow {}, of {senders}", frame.flow));
     let queue_of = |frame: &CapturedFrame| if captured.flow_queues { frame.flow as usize } else { 0 };

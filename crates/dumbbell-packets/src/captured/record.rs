@@ -5,6 +5,15 @@ use dumbbell_core::log::{DropReason, DropSite, Mark, MarkReason};
 use dumbbell_core::packet::Ecn;
 use std::io::{self, ErrorKind, Read};
 
+/// Whose a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Whose {
+    /// Number of the flow.
+    pub number: u32,
+    /// Whether it goes from the receiver of data to their sender.
+    pub back: bool,
+}
+
 /// Bytes of a record.
 pub const RECORD: usize = 112;
 /// Bytes of a frame that a record has room for: headers of Ethernet and IPv4, and the longest of TCP, take 94.

@@ -2,7 +2,7 @@
 
 use super::delay_lines::{BlockPool, NO_BLOCKS};
 use crate::hop_log::AckCounters;
-use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
+use dumbbell_core::log::{AckLookup, At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::tcp::{Ack, Block};
 use dumbbell_core::units::Time;
@@ -19,6 +19,13 @@ pub struct QueuedAck {
 pub struct AckContents {
     pub held: Vec<QueuedAck>,
     pub pool: BlockPool,
+}
+
+impl AckLookup for AckContents {
+    fn find_ack(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
+        let QueuedAck { ack, blocks } = self.held.get(packet.seq as usize).filter(|_| packet.is_back())?;
+        Some((ack, if *blocks == NO_BLOCKS { &[] } else { self.pool.get(*blocks) }))
+    }
 }
 
 /// A log for hops that carry ACKs: notes dropped ACKs, and forwards all events to `listener`.
@@ -77,9 +84,8 @@ impl<L: Log> Log for Acks<L> {
         self.listener.on_clear_ecn(packet, now);
     }
 
-    fn find_ack(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
-        let QueuedAck { ack, blocks } = self.said.held.get(packet.seq as usize).filter(|_| packet.is_back())?;
-        Some((ack, if *blocks == NO_BLOCKS { &[] } else { self.said.pool.get(*blocks) }))
+    fn acks(&self) -> Option<&dyn AckLookup> {
+        Some(&self.said)
     }
 
     fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {

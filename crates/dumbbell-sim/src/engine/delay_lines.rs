@@ -4,7 +4,8 @@ use super::endpoint::{Arena, Endpoint, Stages};
 use super::transport::{Connection, ReturnPort, Transport};
 use crate::min_tree::MinTree;
 use dumbbell_core::hint::{seldom, unlikely};
-use dumbbell_core::log::{DropReason, ListenLevel, Log};
+use dumbbell_core::log::DropReason;
+use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::Sink;
 use dumbbell_core::tcp::receiver::SackBlocks;
@@ -100,7 +101,7 @@ pub trait ReturnPath {
     fn pool(&mut self) -> &mut BlockPool;
 
     /// Who hears of what reaches receivers and leaves them, if somebody wants to, and the SACK blocks under way.
-    fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)>;
+    fn frame_listener(&mut self) -> Option<(&mut dyn Tap, &BlockPool)>;
 
     /// A receiver sends `ack`.
     #[inline(always)]
@@ -187,12 +188,12 @@ impl<B: ReturnPath + ?Sized> ReturnPort for ReceiverPort<'_, B> {
 }
 
 /// The lines of acknowledgements, and who listens at the only hop.
-pub struct TappedLines<'a, L: Log> {
+pub struct TappedLines<'a, L: Tap> {
     pub lines: &'a mut DelayLines,
     pub listener: &'a mut L,
 }
 
-impl<L: Log> ReturnPath for TappedLines<'_, L> {
+impl<L: Tap> ReturnPath for TappedLines<'_, L> {
     #[inline(always)]
     fn push_ack(&mut self, line: u32, ack: Ack, blocks: u32, now: Time) {
         self.lines.push(line, ack, blocks, now);
@@ -204,14 +205,14 @@ impl<L: Log> ReturnPath for TappedLines<'_, L> {
     }
 
     #[inline(always)]
-    fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
+    fn frame_listener(&mut self) -> Option<(&mut dyn Tap, &BlockPool)> {
         frame_listener(self.listener, &self.lines.pool)
     }
 }
 
 /// The listener, if it wants to hear of frames, and SACK blocks.
 #[inline(always)]
-pub fn frame_listener<'a, L: Log>(listener: &'a mut L, pool: &'a BlockPool) -> Option<(&'a mut dyn Log, &'a BlockPool)> {
+pub fn frame_listener<'a, L: Tap>(listener: &'a mut L, pool: &'a BlockPool) -> Option<(&'a mut dyn Tap, &'a BlockPool)> {
     if listener.listen_level() >= ListenLevel::Frames {
         Some((listener, pool))
     } else {

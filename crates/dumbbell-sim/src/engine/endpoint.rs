@@ -3,7 +3,7 @@
 
 use super::tcp::Tcp;
 use super::transport::{Connection, Transport};
-use crate::measure::{FlowResult, Samples};
+use crate::flow::{FlowResult, Samples};
 use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_core::hint::seldom;

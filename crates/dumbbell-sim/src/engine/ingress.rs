@@ -5,20 +5,21 @@ use super::topology::Ingress;
 use dumbbell_bottleneck::{without_burst_marks, Hop};
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::seldom;
-use dumbbell_core::log::{DropReason, Log};
+use dumbbell_core::log::DropReason;
+use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::{Path, Sink};
 use dumbbell_core::tcp::Outlet;
 use dumbbell_core::units::Time;
 
 /// The hop, which all endpoints share, and what their send buffers hold.
-pub struct SharedIngress<A: Aqm, L: Log> {
+pub struct SharedIngress<A: Aqm, L: Tap> {
     pub hop: Hop<A, L>,
     pub memory: SendMemory,
 }
 
 /// The paths of single endpoints lead to what they share.
-impl<A: Aqm, L: Log> Sink<Packet> for SharedIngress<A, L> {
+impl<A: Aqm, L: Tap> Sink<Packet> for SharedIngress<A, L> {
     #[inline]
     fn arrive(&mut self, packet: Packet, now: Time) {
         self.hop.arrive(packet, now);

@@ -19,12 +19,12 @@ use crate::hop_log::HopLog;
 use crate::min_tree::{MinList, MinTree};
 use crate::RunError;
 use dumbbell_bottleneck::{Bottleneck, Hop, HopPart};
-use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
+use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::histogram::Histogram;
-use dumbbell_core::log::{DropReason, ListenLevel, Log};
-use dumbbell_core::packet::Packet;
-use dumbbell_core::param::ParamError;
+use dumbbell_core::log::DropReason;
+use dumbbell_core::observe::{ListenLevel, Tap};
+use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::{Ack, BackEcn};
@@ -62,7 +62,7 @@ pub enum NextMove {
 }
 
 /// Several hops, and the lines of acknowledgements.
-pub struct MultiHop<L: Log = ()> {
+pub struct MultiHop<L: Tap = ()> {
     hops: Vec<RoutedHop<L>>,
     /// When each link needs attention.
     links: MinList,
@@ -83,23 +83,19 @@ pub struct MultiHop<L: Log = ()> {
     log: HopLog,
 }
 
-impl<L: Log + Send + 'static> MultiHop<L> {
+impl<L: Tap + Send + 'static> MultiHop<L> {
     /// The net of `config` with these queue disciplines, hop by hop; `listener` gives what listens at a hop.
-    ///
-    /// # Errors
-    /// A stage that cannot be built.
     pub fn new(
         config: &RunConfig,
         classes: &Classes,
         lines: Vec<DelayLine>,
         aqms: Vec<AnyAqm>,
         mut listener: impl FnMut(&str) -> L,
-    ) -> Result<MultiHop<L>, ParamError> {
+    ) -> MultiHop<L> {
         let first = config.first_hop();
         let all = std::iter::once(&first).chain(&config.hops).zip(aqms).enumerate();
-        let hops: Vec<_> = all
-            .map(|(index, (hop, aqm))| RoutedHop::new(config, classes, (index, hop), aqm, listener(&hop.name)))
-            .collect::<Result<_, _>>()?;
+        let hops: Vec<_> =
+            all.map(|(index, (hop, aqm))| RoutedHop::new(config, classes, (index, hop), aqm, listener(&hop.name))).collect();
         let mut net = MultiHop {
             links: MinList::new(hops.len()),
             stages: MinList::new(STAGES * hops.len() + 1),
@@ -115,7 +111,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
             log: HopLog::default(),
         };
         (0..net.hops.len()).for_each(|hop| net.update_times(hop as u16));
-        Ok(net)
+        net
     }
 
     /// A packet comes to `hop`.
@@ -321,7 +317,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
 }
 
 /// Stages of single endpoints lead to the first hop of their route.
-impl<L: Log + Send + 'static> Sink<Packet> for MultiHop<L> {
+impl<L: Tap + Send + 'static> Sink<Packet> for MultiHop<L> {
     #[inline(always)]
     fn arrive(&mut self, packet: Packet, now: Time) {
         let hop = self.members[packet.flow as usize].first;
@@ -349,7 +345,7 @@ impl<L: Log + Send + 'static> Sink<Packet> for MultiHop<L> {
     }
 }
 
-impl<L: Log + Send + 'static> Ingress for MultiHop<L> {
+impl<L: Tap + Send + 'static> Ingress for MultiHop<L> {
     #[inline(always)]
     fn post(&mut self, packet: &Packet, now: Time) {
         if self.listener().listen_level() >= ListenLevel::Frames {
@@ -366,7 +362,7 @@ impl<L: Log + Send + 'static> Ingress for MultiHop<L> {
     }
 }
 
-impl<L: Log + Send + 'static> Topology for MultiHop<L> {
+impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
     type Listener = L;
 
     fn listener(&mut self) -> &mut L {

@@ -5,12 +5,12 @@ use super::delay_lines::NO_BLOCKS;
 use super::endpoint::Stages;
 use super::topology::Ingress;
 use super::transport::{Connection, ReturnPort};
-use crate::measure::{AnswerCounts, FlowResult, OfStack, Samples, SeenTcp, SeriesView};
+use crate::flow::{FlowResult, Samples, SenderState, StackResult};
+use crate::measure::{AnswerCounts, SeriesView};
 use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolStats};
 use crate::transit::{patience, Transit};
-use dumbbell_core::cc::exit::Reported;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::{ListenLevel, Log, ProtocolKind, SenderSnapshot};
+use dumbbell_core::observe::{ListenLevel, ProtocolKind, Reported, SenderSnapshot, Tap};
 use dumbbell_core::packet::{flag, Ecn, Packet, UDP_HEADERS};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, Outlet};
@@ -313,7 +313,7 @@ impl Connection for Other {
         self.complete
     }
 
-    fn report_changes(&mut self, _said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
+    fn report_changes(&mut self, _said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Time) {
         if listener.listen_level() < ListenLevel::Snapshots {
             return;
         }
@@ -329,7 +329,7 @@ impl Connection for Other {
         }
     }
 
-    fn report_payloads(&mut self, listener: &mut dyn Log) {
+    fn report_payloads(&mut self, listener: &mut dyn Tap) {
         for (number, is_answer) in self.fresh.drain(..) {
             if let Some(bytes) = self.protocol.payload(number, is_answer) {
                 listener.on_payload(self.slot, number, is_answer, bytes);
@@ -350,7 +350,7 @@ impl Connection for Other {
         let sender = SenderStats { sent: self.sent, ..SenderStats::default() };
         let end = self.stopped.unwrap_or(now);
         let common = FlowResult { end, payload: self.payload(), receiver: self.received, ..common };
-        let Some(told) = self.protocol.stats() else {
+        let Some(stats) = self.protocol.stats() else {
             let samples = answers.map_or(Samples::default(), |answers| answers.samples);
             let due = answers.map(|answers| answers.due(now));
             return FlowResult {
@@ -361,15 +361,14 @@ impl Connection for Other {
                 ..common
             };
         };
-        let ProtocolStats { lost, probes, reductions, spurious, ce, .. } = told;
         let closed = self.closed.and_then(|at| self.protocol.close_reason().map(|why| (why.to_owned(), at - self.started)));
         FlowResult {
             // as of TCP: measured until everything has arrived, not until it is told to stop
             end: self.complete.unwrap_or(now),
-            min_rtt_us: told.min_rtt.map_or(u32::MAX, micros),
+            min_rtt_us: stats.min_rtt.map_or(u32::MAX, micros),
             completion: self.complete.map(|at| at + self.half_rtt - self.started),
             sender,
-            stack: Some(Box::new(OfStack { lost, probes, reductions, spurious, ce, closed })),
+            stack: Some(Box::new(StackResult { stats, closed })),
             ..common
         }
     }
@@ -381,7 +380,7 @@ impl Connection for Other {
     }
 
     fn series_view(&self) -> SeriesView {
-        let tcp = self.protocol.stats().map(|ProtocolStats { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SeenTcp {
+        let tcp = self.protocol.stats().map(|ProtocolStats { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SenderState {
             srtt_us: srtt.map_or(0, micros),
             cwnd: segments(cwnd, segment),
             ssthresh: segments(ssthresh, segment),

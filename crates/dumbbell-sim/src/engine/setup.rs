@@ -4,18 +4,17 @@ use super::delay_lines::DelayLine;
 use super::endpoint::Stages;
 use crate::config::{FlowConfig, RunConfig, StageConfig, UdpConfig};
 use dumbbell_bottleneck::build_path;
-use dumbbell_core::aqm::FlowKey;
-use dumbbell_core::param::ParamError;
+use dumbbell_core::packet::FlowKey;
 use dumbbell_core::tcp::sender::{AppPlan, Application};
 use dumbbell_core::units::{Rate, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
 
 /// What the packets of endpoint `number` pass by themselves.
-pub fn build_stages(stages: &StageConfig, seed: u64, number: usize) -> Result<Stages, ParamError> {
-    let data = build_path(&stages.path, seed, "path", number)?;
-    let acks = build_path(&stages.ack_path, seed, "ack path", number)?;
-    Ok(Stages { data, acks })
+pub fn build_stages(stages: &StageConfig, seed: u64, number: usize) -> Stages {
+    let data = build_path(&stages.path, seed, "path", number);
+    let acks = build_path(&stages.ack_path, seed, "ack path", number);
+    Stages { data, acks }
 }
 
 /// The lines of a run, ascending by base RTT.

@@ -11,11 +11,10 @@ use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
 use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_bottleneck::{Bottleneck, Hop, HopPart};
-use dumbbell_core::aqm::{Aqm, FlowKey};
+use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::{likely, unlikely};
-use dumbbell_core::log::{ListenLevel, Log};
-use dumbbell_core::packet::Packet;
-use dumbbell_core::param::ParamError;
+use dumbbell_core::observe::{ListenLevel, Tap};
+use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
@@ -25,34 +24,25 @@ use std::sync::Arc;
 const LOOK_AHEAD: usize = 4;
 
 /// The bottleneck, stages ahead of it and behind it, and the lines of acknowledgements.
-pub struct SingleHop<A: Aqm, L: Log = ()> {
+pub struct SingleHop<A: Aqm, L: Tap = ()> {
     pub entrance: SharedIngress<A, L>,
     pub lines: DelayLines,
 }
 
 /// Returns what happens to packets that leave the hop: they reach their receivers.
-fn deliveries<'a, L: Log>(lines: &'a mut DelayLines, arena: &'a mut Arena) -> impl FnMut(&Packet, Time, &mut L) + 'a {
+fn deliveries<'a, L: Tap>(lines: &'a mut DelayLines, arena: &'a mut Arena) -> impl FnMut(&Packet, Time, &mut L) + 'a {
     move |packet, now, listener| TappedLines { lines: &mut *lines, listener }.deliver(arena, packet, now)
 }
 
-impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
+impl<A: Aqm + Send, L: Tap + Send> SingleHop<A, L> {
     /// The net of `config`, with nothing in it. Events at the bottleneck are reported to `listener` as well.
-    ///
-    /// # Errors
-    /// A stage that cannot be built.
-    pub fn new(
-        config: &RunConfig,
-        classes: &Classes,
-        lines: Vec<DelayLine>,
-        aqm: A,
-        listener: L,
-    ) -> Result<SingleHop<A, L>, ParamError> {
-        let hop = Hop::new(config, (0, &config.first_hop()), classes.list.len(), aqm, listener)?;
+    pub fn new(config: &RunConfig, classes: &Classes, lines: Vec<DelayLine>, aqm: A, listener: L) -> SingleHop<A, L> {
+        let hop = Hop::new(config, (0, &config.first_hop()), classes.list.len(), aqm, listener);
         let parts = if hop.is_bare() { 0 } else { HopPart::ALL.len() };
-        Ok(SingleHop {
+        SingleHop {
             entrance: SharedIngress { hop, memory: SendMemory::new(config.hosts.memory) },
             lines: DelayLines { times: MinTree::new(lines.len() + parts), all: lines, pool: BlockPool::default() },
-        })
+        }
     }
 
     #[inline]
@@ -136,7 +126,7 @@ impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
     }
 }
 
-impl<A: Aqm, L: Log> Ingress for SharedIngress<A, L> {
+impl<A: Aqm, L: Tap> Ingress for SharedIngress<A, L> {
     #[inline(always)]
     fn is_busy(&self, flags: u8) -> bool {
         likely(self.hop.is_direct()) && self.hop.bottleneck.is_busy(flags)
@@ -166,7 +156,7 @@ impl<A: Aqm, L: Log> Ingress for SharedIngress<A, L> {
     }
 }
 
-impl<A: Aqm + Send, L: Log + Send> Topology for SingleHop<A, L> {
+impl<A: Aqm + Send, L: Tap + Send> Topology for SingleHop<A, L> {
     type Listener = L;
 
     #[inline]

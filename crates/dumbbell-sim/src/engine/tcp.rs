@@ -5,14 +5,14 @@ use super::endpoint::Stages;
 use super::ingress::EndpointPort;
 use super::topology::Ingress;
 use super::transport::{Connection, ReturnPort};
-use crate::measure::{FlowResult, Samples, SeenTcp, SeriesView};
+use crate::flow::{FlowResult, Samples, SenderState};
+use crate::measure::SeriesView;
 use dumbbell_config::EcnEcho;
 use dumbbell_core::cc::conn::INFINITE_SSTHRESH;
-use dumbbell_core::cc::exit::{ControlEvent, Reported};
 use dumbbell_core::cc::{AnyCc, CongestionControl, Echo};
 use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::{ListenLevel, Log, ProtocolKind, SenderSnapshot};
+use dumbbell_core::observe::{ControlEvent, ListenLevel, ProtocolKind, Reported, SenderSnapshot, Tap};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::receiver::Receiver;
@@ -238,7 +238,7 @@ impl Connection for Tcp {
 
     fn series_view(&self) -> SeriesView {
         let conn = &self.sender.conn;
-        let tcp = SeenTcp {
+        let tcp = SenderState {
             srtt_us: conn.rtt().srtt_us(),
             cwnd: conn.cwnd,
             ssthresh: conn.ssthresh,
@@ -256,7 +256,7 @@ impl Connection for Tcp {
         trace.look(slot, &self.sender, now, backlog);
     }
 
-    fn report_changes(&mut self, said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
+    fn report_changes(&mut self, said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Time) {
         let sender = &mut self.sender;
         if listener.listen_level() >= ListenLevel::RateSamples {
             if let Some(sample) = sender.take_rate_sample() {

@@ -7,9 +7,8 @@ mod hops;
 
 use super::*;
 use dumbbell_core::aqm::Dequeue;
-use dumbbell_core::cc;
-use dumbbell_core::cc::exit::ControlEvent;
 use dumbbell_core::log::{At, Log};
+use dumbbell_core::observe::ControlEvent;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::packet::{flag, Ecn};
 use dumbbell_core::tcp::sender::Phase;
@@ -106,15 +105,9 @@ fn record_seeded(
 ) -> (Result<Outcome, RunError>, Vec<(Time, Call)>) {
     let config = json!({"duration": 1_000_000_000, "seed": seed, "bottleneck": bottleneck, "flows": flows});
     let config = Arc::new(RunConfig::from_json(&config).expect("a valid configuration"));
-    let controls = config
-        .flows
-        .iter()
-        .map(|flow| cc::build(&flow.cc, &cc::CcContext::default()).expect("a congestion control"))
-        .map(Speaks::Tcp)
-        .collect();
     let calls = Arc::new(Mutex::new(Vec::new()));
     let queue = Recorder { calls: Arc::clone(&calls), packets: VecDeque::new(), shapes, fault };
-    let mut run: Box<dyn Run> = Box::new(Engine::new(config, controls, queue, ()).expect("no stages"));
+    let mut run: Box<dyn Run> = Box::new(Engine::new(config, queue, ()));
     let outcome = run.advance(Time::NEVER, u64::MAX).and_then(|standing| {
         assert_eq!(standing, Standing::Over);
         run.finish()
@@ -239,7 +232,7 @@ fn a_slot_is_given_to_another_flow_when_no_acknowledgement_is_left() {
         json!({"duration": 3_000_000_000_u64, "bottleneck": {"rate": 100_000_000, "aqm": {"name": "pfifo"}}, "web": [web]});
     let config = Arc::new(RunConfig::from_json(&config).expect("a valid configuration"));
     let queue = Recorder { calls: Arc::default(), packets: VecDeque::new(), shapes: false, fault: Fault::None };
-    let mut engine = Box::new(Engine::new(config, Vec::new(), queue, ()).expect("no mistake in a stage"));
+    let mut engine = Box::new(Engine::new(config, queue, ()));
     let mut late = 0;
     while engine.advance(Time::NEVER, 1).expect("no broken invariant") != Standing::Over {
         for line in &engine.net.lines.all {

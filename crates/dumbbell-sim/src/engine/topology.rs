@@ -4,13 +4,14 @@ use super::delay_lines::{DelayLines, ReturnPath};
 use super::endpoint::{Arena, UnderWay};
 use super::memory::SendMemory;
 use crate::config::{Class, Route, RunConfig};
+use crate::hop_log::Backlog;
 use crate::hop_log::HopLog;
-use crate::measure::Backlog;
 use crate::RunError;
 use dumbbell_bottleneck::Bottleneck;
-use dumbbell_core::aqm::{Aqm, FlowKey};
+use dumbbell_core::aqm::Aqm;
 use dumbbell_core::log::Log;
-use dumbbell_core::packet::Packet;
+use dumbbell_core::observe::Tap;
+use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::BackEcn;
@@ -62,7 +63,7 @@ pub fn backlog(aqm: &impl Aqm) -> Backlog {
 /// What carries packets to receivers and acknowledgements back.
 pub trait Topology: Send {
     /// Who listens.
-    type Listener: Log;
+    type Listener: Tap;
     /// Who listens.
     fn listener(&mut self) -> &mut Self::Listener;
 

@@ -5,12 +5,12 @@ use super::endpoint::Stages;
 use super::other::Other;
 use super::tcp::Tcp;
 use super::topology::Ingress;
-use crate::measure::{FlowResult, Samples, SeriesView};
+use crate::flow::{FlowResult, Samples};
+use crate::measure::SeriesView;
 use crate::transit::Transit;
-use dumbbell_core::cc::exit::Reported;
 use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::{Log, ProtocolKind};
+use dumbbell_core::observe::{ProtocolKind, Reported, Tap};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::{Ack, BackEcn, Block, Outlet};
@@ -114,13 +114,13 @@ pub trait Connection {
     fn trace(&self, _trace: &mut Trace, _slot: u32, _now: Time, _backlog: impl FnOnce() -> u64) {}
 
     /// Tells `listener` what is new of its control, if it has one; `said` is what was told before.
-    fn report_changes(&mut self, _said: &mut Reported, _listener: &mut impl Log, _slot: u32, _now: Time) {}
+    fn report_changes(&mut self, _said: &mut Reported, _listener: &mut impl Tap, _slot: u32, _now: Time) {}
 
     /// What its ends speak, and whether they agree on ECN.
     fn protocol(&self) -> ProtocolKind;
 
     /// Tells `listener` the payload of what has been sent since the last call, at this instant; not of zeros.
-    fn report_payloads(&mut self, _listener: &mut dyn Log) {}
+    fn report_payloads(&mut self, _listener: &mut dyn Tap) {}
 }
 
 /// What an endpoint speaks. TCP is not boxed: its state is needed for every packet.
@@ -173,8 +173,8 @@ impl Connection for Transport {
         fn result[&self](common: FlowResult, now: Time) -> FlowResult;
         fn series_view[&self]() -> SeriesView;
         fn trace[&self](trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) -> ();
-        fn report_changes[&mut self](said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) -> ();
+        fn report_changes[&mut self](said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Time) -> ();
         fn protocol[&self]() -> ProtocolKind;
-        #[inline] fn report_payloads[&mut self](listener: &mut dyn Log) -> ();
+        #[inline] fn report_payloads[&mut self](listener: &mut dyn Tap) -> ();
     }
 }

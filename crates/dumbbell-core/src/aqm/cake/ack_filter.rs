@@ -3,7 +3,7 @@
 //! Which are taken follows `cake_ack_filter`, sch_cake.c (Linux 6.18); tc-cake(8), `ack-filter`.
 
 use crate::aqm::store::{Chain, Store};
-use crate::log::Log;
+use crate::log::AckLookup;
 use crate::packet::Packet;
 use crate::tcp::{ack_flag, Ack, Block};
 use std::cmp::Ordering;
@@ -50,9 +50,9 @@ fn by_blocks(older: (&Ack, &[Block]), newer: &[Block]) -> Ordering {
 }
 
 /// Takes one acknowledgement out of `queue`, whose last packet has just arrived, if that makes it superfluous.
-pub fn filter<L: Log>(mode: AckFilter, store: &mut Store, queue: &mut Chain, log: &L) -> Option<Packet> {
+pub fn filter(mode: AckFilter, store: &mut Store, queue: &mut Chain, acks: &dyn AckLookup) -> Option<Packet> {
     let newest = store.last(queue).filter(|packet| packet.is_back())?;
-    let (newer, newer_blocks) = log.find_ack(newest).filter(|(ack, _)| !ack.has(ack_flag::SYN_ACK | ack_flag::ECHO))?;
+    let (newer, newer_blocks) = acks.find_ack(newest).filter(|(ack, _)| !ack.has(ack_flag::SYN_ACK | ack_flag::ECHO))?;
     let (flow, newest_seq) = (newest.flow, newest.seq);
     // the first that may go: the place ahead of it, its echo, and whether it is the last ahead of the newest
     let mut first: Option<(Option<u32>, u8, bool)> = None;
@@ -68,7 +68,7 @@ pub fn filter<L: Log>(mode: AckFilter, store: &mut Store, queue: &mut Chain, log
         if let Some(first) = &mut first {
             first.2 = false;
         }
-        let Some((older, blocks)) = (packet.is_back() && packet.flow == flow).then(|| log.find_ack(packet)).flatten() else {
+        let Some((older, blocks)) = (packet.is_back() && packet.flow == flow).then(|| acks.find_ack(packet)).flatten() else {
             continue;
         };
         if first.is_some_and(|(_, of_first, _)| of_first != echo(older)) {
@@ -105,7 +105,7 @@ mod tests {
     /// Contents of the acknowledgements, by the number that a packet has.
     struct Said(Vec<(Ack, Vec<Block>)>);
 
-    impl Log for Said {
+    impl AckLookup for Said {
         fn find_ack(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
             self.0.get(packet.seq as usize).map(|(ack, blocks)| (ack, blocks.as_slice()))
         }

@@ -4,7 +4,7 @@
 //! turns. Its steps wait for each other, so the numbers are not made by them: what is linear over bits obeys every multiple of its
 //! characteristic polynomial, and one of these has five terms. So each number is the sum of four earlier ones, none of them recent.
 
-use super::walk::{group, Groups, Usual, GROUP};
+use super::groups::{group, Groups, Usual, GROUP};
 use crate::rng::Rng;
 use wide::i16x8;
 

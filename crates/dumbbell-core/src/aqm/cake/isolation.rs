@@ -4,10 +4,10 @@
 //! slots of one table: the structure is built in microseconds and a run touches the cache lines of its active flows only.
 
 use super::cobalt::Cobalt;
-use super::tins::Diffserv;
+use super::diffserv::Diffserv;
 use super::turns::{self, TurnGains, TurnRing};
 use crate::aqm::store::{Chain, Store};
-use crate::aqm::FlowKey;
+use crate::packet::FlowKey;
 use crate::rng::{mix, Rng};
 use crate::slots::SlotTable;
 

@@ -1,8 +1,8 @@
 //! CAKE: a shaper without bursts over priority tins, fair queueing of hosts and flows, and COBALT in every flow queue.
 //!
 //! Specification: Linux `net/sched/sch_cake.c` (6.18), tc-cake(8); Høiland-Jørgensen, Täht, Morton, "Piece of CAKE" (LANMAN
-//! 2018); for SCE, `sch_cake.c` of github.com/chromi/sce. Cut along its parts: [`shaper`], [`tins`], [`isolation`], [`turns`],
-//! [`walk`], [`chances`], [`cobalt`], [`sce`], [`ack_filter`].
+//! 2018); for SCE, `sch_cake.c` of github.com/chromi/sce. Cut along its parts: [`shaper`], [`tins`], [`diffserv`], [`isolation`], [`turns`],
+//! [`walk`], [`groups`], [`chances`], [`cobalt`], [`sce`], [`ack_filter`].
 //!
 //! Deviations: no `nat`, `autorate-ingress`, filters or negative overhead, and no `wash`, since nothing reads the
 //! codepoint behind the bottleneck; packets are single frames, so that `split-gso` has no meaning. The longest queue is found by
@@ -12,6 +12,8 @@
 pub mod ack_filter;
 pub mod chances;
 pub mod cobalt;
+pub mod diffserv;
+pub mod groups;
 pub mod isolation;
 pub mod sce;
 pub mod shaper;
@@ -28,9 +30,10 @@ use crate::packet::{Ecn, Packet};
 use crate::units::{Rate, Time};
 use ack_filter::AckFilter;
 use cobalt::Coins;
+use diffserv::Diffserv;
 use isolation::{FlowState, FlowTable, Isolation};
 use shaper::{bytes_per_second, CakeShaper};
-use tins::{Diffserv, Tin, DECAYING, NEW, OLD};
+use tins::{Tin, DECAYING, NEW, OLD};
 
 /// Name in experiment files.
 pub const NAME: &str = "cake";
@@ -185,8 +188,9 @@ impl State {
     /// An acknowledgement has come to the tail of queue `slot`: it may make an older one superfluous.
     #[cold]
     fn filter<L: Log>(&mut self, slot: u16, tin: usize, now: Time, log: &mut L) {
+        let Some(acks) = log.acks() else { return };
         let flow = &mut self.table.flows[slot as usize];
-        let Some(packet) = ack_filter::filter(self.params.ack_filter, &mut self.held.store, &mut flow.packets, log) else {
+        let Some(packet) = ack_filter::filter(self.params.ack_filter, &mut self.held.store, &mut flow.packets, acks) else {
             return;
         };
         self.held.subtract_packet(&packet);

@@ -1,8 +1,7 @@
 //! Stories of the whole of CAKE; its parts have tests of their own.
 
 use super::*;
-use crate::aqm::FlowKey;
-use crate::packet::Ecn;
+use crate::packet::{Ecn, FlowKey};
 use crate::record::{Counters, InternalCounters, InternalLog};
 use crate::rng::Rng;
 

@@ -1,7 +1,8 @@
 //! Ends of slow start, and what a sender tells.
 
 use super::*;
-use crate::cc::exit::{ControlEvent, ExitCause, Reported, SlowStartExit, SlowStartExits};
+use crate::cc::exit::{ExitCause, SlowStartExit, SlowStartExits};
+use crate::observe::{ControlEvent, Reported};
 
 fn exit(ms: u64, cwnd: u32, cause: ExitCause) -> Option<SlowStartExit> {
     Some(SlowStartExit { time: Time::from_millis(ms), cwnd, cause })

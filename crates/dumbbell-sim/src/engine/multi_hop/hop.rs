@@ -8,7 +8,6 @@ use crate::RunError;
 use dumbbell_bottleneck::Hop;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::log::Log;
-use dumbbell_core::param::ParamError;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::units::Time;
 
@@ -39,21 +38,18 @@ pub struct RoutedHop<L: Log> {
 
 impl<L: Log> RoutedHop<L> {
     /// Hop number `index` of `config` with this queue discipline and listener.
-    ///
-    /// # Errors
-    /// A stage that cannot be built.
     pub fn new(
         config: &RunConfig,
         classes: &Classes,
         (index, hop): (usize, &HopConfig),
         aqm: AnyAqm,
         listener: L,
-    ) -> Result<RoutedHop<L>, ParamError> {
+    ) -> RoutedHop<L> {
         let (reads_acks, ticks) = (aqm.reads_acks(), aqm.next_timer() != Time::NEVER);
         let name = hop.name.clone();
-        let hop = Hop::new(config, (index, hop), classes.list.len(), aqm, Acks::new(listener))?;
+        let hop = Hop::new(config, (index, hop), classes.list.len(), aqm, Acks::new(listener));
         let is_plain = !reads_acks && !ticks && hop.is_direct();
-        Ok(RoutedHop {
+        RoutedHop {
             name,
             reads_acks,
             ticks,
@@ -65,7 +61,7 @@ impl<L: Log> RoutedHop<L> {
             left: 0,
             begun: HopCounts::default(),
             before: HopCounts::default(),
-        })
+        }
     }
 
     pub fn count_now(&self) -> HopCounts {

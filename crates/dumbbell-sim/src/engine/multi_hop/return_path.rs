@@ -8,12 +8,12 @@ use super::super::transport::Connection;
 use super::hop::END;
 use super::{MultiHop, STAGES};
 use dumbbell_core::hint::seldom;
-use dumbbell_core::log::{ListenLevel, Log};
+use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
 
-impl<L: Log + Send + 'static> MultiHop<L> {
+impl<L: Tap + Send + 'static> MultiHop<L> {
     /// Gives what acknowledgements say to the queue of `hop`, if it reads that, or takes it back.
     #[inline]
     pub(super) fn lend(&mut self, hop: u16) {
@@ -120,7 +120,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
     }
 }
 
-impl<L: Log + Send + 'static> ReturnPath for &mut MultiHop<L> {
+impl<L: Tap + Send + 'static> ReturnPath for &mut MultiHop<L> {
     #[inline(always)]
     fn push_ack(&mut self, line: u32, ack: Ack, blocks: u32, now: Time) {
         if self.members[ack.flow as usize].back == END || self.lines.all[line as usize].up {
@@ -135,7 +135,7 @@ impl<L: Log + Send + 'static> ReturnPath for &mut MultiHop<L> {
     }
 
     #[inline(always)]
-    fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
+    fn frame_listener(&mut self) -> Option<(&mut dyn Tap, &BlockPool)> {
         // the first is the one called `bottleneck`
         frame_listener(&mut self.hops[0].hop.bottleneck.log.listener.listener, &self.lines.pool)
     }

@@ -1,6 +1,7 @@
 //! Whole runs with AccECN (RFC 9768): no mark is lost between the queue and the sender, whatever happens to ACKs.
 
 use super::*;
+use dumbbell_bottleneck::queue_disciplines;
 use dumbbell_core::with_aqm;
 
 /// What became of the marks of a flow that is over, and of the flow.
@@ -28,10 +29,9 @@ fn transfer(cc: &str, echo: &str, aqm: Value, mut hosts: Value, path: Value, ack
     let config = json!({"duration": 600_000_000_000_u64, "seed": 5, "bottleneck": {"rate": 20_000_000, "aqm": aqm}, "hosts": hosts,
         "flows": [flow], "record": {"series": false}});
     let config = Arc::new(RunConfig::from_json(&config).expect("a valid configuration"));
-    let (mut aqms, controls) =
-        dumbbell_bottleneck::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
+    let mut aqms = queue_disciplines(&config).expect("queues");
     with_aqm!(aqms.remove(0), aqm => {
-        let mut engine = Box::new(Engine::new(config, controls, aqm, ()).expect("no mistake in a stage"));
+        let mut engine = Box::new(Engine::new(config, aqm, ()));
         let (mut reductions, mut round_ends) = (0, 0);
         while engine.advance(Time::NEVER, 1).expect("no broken invariant") != Standing::Over {
             let Tcp { sender, .. } = engine.arena.get(0).tcp().expect("a connection");

@@ -4,8 +4,10 @@ use crate::config::RunConfig;
 use crate::engine::{Engine, Run, Standing};
 use crate::table::{Column, Table};
 use crate::{Outcome, Tables};
+use dumbbell_bottleneck::queue_disciplines;
 use dumbbell_config::schedule::Schedule;
 use dumbbell_core::log::{At, Log};
+use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::Time;
 use dumbbell_measure::from_capture::{measure, sampled, Capture, Crossed, PACKET_BYTES, POLL_NS, SAMPLE_BYTES};
@@ -39,17 +41,19 @@ impl Log for Written {
     }
 }
 
+impl Tap for Written {}
+
 fn sample(time: Time, flow: u32, flags: u32, view: Option<&crate::EndpointView>) -> [u8; SAMPLE_BYTES] {
     let mut bytes = [0; SAMPLE_BYTES];
     let mut put = |at: usize, word: u32| bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
     put(8, flow);
     put(12, flags);
     if let Some(view) = view {
-        put(16, view.srtt_us);
-        put(24, view.cwnd);
-        put(28, view.ssthresh);
+        put(16, view.sender.srtt_us);
+        put(24, view.sender.cwnd);
+        put(28, view.sender.ssthresh);
         put(32, view.payload as u32);
-        put(40, view.in_flight);
+        put(40, view.sender.in_flight);
     }
     bytes[..8].copy_from_slice(&time.0.to_le_bytes());
     bytes
@@ -59,11 +63,10 @@ fn sample(time: Time, flow: u32, flags: u32, view: Option<&crate::EndpointView>)
 fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     let parsed = Arc::new(RunConfig::from_json(config).expect("a configuration"));
     let ahead = Time(parsed.flows[0].params.base_rtt.0 / 2);
-    let (mut aqms, controls) =
-        dumbbell_bottleneck::build(&parsed, &crate::extensions::Extensions::default()).expect("algorithms");
+    let mut aqms = queue_disciplines(&parsed).expect("queues");
     let capture = Written::default();
     let mut run: Box<dyn Run> = dumbbell_core::with_aqm!(aqms.remove(0), aqm =>
-        Box::new(Engine::new(Arc::clone(&parsed), controls, aqm, capture.clone()).expect("an engine")));
+        Box::new(Engine::new(Arc::clone(&parsed), aqm, capture.clone())));
     let schedule = Schedule::new(&parsed);
     let mut samples: Vec<u8> = Vec::new();
     for (flow, &start) in (0..).zip(schedule.flows.iter().chain(&schedule.udp)) {
@@ -91,8 +94,8 @@ fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     }
     let simulated = run.finish().expect("no broken invariant");
     let (arrived, sent) = std::mem::take(&mut *capture.0.lock().expect("not poisoned"));
-    let signals_on_arrival = parsed.aqm["name"] == "pie" || parsed.aqm["name"] == "pfifo";
-    let limit = parsed.aqm.get("limit").and_then(Value::as_u64).unwrap_or(1000);
+    let signals_on_arrival = ["pie", "pfifo"].contains(&parsed.aqm.name());
+    let limit = parsed.aqm.values().get("limit").and_then(Value::as_u64).unwrap_or(1000);
     let (arrived, sent, samples) = (&arrived[..], &sent[..], &samples[..]);
     let hop = Crossed { arrived, sent, signals_on_arrival, limit, ..Crossed::default() };
     let captured = Capture { hops: vec![hop], samples, started: 7 };

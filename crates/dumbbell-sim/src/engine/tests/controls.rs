@@ -5,11 +5,14 @@ use crate::Sim;
 use dumbbell_core::aqm;
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::cc::exit::ExitCause;
+use dumbbell_core::observe::Tap;
 
 /// Writes down what senders tell, if it is to hear it.
 struct Listener(ListenLevel, Arc<Mutex<Vec<(u32, ControlEvent, Time)>>>);
 
-impl Log for Listener {
+impl Log for Listener {}
+
+impl Tap for Listener {
     fn listen_level(&self) -> ListenLevel {
         self.0
     }
@@ -25,14 +28,10 @@ fn config(flows: Value, limit: u32) -> Value {
 
 fn frame_listener(config: &Value, hears: ListenLevel) -> (Outcome, Vec<(u32, ControlEvent, Time)>) {
     let config = Arc::new(RunConfig::from_json(config).expect("a valid configuration"));
-    let context = |flow: usize| cc::CcContext { seed: config.run.seed, flow: flow as u64 };
-    let control =
-        |(index, flow): (usize, &crate::config::FlowConfig)| cc::build(&flow.cc, &context(index)).expect("a congestion control");
-    let controls = config.flows.iter().enumerate().map(control).map(Speaks::Tcp).collect();
     let events = Arc::default();
-    let queue = aqm::build(&config.aqm, &aqm::QueueContext::new(Rate::from_mbit(10), 3)).expect("a queue discipline");
+    let queue = config.aqm.build(&aqm::QueueContext::new(Rate::from_mbit(10), 3));
     let listener = Listener(hears, Arc::clone(&events));
-    let mut run: Box<dyn Run> = Box::new(Engine::new(config, controls, queue, listener).expect("no stages"));
+    let mut run: Box<dyn Run> = Box::new(Engine::new(config, queue, listener));
     run.advance(Time::NEVER, u64::MAX).expect("no broken invariant");
     let outcome = run.finish().expect("no broken invariant");
     let events = events.lock().expect("one thread").clone();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::table::Column;
+use dumbbell_bottleneck::queue_disciplines;
 use dumbbell_core::aqm::specs;
 
 const MS: u64 = 1_000_000;
@@ -19,18 +20,16 @@ fn finish_run(mut engine: Box<dyn Run>) -> Outcome {
 /// A run over hops, also if there is only one.
 fn over_hops(config: &Value) -> Outcome {
     let config = parse_config(config);
-    let (aqms, controls) =
-        dumbbell_bottleneck::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
-    finish_run(Box::new(Engine::over_hops(config, controls, aqms, |_| ()).expect("no mistake in a stage")))
+    let aqms = queue_disciplines(&config).expect("queues");
+    finish_run(Box::new(Engine::over_hops(config, aqms, |_| ())))
 }
 
 fn over_one(config: &Value) -> Outcome {
     let config = parse_config(config);
     assert!(config.is_one_hop());
-    let (mut aqms, controls) =
-        dumbbell_bottleneck::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
+    let mut aqms = queue_disciplines(&config).expect("queues");
     dumbbell_core::with_aqm!(aqms.remove(0), aqm => {
-        finish_run(Box::new(Engine::new(config, controls, aqm, ()).expect("no mistake in a stage")))
+        finish_run(Box::new(Engine::new(config, aqm, ())))
     })
 }
 
