@@ -175,7 +175,7 @@ def _list_flows_of_rows(rows: Run) -> list[_Flow]:
 
 
 def _list_stated(rows: Run) -> Cell:
-    """Return the keys that a run states beside those of its name, and the set that it belongs to."""
+    """Return the keys that a run states in addition to those of its name, and the set that it belongs to."""
     keys = [c for c in rows[0] if "." in c and c not in _NAMED and not c.startswith("flows.") and rows[0][c]]
     of_flows = [c for c in rows[0] if c.startswith("flows.") and c not in _NAMED and any(row[c] for row in rows)]
     labels = [("set", rows[0]["set"])] if rows[0].get("set") else []
