@@ -64,6 +64,45 @@ def test_a_file_may_say_the_same_by_keys(reference: Path, tmp_path: Path) -> Non
     assert same.items() <= {key: pytest.approx(value) for key, value in former.items()}.items() and len(same) == 7
 
 
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ("fq_codel,10Mbit,false,3s,1,2,cubic,20ms,5.0", "flow 2 where flow 1 of a run is due"),
+        ("fq_codel,ten,false,3s,1,0,cubic,20ms,5.0", "line 3: this cannot be read"),
+        ("fq_codel,10Mbit,maybe,3s,1,0,cubic,20ms,5.0", "line 3: this cannot be read"),
+        ("fq_codel,10Mbit,false,3s,1,0,cubic,soon,5.0", "line 3: this cannot be read"),
+        ("fq_codel,10Mbit,false,3s,1,0,cubic,20ms,five", "line 3: this cannot be read"),
+        ("fq_codel,10Mbit", "line 3: this cannot be read"),
+    ],
+)
+def test_keys_that_cannot_be_read(tmp_path: Path, row: str, found: str) -> None:
+    keys = tmp_path / "keys.csv"
+    header = "bottleneck.aqm,bottleneck.rate,hosts.ecn,duration,seed,flow,flows.cc,flows.base_rtt,goodput_mbit\n"
+    keys.write_text(header + "fq_codel,10Mbit,false,3s,1,0,cubic,20ms,5.0\n" + row + "\n")
+    with pytest.raises(InputError, match=found):
+        by_flow.read(keys)
+
+
+def test_a_key_that_a_grid_has_no_place_for_decides(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.csv"
+    header = "bottleneck.aqm,bottleneck.rate,hosts.ecn,duration,seed,flow,flows.cc,flows.base_rtt,goodput_mbit"
+    rows = ["fq_codel,10Mbit,false,3s,1,0,cubic,20ms,5.0", "fq_codel,10Mbit,false,3s,2,0,cubic,20ms,6.0"]
+    keys.write_text("\n".join([header, *rows]) + "\n")
+    assert not by_flow.describes(keys)
+    keys.write_text("\n".join([f"{header},flows.cc.beta_ecn", f"{rows[0]},0.7", f"{rows[1]},0.85"]) + "\n")
+    assert by_flow.describes(keys)
+    assert {(f.cell[6:], f.value) for f in by_flow.read(keys)} == {
+        ((("flows.cc.beta_ecn", "0.7"),), 5.0),
+        ((("flows.cc.beta_ecn", "0.85"),), 6.0),
+    }
+    file = tmp_path / "e.toml"
+    cubic = flow("cubic", "20ms").replace('"cubic"', '{ name = "cubic", beta_ecn = 0.85 }')
+    file.write_text(BOTTLENECK + cubic)
+    results = dumbbell.run(file, output=tmp_path / "e.duckdb")
+    compared = by_flow.compare(results.runs, results.flows, by_flow.read(keys))
+    assert [pair.figure.value for pair in compared.pairs] == [6.0] and compared.missing == 1
+
+
 def test_what_a_file_says(reference: Path) -> None:
     assert by_flow.describes(reference) and not by_flow.describes(shipped.list_references()["linux-6.12"])
     figures = {(*named(f.cell), f.flow, f.metric): f.value for f in by_flow.read(reference)}

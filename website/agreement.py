@@ -2,29 +2,15 @@
 
 import csv
 import html
+import importlib
 import math
 from functools import cache
 
+from dumbbell.pages import study
 from website.markdown import ROOT
 
 EVIDENCE = ROOT / "studies" / "validation" / "evidence"
 PLACE, MARK = "validation.md", "<!-- picture -->"  # the page, and where in it
-# largest error of each measure that a bar allows; of some rows of A and F others
-BARS = {
-    "A": {"goodput": 0.02, "RTT": 0.06, "marks and drops": 0.25},
-    "B": {"mean": 0.05, "P95": 0.15},
-    "C": {"goodput": 0.05, "RTT": 0.10},
-    "D": {"utilisation": 0.01},
-    "E": {"share": 0.05, "RTT": 0.06, "marks and drops": 0.25},
-    "F": {"goodput": 0.02, "RTT": 0.06},
-    "G": {"goodput": 0.03, "RTT": 0.06, "drops and marks": 0.25, "ping P99": 0.15},
-    "H": {"goodput": 0.03, "share": 0.08, "RTT": 0.10},
-}
-OTHERS = {
-    **{name: {"goodput": 0.03} for name in ("two-flows", "two-flows-cake", "many-flows", "dualpi2")},
-    **{f"bbr{version}-two-flows": {"share": 0.06, "RTT": 0.08} for version in (1, 2, 3)},
-    "bbr2-gigabit": {"goodput": 0.03, "share": 0.08, "RTT": 0.10},
-}
 ACROSS, SIDE = 60, 5  # squares in a line; px from one to the next
 LEFT, GAP, WIDE = 290, 24, 240  # px: names, between the columns, axis of errors
 RIGHT = LEFT + ACROSS * SIDE + GAP
@@ -37,20 +23,19 @@ def read(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def list_bars(row: dict[str, str]) -> dict[str, float]:
-    """Return the largest error of each measure by which a row of the validation is judged."""
-    if row["name"].endswith("-two-flows"):
-        return OTHERS[row["name"]]
-    return BARS[row["bar"]] | OTHERS.get(row["name"], {})
+def read_bars() -> dict[str, tuple[str, str, str, dict[str, float]]]:
+    """Return the rows of the validation, each with the largest error of each measure that its bar allows."""
+    bars = importlib.import_module(f"{study.find('validation').program.__package__}.bars")
+    return bars.ROWS  # type: ignore[no-any-return]
 
 
 @cache
 def compute_relative_errors() -> dict[str, dict[str, tuple[float, float, float]]]:
     """Return median, P90 and worst error over the bar, by row and measure."""
-    rows = {row["name"]: list_bars(row) for row in read("rows.csv")}
-    found: dict[str, dict[str, tuple[float, float, float]]] = {name: {} for name in rows}
+    rows = read_bars()
+    found: dict[str, dict[str, tuple[float, float, float]]] = {row["name"]: {} for row in read("rows.csv")}
     for one in read("errors.csv"):
-        if bar := rows[one["name"]].get(one["measure"]):
+        if bar := rows[one["name"]][3].get(one["measure"]):
             median, p90, worst = (float(one[key]) / bar for key in ("median", "p90", "worst"))
             found[one["name"]][one["measure"]] = (median, p90, worst)
     return found

@@ -160,26 +160,25 @@ def format_two_digits(value: float) -> str:
 
 def read_linux() -> pl.DataFrame:
     """Return one row for each run that was measured on Linux: what it was, share of the first flow or group, loss."""
-    cells = pl.read_csv(shipped.list_references()[OTHERS], schema_overrides={"rtts_ms": pl.String})
-    first = pl.col("cc") == pl.col("cc").first()
-    own = pl.when(pl.col("cc").n_unique() == 1).then(pl.col("flow") == 1).otherwise(first)
-    goodput, dropped = pl.col("goodput_mbit"), pl.col("queue_drops").first()
-    rtts = pl.col("rtts_ms").str.split("+").list
-    found = cells.group_by("ccs", "qdisc", "rate_mbit", "rtts_ms", "seed", maintain_order=True).agg(
-        cc=pl.col("cc").first().replace_strict(NAMES),
-        second=pl.col("cc").last().replace_strict(NAMES),
+    rows = pl.read_csv(shipped.list_references()[OTHERS])
+    cells = rows.with_columns(
+        run=(pl.col("flow") == 0).cum_sum(),
+        rate_mbit=pl.col("bottleneck.rate").str.strip_suffix("Mbit").cast(pl.Float64),
+        rtt=pl.col("flows.base_rtt").str.strip_suffix("ms").cast(pl.Float64),
+    )
+    cc, goodput, dropped = pl.col("flows.cc"), pl.col("goodput_mbit"), pl.col("drops").first()
+    own = pl.when(cc.n_unique() == 1).then(pl.col("flow") == 0).otherwise(cc == cc.first())
+    return cells.group_by("run", maintain_order=True).agg(
+        pl.col("rate_mbit", "rtt").first(),
+        cc=cc.first().replace_strict(NAMES),
+        second=cc.last().replace_strict(NAMES),
         flows=pl.len(),
         stagger=pl.col("stagger_ms").first(),
         share=goodput.filter(own).sum() / goodput.sum(),
         loss=100 * dropped / (dropped + pl.col("packets").first()),
-        rtt_mean=pl.col("mean_rtt_ms").mean(),
-    )
-    return found.with_columns(
-        bytes=pl.when(pl.col("qdisc").str.starts_with("bfifo"))
-        .then(pl.col("qdisc").str.extract(r"(\d+)$"))
-        .cast(pl.Int64),
-        rtt=rtts.first().cast(pl.Float64),
-        second_rtt=rtts.last().cast(pl.Float64),
+        rtt_mean=pl.col("rtt_mean_ms").mean(),
+        bytes=pl.col("bottleneck.aqm").first().str.extract(r"^bfifo limit (\d+)$").cast(pl.Int64),
+        second_rtt=pl.col("rtt").last(),
     )
 
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from dumbbell.study import shipped
 
-from .runs import KB, PAYLOAD, SARPKAYA, WARE, Found, predict_share, read_linux, select_linux_pairs
+from .runs import KB, NAMES, PAYLOAD, SARPKAYA, WARE, Found, predict_share, read_linux, select_linux_pairs
 
 MSS = 1448  # B
 BIN = 5  # s; of the latecomer's goodput
@@ -116,15 +116,21 @@ def _collect_ware_sources(found: Found) -> pl.DataFrame:
             for i, share in enumerate(shares)
         ]
     )
-    cells = pl.read_csv(shipped.list_references()[WARE])
-    own = cells.group_by("second", "rate_mbit", "rtt_ms", "bdps").agg(
-        linux=pl.col("goodput_mbit").filter(pl.col("flow") == 1).sum() / pl.col("goodput_mbit").sum()
-    )
-    own = own.rename({"rate_mbit": "rate", "rtt_ms": "rtt"}).cast(
-        {"rate": pl.Float64, "rtt": pl.Float64, "bdps": pl.Float64}
-    )
     keys = ["second", "rate", "rtt", "bdps"]
-    return means.join(published, on=keys, how="left").join(own, on=keys, how="left")
+    return means.join(published, on=keys, how="left").join(read_linux_ware(), on=keys, how="left")
+
+
+def read_linux_ware() -> pl.DataFrame:
+    """Return the share of BBRv1 on Linux beside one loss-based flow."""
+    goodput, is_first = pl.col("goodput_mbit"), pl.col("flow") == 0
+    rows = pl.read_csv(shipped.list_references()[WARE]).with_columns(
+        rate=pl.col("bottleneck.rate").str.strip_suffix("Mbit").cast(pl.Float64),
+        rtt=pl.col("flows.base_rtt").str.strip_suffix("ms").cast(pl.Float64),
+        second=pl.when(~is_first).then(pl.col("flows.cc").replace(NAMES)),
+    )
+    return rows.group_by(pl.col("second").backward_fill(), "rate", "rtt", pl.col("bdps").cast(pl.Float64)).agg(
+        linux=goodput.filter(is_first).sum() / goodput.sum()
+    )
 
 
 def _collect_latecomer(found: Found) -> dict[str, pl.DataFrame]:

@@ -4,7 +4,6 @@ One row per cell, class and statistic, with its mean and percentiles. Class `a` 
 `all` is the link. In overload UDP is in one of them; a row then counts packets either of TCP or of UDP.
 """
 
-import csv
 import json
 import math
 import statistics
@@ -15,7 +14,6 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import Unreadable
 from dumbbell.published.compare import (
     Cell,
     Comparison,
@@ -23,6 +21,7 @@ from dumbbell.published.compare import (
     Pair,
     format_cell,
     has_columns,
+    read_csv,
     select_alike,
     select_latest_engine,
 )
@@ -72,22 +71,7 @@ def describes(path: str | Path) -> bool:
 
 def read(path: str | Path) -> list[Figure]:
     """Return the figures of a file: mean of every statistic, percentiles of the delay; raises InputError."""
-    figures = []
-    try:
-        with Path(path).open(newline="", encoding="utf-8") as stream:
-            for line, row in enumerate(csv.DictReader(stream), 2):
-                try:
-                    figures += _read_figures(row)
-                except (KeyError, TypeError, ValueError) as error:
-                    raise Unreadable(
-                        f"this cannot be read ({error})",
-                        "a class, a statistic and numbers",
-                        file=path,
-                        key=f"line {line}",
-                    ) from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise Unreadable(f"it cannot be read ({error})", "a CSV file of published results", file=path) from None
-    return figures
+    return read_csv(path, _read_figures, "a class, a statistic and numbers")
 
 
 def _read_figures(row: dict[str, str]) -> list[Figure]:

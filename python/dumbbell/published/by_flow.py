@@ -5,7 +5,6 @@ experiment; others have the names and units of the results tables. Alike flows o
 their mean. docs/references.md has the columns.
 """
 
-import csv
 import json
 import math
 import statistics
@@ -20,6 +19,7 @@ import polars as pl
 from dumbbell.errors import InputError, Unreadable
 from dumbbell.experiment.units import parse
 from dumbbell.published.compare import (
+    MEASURED,
     Cell,
     Comparison,
     Figure,
@@ -29,6 +29,7 @@ from dumbbell.published.compare import (
     has_columns,
     has_only_flows,
     matches_qdisc,
+    read_csv,
     select_alike,
     select_latest_engine,
 )
@@ -38,7 +39,6 @@ Row = dict[str, str]
 Run = list[Row]
 """The rows of a run, one per flow."""
 
-COLUMNS = frozenset(("bottleneck.aqm", "bottleneck.rate", "duration", "flow", "flows.cc", "flows.base_rtt"))
 # columns of files that somebody wrote for this command before there were keys in them
 _FORMER = frozenset(("qdisc", "ecn", "ccs", "rate_mbit", "rtts_ms", "seconds", "seed", "flow", "cc", "goodput_mbit"))
 # column of the file → measure; those of the queue stand in the row of every flow
@@ -47,6 +47,7 @@ _OF_QUEUE = {"drops": "drops", "sojourn_mean_l_ms": "sojourn_l_ms", "sojourn_mea
 _MARKS = ("ce_marks", "ce_marks_c")
 _SOJOURNS = ("sojourn_l_ms", "sojourn_c_ms")
 # of a cell's name; the other keys of a file stand behind them
+_IN_A_GRID = ("bottleneck.shaper", "flows.start")
 _NAMED = {"bottleneck.aqm", "bottleneck.rate", "hosts.ecn", "duration", "flows.cc", "flows.base_rtt", "flows.cc.ect"}
 
 
@@ -64,37 +65,36 @@ class _Flow:
 
 
 def describes(path: str | Path) -> bool:
-    """Whether a CSV file is of this kind and has flows that a grid of rates and base RTTs has no place for."""
-    if has_columns(path, _FORMER):
-        return True
-    return has_columns(path, COLUMNS) and any(
-        len(run) > 2 or len({row["flows.base_rtt"] for row in run}) > 1 for run in read_runs(path)
+    """Whether a CSV file is of this kind and has flows or keys that a grid of rates and base RTTs has no place for."""
+    if not has_columns(path, MEASURED):
+        return has_columns(path, _FORMER)
+    return any(
+        len(run) > 2
+        or len({row["flows.base_rtt"] for row in run}) > 1
+        or any(key not in _IN_A_GRID for key, _ in _list_stated(run))
+        for run in read_runs(path)
     )
 
 
 @lru_cache(maxsize=8)
 def _read_runs(path: str, _changed: int) -> list[Run]:
     runs: list[Run] = []
-    with Path(path).open(newline="", encoding="utf-8") as stream:
-        for line, row in enumerate(csv.DictReader(stream), 2):
-            try:
-                row = {column: value or "" for column, value in row.items() if column}
-                row = _rename(row) if "ccs" in row else row
-                number = int(row["flow"])
-                for column in (*_OF_FLOW, *_OF_QUEUE, *_MARKS):
-                    float(row.get(column) or 0)
-                if not runs or number <= int(runs[-1][-1]["flow"]):
-                    runs.append([])
-                if number != len(runs[-1]):
-                    raise ValueError(f"flow {number} where flow {len(runs[-1])} of a run is due")
-                runs[-1].append(row)
-            except (KeyError, TypeError, ValueError) as error:
-                raise Unreadable(
-                    f"this cannot be read ({error})",
-                    "a number in every numeric column",
-                    file=path,
-                    key=f"line {line}",
-                ) from None
+
+    def add(row: Row) -> list[Row]:
+        row = {column: value or "" for column, value in row.items() if column}
+        row = _rename(row) if "ccs" in row else row
+        number = int(row["flow"])
+        for column in (*_OF_FLOW, *_OF_QUEUE, *_MARKS):
+            float(row.get(column) or 0)
+        _make_cell(row, _list_flows_of_rows([row]))
+        if not runs or number <= int(runs[-1][-1]["flow"]):
+            runs.append([])
+        if number != len(runs[-1]):
+            raise ValueError(f"flow {number} where flow {len(runs[-1])} of a run is due")
+        runs[-1].append(row)
+        return []
+
+    read_csv(path, add)
     for run in runs:
         if len(run) != int(run[0].get("flows") or len(run)):
             raise Unreadable(
@@ -108,10 +108,7 @@ def _read_runs(path: str, _changed: int) -> list[Run]:
 
 def read_runs(path: str | Path) -> list[Run]:
     """Return the runs of a file; raises InputError."""
-    try:
-        return _read_runs(str(path), Path(path).stat().st_mtime_ns)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise Unreadable(f"it cannot be read ({error})", "a CSV file of measured flows", file=path) from None
+    return _read_runs(str(path), Path(path).stat().st_mtime_ns if Path(path).exists() else 0)
 
 
 def _rename(row: Row) -> Row:
@@ -184,7 +181,7 @@ def _list_stated(rows: Run) -> Cell:
 
 @lru_cache(maxsize=4096)
 def read_value(text: str) -> Any:
-    """Return the value of a key as configurations have it: ns, bit/s, bytes, bool or the text."""
+    """Return the value of a key as configurations have it: ns, bit/s, bytes, bool, number or text."""
     if text in ("true", "false"):
         return text == "true"
     for kind in ("time", "rate", "size"):
@@ -192,7 +189,10 @@ def read_value(text: str) -> Any:
             return parse(kind, text)
         except InputError:
             continue
-    return text
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _group_flows(flows: Sequence[_Flow]) -> list[tuple[int, list[int]]]:

@@ -4,7 +4,6 @@ One row per run. `qdisc`, `rate_mbit` and `flows_down` are of the way down, `qdi
 way up; `cc1`, `delay_ms`, `ecn` and `pacing` are of all flows.
 """
 
-import csv
 import json
 import math
 import statistics
@@ -15,7 +14,6 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import Unreadable
 from dumbbell.published.compare import (
     Cell,
     Comparison,
@@ -24,6 +22,7 @@ from dumbbell.published.compare import (
     format_cell,
     has_columns,
     matches_qdisc,
+    read_csv,
     select_alike,
     select_latest_engine,
 )
@@ -51,23 +50,12 @@ def describes(path: str | Path) -> bool:
 
 def read(path: str | Path) -> list[Figure]:
     """Return the figures of a file, those of a run under the `time` that names it; raises InputError."""
-    figures = []
-    try:
-        with Path(path).open(newline="", encoding="utf-8") as stream:
-            for line, row in enumerate(csv.DictReader(stream), 2):
-                try:
-                    cell = tuple((c, row[c] if c in _WORDS else float(row[c])) for c in (*_WORDS, *_NUMBERS))
-                    figures += [Figure(cell, row.get("time") or "", 0, m, float(row[m])) for m in MEASURES if row[m]]
-                except (TypeError, ValueError) as error:
-                    raise Unreadable(
-                        f"this cannot be read ({error})",
-                        "a number in every numeric column",
-                        file=path,
-                        key=f"line {line}",
-                    ) from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise Unreadable(f"it cannot be read ({error})", "a CSV file of published results", file=path) from None
-    return figures
+    return read_csv(path, _read_row)
+
+
+def _read_row(row: dict[str, str]) -> list[Figure]:
+    cell = tuple((c, row[c] if c in _WORDS else float(row[c])) for c in (*_WORDS, *_NUMBERS))
+    return [Figure(cell, row.get("time") or "", 0, m, float(row[m])) for m in MEASURES if row[m]]
 
 
 def _find_ways(config: dict[str, Any]) -> dict[str, _Way] | None:

@@ -5,11 +5,11 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -37,12 +37,20 @@ _DERIVED = ("share", "ratio", "rate_ratio mean", "queue_delay_abs mean")  # from
 _COUNTS = ("retransmissions", "marks", "drops")
 _CELL = ("qdisc", "shaper", "ecn", "cc1", "cc2", "rate_mbit", "delay_ms", "seconds", "stagger_ms")
 _NUMBERS = ("ecn", "rate_mbit", "delay_ms", "seconds", "stagger_ms")
+# of a file with keys of an experiment and columns of the results tables, one row per flow of a run
+MEASURED = frozenset(
+    (
+        *("bottleneck.aqm", "bottleneck.rate", "hosts.ecn", "duration", "flow", "flows.cc", "flows.base_rtt"),
+        "goodput_mbit",
+    )
+)
 # of a published Cake that marks SCE, nothing says so where no flow takes notice
 _UNSTATED = {"sce": (False, True, "off", "on")}
 
 _SEED = re.compile(r'"seed":[0-9]+')
 
 Cell = tuple[tuple[str, Any], ...]
+_Parsed = TypeVar("_Parsed")
 
 
 @dataclass(frozen=True)
@@ -86,23 +94,35 @@ def has_columns(path: str | Path, wanted: frozenset[str]) -> bool:
         return False
 
 
+def read_csv(
+    path: str | Path,
+    parse_row: Callable[[dict[str, str]], Iterable[_Parsed]],
+    allowed: str = "a number in every numeric column",
+) -> list[_Parsed]:
+    """Return what `parse_row` makes of the rows of a CSV file; raises InputError, with the line that it refuses."""
+    found: list[_Parsed] = []
+    try:
+        with Path(path).open(newline="", encoding="utf-8") as stream:
+            for line, row in enumerate(csv.DictReader(stream), 2):
+                try:
+                    found += parse_row(row)
+                except (IndexError, KeyError, TypeError, ValueError) as error:
+                    raise Unreadable(f"this cannot be read ({error})", allowed, file=path, key=f"line {line}") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or f"it cannot be read ({error})"
+        raise Unreadable(reason, "a CSV file of published results", file=path) from None
+    return found
+
+
 def read_reference(path: str | Path) -> list[Figure]:
     """Return the figures of a reference CSV, either one metric a row or one column a metric; raises InputError.
 
     Several measurements of one cell count as their mean.
     """
     name = str(path)
-    try:
-        with Path(path).open(newline="", encoding="utf-8") as stream:
-            rows = list(csv.DictReader(stream))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise Unreadable(
-            getattr(error, "strerror", None) or f"it cannot be read ({error})",
-            "a CSV file of published results",
-            file=name,
-        ) from None
+    rows = read_csv(path, lambda row: [row])
     columns = list(rows[0]) if rows else []
-    if {"flows.cc", "bottleneck.rate", "flows.base_rtt"} <= set(columns):
+    if set(columns) >= MEASURED:
         try:
             rows = _convert_rows(rows)
         except (IndexError, KeyError, ValueError) as error:
