@@ -285,10 +285,10 @@ def test_progress_may_be_a_function(tmp_path: Path) -> None:
 
 
 def test_it_shows_itself(three_sweeps: Results) -> None:
-    text, html = repr(three_sweeps), three_sweeps._format_repr_html()
+    text, html = repr(three_sweeps), three_sweeps._repr_html_()
     assert "18, 6 cells, 3 seeds" in text and "bottleneck.rate        10Mbit, 20Mbit" in text
     assert html.startswith("<b>r.duckdb</b><table>") and "hosts.ecn" in html
-    assert "<table>" in three_sweeps.table("jain")._format_repr_html()
+    assert "<table>" in three_sweeps.table("jain")._repr_html_()
 
 
 def test_the_file_is_open_only_while_it_is_read(tmp_path: Path) -> None:

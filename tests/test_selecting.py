@@ -127,7 +127,7 @@ class Given:
     def __init__(self, *args: Any, **options: Any) -> None:
         self.args, self.options = args, options
 
-    def titled(self, _: str | None) -> "Given":
+    def set_title(self, _: str | None) -> "Given":
         return self
 
 

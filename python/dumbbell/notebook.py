@@ -74,8 +74,8 @@ class Results(ResultTables):
     def __repr__(self) -> str:
         return repr(self._runs)
 
-    def _format_repr_html(self) -> str:
-        return self._runs._format_repr_html()
+    def _repr_html_(self) -> str:
+        return self._runs._repr_html_()
 
     # which runs
 

@@ -142,8 +142,8 @@ class Results:
     def __init__(self, source: str | Path | results.StoredResults) -> None:
         found = results.StoredResults.open_source(source)
         self.runs, self.classes = (
-            terms.collect_runs(dumbbell.Results(found)),
-            terms.collect_classes(dumbbell.Results(found)),
+            terms.runs(dumbbell.Results(found)),
+            terms.classes(dumbbell.Results(found)),
         )
         self.notes = [*list_left_out(found, self.runs["key"]), *found.notes]
         configs = dict(found.runs.select("key", "config").rows())

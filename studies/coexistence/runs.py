@@ -59,7 +59,7 @@ def collect_matrix(results: Results) -> dict[str, pl.DataFrame]:
     Experiments of which cells are missing are left out.
     """
     chosen = select_whole_seeds(results, count_cells("coexistence"))
-    runs, classes = terms.collect_runs(chosen), terms.collect_classes(chosen)
+    runs, classes = terms.runs(chosen), terms.classes(chosen)
     large = (pl.col("buffer") == LARGE) & (pl.col("rtt").is_in(["5", "50", "5+50"]))
     answers = large & pl.col("variant").is_in(["", NO_LIMIT])
     shared = {"gbit": pl.col("rate_gbit")}

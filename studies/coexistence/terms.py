@@ -121,7 +121,7 @@ def _describe_runs(results: Results) -> pl.DataFrame:
 _ALLOWED = "results of coexistence/*, of dumbbell list"
 
 
-def collect_runs(results: Results | str | Path) -> pl.DataFrame:
+def runs(results: Results | str | Path) -> pl.DataFrame:
     """Return one row per run of the matrix: its place, and what was measured of queue and link. Raises InputError.
 
     The place: `variant` (how BBRv2 answers ECN; empty without BBRv2), `rate_gbit`, `rtt` (base RTTs, ms), `buffer`, `n`
@@ -155,7 +155,7 @@ def collect_runs(results: Results | str | Path) -> pl.DataFrame:
     ).sort(*PLACE, "mix", "seed")
 
 
-def collect_classes(results: Results | str | Path) -> pl.DataFrame:
+def classes(results: Results | str | Path) -> pl.DataFrame:
     """Return one row per run and connection class `cls`, such as "bbr2-50"; columns of the place as `runs` has them.
 
     `flows` is the number of flows of the run, `members` that of the class. `relative_throughput` is the mean over the

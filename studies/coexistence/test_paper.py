@@ -194,7 +194,7 @@ def test_harm_is_what_a_class_loses_beside_others() -> None:
 
 
 def test_frames_of_a_real_run(found: Results) -> None:
-    runs, classes = coexistence.collect_runs(found), coexistence.collect_classes(found)
+    runs, classes = coexistence.runs(found), coexistence.classes(found)
     assert runs.height == 12 and classes.height == 3 * 2 * (1 + 2)
     assert set(runs["aqm"]) == {"STEP", "PI2", "TailDrop"} and set(runs["k"]) == {0.5}
     assert dict(runs.select("aqm", "buffer").unique().rows()) == {"STEP": "500 ms", "PI2": "1.33 K", "TailDrop": "K"}
@@ -224,7 +224,7 @@ def test_frames_of_a_real_run(found: Results) -> None:
 def test_a_store_without_such_runs_is_refused(tmp_path: Path, small: Path, command: Command) -> None:
     dumbbell.run(small, output=tmp_path / "other.duckdb", progress=False)
     with pytest.raises(InputError, match="no run of DCTCP or BBRv2"):
-        coexistence.collect_runs(tmp_path / "other.duckdb")
+        coexistence.runs(tmp_path / "other.duckdb")
     done = command("paper", "coexistence", "other.duckdb")
     assert done.returncode == 2 and "coexistence/*" in done.stderr and "Traceback" not in done.stderr
 

@@ -268,7 +268,7 @@ class StoredResults(ResultTables, Runs):
         width = max(len(name) for name, _ in rows)
         return "\n".join([f"Results({self.path.name})", *(f"  {name:{width}}  {text}".rstrip() for name, text in rows)])
 
-    def _format_repr_html(self) -> str:
+    def _repr_html_(self) -> str:
         from html import escape
 
         if self._all.is_empty():

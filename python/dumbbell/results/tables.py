@@ -97,7 +97,7 @@ class Table:
     def __repr__(self) -> str:
         return self.to_markdown()
 
-    def _format_repr_html(self) -> str:
+    def _repr_html_(self) -> str:
         def format_row(cells: list[str], tag: str) -> str:
             return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 

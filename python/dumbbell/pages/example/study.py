@@ -9,7 +9,7 @@ from dumbbell.study import Evidence, Picture, Results, Sweep, align_table, figur
 RUNS = (Sweep("results.duckdb", ("shares",), quick=("seeds=[1,2]", "duration=20s")),)
 
 
-def collect_runs(results: Results) -> pl.DataFrame:
+def runs(results: Results) -> pl.DataFrame:
     """Return one row per run: what distinguishes it, CUBIC's share of the goodput, and the utilisation of the link.
 
     The claims read it, too.
@@ -25,7 +25,7 @@ def collect_runs(results: Results) -> pl.DataFrame:
 
 def make_evidence(results: Results) -> dict[str, pl.DataFrame]:
     """Return the small tables that are kept next to the page."""
-    return {"runs": collect_runs(results)}
+    return {"runs": runs(results)}
 
 
 def make_facts(_: Evidence) -> dict[str, Any]:
