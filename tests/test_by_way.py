@@ -215,7 +215,7 @@ def test_how_numbers_are_read_from_files_of_flent(flent_files: ModuleType, tmp_p
     folder.mkdir()
     for number, (title, queue) in enumerate((("rtt_48ms_codel", "codel"), ("rtt_48ms_codel", "cake"))):
         (folder / f"rrul_be-{number}.gz").write_bytes(gzip.compress(json.dumps(a_file(title, queue)).encode()))
-    (row,) = flent_files.rows(tmp_path)
+    (row,) = flent_files.read_rows(tmp_path)
     assert (row["qdisc"], row["delay_ms"], row["pacing"], row["offloads"]) == ("codel limit 10000", 48, "fq", "on")
     assert (row["goodput_down_mbit"], row["goodput_up_mbit"], row["late_down_mbit"]) == (90, 7, 90)
     assert (row["idle_ms"], row["ping_p50_ms"], row["pings"], row["answered"]) == (40, 50, 300, 299)

@@ -32,21 +32,21 @@ def model(findings: ModuleType) -> ModuleType:
 
 def test_flows_in_equilibrium(model: ModuleType) -> None:
     # Reno: W^2 p = 2, so that W p' = sqrt(2), and r = W p / R
-    flow = model.reno(100, 0.1)
+    flow = model.model_reno(100, 0.1)
     assert (flow.probability, flow.response, flow.forgets) == pytest.approx((0.0141421, 1.414214, 0.2), rel=1e-5)
     # CUBIC in its Reno-friendly region: p = 3 / 1.7 / W^2, g = 2 * 0.3 * sqrt(3 / 1.7), r = 0.6 W p / R
-    flow = model.cubic(20, 0.03)
+    flow = model.model_cubic(20, 0.03)
     assert flow.probability**2 == pytest.approx(3 / 1.7 / 400)
     assert flow.response == pytest.approx(0.6 * math.sqrt(3 / 1.7))
     assert flow.forgets == pytest.approx(0.6 * 20 * 3 / 1.7 / 400 / 0.03)
     # beyond it: W = 1.054 (R / p)^(3/4), RFC 9438 section 5.1
-    flow = model.cubic(10_000, 0.1)
+    flow = model.model_cubic(10_000, 0.1)
     assert 1.054 * (0.1 / flow.probability**2) ** 0.75 == pytest.approx(10_000, rel=1e-3)
 
 
 def test_margins_are_where_the_loop_has_gain_or_phase_of_the_border(model: ModuleType) -> None:
-    rtt, flow = 0.05, model.reno(50, 0.05)
-    found = model.margins(flow, rtt)
+    rtt, flow = 0.05, model.model_reno(50, 0.05)
+    found = model.compute_margins(flow, rtt)
 
     def compute_loop(omega: float) -> complex:
         s = 1j * omega
@@ -69,9 +69,13 @@ def test_margins_are_where_the_loop_has_gain_or_phase_of_the_border(model: Modul
 
 def test_the_model_says_what_rtts_the_gains_are_for(model: ModuleType) -> None:
     # RFC 9332 appendix A: alpha and beta follow from RTT_max = 100 ms
-    assert model.of_link(400e6, 0.085, 10, "reno").phase_deg > 0 > model.of_link(400e6, 0.2, 10, "reno").phase_deg
-    assert model.of_link(4e6, 0.001, 10) is None
-    margins = [model.of_link(120e6, rtt / 1e3, 10).phase_deg for rtt in (5, 20, 50, 100, 200)]
+    assert (
+        model.compute_link_margins(400e6, 0.085, 10, "reno").phase_deg
+        > 0
+        > model.compute_link_margins(400e6, 0.2, 10, "reno").phase_deg
+    )
+    assert model.compute_link_margins(4e6, 0.001, 10) is None
+    margins = [model.compute_link_margins(120e6, rtt / 1e3, 10).phase_deg for rtt in (5, 20, 50, 100, 200)]
     assert margins == sorted(margins, reverse=True)
 
 
