@@ -30,7 +30,7 @@ class Profile:
     events: tuple[str, ...]
     costs: list[Cost]
 
-    def total(self, object_: str) -> int:
+    def sum_object(self, object_: str) -> int:
         """Return how many instructions the code of one object executed itself."""
         return sum(cost.counts[0] for cost in self.costs if cost.called is None and cost.object == object_)
 

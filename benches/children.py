@@ -20,7 +20,7 @@ class Child:
     memory: float
 
 
-def _peak(process: int) -> float:
+def _read_peak(process: int) -> float:
     """Return the most memory that a process has had so far, in MB; 0 if it has ended, or where /proc does not say."""
     try:
         status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
@@ -44,7 +44,7 @@ def run(command: Sequence[str | Path], text: str = "", environment: dict[str, st
             ended, status, usage = os.wait4(process.pid, os.WNOHANG)
             if ended:
                 break
-            memory = _peak(process.pid) or memory
+            memory = _read_peak(process.pid) or memory
             time.sleep(LOOK)
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)

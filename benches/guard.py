@@ -28,17 +28,17 @@ HEAD = """\
 """
 
 
-def counted() -> dict[str, float]:
+def count_instructions() -> dict[str, float]:
     """Return the instructions per packet of each case, as the engine is now."""
-    binary = program.built(PROFILE)
+    binary = program.build_program(PROFILE)
 
-    def total(case: str, millis: int) -> tuple[int, int]:
+    def count_total(case: str, millis: int) -> tuple[int, int]:
         profile = callgrind.run(binary, ["--only", case, str(millis)])
-        return int(profile.printed), profile.total(str(binary))
+        return int(profile.printed), profile.sum_object(str(binary))
 
     found = {}
     for case, spans in CASES.items():
-        (packets, before), (more_packets, after) = (total(case, millis) for millis in spans)
+        (packets, before), (more_packets, after) = (count_total(case, millis) for millis in spans)
         found[case] = (after - before) / (more_packets - packets)
     return found
 
@@ -52,8 +52,8 @@ def update(reason: str) -> None:
     if not callgrind.works():
         raise SystemExit("valgrind, which counts the instructions, is not installed or does not work here")
     before = tomllib.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
-    text = f'{HEAD}compiler = "{program.compiler()}"\n'
-    for case, now in counted().items():
+    text = f'{HEAD}compiler = "{program.describe_compiler()}"\n'
+    for case, now in count_instructions().items():
         then = before.get(case, {})
         kept = then and abs(now / then["instructions"] - 1) < SAME
         why = then["reason"] if kept else reason
@@ -68,12 +68,12 @@ def check() -> None:
     if not callgrind.works():
         print("make guard: SKIPPED, no instructions are counted: valgrind is not installed or does not work here")
         return
-    if (compiler := program.compiler()) != figures["compiler"]:
+    if (compiler := program.describe_compiler()) != figures["compiler"]:
         print(f"make guard: SKIPPED, the figures are of {figures['compiler']}, and this is {compiler}")
         print("            whoever moves to it writes new ones: make guard-update")
         return
     failed = False
-    for case, now in counted().items():
+    for case, now in count_instructions().items():
         then = figures[case]["instructions"]
         change = now / then - 1
         over = change > ALLOWED

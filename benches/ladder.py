@@ -32,7 +32,7 @@ ROUND_TRIPS = 20
 LONGEST = 25.0  # s
 
 
-def queue(name: str, rate: int) -> dict[str, Any]:
+def make_queue(name: str, rate: int) -> dict[str, Any]:
     """Return a queue that is large enough for every cell."""
     packet = 1500 * 8 * 10**9 // rate  # ns
     return {
@@ -44,21 +44,21 @@ def queue(name: str, rate: int) -> dict[str, Any]:
     }[name]
 
 
-def config(cell: dict[str, Any]) -> dict[str, Any]:
+def make_config(cell: dict[str, Any]) -> dict[str, Any]:
     """Return the run of a cell."""
     start = {"min": 0, "max": min(50 * MS, cell["duration"] // 4)}
     flow = {"cc": {"name": cell["control"]}, "base_rtt": BASE_RTT, "start": start}
     return {
         "duration": cell["duration"],
         "seed": 1,
-        "bottleneck": {"rate": cell["rate"], "aqm": queue(cell["queue"], cell["rate"])},
+        "bottleneck": {"rate": cell["rate"], "aqm": make_queue(cell["queue"], cell["rate"])},
         "hosts": {"send_buffer": 1 << 30, "receive_buffer": 1 << 30},
         "flows": [flow] * cell["flows"],
         "record": {"series": False},
     }
 
 
-def cells() -> Iterator[dict[str, Any]]:
+def list_cells() -> Iterator[dict[str, Any]]:
     """Yield every cell, each ladder from its foot."""
     for name in QUEUES:
         for control in CONTROLS:
@@ -73,7 +73,7 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
     """Run a cell in this process; `share` is how much of it there was time for, and nothing else if that is not all."""
     from dumbbell import _native
 
-    text = json.dumps(config(cell), separators=(",", ":"))
+    text = json.dumps(make_config(cell), separators=(",", ":"))
     cancel, progress, done = _native.Cancel(), _native.Progress(), threading.Event()
 
     def watch() -> None:
@@ -94,7 +94,7 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
     return {"share": 1.0, "packets": json.loads(result.summary)["packets"], "cpu_s": took, "memory": memory}
 
 
-def measured(cell: dict[str, Any]) -> dict[str, Any]:
+def measure_cell(cell: dict[str, Any]) -> dict[str, Any]:
     """Run a cell twice, each in a process of its own, cut shorter until there is time for it; return the faster one."""
     found = None
     while True:
@@ -110,11 +110,11 @@ def measured(cell: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Run every cell and write what was measured."""
-    todo = list(cells())
+    todo = list(list_cells())
     rows = []
     began = time.monotonic()
     for number, cell in enumerate(todo, 1):
-        row = measured(cell)
+        row = measure_cell(cell)
         row["cpu_s"] = f"{row['cpu_s']:.3f}"
         rows.append(row)
         nanoseconds = 1e9 * float(row["cpu_s"]) / max(row["packets"], 1)

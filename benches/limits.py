@@ -29,9 +29,9 @@ CASES = {
 AIMS = dict.fromkeys("abcd", 20e6) | {"f": 8.3e6}
 
 
-def count() -> None:
+def count_misses() -> None:
     """Measure the machine and the time of each case, and write the figures."""
-    binary = program.built("release")
+    binary = program.build_program("release")
     machine = json.loads(children.run([binary, "--memory"]).printed)
     rows = []
     for case, millis in CASES.items():
@@ -45,7 +45,7 @@ def count() -> None:
         writer.writerows(rows)
 
 
-def waits(first: float, last: float, near: float, memory: float) -> float:
+def estimate_waits(first: float, last: float, near: float, memory: float) -> float:
     """Return how long the misses of a packet take one after the other, ns.
 
     `first` and `last` are its misses in the first and the last cache, `near` and `memory` the latencies behind them.
@@ -53,7 +53,7 @@ def waits(first: float, last: float, near: float, memory: float) -> float:
     return (first - last) * near + last * memory
 
 
-def said(case: str, packets: float, instructions: float, time: float, waiting: float) -> str:
+def describe_limit(case: str, packets: float, instructions: float, time: float, waiting: float) -> str:
     """Return what stands between a case and the packets a second that are aimed at, in a sentence."""
     there = 1e9 / packets
     aim = f"In {case}, {packets / 1e6:g} million packets per second leave {there:.0f} ns for each"

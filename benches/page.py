@@ -47,41 +47,41 @@ def read(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def listed(words: list[str]) -> str:
+def join_words(words: list[str]) -> str:
     """Join words: `a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def between(values: list[float], unit: str) -> str:
+def format_range(values: list[float], unit: str) -> str:
     """Return the range of values, rounded: `38 to 51 %`, or one figure if both ends are the same."""
     low, high = f"{min(values):.0f}", f"{max(values):.0f}"
     return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
 
 
-def _largest(shares: dict[str, dict[str, float]]) -> str:
+def _describe_largest(shares: dict[str, dict[str, float]]) -> str:
     """Say which part has the largest share in which cases."""
     first: dict[str, list[str]] = defaultdict(list)
     for case, parts in shares.items():
         first[max(parts, key=lambda part: parts[part])].append(case)
     sentences = [
-        f"{part} in {listed(cases)} ({between([shares[case][part] for case in cases], '%')})"
+        f"{part} in {join_words(cases)} ({format_range([shares[case][part] for case in cases], '%')})"
         for part, cases in sorted(first.items(), key=lambda item: -len(item[1]))
     ]
     return f"The largest share of the instructions: {'; '.join(sentences)}."
 
 
-def _misses(rows: list[dict[str, str]]) -> str:
+def _format_misses(rows: list[dict[str, str]]) -> str:
     most = max(rows, key=lambda row: float(row["last"]))
     few = [row["case"] for row in rows if float(row["last"]) < 0.1]
     costly = max(rows, key=lambda row: sum(float(row[part]) for part in where.NAMES))
     return (
         f"Most instructions per packet has {costly['case']}; most misses of the last cache {most['case']} "
         f"({float(most['last']):.1f} per packet)."
-        + (f" Fewer than one packet in ten has such a miss in {listed(few)}." if few else "")
+        + (f" Fewer than one packet in ten has such a miss in {join_words(few)}." if few else "")
     )
 
 
-def where_section() -> str:
+def make_where_section() -> str:
     """Return what a packet costs and where, case by case."""
     rows = read(where.FIGURES)
     shares: dict[str, dict[str, float]] = {}
@@ -117,7 +117,7 @@ What a data packet costs from its sending to its acknowledgement, counted by cal
 
 {align_table(header, table)}
 
-{_largest(shares)} {_misses(rows)}
+{_describe_largest(shares)} {_format_misses(rows)}
 
 {what}
 
@@ -128,21 +128,21 @@ system's belongs to whoever calls it. The parts are:
 """
 
 
-def said_rate(rate: int) -> str:
+def format_rate(rate: int) -> str:
     """Write a rate: `10 Gbit/s`."""
     power = (len(str(rate)) - 1) // 3
     return f"{rate / 1000**power:g} {['bit', 'kbit', 'Mbit', 'Gbit', 'Tbit'][power]}/s"
 
 
-def _table(rows: list[dict[str, str]], axis: str, value: Any) -> str:
+def _format_table(rows: list[dict[str, str]], axis: str, value: Any) -> str:
     rungs = sorted({int(row[axis]) for row in rows})
     found = {(row["queue"], row["control"], int(row[axis])): value(row) for row in rows}
-    header = ["queue", "control", *(said_rate(step) if axis == "rate" else f"{step:,}" for step in rungs)]
+    header = ["queue", "control", *(format_rate(step) if axis == "rate" else f"{step:,}" for step in rungs)]
     lines = list(dict.fromkeys((row["queue"], row["control"]) for row in rows))
     return align_table(header, [[*line, *(found[*line, step] for step in rungs)] for line in lines], words=(0, 1))
 
 
-def _reason(reasons: list[dict[str, Any]], row: dict[str, str]) -> str:
+def _find_reason(reasons: list[dict[str, Any]], row: dict[str, str]) -> str:
     """Return the first reason that fits a step to `row`."""
     found = {"ladder": row["ladder"], "to": int(row[row["ladder"]]), "queue": row["queue"], "control": row["control"]}
 
@@ -161,7 +161,7 @@ def _step_counts(
     """Return what is counted at both ends of a step, each as `from → to`; `-` where nothing was counted."""
     ends = [counts.get(tuple(row[key] for key in steps.KEYS)) for row in (before, after)]
 
-    def both(value: Any) -> str:
+    def format_both(value: Any) -> str:
         known = [end for end in ends if end is not None]
         return " → ".join(value(end) for end in known) if len(known) == 2 else "-"
 
@@ -169,33 +169,33 @@ def _step_counts(
         row = before if end is ends[0] else after
         return f"{float(end['set_up']) * int(row['flows']) / int(row['packets']):.0f}"
 
-    def share(name: str) -> Any:
+    def find_share(name: str) -> Any:
         return lambda end: f"{float(end[name]) / float(end['packets']):.2f}"
 
     return [
-        both(lambda end: end["instructions"]),
-        both(lambda end: end["first"]),
-        both(lambda end: f"{float(end['last']):.1f}"),
-        both(set_up),
-        both(share("sent")),
-        both(share("acks")),
-        both(lambda end: f"{float(end['queue_mean']):,.0f}"),
+        format_both(lambda end: end["instructions"]),
+        format_both(lambda end: end["first"]),
+        format_both(lambda end: f"{float(end['last']):.1f}"),
+        format_both(set_up),
+        format_both(find_share("sent")),
+        format_both(find_share("acks")),
+        format_both(lambda end: f"{float(end['queue_mean']):,.0f}"),
     ]
 
 
-def steps_section(rows: list[dict[str, str]]) -> str:
+def make_steps_section(rows: list[dict[str, str]]) -> str:
     """Return the steps of the ladders: a table of what is counted at their ends, and their reasons."""
-    found = steps.steps(rows)
+    found = steps.find_steps(rows)
     if not found:
         return f"No two neighbours differ by over {steps.STEP} times."
     reasons = tomllib.loads(REASONS.read_text(encoding="utf-8")).get("reason", [])
     counts = steps.read()
-    texts = [_reason(reasons, after) for _, after, _ in found]
+    texts = [_find_reason(reasons, after) for _, after, _ in found]
     numbers = {text: str(number) for number, text in enumerate(dict.fromkeys(texts), 1)}
     table = []
     for (before, after, ratio), text in zip(found, texts, strict=True):
         axis = after["ladder"]
-        ends = [said_rate(int(row[axis])) if axis == "rate" else f"{int(row[axis]):,}" for row in (before, after)]
+        ends = [format_rate(int(row[axis])) if axis == "rate" else f"{int(row[axis]):,}" for row in (before, after)]
         cells = [after["queue"], after["control"], " → ".join(ends), f"{ratio:.1f}"]
         table.append([*cells, *_step_counts(before, after, counts), numbers[text]])
     header = ["queue", "control", "flows or rate", "times the time", "instructions", "L1 misses", "last-cache misses"]
@@ -213,13 +213,13 @@ Why:
 {said}"""
 
 
-def _figure(rows: list[dict[str, str]], axis: str, label: str) -> str:
+def _draw_figure(rows: list[dict[str, str]], axis: str, label: str) -> str:
     frame = pl.DataFrame(
         {
             "queue": [row["queue"] for row in rows],
             "control": [row["control"] for row in rows],
             axis: [int(row[axis]) / (1e6 if axis == "rate" else 1) for row in rows],
-            "time": [steps.nanoseconds(row) for row in rows],
+            "time": [steps.measure_nanoseconds(row) for row in rows],
         }
     )
     picture = figures.lines(
@@ -239,46 +239,46 @@ def _figure(rows: list[dict[str, str]], axis: str, label: str) -> str:
     return file.name
 
 
-def ladder_section() -> str:
+def make_ladder_section() -> str:
     """Return the ladder: tables, figures, steps."""
     rows = read(ladder.FIGURES)
     flows, rates = ([row for row in rows if row["ladder"] == name] for name in ("flows", "rate"))
-    times = [steps.nanoseconds(row) for row in rows]
+    times = [steps.measure_nanoseconds(row) for row in rows]
 
-    def memory(row: dict[str, str]) -> str:
+    def format_memory(row: dict[str, str]) -> str:
         kilobytes = float(row["memory"]) / int(row["flows"]) / 1000
         return f"{float(f'{kilobytes:.2g}'):,g}"
 
-    fixed, alone = said_rate(ladder.AT_RATE), ladder.AT_FLOWS
+    fixed, alone = format_rate(ladder.AT_RATE), ladder.AT_FLOWS
     return f"""\
 ## From one flow to 100,000, from 1 Mbit/s to 1 Tbit/s
 
 CPU time per data packet, set-up of the run included, with {ladder.BASE_RTT // ladder.MS} ms of base RTT. Runs have some
 {ladder.PACKETS:,} packets, or {ladder.ROUND_TRIPS} round trips where that is more. Over all cells it
-is {between(times, "ns")}.
+is {format_range(times, "ns")}.
 
-![Time per packet over the number of flows]({_figure(flows, "flows", "flows")})
+![Time per packet over the number of flows]({_draw_figure(flows, "flows", "flows")})
 
 Flows at {fixed}, ns per packet:
 
-{_table(flows, "flows", lambda row: f"{steps.nanoseconds(row):.0f}")}
+{_format_table(flows, "flows", lambda row: f"{steps.measure_nanoseconds(row):.0f}")}
 
-![Time per packet over the rate of the bottleneck]({_figure(rates, "rate", "rate, Mbit/s")})
+![Time per packet over the rate of the bottleneck]({_draw_figure(rates, "rate", "rate, Mbit/s")})
 
 Rates with {alone} flows, ns per packet:
 
-{_table(rates, "rate", lambda row: f"{steps.nanoseconds(row):.0f}")}
+{_format_table(rates, "rate", lambda row: f"{steps.measure_nanoseconds(row):.0f}")}
 
-{steps_section(rows)}
+{make_steps_section(rows)}
 
 Peak memory of a run over its flows at {fixed}, kB. What a run has once and packets in flight are in it: few flows
 share them.
 
-{_table(flows, "flows", memory)}
+{_format_table(flows, "flows", format_memory)}
 """
 
 
-def limits_section() -> str:
+def make_limits_section() -> str:
     """Return what stands in the way of more packets a second."""
     times = {row["case"]: row for row in read(limits.FIGURES)}
     header = ["case", "M packets/s", "ns", "instructions per ns", "bytes", "misses one by one, ns"]
@@ -291,7 +291,7 @@ def limits_section() -> str:
         )
         first, last = (max(0.0, float(row[name])) for name in ("first", "last"))
         instructions = sum(float(row[part]) for part in where.NAMES)
-        waiting = limits.waits(first, last, near, memory)
+        waiting = limits.estimate_waits(first, last, near, memory)
         table.append(
             [
                 row["case"],
@@ -303,7 +303,7 @@ def limits_section() -> str:
             ]
         )
         if row["case"] in limits.AIMS:
-            sentences.append(limits.said(row["case"], limits.AIMS[row["case"]], instructions, time, waiting))
+            sentences.append(limits.describe_limit(row["case"], limits.AIMS[row["case"]], instructions, time, waiting))
     latency = f"{near:.0f} ns in 256 KiB there, {last_cache:.0f} ns in 4 MiB and {memory:.0f} ns in 256 MiB"
     return f"""\
 ## What stands in the way
@@ -320,12 +320,12 @@ Those that are asked for ahead need not wait.
 """
 
 
-def text() -> str:
+def make_text() -> str:
     """Return the page."""
     sections = [
-        where_section() if where.FIGURES.exists() else "",
-        limits_section() if limits.FIGURES.exists() else "",
-        ladder_section() if ladder.FIGURES.exists() else "",
+        make_where_section() if where.FIGURES.exists() else "",
+        make_limits_section() if limits.FIGURES.exists() else "",
+        make_ladder_section() if ladder.FIGURES.exists() else "",
     ]
     return "\n".join(
         [
@@ -339,7 +339,7 @@ def text() -> str:
 
 def write() -> None:
     """Write the page and its figures."""
-    PAGE.write_text(text(), encoding="utf-8")
+    PAGE.write_text(make_text(), encoding="utf-8")
     print(f"the page is in {PAGE.relative_to(ROOT)}")
 
 

@@ -64,20 +64,20 @@ def _run(*command: str | Path) -> None:
         raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stderr[-3000:]}")
 
 
-def _compiled(name: str, *options: str | Path) -> Callable[[str, int], list[str | Path]]:
+def _compile_peer(name: str, *options: str | Path) -> Callable[[str, int], list[str | Path]]:
     binary = FOLDER / f"{name}-dumbbell"
     _run("c++", "-O3", SOURCES / f"{name}.cpp", "-o", binary, *options)
     return lambda case, millis: [binary, case, str(millis / 1000)]
 
 
-def dumbbell() -> Runner:
+def make_dumbbell() -> Runner:
     """Return dumbbell as `make bench` has it: the release build, without Python."""
-    binary = program.built("release")
+    binary = program.build_program("release")
     said = subprocess.run(["git", "describe", "--always"], cwd=ROOT, capture_output=True, text=True, check=False)
     return Runner("dumbbell", said.stdout.strip(), lambda case, millis: [binary, "--only", case, str(millis)])
 
 
-def ns3() -> Runner:
+def make_ns3() -> Runner:
     """Return ns-3: of NS3, or else its wheel."""
     if prefix := os.environ.get("NS3"):
         home, version = Path(prefix).resolve(), "of its own build"
@@ -92,7 +92,7 @@ def ns3() -> Runner:
     core = next(path for path in home.glob("lib*/libns3*-core*.so"))
     before, after = core.name.removeprefix("lib").removesuffix(".so").split("core")
     link = [f"-l{before}{module}{after}" for module in MODULES]
-    command = _compiled(
+    command = _compile_peer(
         "ns3",
         "-std=c++20",
         f"-I{home / 'include'}",
@@ -113,32 +113,32 @@ def ns3() -> Runner:
     return Runner("ns-3", version, command, note)
 
 
-def htsim(folder: str) -> Runner:
+def make_htsim(folder: str) -> Runner:
     """Return csg-htsim, whose sources are in a folder."""
     place = Path(folder).resolve()
     sim = place if (place / "eventlist.h").exists() else place / "sim"
     _run("make", "-C", sim, "libhtsim.a")
-    command = _compiled("htsim", "-std=c++11", "-w", f"-I{sim}", sim / "libhtsim.a")
+    command = _compile_peer("htsim", "-std=c++11", "-w", f"-I{sim}", sim / "libhtsim.a")
     said = subprocess.run(["git", "-C", place, "log", "-1", "--format=%h"], capture_output=True, text=True, check=False)
     return Runner("csg-htsim", os.environ.get("CSG_HTSIM_VERSION", said.stdout.strip()) or "its sources", command)
 
 
-def runners() -> list[Runner]:
+def list_runners() -> list[Runner]:
     """Return who takes part."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     if shutil.which("c++") is None:
         raise SystemExit("make bench-peers needs a C++ compiler")
-    found = [dumbbell(), ns3()]
+    found = [make_dumbbell(), make_ns3()]
     if folder := os.environ.get("CSG_HTSIM"):
-        found.append(htsim(folder))
+        found.append(make_htsim(folder))
     else:
         print("csg-htsim does not take part: CSG_HTSIM=DIR names its sources", flush=True)
     return found
 
 
-def race() -> None:
+def run_race() -> None:
     """Run all cases in turns and write what was measured; who did not take part keeps what was measured before."""
-    taking = runners()
+    taking = list_runners()
     rows = []
     for turn in range(REPEATS):
         for name, case in CASES.items():
@@ -156,14 +156,14 @@ def race() -> None:
                 rows.append(row)
                 print(f"{name} {one.name}: {packets / child.cpu:.3g} packets per CPU second", flush=True)
     names = {one.name for one in taking}
-    kept = [row for row in known() if row["simulator"] not in names] if FIGURES.exists() else []
+    kept = [row for row in read_known() if row["simulator"] not in names] if FIGURES.exists() else []
     with FIGURES.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows([*rows, *kept])
 
 
-def known() -> list[dict[str, str]]:
+def read_known() -> list[dict[str, str]]:
     """Return what was measured."""
     with FIGURES.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
@@ -179,10 +179,10 @@ class Figure:
     millis: int
 
 
-def figures() -> dict[tuple[str, str], Figure]:
+def collect_figures() -> dict[tuple[str, str], Figure]:
     """Return the figures by simulator and case."""
     turns: dict[tuple[str, str], list[dict[str, str]]] = {}
-    for row in known():
+    for row in read_known():
         turns.setdefault((row["simulator"], row["case"]), []).append(row)
     found = {}
     for key, rows in turns.items():
@@ -192,32 +192,32 @@ def figures() -> dict[tuple[str, str], Figure]:
     return found
 
 
-def _speed(speed: float) -> str:
-    return f"{_two(speed / 1e6)} M" if speed >= 1e6 else f"{_two(speed / 1e3)} k"
+def _format_speed(speed: float) -> str:
+    return f"{_format_two_digits(speed / 1e6)} M" if speed >= 1e6 else f"{_format_two_digits(speed / 1e3)} k"
 
 
-def _two(value: float) -> str:
+def _format_two_digits(value: float) -> str:
     """Write a figure with two digits that count: `220`, `9.1`."""
     return f"{float(f'{value:.2g}'):,g}"
 
 
-def _span(millis: int) -> str:
+def _format_span(millis: int) -> str:
     return f"{millis / 1000:g} s"
 
 
-def _rows(found: dict[tuple[str, str], Figure]) -> Iterator[list[str]]:
+def _make_rows(found: dict[tuple[str, str], Figure]) -> Iterator[list[str]]:
     for name, case in CASES.items():
         ours = found["dumbbell", name]
         for simulator in ("dumbbell", "csg-htsim", "ns-3"):
             if (one := found.get((simulator, name))) is None:
                 continue
             what = f"{name}: {case.what}" if simulator == "dumbbell" else UNLIKE.get((simulator, name), "")
-            ratio = "" if simulator == "dumbbell" else _two(ours.fastest / one.fastest)
-            speeds = [_speed(one.fastest), _speed(one.slowest)]
-            yield [what, simulator, _span(one.millis), *speeds, f"{_two(one.memory)} MB", ratio]
+            ratio = "" if simulator == "dumbbell" else _format_two_digits(ours.fastest / one.fastest)
+            speeds = [_format_speed(one.fastest), _format_speed(one.slowest)]
+            yield [what, simulator, _format_span(one.millis), *speeds, f"{_format_two_digits(one.memory)} MB", ratio]
 
 
-def _summary(found: dict[tuple[str, str], Figure]) -> str:
+def _make_summary(found: dict[tuple[str, str], Figure]) -> str:
     """Say in how many cases dumbbell is faster, for each of the others."""
     sentences = []
     for other in ("csg-htsim", "ns-3"):
@@ -231,17 +231,19 @@ def _summary(found: dict[tuple[str, str], Figure]) -> str:
         low, high = min(ratios.values()), max(ratios.values())
         slower = ", ".join(name for name, ratio in ratios.items() if ratio <= 1)
         but = f", and not faster in {slower}" if slower else ""
-        sentences.append(f"dumbbell is {_two(low)} to {_two(high)} times as fast as {other}{but}.")
+        sentences.append(
+            f"dumbbell is {_format_two_digits(low)} to {_format_two_digits(high)} times as fast as {other}{but}."
+        )
     return " ".join(sentences)
 
 
 MODELS = (SOURCES / "models.md").read_text(encoding="utf-8")
 
 
-def page() -> str:
+def make_page() -> str:
     """Return the page."""
-    found = figures()
-    rows = known()
+    found = collect_figures()
+    rows = read_known()
     versions = dict.fromkeys(f"{row['simulator']} ({row['version']})" for row in rows)
     notes = dict.fromkeys(row["note"] for row in rows if row["note"])
     header = [
@@ -253,7 +255,7 @@ def page() -> str:
         "memory",
         "dumbbell over it",
     ]
-    table = align_table(header, list(_rows(found)), words=(0, 1))
+    table = align_table(header, list(_make_rows(found)), words=(0, 1))
     return f"""\
 # Speed next to other simulators
 
@@ -262,7 +264,7 @@ packets through the bottleneck over the CPU time of the whole process, with its 
 {REPEATS} turns; the slowest says how noisy the machine was. Memory is the peak of the process. How long is simulated
 differs, so that each takes some seconds.
 
-{_summary(found)} {" ".join(notes)}
+{_make_summary(found)} {" ".join(notes)}
 
 {table}
 
@@ -286,6 +288,6 @@ the wheel.
 
 if __name__ == "__main__":
     if sys.argv[1:] != ["--page"]:
-        race()
-    PAGE.write_text(page(), encoding="utf-8")
+        run_race()
+    PAGE.write_text(make_page(), encoding="utf-8")
     print(f"the page is in {PAGE.relative_to(ROOT)}")

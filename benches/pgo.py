@@ -17,16 +17,18 @@ FOLDER = ROOT / "target" / "pgo"
 PROFILE = FOLDER / "train.profdata"
 
 
-def _said(*command: str) -> str:
+def _read_version(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def profdata() -> str | None:
+def find_profdata() -> str | None:
     """Return the program that gathers profiles: the toolchain's, added if need be, or the system's of the same LLVM."""
-    version = _said("rustc", "-vV")
+    version = _read_version("rustc", "-vV")
     host = re.findall(r"^host: (.+)$", version, re.MULTILINE)[0]
     major = re.findall(r"^LLVM version: (\d+)", version, re.MULTILINE)[0]
-    own = Path(_said("rustc", "--print", "sysroot").strip()) / "lib" / "rustlib" / host / "bin" / "llvm-profdata"
+    own = (
+        Path(_read_version("rustc", "--print", "sysroot").strip()) / "lib" / "rustlib" / host / "bin" / "llvm-profdata"
+    )
     if not own.exists() and shutil.which("rustup"):
         subprocess.run(["rustup", "component", "add", "llvm-tools"], capture_output=True, check=False)
     places = [str(own), f"llvm-profdata-{major}", f"/usr/lib/llvm-{major}/bin/llvm-profdata"]
@@ -61,7 +63,7 @@ def learn(gather: str, target: str) -> None:
 
 def main(target: str) -> None:
     """Learn, and print the flags."""
-    if gather := profdata():
+    if gather := find_profdata():
         learn(gather, target)
         print(f"-Cprofile-use={PROFILE}")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def built(profile: str) -> Path:
+def build_program(profile: str) -> Path:
     """Build the program with a profile of Cargo.toml and return its place; flags of the environment do not count."""
     environment = {
         name: value for name, value in os.environ.items() if name not in {"RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"}
@@ -32,7 +32,7 @@ def built(profile: str) -> Path:
     )
 
 
-def compiler() -> str:
+def describe_compiler() -> str:
     """Return version and target of the compiler: `rustc 1.95.0 (59807616e 2026-04-14) x86_64-unknown-linux-gnu`."""
     said = subprocess.run(["rustc", "-Vv"], capture_output=True, text=True, check=True).stdout.splitlines()
     return f"{said[0]} {next(line.removeprefix('host: ') for line in said if line.startswith('host: '))}"

@@ -31,31 +31,31 @@ COUNTS = ("packets", "sent", "retransmissions", "timeouts", "drops", "acks", "qu
 Row = dict[str, str]
 
 
-def nanoseconds(row: Row) -> float:
+def measure_nanoseconds(row: Row) -> float:
     """Return the time per packet of a row of ladder.csv."""
     return 1e9 * float(row["cpu_s"]) / float(row["packets"])
 
 
-def steps(rows: Sequence[Row]) -> list[tuple[Row, Row, float]]:
+def find_steps(rows: Sequence[Row]) -> list[tuple[Row, Row, float]]:
     """Return neighbours whose times per packet differ by over STEP times, and how many times the time is."""
     found = []
     for before, after in pairwise(rows):
         if any(before[key] != after[key] for key in ("ladder", "queue", "control")):
             continue
-        ratio = nanoseconds(after) / nanoseconds(before)
+        ratio = measure_nanoseconds(after) / measure_nanoseconds(before)
         if max(ratio, 1 / ratio) > STEP:
             found.append((before, after, ratio))
     return found
 
 
-def built() -> Path:
+def build_example() -> Path:
     """Build the example that runs a cell and return its place."""
     command = ["cargo", "build", "--release", "--quiet", "-p", "dumbbell-sim", "--example", "counts"]
     subprocess.run(command, cwd=ROOT, check=True)
     return ROOT / "target" / "release" / "examples" / "counts"
 
 
-def cell_of(row: Row) -> dict[str, Any]:
+def make_cell(row: Row) -> dict[str, Any]:
     """Return the cell of a row of figures, as the ladder ran it."""
     numbers = ("flows", "rate", "duration")
     return {key: int(row[key]) if key in numbers else row[key] for key in (*KEYS, "duration")}
@@ -71,7 +71,7 @@ def run(command: Sequence[str | Path], config: dict[str, Any]) -> tuple[dict[str
     return said["flows"] | {"queue_mean": said["summary"]["backlog_mean_packets"]}, done.stderr
 
 
-def cost(binary: Path, config: dict[str, Any]) -> dict[str, float]:
+def count_cost(binary: Path, config: dict[str, Any]) -> dict[str, float]:
     """Return packets of a configuration, and instructions and misses in the model of caches."""
     valgrind = ["valgrind", "--tool=cachegrind", "--cachegrind-out-file=/dev/null", *where.CACHES]
     flows, said = run([*valgrind, binary], config)
@@ -83,14 +83,14 @@ def cost(binary: Path, config: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-def counted(binary: Path, row: Row) -> Row:
+def count_row(binary: Path, row: Row) -> Row:
     """Return what a cell costs per packet without set-up and end, what those cost per flow, and what its flows did."""
-    config = ladder.config(cell_of(row))
+    config = ladder.make_config(make_cell(row))
     did, _ = run([binary], config)
     # flows that are listed as one are the same, and read at once
     short = config | {"flows": [config["flows"][0] | {"count": len(config["flows"])}]}
-    whole = cost(binary, short | ({"duration": config["duration"] // 2} if int(row["flows"]) < WHOLE else {}))
-    nothing, set_up = cost(binary, short | {"duration": 1}), cost(binary, config | {"duration": 1})
+    whole = count_cost(binary, short | ({"duration": config["duration"] // 2} if int(row["flows"]) < WHOLE else {}))
+    nothing, set_up = count_cost(binary, short | {"duration": 1}), count_cost(binary, config | {"duration": 1})
     per = {name: (whole[name] - nothing[name]) / whole["packets"] for name in ("instructions", "first", "last")}
     return {
         **{key: row[key] for key in KEYS},
@@ -113,13 +113,15 @@ def read() -> dict[tuple[str, ...], Row]:
 def main(again: Sequence[str]) -> None:
     """Count both ends of every step of the ladder, those of cells that have figures already only if asked to."""
     with ladder.FIGURES.open(encoding="utf-8", newline="") as lines:
-        ends = {tuple(row[key] for key in KEYS): row for pair in steps(list(csv.DictReader(lines))) for row in pair[:2]}
+        ends = {
+            tuple(row[key] for key in KEYS): row for pair in find_steps(list(csv.DictReader(lines))) for row in pair[:2]
+        }
     had = read()
-    binary = built()
+    binary = build_example()
     asked = {key for key in ends if f"{key[1]},{key[2]},{key[3]}" in again}
     todo = sorted((ends[key] for key in ends if key in asked or key not in had), key=lambda row: int(row["flows"]))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for done in as_completed(pool.submit(counted, binary, row) for row in todo):
+        for done in as_completed(pool.submit(count_row, binary, row) for row in todo):
             row = done.result()
             had[tuple(row[key] for key in KEYS)] = row
             print(*row.values(), flush=True)

@@ -45,13 +45,13 @@ SEEDS = 25
 TOGETHER = 50  # runs that a thread is given at a time
 
 
-def computed(who: int) -> float:
+def measure_cpu(who: int) -> float:
     """Return the seconds that this process, or its children, have computed."""
     used = resource.getrusage(who)
     return used.ru_utime + used.ru_stime
 
 
-def alone(configs: list[str]) -> tuple[float, float]:
+def time_simulations(configs: list[str]) -> tuple[float, float]:
     """Return the seconds that the simulations take by themselves: that pass, and that are computed."""
     cancel = _native.Cancel()
 
@@ -59,18 +59,18 @@ def alone(configs: list[str]) -> tuple[float, float]:
         for config in configs[first : first + TOGETHER]:
             _native.run(config, cancel)
 
-    began, before = time.perf_counter(), computed(resource.RUSAGE_SELF)
+    began, before = time.perf_counter(), measure_cpu(resource.RUSAGE_SELF)
     with ThreadPoolExecutor(count_cores()) as pool:
         list(pool.map(carry_out, range(0, len(configs), TOGETHER)))
-    return time.perf_counter() - began, computed(resource.RUSAGE_SELF) - before
+    return time.perf_counter() - began, measure_cpu(resource.RUSAGE_SELF) - before
 
 
-def swept(plan: Path, output: Path) -> tuple[float, float]:
+def time_sweep(plan: Path, output: Path) -> tuple[float, float]:
     """Return the same of `dumbbell run`."""
-    began, before = time.perf_counter(), computed(resource.RUSAGE_CHILDREN)
+    began, before = time.perf_counter(), measure_cpu(resource.RUSAGE_CHILDREN)
     line = [sys.executable, "-c", "from dumbbell import cli; cli.main()", "run", str(plan), "-o", str(output)]
     subprocess.run(line, check=True, stderr=subprocess.DEVNULL)
-    return time.perf_counter() - began, computed(resource.RUSAGE_CHILDREN) - before
+    return time.perf_counter() - began, measure_cpu(resource.RUSAGE_CHILDREN) - before
 
 
 def main() -> None:
@@ -82,8 +82,8 @@ def main() -> None:
         configs = [cell.config for cell in experiment.load(plan).make_cells()]
         print(f"{len(configs)} runs of one second on {count_cores()} cores; seconds that pass, and that are computed")
         for number in range(repetitions):
-            bare, bare_cpu = alone(configs)
-            whole, whole_cpu = swept(plan, Path(folder) / f"{number}.duckdb")
+            bare, bare_cpu = time_simulations(configs)
+            whole, whole_cpu = time_sweep(plan, Path(folder) / f"{number}.duckdb")
             around = (whole_cpu - bare_cpu) / len(configs) * 1e6
             print(
                 f"alone {bare:.2f} {bare_cpu:.2f}, sweep {whole:.2f} {whole_cpu:.2f}: "

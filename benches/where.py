@@ -62,7 +62,7 @@ NAMES = ("scheduling", "link and queue", "sender", "receiver", "control", "measu
 HERE = re.compile(r"(?:^|/)(crates/dumbbell-[a-z]+/.+)$")
 
 
-def part_of(file: str) -> str | None:
+def find_part(file: str) -> str | None:
     """Return the part of the engine that a file belongs to; `None` if it is not of this repository, or a helper."""
     found = HERE.search(file)
     if found is None or HELPERS.match(found[1]):
@@ -71,7 +71,7 @@ def part_of(file: str) -> str | None:
     return PARTS[max(fitting, key=len)] if fitting else "other"
 
 
-def parts_of(binary: Path, addresses: list[int]) -> dict[int, str | None]:
+def find_parts(binary: Path, addresses: list[int]) -> dict[int, str | None]:
     """Return the part of the engine that each address of a program belongs to."""
     command = ["addr2line", "-a", "-i", "-e", str(binary)]
     asked = "".join(f"{address:#x}\n" for address in addresses)
@@ -83,7 +83,7 @@ def parts_of(binary: Path, addresses: list[int]) -> dict[int, str | None]:
             address = int(line, 16)
             found[address] = None
         elif found[address] is None:  # the innermost comes first
-            found[address] = part_of(line.rpartition(":")[0])
+            found[address] = find_part(line.rpartition(":")[0])
     return found
 
 
@@ -104,20 +104,20 @@ class Shares:
             self.parts[part][index] += count
 
 
-def shares(binary: Path, case: str, millis: int) -> Shares:
+def measure_shares(binary: Path, case: str, millis: int) -> Shares:
     """Run a case and divide what it cost among the parts."""
     profile = callgrind.run(binary, ["--only", case, str(millis)], "--dump-instr=yes", "--dump-line=no", *CACHES)
     own = str(binary)
-    parts = parts_of(binary, sorted({cost.place for cost in profile.costs if cost.object == own}))
+    parts = find_parts(binary, sorted({cost.place for cost in profile.costs if cost.object == own}))
 
-    def part(cost: callgrind.Cost) -> str | None:
+    def find_cost_part(cost: callgrind.Cost) -> str | None:
         return parts.get(cost.place) if cost.object == own else None
 
     loose: dict[Function, list[float]] = {}  # what a function without a place of its own costs
     callers: dict[Function, dict[str | Function, float]] = defaultdict(lambda: defaultdict(float))
     found = Shares(int(profile.printed), profile.events, defaultdict(lambda: [0.0] * len(profile.events)))
     for cost in profile.costs:
-        where, function = part(cost), (cost.object, cost.function)
+        where, function = find_cost_part(cost), (cost.object, cost.function)
         if cost.called is not None:
             if cost.called != function:
                 callers[cost.called][where or function] += cost.counts[0]
@@ -152,7 +152,7 @@ def shares(binary: Path, case: str, millis: int) -> Shares:
     return found
 
 
-def hardware(binary: Path, case: str, millis: int) -> tuple[float, float, float] | None:
+def count_hardware(binary: Path, case: str, millis: int) -> tuple[float, float, float] | None:
     """Return instructions and misses in the first and last cache by the processor's own counters, if they count."""
     if shutil.which("perf") is None:
         return None
@@ -166,30 +166,30 @@ def hardware(binary: Path, case: str, millis: int) -> tuple[float, float, float]
     return first, second, third
 
 
-def count() -> None:
+def count_costs() -> None:
     """Count all cases and write the figures."""
-    binary = program.built("release")
+    binary = program.build_program("release")
     rows = []
     for case, (short, long) in CASES.items():
-        before, after = shares(binary, case, short), shares(binary, case, long)
+        before, after = measure_shares(binary, case, short), measure_shares(binary, case, long)
         packets = after.packets - before.packets
 
-        def per_packet(
+        def divide_by_packets(
             part: str, event: str, before: Shares = before, after: Shares = after, packets: int = packets
         ) -> float:
             index = after.events.index(event)
             return (after.parts[part][index] - before.parts[part][index]) / packets
 
         row: dict[str, str | float] = {"case": case}
-        row |= {part: f"{per_packet(part, 'Ir'):.1f}" for part in NAMES}
+        row |= {part: f"{divide_by_packets(part, 'Ir'):.1f}" for part in NAMES}
         for name, events in {"first": ("D1mr", "D1mw"), "last": ("DLmr", "DLmw")}.items():
-            row[name] = f"{sum(per_packet(part, event) for part in NAMES for event in events):.3f}"
-        counted = [hardware(binary, case, millis) for millis in (short, long)]
+            row[name] = f"{sum(divide_by_packets(part, event) for part in NAMES for event in events):.3f}"
+        counted = [count_hardware(binary, case, millis) for millis in (short, long)]
         row["caches"] = "simulated"
         if counted[0] is not None and counted[1] is not None:
             _, first, last = ((later - sooner) / packets for sooner, later in zip(counted[0], counted[1], strict=True))
             row |= {"first": f"{first:.3f}", "last": f"{last:.3f}", "caches": "counted"}
-        row["version"] = version()
+        row["version"] = read_version()
         rows.append(row)
         print(" ".join(f"{name}={value}" for name, value in row.items()), flush=True)
     with FIGURES.open("w", encoding="utf-8", newline="") as file:
@@ -198,7 +198,7 @@ def count() -> None:
         writer.writerows(rows)
 
 
-def version() -> str:
+def read_version() -> str:
     """Return the commit that is counted."""
     command = ["git", "describe", "--always"]
     done = subprocess.run(command, cwd=program.ROOT, capture_output=True, text=True, check=False)
@@ -209,9 +209,9 @@ def main() -> None:
     """Count, and write the page."""
     from benches import limits, page
 
-    limits.count()
+    limits.count_misses()
     if callgrind.works() and shutil.which("addr2line"):
-        count()
+        count_costs()
     else:
         print("docs/speed.md keeps what it says of instructions: valgrind or addr2line is not there", file=sys.stderr)
     page.write()

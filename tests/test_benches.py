@@ -49,7 +49,7 @@ def test_costs_are_read_where_they_are() -> None:
         callgrind.Cost(engine, "other", 0xC, (1, 0)),
         callgrind.Cost(library, "malloc", 0x900, (60, 2)),
     ]
-    assert callgrind.Profile("", events, costs).total(engine) == 13
+    assert callgrind.Profile("", events, costs).sum_object(engine) == 13
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_costs_are_read_where_they_are() -> None:
     ],
 )
 def test_a_file_is_of_one_part(file: str, part: str | None) -> None:
-    assert where.part_of(file) == part
+    assert where.find_part(file) == part
 
 
 def test_every_file_of_the_engine_has_a_part() -> None:
     crates = ("dumbbell-core", "dumbbell-config", "dumbbell-measure", "dumbbell-bottleneck", "dumbbell-sim")
     files = [path for crate in crates for path in (ROOT / "crates" / crate / "src").rglob("*.rs")]
     assert files
-    assert [path for path in files if where.part_of(path.as_posix()) == "other" and path.name != "lib.rs"] == []
+    assert [path for path in files if where.find_part(path.as_posix()) == "other" and path.name != "lib.rs"] == []
 
 
 def test_guarded_cases_have_figures_with_reasons() -> None:
@@ -89,8 +89,8 @@ def test_guarded_cases_have_figures_with_reasons() -> None:
 def test_pages_are_those_of_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = {file: file.read_text(encoding="utf-8") for file in (page.PAGE, peers.PAGE)}
     monkeypatch.setattr(page, "PAGE", tmp_path / "speed.md")  # figures go next to it
-    assert page.text() == written[ROOT / "docs" / "speed.md"]
-    assert peers.page() == written[peers.PAGE]
+    assert page.make_text() == written[ROOT / "docs" / "speed.md"]
+    assert peers.make_page() == written[peers.PAGE]
 
 
 def test_the_simulator_alone_has_the_features_that_the_bindings_have() -> None:
@@ -119,9 +119,9 @@ def test_the_simulator_alone_has_the_features_that_the_bindings_have() -> None:
 def test_what_stands_in_the_way_is_said(
     packets: float, instructions: float, time: float, waiting: float, expected: str
 ) -> None:
-    assert expected in limits.said("x", packets, instructions, time, waiting)
+    assert expected in limits.describe_limit("x", packets, instructions, time, waiting)
 
 
 def test_misses_wait_for_where_they_end() -> None:
     # three of five end in the cache behind the first, at 10 ns; two in memory, at 100
-    assert limits.waits(5, 2, 10, 100) == 230
+    assert limits.estimate_waits(5, 2, 10, 100) == 230

@@ -11,7 +11,7 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 FLOWS = ["cubic, down", "cubic, up", "ping, down", "ping, up"]
 CLASSES = ["down, flows", "up, flows", "ping, down", "ping, up", "down, web", "up, web"]
@@ -87,7 +87,7 @@ def test_a_table_of_hops_is_of_hops_if_nobody_says_what(command: Command, both: 
 
 
 def test_values_are_under_their_names(command: Command, both: Path) -> None:
-    flows = pl.DataFrame(Results(both).flows)
+    flows = pl.DataFrame(StoredResults(both).flows)
     for row in csv.DictReader(io.StringIO(command("table", both, "--csv").stdout)):
         cc, way = row["flow"].split(", ")
         own = flows.filter((pl.col("cc") == cc) & (pl.col("direction") == way))["goodput_mbit"].to_list()

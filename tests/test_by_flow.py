@@ -12,7 +12,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
 from dumbbell.published import by_flow
 from dumbbell.published.compare import Cell
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 ROOT = Path(__file__).parent.parent
 HEADER = (
@@ -125,7 +125,7 @@ def test_errors_by_hand(reference: Path, tmp_path: Path, command: Command) -> No
     dumbbell.run(file, ["seeds=[1, 2]"], output=output)
     file.write_text(BOTTLENECK + "[hosts]\necn = true\n" + flow("reno", count=2) + flow("cubic"))
     dumbbell.run(file, output=output)
-    results = Results(output)
+    results = StoredResults(output)
     compared = by_flow.compare(results.runs, results.flows, by_flow.read(reference))
     pairs = {(*named(p.figure.cell), p.figure.flow, p.figure.metric): p for p in compared.pairs}
     assert {key[0] for key in pairs} == {"prague+cubic", "2 reno+cubic"} and compared.missing == 14, "no DCTCP"
@@ -176,7 +176,8 @@ def test_experiments_run_every_kind_of_cell() -> None:
     answered = set()
     for name in ("one-flow", "two-flows", "many-flows"):
         answered |= {
-            by_flow.cell_of(json.loads(c.config))[1:] for c in experiment.load(f"validation/l4s-{name}").make_cells()
+            by_flow.make_cell_of_run(json.loads(c.config))[1:]
+            for c in experiment.load(f"validation/l4s-{name}").make_cells()
         }
 
     def cell(ecn: int, ccs: str, rate: float, rtts: str, seconds: float) -> Cell:

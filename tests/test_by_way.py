@@ -16,8 +16,8 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import load, shipped
 from dumbbell.pages import study
 from dumbbell.published import by_way
-from dumbbell.published.compare import qdisc_matches
-from dumbbell.results.results import Results
+from dumbbell.published.compare import matches_qdisc
+from dumbbell.results.results import StoredResults
 
 REFERENCE = shipped.list_references()["flent-rrul"]
 EXPERIMENTS = ("home/flent-110-10", "home/flent-ack-filter")
@@ -76,14 +76,14 @@ def written(path: Path, *rows: dict[str, str]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def results(tmp_path_factory: pytest.TempPathFactory) -> StoredResults:
     folder = tmp_path_factory.mktemp("both-ways")
     (folder / "one.toml").write_text(ONE)
     dumbbell.run(folder / "one.toml", ["seeds=[1, 2]"], output=folder / "one.duckdb")
-    return Results(folder / "one.duckdb")
+    return StoredResults(folder / "one.duckdb")
 
 
-def test_sums_each_way_and_percentiles_of_pings(results: Results, tmp_path: Path) -> None:
+def test_sums_each_way_and_percentiles_of_pings(results: StoredResults, tmp_path: Path) -> None:
     figures = by_way.read(written(tmp_path / "r.csv", ROW))
     pairs = {pair.figure.metric: pair for pair in by_way.compare(results.runs, results.flows, figures).pairs}
     assert set(pairs) == set(by_way.MEASURES) and {pair.seeds for pair in pairs.values()} == {2}
@@ -118,7 +118,7 @@ def test_sums_each_way_and_percentiles_of_pings(results: Results, tmp_path: Path
         ("seconds", "5"),
     ],
 )
-def test_every_column_decides(results: Results, tmp_path: Path, column: str, value: str) -> None:
+def test_every_column_decides(results: StoredResults, tmp_path: Path, column: str, value: str) -> None:
     figures = by_way.read(written(tmp_path / "r.csv", ROW | {column: value}))
     compared = by_way.compare(results.runs, results.flows, figures)
     assert not compared.pairs and compared.missing == len(by_way.MEASURES)
@@ -144,7 +144,7 @@ def test_a_file_that_cannot_be_read_names_its_line(tmp_path: Path) -> None:
         by_way.read(path)
 
 
-def test_compare_prints_a_row_per_run(results: Results, tmp_path: Path, command: Command) -> None:
+def test_compare_prints_a_row_per_run(results: StoredResults, tmp_path: Path, command: Command) -> None:
     said = command("compare", str(results.path), str(written(tmp_path / "r.csv", ROW))).stdout
     (row,) = [line for line in said.splitlines() if line.startswith("| 2020-01-01")]
     assert row.split("|")[2].strip() == "cake / cake ack-filter" and row.split("|")[3].strip() == "20/2"
@@ -166,7 +166,7 @@ def test_the_reference_is_read_and_every_cell_is_a_combination_of_the_experiment
 def test_a_short_sample_of_the_experiments(name: str, settings: list[str], tmp_path: Path) -> None:
     short = ["duration=2s", "udp[0].stop=1.9s", "seeds=[1]", *settings]
     found = dumbbell.run(name, short, output=tmp_path / "short.duckdb")
-    measured = by_way.measured(found.flows)
+    measured = by_way.collect_measures(found.flows)
     assert len(measured) == len(load(name, ["seeds=[1]"]))
     assert all(value > 0 for of_run in measured.values() for value in of_run.values())
     rtts = {run["key"]: json.loads(run["config"])["udp"][0]["base_rtt"] / 1e6 for run in found.runs.to_dicts()}
@@ -215,7 +215,7 @@ def test_how_numbers_are_read_from_files_of_flent(flent_files: ModuleType, tmp_p
     folder.mkdir()
     for number, (title, queue) in enumerate((("rtt_48ms_codel", "codel"), ("rtt_48ms_codel", "cake"))):
         (folder / f"rrul_be-{number}.gz").write_bytes(gzip.compress(json.dumps(a_file(title, queue)).encode()))
-    (row,) = flent_files.rows(tmp_path)
+    (row,) = flent_files.read_rows(tmp_path)
     assert (row["qdisc"], row["delay_ms"], row["pacing"], row["offloads"]) == ("codel limit 10000", 48, "fq", "on")
     assert (row["goodput_down_mbit"], row["goodput_up_mbit"], row["late_down_mbit"]) == (90, 7, 90)
     assert (row["idle_ms"], row["ping_p50_ms"], row["pings"], row["answered"]) == (40, 50, 300, 299)
@@ -227,5 +227,5 @@ def test_words_of_tc_for_ack_filters() -> None:
     for value in words:
         (cell,) = load("home/flent-ack-filter", [f"reverse.aqm.ack_filter={value}", "seeds=[1]"]).make_cells()
         aqm = json.loads(cell.config)["reverse"]["aqm"]
-        assert [other for other, text in words.items() if qdisc_matches(text, aqm)] == [value]
-        assert qdisc_matches("cake", aqm) == (value == "off")
+        assert [other for other, text in words.items() if matches_qdisc(text, aqm)] == [value]
+        assert matches_qdisc("cake", aqm) == (value == "off")

@@ -340,7 +340,7 @@ def script() -> Any:
 
 def test_the_tables_of_the_page_are_those_of_the_cases() -> None:
     page = (DOCS / "check-bbr.md").read_text(encoding="utf-8")
-    assert script().page(page) == page, "python -m studies.bbr_suite.cases_page makes them"
+    assert script().make_page(page) == page, "python -m studies.bbr_suite.cases_page makes them"
     assert all(f'--at "{name}=TIME"' in page for name in TIMES) and all(f'"{name}=NUMBER"' in page for name in VALUES)
 
 

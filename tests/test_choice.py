@@ -167,7 +167,7 @@ def test_an_imported_run_lies_beside_its_simulation(tmp_path: Path, command: Com
         said = [text.get_text() for text in axes.texts]
         assert (not axes.lines and not axes.collections) == (said == ["not in the file"]), (key, said)
     assert any(not axes.lines for axes in picture.panels.values())
-    assert '"not in the file"' in interactive.page(picture)
+    assert '"not in the file"' in interactive.make_page(picture)
     for options in others(picture):
         assert both.plot(**options).panels
     # a tool that was not at the queue knows no packets: nothing of them is offered
@@ -177,7 +177,7 @@ def test_an_imported_run_lies_beside_its_simulation(tmp_path: Path, command: Com
 
 def test_an_option_and_its_value_stay_on_one_line_of_a_page(tmp_path: Path) -> None:
     picture = made(tmp_path / "r.duckdb", matrix=RATES, flows=[CUBIC]).plot()
-    text = interactive.page(picture)
+    text = interactive.make_page(picture)
     assert "<code>--kind bars</code>" in text and "p code { white-space: nowrap; }" in text
 
 
@@ -280,11 +280,11 @@ def test_what_a_run_recorded_of_its_insides_is_drawn(tmp_path: Path) -> None:
 def test_what_cannot_be_drawn_gives_way_to_what_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = made(tmp_path / "r.duckdb", matrix=AQMS)
     impossible = choice.Choice("heat", "", (), value=("jain",))
-    possible = choice.Choice("bars", "it is possible", (choice.Other("--kind box"),))
-    monkeypatch.setattr(draw, "choices", lambda *_: iter([impossible, possible]))
+    possible = choice.Choice("bars", "it is possible", (choice.OtherFigure("--kind box"),))
+    monkeypatch.setattr(draw, "list_choices", lambda *_: iter([impossible, possible]))
     assert (results.plot().why or "").startswith("kind bars: it is possible")
-    monkeypatch.setattr(draw, "choices", lambda *_: iter([possible, impossible]))
+    monkeypatch.setattr(draw, "list_choices", lambda *_: iter([possible, impossible]))
     assert (results.plot().why or "").startswith("kind bars")
-    monkeypatch.setattr(draw, "choices", lambda *_: iter([impossible]))
+    monkeypatch.setattr(draw, "list_choices", lambda *_: iter([impossible]))
     with pytest.raises(InputError, match="fewer than two keys differ"):
         results.plot()

@@ -74,14 +74,14 @@ def test_scores_by_hand(tmp_path: Path) -> None:
         }
     )
     assert {p.seeds for p in result.pairs} == {2}
-    text = compare.scores(result)
+    text = compare.format_scores(result)
     # errors of goodput are 0 and 0.1: median 0.05, 90th percentile 0.09
     cells = [[cell.strip() for cell in line.split(" | ")] for line in text.splitlines()]
     goodput = next(row for row in cells if row[0].startswith("| goodput"))
     assert goodput[1:5] == ["2", "0.0500", "0.0900", "0.1000"]
     assert goodput[5] == "cubic+reno 10Mbit 20ms flowblind flow 2 |"
     assert "Compared: 5 of the 6 figures of the reference." in text
-    assert "4 / 3 / +10.0%" in compare.grids(result) and "24 / 20 / +20.0%" in compare.grids(result)
+    assert "4 / 3 / +10.0%" in compare.format_grids(result) and "24 / 20 / +20.0%" in compare.format_grids(result)
 
 
 def test_one_column_a_metric(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_one_column_a_metric(tmp_path: Path) -> None:
     ],
 )
 def test_which_queue_the_words_mean(words: str, aqm: Any, same: bool) -> None:
-    assert compare.qdisc_matches(words, cell(aqm).groups["bottleneck"]["aqm"]) is same
+    assert compare.matches_qdisc(words, cell(aqm).groups["bottleneck"]["aqm"]) is same
 
 
 @pytest.mark.parametrize(

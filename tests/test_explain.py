@@ -26,7 +26,7 @@ from dumbbell.engines.sim import Simulator
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.plugins import known, trust
 from dumbbell.explain import explained, facts, observed, phrases, sender_facts
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from explain_runs import Queue, Raw, Sender, Step
 
 SHOWN_S = 0.0006  # to which times are told: half of 1 ms, and rounding
@@ -706,7 +706,7 @@ def results(command: Command, tmp_path: Path) -> str:
 
 
 def test_a_stored_run_is_named_by_key_or_conditions(command: Command, results: str, tmp_path: Path) -> None:
-    stored = Results(tmp_path / results)
+    stored = StoredResults(tmp_path / results)
     key = stored.where("seed=2", aqm="pie").keys[0]
     by_key = command("explain", results, key[:7])
     assert by_key.returncode == 0

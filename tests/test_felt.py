@@ -140,7 +140,7 @@ def test_settings_are_ordered_by_loss_and_then_by_delay() -> None:
     # 1 % of the packets of c never arrive, so that it has no P99, however short the others wait
     assert ranked.order == ["b", "d", "a", "c"]
     assert ranked.worse["a"] is True and ranked.worse["d"] is False
-    text = " ".join(verdict.says(one, ranked))
+    text = " ".join(verdict.describe_verdict(one, ranked))
     assert "By what people feel, b and d are not distinguished by 3 seeds" in text and "3 seeds are few" in text
     # logarithms of a / b: 0.405, 0.413, 0.373: mean 0.397, deviation 0.0212, t = 32.5; with 2 degrees p = 0.0009
     assert "No flow measures what it costs." in text
@@ -149,14 +149,14 @@ def test_settings_are_ordered_by_loss_and_then_by_delay() -> None:
 def test_one_seed_and_less_than_a_bin_decide_nothing() -> None:
     alone = comparison({"a": [10.0], "b": [20.0]}, {})
     assert verdict.rank(alone).worse == {"b": None}
-    assert "one seed" in " ".join(verdict.says(alone, verdict.rank(alone)))
+    assert "one seed" in " ".join(verdict.describe_verdict(alone, verdict.rank(alone)))
     # always 1 % longer, which is less than a bin of the histogram that percentiles are read from
     bins = comparison({"a": [10.0, 11.0, 12.0, 13.0], "b": [10.1, 11.11, 12.12, 13.13]}, {})
     assert verdict.rank(bins).worse == {"b": False}
     wider = comparison({"a": [10.0, 11.0, 12.0, 13.0], "b": [10.3, 11.33, 12.36, 13.39]}, {})
     assert verdict.rank(wider).worse == {"b": True}
     same = comparison({"a": [10.0, 11.0], "b": [10.0, 11.0]}, {})
-    assert "a and b have the same values in every run" in " ".join(verdict.says(same, verdict.rank(same)))
+    assert "a and b have the same values in every run" in " ".join(verdict.describe_verdict(same, verdict.rank(same)))
 
 
 def test_each_combination_of_other_keys_has_a_verdict(tmp_path: Path) -> None:
@@ -187,4 +187,6 @@ def test_every_key_that_is_not_usual_is_said() -> None:
     first = {"aqm": {"name": "pfifo", "limit": 1000}, "shaper": "link"}
     second = {"aqm": {"name": "pfifo", "limit": 50}, "shaper": "htb"}
     configs = [{"bottleneck": usual | one} for one in (first, second)]
-    assert setting.sections(configs) == [("bottleneck", "rate 10Mbit, aqm pfifo | pfifo(limit=50), shaper link | htb")]
+    assert setting.describe_sections(configs) == [
+        ("bottleneck", "rate 10Mbit, aqm pfifo | pfifo(limit=50), shaper link | htb")
+    ]

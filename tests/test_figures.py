@@ -545,13 +545,13 @@ def test_no_text_is_cut_off_or_covered_and_series_differ(kind: str) -> None:
 def test_a_figure_has_the_width_of_a_column_or_what_is_asked(kind: str) -> None:
     width = of_two(kind).get_size_inches()[0]
     assert min(abs(width - style.SINGLE), abs(width - style.DOUBLE)) < 0.06
-    with style.asked(width=5.0, height=4.0):
+    with style.set_sizes(width=5.0, height=4.0):
         wide, high = KINDS[kind](2).get_size_inches()
     assert abs(wide - 5.0) < 0.06 and (abs(high - 4.0) < 0.06 or kind in ("heat", "ratios"))
 
 
 def test_text_has_the_size_that_is_asked() -> None:
-    with style.asked(text=11):
+    with style.set_sizes(text=11):
         picture = KINDS["lines"](2)
     axes = next(iter(picture.panels.values()))
     assert axes.xaxis.label.get_fontsize() == 11
@@ -662,9 +662,11 @@ def test_what_cannot_be_drawn(options: dict[str, Any], said: str) -> None:
 def test_other_frames_than_polars() -> None:
     arrow = points(2).to_arrow()
     [axes] = figures.lines(of(points(2), aqm="pie").to_arrow(), "base_rtt_ms", "goodput_mbit", by="cc").panels.values()
-    assert {name for name, _ in named(axes)} == {"cubic", "reno"} and frames.taken(arrow).height == points(2).height
+    assert {name for name, _ in named(axes)} == {"cubic", "reno"} and frames.convert_frame(arrow).height == points(
+        2
+    ).height
     with pytest.raises(InputError, match="frame is int"):
-        frames.taken(5)
+        frames.convert_frame(5)
 
 
 def test_values_in_words_and_in_order() -> None:
@@ -678,26 +680,26 @@ def test_values_in_words_and_in_order() -> None:
         ("hosts.ecn", "false", "no ECN"),
         ("base_rtt_ms", 20, "base RTT 20 ms"),
     ]:
-        assert figures.said(name, value) == said
+        assert figures.format_value(name, value) == said
     texts = pl.Series(["100ms", "2ms", "1s", "20us", "10ms"])
-    assert frames.ordered(texts) == ["20us", "2ms", "10ms", "100ms", "1s"]
-    assert frames.ordered(pl.Series([10, 2, 1])) == [1, 2, 10]
-    assert frames.ordered(pl.Series(["flow 10", "flow 2", "cubic"])) == ["cubic", "flow 2", "flow 10"]
-    assert frames.ordered(pl.Series(["b", "a"], dtype=pl.Enum(["b", "a"]))) == ["b", "a"]
-    assert frames.axis_label("queue_ms") == "queue, ms" and frames.axis_label("jain") == "Jain's index"
-    assert frames.axis_label("share") == "share" and frames.axis_label("from_ms") == "from, ms"
+    assert frames.order_values(texts) == ["20us", "2ms", "10ms", "100ms", "1s"]
+    assert frames.order_values(pl.Series([10, 2, 1])) == [1, 2, 10]
+    assert frames.order_values(pl.Series(["flow 10", "flow 2", "cubic"])) == ["cubic", "flow 2", "flow 10"]
+    assert frames.order_values(pl.Series(["b", "a"], dtype=pl.Enum(["b", "a"]))) == ["b", "a"]
+    assert frames.format_axis_label("queue_ms") == "queue, ms" and frames.format_axis_label("jain") == "Jain's index"
+    assert frames.format_axis_label("share") == "share" and frames.format_axis_label("from_ms") == "from, ms"
 
 
 def test_a_measure_of_results_has_one_label_in_tables_and_figures() -> None:
     differ = {
-        name: (frames.axis_label(name), labels)
+        name: (frames.format_axis_label(name), labels)
         for table in columns.COLUMNS.values()
         for name in table
         if "_" in name
         and len(labels := {columns.format_axis_label(name, of) for of, _ in columns.find(name)}) == 1
-        and frames.axis_label(name) not in labels
+        and frames.format_axis_label(name) not in labels
     }
-    assert not differ and frames.axis_label("sojourn_p99_ms") == "time in queue, P99, ms"
+    assert not differ and frames.format_axis_label("sojourn_p99_ms") == "time in queue, P99, ms"
 
 
 KEYS = {"NewReno": "reno", "CUBIC": "cubic", "CoDel": "codel", "PIE": "pie"}  # of what figures show
@@ -740,8 +742,8 @@ class MadeUp(abe.Results):
             for n, t in (("series", series), ("queue_series", queue), ("sojourn", bins), ("flows", flows))
         }
 
-    def overshoots(self) -> pl.DataFrame:
-        found = self.of("slow-start")
+    def count_overshoots(self) -> pl.DataFrame:
+        found = self.select_runs("slow-start")
         return found.with_columns(reductions=pl.col("key").cast(pl.Int64) % 17)
 
 
@@ -769,7 +771,7 @@ def mean(values: list[float | None]) -> float:
 
 def test_gains_of_abe_under_their_own_beta() -> None:
     results = MadeUp()
-    runs = results.of("gain").rows(named=True)
+    runs = results.select_runs("gain").rows(named=True)
 
     def goodputs(**wanted: Any) -> list[float]:
         return [r["goodput_total_mbit"] for r in runs if all(r[k] == v for k, v in wanted.items())]
@@ -799,14 +801,14 @@ def test_gains_of_abe_under_their_own_beta() -> None:
 def test_convergence_of_abe_ends_at_the_share_of_runs_that_converge() -> None:
     results = MadeUp()
     picture = abe.FIGURES["convergence"](results)
-    text = abe.tables(results)
+    text = abe.format_tables(results)
     late = 0
     for (called, queue, rtt), lines in lines_of(picture).items():
         cc, aqm = KEYS[called], KEYS[queue]
         assert rtt == 80
         for name, found in lines.items():
             beta = float(name.removeprefix("beta "))
-            runs = of(results.of("convergence"), cc=cc, aqm=aqm, beta=beta, rtt=rtt)["convergence"]
+            runs = of(results.select_runs("convergence"), cc=cc, aqm=aqm, beta=beta, rtt=rtt)["convergence"]
             reached = sorted(runs.drop_nulls())
             assert found[0] == [0, 0]
             assert close([at for at, _ in found[1:]], reached)
@@ -820,14 +822,14 @@ def test_convergence_of_abe_ends_at_the_share_of_runs_that_converge() -> None:
 @pytest.mark.slow
 def test_other_figures_of_abe_under_their_own_names(tmp_path: Path) -> None:
     results = MadeUp()
-    runs = results.of("coexistence").filter(pl.col("cc") == "cubic")
+    runs = results.select_runs("coexistence").filter(pl.col("cc") == "cubic")
     for (rival, queue), lines in lines_of(abe.FIGURES["ratio"](results)).items():
         here = of(runs, aqm=KEYS[queue], rival_ecn=rival.endswith("with ECN"))
         for name, found in lines.items():
             own = here if name == "mean" else of(here, rtt=float(name.split()[1]))
             for beta, value in found:
                 assert value == pytest.approx(of(own, beta=beta)["rate_ratio"].mean())
-    done = results.of("short").join(results._tables["flows"], on="key")
+    done = results.select_runs("short").join(results._tables["flows"], on="key")
     for (called, queue), lines in lines_of(abe.FIGURES["completion"](results)).items():
         cc, aqm = KEYS[called], KEYS[queue]
         assert set(lines) == {f"beta {b:g}" for b in ((0.7, 0.8, 0.95) if cc == "reno" else (0.8, 0.85, 0.95))}
@@ -845,12 +847,16 @@ def test_other_figures_of_abe_under_their_own_names(tmp_path: Path) -> None:
     [lines] = lines_of(abe.FIGURES["reductions"](results)).values()
     for reduction in ("immediate", "prr"):
         for beta, value in lines[reduction]:
-            assert value == pytest.approx(of(results.overshoots(), reduction=reduction, beta=beta)["reductions"].mean())
+            assert value == pytest.approx(
+                of(results.count_overshoots(), reduction=reduction, beta=beta)["reductions"].mean()
+            )
     for (called, queue), lines in lines_of(abe.FIGURES["sojourn"](results)).items():
         cc, aqm = KEYS[called], KEYS[queue]
         rtt = 80.0
         for name, found in lines.items():
-            own = of(results.of("gain"), cc=cc, aqm=aqm, rtt=rtt, beta=float(name.removeprefix("beta ")), rate=10)
+            own = of(
+                results.select_runs("gain"), cc=cc, aqm=aqm, rtt=rtt, beta=float(name.removeprefix("beta ")), rate=10
+            )
             bins = (
                 results._tables["sojourn"]
                 .join(own, on="key", how="semi")
@@ -867,7 +873,7 @@ def test_other_figures_of_abe_under_their_own_names(tmp_path: Path) -> None:
     for (title, panel), lines in lines_of(abe.FIGURES["slow-start"](results)).items():
         if panel == 0:
             [key] = [key for key, rows in of_runs.items() if [*map(list, rows)] == lines["cwnd"]]
-            run = of(results.overshoots(), key=key).row(0, named=True)
+            run = of(results.count_overshoots(), key=key).row(0, named=True)
             assert f"beta {run['beta']:g}, {run['rtt']:g} ms: {run['goodput_total_mbit']:.2f} Mbit/s" in title
             assert {y for _, y in lines["BDP"]} == {run["rate"] * 1e3 * run["rtt"] / 8 / 1514}
     drawn = abe.draw(results, tmp_path / "new", "abe-reductions", [".png", ".pdf"])
@@ -878,7 +884,7 @@ def test_other_figures_of_abe_under_their_own_names(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown figure abe-reductions"):
         abe.draw(results, tmp_path / "new", "abe-reductions")
     assert [path.stem for path in abe.draw(results, tmp_path / "some", "abe-gain")] == ["abe-gain"]
-    assert "Reductions" not in abe.tables(results) and "Gain in goodput" in abe.tables(results)
+    assert "Reductions" not in abe.format_tables(results) and "Gain in goodput" in abe.format_tables(results)
 
 
 STATES = {
@@ -934,7 +940,7 @@ def test_ribbons_are_the_states_of_each_sender() -> None:
 
 
 def test_stretches_of_states_are_of_the_points_with_the_same_name() -> None:
-    made = figures.bands([0.0, 1.0, 2.0, 3.0, 4.0], ["a", "a", None, "b", "a"], 5.0)
+    made = figures.find_bands([0.0, 1.0, 2.0, 3.0, 4.0], ["a", "a", None, "b", "a"], 5.0)
     assert made == [figures.Band(0, 3, "a"), figures.Band(3, 4, "b"), figures.Band(4, 5, "a")]
 
 
@@ -944,9 +950,9 @@ def test_a_level_is_shown_wherever_it_lies() -> None:
     [axes] = picture.panels.values()
     low, high = axes.get_ylim()
     assert high < 0.9
-    picture.level(0.9, "half of the link")
+    picture.draw_level(0.9, "half of the link")
     assert axes.get_ylim()[0] == low and axes.get_ylim()[1] > 0.9
-    picture.level(-0.2)
+    picture.draw_level(-0.2)
     assert axes.get_ylim()[0] < -0.2
     check_layout(picture.arrange())
 
@@ -968,7 +974,7 @@ def test_ticks_are_at_round_numbers() -> None:
 
 
 def test_styles_of_as_many_series_as_allowed() -> None:
-    made = style.styles(style.MOST_SERIES)
+    made = style.choose_styles(style.MOST_SERIES)
     assert len({(s.colour, s.marker, str(s.dashes)) for s in made}) == style.MOST_SERIES
     assert isinstance(Patch(hatch=made[-1].hatch), Patch)
 

@@ -18,7 +18,7 @@ from conftest import Command, described
 from dumbbell import experiment
 from dumbbell.errors import InputError
 from dumbbell.exchange import formats, keep
-from dumbbell.exchange.flent import export
+from dumbbell.exchange.flent import flent_export
 from dumbbell.exchange.flent import tests as flents
 from dumbbell.exchange.flent.tests import Sender
 from dumbbell.exchange.measurement import Measurement
@@ -53,7 +53,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dumbbell.Results
 @pytest.fixture(scope="module")
 def files(runs: dict[str, dumbbell.Results], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("files")
-    return {name: export.export(found._runs, str(folder / f"{name}.flent.gz"))[0] for name, found in runs.items()}
+    return {name: flent_export.export(found._runs, str(folder / f"{name}.flent.gz"))[0] for name, found in runs.items()}
 
 
 def content(path: Path) -> dict[str, Any]:
@@ -118,14 +118,14 @@ def test_a_ping_is_told_only_where_it_follows(files: dict[str, Path], runs: dict
     assert "not measured" in data["metadata"]["SERIES_META"]["Ping (ms) ICMP"]["NOTE"]
     fair = dumbbell.run(TWO | {"bottleneck": {"rate": "10Mbit", "aqm": "fq_codel"}})
     path = files["two"].with_name("fq.flent.gz")
-    export.export(fair._runs, str(path))  # a ping would not wait behind others
+    flent_export.export(fair._runs, str(path))  # a ping would not wait behind others
     assert set(content(path)["results"]["Ping (ms) ICMP"]) == {None}
 
 
 def test_pings_that_were_measured_are_told_over_any_queue(tmp_path: Path) -> None:
     ping = {"rate": "20kbit", "size": "98B", "echo": True, "base_rtt": "20ms"}
     pinged = dumbbell.run(TWO | {"bottleneck": {"rate": "10Mbit", "aqm": "fq_codel"}, "udp": [ping]})
-    (path,) = export.export(pinged._runs, str(tmp_path / "pinged.flent.gz"))
+    (path,) = flent_export.export(pinged._runs, str(tmp_path / "pinged.flent.gz"))
     data = content(path)
     told = [value for value in data["results"]["Ping (ms) ICMP"] if value is not None]
     (flow,) = pinged.flows.filter(cc="ping").to_dicts()
@@ -147,10 +147,10 @@ def test_what_it_is_of_is_in_the_metadata(files: dict[str, Path], runs: dict[str
 
 
 def test_equal_runs_are_equal_files(files: dict[str, Path], runs: dict[str, dumbbell.Results], tmp_path: Path) -> None:
-    (again,) = export.export(runs["two"]._runs, str(tmp_path / "two.flent.gz"))
+    (again,) = flent_export.export(runs["two"]._runs, str(tmp_path / "two.flent.gz"))
     assert again.read_bytes() == files["two"].read_bytes()
-    (plain,) = export.export(runs["two"]._runs, str(tmp_path / "two.flent"))
-    (other,) = export.export(runs["two"]._runs, str(tmp_path / "two.flent.bz2"))
+    (plain,) = flent_export.export(runs["two"]._runs, str(tmp_path / "two.flent"))
+    (other,) = flent_export.export(runs["two"]._runs, str(tmp_path / "two.flent.bz2"))
     assert plain.read_bytes() == bz2.decompress(other.read_bytes()).replace(b"two.flent.bz2", b"two.flent")
 
 
@@ -210,7 +210,7 @@ def test_a_folder_has_a_file_per_run(tmp_path: Path, command: Command) -> None:
 def test_runs_without_time_series_are_refused(tmp_path: Path) -> None:
     found = dumbbell.run(TWO | {"record": {"series": False}})
     with pytest.raises(InputError, match="has no time series"):
-        export.export(found._runs, str(tmp_path / "x.flent.gz"))
+        flent_export.export(found._runs, str(tmp_path / "x.flent.gz"))
 
 
 # there and back
@@ -288,7 +288,7 @@ def test_without_our_metadata_the_series_are_added_up(
 def test_what_a_proposal_leaves_out_of_a_run_is_told(tmp_path: Path) -> None:
     alone = TWO | {"flows": TWO["flows"][:1]}
     other = dumbbell.run(alone | {"flows": [alone["flows"][0] | {"loss": 0.01}]})
-    (path,) = export.export(other._runs, str(tmp_path / "other.flent.gz"))
+    (path,) = flent_export.export(other._runs, str(tmp_path / "other.flent.gz"))
     one = keep.propose_experiment(path, formats.read(path), "x")
     assert one.measured.notes == ["the experiment that is proposed is not that of the run, for flows[0].loss"]
     named = keep.match_experiment(path, formats.read(path), experiment.parse(alone, "alone.toml").make_cell(0))
@@ -300,7 +300,7 @@ def test_an_imported_file_is_exported_as_the_same_test(tmp_path: Path) -> None:
     path = tmp_path / "x.flent.gz"
     path.write_bytes(gzip.compress(json.dumps(data).encode()))
     keep.keep(tmp_path / "r.duckdb", [keep.propose_experiment(path, formats.read(path), "x")])
-    (again,) = export.export(dumbbell.open(tmp_path / "r.duckdb")._runs, str(tmp_path / "y.flent.gz"))
+    (again,) = flent_export.export(dumbbell.open(tmp_path / "r.duckdb")._runs, str(tmp_path / "y.flent.gz"))
     back = content(again)
     assert back["metadata"]["NAME"] == "tcp_ndown" and back["metadata"]["T0"] == "2020-01-01T00:00:00.000000Z"
     assert back["x_values"] == data["x_values"]

@@ -458,11 +458,11 @@ def test_shares_of_single_flows_are_compared_where_the_sum_is_the_same(tmp_path:
     shares = dumbbell.open(tmp_path / "r.duckdb", engine="all").flows.filter(pl.col("flow") == 0)["share"]
     assert f"the share differs by at most {abs(shares[0] - shares[1]):.2g}: flow " in compared
     pairs = [
-        engines.Pair(name, ("reno",), 1.0, (), (), (1, 1), shares)
+        engines.EnginePair(name, ("reno",), 1.0, (), (), (1, 1), shares)
         for name, shares in (("one", ((0.6, 0.3, 0.1), (0.5, 0.2, 0.3))), ("two", ((1.0,), (1.0,))))
     ]
-    assert "at most 0.2: flow 2 of one" in engines.sharing(engines.Compared(("a", "b"), pairs, 0))
-    assert not engines.sharing(engines.Compared(("a", "b"), pairs[1:], 0))
+    assert "at most 0.2: flow 2 of one" in engines.describe_sharing(engines.EngineComparison(("a", "b"), pairs, 0))
+    assert not engines.describe_sharing(engines.EngineComparison(("a", "b"), pairs[1:], 0))
 
 
 def test_repetitions_are_seeds_of_one_experiment(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from dumbbell.results import aggregate
 from test_choice import AQMS, BBR, CUBIC, RATES, VERSIONS, WEB, made
 from website import browser
 
-needs_chromium = pytest.mark.skipif(browser.program() is None, reason="Chromium is not installed")
+needs_chromium = pytest.mark.skipif(browser.find_program() is None, reason="Chromium is not installed")
 RTTS = {"flows[*].base_rtt": ["5ms", "20ms", "40ms"]}
 
 
@@ -74,13 +74,13 @@ def test_lines_and_bars_have_means_and_intervals_of_the_store(store: Any) -> Non
             "bottleneck.aqm", "bottleneck.rate", "mean", "low", "high"
         ).iter_rows()
     }
-    drawn = figures.spec(store("aqms").plot("lines", value="sojourn"))
+    drawn = figures.make_spec(store("aqms").plot("lines", value="sojourn"))
     shown = values(drawn)
     assert shown.height == len(wanted) == 9
     for line, x, *three in shown.select("line", "x", "y", "low", "high").iter_rows():
         assert three == pytest.approx(list(wanted[line, x]), rel=1e-6)
     assert drawn["layer"][-1]["encoding"]["y"]["title"] == ["time in queue,", "mean, ms"]
-    bars = values(figures.spec(store("aqms").plot("bars", value="sojourn", against="bottleneck.aqm")))
+    bars = values(figures.make_spec(store("aqms").plot("bars", value="sojourn", against="bottleneck.aqm")))
     assert sorted(bars["y"]) == pytest.approx(sorted(mean for mean, *_ in wanted.values()), rel=1e-6)
     tips = [one["title"] for one in drawn["layer"][-1]["encoding"]["tooltip"]]
     assert tips == ["what", "rate, Mbit/s", "time in queue, mean, ms", "from, ms", "to, ms"]
@@ -89,9 +89,9 @@ def test_lines_and_bars_have_means_and_intervals_of_the_store(store: Any) -> Non
 def test_boxes_and_ellipses_have_every_run(store: Any) -> None:
     results = store("aqms")
     runs = results.tidy("runs")
-    boxes = values(figures.spec(results.plot("box", value="sojourn")))
+    boxes = values(figures.make_spec(results.plot("box", value="sojourn")))
     assert sorted(boxes["y"]) == pytest.approx(sorted(runs["sojourn_mean_ms"]), rel=1e-6)
-    shown = values(figures.spec(results.plot(value=["sojourn", "utilisation"], kind="ellipses")))
+    shown = values(figures.make_spec(results.plot(value=["sojourn", "utilisation"], kind="ellipses")))
     means = shown.filter(what="mean")
     by = ["bottleneck.aqm", "bottleneck.rate_mbit"]
     expected = runs.group_by(by).agg(pl.col("utilisation").mean().alias("m"), pl.col("utilisation").std().alias("s"))
@@ -103,7 +103,7 @@ def test_boxes_and_ellipses_have_every_run(store: Any) -> None:
 
 def test_differences_are_those_of_diff(store: Any) -> None:
     results = store("versions")
-    shown = values(figures.spec(results.plot("differences", value=["goodput", "rtt"])))
+    shown = values(figures.make_spec(results.plot("differences", value=["goodput", "rtt"])))
     found = results.diff(by="bottleneck.aqm.version=linux-6.17,tsfifo", values=["goodput", "rtt"]).frame
     assert sorted(shown["x"]) == pytest.approx(sorted(100 * value for value in found["change"]), rel=1e-6)
     assert sorted(shown["low"]) == pytest.approx(sorted(100 * value for value in found["change_low"]), rel=1e-6)
@@ -112,7 +112,7 @@ def test_differences_are_those_of_diff(store: Any) -> None:
 
 def test_distributions_have_every_flow(store: Any) -> None:
     many = store("many")
-    spec = figures.spec(many.plot())
+    spec = figures.make_spec(many.plot())
     assert len(spec["concat"]) == 2
     shown = pl.DataFrame(spec["concat"][0]["data"]["values"])
     of_one = shown.filter(pl.col("line") == "cubic, pfifo")
@@ -120,7 +120,7 @@ def test_distributions_have_every_flow(store: Any) -> None:
     assert sorted(of_one["x"].unique()) == pytest.approx(sorted(goodput.unique()), rel=1e-6)
     assert of_one["y"].max() == 1 and of_one["y"].min() == 0
     web = store("web")
-    completion = pl.DataFrame(figures.spec(web.plot())["concat"][0]["data"]["values"])
+    completion = pl.DataFrame(figures.make_spec(web.plot())["concat"][0]["data"]["values"])
     times = web.short_flows["completion_s"].drop_nulls()
     assert completion["x"].max() == pytest.approx(times.max(), rel=1e-6)
 
@@ -128,7 +128,7 @@ def test_distributions_have_every_flow(store: Any) -> None:
 def test_time_series_have_every_point(store: Any) -> None:
     results = store("one")
     picture = results.plot()
-    spec = figures.spec(picture)
+    spec = figures.make_spec(picture)
     ribbons, panels = spec["vconcat"][0], spec["vconcat"][1]["vconcat"]
     assert {one["state"] for one in ribbons["data"]["values"]} == {state for state in results.trace["state"] if state}
     rates, srtt = (pl.DataFrame(panels[i]["data"]["values"]) for i in (0, 1))
@@ -143,14 +143,14 @@ def test_time_series_have_every_point(store: Any) -> None:
     assert len(panels) == len(picture.around.y_labels)
     ceiling = panels[0]["layer"][2]["data"]["values"]
     assert {point["y"] for point in ceiling} == {10.0}
-    shares = values(figures.spec(results.plot("shares")))
+    shares = values(figures.make_spec(results.plot("shares")))
     assert shares.group_by("x").agg(pl.col("y").sum())["y"].to_list() == pytest.approx([1.0] * 20)
 
 
 def test_what_a_slider_chooses_is_every_value(store: Any) -> None:
     results = store("map")
     options: dict[str, Any] = {"kind": "lines", "value": "goodput", "against": "flows[*].base_rtt", "by": "flow"}
-    spec = figures.spec(results.plot(**options, slider="bottleneck.rate"))
+    spec = figures.make_spec(results.plot(**options, slider="bottleneck.rate"))
     (param,) = spec["params"]
     assert param["bind"]["labels"] == ["5 Mbit/s", "10 Mbit/s", "20 Mbit/s"] and spec["usermeta"]["sliders"] == [
         "at_c0"
@@ -158,7 +158,7 @@ def test_what_a_slider_chooses_is_every_value(store: Any) -> None:
     shown = values(spec)
     assert set(shown["c0"]) == set(param["bind"]["options"]) and shown.height == 2 * 9
     assert spec["transform"] == [{"filter": "datum.c0 === at_c0"}]
-    beside = figures.spec(store("aqms").where("seed=1").plot("series", slider="rate", value="goodput"))
+    beside = figures.make_spec(store("aqms").where("seed=1").plot("series", slider="rate", value="goodput"))
     assert beside["params"][0]["bind"]["labels"] == ["5 Mbit/s", "10 Mbit/s", "20 Mbit/s"]
     with pytest.raises(InputError, match=r"slider: \.png has no slider; use -o x\.html"):
         figures.write(results.plot(**options, slider="bottleneck.rate"), "x.png")
@@ -179,7 +179,7 @@ def test_every_kind_of_plot_has_a_page() -> None:
     with pytest.raises(
         InputError, match="nested has no interactive form; use lines, bars, box, cdf, ellipses, forest, heat"
     ):
-        figures.page(nested)
+        figures.make_page(nested)
 
 
 def test_names_at_an_axis_are_those_of_the_figure() -> None:
@@ -193,12 +193,14 @@ def test_names_at_an_axis_are_those_of_the_figure() -> None:
         figures.lines(text, "x", "y", by="g", reference="r"),
     ):
         (axes, *_) = drawn.panels.values()
-        shown = values(figures.spec(drawn))
+        shown = values(figures.make_spec(drawn))
         assert set(shown["x"]) == {label.get_text() for label in axes.get_xticklabels()}, drawn.source
     for drawn in (figures.lines(frame, "x", "y", log_y=True), figures.box(frame, "x", "y", log_y=True)):
-        scale = figures.spec(drawn)["layer"][0]["encoding"]["y"]["scale"]
+        scale = figures.make_spec(drawn)["layer"][0]["encoding"]["y"]["scale"]
         assert scale["type"] == "log" and 0 < scale["domain"][0] < 1 and 3 < scale["domain"][1] < 4
-    published = values(figures.spec(figures.lines(frame.drop_nulls("x"), "x", "y", reference="r", reference_name="s")))
+    published = values(
+        figures.make_spec(figures.lines(frame.drop_nulls("x"), "x", "y", reference="r", reference_name="s"))
+    )
     assert published["reference"].to_list() == [1.5, None]
 
 
@@ -241,23 +243,25 @@ def test_pages_work_in_a_browser(store: Any, tmp_path: Path) -> None:
         "shares": store("aqms").plot("shares", against="bottleneck.aqm"),
         "beside": store("aqms").where("seed=1").plot("series"),
     }
-    chromium = browser.program()
+    chromium = browser.find_program()
     assert chromium is not None
-    with browser.opened(chromium) as page:
+    with browser.open_browser(chromium) as page:
         for name, picture in pictures.items():
             path = figures.write(picture, tmp_path / f"{name}.html")
             sizes = [(browser.WIDE, False), *([(browser.NARROW, True)] if name in ("one", "slider", "many") else [])]
             for size, dark in sizes:
-                page.window(size, dark=dark)
+                page.set_window(size, dark=dark)
                 page.open(path)
-                page.value(READY)
-                assert page.value("document.querySelectorAll('#chart canvas').length") == 1, name
-                assert page.value("document.documentElement.scrollWidth") <= size[0], f"{name}: wider than its window"
+                page.evaluate(READY)
+                assert page.evaluate("document.querySelectorAll('#chart canvas').length") == 1, name
+                assert page.evaluate("document.documentElement.scrollWidth") <= size[0], (
+                    f"{name}: wider than its window"
+                )
             assert (page.errors, page.outside) == ([], []), name
-        page.window(browser.WIDE)
+        page.set_window(browser.WIDE)
         page.open(tmp_path / "slider.html")
-        page.value(READY)
-        shown = page.value(f"({MOVE})(2)")
+        page.evaluate(READY)
+        shown = page.evaluate(f"({MOVE})(2)")
         assert shown["said"] == "20 Mbit/s" and len(shown["rows"]) == 6
         means = aggregate.compute_means(store("map")._runs, "goodput").frame.filter(
             pl.col("bottleneck.rate") == "20Mbit"
@@ -265,17 +269,19 @@ def test_pages_work_in_a_browser(store: Any, tmp_path: Path) -> None:
         assert sorted(shown["rows"]) == pytest.approx(sorted(means["mean"]), rel=1e-6)
         # the pointer over a cell of a map shows its value
         page.open(tmp_path / "map.html")
-        page.value(READY)
-        place = page.value(f"({CELL})('40', '20')")
+        page.evaluate(READY)
+        place = page.evaluate(f"({CELL})('40', '20')")
         page.call("Input.dispatchMouseEvent", type="mouseMoved", x=place["x"], y=place["y"])
-        tip = page.value("new Promise(done => setTimeout(() => done(document.querySelector('.tip').innerText), 300))")
+        tip = page.evaluate(
+            "new Promise(done => setTimeout(() => done(document.querySelector('.tip').innerText), 300))"
+        )
         rows = store("map").tidy().filter(pl.col("flow") == 0, pl.col("bottleneck.rate_mbit") == 20)
         share = rows.filter(pl.col("flows[*].base_rtt_ms") == 40)["share"].mean()
         assert f"share of goodput in common time of cubic\t{share:.5g}" in tip and "base RTT, ms\t40" in tip
         # a wheel turned over the figure moves its axes
         page.open(tmp_path / "one.html")
-        page.value(READY)
-        before, after = page.value(f"({ZOOM})()")
+        page.evaluate(READY)
+        before, after = page.evaluate(f"({ZOOM})()")
         assert after[1] - after[0] < 0.9 * (before[1] - before[0])
         assert page.errors == []
 

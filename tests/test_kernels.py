@@ -146,7 +146,7 @@ def test_engines_are_compared_by_name_in_the_order_of_rates(path: Path, command:
     assert places == sorted(places)
     assert done.stdout == command("compare", path, "--engines", "--engine", "linux:default,linux:target20").stdout
     with_sim = engines.compare(path, engines=("sim", "linux:default"))
-    assert all(pair.error(index) == 0 for pair in with_sim.pairs for index in range(3))
+    assert all(pair.compute_error(index) == 0 for pair in with_sim.pairs for index in range(3))
     wrong = command("compare", path, "--engines", "linux:default,linux:x")
     assert wrong.returncode == 2 and "no runs of linux:x; it needs runs of two engines; there are" in wrong.stderr
 

@@ -15,9 +15,9 @@ from dumbbell.cli.commands import carry_out
 from dumbbell.engines.sweep import run
 from dumbbell.errors import InputError
 from dumbbell.figures import Picture, canvas
-from dumbbell.plotting.asked import Asked
-from dumbbell.plotting.kinds import KINDS, Kind, all_kinds
-from dumbbell.results.results import Results
+from dumbbell.plotting.asked import PlotRequest
+from dumbbell.plotting.kinds import KINDS, Kind, list_kinds
+from dumbbell.results.results import StoredResults
 
 
 def _page(options: Mapping[str, Any], labels: Mapping[str, Any], _: Sequence[str]) -> dict[str, Any]:
@@ -30,14 +30,14 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add a kind: its file, and its line."""
     monkeypatch.setattr(canvas, "PAGES", {**canvas.PAGES})
 
-    @canvas.drawing(page=_page)
+    @canvas.make_drawing(page=_page)
     def dots(frame: pl.DataFrame) -> Picture:
         picture, [panel] = canvas.spread(frame, None, None)
         panel.axes.plot(frame["mean"], [0] * frame.height, "o")
         picture.around.x_label = "goodput"
         return picture
 
-    def draw(results: Results, _: Asked) -> Picture:
+    def draw(results: StoredResults, _: PlotRequest) -> Picture:
         return dots(results.flows.select(mean="goodput_mbit"))
 
     file = ModuleType("dumbbell.plotting.scratch")
@@ -47,7 +47,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def results(tmp_path_factory: pytest.TempPathFactory) -> StoredResults:
     table = {
         "duration": "1s",
         "bottleneck": {"rate": "10Mbit", "aqm": "pie"},
@@ -56,15 +56,17 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     }
     path = tmp_path_factory.mktemp("kinds") / "results.duckdb"
     run([parse(table, "x.toml")], path)
-    return Results(path)
+    return StoredResults(path)
 
 
 @pytest.mark.usefixtures("scratch")
-def test_a_file_and_a_line_make_a_kind(results: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_and_a_line_make_a_kind(
+    results: StoredResults, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     picture = plotting.plot(results, "dots", time=(0.0, 1.0))
     assert picture.source is not None and picture.source.kind == "dots"
     assert figures.write(picture, tmp_path / "dots.png").stat().st_size > 1000
-    assert '"mark":{"type":"point"' in figures.page(picture).replace(" ", "")
+    assert '"mark":{"type":"point"' in figures.make_page(picture).replace(" ", "")
     # refusals follow from the object, those of other kinds name the new one
     for wanted, message in (
         (
@@ -87,4 +89,4 @@ def test_a_file_and_a_line_make_a_kind(results: Results, tmp_path: Path, capsys:
 
 
 def test_every_kind_is_called_as_its_line() -> None:
-    assert [kind.name for kind in all_kinds()] == [*KINDS] == [*plotting.KINDS]
+    assert [kind.name for kind in list_kinds()] == [*KINDS] == [*plotting.KINDS]

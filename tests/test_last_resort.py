@@ -9,7 +9,7 @@ from conftest import Command
 from dumbbell import experiment
 from dumbbell.cli import program, status
 from dumbbell.errors import InputError, UnknownName
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 EXPERIMENT = '[bottleneck]\naqm = "codel"\n[[flows]]\ncc = "cubic"\nbase_rtt = "20ms"\n'
 
@@ -61,7 +61,7 @@ def test_another_database_is_refused_without_the_network(tmp_path: Path) -> None
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE runs (key TEXT)")
     with pytest.raises(InputError) as refused:
-        Results(path)
+        StoredResults(path)
     assert "download" not in str(refused.value).lower() and "\n" not in str(refused.value)
 
 

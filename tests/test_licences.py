@@ -13,7 +13,7 @@ from website.markdown import ROOT
 @pytest.fixture(scope="module")
 def page() -> str:
     try:
-        return licences.page()
+        return licences.make_page()
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"cargo metadata does not work here: {error}")
 
@@ -30,7 +30,7 @@ def test_every_licence_of_a_crate_is_allowed() -> None:
         every = re.split(r"\) AND | AND ", expression.replace("/", " OR "))
         return all(any(one.strip("() ") in allowed for one in part.split(" OR ")) for part in every)
 
-    assert [one["name"] for one in licences.crates() if not holds(one["license"])] == []
+    assert [one["name"] for one in licences.list_crates() if not holds(one["license"])] == []
     assert not holds("GPL-3.0") and not holds("MIT AND GPL-3.0") and holds("(MIT OR GPL-3.0) AND Unicode-3.0")
 
 

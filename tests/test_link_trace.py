@@ -222,4 +222,4 @@ def test_cake_does_not_shape_at_the_mean_rate_of_a_trace(tmp_path: Path) -> None
 def test_the_shipped_traces_are_what_the_model_makes(name: str, seed: int) -> None:
     model = runpy.run_path(str(shipped.place() / "traces" / "cellular.py"))
     lines = (shipped.place() / "traces" / "experiments" / f"{name}.trace").read_text().split()
-    assert list(map(int, lines)) == list(model["opportunities"](seed, 30))
+    assert list(map(int, lines)) == list(model["generate_opportunities"](seed, 30))

@@ -477,8 +477,8 @@ def test_two_engines_in_one_file_are_told_apart_and_compared(tmp_path: Path) -> 
     compared = engines.compare(path)
     assert compared.engines == (dumbbell.engine_version(), "linux-6.12.1+a.b") and compared.alone == 0
     assert [pair.with_bbr for pair in compared.pairs] == [False, True]
-    assert all(pair.error(index) == 0 for pair in compared.pairs for index in range(3))
-    assert "100 % within 6 %" in engines.scores(compared) and "bbr1" in engines.table(compared)
+    assert all(pair.compute_error(index) == 0 for pair in compared.pairs for index in range(3))
+    assert "100 % within 6 %" in engines.format_scores(compared) and "bbr1" in engines.format_table(compared)
     with pytest.raises(InputError, match="engines: no runs of live; it needs runs of two engines; there are"):
         engines.compare(path, engines=("sim", "live"))
 
@@ -501,16 +501,18 @@ def test_runs_in_real_time_that_were_too_late_are_not_compared(tmp_path: Path) -
     compared = engines.compare(path, engines=("sim", "live"))
     assert [(pair.ccs, pair.seeds) for pair in compared.pairs] == [(("cubic", "reno"), (2, 1))]
     assert compared.invalid == 3 and compared.alone == 1
-    assert "In real time 3 runs were too late to count" in engines.markdown(compared)
-    assert "100 % within 10 %" in engines.scores(compared) and "100 % within 3 %" in engines.scores(compared)
+    assert "In real time 3 runs were too late to count" in engines.format_markdown(compared)
+    assert "100 % within 10 %" in engines.format_scores(compared) and "100 % within 3 %" in engines.format_scores(
+        compared
+    )
     compared = engines.compare(path, engines=("sim", "linux"))
     assert compared.invalid == 0 and [pair.seeds for pair in compared.pairs] == [(2, 2), (2, 2)]
 
 
 def test_errors_are_over_the_rate_or_the_second_engine() -> None:
-    pair = engines.Pair("c", ("reno",), 10.0, (9.0, 30.0, 4.0), (9.5, 25.0, 5.0), (1, 1))
+    pair = engines.EnginePair("c", ("reno",), 10.0, (9.0, 30.0, 4.0), (9.5, 25.0, 5.0), (1, 1))
     # (9 - 9.5) / 10; (30 - 25) / 25; (4 - 5) / 5
-    assert [pair.error(index) for index in range(3)] == pytest.approx([-0.05, 0.2, -0.2])
+    assert [pair.compute_error(index) for index in range(3)] == pytest.approx([-0.05, 0.2, -0.2])
 
 
 # real guests

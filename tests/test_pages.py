@@ -275,7 +275,7 @@ def test_a_figure_needs_only_the_results_of_its_own_tables(tmp_path: Path) -> No
     text = program.read_text(encoding="utf-8")
     for before, after in (
         ("RUNS = (", 'RUNS = (Sweep("other.duckdb", ("shares",), ("duration=5s",)), '),
-        ("def evidence(results: Results)", "def evidence(other: Results, results: Results)"),
+        ("def make_evidence(results: Results)", "def make_evidence(other: Results, results: Results)"),
         ('{"runs": runs(results)}', '{"runs": lambda: runs(results), "others": lambda: runs(other)}'),
     ):
         assert before in text

@@ -59,7 +59,7 @@ class Note(str):
     panels: ClassVar[dict[Any, Any]] = {}
     around = SimpleNamespace(title=None)
 
-    def titled(self, _: str | None) -> "Note":
+    def set_title(self, _: str | None) -> "Note":
         return self
 
 

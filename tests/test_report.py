@@ -31,7 +31,7 @@ from dumbbell.explain.explained import explain_run
 from dumbbell.figures import html
 from dumbbell.report import page as writing
 from dumbbell.report import repeat, series
-from dumbbell.report.sources import Runs, opened
+from dumbbell.report.sources import ReportRuns, open_files
 from test_results import made
 
 FIGURES = Path(html.__file__).parent
@@ -142,7 +142,7 @@ def test_the_libraries_are_those_of_the_sums() -> None:
         name, version, file = line.split()
         assert {file.rpartition("/")[2], f"LICENSE-{name}"} <= sums.keys()
         assert f'"{version}"' in (folder / file.rpartition("/")[2]).read_text(encoding="utf-8"), name
-    assert html.versions().keys() == {"vega", "vega-lite"}
+    assert html.list_versions().keys() == {"vega", "vega-lite"}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
@@ -155,12 +155,12 @@ def test_a_script_is_javascript(script: Path) -> None:
 
 
 def test_data_cannot_leave_their_element() -> None:
-    text = html.data("x", {"a": EVIL, "b": [math.nan, math.inf, 1.5], "c": "\u2028<!--"})
+    text = html.make_data("x", {"a": EVIL, "b": [math.nan, math.inf, 1.5], "c": "\u2028<!--"})
     (kind, found), *others = Elements(text).found
     assert (kind, found["id"], others) == ("script", "x", [])
     inner = text.partition(">")[2].rpartition("<")[0]
     assert json.loads(inner) == {"a": EVIL, "b": [None, None, 1.5], "c": "\u2028<!--"} and "<" not in inner
-    script = html.script("const a = '</script><!-- <script>';")
+    script = html.make_script("const a = '</script><!-- <script>';")
     assert script.count("</script") == 1 and "<!--" not in script
 
 
@@ -176,7 +176,7 @@ def test_a_page_is_whole_and_asks_nobody(page: str) -> None:
     policy = next(attrs["content"] for tag, attrs in elements.found if tag == "meta" and "http-equiv" in attrs)
     assert policy is not None and "default-src 'none'" in policy and "http" not in policy
     for name in ("vega", "vega-lite"):
-        assert f"/*! {name} {html.versions()[name]}" in page
+        assert f"/*! {name} {html.list_versions()[name]}" in page
     assert page.count("University of Washington Interactive Data Lab") == 2
     targets = {attrs.get("id") for _, attrs in elements.found}
     assert {one[1:] for one in leads if one.startswith("#")} <= targets
@@ -377,20 +377,20 @@ NUMBERS = st.one_of(st.integers(-(10**15), 10**15).map(float), st.just(math.nan)
 @settings(max_examples=examples(100))
 @given(st.lists(st.lists(NUMBERS, max_size=9), max_size=5))
 def test_numbers_come_back_from_bytes(lists: list[list[float]]) -> None:
-    body, ends = series.encoded([np.array(one, dtype=np.float64) for one in lists])
+    body, ends = series.encode_lists([np.array(one, dtype=np.float64) for one in lists])
     assert len(ends) == len(lists) and (not ends or ends[-1] == len(body))
     for one, start in zip(lists, [0, *ends], strict=False):
         assert decoded(body, start, len(one), 0) == [None if math.isnan(value) else value for value in one]
 
 
 def test_few_points_keep_sums_and_means(store: Path) -> None:
-    of = series.Series(Runs(opened([store])))
-    assert of.most(1.0) >= 20
+    of = series.ReportSeries(ReportRuns(open_files([store])))
+    assert of.find_most(1.0) >= 20
     whole: dict[int, Any] = {}
     few: dict[int, Any] = {}
     for most, found in ((None, whole), (5, few)):
-        for chunk in of.chunks(most):
-            found |= lines(chunk.text())
+        for chunk in of.make_chunks(most):
+            found |= lines(chunk.to_text())
     for run, own in few.items():
         for (panel, label, x, y), (*_, all_x, all_y) in zip(own, whole[run], strict=True):
             assert len(x) == len(y) <= 5 + (panel == "state")
@@ -500,8 +500,8 @@ def test_a_command_makes_the_same_run(tmp_path: Path, command: Command) -> None:
     )
     done = command("run", "mine.toml", "--set", "hosts.pacing=fq", "-o", "r.duckdb")
     assert done.returncode == 0, done.stderr
-    runs = Runs(opened([tmp_path / "r.duckdb"]))
-    for said, config in zip(repeat.commands(runs), runs.frame["config"], strict=True):
+    runs = ReportRuns(open_files([tmp_path / "r.duckdb"]))
+    for said, config in zip(repeat.list_commands(runs), runs.frame["config"], strict=True):
         words = shlex.split(said)
         assert words[:2] == ["dumbbell", "run"] and words[-2:] == ["-o", "again.duckdb"]
         chosen = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
@@ -593,8 +593,8 @@ def test_a_large_page_has_fewer_points(store: Path, tmp_path: Path, monkeypatch:
 
 
 def test_a_command_says_that_it_was_not_tried(store: Path) -> None:
-    runs = Runs(opened([store]))
-    for said, config in zip(repeat.commands(runs), runs.frame["config"], strict=True):
+    runs = ReportRuns(open_files([store]))
+    for said, config in zip(repeat.list_commands(runs), runs.frame["config"], strict=True):
         assert said.endswith("# experiment.toml was not found: values are as the results show them")
         assert f"'seeds=[{json.loads(config)['seed']}]'" in said
 
@@ -608,12 +608,12 @@ def test_what_another_tool_measured_is_next_to_its_simulation(tmp_path: Path, co
     found = model(text)
     assert {one["name"] for one in found["sides"]} == {"sim", "import"} and len(found["compared"]) == 1
     assert "other tools" in text
-    said = repeat.commands(Runs(opened([tmp_path / "both.duckdb"])))
+    said = repeat.list_commands(ReportRuns(open_files([tmp_path / "both.duckdb"])))
     assert sorted(one.split()[0] for one in said) == ["#", "dumbbell"]
 
 
 def test_a_session_is_repeated_by_shell(store: Path) -> None:
-    runs = Runs(opened([store]))
+    runs = ReportRuns(open_files([store]))
     matrix = json.dumps({"shell.direction": "up", "shell.command": "iperf3 -c 10.0.0.1"})
     runs.frame = runs.frame.head(1).with_columns(matrix=pl.lit(matrix), experiment=pl.lit("my uplink"))
-    assert repeat.commands(runs) == ["dumbbell shell 'my uplink.toml' -o again.duckdb -- iperf3 -c 10.0.0.1"]
+    assert repeat.list_commands(runs) == ["dumbbell shell 'my uplink.toml' -o again.duckdb -- iperf3 -c 10.0.0.1"]

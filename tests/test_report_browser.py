@@ -17,7 +17,7 @@ from dumbbell.results import aggregate
 from test_report import TABLE, close
 from website import browser
 
-CHROMIUM = browser.program()
+CHROMIUM = browser.find_program()
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
     pytest.mark.xdist_group("report in a browser"),
@@ -50,12 +50,12 @@ class Page:
         self.browser = opened
         opened.errors.clear()
         opened.outside.clear()
-        opened.window(size, dark=dark)
+        opened.set_window(size, dark=dark)
         opened.open(path)
-        assert opened.value(READY) == "yes", opened.errors
+        assert opened.evaluate(READY) == "yes", opened.errors
 
     def value(self, script: str) -> Any:
-        return self.browser.value(script)
+        return self.browser.evaluate(script)
 
     def until(self, expression: str) -> Any:
         found = self.value(UNTIL.replace("EXPRESSION", expression))
@@ -73,7 +73,7 @@ class Page:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[browser.Browser]:
     assert CHROMIUM is not None
-    with browser.opened(CHROMIUM) as opened:
+    with browser.open_browser(CHROMIUM) as opened:
         yield opened
 
 

@@ -14,7 +14,7 @@ import pytest
 import dumbbell
 from conftest import described
 from dumbbell.errors import Unwritable
-from dumbbell.figures.interactive.page import write
+from dumbbell.figures.interactive.chart_page import write
 from dumbbell.scratch import Scratch, clear, create_whole, keep_whole, replace_whole
 
 HOLD = """

@@ -127,7 +127,7 @@ class Given:
     def __init__(self, *args: Any, **options: Any) -> None:
         self.args, self.options = args, options
 
-    def titled(self, _: str | None) -> "Given":
+    def set_title(self, _: str | None) -> "Given":
         return self
 
 
@@ -639,7 +639,7 @@ def test_one_line_says_what_the_link_carries(tmp_path: Path) -> None:
     # a run has the same line in every panel: of all of them there are as many as runs, and the capacity
     panels, options = given(results, "series", value=["throughput", "sojourn", "signals"], by="aqm")
     assert options["columns"] is None
-    labels = [label for panel in panels for label in Groups.of(panel.frame, panel.by).labels]
+    labels = [label for panel in panels for label in Groups.from_frame(panel.frame, panel.by).labels]
     assert len(set(labels)) == 6 and "capacity" in labels
 
 

@@ -30,9 +30,9 @@ from website import (
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-SOURCES = links.sources()
-GENERATED = pages.generated(sized=False)
-APPENDED = pages.appended()
+SOURCES = links.list_sources()
+GENERATED = pages.list_generated(sized=False)
+APPENDED = pages.list_appended()
 
 
 class Loader(yaml.SafeLoader):  # type: ignore[misc]
@@ -65,7 +65,7 @@ def text_of(place: str) -> str:
     """Return a page of the site as MkDocs gets it, by its place."""
     if place in GENERATED:
         return GENERATED[place]()
-    return links.text(place) + (APPENDED[place]() if place in APPENDED else "")
+    return links.make_text(place) + (APPENDED[place]() if place in APPENDED else "")
 
 
 def places() -> list[str]:
@@ -73,7 +73,7 @@ def places() -> list[str]:
 
 
 def test_the_navigation_names_every_page_once() -> None:
-    named = list(in_navigation(pages.navigation(config()["nav"])))
+    named = list(in_navigation(pages.complete_navigation(config()["nav"])))
     left_out = config()["not_in_nav"].split()
     assert sorted([*named, *left_out]) == sorted(places())
     assert tuple(left_out) == links.NOTEBOOKS
@@ -87,9 +87,9 @@ def test_pages_that_are_made_have_no_source_and_others_do() -> None:
 @pytest.mark.slow
 @every_case("place", places())
 def test_links_and_images_of_a_page_lead_somewhere(place: str) -> None:
-    for target in links.targets(text_of(place)):
+    for target in links.list_targets(text_of(place)):
         name, _, _anchor = target.partition("#")
-        if not name or links.outside(target):
+        if not name or links.is_outside(target):
             continue
         path = posixpath.normpath(posixpath.join(posixpath.dirname(place), name))
         file = path.removeprefix(f"{links.FILES}/")
@@ -104,13 +104,13 @@ def test_links_and_images_of_a_page_lead_somewhere(place: str) -> None:
 def test_links_to_other_places_are_moved() -> None:
     text = "[a](../studies/abe/experiments) [b](../README.md#x) `[c](nowhere.md)`\n\n```\n[d](nowhere.md)\n```\n"
     text += "[e](limits.md) [f](../studies/abe/README.md)"
-    moved = links.moved(text.replace("`[c](nowhere.md)`", ""), "docs/claims.md", "claims.md")
+    moved = links.move_links(text.replace("`[c](nowhere.md)`", ""), "docs/claims.md", "claims.md")
     assert "[a](gallery/abe.md) [b](index.md#x)" in moved and "[d](nowhere.md)" in moved and "[e](limits.md)" in moved
     assert "[f](findings/abe.md)" in moved
-    found = [target.removeprefix("../") for target in links.targets(text)]
+    found = [target.removeprefix("../") for target in links.list_targets(text)]
     assert found == ["studies/abe/experiments", "README.md#x", "limits.md", "studies/abe/README.md"]
-    assert links.moved("[limits.md](../limits.md#a)", "docs/a/b.md", "a/b.md") == "[Limits](../limits.md#a)"
-    assert links.moved("[a](../LICENSE-MIT)", "docs/a.md", "a.md") == "[a](files/LICENSE-MIT)"
+    assert links.move_links("[limits.md](../limits.md#a)", "docs/a/b.md", "a/b.md") == "[Limits](../limits.md#a)"
+    assert links.move_links("[a](../LICENSE-MIT)", "docs/a.md", "a.md") == "[a](files/LICENSE-MIT)"
 
 
 def test_every_algorithm_has_a_page() -> None:
@@ -128,9 +128,9 @@ def test_every_algorithm_has_a_page() -> None:
 
 
 def test_agreement_is_that_of_the_validation() -> None:
-    assert "| one flow: tail drop, CoDel, Cake | Linux 6.12 | 115 of 115 |" in algorithms.agreement("codel")
-    assert "FQ-CoDel" not in algorithms.agreement("codel").split("one flow: tail drop, CoDel, Cake")[0]
-    assert "Not compared with Linux" in algorithms.agreement("csaqm")
+    assert "| one flow: tail drop, CoDel, Cake | Linux 6.12 | 115 of 115 |" in algorithms.describe_agreement("codel")
+    assert "FQ-CoDel" not in algorithms.describe_agreement("codel").split("one flow: tail drop, CoDel, Cake")[0]
+    assert "Not compared with Linux" in algorithms.describe_agreement("csaqm")
     rows = (ROOT / "studies" / "validation" / "evidence" / "rows.csv").read_text(encoding="utf-8")
     for row in algorithms.ALSO:
         assert re.search(rf"^{row},", rows, re.MULTILINE), f"the validation has no row {row}"
@@ -138,7 +138,7 @@ def test_agreement_is_that_of_the_validation() -> None:
 
 def test_the_picture_of_the_validation_has_every_cell() -> None:
     rows = agreement.read("rows.csv")
-    drawn = pages.drawn(text_of(agreement.PLACE), agreement.PLACE)
+    drawn = pages.add_picture(text_of(agreement.PLACE), agreement.PLACE)
     assert agreement.MARK not in drawn
     squares = re.findall(r'<path class="(agrees|differs)" d="(M[^"]*)"', drawn)
     counts = {kind: sum(d.count("M") for found, d in squares if found == kind) for kind in ("agrees", "differs")}
@@ -148,7 +148,7 @@ def test_the_picture_of_the_validation_has_every_cell() -> None:
 
 def test_errors_of_the_picture_are_over_the_bars_of_the_page() -> None:
     for row in agreement.read("rows.csv"):
-        errors = agreement.relative()[row["name"]]
+        errors = agreement.compute_relative_errors()[row["name"]]
         assert errors, row["name"]
         worst = max(worst for _, _, worst in errors.values())
         if row["bar"] == "G":  # many starts: a figure may agree by the interval of the difference alone
@@ -172,8 +172,8 @@ def test_an_experiment_uses_what_it_names_as_queue_or_control() -> None:
 
 def test_every_experiment_is_in_the_gallery() -> None:
     files = set(ROOT.glob("studies/*/experiments/*.toml"))
-    assert {entry.file for entry in gallery.entries()} == files
-    for entry in gallery.entries():
+    assert {entry.file for entry in gallery.list_entries()} == files
+    for entry in gallery.list_entries():
         text = text_of(f"gallery/{entry.folder}.md")
         assert f"    dumbbell run {entry.name}\n" in text and f"#{entry.anchor} }}" in text
         assert entry.question, f"{entry.name}: no comment at the head says what it asks"
@@ -181,15 +181,15 @@ def test_every_experiment_is_in_the_gallery() -> None:
 
 
 def test_figures_of_the_gallery_exist() -> None:
-    names = {entry.name: entry for entry in gallery.entries()}
-    for study, one in findings.studies().items():
+    names = {entry.name: entry for entry in gallery.list_entries()}
+    for study, one in findings.list_studies().items():
         for experiment, figure in getattr(one.program, "GALLERY", {}).items():
             assert names[f"{study}/{experiment}"].figure.endswith(f"/{figure}.png"), f"{study}: no figure {figure}"
     assert names["bbr/policer"].figure == "files/studies/bbr/figures/bbr-policer.png"
 
 
 def test_an_experiment_leads_to_a_page_that_uses_it() -> None:
-    pages_of = {entry.name: entry.page for entry in gallery.entries()}
+    pages_of = {entry.name: entry.page for entry in gallery.list_entries()}
     assert pages_of["abe/gain"] == "findings/abe.md"  # the study of its folder runs it
     assert pages_of["hops/router-modem"] == "how-to/uplink.md"  # a page names it
     assert pages_of["sce/two-flow"] == "how-to/compare.md"  # and that comes before another study
@@ -198,40 +198,42 @@ def test_an_experiment_leads_to_a_page_that_uses_it() -> None:
 
 def test_every_study_has_its_question_and_its_row() -> None:
     text = text_of("findings/index.md")
-    for name, one in findings.studies().items():
-        assert one.question and f"](../{findings.study_page(name)}) | {one.question} |" in text
+    for name, one in findings.list_studies().items():
+        assert one.question and f"](../{findings.find_study_page(name)}) | {one.question} |" in text
 
 
 def test_the_size_of_an_experiment_is_told() -> None:
-    entry = next(one for one in gallery.entries() if one.name == "abe/slow-start")
+    entry = next(one for one in gallery.list_entries() if one.name == "abe/slow-start")
     packets = r"[\d.]+ million packets|[\d,]+ packets"
-    assert re.fullmatch(rf"192 runs, about ({packets}), (a few seconds|\d+ (s|min|h)) on 2 cores", gallery.size(entry))
+    assert re.fullmatch(
+        rf"192 runs, about ({packets}), (a few seconds|\d+ (s|min|h)) on 2 cores", gallery.describe_size(entry)
+    )
 
 
 def test_the_time_of_an_experiment_follows_from_its_packets_and_its_longest_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(speeds, "known", lambda: {"slow": 1e6})
-    assert speeds.seconds("slow", 6e6, 1e6) == 3
-    assert speeds.seconds("slow", 6e6, 5e6) == 5
-    assert speeds.seconds("other", 6e6, 1e6) < 3
+    monkeypatch.setattr(speeds, "read_speeds", lambda: {"slow": 1e6})
+    assert speeds.estimate_seconds("slow", 6e6, 1e6) == 3
+    assert speeds.estimate_seconds("slow", 6e6, 5e6) == 5
+    assert speeds.estimate_seconds("other", 6e6, 1e6) < 3
 
 
 def test_speeds_are_those_of_experiments() -> None:
-    assert set(speeds.known()) <= {entry.name for entry in gallery.entries()}
-    assert len(speeds.known()) > 0.9 * len(gallery.entries())
-    assert all(1e5 < speed < 1e8 for speed in speeds.known().values())
+    assert set(speeds.read_speeds()) <= {entry.name for entry in gallery.list_entries()}
+    assert len(speeds.read_speeds()) > 0.9 * len(gallery.list_entries())
+    assert all(1e5 < speed < 1e8 for speed in speeds.read_speeds().values())
 
 
 def test_every_experiment_with_a_figure_shows_it() -> None:
-    for entry in gallery.entries():
+    for entry in gallery.list_entries():
         text = text_of(f"gallery/{entry.folder}.md").split(f"{{ #{entry.anchor} }}")[1].partition("\n## ")[0]
         assert ("thumbnail" in text) == bool(entry.figure) and entry.figure in text, entry.name
 
 
 def test_every_command_and_option_has_its_place() -> None:
     text = text_of("commands.md")
-    found = commands.commands()
+    found = commands.list_commands()
     assert {"run", "check bbr", "linux build", "study figure"} <= set(found)
     for name, command in found.items():
         section = text.split(f"\n## dumbbell {name}\n")[1].partition("\n## ")[0]
@@ -245,7 +247,7 @@ def test_every_public_name_has_its_place() -> None:
     for name in dumbbell.__all__:
         assert f"\n## dumbbell.{name}\n" in text
     assert "### Results.table" in text and "### Results.where" in text
-    assert set(python_api.names()) == set(dumbbell.__all__)
+    assert set(python_api.list_names()) == set(dumbbell.__all__)
 
 
 def test_nothing_asks_the_network() -> None:

@@ -22,7 +22,7 @@ def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
         index='<h1 id="top"></h1><a href="other.html#here">a</a><a href="https://a.org">b</a><a href="#top">c</a>',
         other='<p id="here"><a href="index.html#gone">d</a><a href="missing.html">e</a><img src="no.png">',
     )
-    assert list(browser.broken(site)) == [
+    assert list(browser.find_broken(site)) == [
         "other.html: no anchor index.html#gone",
         "other.html: no file missing.html",
         "other.html: no file no.png",
@@ -30,7 +30,7 @@ def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(browser.program() is None, reason="Chromium is not installed")
+@pytest.mark.skipif(browser.find_program() is None, reason="Chromium is not installed")
 def test_what_a_browser_says_of_a_page(tmp_path: Path) -> None:
     write(
         tmp_path / "site",
@@ -41,10 +41,10 @@ def test_what_a_browser_says_of_a_page(tmp_path: Path) -> None:
         sound="<p>a line of text that is as wide as its window</p><script>console.log('fine')</script>",
         wide='<div style="width: 600px">x</div>',
     )
-    chromium = browser.program()
+    chromium = browser.find_program()
     assert chromium is not None
     found: dict[str, list[str]] = {}
-    for fault in browser.faults(tmp_path / "site", chromium):
+    for fault in browser.find_faults(tmp_path / "site", chromium):
         page, _, said = fault.partition(": ")
         found.setdefault(page, []).append(said)
     assert set(found) == {f"{name}.html" for name in ("error", "logged", "outside", "picture", "wide")}
@@ -55,16 +55,16 @@ def test_what_a_browser_says_of_a_page(tmp_path: Path) -> None:
     assert "px wide in a window of 390 px" in found["wide.html"][0]
 
 
-@pytest.mark.skipif(browser.program() is None, reason="Chromium is not installed")
+@pytest.mark.skipif(browser.find_program() is None, reason="Chromium is not installed")
 def test_a_window_has_a_size_and_a_scheme(tmp_path: Path) -> None:
     site = write(tmp_path / "site", index="<p>x")
-    chromium = browser.program()
+    chromium = browser.find_program()
     assert chromium is not None
-    with browser.opened(chromium) as opened:
-        opened.window(browser.NARROW, dark=True)
+    with browser.open_browser(chromium) as opened:
+        opened.set_window(browser.NARROW, dark=True)
         opened.open(site / "index.html")
-        assert opened.value("[innerWidth, matchMedia('(prefers-color-scheme: dark)').matches]") == [390, True]
-        opened.picture(tmp_path / "page.png")
+        assert opened.evaluate("[innerWidth, matchMedia('(prefers-color-scheme: dark)').matches]") == [390, True]
+        opened.save_picture(tmp_path / "page.png")
         assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
         with pytest.raises(RuntimeError, match="undefined_name"):
-            opened.value("undefined_name")
+            opened.evaluate("undefined_name")

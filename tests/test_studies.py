@@ -103,7 +103,7 @@ def test_what_fails_in_a_program_later_is_told_with_its_line(command: Command, t
     command("study", "new", "mine")
     program = tmp_path / "mine" / "study.py"
     text = program.read_text()
-    before, found, after = text.partition("def evidence(")
+    before, found, after = text.partition("def make_evidence(")
     head, body = after.split("\n", 1)
     program.write_text(f"{before}{found}{head}\n    1 / 0\n{body}")
     line = before.count("\n") + 2

@@ -20,7 +20,7 @@ from rich.console import Console
 from conftest import Command
 from dumbbell import _native
 from dumbbell.explain import observed
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.watch import keys, replay, screen, source
 from dumbbell.watch.player import Player
 from terminal import RESTORED, Terminal, echoes
@@ -74,7 +74,9 @@ def test_what_is_shown_is_what_was_measured(command: Command, experiment: str, t
         done = command("watch", *words, "--csv", "--interval", "1s")
         assert done.returncode == 0, done.stderr
         rows = rows_of(done.stdout)
-        runs, flows = (observed.observe_results(Results(tmp_path / "r.duckdb")).tables[t] for t in ("runs", "flows"))
+        runs, flows = (
+            observed.observe_results(StoredResults(tmp_path / "r.duckdb")).tables[t] for t in ("runs", "flows")
+        )
         link = rows.filter(pl.col("part") == "link")
         assert link["rate_mbit"].mean() == pytest.approx(runs["throughput_mbit"][0], abs=0.01)
         assert link["drops"].cast(pl.Int64).sum() == runs["drops"][0]
@@ -86,12 +88,12 @@ def test_what_is_shown_is_what_was_measured(command: Command, experiment: str, t
 
 def test_a_run_is_named_by_its_key(command: Command, experiment: str, tmp_path: Path) -> None:
     command("run", experiment, "-o", "r.duckdb", "--set", "seeds=[1, 2]")
-    key = Results(tmp_path / "r.duckdb").keys[1]
+    key = StoredResults(tmp_path / "r.duckdb").keys[1]
     assert "seed 2" not in command("watch", "r.duckdb", "--csv").stdout
     done = command("watch", "r.duckdb", key[:6], "--interval", "1s")
     assert done.returncode == 0
     assert command("watch", "r.duckdb", "ffffffffffff").returncode == 2
-    assert f"the beginning of a key, such as {Results(tmp_path / 'r.duckdb').keys[0][:8]}" in (
+    assert f"the beginning of a key, such as {StoredResults(tmp_path / 'r.duckdb').keys[0][:8]}" in (
         command("watch", "r.duckdb", "xyz").stderr
     )
 

@@ -108,7 +108,7 @@ def test_docstrings_and_comments_name_parts_and_not_people(program: Path) -> Non
 
 
 def test_help_has_plain_words() -> None:
-    assert not refused(commands.page())
+    assert not refused(commands.make_page())
 
 
 def test_what_is_refused() -> None:

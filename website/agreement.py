@@ -30,7 +30,7 @@ def read_bars() -> dict[str, tuple[str, str, str, dict[str, float]]]:
 
 
 @cache
-def relative() -> dict[str, dict[str, tuple[float, float, float]]]:
+def compute_relative_errors() -> dict[str, dict[str, tuple[float, float, float]]]:
     """Return median, P90 and worst error over the bar, by row and measure."""
     rows = read_bars()
     found: dict[str, dict[str, tuple[float, float, float]]] = {row["name"]: {} for row in read("rows.csv")}
@@ -41,16 +41,16 @@ def relative() -> dict[str, dict[str, tuple[float, float, float]]]:
     return found
 
 
-def _x(value: float) -> float:
+def _place_error(value: float) -> float:
     """Return the place of an error over its bar on the logarithmic axis, px."""
     share = math.log(min(max(value, LOW), HIGH) / LOW) / math.log(HIGH / LOW)
     return RIGHT + share * WIDE
 
 
-def _row(row: dict[str, str], top: float) -> tuple[list[str], float]:
+def _draw_row(row: dict[str, str], top: float) -> tuple[list[str], float]:
     """Return the parts of a row and its height, px."""
     cells, agree = int(row["cells"]), int(row["agree"])
-    errors = relative()[row["name"]]
+    errors = compute_relative_errors()[row["name"]]
     lines = -(-cells // ACROSS)
     high = max(lines * SIDE, 11 * len(errors), 24) + 12
     middle = top + (high - 8) / 2
@@ -68,9 +68,10 @@ def _row(row: dict[str, str], top: float) -> tuple[list[str], float]:
     for number, (measure, (median, p90, worst)) in enumerate(errors.items()):
         y = middle + 11 * (number - (len(errors) - 1) / 2)
         kind = "differs" if worst > 1 else "agrees"
-        parts.append(f'<path class="{kind} thin" d="M{_x(median):.0f} {y:.0f}H{_x(worst):.0f}"/>')
-        parts.append(f'<path class="{kind} thick" d="M{_x(median):.0f} {y:.0f}H{max(_x(p90), _x(median) + 1):.0f}"/>')
-        parts.append(f'<circle class="{kind}" cx="{_x(worst):.0f}" cy="{y:.0f}" r="3"/>')
+        parts.append(f'<path class="{kind} thin" d="M{_place_error(median):.0f} {y:.0f}H{_place_error(worst):.0f}"/>')
+        end = max(_place_error(p90), _place_error(median) + 1)
+        parts.append(f'<path class="{kind} thick" d="M{_place_error(median):.0f} {y:.0f}H{end:.0f}"/>')
+        parts.append(f'<circle class="{kind}" cx="{_place_error(worst):.0f}" cy="{y:.0f}" r="3"/>')
         parts.append(f'<text class="said" x="{RIGHT + WIDE + 8}" y="{y + 3:.0f}">{measure}</text>')
     return parts, high
 
@@ -80,12 +81,12 @@ def draw() -> str:
     rows = read("rows.csv")
     parts, top = [], 34.0
     for row in rows:
-        some, high = _row(row, top)
+        some, high = _draw_row(row, top)
         parts += some
         top += high
     axis = "".join(
-        f'<path class="axis" d="M{_x(value):.0f} 26V{top:.0f}"/>'
-        f'<text class="said middle" x="{_x(value):.0f}" y="20">{shown}</text>'
+        f'<path class="axis" d="M{_place_error(value):.0f} 26V{top:.0f}"/>'
+        f'<text class="said middle" x="{_place_error(value):.0f}" y="20">{shown}</text>'
         for value, shown in ((0.01, "1 %"), (0.1, "10 %"), (1.0, "bar"), (10.0, "10 x bar"))
     )
     heads = (

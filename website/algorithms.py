@@ -10,7 +10,7 @@ from typing import Any
 from dumbbell.cli import key_reference
 from dumbbell.experiment.registry import Algorithm, read_registry
 from website import gallery
-from website.markdown import ROOT, cell, code, paragraphs, table
+from website.markdown import ROOT, escape_cell, format_code, format_table, join_paragraphs
 
 KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls"}
 EVIDENCE = ROOT / "studies" / "validation" / "evidence"
@@ -45,14 +45,14 @@ ALSO = {
 NOT_THE_SIMULATOR = "sce-plain-linux"
 
 
-def algorithms() -> dict[str, Algorithm]:
+def list_algorithms() -> dict[str, Algorithm]:
     """Return queue disciplines and congestion controls by name."""
     known = read_registry()
     return {**known.aqm, **known.cc}
 
 
 @cache
-def _sources() -> dict[str, Path]:
+def _list_sources() -> dict[str, Path]:
     """Return the Rust file of each algorithm."""
     found = {}
     for kind in KINDS:
@@ -62,10 +62,10 @@ def _sources() -> dict[str, Path]:
     return found
 
 
-def module_doc(name: str) -> str:
+def read_module_doc(name: str) -> str:
     """Return the comment at the head of an algorithm's Rust file as Markdown."""
     lines = []
-    for line in _sources()[name].read_text(encoding="utf-8").splitlines():
+    for line in _list_sources()[name].read_text(encoding="utf-8").splitlines():
         if not line.startswith("//!"):
             break
         lines.append(line[3:].removeprefix(" "))
@@ -76,34 +76,34 @@ def module_doc(name: str) -> str:
     return text.replace("<", "&lt;")
 
 
-def _parameters(name: str) -> Iterator[str]:
+def _format_parameters(name: str) -> Iterator[str]:
     group = next(one for kind in KINDS for one in key_reference.list_algorithms()[kind] if one.name == name)
     if not group.keys:
         yield "None."
         return
     rows = [
         [
-            code(key.name),
-            code(key.default) or "must be given",
-            cell(key.values),
-            cell(key.doc),
-            cell(key.source),
+            format_code(key.name),
+            format_code(key.default) or "must be given",
+            escape_cell(key.values),
+            escape_cell(key.doc),
+            escape_cell(key.source),
         ]
         for key in group.keys
     ]
-    shown = table(["key", "default", "values", "meaning", "source of the default"], rows)
+    shown = format_table(["key", "default", "values", "meaning", "source of the default"], rows)
     yield f'<div class="parameters" markdown="1">\n\n{shown}\n\n</div>'
     if group.versions:
         yield "Versions, and what each sets; keys in the file override it:"
         yield "\n".join(f"- {line}" for line in group.versions)
 
 
-def _rows(file: str) -> list[dict[str, str]]:
+def _read_rows(file: str) -> list[dict[str, str]]:
     with (EVIDENCE / file).open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
 
 
-def _in_row(name: str, row: dict[str, str]) -> bool:
+def _is_in_row(name: str, row: dict[str, str]) -> bool:
     """Whether a row of the validation has cells with an algorithm."""
     if row["name"] == NOT_THE_SIMULATOR:
         return False
@@ -112,18 +112,20 @@ def _in_row(name: str, row: dict[str, str]) -> bool:
     return bool(named) or name in ALSO.get(row["name"], ())
 
 
-def agreement(name: str) -> str:
+def describe_agreement(name: str) -> str:
     """Return in how many cells an algorithm agrees with references, and the cells of its own that do not."""
-    rows = [row for row in _rows("rows.csv") if _in_row(name, row)]
+    rows = [row for row in _read_rows("rows.csv") if _is_in_row(name, row)]
     if not rows:
         return "Not compared with Linux cell by cell. [Validation](../validation.md) says what is."
-    shown = [[cell(row["what"]), row["reference"], f"{row['agree']} of {row['cells']}", row["bar"]] for row in rows]
+    shown = [
+        [escape_cell(row["what"]), row["reference"], f"{row['agree']} of {row['cells']}", row["bar"]] for row in rows
+    ]
     of_rows = {row["name"] for row in rows}
     word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
-    outside = [one for one in _rows("outside.csv") if one["name"] in of_rows and word.search(one["cell"])]
+    outside = [one for one in _read_rows("outside.csv") if one["name"] in of_rows and word.search(one["cell"])]
     parts = [
         "Rows of the [validation](../validation.md), which explains the bars. A row may have other algorithms, too.",
-        table(["cells", "with", "agree", "bar"], shown),
+        format_table(["cells", "with", "agree", "bar"], shown),
     ]
     if outside:
         worst = sorted(outside, key=lambda one: -float(one["size"]))[:5]
@@ -149,42 +151,42 @@ def uses(table_: Any, name: str, key: str = "") -> bool:
     return False
 
 
-def _experiments(name: str) -> str:
-    using = [entry for entry in gallery.entries() if uses(gallery.contents(entry.file), name)]
+def _list_experiments(name: str) -> str:
+    using = [entry for entry in gallery.list_entries() if uses(gallery.read_contents(entry.file), name)]
     if not using:
         return "None of those that come with dumbbell."
     lines = [f"- [`{one.name}`](../gallery/{one.folder}.md#{one.anchor}): {one.title}" for one in using]
     return "\n".join(lines)
 
 
-def page(name: str) -> str:
+def make_page(name: str) -> str:
     """Return what follows the hand-written text about an algorithm."""
-    one = algorithms()[name]
+    one = list_algorithms()[name]
     kind = "aqm" if name in read_registry().aqm else "cc"
     key = "bottleneck.aqm" if kind == "aqm" else "flows[*].cc"
-    return paragraphs(
+    return join_paragraphs(
         [
             "## Parameters",
             f'`{key} = "{name}"`, or a table with its name and some of these keys. '
             f"`dumbbell describe {name}` prints them.",
-            *_parameters(name),
+            *_format_parameters(name),
             "## As it is implemented",
-            f"*{cell(one.source)}.* What follows is the comment at the head of "
-            f"`{_sources()[name].relative_to(ROOT).as_posix()}`.",
-            module_doc(name),
+            f"*{escape_cell(one.source)}.* What follows is the comment at the head of "
+            f"`{_list_sources()[name].relative_to(ROOT).as_posix()}`.",
+            read_module_doc(name),
             "## Agreement with references",
-            agreement(name),
+            describe_agreement(name),
             "## Experiments that use it",
-            _experiments(name),
+            _list_experiments(name),
         ]
     )
 
 
-def index() -> str:
+def make_index() -> str:
     """Return the tables of all algorithms."""
     known = read_registry()
     parts = []
     for kind, of_kind in (("aqm", known.aqm), ("cc", known.cc)):
-        rows = [[f"[`{one.name}`]({one.name}.md)", cell(one.title)] for one in of_kind.values()]
-        parts += [f"## {KINDS[kind]}", table(["name", ""], rows)]
-    return paragraphs(parts)
+        rows = [[f"[`{one.name}`]({one.name}.md)", escape_cell(one.title)] for one in of_kind.values()]
+        parts += [f"## {KINDS[kind]}", format_table(["name", ""], rows)]
+    return join_paragraphs(parts)

@@ -44,7 +44,7 @@ new Promise((done, fail) => {
 """
 
 
-def program() -> str | None:
+def find_program() -> str | None:
     """Return the path of Chromium, None if it is not installed."""
     return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
 
@@ -63,7 +63,7 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
-    def _message(self) -> dict[str, Any]:
+    def _read_message(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
             more = os.read(self._receive, 1 << 20)
             if not more:
@@ -73,7 +73,7 @@ class Browser:
         message: dict[str, Any] = json.loads(line)
         return message
 
-    def _heard(self, message: dict[str, Any]) -> None:
+    def _note_message(self, message: dict[str, Any]) -> None:
         said = message.get("params", {})
         match message.get("method"):
             case "Page.loadEventFired":
@@ -97,21 +97,21 @@ class Browser:
         if self._session:
             message["sessionId"] = self._session
         os.write(self._send, json.dumps(message).encode() + b"\0")
-        while (answer := self._message()).get("id") != self._number:
-            self._heard(answer)
+        while (answer := self._read_message()).get("id") != self._number:
+            self._note_message(answer)
         if "error" in answer:
             raise RuntimeError(f"{method}: {answer['error']['message']}")
         result: dict[str, Any] = answer["result"]
         return result
 
-    def value(self, script: str) -> Any:
+    def evaluate(self, script: str) -> Any:
         """Return the value of an expression of JavaScript, of a promise when it is settled."""
         result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise RuntimeError(result["exceptionDetails"]["exception"]["description"])
         return result["result"].get("value")
 
-    def window(self, size: tuple[int, int], *, dark: bool = False) -> None:
+    def set_window(self, size: tuple[int, int], *, dark: bool = False) -> None:
         """Set the size of the window, px, and whether the reader prefers dark pages."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1, mobile=False
@@ -124,22 +124,22 @@ class Browser:
         self._loaded = False
         self.call("Page.navigate", url=page.as_uri())
         while not self._loaded:
-            self._heard(self._message())
-        self.value(SETTLED)
+            self._note_message(self._read_message())
+        self.evaluate(SETTLED)
 
-    def picture(self, file: Path, *, whole: bool = False) -> None:
+    def save_picture(self, file: Path, *, whole: bool = False) -> None:
         """Save what the window shows as PNG; with `whole` the page to its end."""
         data = self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
         file.write_bytes(base64.b64decode(data))
 
-    def search(self, words: str) -> list[str]:
+    def search_site(self, words: str) -> list[str]:
         """Return the text of the search's results, best first."""
-        found: list[str] = self.value(SEARCH.replace("WORDS", json.dumps(words)))
+        found: list[str] = self.evaluate(SEARCH.replace("WORDS", json.dumps(words)))
         return found
 
 
 @contextmanager
-def opened(chromium: str) -> Iterator[Browser]:
+def open_browser(chromium: str) -> Iterator[Browser]:
     """Start Chromium without a window, and end it."""
     ours_in, theirs_out = os.pipe()
     theirs_in, ours_out = os.pipe()
@@ -179,7 +179,7 @@ class _Links(HTMLParser):
                 self.anchors.add(value)
 
 
-def broken(site: Path) -> Iterator[str]:
+def find_broken(site: Path) -> Iterator[str]:
     """Yield every link, image, script and style of the pages that leads to no file or anchor of the site."""
     pages: dict[Path, _Links] = {}
     for page in sorted(site.glob("**/*.html")):
@@ -202,24 +202,24 @@ def broken(site: Path) -> Iterator[str]:
                 yield f"{page.relative_to(site)}: no anchor {target}"
 
 
-def faults(site: Path, chromium: str) -> Iterator[str]:
+def find_faults(site: Path, chromium: str) -> Iterator[str]:
     """Yield what is wrong with the pages of a site as Chromium shows them.
 
     That is an error of the console, a request that leaves the site, a picture that cannot be drawn, and a page that is
     wider than its window.
     """
-    with opened(chromium) as browser:
+    with open_browser(chromium) as browser:
         for page in sorted(site.glob("**/*.html")):
             name = page.relative_to(site).as_posix()
             if name == "404.html" or name.startswith("files/"):
                 continue
             for size in (WIDE, NARROW):
-                browser.window(size)
+                browser.set_window(size)
                 browser.open(page)
-                width = browser.value("document.documentElement.scrollWidth")
+                width = browser.evaluate("document.documentElement.scrollWidth")
                 if width > size[0]:
                     yield f"{name}: {width} px wide in a window of {size[0]} px"
-            for image in browser.value(
+            for image in browser.evaluate(
                 "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
             ):
                 yield f"{name}: no picture {image}"
@@ -231,18 +231,18 @@ def faults(site: Path, chromium: str) -> Iterator[str]:
 
 def main(site: Path = SITE) -> int:
     """Print what is wrong with the built site; 1 if something is, 2 if it cannot be tried."""
-    chromium = program()
+    chromium = find_program()
     if not (site / "index.html").is_file():
         print(f"{site}: no site, make docs builds it", file=sys.stderr)
         return 2
-    found = list(broken(site))
+    found = list(find_broken(site))
     if chromium is None:
         print(f"none of {', '.join(PROGRAMS)} found: links are checked, pages are not opened", file=sys.stderr)
     else:
-        found += faults(site, chromium)
-        with opened(chromium) as browser:
+        found += find_faults(site, chromium)
+        with open_browser(chromium) as browser:
             browser.open(site / "index.html")
-            if not any("protection" in one.lower() for one in browser.search("classic protection")):
+            if not any("protection" in one.lower() for one in browser.search_site("classic protection")):
                 found.append('index.html: the search finds nothing for "classic protection"')
             found += [f"search: {said}" for said in (*browser.errors, *browser.outside)]
     pages = defaultdict(list)

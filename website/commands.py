@@ -6,10 +6,10 @@ from typing import Any
 import typer
 
 from dumbbell.cli.commands import make_program
-from website.markdown import cell, code, paragraphs, table
+from website.markdown import escape_cell, format_code, format_table, join_paragraphs
 
 
-def commands() -> dict[str, Any]:
+def list_commands() -> dict[str, Any]:
     """Return every command by the words after `dumbbell`, such as `linux build`; groups are left out."""
     found: dict[str, Any] = {}
 
@@ -24,21 +24,21 @@ def commands() -> dict[str, Any]:
     return found
 
 
-def _section(name: str, command: Any) -> Iterator[str]:
+def _make_section(name: str, command: Any) -> Iterator[str]:
     context = command.context_class(command, info_name=f"dumbbell {name}")
     yield f"## dumbbell {name}"
-    yield cell_free(command.help or "")
+    yield escape_docstring(command.help or "")
     usage = command.get_usage(context).removeprefix("Usage: ").split()
     yield f"```text\n{' '.join(usage)}\n```"
     records = [param.get_help_record(context) for param in command.get_params(context)]
-    yield table(["", "meaning"], [[code(said[0]), cell(said[1])] for said in records if said])
+    yield format_table(["", "meaning"], [[format_code(said[0]), escape_cell(said[1])] for said in records if said])
 
 
-def cell_free(text: str) -> str:
+def escape_docstring(text: str) -> str:
     """Return a docstring as paragraphs; what looks like HTML is text."""
     return text.replace("<", "&lt;").strip()
 
 
-def page() -> str:
+def make_page() -> str:
     """Return what follows the introduction of the page."""
-    return paragraphs(part for name, command in commands().items() for part in _section(name, command))
+    return join_paragraphs(part for name, command in list_commands().items() for part in _make_section(name, command))

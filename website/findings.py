@@ -4,19 +4,19 @@ from functools import cache
 
 from dumbbell.pages import study
 from dumbbell.pages.study import Study
-from website.links import on_site, title
-from website.markdown import ROOT, table
+from website.links import place_on_site, read_title
+from website.markdown import ROOT, format_table
 
 
 @cache
-def studies() -> dict[str, Study]:
+def list_studies() -> dict[str, Study]:
     """Return the studies that come with dumbbell, by their names."""
     return {name: study.find(name) for name in study.list_studies()}
 
 
-def study_page(name: str) -> str:
+def find_study_page(name: str) -> str:
     """Return the place of a study's page on the site."""
-    return on_site(studies()[name].page.resolve().relative_to(ROOT).as_posix())
+    return place_on_site(list_studies()[name].page.resolve().relative_to(ROOT).as_posix())
 
 
 def run_command(study: Study) -> str:
@@ -24,10 +24,10 @@ def run_command(study: Study) -> str:
     return f"dumbbell study run {study.name}" if study.sweeps else f"python -m studies.{study.folder.name}.gather"
 
 
-def index() -> str:
+def make_index() -> str:
     """Return the table of studies: page, question and the command that runs it."""
     rows = [
-        [f"[{title(study_page(name))}](../{study_page(name)})", one.question, f"`{run_command(one)}`"]
-        for name, one in studies().items()
+        [f"[{read_title(find_study_page(name))}](../{find_study_page(name)})", one.question, f"`{run_command(one)}`"]
+        for name, one in list_studies().items()
     ]
-    return table(["page", "question", "run again"], rows)
+    return format_table(["page", "question", "run again"], rows)

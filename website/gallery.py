@@ -13,9 +13,9 @@ from dumbbell.experiment import shipped
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.plugins import built
 from website import speeds
-from website.findings import studies, study_page
-from website.links import FILES, NOTEBOOKS, sources, title
-from website.markdown import DOCS, ROOT, paragraphs, table
+from website.findings import find_study_page, list_studies
+from website.links import FILES, NOTEBOOKS, list_sources, read_title
+from website.markdown import DOCS, ROOT, format_table, join_paragraphs
 
 # titles of folders that have experiments alone; a study's folder has the title of its page
 TITLES = {
@@ -49,18 +49,18 @@ class Entry:
 
 
 @cache
-def contents(file: Path) -> dict[str, Any]:
+def read_contents(file: Path) -> dict[str, Any]:
     """Return an experiment file as a table."""
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 @cache
-def loaded(file: Path) -> Experiment:
+def load_experiment(file: Path) -> Experiment:
     """Return an experiment file, read and checked."""
     return experiment.load(file)
 
 
-def _question(file: Path) -> str:
+def _read_question(file: Path) -> str:
     """Return the comment at the head of a file, as text."""
     lines = []
     for line in file.read_text(encoding="utf-8").splitlines():
@@ -76,17 +76,17 @@ def _find_figure(name: str) -> str:
     A study's program names it in `GALLERY`; otherwise it is called as the study and the experiment are.
     """
     folder, _, rest = name.partition("/")
-    named = getattr(studies()[folder].program, "GALLERY", {}) if folder in studies() else {}
+    named = getattr(list_studies()[folder].program, "GALLERY", {}) if folder in list_studies() else {}
     path = Path("studies") / folder.replace("-", "_") / "figures" / f"{named.get(rest, f'{folder}-{rest}')}.png"
     return f"{FILES}/{path.as_posix()}" if (ROOT / path).exists() else ""
 
 
 @cache
-def _users() -> dict[Path, list[str]]:
+def _find_users() -> dict[Path, list[str]]:
     """Return the studies that run each experiment file."""
     files = shipped.list_experiments()
     found: dict[Path, list[str]] = {}
-    for study in studies().values():
+    for study in list_studies().values():
         for sweep in study.sweeps:
             for file in sweep.list_files(study.folder):
                 found.setdefault(files.get(file, Path(file)).resolve(), []).append(study.name)
@@ -99,58 +99,63 @@ def _find_page(name: str, file: Path) -> str:
     It is the page of the study in its folder if that study runs the experiment, else the first page of `docs` that
     names it, else the page of another study that runs it, else that of its folder's study.
     """
-    folder, users = name.partition("/")[0], _users().get(file.resolve(), [])
+    folder, users = name.partition("/")[0], _find_users().get(file.resolve(), [])
     naming = re.compile(rf"{re.escape(name)}(?![\w/-])")
-    pages = [place for place, text in _prose().items() if naming.search(text)]
-    own = [folder] if folder in studies() else []
-    ordered = [*(study_page(one) for one in own if one in users), *pages, *map(study_page, [*users, *own]), ELSEWHERE]
+    pages = [place for place, text in _read_prose().items() if naming.search(text)]
+    own = [folder] if folder in list_studies() else []
+    ordered = [
+        *(find_study_page(one) for one in own if one in users),
+        *pages,
+        *map(find_study_page, [*users, *own]),
+        ELSEWHERE,
+    ]
     return ordered[0]
 
 
 @cache
-def _prose() -> dict[str, str]:
+def _read_prose() -> dict[str, str]:
     """Return the texts of hand-written pages, by their places on the site."""
-    written = {place: file for place, file in sources().items() if file.is_relative_to(DOCS)}
+    written = {place: file for place, file in list_sources().items() if file.is_relative_to(DOCS)}
     return {place: file.read_text(encoding="utf-8") for place, file in written.items() if place not in NOTEBOOKS}
 
 
 @cache
-def entries() -> list[Entry]:
+def list_entries() -> list[Entry]:
     """Return every experiment, in the order of the names."""
     found = []
     for name, file in shipped.list_experiments().items():
-        title = str(contents(file).get("title", name))
-        found.append(Entry(name, title, _question(file), _find_page(name, file), _find_figure(name), file))
+        title = str(read_contents(file).get("title", name))
+        found.append(Entry(name, title, _read_question(file), _find_page(name, file), _find_figure(name), file))
     return found
 
 
-def folders() -> dict[str, list[Entry]]:
+def list_folders() -> dict[str, list[Entry]]:
     """Return the experiments by folder."""
     found: dict[str, list[Entry]] = {}
-    for entry in entries():
+    for entry in list_entries():
         found.setdefault(entry.folder, []).append(entry)
     return found
 
 
-def title_of_folder(folder: str) -> str:
+def make_folder_title(folder: str) -> str:
     """Return the title of the gallery's page of a folder."""
-    return TITLES[folder] if folder in TITLES else title(study_page(folder))
+    return TITLES[folder] if folder in TITLES else read_title(find_study_page(folder))
 
 
-def _count(number: float) -> str:
+def _format_entry_count(number: float) -> str:
     """Return a number of packets in two digits, in millions from a million on."""
     digits = float(f"{number:.2g}")
     return f"{digits / 1e6:,g} million" if number >= 1e6 else f"{digits:,.0f}"
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     """Return a duration as a reader plans with it: `5 s`, `40 s`, `3 min`, `2 h`."""
     if seconds < 60:
         return "a few seconds" if seconds < 10 else f"{round(seconds, -1):g} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.0f} h"
 
 
-def size(entry: Entry) -> str:
+def describe_size(entry: Entry) -> str:
     """Return how many runs an experiment has, about how many packets pass its bottleneck, and how long that takes.
 
     The packets are those of up to 20 runs, times the number of runs: what `dumbbell run --dry-run` begins with. Of an
@@ -158,40 +163,42 @@ def size(entry: Entry) -> str:
     """
     if stacks := built.list_named(entry.file.read_text(encoding="utf-8")):
         return f"needs {', '.join(stacks)} ([how to build them](../how-to/quic-stack.md))"
-    runs = len(loaded(entry.file))
-    sample = [cell.packets for cell in loaded(entry.file).sample_cells(20)]
+    runs = len(load_experiment(entry.file))
+    sample = [cell.packets for cell in load_experiment(entry.file).sample_cells(20)]
     packets = sum(sample) * runs / len(sample)
-    time = _time(speeds.seconds(entry.name, packets, max(sample)))
+    time = _format_time(speeds.estimate_seconds(entry.name, packets, max(sample)))
     counted = "1 run" if runs == 1 else f"{runs:,} runs"
-    return f"{counted}, about {_count(packets)} packets, {time} on {speeds.CORES} cores"
+    return f"{counted}, about {_format_entry_count(packets)} packets, {time} on {speeds.CORES} cores"
 
 
-def _entry(entry: Entry, sized: bool) -> Iterator[str]:
+def _make_entry(entry: Entry, sized: bool) -> Iterator[str]:
     yield f"## {entry.title} {{ #{entry.anchor} }}"
     if entry.figure:
         picture = f"![{entry.title}](../{entry.figure}){{ .thumbnail loading=lazy }}"
         yield f"[{picture}](../{entry.figure})"
     yield entry.question.replace("<", "&lt;")
     yield f"    dumbbell run {entry.name}"
-    told = [size(entry)] if sized else []
+    told = [describe_size(entry)] if sized else []
     told += [f"[`{entry.name}.toml`](../{FILES}/{entry.file.relative_to(ROOT).as_posix()})"]
-    told += [f"used by [{title(entry.page)}](../{entry.page})"] * bool(entry.page)
+    told += [f"used by [{read_title(entry.page)}](../{entry.page})"] * bool(entry.page)
     yield "; ".join(told) + "."
 
 
-def page(folder: str, *, sized: bool = True) -> str:
+def make_page(folder: str, *, sized: bool = True) -> str:
     """Return the page of a folder; `sized` says how large every experiment is, which takes seconds to find out."""
-    parts = [f"# {title_of_folder(folder)}"]
-    for entry in folders()[folder]:
-        parts += _entry(entry, sized)
-    return paragraphs(parts)
+    parts = [f"# {make_folder_title(folder)}"]
+    for entry in list_folders()[folder]:
+        parts += _make_entry(entry, sized)
+    return join_paragraphs(parts)
 
 
-def index() -> str:
+def make_index() -> str:
     """Return the table of all folders, and of all experiments."""
-    rows = [[f"[{title_of_folder(folder)}]({folder}.md)", str(len(found))] for folder, found in folders().items()]
-    parts = [table(["folder", "experiments"], rows)]
-    for folder, found in folders().items():
+    rows = [
+        [f"[{make_folder_title(folder)}]({folder}.md)", str(len(found))] for folder, found in list_folders().items()
+    ]
+    parts = [format_table(["folder", "experiments"], rows)]
+    for folder, found in list_folders().items():
         lines = [f"- [`{one.name}`]({folder}.md#{one.anchor}): {one.title}" for one in found]
-        parts += [f"## {title_of_folder(folder)}", "\n".join(lines)]
-    return paragraphs(parts)
+        parts += [f"## {make_folder_title(folder)}", "\n".join(lines)]
+    return join_paragraphs(parts)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 FETCHED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
-ENDS = pages.appended()
-MADE = pages.generated()
+ENDS = pages.list_appended()
+MADE = pages.list_generated()
 
 
 def on_config(config: "MkDocsConfig") -> "MkDocsConfig":
     """Let the navigation name every page of findings and of the gallery."""
-    config.nav = pages.navigation(config.nav)
+    config.nav = pages.complete_navigation(config.nav)
     return config
 
 
@@ -29,12 +29,12 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
     """Add pages that are made, experiment files, and files outside of `docs` that a page links to."""
     for place, make in MADE.items():
         files.append(File.generated(config, place, content=make()))
-    for place, file in links.sources().items():
+    for place, file in links.list_sources().items():
         if not file.is_relative_to(DOCS):
             files.append(File.generated(config, place, abs_src_path=str(file)))
     experiments = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("studies/*/experiments/*.toml")}
     figures = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("studies/*/figures/*.png")}
-    for path in sorted(links.files() | experiments | figures):
+    for path in sorted(links.list_files() | experiments | figures):
         files.append(File.generated(config, f"{links.FILES}/{path}", abs_src_path=str(ROOT / path)))
     return files
 
@@ -46,8 +46,8 @@ def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
         page.meta["hide"] = ["navigation", "toc"]
     if place in MADE:
         return markdown
-    source = links.sources()[place].relative_to(ROOT).as_posix()
-    text = pages.drawn(links.moved(markdown, source, place), place)
+    source = links.list_sources()[place].relative_to(ROOT).as_posix()
+    text = pages.add_picture(links.move_links(markdown, source, place), place)
     text = re.sub(r"<details>", '<details markdown="1">', text)
     return f"{text.rstrip()}\n\n{ENDS[place]()}" if place in ENDS else text
 

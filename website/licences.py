@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from website.markdown import ROOT, code, paragraphs, table
+from website.markdown import ROOT, format_code, format_table, join_paragraphs
 
 PAGE = ROOT / "THIRD_PARTY.md"
 VEGA = Path("python/dumbbell/figures/vega")
@@ -21,7 +21,7 @@ DATA = {
 }
 
 
-def crates() -> list[dict[str, Any]]:
+def list_crates() -> list[dict[str, Any]]:
     """Return the crates of others that the extension is built from, as `cargo metadata` describes them."""
     command = ["cargo", "metadata", "--locked", "--offline", "--format-version", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -45,7 +45,7 @@ def crates() -> list[dict[str, Any]]:
     )
 
 
-def page() -> str:
+def make_page() -> str:
     """Return the text of THIRD_PARTY.md."""
     named = [line.split()[:2] for line in (ROOT / VEGA / "VERSIONS").read_text(encoding="utf-8").splitlines()]
     scripts = [[name, version, f"[BSD-3-Clause]({VEGA}/LICENSE-{name})"] for name, version in named]
@@ -54,14 +54,17 @@ def page() -> str:
         "A wheel of dumbbell bundles these beside its own code, which is MIT or Apache-2.0. Python packages that "
         "dumbbell depends on are installed next to it, not bundled. `python -m website.licences` writes this file.",
         "## Scripts of interactive figures",
-        table(["script", "version", "licence"], scripts),
+        format_table(["script", "version", "licence"], scripts),
         "## Data",
-        table(["file", "source"], [[code(file), text] for file, text in DATA.items()]),
+        format_table(["file", "source"], [[format_code(file), text] for file, text in DATA.items()]),
         "## Rust crates, linked into the extension",
-        table(["crate", "version", "licence"], [[c["name"], c["version"], code(c["license"])] for c in crates()]),
+        format_table(
+            ["crate", "version", "licence"],
+            [[c["name"], c["version"], format_code(c["license"])] for c in list_crates()],
+        ),
     ]
-    return paragraphs(parts)
+    return join_paragraphs(parts)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    PAGE.write_text(make_page(), encoding="utf-8")

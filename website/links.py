@@ -27,39 +27,39 @@ FILES = "files"  # folder of the site for files outside of docs
 NOTEBOOKS = ("lab-book.md",)  # pages that are no guide for users
 
 
-def _of_study(file: Path) -> str:
+def _place_study_page(file: Path) -> str:
     """Return the place on the site of a Markdown file that a study has written."""
     path = file.relative_to(ROOT).as_posix()
     study = file.parent.name.replace("_", "-")
     return PLACES.get(path, f"findings/{study}.md" if file.stem == "README" else f"findings/{study}-{file.stem}.md")
 
 
-def _written(folder: Path) -> list[Path]:
+def _list_written(folder: Path) -> list[Path]:
     """Return the pages of a study: its Markdown but for the templates."""
     return sorted(path for path in folder.glob("*.md") if "{" not in path.read_text(encoding="utf-8"))
 
 
 @cache
-def sources() -> dict[str, Path]:
+def list_sources() -> dict[str, Path]:
     """Return the files of the pages that are not made, by their places on the site."""
-    studies = [path for program in sorted(ROOT.glob("studies/*/study.py")) for path in _written(program.parent)]
+    studies = [path for program in sorted(ROOT.glob("studies/*/study.py")) for path in _list_written(program.parent)]
     found = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.glob("**/*.md"))}
-    return found | {_of_study(path): path for path in studies}
+    return found | {_place_study_page(path): path for path in studies}
 
 
-def outside(target: str) -> bool:
+def is_outside(target: str) -> bool:
     """Whether a link leads out of the repository."""
     return bool(re.match(r"[a-z][a-z+.-]*:", target))
 
 
-def targets(text: str) -> Iterator[str]:
+def list_targets(text: str) -> Iterator[str]:
     """Yield where the links and images of a Markdown text lead, but for those in code."""
     plain = INLINE.sub("", FENCE.sub("", text))
     for found in LINK.finditer(plain):
         yield found[2]
 
 
-def on_site(path: str) -> str:
+def place_on_site(path: str) -> str:
     """Return the place on the site of a file or folder of the repository; both from their roots.
 
     Raises FileNotFoundError if there is no such file.
@@ -71,8 +71,8 @@ def on_site(path: str) -> str:
         raise FileNotFoundError(path)
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
-    if place in sources().values():
-        return _of_study(place)
+    if place in list_sources().values():
+        return _place_study_page(place)
     if place.is_dir():
         parts = path.split("/")
         if parts[0] == "studies":
@@ -81,31 +81,31 @@ def on_site(path: str) -> str:
     return f"{FILES}/{path}"
 
 
-def title(page: str) -> str:
+def read_title(page: str) -> str:
     """Return the title of a page that is not made, empty if it is none."""
-    file = sources().get(page)
+    file = list_sources().get(page)
     found = re.search(r"^# (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE) if file else None
     return found[1] if found else ""
 
 
-def text(page: str) -> str:
+def make_text(page: str) -> str:
     """Return a page that is not made, with links as the site needs them."""
-    file = sources()[page]
-    return moved(file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix(), page)
+    file = list_sources()[page]
+    return move_links(file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix(), page)
 
 
-def _named(text: str, source: str) -> str:
+def _name_links(text: str, source: str) -> str:
     """Return a text in which links that are called by the name of a page's file have the page's title."""
 
     def link(found: re.Match[str]) -> str:
         target = found[2].partition("#")[0]
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
-        return f"[{title(on_site(path)) if (ROOT / path).exists() else found[1]}]({found[2]})"
+        return f"[{read_title(place_on_site(path)) if (ROOT / path).exists() else found[1]}]({found[2]})"
 
     return NAMED.sub(link, text)
 
 
-def moved(text: str, source: str, page: str) -> str:
+def move_links(text: str, source: str, page: str) -> str:
     """Return a text with links as its page on the site needs them.
 
     `source` is the file of the text, from the root of the repository, `page` its place on the site. A link that shows
@@ -114,27 +114,27 @@ def moved(text: str, source: str, page: str) -> str:
 
     def link(found: re.Match[str]) -> str:
         target, _, anchor = found[2].partition("#")
-        if not target or outside(target):
+        if not target or is_outside(target):
             return found[0]
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
-        place = posixpath.relpath(on_site(path), posixpath.dirname(page) or ".")
+        place = posixpath.relpath(place_on_site(path), posixpath.dirname(page) or ".")
         return f"{found[1]}{place}{'#' * bool(anchor)}{anchor}{found[3]}"
 
     parts, at = [], 0
     for fence in FENCE.finditer(text):
-        parts += [LINK.sub(link, _named(text[at : fence.start()], source)), fence[0]]
+        parts += [LINK.sub(link, _name_links(text[at : fence.start()], source)), fence[0]]
         at = fence.end()
-    return "".join([*parts, LINK.sub(link, _named(text[at:], source))])
+    return "".join([*parts, LINK.sub(link, _name_links(text[at:], source))])
 
 
-def files() -> set[str]:
+def list_files() -> set[str]:
     """Return the files outside of `docs` that pages link to, from the root of the repository."""
     found = set()
-    for source in sources().values():
-        for target in targets(source.read_text(encoding="utf-8")):
+    for source in list_sources().values():
+        for target in list_targets(source.read_text(encoding="utf-8")):
             name = target.partition("#")[0]
-            if name and not outside(name):
+            if name and not is_outside(name):
                 path = posixpath.normpath(posixpath.join(source.parent.relative_to(ROOT).as_posix(), name))
-                if on_site(path).startswith(f"{FILES}/"):
+                if place_on_site(path).startswith(f"{FILES}/"):
                     found.add(path)
     return found

@@ -7,29 +7,29 @@ from typing import Any, get_args
 
 import dumbbell
 from dumbbell import notebook
-from website.markdown import paragraphs
+from website.markdown import join_paragraphs
 
 # what the classes call lists of words that a parameter may be
 CHOICES = {name: " | ".join(f'"{one}"' for one in get_args(getattr(notebook, name))) for name in ("To", "Parts")}
 
 
-def _text(thing: Any) -> str:
+def _format_docstring(thing: Any) -> str:
     """Return a docstring as Markdown."""
     return (inspect.getdoc(thing) or "").replace("<", "&lt;")
 
 
-def _signature(name: str, thing: Any) -> str:
+def _format_signature(name: str, thing: Any) -> str:
     """Return a call, one parameter a line if it is long."""
     try:
         signature = inspect.signature(thing)
     except (TypeError, ValueError):
         return f"```python\n{name}()\n```"
     kept = [
-        parameter.replace(annotation=_plain(parameter.annotation))
+        parameter.replace(annotation=_simplify_annotation(parameter.annotation))
         for parameter in signature.parameters.values()
         if parameter.name != "self"
     ]
-    line = str(signature.replace(parameters=kept, return_annotation=_plain(signature.return_annotation)))
+    line = str(signature.replace(parameters=kept, return_annotation=_simplify_annotation(signature.return_annotation)))
     line = re.sub(r"(?<=[:>] )'([^']*)'", r"\1", line)
     if len(name + line) > 90:
         inner, _, returned = line.rpartition(")")
@@ -38,7 +38,7 @@ def _signature(name: str, thing: Any) -> str:
     return f"```python\n{name}{line}\n```"
 
 
-def _plain(annotation: Any) -> Any:
+def _simplify_annotation(annotation: Any) -> Any:
     """Return an annotation as text, by the last words of its names."""
     if annotation is inspect.Signature.empty:
         return annotation
@@ -47,7 +47,7 @@ def _plain(annotation: Any) -> Any:
     return re.sub("|".join(rf"\b{name}\b" for name in CHOICES), lambda found: CHOICES[found[0]], text)
 
 
-def names() -> list[str]:
+def list_names() -> list[str]:
     """Return the public names, functions first."""
     return sorted(dumbbell.__all__, key=lambda name: (inspect.isclass(getattr(dumbbell, name)), name.lower()))
 
@@ -56,7 +56,7 @@ def names() -> list[str]:
 FIRST = ("table", "plot", "where", "diff", "run", "tidy", "sql", "frame", "runs", "flows", "classes", "series")
 
 
-def _members(name: str, thing: type) -> Iterator[str]:
+def _list_members(name: str, thing: type) -> Iterator[str]:
     """Yield what is public in a class, with a docstring."""
     order = {member: place for place, member in enumerate(FIRST)}
     own = [one for one in reversed(thing.__mro__) if one.__module__.startswith("dumbbell")]
@@ -67,26 +67,29 @@ def _members(name: str, thing: type) -> Iterator[str]:
         if isinstance(value, property):
             if value.fget and value.__doc__:
                 yield f"### {name}.{member}"
-                yield f"```python\n{member}: {_plain(inspect.signature(value.fget).return_annotation)}\n```"
-                yield _text(value)
+                annotation = inspect.signature(value.fget).return_annotation
+                yield f"```python\n{member}: {_simplify_annotation(annotation)}\n```"
+                yield _format_docstring(value)
             continue
         function = getattr(thing, member)
         if callable(function) and function.__doc__:
             yield f"### {name}.{member}"
-            yield _signature(member, value.__func__ if isinstance(value, staticmethod | classmethod) else function)
-            yield _text(function)
+            yield _format_signature(
+                member, value.__func__ if isinstance(value, staticmethod | classmethod) else function
+            )
+            yield _format_docstring(function)
 
 
-def page() -> str:
+def make_page() -> str:
     """Return what follows the introduction of the page."""
     parts = []
-    for name in names():
+    for name in list_names():
         thing = getattr(dumbbell, name)
         parts.append(f"## dumbbell.{name}")
         if inspect.isclass(thing):
             own_error = issubclass(thing, Exception)
-            parts += [_text(thing), *([] if own_error else _members(name, thing))]
+            parts += [_format_docstring(thing), *([] if own_error else _list_members(name, thing))]
         else:
-            parts += [_signature(f"dumbbell.{name}", thing), _text(thing)]
-    parts += ["## Run", _text(notebook.Run), *_members("Run", notebook.Run)]
-    return paragraphs(parts)
+            parts += [_format_signature(f"dumbbell.{name}", thing), _format_docstring(thing)]
+    parts += ["## Run", _format_docstring(notebook.Run), *_list_members("Run", notebook.Run)]
+    return join_paragraphs(parts)

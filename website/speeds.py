@@ -18,7 +18,7 @@ TRIED = 200  # runs of an experiment of which some are tried out
 
 
 @cache
-def known() -> dict[str, float]:
+def read_speeds() -> dict[str, float]:
     """Return packets per second of one core, by name of the experiment."""
     if not FILE.exists():
         return {}
@@ -26,25 +26,25 @@ def known() -> dict[str, float]:
         return {row["experiment"]: float(row["packets_per_second"]) for row in csv.DictReader(lines)}
 
 
-def measured(loaded: Experiment) -> float:
+def measure_speed(loaded: Experiment) -> float:
     """Return packets per second of one core in a sample of an experiment's runs."""
     return sim.measure_speed(loaded.sample_cells(TRIED), CORES)
 
 
-def seconds(name: str, packets: float, longest: float) -> float:
+def estimate_seconds(name: str, packets: float, longest: float) -> float:
     """Return how long an experiment takes on `CORES` cores: `packets` in all, `longest` in its longest run."""
-    return max(packets / CORES, longest) / known().get(name, sim.PACKETS_PER_SECOND)
+    return max(packets / CORES, longest) / read_speeds().get(name, sim.PACKETS_PER_SECOND)
 
 
 def main(names: list[str]) -> None:
     """Measure the experiments of these names, all if there are none, and write their speeds to the file."""
     from website import gallery  # which asks this module
 
-    speeds = dict(known())
-    entries = {entry.name: entry for entry in gallery.entries()}
+    speeds = dict(read_speeds())
+    entries = {entry.name: entry for entry in gallery.list_entries()}
     speeds = {name: speed for name, speed in speeds.items() if name in entries}
     for name in names or entries:
-        speeds[name] = float(f"{measured(gallery.loaded(entries[name].file)):.2g}")
+        speeds[name] = float(f"{measure_speed(gallery.load_experiment(entries[name].file)):.2g}")
         with FILE.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["experiment", "packets_per_second"])

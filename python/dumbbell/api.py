@@ -75,7 +75,7 @@ def run(
         cell, text = report.failed[0]
         failed = format_count(len(report.failed), "run")
         raise RuntimeError(f"{failed} failed; the first: {cell.matrix} seed {cell.seed}: {text}")
-    return Results(stored.Results(path, keys=keys, folder=folder), sweep=report)
+    return Results(stored.StoredResults(path, keys=keys, folder=folder), sweep=report)
 
 
 def _decode_path(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:

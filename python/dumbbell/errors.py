@@ -311,7 +311,7 @@ class TooMany(InputError):
 
 
 class Missing(InputError):
-    """What has to be given and is not."""
+    """A value that has to be given is missing."""
 
     in_sentence = True
 
@@ -339,7 +339,7 @@ class Conflict(InputError):
 
 
 class Unfit(InputError):
-    """What is asked for does not fit what there is; `found` says so in a clause."""
+    """The request does not fit what exists; `found` says so in a clause."""
 
     def make_sentence(self, key: str) -> str:
         """`--mean-over: nothing differs in rate; use a key by which runs differ`."""
@@ -347,7 +347,7 @@ class Unfit(InputError):
 
 
 class Unsupported(InputError):
-    """What an engine (`where`) does not have."""
+    """A feature that an engine (`where`) does not have."""
 
     def __init__(self, found: str, allowed: str | Iterable[str], *, where: str, **place: Unpack[ErrorPlace]) -> None:
         super().__init__(found, allowed, **place)

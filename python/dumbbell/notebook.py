@@ -59,12 +59,12 @@ class Results(ResultTables):
 
     def __init__(
         self,
-        source: str | Path | stored.Results,
+        source: str | Path | stored.StoredResults,
         *,
         engine: str | None = None,
         sweep: SweepReport | None = None,
     ) -> None:
-        self._runs = stored.Results(source, engine=engine) if isinstance(source, str | Path) else source
+        self._runs = stored.StoredResults(source, engine=engine) if isinstance(source, str | Path) else source
         self.sweep = sweep
         """What `dumbbell.run` did: how many runs were made, and how many were there already."""
 
@@ -274,7 +274,7 @@ class Results(ResultTables):
         """
         from dumbbell import figures, plotting
 
-        with figures.unarranged() if interactive else nullcontext():
+        with figures.skip_arrangement() if interactive else nullcontext():
             picture = plotting.plot(
                 self._runs,
                 kind,
@@ -340,9 +340,9 @@ class Results(ResultTables):
         )
 
 
-def _get_handle(results: Results | str | Path | None) -> stored.Results | None:
+def _get_handle(results: Results | str | Path | None) -> stored.StoredResults | None:
     """Return the handle of public results, or of a results file."""
-    return results._runs if isinstance(results, Results) else None if results is None else stored.Results(results)
+    return results._runs if isinstance(results, Results) else None if results is None else stored.StoredResults(results)
 
 
 class Run:

@@ -1,4 +1,4 @@
-"""What the program of a study works with: results, evidence, sweeps, tables, figures and the words of captions.
+"""Names for programs of studies: results, evidence, sweeps, tables, figures and the words of captions.
 
 `dumbbell study new` makes a program that imports this module alone.
 """
@@ -10,7 +10,7 @@ from dumbbell.figures import Picture, Series
 from dumbbell.notebook import Results
 from dumbbell.pages.captions import count_experiment_seeds, count_seeds, describe_runs, list_durations
 from dumbbell.pages.evidence import Evidence, Tables, list_members
-from dumbbell.pages.summaries import compute_means, cross_tabulate, map_names, order_names
+from dumbbell.pages.summaries import compute_means, make_cross_table, map_names, order_names
 from dumbbell.pages.sweeps import Sweep
 from dumbbell.pages.template_words import format_count
 from dumbbell.pages.values import Answers, Rows
@@ -36,7 +36,6 @@ __all__ = [
     "compute_means",
     "count_experiment_seeds",
     "count_seeds",
-    "cross_tabulate",
     "describe_runs",
     "explain_bins",
     "figures",
@@ -49,6 +48,7 @@ __all__ = [
     "list_durations",
     "list_members",
     "load",
+    "make_cross_table",
     "map_names",
     "order_names",
     "parse",

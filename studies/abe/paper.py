@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 
 from dumbbell import results
-from dumbbell.published.compare import alike, only_flows
-from dumbbell.published.variants import left_out, require_alike
+from dumbbell.published.compare import has_only_flows, select_alike
+from dumbbell.published.variants import list_left_out, require_alike
 from dumbbell.study import (
     Nothing,
     Picture,
@@ -46,7 +46,7 @@ _KEYS = {
 }  # fmt: skip
 
 
-def _describe(found: results.Results) -> pl.DataFrame:
+def _describe(found: results.StoredResults) -> pl.DataFrame:
     """Return what tells runs apart, and what was measured."""
     ecn, other_ecn = (pl.col(name).fill_null(True) for name in ("ecn", "rival_ecn"))
     return found.tidy("runs", _KEYS).select(
@@ -55,16 +55,16 @@ def _describe(found: results.Results) -> pl.DataFrame:
         ecn=ecn,
         rival_ecn=pl.when(pl.col("rival").is_null()).then(ecn).otherwise(other_ecn),
         size=pl.col("size").fill_null(0) / 1e3,
-        convergence=_within(pl.col("convergence_cumulative_s")),
+        convergence=_replace_late(pl.col("convergence_cumulative_s")),
     )
 
 
-def _within(seconds: pl.Expr) -> pl.Expr:
+def _replace_late(seconds: pl.Expr) -> pl.Expr:
     """Return times for convergence, null where they are longer than every run can show."""
     return pl.when(seconds <= WITHIN_S).then(seconds)
 
 
-def _means(runs: pl.DataFrame, by: list[str], *measures: str) -> pl.DataFrame:
+def _compute_seed_means(runs: pl.DataFrame, by: list[str], *measures: str) -> pl.DataFrame:
     """Return means over seeds with `low` and `high`, the 95 % interval of the first measure, and `n` different runs."""
     value = pl.col(measures[0])
     mean = runs.group_by(by).agg(
@@ -77,7 +77,7 @@ def _means(runs: pl.DataFrame, by: list[str], *measures: str) -> pl.DataFrame:
 
 
 def _has_abe(config: dict[str, Any]) -> bool:
-    return only_flows(config) and "abe" in config["flows"][0]["cc"]
+    return has_only_flows(config) and "abe" in config["flows"][0]["cc"]
 
 
 EXPERIMENTS = ("gain", "convergence", "coexistence", "slow-start", "short")
@@ -89,14 +89,14 @@ class Results:
     Raises InputError if there are none, or if runs differ in something that no figure shows; `notes` say what lacks.
     """
 
-    def __init__(self, source: str | Path | results.Results) -> None:
-        found = results.Results.open_source(source)
+    def __init__(self, source: str | Path | results.StoredResults) -> None:
+        found = results.StoredResults.open_source(source)
         rows = [row for row in found.runs.iter_rows(named=True) if _has_abe(json.loads(row["config"]))]
         if not rows:
             raise Nothing("no run with ABE", "results of abe/*, of dumbbell list", file=found.path)
         self.notes = found.notes
         self.runs = _describe(found).filter(pl.col("key").is_in([row["key"] for row in rows]))
-        self.notes = [*left_out(found, self.runs["key"]), *self.notes]
+        self.notes = [*list_left_out(found, self.runs["key"]), *self.notes]
         if self.missing:
             left = f"no runs of {', '.join(self.missing)}, nor figures of them: experiments/*.toml make them"
             self.notes = [*self.notes, left]
@@ -104,10 +104,10 @@ class Results:
         configs = {row["key"]: row for row in rows}
         for (experiment, *_), keys in self.runs.group_by("experiment", *(p for p in places if p != "experiment")):
             if experiment in EXPERIMENTS:
-                alike([configs[key] for key in keys["key"]], f"one place of {experiment}.toml")
+                select_alike([configs[key] for key in keys["key"]], f"one place of {experiment}.toml")
         require_alike(pl.DataFrame(rows, infer_schema_length=None).select("experiment", "matrix", "config"))
         self._tables = {name: found.frame(name) for name in ("flows", "sojourn")}
-        overshoots = self.of("slow-start")["key"]  # no figure shows series of the others
+        overshoots = self.select_runs("slow-start")["key"]  # no figure shows series of the others
         if not overshoots.is_empty():
             overshooting = found.with_keys(overshoots)
             self._tables |= {name: overshooting.frame(name) for name in ("series", "queue_series")}
@@ -115,28 +115,28 @@ class Results:
     @property
     def missing(self) -> list[str]:
         """Files of its experiments that have no runs here."""
-        return [name for name in EXPERIMENTS if self.of(name).is_empty()]
+        return [name for name in EXPERIMENTS if self.select_runs(name).is_empty()]
 
-    def of(self, experiment: str) -> pl.DataFrame:
+    def select_runs(self, experiment: str) -> pl.DataFrame:
         """Return the runs of one file of its experiments."""
         return self.runs.filter(pl.col("experiment") == experiment)
 
-    def table(self, name: str, keys: pl.Series) -> pl.DataFrame:
+    def select_table(self, name: str, keys: pl.Series) -> pl.DataFrame:
         """Return the rows of a table that belong to runs."""
         return self._tables[name].filter(pl.col("key").is_in(keys.implode()))
 
-    def sojourns(self) -> pl.DataFrame:
+    def collect_sojourns(self) -> pl.DataFrame:
         """Return the histograms of the time in queue that are drawn."""
-        runs = shown_sojourns(self)
-        return self.table("sojourn", runs["key"]).join(runs, on="key")
+        runs = select_sojourns(self)
+        return self.select_table("sojourn", runs["key"]).join(runs, on="key")
 
-    def gains(self) -> pl.DataFrame:
+    def compute_gains(self) -> pl.DataFrame:
         """Return goodput and sojourn of one flow and of those without ABE seed by seed: means, interval of `gain`.
 
         `p50` is a difference in ms, since a link that is not full has a median near zero; `p99` is a ratio.
         """
         measures = ("goodput_total_mbit", "sojourn_p50_ms", "sojourn_p99_ms")
-        runs = self.of("gain")
+        runs = self.select_runs("gain")
         standard = runs.filter(~pl.col("abe") & pl.col("ecn"))
         beside = standard.select("cc", "seed", *_PLACE, *(pl.col(m).alias(f"standard_{m}") for m in measures))
         gains = runs.join(beside, on=["cc", "seed", *_PLACE]).with_columns(
@@ -144,15 +144,18 @@ class Results:
             p50=pl.col(measures[1]) - pl.col(f"standard_{measures[1]}"),
             p99=pl.col(measures[2]) / pl.col(f"standard_{measures[2]}"),
         )
-        return _means(gains, ["cc", "abe", "beta", "ecn", *_PLACE], "gain", "p50", "p99", *measures)
+        return _compute_seed_means(gains, ["cc", "abe", "beta", "ecn", *_PLACE], "gain", "p50", "p99", *measures)
 
-    def overshoots(self) -> pl.DataFrame:
+    def count_overshoots(self) -> pl.DataFrame:
         """Return, for each run of slow-start.toml, how often the window was reduced until the queue was drained."""
-        runs = self.of("slow-start")
+        runs = self.select_runs("slow-start")
         counts = []
         for key in runs["key"]:
             own = pl.Series([key])
-            flow, queue = self.table("series", own).sort("time_s"), self.table("queue_series", own).sort("time_s")
+            flow, queue = (
+                self.select_table("series", own).sort("time_s"),
+                self.select_table("queue_series", own).sort("time_s"),
+            )
             windows, delays = flow["cwnd"].to_list(), queue["sojourn_mean_ms"].to_list()
             peak = windows.index(max(windows))
             drained = next((i for i in range(peak, len(delays)) if delays[i] < TARGET_MS), len(delays) - 1)
@@ -163,12 +166,14 @@ class Results:
         return runs.join(pl.DataFrame(counts, schema=counted), on="key")
 
 
-def _in_order(runs: pl.DataFrame) -> pl.DataFrame:
+def _order_rows(runs: pl.DataFrame) -> pl.DataFrame:
     """Return rows with the names that figures show: congestion controls in the slides' order, units in the keys."""
-    return _called(runs, "cc", "aqm").rename({"beta": "beta_ecn", "rtt": "rtt_ms", "rate": "rate_mbit"}, strict=False)
+    return _rename_algorithms(runs, "cc", "aqm").rename(
+        {"beta": "beta_ecn", "rtt": "rtt_ms", "rate": "rate_mbit"}, strict=False
+    )
 
 
-def _called(runs: pl.DataFrame, *keys: str) -> pl.DataFrame:
+def _rename_algorithms(runs: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """Return rows with the usual names of congestion controls and queue disciplines, in the slides' order."""
     names = pl.Enum([name for key in keys for name in _NAMES[key].values()])
     return runs.with_columns(
@@ -176,21 +181,21 @@ def _called(runs: pl.DataFrame, *keys: str) -> pl.DataFrame:
     )
 
 
-def _points(counts: pl.Series, what: str) -> str:
+def _describe_points(counts: pl.Series, what: str) -> str:
     """Return what the points of a figure are: means with intervals, or single values."""
     return f"one {what} each" if counts.max() == 1 else f"means of {format_counts(counts)} {what}s, 95 % intervals"
 
 
-def _named_rtts(frame: pl.DataFrame) -> pl.DataFrame:
+def _name_rtts(frame: pl.DataFrame) -> pl.DataFrame:
     """Return rows with base RTTs as names, around which lines.py spreads intervals."""
     return frame.with_columns(rtt_ms=pl.format("{} ms", pl.col("rtt_ms").cast(pl.Int64)))
 
 
-def _gain(results: Results) -> Picture:
-    gains = _in_order(results.gains().filter(pl.col("abe")))
+def _draw_gain(results: Results) -> Picture:
+    gains = _order_rows(results.compute_gains().filter(pl.col("abe")))
     shown = gains.filter((pl.col("rate_mbit") == 10) | (pl.col("cc") == "CUBIC"))  # as in the slides
     picture = figures.lines(
-        _named_rtts(shown),
+        _name_rtts(shown),
         "rtt_ms",
         "gain",
         low="low",
@@ -200,24 +205,24 @@ def _gain(results: Results) -> Picture:
         columns="aqm",
         x_label="base RTT",
         y_label="gain in goodput, %",
-        title=f"Gain in goodput over the same control without ABE\none flow; {_points(shown['n'], 'start')}",
+        title=f"Gain in goodput over the same control without ABE\none flow; {_describe_points(shown['n'], 'start')}",
     )
-    picture.level(0)
+    picture.draw_level(0)
     return picture
 
 
-def shown_sojourns(results: Results) -> pl.DataFrame:
+def select_sojourns(results: Results) -> pl.DataFrame:
     """Return the runs whose time in queue is drawn: 80 ms and 10 Mbit/s, standard, RFC 8511's factor and 0.95."""
-    runs = results.of("gain").filter(pl.col("rate") == 10, pl.col("rtt") == 80, pl.col("ecn"))
+    runs = results.select_runs("gain").filter(pl.col("rate") == 10, pl.col("rtt") == 80, pl.col("ecn"))
     chosen = [(pl.col("cc") == cc) & pl.col("beta").is_in([STANDARD[cc], DEFAULTS[cc], 0.95]) for cc in STANDARD]
     return runs.filter(pl.any_horizontal(chosen))
 
 
-def _sojourn(results: Results) -> Picture:
-    counts = shown_sojourns(results).group_by("cc", "aqm", "beta").agg(n=pl.col("seed").n_unique())["n"]
+def _draw_sojourn(results: Results) -> Picture:
+    counts = select_sojourns(results).group_by("cc", "aqm", "beta").agg(n=pl.col("seed").n_unique())["n"]
     starts = f"{format_counts(counts)} start{'s' * (counts.max() != 1)}"
     return figures.cdf(
-        _in_order(results.sojourns().with_columns(pl.col("from_ms").clip(_EMPTY_MS))),
+        _order_rows(results.collect_sojourns().with_columns(pl.col("from_ms").clip(_EMPTY_MS))),
         "from_ms",
         weight="packets",
         by="beta_ecn",
@@ -230,8 +235,8 @@ def _sojourn(results: Results) -> Picture:
     )
 
 
-def _convergence(results: Results) -> Picture:
-    runs = results.of("convergence")
+def _draw_convergence(results: Results) -> Picture:
+    runs = results.select_runs("convergence")
     place = ["cc", "aqm", "beta", "rtt"]
     counts = runs.group_by(place).agg(runs=pl.len())
     reached = runs.filter(pl.col("convergence").is_not_null()).join(counts, on=place).sort("convergence")
@@ -239,7 +244,7 @@ def _convergence(results: Results) -> Picture:
     begins = counts.with_columns(convergence=pl.lit(0.0), share=pl.lit(0.0))
     curves = pl.concat([begins, ranks.select(begins.columns)]).unique([*place, "convergence"], keep="last")
     picture = figures.lines(
-        _in_order(curves.filter(pl.col("rtt") >= 80)),
+        _order_rows(curves.filter(pl.col("rtt") >= 80)),
         "convergence",
         "share",
         by="beta_ecn",
@@ -250,13 +255,13 @@ def _convergence(results: Results) -> Picture:
         y_label="share of runs",
         title=f"Convergence of a new flow\n{format_counts(counts['runs'])} runs; within {WITHIN_S:g} s; {_WITHOUT_ABE}",
     )
-    picture.level(1)
+    picture.draw_level(1)
     return picture
 
 
-def _ratio(results: Results) -> Picture:
+def _draw_ratio(results: Results) -> Picture:
     place = ["aqm", "rival_ecn", "beta"]
-    runs = results.of("coexistence").filter(pl.col("cc") == "cubic")
+    runs = results.select_runs("coexistence").filter(pl.col("cc") == "cubic")
     runs = runs.select(*place, "rtt", "seed", "hash", "rate_ratio")
     names = [f"{rtt:g} ms" for rtt in sorted(runs["rtt"].unique())]
     over_rtts = runs.group_by(*place, "seed").agg(pl.col("rate_ratio").mean(), pl.col("hash").str.join(""))
@@ -266,14 +271,14 @@ def _ratio(results: Results) -> Picture:
             over_rtts.with_columns(rtt=pl.lit("mean")).select(runs.columns),
         ]
     )
-    mean = _means(each, [*place, "rtt"], "rate_ratio").with_columns(
+    mean = _compute_seed_means(each, [*place, "rtt"], "rate_ratio").with_columns(
         pl.col("rtt").cast(pl.Enum([*names, "mean"])),
         standard=pl.when("rival_ecn")
         .then(pl.lit("standard TCP with ECN"))
         .otherwise(pl.lit("standard TCP without ECN")),
     )
     picture = figures.lines(
-        _called(mean, "aqm"),
+        _rename_algorithms(mean, "aqm"),
         "beta",
         "rate_ratio",
         low="low",
@@ -283,17 +288,18 @@ def _ratio(results: Results) -> Picture:
         columns="aqm",
         x_label="beta with ABE",
         y_label="throughput ratio",
-        title=f"Throughput of 10 CUBIC flows with ABE over that of 10 without\n10 Mbit/s; {_points(mean['n'], 'run')}",
+        title="Throughput of 10 CUBIC flows with ABE over that of 10 without\n10 Mbit/s; "
+        f"{_describe_points(mean['n'], 'run')}",
     )
     for line in (line for axes in picture.panels.values() for line in axes.lines if line.get_label() == "mean"):
         line.set_linewidth(3)
-    picture.band(*SLIDES, "slides: the mean", x=(0.7, 0.85))
+    picture.draw_band(*SLIDES, "slides: the mean", x=(0.7, 0.85))
     return picture.arrange()
 
 
-def slow_starts(results: Results) -> list[tuple[str, pl.DataFrame]]:
+def select_slow_starts(results: Results) -> list[tuple[str, pl.DataFrame]]:
     """Return a standard flow, an unlucky and a lucky one with ABE: what they are called, and their runs."""
-    overshoots, found = results.overshoots(), []
+    overshoots, found = results.count_overshoots(), []
     for beta, best in ((0.5, False), (0.8, False), (0.8, True)):
         here = overshoots.filter(pl.col("beta") == beta, pl.col("reduction") == "immediate")
         luck = "standard" if beta == 0.5 else "lucky" if best else "unlucky"
@@ -301,18 +307,18 @@ def slow_starts(results: Results) -> list[tuple[str, pl.DataFrame]]:
     return found
 
 
-def _slow_start(results: Results) -> Picture:
+def _draw_slow_start(results: Results) -> Picture:
     windows, queues, titles = [], [], []
-    for luck, one in slow_starts(results):
+    for luck, one in select_slow_starts(results):
         chosen = one.row(0, named=True)
         beta, own = chosen["beta"], pl.Series([chosen["key"]])
         titles.append(f"{luck}, beta {beta:g}, {chosen['rtt']:g} ms: {chosen['goodput_total_mbit']:.2f} Mbit/s")
         run = pl.lit(titles[-1])
-        flow = results.table("series", own).select("time_s", pl.col("cwnd").cast(pl.Float64))
+        flow = results.select_table("series", own).select("time_s", pl.col("cwnd").cast(pl.Float64))
         capacity = pl.lit(chosen["rate"] * 1e3 * chosen["rtt"] / 8 / 1514)
         windows.append(flow.with_columns(what=pl.lit("cwnd"), run=run))
         windows.append(flow.with_columns(cwnd=capacity, what=pl.lit("BDP"), run=run))
-        queues.append(results.table("queue_series", own).select("time_s", "sojourn_mean_ms", run=run))
+        queues.append(results.select_table("queue_series", own).select("time_s", "sojourn_mean_ms", run=run))
     runs = order_names("run", titles)
     what = pl.col("what").cast(pl.Enum(["cwnd", "BDP"]))
     return figures.stacked_series(
@@ -331,9 +337,9 @@ def _slow_start(results: Results) -> Picture:
     )
 
 
-def _reductions(results: Results) -> Picture:
+def _draw_reductions(results: Results) -> Picture:
     counted = (
-        results.overshoots()
+        results.count_overshoots()
         .group_by("reduction", "beta")
         .agg(pl.col("reductions").mean(), low=pl.col("reductions").min(), high=pl.col("reductions").max())
     )
@@ -349,14 +355,14 @@ def _reductions(results: Results) -> Picture:
         title="Reductions after slow start until the queue is drained\nNewReno, CoDel; mean and min-max over base RTTs",
     )
     betas = [0.5 + 0.005 * n for n in range(91)]
-    picture.curve(betas, [math.log(0.5) / math.log(beta) for beta in betas], "log(0.5) / log(beta)")
+    picture.draw_curve(betas, [math.log(0.5) / math.log(beta) for beta in betas], "log(0.5) / log(beta)")
     return picture.arrange()
 
 
-def completions(results: Results) -> pl.DataFrame:
+def collect_completions(results: Results) -> pl.DataFrame:
     """Return completion times of short flows over those without ABE: mean, smallest and largest over base RTTs."""
-    runs = results.of("short")
-    flows = results.table("flows", runs["key"]).select("key", "completion_s")
+    runs = results.select_runs("short")
+    flows = results.select_table("flows", runs["key"]).select("key", "completion_s")
     done = runs.join(flows, on="key").filter(pl.col("completion_s").is_not_nan())
     place = ["cc", "aqm", "size", "rtt"]
     standard = done.filter(~pl.col("abe")).select(*place, standard="completion_s")
@@ -369,8 +375,8 @@ def completions(results: Results) -> pl.DataFrame:
     )
 
 
-def _completion(results: Results) -> Picture:
-    ratios = _in_order(completions(results).filter(pl.col("beta") != pl.col("cc").replace_strict(STANDARD)))
+def _draw_completion(results: Results) -> Picture:
+    ratios = _order_rows(collect_completions(results).filter(pl.col("beta") != pl.col("cc").replace_strict(STANDARD)))
     picture = figures.lines(
         ratios.with_columns(pl.col("size").map_elements(lambda size: f"{size / 1e3:g} MB", pl.String)),
         "size",
@@ -385,18 +391,18 @@ def _completion(results: Results) -> Picture:
         y_label="completion time / standard",
         title="Completion time of short flows over that without ABE\nmean and min-max over base RTTs",
     )
-    picture.level(1)
+    picture.draw_level(1)
     return picture
 
 
 FIGURES = {
-    "gain": _gain,
-    "sojourn": _sojourn,
-    "convergence": _convergence,
-    "ratio": _ratio,
-    "slow-start": _slow_start,
-    "reductions": _reductions,
-    "completion": _completion,
+    "gain": _draw_gain,
+    "sojourn": _draw_sojourn,
+    "convergence": _draw_convergence,
+    "ratio": _draw_ratio,
+    "slow-start": _draw_slow_start,
+    "reductions": _draw_reductions,
+    "completion": _draw_completion,
 }
 # the file of its experiments that each needs
 _NEEDS = {
@@ -419,7 +425,7 @@ def draw(
     return figures.save_all(made, folder, only, formats)
 
 
-def _by(frame: pl.DataFrame, rows: list[str], column: str, value: str, form: str) -> str:
+def _format_grid(frame: pl.DataFrame, rows: list[str], column: str, value: str, form: str) -> str:
     """Return a Markdown table of means over the runs that have a value: `rows` by the values of `column`."""
     heads = sorted(frame[column].unique())
     known = pl.col(value).count()
@@ -427,47 +433,58 @@ def _by(frame: pl.DataFrame, rows: list[str], column: str, value: str, form: str
     cells = {tuple(r[:-3]): r[-3:] for r in grouped.rows()}
     lines = sorted({key[:-1] for key in cells}, key=lambda key: tuple(str(part) for part in key))
 
-    def text(mean: float | None, known: int, of: int) -> str:
+    def format_mean(mean: float | None, known: int, of: int) -> str:
         part = f" ({known} of {of})" if known < of else ""
         return (format(mean, form) if mean is not None else "-") + part
 
     body = [
         [*(f"{part:g}" if isinstance(part, float) else str(part) for part in line)]
-        + [text(*cells.get((*line, head), (None, 0, 0))) for head in heads]
+        + [format_mean(*cells.get((*line, head), (None, 0, 0))) for head in heads]
         for line in lines
     ]
     return align_table([*rows, *(f"{head:g}" for head in heads)], body, words=tuple(range(len(rows))))
 
 
-def tables(results: Results) -> str:
+def format_tables(results: Results) -> str:
     """Return the figures' numbers as Markdown tables, base RTT across; those that there are runs for."""
     place, by_rtt = ["cc", "aqm", "rate", "beta"], "rtt"
     parts = []
     if "gain" not in results.missing:
-        gains = results.gains()
+        gains = results.compute_gains()
         own = gains.filter(pl.col("abe"))
         parts += [
-            (f"Gain in goodput, %: means of {format_counts(own['n'])} runs", _by(own, place, by_rtt, "gain", "+.1f")),
-            ("Time in queue, P50 - standard, ms", _by(own, place, by_rtt, "p50", "+.1f")),
-            ("Time in queue, P99 / standard", _by(own, place, by_rtt, "p99", ".2f")),
+            (
+                f"Gain in goodput, %: means of {format_counts(own['n'])} runs",
+                _format_grid(own, place, by_rtt, "gain", "+.1f"),
+            ),
+            ("Time in queue, P50 - standard, ms", _format_grid(own, place, by_rtt, "p50", "+.1f")),
+            ("Time in queue, P99 / standard", _format_grid(own, place, by_rtt, "p99", ".2f")),
         ]
     if "convergence" not in results.missing:
         title = f"Time to Jain 0.95, s: mean of the runs that reach it within {WITHIN_S:g} s; how many, if not all"
-        rows = results.of("convergence")
-        parts.append((title, _by(rows, ["cc", "aqm", "beta"], by_rtt, "convergence", ".1f")))
+        rows = results.select_runs("convergence")
+        parts.append((title, _format_grid(rows, ["cc", "aqm", "beta"], by_rtt, "convergence", ".1f")))
     if "coexistence" not in results.missing:
-        coexistence = results.of("coexistence").with_columns(
+        coexistence = results.select_runs("coexistence").with_columns(
             standard=pl.when("rival_ecn").then(pl.lit("ECN")).otherwise(pl.lit("no ECN"))
         )
         parts.append(
-            ("Throughput ratio", _by(coexistence, ["cc", "aqm", "standard", "beta"], by_rtt, "rate_ratio", ".2f"))
+            (
+                "Throughput ratio",
+                _format_grid(coexistence, ["cc", "aqm", "standard", "beta"], by_rtt, "rate_ratio", ".2f"),
+            )
         )
     if "slow-start" not in results.missing:
-        overshoots = results.overshoots().with_columns(pl.col("reductions").cast(pl.Float64))
-        parts.append(("Reductions until drained", _by(overshoots, ["reduction", "beta"], by_rtt, "reductions", ".0f")))
-    if "short" not in results.missing:
-        flat = completions(results)
+        overshoots = results.count_overshoots().with_columns(pl.col("reductions").cast(pl.Float64))
         parts.append(
-            ("Completion time / standard, by size in kB", _by(flat, ["cc", "aqm", "beta"], "size", "ratio", ".3f"))
+            ("Reductions until drained", _format_grid(overshoots, ["reduction", "beta"], by_rtt, "reductions", ".0f"))
+        )
+    if "short" not in results.missing:
+        flat = collect_completions(results)
+        parts.append(
+            (
+                "Completion time / standard, by size in kB",
+                _format_grid(flat, ["cc", "aqm", "beta"], "size", "ratio", ".3f"),
+            )
         )
     return "\n\n".join([*(f"### {title}\n\n{table}" for title, table in parts), *results.notes])

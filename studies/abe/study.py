@@ -28,40 +28,40 @@ CCS = {"reno": "NewReno", "cubic": "CUBIC"}
 AQMS = {"codel": "CoDel", "pie": "PIE"}
 
 
-def evidence(
+def make_evidence(
     results: Results, beta: Results, prr: Results, unpaced: Results
 ) -> dict[str, pl.DataFrame | Callable[[], pl.DataFrame]]:
     """Return one row per run, the distributions and series that figures show, and cells beside theory and Linux."""
     found = paper.Results(results.path)
-    overshoots = found.overshoots().select("key", "reductions", "peak", "left")
-    done = found.table("flows", found.of("short")["key"]).select("key", "completion_s")
+    overshoots = found.count_overshoots().select("key", "reductions", "peak", "left")
+    done = found.select_table("flows", found.select_runs("short")["key"]).select("key", "completion_s")
     runs = found.runs.join(overshoots, on="key", how="left").join(done, on="key", how="left", nulls_equal=False)
     runs = runs.sort("experiment", "cc", "aqm", "rate", "rtt", "size", "reduction", "beta", "ecn", "rival_ecn", "seed")
     runs = runs.with_row_index("number")
-    chosen = runs.filter(pl.col("key").is_in(_shown(found)["key"].implode()))
+    chosen = runs.filter(pl.col("key").is_in(_select_shown(found)["key"].implode()))
     own = chosen.select("key", "number")
-    series = found.table("series", chosen["key"]).select("key", "time_s", "cwnd", "ssthresh")
-    queue = found.table("queue_series", chosen["key"]).select("key", "time_s", "sojourn_mean_ms")
+    series = found.select_table("series", chosen["key"]).select("key", "time_s", "cwnd", "ssthresh")
+    queue = found.select_table("queue_series", chosen["key"]).select("key", "time_s", "sojourn_mean_ms")
     closed = {"as theory": results, "spread over a round trip": prr, "not paced": unpaced}
     return {
         "runs": runs.drop("key").with_columns(pl.col("hash").str.head(6)),
-        "sojourn": _distribution(found),
+        "sojourn": _collect_distribution(found),
         "windows": series.join(own, on="key").drop("key").sort("number", "time_s"),
         "queues": queue.join(own, on="key").drop("key").sort("number", "time_s"),
-        "closed": lambda: pl.concat([_closed(name, one) for name, one in closed.items()]),
-        "linux": lambda: _linux(beta),
+        "closed": lambda: pl.concat([_compare_closed_form(name, one) for name, one in closed.items()]),
+        "linux": lambda: _compare_with_linux(beta),
     }
 
 
-def _shown(found: paper.Results) -> pl.DataFrame:
+def _select_shown(found: paper.Results) -> pl.DataFrame:
     """Return the runs whose slow start is drawn."""
-    return pl.concat([run for _, run in paper.slow_starts(found)])
+    return pl.concat([run for _, run in paper.select_slow_starts(found)])
 
 
-def _distribution(found: paper.Results) -> pl.DataFrame:
+def _collect_distribution(found: paper.Results) -> pl.DataFrame:
     """Return histograms of the time in queue at 80 ms and 10 Mbit/s; a bin has 0.5 % of the packets or more."""
-    runs = paper.shown_sojourns(found)
-    bins = found.table("sojourn", runs["key"]).join(runs.select("key", "cc", "aqm", "beta"), on="key")
+    runs = paper.select_sojourns(found)
+    bins = found.select_table("sojourn", runs["key"]).join(runs.select("key", "cc", "aqm", "beta"), on="key")
     by = ["cc", "aqm", "beta"]
     sums = bins.group_by(*by, "from_ms").agg(pl.col("packets").sum()).sort(*by, "from_ms")
     share = (pl.col("packets").cum_sum() / pl.col("packets").sum() * 200).floor().over(by)
@@ -73,7 +73,7 @@ def _distribution(found: paper.Results) -> pl.DataFrame:
     )
 
 
-def _closed(name: str, results: Results) -> pl.DataFrame:
+def _compare_closed_form(name: str, results: Results) -> pl.DataFrame:
     """Return the utilisation of runs of closed-form.toml beside what theory gives an AIMD flow."""
     keys = {"rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "least": "bottleneck.aqm.min"}
     runs = results.tidy("runs", keys | {"beta": "flows[0].cc.beta_ecn"}).filter(experiment="closed-form")
@@ -81,7 +81,7 @@ def _closed(name: str, results: Results) -> pl.DataFrame:
     depth = pl.when(least=1).then(0.0).otherwise(pl.col("least") / bdp)
     runs = runs.select("utilisation", hosts=pl.lit(name), beta=pl.col("beta").fill_null(0.5), depth=depth)
     places = runs.select("beta", "depth").rows()
-    once, twice = ([theory(beta**power, depth) for beta, depth in places] for power in (1, 2))
+    once, twice = ([predict_utilisation(beta**power, depth) for beta, depth in places] for power in (1, 2))
     return (
         runs.select("hosts", "beta", "depth", "utilisation")
         .with_columns(pl.Series("theory", once), pl.Series("twice", twice))
@@ -89,7 +89,7 @@ def _closed(name: str, results: Results) -> pl.DataFrame:
     )
 
 
-def theory(beta: float, depth: float) -> float:
+def predict_utilisation(beta: float, depth: float) -> float:
     """Return the utilisation of a flow that keeps `beta` after a mark at `depth` BDPs of queue.
 
     Its window runs from a = beta m to m = 1 + depth, one segment a round trip.
@@ -98,7 +98,7 @@ def theory(beta: float, depth: float) -> float:
     return 1 - kept**2 / (2 * kept + (1 + depth) ** 2 - 1) if kept > 0 else 1.0
 
 
-def _linux(results: Results) -> pl.DataFrame:
+def _compare_with_linux(results: Results) -> pl.DataFrame:
     """Return goodput and marks of CUBIC with another beta beside one run of Linux, over the starts of the simulator."""
     keys = {"rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "beta": "flows[0].cc.beta"}
     runs = results.tidy("runs", keys).with_columns((pl.col("beta") / 1024).round(2), marks=pl.col("ce_marks"))
@@ -129,25 +129,25 @@ class Kept(paper.Results):
         self._tables = {"flows": flows, "series": series, "queue_series": queue, "sojourn": pl.DataFrame()}
         self._sojourns = found["sojourn"]
 
-    def sojourns(self) -> pl.DataFrame:
+    def collect_sojourns(self) -> pl.DataFrame:
         """Return the histograms of the time in queue."""
         return self._sojourns
 
-    def overshoots(self) -> pl.DataFrame:
+    def count_overshoots(self) -> pl.DataFrame:
         """Return the runs of slow-start.toml with their reductions."""
-        return self.of("slow-start")
+        return self.select_runs("slow-start")
 
 
-def _mean(frame: pl.DataFrame, by: list[str], value: str) -> pl.DataFrame:
+def _compute_mean(frame: pl.DataFrame, by: list[str], value: str) -> pl.DataFrame:
     """Return means of a column with half of the 95 % interval."""
     column = pl.col(value)
     means = frame.group_by(by).agg(mean=column.mean(), deviation=column.std(), n=column.count())
     return means.with_columns(half=compute_half_width(pl.col("deviation"), pl.col("n"))).drop("deviation").sort(by)
 
 
-def facts(found: Evidence) -> dict[str, Any]:
+def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what the template asks for beside the runs."""
-    gains = Kept(found).gains().with_columns(half=pl.col("high") - pl.col("gain"))
+    gains = Kept(found).compute_gains().with_columns(half=pl.col("high") - pl.col("gain"))
     # Linux's goodput has two decimals, its marks are whole: the simulator's are compared as the table prints them
     linux = found["linux"].with_columns(
         error=((pl.col("goodput").round(2) - pl.col("linux")) / pl.col("rate")).round(6),
@@ -164,22 +164,22 @@ def facts(found: Evidence) -> dict[str, Any]:
             "beside", linux.with_columns(near=(pl.col("error").abs() <= 0.001) & (pl.col("marks_error").abs() <= 1))
         ),
         "theory": Rows("theory", closed),
-        "ratios": Rows("ratios", _ratios(found)),
-        "waits": Rows("waits", waits(found)),
-        "completions": Rows("completions", paper.completions(Kept(found))),
+        "ratios": Rows("ratios", _compute_ratios(found)),
+        "waits": Rows("waits", compute_waits(found)),
+        "completions": Rows("completions", paper.collect_completions(Kept(found))),
         "steps": lambda beta, factor: math.log(1 / factor) / math.log(beta),
-        "ranks": lambda cc, aqm, rtt: _ranks(found, cc, aqm, rtt),
-        "slow": Rows("slow", _slow(found)),
+        "ranks": lambda cc, aqm, rtt: _test_ranks(found, cc, aqm, rtt),
+        "slow": Rows("slow", _select_slow_start(found)),
     }
 
 
-def _slow(found: Evidence) -> pl.DataFrame:
+def _select_slow_start(found: Evidence) -> pl.DataFrame:
     runs = found["runs"].filter(experiment="slow-start")
     capacity = pl.col("rate") * 1e3 * pl.col("rtt") / 8 / 1514
     return runs.select("beta", "reduction", "rtt", "reductions", peak_bdp=pl.col("peak") / capacity)
 
 
-def _ratios(found: Evidence) -> pl.DataFrame:
+def _compute_ratios(found: Evidence) -> pl.DataFrame:
     """Return throughput ratios of CUBIC with ABE to CUBIC without: means over RTTs, with and without the shortest."""
     runs = found["runs"].filter(experiment="coexistence", cc="cubic")
     each = runs.group_by("aqm", "rival_ecn", "beta", "rtt").agg(pl.col("rate_ratio").mean())
@@ -190,7 +190,7 @@ def _ratios(found: Evidence) -> pl.DataFrame:
     return all_rtts.join(longer, on=by).join(short, on=by).sort(by)
 
 
-def waits(found: Evidence) -> pl.DataFrame:
+def compute_waits(found: Evidence) -> pl.DataFrame:
     """Return the median time to convergence; a run that does not converge counts as longer than all others."""
     runs = found["runs"].filter(experiment="convergence")
     by = ["cc", "aqm", "beta", "abe", "rtt"]
@@ -202,7 +202,7 @@ def waits(found: Evidence) -> pl.DataFrame:
     )
 
 
-def _ranks(found: Evidence, cc: str, aqm: str, rtt: float) -> float:
+def _test_ranks(found: Evidence, cc: str, aqm: str, rtt: float) -> float:
     """Return p of the rank-sum test between times to convergence with RFC 8511's factor and without ABE."""
     runs = found["runs"].filter(experiment="convergence", cc=cc, aqm=aqm, rtt=rtt)
     times = pl.col("convergence").fill_null(1e9)
@@ -221,7 +221,7 @@ def _ranks(found: Evidence, cc: str, aqm: str, rtt: float) -> float:
 # Tables
 
 
-def closed_table(found: Evidence) -> str:
+def format_closed_table(found: Evidence) -> str:
     """Return utilisation, simulated (theory), of a flow that is paced and reduced at once."""
     own = found["closed"].filter(hosts="as theory")
     depths = sorted(set(own["depth"].round(3)))
@@ -234,9 +234,9 @@ def closed_table(found: Evidence) -> str:
     return align_table(["beta \\ threshold / BDP", *(f"{depth:g}" for depth in depths)], rows)
 
 
-def gain_table(found: Evidence) -> str:
+def format_gain_table(found: Evidence) -> str:
     """Return the gain of RFC 8511's factors, per cent."""
-    gains = Kept(found).gains().filter(pl.col("beta") == pl.col("cc").replace_strict(paper.DEFAULTS))
+    gains = Kept(found).compute_gains().filter(pl.col("beta") == pl.col("cc").replace_strict(paper.DEFAULTS))
     rows = []
     for cc, rate, aqm in itertools.product(CCS, (10, 20), AQMS):
         cells = gains.filter(cc=cc, aqm=aqm, rate=float(rate)).sort("rtt")
@@ -248,7 +248,7 @@ def gain_table(found: Evidence) -> str:
     return align_table(["gain, %", "20 ms", "80 ms", "160 ms", "320 ms"], rows)
 
 
-def linux_table(found: Evidence) -> str:
+def format_linux_table(found: Evidence) -> str:
     """Return goodput and marks of the simulator and of Linux."""
     rows = []
     for (rate, rtt), own in found["linux"].group_by("rate", "rtt", maintain_order=True):
@@ -260,9 +260,9 @@ def linux_table(found: Evidence) -> str:
     return align_table(["", *(f"beta {beta:g}" for beta in sorted(set(found["linux"]["beta"])))], rows)
 
 
-def waits_table(found: Evidence) -> str:
+def format_waits_table(found: Evidence) -> str:
     """Return the median time to convergence without ABE and with RFC 8511's factor."""
-    frame = waits(found)
+    frame = compute_waits(found)
     rows = []
     for aqm in AQMS:
         for cc in CCS:
@@ -276,14 +276,19 @@ def waits_table(found: Evidence) -> str:
     return align_table(["median of 20 runs, s", "80 ms", "160 ms", "320 ms"], rows)
 
 
-TABLES = {"closed": closed_table, "gain": gain_table, "linux": linux_table, "waits": waits_table}
+TABLES = {
+    "closed": format_closed_table,
+    "gain": format_gain_table,
+    "linux": format_linux_table,
+    "waits": format_waits_table,
+}
 
 
-def _figure(name: str) -> Any:
+def _make_figure(name: str) -> Any:
     def draw(found: Evidence) -> Picture:
         return paper.FIGURES[name](Kept(found))
 
     return draw
 
 
-FIGURES = {f"abe-{name}": _figure(name) for name in paper.FIGURES}
+FIGURES = {f"abe-{name}": _make_figure(name) for name in paper.FIGURES}

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 BDP = 625_000  # bytes: 50 Mbit/s * 100 ms
 
 
-def utilisation(beta: float, threshold: float) -> float:
+def predict_utilisation(beta: float, threshold: float) -> float:
     """What a flow that keeps `beta` of its window uses, marked at a queue of `threshold` BDP.
 
     The window runs from a = beta m to m = 1 + threshold, one segment a round trip. Below 1 it is the use of a round
@@ -30,7 +30,7 @@ def utilisation(beta: float, threshold: float) -> float:
 
 def test_the_formula_gives_the_known_values() -> None:
     for beta, threshold, expected in [(0.5, 0, 0.75), (0.5, 0.25, 0.8929), (0.7, 0.1, 0.921), (0.8, 0.05, 0.9394)]:
-        assert utilisation(beta, threshold) == pytest.approx(expected, abs=1e-4)
+        assert predict_utilisation(beta, threshold) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.slow
@@ -45,7 +45,7 @@ def test_a_deterministic_flow_uses_what_theory_says(every: int) -> None:
         beta = cc["beta_ecn"] if cc["abe"] else 0.5
         least = config["bottleneck"]["aqm"]["min"]
         result = dumbbell._native.run(cell.config, dumbbell._native.Cancel())
-        expected = utilisation(beta, 0 if least == 1 else least / BDP)
+        expected = predict_utilisation(beta, 0 if least == 1 else least / BDP)
         assert json.loads(result.summary)["utilisation"] == pytest.approx(expected, rel=0.01), (beta, least)
 
 
@@ -98,29 +98,29 @@ def results(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_gain_overshoots_and_completions(results: Path) -> None:
     found = abe.Results(results)
-    gains = found.gains().sort("beta")
+    gains = found.compute_gains().sort("beta")
     assert gains["gain"].to_list()[0] == pytest.approx(0, abs=1e-9) and gains["gain"].to_list()[1] > 5
-    overshoots = found.overshoots().sort("beta")
+    overshoots = found.count_overshoots().sort("beta")
     # slow start leaves CoDel with at least twice what fits: two halves, or at least log(0.5) / log(0.8) = 3.1 of 0.8
     assert overshoots["reductions"].to_list()[0] == 2 and overshoots["reductions"].to_list()[1] >= 4
-    completions = abe.completions(found).sort("beta")
+    completions = abe.collect_completions(found).sort("beta")
     assert completions["ratio"].to_list()[0] == pytest.approx(1) and completions["ratio"].to_list()[1] <= 1
 
 
 def test_means_of_seeds_and_times_that_every_run_can_show() -> None:
     runs = pl.DataFrame({"beta": [0.8] * 3 + [0.9] * 3, "gain": [1.0, 2.0, 3.0] + [5.0] * 3, "hash": [*"abcddd"]})
-    random, one = abe._means(runs, ["beta"], "gain").sort("beta").iter_rows(named=True)
+    random, one = abe._compute_seed_means(runs, ["beta"], "gain").sort("beta").iter_rows(named=True)
     assert random["n"] == 3 and random["high"] - 2 == pytest.approx(4.3027 / 3**0.5, rel=1e-4)  # Student's t, s = 1
     assert one["n"] == 1 and one["gain"] == 5 and one["high"] is None
     file = tomllib.loads((ROOT / "studies/abe/experiments/convergence.toml").read_text())
     latest = file["flows"][1]["start"]["uniform"][1]
     assert float(file["duration"].removesuffix("s")) - float(latest.removesuffix("s")) == abe.WITHIN_S
-    times = pl.DataFrame({"s": [60.0, 60.1, None]}).select(abe._within(pl.col("s")))
+    times = pl.DataFrame({"s": [60.0, 60.1, None]}).select(abe._replace_late(pl.col("s")))
     assert times["s"].to_list() == [60.0, None, None]
 
 
 def test_a_folder_of_figures_and_tables(results: Path, tmp_path: Path, command: Command) -> None:
-    text = abe.tables(abe.Results(results))
+    text = abe.format_tables(abe.Results(results))
     assert text.count("### ") == 7 and "| reno | codel | 10   | 0.8  |" in text
     wrong = command("paper", "abc", str(results))
     assert wrong.returncode == 2 and "did you mean abe? Known are abe, " in wrong.stderr

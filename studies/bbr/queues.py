@@ -9,15 +9,15 @@ from dumbbell.study import (
     Picture,
     align_table,
     compute_means,
-    cross_tabulate,
     describe_runs,
     figures,
     list_durations,
+    make_cross_table,
     map_names,
     order_names,
 )
 
-from .runs import FIVE, two_digits
+from .runs import FIVE, format_two_digits
 
 # 7
 
@@ -25,7 +25,7 @@ REMEDIES = ["tail drop", "CoDel", "FQ-CoDel", "Cake"]
 ECN = {False: "no ECN", True: "ECN negotiated"}
 
 
-def fair_queue(found: Evidence) -> Picture:
+def draw_fair_queue(found: Evidence) -> Picture:
     """Draw the share of one BBR flow over four queues."""
     shares = found["fair_queue"].with_columns(shown=pl.format("with {}", "second"))
     values = compute_means(shares, ["shown", "ecn", "cc", "queue"], "share")
@@ -42,7 +42,7 @@ def fair_queue(found: Evidence) -> Picture:
         y_label="share of the first flow",
         title=f"Share of one flow over four queues\n50 Mbit/s, 40 ms, tail drop of 2 BDP; {describe_runs(values['n'])}",
     )
-    picture.level(0.5, "equal shares", "--")
+    picture.draw_level(0.5, "equal shares", "--")
     return picture.arrange()
 
 
@@ -66,7 +66,7 @@ def thin_flow(found: Evidence) -> Picture:
     )
 
 
-def fair_queue_table(found: Evidence) -> str:
+def format_fair_queue_table(found: Evidence) -> str:
     """Return the time in queue of the first flow's own packets beside CUBIC."""
     own = found["fair_queue"].filter(pl.col("second") == "CUBIC")
     values = compute_means(own, ["ecn", "cc", "queue"], "own_mean", "own_p99")
@@ -87,7 +87,7 @@ ANSWERS = ["BBRv2", "BBRv2, ECN", "BBRv3", "BBRv3, ECN", "BBRv1", "DCTCP"]
 LIMIT = 5.0  # ms; bbr_ecn_max_rtt_us
 
 
-def ecn_limit(found: Evidence) -> Picture:
+def draw_ecn_limit(found: Evidence) -> Picture:
     """Draw the mean queue at base RTTs around the limit of 5 ms, with Linux."""
     answers = ["BBRv2", "BBRv2, ECN", "BBRv3", "BBRv3, ECN", "DCTCP"]
     rows = found["ecn"].filter(pl.col("version").is_in(answers), pl.col("rtt").is_between(4, 6))
@@ -124,20 +124,20 @@ def ecn_limit(found: Evidence) -> Picture:
     return picture.arrange()
 
 
-def ecn_table(found: Evidence) -> str:
+def format_ecn_table(found: Evidence) -> str:
     """Return time in queue, share of marks, utilisation and fairness of four flows."""
     values = compute_means(
         found["ecn"].filter(pl.col("count") > 1), ["version", "rtt"], "sojourn", "mark_share", "utilisation", "jain"
     )
 
-    def text(row: dict[str, Any]) -> str:
+    def format_row(row: dict[str, Any]) -> str:
         shares = f"{100 * row['mark_share']:.0f}; {100 * row['utilisation']:.1f}"
-        return f"{two_digits(row['sojourn'])}; {shares}; {row['jain']:.2f}"
+        return f"{format_two_digits(row['sojourn'])}; {shares}; {row['jain']:.2f}"
 
-    return align_table(["base RTT, ms", *ANSWERS], cross_tabulate(values, "rtt", "version", ANSWERS, text))
+    return align_table(["base RTT, ms", *ANSWERS], make_cross_table(values, "rtt", "version", ANSWERS, format_row))
 
 
-def as_linux_table(found: Evidence) -> str:
+def format_linux_table(found: Evidence) -> str:
     """Return what else was measured on Linux next to runs with the same starts and the same period."""
     keys = ["kind", "name", "measure", "linux"]
     rows = [
@@ -155,15 +155,15 @@ MASKS = {"l4s_ect": "ECT(0) in the C queue", "any_ect": "ECT(0) in the L queue"}
 ROLES = {"first": "the flow named", "Prague": "Prague", "CUBIC": "CUBIC"}
 
 
-def _shown(found: Evidence) -> pl.DataFrame:
+def _select_shown(found: Evidence) -> pl.DataFrame:
     """Return the cells that differ: the queue of ECT(0) matters only to flows that send it."""
     rows = found["dualpi2"]
     return rows.filter((pl.col("mask") == "l4s_ect") | pl.col("version").is_in(SENDS_ECT0))
 
 
-def dualpi2(found: Evidence) -> Picture:
+def draw_dualpi2(found: Evidence) -> Picture:
     """Draw the goodput of three flows over DualPI2."""
-    rows = _shown(found).with_columns(
+    rows = _select_shown(found).with_columns(
         shown=pl.format("{}, {} ms", pl.col("mask").replace_strict(MASKS), pl.col("rtt").cast(pl.Int64))
     )
     order = [f"{mask}, {rtt} ms" for mask in MASKS.values() for rtt in (4, 20)]
@@ -185,23 +185,26 @@ def dualpi2(found: Evidence) -> Picture:
     )
 
 
-def dualpi2_table(found: Evidence) -> str:
+def format_dualpi2_table(found: Evidence) -> str:
     """Return goodput and mean time in queue of the three flows."""
     rows = [
         [MASKS[mask], f"{rtt:g}", version, *cells]
-        for (mask, rtt, version), cells in _three(_shown(found), ["mask", "rtt", "version"])
+        for (mask, rtt, version), cells in _format_three(_select_shown(found), ["mask", "rtt", "version"])
     ]
     rows.sort(key=lambda row: (row[0], float(row[1]), FIRST.index(row[2])))
     return align_table(["", "RTT, ms", "first flow", "its Mbit/s; queue", "Prague", "CUBIC"], rows, words=(0, 1, 2))
 
 
-def answers_table(found: Evidence) -> str:
+def format_answers_table(found: Evidence) -> str:
     """Return the same with parts of BBR's answer to ECN changed."""
-    rows = [[version, changed, *cell] for (version, changed), cell in _three(found["answers"], ["version", "changed"])]
+    rows = [
+        [version, changed, *cell]
+        for (version, changed), cell in _format_three(found["answers"], ["version", "changed"])
+    ]
     return align_table(["first flow", "changed", "its Mbit/s; queue", "Prague", "CUBIC"], rows, words=(0, 1))
 
 
-def _three(rows: pl.DataFrame, keys: list[str]) -> list[tuple[Any, list[str]]]:
+def _format_three(rows: pl.DataFrame, keys: list[str]) -> list[tuple[Any, list[str]]]:
     """Return goodput and mean time in queue of three flows as text, by what tells the runs apart."""
     values = compute_means(
         rows.with_columns(order_names("role", list(ROLES))), [*keys, "role"], "goodput_mbit", "queue_ms"

@@ -74,32 +74,32 @@ class Found:
         self.classes = results.frame("classes").drop("cc", strict=False)
         self.flows = results.frame("flows").drop("cc", "class", strict=False)
 
-    def of(self, name: str) -> pl.DataFrame:
+    def select_runs(self, name: str) -> pl.DataFrame:
         """Return the runs of one experiment; raises InputError if there are none."""
         if self.runs.is_empty() or (runs := self.runs.filter(pl.col("experiment") == name)).is_empty():
             raise Nothing(f"no runs of {name}", f"results of bbr/{name}", file=self.results.path)
         return runs
 
-    def members(self, runs: pl.DataFrame) -> pl.DataFrame:
+    def select_members(self, runs: pl.DataFrame) -> pl.DataFrame:
         """Return the connection classes of runs, by `class`."""
         return runs.join(self.classes, on="key", suffix="_class")
 
-    def each(self, runs: pl.DataFrame) -> pl.DataFrame:
+    def select_flows(self, runs: pl.DataFrame) -> pl.DataFrame:
         """Return the flows of runs, by `flow`."""
         return runs.join(self.flows, on="key", suffix="_flow")
 
-    def series(self, runs: pl.DataFrame, table: str = "series") -> pl.DataFrame:
+    def select_series(self, runs: pl.DataFrame, table: str = "series") -> pl.DataFrame:
         """Return the time series of runs."""
         return runs.join(self.results.with_keys(runs["key"]).frame(table), on="key")
 
-    def shares(self, name: str) -> pl.DataFrame:
+    def compute_shares(self, name: str) -> pl.DataFrame:
         """Return the runs of an experiment and the share of the flows that are listed first."""
         goodput = pl.col("goodput_mbit")
-        each = self.each(self.of(name).select("key", "count"))
+        each = self.select_flows(self.select_runs(name).select("key", "count"))
         share = each.group_by("key").agg(
             share=goodput.filter(pl.col("flow") < pl.col("count")).sum() / goodput.filter(pl.col("flow") < 1000).sum()
         )
-        return self.of(name).join(share, on="key")
+        return self.select_runs(name).join(share, on="key")
 
 
 def _place(row: dict[str, Any]) -> dict[str, Any]:
@@ -116,8 +116,8 @@ def _place(row: dict[str, Any]) -> dict[str, Any]:
         "rtt": first["base_rtt"] / 1e6,
         "second_rtt": last["base_rtt"] / 1e6,
         "cc": NAMES[first["cc"]["name"]],
-        "version": _version(first),
-        "changed": _changed(row),
+        "version": _name_version(first),
+        "changed": _describe_change(row),
         "second": NAMES[last["cc"]["name"]],
         "count": first["count"],
         "flows": sum(flow["count"] for flow in flows),
@@ -136,29 +136,29 @@ def _place(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _version(flow: dict[str, Any]) -> str:
+def _name_version(flow: dict[str, Any]) -> str:
     """Return the name of a flow's congestion control, and whether it answers ECN."""
     name = NAMES[flow["cc"]["name"]]
     return f"{name}, ECN" if flow["cc"].get("ecn") else name
 
 
-def _changed(row: dict[str, Any]) -> str:
+def _describe_change(row: dict[str, Any]) -> str:
     """Return what a run changed of its first flow's control; empty if nothing."""
     found = re.search(r"\((.*)\)", json.loads(row["matrix"]).get("flows[0].cc", ""))
     return found[1].replace("ecn=true", "").removeprefix(", ").replace("=", " = ") if found else ""
 
 
-def percent(row: dict[str, Any], name: str, digits: int = 0) -> str:
+def format_percent(row: dict[str, Any], name: str, digits: int = 0) -> str:
     """Return a mean with its min and max, in percent."""
     return f"{100 * row[name]:.{digits}f} ({100 * row['low']:.{digits}f}-{100 * row['high']:.{digits}f})"
 
 
-def two_digits(value: float) -> str:
+def format_two_digits(value: float) -> str:
     """Return a number with two digits, or all that are before the point."""
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def linux() -> pl.DataFrame:
+def read_linux() -> pl.DataFrame:
     """Return one row for each run that was measured on Linux: what it was, share of the first flow or group, loss."""
     rows = pl.read_csv(shipped.list_references()[OTHERS])
     cells = rows.with_columns(
@@ -182,14 +182,14 @@ def linux() -> pl.DataFrame:
     )
 
 
-def linux_pairs() -> pl.DataFrame:
+def select_linux_pairs() -> pl.DataFrame:
     """Return those of one BBR flow beside one CUBIC flow, by depth of the buffer."""
-    pairs = linux().filter(pl.col("flows") == 2, pl.col("second") == "CUBIC")
+    pairs = read_linux().filter(pl.col("flows") == 2, pl.col("second") == "CUBIC")
     depth = pl.col("bytes") / (pl.col("rate_mbit") * pl.col("rtt") * 125)
     return pairs.select("cc", "stagger", "share", "loss", depth=depth).sort("cc", "depth", "stagger")
 
 
-def model(bdps: float, rate_mbit: float, rtt_ms: float, flows: int = 1) -> float:
+def predict_share(bdps: float, rate_mbit: float, rtt_ms: float, flows: int = 1) -> float:
     """Return the share of BBRv1 flows by the model of Ware et al. (IMC 2019), equations 9 to 11.
 
     BBR has twice the BDP in flight that it believes in, and sees its RTT with its own packets out of the queue, but for

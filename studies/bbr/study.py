@@ -16,16 +16,16 @@ from dumbbell.study import (
     align_table,
     compute_means,
     count_experiment_seeds,
-    cross_tabulate,
     describe_runs,
     figures,
     list_durations,
+    make_cross_table,
     map_names,
     order_names,
 )
 
 from . import queues, tables
-from .runs import BBR, FIVE, Found, percent, two_digits
+from .runs import BBR, FIVE, Found, format_percent, format_two_digits
 
 QUESTION = (
     "How do BBRv1, v2, v3 and the draft's BBR share with CUBIC and Reno, by buffer, RTT, number and time of arrival?"
@@ -37,9 +37,9 @@ DEPTH = "buffer, BDP"
 HALF = "equal shares"
 
 
-def evidence(bbr: Results) -> dict[str, Callable[[], pl.DataFrame]]:
+def make_evidence(bbr: Results) -> dict[str, Callable[[], pl.DataFrame]]:
     """Return the page's tables from runs of its experiments."""
-    return tables.tables(Found(bbr))
+    return tables.make_tables(Found(bbr))
 
 
 # 1
@@ -73,7 +73,7 @@ def _share(found: Evidence, second: str, *, linux: bool) -> Picture:
         title=f"Share of one flow sharing with one {second} flow\n"
         f"50 Mbit/s, 40 ms, tail drop; {describe_runs(values['n'], seconds=list_durations(found, 'share-by-buffer'))}",
     )
-    picture.level(0.5, HALF, "--")
+    picture.draw_level(0.5, HALF, "--")
     return picture.arrange()
 
 
@@ -104,7 +104,7 @@ def share_late(found: Evidence) -> Picture:
         title="Share of one BBR flow sharing with one CUBIC flow, early and late\n"
         f"50 Mbit/s, 40 ms, tail drop; {describe_runs(values['n'])}",
     )
-    picture.level(0.5, HALF, "--")
+    picture.draw_level(0.5, HALF, "--")
     return picture.arrange()
 
 
@@ -135,18 +135,21 @@ def share_table(found: Evidence) -> str:
     for second in ("CUBIC", "Reno"):
         values = compute_means(found["share"].filter(pl.col("second") == second), ["cc", "depth"], "share")
         rows += [
-            [second, *row] for row in cross_tabulate(values, "depth", "cc", FIVE, lambda row: percent(row, "share"))
+            [second, *row]
+            for row in make_cross_table(values, "depth", "cc", FIVE, lambda row: format_percent(row, "share"))
         ]
     return align_table(["sharing with", "BDP", *FIVE], rows)
 
 
-def late_table(found: Evidence) -> str:
+def format_late_table(found: Evidence) -> str:
     """Return the shares against CUBIC in the long run."""
     values = compute_means(found["late"], ["cc", "depth"], "share")
-    return align_table(["BDP", *BBR], cross_tabulate(values, "depth", "cc", BBR, lambda row: percent(row, "share")))
+    return align_table(
+        ["BDP", *BBR], make_cross_table(values, "depth", "cc", BBR, lambda row: format_percent(row, "share"))
+    )
 
 
-def linux_table(found: Evidence) -> str:
+def format_linux_table(found: Evidence) -> str:
     """Return shares and loss of the runs of 120 s next to those measured on Linux."""
     runs = found["share"].filter(pl.col("second") == "CUBIC")
     values = compute_means(runs, ["cc", "depth"], "share", "loss")
@@ -157,11 +160,11 @@ def linux_table(found: Evidence) -> str:
         row = values.filter(pl.col("cc") == cc, pl.col("depth") == depth).row(0, named=True)
         measured = ", ".join(f"{100 * one:.0f}" for one in part["share"])
         losses = f"{sum(part['loss']) / len(part):.2f}"
-        rows.append([str(cc), f"{depth:g}", percent(row, "share"), measured, f"{row['loss']:.2f}", losses])
+        rows.append([str(cc), f"{depth:g}", format_percent(row, "share"), measured, f"{row['loss']:.2f}", losses])
     return align_table(["", "BDP", "share, %", "Linux", "dropped, %", "Linux"], rows)
 
 
-def mechanisms_table(found: Evidence) -> str:
+def format_mechanisms_table(found: Evidence) -> str:
     """Return the shares with single parameters changed, and how long a flow probes upwards."""
     values = compute_means(found["mechanisms"], ["cc", "changed", "depth"], "share", "up")
     depths = sorted(values["depth"].unique())
@@ -172,14 +175,14 @@ def mechanisms_table(found: Evidence) -> str:
         .group_by(["cc", "changed"], maintain_order=True)
     ):
         of = {row["depth"]: row for row in part.iter_rows(named=True)}
-        cells = [percent(of[depth], "share") for depth in depths]
+        cells = [format_percent(of[depth], "share") for depth in depths]
         rows.append([str(cc), str(changed), *cells, f"{100 * of[1.0]['up']:.0f}"])
     rows.sort(key=lambda row: (BBR.index(row[0]), row[1] != "as it is"))
     header = ["", "changed", *(f"share at {depth:g} BDP, %" for depth in depths), "time in UP at 1 BDP, %"]
     return align_table(header, rows, words=(0, 1))
 
 
-def ware(found: Evidence) -> Picture:
+def draw_ware(found: Evidence) -> Picture:
     """Draw the share of one BBRv1 flow where its model was validated: simulator, Linux of two sources, model."""
     rows = found["ware_sources"].with_columns(
         shown=pl.format("{}, {} Mbit/s, {} ms", "second", pl.col("rate").cast(pl.Int64), pl.col("rtt").cast(pl.Int64))
@@ -211,11 +214,11 @@ def ware(found: Evidence) -> Picture:
         title="Share of one BBRv1 flow where its model was validated\n"
         "Last 400 s (CUBIC) or 200 s (Reno) of 1000 s, tail drop",
     )
-    picture.level(0.5, HALF, "--")
+    picture.draw_level(0.5, HALF, "--")
     return picture.arrange()
 
 
-def ware_table(found: Evidence) -> str:
+def format_ware_table(found: Evidence) -> str:
     """Return the share of one BBRv1 flow by model, simulator and Linux."""
     rows = []
     for row in found["ware_sources"].iter_rows(named=True):
@@ -226,7 +229,7 @@ def ware_table(found: Evidence) -> str:
                 f"{row['rate']:g}; {row['rtt']:g}",
                 f"{row['bdps']:g}",
                 f"{100 * row['model']:.0f}",
-                percent(row, "share"),
+                format_percent(row, "share"),
                 f"{100 * row['sarpkaya']:.0f}",
                 own,
             ]
@@ -239,7 +242,7 @@ def ware_table(found: Evidence) -> str:
 # 2
 
 
-def rtt(found: Evidence) -> Picture:
+def draw_rtt(found: Evidence) -> Picture:
     """Draw the share of a flow of 10 ms sharing with one of another RTT."""
     buffers = {62_500: "buffer of 10 ms", 1_250_000: "buffer of 200 ms"}
     values = compute_means(found["rtt"], ["bytes", "cc", "second_rtt"], "share")
@@ -257,11 +260,11 @@ def rtt(found: Evidence) -> Picture:
         title="Share of a flow of 10 ms sharing with one of the same control and a longer RTT\n"
         f"50 Mbit/s, tail drop; {describe_runs(values['n'])}",
     )
-    picture.level(0.5, HALF, "--")
+    picture.draw_level(0.5, HALF, "--")
     return picture.arrange()
 
 
-def rtt_table(found: Evidence) -> str:
+def format_rtt_table(found: Evidence) -> str:
     """Return the second flow's goodput over the first's, time in queue and loss."""
     rows = []
     for limit, name in ((62_500, "10 ms"), (1_250_000, "200 ms")):
@@ -269,17 +272,20 @@ def rtt_table(found: Evidence) -> str:
             found["rtt"].filter(pl.col("bytes") == limit), ["cc", "second_rtt"], "share", "sojourn", "loss"
         )
 
-        def text(row: dict[str, Any]) -> str:
-            return f"{two_digits(1 / row['share'] - 1)}; {row['sojourn']:.0f} ms; {two_digits(row['loss'])} %"
+        def format_row(row: dict[str, Any]) -> str:
+            return (
+                f"{format_two_digits(1 / row['share'] - 1)}; {row['sojourn']:.0f} ms; "
+                f"{format_two_digits(row['loss'])} %"
+            )
 
-        rows += [[name, *row] for row in cross_tabulate(values, "second_rtt", "cc", FIVE, text)]
+        rows += [[name, *row] for row in make_cross_table(values, "second_rtt", "cc", FIVE, format_row)]
     return align_table(["buffer", "RTT, ms", *FIVE], rows)
 
 
 # 3
 
 
-def groups(found: Evidence) -> Picture:
+def draw_groups(found: Evidence) -> Picture:
     """Draw the share of the group of BBR over the share of the flows that they are."""
     order = {flows: f"{flows} flows" for flows in sorted(found["groups"]["flows"].unique())}
     shares = found["groups"].with_columns(
@@ -308,7 +314,7 @@ def groups(found: Evidence) -> Picture:
     return picture.arrange()
 
 
-def one_of_many(found: Evidence) -> Picture:
+def draw_one_of_many(found: Evidence) -> Picture:
     """Draw the share of a single BBR flow over the number of CUBIC flows, and how often a fair share that is."""
     single = (
         found["groups"]
@@ -344,7 +350,7 @@ def one_of_many(found: Evidence) -> Picture:
 AMONG = {"like": "among 4 of its kind", "cubic": "among 4 CUBIC", "bbr": "CUBIC among 4 of BBR"}
 
 
-def latecomer(found: Evidence) -> Picture:
+def draw_latecomer(found: Evidence) -> Picture:
     """Draw what a flow that comes late gets over time."""
     late = found["latecomer"].with_columns(
         map_names("kind", AMONG),
@@ -366,11 +372,11 @@ def latecomer(found: Evidence) -> Picture:
         title="Goodput of a flow that comes 10 to 30 s late\n"
         f"50 Mbit/s, 40 ms, tail drop; means of 5 s; {describe_runs(count_experiment_seeds(found, 'latecomer'))}",
     )
-    picture.level(1, "fair", "--")
+    picture.draw_level(1, "fair", "--")
     return picture.arrange()
 
 
-def latecomer_table(found: Evidence) -> str:
+def format_latecomer_table(found: Evidence) -> str:
     """Return how soon the late flow has four fifths of its fair share over 5 s, and what it has from 50 to 60 s."""
     values = (
         found["latecomers"]
@@ -389,11 +395,11 @@ def latecomer_table(found: Evidence) -> str:
                 row["cc"]: row
                 for row in values.filter(pl.col("depth") == depth, pl.col("kind") == kind).iter_rows(named=True)
             }
-            rows.append([f"{depth:g}", name, *(_reached(here.get(cc)) for cc in FIVE)])
+            rows.append([f"{depth:g}", name, *(_format_reached(here.get(cc)) for cc in FIVE)])
     return align_table(["BDP", "", *FIVE], rows, words=(0, 1))
 
 
-def _reached(row: dict[str, Any] | None) -> str:
+def _format_reached(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
     time = f"{row['reached']:.0f} s" if math.isfinite(row["reached"]) else "never"
@@ -406,7 +412,7 @@ def _reached(row: dict[str, Any] | None) -> str:
 NO_LOSS = 1e-3  # %; below it the axis is linear, so that no loss has a place
 
 
-def shallow(found: Evidence) -> Picture:
+def draw_shallow(found: Evidence) -> Picture:
     """Draw the loss rate over the depth of the buffer; runs without loss count as 0."""
     counts = {count: f"{count} flow{'s' * (count > 1)}" for count in sorted(found["shallow"]["count"].unique())}
     begin = found.made["shallow"]["setup"].get("record.from", [0])[0] / 1e9
@@ -438,17 +444,17 @@ def shallow(found: Evidence) -> Picture:
     return picture.arrange()
 
 
-def shallow_table(found: Evidence) -> str:
+def format_shallow_table(found: Evidence) -> str:
     """Return loss and utilisation in shallow buffers."""
     values = compute_means(found["shallow"], ["count", "cc", "depth"], "loss", "utilisation")
     rows = []
     for count in sorted(values["count"].unique()):
         here = values.filter(pl.col("count") == count, pl.col("depth").is_in([0.05, 0.2, 0.5, 1, 2]))
 
-        def text(row: dict[str, Any]) -> str:
-            return f"{two_digits(row['loss'])}; {100 * row['utilisation']:.1f}"
+        def format_row(row: dict[str, Any]) -> str:
+            return f"{format_two_digits(row['loss'])}; {100 * row['utilisation']:.1f}"
 
-        rows += [[str(count), *row] for row in cross_tabulate(here, "depth", "cc", FIVE, text)]
+        rows += [[str(count), *row] for row in make_cross_table(here, "depth", "cc", FIVE, format_row)]
     return align_table(["flows", "BDP", *FIVE], rows)
 
 
@@ -457,7 +463,7 @@ def shallow_table(found: Evidence) -> str:
 POLICED = [*FIVE, "Reno"]
 
 
-def policer(found: Evidence) -> Picture:
+def draw_policer(found: Evidence) -> Picture:
     """Draw goodput and retransmissions of a flow through a policer over the depth of the bucket."""
     measures = {"goodput_mbit": "goodput, Mbit/s", "lost": "retransmissions, % of packets"}
     long = found["policer"].unpivot(
@@ -481,7 +487,7 @@ def policer(found: Evidence) -> Picture:
     )
 
 
-def policer_time(found: Evidence) -> Picture:
+def draw_policer_time(found: Evidence) -> Picture:
     """Draw what BBRv1 and v3 believe and lose behind a policer over time."""
     estimates = {"max_bw_mbit": "maximum of the filter", "bw_mbit": "estimate in use"}
     believed = found["policer_believed"].unpivot(
@@ -499,10 +505,10 @@ def policer_time(found: Evidence) -> Picture:
     )
 
 
-def facts(found: Evidence) -> dict[str, Any]:
+def make_facts(found: Evidence) -> dict[str, Any]:
     """Return means over seeds by cell for the template, with `low` and `high`, and how far the model is off."""
 
-    def of(table: str, by: tuple[str, ...], value: str) -> Rows:
+    def compute_cell_means(table: str, by: tuple[str, ...], value: str) -> Rows:
         rows = found.select_table(table)
         return rows.group(*by, mean=(value, "mean"), low=(value, "min"), high=(value, "max"))
 
@@ -532,33 +538,33 @@ def facts(found: Evidence) -> dict[str, Any]:
         "kind", "cc", "rtt", "linux", mean=("value", "mean"), low=("value", "min"), high=("value", "max")
     )
     return {
-        "shares": of("share", ("cc", "second", "depth"), "share"),
-        "losses": of("share", ("cc", "second", "depth"), "loss"),
-        "lates": of("late", ("cc", "depth"), "share"),
-        "changes": of("mechanisms", ("cc", "changed", "depth"), "share"),
-        "changed_losses": of("mechanisms", ("cc", "changed", "depth"), "loss"),
+        "shares": compute_cell_means("share", ("cc", "second", "depth"), "share"),
+        "losses": compute_cell_means("share", ("cc", "second", "depth"), "loss"),
+        "lates": compute_cell_means("late", ("cc", "depth"), "share"),
+        "changes": compute_cell_means("mechanisms", ("cc", "changed", "depth"), "share"),
+        "changed_losses": compute_cell_means("mechanisms", ("cc", "changed", "depth"), "loss"),
         "model": Rows("model", sources),
         "cells": Rows("cells", cells),
         "on_linux": Rows("on_linux", on_linux.with_columns(outside=beyond)),
-        "rtts": of("rtt", ("cc", "bytes", "second_rtt"), "share"),
-        "rtt_losses": of("rtt", ("cc", "bytes", "second_rtt"), "loss"),
+        "rtts": compute_cell_means("rtt", ("cc", "bytes", "second_rtt"), "share"),
+        "rtt_losses": compute_cell_means("rtt", ("cc", "bytes", "second_rtt"), "loss"),
         "grouped": Rows(
             "grouped",
             found["groups"]
             .group_by("cc", "depth", "count", "flows", maintain_order=True)
             .agg(mean=pl.col("share").mean(), times=(pl.col("share") * pl.col("flows") / pl.col("count")).mean()),
         ),
-        "lost": of("shallow", ("cc", "count", "depth"), "loss"),
-        "used": of("shallow", ("cc", "count", "depth"), "utilisation"),
-        "ended": of("latecomers", ("depth", "kind", "cc"), "end"),
-        "policed": of("policer", ("cc", "bucket"), "goodput_mbit"),
-        "resent": of("policer", ("cc", "bucket"), "lost"),
-        "queued": of("fair_queue", ("second", "ecn", "cc", "queue"), "own_mean"),
-        "fair": of("fair_queue", ("second", "ecn", "cc", "queue"), "share"),
-        "others": of("fair_queue", ("second", "ecn", "cc", "queue"), "other_mean"),
-        "thin": of("fair_queue", ("second", "ecn", "cc", "queue"), "thin_p99"),
-        "steps": of("ecn", ("version", "count", "rtt"), "sojourn"),
-        "marks": of("ecn", ("version", "count", "rtt"), "mark_share"),
+        "lost": compute_cell_means("shallow", ("cc", "count", "depth"), "loss"),
+        "used": compute_cell_means("shallow", ("cc", "count", "depth"), "utilisation"),
+        "ended": compute_cell_means("latecomers", ("depth", "kind", "cc"), "end"),
+        "policed": compute_cell_means("policer", ("cc", "bucket"), "goodput_mbit"),
+        "resent": compute_cell_means("policer", ("cc", "bucket"), "lost"),
+        "queued": compute_cell_means("fair_queue", ("second", "ecn", "cc", "queue"), "own_mean"),
+        "fair": compute_cell_means("fair_queue", ("second", "ecn", "cc", "queue"), "share"),
+        "others": compute_cell_means("fair_queue", ("second", "ecn", "cc", "queue"), "other_mean"),
+        "thin": compute_cell_means("fair_queue", ("second", "ecn", "cc", "queue"), "thin_p99"),
+        "steps": compute_cell_means("ecn", ("version", "count", "rtt"), "sojourn"),
+        "marks": compute_cell_means("ecn", ("version", "count", "rtt"), "mark_share"),
         "aside": aside,
         "short": found.select_table("short_path").group(
             "cc",
@@ -572,9 +578,9 @@ def facts(found: Evidence) -> dict[str, Any]:
             "source", "limited", "threshold", share=("share", "mean"), min_rtt=("min_rtt", "median")
         ),
         "percents_of": lambda values: [f"{100 * one:.0f} %" for one in values],
-        "three": of("dualpi2", ("mask", "rtt", "version", "role"), "goodput_mbit"),
-        "delays": of("dualpi2", ("mask", "rtt", "version", "role"), "queue_ms"),
-        "answered": of("answers", ("version", "changed", "role"), "goodput_mbit"),
+        "three": compute_cell_means("dualpi2", ("mask", "rtt", "version", "role"), "goodput_mbit"),
+        "delays": compute_cell_means("dualpi2", ("mask", "rtt", "version", "role"), "queue_ms"),
+        "answered": compute_cell_means("answers", ("version", "changed", "role"), "goodput_mbit"),
     }
 
 
@@ -583,31 +589,31 @@ FIGURES: dict[str, Callable[[Evidence], Picture]] = {
     "bbr-share-late": share_late,
     "bbr-share-reno": share_reno,
     "bbr-share-loss": share_loss,
-    "bbr-ware": ware,
-    "bbr-rtt": rtt,
-    "bbr-groups": groups,
-    "bbr-one-of-many": one_of_many,
-    "bbr-latecomer": latecomer,
-    "bbr-shallow": shallow,
-    "bbr-policer": policer,
-    "bbr-policer-time": policer_time,
-    "bbr-fair-queue": queues.fair_queue,
+    "bbr-ware": draw_ware,
+    "bbr-rtt": draw_rtt,
+    "bbr-groups": draw_groups,
+    "bbr-one-of-many": draw_one_of_many,
+    "bbr-latecomer": draw_latecomer,
+    "bbr-shallow": draw_shallow,
+    "bbr-policer": draw_policer,
+    "bbr-policer-time": draw_policer_time,
+    "bbr-fair-queue": queues.draw_fair_queue,
     "bbr-thin-flow": queues.thin_flow,
-    "bbr-ecn-limit": queues.ecn_limit,
-    "bbr-dualpi2": queues.dualpi2,
+    "bbr-ecn-limit": queues.draw_ecn_limit,
+    "bbr-dualpi2": queues.draw_dualpi2,
 }
 TABLES: dict[str, Callable[[Evidence], str]] = {
     "share": share_table,
-    "late": late_table,
-    "linux": linux_table,
-    "mechanisms": mechanisms_table,
-    "ware": ware_table,
-    "rtt": rtt_table,
-    "latecomer": latecomer_table,
-    "shallow": shallow_table,
-    "fair-queue": queues.fair_queue_table,
-    "ecn": queues.ecn_table,
-    "as-linux": queues.as_linux_table,
-    "dualpi2": queues.dualpi2_table,
-    "answers": queues.answers_table,
+    "late": format_late_table,
+    "linux": format_linux_table,
+    "mechanisms": format_mechanisms_table,
+    "ware": format_ware_table,
+    "rtt": format_rtt_table,
+    "latecomer": format_latecomer_table,
+    "shallow": format_shallow_table,
+    "fair-queue": queues.format_fair_queue_table,
+    "ecn": queues.format_ecn_table,
+    "as-linux": queues.format_linux_table,
+    "dualpi2": queues.format_dualpi2_table,
+    "answers": queues.format_answers_table,
 }

@@ -8,56 +8,58 @@ import polars as pl
 
 from dumbbell.study import shipped
 
-from .runs import KB, NAMES, PAYLOAD, SARPKAYA, WARE, Found, linux, linux_pairs, model
+from .runs import KB, NAMES, PAYLOAD, SARPKAYA, WARE, Found, predict_share, read_linux, select_linux_pairs
 
 MSS = 1448  # B
 BIN = 5  # s; of the latecomer's goodput
 
 
-def tables(found: Found) -> dict[str, Callable[[], pl.DataFrame]]:
+def make_tables(found: Found) -> dict[str, Callable[[], pl.DataFrame]]:
     """Return every table of the page, by name; each is made when it is asked for, from the runs that it needs."""
-    late, policer = cache(lambda: _latecomer(found)), cache(lambda: _policer(found))
+    late, policer = cache(lambda: _collect_latecomer(found)), cache(lambda: _collect_policer(found))
     made: dict[str, Callable[[], pl.DataFrame]] = {
-        "share": lambda: found.shares("share-by-buffer").select("cc", "second", "depth", "seed", "share", "loss"),
-        "late": lambda: found.shares("share-late").select("cc", "depth", "seed", "share", "sojourn", "loss"),
-        "linux": linux_pairs,
-        "mechanisms": lambda: _mechanisms(found),
-        "ware": lambda: _ware(found),
-        "ware_sources": lambda: _ware_sources(found),
+        "share": lambda: found.compute_shares("share-by-buffer").select(
+            "cc", "second", "depth", "seed", "share", "loss"
+        ),
+        "late": lambda: found.compute_shares("share-late").select("cc", "depth", "seed", "share", "sojourn", "loss"),
+        "linux": select_linux_pairs,
+        "mechanisms": lambda: _collect_mechanisms(found),
+        "ware": lambda: _collect_ware(found),
+        "ware_sources": lambda: _collect_ware_sources(found),
         "rtt": lambda: (
-            found.shares("rtt")
+            found.compute_shares("rtt")
             .with_columns(ratio=1 / pl.col("share") - 1)
             .select("cc", "bytes", "second_rtt", "seed", "share", "ratio", "sojourn", "loss")
         ),
-        "groups": lambda: found.shares("groups").select("cc", "depth", "count", "flows", "seed", "share"),
+        "groups": lambda: found.compute_shares("groups").select("cc", "depth", "count", "flows", "seed", "share"),
         "latecomer": lambda: late()["latecomer"],
         "latecomers": lambda: late()["latecomers"],
-        "believes": lambda: _believes(found),
-        "shallow": lambda: found.of("shallow").select("cc", "count", "depth", "seed", "loss", "utilisation"),
+        "believes": lambda: _collect_estimates(found),
+        "shallow": lambda: found.select_runs("shallow").select("cc", "count", "depth", "seed", "loss", "utilisation"),
         "policer": lambda: policer()["policer"],
         "policer_believed": lambda: policer()["policer_believed"],
         "policer_lost": lambda: policer()["policer_lost"],
-        "fair_queue": lambda: _fair_queue(found),
-        "ecn": lambda: _ecn(found),
-        "short_path": lambda: _short_path(found),
-        "as_linux": lambda: _as_linux(found),
-        "gigabit": lambda: _gigabit(found),
-        "dualpi2": lambda: _three(found, "dualpi2", ["mask", "rtt"]),
-        "answers": lambda: _three(found, "dualpi2-answers", ["changed"]),
+        "fair_queue": lambda: _collect_fair_queue(found),
+        "ecn": lambda: _collect_ecn(found),
+        "short_path": lambda: _collect_short_path(found),
+        "as_linux": lambda: _compare_with_linux(found),
+        "gigabit": lambda: _collect_gigabit(found),
+        "dualpi2": lambda: _collect_three(found, "dualpi2", ["mask", "rtt"]),
+        "answers": lambda: _collect_three(found, "dualpi2-answers", ["changed"]),
     }
-    return {name: partial(_in_order, make) for name, make in made.items()}
+    return {name: partial(_sort_rows, make) for name, make in made.items()}
 
 
-def _in_order(make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+def _sort_rows(make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
     """Return a table in the order of its rows: joins and groups have none, and the same runs make the same files."""
     frame = make()
     return frame.sort(frame.columns)
 
 
-def _mechanisms(found: Found) -> pl.DataFrame:
+def _collect_mechanisms(found: Found) -> pl.DataFrame:
     """Return shares with single gains changed, and for which part of the time after 10 s the flow is in PROBE_UP."""
-    shares = pl.concat([found.shares("mechanisms"), found.shares("probe-end")])
-    trace = found.series(shares.select("key"), "trace").filter(pl.col("flow") == 0).sort("key", "time_s")
+    shares = pl.concat([found.compute_shares("mechanisms"), found.compute_shares("probe-end")])
+    trace = found.select_series(shares.select("key"), "trace").filter(pl.col("flow") == 0).sort("key", "time_s")
     lasting = trace.with_columns(lasts=pl.col("time_s").shift(-1).over("key") - pl.col("time_s"))
     up = (
         lasting.filter(pl.col("time_s") > 10)
@@ -71,17 +73,19 @@ def _mechanisms(found: Found) -> pl.DataFrame:
     )
 
 
-def _ware(found: Found) -> pl.DataFrame:
+def _collect_ware(found: Found) -> pl.DataFrame:
     """Return the runs where Ware et al. validated their model: share, fill of buffer and window."""
-    runs = pl.concat([found.shares("ware"), found.shares("ware-many")]).with_columns(bdps=pl.col("depth") / KB)
-    trace = found.series(runs.filter(pl.col("count") == 1).select("key", "second"), "trace").filter(
+    runs = pl.concat([found.compute_shares("ware"), found.compute_shares("ware-many")]).with_columns(
+        bdps=pl.col("depth") / KB
+    )
+    trace = found.select_series(runs.filter(pl.col("count") == 1).select("key", "second"), "trace").filter(
         pl.col("flow") == 0, pl.col("time_s") > pl.when(pl.col("second") == "Reno").then(800.0).otherwise(600.0)
     )
     window = trace.group_by("key").agg(
         in_flight=pl.col("in_flight").mean(), cwnd=pl.col("cwnd").mean(), min_rtt=pl.col("min_rtt_ms").mean()
     )
     rows = runs.join(window, on="key", how="left").sort("second", "rate", "count", "bdps", "seed")
-    predicted = [model(r["bdps"], r["rate"], r["rtt"], r["count"]) for r in rows.iter_rows(named=True)]
+    predicted = [predict_share(r["bdps"], r["rate"], r["rtt"], r["count"]) for r in rows.iter_rows(named=True)]
     return rows.select(
         "second",
         "rate",
@@ -96,9 +100,9 @@ def _ware(found: Found) -> pl.DataFrame:
     )
 
 
-def _ware_sources(found: Found) -> pl.DataFrame:
+def _collect_ware_sources(found: Found) -> pl.DataFrame:
     """Return one row for each buffer beside one loss-based flow: model, simulator, what was measured on Linux."""
-    one = _ware(found).filter(pl.col("count") == 1)
+    one = _collect_ware(found).filter(pl.col("count") == 1)
     means = one.group_by("second", "rate", "rtt", "bdps", maintain_order=True).agg(
         share=pl.col("share").mean(),
         low=pl.col("share").min(),
@@ -113,10 +117,10 @@ def _ware_sources(found: Found) -> pl.DataFrame:
         ]
     )
     keys = ["second", "rate", "rtt", "bdps"]
-    return means.join(published, on=keys, how="left").join(linux_ware(), on=keys, how="left")
+    return means.join(published, on=keys, how="left").join(read_linux_ware(), on=keys, how="left")
 
 
-def linux_ware() -> pl.DataFrame:
+def read_linux_ware() -> pl.DataFrame:
     """Return the share of BBRv1 on Linux beside one loss-based flow."""
     goodput, is_first = pl.col("goodput_mbit"), pl.col("flow") == 0
     rows = pl.read_csv(shipped.list_references()[WARE]).with_columns(
@@ -129,11 +133,11 @@ def linux_ware() -> pl.DataFrame:
     )
 
 
-def _latecomer(found: Found) -> dict[str, pl.DataFrame]:
+def _collect_latecomer(found: Found) -> dict[str, pl.DataFrame]:
     """Return the goodput of the flow that came last over its fair share: in bins over time, and per run."""
-    runs = found.of("latecomer")
+    runs = found.select_runs("latecomer")
     start = found.flows.filter(pl.col("flow") == 4).select("key", "start_s")
-    series = found.series(runs).filter(pl.col("flow") == 4).join(start, on="key")
+    series = found.select_series(runs).filter(pl.col("flow") == 4).join(start, on="key")
     like, cubic = pl.col("cc") == pl.col("second"), pl.col("cc") == "CUBIC"
     kind = pl.when(like).then(pl.lit("like")).when(cubic).then(pl.lit("cubic")).otherwise(pl.lit("bbr"))
     late = series.select(
@@ -164,11 +168,13 @@ def _latecomer(found: Found) -> dict[str, pl.DataFrame]:
     }
 
 
-def _believes(found: Found) -> pl.DataFrame:
+def _collect_estimates(found: Found) -> pl.DataFrame:
     """Return what each of five flows believes 50 to 60 s after the last came, and the latecomer's first estimate."""
-    runs = found.of("latecomer-believes")
+    runs = found.select_runs("latecomer-believes")
     start = found.flows.filter(pl.col("flow") == 4).select("key", came="start_s")
-    trace = found.series(runs, "trace").join(start, on="key").with_columns(since=pl.col("time_s") - pl.col("came"))
+    trace = (
+        found.select_series(runs, "trace").join(start, on="key").with_columns(since=pl.col("time_s") - pl.col("came"))
+    )
     end = (
         trace.filter(pl.col("since").is_between(50, 60))
         .group_by("cc", "seed", "flow")
@@ -182,12 +188,14 @@ def _believes(found: Found) -> pl.DataFrame:
     return end.join(first, on=["cc", "seed", "flow"], how="left").sort("cc", "seed", "flow")
 
 
-def _policer(found: Found) -> dict[str, pl.DataFrame]:
-    flows = found.each(found.of("policer")).with_columns(lost=100 * pl.col("retransmissions") / pl.col("sent"))
-    runs = found.of("policer").filter(
+def _collect_policer(found: Found) -> dict[str, pl.DataFrame]:
+    flows = found.select_flows(found.select_runs("policer")).with_columns(
+        lost=100 * pl.col("retransmissions") / pl.col("sent")
+    )
+    runs = found.select_runs("policer").filter(
         pl.col("bucket") == 50, pl.col("seed") == 1, pl.col("cc").is_in(["BBRv1", "BBRv3"])
     )
-    trace = found.series(runs, "trace").filter(pl.col("time_s") < 20).sort("key", "time_s")
+    trace = found.select_series(runs, "trace").filter(pl.col("time_s") < 20).sort("key", "time_s")
     believed = trace.group_by("cc", time=(pl.col("time_s") * 5).floor() / 5, maintain_order=True).agg(
         pl.col("max_bw_mbit").last(), pl.col("bw_mbit").last()
     )
@@ -202,12 +210,12 @@ def _policer(found: Found) -> dict[str, pl.DataFrame]:
     }
 
 
-def _fair_queue(found: Found) -> pl.DataFrame:
+def _collect_fair_queue(found: Found) -> pl.DataFrame:
     """Return shares over four queues, and the time in queue of the first flow, of the second and of a thin one."""
-    shares = found.shares("fair-queue")
-    members = found.members(shares)
+    shares = found.compute_shares("fair-queue")
+    members = found.select_members(shares)
 
-    def delay(chosen: pl.Expr, name: str) -> pl.DataFrame:
+    def select_delay(chosen: pl.Expr, name: str) -> pl.DataFrame:
         return members.filter(chosen).select(
             "key", pl.col("sojourn_mean_ms").alias(f"{name}_mean"), pl.col("sojourn_p99_ms").alias(f"{name}_p99")
         )
@@ -219,34 +227,34 @@ def _fair_queue(found: Found) -> pl.DataFrame:
         (listed & (pl.col("class") == 1), "other"),
         (pl.col("kind") == "udp", "thin"),
     ):
-        found_ = found_.join(delay(part, name), on="key", how="left")
+        found_ = found_.join(select_delay(part, name), on="key", how="left")
     return found_.select(
         "second", "ecn", "cc", "queue", "seed", "share", "own_mean", "own_p99", "other_mean", "thin_p99"
     ).sort("second", "ecn", "cc", "queue", "seed")
 
 
-def _ecn(found: Found) -> pl.DataFrame:
-    marks = found.members(found.of("ecn-limit")).select("key", "mark_share")
+def _collect_ecn(found: Found) -> pl.DataFrame:
+    marks = found.select_members(found.select_runs("ecn-limit")).select("key", "mark_share")
     return (
-        found.of("ecn-limit")
+        found.select_runs("ecn-limit")
         .join(marks, on="key")
         .select("version", "count", "rtt", "seed", "sojourn", "mark_share", "utilisation", "jain")
         .sort("version", "count", "rtt", "seed")
     )
 
 
-def _short_path(found: Found) -> pl.DataFrame:
+def _collect_short_path(found: Found) -> pl.DataFrame:
     """Return the window of four flows on short paths, with twice the BDP that they believe in and with three bursts.
 
     A burst is what the pacing rate sends in 1/1024 s, and for paths below 16 ms more, by half for each 512 us of RTT:
     of 64 kB with BBRv3, of 512 kB with BBRv2 on Linux 6.1 (GSO_MAX_SIZE of 5.19, less 8 B); two segments at least.
     """
-    runs = found.of("short-path").filter(pl.col("cc") != "BBRv1")
+    runs = found.select_runs("short-path").filter(pl.col("cc") != "BBRv1")
     largest = pl.when(pl.col("cc") == "BBRv2").then(524_280.0).otherwise(65_536.0)
     halvings = (pl.col("min_rtt_ms") * 1000 / 512).floor().clip(0, 64)
     burst = ((pl.col("pacing_rate_mbit") * 1e6 / 8 / 1024 + largest / 2.0**halvings) / MSS).floor().clip(2)
     rows = (
-        found.series(runs, "trace")
+        found.select_series(runs, "trace")
         .filter(pl.col("time_s") > 10)
         .with_columns(twice_bdp=2 * pl.col("bw_mbit") * pl.col("min_rtt_ms") * 1e3 / 8 / MSS, bursts=3 * burst)
     )
@@ -261,14 +269,18 @@ def _short_path(found: Found) -> pl.DataFrame:
     )
 
 
-def _as_linux(found: Found) -> pl.DataFrame:
+def _compare_with_linux(found: Found) -> pl.DataFrame:
     """Return other cells of Linux beside runs with their starts and their period: `value` a seed, `linux` one run."""
     rows: list[dict[str, Any]] = []
-    shares = found.shares("as-linux")
+    shares = found.compute_shares("as-linux")
     steps = (
-        found.members(found.of("as-linux-ecn")).group_by("key", "cc", "rtt", "seed").agg(pl.col("rtt_mean_ms").mean())
+        found.select_members(found.select_runs("as-linux-ecn"))
+        .group_by("key", "cc", "rtt", "seed")
+        .agg(pl.col("rtt_mean_ms").mean())
     )
-    for cell in linux().filter((pl.col("flows") > 2) | (pl.col("rtt") != pl.col("second_rtt"))).iter_rows(named=True):
+    for cell in (
+        read_linux().filter((pl.col("flows") > 2) | (pl.col("rtt") != pl.col("second_rtt"))).iter_rows(named=True)
+    ):
         cc, limit = cell["cc"], f"buffer of {(cell['bytes'] or 0) / 1e3:g} kB"
         mine = shares.filter(
             pl.col("cc") == cc,
@@ -309,7 +321,7 @@ def _as_linux(found: Found) -> pl.DataFrame:
     return pl.DataFrame(rows).sort("kind", "name", "seed")
 
 
-def _gigabit(found: Found) -> pl.DataFrame:
+def _collect_gigabit(found: Found) -> pl.DataFrame:
     """Return the share of five BBRv2 among ten with DCTCP at 1 Gbit/s and 5 ms, with its limit for ECN and without.
 
     Of the simulator over a serial link and over HTB, as on Linux, with the smallest RTT that flows of BBRv2 saw: of
@@ -325,28 +337,28 @@ def _gigabit(found: Found) -> pl.DataFrame:
     goodput, keys, bbr2 = pl.col("goodput_mbit"), ["threshold", "limited"], pl.col("cc") == "bbr2"
     measured = (
         chosen.group_by("seed", threshold="target_bytes", limited=pl.col("ecn_limit_ms") == 5)
-        .agg(share=goodput.filter(bbr2).sum() / goodput.sum(), **_middle_and_highest(pl.col("min_rtt_ms").filter(bbr2)))
+        .agg(share=goodput.filter(bbr2).sum() / goodput.sum(), **_make_bounds(pl.col("min_rtt_ms").filter(bbr2)))
         .select(*keys, "seed", "share", "min_rtt", "highest", source=pl.lit("Linux"))
     )
     own = pl.col("flow") % 2 == 0  # BBRv2 and DCTCP take turns
     mine = (
-        found.each(found.of("gigabit"))
+        found.select_flows(found.select_runs("gigabit"))
         .with_columns(limited=pl.col("changed") == "")
         .group_by("seed", *keys, "shaper")
-        .agg(share=goodput.filter(own).sum() / goodput.sum(), **_middle_and_highest(pl.col("rtt_min_ms").filter(own)))
+        .agg(share=goodput.filter(own).sum() / goodput.sum(), **_make_bounds(pl.col("rtt_min_ms").filter(own)))
         .select(*keys, "seed", "share", "min_rtt", "highest", source=pl.col("shaper"))
     )
     return pl.concat([measured, mine], how="vertical_relaxed").sort("source", *keys, "seed")
 
 
-def _middle_and_highest(smallest: pl.Expr) -> dict[str, pl.Expr]:
+def _make_bounds(smallest: pl.Expr) -> dict[str, pl.Expr]:
     return {"min_rtt": smallest.median(), "highest": smallest.max()}
 
 
-def _three(found: Found, name: str, keys: list[str]) -> pl.DataFrame:
+def _collect_three(found: Found, name: str, keys: list[str]) -> pl.DataFrame:
     """Return goodput and mean time in queue of the three flows of each run over DualPI2."""
     roles = {0: "first", 1: "Prague", 2: "CUBIC"}
-    flows = found.each(found.of(name)).with_columns(
+    flows = found.select_flows(found.select_runs(name)).with_columns(
         role=pl.col("flow").replace_strict(roles), changed=pl.col("changed").replace("", "as it is")
     )
     return flows.select(

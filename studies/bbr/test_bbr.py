@@ -23,7 +23,7 @@ def runs() -> ModuleType:
     return importlib.import_module(f"{study.find('bbr').program.__package__}.runs")
 
 
-def small(name: str) -> dict[str, Any]:
+def shrink_experiment(name: str) -> dict[str, Any]:
     """Return an experiment short and with few of its cells, of the middle of each list."""
     table = tomllib.loads((ROOT / f"studies/bbr/experiments/{name}.toml").read_text())
     table |= {"duration": "92s" if name.startswith("latecomer") else "6s", "seeds": [1, 2]}
@@ -57,14 +57,14 @@ def small(name: str) -> dict[str, Any]:
 def test_every_table_comes_from_runs(runs: ModuleType, tmp_path: Path) -> None:
     output = tmp_path / "bbr.duckdb"
     for name in runs.EXPERIMENTS[:2]:
-        dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
+        dumbbell.run(experiment.parse(shrink_experiment(name), f"{name}.toml"), output=output)
     found = study.find("bbr")
     part = found.make_evidence([output])
     assert [path.name for path in found.draw("bbr-share", tmp_path, evidence=part)] == ["bbr-share.png"]
     with pytest.raises(InputError, match="no runs of policer; it needs results of bbr/policer"):
         found.draw("bbr-policer", tmp_path, evidence=part)
     for name in runs.EXPERIMENTS[2:]:
-        dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
+        dumbbell.run(experiment.parse(shrink_experiment(name), f"{name}.toml"), output=output)
     tables = found.make_evidence([output]).tables
     kept = found.read_evidence()
     assert {name: frame.columns for name, frame in tables.items()} == {
@@ -93,14 +93,14 @@ def test_a_run_without_loss_counts_in_the_mean_and_has_a_place_in_the_figure() -
 def test_the_model_of_the_cap(runs: ModuleType) -> None:
     # 4 BDP of 40 ms at 50 Mbit/s are 160 ms and 660.5 frames: p = 1/2 - 1/8 - 4/660.5
     # PROBE_RTT takes 160 + 200 + 40 of 10,000 ms
-    assert runs.model(4, 50, 40) == pytest.approx((1 - 0.375 + 4 / 660.5) * 0.96, rel=1e-4)
+    assert runs.predict_share(4, 50, 40) == pytest.approx((1 - 0.375 + 4 / 660.5) * 0.96, rel=1e-4)
     # nobody else has a place in a buffer of one BDP
-    assert runs.model(1, 50, 40) == pytest.approx(1 - 0.028)
+    assert runs.predict_share(1, 50, 40) == pytest.approx(1 - 0.028)
     # the packets that many flows keep in flight raise what they see as the base RTT
-    assert runs.model(4, 50, 40, flows=32) > runs.model(4, 50, 40) + 0.15
+    assert runs.predict_share(4, 50, 40, flows=32) > runs.predict_share(4, 50, 40) + 0.15
 
 
 def test_cells_of_linux(runs: ModuleType) -> None:
-    pairs = runs.linux_pairs()
+    pairs = runs.select_linux_pairs()
     assert set(pairs["cc"]) == {"BBRv1", "BBRv2", "BBRv3"} and set(pairs["depth"]) == {0.5, 2, 8}
     assert pairs["share"].is_between(0, 1).all()

@@ -21,7 +21,7 @@ SAMPLE = DOCS / "check-bbr-sample.sqlog"
 SHOWN = ("startup-plateau", "drain-inflight", "up-plateau", "down-inflight")
 
 
-def page(before: str) -> str:
+def make_page(before: str) -> str:
     """Return the page with its tables as they are to be."""
     for name, table in TABLES.items():
         part = re.compile(rf"<!-- table {name} -->\n.*?<!-- end -->", re.DOTALL)
@@ -32,7 +32,7 @@ def page(before: str) -> str:
     return before
 
 
-def sample() -> str:
+def make_sample() -> str:
     """Return a small trace as the logger of a stack would write it: the fields of four cases, a header of its own."""
     run = CASES["down-inflight"].prepare(CaseLab(PathPoint(1_000_000, 0.04), {"name": "bbr-draft"}))
     with tempfile.TemporaryDirectory() as folder:
@@ -55,9 +55,9 @@ def sample() -> str:
 
 def main() -> None:
     """Write them."""
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(make_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     if "--sample" in sys.argv[1:]:
-        SAMPLE.write_text(sample(), encoding="utf-8")
+        SAMPLE.write_text(make_sample(), encoding="utf-8")
 
 
 if __name__ == "__main__":

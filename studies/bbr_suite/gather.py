@@ -40,7 +40,7 @@ KEPT_OF_TRACE = (
 UP, GAINS = 4, {2: "drain", 5: "probe_down"}  # Linux's bbr_phase: BBR_BW_PROBE_UP; those whose gains are compared
 
 
-def tables(results: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
+def make_tables(results: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
     """Return every result, how many there are of each kind, and why."""
     rows = [{key: one[key] for key in ("number", "case", "control", "rate_bit", "rtt_s", "result")} for one in results]
     counts, reasons = [], []
@@ -52,11 +52,11 @@ def tables(results: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
             found = [one["result"] for one in own]
             numbers = {name: found.count(name) for name in ("passed", "constant", "failed")}
             counts.append(place | numbers | {"applies": len(found) - found.count(NOT_APPLICABLE)})
-            reasons += [place | {"result": result, "reason": text} for result, text in _reasons(own)]
+            reasons += [place | {"result": result, "reason": text} for result, text in _list_reasons(own)]
     return {"results": pl.DataFrame(rows), "counts": pl.DataFrame(counts), "reasons": pl.DataFrame(reasons)}
 
 
-def _reasons(results: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def _list_reasons(results: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return each result with its reasons: points that share a reason in one, of cases that do not apply the first."""
     found: dict[tuple[str, str], list[str]] = {}
     for one in results:
@@ -72,7 +72,7 @@ def _reasons(results: list[dict[str, Any]]) -> list[tuple[str, str]]:
     ]
 
 
-def drawn() -> dict[str, pl.DataFrame]:
+def collect_drawn_trace() -> dict[str, pl.DataFrame]:
     """Return the trace of the failure that the page draws, a row for each half of a percent of it."""
     key, control, point = find(STUDY).program.DRAWN
     run = CASES[key].prepare(CaseLab(point, {"name": control}))
@@ -85,7 +85,7 @@ def drawn() -> dict[str, pl.DataFrame]:
     return {"trace": frame, "times": times, "drawn": pl.DataFrame([{"result": CASES[key].judge_run(run).result}])}
 
 
-def linux(path: Path) -> dict[str, pl.DataFrame]:
+def read_linux(path: Path) -> dict[str, pl.DataFrame]:
     """Return how long PROBE_UP lasted on Linux, in round trips, and its gains."""
     frame = pl.read_csv(path, infer_schema_length=None).filter(pl.col("version") != "bbr1")
     probes, gains = [], []
@@ -124,12 +124,12 @@ def main() -> None:
         found = suite.check(controls, wanted=suite.CaseSelection(failing=given.figures is not None))
         results = json.loads(bbr_report.to_json(found))["results"]
     folder = find(STUDY).folder / "evidence"
-    of_linux = linux(given.linux) if given.linux else {}
+    of_linux = read_linux(given.linux) if given.linux else {}
     if not of_linux:
         kept = Evidence.load(folder)
         of_linux = {name: kept[name] for name in ("linux_probes", "linux_gains")}
     made = {"suite": {"runs": len(results), "seeds": [1], "engines": [_native.engine_version()], "setup": {}}}
-    Evidence(tables(results) | drawn() | of_linux, made).save(folder)
+    Evidence(make_tables(results) | collect_drawn_trace() | of_linux, made).save(folder)
     if given.figures is None or found is None:
         return
     given.figures.mkdir(parents=True, exist_ok=True)

@@ -22,15 +22,15 @@ PROBE_LIMIT = 2  # round trips; the case asks for three rounds or more
 DRAWN = ("spurious-recovery", "bbr3", PathPoint(10_000_000, 0.04))
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
+def _format_table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
 
 
-def _controls(found: Evidence) -> list[str]:
+def _list_controls(found: Evidence) -> list[str]:
     return list(dict.fromkeys(found["counts"]["control"].to_list()))
 
 
-def count(row: dict[str, Any]) -> str:
+def format_result_count(row: dict[str, Any]) -> str:
     """Return the results of a case and a control in words."""
     if not row["applies"]:
         return "-"
@@ -39,28 +39,28 @@ def count(row: dict[str, Any]) -> str:
     return f"{'constant' if row['constant'] else 'passed'} {row['applies']}"
 
 
-def summary(found: Evidence) -> str:
+def format_summary(found: Evidence) -> str:
     """Return who passes what where."""
-    names = _controls(found)
+    names = _list_controls(found)
     rows = []
     for key, case in CASES.items():
         cells = {row["control"]: row for row in found["counts"].filter(pl.col("case") == key).iter_rows(named=True)}
-        rows.append([case.number, case.heading, *(count(cells[name]) for name in names)])
-    return _table(["", "case", *names], rows)
+        rows.append([case.number, case.heading, *(format_result_count(cells[name]) for name in names)])
+    return _format_table(["", "case", *names], rows)
 
 
-def points(found: Evidence) -> str:
+def format_points(found: Evidence) -> str:
     """Return a sign for every point, rates apart."""
-    names = _controls(found)
+    names = _list_controls(found)
     signs: dict[tuple[str, str], dict[int, str]] = {}
     for row in found["results"].iter_rows(named=True):
         of_rates = signs.setdefault((row["case"], row["control"]), {})
         of_rates[row["rate_bit"]] = of_rates.get(row["rate_bit"], "") + SIGNS[row["result"]]
     rows = [[CASES[key].number, *(f"`{' '.join(signs[key, name].values())}`" for name in names)] for key in CASES]
-    return _table(["", *names], rows)
+    return _format_table(["", *names], rows)
 
 
-def axes(found: Evidence) -> str:
+def describe_axes(found: Evidence) -> str:
     """Return which rates and RTTs the signs stand for."""
     frame = found["results"]
     rates = ", ".join(units.show("rate", one) for one in frame["rate_bit"].unique(maintain_order=True))
@@ -68,22 +68,22 @@ def axes(found: Evidence) -> str:
     return f"Groups are rates: {rates}; signs in a group are RTTs: {rtts}."
 
 
-def _reasons(found: Evidence, result: str) -> str:
+def _format_reasons(found: Evidence, result: str) -> str:
     rows = found["reasons"].filter(pl.col("result") == result).iter_rows(named=True)
     return "\n".join(f"- {row['number']}, {row['control']}: {row['reason']}" for row in rows)
 
 
-def notes(_: Evidence) -> str:
+def list_notes(_: Evidence) -> str:
     """Return what is known of cases."""
     return "\n".join(f"- {case.number}: {case.note}" for case in CASES.values() if case.note)
 
 
-def meanings(_: Evidence) -> str:
+def describe_results(_: Evidence) -> str:
     """Return what the results mean."""
     return "\n".join(f"- {result}: {text}." for result, text in MEANING.items())
 
 
-def spurious(found: Evidence) -> Picture:
+def draw_spurious(found: Evidence) -> Picture:
     """Draw a flow whose bounds are not restored."""
     key, control, point = DRAWN
     frame = found["trace"]
@@ -94,22 +94,22 @@ def spurious(found: Evidence) -> Picture:
     return figure.draw(run, CASES[key], result, control)
 
 
-def facts(found: Evidence) -> dict[str, Any]:
+def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what the template asks for beside the tables."""
 
-    def cell(case: str, control: str) -> dict[str, Any]:
+    def find_cell(case: str, control: str) -> dict[str, Any]:
         return dict(
             found["counts"].row(by_predicate=(pl.col("case") == case) & (pl.col("control") == control), named=True)
         )
 
-    def said(case: str, control: str) -> str:
-        one = cell(case, control)
+    def describe_cell(case: str, control: str) -> str:
+        one = find_cell(case, control)
         return f"{one['failed']} of {one['applies']}"
 
     draft = found["counts"].filter(pl.col("control") == "bbr-draft")
     return {
-        "cell": cell,
-        "said": said,
+        "cell": find_cell,
+        "said": describe_cell,
         "specification": SPECIFICATION,
         "verdicts": found["results"].height,
         "draft_passed": draft["passed"].sum(),
@@ -124,13 +124,13 @@ def facts(found: Evidence) -> dict[str, Any]:
 
 
 TABLES = {
-    "summary": summary,
-    "points": points,
-    "axes": axes,
-    "failed": lambda found: _reasons(found, FAILED),
-    "constants": lambda found: _reasons(found, CONSTANT),
-    "elsewhere": lambda found: _reasons(found, NOT_APPLICABLE),
-    "notes": notes,
-    "meanings": meanings,
+    "summary": format_summary,
+    "points": format_points,
+    "axes": describe_axes,
+    "failed": lambda found: _format_reasons(found, FAILED),
+    "constants": lambda found: _format_reasons(found, CONSTANT),
+    "elsewhere": lambda found: _format_reasons(found, NOT_APPLICABLE),
+    "notes": list_notes,
+    "meanings": describe_results,
 }
-FIGURES = {"bbr-suite-spurious": spurious}
+FIGURES = {"bbr-suite-spurious": draw_spurious}

@@ -8,7 +8,7 @@ import polars as pl
 
 from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, align_table, figures
 
-from .traces import LINES, STATES, TOLERANCE, Cell, Trace, judge, linux, simulated
+from .traces import LINES, STATES, TOLERANCE, Cell, Trace, collect_simulated, judge, read_linux
 
 QUESTION = "Does a flow go through the same states at the same times as on Linux?"
 GALLERY = {"bbr-traces": "bbr-trace-bbr3-pfifo-10"}
@@ -28,10 +28,10 @@ DRAWN = (
 SOURCES = ("Linux", "simulator")
 
 
-def evidence(results: Results) -> dict[str, pl.DataFrame]:
+def make_evidence(results: Results) -> dict[str, pl.DataFrame]:
     """Return the comparison of every cell, and what the figures draw."""
-    measured = linux()
-    runs = simulated(results, set(measured))
+    measured = read_linux()
+    runs = collect_simulated(results, set(measured))
     rows: list[dict[str, Any]] = []
     waits: list[dict[str, Any]] = []
     drawn: list[pl.DataFrame] = []
@@ -40,11 +40,11 @@ def evidence(results: Results) -> dict[str, pl.DataFrame]:
         rows.append(row)
         waits += own
         if cell in DRAWN:
-            drawn += [_drawn(cell, one, source) for one, source in zip((trace, nearest), SOURCES, strict=True)]
+            drawn += [_thin_trace(cell, one, source) for one, source in zip((trace, nearest), SOURCES, strict=True)]
     return {"cells": pl.DataFrame(rows), "waits": pl.DataFrame(waits), "drawn": pl.concat(drawn)}
 
 
-def _drawn(cell: Cell, trace: Trace, source: str) -> pl.DataFrame:
+def _thin_trace(cell: Cell, trace: Trace, source: str) -> pl.DataFrame:
     """Return what a figure shows of a trace, at most every 20 ms and at changes of state."""
     kept, last = [], -1.0
     for i, time in enumerate(trace.time):
@@ -58,17 +58,17 @@ def _drawn(cell: Cell, trace: Trace, source: str) -> pl.DataFrame:
             "source": [source] * len(kept),
             "time": [round(trace.time[i], 3) for i in kept],
             "state": [STATES.index(trace.state[i]) if trace.state[i] else None for i in kept],
-            **{name: [_short(trace.lines[name][i]) for i in kept] for name in LINES},
+            **{name: [_round_value(trace.lines[name][i]) for i in kept] for name in LINES},
         },
         schema_overrides=dict.fromkeys(LINES, pl.Float64),
     )
 
 
-def _short(value: float | None) -> float | None:
+def _round_value(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
-def picture(cell: Cell, found: Evidence) -> Picture:
+def draw_cell(cell: Cell, found: Evidence) -> Picture:
     """Draw states, rate, windows and RTT of Linux and of the simulator over each other."""
     rows = found["drawn"].filter(pl.col("figure") == cell.figure)
     bounds = rows["long_term"].is_not_null().any()
@@ -89,7 +89,7 @@ def picture(cell: Cell, found: Evidence) -> Picture:
     end = float(rows["time"].max() or 0.0)  # type: ignore[arg-type]
     own = {source: rows.filter(pl.col("source") == source, pl.col("state").is_not_null()) for source in SOURCES}
     states = {
-        source: figures.bands(part["time"], [STATES[state] for state in part["state"]], end)
+        source: figures.find_bands(part["time"], [STATES[state] for state in part["state"]], end)
         for source, part in own.items()
     }
     return figures.stacked_series(
@@ -101,7 +101,7 @@ def picture(cell: Cell, found: Evidence) -> Picture:
     )
 
 
-def facts(found: Evidence) -> dict[str, Any]:
+def make_facts(found: Evidence) -> dict[str, Any]:
     """Return the cells that agree by the rule of the page, and those that would with one round trip."""
     cells = found["cells"]
     worst = pl.max_horizontal("within", "beyond")
@@ -114,7 +114,7 @@ def facts(found: Evidence) -> dict[str, Any]:
     }
 
 
-def verdicts(found: Evidence) -> str:
+def format_verdicts(found: Evidence) -> str:
     """Return one row for each cell."""
     waits = found["waits"]
     rows = []
@@ -137,5 +137,5 @@ def verdicts(found: Evidence) -> str:
     return align_table(header, rows, words=(0, 3, 5))
 
 
-TABLES: dict[str, Callable[[Evidence], str]] = {"verdicts": verdicts}
-FIGURES: dict[str, Callable[[Evidence], Picture]] = {cell.figure: partial(picture, cell) for cell in DRAWN}
+TABLES: dict[str, Callable[[Evidence], str]] = {"verdicts": format_verdicts}
+FIGURES: dict[str, Callable[[Evidence], Picture]] = {cell.figure: partial(draw_cell, cell) for cell in DRAWN}

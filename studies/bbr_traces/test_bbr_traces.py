@@ -23,11 +23,11 @@ def trace(traces: ModuleType, changes: list[tuple[str, float]]) -> object:
     return traces.Trace([time for _, time in changes], [state for state, _ in changes], {})
 
 
-def shifted(by: float, since: int) -> list[tuple[str, float]]:
+def shift_changes(by: float, since: int) -> list[tuple[str, float]]:
     return [(state, time + (by if i >= since else 0)) for i, (state, time) in enumerate(WANTED)]
 
 
-def judged(traces: ModuleType, *runs: list[tuple[str, float]]) -> tuple[dict[str, float], list[dict[str, float]]]:
+def judge_traces(traces: ModuleType, *runs: list[tuple[str, float]]) -> tuple[dict[str, float], list[dict[str, float]]]:
     cell = traces.Cell("bbr2", False, "pfifo", 50.0, 40.0)
     row, waits, _ = traces.judge(cell, trace(traces, WANTED), [trace(traces, one) for one in runs])
     return row, waits
@@ -35,34 +35,34 @@ def judged(traces: ModuleType, *runs: list[tuple[str, float]]) -> tuple[dict[str
 
 def test_a_later_probe_is_a_wait_and_not_a_difference(traces: ModuleType) -> None:
     # the first probe 0.4 s later: ten round trips, which the waits of the seeds may cover
-    row, waits = judged(traces, shifted(0.4, 4), shifted(-0.1, 4))
+    row, waits = judge_traces(traces, shift_changes(0.4, 4), shift_changes(-0.1, 4))
     assert row["order"] == 2 and row["within"] == pytest.approx(0) and row["beyond"] == pytest.approx(0)
     assert [round(one["linux"], 2) for one in waits] == [2.0, 2.02]
     assert [waits[0]["low"], waits[0]["high"]] == pytest.approx([1.9, 2.4])
     # if all seeds wait longer, Linux is 0.4 s or ten round trips outside
-    row, _ = judged(traces, shifted(0.4, 4), shifted(0.5, 4))
+    row, _ = judge_traces(traces, shift_changes(0.4, 4), shift_changes(0.5, 4))
     assert row["beyond"] == pytest.approx(10)
 
 
 def test_a_difference_within_a_probe_counts_in_round_trips(traces: ModuleType) -> None:
     far = [(state, time + (0.1 if i >= 6 else 0)) for i, (state, time) in enumerate(WANTED)]
-    row, _ = judged(traces, far)
+    row, _ = judge_traces(traces, far)
     assert row["within"] == pytest.approx(2.5) and row["near_two"] == 0
-    row, _ = judged(traces, far, shifted(0.02, 1))
+    row, _ = judge_traces(traces, far, shift_changes(0.02, 1))
     assert row["within"] == pytest.approx(0.5) and (row["near"], row["near_two"]) == (1, 1)
 
 
 def test_another_order_does_not_agree(traces: ModuleType) -> None:
     other = [("startup", 0.0), ("probe_rtt", 0.1), *WANTED[1:]]
-    row, waits = judged(traces, other)
+    row, waits = judge_traces(traces, other)
     assert row["order"] == 0 and math.isinf(row["within"]) and waits == []
     # a state shorter than the distance of two samples may be missing
     short = [one for one in WANTED if one != ("probe_down", 0.3)]
-    assert judged(traces, short)[0]["order"] == 1
+    assert judge_traces(traces, short)[0]["order"] == 1
 
 
 def test_linux_tells_what_is_in_flight_only_while_nothing_is_lost(traces: ModuleType) -> None:
-    measured = traces.linux()
+    measured = traces.read_linux()
     assert len(measured) == 20
     for one in measured.values():
         known = [value for value in one.lines["in_flight"] if value is not None]

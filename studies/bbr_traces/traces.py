@@ -60,7 +60,7 @@ class Trace:
     state: list[str]
     lines: dict[str, list[float | None]]
 
-    def changes(self) -> Changes:
+    def list_changes(self) -> Changes:
         """Return the states in order, each with the time of its first row."""
         found: Changes = []
         for time, state in zip(self.time, self.state, strict=True):
@@ -69,7 +69,7 @@ class Trace:
         return found
 
 
-def _state_of(row: dict[str, Any]) -> str:
+def _find_state(row: dict[str, Any]) -> str:
     """Return the state that a sample of Linux tells of; BBRv1 tells its gains only."""
     if row["phase"] is not None:
         return PHASES.get(row["phase"], "")
@@ -81,7 +81,7 @@ def _state_of(row: dict[str, Any]) -> str:
     return "probe_up" if pacing > 256 else "probe_down" if pacing < 256 else "probe_cruise"
 
 
-def linux() -> dict[Cell, Trace]:
+def read_linux() -> dict[Cell, Trace]:
     """Return the traces of Linux."""
     rows: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
     for row in pl.read_csv(shipped.list_references()[LINUX], infer_schema_length=None).iter_rows(named=True):
@@ -97,11 +97,11 @@ def linux() -> dict[Cell, Trace]:
             "long_term": [row["inflight_hi"] for row in of_cell],
             "srtt": [row["rtt_us"] / 1e3 for row in of_cell],
         }
-        traces[cell] = Trace([row["t_s"] for row in of_cell], [_state_of(row) for row in of_cell], lines)
+        traces[cell] = Trace([row["t_s"] for row in of_cell], [_find_state(row) for row in of_cell], lines)
     return traces
 
 
-def simulated(results: Results, cells: set[Cell]) -> dict[Cell, list[Trace]]:
+def collect_simulated(results: Results, cells: set[Cell]) -> dict[Cell, list[Trace]]:
     """Return the traces of the simulator, one per seed."""
     rows = results.frame("trace")
     by_run = {key: frame for (key,), frame in rows.sort("time_s", maintain_order=True).group_by("key")}
@@ -125,7 +125,7 @@ def _trace(frame: pl.DataFrame) -> Trace:
     return Trace(frame["time_s"].to_list(), frame["state"].to_list(), lines)
 
 
-def through_probes(changes: Changes) -> Changes:
+def cut_after_probes(changes: Changes) -> Changes:
     """Return the changes through startup and the first probes, with what comes after the last of them."""
     ups = 0
     for i, (_, state) in enumerate(changes):
@@ -135,7 +135,7 @@ def through_probes(changes: Changes) -> Changes:
     return changes
 
 
-def aligned(wanted: Changes, mine: Changes) -> list[tuple[float, float, str]] | None:
+def align_changes(wanted: Changes, mine: Changes) -> list[tuple[float, float, str]] | None:
     """Return the changes that both have, (Linux, simulator, state), or None if the order differs.
 
     Between two samples a state of Linux may come and go; one that short may be missing on either side.
@@ -169,7 +169,7 @@ class Timing:
         return abs(off), at
 
 
-def timing(cell: Cell, pairs: list[tuple[float, float, str]]) -> Timing:
+def compare_times(cell: Cell, pairs: list[tuple[float, float, str]]) -> Timing:
     """Compare the times of changes. Each probe starts after a random wait, so its clock starts with it."""
     starts = "probe_up" if cell.version == "bbr1" else "probe_refill"
     found = Timing()
@@ -190,8 +190,8 @@ def judge(cell: Cell, trace: Trace, runs: list[Trace]) -> tuple[dict[str, Any], 
     far Linux's waits lie outside those of the seeds. The run to draw has the order, and all its times, waits too, are
     nearest.
     """
-    wanted = through_probes(trace.changes())
-    found = [(run, timing(cell, pairs)) for run in runs if (pairs := aligned(wanted, run.changes()))]
+    wanted = cut_after_probes(trace.list_changes())
+    found = [(run, compare_times(cell, pairs)) for run in runs if (pairs := align_changes(wanted, run.list_changes()))]
     row: dict[str, Any] = {
         "cell": cell.name,
         "version": cell.version,
@@ -215,7 +215,7 @@ def judge(cell: Cell, trace: Trace, runs: list[Trace]) -> tuple[dict[str, Any], 
     row |= {"near_two": sum(one.worst[0] <= TOLERANCE for _, one in found)}
     row |= {"beyond": max((one["beyond"] for one in waits), default=0.0)}
 
-    def apart(one: Timing) -> float:
+    def measure_difference(one: Timing) -> float:
         return max([one.worst[0], *[abs(mine - theirs) / cell.rtt for theirs, mine in one.waits]])
 
-    return row, waits, min(found, key=lambda one: apart(one[1]))[0]
+    return row, waits, min(found, key=lambda one: measure_difference(one[1]))[0]

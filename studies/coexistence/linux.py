@@ -16,7 +16,7 @@ _RUN = ["host", "ccs", "ecn_limit_ms", "aqm", "target_bytes", "buffer_bytes", "s
 _LARGE = 10_000_000  # bytes; buffers of 500 ms have more, those of 1.33 K less
 
 
-def flows() -> pl.DataFrame:
+def read_flows() -> pl.DataFrame:
     """Return one row per flow, as in the file, with `n` (flows of its run), `small` (buffer) and `limit` as text."""
     path = shipped.list_references()["linux-coexistence"]
     whole = pl.read_csv(path, infer_schema_length=None).with_columns(
@@ -33,12 +33,12 @@ def flows() -> pl.DataFrame:
     )
 
 
-def cells() -> pl.DataFrame:
+def collect_cells() -> pl.DataFrame:
     """Return one row per cell of equal RTTs over STEP, means over its starts.
 
     `use` is the sum of goodputs over the rate, `share` BBRv2's of it (0 without), `srtt` the mean RTT in ms.
     """
-    rows = flows().filter(
+    rows = read_flows().filter(
         pl.col("host").is_in(HOSTS),
         pl.col("aqm") == "step",
         pl.col("seconds").is_in([20, 30]),
@@ -53,16 +53,16 @@ def cells() -> pl.DataFrame:
     return starts.group_by(KEYS).agg(pl.col("use", "share", "srtt").mean(), starts=pl.len())
 
 
-def of_two_rtts() -> pl.DataFrame:
+def collect_two_rtts() -> pl.DataFrame:
     """Return the relative throughput (goodput) of each class of BBRv2 and DCTCP of two RTTs: `step`, `cc`, `rtt`."""
-    rows = flows().filter(pl.col("ccs") == "2-2-8-8")
+    rows = read_flows().filter(pl.col("ccs") == "2-2-8-8")
     relative = pl.col("goodput_mbit").mean() * pl.col("n").first() / pl.col("rate_mbit").first()
     return rows.group_by("step", "cc", "rtt").agg(linux=relative)
 
 
-def changes() -> pl.DataFrame:
+def collect_changes() -> pl.DataFrame:
     """Return the utilisation of two DCTCP flows over the recommended STEP by `host`: one change each."""
-    rows = flows().filter(
+    rows = read_flows().filter(
         pl.col("ccs") == "dctcp+dctcp", pl.col("step") == 106_250, pl.col("rtt") == 5, ~pl.col("small").fill_null(False)
     )
     starts = rows.group_by("host", "start").agg(
@@ -73,12 +73,12 @@ def changes() -> pl.DataFrame:
     )
 
 
-def paper() -> dict[str, pl.DataFrame]:
+def collect_paper_tables() -> dict[str, pl.DataFrame]:
     """Return what Linux did over STEP as `dumbbell.coexistence` has runs and classes; null where it is not known.
 
     Each start counts as a seed. Marks of a class are CE marks that its receivers saw.
     """
-    rows = flows().filter(pl.col("host").is_in(HOSTS), pl.col("aqm") == "step")
+    rows = read_flows().filter(pl.col("host").is_in(HOSTS), pl.col("aqm") == "step")
     shortest = pl.when(pl.col("ccs") == "2-2-8-8").then(5).otherwise("rtt")
     place = rows.with_columns(
         variant=pl.col("limit").replace({"0": terms.NO_LIMIT, "5": terms.LIMIT}),
@@ -102,7 +102,7 @@ def paper() -> dict[str, pl.DataFrame]:
     fair = pl.col("once").sum() ** 2 / (pl.len() * (pl.col("once") ** 2).sum())
     every = every.with_columns(once=once)
     return {
-        "runs": _with(
+        "runs": _add_unknown_columns(
             every.unique([*keys, "seed", "flow"])
             .group_by(*keys, "seed")
             .agg(
@@ -115,7 +115,7 @@ def paper() -> dict[str, pl.DataFrame]:
             "delay_max",
             "delay_whole",
         ),
-        "classes": _with(
+        "classes": _add_unknown_columns(
             every.group_by(*keys, "cls", "seed").agg(
                 relative_throughput=rate.mean() * pl.col("flows").first() / pl.col("rate_gbit").first() / 1e3,
                 marks=pl.col("delivered_ce").sum() / pl.col("frames").sum(),
@@ -126,7 +126,7 @@ def paper() -> dict[str, pl.DataFrame]:
     }
 
 
-def _with(frame: pl.DataFrame, *missing: str) -> pl.DataFrame:
+def _add_unknown_columns(frame: pl.DataFrame, *missing: str) -> pl.DataFrame:
     """Return a frame with columns of which nothing is known."""
     unknown: dict[str, Any] = {name: pl.lit(None, pl.Float64) for name in missing}
     return frame.with_columns(**unknown)

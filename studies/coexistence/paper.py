@@ -14,8 +14,8 @@ import polars as pl
 
 import dumbbell
 from dumbbell import results
-from dumbbell.published.compare import alike
-from dumbbell.published.variants import left_out, require_alike
+from dumbbell.published.compare import select_alike
+from dumbbell.published.variants import list_left_out, require_alike
 from dumbbell.study import (
     Picture,
     align_table,
@@ -139,16 +139,21 @@ _FACETS = {
 class Results:
     """Runs of its experiments; raises InputError if there is none, or if one cell has runs of two kinds."""
 
-    def __init__(self, source: str | Path | results.Results) -> None:
-        found = results.Results.open_source(source)
-        self.runs, self.classes = terms.runs(dumbbell.Results(found)), terms.classes(dumbbell.Results(found))
-        self.notes = [*left_out(found, self.runs["key"]), *found.notes]
+    def __init__(self, source: str | Path | results.StoredResults) -> None:
+        found = results.StoredResults.open_source(source)
+        self.runs, self.classes = (
+            terms.runs(dumbbell.Results(found)),
+            terms.classes(dumbbell.Results(found)),
+        )
+        self.notes = [*list_left_out(found, self.runs["key"]), *found.notes]
         configs = dict(found.runs.select("key", "config").rows())
         for place, part in self.runs.group_by(*PLACE, "mix"):
-            alike([{"config": configs[key]} for key in part["key"]], ", ".join(str(value) for value in place if value))
+            select_alike(
+                [{"config": configs[key]} for key in part["key"]], ", ".join(str(value) for value in place if value)
+            )
         require_alike(found.runs.filter(pl.col("key").is_in(self.runs["key"].implode())))
 
-    def of(self, figure: _Figure) -> pl.DataFrame:
+    def collect_figure(self, figure: _Figure) -> pl.DataFrame:
         """Return what a figure shows: keys, `value` as mean over `runs` seeds, `low` to `high` its 95 % interval."""
         every = self.classes if figure.by_class else self.runs
         rows = every.filter(
@@ -182,13 +187,14 @@ _ORDER_OF_N = (pl.col("n").str.contains("-", literal=True), pl.col("flows"))
 def draw(found: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".png",)) -> list[Path]:
     """Draw every figure that there are runs for, or one, as `NAME.png` in `folder`; raises InputError."""
     frames = {
-        f"figure-{name}" if name in PAPER else name: (figure, found.of(figure)) for name, figure in FIGURES.items()
+        f"figure-{name}" if name in PAPER else name: (figure, found.collect_figure(figure))
+        for name, figure in FIGURES.items()
     }
-    made = {name: partial(picture, *one) for name, one in frames.items() if not one[1].is_empty()}
+    made = {name: partial(draw_figure, *one) for name, one in frames.items() if not one[1].is_empty()}
     return figures.save_all(made, folder, only, formats)
 
 
-def picture(figure: _Figure, frame: pl.DataFrame) -> Picture:
+def draw_figure(figure: _Figure, frame: pl.DataFrame) -> Picture:
     """Return a figure of the rows that `Results.of` gives for it: K within N within AQM."""
     label, bottom, top = _MEASURES[figure.measure]
     if figure.log:  # no place for 0, nor for an interval that reaches it
@@ -211,7 +217,7 @@ def picture(figure: _Figure, frame: pl.DataFrame) -> Picture:
         title=figure.title + _note(frame),
     )
     if figure.measure in _LEVEL:
-        made.level(_LEVEL[figure.measure])
+        made.draw_level(_LEVEL[figure.measure])
     return made
 
 
@@ -230,22 +236,22 @@ _INTRODUCTION = (
 )
 
 
-def tables(found: Results) -> str:
+def format_tables(found: Results) -> str:
     """Return every figure as a Markdown table: AQM, N and class down, K across."""
     parts = ["# DCTCP and BBRv2 over STEP, PI2, CSAQM and tail drop", _INTRODUCTION]
     for name, figure in FIGURES.items():
         title = f"Figure {int(name)}: {figure.title}" if name in PAPER else figure.title
-        frame = found.of(figure)
+        frame = found.collect_figure(figure)
         if frame.is_empty():
             parts.append(f"## {title}\n\nNo runs.")
             continue
         note = "" if frame["runs"].max() == 1 else f"{_note(frame)[2:].capitalize()}, ± half of the 95 % interval. "
         measure = _MEASURES[figure.measure][0].capitalize()
-        parts.append(f"## {title}\n\n{measure}. {note}Down: AQM and N; across: K.\n\n{_grid(figure, frame)}")
+        parts.append(f"## {title}\n\n{measure}. {note}Down: AQM and N; across: K.\n\n{_format_grid(figure, frame)}")
     return "\n\n".join([*parts, *explain_bins(parts), *found.notes])
 
 
-def _grid(figure: _Figure, frame: pl.DataFrame) -> str:
+def _format_grid(figure: _Figure, frame: pl.DataFrame) -> str:
     keys = [*figure.facet, "aqm", "n", *(["cls"] if figure.by_class else [])]
     ks = frame["k"].unique().sort().to_list()
     lines: dict[tuple[str, ...], dict[float, str]] = {}

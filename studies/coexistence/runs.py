@@ -22,7 +22,7 @@ _OF_CELL = ["variant", "rate_gbit", "rtt", "buffer", "n", "k", "aqm", "mix", "cl
 POINTS = 0.05  # by which a share may miss its weight
 
 
-def whole_seeds(results: Results, cells: Mapping[str, int] | None = None) -> Results:
+def select_whole_seeds(results: Results, cells: Mapping[str, int] | None = None) -> Results:
     """Return the runs of those seeds that ran whole experiments: a mean is over the same seeds in every cell.
 
     `cells` is how many cells an experiment has; without it, as many as its largest seed.
@@ -36,14 +36,14 @@ def whole_seeds(results: Results, cells: Mapping[str, int] | None = None) -> Res
     return results.with_keys(keys)
 
 
-def cells_of(folder: str) -> dict[str, int]:
+def count_cells(folder: str) -> dict[str, int]:
     """Return how many cells the experiments of a folder have, by name."""
     names = [name for name in shipped.list_experiments() if name.startswith(f"{folder}/")]
     loaded = [experiment.load(name) for name in names]
     return {one.name: len({cell.cell_key for cell in one.make_cells()}) for one in loaded}
 
 
-def over_seeds(frame: pl.DataFrame, by: Sequence[str], *values: str) -> pl.DataFrame:
+def average_seeds(frame: pl.DataFrame, by: Sequence[str], *values: str) -> pl.DataFrame:
     """Return means over seeds as `values`, least and largest of the first as `low` and `high`, and `seeds`."""
     first = pl.col(values[0])
     whole = frame.filter(first.is_not_null()).group_by(by)
@@ -53,12 +53,12 @@ def over_seeds(frame: pl.DataFrame, by: Sequence[str], *values: str) -> pl.DataF
 # The paper's matrix
 
 
-def matrix(results: Results) -> dict[str, pl.DataFrame]:
+def collect_matrix(results: Results) -> dict[str, pl.DataFrame]:
     """Return claims, runs and classes of the matrix, and what BBRv2's limit on ECN does.
 
     Experiments of which cells are missing are left out.
     """
-    chosen = whole_seeds(results, cells_of("coexistence"))
+    chosen = select_whole_seeds(results, count_cells("coexistence"))
     runs, classes = terms.runs(chosen), terms.classes(chosen)
     large = (pl.col("buffer") == LARGE) & (pl.col("rtt").is_in(["5", "50", "5+50"]))
     answers = large & pl.col("variant").is_in(["", NO_LIMIT])
@@ -73,20 +73,21 @@ def matrix(results: Results) -> dict[str, pl.DataFrame]:
     equal = limit.filter(pl.col("rtt") != "5+50", pl.col("gbit") == 1)
     own = runs.filter(answers).with_columns(**shared)
     return {
-        "claims": claims(runs, classes),
-        "runs": over_seeds(own, PLACE, "jain").join(
-            over_seeds(own, PLACE, "utilisation").rename({"low": "use_low", "high": "use_high"}).drop("seeds"), on=PLACE
+        "claims": judge_claims(runs, classes),
+        "runs": average_seeds(own, PLACE, "jain").join(
+            average_seeds(own, PLACE, "utilisation").rename({"low": "use_low", "high": "use_high"}).drop("seeds"),
+            on=PLACE,
         ),
-        "classes": over_seeds(
+        "classes": average_seeds(
             classes.filter(answers).with_columns(**shared), [*PLACE, "cls"], "relative_throughput"
         ).rename({"relative_throughput": "relative"}),
-        "limit": over_seeds(equal, ["rtt", "n", "k", "variant"], "relative_throughput").rename(
+        "limit": average_seeds(equal, ["rtt", "n", "k", "variant"], "relative_throughput").rename(
             {"relative_throughput": "relative"}
         ),
     }
 
 
-def claims(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
+def judge_claims(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
     """Return one row per claim: what the paper says, the verdict, and that of Linux in those cells that it has.
 
     `where` says how the cells that fail are spread. `linux_fails` is null where Linux has no cell; `fails_there` is the
@@ -94,7 +95,7 @@ def claims(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
     """
     paper = language.load("coexistence")
     found = judging.judge(paper, {"runs": runs, "classes": classes})
-    real = linux.paper()
+    real = linux.collect_paper_tables()
     measured = judging.judge(paper, real)
     here = [[name for name in frame.columns if name in _OF_CELL] for frame in (real["runs"], real["classes"])]
     same = {
@@ -165,9 +166,9 @@ _SPREAD = {"aqm": "over", "n": "N =", "rtt": "RTT ="}
 # Questions
 
 
-def questions(results: Results) -> dict[str, pl.DataFrame]:
+def collect_questions(results: Results) -> dict[str, pl.DataFrame]:
     """Return what hosts and weights change, and the cells of Linux beside those of the simulator."""
-    chosen = whole_seeds(results)
+    chosen = select_whole_seeds(results)
     places = [_place(row) for row in chosen.runs.iter_rows(named=True) if row["experiment"] in QUESTIONS]
     runs = pl.DataFrame(places, infer_schema_length=None)
     missing = [name for name in QUESTIONS if runs.is_empty() or name not in set(runs["experiment"])]
@@ -178,12 +179,12 @@ def questions(results: Results) -> dict[str, pl.DataFrame]:
     each = runs.join(flows, on="key")
     hosts = runs.filter(pl.col("experiment") == "questions-hosts").with_columns(k=pl.col("step") / 625_000)
     return {
-        "hosts": over_seeds(hosts, ["host", "n", "k"], "use"),
-        "weights": pl.concat([weights(each, "questions-weights"), weights(each, "questions-classes")]),
-        "marks": marks(each),
-        "linux": beside_linux(each),
-        "linux_rtts": two_rtts(each),
-        "linux_hosts": linux.changes(),
+        "hosts": average_seeds(hosts, ["host", "n", "k"], "use"),
+        "weights": pl.concat([compare_weights(each, "questions-weights"), compare_weights(each, "questions-classes")]),
+        "marks": collect_marks(each),
+        "linux": compare_with_linux(each),
+        "linux_rtts": collect_two_rtts(each),
+        "linux_hosts": linux.collect_changes(),
     }
 
 
@@ -210,7 +211,7 @@ def _place(row: dict[str, Any]) -> dict[str, Any]:
         "bursts": hosts["offload"] != "none",
         "first_weight": first["path"][0]["weight"] if first["path"] else 1.0,
         "last_weight": last["path"][0]["weight"] if last["path"] else 1.0,
-        "host": host(
+        "host": describe_host(
             hosts["profile"],
             hosts["prr"],
             hosts["offload"],
@@ -222,7 +223,7 @@ def _place(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def host(profile: str, prr: str, offload: str, tso_rtt: bool, pacing: str, gro: float, batch: float) -> str:
+def describe_host(profile: str, prr: str, offload: str, tso_rtt: bool, pacing: str, gro: float, batch: float) -> str:
     """Return what is not as in the kernel of a profile; `gro` and `batch` in us."""
     kernel = profile.removeprefix("linux-")
     changes = {
@@ -237,7 +238,7 @@ def host(profile: str, prr: str, offload: str, tso_rtt: bool, pacing: str, gro: 
     return ", ".join([kernel, *(word for word, is_so in changes.items() if is_so)])
 
 
-def beside_linux(each: pl.DataFrame) -> pl.DataFrame:
+def compare_with_linux(each: pl.DataFrame) -> pl.DataFrame:
     """Return cells of equal RTTs: use, BBRv2's share and mean RTT on Linux, and over seeds in the simulator.
 
     `_started` are means with the starts of the Linux runs, where those ran.
@@ -260,7 +261,7 @@ def beside_linux(each: pl.DataFrame) -> pl.DataFrame:
     random = runs.filter(pl.col("experiment") == "coexistence").group_by(keys)
     simulated = random.agg(pl.col(measures).mean().name.suffix("_sim"), *ends, seeds=pl.len())
     started = runs.filter(pl.col("experiment") == "questions-starts").group_by(keys)
-    measured = linux.cells().with_columns(pl.col("n").cast(pl.Int64))
+    measured = linux.collect_cells().with_columns(pl.col("n").cast(pl.Int64))
     both = measured.join(simulated, on=keys).join(
         started.agg(pl.col(measures).mean().name.suffix("_started")), on=keys, how="left"
     )
@@ -269,7 +270,7 @@ def beside_linux(each: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def marks(each: pl.DataFrame) -> pl.DataFrame:
+def collect_marks(each: pl.DataFrame) -> pl.DataFrame:
     """Return the shares of both controls' packets that STEP marks, and their `balance`: the smaller over the larger.
 
     With bursts as Linux 5.4 sends them, and with single segments.
@@ -279,10 +280,10 @@ def marks(each: pl.DataFrame) -> pl.DataFrame:
     wide = classes.pivot("cc", index=["key", "seed", "bursts", "n", "step"], values="marked")
     least, largest = pl.min_horizontal("bbr2", "dctcp"), pl.max_horizontal("bbr2", "dctcp")
     balanced = wide.with_columns(balance=least / largest, k=pl.col("step") / 625_000)
-    return over_seeds(balanced, ["bursts", "n", "k"], "balance", "bbr2", "dctcp")
+    return average_seeds(balanced, ["bursts", "n", "k"], "balance", "bbr2", "dctcp")
 
 
-def two_rtts(each: pl.DataFrame) -> pl.DataFrame:
+def collect_two_rtts(each: pl.DataFrame) -> pl.DataFrame:
     """Return the relative throughput (goodput) of each class of two controls and RTTs, on Linux and over seeds.
 
     `low` and `high` are of random starts, `started` is the mean with the starts of the Linux runs.
@@ -292,13 +293,13 @@ def two_rtts(each: pl.DataFrame) -> pl.DataFrame:
     )
     seeds = runs.agg(sim=pl.col("goodput_mbit").mean() * pl.col("n").first() / pl.col("rate").first())
     keys = ["step", "cc", "rtt"]
-    random = over_seeds(seeds.filter(pl.col("experiment") == "coexistence-rtts"), keys, "sim")
-    started = over_seeds(seeds.filter(pl.col("experiment") != "coexistence-rtts"), keys, "sim")
-    both = linux.of_two_rtts().join(random, on=keys).join(started.select(*keys, started="sim"), on=keys)
+    random = average_seeds(seeds.filter(pl.col("experiment") == "coexistence-rtts"), keys, "sim")
+    started = average_seeds(seeds.filter(pl.col("experiment") != "coexistence-rtts"), keys, "sim")
+    both = linux.collect_two_rtts().join(random, on=keys).join(started.select(*keys, started="sim"), on=keys)
     return both.with_columns(k=pl.col("step") / 625_000).sort("k", "rtt", "cc", descending=[False, True, False])
 
 
-def weights(each: pl.DataFrame, name: str) -> pl.DataFrame:
+def compare_weights(each: pl.DataFrame, name: str) -> pl.DataFrame:
     """Return the share of the first half of the flows over seeds, and what their weights want."""
     goodput = pl.col("goodput_mbit").sort_by("flow")
     first = pl.col("first_weight") / (pl.col("first_weight") + pl.col("last_weight"))
@@ -312,15 +313,15 @@ def weights(each: pl.DataFrame, name: str) -> pl.DataFrame:
             share=goodput.head(pl.len() // 2).sum() / goodput.sum(),
         )
         .with_columns(
-            mix=pl.col("ccs").map_elements(_mix, return_dtype=pl.String),
+            mix=pl.col("ccs").map_elements(_name_mix, return_dtype=pl.String),
             weights=pl.format("{}:{}", *(pl.col(name).cast(pl.Int64) for name in ("first_weight", "last_weight"))),
             experiment=pl.lit(name),
         )
     )
-    return over_seeds(runs, ["experiment", "mix", "weights", "rate", "window", "wanted"], "share").with_columns(
+    return average_seeds(runs, ["experiment", "mix", "weights", "rate", "window", "wanted"], "share").with_columns(
         off=(pl.col("share") - pl.col("wanted")).abs()
     )
 
 
-def _mix(ccs: Sequence[str]) -> str:
+def _name_mix(ccs: Sequence[str]) -> str:
     return f"{ccs[0]} and {ccs[-1]}" if len(ccs) == 2 else ", ".join(list(ccs)[: len(ccs) // 2])

@@ -57,68 +57,68 @@ KS = (0.05, 0.1, 0.17, 0.25, 0.5, 1.0, 2.0)  # of equal RTTs
 CLASSES = {"bbr2": "BBRv2", "dctcp": "DCTCP"}
 
 
-def evidence(matrix: Results, questions: Results) -> dict[str, pl.DataFrame]:
+def make_evidence(matrix: Results, questions: Results) -> dict[str, pl.DataFrame]:
     """Return the page's tables from the paper's matrix and from the questions."""
-    return runs.matrix(matrix) | runs.questions(questions)
+    return runs.collect_matrix(matrix) | runs.collect_questions(questions)
 
 
 # What the template asks for beside the tables
 
 
-def facts(found: Evidence) -> dict[str, Any]:
+def make_facts(found: Evidence) -> dict[str, Any]:
     """Return failing claims by what is known of them, cells beside Linux, and mixed cells."""
     counted = found["claims"].filter(pl.col("counted"))
     decided = counted.filter(pl.col("linux_fails").is_not_null(), pl.col("fails_there").is_not_null())
     differ = decided.filter(pl.col("linux_fails") != pl.col("fails_there"))
     return {
         "counted": Rows("counted", counted),
-        "failing": Rows("failing", failing(found)),
+        "failing": Rows("failing", classify_failing(found)),
         "decided": Rows("decided", decided),
         "agreeing": decided.height - differ.height,
         "differing": ", ".join(f"`{name}`" for name in differ["id"]),
-        "beside": Rows("beside", beside(found)),
-        "hard": Rows("hard", hard(found)),
-        "balance": Rows("balance", balance(found)),
+        "beside": Rows("beside", judge_linux_cells(found)),
+        "hard": Rows("hard", select_hard(found)),
+        "balance": Rows("balance", compute_balance(found)),
         "limits": Rows("limits", found["limit"].with_columns(pl.col("rtt", "n").cast(pl.Int64), gbit=pl.lit(1.0))),
         "bar": {"use": USE, "share": SHARE, "rtt": RTT, "points": runs.POINTS, "unfair": UNFAIR, "good": GOOD},
         "counted_or_not": Rows("claims", found["claims"]),
         "rtts_within": found["linux_rtts"].filter(pl.col("linux").is_between("low", "high")).height,
         "used": [name for name in found.made if name != "mixed-10g" or (found["runs"]["gbit"] == 10).any()],
         "rates": [f"{gbit:g}" for gbit in sorted(set(found["runs"]["gbit"]))],
-        "disjoint": Rows("disjoint", apart(found)),
-        "several": min(balance(found).filter(pl.col("gbit") == 1)["seeds"]) > 1,
-        "based": based,
-        "seeds": lambda rows: seeds(rows.seeds.only),
-        "rows_where": rows_where,
+        "disjoint": Rows("disjoint", compare_seed_ranges(found)),
+        "several": min(compute_balance(found).filter(pl.col("gbit") == 1)["seeds"]) > 1,
+        "based": describe_rates,
+        "seeds": lambda rows: format_seeds(rows.seeds.only),
+        "rows_where": select_rows,
         "counts_of": lambda rows: sorted(set(rows.n)),
         "spread_of": lambda rows: float(rows.frame["ratio"].log().std()),
         "contain": lambda values, word: Answers(f"{values.name} contain {word}", [word in value for value in values]),
         "judged_queues": Rows("runs", found["runs"].filter(pl.col("aqm").is_in(["STEP", "PI2", "CSAQM"]), mix="both")),
-        "places": places,
+        "places": describe_places,
         "named": lambda rows: join_words(f"`{name}`" for name in rows["id"]),
     }
 
 
-def rows_where(rows: Rows, column: str, above: float, below: float) -> Rows:
+def select_rows(rows: Rows, column: str, above: float, below: float) -> Rows:
     """Return the rows in which a column is above one number and below another."""
     return Rows(rows.name, rows.frame.filter(pl.col(column) > above, pl.col(column) < below))
 
 
-def based(rows: Rows) -> str:
+def describe_rates(rows: Rows) -> str:
     """Return the rates that rows are of, with the number of seeds: `1 Gbit/s, 3 seeds; 10 Gbit/s, one seed`."""
     by = rows.frame.group_by("gbit").agg(least=pl.col("seeds").min(), most=pl.col("seeds").max()).sort("gbit")
     parts = []
     for gbit, least, most in by.rows():
-        parts.append(f"{gbit:g} Gbit/s, {f'{format_count(least)} to ' if least < most else ''}{seeds(most)}")
+        parts.append(f"{gbit:g} Gbit/s, {f'{format_count(least)} to ' if least < most else ''}{format_seeds(most)}")
     return "; ".join(parts)
 
 
-def seeds(number_of: int) -> str:
+def format_seeds(number_of: int) -> str:
     """Return `one seed`, `three seeds`."""
     return f"{format_count(number_of)} seed{'' if number_of == 1 else 's'}"
 
 
-def places(rows: Rows) -> str:
+def describe_places(rows: Rows) -> str:
     """Return where cells of equal RTT are: `5 ms: N = 2 (K = 0.05 to 0.25), 10 (K = 0.05); 50 ms: …`."""
     parts = []
     for (gbit, rtt), part in rows.frame.sort("gbit", pl.col("rtt").cast(pl.Int64)).group_by(
@@ -133,7 +133,7 @@ def places(rows: Rows) -> str:
     return "; ".join(parts) or "none"
 
 
-def failing(found: Evidence) -> pl.DataFrame:
+def classify_failing(found: Evidence) -> pl.DataFrame:
     """Return the claims that fail, with `kind`: also on Linux, about CSAQM alone, about PI2 alone, or other."""
     alone = pl.col("aqms").is_in(["CSAQM", "PI2"])
     kind = pl.when(pl.col("linux_fails").fill_null(False)).then(pl.lit("Linux")).when(alone).then(pl.col("aqms"))
@@ -141,23 +141,23 @@ def failing(found: Evidence) -> pl.DataFrame:
     return chosen.with_columns(kind=kind.otherwise(pl.lit("other")))
 
 
-def beside(found: Evidence) -> pl.DataFrame:
+def judge_linux_cells(found: Evidence) -> pl.DataFrame:
     """Return the cells of Linux with what is within the bars, and the kind of cell."""
 
-    def within(suffix: str) -> dict[str, pl.Expr]:
-        def off(name: str) -> pl.Expr:
+    def judge_bars(suffix: str) -> dict[str, pl.Expr]:
+        def compute_error(name: str) -> pl.Expr:
             return pl.col(f"{name}_{suffix}") - pl.col(name)
 
         return {
-            "use": off("use").abs() <= USE,
-            "share": off("share").abs() <= SHARE,
-            "rtt": (off("srtt") / pl.col("srtt")).abs() <= RTT,
+            "use": compute_error("use").abs() <= USE,
+            "share": compute_error("share").abs() <= SHARE,
+            "rtt": (compute_error("srtt") / pl.col("srtt")).abs() <= RTT,
         }
 
     mixed = pl.col("mix").str.contains("+", literal=True)
     kind = pl.when(mixed).then(pl.lit("both")).otherwise("mix")
-    random = {f"{name}_ok": ok for name, ok in within("sim").items()}
-    started = {f"{name}_ok_started": ok for name, ok in within("started").items()}
+    random = {f"{name}_ok": ok for name, ok in judge_bars("sim").items()}
+    started = {f"{name}_ok_started": ok for name, ok in judge_bars("started").items()}
     marked = found["linux"].with_columns(kind=kind, limit=pl.col("limit").cast(pl.String).fill_null(""))
     every = marked.with_columns(**random, **started)
     out = ~(pl.col("use_ok") & pl.col("rtt_ok") & (pl.col("share_ok") | ~mixed))
@@ -167,7 +167,7 @@ def beside(found: Evidence) -> pl.DataFrame:
     )
 
 
-def hard(found: Evidence) -> pl.DataFrame:
+def select_hard(found: Evidence) -> pl.DataFrame:
     """Return the mixed cells in which Jain's index is below 0.8 over STEP and over PI2, with that over CSAQM."""
     place = ["gbit", "rtt", "n", "k"]
     mixed = found["runs"].filter(pl.col("mix") == "both")
@@ -175,7 +175,7 @@ def hard(found: Evidence) -> pl.DataFrame:
     return wide.filter(pl.col("STEP") < UNFAIR, pl.col("PI2") < UNFAIR)
 
 
-def balance(found: Evidence) -> pl.DataFrame:
+def compute_balance(found: Evidence) -> pl.DataFrame:
     """Return the ratio of DCTCP's relative throughput to BBRv2's in cells of equal RTT."""
     mixed = found["classes"].filter(pl.col("mix") == "both", pl.col("rtt") != "5+50")
     wide = mixed.with_columns(cc=pl.col("cls").str.split("-").list.first())
@@ -183,7 +183,7 @@ def balance(found: Evidence) -> pl.DataFrame:
     return wide.with_columns(ratio=pl.col("dctcp") / pl.col("bbr2"))
 
 
-def apart(found: Evidence) -> pl.DataFrame:
+def compare_seed_ranges(found: Evidence) -> pl.DataFrame:
     """Return mixed cells of equal RTT, and whether the seeds of both controls lie apart."""
     mixed = found["classes"].filter(pl.col("mix") == "both", pl.col("rtt") != "5+50")
     bbr2, dctcp = (mixed.filter(pl.col("cls").str.starts_with(cc)) for cc in ("bbr2", "dctcp"))
@@ -195,44 +195,44 @@ def apart(found: Evidence) -> pl.DataFrame:
 # Tables
 
 
-def claims_table(found: Evidence) -> str:
+def format_claims_table(found: Evidence) -> str:
     """Return how many of the paper's claims hold by section."""
     every = found["claims"].with_columns(
         title=pl.when("counted").then("section").otherwise(pl.format("{} (not counted)", "section"))
     )
     rows = []
     for (title,), part in every.group_by("title", maintain_order=True):
-        rows.append([str(title), *_verdicts(part)])
-    rows.append(["all counted", *_verdicts(every.filter(pl.col("counted")))])
+        rows.append([str(title), *_list_verdicts(part)])
+    rows.append(["all counted", *_list_verdicts(every.filter(pl.col("counted")))])
     return align_table(["section", "hold", "fail", "of which on Linux too", "no data"], rows)
 
 
-def _verdicts(part: pl.DataFrame) -> list[str]:
+def _list_verdicts(part: pl.DataFrame) -> list[str]:
     fails = pl.col("verdict") == "fails"
     also = part.filter(fails, pl.col("linux_fails").fill_null(False)).height
     counts = [part.filter(pl.col("verdict") == one).height for one in ("holds", "fails", "no data")]
     return [str(one) for one in (*counts[:2], also, counts[2])]
 
 
-def failing_table(found: Evidence) -> str:
+def format_failing_table(found: Evidence) -> str:
     """Return the claims that fail: what was found, where, what Linux does, and why."""
     rows = []
-    for one in failing(found).iter_rows(named=True):
-        here = _cells(one["mean"], one["held"], one["cells"], one["value"])
+    for one in classify_failing(found).iter_rows(named=True):
+        here = _format_cells(one["mean"], one["held"], one["cells"], one["value"])
         there = "-"
         if one["linux_cells"]:
-            held = _cells(one["mean"], one["linux_held"], one["linux_cells"], one["linux_value"])
+            held = _format_cells(one["mean"], one["linux_held"], one["linux_cells"], one["linux_value"])
             there = f"{held}: {'fails' if one['linux_fails'] else 'holds'}"
         rows.append([f"`{one['id']}`", one["says"], here, one["where"] or "-", there, one["reason"] or "not explained"])
     head = ["claim", "it says", "holds in", "where not (cells)", "Linux, its cells", "why"]
     return align_table(head, rows, words=tuple(range(len(head))))
 
 
-def _cells(mean: bool, held: int, cells: int, value: float) -> str:
+def _format_cells(mean: bool, held: int, cells: int, value: float) -> str:
     return f"mean {format_number(value)}" if mean else f"{held} of {cells} cells"
 
 
-def hosts_table(found: Evidence) -> str:
+def format_hosts_table(found: Evidence) -> str:
     """Return the utilisation of DCTCP over STEP by what of the host was changed."""
     frame = found["hosts"].with_columns(pl.col("host").cast(pl.String))
     ks = sorted(set(frame["k"]))
@@ -242,7 +242,7 @@ def hosts_table(found: Evidence) -> str:
     return align_table(["N", "host", *(f"{k:g}" for k in ks)], rows, words=(0, 1))
 
 
-def linux_hosts_table(found: Evidence) -> str:
+def format_linux_hosts_table(found: Evidence) -> str:
     """Return the same of Linux for two flows at the recommended threshold."""
     rows = [
         [row["host"], str(row["starts"]), f"{row['seconds']}", f"{100 * row['use']:.0f}"]
@@ -254,10 +254,10 @@ def linux_hosts_table(found: Evidence) -> str:
 _KINDS = {"dctcp": "DCTCP", "bbr2": "BBRv2", "both": "half each"}
 
 
-def scores_table(found: Evidence) -> str:
+def format_scores_table(found: Evidence) -> str:
     """Return how many cells beside Linux are within each bar, by kind of cell and number of flows."""
     rows = []
-    every = beside(found)
+    every = judge_linux_cells(found)
     for kind, name in _KINDS.items():
         for (n,), part in every.filter(pl.col("kind") == kind).sort("n").group_by("n", maintain_order=True):
             shares = f"{part['share_ok'].sum()} of {part.height}" if kind == "both" else "-"
@@ -267,19 +267,23 @@ def scores_table(found: Evidence) -> str:
     return align_table([*head, f"BBRv2's share within {SHARE:g}", "all"], rows, words=(0,))
 
 
-def outside_table(found: Evidence) -> str:
+def format_outside_table(found: Evidence) -> str:
     """Return the cells that miss a bar: Linux / simulator, min-max of its seeds [with Linux's starts]."""
     rows = []
-    for row in beside(found).filter(pl.col("out")).iter_rows(named=True):
+    for row in judge_linux_cells(found).filter(pl.col("out")).iter_rows(named=True):
         limit = {"": "", "0": ", no limit", "5": ", limit 5 ms"}[row["limit"]]
         mixed = row["kind"] == "both"
-        cells = [_held(row, "use", 100, 0), _held(row, "share", 1, 2) if mixed else "-", _held(row, "srtt", 1, 1)]
+        cells = [
+            _format_pair(row, "use", 100, 0),
+            _format_pair(row, "share", 1, 2) if mixed else "-",
+            _format_pair(row, "srtt", 1, 1),
+        ]
         buffer = ", buffer 1.33 K" if row["small"] else ""
         rows.append([f"{row['n']}, {_KINDS[row['kind']]}{limit}{buffer}", str(row["rtt"]), f"{row['k']:g}", *cells])
     return align_table(["flows", "RTT, ms", "K", "utilisation, %", "BBRv2's share", "mean RTT, ms"], rows, words=(0,))
 
 
-def _held(row: dict[str, Any], name: str, scale: float, places: int) -> str:
+def _format_pair(row: dict[str, Any], name: str, scale: float, places: int) -> str:
     """Return Linux / simulator (min-max), and in brackets the simulator with Linux's starts."""
     low, high = (f"{scale * row[f'{name}_{end}']:.{places}f}" for end in ("low", "high"))
     ends = low if low == high else f"{low}-{high}"
@@ -287,7 +291,7 @@ def _held(row: dict[str, Any], name: str, scale: float, places: int) -> str:
     return f"{scale * row[name]:.{places}f} / {ends}{started}"
 
 
-def linux_rtts_table(found: Evidence) -> str:
+def format_linux_rtts_table(found: Evidence) -> str:
     """Return relative throughput by class where controls and RTTs differ: Linux / simulator [with Linux's starts]."""
     frame = found["linux_rtts"]
     order = [("bbr2", 50), ("dctcp", 50), ("bbr2", 5), ("dctcp", 5)]
@@ -313,11 +317,11 @@ def limit_table(found: Evidence) -> str:
     return align_table(["RTT", "N", "answers ECN", *(f"K = {k:g}" for k in ks)], rows, words=(0, 2))
 
 
-def acceptance_table(found: Evidence) -> str:
+def format_acceptance_table(found: Evidence) -> str:
     """Return, of mixed cells in which STEP and PI2 are below 0.8, how many CSAQM shares at 0.95 or better."""
     col = pl.col("CSAQM")
     by = (
-        hard(found)
+        select_hard(found)
         .with_columns(pl.col("rtt").cast(pl.String))
         .group_by("gbit", "rtt")
         .agg(cells=pl.len(), good=(col >= GOOD).sum(), fair=(col >= UNFAIR).sum(), least=col.min())
@@ -332,7 +336,7 @@ def acceptance_table(found: Evidence) -> str:
     return align_table([*head, f"CSAQM {GOOD:g} or better", f"{UNFAIR:g} or better", "least"], rows)
 
 
-def _weights(found: Evidence, experiment: str) -> str:
+def _collect_weights(found: Evidence, experiment: str) -> str:
     """Return the first class's share in percent, and how many cells are within 5 points of the weights."""
     frame = found["weights"].filter(pl.col("experiment") == experiment)
     columns = sorted(set(frame.select("window", "rate").rows()), key=lambda column: (-column[0], column[1]))
@@ -340,66 +344,66 @@ def _weights(found: Evidence, experiment: str) -> str:
     for row in frame.sort("mix", "weights").iter_rows(named=True):
         rows.setdefault((row["mix"], row["weights"]), {})[row["window"], row["rate"]] = row
 
-    def shown(row: dict[str, Any]) -> str:
+    def format_weights(row: dict[str, Any]) -> str:
         return f"{100 * row['share']:.1f}{'' if row['off'] <= runs.POINTS else ' *'}"
 
-    body = [[mix, by, *(shown(cells[column]) for column in columns)] for (mix, by), cells in rows.items()]
+    body = [[mix, by, *(format_weights(cells[column]) for column in columns)] for (mix, by), cells in rows.items()]
     held = [sum(cells[column]["off"] <= runs.POINTS for cells in rows.values()) for column in columns]
     body.append([f"within {100 * runs.POINTS:.0f} points", "", *(f"{count} of {len(rows)}" for count in held)])
     header = [f"{rate:g} Mbit/s, window {window:g} ms" for window, rate in columns]
     return align_table(["flows", "weights", *header], body, words=(0, 1))
 
 
-def weights_table(found: Evidence) -> str:
+def format_weights_table(found: Evidence) -> str:
     """Return the shares of two classes of four flows by weight."""
-    return _weights(found, "questions-weights")
+    return _collect_weights(found, "questions-weights")
 
 
-def classes_table(found: Evidence) -> str:
+def format_classes_table(found: Evidence) -> str:
     """Return the shares of two classes of customers by weight."""
-    return _weights(found, "questions-classes")
+    return _collect_weights(found, "questions-classes")
 
 
 # Figures: K across, a panel for each number of flows
 
 
-def _runs_of(found: Evidence, rows: pl.DataFrame) -> str:
+def _describe_point_runs(found: Evidence, rows: pl.DataFrame) -> str:
     """Return how many runs a point is the mean of, and how long they are."""
     return describe_runs(rows["seeds"], seconds=list_durations(found, *MATRIX))
 
 
-def _ends(frame: pl.DataFrame, low: str, high: str) -> dict[str, Any]:
+def _name_interval(frame: pl.DataFrame, low: str, high: str) -> dict[str, Any]:
     """Return the columns of the interval, if there is one."""
     return {"low": low, "high": high} if (frame["seeds"] > 1).any() else {}
 
 
-def _counted(frame: pl.DataFrame) -> pl.DataFrame:
+def _count_flows(frame: pl.DataFrame) -> pl.DataFrame:
     named = frame.with_columns(pl.col("aqm").cast(AQMS), pl.col("n").cast(pl.String))
     used = [n for n in terms.COUNTS if n in set(named["n"])]
     names = pl.Enum([f"N = {n}" for n in used])
     return named.with_columns(flows=pl.format("N = {}", "n").cast(names))
 
 
-def utilisation(found: Evidence) -> Picture:
+def draw_utilisation(found: Evidence) -> Picture:
     """Draw the utilisation of DCTCP alone at 5 ms (figure 1 of the paper)."""
     rtt = pl.col("rtt").cast(pl.String) == "5"
-    shown = _counted(found["runs"].filter(pl.col("mix") == "dctcp", rtt, pl.col("gbit") == 1))
+    shown = _count_flows(found["runs"].filter(pl.col("mix") == "dctcp", rtt, pl.col("gbit") == 1))
     return figures.lines(
         shown.sort("k"),
         "k",
         "utilisation",
-        **_ends(shown, "use_low", "use_high"),
+        **_name_interval(shown, "use_low", "use_high"),
         by="aqm",
         columns=["flows"],
         log_x=True,
         x_label="K (delay target over base RTT)",
         y_label="utilisation",
         title="Utilisation of N DCTCP flows by queue discipline\n"
-        f"1 Gbit/s, 5 ms, buffer 500 ms; {_runs_of(found, shown)}",
+        f"1 Gbit/s, 5 ms, buffer 500 ms; {_describe_point_runs(found, shown)}",
     )
 
 
-def _throughput(found: Evidence, mix: str, rtt: str, title: str, order: Iterable[tuple[str, str]]) -> Picture:
+def _draw_throughput(found: Evidence, mix: str, rtt: str, title: str, order: Iterable[tuple[str, str]]) -> Picture:
     """Draw relative throughput of the classes of a mix: queue disciplines down, numbers of flows across."""
     order = list(order)
     several = len({rtt for _, rtt in order}) > 1
@@ -407,12 +411,12 @@ def _throughput(found: Evidence, mix: str, rtt: str, title: str, order: Iterable
     chosen = found["classes"].filter(
         pl.col("mix") == mix, pl.col("rtt").cast(pl.String) == rtt, pl.col("gbit") == 1, pl.col("relative") > 0
     )
-    shown = _counted(chosen).with_columns(who=map_names("cls", names))
+    shown = _count_flows(chosen).with_columns(who=map_names("cls", names))
     picture = figures.lines(
         shown.sort("k"),
         "k",
         "relative",
-        **_ends(shown, "low", "high"),
+        **_name_interval(shown, "low", "high"),
         by="who",
         facet=["flows" if several else "aqm"],
         columns=["aqm" if several else "flows"],
@@ -420,44 +424,46 @@ def _throughput(found: Evidence, mix: str, rtt: str, title: str, order: Iterable
         log_y=True,
         x_label="K (delay target over the shorter base RTT)" if several else "K (delay target over base RTT)",
         y_label="throughput over the fair share",
-        title=f"{title}\n1 Gbit/s, buffer 500 ms; {_runs_of(found, shown)}",
+        title=f"{title}\n1 Gbit/s, buffer 500 ms; {_describe_point_runs(found, shown)}",
     )
-    picture.level(1.0)
+    picture.draw_level(1.0)
     return picture
 
 
-def near(found: Evidence) -> Picture:
+def draw_near(found: Evidence) -> Picture:
     """Draw BBRv2 and DCTCP at 5 ms (figure 8)."""
-    return _throughput(found, "both", "5", "BBRv2 and DCTCP, half each, at 5 ms", [("bbr2", "5"), ("dctcp", "5")])
+    return _draw_throughput(found, "both", "5", "BBRv2 and DCTCP, half each, at 5 ms", [("bbr2", "5"), ("dctcp", "5")])
 
 
-def far(found: Evidence) -> Picture:
+def draw_far(found: Evidence) -> Picture:
     """Draw BBRv2 and DCTCP at 50 ms (figure 11)."""
-    return _throughput(found, "both", "50", "BBRv2 and DCTCP, half each, at 50 ms", [("bbr2", "50"), ("dctcp", "50")])
+    return _draw_throughput(
+        found, "both", "50", "BBRv2 and DCTCP, half each, at 50 ms", [("bbr2", "50"), ("dctcp", "50")]
+    )
 
 
-def dctcp_rtts(found: Evidence) -> Picture:
+def draw_dctcp_rtts(found: Evidence) -> Picture:
     """Draw DCTCP of 5 and 50 ms (figure 14)."""
-    return _throughput(found, "dctcp", "5+50", "DCTCP of 50 ms and of 5 ms", [("dctcp", "50"), ("dctcp", "5")])
+    return _draw_throughput(found, "dctcp", "5+50", "DCTCP of 50 ms and of 5 ms", [("dctcp", "50"), ("dctcp", "5")])
 
 
-def bbr_rtts(found: Evidence) -> Picture:
+def draw_bbr_rtts(found: Evidence) -> Picture:
     """Draw BBRv2 of 5 and 50 ms (figure 15)."""
-    return _throughput(found, "bbr2", "5+50", "BBRv2 of 50 ms and of 5 ms", [("bbr2", "50"), ("bbr2", "5")])
+    return _draw_throughput(found, "bbr2", "5+50", "BBRv2 of 50 ms and of 5 ms", [("bbr2", "50"), ("bbr2", "5")])
 
 
-def both_rtts(found: Evidence) -> Picture:
+def draw_both_rtts(found: Evidence) -> Picture:
     """Draw both controls of 5 and 50 ms (figure 16)."""
     order = [("bbr2", "50"), ("dctcp", "50"), ("bbr2", "5"), ("dctcp", "5")]
-    return _throughput(found, "both", "5+50", "BBRv2 and DCTCP of 50 ms and of 5 ms", order)
+    return _draw_throughput(found, "both", "5+50", "BBRv2 and DCTCP of 50 ms and of 5 ms", order)
 
 
-def beside_linux(found: Evidence) -> Picture:
+def draw_with_linux(found: Evidence) -> Picture:
     """Draw BBRv2's share beside DCTCP over STEP in the simulator, by starts, and on Linux."""
     how_often = describe_runs(
         count_experiment_seeds(found, "coexistence"), seconds=list_durations(found, "coexistence")
     )
-    mixed = beside(found).filter(pl.col("kind") == "both")
+    mixed = judge_linux_cells(found).filter(pl.col("kind") == "both")
     places = pl.format("{} ms, N = {}", "rtt", "n")
     order = mixed.select(place=places, rtt="rtt", n="n").unique().sort("rtt", "n")["place"].to_list()
     random = mixed.select(
@@ -504,24 +510,24 @@ def beside_linux(found: Evidence) -> Picture:
 
 
 TABLES = {
-    "claims": claims_table,
-    "failing": failing_table,
-    "hosts": hosts_table,
-    "linux-hosts": linux_hosts_table,
-    "scores": scores_table,
-    "outside": outside_table,
-    "linux-rtts": linux_rtts_table,
+    "claims": format_claims_table,
+    "failing": format_failing_table,
+    "hosts": format_hosts_table,
+    "linux-hosts": format_linux_hosts_table,
+    "scores": format_scores_table,
+    "outside": format_outside_table,
+    "linux-rtts": format_linux_rtts_table,
     "limit": limit_table,
-    "acceptance": acceptance_table,
-    "weights": weights_table,
-    "classes": classes_table,
+    "acceptance": format_acceptance_table,
+    "weights": format_weights_table,
+    "classes": format_classes_table,
 }
 FIGURES = {
-    "coexistence-01": utilisation,
-    "coexistence-linux": beside_linux,
-    "coexistence-08": near,
-    "coexistence-11": far,
-    "coexistence-14": dctcp_rtts,
-    "coexistence-15": bbr_rtts,
-    "coexistence-16": both_rtts,
+    "coexistence-01": draw_utilisation,
+    "coexistence-linux": draw_with_linux,
+    "coexistence-08": draw_near,
+    "coexistence-11": draw_far,
+    "coexistence-14": draw_dctcp_rtts,
+    "coexistence-15": draw_bbr_rtts,
+    "coexistence-16": draw_both_rtts,
 }

@@ -28,7 +28,7 @@ _AQM = {"red": "STEP", "pi2": "PI2", "csaqm": "CSAQM", "bfifo": "TailDrop"}
 _NEAR = 0.02  # relative, within which a buffer is taken for what it is called: whole packets and bytes
 
 
-def _ms(nanoseconds: int) -> str:
+def _format_ms(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e6:g}"
 
 
@@ -36,7 +36,7 @@ def _step(aqm: dict[str, Any]) -> bool:
     return bool(aqm["min"] and aqm["min"] == aqm["max"] and aqm["wlog"] == 0 and aqm["ecn"])
 
 
-def _queue(aqm: dict[str, Any], rate: float) -> tuple[float, float] | None:
+def _measure_queue(aqm: dict[str, Any], rate: float) -> tuple[float, float] | None:
     """Return delay target and buffer, s; None if the queue discipline is none of the paper's."""
     match aqm["name"]:
         case "red" if _step(aqm):
@@ -50,7 +50,7 @@ def _queue(aqm: dict[str, Any], rate: float) -> tuple[float, float] | None:
     return None
 
 
-def _buffer(target: float, buffer: float, aqm: str) -> str:
+def _name_buffer(target: float, buffer: float, aqm: str) -> str:
     """Return what the paper calls a buffer, or its length in ms."""
     if aqm == "bfifo":
         return DROP
@@ -74,7 +74,7 @@ def describe(config: dict[str, Any]) -> dict[str, Any] | None:
     flows, bottleneck = config["flows"], config["bottleneck"]
     names = {one["cc"]["name"] for one in flows}
     variant = _limit([one["cc"] for one in flows])
-    found = _queue(bottleneck["aqm"], bottleneck["rate"])
+    found = _measure_queue(bottleneck["aqm"], bottleneck["rate"])
     stages = [stage for way in (*flows, bottleneck) for stage in way["path"]]
     if config["web"] or config["udp"] or not names or names - {"dctcp", "bbr2"} or found is None or variant is None:
         return None
@@ -95,8 +95,8 @@ def describe(config: dict[str, Any]) -> dict[str, Any] | None:
     return {
         "variant": variant,
         "rate_gbit": bottleneck["rate"] / 1e9,
-        "rtt": "+".join(map(_ms, rtts)),
-        "buffer": _buffer(target, buffer, bottleneck["aqm"]["name"]),
+        "rtt": "+".join(map(_format_ms, rtts)),
+        "buffer": _name_buffer(target, buffer, bottleneck["aqm"]["name"]),
         "n": n,
         "flows": total,
         "k": float(f"{target * 1e9 / rtts[0]:.3g}"),
@@ -107,7 +107,7 @@ def describe(config: dict[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _described(results: Results) -> pl.DataFrame:
+def _describe_runs(results: Results) -> pl.DataFrame:
     """Return one row per run of the paper's matrix, with its place; raises InputError if there is none."""
     rows = []
     for row in results.runs.iter_rows(named=True):
@@ -134,7 +134,7 @@ def runs(results: Results | str | Path) -> pl.DataFrame:
     of 1 ms, and so counts less than 1 ms as none.
     """
     found = results if isinstance(results, Results) else Results(results)
-    described = _described(found)
+    described = _describe_runs(found)
     measured = found.runs.select(
         "key",
         "utilisation",
@@ -171,7 +171,7 @@ def classes(results: Results | str | Path) -> pl.DataFrame:
     of_classes: pl.DataFrame = found.classes
     each = (
         of_classes.filter(pl.col("kind") == "flows")
-        .join(_described(found), on="key", suffix="_of_run")
+        .join(_describe_runs(found), on="key", suffix="_of_run")
         .with_columns(
             cls=pl.format("{}-{}", "cc", pl.col("base_rtt_ms").map_elements(lambda ms: f"{ms:g}", pl.String)),
             members=pl.col("flows"),
@@ -186,14 +186,16 @@ def classes(results: Results | str | Path) -> pl.DataFrame:
             delay=pl.col("sojourn_mean_ms") / pl.col("target_ms"),
         )
     )
-    every = each.join(harm(each), on=["key", "cls"], how="left").with_columns(pl.selectors.float().fill_nan(None))
+    every = each.join(compute_harm(each), on=["key", "cls"], how="left").with_columns(
+        pl.selectors.float().fill_nan(None)
+    )
     return every.select(
         *("key", "seed", "hash", "experiment", *PLACE, "mix", "cls", "members"),
         *("relative_throughput", "marks", "drops", "delay", "harm", "harm_delay"),
     ).sort(*PLACE, "mix", "seed", "cls")
 
 
-def harm(each: pl.DataFrame) -> pl.DataFrame:
+def compute_harm(each: pl.DataFrame) -> pl.DataFrame:
     """Return `key`, `cls`, `harm` and `harm_delay`, as `classes` has them, of the classes of mixes that ran alone too.
 
     `each` has a row per run and class: `key`, `cls`, the place and `mix`, `relative_throughput` and `delay`.

@@ -23,7 +23,7 @@ def program() -> ModuleType:
 
 
 def test_what_linux_did_is_read_as_cells(program: ModuleType) -> None:
-    cells = program.runs.linux.cells()
+    cells = program.runs.linux.collect_cells()
     place = {"mix": "dctcp", "limit": "", "n": 2, "rtt": 5, "step": 106_250, "small": False}
     one = cells.filter(**place)
     assert one.height == 1 and 0.45 < one["use"][0] < 0.56 and one["share"][0] == 0 and one["starts"][0] > 1
@@ -33,7 +33,7 @@ def test_what_linux_did_is_read_as_cells(program: ModuleType) -> None:
 
 
 def test_what_linux_did_is_read_as_the_paper_has_it(program: ModuleType) -> None:
-    frames = program.runs.linux.paper()
+    frames = program.runs.linux.collect_paper_tables()
     place = {"variant": "no limit", "rtt": "5", "n": "10", "k": 0.5, "mix": "both"}
     classes = frames["classes"].filter(**place, buffer="500 ms")
     by = dict(classes.select("cls", "relative_throughput").rows())
@@ -52,7 +52,7 @@ def test_what_claims_say_of_linux_is_what_its_cells_show() -> None:
 
 
 def test_hosts_are_named_by_what_was_changed(program: ModuleType) -> None:
-    named = program.runs.host
+    named = program.runs.describe_host
     assert named("linux-5.4", "rfc6937", "tso", False, "cc", 0.0, 0.0) == "5.4"
     offload = named("linux-5.4", "rfc6937bis", "tso", False, "cc", 50.0, 0.0)
     assert offload == "5.4, PRR of 5.15 on, receive offload, 50 us"
@@ -67,7 +67,7 @@ def test_cells_that_fail_are_counted_by_where_they_are(program: ModuleType) -> N
     assert program.runs.spread(("k 0.5",)) == ""
 
 
-def small(name: str, kept: dict[str, list[Any]]) -> dict[str, Any]:
+def shrink_experiment(name: str, kept: dict[str, list[Any]]) -> dict[str, Any]:
     """Return an experiment short and with few of its cells."""
     table = tomllib.loads((ROOT / f"studies/coexistence/experiments/{name}.toml").read_text())
     table |= {"duration": "0.5s", "seeds": [1], "record": {"series": False}}
@@ -86,14 +86,14 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     slow = {"bottleneck.rate, bottleneck.aqm.limit": [["10Mbit", "1MB"]]}
     place = {"flows[*].base_rtt, bottleneck.aqm, duration": [["5ms", step, "1s"]]}
     tables = {
-        "questions-hosts": small("questions-hosts", {"bottleneck.aqm": [step], "flows[*].count": [2]}),
-        "questions-weights": small("questions-weights", slow),
-        "questions-classes": small("questions-classes", slow),
-        "questions-starts": small("questions-starts", place),
-        "questions-marks": small("questions-marks", {"bottleneck.aqm": [step], "flows[*].count": [5]}),
-        "questions-starts-rtts": small("questions-starts-rtts", {}) | {"duration": "1.5s"},
-        "coexistence": small("coexistence", {"flows[*].count": [1, 5], **place}),
-        "coexistence-rtts": small("coexistence-rtts", {}),
+        "questions-hosts": shrink_experiment("questions-hosts", {"bottleneck.aqm": [step], "flows[*].count": [2]}),
+        "questions-weights": shrink_experiment("questions-weights", slow),
+        "questions-classes": shrink_experiment("questions-classes", slow),
+        "questions-starts": shrink_experiment("questions-starts", place),
+        "questions-marks": shrink_experiment("questions-marks", {"bottleneck.aqm": [step], "flows[*].count": [5]}),
+        "questions-starts-rtts": shrink_experiment("questions-starts-rtts", {}) | {"duration": "1.5s"},
+        "coexistence": shrink_experiment("coexistence", {"flows[*].count": [1, 5], **place}),
+        "coexistence-rtts": shrink_experiment("coexistence-rtts", {}),
     }
     for name, table in tables.items():
         dumbbell.run(experiment.parse(table, f"{name}.toml"), output=output)
@@ -101,12 +101,12 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_tables_of_questions(program: ModuleType, questions: Path, tmp_path: Path) -> None:
-    Evidence(program.runs.questions(Results(questions)), {"x": {}}).save(tmp_path)
+    Evidence(program.runs.collect_questions(Results(questions)), {"x": {}}).save(tmp_path)
     found = Evidence.load(tmp_path)
-    hosts = program.hosts_table(found).splitlines()
+    hosts = program.format_hosts_table(found).splitlines()
     assert len(hosts) == 2 + 10 and hosts[0].endswith("0.17 |")
     assert all(0 <= int(line.split("|")[-2]) <= 100 for line in hosts[2:])
-    cells = program.beside(found)
+    cells = program.judge_linux_cells(found)
     assert sorted(cells.select("kind", "n", "limit").rows()) == [
         *(("bbr2", n, "0") for n in (2, 10)),
         *(("both", n, limit) for n in (2, 10) for limit in ("0", "5")),
@@ -114,27 +114,27 @@ def test_tables_of_questions(program: ModuleType, questions: Path, tmp_path: Pat
     ]
     assert cells.filter(n=10, kind="both")["share_started"].null_count() == 0
     assert cells.filter(n=2)["share_started"].null_count() == 4
-    scores = program.scores_table(found).splitlines()
+    scores = program.format_scores_table(found).splitlines()
     assert len(scores) == 2 + 6 and scores[2].split("|")[4].strip() == "-"
     assert found["marks"].select("bursts", "n", "k").rows() == [(False, 10, 0.17), (True, 10, 0.17)]
     assert all(0 < balance <= 1 for balance in found["marks"]["balance"])
-    rtts = program.linux_rtts_table(found).splitlines()
+    rtts = program.format_linux_rtts_table(found).splitlines()
     assert len(rtts) == 2 + 4 and rtts[4].split("|")[2].strip().startswith("2.66 /")  # K = 2, BBRv2 of 50 ms on Linux
-    weights = program.weights_table(found).splitlines()
+    weights = program.format_weights_table(found).splitlines()
     assert len(weights) == 2 + 18 + 1 and "of 18" in weights[-1]
-    assert program.classes_table(found).splitlines()[-1].count("of 4") == 2
+    assert program.format_classes_table(found).splitlines()[-1].count("of 4") == 2
 
 
 def test_a_question_without_runs_is_named(program: ModuleType, questions: Path) -> None:
     results = Results(questions)
     keys = results.runs.filter(pl.col("experiment") != "questions-starts")["key"]
     with pytest.raises(dumbbell.InputError, match="no runs of questions-starts"):
-        program.runs.questions(Results(questions).with_keys(keys))
+        program.runs.collect_questions(Results(questions).with_keys(keys))
 
 
 @pytest.mark.slow
 def test_means_are_over_seeds_that_every_cell_has(program: ModuleType, tmp_path: Path) -> None:
-    table = small("questions-hosts", {"flows[*].count": [2]})
+    table = shrink_experiment("questions-hosts", {"flows[*].count": [2]})
     key = next(name for name in table["matrix"] if name.startswith("hosts.profile"))
     step = {"name": "red", "min": "106250B", "max": "106250B", "wlog": 0, "ecn": True, "limit": "62500000B"}
     table["matrix"] |= {key: table["matrix"][key][:2], "bottleneck.aqm": [step]}
@@ -143,11 +143,11 @@ def test_means_are_over_seeds_that_every_cell_has(program: ModuleType, tmp_path:
     table["matrix"][key] = table["matrix"][key][:1]
     dumbbell.run(experiment.parse(table | {"seeds": [1, 2]}, "questions-hosts.toml"), output=output)
     results = Results(output)
-    assert results.runs.height == 3 and set(program.runs.whole_seeds(results).runs["seed"]) == {1}
-    assert program.runs.whole_seeds(results, {"questions-hosts": 2}).runs.height == 2
+    assert results.runs.height == 3 and set(program.runs.select_whole_seeds(results).runs["seed"]) == {1}
+    assert program.runs.select_whole_seeds(results, {"questions-hosts": 2}).runs.height == 2
     with pytest.raises(dumbbell.InputError, match="no finished run"):
-        assert program.runs.whole_seeds(results, {"questions-hosts": 3}).runs
-    assert program.runs.cells_of("coexistence")["rtts-mixed-1g"] == 54
+        assert program.runs.select_whole_seeds(results, {"questions-hosts": 3}).runs
+    assert program.runs.count_cells("coexistence")["rtts-mixed-1g"] == 54
 
 
 def test_acceptance_counts_the_cells_where_others_fail(program: ModuleType) -> None:
@@ -158,7 +158,7 @@ def test_acceptance_counts_the_cells_where_others_fail(program: ModuleType) -> N
     ]
     names = ["mix", "gbit", "rtt", "n", "k", "aqm", "jain"]
     frame = pl.DataFrame(rows, names, orient="row").with_columns(seeds=pl.lit(1))
-    line = program.acceptance_table(Evidence({"runs": frame})).splitlines()[2]
+    line = program.format_acceptance_table(Evidence({"runs": frame})).splitlines()[2]
     assert [cell.strip() for cell in line.split("|")][1:-1] == ["1", "5", "2", "1", "2", "0.90"]
 
 
@@ -172,7 +172,7 @@ def test_failing_claims_are_told_apart_by_what_is_known(program: ModuleType) -> 
             "linux_fails": [True, None, False, True],
         }
     )
-    kinds = program.failing(Evidence({"claims": frame})).select("id", "kind").rows()
+    kinds = program.classify_failing(Evidence({"claims": frame})).select("id", "kind").rows()
     assert kinds == [("a", "Linux"), ("b", "PI2"), ("c", "other")]
 
 
@@ -183,11 +183,11 @@ def test_places_and_seeds_are_said_from_the_rows(program: ModuleType) -> None:
         *(("50", "2", k, 3) for k in (0.1, 1, 2)),
     ]
     frame = pl.DataFrame([(1.0, *cell) for cell in cells], ["gbit", "rtt", "n", "k", "seeds"], orient="row")
-    assert program.places(Rows("x", frame)) == (
+    assert program.describe_places(Rows("x", frame)) == (
         "1 Gbit/s, 5 ms: N = 2 (K = 0.5 to 2), 10 (K = 1); 1 Gbit/s, 50 ms: N = 2 (K = 0.1, 1, 2)"
     )
     other = pl.DataFrame({"gbit": [1.0, 1.0, 10.0], "seeds": [2, 3, 1]})
-    assert program.based(Rows("x", other)) == "1 Gbit/s, two to three seeds; 10 Gbit/s, one seed"
+    assert program.describe_rates(Rows("x", other)) == "1 Gbit/s, two to three seeds; 10 Gbit/s, one seed"
 
 
 def test_controls_are_apart_where_no_seed_of_one_is_among_those_of_the_other(program: ModuleType) -> None:
@@ -202,4 +202,7 @@ def test_controls_are_apart_where_no_seed_of_one_is_among_those_of_the_other(pro
         gbit=1.0,
         seeds=3,
     )
-    assert program.apart(Evidence({"classes": frame})).select("k", "apart").rows() == [(0.1, True), (1.0, False)]
+    assert program.compare_seed_ranges(Evidence({"classes": frame})).select("k", "apart").rows() == [
+        (0.1, True),
+        (1.0, False),
+    ]

@@ -56,7 +56,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return dumbbell.run(folder / "tiny.toml", output=folder / "tiny.duckdb", progress=False)
 
 
-def config(**changes: Any) -> dict[str, Any]:
+def make_config(**changes: Any) -> dict[str, Any]:
     """The configuration of one BBRv2 and one DCTCP over STEP, with some keys replaced."""
     one = {"base_rtt": 10_000_000, "count": 1, "path": []}
     bbr = {"name": "bbr2", "ecn": True, "ecn_max_rtt": 0}
@@ -74,7 +74,7 @@ def config(**changes: Any) -> dict[str, Any]:
     return table | changes
 
 
-def flow(cc: str, rtt_ms: int, count: int, *, limit_ms: int = 0, path: list[Any] | None = None) -> dict[str, Any]:
+def make_flow(cc: str, rtt_ms: int, count: int, *, limit_ms: int = 0, path: list[Any] | None = None) -> dict[str, Any]:
     own = {"name": cc} | ({"ecn": True, "ecn_max_rtt": limit_ms * 1_000_000} if cc == "bbr2" else {})
     return {"cc": own, "base_rtt": rtt_ms * 1_000_000, "count": count, "path": path or []}
 
@@ -84,7 +84,7 @@ def link(**aqm: Any) -> dict[str, Any]:
 
 
 def place(**changes: Any) -> tuple[Any, ...]:
-    row = coexistence.describe(config(**changes))
+    row = coexistence.describe(make_config(**changes))
     assert row is not None
     return tuple(row[name] for name in ("variant", "rate_gbit", "rtt", "buffer", "n", "flows", "k", "aqm", "mix"))
 
@@ -93,20 +93,22 @@ def test_a_run_has_a_place() -> None:
     assert place() == ("no limit", 0.1, "10", "500 ms", "2", 2, 0.5, "STEP", "both")
     # 1 Gbit/s: 8.5 ms is 1.0625 MB, 1.33 times that is 1413125 bytes or 933 packets
     assert place(
-        flows=[flow("dctcp", 50, 20), flow("dctcp", 50, 20)],
+        flows=[make_flow("dctcp", 50, 20), make_flow("dctcp", 50, 20)],
         bottleneck=link(name="pi2", target=8_500_000, limit=933),
     ) == ("", 1.0, "50", "1.33 K", "40", 40, 0.17, "PI2", "dctcp")
     assert place(
         flows=[
-            flow("bbr2", 50, 2, limit_ms=5),
-            flow("dctcp", 50, 2),
-            flow("bbr2", 5, 8, limit_ms=5),
-            flow("dctcp", 5, 8),
+            make_flow("bbr2", 50, 2, limit_ms=5),
+            make_flow("dctcp", 50, 2),
+            make_flow("bbr2", 5, 8, limit_ms=5),
+            make_flow("dctcp", 5, 8),
         ],
         bottleneck=link(name="csaqm", target=50_000_000, limit=62_500_000),
     ) == ("5 ms limit", 1.0, "5+50", "500 ms", "2-2-8-8", 20, 10.0, "CSAQM", "both")
     # the file may list RTTs in any order
-    assert place(flows=[flow("bbr2", 5, 16), flow("bbr2", 50, 4)], bottleneck=link(name="bfifo", limit=31250)) == (
+    assert place(
+        flows=[make_flow("bbr2", 5, 16), make_flow("bbr2", 50, 4)], bottleneck=link(name="bfifo", limit=31250)
+    ) == (
         "no limit",
         1.0,
         "5+50",
@@ -122,23 +124,23 @@ def test_a_run_has_a_place() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"flows": [flow("cubic", 5, 1)]},
-        {"flows": [flow("bbr2", 5, 1), flow("bbr2", 5, 1, limit_ms=5)]},
-        {"flows": [flow("bbr2", 5, 1, path=[{"name": "value_marker", "weight": 3}])]},
-        {"flows": [flow("dctcp", 5, 1, path=[{"name": "loss", "probability": 0.1}])]},
+        {"flows": [make_flow("cubic", 5, 1)]},
+        {"flows": [make_flow("bbr2", 5, 1), make_flow("bbr2", 5, 1, limit_ms=5)]},
+        {"flows": [make_flow("bbr2", 5, 1, path=[{"name": "value_marker", "weight": 3}])]},
+        {"flows": [make_flow("dctcp", 5, 1, path=[{"name": "loss", "probability": 0.1}])]},
         {"flows": []},
-        {"flows": [flow("bbr2", 5, 4), flow("dctcp", 5, 4)]},
+        {"flows": [make_flow("bbr2", 5, 4), make_flow("dctcp", 5, 4)]},
         {"udp": [{"rate": 1}]},
         {"bottleneck": link(name="codel", limit=1000)},
         {"bottleneck": link(name="red", min=1000, max=3000, wlog=0, ecn=True, limit=60000)},
     ],
 )
 def test_other_runs_have_none(changes: dict[str, Any]) -> None:
-    assert coexistence.describe(config(**changes)) is None
+    assert coexistence.describe(make_config(**changes)) is None
 
 
 def test_a_weight_of_one_is_the_matrix() -> None:
-    marked = [flow("dctcp", 5, 2, path=[{"name": "value_marker", "weight": 1}])]
+    marked = [make_flow("dctcp", 5, 2, path=[{"name": "value_marker", "weight": 1}])]
     assert place(flows=marked, bottleneck=link(name="csaqm", target=5_000_000, limit=62_500_000))[-2] == "CSAQM"
 
 
@@ -158,7 +160,7 @@ def test_every_run_of_the_files_has_a_place() -> None:
             assert row["k"] in ((0.05, 0.1, 0.17, 0.25, 0.5, 1, 2) + ((5, 10) if "rtts" in name else ()))
 
 
-def classes_of(*rows: tuple[str, str, str, str, float, float]) -> pl.DataFrame:
+def collect_classes(*rows: tuple[str, str, str, str, float, float]) -> pl.DataFrame:
     names = ["key", "variant", "n", "cls", "relative_throughput", "delay"]
     frame = pl.DataFrame(rows, names, orient="row")
     return frame.with_columns(
@@ -172,7 +174,7 @@ def classes_of(*rows: tuple[str, str, str, str, float, float]) -> pl.DataFrame:
 
 
 def test_harm_is_what_a_class_loses_beside_others() -> None:
-    frame = classes_of(
+    frame = collect_classes(
         ("dctcp a", "", "4-16", "dctcp-5", 1.0, 0.5),
         ("dctcp b", "", "4-16", "dctcp-5", 1.5, 0.7),  # another seed: 1.25 and 0.6 in the mean
         ("bbr2", "no limit", "4-16", "bbr2-5", 0.8, 0.5),
@@ -183,7 +185,7 @@ def test_harm_is_what_a_class_loses_beside_others() -> None:
         ("mix limit", "5 ms limit", "2-2-8-8", "bbr2-5", 1.2, 0.4),  # alone only without the limit
         ("mix 40", "no limit", "4-4-16-16", "dctcp-5", 0.5, 0.8),  # 8-32 of DCTCP alone did not run
     )
-    rows = {(row[0], row[1]): row[2:] for row in coexistence.harm(frame).rows()}
+    rows = {(row[0], row[1]): row[2:] for row in coexistence.compute_harm(frame).rows()}
     assert rows == {
         ("mix", "dctcp-5"): pytest.approx((0.6, 0.25)),
         ("mix", "bbr2-5"): pytest.approx((-0.5, -0.25)),
@@ -238,7 +240,7 @@ def test_runs_of_two_kinds_in_one_cell_are_refused(tmp_path: Path) -> None:
 def test_means_over_seeds_have_intervals(found: Results) -> None:
     every = paper.Results(found.path)
     figure = paper._Figure("", "utilisation", ("10",), ("dctcp",), 0.1)
-    (row,) = every.of(figure).iter_rows(named=True)
+    (row,) = every.collect_figure(figure).iter_rows(named=True)
     two = every.runs.filter(pl.col("aqm") == "STEP", pl.col("mix") == "dctcp")["utilisation"].to_list()
     mean, half = sum(two) / 2, 12.706 * abs(two[0] - two[1]) / 2  # Student's t of one degree of freedom
     assert row["runs"] == 2 and row["value"] == pytest.approx(mean)
@@ -248,12 +250,12 @@ def test_means_over_seeds_have_intervals(found: Results) -> None:
 def test_an_interval_narrower_than_a_bin_of_the_paper_says_so() -> None:
     row = {"aqm": "PI2", "n": "2", "rtt": "10 and 50 ms", "value": 0.4, "low": 0.4, "k": 0.5}
 
-    def cell(measure: str) -> str:
+    def find_cell(measure: str) -> str:
         figure = paper._Figure("", measure, ("10+50",), ("both",), facet=("rtt",))
-        return paper._grid(figure, pl.DataFrame([row])).splitlines()[-1].split("|")[-2].strip()
+        return paper._format_grid(figure, pl.DataFrame([row])).splitlines()[-1].split("|")[-2].strip()
 
     # bins of 1 ms, and a target of half of 10 ms
-    assert cell("delay_whole") == "0.4 ± <0.2" and cell("delay") == "0.4 (equal)"
+    assert find_cell("delay_whole") == "0.4 ± <0.2" and find_cell("delay") == "0.4 (equal)"
 
 
 def test_the_papers_figures_and_tables(found: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +270,7 @@ def test_the_papers_figures_and_tables(found: Results, tmp_path: Path, monkeypat
     paths = paper.draw(every, tmp_path / "figures")
     assert [path.name for path in paths] == ["figure-01.png", "figure-08.png", "drops.png"]
     assert all(path.stat().st_size > 5000 for path in paths)
-    text = paper.tables(every)
+    text = paper.format_tables(every)
     assert "## Figure 1: Utilisation" in text and "## Harm\n\nNo runs." in text
     throughput = text.partition("## Figure 8")[2].partition("##")[0]
     rows = [line.split("|")[1:-1] for line in throughput.splitlines() if line.startswith("|")]
@@ -280,7 +282,7 @@ def test_a_logarithmic_axis_leaves_out_what_reaches_0() -> None:
     figure = paper._Figure("Delay", "delay", ("5",), ("dctcp",), log=True)
     rows = {"k": [0.05, 0.1, 0.17], "value": [0.0, 1.0, 2.0], "low": [-0.1, -1.0, 1.5], "high": [0.1, 3.0, 2.5]}
     frame = pl.DataFrame(rows).with_columns(n=pl.lit("2"), aqm=pl.lit("STEP"), runs=3)
-    made = paper.picture(figure, frame)
+    made = paper.draw_figure(figure, frame)
     [axes] = made.panels.values()
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0.1", "0.17"]
     [ends] = axes.collections[0].get_segments()[1:]  # type: ignore[attr-defined]

@@ -48,13 +48,13 @@ class Margins:
     period_s: float
 
 
-def reno(window: float, rtt: float) -> Flow:
+def model_reno(window: float, rtt: float) -> Flow:
     """Return Reno in equilibrium: W^2 p = 2."""
     probability = math.sqrt(2) / window
     return Flow(probability, window * probability, window * probability**2 / rtt)
 
 
-def cubic(window: float, rtt: float) -> Flow:
+def model_cubic(window: float, rtt: float) -> Flow:
     """Return CUBIC in equilibrium: as Reno-friendly flow, or by its curve where that gives the larger window.
 
     Which of both it is follows from p at this window: the rule that needs more signals for it is the one in force.
@@ -69,7 +69,7 @@ def cubic(window: float, rtt: float) -> Flow:
     return Flow(math.sqrt(p), response, response * math.sqrt(p) / power / rtt)
 
 
-def margins(flow: Flow, rtt: float) -> Margins:
+def compute_margins(flow: Flow, rtt: float) -> Margins:
     """Return the margins of the loop for flows in equilibrium, with the round trip that has the queue in it."""
     omega = np.logspace(-4, 4, 80_001)
     controller = np.hypot(BETA, ALPHA / TUPDATE / omega)
@@ -83,10 +83,10 @@ def margins(flow: Flow, rtt: float) -> Margins:
     )
 
 
-def of_link(rate_bit: float, base_rtt: float, flows: int, control: str = "cubic") -> Margins | None:
+def compute_link_margins(rate_bit: float, base_rtt: float, flows: int, control: str = "cubic") -> Margins | None:
     """Return the margins of `flows` equal flows on a link whose queue is at target; None if windows are too small."""
     rtt = base_rtt + TARGET
     window = rate_bit * rtt / SEGMENT_BITS / flows
     if window < LEAST_WINDOW:
         return None
-    return margins({"cubic": cubic, "reno": reno}[control](window, rtt), rtt)
+    return compute_margins({"cubic": model_cubic, "reno": model_reno}[control](window, rtt), rtt)

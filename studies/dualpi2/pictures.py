@@ -43,7 +43,7 @@ def spread_of(rows: Rows) -> Rows:
     return Rows("spreads", grouped)
 
 
-def rates_table(found: Evidence) -> str:
+def format_rates_table(found: Evidence) -> str:
     """Return how much Prague's rate depends on its RTT from 1 to 20 ms: the largest mean over the least."""
     near = (
         found["rates"]
@@ -65,7 +65,7 @@ def rates_table(found: Evidence) -> str:
 # 1
 
 
-def rtt(found: Evidence) -> Picture:
+def draw_rtt(found: Evidence) -> Picture:
     """Draw the ratio of rates over the base RTT of both flows."""
     equal = found["rtt"].filter(pl.col("rtt") == pl.col("second_rtt"))
     shown = compute_means(equal, ["version", "rtt"], "ratio")
@@ -81,11 +81,11 @@ def rtt(found: Evidence) -> Picture:
         y_label="rate of Prague over that of CUBIC",
         title=f"How Prague shares with CUBIC over DualPI2\n40 Mbit/s; {describe_runs(shown['n'], what='seed')}",
     )
-    picture.level(1)
+    picture.draw_level(1)
     return picture
 
 
-def rtt_map(found: Evidence) -> Picture:
+def draw_rtt_map(found: Evidence) -> Picture:
     """Draw the ratio of rates of Prague 0.7 as a map over both RTTs."""
     ratios = compute_means(found["rtt"].filter(pl.col("version") == "Prague 0.7"), ["rtt", "second_rtt"], "ratio")
     return figures.heat(
@@ -102,7 +102,7 @@ def rtt_map(found: Evidence) -> Picture:
     )
 
 
-def rtt_rates(found: Evidence) -> Picture:
+def draw_rtt_rates(found: Evidence) -> Picture:
     """Draw the rate of Prague over its RTT, relative to that at 10 ms, by link rate, numbers of flows and ECN."""
     base = (
         found["rates"]
@@ -143,14 +143,14 @@ def rtt_rates(found: Evidence) -> Picture:
         title="How Prague's rate depends on its own RTT\nDualPI2, CUBIC at 20 ms; "
         f"{describe_runs(values['n'], what='seed')}",
     )
-    picture.level(1)
+    picture.draw_level(1)
     return picture
 
 
 # 2
 
 
-def burst(found: Evidence) -> Picture:
+def draw_burst(found: Evidence) -> Picture:
     """Draw the delay of both queues over time, as the long flows see it, before, in and after a burst."""
     flows = {0: "Prague (L queue)", 1: "CUBIC (C queue)"}
     seeds = max(count_experiment_seeds(found, "questions-burst"), default=1)
@@ -175,7 +175,7 @@ def burst(found: Evidence) -> Picture:
     )
 
 
-def burst_table(found: Evidence) -> str:
+def format_burst_table(found: Evidence) -> str:
     """Return percentiles of the delay of each class while short flows come."""
     shown = ("p50", "p99", "p999")
     values = found["burst"].group_by("web", "arrivals", "class", maintain_order=True).agg(pl.col(*shown).mean())
@@ -200,7 +200,7 @@ def _load(rate: float) -> str:
     return "no UDP" if rate < 0.1 else f"UDP in L: {rate:g} Mbit/s"
 
 
-def _protection(found: Evidence, value: str, of: int) -> pl.DataFrame:
+def _collect_protection(found: Evidence, value: str, of: int) -> pl.DataFrame:
     chosen = found["protection"].filter(pl.col("class") == of)
     loads = {rate: _load(rate) for rate in sorted(chosen["udp"].unique())}
     return compute_means(
@@ -214,9 +214,9 @@ def _protection(found: Evidence, value: str, of: int) -> pl.DataFrame:
     )
 
 
-def protection_delay(found: Evidence) -> Picture:
+def draw_protection_delay(found: Evidence) -> Picture:
     """Draw the delay of Prague over classic protection."""
-    values = _protection(found, "p99", 0)
+    values = _collect_protection(found, "p99", 0)
     return figures.lines(
         values,
         "protection",
@@ -234,9 +234,9 @@ def protection_delay(found: Evidence) -> Picture:
     )
 
 
-def protection_share(found: Evidence) -> Picture:
+def draw_protection_share(found: Evidence) -> Picture:
     """Draw what CUBIC has of the link over classic protection."""
-    values = _protection(found, "share", 1)
+    values = _collect_protection(found, "share", 1)
     picture = figures.lines(
         values,
         "protection",
@@ -252,11 +252,11 @@ def protection_share(found: Evidence) -> Picture:
         f"{describe_runs(values['n'], what='seed')}",
     )
     points = [float(share) for share in range(1, 51)]
-    picture.curve(points, points, "what is protected")
+    picture.draw_curve(points, points, "what is protected")
     return picture.arrange()
 
 
-def protection_table(found: Evidence) -> str:
+def format_protection_table(found: Evidence) -> str:
     """Return shares and delays over classic protection."""
     values = (
         found["protection"]
@@ -277,7 +277,7 @@ def protection_table(found: Evidence) -> str:
 # 4
 
 
-def _pairs(found: Evidence) -> pl.DataFrame:
+def _collect_pairs(found: Evidence) -> pl.DataFrame:
     parts = [
         found["any_ect"]
         .filter(pl.col("cc") == cc, pl.col("second") == second, pl.col("second_ecn") == ecn, pl.col("mask") == mask)
@@ -287,9 +287,9 @@ def _pairs(found: Evidence) -> pl.DataFrame:
     return pl.concat(parts).with_columns(order_names("pair", PAIRS.values()))
 
 
-def any_ect(found: Evidence) -> Picture:
+def draw_any_ect(found: Evidence) -> Picture:
     """Draw the goodput of both flows where ECN of a classic flow lands in either queue."""
-    values = compute_means(_pairs(found), ["pair", "rtt", "class"], "goodput").with_columns(
+    values = compute_means(_collect_pairs(found), ["pair", "rtt", "class"], "goodput").with_columns(
         map_names("class", {0: "the first of the two", 1: "the classic flow with ECN"}),
         rtt=pl.format("{} ms", pl.col("rtt").cast(pl.Int64)),
     )
@@ -310,7 +310,7 @@ def any_ect(found: Evidence) -> Picture:
     )
 
 
-def any_ect_table(found: Evidence) -> str:
+def format_any_ect_table(found: Evidence) -> str:
     """Return marks and window of CUBIC in the L queue, beside the window that Reno-friendly CUBIC has at them."""
     both = found["any_ect"].filter(
         pl.col("cc") == "prague", pl.col("second") == "cubic", pl.col("second_ecn"), pl.col("mask") == "any_ect"
@@ -330,7 +330,7 @@ def any_ect_table(found: Evidence) -> str:
 # 5
 
 
-def fq_delay(found: Evidence) -> Picture:
+def draw_fq_delay(found: Evidence) -> Picture:
     """Draw the delay of Prague beside a CUBIC flow and short flows: every seed."""
     prague = found["fq_delay"].filter(pl.col("class") == 0)
     rates = sorted(prague["rate"].unique())
@@ -357,7 +357,7 @@ def fq_delay(found: Evidence) -> Picture:
     )
 
 
-def fq_short(found: Evidence) -> Picture:
+def draw_fq_short(found: Evidence) -> Picture:
     """Draw the slow-down of short flows by size."""
     shown = found["short"].with_columns(
         order_names("queue", KINDS), shown=map_names("web", WEB), size=pl.col("from_bytes") / 1e3
@@ -379,7 +379,7 @@ def fq_short(found: Evidence) -> Picture:
     )
 
 
-def fq_table(found: Evidence) -> str:
+def format_fq_table(found: Evidence) -> str:
     """Return medians of ratio of rates and delays of the three queues; for Prague the P99 of every seed."""
     ratios = found["fq"].filter(pl.col("rate") == 40).group_by("queue", "rtt").agg(cs.numeric().median())
     delays = found["fq_delay"].filter(pl.col("rate") == 40)
@@ -402,7 +402,7 @@ def fq_table(found: Evidence) -> str:
     return align_table([*head, "CUBIC: mean / P99, ms", "short flows"], rows, words=(0, 4))
 
 
-def short_table(found: Evidence) -> str:
+def format_short_table(found: Evidence) -> str:
     """Return mean and P99 of the slow-down of short flows of some sizes."""
     of = {(r["web"], r["queue"], r["from_bytes"]): r for r in found["short"].iter_rows(named=True)}
     rows = [
@@ -416,17 +416,19 @@ def short_table(found: Evidence) -> str:
 # 6
 
 
-def _rates(frame: pl.DataFrame) -> pl.DataFrame:
+def _collect_rates(frame: pl.DataFrame) -> pl.DataFrame:
     order = [units.show("rate", int(1e6 * rate)) for rate in sorted(frame["rate"].unique())]
     shown = pl.col("rate").map_elements(lambda rate: units.show("rate", int(1e6 * rate)), return_dtype=pl.String)
     return frame.with_columns(rate=shown.cast(pl.Enum(order)))
 
 
-def stability(found: Evidence) -> Picture:
+def draw_stability(found: Evidence) -> Picture:
     """Draw how much the delay of the C queue swings."""
     held = pl.when(pl.col("mean") >= HELD * TARGET_MS).then(pl.col("swing"))
     return figures.heat(
-        _rates(found["swings"].with_columns(held=held, shown=map_names("flows", TRAFFIC)).sort("flows", "rate", "rtt")),
+        _collect_rates(
+            found["swings"].with_columns(held=held, shown=map_names("flows", TRAFFIC)).sort("flows", "rate", "rtt")
+        ),
         "rtt",
         "rate",
         "held",
@@ -439,11 +441,11 @@ def stability(found: Evidence) -> Picture:
     )
 
 
-def phase_margins(found: Evidence) -> Picture:
+def draw_phase_margins(found: Evidence) -> Picture:
     """Draw the phase margins that the linear model has for the same links; below 0 the loop is unstable."""
     shown = found["margins"].with_columns(shown=map_names("flows", {10: "10 CUBIC", 100: "100 CUBIC"}))
     return figures.heat(
-        _rates(shown),
+        _collect_rates(shown),
         "rtt",
         "rate",
         "phase",
@@ -455,7 +457,7 @@ def phase_margins(found: Evidence) -> Picture:
     )
 
 
-def swing_table(found: Evidence) -> str:
+def format_swing_table(found: Evidence) -> str:
     """Return period and strength of the largest swing of 100 CUBIC flows, beside what the linear model has."""
     both = found["swings"].join(found["margins"], on=["rate", "rtt", "flows"])
     chosen = both.filter(

@@ -38,7 +38,7 @@ KEYS = {
 }  # fmt: skip
 
 
-def runs_of(results: Results) -> pl.DataFrame:
+def collect_runs(results: Results) -> pl.DataFrame:
     """Return the runs of this page's experiments with what tells them apart; raises InputError if there are none."""
     runs = results.tidy("runs", KEYS).filter(pl.col("experiment").is_in(EXPERIMENTS))
     if runs.is_empty():
@@ -62,7 +62,7 @@ def runs_of(results: Results) -> pl.DataFrame:
     )
 
 
-def _delays(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
+def _collect_delays(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
     """Return goodput, delays, marks and window of each class, one row per run and class."""
     columns = ["mean", "p50", "p99", "p999"]
     kept = {name: f"sojourn_{name}_ms" for name in columns}
@@ -78,9 +78,9 @@ def _delays(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
     ).sort(*by, "class", "seed", nulls_last=True)
 
 
-def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
+def make_evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
     """Return what the page rests on; each table is made when it is asked for, from the runs that it needs."""
-    runs = runs_of(results)
+    runs = collect_runs(results)
     classes = results.frame("classes").drop("cc", strict=False)
 
     def select_experiments(*names: str) -> pl.DataFrame:
@@ -89,14 +89,14 @@ def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
                 raise Nothing(f"no runs of {name}", f"results of dualpi2/{name}", file=results.path)
         return runs.filter(pl.col("experiment").is_in(names))
 
-    def rtt() -> pl.DataFrame:
+    def make_rtt() -> pl.DataFrame:
         # a run that both experiments have is in the store once, so these are chosen by what they are
         both = select_experiments("questions-rtt", "questions-rtt-rates")
         alone = both.filter(pl.col("rate") == 40, pl.col("flows") == 2, ~pl.col("second_ecn"))
         columns = ("version", "rtt", "second_rtt", "seed")
         return alone.select(*columns, "ratio").sort(columns)
 
-    def rates() -> pl.DataFrame:
+    def make_rates() -> pl.DataFrame:
         newest = select_experiments("questions-rtt", "questions-rtt-rates").filter(
             pl.col("version") == "Prague 0.7",
             pl.col("second_rtt") == 20,
@@ -106,30 +106,30 @@ def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
         rows = prague.select("rate", "rtt", "count", "second_ecn", "seed", "ratio", prague=pl.col("goodput_mbit"))
         return rows.sort("rate", "count", "second_ecn", "rtt", "seed")
 
-    def steps() -> pl.DataFrame:
+    def make_steps() -> pl.DataFrame:
         prague = select_experiments("questions-rtt-step").join(classes.filter(pl.col("class") == 0), on="key")
         rows = prague.select("step", "rtt", "seed", "ratio", prague=pl.col("goodput_mbit"))
         return rows.sort("step", "rtt", "seed")
 
-    def burst() -> pl.DataFrame:
+    def make_burst() -> pl.DataFrame:
         rows = select_experiments("questions-burst").filter(pl.col("web_start") == 0).join(classes, on="key")
         shown = ("web", "arrivals", "class", "seed", "p50", "p99", "p999", "goodput")
-        return _delays(rows, "web", "arrivals").select(shown)
+        return _collect_delays(rows, "web", "arrivals").select(shown)
 
-    def protection() -> pl.DataFrame:
+    def make_protection() -> pl.DataFrame:
         rows = select_experiments("questions-protection").join(classes, on="key")
         by = ("count", "udp", "protection")
-        return _delays(rows, *by).select(*by, "class", "seed", "mean", "p99", "share", "goodput")
+        return _collect_delays(rows, *by).select(*by, "class", "seed", "mean", "p99", "share", "goodput")
 
-    def any_ect() -> pl.DataFrame:
+    def make_any_ect() -> pl.DataFrame:
         rows = select_experiments("questions-any-ect").join(classes, on="key")
         by = ("cc", "second", "second_ecn", "mask", "rtt")
-        return _delays(rows, *by).select(*by, "class", "seed", "goodput", "marks", "window", "mean")
+        return _collect_delays(rows, *by).select(*by, "class", "seed", "goodput", "marks", "window", "mean")
 
-    def fq() -> pl.DataFrame:
+    def make_fq() -> pl.DataFrame:
         return select_experiments("questions-fq").filter(pl.col("web") == "prague")
 
-    def short() -> pl.DataFrame:
+    def make_short() -> pl.DataFrame:
         slow = select_experiments("questions-fq").filter(pl.col("rate") == 40, pl.col("rtt") == 10)
         by = ("queue", "web", "from_bytes")
         means = (
@@ -146,25 +146,25 @@ def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
 
     place = ("queue", "rate", "rtt", "seed")
     return {
-        "rtt": rtt,
-        "rates": rates,
-        "steps": steps,
-        "burst": burst,
-        "burst_series": lambda: _burst_series(results, select_experiments("questions-burst")),
-        "protection": protection,
-        "any_ect": any_ect,
-        "fq": lambda: fq().select(*place, "ratio", "utilisation").sort(place),
-        "fq_delay": lambda: _delays(fq().join(classes, on="key"), "queue", "rate", "rtt").select(
+        "rtt": make_rtt,
+        "rates": make_rates,
+        "steps": make_steps,
+        "burst": make_burst,
+        "burst_series": lambda: _collect_burst_series(results, select_experiments("questions-burst")),
+        "protection": make_protection,
+        "any_ect": make_any_ect,
+        "fq": lambda: make_fq().select(*place, "ratio", "utilisation").sort(place),
+        "fq_delay": lambda: _collect_delays(make_fq().join(classes, on="key"), "queue", "rate", "rtt").select(
             "queue", "rate", "rtt", "class", "seed", "mean", "p99"
         ),
-        "short": short,
-        "swings": lambda: _swings(results, select_experiments("stability")),
-        "margins": lambda: _margins(select_experiments("stability")),
-        "linux": _linux,
+        "short": make_short,
+        "swings": lambda: _measure_swings(results, select_experiments("stability")),
+        "margins": lambda: _compute_margins(select_experiments("stability")),
+        "linux": _read_linux,
     }
 
 
-def _linux() -> pl.DataFrame:
+def _read_linux() -> pl.DataFrame:
     """Return the ratio of Prague 0.7 to CUBIC with ECN at 40 Mbit/s on Linux 6.18, by RTT and seed."""
     rows = pl.read_csv(shipped.list_references()["linux-6.18-l4s"], infer_schema_length=None)
     own, others = (pl.col("flows.base_rtt").shift(place).str.strip_suffix("ms") for place in (0, -1))
@@ -187,15 +187,15 @@ def _linux() -> pl.DataFrame:
     return chosen.select("rtt", "seed", "ratio").sort("rtt", "seed")
 
 
-def _series(results: Results, runs: pl.DataFrame, table: str = "series") -> pl.DataFrame:
+def _select_series(results: Results, runs: pl.DataFrame, table: str = "series") -> pl.DataFrame:
     return runs.join(results.with_keys(runs["key"]).frame(table), on="key")
 
 
-def _burst_series(results: Results, runs: pl.DataFrame) -> pl.DataFrame:
+def _collect_burst_series(results: Results, runs: pl.DataFrame) -> pl.DataFrame:
     """Return 5 %, 50 % and 95 % of each flow's delay in half seconds over all seeds, and its mean goodput."""
     begin, end = BURST_S
     chosen = runs.filter(pl.col("arrivals") == 2.5, pl.col("web_start") == begin)
-    series = _series(results, chosen).filter(
+    series = _select_series(results, chosen).filter(
         pl.col("flow") < 2, pl.col("time_s").is_between(begin - BEFORE_S, end + BEFORE_S)
     )
     delay = pl.col("srtt_ms") - pl.col("rtt")
@@ -212,16 +212,16 @@ def _burst_series(results: Results, runs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _swings(results: Results, runs: pl.DataFrame) -> pl.DataFrame:
+def _measure_swings(results: Results, runs: pl.DataFrame) -> pl.DataFrame:
     """Return mean, deviation over target and largest swing of the C queue's delay in the second half of each run.
 
     CUBIC alone: from the queue's own series. With Prague that counts both queues: there it is CUBIC's smoothed RTT
     less the base RTT, and no period is given. `period` is that of the strongest frequency, `within` the share of the
     power within 25 % of it.
     """
-    queue = _series(results, runs.filter(pl.col("cc") == "cubic"), "queue_series")
+    queue = _select_series(results, runs.filter(pl.col("cc") == "cubic"), "queue_series")
     queue = queue.with_columns(delay=pl.col("sojourn_mean_ms"))
-    flow = _series(results, runs.filter(pl.col("cc") == "prague")).filter(pl.col("flow") == 1)
+    flow = _select_series(results, runs.filter(pl.col("cc") == "prague")).filter(pl.col("flow") == 1)
     flow = flow.with_columns(delay=pl.col("srtt_ms") - pl.col("rtt"))
     both = pl.concat([queue, flow], how="diagonal_relaxed").filter(pl.col("time_s") > pl.col("duration") / 2)
     rows = []
@@ -241,12 +241,12 @@ def _swings(results: Results, runs: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None).sort("flows", "rate", "rtt")
 
 
-def _margins(runs: pl.DataFrame) -> pl.DataFrame:
+def _compute_margins(runs: pl.DataFrame) -> pl.DataFrame:
     """Return phase margins and periods that the linear model has for the links of CUBIC alone."""
     places = runs.filter(pl.col("cc") == "cubic").select("rate", "rtt", "flows").unique().sort("flows", "rate", "rtt")
     rows = []
     for rate, rtt, flows in places.iter_rows():
-        found = pi2_margins.of_link(1e6 * rate, rtt / 1e3, flows)
+        found = pi2_margins.compute_link_margins(1e6 * rate, rtt / 1e3, flows)
         margin = {"phase": found.phase_deg, "model_period": found.period_s} if found else {}
         rows.append({"rate": rate, "rtt": rtt, "flows": flows, **margin})
     return pl.DataFrame(rows, infer_schema_length=None)

@@ -9,9 +9,9 @@ from dumbbell.study import Evidence, Rows, Sweep
 
 from . import pi2_margins, pictures
 from .pictures import spread_of
-from .rows import DUALPI2, FQ_CODEL, FQ_STEP, HELD, TARGET_MS, evidence
+from .rows import DUALPI2, FQ_CODEL, FQ_STEP, HELD, TARGET_MS, make_evidence
 
-__all__ = ["FIGURES", "NAMES", "RUNS", "TABLES", "evidence", "facts"]
+__all__ = ["FIGURES", "NAMES", "RUNS", "TABLES", "make_evidence", "make_facts"]
 
 QUESTION = "How does Prague share with other RTTs, bursts and classic flows; would FQ-CoDel do; is DualPI2 stable?"
 GALLERY = {
@@ -78,11 +78,11 @@ NAMES = (
 )
 
 
-def facts(found: Evidence) -> dict[str, Any]:
+def make_facts(found: Evidence) -> dict[str, Any]:
     """Return means over seeds, what the model has beside the swings, and formulas of the page."""
     swings = found["swings"].join(found["margins"], on=["rate", "rtt", "flows"], how="left")
     held = swings.filter(pl.col("mean") >= HELD * TARGET_MS)
-    reno = {rtt: pi2_margins.of_link(400e6, rtt / 1e3, 10, "reno") for rtt in (50, 100)}
+    reno = {rtt: pi2_margins.compute_link_margins(400e6, rtt / 1e3, 10, "reno") for rtt in (50, 100)}
     second = found["any_ect"].filter(pl.col("class") == 1, pl.col("mask") == "any_ect", pl.col("cc") == "prague")
     windows = second.filter(pl.col("second") == "cubic", pl.col("second_ecn")).group_by("rtt").agg(cs.numeric().mean())
     friendly = (3 / (1 + pi2_margins.CUBIC_KEEPS) / pl.col("marks")).sqrt()
@@ -95,12 +95,12 @@ def facts(found: Evidence) -> dict[str, Any]:
         "held": Rows("held", held),
         "reno_margin": {rtt: margin.phase_deg for rtt, margin in reno.items() if margin},
         "spread_of": spread_of,
-        "disjoint": disjoint,
+        "disjoint": find_disjoint,
         "windows": Rows("windows", windows.with_columns(friendly=friendly).sort("rtt")),
     }
 
 
-def disjoint(rows: Rows) -> list[str]:
+def find_disjoint(rows: Rows) -> list[str]:
     """Return at which equal RTTs the ratios of the seeds of both versions do not overlap."""
     ends = rows.frame.group_by("rtt", "version").agg(low=pl.col("ratio").min(), high=pl.col("ratio").max())
     both = (
@@ -113,24 +113,24 @@ def disjoint(rows: Rows) -> list[str]:
 
 
 FIGURES = {
-    "l4s-rtt": pictures.rtt,
-    "l4s-rtt-map": pictures.rtt_map,
-    "l4s-rtt-rates": pictures.rtt_rates,
-    "l4s-burst": pictures.burst,
-    "l4s-protection-delay": pictures.protection_delay,
-    "l4s-protection-share": pictures.protection_share,
-    "l4s-any-ect": pictures.any_ect,
-    "l4s-fq-delay": pictures.fq_delay,
-    "l4s-fq-short": pictures.fq_short,
-    "l4s-stability": pictures.stability,
-    "l4s-margins": pictures.phase_margins,
+    "l4s-rtt": pictures.draw_rtt,
+    "l4s-rtt-map": pictures.draw_rtt_map,
+    "l4s-rtt-rates": pictures.draw_rtt_rates,
+    "l4s-burst": pictures.draw_burst,
+    "l4s-protection-delay": pictures.draw_protection_delay,
+    "l4s-protection-share": pictures.draw_protection_share,
+    "l4s-any-ect": pictures.draw_any_ect,
+    "l4s-fq-delay": pictures.draw_fq_delay,
+    "l4s-fq-short": pictures.draw_fq_short,
+    "l4s-stability": pictures.draw_stability,
+    "l4s-margins": pictures.draw_phase_margins,
 }
 TABLES = {
-    "rates": pictures.rates_table,
-    "burst": pictures.burst_table,
-    "protection": pictures.protection_table,
-    "any-ect": pictures.any_ect_table,
-    "fq": pictures.fq_table,
-    "short": pictures.short_table,
-    "swings": pictures.swing_table,
+    "rates": pictures.format_rates_table,
+    "burst": pictures.format_burst_table,
+    "protection": pictures.format_protection_table,
+    "any-ect": pictures.format_any_ect_table,
+    "fq": pictures.format_fq_table,
+    "short": pictures.format_short_table,
+    "swings": pictures.format_swing_table,
 }

@@ -32,23 +32,23 @@ def model(findings: ModuleType) -> ModuleType:
 
 def test_flows_in_equilibrium(model: ModuleType) -> None:
     # Reno: W^2 p = 2, so that W p' = sqrt(2), and r = W p / R
-    flow = model.reno(100, 0.1)
+    flow = model.model_reno(100, 0.1)
     assert (flow.probability, flow.response, flow.forgets) == pytest.approx((0.0141421, 1.414214, 0.2), rel=1e-5)
     # CUBIC in its Reno-friendly region: p = 3 / 1.7 / W^2, g = 2 * 0.3 * sqrt(3 / 1.7), r = 0.6 W p / R
-    flow = model.cubic(20, 0.03)
+    flow = model.model_cubic(20, 0.03)
     assert flow.probability**2 == pytest.approx(3 / 1.7 / 400)
     assert flow.response == pytest.approx(0.6 * math.sqrt(3 / 1.7))
     assert flow.forgets == pytest.approx(0.6 * 20 * 3 / 1.7 / 400 / 0.03)
     # beyond it: W = 1.054 (R / p)^(3/4), RFC 9438 section 5.1
-    flow = model.cubic(10_000, 0.1)
+    flow = model.model_cubic(10_000, 0.1)
     assert 1.054 * (0.1 / flow.probability**2) ** 0.75 == pytest.approx(10_000, rel=1e-3)
 
 
 def test_margins_are_where_the_loop_has_gain_or_phase_of_the_border(model: ModuleType) -> None:
-    rtt, flow = 0.05, model.reno(50, 0.05)
-    found = model.margins(flow, rtt)
+    rtt, flow = 0.05, model.model_reno(50, 0.05)
+    found = model.compute_margins(flow, rtt)
 
-    def loop(omega: float) -> complex:
+    def compute_loop(omega: float) -> complex:
         s = 1j * omega
         controller = model.BETA + model.ALPHA / (model.TUPDATE * s)
         return complex(
@@ -60,7 +60,7 @@ def test_margins_are_where_the_loop_has_gain_or_phase_of_the_border(model: Modul
         )
 
     grid = np.logspace(-2, 3, 20_001)
-    values = np.array([loop(omega) for omega in grid])
+    values = np.array([compute_loop(omega) for omega in grid])
     turns = np.flatnonzero((values.imag[:-1] < 0) & (values.imag[1:] >= 0) & (values.real[1:] < 0))
     assert found.gain_db == pytest.approx(-20 * math.log10(abs(values[turns[0]])), abs=0.05)
     crossed = values[np.flatnonzero(np.abs(values) >= 1)[-1]]
@@ -69,13 +69,17 @@ def test_margins_are_where_the_loop_has_gain_or_phase_of_the_border(model: Modul
 
 def test_the_model_says_what_rtts_the_gains_are_for(model: ModuleType) -> None:
     # RFC 9332 appendix A: alpha and beta follow from RTT_max = 100 ms
-    assert model.of_link(400e6, 0.085, 10, "reno").phase_deg > 0 > model.of_link(400e6, 0.2, 10, "reno").phase_deg
-    assert model.of_link(4e6, 0.001, 10) is None
-    margins = [model.of_link(120e6, rtt / 1e3, 10).phase_deg for rtt in (5, 20, 50, 100, 200)]
+    assert (
+        model.compute_link_margins(400e6, 0.085, 10, "reno").phase_deg
+        > 0
+        > model.compute_link_margins(400e6, 0.2, 10, "reno").phase_deg
+    )
+    assert model.compute_link_margins(4e6, 0.001, 10) is None
+    margins = [model.compute_link_margins(120e6, rtt / 1e3, 10).phase_deg for rtt in (5, 20, 50, 100, 200)]
     assert margins == sorted(margins, reverse=True)
 
 
-def small(name: str) -> dict[str, Any]:
+def shrink_experiment(name: str) -> dict[str, Any]:
     """Return an experiment with few of its cells, and short."""
     table = tomllib.loads((ROOT / f"studies/dualpi2/experiments/{name}.toml").read_text())
     table |= {"duration": "60s" if name == "questions-burst" else "3s", "seeds": [1, 2], "override": []}
@@ -101,15 +105,15 @@ def test_figures_and_tables(findings: ModuleType, tmp_path: Path) -> None:
     rows, pictures = (importlib.import_module(f"{findings.__package__}.{name}") for name in ("rows", "pictures"))
     output = tmp_path / "l4s.duckdb"
     for name in rows.EXPERIMENTS[:3]:
-        dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
-    part = Evidence(Tables(findings.evidence(Results(str(output)))))
+        dumbbell.run(experiment.parse(shrink_experiment(name), f"{name}.toml"), output=output)
+    part = Evidence(Tables(findings.make_evidence(Results(str(output)))))
     assert findings.FIGURES["l4s-rtt"](part).panels
     with pytest.raises(InputError, match="no runs of questions-burst"):
         findings.FIGURES["l4s-burst"](part)
     for name in rows.EXPERIMENTS[3:]:
-        dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
-    found = Evidence(Tables(findings.evidence(Results(str(output)))))
-    assert "| Prague" in pictures.fq_table(found).splitlines()[0]
+        dumbbell.run(experiment.parse(shrink_experiment(name), f"{name}.toml"), output=output)
+    found = Evidence(Tables(findings.make_evidence(Results(str(output)))))
+    assert "| Prague" in pictures.format_fq_table(found).splitlines()[0]
     for name in ("l4s-rtt", "l4s-burst", "l4s-fq-delay", "l4s-stability"):
         assert findings.FIGURES[name](found).panels, name
     swings = found["swings"]

@@ -16,8 +16,8 @@ import polars as pl
 
 from dumbbell import results
 from dumbbell.published import by_class
-from dumbbell.published.compare import alike
-from dumbbell.published.variants import left_out, require_alike
+from dumbbell.published.compare import select_alike
+from dumbbell.published.variants import list_left_out, require_alike
 from dumbbell.results.columns import COLUMNS
 from dumbbell.study import (
     Nothing,
@@ -100,7 +100,7 @@ def describe(row: dict[str, Any]) -> dict[str, Any] | None:
     for side, of in sides.items():
         place[f"rtt_{side}"] = of[0]["base_rtt"] / 1e6 if of else 0.0
         place[f"flows_{side}"] = of[0]["count"] if of else 0
-    place["udp"], place["udp_in"] = by_class.udp_of(config)
+    place["udp"], place["udp_in"] = by_class.describe_udp(config)
     place["udp_in"] = {"a": "L", "b": "C"}.get(place["udp_in"], "")
     return {"key": row["key"], "seed": row["seed"], "hash": row["hash"]} | place
 
@@ -112,17 +112,17 @@ class Results:
     its 95 % interval, and what was `published` if `reference` names a file of the evaluation of 2021.
     """
 
-    def __init__(self, source: str | Path | results.Results, reference: str | Path | None = None) -> None:
-        found = results.Results.open_source(source)
+    def __init__(self, source: str | Path | results.StoredResults, reference: str | Path | None = None) -> None:
+        found = results.StoredResults.open_source(source)
         rows = {row["key"]: row for row in found.runs.iter_rows(named=True)}
         described = [one for row in rows.values() if (one := describe(row))]
         if not described:
             raise Nothing("no run of these reports", "results of experiments of dualpi2-versions", file=found.path)
         self.notes = found.notes
         self.runs = pl.DataFrame(described, infer_schema_length=None)
-        self.notes = [*left_out(found, self.runs["key"]), *self.notes]
+        self.notes = [*list_left_out(found, self.runs["key"]), *self.notes]
         for place, part in self.runs.group_by(_PLACE):
-            alike(
+            select_alike(
                 [rows[key] for key in part["key"]], ", ".join(str(value) for value in place if value not in ("", 0.0))
             )
         require_alike(found.runs.filter(pl.col("key").is_in(self.runs["key"].implode())))
@@ -130,22 +130,22 @@ class Results:
         self._tables = {name: kept.frame(name) for name in ("classes", "flows", "short_flows", "sojourn")}
         self._tables["runs"] = found.runs
         self.published = reference is not None
-        self.measured = self._measured()
+        self.measured = self._collect_measured()
         if reference is not None:
-            self.measured = self.measured.join(_reference(reference), on=[*_KNOWN, "what"], how="left")
+            self.measured = self.measured.join(_read_statistics(reference), on=[*_KNOWN, "what"], how="left")
         else:
             self.measured = self.measured.with_columns(published=pl.lit(None, dtype=pl.Float64))
 
-    def table(self, name: str) -> pl.DataFrame:
+    def select_table(self, name: str) -> pl.DataFrame:
         """Return the rows of a table with the places of their runs; of classes, with `side`, L or C."""
         rows = self._tables[name].join(self.runs, on="key", suffix="_of_run")
         if "class" not in rows.columns:
             return rows
-        of_class = self._tables["classes"].select("key", "class", "kind", side=_side("cc"))
+        of_class = self._tables["classes"].select("key", "class", "kind", side=_find_side("cc"))
         return rows.drop("kind", strict=False).join(of_class, on=["key", "class"])
 
-    def _measured(self) -> pl.DataFrame:
-        every = self.runs.join(values(self._tables["runs"], self._tables["classes"]), on="key")
+    def _collect_measured(self) -> pl.DataFrame:
+        every = self.runs.join(stack_values(self._tables["runs"], self._tables["classes"]), on="key")
         mean = every.group_by(*_PLACE, "what").agg(
             pl.col("value").mean(),
             deviation=pl.col("value").std(),
@@ -154,28 +154,28 @@ class Results:
         half = compute_half_width(pl.col("deviation"), pl.col("n"))
         return mean.with_columns(low=pl.col("value") - half, high=pl.col("value") + half).drop("deviation")
 
-    def reports(self) -> list[str]:
+    def list_reports(self) -> list[str]:
         """Return the reports that there are runs of."""
         return [report for report in REPORTS if report in self.runs["report"]]
 
-    def of(self, report: str, kind: str) -> pl.DataFrame:
+    def select_report(self, report: str, kind: str) -> pl.DataFrame:
         """Return what was measured in one report's experiments of a kind: equal, mixed, overload, ten, same."""
         return self.measured.filter(pl.col("report") == report, _KINDS[kind])
 
 
-def values(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
+def stack_values(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
     """Return what was measured in each run, one value per row: `key`, `what`, `value`; of classes only long flows."""
     of_runs = runs.select("key", *(pl.col(c) * by for c, by in _OF_RUN.values()))
     of_runs = of_runs.rename({column: what for what, (column, _) in _OF_RUN.items()}).unpivot(index="key")
     named = {what: pl.col(column) * by for what, (column, by) in _OF_CLASS.items()}
-    long_flows = classes.filter(pl.col("kind") == "flows").select("key", side=_side("cc"), **named)
+    long_flows = classes.filter(pl.col("kind") == "flows").select("key", side=_find_side("cc"), **named)
     of_classes = long_flows.unpivot(index=["key", "side"])
     of_classes = of_classes.select("key", pl.format("{}, {}", "side", "variable").alias("variable"), "value")
     every = pl.concat([of_runs, of_classes]).rename({"variable": "what"})
     return every.with_columns(pl.col("value").fill_nan(None)).drop_nulls("value")
 
 
-def _side(cc: str) -> pl.Expr:
+def _find_side(cc: str) -> pl.Expr:
     return pl.when(pl.col(cc).is_in(SCALABLE)).then(pl.lit("L")).otherwise(pl.lit("C"))
 
 
@@ -198,7 +198,7 @@ _KINDS = {
 _KNOWN = ["report", "cc", "load", "rate", "rtt_l", "rtt_c", "flows_l", "flows_c", "udp", "udp_in"]
 
 
-def _reference(path: str | Path) -> pl.DataFrame:
+def _read_statistics(path: str | Path) -> pl.DataFrame:
     """Return published statistics of DualPI2 by their places; raises InputError if the file has none."""
     if not by_class.describes(path):
         raise Unreadable(
@@ -254,9 +254,9 @@ def _reference(path: str | Path) -> pl.DataFrame:
 class _Lines:
     """A figure of lines: of which experiments, which measures, what along the axis, what distinguishes lines and rows.
 
-    `by` and `rows` name columns of the frame that `_shown` makes. Each version has a column of panels; a report with
-    one version has one for each congestion control of C instead, and so needs no row for it. `split` makes a picture
-    of each of its values.
+    `by` and `rows` name columns of the frame that `_name_values` makes. Each version has a column of panels. A report
+    with one version has one for each congestion control of C instead, and so needs no row for it. `split` makes a
+    picture of each of its values.
     """
 
     kind: str
@@ -296,19 +296,19 @@ FIGURES = {
 }
 
 
-def _enum(column: str, values: Sequence[str]) -> pl.Expr:
+def _order_values(column: str, values: Sequence[str]) -> pl.Expr:
     return pl.col(column).cast(pl.Enum(list(dict.fromkeys(values))))
 
 
-def _versions(report: str) -> list[str]:
+def _list_versions(report: str) -> list[str]:
     return list(REPORTS[report][1].values())
 
 
-def _shown(frame: pl.DataFrame, report: str) -> pl.DataFrame:
+def _name_values(frame: pl.DataFrame, report: str) -> pl.DataFrame:
     """Return rows with the names that figures show."""
     return frame.with_columns(
-        _enum("version", _versions(report)),
-        _enum("load", LOADS),
+        _order_values("version", _list_versions(report)),
+        _order_values("load", LOADS),
         pl.col("rtt_c").alias("rtt of C"),
         pl.col("rtt_l").alias("rtt"),
         pl.format("L {} ms", pl.col("rtt_l").cast(pl.Int64)).alias("L"),
@@ -318,12 +318,12 @@ def _shown(frame: pl.DataFrame, report: str) -> pl.DataFrame:
     )
 
 
-def _across(report: str) -> str:
+def _choose_columns(report: str) -> str:
     """Return what has a column of panels each: versions, or congestion controls of a report with one version."""
-    return "version" if len(_versions(report)) > 1 else "cc"
+    return "version" if len(_list_versions(report)) > 1 else "cc"
 
 
-def _with_alone(frame: pl.DataFrame) -> pl.DataFrame:
+def _repeat_alone(frame: pl.DataFrame) -> pl.DataFrame:
     """Return rows in which L alone is repeated for every congestion control of C."""
     ccs = frame.filter(pl.col("cc") != "-").select("cc").unique()
     alone = frame.filter(pl.col("cc") == "-").drop("cc").join(ccs, how="cross").select(frame.columns)
@@ -333,7 +333,7 @@ def _with_alone(frame: pl.DataFrame) -> pl.DataFrame:
 _INTERVALS = "95 % intervals that do not reach 0"
 
 
-def _caption(report: str, part: dict[str, Any], frame: pl.DataFrame, bars: str = _INTERVALS) -> str:
+def _make_caption(report: str, part: dict[str, Any], frame: pl.DataFrame, bars: str = _INTERVALS) -> str:
     """Return the title of a picture: whose it is, which part, how many runs made a point, and what the bars are."""
     words = [REPORTS[report][0], *(f"{value}" for value in part.values())]
     if frame["n"].max() != 1:
@@ -343,7 +343,7 @@ def _caption(report: str, part: dict[str, Any], frame: pl.DataFrame, bars: str =
     return "; ".join(word for word in words if word)
 
 
-def _parts(frame: pl.DataFrame, split: Sequence[str]) -> list[tuple[dict[str, Any], pl.DataFrame]]:
+def _split_frame(frame: pl.DataFrame, split: Sequence[str]) -> list[tuple[dict[str, Any], pl.DataFrame]]:
     """Return a frame for each combination of values of `split`, with these values."""
     if not split:
         return [({}, frame)]
@@ -351,11 +351,11 @@ def _parts(frame: pl.DataFrame, split: Sequence[str]) -> list[tuple[dict[str, An
     return [(dict(zip(split, key, strict=True)), found[key]) for key in sorted(found, key=str)]
 
 
-def _slowest_and_fastest(found: Results, frame: pl.DataFrame) -> pl.DataFrame:
+def _find_slowest_and_fastest(found: Results, frame: pl.DataFrame) -> pl.DataFrame:
     """Return rows of classes with `low` and `high` of their slowest and fastest flow, means over seeds."""
     rate = pl.col("throughput_mbit")
     flows = (
-        found.table("flows")
+        found.select_table("flows")
         .group_by("key", "side", *_PLACE)
         .agg(low=rate.min() / rate.mean(), high=rate.max() / rate.mean())
     )
@@ -364,10 +364,10 @@ def _slowest_and_fastest(found: Results, frame: pl.DataFrame) -> pl.DataFrame:
     return sided.join(spread, on=[*_PLACE, "side"], how="left").with_columns(pl.col("low", "high") * pl.col("value"))
 
 
-def _lines(found: Results, report: str, spec: _Lines) -> dict[str, Picture]:
+def _draw_lines(found: Results, report: str, spec: _Lines) -> dict[str, Picture]:
     """Return the pictures of one figure by what distinguishes them."""
-    frame = found.of(report, spec.kind).filter(pl.col("what").is_in(list(spec.whats)))
-    frame = _with_alone(_slowest_and_fastest(found, frame) if spec.x == "flows" else frame)
+    frame = found.select_report(report, spec.kind).filter(pl.col("what").is_in(list(spec.whats)))
+    frame = _repeat_alone(_find_slowest_and_fastest(found, frame) if spec.x == "flows" else frame)
     if spec.log_y:
         frame = frame.filter(pl.col("value") > 0).with_columns(
             pl.when(pl.col("low") > 0).then(pl.col("low", "high")),
@@ -375,19 +375,19 @@ def _lines(found: Results, report: str, spec: _Lines) -> dict[str, Picture]:
         )
     if frame.is_empty():
         return {}
-    frame = _shown(frame, report)
+    frame = _name_values(frame, report)
     classes = {spec.by, *spec.rows} & {"class"}
     measure = pl.col("what").str.strip_prefix("L, ").str.strip_prefix("C, ") if classes else pl.col("what")
     frame = frame.with_columns(pl.col("what").str.head(1).alias("class"), measure=measure)
     names = [what.removeprefix("L, ").removeprefix("C, ") if classes else what for what in spec.whats]
     frame = frame.with_columns(
-        _enum("measure", names), _enum("class", ["L", "C"]) if classes else pl.lit("").alias("class")
+        _order_values("measure", names), _order_values("class", ["L", "C"]) if classes else pl.lit("").alias("class")
     )
-    across = _across(report)
+    across = _choose_columns(report)
     split = [name for name in spec.split if name != across]
     rows = [name for name in spec.rows if name != across and frame[name].n_unique() > 1]
     pictures = {}
-    for part, own in _parts(frame, split):
+    for part, own in _split_frame(frame, split):
         picture = figures.lines(
             own,
             spec.x,
@@ -402,19 +402,19 @@ def _lines(found: Results, report: str, spec: _Lines) -> dict[str, Picture]:
             reference="published" if own["published"].count() else None,
             x_label=spec.x_label,
             y_label=spec.y_label,
-            title=_caption(report, part, own, "bars: slowest and fastest flow")
+            title=_make_caption(report, part, own, "bars: slowest and fastest flow")
             if spec.x == "flows"
-            else _caption(report, part, own),
+            else _make_caption(report, part, own),
         )
         if spec.level is not None:
-            picture.level(spec.level)
+            picture.draw_level(spec.level)
         pictures["-".join(str(value) for value in part.values())] = picture
     return pictures
 
 
-def _ccdf(found: Results, report: str) -> dict[str, Picture]:
+def _draw_ccdf(found: Results, report: str) -> dict[str, Picture]:
     """Return A.5: which share of the packets was queued for longer."""
-    rows = found.table("sojourn").filter(
+    rows = found.select_table("sojourn").filter(
         pl.col("report") == report,
         _KINDS["equal"],
         pl.col("rate") == CCDF_MBIT,
@@ -423,12 +423,12 @@ def _ccdf(found: Results, report: str) -> dict[str, Picture]:
     )
     if rows.is_empty():
         return {}
-    rows = _shown(rows, report).with_columns(
+    rows = _name_values(rows, report).with_columns(
         from_ms=pl.max_horizontal("from_ms", pl.lit(_LEAST_MS)), queue=pl.format("long flows in {}", "side")
     )
-    across = _across(report)
+    across = _choose_columns(report)
     picture = figures.cdf(
-        rows.with_columns(_enum("queue", [f"long flows in {side}" for side in "LC"])),
+        rows.with_columns(_order_values("queue", [f"long flows in {side}" for side in "LC"])),
         "from_ms",
         weight="packets",
         by="queue",
@@ -445,13 +445,13 @@ def _ccdf(found: Results, report: str) -> dict[str, Picture]:
     return {"": picture.arrange()}
 
 
-def completions(found: Results) -> pl.DataFrame:
+def collect_completions(found: Results) -> pl.DataFrame:
     """Return completion of short flows by size: (size / rate + 2 base RTT) / time, mean, P5 and P95.
 
     More than 1 is possible: a token bucket that was idle lets two packets through at once. Of the kept sample of short
     flows; sizes with few of them are left out.
     """
-    rows = found.table("short_flows").filter(pl.col("completion_s").is_not_nan(), _KINDS["equal"])
+    rows = found.select_table("short_flows").filter(pl.col("completion_s").is_not_nan(), _KINDS["equal"])
     best = pl.col("size_bytes") * 8 / (pl.col("rate") * 1e6) + 2 * pl.col("rtt_l") / 1e3
     size = pl.max_horizontal(pl.when(pl.col("size_bytes") >= 1e3 * size).then(size) for size in _SIZES_KB)
     each = rows.with_columns(share=best / pl.col("completion_s"), size=size).drop_nulls("size")
@@ -462,13 +462,14 @@ def completions(found: Results) -> pl.DataFrame:
     return mean.filter(pl.col("flows") >= FEWEST_SHORT)
 
 
-def _completion(found: Results, report: str) -> dict[str, Picture]:
-    rows = completions(found).filter(pl.col("report") == report, pl.col("rate") == SHORT_MBIT)
+def _draw_completion(found: Results, report: str) -> dict[str, Picture]:
+    rows = collect_completions(found).filter(pl.col("report") == report, pl.col("rate") == SHORT_MBIT)
     if rows.is_empty():
         return {}
-    across = _across(report)
-    shown = _shown(rows, report).with_columns(
-        pl.format("RTT {} ms", pl.col("rtt").cast(pl.Int64)).alias("RTT"), _enum("side", ["L", "C"]).alias("class")
+    across = _choose_columns(report)
+    shown = _name_values(rows, report).with_columns(
+        pl.format("RTT {} ms", pl.col("rtt").cast(pl.Int64)).alias("RTT"),
+        _order_values("side", ["L", "C"]).alias("class"),
     )
     return {
         "-".join(part.values()): figures.lines(
@@ -483,22 +484,27 @@ def _completion(found: Results, report: str) -> dict[str, Picture]:
             log_x=True,
             x_label="size, kB, from",
             y_label="shortest / real completion time",
-            title=_caption(
+            title=_make_caption(
                 report, part, own.with_columns(n=1), f"short flows at {SHORT_MBIT:g} Mbit/s; bars: P5 to P95"
             ),
         )
-        for part, own in _parts(shown, ["cc"] if across != "cc" else [])
+        for part, own in _split_frame(shown, ["cc"] if across != "cc" else [])
     }
 
 
 def draw(found: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".png",)) -> list[Path]:
     """Draw every figure that there are runs for, or one, as `REPORT-FIGURE.png` in `folder`; raises InputError."""
     makers: dict[str, Callable[[str], dict[str, Picture]]] = {
-        name: lambda report, spec=spec: _lines(found, report, spec)  # type: ignore[misc]
+        name: lambda report, spec=spec: _draw_lines(found, report, spec)  # type: ignore[misc]
         for name, spec in FIGURES.items()
     }
-    makers |= {"ccdf": lambda report: _ccdf(found, report), "completion": lambda report: _completion(found, report)}
-    named = {f"{report}-{name}": partial(make, report) for report in found.reports() for name, make in makers.items()}
+    makers |= {
+        "ccdf": lambda report: _draw_ccdf(found, report),
+        "completion": lambda report: _draw_completion(found, report),
+    }
+    named = {
+        f"{report}-{name}": partial(make, report) for report in found.list_reports() for name, make in makers.items()
+    }
     if only is not None:  # others need not be drawn
         named = {name: make for name, make in named.items() if only.startswith(name)} or named
     made = {
@@ -538,7 +544,7 @@ _INTRODUCTION = (
 )
 
 
-def _cell(row: dict[str, Any]) -> str:
+def _format_cell(row: dict[str, Any]) -> str:
     """Return a mean, half of its interval and, in parentheses, what was published."""
     side, _, measure = row["what"].partition(", ")
     column, scale = _OF_CLASS[measure] if side in ("L", "C") else _OF_RUN[row["what"]]
@@ -548,7 +554,7 @@ def _cell(row: dict[str, Any]) -> str:
     return text + ("" if row["published"] is None else f" ({format_number(row['published'])})")
 
 
-def _grid(
+def _format_grid(
     frame: pl.DataFrame, keys: Sequence[str], heads: Sequence[str], column: str, text: Callable[[dict[str, Any]], str]
 ) -> str:
     """Return a Markdown table: a row for each combination of `keys`, a column for each value of `column`."""
@@ -566,30 +572,34 @@ def _grid(
     return align_table([*(_WORDS.get(key, key) for key in keys), *heads], body, words=words)
 
 
-def tables(found: Results) -> str:
+def format_tables(found: Results) -> str:
     """Return every measure of every report as Markdown: simulated, and in parentheses what was published."""
     parts = ["# DualPI2 as in its authors' reports", _INTRODUCTION]
     if found.published:
         parts.append("In parentheses: published.")
-    for report in found.reports():
+    for report in found.list_reports():
         parts.append(f"## {REPORTS[report][0]}")
         for title, kind, keys, whats in _TABLES:
-            frame = found.of(report, kind).filter(pl.col("what").is_in(list(whats)))
+            frame = found.select_report(report, kind).filter(pl.col("what").is_in(list(whats)))
             if frame.is_empty():
                 parts.append(f"### {title}\n\nNo runs.")
                 continue
-            frame = frame.with_columns(_enum("version", _versions(report)), _enum("load", LOADS))
+            frame = frame.with_columns(_order_values("version", _list_versions(report)), _order_values("load", LOADS))
             note = (
                 f"Means of {format_counts(frame['n'])} runs, ± half of the 95 % interval.\n\n"
                 if frame["n"].max() != 1
                 else ""
             )
-            parts.append(f"### {title}\n\n{note}{_grid(frame, [*keys, 'version'], whats, 'what', _cell)}")
-        short = completions(found).filter(pl.col("report") == report).with_columns(_enum("version", _versions(report)))
+            parts.append(f"### {title}\n\n{note}{_format_grid(frame, [*keys, 'version'], whats, 'what', _format_cell)}")
+        short = (
+            collect_completions(found)
+            .filter(pl.col("report") == report)
+            .with_columns(_order_values("version", _list_versions(report)))
+        )
         if not short.is_empty():
             named = short.with_columns(kb=pl.format("from {} kB", "size"))
             heads = named.sort("size")["kb"].unique(maintain_order=True).to_list()
             keys = ["cc", "rate", "rtt_l", "side", "version"]
-            table = _grid(named, keys, heads, "kb", lambda row: format_number(row["value"]))
+            table = _format_grid(named, keys, heads, "kb", lambda row: format_number(row["value"]))
             parts.append(f"### Completion of short flows by size: (size / rate + 2 base RTT) / time, mean\n\n{table}")
     return "\n\n".join([*parts, *explain_bins(parts), *found.notes])

@@ -84,11 +84,11 @@ def read(found: Results) -> pl.DataFrame:
         .group_by("key", "what")
         .agg(value=(pl.col("slowdown_mean") * finished).sum() / finished.sum())
     )
-    values = pl.concat([paper.values(found.runs, found.classes), short]).filter(pl.col("what").is_in(MEASURES))
+    values = pl.concat([paper.stack_values(found.runs, found.classes), short]).filter(pl.col("what").is_in(MEASURES))
     return runs.join(values, on="key")
 
 
-def _held(values: pl.DataFrame, first: str, second: str) -> diff.Diff:
+def _compare_versions(values: pl.DataFrame, first: str, second: str) -> diff.Diff:
     """Return what differs between two versions in the same cells."""
     cells = values.select(_CELL).unique().sort(_CELL).with_row_index("pair")
     long = values.join(cells, on=_CELL).select(
@@ -115,7 +115,7 @@ def name_of(what: str) -> str:
     return f"{side}: {_WORDS.get(measure, measure)}" + (f", {unit}" if unit else "")
 
 
-def _identical(values: pl.DataFrame, first: str, second: str) -> tuple[int, int]:
+def _count_identical(values: pl.DataFrame, first: str, second: str) -> tuple[int, int]:
     """Return how many runs of two versions are the same to the last bit, and how many there are of both."""
     runs = values.select(*_CELL, "version", "seed", "hash").unique()
     sides = [runs.filter(pl.col("version") == version).drop("version") for version in (first, second)]
@@ -123,18 +123,18 @@ def _identical(values: pl.DataFrame, first: str, second: str) -> tuple[int, int]
     return both.filter(pl.col("hash") == pl.col("hash_b")).height, both.height
 
 
-def evidence(results: Results) -> dict[str, pl.DataFrame]:
+def make_evidence(results: Results) -> dict[str, pl.DataFrame]:
     """Return changes of every measure by pair and workload, means of every cell, and how many runs are alike."""
     values = read(results)
     changes, alike = [], []
     for first, second, _ in PAIRS:
-        same, runs = _identical(values, first, second)
+        same, runs = _count_identical(values, first, second)
         alike.append({"a": first, "b": second, "same": same, "runs": runs})
         for workload in WORKLOADS if same < runs else ():
             here = values.filter(pl.col("workload") == workload)
             if not {first, second} <= set(here["version"]):
                 continue
-            for row in _held(here, first, second).measures.iter_rows(named=True):
+            for row in _compare_versions(here, first, second).measures.iter_rows(named=True):
                 wanted = ("change", "change_low", "change_high", "differs", "differing", "cells")
                 kept = {name: row[name] for name in wanted}
                 means = {"mean_a": row["a"], "mean_b": row["b"]}
@@ -155,7 +155,7 @@ def evidence(results: Results) -> dict[str, pl.DataFrame]:
     }
 
 
-def facts(found: Evidence) -> dict[str, Any]:
+def make_facts(found: Evidence) -> dict[str, Any]:
     """Return measures under their names for the template."""
     return {
         "workloads": WORKLOADS,
@@ -172,7 +172,7 @@ def facts(found: Evidence) -> dict[str, Any]:
     }
 
 
-def table(found: Evidence, first: str, second: str, workload: str) -> str:
+def format_table(found: Evidence, first: str, second: str, workload: str) -> str:
     """Return every measure with the mean change of a cell, its interval and the verdict, as Markdown."""
     chosen = found["changes"].filter(pl.col("a") == first, pl.col("b") == second, pl.col("workload") == workload)
     rows = {row["what"]: row for row in chosen.iter_rows(named=True)}
@@ -197,7 +197,7 @@ def table(found: Evidence, first: str, second: str, workload: str) -> str:
     return align_table(header, body, words=(0, 5))
 
 
-def data(found: Evidence) -> str:
+def format_data(found: Evidence) -> str:
     """Return the tables of all comparisons in which something differs."""
     parts = []
     for first, second, title in PAIRS:
@@ -205,19 +205,19 @@ def data(found: Evidence) -> str:
         if chosen.height:
             parts.append(f"## {title}")
             parts += [
-                f"{workload[0].upper()}{workload[1:]}:\n\n{table(found, first, second, workload)}"
+                f"{workload[0].upper()}{workload[1:]}:\n\n{format_table(found, first, second, workload)}"
                 for workload in WORKLOADS
             ]
     return "\n\n".join(parts)
 
 
-def _intervals(found: Evidence) -> str:
+def _describe_intervals(found: Evidence) -> str:
     """Return what the intervals are over: seeds or, of one seed, cells."""
     seeds = max(count_experiment_seeds(found, *found.made), default=1)
     return f"95 % intervals over {seeds} seeds" if seeds > 1 else "one seed, 95 % intervals over cells"
 
 
-def _forest(first: str, second: str, title: str) -> Any:
+def _draw_forest(first: str, second: str, title: str) -> Any:
     def draw(found: Evidence) -> Picture:
         chosen = found["changes"].filter(pl.col("a") == first, pl.col("b") == second, pl.col("change").is_not_null())
         names = [name_of(what).split(", ms")[0].removesuffix(", %").removesuffix(", Mbit/s") for what in MEASURES]
@@ -237,16 +237,18 @@ def _forest(first: str, second: str, title: str) -> Any:
             columns=3,
             limits=(-60.0, 60.0),
             x_label="mean change of a cell, %",
-            title=f"{title}\n{_intervals(found)}; filled: significant (FDR 5 %); arrows: beyond the scale",
+            title=f"{title}\n{_describe_intervals(found)}; filled: significant (FDR 5 %); arrows: beyond the scale",
         )
 
     return draw
 
 
 FIGURES = {
-    "dualpi2-versions-wrr": _forest("tsfifo", "wrr", "WRR against the time-shifted FIFO"),
-    "dualpi2-versions-wrrb": _forest("tsfifo", "wrrb", "WRRB against the time-shifted FIFO"),
-    "dualpi2-versions-shifted": _forest(SHIFTED, "4e82fd8", "Terms divided by 127 against terms shifted by 6 bits"),
+    "dualpi2-versions-wrr": _draw_forest("tsfifo", "wrr", "WRR against the time-shifted FIFO"),
+    "dualpi2-versions-wrrb": _draw_forest("tsfifo", "wrrb", "WRRB against the time-shifted FIFO"),
+    "dualpi2-versions-shifted": _draw_forest(
+        SHIFTED, "4e82fd8", "Terms divided by 127 against terms shifted by 6 bits"
+    ),
 }
-TABLES = {"data": data}
+TABLES = {"data": format_data}
 PARTS = {"tables.md": "data.md"}

@@ -112,7 +112,7 @@ PLACE = ["experiment", "aqm", "cc_a", "cc_b", "link_mbit", "rtt_a_ms", "rtt_b_ms
 CELL = "mixed-rtt,dualpi2,prague,cubic,40,10,20,1,1,,,tcp"
 
 
-def published(folder: Path) -> Path:
+def write_statistics(folder: Path) -> Path:
     """Write statistics of one cell of the evaluation."""
     path = folder / "published.csv"
     rows = [
@@ -130,13 +130,16 @@ def published(folder: Path) -> Path:
 
 
 def test_a_run_is_in_every_report_figure_that_it_belongs_to(found: l4s.Results) -> None:
-    assert found.reports() == ["schedulers", "2021"]
-    equal = found.of("schedulers", "equal")
+    assert found.list_reports() == ["schedulers", "2021"]
+    equal = found.select_report("schedulers", "equal")
     assert set(equal["version"]) == {"DUALPI2 (tsfifo)", "DUALPI2WRR"} and set(equal["load"]) == {"1-1", "1h-1h"}
     for kind in ("mixed", "same"):  # one run of 10 ms at 40 Mbit/s is in both
-        assert 10.0 in found.of("schedulers", kind)["rtt_c"], kind
-    assert set(found.of("2021", "ten")["flows_l"]) == {5} and found.of("schedulers", "ten").is_empty()
-    overload = found.of("2021", "overload")
+        assert 10.0 in found.select_report("schedulers", kind)["rtt_c"], kind
+    assert (
+        set(found.select_report("2021", "ten")["flows_l"]) == {5}
+        and found.select_report("schedulers", "ten").is_empty()
+    )
+    overload = found.select_report("2021", "overload")
     assert set(overload["udp"]) == {50.0} and set(overload["udp_in"]) == {"L"}
 
 
@@ -147,7 +150,7 @@ def test_measures_are_means_of_what_the_store_has(store: Path, found: l4s.Result
     keys = found.runs.filter(*place)["key"]
     own, of_runs = (frame.filter(pl.col("key").is_in(keys.implode())) for frame in (classes, runs))
     assert len(keys) == 2 and own.height == 4
-    here = {row["what"]: row for row in found.of("schedulers", "mixed").filter(*place).iter_rows(named=True)}
+    here = {row["what"]: row for row in found.select_report("schedulers", "mixed").filter(*place).iter_rows(named=True)}
     low, classic = (own.filter(pl.col("class") == n) for n in (0, 1))
     rates = of_runs["rate_ratio"].to_list()
     assert here["ratio of rates"]["value"] == pytest.approx(sum(rates) / 2)
@@ -177,7 +180,9 @@ def test_the_normalised_window_is_that_of_the_evaluation(store: Path, found: l4s
 
 
 def test_completion_is_the_shortest_time_over_the_real_one(store: Path, found: l4s.Results) -> None:
-    done = l4s.completions(found).filter(pl.col("version") == "DUALPI2WRR", pl.col("side") == "L", pl.col("size") == 1)
+    done = l4s.collect_completions(found).filter(
+        pl.col("version") == "DUALPI2WRR", pl.col("side") == "L", pl.col("size") == 1
+    )
     [row] = done.iter_rows(named=True)
     with Store.open(store) as opened:
         short, classes = opened.read_table("short_flows"), opened.read_table("classes")
@@ -191,7 +196,7 @@ def test_completion_is_the_shortest_time_over_the_real_one(store: Path, found: l
     assert row["value"] == pytest.approx(sum(shares) / len(shares)) and 0.5 < row["value"] < 1.1
 
 
-def points(picture: figures.Picture) -> dict[tuple[object, ...], dict[str, list[tuple[float, float]]]]:
+def list_points(picture: figures.Picture) -> dict[tuple[object, ...], dict[str, list[tuple[float, float]]]]:
     """Return the points of each line by panel and label."""
     return {
         key: {
@@ -204,19 +209,19 @@ def points(picture: figures.Picture) -> dict[tuple[object, ...], dict[str, list[
 
 
 def test_versions_stand_side_by_side(found: l4s.Results) -> None:
-    pictures = l4s._lines(found, "schedulers", l4s.FIGURES["mixed-delay-c"])
-    drawn = points(pictures[""])
+    pictures = l4s._draw_lines(found, "schedulers", l4s.FIGURES["mixed-delay-c"])
+    drawn = list_points(pictures[""])
     assert {key[-1] for key in drawn} == {"DUALPI2 (tsfifo)", "DUALPI2WRR"} and len(drawn) == 4
-    means = found.of("schedulers", "mixed").filter(pl.col("what") == "C, mean").sort("rtt_c")
+    means = found.select_report("schedulers", "mixed").filter(pl.col("what") == "C, mean").sort("rtt_c")
     for version, own in means.partition_by("version", as_dict=True).items():
         assert np.allclose(drawn[("C, mean", *version)]["L 10 ms"], own.select("rtt_c", "value").rows())
-    split = l4s._lines(found, "schedulers", l4s.FIGURES["equal-delay-l"])
+    split = l4s._draw_lines(found, "schedulers", l4s.FIGURES["equal-delay-l"])
     assert set(split) == {"1-1", "1h-1h"}
 
 
 def test_bars_of_counts_are_the_slowest_and_the_fastest_flow(store: Path, found: l4s.Results) -> None:
-    rows = found.of("2021", "ten").filter(pl.col("what") == "C, normalised rate")
-    [row] = l4s._slowest_and_fastest(found, rows).iter_rows(named=True)
+    rows = found.select_report("2021", "ten").filter(pl.col("what") == "C, normalised rate")
+    [row] = l4s._find_slowest_and_fastest(found, rows).iter_rows(named=True)
     keys = found.runs.filter(pl.col("flows_l") == 5, pl.col("udp_in") == "")["key"]
     with Store.open(store) as opened:
         flows = opened.read_table("flows").filter(pl.col("key").is_in(keys.implode()), pl.col("cc") == "cubic")
@@ -228,7 +233,7 @@ def test_bars_of_counts_are_the_slowest_and_the_fastest_flow(store: Path, found:
 
 @pytest.mark.slow
 def test_published_values_stand_beside_their_cells_only(store: Path, tmp_path: Path) -> None:
-    beside = l4s.Results(store, published(tmp_path))
+    beside = l4s.Results(store, write_statistics(tmp_path))
     known = beside.measured.drop_nulls("published")
     # 30 / 10; windows 30 (10 + 0.5) and 10 (20 + 15)
     assert dict(known.filter(pl.col("udp_in") == "").select("what", "published").iter_rows()) == {
@@ -244,9 +249,9 @@ def test_published_values_stand_beside_their_cells_only(store: Path, tmp_path: P
     }
     assert set(known["report"]) == {"2021"} and set(known["rtt_c"]) == {10.0, 20.0}
     assert known.filter(pl.col("udp_in") == "L").select("what", "published").rows() == [("L, marks", 16)]
-    picture = l4s._lines(beside, "2021", l4s.FIGURES["mixed-rate"])[""]
+    picture = l4s._draw_lines(beside, "2021", l4s.FIGURES["mixed-rate"])[""]
     assert "published" in [label for label, _ in picture.entries]
-    text = l4s.tables(beside)
+    text = l4s.format_tables(beside)
     assert "(0.5)" in text and "In parentheses: published." in text
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match=r"^reference: .*other.csv has other columns"):
@@ -256,11 +261,11 @@ def test_published_values_stand_beside_their_cells_only(store: Path, tmp_path: P
 def test_an_interval_narrower_than_a_bin_says_so() -> None:
     # 605.6 ms lie in the octave of 2^29 ns, of whose bins there are 64
     row = {"value": 605.6, "high": 605.6, "published": 600.0}
-    assert l4s._cell(row | {"what": "C, P99"}) == "605.6 ± <8.4 (600)"
-    assert l4s._cell(row | {"what": "C, P99", "high": 615.6}) == "605.6 ± 10 (600)"
-    assert l4s._cell(row | {"what": "C, P99", "high": None}) == "605.6 (600)"
-    assert l4s._cell(row | {"what": "C, mean"}) == "605.6 (equal) (600)"
-    assert l4s._cell(row | {"what": l4s.RATIO, "high": 605.65}) == "605.6 ± 0.05 (600)"
+    assert l4s._format_cell(row | {"what": "C, P99"}) == "605.6 ± <8.4 (600)"
+    assert l4s._format_cell(row | {"what": "C, P99", "high": 615.6}) == "605.6 ± 10 (600)"
+    assert l4s._format_cell(row | {"what": "C, P99", "high": None}) == "605.6 (600)"
+    assert l4s._format_cell(row | {"what": "C, mean"}) == "605.6 (equal) (600)"
+    assert l4s._format_cell(row | {"what": l4s.RATIO, "high": 605.65}) == "605.6 ± 0.05 (600)"
 
 
 @pytest.mark.slow
@@ -304,7 +309,7 @@ def versions() -> ModuleType:
 def test_versions_are_held_against_each_other_seed_by_seed(store: Path, versions: ModuleType) -> None:
     values = versions.read(Results(str(store)))
     mixed = values.filter(pl.col("workload") == "one flow each", pl.col("rate") == 40)
-    found = versions._held(mixed, "tsfifo", "wrr")
+    found = versions._compare_versions(mixed, "tsfifo", "wrr")
     assert "2 cells in both, n = 2; paired seed by seed" in found.lines[-1]
     row = found.frame.filter(pl.col("measure") == "C, mean").row(0, named=True)
     assert found.frame["pair"].n_unique() == 2
@@ -315,17 +320,17 @@ def test_versions_are_held_against_each_other_seed_by_seed(store: Path, versions
     )
     by_seed = one.pivot("version", index="seed", values="value")
     assert row["difference"] == pytest.approx((by_seed["wrr"] - by_seed["tsfifo"]).mean())
-    found = versions.evidence(Results(str(store)))
+    found = versions.make_evidence(Results(str(store)))
     changes, alike = found["changes"], found["alike"]
     chosen = changes.filter(pl.col("b") == "wrr", pl.col("workload") == "one flow each", pl.col("what") == "C, mean")
     assert chosen["cells"].item() > 0 and chosen["change"].item() is not None
     assert (
         alike.filter(pl.col("runs") == 0).height == len(versions.PAIRS) - 1
     )  # versions that this store has no runs of
-    assert "| C: mean time in queue, ms" in versions.table(Evidence(found), "tsfifo", "wrr", "one flow each")
+    assert "| C: mean time in queue, ms" in versions.format_table(Evidence(found), "tsfifo", "wrr", "one flow each")
 
 
 def test_a_version_against_itself_is_the_same_to_the_last_bit(store: Path, versions: ModuleType) -> None:
     values = versions.read(Results(str(store)))
-    same, runs = versions._identical(values, "tsfifo", "tsfifo")
+    same, runs = versions._count_identical(values, "tsfifo", "tsfifo")
     assert same == runs > 0

@@ -31,7 +31,7 @@ _FLENT = {
 }
 
 
-def _of_runs(results: Results) -> pl.DataFrame:
+def _describe_runs(results: Results) -> pl.DataFrame:
     """Return for each run what Flent would say of it, and the share of its pings that were lost."""
     flows = results.flows
     down = flows.filter((pl.col("cc") != "ping") & (pl.col("direction") == "down")).select("key", "flow")
@@ -39,7 +39,7 @@ def _of_runs(results: Results) -> pl.DataFrame:
     late = series.group_by("key", "time_s").agg(pl.col("goodput_mbit").sum())
     late = late.group_by("key").agg(late=pl.col("goodput_mbit").mean())
     pings = flows.filter(cc="ping").select("key", lost=1 - pl.col("answers") / pl.col("sent"))
-    measured = by_way.measured(flows)
+    measured = by_way.collect_measures(flows)
     rows = [
         {"key": key} | {name: found[column] for name, column in _FLENT.items() if column in found}
         for key, found in measured.items()
@@ -47,14 +47,14 @@ def _of_runs(results: Results) -> pl.DataFrame:
     return pl.DataFrame(rows).join(late, on="key").join(pings, on="key")
 
 
-def evidence(results: Results) -> pl.DataFrame:
+def make_evidence(results: Results) -> pl.DataFrame:
     """Return a row per run of Flent: its set-up, and of each measure Flent's figure and the simulator's mean."""
     path = shipped.list_references()[REFERENCE]
     published = pl.read_csv(path)
     figures = by_way.read(path)
     cells = {figure.table: figure.cell for figure in figures}
-    keys = by_way.answers(results.runs, cells.values())
-    runs = _of_runs(results)
+    keys = by_way.find_answers(results.runs, cells.values())
+    runs = _describe_runs(results)
     rows = []
     for one in published.iter_rows(named=True):
         same = runs.filter(pl.col("key").is_in(keys[cells[one["time"]]]))
@@ -78,15 +78,22 @@ def evidence(results: Results) -> pl.DataFrame:
     return pl.DataFrame(rows).sort("source", order, "rtt", "ecn", "pacing", "offloads", descending=[True] + [False] * 5)
 
 
-def table(found: Evidence) -> str:
+def format_table(found: Evidence) -> str:
     """Return every run of Flent and its like, simulated / Flent."""
     rows = []
     for r in found["flent"].iter_rows(named=True):
 
-        def both(name: str, places: int, scale: float = 1.0, r: dict[str, Any] = r) -> str:
+        def format_pair(name: str, places: int, scale: float = 1.0, r: dict[str, Any] = r) -> str:
             return f"{scale * r[name]:.{places}f} / {scale * r[f'{name}_flent']:.{places}f}"
 
-        shown = [both("down", 1), both("late", 1), both("up", 2), both("p50", 1), both("p99", 1), both("lost", 1, 100)]
+        shown = [
+            format_pair("down", 1),
+            format_pair("late", 1),
+            format_pair("up", 2),
+            format_pair("p50", 1),
+            format_pair("p99", 1),
+            format_pair("lost", 1, 100),
+        ]
         rows.append([r["queue"], r["rate"], f"{r['rtt']:g}", r["ecn"], r["pacing"], r["offloads"], *shown])
     head = ["queue", "link, Mbit/s", "RTT, ms", "ECN", "paced", "router's offloads"]
     head += ["down, Mbit/s", f"down after {LATE_S} s", "up, Mbit/s", "ping P50, ms", "ping P99, ms", "pings lost, %"]

@@ -39,12 +39,12 @@ _FILTERS = {
 }  # how a title ends → words of tc
 
 
-def percentile(values: Sequence[float], share: float) -> float:
+def find_percentile(values: Sequence[float], share: float) -> float:
     """Return the smallest value that `share` of the values do not exceed."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def _words(qdisc: dict[str, Any]) -> str:
+def _format_qdisc(qdisc: dict[str, Any]) -> str:
     """Return a queue discipline in tc's words, without options that have their defaults."""
     name, params = str(qdisc["name"]), dict(qdisc["params"])
     if name == "cake":  # Flent pairs the words as they come: `diffserv4 flows` is a name and its value
@@ -57,14 +57,14 @@ def _words(qdisc: dict[str, Any]) -> str:
     return " ".join([*words, *(["ecn"] if "ecn" in params and name != "fq_codel" else [])])
 
 
-def _of_router(meta: dict[str, Any]) -> dict[str, Any] | None:
+def _read_router(meta: dict[str, Any]) -> dict[str, Any] | None:
     """Return what tc and sysctl said in `cake_vs_everything`; None if the title says otherwise."""
     router, server = (meta["REMOTE_METADATA"][f"root@{name}"] for name in ("router", "linux"))
     down, delay = router["INGRESS_INFO"], router["EGRESS_INFO"]["qdiscs"][0]
     shaped = [q for q in down["qdiscs"] if q["name"] in ("fq_codel", "pie", "codel", "cake")]
     if not shaped or shaped[0]["name"] not in meta["TITLE"]:
         return None
-    words = _words(shaped[0])
+    words = _format_qdisc(shaped[0])
     paced = server["INGRESS_INFO"]["qdiscs"][0]["name"] == "fq"
     return {
         "source": "cake-vs-everything",
@@ -80,14 +80,14 @@ def _of_router(meta: dict[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _of_namespaces(meta: dict[str, Any]) -> dict[str, Any]:
+def _read_namespaces(meta: dict[str, Any]) -> dict[str, Any]:
     """Return what the titles of `ack_filter` and its post say; sysctl said that nobody asked for ECN."""
     up = next(words for ending, words in _FILTERS.items() if meta["TITLE"].endswith(ending))
     given = {"source": "ack-filtering", "qdisc": "cake", "qdisc_up": up, "ecn": 0, "pacing": "fq", "offloads": ""}
     return given | {"cc1": "cubic", "rate_mbit": 1000, "up_mbit": 20, "delay_ms": 100}
 
 
-def _measured(data: dict[str, Any]) -> dict[str, Any]:
+def _read_measured(data: dict[str, Any]) -> dict[str, Any]:
     """Return what a file says of its flows and its ICMP pings."""
     meta, raw = data["metadata"], data["raw_values"]
     seconds = meta["LENGTH"]
@@ -106,25 +106,25 @@ def _measured(data: dict[str, Any]) -> dict[str, Any]:
         "goodput_up_mbit": round(sum(ways["up"]), 2),
         "late_down_mbit": round(statistics.fmean(late), 2),
         "idle_ms": round(statistics.median(rtt for at, rtt in pings if at < _LEAD_S), 2),
-        "ping_p50_ms": percentile(loaded, 0.5),
-        "ping_p99_ms": percentile(loaded, 0.99),
+        "ping_p50_ms": find_percentile(loaded, 0.5),
+        "ping_p99_ms": find_percentile(loaded, 0.99),
         "pings": round(seconds / _PING_S),
         "answered": len(loaded),
     }
 
 
-def rows(folder: Path) -> Iterator[dict[str, Any]]:
+def read_rows(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield a row for each file of `folder` that counts."""
     patterns = "cake_vs_everything/rrul_be-*.gz", "ack_filter/rrul_be-*1Gbit*.gz"
     for file in [file for pattern in patterns for file in sorted(folder.glob(pattern))]:
         data = json.loads(gzip.decompress(file.read_bytes()))
         meta = data["metadata"]
-        described = _of_namespaces(meta) if "ack_filter" in file.parts else _of_router(meta)
+        described = _read_namespaces(meta) if "ack_filter" in file.parts else _read_router(meta)
         if described is not None:
-            yield described | {"time": meta["TIME"][:19]} | _measured(data)
+            yield described | {"time": meta["TIME"][:19]} | _read_measured(data)
 
 
 if __name__ == "__main__":
     writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows(Path(sys.argv[1])))
+    writer.writerows(read_rows(Path(sys.argv[1])))

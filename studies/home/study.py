@@ -68,7 +68,7 @@ _POINT_MS = 10  # of the time series
 _SHOWN_S = (30.0, 31.5)
 
 
-def _described(results: Results) -> pl.DataFrame:
+def _describe_runs(results: Results) -> pl.DataFrame:
     """Return for each run its link, traffic, queue and seed."""
     keys = {"rate": "bottleneck.rate", "back": "reverse.rate", "rtt": "flows[0].base_rtt"}
     keys |= {"aqm": "bottleneck.aqm.name", "ack_filter": "bottleneck.aqm.ack_filter", "second": "flows[1].cc.name"}
@@ -87,18 +87,18 @@ def _described(results: Results) -> pl.DataFrame:
     )
 
 
-def cells(results: Results) -> pl.DataFrame:
+def collect_cells(results: Results) -> pl.DataFrame:
     """Return one row per run: goodput each way in Mbit/s, P50 and P99 of the pings' RTT, their losses, ACKs dropped."""
     flows = results.flows
     bulk = ~pl.col("cc").is_in(["ping", "udp"])
 
-    def goodput(way: str) -> pl.Expr:
+    def select_goodput(way: str) -> pl.Expr:
         return pl.col("goodput_mbit").filter(bulk & (pl.col("direction") == way)).sum()
 
     ping = (pl.col("cc") == "ping") & (pl.col("packets") > 0)
     of_runs = flows.group_by("key").agg(
-        down=goodput("down"),
-        up=goodput("up"),
+        down=select_goodput("down"),
+        up=select_goodput("up"),
         rtt=pl.col("rtt_mean_ms").filter(bulk).mean(),
         ping_p50=pl.col("rtt_p50_ms").filter(ping).mean(),
         ping_p99=pl.col("rtt_p99_ms").filter(ping).max(),
@@ -109,11 +109,11 @@ def cells(results: Results) -> pl.DataFrame:
     acks = pl.col("ack_drops") / (pl.col("ack_packets") + pl.col("ack_drops"))
     of_runs = of_runs.join(back.select("key", acks_dropped=acks), on="key")
     web = results.short_flows.group_by("key").agg(web_p95=pl.col("completion_s").drop_nans().quantile(0.95))
-    rows = _described(results).join(of_runs, on="key").join(web, on="key", how="left")
+    rows = _describe_runs(results).join(of_runs, on="key").join(web, on="key", how="left")
     return rows.drop("key", "ways", "rtt_right", strict=False).sort("rate", "traffic", "queue", "seed")
 
 
-def two_way(results: Results) -> pl.DataFrame:
+def collect_two_way(results: Results) -> pl.DataFrame:
     """Return one row per run: RTT and goodput of the flow down, and how its queue swings.
 
     `least` and `most` are means over CoDel's intervals of the least and the most delay in each; `stretch` is the median
@@ -141,33 +141,35 @@ def two_way(results: Results) -> pl.DataFrame:
     )
     down = results.flows.filter(pl.col("direction") == "down")
     of_flows = down.select("key", rtt_ms="rtt_mean_ms", goodput="goodput_mbit", signals=pl.col("drops"))
-    rows = _described(results).join(of_flows, on="key").join(points, on="key").join(of_stretches, on="key", how="left")
+    rows = (
+        _describe_runs(results).join(of_flows, on="key").join(points, on="key").join(of_stretches, on="key", how="left")
+    )
     return rows.select(
         "queue", "rtt", "ways", "seed", "rtt_ms", "goodput", "signals", "empty", "neither",
         "delay_p95", "least", "most", "stretch", "short",
     ).sort("queue", "rtt", "ways", "seed")  # fmt: skip
 
 
-def swing(results: Results) -> pl.DataFrame:
+def collect_swing(results: Results) -> pl.DataFrame:
     """Return a second and a half of the two queues of CoDel at 20 ms with a flow each way."""
-    runs = _described(results).filter(queue="CoDel", rtt=20.0, ways=2, seed=1)
+    runs = _describe_runs(results).filter(queue="CoDel", rtt=20.0, ways=2, seed=1)
     first, last = _SHOWN_S
     series: pl.DataFrame = results.hop_series
     rows = series.join(runs, on="key").filter(pl.col("time_s").is_between(first, last))
     return rows.select("time_s", "hop", "backlog_packets", "sojourn_mean_ms").sort("time_s", "hop")
 
 
-def evidence(home: Results, both: Results, rrul: Results) -> dict[str, Callable[[], pl.DataFrame]]:
+def make_evidence(home: Results, both: Results, rrul: Results) -> dict[str, Callable[[], pl.DataFrame]]:
     """Return what the page rests on."""
     return {
-        "cells": lambda: cells(home),
-        "two": lambda: two_way(both),
-        "swing": lambda: swing(both),
-        "flent": lambda: flent.evidence(rrul),
+        "cells": lambda: collect_cells(home),
+        "two": lambda: collect_two_way(both),
+        "swing": lambda: collect_swing(both),
+        "flent": lambda: flent.make_evidence(rrul),
     }
 
 
-def facts(_: Evidence) -> dict[str, Any]:
+def make_facts(_: Evidence) -> dict[str, Any]:
     """Return what else the template may name."""
     return {
         "late": flent.LATE_S,
@@ -180,14 +182,14 @@ def facts(_: Evidence) -> dict[str, Any]:
     }
 
 
-def _means(found: Evidence, *by: str) -> pl.DataFrame:
+def _compute_means(found: Evidence, *by: str) -> pl.DataFrame:
     values = ("down", "up", "ping_p50", "ping_p99", "lost", "acks_dropped", "web_p95")
     return found["cells"].group_by(*by, maintain_order=True).agg(pl.col(*values).mean())
 
 
-def _table(found: Evidence, traffic: str) -> str:
+def _format_table(found: Evidence, traffic: str) -> str:
     rows = []
-    means = {(r["link"], r["queue"]): r for r in _means(found, "traffic", "link", "queue").iter_rows(named=True)
+    means = {(r["link"], r["queue"]): r for r in _compute_means(found, "traffic", "link", "queue").iter_rows(named=True)
              if r["traffic"] == traffic}  # fmt: skip
     for link in dict.fromkeys(link for link, _ in means):
         for queue in QUEUES.values():
@@ -202,7 +204,7 @@ def _table(found: Evidence, traffic: str) -> str:
     return align_table(head, rows, words=(0, 1))
 
 
-def two_table(found: Evidence) -> str:
+def format_two_table(found: Evidence) -> str:
     """Return RTT, goodput and how the queue swings, one way and both ways."""
     means = found["two"].group_by("queue", "rtt", "ways", maintain_order=True).agg(pl.exclude("seed").mean())
     rows = []
@@ -227,7 +229,7 @@ def two_table(found: Evidence) -> str:
     return align_table(head, rows, words=(0, 2))
 
 
-def pings(found: Evidence) -> Picture:
+def draw_pings(found: Evidence) -> Picture:
     """Draw P99 of the pings' RTT by queue and link, by traffic."""
     named = order_names("queue", QUEUES.values())
     shown = [TRAFFIC[name] for name in ("downloads", "uploads", "rrul")]
@@ -258,7 +260,7 @@ def pings(found: Evidence) -> Picture:
     )
 
 
-def queues(found: Evidence) -> Picture:
+def draw_queues(found: Evidence) -> Picture:
     """Draw the two queues of CoDel over time with a flow each way."""
     names = {"bottleneck": "down", "reverse": "up"}
     shown = found["swing"].with_columns(way=pl.col("hop").replace_strict(names, return_dtype=pl.String))
@@ -271,12 +273,12 @@ def queues(found: Evidence) -> Picture:
     )
 
 
-def _of(traffic: str) -> Callable[[Evidence], str]:
-    return lambda found: _table(found, traffic)
+def _make_table_of(traffic: str) -> Callable[[Evidence], str]:
+    return lambda found: _format_table(found, traffic)
 
 
-TABLES = {name.replace("-", "_"): _of(text) for name, text in TRAFFIC.items()} | {
-    "two": two_table,
-    "flent": flent.table,
+TABLES = {name.replace("-", "_"): _make_table_of(text) for name, text in TRAFFIC.items()} | {
+    "two": format_two_table,
+    "flent": flent.format_table,
 }
-FIGURES = {"home-pings": pings, "two-way-queues": queues}
+FIGURES = {"home-pings": draw_pings, "two-way-queues": draw_queues}

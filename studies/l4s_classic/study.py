@@ -93,7 +93,7 @@ KEYS = {
 }  # fmt: skip
 
 
-def queue_of(aqm: dict[str, Any]) -> str:
+def name_queue(aqm: dict[str, Any]) -> str:
     """Return the name of a queue in words; its target is in ms, the limit of RED in bytes."""
     name = aqm["name"]
     if name in ("codel", "pie", "red") and not aqm["ecn"]:
@@ -109,7 +109,7 @@ def queue_of(aqm: dict[str, Any]) -> str:
     return str({"codel": "CoDel", "pfifo": "tail drop", "fq_codel": "FQ-CoDel", "dualpi2": "DualPI2"}[name])
 
 
-def pairs_of(results: Results, engine: str) -> pl.DataFrame:
+def collect_pairs(results: Results, engine: str) -> pl.DataFrame:
     """Return one row per run of two classes: shares, signals, windows and times in queue of both."""
     runs = results.tidy("runs", KEYS)
     aqms = [{key[4:]: row[key] for key in KEYS if key.startswith("aqm_")} for row in runs.iter_rows(named=True)]
@@ -119,7 +119,7 @@ def pairs_of(results: Results, engine: str) -> pl.DataFrame:
         *("key", "experiment", "rate", "rtt", "seconds", "firsts", "seed"),
         pl.col("second").replace(CONTROLS),
         pl.col("ecn").fill_null(True),
-        pl.Series("queue", map(queue_of, aqms), dtype=pl.String),
+        pl.Series("queue", map(name_queue, aqms), dtype=pl.String),
         pl.Series("hosts", hosts, dtype=pl.String),
         first=first,
         version=pl.concat_str([first, "version"], separator=" ", ignore_nulls=True),
@@ -154,9 +154,9 @@ def pairs_of(results: Results, engine: str) -> pl.DataFrame:
     )
 
 
-def evidence(simulated: Results, linux: Results) -> dict[str, pl.DataFrame]:
-    """Return what the page rests on; see the columns of `pairs_of`."""
-    pairs = pairs_of(simulated, "simulator")
+def make_evidence(simulated: Results, linux: Results) -> dict[str, pl.DataFrame]:
+    """Return what the page rests on; see the columns of `collect_pairs`."""
+    pairs = collect_pairs(simulated, "simulator")
 
     # a run that two experiments have is in the store once, so they are chosen by what they are
     prague, lab = pl.col("first") == "Prague", (pl.col("rate") == 50) & (pl.col("rtt") == 20)
@@ -172,31 +172,33 @@ def evidence(simulated: Results, linux: Results) -> dict[str, pl.DataFrame]:
         "many": long & prague & lab & pl.col("ecn") & (pl.col("second") == "CUBIC") & queue.is_in(["CoDel", "PIE"]),
     }
 
-    def of(name: str, *columns: str) -> pl.DataFrame:
+    def select_pairs(name: str, *columns: str) -> pl.DataFrame:
         rows = pairs.filter(chosen[name]).select(*columns)
         return rows.sort(*(column for column in columns if column not in ("ratio", "share")))
 
     detail = ("goodput_1", "goodput_2", "signals_1", "signals_2", "per_round_1", "per_round_2", "delay_1", "delay_2")
-    published = of("published", "queue", "version", "second", "ecn", "seed", "ratio", "share", "marked", *detail)
+    published = select_pairs(
+        "published", "queue", "version", "second", "ecn", "seed", "ratio", "share", "marked", *detail
+    )
     theirs = [
         {"queue": queue, "second": second, "ecn": ecn, "prague_mbit": prague, "other_mbit": other}
         for (second, ecn), values in PUBLISHED.items()
         for queue, (prague, other) in zip(QUEUES, values, strict=True)
     ]
     measured = pl.DataFrame(theirs).with_columns(ratio=pl.col("prague_mbit") / pl.col("other_mbit"))
-    dctcp = pl.concat([pairs.filter(pl.col("first") == "DCTCP"), pairs_of(linux, "Linux")])
+    dctcp = pl.concat([pairs.filter(pl.col("first") == "DCTCP"), collect_pairs(linux, "Linux")])
     time = pairs.filter(pl.col("experiment") == "classic-time", pl.col("seed") == 1)
     series = simulated.with_keys(time["key"]).frame("series").join(time.select("key", joins="second"), on="key")
     return {
         "published": published,
         "measured": measured,
-        "hosts": of("hosts", "queue", "second", "hosts", "seed", "ratio"),
-        "map": of("map", "queue", "rate", "rtt", "first", "second", "seed", "share", "delay_1"),
-        "marks": of("marks", "queue", "second", "ecn", "seed", "share", "ratio", "marked"),
-        "tunnel": of(
+        "hosts": select_pairs("hosts", "queue", "second", "hosts", "seed", "ratio"),
+        "map": select_pairs("map", "queue", "rate", "rtt", "first", "second", "seed", "share", "delay_1"),
+        "marks": select_pairs("marks", "queue", "second", "ecn", "seed", "share", "ratio", "marked"),
+        "tunnel": select_pairs(
             "tunnel", "queue", "first", "second", "ecn", "seed", "goodput_1", "goodput_2", "goodput_3", "share"
         ),
-        "many": of("many", "queue", "counts", "seed", "goodput_1", "goodput_2", "ratio"),
+        "many": select_pairs("many", "queue", "counts", "seed", "goodput_1", "goodput_2", "ratio"),
         "dctcp": dctcp.select("engine", "queue", "second", "seed", "ratio", "share").sort(
             "engine", "queue", "second", "seed"
         ),
@@ -204,7 +206,7 @@ def evidence(simulated: Results, linux: Results) -> dict[str, pl.DataFrame]:
     }
 
 
-def verdicts(found: Evidence) -> pl.DataFrame:
+def judge_ratios(found: Evidence) -> pl.DataFrame:
     """Return each published ratio against the range of the seeds of each version, and whether they agree."""
     ranges = (
         found["published"]
@@ -220,23 +222,23 @@ def verdicts(found: Evidence) -> pl.DataFrame:
     )
 
 
-def facts(found: Evidence) -> dict[str, Any]:
+def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what the template asks for in addition to the tables."""
     medians = found["map"].group_by("queue", "rate", "rtt", "first", "second").agg(pl.col("share", "delay_1").median())
-    held = verdicts(found).pivot("version", index=["second", "ecn", "queue"], values="middle")
+    held = judge_ratios(found).pivot("version", index=["second", "ecn", "queue"], values="middle")
     oldest = held.with_columns(ratio=pl.col("Prague 0.5") / pl.col("Prague 0.7"))
     return {
         "oldest": Rows("oldest", oldest),
-        "verdicts": Rows("verdicts", verdicts(found)),
+        "verdicts": Rows("verdicts", judge_ratios(found)),
         "map_median": Rows("map_median", medians),
         "agrees_at": AGREES,
     }
 
 
-def against_published(found: Evidence) -> str:
+def format_published(found: Evidence) -> str:
     """Return the ratios next to the published ones."""
     rows = []
-    of = {(r["queue"], r["second"], r["ecn"], str(r["version"])): r for r in verdicts(found).iter_rows(named=True)}
+    of = {(r["queue"], r["second"], r["ecn"], str(r["version"])): r for r in judge_ratios(found).iter_rows(named=True)}
     versions = sorted({key[3] for key in of}, reverse=True)
     for second, ecn in PUBLISHED:
         for queue in QUEUES:
@@ -254,7 +256,7 @@ def _spread(frame: pl.DataFrame, *by: str, value: str = "ratio") -> pl.DataFrame
     return frame.group_by(by, maintain_order=True).agg(col.median(), low=col.min(), high=col.max())
 
 
-def hosts_table(found: Evidence) -> str:
+def format_hosts_table(found: Evidence) -> str:
     """Return what each part of the published set-up does to the ratio."""
     ranges = {
         (r["hosts"], r["queue"], r["second"]): r
@@ -268,7 +270,7 @@ def hosts_table(found: Evidence) -> str:
     return align_table(["hosts", f"{QUEUES[0]}: CUBIC", "Reno", "PIE: CUBIC", "Reno"], rows, words=(0,))
 
 
-def marks_table(found: Evidence) -> str:
+def format_marks_table(found: Evidence) -> str:
     """Return the share of the classic flow by queue, with and without ECN of its own."""
     ranges = {
         (r["queue"], r["second"], r["ecn"]): r
@@ -283,7 +285,7 @@ def marks_table(found: Evidence) -> str:
     return align_table(["queue", "CUBIC, ECN", "CUBIC, no ECN", "Reno, ECN", "Reno, no ECN"], rows, words=(0,))
 
 
-def signals_table(found: Evidence) -> str:
+def format_signals_table(found: Evidence) -> str:
     """Return signals per packet and per round trip of both flows, medians over seeds."""
     rows = []
     chosen = found["published"].filter(pl.col("version") == "Prague 0.7", pl.col("ecn"), pl.col("second") == "CUBIC")
@@ -304,7 +306,7 @@ def signals_table(found: Evidence) -> str:
     return align_table(head, rows, words=(0,))
 
 
-def tunnel_table(found: Evidence) -> str:
+def format_tunnel_table(found: Evidence) -> str:
     """Return goodput in and outside of the tunnel."""
     rows = []
     means = (
@@ -320,7 +322,7 @@ def tunnel_table(found: Evidence) -> str:
     return align_table(["", "inside", "first, Mbit/s", "second", "CUBIC outside"], rows, words=(0, 1))
 
 
-def dctcp_table(found: Evidence) -> str:
+def format_dctcp_table(found: Evidence) -> str:
     """Return the ratio of DCTCP to a classic flow on Linux and in the simulator."""
     rows = []
     ranges = _spread(found["dctcp"], "queue", "second", "engine")
@@ -331,7 +333,7 @@ def dctcp_table(found: Evidence) -> str:
     return align_table(["against DCTCP", "queue", "simulator", "Linux 6.12"], rows, words=(0, 1))
 
 
-def by_rate(found: Evidence) -> Picture:
+def draw_by_rate(found: Evidence) -> Picture:
     """Draw the share of the classic flow over the rate."""
     chosen = found["map"].filter(pl.col("second") == "CUBIC", pl.col("rtt").is_in([5.0, 20.0, 100.0]))
     shown = chosen.with_columns(
@@ -356,7 +358,7 @@ def by_rate(found: Evidence) -> Picture:
     )
 
 
-def ratios(found: Evidence) -> Picture:
+def draw_ratios(found: Evidence) -> Picture:
     """Draw simulated and published ratios by queue."""
     sources = [f"Prague {version}" for version in ("0.7", "0.6", "0.5")]
     ours = found["published"].with_columns(source=pl.col("version"))
@@ -386,7 +388,7 @@ def ratios(found: Evidence) -> Picture:
     )
 
 
-def over_time(found: Evidence) -> Picture:
+def draw_over_time(found: Evidence) -> Picture:
     """Draw goodput and RTT of two CUBIC flows that Prague, or a third CUBIC flow, joins."""
     names = {0: "CUBIC 1", 1: "CUBIC 2", 2: "the flow that joins"}
     shown = (
@@ -409,12 +411,12 @@ def over_time(found: Evidence) -> Picture:
     )
 
 
-FIGURES = {"l4s-classic-ratios": ratios, "l4s-classic-rate": by_rate, "l4s-classic-time": over_time}
+FIGURES = {"l4s-classic-ratios": draw_ratios, "l4s-classic-rate": draw_by_rate, "l4s-classic-time": draw_over_time}
 TABLES = {
-    "published": against_published,
-    "hosts": hosts_table,
-    "marks": marks_table,
-    "signals": signals_table,
-    "tunnel": tunnel_table,
-    "dctcp": dctcp_table,
+    "published": format_published,
+    "hosts": format_hosts_table,
+    "marks": format_marks_table,
+    "signals": format_signals_table,
+    "tunnel": format_tunnel_table,
+    "dctcp": format_dctcp_table,
 }

@@ -126,7 +126,7 @@ def _list_tables() -> Iterator[Row]:
         yield section, "two-flow", qdisc, cc1, cc2, metric
 
 
-def _title(kind: Kind, cc1: str, cc2: str, metric: str) -> str:
+def _make_title(kind: Kind, cc1: str, cc2: str, metric: str) -> str:
     if metric == THROUGHPUT_DIFFERENCE:
         return f"Difference in TCP Throughput ({cc1} - {cc2}), normalized to Cake-limited Bandwidth"
     if metric == RTT_DIFFERENCE:
@@ -134,14 +134,14 @@ def _title(kind: Kind, cc1: str, cc2: str, metric: str) -> str:
     return f"{f'{cc1} vs {cc2}' if kind == 'two-flow' else cc1} {NAMES[metric]}"
 
 
-def _table(number: int, row: Row) -> Table:
+def _make_table(number: int, row: Row) -> Table:
     section, kind, qdisc, cc1, cc2, metric = row
     grid = TWO_FLOW if kind == "two-flow" else ONE_FLOW
-    title = _title(kind, cc1, cc2, metric)
+    title = _make_title(kind, cc1, cc2, metric)
     return Table(number, section, title, kind, qdisc, cc1, cc2, metric, DECIMALS[metric], grid)
 
 
-TABLES = tuple(_table(number, row) for number, row in enumerate(_list_tables(), 1))
+TABLES = tuple(_make_table(number, row) for number, row in enumerate(_list_tables(), 1))
 
 # metric of a difference → what is subtracted, and whether the rate divides it
 SUBTRACTED = {"throughput_difference": ("throughput_mbit", True), "rtt_difference_ms": ("rtt_ms", False)}
@@ -172,27 +172,27 @@ def select_tables(only: str | None) -> list[Table]:
     return [table for table in TABLES if table.number in wanted]
 
 
-def _cell(table: Table, ccs: tuple[str, str], rate: float, delay: float) -> Cell:
+def _make_cell(table: Table, ccs: tuple[str, str], rate: float, delay: float) -> Cell:
     """Return a cell as `read_reference` would."""
     named = ("qdisc", table.qdisc), ("cc1", ccs[0]), ("cc2", ccs[1])
     return (*named, ("rate_mbit", float(rate)), ("delay_ms", float(delay)))
 
 
-def _keys(table: Table, rate: float, delay: float) -> list[Key]:
+def _list_keys(table: Table, rate: float, delay: float) -> list[Key]:
     """Return what has to be measured for one cell of a table."""
     if table.metric in SUBTRACTED:
         metric = SUBTRACTED[table.metric][0]
-        return [(_cell(table, (cc, ""), rate, delay), 1, metric) for cc in (table.cc1, table.cc2)]
-    cell = _cell(table, (table.cc1, table.cc2), rate, delay)
+        return [(_make_cell(table, (cc, ""), rate, delay), 1, metric) for cc in (table.cc1, table.cc2)]
+    cell = _make_cell(table, (table.cc1, table.cc2), rate, delay)
     return [(cell, flow, table.metric) for flow in table.flows]
 
 
-def _difference(table: Table, rate: float, delay: float, pairs: tuple[Pair, ...]) -> Pair:
+def _make_pair(table: Table, rate: float, delay: float, pairs: tuple[Pair, ...]) -> Pair:
     of, from_ = pairs
     scale = rate if SUBTRACTED[table.metric][1] else 1.0
     simulated = (of.simulated - from_.simulated) / scale
     published = (of.figure.value - from_.figure.value) / scale
-    cell = _cell(table, (f"{table.cc1} - {table.cc2}", ""), rate, delay)
+    cell = _make_cell(table, (f"{table.cc1} - {table.cc2}", ""), rate, delay)
     figure = Figure(cell, str(table.number), 1, table.metric, published)
     score = f"{table.metric}, |sim - pub|"
     return Pair(figure, simulated, min(of.seeds, from_.seeds), score, simulated - published)
@@ -201,7 +201,9 @@ def _difference(table: Table, rate: float, delay: float, pairs: tuple[Pair, ...]
 def fill(tables: Sequence[Table], runs: pl.DataFrame, flows: pl.DataFrame, published: Iterable[Figure]) -> list[Filled]:
     """Return tables with the mean over seeds of what `runs` and `flows` hold, and the published figures."""
     known = {(figure.cell, figure.flow, figure.metric): figure.value for figure in published}
-    keys = {key: None for t in tables for place in product(t.grid.rates, t.grid.delays) for key in _keys(t, *place)}
+    keys = {
+        key: None for t in tables for place in product(t.grid.rates, t.grid.delays) for key in _list_keys(t, *place)
+    }
     wanted = {key: Figure(key[0], "", key[1], key[2], known.get(key, math.nan)) for key in keys}
     answered = {
         (pair.figure.cell, pair.figure.flow, pair.figure.metric): pair
@@ -212,25 +214,26 @@ def fill(tables: Sequence[Table], runs: pl.DataFrame, flows: pl.DataFrame, publi
         cells = {}
         for rate, delay in product(table.grid.rates, table.grid.delays):
             found = tuple(
-                answered.get(key) or Pair(wanted[key], math.nan, 0, "", math.nan) for key in _keys(table, rate, delay)
+                answered.get(key) or Pair(wanted[key], math.nan, 0, "", math.nan)
+                for key in _list_keys(table, rate, delay)
             )
-            cells[rate, delay] = (_difference(table, rate, delay, found),) if table.metric in SUBTRACTED else found
+            cells[rate, delay] = (_make_pair(table, rate, delay, found),) if table.metric in SUBTRACTED else found
         filled.append(Filled(table, cells))
     return filled
 
 
-def _numbers(values: list[float], decimals: int) -> str:
+def _format_numbers(values: list[float], decimals: int) -> str:
     """Return values of the flows of a cell, `9.56` or `4.71/4.80`; nothing if there are none."""
     return "" if any(map(math.isnan, values)) else "/".join(f"{value:z.{decimals}f}" for value in values)
 
 
-def _text(pairs: tuple[Pair, ...], decimals: int) -> str:
-    simulated = _numbers([pair.simulated for pair in pairs], decimals) or "-"
-    published = _numbers([pair.figure.value for pair in pairs], decimals)
+def _format_pairs(pairs: tuple[Pair, ...], decimals: int) -> str:
+    simulated = _format_numbers([pair.simulated for pair in pairs], decimals) or "-"
+    published = _format_numbers([pair.figure.value for pair in pairs], decimals)
     return f"{simulated} ({published})" if published else simulated
 
 
-def markdown(filled: Sequence[Filled]) -> str:
+def format_markdown(filled: Sequence[Filled]) -> str:
     """Return tables under the headings of their sections: simulated, and in brackets the published figure if known."""
     parts, section = [], ""
     for one in filled:
@@ -240,7 +243,7 @@ def markdown(filled: Sequence[Filled]) -> str:
             parts.append(f"## {section}")
         header = ["Mbit \\ ms", *(f"{delay:g}" for delay in table.grid.delays)]
         rows = [
-            [f"{rate:g}", *(_text(one.cells[rate, delay], table.decimals) for delay in table.grid.delays)]
+            [f"{rate:g}", *(_format_pairs(one.cells[rate, delay], table.decimals) for delay in table.grid.delays)]
             for rate in table.grid.rates
         ]
         parts += [align_table(header, rows), f"Table {table.number}: {table.title}; {table.grid.caption}"]
@@ -272,7 +275,7 @@ class Results:
     """
 
     def __init__(
-        self, found: Sequence[results.Results], reference: str | Path | None = None, only: str | None = None
+        self, found: Sequence[results.StoredResults], reference: str | Path | None = None, only: str | None = None
     ) -> None:
         runs, flows = (
             pl.concat(parts, how="diagonal_relaxed").unique(keys, keep="first", maintain_order=True)
@@ -286,14 +289,14 @@ class Results:
             raise Nothing("no run that answers a cell", "runs of the experiments of sce", file=files)
 
 
-def rows(found: Results) -> list[dict[str, Any]]:
+def list_rows(found: Results) -> list[dict[str, Any]]:
     """Return one row per figure."""
     return list_figures(found.filled)
 
 
-def tables(found: Results) -> str:
+def format_tables(found: Results) -> str:
     """Return the tables as Markdown."""
-    return "\n\n".join([markdown(found.filled), *found.notes])
+    return "\n\n".join([format_markdown(found.filled), *found.notes])
 
 
 def draw(found: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".png",)) -> list[Path]:
@@ -307,4 +310,4 @@ def draw(found: Results, folder: str | Path, only: str | None = None, formats: S
 
 
 def _draw_errors(pairs: list[Pair]) -> Picture:
-    return pictures.errors(*pictures.pairs(Comparison(pairs), pairs[0].figure.metric))
+    return pictures.draw_errors(*pictures.make_pairs(Comparison(pairs), pairs[0].figure.metric))

@@ -45,11 +45,15 @@ CHANGES = ("as published", "paced", "divisor 1448", "both", "target 20 ms")
 PACING = {"cc": "as the control asks", "fq": "paced"}
 
 
-def evidence(results: Results) -> dict[str, pl.DataFrame]:
+def make_evidence(results: Results) -> dict[str, pl.DataFrame]:
     """Return the means over seeds of every cell, and two time series."""
     flows = results.frame("flows").filter(pl.col("flow") == 0)
     own = flows.select("key", "cwnd_mean", flow_goodput="goodput_mbit", srtt="rtt_mean_ms")
-    rows = _places(results).join(list_members(f"sce/findings-{name}" for name in EXPERIMENTS), on="cell").drop("cell")
+    rows = (
+        _collect_places(results)
+        .join(list_members(f"sce/findings-{name}" for name in EXPERIMENTS), on="cell")
+        .drop("cell")
+    )
     runs = rows.join(own, on="key").with_columns(beyond=pl.col("srtt") - pl.col("rtt"))
     trains = runs.filter(experiment="findings-trains", pacing="cc", delayed_ack=False)
     shown = runs.filter(
@@ -57,10 +61,10 @@ def evidence(results: Results) -> dict[str, pl.DataFrame]:
     ).select("key", "cc")
     return {
         "runs": runs.group_by(PLACE).agg(pl.col(MEASURES).mean(), seeds=pl.len()).sort(PLACE),
-        "trains": _series(results, trains.select("key", "cc"), "backlog_packets", "throughput_mbit").filter(
+        "trains": _select_series(results, trains.select("key", "cc"), "backlog_packets", "throughput_mbit").filter(
             pl.col("time_s").is_between(50, 50.4)
         ),
-        "sojourn": _series(results, shown, "sojourn_mean_ms"),
+        "sojourn": _select_series(results, shown, "sojourn_mean_ms"),
     }
 
 
@@ -73,7 +77,7 @@ KEYS = {
 }  # fmt: skip
 
 
-def _places(results: Results) -> pl.DataFrame:
+def _collect_places(results: Results) -> pl.DataFrame:
     """Return the runs with what tells them apart, and measures under short names."""
     return results.tidy("runs", KEYS).with_columns(
         target=pl.col("cake_rtt") / 20,  # Cake: a twentieth of what it takes for the RTT
@@ -84,12 +88,12 @@ def _places(results: Results) -> pl.DataFrame:
     )
 
 
-def _series(results: Results, runs: pl.DataFrame, *values: str) -> pl.DataFrame:
+def _select_series(results: Results, runs: pl.DataFrame, *values: str) -> pl.DataFrame:
     table = results.with_keys(runs["key"]).frame("queue_series")
     return table.join(runs, on="key").select("cc", "time_s", *values).sort("cc", "time_s")
 
 
-def means(found: Evidence, experiment: str, *keys: str) -> pl.DataFrame:
+def select_means(found: Evidence, experiment: str, *keys: str) -> pl.DataFrame:
     """Return an experiment's cells by the keys that tell them apart."""
     runs = found["runs"].filter(experiment=experiment)
     measures = [
@@ -106,7 +110,7 @@ def means(found: Evidence, experiment: str, *keys: str) -> pl.DataFrame:
     return runs.group_by(keys).agg(pl.col(measures).mean()).sort(keys)
 
 
-def part(frame: pl.DataFrame) -> pl.DataFrame:
+def add_part(frame: pl.DataFrame) -> pl.DataFrame:
     """Add `part`, what a run changed."""
     paced, divided, high = pl.col("pacing") == "fq", pl.col("divisor") == 1448, pl.col("target") == 20
     said = (
@@ -123,30 +127,32 @@ def part(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(part=said.cast(pl.Enum(CHANGES)))
 
 
-def facts(found: Evidence) -> dict[str, Any]:
+def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what the template asks for beside the runs: parts by name, pairs with what they have alone."""
-    parts = part(means(found, "findings-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
-    fair = part(means(found, "findings-fair-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
-    alone = part(means(found, "findings-fair-alone-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
+    parts = add_part(select_means(found, "findings-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
+    fair = add_part(select_means(found, "findings-fair-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
+    alone = add_part(
+        select_means(found, "findings-fair-alone-parts", "cc", "divisor", "pacing", "target", "rate", "rtt")
+    )
     text = pl.col("part").cast(pl.String)
     ramps = found["runs"].filter(experiment="findings-ramp")["ramp"].unique()
     return {
-        "means_of": lambda experiment, *keys: Rows(experiment, means(found, experiment, *keys)),
+        "means_of": lambda experiment, *keys: Rows(experiment, select_means(found, experiment, *keys)),
         "ramp_on": next(ramp for ramp in ramps if ramp.startswith("on")),
         "parts": Rows("parts", parts.with_columns(part=text)),
         "fair_parts": Rows("fair_parts", fair.with_columns(part=text)),
         "alone_parts": Rows("alone_parts", alone.with_columns(part=text)),
-        "waits": Rows("waits", waits(found)),
-        "predicted": Rows("predicted", predicted(found)),
-        "window": Rows("window", means(found, "findings-window", "cc", "rate", "rtt", "pacing", "delayed_ack")),
+        "waits": Rows("waits", collect_waits(found)),
+        "predicted": Rows("predicted", predict_fairness(found)),
+        "window": Rows("window", select_means(found, "findings-window", "cc", "rate", "rtt", "pacing", "delayed_ack")),
     }
 
 
-def predicted(found: Evidence) -> pl.DataFrame:
+def predict_fairness(found: Evidence) -> pl.DataFrame:
     """Return Jain's index of each pair, and that if the flow took what it takes alone and the other filled the link."""
     keys = ["cc", "rate", "rtt"]
-    pair = means(found, "findings-fair-pair", *keys)
-    alone = means(found, "findings-fair-alone", *keys).with_columns(rate=2 * pl.col("rate"))
+    pair = select_means(found, "findings-fair-pair", *keys)
+    alone = select_means(found, "findings-fair-alone", *keys).with_columns(rate=2 * pl.col("rate"))
     both = pair.join(alone.select(*keys, alone="flow_goodput"), on=keys)
     first, second = pl.col("alone"), PAYLOAD * pl.col("rate") - pl.col("alone")
     return both.with_columns(expected=(first + second) ** 2 / (2 * (first**2 + second**2))).with_columns(
@@ -165,53 +171,59 @@ def _pair(
     ]
 
 
-def parts_table(found: Evidence) -> str:
+def format_parts_table(found: Evidence) -> str:
     """Return the utilisation at 80 ms with one change at a time."""
-    frame = part(means(found, "findings-parts", "cc", "divisor", "pacing", "target", "rate", "rtt").filter(rtt=80.0))
+    frame = add_part(
+        select_means(found, "findings-parts", "cc", "divisor", "pacing", "target", "rate", "rtt").filter(rtt=80.0)
+    )
     rates = [1.0, 2.0, 5.0, 10.0, 25.0]
     head = ["80 ms, DCTCP-SCE / Reno-SCE", *(f"{rate:g} Mbit/s" for rate in rates)]
     return align_table(head, _pair(frame, "part", CHANGES, "rate", rates, "utilisation"))
 
 
-def fair_parts_table(found: Evidence) -> str:
+def format_fair_parts_table(found: Evidence) -> str:
     """Return Jain's index of pairs at 80 ms with one change at a time."""
     keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
-    frame = part(means(found, "findings-fair-parts", *keys).filter(rtt=80.0))
+    frame = add_part(select_means(found, "findings-fair-parts", *keys).filter(rtt=80.0))
     rates = [2.0, 5.0, 10.0, 20.0]
     head = ["80 ms, DCTCP-SCE / Reno-SCE against CUBIC", *(f"{rate:g} Mbit/s" for rate in rates)]
     return align_table(head, _pair(frame, "part", CHANGES[:4], "rate", rates, "jain"))
 
 
-def _alone(found: Evidence) -> pl.DataFrame:
+def _select_alone(found: Evidence) -> pl.DataFrame:
     keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
-    alone = part(means(found, "findings-fair-alone-parts", *keys).filter(rtt=80.0, rate=2.5))
+    alone = add_part(select_means(found, "findings-fair-alone-parts", *keys).filter(rtt=80.0, rate=2.5))
     return alone.select("cc", "part", alone="flow_goodput")
 
 
-def _longer(found: Evidence) -> pl.DataFrame:
+def _select_longer(found: Evidence) -> pl.DataFrame:
     keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
-    every = means(found, "findings-fair-target", *keys)
+    every = select_means(found, "findings-fair-target", *keys)
     longer, longest = (
-        part(every.filter(target=target)).select("cc", "part", "flow_goodput") for target in (7.25, 10.0)
+        add_part(every.filter(target=target)).select("cc", "part", "flow_goodput") for target in (7.25, 10.0)
     )
     return longer.join(longest, on=["cc", "part"], suffix="_10").rename(
         {"flow_goodput": "longer", "flow_goodput_10": "longest"}
     )
 
 
-def waits(found: Evidence) -> pl.DataFrame:
+def collect_waits(found: Evidence) -> pl.DataFrame:
     """Return what a flow of 5 Mbit/s and 80 ms takes in the pair, alone at half the rate, and with longer targets."""
-    pair = part(means(found, "findings-fair-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
+    pair = add_part(select_means(found, "findings-fair-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
     own = pair.filter(rtt=80.0, rate=5.0).select("cc", "part", "flow_goodput")
-    both = own.join(_alone(found), on=["cc", "part"]).join(_longer(found), on=["cc", "part"])
+    both = own.join(_select_alone(found), on=["cc", "part"]).join(_select_longer(found), on=["cc", "part"])
     return both.with_columns(pl.col("part").cast(pl.String)).sort("cc", "part")
 
 
-def alone_parts_table(found: Evidence) -> str:
+def format_alone_parts_table(found: Evidence) -> str:
     """Return the goodput at 5 Mbit/s and 80 ms, in the pair and alone at half the rate, with one change at a time."""
     keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
-    pair = part(means(found, "findings-fair-parts", *keys).filter(rtt=80.0, rate=5.0))
-    both = pair.join(_alone(found), on=["cc", "part"]).join(_longer(found), on=["cc", "part"]).sort("cc", "part")
+    pair = add_part(select_means(found, "findings-fair-parts", *keys).filter(rtt=80.0, rate=5.0))
+    both = (
+        pair.join(_select_alone(found), on=["cc", "part"])
+        .join(_select_longer(found), on=["cc", "part"])
+        .sort("cc", "part")
+    )
     rows = [
         [
             SCE[row["cc"]],
@@ -227,7 +239,7 @@ def alone_parts_table(found: Evidence) -> str:
 
 def scale_table(found: Evidence) -> str:
     """Return the utilisation with rate, RTT and target in proportion, and not."""
-    frame = means(found, "findings-scale", "cc", "rate", "rtt", "target")
+    frame = select_means(found, "findings-scale", "cc", "rate", "rtt", "target")
     shown = {(r["rate"], r["rtt"], r["target"], r["cc"]): r["utilisation"] for r in frame.iter_rows(named=True)}
     pipes = [
         (5.0, 80.0, 5.0),
@@ -244,12 +256,12 @@ def scale_table(found: Evidence) -> str:
     return align_table(["Mbit/s", "RTT, ms", "target, ms", "DCTCP-SCE", "Reno-SCE"], rows)
 
 
-def _beyond(frame: pl.DataFrame, **where: Any) -> tuple[float, float] | None:
+def _measure_beyond(frame: pl.DataFrame, **where: Any) -> tuple[float, float] | None:
     own = frame.filter(**where)
     return None if own.is_empty() else (own["beyond"].mean(), own["sojourn"].mean())  # type: ignore[return-value]
 
 
-def rtt_table(found: Evidence) -> str:
+def format_rtt_table(found: Evidence) -> str:
     """Return RTT beyond the base RTT and mean sojourn of Reno and Reno-SCE."""
     frame = found["runs"].filter(experiment="findings-rtt", seconds=300.0)
     cases = {
@@ -261,7 +273,7 @@ def rtt_table(found: Evidence) -> str:
     }
     rows = []
     for name, where in cases.items():
-        plain, sce = (_beyond(frame, cc=cc, **where) for cc in ("reno", "reno-sce"))
+        plain, sce = (_measure_beyond(frame, cc=cc, **where) for cc in ("reno", "reno-sce"))
         assert plain and sce
         if name == "without ESCE feedback":  # Reno-SCE hears nothing then
             rows.append([name, f"{plain[0]:.2f} ({plain[1]:.2f})", "-", "-"])
@@ -278,14 +290,16 @@ def order_table(found: Evidence) -> str:
     for delayed in (True, False):
         for seconds in (300.0, 150.0):
             name = f"{seconds:g} s" + ("" if delayed else ", every packet acknowledged")
-            pair = [_beyond(frame, cc=cc, delayed_ack=delayed, seconds=seconds) for cc in ("dctcp-sce", "dctcp")]
+            pair = [
+                _measure_beyond(frame, cc=cc, delayed_ack=delayed, seconds=seconds) for cc in ("dctcp-sce", "dctcp")
+            ]
             rows.append([name, *(f"{one[0]:.2f} ({one[1]:.2f})" for one in pair if one)])
     return align_table(["RTT - base RTT (mean time in queue), ms", "DCTCP-SCE", "DCTCP"], rows)
 
 
-def bursts_table(found: Evidence) -> str:
+def format_bursts_table(found: Evidence) -> str:
     """Return what the old PRR and bursts do to the queue of DCTCP."""
-    frame = means(found, "findings-rtt-bursts", "cc", "prr", "offload")
+    frame = select_means(found, "findings-rtt-bursts", "cc", "prr", "offload")
     names = {
         ("rfc6937", "tso"): "as in the draft's kernel",
         ("rfc6937bis", "tso"): "PRR of Linux 5.15 on",
@@ -301,9 +315,9 @@ def bursts_table(found: Evidence) -> str:
     )
 
 
-def fair_table(found: Evidence) -> str:
+def format_fair_table(found: Evidence) -> str:
     """Return goodput of DCTCP-SCE in the pair and alone, Jain's index and what was predicted."""
-    frame = predicted(found).filter(cc="dctcp-sce")
+    frame = predict_fairness(found).filter(cc="dctcp-sce")
     rtts = [20.0, 40.0, 80.0, 160.0]
     rows = []
     for (rate,), own in frame.group_by("rate", maintain_order=True):
@@ -317,24 +331,24 @@ def fair_table(found: Evidence) -> str:
 
 TABLES = {
     "scale": scale_table,
-    "parts": parts_table,
-    "rtt": rtt_table,
+    "parts": format_parts_table,
+    "rtt": format_rtt_table,
     "order": order_table,
-    "bursts": bursts_table,
-    "fair": fair_table,
-    "fair-parts": fair_parts_table,
-    "alone-parts": alone_parts_table,
+    "bursts": format_bursts_table,
+    "fair": format_fair_table,
+    "fair-parts": format_fair_parts_table,
+    "alone-parts": format_alone_parts_table,
 }
 
 
 # Figures
 
 
-def _named(frame: pl.DataFrame) -> pl.DataFrame:
+def _name_controls(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(map_names("cc", SCE))
 
 
-def trains(found: Evidence) -> Picture:
+def draw_trains(found: Evidence) -> Picture:
     """Draw the backlog of one flow and what the link carries, millisecond by millisecond."""
     frame = found["trains"]
     used = found["runs"].filter(experiment="findings-trains", pacing="cc", delayed_ack=False)["utilisation"][0]
@@ -347,9 +361,9 @@ def trains(found: Evidence) -> Picture:
     ).arrange()
 
 
-def window(found: Evidence) -> Picture:
+def draw_window(found: Evidence) -> Picture:
     """Draw the mean window over the base RTT."""
-    frame = means(found, "findings-window", "cc", "rate", "rtt", "pacing", "delayed_ack")
+    frame = select_means(found, "findings-window", "cc", "rate", "rtt", "pacing", "delayed_ack")
     shown = frame.filter(cc="dctcp-sce", delayed_ack=False).with_columns(
         pacing=pl.col("pacing").replace(PACING),
         link=pl.format("{} Mbit/s", pl.col("rate").cast(pl.Int64)),
@@ -367,11 +381,13 @@ def window(found: Evidence) -> Picture:
     )
 
 
-def parts(found: Evidence) -> Picture:
+def draw_parts(found: Evidence) -> Picture:
     """Draw the utilisation over the rate with one change at a time."""
-    frame = part(means(found, "findings-parts", "cc", "divisor", "pacing", "target", "rate", "rtt").filter(rtt=80.0))
+    frame = add_part(
+        select_means(found, "findings-parts", "cc", "divisor", "pacing", "target", "rate", "rtt").filter(rtt=80.0)
+    )
     return figures.lines(
-        _named(frame),
+        _name_controls(frame),
         "rate",
         "utilisation",
         by="part",
@@ -383,18 +399,18 @@ def parts(found: Evidence) -> Picture:
     )
 
 
-def rtt(found: Evidence) -> Picture:
+def draw_rtt(found: Evidence) -> Picture:
     """Draw the time in queue over time of four controls, each in a panel of its own."""
-    frame = _named(found["sojourn"])
+    frame = _name_controls(found["sojourn"])
     return figures.stacked_series(
         [Series(frame, "sojourn_mean_ms", "cc", "mean time in queue, ms", log_y=True)],
         title="Time in queue at 100 Mbit/s and 160 ms",
     ).arrange()
 
 
-def fair(found: Evidence) -> Picture:
+def draw_fair(found: Evidence) -> Picture:
     """Draw the goodput of DCTCP-SCE in the pair and alone."""
-    frame = predicted(found).filter(cc="dctcp-sce")
+    frame = predict_fairness(found).filter(cc="dctcp-sce")
     long = pl.concat(
         [
             frame.select("rate", "rtt", goodput=pl.col("flow_goodput") / pl.col("rate"), where=pl.lit("against CUBIC")),
@@ -414,16 +430,16 @@ def fair(found: Evidence) -> Picture:
         y_label="goodput / rate",
         title="DCTCP-SCE against CUBIC under fair queueing, and alone on a link of its share",
     )
-    picture.level(PAYLOAD / 2, "half of the link", "--")
+    picture.draw_level(PAYLOAD / 2, "half of the link", "--")
     return picture.arrange()
 
 
-def fair_parts(found: Evidence) -> Picture:
+def draw_fair_parts(found: Evidence) -> Picture:
     """Draw Jain's index over the rate with one change at a time."""
     keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
-    frame = part(means(found, "findings-fair-parts", *keys).filter(rtt=80.0))
+    frame = add_part(select_means(found, "findings-fair-parts", *keys).filter(rtt=80.0))
     return figures.lines(
-        _named(frame),
+        _name_controls(frame),
         "rate",
         "jain",
         by="part",
@@ -436,10 +452,10 @@ def fair_parts(found: Evidence) -> Picture:
 
 
 FIGURES = {
-    "sce-trains": trains,
-    "sce-window": window,
-    "sce-parts": parts,
-    "sce-rtt": rtt,
-    "sce-fair": fair,
-    "sce-fair-parts": fair_parts,
+    "sce-trains": draw_trains,
+    "sce-window": draw_window,
+    "sce-parts": draw_parts,
+    "sce-rtt": draw_rtt,
+    "sce-fair": draw_fair,
+    "sce-fair-parts": draw_fair_parts,
 }

@@ -81,7 +81,7 @@ def test_every_figure_of_the_reference_stands_in_its_table() -> None:
     assert difference["simulated"] is None and difference["flow"] is None
 
 
-def cell(qdisc: str, cc1: str, cc2: str, rate: float, delay: float) -> Any:
+def make_cell(qdisc: str, cc1: str, cc2: str, rate: float, delay: float) -> Any:
     return (("qdisc", qdisc), ("cc1", cc1), ("cc2", cc2), ("rate_mbit", rate), ("delay_ms", delay))
 
 
@@ -107,30 +107,30 @@ def test_cells_by_hand() -> None:
         ("flowblind", ["reno", "reno-sce"], [6.0, 3.0], 0.9),
     )
     published = [
-        Figure(cell("triple-isolate", "reno", "", 10, 20), "13", 1, "throughput_mbit", 8.9),
-        Figure(cell("triple-isolate", "reno-sce", "", 10, 20), "14", 1, "throughput_mbit", 8.44),
-        Figure(cell("flowblind", "reno", "reno-sce", 10, 20), "6", 0, "jain", 0.669),
-        Figure(cell("flowblind", "reno", "reno-sce", 10, 20), "28", 1, "throughput_mbit", 7.7),
-        Figure(cell("flowblind", "reno", "reno-sce", 10, 20), "28", 2, "throughput_mbit", 1.5),
-        Figure(cell("triple-isolate", "reno", "", 10, 40), "13", 1, "throughput_mbit", 8.2),
+        Figure(make_cell("triple-isolate", "reno", "", 10, 20), "13", 1, "throughput_mbit", 8.9),
+        Figure(make_cell("triple-isolate", "reno-sce", "", 10, 20), "14", 1, "throughput_mbit", 8.44),
+        Figure(make_cell("flowblind", "reno", "reno-sce", 10, 20), "6", 0, "jain", 0.669),
+        Figure(make_cell("flowblind", "reno", "reno-sce", 10, 20), "28", 1, "throughput_mbit", 7.7),
+        Figure(make_cell("flowblind", "reno", "reno-sce", 10, 20), "28", 2, "throughput_mbit", 1.5),
+        Figure(make_cell("triple-isolate", "reno", "", 10, 40), "13", 1, "throughput_mbit", 8.2),
     ]
     filled = paper.fill(paper.select_tables("1,6,12-14,28"), runs, flows, published)
-    text = paper.markdown(filled)
+    text = paper.format_markdown(filled)
     parts = {part.split(":")[0]: part for part in text.split("\n\n") if part.startswith("Table")}
     assert list(parts) == ["Table 1", "Table 6", "Table 12", "Table 13", "Table 14", "Table 28"]
     grids = dict(zip(parts, (part for part in text.split("\n\n") if part.startswith("|")), strict=True))
 
-    def row(table: str, rate: str = "10") -> list[str]:
+    def list_cells(table: str, rate: str = "10") -> list[str]:
         lines = [[c.strip() for c in line.strip("|").split(" | ")] for line in grids[table].splitlines()]
         return next(line[1:] for line in lines if line[0] == rate)
 
     # (9.25 - 8) / 10 and (8.44 - 8.9) / 10
-    assert row("Table 1") == ["-", "-", "-", "-", "0.125 (-0.046)", "-", "-", "-"]
-    assert row("Table 6") == ["-", "-", "0.900 (0.669)", "-"]
-    assert row("Table 12") == ["-"] * 8
-    assert row("Table 13") == ["-", "-", "-", "-", "8.00 (8.90)", "- (8.20)", "-", "-"]
-    assert row("Table 28") == ["-", "-", "6.00/3.00 (7.70/1.50)", "-"]
-    assert row("Table 28", "5") == ["-"] * 4
+    assert list_cells("Table 1") == ["-", "-", "-", "-", "0.125 (-0.046)", "-", "-", "-"]
+    assert list_cells("Table 6") == ["-", "-", "0.900 (0.669)", "-"]
+    assert list_cells("Table 12") == ["-"] * 8
+    assert list_cells("Table 13") == ["-", "-", "-", "-", "8.00 (8.90)", "- (8.20)", "-", "-"]
+    assert list_cells("Table 28") == ["-", "-", "6.00/3.00 (7.70/1.50)", "-"]
+    assert list_cells("Table 28", "5") == ["-"] * 4
     assert text.startswith("## 5.1.1. Reno-SCE TCP Throughput\n\n| Mbit \\ ms |") and text.count("## A.1.") == 1
 
     rows = {(r["table"], r["rate_mbit"], r["delay_ms"], r["flow"]): r for r in paper.list_figures(filled)}
@@ -178,12 +178,12 @@ def test_the_command(stores: tuple[Path, Path], tmp_path: Path, command: Command
 
 
 def test_conditions_choose_the_runs_of_a_draft(stores: tuple[Path, Path], command: Command) -> None:
-    def simulated(*conditions: str) -> set[str]:
+    def list_simulated(*conditions: str) -> set[str]:
         done = command("paper", "sce", stores[1], "--csv", *conditions)
         assert done.returncode == 0, done.stderr
         return {row["table"] for row in csv.DictReader(io.StringIO(done.stdout)) if row["simulated"]}
 
-    assert simulated() == simulated("--where", "seed=1") != set()
+    assert list_simulated() == list_simulated("--where", "seed=1") != set()
     none = command("paper", "sce", stores[1], "--where", "bottleneck.rate=1Gbit")
     assert (none.returncode, len(none.stderr.splitlines())) == (2, 1) and "bottleneck.rate" in none.stderr
     part = command("paper", "sce", stores[1], "--where", "flow=0")

@@ -56,7 +56,7 @@ NAMES = (
 )
 
 
-def _flows(results: Results) -> pl.DataFrame:
+def _collect_flows(results: Results) -> pl.DataFrame:
     keys = {"rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "aqm": "bottleneck.aqm.name"}
     runs = results.tidy("runs", keys | {"limit": "bottleneck.aqm.limit"})
     fifo = pl.format("FIFO, {} packets", "limit")
@@ -75,10 +75,10 @@ def _flows(results: Results) -> pl.DataFrame:
     return cells.join(found, on="key")
 
 
-def alone(results: Results) -> pl.DataFrame:
+def collect_alone(results: Results) -> pl.DataFrame:
     """Return one row per cell of a flow alone: utilisation, mean RTT and P95 above the base RTT in ms, share lost."""
     rows = (
-        _flows(results)
+        _collect_flows(results)
         .group_by("queue", "cc", "rate", "rtt", maintain_order=True)
         .agg(
             pl.col("goodput", "rtt_mean", "loss").mean(),
@@ -89,12 +89,12 @@ def alone(results: Results) -> pl.DataFrame:
     return rows.sort("queue", "cc", "rate", "rtt")
 
 
-def pairs(results: Results) -> pl.DataFrame:
+def collect_pairs(results: Results) -> pl.DataFrame:
     """Return one row per cell of two flows: goodput and share of the first, and what the two make together.
 
     `harm` is what the second takes from the first: the part of its goodput alone that the first lacks next to it.
     """
-    flows = _flows(results)
+    flows = _collect_flows(results)
     first, second = (flows.filter(flow=n) for n in (0, 1))
     both = first.join(second.select("key", other="cc", other_goodput="goodput", other_rtt="rtt_p95"), on="key")
     rows = both.group_by("queue", "cc", "other", "rate", "rtt", maintain_order=True).agg(
@@ -105,7 +105,7 @@ def pairs(results: Results) -> pl.DataFrame:
     return rows.sort("queue", "cc", "other", "rate", "rtt")
 
 
-def linux() -> pl.DataFrame:
+def read_linux() -> pl.DataFrame:
     """Return goodput in Mbit/s and mean RTT in ms of one flow on Linux, in cells of the scoreboard."""
     references = shipped.list_references()
     counts = {"linux-6.12": pl.col("hosts.ecn") == "true", "linux-bbr": pl.col("flows.cc.ecn") != "true"}
@@ -134,9 +134,9 @@ def linux() -> pl.DataFrame:
     )
 
 
-def measured(found: pl.DataFrame) -> pl.DataFrame:
+def compare_with_linux(found: pl.DataFrame) -> pl.DataFrame:
     """Return the cells that were measured on Linux as well: both figures, and the error of the simulator."""
-    there = linux().with_columns(pl.col("rate", "rtt").cast(pl.Int64))
+    there = read_linux().with_columns(pl.col("rate", "rtt").cast(pl.Int64))
     both = found.join(there, on=["queue", "cc", "rate", "rtt"], suffix="_linux")
     return both.with_columns(
         goodput_error=(pl.col("goodput") - pl.col("goodput_linux")) / pl.col("rate"),
@@ -155,19 +155,19 @@ def measured(found: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def evidence(one: Results, two: Results) -> dict[str, pl.DataFrame]:
+def make_evidence(one: Results, two: Results) -> dict[str, pl.DataFrame]:
     """Return what the page rests on."""
-    single = alone(one)
+    single = collect_alone(one)
     solo = single.select("queue", "cc", "rate", "rtt", solo="goodput")
     both = (
-        pairs(two)
+        collect_pairs(two)
         .join(solo, on=["queue", "cc", "rate", "rtt"])
         .with_columns(harm=1 - pl.col("goodput") / pl.col("solo"))
     )
-    return {"alone": single, "two": both.drop("solo"), "measured": measured(single)}
+    return {"alone": single, "two": both.drop("solo"), "measured": compare_with_linux(single)}
 
 
-def facts(_: Evidence) -> dict[str, Any]:
+def make_facts(_: Evidence) -> dict[str, Any]:
     """Return what else the template may name."""
     return {
         "flow_queues": [QUEUES["fq_codel"], QUEUES["cake"]],
@@ -179,16 +179,16 @@ def facts(_: Evidence) -> dict[str, Any]:
     }
 
 
-def _in_order(frame: pl.DataFrame) -> list[tuple[str, str]]:
+def _order_cells(frame: pl.DataFrame) -> list[tuple[str, str]]:
     known = set(frame.select("queue", "cc").iter_rows())
     return [(queue, cc) for queue in QUEUES.values() for cc in CONTROLS.values() if (queue, cc) in known]
 
 
-def alone_table(found: Evidence) -> str:
+def format_alone_table(found: Evidence) -> str:
     """Return one row per queue and control: least utilisation, median and largest delay, largest share lost."""
     frame = found["alone"]
     rows = []
-    for queue, cc in _in_order(frame):
+    for queue, cc in _order_cells(frame):
         of = frame.filter(queue=queue, cc=cc)
         use, delay, loss = (of[name].to_list() for name in ("use", "delay", "loss"))
         rows.append(
@@ -207,7 +207,7 @@ def alone_table(found: Evidence) -> str:
     return align_table(head, rows, words=(0, 1))
 
 
-def pairs_table(found: Evidence, queue: str) -> str:
+def format_pairs_table(found: Evidence, queue: str) -> str:
     """Return the share of each control next to each other one, in per cent: mean and range over cells."""
     frame = found["two"].filter(queue=queue)
     rows = []
@@ -220,11 +220,11 @@ def pairs_table(found: Evidence, queue: str) -> str:
     return align_table(["share of, next to", *CONTROLS.values()], rows, words=(0,))
 
 
-def measured_table(found: Evidence) -> str:
+def format_measured_table(found: Evidence) -> str:
     """Return cells of one flow on Linux and here."""
     frame = found["measured"]
     rows = []
-    for queue, cc in _in_order(frame):
+    for queue, cc in _order_cells(frame):
         for r in frame.filter(queue=queue, cc=cc).iter_rows(named=True):
             rows.append(
                 [
@@ -238,7 +238,7 @@ def measured_table(found: Evidence) -> str:
     return align_table(["queue", "control", "cell", "goodput, Mbit/s", "mean RTT, ms"], rows, words=(0, 1, 2))
 
 
-def harm(found: Evidence) -> Picture:
+def draw_harm(found: Evidence) -> Picture:
     """Draw what each control takes from each other one, queue by queue."""
     order = pl.Enum(list(CONTROLS.values()))
     frame = found["two"].group_by("queue", "cc", "other").agg(harm=100 * pl.col("harm").mean())
@@ -260,8 +260,8 @@ def harm(found: Evidence) -> Picture:
     )
 
 
-TABLES = {"alone": alone_table, "measured": measured_table} | {
-    f"pairs_{name.replace(' ', '_')}": (lambda found, queue=queue: pairs_table(found, queue))
+TABLES = {"alone": format_alone_table, "measured": format_measured_table} | {
+    f"pairs_{name.replace(' ', '_')}": (lambda found, queue=queue: format_pairs_table(found, queue))
     for name, queue in QUEUES.items()
 }
-FIGURES = {"scoreboard-harm": harm}
+FIGURES = {"scoreboard-harm": draw_harm}

@@ -84,7 +84,7 @@ KEYS = {
 }  # fmt: skip
 
 
-def _described(results: Results) -> pl.DataFrame:
+def _describe_runs(results: Results) -> pl.DataFrame:
     """Return for each run its rate in Mbit/s, base RTT in ms, queue, step of the ladder and seed."""
     hystart, fifo = pl.col("hystart") != "off", pl.format("FIFO of {} kB", pl.col("limit") // 1000)
     changes = (~hystart, pl.col("pacing") == "fq", pl.col("offload") == "none", ~pl.col("sack_compression"))
@@ -98,7 +98,7 @@ def _described(results: Results) -> pl.DataFrame:
     )
 
 
-def _flows(results: Results) -> pl.DataFrame:
+def _collect_flows(results: Results) -> pl.DataFrame:
     """Return one row per flow: who it is, goodput and throughput in Mbit/s, RTT in ms, packets sent and dropped."""
     found = results.flows.select(
         "key",
@@ -113,16 +113,16 @@ def _flows(results: Results) -> pl.DataFrame:
         closed_s="closed_s",
     )
     named = pl.col("sender").replace(SENDERS)
-    return _described(results).join(found.with_columns(named), on="key")
+    return _describe_runs(results).join(found.with_columns(named), on="key")
 
 
-def alone(results: Results) -> pl.DataFrame:
+def collect_alone(results: Results) -> pl.DataFrame:
     """Return one row per run of a flow alone.
 
     `use` is the share of the link that its packets take, `data` the share of them that is data of the application.
     """
-    found = _flows(results).with_columns(
-        use=pl.col("throughput") / pl.col("rate"), data=pl.col("goodput") / pl.col("throughput"), cc=_control()
+    found = _collect_flows(results).with_columns(
+        use=pl.col("throughput") / pl.col("rate"), data=pl.col("goodput") / pl.col("throughput"), cc=_name_control()
     )
     return found.select(
         "rate",
@@ -141,16 +141,16 @@ def alone(results: Results) -> pl.DataFrame:
     ).sort("rate", "rtt", "queue", "cc", "sender", "seed")
 
 
-def _control() -> pl.Expr:
+def _name_control() -> pl.Expr:
     return pl.when(pl.col("sender").str.contains("BBR")).then(pl.lit("BBR")).otherwise(pl.lit("CUBIC"))
 
 
-def beside(results: Results) -> pl.DataFrame:
+def collect_pairs(results: Results) -> pl.DataFrame:
     """Return one row per run of two flows: the first's share of both goodputs, and next to whom it ran."""
-    flows = _flows(results)
+    flows = _collect_flows(results)
     first, second = (flows.filter(pl.col("flow") == n) for n in (0, 1))
     both = first.join(second.select("key", other="sender", other_goodput="goodput"), on="key").with_columns(
-        cc=_control()
+        cc=_name_control()
     )
     share = pl.col("goodput") / (pl.col("goodput") + pl.col("other_goodput"))
     return (
@@ -160,9 +160,9 @@ def beside(results: Results) -> pl.DataFrame:
     )
 
 
-def steps(results: Results) -> pl.DataFrame:
+def collect_steps(results: Results) -> pl.DataFrame:
     """Return one row per run: what was changed, use of the link, RTT and drops."""
-    found = _flows(results).with_columns(use=pl.col("throughput") / pl.col("rate"))
+    found = _collect_flows(results).with_columns(use=pl.col("throughput") / pl.col("rate"))
     # the queue's size follows from the cell
     plain = pl.col("queue").str.starts_with("FIFO")
     queue = pl.when(plain).then(pl.lit("FIFO")).otherwise(pl.col("queue"))
@@ -171,17 +171,19 @@ def steps(results: Results) -> pl.DataFrame:
     ).sort("rate", "rtt", "queue", "step", "seed")
 
 
-def evidence(one: Results, two: Results, ladder: Results, threshold: Results) -> dict[str, Callable[[], pl.DataFrame]]:
+def make_evidence(
+    one: Results, two: Results, ladder: Results, threshold: Results
+) -> dict[str, Callable[[], pl.DataFrame]]:
     """Return what the page rests on."""
     return {
-        "alone": lambda: alone(one),
-        "beside": lambda: beside(two),
-        "steps": lambda: steps(ladder),
-        "any_loss": lambda: beside(threshold),
+        "alone": lambda: collect_alone(one),
+        "beside": lambda: collect_pairs(two),
+        "steps": lambda: collect_steps(ladder),
+        "any_loss": lambda: collect_pairs(threshold),
     }
 
 
-def effects(found: Evidence) -> Rows:
+def compute_effects(found: Evidence) -> Rows:
     """Return by how much each change moved the mean number of drops, in each cell: the columns of `steps` and drops."""
     means = found["steps"].group_by("queue", "rate", "rtt", "step", maintain_order=True).agg(pl.col("drops").mean())
     in_order = means.with_columns(order_names("step", STEPS)).sort("queue", "rate", "rtt", "step")
@@ -191,10 +193,10 @@ def effects(found: Evidence) -> Rows:
     return Rows("effects", moved.drop_nulls("drops"))
 
 
-def facts(found: Evidence) -> dict[str, Any]:
+def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what else the template may name."""
     return {
-        "effects": effects(found),
+        "effects": compute_effects(found),
         "steps_in_order": list(STEPS),
         "as_it_is": STEPS[0],
         "no_hystart": STEPS[1],
@@ -208,7 +210,7 @@ def facts(found: Evidence) -> dict[str, Any]:
     }
 
 
-def _mean_table(frame: pl.DataFrame, control: str) -> str:
+def _format_mean_table(frame: pl.DataFrame, control: str) -> str:
     """Return use of the link and RTT of each sender alone, by cell and queue."""
     frame = frame.filter(cc=control)
     names = [name for name in SENDERS.values() if name in set(frame["sender"])]
@@ -226,17 +228,17 @@ def _mean_table(frame: pl.DataFrame, control: str) -> str:
     return align_table(["cell", "queue", *names], rows, words=(0, 1))
 
 
-def cubic_table(found: Evidence) -> str:
+def format_cubic_table(found: Evidence) -> str:
     """Return what CUBIC does alone."""
-    return _mean_table(found["alone"], "CUBIC")
+    return _format_mean_table(found["alone"], "CUBIC")
 
 
-def bbr_table(found: Evidence) -> str:
+def format_bbr_table(found: Evidence) -> str:
     """Return what BBR does alone."""
-    return _mean_table(found["alone"], "BBR")
+    return _format_mean_table(found["alone"], "BBR")
 
 
-def beside_table(found: Evidence) -> str:
+def format_beside_table(found: Evidence) -> str:
     """Return the share of each sender next to each of Linux's, by queue."""
     means = found["beside"].group_by("other", "sender", "queue", maintain_order=True).agg(pl.col("share").mean())
     shares = {(r["other"], r["sender"], r["queue"]): r["share"] for r in means.iter_rows(named=True)}
@@ -251,7 +253,7 @@ def beside_table(found: Evidence) -> str:
     return align_table(["flow", "next to", *queues], rows, words=(0, 1))
 
 
-def any_loss_table(found: Evidence) -> str:
+def format_any_loss_table(found: Evidence) -> str:
     """Return picoquic's share next to Linux's CUBIC, as it is and with an answer to each loss."""
     means = found["any_loss"].group_by("sender", "queue", maintain_order=True).agg(pl.col("share").mean())
     shares = {(r["sender"], r["queue"]): r["share"] for r in means.iter_rows(named=True)}
@@ -260,7 +262,7 @@ def any_loss_table(found: Evidence) -> str:
     return align_table(["flow", *queues], rows, words=(0,))
 
 
-def closed_table(found: Evidence) -> str:
+def format_closed_table(found: Evidence) -> str:
     """Return which connections were closed before their end, by sender and cell."""
     closed = found["alone"].filter(pl.col("closed") != "")
     cells = closed.group_by("sender", "rate", "rtt", "queue", maintain_order=True).agg(
@@ -273,7 +275,7 @@ def closed_table(found: Evidence) -> str:
     return align_table(["flow", "cell", "runs", "after, s"], rows, words=(0, 1))
 
 
-def steps_table(found: Evidence) -> str:
+def format_steps_table(found: Evidence) -> str:
     """Return one row per change: use of the link in per cent, mean RTT in ms and drops, by cell."""
     means = (
         found["steps"]
@@ -291,7 +293,7 @@ def steps_table(found: Evidence) -> str:
     return align_table(["cell", "queue", *STEPS], rows, words=(0, 1))
 
 
-def drops_by_step(found: Evidence) -> Picture:
+def draw_drops_by_step(found: Evidence) -> Picture:
     """Draw drops in a queue of one bandwidth-delay product, change by change."""
     frame = found["steps"].with_columns(
         order_names("step", STEPS),
@@ -318,11 +320,11 @@ def drops_by_step(found: Evidence) -> Picture:
 
 
 TABLES = {
-    "cubic": cubic_table,
-    "bbr": bbr_table,
-    "beside": beside_table,
-    "steps": steps_table,
-    "any_loss": any_loss_table,
-    "closed": closed_table,
+    "cubic": format_cubic_table,
+    "bbr": format_bbr_table,
+    "beside": format_beside_table,
+    "steps": format_steps_table,
+    "any_loss": format_any_loss_table,
+    "closed": format_closed_table,
 }
-FIGURES = {"drops-by-step": drops_by_step}
+FIGURES = {"drops-by-step": draw_drops_by_step}

@@ -20,7 +20,7 @@ MOTION = 200.0  # packets/s a root second
 ESCAPE = 1.0  # 1/s
 
 
-def opportunities(seed: int, seconds: int) -> Iterator[int]:
+def generate_opportunities(seed: int, seconds: int) -> Iterator[int]:
     """Yield the times of opportunities, whole ms."""
     draw = random.Random(seed)
     rate = draw.uniform(0.0, FASTEST)
@@ -35,5 +35,5 @@ def opportunities(seed: int, seconds: int) -> Iterator[int]:
 
 
 if __name__ == "__main__":
-    for time_ms in opportunities(*map(int, sys.argv[1:])):
+    for time_ms in generate_opportunities(*map(int, sys.argv[1:])):
         print(time_ms)

@@ -93,14 +93,14 @@ class Measured:
     rtt: float | None = None
 
     @classmethod
-    def of_runs(cls, goodputs: Sequence[float], rtts: Sequence[float]) -> "Measured":
+    def from_runs(cls, goodputs: Sequence[float], rtts: Sequence[float]) -> "Measured":
         """Return the spread of runs: goodputs as shares of the rate, and mean RTTs."""
         if len(goodputs) < 2:
             return cls(len(goodputs))
         return cls(len(goodputs), max(goodputs) - min(goodputs), (max(rtts) - min(rtts)) / fmean(rtts))
 
     @classmethod
-    def widest(cls, found: "Iterable[Measured]") -> "Measured":
+    def find_widest(cls, found: "Iterable[Measured]") -> "Measured":
         """Return the largest spread of several figures of the same runs."""
         several = list(found)
         spreads = [
@@ -162,34 +162,37 @@ class Judged:
         """Numbers of the flows, or groups of alike flows."""
         return tuple(sorted(flow for metric, flow in self.values if metric == "goodput_mbit"))
 
-    def mean(self, metric: str, flow: int) -> tuple[float, float]:
+    def average(self, metric: str, flow: int) -> tuple[float, float]:
         """Return means over starts, simulated and on Linux."""
         simulated, linux = zip(*self.values[metric, flow], strict=True)
         return fmean(simulated), fmean(linux)
 
-    def goodput(self, flow: int, share: float = 1) -> float:
+    def compute_goodput_error(self, flow: int, share: float = 1) -> float:
         """Return the error of a flow's goodput as a share of the rate, or of this share of it."""
-        simulated, linux = self.mean("goodput_mbit", flow)
+        simulated, linux = self.average("goodput_mbit", flow)
         return (simulated - linux) / (share * float(self.cell["rate_mbit"]))
 
-    def rtt(self, flow: int) -> float:
+    def compute_rtt_error(self, flow: int) -> float:
         """Return the relative error of a flow's RTT."""
-        simulated, linux = self.mean("rtt_ms", flow)
+        simulated, linux = self.average("rtt_ms", flow)
         return simulated / linux - 1
 
     @property
     def signals(self) -> tuple[float, float]:
         """Drops and marks together, simulated and on Linux."""
-        marks, drops = self.mean("marks", 0), self.mean("drops", 0)
+        marks, drops = self.average("marks", 0), self.average("drops", 0)
         return marks[0] + drops[0], marks[1] + drops[1]
 
-    def errors(self, share: float = 1) -> Errors:
+    def list_errors(self, share: float = 1) -> Errors:
         """Return the errors that a table shows."""
-        return {"goodput": [self.goodput(flow, share) for flow in self.flows], "RTT": list(map(self.rtt, self.flows))}
+        return {
+            "goodput": [self.compute_goodput_error(flow, share) for flow in self.flows],
+            "RTT": list(map(self.compute_rtt_error, self.flows)),
+        }
 
     def is_good(self, share: float = 1) -> bool:
         """Return whether goodput and RTT are within their bars."""
-        return is_within("one-flow" if len(self.flows) == 1 else "two-flows", self.errors(share))
+        return is_within("one-flow" if len(self.flows) == 1 else "two-flows", self.list_errors(share))
 
     @property
     def same(self) -> bool:
@@ -203,11 +206,11 @@ class Judged:
         """The spread of the starts on Linux, in the flow that varies most."""
         rate = float(self.cell["rate_mbit"])
 
-        def linux(metric: str, flow: int) -> list[float]:
+        def list_linux(metric: str, flow: int) -> list[float]:
             return [value for _, value in self.values[metric, flow]]
 
-        return Measured.widest(
-            Measured.of_runs([value / rate for value in linux("goodput_mbit", flow)], linux("rtt_ms", flow))
+        return Measured.find_widest(
+            Measured.from_runs([value / rate for value in list_linux("goodput_mbit", flow)], list_linux("rtt_ms", flow))
             for flow in self.flows
         )
 

@@ -23,12 +23,12 @@ Reno over the step at 20 Mbit/s differs mostly by ties in time, which the simula
 """
 
 
-def short(compared: engines.Compared) -> str:
+def format_short(compared: engines.EngineComparison) -> str:
     """Return errors alone: one row for each queue, rate and base RTT, one column for each congestion control."""
     rows: dict[str, dict[str, str]] = {}
     for pair in compared.pairs:
         place, _, cc = pair.cell.rpartition(", ")
-        errors = (f"{100 * pair.error(index):+.1f}" for index in range(len(engines.MEASURES)))
+        errors = (f"{100 * pair.compute_error(index):+.1f}" for index in range(len(engines.MEASURES)))
         rows.setdefault(place, {})[cc] = " / ".join(errors)
     ccs = list(dict.fromkeys(cc for row in rows.values() for cc in row))
     return align_table(
@@ -53,7 +53,7 @@ _LATENESS = """
 """
 
 
-def lateness(results: str) -> str:
+def format_lateness(results: str) -> str:
     """Return how late the frames of all runs in real time were, a row for each rate, times in microseconds."""
     with Store.open(results) as store:
         found = store.read(_LATENESS)
@@ -77,22 +77,22 @@ def lateness(results: str) -> str:
     return align_table(header, rows, words=(0,))
 
 
-def live(results: str) -> None:
+def compare_live(results: str) -> None:
     """Compare runs in real time with the simulator."""
     compared = engines.compare(results, engines=("sim", "live"))
-    late = f"How late frames were, us, over all runs:\n\n{lateness(results)}"
-    LIVE.write_text(f"{LIVE_TEXT}\n{engines.markdown(compared)}\n\n{late}\n", encoding="utf-8")
+    late = f"How late frames were, us, over all runs:\n\n{format_lateness(results)}"
+    LIVE.write_text(f"{LIVE_TEXT}\n{engines.format_markdown(compared)}\n\n{late}\n", encoding="utf-8")
 
 
 def main(results: str) -> None:
     """Compare the two engines of a results file."""
     compared = engines.compare(results)
-    errors = f"Errors of goodput, mean RTT and mean sojourn, in per cent:\n\n{short(compared)}"
-    PAGE.write_text(f"{TEXT}\n{errors}\n\n{engines.markdown(compared)}\n", encoding="utf-8")
+    errors = f"Errors of goodput, mean RTT and mean sojourn, in per cent:\n\n{format_short(compared)}"
+    PAGE.write_text(f"{TEXT}\n{errors}\n\n{engines.format_markdown(compared)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--live":
-        live(sys.argv[2])
+        compare_live(sys.argv[2])
     else:
         main(sys.argv[1])

@@ -61,7 +61,7 @@ class Compared:
         return abs(self.error) <= max(self.bar, self.interval)
 
 
-def scenarios(path: str | Path) -> dict[str, list[Run]]:
+def read_scenarios(path: str | Path) -> dict[str, list[Run]]:
     """Return Linux's runs of each scenario."""
     runs: dict[str, list[Run]] = defaultdict(list)
     for run in by_flow.read_runs(path):
@@ -69,21 +69,21 @@ def scenarios(path: str | Path) -> dict[str, list[Run]]:
     return dict(runs)
 
 
-def route(row: Row) -> str:
+def describe_route(row: Row) -> str:
     """Return the direction of a flow, or which hops it passes."""
     return row["flows.direction"] or _ROUTES[row["flows.route"]]
 
 
 def _group(row: Row) -> str:
-    return f"{row['flows.cc']}, {route(row)}"
+    return f"{row['flows.cc']}, {describe_route(row)}"
 
 
-def _queues(row: Row) -> dict[str, tuple[str, str]]:
+def _describe_queues(row: Row) -> dict[str, tuple[str, str]]:
     """Return rate and queue discipline of each hop that a run has."""
     return {name: (row[f"{key}.rate"], row[f"{key}.aqm"]) for name, key in QUEUES.items() if row[f"{key}.aqm"]}
 
 
-def _queue(text: str, *, back: bool = False) -> dict[str, Any]:
+def _parse_queue(text: str, *, back: bool = False) -> dict[str, Any]:
     name, *words = text.split()
     aqm: dict[str, Any] = {"name": name}
     if "limit" in words:
@@ -96,27 +96,27 @@ def _queue(text: str, *, back: bool = False) -> dict[str, Any]:
     return aqm
 
 
-def _hop(rate: str, qdisc: str, *, back: bool = False) -> dict[str, Any]:
-    return {"rate": rate, "shaper": "htb", "aqm": _queue(qdisc, back=back)}
+def _make_hop(rate: str, qdisc: str, *, back: bool = False) -> dict[str, Any]:
+    return {"rate": rate, "shaper": "htb", "aqm": _parse_queue(qdisc, back=back)}
 
 
-def experiment(run: Run, *, starts: int = 0) -> dict[str, Any]:
+def make_experiment(run: Run, *, starts: int = 0) -> dict[str, Any]:
     """Return an experiment with the flows of a run of Linux: its starts, or `starts` runs with others nearby."""
     first = run[0]
-    rtt, queues = first["flows.base_rtt"], _queues(first)
+    rtt, queues = first["flows.base_rtt"], _describe_queues(first)
     table: dict[str, Any] = {
         "title": "Linux: traffic both ways, two queues",
         "duration": first["duration"],
         "seeds": list(range(1, starts + 1)) or [1],
-        "bottleneck": _hop(*queues["first"]),
+        "bottleneck": _make_hop(*queues["first"]),
         "hosts": {"ecn": read_value(first["hosts.ecn"]), "send_buffer": _BUFFER, "receive_buffer": _BUFFER},
         "flows": [],
         "record": {"series": False},
     }
     if "reverse" in queues:
-        table["reverse"] = _hop(*queues["reverse"], back=True)
+        table["reverse"] = _make_hop(*queues["reverse"], back=True)
     if "second" in queues:
-        table["hop"] = [{"name": "second", **_hop(*queues["second"])}]
+        table["hop"] = [{"name": "second", **_make_hop(*queues["second"])}]
     for row in run:
         flow: dict[str, Any] = {"cc": row["flows.cc"], "base_rtt": rtt}
         start = max(0.0, float(row["start_s"]))
@@ -143,11 +143,11 @@ class Measured:
     pings: dict[str, list[float]]
 
 
-def on_linux(runs: list[Run]) -> Measured:
+def measure_linux(runs: list[Run]) -> Measured:
     """Return what Linux's runs of a scenario measured."""
     groups = dict.fromkeys(map(_group, runs[0]))
 
-    def means(column: str, group: str) -> list[float]:
+    def list_means(column: str, group: str) -> list[float]:
         return [fmean(float(row[column]) for row in run if _group(row) == group) for run in runs]
 
     firsts = [run[0] for run in runs]
@@ -158,50 +158,50 @@ def on_linux(runs: list[Run]) -> Measured:
     }
     p99s = {way: f"ping_{way}_rtt_p99_ms" for way in ("down", "up")}
     return Measured(
-        {group: means("goodput_mbit", group) for group in groups},
-        {group: means("rtt_mean_ms", group) for group in groups},
+        {group: list_means("goodput_mbit", group) for group in groups},
+        {group: list_means("rtt_mean_ms", group) for group in groups},
         {name: signals[name] for name in ("first", "second", "reverse") if name in signals},
         {way: [float(row[column]) for row in firsts] for way, column in p99s.items() if firsts[0][column]},
     )
 
 
-def here(run: Run, starts: int) -> Measured:
+def measure_simulator(run: Run, starts: int) -> Measured:
     """Return what the simulator's runs of a scenario measured."""
-    found = dumbbell.run(experiment(run, starts=starts))
+    found = dumbbell.run(make_experiment(run, starts=starts))
     flows, hops = found.flows, found.hops
     tcp = flows.filter(~pl.col("cc").is_in(["udp", "ping"]))
     names = dict(enumerate(map(_group, run)))
     tcp = tcp.with_columns(group=pl.col("flow").replace_strict(names))
 
-    def by(frame: pl.DataFrame, key: str, value: pl.Expr) -> dict[str, list[float]]:
+    def group_means(frame: pl.DataFrame, key: str, value: pl.Expr) -> dict[str, list[float]]:
         means = frame.group_by("key", key, maintain_order=True).agg(value.mean().alias("value"))
         return {str(name): part["value"].to_list() for (name,), part in means.group_by(key, maintain_order=True)}
 
-    signals = by(hops, "hop", pl.col("drops") + pl.col("ce_marks"))
+    signals = group_means(hops, "hop", pl.col("drops") + pl.col("ce_marks"))
     return Measured(
-        by(tcp, "group", pl.col("goodput_mbit")),
-        by(tcp, "group", pl.col("rtt_mean_ms")),
+        group_means(tcp, "group", pl.col("goodput_mbit")),
+        group_means(tcp, "group", pl.col("rtt_mean_ms")),
         {HOP_NAMES[hop]: values for hop, values in signals.items()},
-        by(flows.filter(pl.col("cc") == "ping"), "direction", pl.col("rtt_p99_ms")),
+        group_means(flows.filter(pl.col("cc") == "ping"), "direction", pl.col("rtt_p99_ms")),
     )
 
 
-def rates_of(row: Row) -> dict[str, float]:
+def find_rates(row: Row) -> dict[str, float]:
     """Return the rate of the slowest hop of each route, Mbit/s."""
-    rates = {name: read_value(rate) / 1e6 for name, (rate, _) in _queues(row).items()}
+    rates = {name: read_value(rate) / 1e6 for name, (rate, _) in _describe_queues(row).items()}
     first, second, reverse = (rates.get(name, math.inf) for name in ("first", "second", "reverse"))
     return {"down": first, "up": reverse, "first": first, "second": second, "long": min(first, second)}
 
 
-def _flows_text(run: Run) -> str:
+def _describe_flows(run: Run) -> str:
     """Return the congestion controls of each route."""
     routes: dict[str, list[str]] = defaultdict(list)
     for row in run:
-        routes[route(row)].append(row["flows.cc"])
+        routes[describe_route(row)].append(row["flows.cc"])
     return "; ".join(f"{name}:{'+'.join(ccs)}" for name, ccs in routes.items())
 
 
-def _interval(one: list[float], other: list[float]) -> float:
+def _compute_interval(one: list[float], other: list[float]) -> float:
     """Return half of the 95 % interval of the difference of two means, after Welch; 0 if a side has one value."""
     if min(len(one), len(other)) < 2:
         return 0.0
@@ -218,18 +218,18 @@ def compare(scenario: str, runs: list[Run], starts: int = 0, many: list[Run] | N
     With `many`, Linux's runs from other starts, those are compared, and the runs here have the same starts.
     """
     if many:
-        linux, sim = on_linux(many), here(runs[0], len(many))
+        linux, sim = measure_linux(many), measure_simulator(runs[0], len(many))
     else:
-        linux, sim = on_linux(runs if starts else runs[:1]), here(runs[0], starts)
-    row, rates = runs[0][0], rates_of(runs[0][0])
-    queues = [f"{qdisc} {rate.removesuffix('Mbit')} Mbit/s" for rate, qdisc in _queues(row).values()]
-    cell = f"{' and '.join(queues)}, {row['flows.base_rtt'].removesuffix('ms')} ms, {_flows_text(runs[0])}"
+        linux, sim = measure_linux(runs if starts else runs[:1]), measure_simulator(runs[0], starts)
+    row, rates = runs[0][0], find_rates(runs[0][0])
+    queues = [f"{qdisc} {rate.removesuffix('Mbit')} Mbit/s" for rate, qdisc in _describe_queues(row).values()]
+    cell = f"{' and '.join(queues)}, {row['flows.base_rtt'].removesuffix('ms')} ms, {_describe_flows(runs[0])}"
     found = []
 
     def add(what: str, where: str, ours: list[float], theirs: list[float], scale: float, bar: float) -> None:
         mean, reference = fmean(ours), fmean(theirs)
         error = (mean - reference) / scale if scale else math.inf if mean else 0.0
-        interval = _interval(ours, theirs) / scale if many and scale else 0.0
+        interval = _compute_interval(ours, theirs) / scale if many and scale else 0.0
         found.append(
             Compared(scenario, cell, row["set"], what, where, mean, reference, error, bar, len(theirs), interval)
         )
@@ -244,22 +244,22 @@ def compare(scenario: str, runs: list[Run], starts: int = 0, many: list[Run] | N
     return found
 
 
-def many_starts() -> dict[str, list[Run]]:
+def read_many_starts() -> dict[str, list[Run]]:
     """Return Linux's runs from many starts, of the scenarios that have enough of them, with seeds from 1 on."""
     if not Path(MANY).exists():
         return {}
     measured = {}
-    for scenario, runs in scenarios(MANY).items():
+    for scenario, runs in read_scenarios(MANY).items():
         of_seed = {int(run[0]["seed"]): run for run in runs}
         if len(of_seed) >= LEAST_MANY and sorted(of_seed) == list(range(1, len(of_seed) + 1)):
             measured[scenario] = [of_seed[seed] for seed in sorted(of_seed)]
     return measured
 
 
-def outside() -> list[str]:
+def list_outside() -> list[str]:
     """Return the scenarios with a figure outside its bar against the single runs, those with most of them first."""
     counts = {}
-    for scenario, runs in scenarios(SINGLE).items():
+    for scenario, runs in read_scenarios(SINGLE).items():
         counts[scenario] = sum(not one.agrees for one in compare(scenario, runs, STARTS))
     return sorted((scenario for scenario, count in counts.items() if count), key=lambda one: -counts[one])
 
@@ -277,17 +277,17 @@ _HEAD = [
 ]
 
 
-def everything(path: str | Path, starts: int = STARTS) -> tuple[list[Compared], str]:
+def compare_everything(path: str | Path, starts: int = STARTS) -> tuple[list[Compared], str]:
     """Compare every scenario; return the figures, and all of them as Markdown, set by set."""
     found: list[Compared] = []
     lines: dict[str, list[list[str]]] = {name: [] for name in SETS}
-    many = many_starts()
-    for scenario, runs in scenarios(path).items():
+    many = read_many_starts()
+    for scenario, runs in read_scenarios(path).items():
         row = runs[0][0]
-        queues = _queues(row)
+        queues = _describe_queues(row)
         place = [" ".join(queues[q]).replace("Mbit", "") if q in queues else "-" for q in QUEUES]
         place += [row["flows.base_rtt"].removesuffix("ms"), "on" if read_value(row["hosts.ecn"]) else "off"]
-        place.append(_flows_text(runs[0]))
+        place.append(_describe_flows(runs[0]))
         for one in compare(scenario, runs, starts, many.get(scenario)):
             found.append(one)
             interval = f"{100 * one.interval:.1f}" if one.interval else "-"
@@ -308,9 +308,9 @@ def _share(found: list[Compared], name: str | None, what: str) -> str:
     return f"{sum(of)} of {len(of)}" if of else "-"
 
 
-def page(path: str | Path, starts: int = STARTS) -> tuple[list[Compared], str]:
+def write_page(path: str | Path, starts: int = STARTS) -> tuple[list[Compared], str]:
     """Return what was compared, and docs/validation-hops.md."""
-    found, tables = everything(path, starts)
+    found, tables = compare_everything(path, starts)
     text = [
         "# Traffic both ways and two queues: the simulator beside Linux",
         "",

@@ -37,7 +37,7 @@ COLUMNS = (
 
 def measure(run: Run, seed: int) -> list[Row]:
     """Return the rows of one start of a scenario on Linux."""
-    table = hops.experiment(run, starts=seed) | {"seeds": [seed]}
+    table = hops.make_experiment(run, starts=seed) | {"seeds": [seed]}
     found = dumbbell.run(table, engine="linux", jobs=1, progress=False)
     of_hop = {HOP_NAMES[row["hop"]]: row for row in found.hops.iter_rows(named=True)}
     queues = {
@@ -61,8 +61,8 @@ def measure(run: Run, seed: int) -> list[Row]:
 def main(arguments: list[str]) -> None:
     """Measure what is asked for and not there yet."""
     starts = int(arguments.pop(arguments.index("--starts") + 1)) if "--starts" in arguments else hops.LEAST_MANY
-    wanted = [word for word in arguments if word != "--starts"] or hops.outside()
-    known = hops.scenarios(hops.SINGLE)
+    wanted = [word for word in arguments if word != "--starts"] or hops.list_outside()
+    known = hops.read_scenarios(hops.SINGLE)
     if unknown := [scenario for scenario in wanted if scenario not in known]:
         sys.exit(f"unknown scenario {unknown[0]}; {hops.SINGLE} has them")
     path = Path(hops.MANY)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from . import short_flows
 from .bars import Judged
-from .short_flows import percentile
+from .short_flows import find_percentile
 
 _HEAD = (
     "\n| queue | ECN | cc | Mbit/s | base RTT ms | goodput | Linux | error % of rate | RTT ms | Linux | error % "
@@ -33,18 +33,18 @@ def name_of_many(one: Judged, flows: int) -> str:
     return f"{flows} flows, FQ-CoDel, {cell['rate_mbit']:g} Mbit/s, {cell['rtts_ms']} ms, ECN {ecn}"
 
 
-def tell_verdict(one: Judged, flows: int) -> str:
+def format_verdict(one: Judged, flows: int) -> str:
     """Return which bars a cell of many flows is outside of."""
     return "goodput, RTT" if not one.is_good(1 / flows) else "yes" if one.same else "drops and marks"
 
 
-def _figures(one: Judged, flow: int, places: tuple[int, int, int], share: float = 1) -> str:
+def _format_figures(one: Judged, flow: int, places: tuple[int, int, int], share: float = 1) -> str:
     """Return goodput, RTT and signals with their errors; `places` are decimals of goodput, RTT and errors."""
-    (goodput, linux), (rtt, linux_rtt) = one.mean("goodput_mbit", flow), one.mean("rtt_ms", flow)
+    (goodput, linux), (rtt, linux_rtt) = one.average("goodput_mbit", flow), one.average("rtt_ms", flow)
     first, second, third = places
     return (
-        f"| {goodput:.{first}f} | {linux:.{first}f} | {100 * one.goodput(flow, share):+.{third}f} "
-        f"| {rtt:.{second}f} | {linux_rtt:.{second}f} | {100 * one.rtt(flow):+.{third}f} "
+        f"| {goodput:.{first}f} | {linux:.{first}f} | {100 * one.compute_goodput_error(flow, share):+.{third}f} "
+        f"| {rtt:.{second}f} | {linux_rtt:.{second}f} | {100 * one.compute_rtt_error(flow):+.{third}f} "
         f"| {one.signals[0]:.0f} | {one.signals[1]:.0f} |"
     )
 
@@ -53,7 +53,7 @@ def write_many(one: Judged, flows: int) -> list[str]:
     """Return the rows of a cell of many flows."""
     place = f"{flows} | {'on' if one.cell['ecn'] else 'off'} | {one.cell['rate_mbit']:g} | {one.cell['rtts_ms']}"
     return [
-        f"| {place} | {cc} {_figures(one, flow, (3, 1, 1), 1 / flows)} {tell_verdict(one, flows)} |"
+        f"| {place} | {cc} {_format_figures(one, flow, (3, 1, 1), 1 / flows)} {format_verdict(one, flows)} |"
         for flow, cc in zip(one.flows, ("cubic", "reno"), strict=True)
     ]
 
@@ -61,7 +61,7 @@ def write_many(one: Judged, flows: int) -> list[str]:
 def write_short(one: short_flows.Judged) -> str:
     """Return the row of a cell of short flows."""
     sides = one.simulated, one.linux
-    means, p95s = [1e3 * sum(side) / len(side) for side in sides], [1e3 * percentile(side, 0.95) for side in sides]
+    means, p95s = [1e3 * sum(side) / len(side) for side in sides], [1e3 * find_percentile(side, 0.95) for side in sides]
     drawn = sum(one.drawn) / len(one.drawn) * 1e3 / means[1] - 1
     qdisc, rate, delay = one.place
     (mean,), (p95,) = one.errors.values()
@@ -81,11 +81,11 @@ def write(cells: list[Judged], many: list[tuple[Judged, int]], short: Sequence[s
         title = _PARTS[2 if cell["cc2"] else cell["queue"] not in ("pfifo", "codel", "cake")]
         for flow in one.flows:
             place = f"{cell['queue']} | {'on' if cell['ecn'] else 'off'} | {cell[f'cc{flow}']} | {cell['rate_mbit']:g}"
-            tables[title].append(f"| {place} | {cell['delay_ms']:g} {_figures(one, flow, (2, 2, 2))}")
+            tables[title].append(f"| {place} | {cell['delay_ms']:g} {_format_figures(one, flow, (2, 2, 2))}")
         count = counts.setdefault((cell["queue"], len(one.flows)), [0, 0, 0, 0])
         for number, holds in enumerate((True, one.is_good(), one.same, one.is_good() and one.same)):
             count[number] += holds
-    agree = sum(tell_verdict(*one) == "yes" for one in many), sum(one.verdict == "yes" for one in short)
+    agree = sum(format_verdict(*one) == "yes" for one in many), sum(one.verdict == "yes" for one in short)
     lines = [
         "# CUBIC and Reno on Linux and in the simulator, cell by cell\n",
         "One and two flows, many and short flows; [validation.md](../studies/validation/README.md) counts the cells of "

@@ -11,7 +11,7 @@ from typing import Any
 
 from dumbbell.published import by_flow
 from dumbbell.published import compare as by_cell
-from dumbbell.published.compare import Figure, Pair, latest_engine, read_reference, where
+from dumbbell.published.compare import Figure, Pair, format_cell, read_reference, select_latest_engine
 from dumbbell.results.store import Store
 from dumbbell.study import shipped
 
@@ -29,7 +29,7 @@ _PLAIN = ("pfifo", "codel", "cake")
 _COUNTED = {"goodput_mbit": "goodput", "throughput_mbit": "goodput", "rtt_ms": "RTT", "share": "share"}
 
 
-def queue_of(qdisc: str) -> str:
+def name_queue(qdisc: str) -> str:
     """Return the name of a tc line."""
     words = qdisc.split()
     if words[0] == "red" and words[4] == words[6]:
@@ -44,7 +44,7 @@ def place(cell: Cell) -> str:
     return f"{ccs}, {queue}, {cell['rate_mbit']:g} Mbit/s, {cell['delay_ms']:g} ms"
 
 
-def tabled(cell: Cell) -> bool:
+def is_tabled(cell: Cell) -> bool:
     """Whether the cell is one of the tables of docs/validation-linux.md."""
     controls = {cell["cc1"], cell["cc2"]} - {""}
     places = (cell["rate_mbit"], cell["delay_ms"])
@@ -56,19 +56,19 @@ def tabled(cell: Cell) -> bool:
     return places[0] in (10, 50) and places[1] in (10, 40, 80) and cell["qdisc"] in plain
 
 
-def judged(results: str, reference: str, wanted: Callable[[Cell], bool]) -> list[Judged]:
+def judge_cells(results: str, reference: str, wanted: Callable[[Cell], bool]) -> list[Judged]:
     """Return the cells of one and two flows that are wanted and that runs answer, in order."""
 
     def is_wanted(figure: Figure) -> bool:
         cell = dict(figure.cell)
-        return wanted(cell | {"queue": queue_of(cell["qdisc"])})
+        return wanted(cell | {"queue": name_queue(cell["qdisc"])})
 
     figures = filter(is_wanted, read_reference(reference))
     with Store.open(results) as store:
         pairs = by_cell.compare(store.read_table("runs"), store.read_table("flows"), figures).pairs
     cells = sorted(judge_pairs(pairs, "stagger_ms"), key=lambda one: str(tuple(one.cell.items())))
     for one in cells:
-        one.cell["queue"] = queue_of(one.cell["qdisc"])
+        one.cell["queue"] = name_queue(one.cell["qdisc"])
     return cells
 
 
@@ -77,7 +77,7 @@ def count_flows(name: str, cells: Iterable[Judged]) -> Row:
     row = Row(name)
     for one in cells:
         signals = "" if one.same else f", drops and marks {one.signals[0]:.0f} (Linux {one.signals[1]:.0f})"
-        row.add(place(one.cell), one.errors(), one.is_good() and one.same, signals, one.measured)
+        row.add(place(one.cell), one.list_errors(), one.is_good() and one.same, signals, one.measured)
     return row
 
 
@@ -96,19 +96,19 @@ def judge_many(results: str) -> list[tuple[Judged, int]]:
     return [(one, counts[str(one.cell)]) for one in judge_pairs(pairs)]
 
 
-def of_linux(linux: str, two: str) -> list[Row]:
+def make_linux_rows(linux: str, two: str) -> list[Row]:
     """Return the rows of Linux; writes docs/validation-linux.md."""
 
     def is_plain(cell: Cell) -> bool:
         return not cell["cc2"] and cell["queue"] in _PLAIN
 
-    listed = judged(linux, LINUX, tabled)
+    listed = judge_cells(linux, LINUX, is_tabled)
     one = [cell for cell in listed if not cell.cell["cc2"] and not is_plain(cell.cell)]
     pairs = [cell for cell in listed if cell.cell["cc2"]]
-    beside = judged(two, LINUX, lambda cell: bool(cell["cc2"]) and cell["queue"] == "cake")
+    beside = judge_cells(two, LINUX, lambda cell: bool(cell["cc2"]) and cell["queue"] == "cake")
     many, short = judge_many(linux), short_flows.judge(SHORT, linux)
     rows = [
-        count_flows("one-flow", judged(linux, LINUX, is_plain)),
+        count_flows("one-flow", judge_cells(linux, LINUX, is_plain)),
         count_flows("one-flow-aqm", one),
         count_flows("two-flows", pairs),
         count_flows("two-flows-cake", beside),
@@ -117,7 +117,7 @@ def of_linux(linux: str, two: str) -> list[Row]:
     ]
     for cell, flows in many:
         rows[-2].add(
-            linux_page.name_of_many(cell, flows), cell.errors(1 / flows), cell.is_good(1 / flows) and cell.same
+            linux_page.name_of_many(cell, flows), cell.list_errors(1 / flows), cell.is_good(1 / flows) and cell.same
         )
     for done in short:
         rows[-1].judge(done.name, done.errors)
@@ -125,10 +125,10 @@ def of_linux(linux: str, two: str) -> list[Row]:
     return rows
 
 
-def of_hops(starts: int = hops.STARTS) -> list[Row]:
+def make_hop_rows(starts: int = hops.STARTS) -> list[Row]:
     """Return the rows of traffic both ways and of two queues; makes their runs, and writes docs/validation-hops.md."""
-    found, text = hops.page(HOPS, starts)
-    runs, many = hops.scenarios(HOPS), hops.many_starts()
+    found, text = hops.write_page(HOPS, starts)
+    runs, many = hops.read_scenarios(HOPS), hops.read_many_starts()
     HOPS_PAGE.write_text(text, encoding="utf-8")
     rows = {name: Row(name) for name in hops.SETS}
     scenarios: dict[tuple[str, str], list[hops.Compared]] = {}
@@ -139,7 +139,7 @@ def of_hops(starts: int = hops.STARTS) -> list[Row]:
         for one in figures:
             errors.setdefault(one.what, []).append(one.error)
         agrees = all(one.agrees for one in figures)
-        rates = hops.rates_of(runs[scenario][0][0])
+        rates = hops.find_rates(runs[scenario][0][0])
         measured = spread_of_scenario(many.get(scenario, runs[scenario]), rates)
         rows[name].add(figures[0].cell, errors, agrees, measured=measured)
     return list(rows.values())
@@ -150,9 +150,9 @@ def spread_of_scenario(runs: list[by_flow.Run], rates: dict[str, float]) -> Meas
 
     `rates` has the rate of each route, Mbit/s.
     """
-    found = hops.on_linux(runs)
-    return Measured.widest(
-        Measured.of_runs([value / rates[group.rpartition(", ")[2]] for value in goodputs], found.rtt[group])
+    found = hops.measure_linux(runs)
+    return Measured.find_widest(
+        Measured.from_runs([value / rates[group.rpartition(", ")[2]] for value in goodputs], found.rtt[group])
         for group, goodputs in found.goodput.items()
     )
 
@@ -162,7 +162,7 @@ def _read_evidence(study: str) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def of_coexistence() -> list[Row]:
+def make_coexistence_rows() -> list[Row]:
     """Return the rows of BBRv2 and DCTCP over STEP at 1 Gbit/s, from the evidence of the study coexistence."""
     rows = {key: Row(f"coexistence-{name}") for key, name in (("alone", "alone"), ("2", "two"), ("10", "ten"))}
     for row in _read_evidence("coexistence"):
@@ -179,7 +179,7 @@ def of_coexistence() -> list[Row]:
     return list(rows.values())
 
 
-def of_cubic_beta() -> Row:
+def make_cubic_beta_row() -> Row:
     """Return the row of CUBIC with another beta, from the evidence of the study abe."""
     row = Row("cubic-beta")
     for cell in _read_evidence("abe"):
@@ -199,7 +199,7 @@ def _compare_flows(results: str, reference: str) -> dict[by_cell.Cell, dict[tupl
     return cells
 
 
-def of_l4s(results: str) -> list[Row]:
+def make_l4s_rows(results: str) -> list[Row]:
     """Return the rows of DualPI2 on Linux 6.18."""
     rows = [Row("dualpi2"), Row("prague")]
     for cell, pairs in _compare_flows(results, L4S).items():
@@ -211,11 +211,11 @@ def of_l4s(results: str) -> list[Row]:
         for (_, metric), pair in pairs.items():
             if metric in names:
                 errors.setdefault(names[metric], []).append(pair.error)
-        rows[prague].judge(where(cell), errors, flows)
+        rows[prague].judge(format_cell(cell), errors, flows)
     return rows
 
 
-def of_bbr(results: str) -> list[Row]:
+def make_bbr_rows(results: str) -> list[Row]:
     """Return the rows of BBR on Linux."""
     rows: dict[str, Row] = {}
     runs = by_flow.group_runs(BBR)
@@ -237,8 +237,8 @@ def of_bbr(results: str) -> list[Row]:
             errors["share"] = [pairs[1, "share"].error]
         version = next(cc for cc in controls if cc.startswith("bbr"))
         kind = {"one": "one-flow", "two": "two-flows"}.get(named["set"], "gigabit")
-        spread = Measured.widest(
-            Measured.of_runs(
+        spread = Measured.find_widest(
+            Measured.from_runs(
                 [float(row["goodput_mbit"]) / rate for row in of_flow], [float(row["rtt_mean_ms"]) for row in of_flow]
             )
             for of_flow in zip(*runs[cell], strict=True)
@@ -261,7 +261,7 @@ def name_of_bbr(cell: Cell, version: str) -> str:
     return f"{ccs}{response}, {queue}, {rate}, {cell['rtts_ms']} ms{limit}"
 
 
-def of_sce(sce: str) -> list[Row]:
+def make_sce_rows(sce: str) -> list[Row]:
     """Return the rows of the SCE draft."""
     with Store.open(sce) as store:
         pairs = by_cell.compare(store.read_table("runs"), store.read_table("flows"), read_reference(SCE)).pairs
@@ -269,10 +269,10 @@ def of_sce(sce: str) -> list[Row]:
     one = [(figure, error) for figure, error in errors if not dict(figure.cell)["cc2"]]
     two = [(figure, error) for figure, error in errors if dict(figure.cell)["cc2"]]
     plain = [(figure, error) for figure, error in one if dict(figure.cell)["cc1"] in ("reno", "cubic")]
-    return [count(name, some) for name, some in (("sce-one", one), ("sce-two", two), ("sce-plain", plain))]
+    return [count_cells(name, some) for name, some in (("sce-one", one), ("sce-two", two), ("sce-plain", plain))]
 
 
-def count(name: str, errors: Iterable[tuple[Figure, float]]) -> Row:
+def count_cells(name: str, errors: Iterable[tuple[Figure, float]]) -> Row:
     """Count published cells."""
     cells: dict[tuple[Any, ...], Errors] = {}
     for figure, error in errors:
@@ -284,7 +284,7 @@ def count(name: str, errors: Iterable[tuple[Figure, float]]) -> Row:
     return row
 
 
-def linux_beside_sce() -> Row:
+def make_linux_sce_row() -> Row:
     """Return the row of Linux itself beside the draft, in the cells that were measured on it."""
     linux = {}
     for figure in read_reference(LINUX):
@@ -299,20 +299,20 @@ def linux_beside_sce() -> Row:
         if not cell["cc2"] and key in linux:
             scale = figure.value if figure.metric == "rtt_ms" else cell["rate_mbit"]
             errors.append((figure, (linux[key] - figure.value) / scale))
-    return count("sce-plain-linux", errors)
+    return count_cells("sce-plain-linux", errors)
 
 
-def utilisation(beta: float, depth: float) -> float:
+def predict_utilisation(beta: float, depth: float) -> float:
     """Return the use of the link that theory gives a flow which keeps `beta` after a mark at `depth` BDPs of queue."""
     kept = 1 - beta * (1 + depth)
     return 1 - kept**2 / (2 * kept + (1 + depth) ** 2 - 1) if kept > 0 else 1.0
 
 
-def of_theory(abe: str) -> Row:
+def make_theory_row(abe: str) -> Row:
     """Return the row of AIMD's closed form."""
     row = Row("closed-form")
     with Store.open(abe) as store:
-        runs = latest_engine(store.read_table("runs").to_dicts())
+        runs = select_latest_engine(store.read_table("runs").to_dicts())
     for run in runs:
         config = json.loads(run["config"])
         if run["title"] != CLOSED_FORM or config["hosts"]["ecn_reduction"] != "immediate":
@@ -320,10 +320,10 @@ def of_theory(abe: str) -> Row:
         control, least = config["flows"][0]["cc"], config["bottleneck"]["aqm"]["min"]
         beta = control["beta_ecn"] if control["abe"] else 0.5
         depth = 0 if least == 1 else 8e9 * least / (config["bottleneck"]["rate"] * config["flows"][0]["base_rtt"])
-        error = run["utilisation"] / utilisation(beta, depth) - 1
+        error = run["utilisation"] / predict_utilisation(beta, depth) - 1
         row.judge(f"beta {beta:g}, threshold {depth:g} BDP", {"utilisation": [error]})
     return row
 
 
 if __name__ == "__main__":
-    of_linux(*sys.argv[1:])
+    make_linux_rows(*sys.argv[1:])

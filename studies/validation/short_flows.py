@@ -16,7 +16,7 @@ import polars as pl
 import dumbbell
 from dumbbell.published import by_flow
 from dumbbell.published.by_flow import Run, read_value
-from dumbbell.published.compare import latest_engine, qdisc_matches
+from dumbbell.published.compare import matches_qdisc, select_latest_engine
 from dumbbell.results.store import Store
 
 from .bars import Errors, is_within
@@ -25,7 +25,7 @@ Key = tuple[str, ...]
 _KEYS = ("bottleneck.aqm", "hosts.ecn", "bottleneck.rate", "flows.base_rtt", "duration")
 
 
-def percentile(values: list[float], share: float) -> float:
+def find_percentile(values: list[float], share: float) -> float:
     """Return a percentile, interpolated between neighbours."""
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
@@ -63,7 +63,7 @@ class Judged:
     def errors(self) -> Errors:
         """Errors of the mean and the 95th percentile."""
         mean = fmean(self.simulated) / fmean(self.linux) - 1
-        return {"mean": [mean], "P95": [percentile(self.simulated, 0.95) / percentile(self.linux, 0.95) - 1]}
+        return {"mean": [mean], "P95": [find_percentile(self.simulated, 0.95) / find_percentile(self.linux, 0.95) - 1]}
 
     @property
     def verdict(self) -> str:
@@ -72,7 +72,7 @@ class Judged:
         return off[0] if off else "yes"
 
 
-def on_linux(path: str) -> dict[Key, list[Run]]:
+def read_linux(path: str) -> dict[Key, list[Run]]:
     """Return the lists of short flows of each cell."""
     cells: dict[Key, list[Run]] = defaultdict(list)
     for run in by_flow.read_runs(path):
@@ -81,12 +81,12 @@ def on_linux(path: str) -> dict[Key, list[Run]]:
     return dict(cells)
 
 
-def finished(runs: list[Run]) -> list[float]:
+def list_finished(runs: list[Run]) -> list[float]:
     """Return the completion times of all flows that were over in time, seconds."""
     return [float(row["completion_s"]) for run in runs for row in run if row["completion_s"]]
 
 
-def with_arrivals(cell: Key, flows: Run, seeds: int = 5) -> dict[str, Any]:
+def make_experiment(cell: Key, flows: Run, seeds: int = 5) -> dict[str, Any]:
     """Return an experiment with these arrivals; the bulk flow begins at a random moment of the first 10 ms."""
     size, qdisc, ecn, rate, delay, duration = cell
     name, *words = qdisc.split()
@@ -104,12 +104,12 @@ def with_arrivals(cell: Key, flows: Run, seeds: int = 5) -> dict[str, Any]:
     }
 
 
-def same_arrivals(linux: dict[Key, list[Run]]) -> dict[Key, list[float]]:
+def simulate_arrivals(linux: dict[Key, list[Run]]) -> dict[Key, list[float]]:
     """Return the completion times of the simulator with Linux's arrivals, seconds."""
     times: dict[Key, list[float]] = defaultdict(list)
     for cell, runs in linux.items():
         for flows in runs:
-            measured = dumbbell.run(with_arrivals(cell, flows)).flows.filter(pl.col("flow") > pl.col("flow").min())
+            measured = dumbbell.run(make_experiment(cell, flows)).flows.filter(pl.col("flow") > pl.col("flow").min())
             times[cell] += measured["completion_s"].drop_nulls().drop_nans().to_list()
     return dict(times)
 
@@ -122,11 +122,11 @@ def _answers(config: dict[str, Any], cell: Key) -> bool:
         and bottleneck["shaper"] == "htb"
         and len(rtts) == 1
         and [config["hosts"]["ecn"], bottleneck["rate"], *rtts, config["duration"]] == list(map(read_value, values))
-        and qdisc_matches(qdisc, bottleneck["aqm"])
+        and matches_qdisc(qdisc, bottleneck["aqm"])
     )
 
 
-def drawn_arrivals(results: str, cells: dict[Key, list[Run]]) -> dict[Key, list[float]]:
+def simulate_drawn_arrivals(results: str, cells: dict[Key, list[Run]]) -> dict[Key, list[float]]:
     """Return the completion times of the runs of a results file, whose arrivals are drawn, seconds."""
     with Store.open(results) as store:
         runs, shorts = store.read_table("runs").to_dicts(), store.read_table("short_flows")
@@ -135,7 +135,7 @@ def drawn_arrivals(results: str, cells: dict[Key, list[Run]]) -> dict[Key, list[
     return {
         cell: [
             time
-            for run in latest_engine([run for run in runs if _answers(configs[run["key"]], cell)])
+            for run in select_latest_engine([run for run in runs if _answers(configs[run["key"]], cell)])
             for time in times_of[run["key"]]
         ]
         for cell in cells
@@ -144,6 +144,6 @@ def drawn_arrivals(results: str, cells: dict[Key, list[Run]]) -> dict[Key, list[
 
 def judge(reference: str, results: str) -> list[Judged]:
     """Return every cell."""
-    linux = on_linux(reference)
-    here, drawn = same_arrivals(linux), drawn_arrivals(results, linux)
-    return [Judged(cell, here[cell], finished(runs), drawn[cell]) for cell, runs in linux.items()]
+    linux = read_linux(reference)
+    here, drawn = simulate_arrivals(linux), simulate_drawn_arrivals(results, linux)
+    return [Judged(cell, here[cell], list_finished(runs), drawn[cell]) for cell, runs in linux.items()]

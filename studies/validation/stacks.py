@@ -52,14 +52,14 @@ class Cell:
     aqm: str
     control: str
 
-    def queue(self) -> dict[str, Any]:
+    def make_queue(self) -> dict[str, Any]:
         """Return the queue; a plain one holds a bandwidth-delay product, but 20 packets at least."""
         bdp = round(self.rate_mbit * 1e6 * self.rtt_ms / 1e3 / 8 / FRAME)
         return {"name": self.aqm} | ({"limit": max(20, bdp)} if self.aqm == "pfifo" else {})
 
-    def bottleneck(self) -> dict[str, Any]:
+    def make_bottleneck(self) -> dict[str, Any]:
         """Return the bottleneck as an experiment has it."""
-        return {"rate": f"{self.rate_mbit}Mbit", "aqm": self.queue()}
+        return {"rate": f"{self.rate_mbit}Mbit", "aqm": self.make_queue()}
 
     def __str__(self) -> str:
         return f"{self.rate_mbit} Mbit/s, {self.rtt_ms} ms, {self.aqm}, {self.control}"
@@ -93,15 +93,15 @@ class Measured:
     lost: float
 
 
-def mean(measured: list[Measured]) -> Measured:
+def average(measured: list[Measured]) -> Measured:
     """Return means over runs."""
     return Measured(*(fmean(getattr(one, name) for one in measured) for name in ("goodput", "rtt", "lost")))
 
 
-def simulated(cell: Cell, seed: int) -> Measured:
+def simulate_cell(cell: Cell, seed: int) -> Measured:
     """Run a cell in virtual time."""
     flow = {"stack": {"name": STACK} | WINDOWS, "cc": cell.control, "base_rtt": f"{cell.rtt_ms}ms"}
-    run = {"duration": f"{SECONDS}s", "seeds": [seed], "bottleneck": cell.bottleneck(), "flows": [flow]}
+    run = {"duration": f"{SECONDS}s", "seeds": [seed], "bottleneck": cell.make_bottleneck(), "flows": [flow]}
     row = dumbbell.run(run).flows.row(0, named=True)
     return Measured(row["goodput_mbit"], row["rtt_mean_ms"], row["retransmissions"])
 
@@ -110,11 +110,11 @@ class SpoiltError(Exception):
     """A run over real UDP that the machine disturbed."""
 
 
-def real(cell: Cell, program: Path) -> Measured:
+def measure_cell(cell: Cell, program: Path) -> Measured:
     """Run a cell with the real program over real UDP; raise SpoiltError if the machine disturbed it."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "link.toml"
-        queue = ", ".join(f"{key} = {json.dumps(value)}" for key, value in cell.queue().items())
+        queue = ", ".join(f"{key} = {json.dumps(value)}" for key, value in cell.make_queue().items())
         link = f'[bottleneck]\nrate = "{cell.rate_mbit}Mbit"\naqm = {{ {queue} }}\n'
         file.write_text(f'{link}[[flows]]\ncc = "cubic"\nbase_rtt = "{cell.rtt_ms}ms"\n', encoding="utf-8")
         client = [str(program), "client", "10.200.0.2:4433", cell.control, str(SECONDS)]
@@ -148,13 +148,13 @@ class Runs:
         return all(bool(stdev(of) < KNOWN * fmean(of) * len(of) ** 0.5) for of in both)
 
 
-def runs(cell: Cell, program: Path) -> Runs:
+def run_cell(cell: Cell, program: Path) -> Runs:
     """Run a cell both ways until there are enough runs."""
     done = Runs([], [], [])
     spoilt = 0
     while not done.are_enough():
         try:
-            done.real.append(real(cell, program))
+            done.real.append(measure_cell(cell, program))
         except SpoiltError as why:
             done.refused.append(str(why))
             spoilt += 1
@@ -162,11 +162,11 @@ def runs(cell: Cell, program: Path) -> Runs:
                 raise SystemExit(f"{cell}: {REFUSED} runs in a row were spoilt, the last: {why}") from None
             continue
         spoilt = 0
-        done.simulated.append(simulated(cell, len(done.real)))
+        done.simulated.append(simulate_cell(cell, len(done.real)))
     return done
 
 
-def built() -> Path:
+def build_program() -> Path:
     """Build the real program."""
     target = ROOT / "target" / "stacks-real"
     done = os.environ | {"CARGO_TARGET_DIR": str(target)}
@@ -174,11 +174,11 @@ def built() -> Path:
     return target / "release" / "real"
 
 
-def page(found: dict[Cell, Runs]) -> str:
+def make_page(found: dict[Cell, Runs]) -> str:
     """Return the page: what was found in each cell, in virtual time and over real UDP."""
     rows, goodputs, rtts = [], [], []
     for cell, done in found.items():
-        ours, theirs = mean(done.simulated), mean(done.real)
+        ours, theirs = average(done.simulated), average(done.real)
         goodputs.append(ours.goodput / theirs.goodput - 1)
         rtts.append(ours.rtt / theirs.rtt - 1)
         rows.append(
@@ -203,15 +203,15 @@ def page(found: dict[Cell, Runs]) -> str:
 
 def main() -> None:
     """Run every cell both ways and write the page."""
-    program = built()
+    program = build_program()
     found = {}
     for number, cell in enumerate(CELLS, 1):
-        done = found[cell] = runs(cell, program)
-        ours, theirs = mean(done.simulated), mean(done.real)
+        done = found[cell] = run_cell(cell, program)
+        ours, theirs = average(done.simulated), average(done.real)
         errors = f"{100 * (ours.goodput / theirs.goodput - 1):+.1f} %, {100 * (ours.rtt / theirs.rtt - 1):+.1f} %"
         again = f", {len(done.refused)} refused: {done.refused[-1]}" if done.refused else ""
         print(f"{number}/{len(CELLS)} {cell}: goodput and RTT {errors}, {len(done.real)} runs{again}", flush=True)
-    PAGE.write_text(page(found), encoding="utf-8")
+    PAGE.write_text(make_page(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from dumbbell.study import Evidence, Results, Rows, Sweep, align_table
 
 from . import rows as counting
 from .bars import PUBLISHED, UNIFORM, Row
-from .short_flows import percentile
+from .short_flows import find_percentile
 
 LINUX = (
     *("one-flow", "one-flow-cake", "one-flow-aqm", "one-flow-pie", "two-flows-aqm", "two-flows-pie", "many-flows"),
@@ -45,23 +45,23 @@ BARS = {
 }
 
 
-def evidence(*results: Results) -> dict[str, pl.DataFrame]:
+def make_evidence(*results: Results) -> dict[str, pl.DataFrame]:
     """Count the cells of six results files; writes docs/validation-linux.md and -hops.md, with every cell of some."""
     linux, two, l4s, bbr, sce, abe = (str(one.path) for one in results)
     rows = [
-        *counting.of_linux(linux, two),
-        *counting.of_hops(),
-        *counting.of_l4s(l4s),
-        *counting.of_bbr(bbr),
-        *counting.of_coexistence(),
-        counting.of_cubic_beta(),
-        *counting.of_sce(sce),
-        counting.linux_beside_sce(),
+        *counting.make_linux_rows(linux, two),
+        *counting.make_hop_rows(),
+        *counting.make_l4s_rows(l4s),
+        *counting.make_bbr_rows(bbr),
+        *counting.make_coexistence_rows(),
+        counting.make_cubic_beta_row(),
+        *counting.make_sce_rows(sce),
+        counting.make_linux_sce_row(),
     ]
-    return tables([*rows, counting.of_theory(abe)])
+    return make_tables([*rows, counting.make_theory_row(abe)])
 
 
-def tables(rows: list[Row]) -> dict[str, pl.DataFrame]:
+def make_tables(rows: list[Row]) -> dict[str, pl.DataFrame]:
     """Return the rows, their errors by measure, and the cells outside their bars, worst first."""
     counts, errors, outside, measured = [], [], [], []
     for row in rows:
@@ -69,7 +69,9 @@ def tables(rows: list[Row]) -> dict[str, pl.DataFrame]:
         uniform = {"uniform": row.uniform if "goodput" in row.errors else None}
         counts.append(row.texts | {"cells": row.cells, "agree": agree, "share": agree / row.cells, **uniform})
         for measure, values in row.errors.items():
-            quantiles = {name: percentile(values, at) for name, at in (("median", 0.5), ("p90", 0.9), ("worst", 1))}
+            quantiles = {
+                name: find_percentile(values, at) for name, at in (("median", 0.5), ("p90", 0.9), ("worst", 1))
+            }
             errors.append({"name": row.name, "measure": measure, **quantiles})
         measured += [
             {"name": row.name, "cell": cell, "runs": one.runs, "goodput_spread": one.goodput, "rtt_spread": one.rtt}
@@ -86,13 +88,14 @@ def tables(rows: list[Row]) -> dict[str, pl.DataFrame]:
     return {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in frames.items()}
 
 
-def summary(found: Evidence) -> str:
+def format_summary(found: Evidence) -> str:
     """Return the table of what was compared."""
     lines = []
     for row in found["rows"].iter_rows(named=True):
         errors = found["errors"].filter(pl.col("name") == row["name"]).iter_rows(named=True)
         shown = "; ".join(
-            f"{one['measure']} {' / '.join(per_cent(one[at]) for at in ('median', 'p90', 'worst'))}" for one in errors
+            f"{one['measure']} {' / '.join(format_percent(one[at]) for at in ('median', 'p90', 'worst'))}"
+            for one in errors
         )
         uniform = "-" if row["uniform"] is None else f"**{row['uniform']} of {row['cells']}**"
         agree = f"{row['agree']} of {row['cells']}"
@@ -115,16 +118,16 @@ def describe_runs(cells: pl.DataFrame) -> str:
     spread = [cells[name].drop_nulls() for name in ("goodput_spread", "rtt_spread")]
     if any(one.is_empty() for one in spread):
         return text
-    goodput, rtt = (per_cent(float(one.median())) for one in spread)  # type: ignore[arg-type]
+    goodput, rtt = (format_percent(float(one.median())) for one in spread)  # type: ignore[arg-type]
     return f"{text}; in the median {goodput} % of the rate, {rtt} % of the RTT"
 
 
-def bars(_: Evidence) -> str:
+def describe_bars(_: Evidence) -> str:
     """Return what each bar asks for."""
     return "\n".join(f"- {name}: {text}." for name, text in BARS.items())
 
 
-def outside(found: Evidence, name: str) -> str:
+def describe_outside(found: Evidence, name: str) -> str:
     """Return how many cells of a row are outside its bar, and the worst."""
     row = found["rows"].row(by_predicate=pl.col("name") == name, named=True)
     cells = found["outside"].filter(pl.col("name") == name)
@@ -134,31 +137,31 @@ def outside(found: Evidence, name: str) -> str:
     return "\n".join([head, "", *listed])
 
 
-def per_cent(value: float) -> str:
+def format_percent(value: float) -> str:
     """Return a share in per cent."""
     return f"{100 * value:.2f}" if value < 0.00995 else f"{100 * value:.1f}"
 
 
-def facts(found: Evidence) -> dict[str, Any]:
+def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what the templates ask for beside the tables."""
     return {
-        "outside_of": lambda name: outside(found, name),
-        "per_cent": per_cent,
-        "worst": lambda reference: worst(found, reference),
-        "linux": Rows("rows of Linux", ranked(found, "Linux")),
-        "lab": Rows("rows of the SCE draft", ranked(found, PUBLISHED)),
+        "outside_of": lambda name: describe_outside(found, name),
+        "per_cent": format_percent,
+        "worst": lambda reference: find_worst(found, reference),
+        "linux": Rows("rows of Linux", rank_rows(found, "Linux")),
+        "lab": Rows("rows of the SCE draft", rank_rows(found, PUBLISHED)),
         "bar": UNIFORM,
         "kernel": KERNEL,
     }
 
 
-def worst(found: Evidence, reference: str) -> str:
+def find_worst(found: Evidence, reference: str) -> str:
     """Return the row of the simulator with the lowest share of cells within the uniform bar, and that share."""
-    row = ranked(found, reference).row(0, named=True)
+    row = rank_rows(found, reference).row(0, named=True)
     return f"{row['what']}, {row['uniform']} of {row['cells']}"
 
 
-def ranked(found: Evidence, reference: str) -> pl.DataFrame:
+def rank_rows(found: Evidence, reference: str) -> pl.DataFrame:
     """Return the rows of the simulator by the share of cells within the uniform bar, the lowest first.
 
     They are those whose reference begins so. Rows of other measures than goodput and RTT are left out.
@@ -170,7 +173,7 @@ def ranked(found: Evidence, reference: str) -> pl.DataFrame:
 
 def trust(found: Evidence) -> str:
     """Return the rows for the home page: against Linux the best and the worst, and all against publications."""
-    linux, lab = (ranked(found, reference).reverse() for reference in ("Linux", PUBLISHED))
+    linux, lab = (rank_rows(found, reference).reverse() for reference in ("Linux", PUBLISHED))
     chosen = pl.concat([linux.head(3), linux.tail(4), lab])
     lines = [
         [row["what"], row["reference"], f"{row['uniform']} of {row['cells']}"] for row in chosen.iter_rows(named=True)
@@ -178,5 +181,5 @@ def trust(found: Evidence) -> str:
     return align_table(["cells", "reference", "agree"], lines, words=(0, 1))
 
 
-TABLES = {"summary": summary, "bars": bars, "trust": trust}
+TABLES = {"summary": format_summary, "bars": describe_bars, "trust": trust}
 PARTS = {"../../docs/index.md": "home.md", "../../README.md": "readme.md"}

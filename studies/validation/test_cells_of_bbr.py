@@ -42,7 +42,7 @@ def test_a_bbr_flow_at_10_mbit_has_goodput_and_rtt_of_linux_over_every_queue(val
     assert len(by_flow.group_runs(CELLS)) > len(cells) > 15
     named = [dict(cell) for cell in cells]
     assert {(cell["rate_mbit"], cell["rtts_ms"], cell["set"]) for cell in named} == {(10, "20", "one")}
-    rows = validation.of_bbr(str(tmp_path / "results.duckdb"))
+    rows = validation.make_bbr_rows(str(tmp_path / "results.duckdb"))
     assert sum(row.cells for row in rows) == len(cells) and [row.outside for row in rows if row.outside] == []
 
 

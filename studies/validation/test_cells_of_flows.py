@@ -39,11 +39,11 @@ def page(package: str) -> ModuleType:
 
 
 def test_the_references_have_twelve_cells_each(short_flows: ModuleType) -> None:
-    many, short = by_flow.group_runs(MANY), short_flows.on_linux(SHORT)
+    many, short = by_flow.group_runs(MANY), short_flows.read_linux(SHORT)
     assert len(many) == len(short) == 12
     assert {len(run) for runs in many.values() for run in runs} == {5, 10, 50}
     assert {len(runs) for runs in many.values()} == {len(runs) for runs in short.values()} == {8}
-    assert min(len(short_flows.finished(runs)) for runs in short.values()) == 255
+    assert min(len(short_flows.list_finished(runs)) for runs in short.values()) == 255
 
 
 def test_a_run_whose_flows_share_a_queue_is_left_out(validation: ModuleType) -> None:
@@ -53,17 +53,17 @@ def test_a_run_whose_flows_share_a_queue_is_left_out(validation: ModuleType) -> 
 
 
 def test_bars(validation: ModuleType, short_flows: ModuleType, page: ModuleType) -> None:
-    def many(cubic: float, rtt: float, signals: float) -> Any:
+    def make_many(cubic: float, rtt: float, signals: float) -> Any:
         values = {("goodput_mbit", 1): [(cubic, 5.0)], ("rtt_ms", 1): [(rtt, 20.0)], ("marks", 0): [(signals, 100.0)]}
         values |= {("goodput_mbit", 2): [(5.0, 5.0)], ("rtt_ms", 2): [(20.0, 20.0)], ("drops", 0): [(0.0, 0.0)]}
         return validation.Judged({"ecn": 1.0, "rate_mbit": 10.0, "rtts_ms": "20"}, values)
 
     # a fair share is 5 Mbit/s, 3 % of it 0.15; 6 % of 20 ms are 1.2; 25 % of 100 are 25
     for seen, verdict in [
-        (many(5.14, 21.1, 124), "yes"),
-        (many(5.16, 20.0, 100), "goodput, RTT"),
-        (many(5.0, 21.3, 100), "goodput, RTT"),
-        (many(5.0, 20.0, 126), "drops and marks"),
+        (make_many(5.14, 21.1, 124), "yes"),
+        (make_many(5.16, 20.0, 100), "goodput, RTT"),
+        (make_many(5.0, 21.3, 100), "goodput, RTT"),
+        (make_many(5.0, 20.0, 126), "drops and marks"),
     ]:
         assert all(row.endswith(f"| {verdict} |") for row in page.write_many(seen, 2))
         assert (seen.is_good(1 / 2) and seen.same) == (verdict == "yes")
@@ -78,8 +78,8 @@ def test_bars(validation: ModuleType, short_flows: ModuleType, page: ModuleType)
 
 def test_arrivals_are_those_of_the_reference(short_flows: ModuleType) -> None:
     cell = ("10000B", "codel ecn", "true", "10Mbit", "40ms", "120s")
-    flows = short_flows.on_linux(SHORT)[cell][0]
-    results = dumbbell.run(short_flows.with_arrivals(cell, flows, seeds=1))
+    flows = short_flows.read_linux(SHORT)[cell][0]
+    results = dumbbell.run(short_flows.make_experiment(cell, flows, seeds=1))
     starts = results.flows["start_s"].to_list()[1:]
     assert starts == pytest.approx([float(row["start_s"]) for row in flows], abs=1e-6)
     completion = results.flows["completion_s"].to_list()[1:]
@@ -95,6 +95,6 @@ def test_the_experiments_answer_every_cell(
         dumbbell.run(f"validation/{name}", ["seeds=[1]"], output=output)
     many = validation.judge_many(str(output))
     assert sorted(flows for _, flows in many) == sorted(len(runs[0]) for runs in by_flow.group_runs(MANY).values())
-    completions = short_flows.drawn_arrivals(output, short_flows.on_linux(SHORT))
+    completions = short_flows.simulate_drawn_arrivals(output, short_flows.read_linux(SHORT))
     assert len(completions) == 12 and min(map(len, completions.values())) > 20
-    assert sum(page.tell_verdict(*one) == "yes" for one in many) >= 8, "of 12, with one seed"
+    assert sum(page.format_verdict(*one) == "yes" for one in many) >= 8, "of 12, with one seed"

@@ -26,10 +26,10 @@ def agreement() -> ModuleType:
 
 @pytest.mark.slow
 def test_every_scenario_is_an_experiment(agreement: ModuleType) -> None:
-    known = agreement.scenarios(HOPS)
+    known = agreement.read_scenarios(HOPS)
     assert len(known) == 130 and sum(len(runs) for runs in known.values()) == 158
     for runs in known.values():
-        made = parse(agreement.experiment(runs[0], starts=3), "linux")
+        made = parse(agreement.make_experiment(runs[0], starts=3), "linux")
         assert len(made) == 3
         groups = made.make_cell(0).groups
         assert len(groups["flows"]) == len(runs[0])
@@ -59,7 +59,7 @@ def test_the_program_that_adds_starts_has_the_columns_of_its_file(agreement: Mod
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_scenario_of_each_set_agrees(agreement: ModuleType, name: str) -> None:
-    for scenario, runs in agreement.scenarios(HOPS).items():
+    for scenario, runs in agreement.read_scenarios(HOPS).items():
         row = runs[0][0]
         if (row["set"], *(row[f"{one}.aqm"] for one in ("bottleneck", "reverse", "hop[0]"))) == (name, *SAMPLE[name]):
             found = agreement.compare(scenario, runs)
@@ -79,12 +79,12 @@ def test_bars(agreement: ModuleType) -> None:
 
 
 def test_a_difference_within_its_interval_agrees(agreement: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario, runs = next(iter(agreement.scenarios(HOPS).items()))
+    scenario, runs = next(iter(agreement.read_scenarios(HOPS).items()))
     values = {"cubic, down": [1.0, 3.0, 1.0, 3.0], "cubic, up": [2.0, 2.0, 2.0, 2.0]}
     others = {"cubic, down": [2.0, 4.0, 2.0, 4.0], "cubic, up": [3.0, 3.0, 3.0, 3.0]}
     of = agreement.Measured
-    monkeypatch.setattr(agreement, "here", lambda *_: of(values, values, {}, {}))
-    monkeypatch.setattr(agreement, "on_linux", lambda _: of(others, others, {}, {}))
+    monkeypatch.setattr(agreement, "measure_simulator", lambda *_: of(values, values, {}, {}))
+    monkeypatch.setattr(agreement, "measure_linux", lambda _: of(others, others, {}, {}))
     found = {(one.what, one.where): one for one in agreement.compare(scenario, runs, 4, [runs[0]] * 4)}
     # both vary by 4/3, so the difference, 1, has an interval of 2.45 * sqrt(2 / 3) = 2.0 (6 degrees of freedom)
     spread, fixed = found["RTT", "cubic, down"], found["RTT", "cubic, up"]

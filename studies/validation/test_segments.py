@@ -22,7 +22,7 @@ MEANS = """
 """
 
 
-def _by_cell(rows: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, float]]:
+def _group_by_cell(rows: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, float]]:
     values = ("goodput_total_mbit", "sojourn_mean_ms", "rtt_mean_ms")
     return {(row["bottleneck.aqm"], int(row["hosts.mss"])): {key: float(row[key]) for key in values} for row in rows}
 
@@ -30,12 +30,12 @@ def _by_cell(rows: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, floa
 @pytest.fixture(scope="module")
 def linux() -> dict[tuple[str, int], dict[str, float]]:
     with REFERENCE.open(newline="", encoding="utf-8") as stream:
-        return _by_cell(list(csv.DictReader(stream)))
+        return _group_by_cell(list(csv.DictReader(stream)))
 
 
 @pytest.fixture(scope="module")
 def simulated() -> dict[tuple[str, int], dict[str, float]]:
-    return _by_cell(dumbbell.run(EXPERIMENT).sql(MEANS).to_dicts())
+    return _group_by_cell(dumbbell.run(EXPERIMENT).sql(MEANS).to_dicts())
 
 
 def test_the_reference_has_every_cell_of_the_experiment(linux: dict[tuple[str, int], Any]) -> None:

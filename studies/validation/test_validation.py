@@ -38,14 +38,14 @@ def test_a_row_counts_cells_and_names_those_outside(
     spread = validation.Measured(3, goodput=0.004, rtt=0.02)
     row.add("second", {"goodput": [0.01, -0.06], "RTT": [0.1]}, False, ", drops and marks 3 (Linux 9)", spread)
     row.add("third", {"goodput": [0.021], "RTT": [0.004]}, True)  # the bar of a row may be wider than the uniform one
-    found = Evidence(program.tables([row]))
+    found = Evidence(program.make_tables([row]))
     assert found["rows"].select("cells", "agree", "uniform").row(0) == (3, 2, 1)
-    text = program.summary(found)
+    text = program.format_summary(found)
     cells = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
     runs = "1 to 3; in the median 0.40 % of the rate, 2.0 % of the RTT"
     assert cells[:6] == ["two flows", "Linux 6.12", runs, "**1 of 3**", "2 of 3", "A"]
     assert cells[6] == "goodput 2.0 / 4.4 / 6.0; RTT 0.40 / 8.1 / 10.0"
-    outside = program.outside(found, "pairs")
+    outside = program.describe_outside(found, "pairs")
     assert outside.splitlines()[0] == "**two flows** (Linux 6.12): 1 of 3."
     assert outside.splitlines()[2:] == ["- second: goodput -6.0 %, RTT +10.0 %, drops and marks 3 (Linux 9)"]
 
@@ -78,24 +78,24 @@ def test_a_scenario_is_one_cell(validation: ModuleType) -> None:
     """Its flows, queues and pings are figures of one cell, which agrees if all of them do."""
     rows = study.find("validation").read_evidence()["rows"]
     hops = rows.filter(pl.col("bar") == "G")
-    scenarios = validation.hops.scenarios(validation.HOPS)
+    scenarios = validation.hops.read_scenarios(validation.HOPS)
     assert hops["cells"].sum() == len(scenarios)
 
 
 def test_spread_is_that_of_the_runs(validation: ModuleType) -> None:
-    one = validation.Measured.of_runs([0.5, 0.52, 0.49], [20.0, 21.0, 22.0])
+    one = validation.Measured.from_runs([0.5, 0.52, 0.49], [20.0, 21.0, 22.0])
     assert (one.runs, one.goodput, one.rtt) == (3, pytest.approx(0.03), pytest.approx(2 / 21))
-    alone = validation.Measured.of_runs([0.5], [20.0])
+    alone = validation.Measured.from_runs([0.5], [20.0])
     assert alone == validation.Measured(1)
-    assert validation.Measured.widest([one, alone]) == one
+    assert validation.Measured.find_widest([one, alone]) == one
 
 
 def test_engines_are_compared_on_a_page_of_their_own(
     program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pair = engines.Pair("10Mbit, pie, 20ms, reno", ("reno",), 10.0, (9.0, 30.0, 4.0), (9.5, 25.0, 5.0), (1, 1))
-    good = engines.Pair("10Mbit, pie, 20ms, bbr1", ("bbr1",), 10.0, (9.0, 30.0, 4.0), (9.0, 30.0, 4.0), (1, 1))
-    monkeypatch.setattr(engines, "compare", lambda _: engines.Compared(("0.1", "linux-6.12"), [pair, good], 0))
+    pair = engines.EnginePair("10Mbit, pie, 20ms, reno", ("reno",), 10.0, (9.0, 30.0, 4.0), (9.5, 25.0, 5.0), (1, 1))
+    good = engines.EnginePair("10Mbit, pie, 20ms, bbr1", ("bbr1",), 10.0, (9.0, 30.0, 4.0), (9.0, 30.0, 4.0), (1, 1))
+    monkeypatch.setattr(engines, "compare", lambda _: engines.EngineComparison(("0.1", "linux-6.12"), [pair, good], 0))
     written = importlib.import_module(f"{program.__package__}.engines")
     monkeypatch.setattr(written, "PAGE", tmp_path / "validation-engines.md")
     written.main("any")
@@ -107,17 +107,17 @@ def test_engines_are_compared_on_a_page_of_their_own(
 
 
 def test_a_cell_agrees_within_its_bars(validation: ModuleType) -> None:
-    def cell(goodput: float, rtt: float, signals: float) -> tuple[bool, bool]:
+    def judge_cell(goodput: float, rtt: float, signals: float) -> tuple[bool, bool]:
         values = {("goodput_mbit", 1): [(goodput, 9.0)], ("rtt_ms", 1): [(rtt, 20.0)]}
         values |= {("marks", 0): [(signals, 90.0)], ("drops", 0): [(0.0, 10.0)]}
         one = validation.Judged({"cc1": "reno", "cc2": "", "rate_mbit": 10.0}, values)
         return one.is_good(), one.same
 
     # 2 % of 10 Mbit/s are 0.2; 6 % of 20 ms are 1.2; 25 % of 100 are 25
-    assert cell(9.19, 21.1, 124) == (True, True)
-    assert cell(9.21, 20.0, 100) == (False, True)
-    assert cell(9.0, 21.3, 100) == (False, True)
-    assert cell(9.0, 20.0, 126) == (True, False)
+    assert judge_cell(9.19, 21.1, 124) == (True, True)
+    assert judge_cell(9.21, 20.0, 100) == (False, True)
+    assert judge_cell(9.0, 21.3, 100) == (False, True)
+    assert judge_cell(9.0, 20.0, 126) == (True, False)
 
 
 def test_bars_of_rows(validation: ModuleType) -> None:
@@ -143,13 +143,13 @@ def test_every_row_of_the_page_has_bars(validation: ModuleType, bars: ModuleType
 
 def test_the_closed_form(validation: ModuleType) -> None:
     # no queue: 1 - (1 - beta)^2 / (2 (1 - beta)) = (1 + beta) / 2; a queue as deep as the reduction: full use
-    assert validation.utilisation(0.5, 0) == pytest.approx(0.75)
-    assert validation.utilisation(0.8, 0) == pytest.approx(0.9)
-    assert validation.utilisation(0.8, 0.25) == 1
+    assert validation.predict_utilisation(0.5, 0) == pytest.approx(0.75)
+    assert validation.predict_utilisation(0.8, 0) == pytest.approx(0.9)
+    assert validation.predict_utilisation(0.8, 0.25) == 1
 
 
 def test_linux_beside_the_draft_comes_from_the_references(validation: ModuleType) -> None:
-    row = validation.linux_beside_sce()
+    row = validation.make_linux_sce_row()
     kept = study.find("validation").read_evidence().select_table("rows")(name="sce-plain-linux")
     assert row.cells == kept.cells.only == 56
     assert row.cells - len(row.outside) == kept.agree.only

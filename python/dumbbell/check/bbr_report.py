@@ -1,4 +1,4 @@
-"""What the suite found, as tables for terminals and pages, and as JSON."""
+"""The results of the suite, as tables for terminals and pages, and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case is, what a judge says, and what is common to judges."""
+"""Cases, verdicts, and helpers that judges share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """What a judge says of a case: its result, why, and every expectation that was looked at.
+    """The verdict of a judge on a case: its result, the reason, and every expectation that was checked.
 
     `log`: columns that the case needs and the trace lacks, if the judge cannot tell.
     """
@@ -288,7 +288,7 @@ def compute_target(trace: Trace, row: int) -> float:
 def compute_loss_in_round(trace: Trace, row: int, since: int) -> float:
     """Return the segments marked lost in the last round trip, over what was in flight when it began.
 
-    Those before row `since` do not count.
+    Phases before row `since` do not count.
     """
     first = max(find_round_before(trace, row), since)
     return float(trace["lost"][row] - trace["lost"][first]) / max(float(trace["in_flight"][first]), 1)

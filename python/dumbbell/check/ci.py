@@ -1,4 +1,4 @@
-"""What continuous integration needs: expected failures, a report of before, JUnit's XML, GitHub's annotations."""
+"""Output for continuous integration: expected failures, a report of before, JUnit's XML, GitHub's annotations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 class CaseResult(Protocol):
-    """What a suite says of a case of a control: `place` is where it was judged, `where` is that in words."""
+    """The result of a case for a control: `place` is where it was judged, `where` is that in words."""
 
     @property
     def case(self) -> str:
@@ -32,7 +32,7 @@ class CaseResult(Protocol):
 
     @property
     def control(self) -> str:
-        """What the control is called."""
+        """The name of the control."""
 
     @property
     def place(self) -> Hashable:
@@ -44,7 +44,7 @@ class CaseResult(Protocol):
 
     @property
     def verdict(self) -> CaseVerdict:
-        """What was found."""
+        """The finding."""
 
     @property
     def seconds(self) -> float:
@@ -65,7 +65,7 @@ class SuiteReport(Protocol):
 
 @dataclass(frozen=True)
 class Suite:
-    """What continuous integration has to know of a suite.
+    """The properties of a suite that continuous integration needs.
 
     `rank` has its results from good to bad; those of `good` are no reason to look. `short` and `heading` name a case,
     `test` a result in JUnit's XML. `place` splits the words behind a case in a file of expected failures into control
@@ -112,7 +112,7 @@ BBR = Suite(
 
 @dataclass
 class Gate:
-    """What fails a report: results that nobody expected, in words, and results that are expected to fail."""
+    """The reasons why a report fails: results that nobody expected, in words, and results that are expected to fail."""
 
     unexpected: dict[_Key, str] = field(default_factory=dict)
     expected: set[_Key] = field(default_factory=set)

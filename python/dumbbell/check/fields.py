@@ -1,4 +1,4 @@
-"""What a trace may have: every column, its name in qlog, and what stacks call it.
+"""The columns that a trace may have: every column, its name in qlog, and what stacks call it.
 
 Names without `bbr_` that qlog knows are those of draft-ietf-quic-qlog-quic-events-12, event
 `recovery_metrics_updated`; the others are the BBR draft's names after `bbr_`, and counts that no schema has.
@@ -32,7 +32,7 @@ class Field:
 
     @property
     def factor(self) -> float:
-        """What our column is multiplied by for qlog."""
+        """The factor from our column to qlog."""
         return _FACTORS.get(self.unit, 1.0)
 
     def list_names(self) -> dict[str, float]:

@@ -24,7 +24,7 @@ _RATES, _RTTS = (1e3, 1e13), (0.0, 60.0)  # bit/s and s: those of experiment fil
 
 @dataclass(frozen=True)
 class TraceDescription:
-    """What the user says of a trace: path, times and values by name, names of states; and the cases, if not all."""
+    """The description of a trace by the user: path, times and values by name, states, and cases, if not all."""
 
     rate: int | None = None
     rtt: float | None = None

@@ -38,7 +38,7 @@ _ZERO_AT_FIRST = {one.column for one in FIELDS if one.unit in (COUNT, FLAG)}
 
 @dataclass
 class Log:
-    """What a file says: the trace, what its header knows of the path, and what to know of the reading."""
+    """The content of a file: the trace, what its header knows of the path, and what to know of the reading."""
 
     trace: Trace
     header: dict[str, Any]

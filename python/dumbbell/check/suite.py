@@ -26,7 +26,7 @@ MOST_BDP = 10_000  # segments: above, the runs of all cases together would take 
 
 @dataclass(frozen=True)
 class CaseSelection:
-    """What is to be stored of runs in addition to verdicts: traces of all, and of those that failed."""
+    """The data of runs to store in addition to verdicts: traces of all, and of those that failed."""
 
     traces: bool = False
     failing: bool = False

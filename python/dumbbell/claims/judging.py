@@ -15,7 +15,7 @@ from dumbbell.claims.language import Cell, Claim, Claims, Predicate, Value, labe
 from dumbbell.errors import Conflict, Unfit, UnknownName, Unreadable, WrongValue, quote_value
 from dumbbell.experiment import shipped
 from dumbbell.results.aggregate import LEVEL
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.results.student import compute_quantile
 
 HOLDS, FAILS, NO_DATA = "holds", "fails", "no data"
@@ -80,7 +80,7 @@ class Index:
         return found or None
 
 
-def run_tables(claims: Claims, results: Results, *, run_program: bool = False) -> dict[str, pl.DataFrame]:
+def run_tables(claims: Claims, results: StoredResults, *, run_program: bool = False) -> dict[str, pl.DataFrame]:
     """Return the frames that the claims speak of: functions of the program next to them.
 
     It is run if it comes with dumbbell, or if `run_program` says so. Raises InputError.
@@ -97,7 +97,7 @@ def run_tables(claims: Claims, results: Results, *, run_program: bool = False) -
     missing = [name for name in claims.tables if name not in found]
     if missing:
         raise UnknownName(missing[0], among=f"there must be {allowed}", file=claims.file, key="tables", what="function")
-    makers: dict[str, Callable[[Results], pl.DataFrame]] = {name: found[name] for name in claims.tables}
+    makers: dict[str, Callable[[StoredResults], pl.DataFrame]] = {name: found[name] for name in claims.tables}
     return {name: make(results) for name, make in makers.items()}
 
 

@@ -52,7 +52,7 @@ _OPERATORS = "< X, <= X, > X, >= X, within X..Y, outside X..Y, where X is a numb
 
 @dataclass(frozen=True)
 class Predicate:
-    """What a value has to be: `op` with one bound, or with two for `within` and `outside`. `text` is as in the file."""
+    """A condition on a value: `op` with one bound, or with two for `within` and `outside`. `text` is as in the file."""
 
     text: str
     op: str
@@ -147,7 +147,7 @@ class Claim:
 
     @property
     def text(self) -> str:
-        """What has to hold, in one line."""
+        """The condition in one line."""
         parts = [self.measure]
         if self.over:
             parts.append("{} {} / {}".format(*map(label, self.over)))

@@ -1,4 +1,4 @@
-"""What the commands of `dumbbell check` have in common: progress, options that do not go together, JUnit's file."""
+"""Helpers of all commands of `dumbbell check`: progress, options that do not go together, JUnit's file."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def compare(
 ) -> None:
     from dumbbell.published import compare as comparing
     from dumbbell.published import engines as beside
-    from dumbbell.published.reference import compared as compare_with
+    from dumbbell.published.reference import compare_reference as compare_with
 
     if scores_only and as_csv:
         raise Conflict("--scores and --csv", "one of them", command="compare")
@@ -48,8 +48,8 @@ def compare(
         other = None if pair == reference else reference
         first, comma, second = pair.partition(",")
         both = beside.compare(results, other or None, (first, second) if comma else ("sim", engine))
-        text = beside.scores(both) if scores_only else beside.markdown(both)
-        print("\n\n".join(filter(None, [text, beside.sharing(both)])))
+        text = beside.format_scores(both) if scores_only else beside.format_markdown(both)
+        print("\n\n".join(filter(None, [text, beside.describe_sharing(both)])))
         return
     if not reference:
         raise Missing("a CSV of published results, or --engines", command="compare", key="REFERENCE")
@@ -63,4 +63,4 @@ def compare(
         return
     if not scores_only:
         print(table(compared), end="\n\n")
-    print("\n\n".join([comparing.scores(compared), *found.notes]))
+    print("\n\n".join([comparing.format_scores(compared), *found.notes]))

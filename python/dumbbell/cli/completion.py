@@ -21,7 +21,7 @@ _COLUMNS = ("--rows", "--columns", "--value", "--against", "--by", "--facet", "-
 
 @dataclass
 class Command:
-    """What may follow the words of a command: commands and options, names, or what an option takes; else files."""
+    """The words that may follow a command: commands and options, names, or what an option takes; else files."""
 
     words: list[str]
     names: list[str] = field(default_factory=list)

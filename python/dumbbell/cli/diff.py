@@ -137,7 +137,7 @@ def _parse_time(text: str) -> int:
 
 @dataclass(frozen=True)
 class _DiffRequest:
-    """Which packets are compared: of the files A and B, which may be the same."""
+    """The packets that are compared: of the files A and B, which may be the same."""
 
     first: str
     other: str | None

@@ -28,7 +28,7 @@ def export(
         str, typer.Option("--engine", metavar="ENGINE", help="Runs of this engine, as for table.")
     ] = "all",
 ) -> None:
-    from dumbbell.exchange.flent import export as flent
+    from dumbbell.exchange.flent import flent_export as flent
     from dumbbell.results.export import export_tables
 
     formats = {"--csv": as_csv, "--parquet": as_parquet, "--flent": as_flent or flent.is_file(output)}

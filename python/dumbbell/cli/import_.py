@@ -91,9 +91,9 @@ def import_(
 def _print_fits(found: list[Imported], output: str) -> None:
     """Print what was measured next to what was simulated, for each file."""
     from dumbbell.exchange import fit
-    from dumbbell.results.results import Results
+    from dumbbell.results.results import StoredResults
 
-    results = Results(Path(output), engine="all")
+    results = StoredResults(Path(output), engine="all")
     for one in found:
         if text := fit.compare_with_proposal(one, results):
             print(f"\n{text}\n", file=sys.stderr)

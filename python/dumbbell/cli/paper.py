@@ -44,7 +44,7 @@ def paper(
     by_number = hasattr(module, "select_tables")
     if reference is not None and not getattr(module, "TAKES_REFERENCE", False):
         raise Conflict(f"--reference and {name}", "it with dualpi2-versions or sce", command="paper")
-    if as_csv and not hasattr(module, "rows"):
+    if as_csv and not hasattr(module, "list_rows"):
         raise Conflict(f"--csv and {name}", "it with sce", command="paper")
     if len(results) > 1 and not by_number:
         raise WrongValue(f"{len(results)} files", f"one of {name}", command="paper", key="RESULTS")
@@ -63,9 +63,9 @@ def paper(
     else:
         found = module.Results(chosen[0]) if reference is None else module.Results(chosen[0], reference)
     if as_csv:
-        options.print_csv(module.rows(found))
+        options.print_csv(module.list_rows(found))
     elif only is None:
-        print(module.tables(found))
+        print(module.format_tables(found))
     folder = output or ("." if only else None)
     drawn = module.draw(found, folder, only, endings) if folder else []
     if drawn:

@@ -90,7 +90,7 @@ def plot(
     path, drawn, hints, errors = Path(output), [], [], []
     for name, own in {name: found.where(experiment=name) for name in mixed}.items() or [("", found)]:
         try:
-            with figures.unarranged():
+            with figures.skip_arrangement():
                 picture = draw(own)
             drawn.append(figures.write(picture, path.with_stem(f"{path.stem}-{name}") if name else path))
             hints += [text for text in (picture.why, picture.hint) if text and text not in hints]

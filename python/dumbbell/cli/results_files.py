@@ -14,7 +14,7 @@ from dumbbell.experiment import shipped
 from dumbbell.results.columns import PARTS
 
 if TYPE_CHECKING:
-    from dumbbell.results.results import Results
+    from dumbbell.results.results import StoredResults
 
 KEYS_OF_RUNS = "keys of runs, such as flows[*].cc or bottleneck.rate"
 WHOSE = (*PARTS, "runs")
@@ -40,17 +40,17 @@ Engine = Annotated[
 Of = Annotated[str | None, typer.Option(help=f"Whose figures: {', '.join(WHOSE)}.")]
 
 
-def open_results(path: str, where: list[str] | None = None, engine: str | None = None) -> Results:
+def open_results(path: str, where: list[str] | None = None, engine: str | None = None) -> StoredResults:
     """Return the runs that are asked for; raises InputError if the file has none."""
-    from dumbbell.results.results import Results
+    from dumbbell.results.results import StoredResults
 
-    results = Results(path, engine=engine)
+    results = StoredResults(path, engine=engine)
     if not results.keys:
         raise Nothing("no finished run", "results of at least one run", file=path)
     return results.where(*(where or []))
 
 
-def open_whole_runs(path: str, where: list[str] | None, engine: str | None, why: str) -> Results:
+def open_whole_runs(path: str, where: list[str] | None, engine: str | None, why: str) -> StoredResults:
     """Return runs of one engine; conditions on flows or classes are refused, and `why` says so. Raises InputError."""
     found = open_results(path, where, engine)
     if found.selected_engine == "linux" and len(found.engines) > 1:

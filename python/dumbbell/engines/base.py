@@ -1,4 +1,4 @@
-"""What an engine is: it checks cells, says what they take and carries them out on workers."""
+"""The interface of engines: an engine checks cells, says what they take and carries them out on workers."""
 
 import dataclasses
 import threading

@@ -19,7 +19,7 @@ _SAMPLE = 1000
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a sweep will take: runs, those of them already kept, seconds on `jobs` cores, bytes on disk."""
+    """The estimate of a sweep: runs, those of them already kept, seconds on `jobs` cores, bytes on disk."""
 
     runs: int
     kept: int

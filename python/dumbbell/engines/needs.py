@@ -1,4 +1,4 @@
-"""What an engine needs of a machine."""
+"""Requirements of an engine on a machine."""
 
 from dataclasses import dataclass
 

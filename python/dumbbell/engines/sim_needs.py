@@ -1,4 +1,4 @@
-"""What the simulator needs of this machine: its extension, which simulates a second, and cores."""
+"""Checks of what the simulator needs of this machine: its extension, which simulates a second, and cores."""
 
 import time
 from collections.abc import Iterator

@@ -38,7 +38,7 @@ _FIRST_S = 0.1  # before the first run starts, for finding the longest
 
 @dataclass
 class SweepReport:
-    """What a sweep did."""
+    """The summary of a sweep."""
 
     done: int = 0
     kept: int = 0

@@ -1,4 +1,4 @@
-"""What a file measured next to what its proposal simulates: the remaining error, and which part of it is known."""
+"""The measurements of a file and the simulation of its proposal: the remaining error, and which part of it is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 from dumbbell.exchange import imported_tables
 from dumbbell.exchange.keep import Imported
 from dumbbell.exchange.measurement import Origin
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.results.tables import align_table, format_number
 
 # columns of flows, what they are called, whether a class has their sum (else their mean)
@@ -62,7 +62,7 @@ class _FitRow:
         return (self.simulated - self.measured) / self.measured
 
 
-def compare_with_proposal(one: Imported, results: Results) -> str:
+def compare_with_proposal(one: Imported, results: StoredResults) -> str:
     """Return the table of an imported file and of the runs of its proposal, with what follows from it."""
     rows = _compare_classes(one, results)
     if not rows:
@@ -86,7 +86,7 @@ def _format_error(row: _FitRow) -> str:
     return f"{100 * row.error:+.1f} %" if math.isfinite(row.error) else "-"
 
 
-def _compare_classes(one: Imported, results: Results) -> list[_FitRow]:
+def _compare_classes(one: Imported, results: StoredResults) -> list[_FitRow]:
     """Return what both have of each class of flows."""
     runs = results.runs
     is_import = pl.col("engine_version") == imported_tables.VERSION

@@ -1,4 +1,4 @@
-"""What follows for the set-up from what a file measured: rate, queue, base RTT and ECN, each with its error.
+"""Infers the set-up from the measurements of a file: rate, queue, base RTT and ECN, each with its error.
 
 Bounds that a file implies hold for every reader, and are kept here alone: a link is at least as fast as what passed it
 on average, both ways with acknowledgements, and no base RTT is longer than the shortest RTT that was measured.

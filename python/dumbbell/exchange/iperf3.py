@@ -66,7 +66,7 @@ def read_document(path: Path, value: dict[str, Any]) -> Measurement:
 
 @dataclass
 class _UdpCounts:
-    """What a file says of a stream of UDP. `figures` has what arrived only if the receiver told it."""
+    """The counters of a stream of UDP. `figures` has what arrived only if the receiver told it."""
 
     figures: dict[str, float | int] = field(default_factory=dict)
     sent_mbit: float = 0.0

@@ -1,4 +1,4 @@
-"""What a file of another tool measured, before it becomes tables: flows, their series, and what is known of the set-up.
+"""The measurements of a file of another tool, before they become tables: flows, their series, and the set-up.
 
 Times are seconds from the start of the measurement, rates Mbit/s, RTTs ms. What a file does not say is missing: it is
 never filled with a default.
@@ -163,7 +163,7 @@ class ImportedFlow:
 
 @dataclass
 class Measurement:
-    """What a file measured.
+    """The measurements of a file.
 
     `setup` has facts of the set-up by key (`bottleneck.rate`, `reverse.aqm`, `hosts.ecn` …), `queue` columns of table
     `queue_series`, `hops` those of `hop_series` by hop, `runs` those of table `runs`. `source` is said of the run as a

@@ -59,7 +59,7 @@ class Proposal:
 
     @property
     def assumed(self) -> list[str]:
-        """What was assumed, one line each."""
+        """The assumptions, one line each."""
         return [f"{key} = {fact.text}: {fact.source}" for key, fact in self.facts if fact.origin is Origin.ASSUMED]
 
 

@@ -66,7 +66,7 @@ _FLAGS = {
 
 @dataclass
 class _SsConnection:
-    """What was said of a connection, round by round: times and, by word, numbers."""
+    """The reports on a connection, round by round: times and, by word, numbers."""
 
     times: list[float] = field(default_factory=list)
     rows: list[dict[str, float]] = field(default_factory=list)

@@ -155,7 +155,7 @@ class Experiment:
             return error.move_into(self.file)
 
         def sets_key(other: keys.Path) -> bool:
-            return len(other) <= len(path) and keys.overlap(other, path)
+            return len(other) <= len(path) and keys.do_overlap(other, path)
 
         if isinstance(error, UnknownKey) and error.nearest and not any(isinstance(step, int) for step in path):
             error = copy.copy(error)

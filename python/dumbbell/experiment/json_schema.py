@@ -94,7 +94,7 @@ def _match_any_unit(parts: Iterable[str]) -> str:
 
 
 class _Definitions:
-    """What stands in `$defs`, each once."""
+    """The definitions in `$defs`, each once."""
 
     def __init__(self) -> None:
         self.found: dict[str, Schema] = {}

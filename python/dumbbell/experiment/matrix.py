@@ -97,7 +97,7 @@ def get_path(holder: Any, path: Path) -> list[Any]:
     return found
 
 
-def overlap(one: Path, other: Path) -> bool:
+def do_overlap(one: Path, other: Path) -> bool:
     """Return whether one of two paths leads to a place that the other goes through or ends at."""
     return all(
         a == b or (isinstance(a, int) and isinstance(b, int) and EVERY in (a, b))
@@ -129,7 +129,7 @@ class MatrixAxis:
         for number, own in enumerate(self.paths):
             rest = path[len(own) :]
             says = rest[:1] in ((), ("name",)) or any(get_path(values[number], rest) for values in self.values)
-            if says and overlap(path, own):
+            if says and do_overlap(path, own):
                 return True
         return False
 

@@ -1,4 +1,4 @@
-"""What other tools and papers call the keys of experiment files, algorithms and measures."""
+"""The names that other tools and papers use for keys of experiment files, algorithms and measures."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the engine knows: queue disciplines, congestion controls and the parameters of each, as it describes itself."""
+"""The registry of the engine: queue disciplines, congestion controls and the parameters of each."""
 
 import json
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a kernel does unlike the defaults: parameters of hosts and of congestion controls, canonical.
+    """The differences of a kernel from the defaults: parameters of hosts and of congestion controls, canonical.
 
     `sources` says where each is from; its keys are those of hosts, and `cc.key`.
     """

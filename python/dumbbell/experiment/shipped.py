@@ -1,4 +1,4 @@
-"""What comes with dumbbell: studies, with their experiments, references and claims.
+"""The files that come with dumbbell: studies, with their experiments, references and claims.
 
 A study is a folder. `STUDY/NAME` is the name of its experiment `experiments/NAME.toml`, where STUDY is the folder with
 hyphens; references have names without a folder.

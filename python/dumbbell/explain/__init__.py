@@ -1,1 +1,1 @@
-"""What happened in one run: facts from its tables and its trace, and the sentences that say them."""
+"""Explains one run: facts from its tables and its trace, and the sentences that say them."""

@@ -32,17 +32,17 @@ class Explained:
 
     @property
     def results(self) -> list[Fact]:
-        """What the run came to."""
+        """The summary of the run."""
         return [one for one in self.facts if one.rank is Rank.RESULT]
 
     @property
     def events(self) -> list[Fact]:
-        """What happened when, in order of time."""
+        """The events in order of time."""
         return [one for one in self.facts if one.rank is Rank.EVENT]
 
     @property
     def course(self) -> list[Fact]:
-        """What went on for long: of queues, then flow by flow."""
+        """The lasting states: of queues, then flow by flow."""
         return [one for one in self.facts if one.rank is Rank.COURSE]
 
     def to_text(self) -> str:

@@ -1,4 +1,4 @@
-"""What is known of one run: its tables as they are kept, and its trace and finer time series, if it can be repeated."""
+"""One run with all its data: its stored tables, and its trace and finer time series, if it can be repeated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dumbbell.explain import phrases
 from dumbbell.results.labels import add_assumed_controls, group_labels
 from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.one_cell import choose_cell
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.results.store import TABLES, Store, gather_tables
 from dumbbell.results.versions import KINDS, find_kind
 from dumbbell.waiting import restore_ctrl_c
@@ -73,7 +73,7 @@ class Observed:
 
     @property
     def kind(self) -> str:
-        """What carried it out: sim, linux or live."""
+        """The kind of engine: sim, linux or live."""
         return find_kind(self.engine)
 
     @property
@@ -282,7 +282,7 @@ def observe_cell(cell: Cell, measured: MeasuredRun) -> Observed:
     )
 
 
-def observe_results(results: Results) -> Observed:
+def observe_results(results: StoredResults) -> Observed:
     """Return the first of these runs as it is kept."""
     only = results.with_keys(results.keys[:1])
     wanted = pl.DataFrame({"key": only.keys})

@@ -1,4 +1,4 @@
-"""What queues and links did: facts from tables runs and hops and from time series."""
+"""Finds facts of queues and links in tables runs and hops and from time series."""
 
 from __future__ import annotations
 

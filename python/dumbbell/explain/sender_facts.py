@@ -1,4 +1,4 @@
-"""What senders did and believed: facts from table flows and from their traces."""
+"""Finds facts of senders in table flows and from their traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who got which share, and since when: facts from table flows, from table classes and from the time series."""
+"""Finds facts of shares in table flows, from table classes and from the time series."""
 
 from __future__ import annotations
 

@@ -4,18 +4,18 @@ None touches pyplot, its backend or the settings of matplotlib.
 """
 
 from dumbbell.figures.bars import bars
-from dumbbell.figures.canvas import SUFFIXES, Picture, save, save_all, unarranged
+from dumbbell.figures.canvas import SUFFIXES, Picture, save, save_all, skip_arrangement
 from dumbbell.figures.distributions import box, cdf
 from dumbbell.figures.ellipses import ellipses
 from dumbbell.figures.forest import forest
-from dumbbell.figures.frames import printed, said
+from dumbbell.figures.frames import format_number, format_value
 from dumbbell.figures.heat import heat
-from dumbbell.figures.interactive import Interactive, page, spec, write
+from dumbbell.figures.interactive import Interactive, make_page, make_spec, write
 from dumbbell.figures.lines import lines
 from dumbbell.figures.nested import nested
 from dumbbell.figures.over_time import Series, shares, stacked_series
-from dumbbell.figures.ribbon import Band, bands
-from dumbbell.figures.style import asked
+from dumbbell.figures.ribbon import Band, find_bands
+from dumbbell.figures.style import set_sizes
 
 __all__ = [
     "SUFFIXES",
@@ -23,24 +23,24 @@ __all__ = [
     "Interactive",
     "Picture",
     "Series",
-    "asked",
-    "bands",
     "bars",
     "box",
     "cdf",
     "ellipses",
+    "find_bands",
     "forest",
+    "format_number",
+    "format_value",
     "heat",
     "lines",
+    "make_page",
+    "make_spec",
     "nested",
-    "page",
-    "printed",
-    "said",
     "save",
     "save_all",
+    "set_sizes",
     "shares",
-    "spec",
+    "skip_arrangement",
     "stacked_series",
-    "unarranged",
     "write",
 ]

@@ -10,13 +10,13 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from dumbbell.errors import Unfit
 from dumbbell.figures.canvas import Picture
-from dumbbell.figures.frames import Numbers, plain
+from dumbbell.figures.frames import Numbers, format_plain
 
 FEW = 10
 WIDE = 20.0  # a logarithmic axis when values span more
 
 
-def finite(*columns: Numbers) -> Numbers:
+def collect_finite(*columns: Numbers) -> Numbers:
     """Return the numbers of columns that can be drawn."""
     every = np.concatenate([np.asarray(column, dtype=float).ravel() for column in columns] or [np.array([])])
     known: Numbers = every[np.isfinite(every)]
@@ -42,18 +42,18 @@ def scale(axis: Axis, values: Numbers, *, log: bool) -> None:
         subs = (1.0,) if spans > 300 else (1.0, 2.0, 5.0) if spans > 6 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
         axis.set_major_locator(LogLocator(subs=subs))
         axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: format_plain(value)))
 
 
-def at_values(axes: Axes, values: Numbers, names: Mapping[float, str] | None = None) -> None:
+def set_ticks_at_values(axes: Axes, values: Numbers, names: Mapping[float, str] | None = None) -> None:
     """Set a tick at each value that occurs, if there are few; `names` are what to write at values."""
     found = np.unique(values)
     if 1 <= len(found) <= FEW:
-        axes.set_xticks(list(found), [(names or {}).get(float(value), plain(float(value))) for value in found])
+        axes.set_xticks(list(found), [(names or {}).get(float(value), format_plain(float(value))) for value in found])
         axes.xaxis.set_minor_locator(NullLocator())
 
 
-def named(picture: Picture, axes: Axes, names: Sequence[str], at: Sequence[float] | None = None) -> None:
+def set_names(picture: Picture, axes: Axes, names: Sequence[str], at: Sequence[float] | None = None) -> None:
     """Set a name at each place, 0, 1, 2 and so on unless given."""
     places = list(range(len(names))) if at is None else list(at)
     axes.set_xticks(places, list(names))
@@ -62,18 +62,18 @@ def named(picture: Picture, axes: Axes, names: Sequence[str], at: Sequence[float
     picture.categories.update(picture.panels.values())
 
 
-def from_zero(axes: Axes, values: Numbers, *, log: bool) -> None:
+def start_at_zero(axes: Axes, values: Numbers, *, log: bool) -> None:
     """Let a linear axis of values that are nowhere negative begin at 0, unless all are far from it."""
     if not log and len(values) and values.min() >= 0 and values.min() < 0.5 * values.max():
         axes.set_ylim(0, max(float(values.max()) * 1.05, 1e-12))
 
 
-def category(value: Any) -> str:
+def format_category(value: Any) -> str:
     """Return the name of a category at an axis, where the axis says what it is."""
     return (
         "none"
         if value is None
-        else plain(float(value))
+        else format_plain(float(value))
         if isinstance(value, int | float) and not isinstance(value, bool)
         else str(value)
     )

@@ -7,23 +7,23 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from dumbbell.figures.axes import category, finite, is_log, named, scale
-from dumbbell.figures.canvas import Picture, by_measure, drawing, spread
+from dumbbell.figures.axes import collect_finite, format_category, is_log, scale, set_names
+from dumbbell.figures.canvas import Picture, group_by_measure, make_drawing, spread
 from dumbbell.figures.frames import (
     Groups,
     Names,
     Numbers,
-    axis_label,
     check,
     check_unique,
-    listed,
-    numbers,
-    ordered,
-    said,
-    taken,
+    convert_frame,
+    convert_numbers,
+    format_axis_label,
+    format_value,
+    list_names,
+    order_values,
 )
 from dumbbell.figures.lines import handle
-from dumbbell.figures.style import Style, styles
+from dumbbell.figures.style import Style, choose_styles
 from dumbbell.lazy import call_lazily
 
 _BAR = 0.13  # inches; narrower where there are many
@@ -33,7 +33,7 @@ _BETWEEN = 1.0  # bars, between groups
 _APART = 1.6  # bars, between the values of x when there are three levels
 
 
-@drawing(page=call_lazily("dumbbell.figures.interactive.points", "bars"))
+@make_drawing(page=call_lazily("dumbbell.figures.interactive.points", "bars"))
 def bars(
     frame: Any,
     x: str,
@@ -59,47 +59,49 @@ def bars(
     error bar, `reference` as a diamond at the bar. On a logarithmic axis a point stands for each bar. Facets and
     `each` are as for `lines`. Raises InputError as `lines` does.
     """
-    rows = taken(frame)
+    rows = convert_frame(frame)
     check(
         rows,
         ("y", "low", "high", "reference"),
         **{"x": x, "y": y, "low": low, "high": high, "group": group, "inner": inner, "facet": facet},
         reference=reference,
     )
-    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    over = () if columns is None or isinstance(columns, int) else list_names(columns)
     check(rows, columns=over, each=each)
     coloured, middle = (inner, group) if inner else (group, None)
-    keys = [*listed(coloured), *listed(middle), *listed(facet), *over, *listed(each), x]
+    keys = [*list_names(coloured), *list_names(middle), *list_names(facet), *over, *list_names(each), x]
     check_unique(rows, list(dict.fromkeys(keys)))
-    names = ordered(rows[x])
-    colours, middles = Groups.of(rows, coloured), Groups.of(rows, middle)
-    drawn = styles(len(colours.keys))
+    names = order_values(rows[x])
+    colours, middles = Groups.from_frame(rows, coloured), Groups.from_frame(rows, middle)
+    drawn = choose_styles(len(colours.keys))
     # where each group stands, in bars
     count = len(colours.keys)
     stride = count + _BETWEEN
     block = stride * len(middles.keys) + (_APART if middle else 0.0)
     place = {(name, m): i * block + j * stride for i, name in enumerate(names) for j, m in enumerate(middles.keys)}
     whole = block * len(names)
-    picture, panels = spread(rows, facet, columns, wide=bar_width(whole, len(listed(facet)) > 0) * whole, each=each)
+    picture, panels = spread(
+        rows, facet, columns, wide=choose_bar_width(whole, len(list_names(facet)) > 0) * whole, each=each
+    )
     spans: dict[int, Numbers] = {}
-    for of_measure, theirs in by_measure(panels):
-        heights = finite(*(numbers(theirs[name]) for name in (y, low, high, reference) if name))
+    for of_measure, theirs in group_by_measure(panels):
+        heights = collect_finite(*(convert_numbers(theirs[name]) for name in (y, low, high, reference) if name))
         log = is_log(log_y, heights, "log_y")
         scale(of_measure[0].axes.yaxis, heights, log=log)
         spans[of_measure[0].measure] = heights
     for panel in panels:
         axes, heights = panel.axes, spans[panel.measure]
         for number, (label, part, style) in enumerate(
-            zip(colours.labels, colours.parts(panel.rows), drawn, strict=True)
+            zip(colours.labels, colours.split(panel.rows), drawn, strict=True)
         ):
             if part.is_empty():
                 continue
-            starts = [place[v, m] for v, m in zip(part[x].to_list(), _keys(part, middles.names), strict=True)]
+            starts = [place[v, m] for v, m in zip(part[x].to_list(), _list_keys(part, middles.names), strict=True)]
             at = np.array(starts) + number - (count - 1) / 2
             if log:  # a bar would have no foot
                 axes.plot(
                     at,
-                    numbers(part[y]),
+                    convert_numbers(part[y]),
                     color=style.colour,
                     marker=style.marker,
                     linestyle="none",
@@ -107,14 +109,14 @@ def bars(
                     zorder=3,
                 )
             else:
-                _bar(axes, at, numbers(part[y]), style, label, hatched=count > 1)
+                _draw_bar(axes, at, convert_numbers(part[y]), style, label, hatched=count > 1)
             if low or high:
-                bottom, top = numbers(part[low or y]), numbers(part[high or y])
+                bottom, top = convert_numbers(part[low or y]), convert_numbers(part[high or y])
                 axes.vlines(at, bottom, top, color="0.35", linewidth=1.1, label=f"_{label}, bars", zorder=3)
             if reference:
                 axes.plot(
                     at,
-                    numbers(part[reference]),
+                    convert_numbers(part[reference]),
                     linestyle="none",
                     marker="D",
                     markersize=5,
@@ -124,37 +126,41 @@ def bars(
                     zorder=4,
                 )
         if middle:
-            texts = [_short(middles.names, key) for _ in names for key in middles.keys]
-            named(picture, axes, texts, [place[name, key] for name in names for key in middles.keys])
+            texts = [_shorten_name(middles.names, key) for _ in names for key in middles.keys]
+            set_names(picture, axes, texts, [place[name, key] for name in names for key in middles.keys])
         else:
-            named(picture, axes, [category(name) for name in names], [place[name, ()] for name in names])
+            set_names(picture, axes, [format_category(name) for name in names], [place[name, ()] for name in names])
         axes.set_xlim(-stride / 2 - 0.2, whole - block + stride * (len(middles.keys) - 0.5) + 0.2)
         if not log:
             least, most = (float(heights.min()), float(heights.max())) if len(heights) else (0.0, 1.0)
             axes.set_ylim(min(0.0, least * 1.05), max(0.0, most * 1.05) or (0.0 if least < 0 else 1.0))
             axes.axhline(0, color="0.3", linewidth=0.8, zorder=2.2, label="_zero")
     if middle:
-        _second_line(picture, [category(name) for name in names], place, middles, names)
+        _write_second_line(picture, [format_category(name) for name in names], place, middles, names)
     if count > 1:
         for label, style in zip(colours.labels, drawn, strict=True):
-            picture.entry(label, handle(style, joined=False) if log else _patch(style))
+            picture.add_entry(label, handle(style, joined=False) if log else _patch(style))
     if reference:
         diamond = Line2D([], [], linestyle="none", marker="D", markersize=5, markerfacecolor="white", color="black")
-        picture.entry(reference_name or axis_label(reference), diamond)
-    own = f"{', '.join(axis_label(name) for name in middles.names)} within {axis_label(x)}" if middle else ""
+        picture.add_entry(reference_name or format_axis_label(reference), diamond)
+    own = (
+        f"{', '.join(format_axis_label(name) for name in middles.names)} within {format_axis_label(x)}"
+        if middle
+        else ""
+    )
     picture.around.title = title
-    picture.around.x_label = x_label if x_label is not None else own or axis_label(x)
+    picture.around.x_label = x_label if x_label is not None else own or format_axis_label(x)
     if each is None:
-        picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+        picture.around.y_labels = [format_axis_label(y) if y_label is None else y_label]
     return picture
 
 
-def bar_width(bars: float, facets: bool) -> float:
+def choose_bar_width(bars: float, facets: bool) -> float:
     """Return the width of a bar in inches."""
     return max(_LEAST_BAR, min(_BAR, (_MOST_WIDE / 2 if facets else _MOST_WIDE) / bars))
 
 
-def _bar(axes: Axes, at: Numbers, heights: Numbers, style: Style, label: str, *, hatched: bool) -> None:
+def _draw_bar(axes: Axes, at: Numbers, heights: Numbers, style: Style, label: str, *, hatched: bool) -> None:
     made = axes.bar(
         at,
         heights,
@@ -169,20 +175,24 @@ def _bar(axes: Axes, at: Numbers, heights: Numbers, style: Style, label: str, *,
     made.set_label(label)
 
 
-def _keys(rows: Any, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+def _list_keys(rows: Any, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
     return list(rows.select(names).rows()) if names else [()] * rows.height
 
 
-def _short(names: tuple[str, ...], key: tuple[Any, ...]) -> str:
+def _shorten_name(names: tuple[str, ...], key: tuple[Any, ...]) -> str:
     """Return the middle level's values as they stand below the bars: one name alone is said by the axis label."""
-    return category(key[0]) if len(key) == 1 else ", ".join(said(n, v) for n, v in zip(names, key, strict=True))
+    return (
+        format_category(key[0])
+        if len(key) == 1
+        else ", ".join(format_value(n, v) for n, v in zip(names, key, strict=True))
+    )
 
 
-def _second_line(
+def _write_second_line(
     picture: Picture, texts: list[str], place: dict[Any, float], middles: Groups, names: list[Any]
 ) -> None:
     """Write the names of the outermost level below those of the middle one, in the lowest panel of each column."""
-    for lowest in picture.lowest():
+    for lowest in picture.list_lowest():
         picture.under[lowest] = [[]]
         for name, text in zip(names, texts, strict=True):
             middle = float(np.mean([place[name, key] for key in middles.keys]))

@@ -1,6 +1,6 @@
 """The figure itself: a grid of panels, room for every text around it, and the file it goes to.
 
-A figure has the width of one column of a paper or of two (`style.SINGLE`, `style.DOUBLE`), or what `style.asked` says;
+A figure has the width of one column of a paper or of two (`style.SINGLE`, `style.DOUBLE`), or of `set_sizes`;
 its panels share what the texts leave. The first line of a title says the subject; what follows a line break is the
 set-up, small and grey. The legend stands between title and panels.
 """
@@ -31,7 +31,7 @@ from matplotlib.transforms import Bbox
 
 from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
-from dumbbell.figures.frames import Groups, Names, listed, ordered
+from dumbbell.figures.frames import Groups, Names, list_names, order_values
 from dumbbell.scratch import replace_whole
 from dumbbell.writing import get_reason, make_folder
 
@@ -50,7 +50,7 @@ P = ParamSpec("P")
 
 @dataclass
 class _Around:
-    """What stands around the panels."""
+    """The texts around the panels."""
 
     title: str | None = None
     x_label: str = ""
@@ -69,8 +69,8 @@ PAGES: dict[str, Page] = {}  # of the functions that draw, by their names
 
 
 @dataclass(frozen=True)
-class Source:
-    """What a figure is drawn from: the function, all its arguments by their names, and what makes a page of them."""
+class FigureSource:
+    """The source of a figure: the function, all its arguments by their names, and what makes a page of them."""
 
     kind: str
     options: Mapping[str, Any]
@@ -94,10 +94,10 @@ class Picture(Figure):
         self.grid: list[list[Axes | None]] = [[None] * across for _ in range(down)]
         self.panel_size = size
         self.rigid = False  # whether panels keep their height, whatever their width
-        self.asked = style.sizes()
+        self.asked = style.get_sizes()
         self.title_pad = 6.0  # points
         self.hint: str | None = None  # what the caller may want to know, in addition to the figure
-        self.source: Source | None = None
+        self.source: FigureSource | None = None
         self.sliders: tuple[str, ...] = ()  # keys of panels that a page shows one value of at a time
         self.why: str | None = None  # of a figure that nobody asked for: its kind, the reason, the option for another
         self.under: dict[Axes, list[list[Annotation]]] = {}  # lines of names below the ticks, from the top
@@ -112,17 +112,17 @@ class Picture(Figure):
         self.panels[key] = axes
         return axes
 
-    def lowest(self) -> list[Axes]:
+    def list_lowest(self) -> list[Axes]:
         """Return the lowest panel of each column, which has the numbers of the horizontal axis."""
         columns = zip(*reversed(self.grid), strict=True)
         return [axes for column in columns for axes in [next((a for a in column if a is not None), None)] if axes]
 
-    def entry(self, label: str, handle: Artist) -> None:
+    def add_entry(self, label: str, handle: Artist) -> None:
         """Name something in the legend, once."""
         if label and label not in [known for known, _ in self.entries]:
             self.entries.append((label, handle))
 
-    def level(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "-") -> None:
+    def draw_level(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "-") -> None:
         """Draw a reference line across every panel. Call `arrange` afterwards if it has a label."""
         with style.look(self.asked):
             for axes in self.panels.values():
@@ -130,22 +130,22 @@ class Picture(Figure):
                 if not low <= value <= high:  # what the legend names can be seen
                     axes.set_ylim(min(low, value - 0.05 * (high - value)), max(high, value + 0.05 * (value - low)))
                 axes.axhline(value, color=style.GUIDE, linewidth=0.9, linestyle=dashes, zorder=1.5, label=f"_{label}")
-            self.entry(label, Line2D([], [], color=style.GUIDE, linewidth=0.9, linestyle=dashes))
+            self.add_entry(label, Line2D([], [], color=style.GUIDE, linewidth=0.9, linestyle=dashes))
 
-    def band(self, low: float, high: float, label: str = "", x: tuple[float, float] | None = None) -> None:
+    def draw_band(self, low: float, high: float, label: str = "", x: tuple[float, float] | None = None) -> None:
         """Shade what lies between two values in every panel, all over or between two places `x`."""
         with style.look(self.asked):
             for axes in self.panels.values():
                 span = x or (axes.get_xlim() if x is None else x)
                 axes.fill_between(span, low, high, color="0.85", linewidth=0, zorder=0.5, label=f"_{label}")
-            self.entry(label, Patch(color="0.85", linewidth=0))
+            self.add_entry(label, Patch(color="0.85", linewidth=0))
 
-    def curve(self, x: Sequence[float], y: Sequence[float], label: str) -> None:
+    def draw_curve(self, x: Sequence[float], y: Sequence[float], label: str) -> None:
         """Draw a theoretical curve in black in every panel."""
         with style.look(self.asked):
             for axes in self.panels.values():
                 axes.plot(x, y, color="black", linewidth=1.2, label=label, zorder=1.8)
-            self.entry(label, Line2D([], [], color="black", linewidth=1.2))
+            self.add_entry(label, Line2D([], [], color="black", linewidth=1.2))
 
     def arrange(self) -> "Picture":
         """Set the size of the figure so that no text is cut off or lies over another; return the figure."""
@@ -154,7 +154,7 @@ class Picture(Figure):
             _Arrangement(self).make()
         return self
 
-    def titled(self, title: str | None) -> "Picture":
+    def set_title(self, title: str | None) -> "Picture":
         """Give the figure another title, or none, and make room for it."""
         self.around.title = title
         return self if self._waits else self.arrange()
@@ -248,7 +248,7 @@ _UNARRANGED: ContextVar[bool] = ContextVar("unarranged", default=False)
 
 
 @contextmanager
-def unarranged() -> Iterator[None]:
+def skip_arrangement() -> Iterator[None]:
     """Draw figures whose texts get their room when they are shown: those that become pages never need it."""
     token = _UNARRANGED.set(True)
     try:
@@ -257,7 +257,7 @@ def unarranged() -> Iterator[None]:
         _UNARRANGED.reset(token)
 
 
-def drawing(page: Page | None = None) -> Callable[[Callable[P, Picture]], Callable[P, Picture]]:
+def make_drawing(page: Page | None = None) -> Callable[[Callable[P, Picture]], Callable[P, Picture]]:
     """Let a function draw in this package's look and make room for all texts afterwards.
 
     The figure keeps what it was drawn from, so that `page` can show the same.
@@ -269,7 +269,7 @@ def drawing(page: Page | None = None) -> Callable[[Callable[P, Picture]], Callab
             PAGES[draw.__name__] = page
 
         @wraps(draw)
-        def drawn(*args: P.args, **kwargs: P.kwargs) -> Picture:
+        def draw_arranged(*args: P.args, **kwargs: P.kwargs) -> Picture:
             with style.look():
                 picture = draw(*args, **kwargs)
                 if _UNARRANGED.get():
@@ -278,10 +278,10 @@ def drawing(page: Page | None = None) -> Callable[[Callable[P, Picture]], Callab
                     picture.arrange()
             given = known.bind(*args, **kwargs)
             given.apply_defaults()
-            picture.source = Source(draw.__name__, given.arguments, page)
+            picture.source = FigureSource(draw.__name__, given.arguments, page)
             return picture
 
-        return drawn
+        return draw_arranged
 
     return decorate
 
@@ -296,14 +296,14 @@ class Panel:
     measure: int = 0
 
 
-def by_measure(panels: Sequence[Panel]) -> list[tuple[list[Panel], pl.DataFrame]]:
+def group_by_measure(panels: Sequence[Panel]) -> list[tuple[list[Panel], pl.DataFrame]]:
     """Return the panels of each measure, which have a scale in common, with their rows."""
     measures = sorted({panel.measure for panel in panels})
     each = [[panel for panel in panels if panel.measure == number] for number in measures]
     return [(own, pl.concat([panel.rows for panel in own])) for own in each]
 
 
-def panel_size(across: int, *, wide: float = 0.0, series: int = 1) -> tuple[float, float]:
+def choose_panel_size(across: int, *, wide: float = 0.0, series: int = 1) -> tuple[float, float]:
     """Return width and height of a panel in inches when so many stand side by side; at least `wide`."""
     sizes = [(2.9, 2.0), (3.1, 2.1), (2.05, 1.6), (1.55, 1.35)]
     width, height = (5.2, 3.0) if across == 1 and series > _MANY_SERIES else sizes[min(across, 4) - 1]
@@ -331,33 +331,33 @@ def spread(
     `each` is a column with names of measures: each has a row of panels with a vertical axis of its own, which its name
     labels, and facets run across. With `across_each` each has a column and a horizontal axis of its own instead.
     """
-    down_names: Sequence[str] = listed(facet)
+    down_names: Sequence[str] = list_names(facet)
     if each is not None:
-        facets = [*down_names, *([] if columns is None or isinstance(columns, int) else listed(columns))]
+        facets = [*down_names, *([] if columns is None or isinstance(columns, int) else list_names(columns))]
         down_names, columns = (facets, [each]) if across_each else ([each], facets)
-        if not across_each and (wanted := len(Groups.of(rows, facets).keys)) > MOST_ACROSS:
+        if not across_each and (wanted := len(Groups.from_frame(rows, facets).keys)) > MOST_ACROSS:
             found = f"{wanted} panels side by side"
             raise TooMany(found, f"at most {MOST_ACROSS} with several measures; filter the rows", key="facet")
     if columns is None and len(down_names) == 2:
         *down_names, columns = down_names
     if columns is None or isinstance(columns, int):
-        groups = Groups.of(rows, down_names)
-        across = _across(len(groups.keys), columns)
+        groups = Groups.from_frame(rows, down_names)
+        across = _count_across(len(groups.keys), columns)
         _check_panels(len(groups.keys), most)
         places = {key: divmod(i, across) for i, key in enumerate(groups.keys)}
         titles = dict(zip(groups.keys, groups.labels, strict=True)) if down_names else {}
-        picture = Picture(-(-len(groups.keys) // across), across, (size or _sized(wide, series))(across))
-        parts = list(zip(groups.keys, groups.parts(rows), strict=True))
+        picture = Picture(-(-len(groups.keys) // across), across, (size or _choose_size(wide, series))(across))
+        parts = list(zip(groups.keys, groups.split(rows), strict=True))
     else:
-        down, over = Groups.of(rows, down_names), Groups.of(rows, columns)
+        down, over = Groups.from_frame(rows, down_names), Groups.from_frame(rows, columns)
         across = len(over.keys)
         _check_panels(len(down.keys) * across, most)
-        picture = Picture(len(down.keys), across, (size or _sized(wide, series))(across))
+        picture = Picture(len(down.keys), across, (size or _choose_size(wide, series))(across))
         picture.around.column_titles = over.labels
         picture.around.row_titles = down.labels if down_names and len(down.keys) > 1 else []
         places, titles, parts = {}, {}, []
-        for i, (upper, line) in enumerate(zip(down.keys, down.parts(rows), strict=True)):
-            for j, (key, part) in enumerate(zip(over.keys, over.parts(line), strict=True)):
+        for i, (upper, line) in enumerate(zip(down.keys, down.split(rows), strict=True)):
+            for j, (key, part) in enumerate(zip(over.keys, over.split(line), strict=True)):
                 if not part.is_empty():
                     places[upper + key] = (i, j)
                     parts.append((upper + key, part))
@@ -376,20 +376,20 @@ def spread(
             axes.set_title(titles[key])
         panels.append(Panel(axes, part, key, measure))
     if each is not None:
-        names = [str(value) for value in ordered(rows[each])]
+        names = [str(value) for value in order_values(rows[each])]
         if across_each:
             picture.around.x_labels, picture.around.column_titles = names, []
         else:
             picture.around.y_labels, picture.around.row_titles = names, []
-            picture.around.column_titles = Groups.of(rows, facets).labels if facets else []
+            picture.around.column_titles = Groups.from_frame(rows, facets).labels if facets else []
     return picture, panels
 
 
-def _sized(wide: float, series: int) -> Callable[[int], tuple[float, float]]:
-    return lambda across: panel_size(across, wide=wide, series=series)
+def _choose_size(wide: float, series: int) -> Callable[[int], tuple[float, float]]:
+    return lambda across: choose_panel_size(across, wide=wide, series=series)
 
 
-def _across(count: int, columns: int | None) -> int:
+def _count_across(count: int, columns: int | None) -> int:
     if columns is not None:
         return max(1, min(columns, count))
     return count if count <= 3 else math.ceil(math.sqrt(count))
@@ -409,7 +409,7 @@ class _Arrangement:
         self.width, self.height = picture.panel_size
         self.down, self.across = len(picture.grid), len(picture.grid[0])
 
-    def _size(self, artist: Artist) -> tuple[float, float]:
+    def _measure_size(self, artist: Artist) -> tuple[float, float]:
         box = artist.get_window_extent(self.renderer)
         return float(box.width) / _DPI, float(box.height) / _DPI
 
@@ -417,17 +417,17 @@ class _Arrangement:
         """Break a text into lines that fit."""
         words = re.sub(r"\s*\n\s*", " ", text.get_text())
         text.set_text(words)
-        needed = self._size(text)[1 if upright else 0]
+        needed = self._measure_size(text)[1 if upright else 0]
         if needed > room:
             # a unit stays with what it is the unit of
             words = re.sub(r"(?<=\d) (?=\S)|(?<=,) (?=\S+$)", "\N{NO-BREAK SPACE}", words)
             most = len(words) * room / needed  # characters of average width
             for share, breaks in ((1.0, False), (0.92, False), (0.85, False), (0.8, True)):
                 text.set_text(textwrap.fill(words, max(8, int(most * share)), break_long_words=breaks))
-                if self._size(text)[1 if upright else 0] <= room:
+                if self._measure_size(text)[1 if upright else 0] <= room:
                     break
 
-    def _text(self, text: str, **options: Any) -> Text:
+    def _copy_text(self, text: str, **options: Any) -> Text:
         made = self.picture.text(0, 0, text, **options)
         self.picture._texts.append(made)
         return made
@@ -469,18 +469,18 @@ class _Arrangement:
         self._hide_inner_ticks()
         self._fit_ticks()
         self._label_panels()
-        return self._room(*self._margins(), wanted)
+        return self._make_room(*self._measure_margins(), wanted)
 
     def _hide_inner_ticks(self) -> None:
-        lowest = self.picture.lowest()
-        for _, j, axes in self._places():
-            axes.tick_params(labelleft=j == 0 or self._own_scale(axes), labelbottom=axes in lowest)
+        lowest = self.picture.list_lowest()
+        for _, j, axes in self._list_places():
+            axes.tick_params(labelleft=j == 0 or self._has_own_scale(axes), labelbottom=axes in lowest)
 
-    def _own_scale(self, axes: Axes) -> bool:
+    def _has_own_scale(self, axes: Axes) -> bool:
         first = self.picture.grid[int(str(axes.get_label()).split(",")[0])][0]
         return first is None or not (axes is first or axes.get_shared_y_axes().joined(axes, first))
 
-    def _places(self) -> list[tuple[int, int, Axes]]:
+    def _list_places(self) -> list[tuple[int, int, Axes]]:
         return [
             (i, j, axes) for i, row in enumerate(self.picture.grid) for j, axes in enumerate(row) if axes is not None
         ]
@@ -488,21 +488,21 @@ class _Arrangement:
     def _fit_ticks(self) -> None:
         """Turn names of categories that would overlap, leave out numbers that would."""
         done: list[Axes] = []
-        for _, _, axes in reversed(self._places()):
+        for _, _, axes in reversed(self._list_places()):
             if not any(axes.get_shared_x_axes().joined(axes, other) for other in done):
                 done.append(axes)
                 self._fit_x_ticks(axes)
         for axes, lines in self.picture.under.items():
             labels = [label for label in axes.get_xticklabels() if label.get_text() and label.get_visible()]
-            tallest = max((self._size(label)[1] for label in labels), default=0.0)
+            tallest = max((self._measure_size(label)[1] for label in labels), default=0.0)
             below = tallest * 72 + 9
             for line in lines:
                 for name in line:
                     name.xyann = (name.xyann[0], -below)
-                below += max(self._size(name)[1] for name in line) * 72 + 3
+                below += max(self._measure_size(name)[1] for name in line) * 72 + 3
             axes.xaxis.labelpad = below - tallest * 72 - 3
 
-    def _boxes(self, axes: Axes) -> list[tuple[Text, Bbox]]:
+    def _list_boxes(self, axes: Axes) -> list[tuple[Text, Bbox]]:
         low, high = sorted(axes.get_xlim())
         labels = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
         shown = [label for at, label in labels if label.get_text() and low <= at <= high]
@@ -517,7 +517,7 @@ class _Arrangement:
                     for label in other.get_xticklabels():
                         label.set(rotation=turn, ha="right" if turn else "center", rotation_mode="anchor")
                         label.set_verticalalignment("center" if turn == 90 else "top")
-                boxes = [box for _, box in self._boxes(axes)]
+                boxes = [box for _, box in self._list_boxes(axes)]
                 apart = [later.x0 - earlier.x0 for earlier, later in pairwise(boxes)]
                 room = 0.17 * _DPI / math.sin(math.radians(turn)) if turn else 0
                 if turn and all(gap >= room for gap in apart):
@@ -525,7 +525,7 @@ class _Arrangement:
                 if not turn and all(earlier.x1 + 4 <= later.x0 for earlier, later in pairwise(boxes)):
                     return
             return
-        numbers = self._boxes(axes)
+        numbers = self._list_boxes(axes)
         end, hidden = math.inf, []
         for label, box in reversed(numbers):
             if box.x1 + 5 > end:
@@ -554,7 +554,7 @@ class _Arrangement:
                 name.set_gid("row title")
                 name.set_fontsize("medium")
                 self._fit(name, self.height, upright=True)
-        for _, _, axes in self._places():
+        for _, _, axes in self._list_places():
             self._fit(axes.title, self.width + 0.05)
         if len(around.y_labels) == self.down and (self.down > 1 or self.across >= 1):
             for i, text in enumerate(around.y_labels):
@@ -567,14 +567,14 @@ class _Arrangement:
             if last is not None:
                 last.set_xlabel(around.x_label)
                 self._fit(last.xaxis.label, self.width + 0.3)
-        for text, axes in zip(around.x_labels, self.picture.lowest(), strict=False):
+        for text, axes in zip(around.x_labels, self.picture.list_lowest(), strict=False):
             axes.set_xlabel(text)
             self._fit(axes.xaxis.label, self.width + 0.1)
 
-    def _margins(self) -> tuple[list[float], list[float], list[float], list[float]]:
+    def _measure_margins(self) -> tuple[list[float], list[float], list[float], list[float]]:
         left, right = [0.0] * self.across, [0.0] * self.across
         top, bottom = [0.0] * self.down, [0.0] * self.down
-        for i, j, axes in self._places():
+        for i, j, axes in self._list_places():
             inner, outer = axes.get_window_extent(self.renderer), axes.get_tightbbox(self.renderer)
             if outer is None:
                 continue
@@ -584,23 +584,23 @@ class _Arrangement:
             top[i] = max(top[i], (outer.y1 - inner.y1) / _DPI)
         return left, right, top, bottom
 
-    def _room(
+    def _make_room(
         self, left: list[float], right: list[float], top: list[float], bottom: list[float], wanted: float
     ) -> "_Room":
         picture, around = self.picture, self.picture.around
         body_w = sum(left) + sum(right) + self.across * self.width + (self.across - 1) * _GAP
         body_h = sum(top) + sum(bottom) + self.down * self.height + (self.down - 1) * _GAP
         one_y = around.y_labels[0] if len(around.y_labels) == 1 and self.down > 1 else ""
-        y_text = self._text(one_y, rotation=90, va="center", ha="left") if one_y else None
+        y_text = self._copy_text(one_y, rotation=90, va="center", ha="left") if one_y else None
         one_x = around.x_label if self.across > 1 and not around.x_labels else ""
-        x_text = self._text(one_x, va="bottom", ha="center") if one_x else None
+        x_text = self._copy_text(one_x, va="bottom", ha="center") if one_x else None
         y_room = x_room = 0.0
         if y_text is not None:
             self._fit(y_text, body_h, upright=True)
-            y_room = self._size(y_text)[0] + 0.05
+            y_room = self._measure_size(y_text)[0] + 0.05
         if x_text is not None:
             self._fit(x_text, body_w)
-            x_room = self._size(x_text)[1] + 0.05
+            x_room = self._measure_size(x_text)[1] + 0.05
         bar_w = bar_h = bar_right = 0.0
         if around.bar is not None:
             total_w, total_h = picture.get_size_inches()
@@ -617,14 +617,14 @@ class _Arrangement:
         subject, _, setting = (around.title or "").partition("\n")
         heads = []
         if subject:
-            heads.append(self._text(subject, va="top", ha="left", fontsize="large"))
+            heads.append(self._copy_text(subject, va="top", ha="left", fontsize="large"))
         if setting:
-            heads.append(self._text(setting, va="top", ha="left", fontsize="small", color=style.GUIDE))
+            heads.append(self._copy_text(setting, va="top", ha="left", fontsize="small", color=style.GUIDE))
         head_h = 0.0
         for text in heads:
             self._fit(text, head)
-            head_h += self._size(text)[1] + 0.05
-        legend_h = self._legend(head)
+            head_h += self._measure_size(text)[1] + 0.05
+        legend_h = self._arrange_legend(head)
         height = _EDGE + head_h + legend_h + body_h + x_room + _EDGE
         return _Room(
             width,
@@ -647,7 +647,7 @@ class _Arrangement:
         y = total_h - _EDGE
         for text in room.heads:
             text.set_position((_EDGE / total_w, y / total_h))
-            y -= self._size(text)[1] + 0.05
+            y -= self._measure_size(text)[1] + 0.05
         if picture.legends:
             picture.legends[0].set_bbox_to_anchor((_EDGE / total_w, y / total_h), picture.transFigure)
             y -= room.legend
@@ -661,7 +661,7 @@ class _Arrangement:
             y -= top[i] + self.height
             ys.append(y)
             y -= bottom[i] + _GAP
-        for i, j, axes in self._places():
+        for i, j, axes in self._list_places():
             axes.set_position(
                 (xs[j] / total_w, ys[i] / total_h, self.width / total_w, self.height / total_h),
             )
@@ -675,7 +675,7 @@ class _Arrangement:
             at, bar_h = end + right[-1] + 0.15, room.bar[0]
             around.bar.set_position((at / total_w, (middle - bar_h / 2) / total_h, 0.12 / total_w, bar_h / total_h))
 
-    def _legend(self, room: float) -> float:
+    def _arrange_legend(self, room: float) -> float:
         """Make the legend in as many columns as there is room for; return the height that it needs."""
         entries = self.picture.entries
         if not entries:
@@ -683,20 +683,20 @@ class _Arrangement:
         labels = [textwrap.fill(label, _LONGEST) for label, _ in entries]
         handles = [handle for _, handle in entries]
 
-        def made(columns: int) -> tuple[float, float]:
+        def make_legend(columns: int) -> tuple[float, float]:
             for old in list(self.picture.legends):
                 old.remove()
             legend = self.picture.legend(
                 handles, labels, loc="upper left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0, borderpad=0
             )
-            return self._size(legend)
+            return self._measure_size(legend)
 
         columns = len(entries)
-        width, height = made(columns)
+        width, height = make_legend(columns)
         while width > room and columns > 1:  # at least as many fit as of the mean width
             columns = min(columns - 1, max(1, int(columns * room / width)))
             columns = math.ceil(len(entries) / math.ceil(len(entries) / columns))  # no emptier last row than needed
-            width, height = made(columns)
+            width, height = make_legend(columns)
         return height + 0.08
 
 

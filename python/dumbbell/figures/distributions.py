@@ -6,11 +6,22 @@ import numpy as np
 import polars as pl
 from matplotlib.patches import Patch
 
-from dumbbell.figures.axes import category, finite, from_zero, is_log, named, scale
-from dumbbell.figures.canvas import Panel, Picture, by_measure, drawing, spread
-from dumbbell.figures.frames import Groups, Names, Numbers, axis_label, check, listed, numbers, ordered, taken, thinned
+from dumbbell.figures.axes import collect_finite, format_category, is_log, scale, set_names, start_at_zero
+from dumbbell.figures.canvas import Panel, Picture, group_by_measure, make_drawing, spread
+from dumbbell.figures.frames import (
+    Groups,
+    Names,
+    Numbers,
+    check,
+    convert_frame,
+    convert_numbers,
+    format_axis_label,
+    list_names,
+    order_values,
+    thin_line,
+)
 from dumbbell.figures.lines import handle
-from dumbbell.figures.style import styles
+from dumbbell.figures.style import choose_styles
 from dumbbell.lazy import call_lazily
 from dumbbell.results.columns import BINS, LEAST_BIN
 
@@ -19,7 +30,7 @@ MOST_POINTS = 5000
 _BOX, _LEAST_BOX, _MOST_WIDE = 0.17, 0.1, 6.0  # inches: a box, where there are many, all of them before that
 
 
-@drawing(page=call_lazily("dumbbell.figures.interactive.points", "box"))
+@make_drawing(page=call_lazily("dumbbell.figures.interactive.points", "box"))
 def box(
     frame: Any,
     x: str,
@@ -40,22 +51,22 @@ def box(
     within 1.5 of its length. With ten rows or fewer each is drawn as a point, else only those beyond the whiskers.
     `each` is as for `lines`.
     """
-    rows = taken(frame)
-    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    rows = convert_frame(frame)
+    over = () if columns is None or isinstance(columns, int) else list_names(columns)
     check(rows, ("y",), x=x, y=y, by=by, facet=facet, columns=over, each=each)
-    names, groups = ordered(rows[x]), Groups.of(rows, by)
-    drawn, count = styles(len(groups.keys)), len(groups.keys)
+    names, groups = order_values(rows[x]), Groups.from_frame(rows, by)
+    drawn, count = choose_styles(len(groups.keys)), len(groups.keys)
     stride = count + 0.8
-    picture, panels = spread(rows, facet, columns, wide=_wide(stride * len(names)), each=each)
-    for of_measure, theirs in by_measure(panels):
-        heights = finite(numbers(theirs[y]))
+    picture, panels = spread(rows, facet, columns, wide=_choose_width(stride * len(names)), each=each)
+    for of_measure, theirs in group_by_measure(panels):
+        heights = collect_finite(convert_numbers(theirs[y]))
         log = is_log(log_y, heights, "log_y")
         scale(of_measure[0].axes.yaxis, heights, log=log)
-        from_zero(of_measure[0].axes, heights, log=log)
+        start_at_zero(of_measure[0].axes, heights, log=log)
     for panel in panels:
         axes = panel.axes
-        for number, (label, part, style) in enumerate(zip(groups.labels, groups.parts(panel.rows), drawn, strict=True)):
-            own = [finite(numbers(part.filter(pl.col(x).eq_missing(name))[y])) for name in names]
+        for number, (label, part, style) in enumerate(zip(groups.labels, groups.split(panel.rows), drawn, strict=True)):
+            own = [collect_finite(convert_numbers(part.filter(pl.col(x).eq_missing(name))[y])) for name in names]
             at = [i * stride + number - (count - 1) / 2 for i in range(len(names))]
             filled = [(place, values) for place, values in zip(at, own, strict=True) if len(values)]
             if not filled:
@@ -92,25 +103,25 @@ def box(
                         label=f"_{label}, points",
                         zorder=4,
                     )
-        named(picture, axes, [category(name) for name in names], [i * stride for i in range(len(names))])
+        set_names(picture, axes, [format_category(name) for name in names], [i * stride for i in range(len(names))])
         axes.set_xlim(-stride / 2 - 0.1, (len(names) - 0.5) * stride + 0.1)
     if count > 1:
         for label, style in zip(groups.labels, drawn, strict=True):
             patch = Patch(facecolor=style.colour, alpha=0.55, edgecolor="0.2", linewidth=0.8, hatch=style.hatch)
-            picture.entry(label, patch)
+            picture.add_entry(label, patch)
     picture.around.title = title
-    picture.around.x_label = axis_label(x) if x_label is None else x_label
+    picture.around.x_label = format_axis_label(x) if x_label is None else x_label
     if each is None:
-        picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+        picture.around.y_labels = [format_axis_label(y) if y_label is None else y_label]
     return picture
 
 
-def _wide(boxes: float) -> float:
+def _choose_width(boxes: float) -> float:
     """Return the width of a panel with so many boxes in inches."""
     return 0.3 + boxes * max(_LEAST_BOX, min(_BOX, _MOST_WIDE / boxes))
 
 
-@drawing(page=call_lazily("dumbbell.figures.interactive.over_time", "cdf"))
+@make_drawing(page=call_lazily("dumbbell.figures.interactive.over_time", "cdf"))
 def cdf(
     frame: Any,
     value: str,
@@ -134,32 +145,32 @@ def cdf(
     empty ones are left out. Bins of several runs in one group are added up. `each` is a column with names of measures:
     a column of panels and a horizontal axis for each, which its name labels; facets then run down.
     """
-    rows = taken(frame)
-    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    rows = convert_frame(frame)
+    over = () if columns is None or isinstance(columns, int) else list_names(columns)
     check(rows, ("value", "weight"), value=value, weight=weight, by=by, facet=facet, columns=over, each=each)
-    groups = Groups.of(rows, by)
-    drawn = styles(len(groups.keys))
+    groups = Groups.from_frame(rows, by)
+    drawn = choose_styles(len(groups.keys))
     picture, panels = spread(rows, facet, columns, series=len(groups.keys), each=each, across_each=True)
     curves: list[tuple[Panel, int, tuple[Numbers, Numbers]]] = []
     logs: dict[int, bool] = {}
-    for of_measure, theirs in by_measure(panels):
-        places = finite(numbers(theirs[value]))
+    for of_measure, theirs in group_by_measure(panels):
+        places = collect_finite(convert_numbers(theirs[value]))
         edges = np.unique(places) if weight else np.array([])
         log = logs[of_measure[0].measure] = is_log(log_x, places, "log_x")
         scale(of_measure[0].axes.xaxis, places, log=log)
         curves += [
-            (panel, number, steps(part, value, weight, edges, complementary=complementary))
+            (panel, number, compute_steps(part, value, weight, edges, complementary=complementary))
             for panel in of_measure
-            for number, part in enumerate(groups.parts(panel.rows))
+            for number, part in enumerate(groups.split(panel.rows))
         ]
-    shares = finite(*(y for _, _, (_, y) in curves))
+    shares = collect_finite(*(y for _, _, (_, y) in curves))
     shares = shares[shares > 0] if log_y else shares
     scale(panels[0].axes.yaxis, shares, log=log_y)
     for panel, number, (x, y) in curves:
         if not len(x):
             continue
         style = drawn[number]
-        x, y = thinned(x, y, MOST_POINTS, log=logs[panel.measure])
+        x, y = thin_line(x, y, MOST_POINTS, log=logs[panel.measure])
         panel.axes.plot(
             x,
             np.where(y > 0, y, np.nan) if log_y else y,
@@ -176,16 +187,16 @@ def cdf(
             panel.axes.set_ylim(0, 1.02)
     if len(groups.keys) > 1:
         for label, style in zip(groups.labels, drawn, strict=True):
-            picture.entry(label, handle(style, joined=True, marked=False))
+            picture.add_entry(label, handle(style, joined=True, marked=False))
     picture.around.title = title
-    picture.around.x_label = axis_label(value) if x_label is None else x_label
+    picture.around.x_label = format_axis_label(value) if x_label is None else x_label
     what = weight if weight else "values"
-    said = f"share of {axis_label(what)} {'above' if complementary else 'up to'} x"
+    said = f"share of {format_axis_label(what)} {'above' if complementary else 'up to'} x"
     picture.around.y_labels = [said if y_label is None else y_label]
     return picture
 
 
-def steps(
+def compute_steps(
     rows: pl.DataFrame, value: str, weight: str | None, edges: Numbers, *, complementary: bool = False
 ) -> tuple[Numbers, Numbers]:
     """Return places and the share of values up to (or above) each; of a histogram, corners of a line."""
@@ -193,14 +204,14 @@ def steps(
     if known.is_empty():
         return np.array([]), np.array([])
     if weight is None:
-        x, times = np.unique(numbers(known[value]), return_counts=True)
+        x, times = np.unique(convert_numbers(known[value]), return_counts=True)
         # of all values: an infinite one, of what never happened, is in no step
-        whole = numbers(rows[value])
+        whole = convert_numbers(rows[value])
         y = np.cumsum(times) / np.count_nonzero(~np.isnan(whole))
         x, y = np.concatenate([x[:1], x]), np.concatenate([[0.0], y])
     else:
         bins = known.group_by(value).agg(pl.col(weight).sum()).sort(value)
-        start, counts = numbers(bins[value]), numbers(bins[weight])
+        start, counts = convert_numbers(bins[value]), convert_numbers(bins[weight])
         if not counts.sum() > 0:
             return np.array([]), np.array([])
         index = np.searchsorted(edges, start) + 1

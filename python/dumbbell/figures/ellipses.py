@@ -9,17 +9,26 @@ from matplotlib.patches import Ellipse
 from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
-from dumbbell.figures.axes import finite, is_log, scale
-from dumbbell.figures.canvas import Picture, drawing, spread
-from dumbbell.figures.frames import Groups, Names, Numbers, axis_label, check, listed, numbers, taken
+from dumbbell.figures.axes import collect_finite, is_log, scale
+from dumbbell.figures.canvas import Picture, make_drawing, spread
+from dumbbell.figures.frames import (
+    Groups,
+    Names,
+    Numbers,
+    check,
+    convert_frame,
+    convert_numbers,
+    format_axis_label,
+    list_names,
+)
 from dumbbell.figures.lines import handle
-from dumbbell.figures.style import styles
+from dumbbell.figures.style import choose_styles
 from dumbbell.lazy import call_lazily
 
 _MOST_LABELS = 8
 
 
-@drawing(page=call_lazily("dumbbell.figures.interactive.maps", "ellipses"))
+@make_drawing(page=call_lazily("dumbbell.figures.interactive.maps", "ellipses"))
 def ellipses(
     frame: Any,
     x: str,
@@ -39,13 +48,13 @@ def ellipses(
     along the axes of their covariance. Groups of fewer than three rows have a marker alone. Labels are next to the
     markers where they fit, else all in a legend.
     """
-    rows = taken(frame)
-    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    rows = convert_frame(frame)
+    over = () if columns is None or isinstance(columns, int) else list_names(columns)
     check(rows, ("x", "y"), x=x, y=y, by=by, facet=facet, columns=over)
-    groups = Groups.of(rows, by)
-    drawn = styles(len(groups.keys))
+    groups = Groups.from_frame(rows, by)
+    drawn = choose_styles(len(groups.keys))
     picture, panels = spread(rows, facet, columns, series=len(groups.keys))
-    places, heights = finite(numbers(rows[x])), finite(numbers(rows[y]))
+    places, heights = collect_finite(convert_numbers(rows[x])), collect_finite(convert_numbers(rows[y]))
     log = is_log(log_x, places, "log_x")
     first = panels[0].axes
     scale(first.xaxis, places, log=log)
@@ -53,14 +62,14 @@ def ellipses(
     corners: list[tuple[float, float]] = []
     centres: dict[Axes, list[tuple[float, float, str, str]]] = {}
     for panel in panels:
-        for label, part, style in zip(groups.labels, groups.parts(panel.rows), drawn, strict=True):
-            points = points_of(part, x, y, log=log)
+        for label, part, style in zip(groups.labels, groups.split(panel.rows), drawn, strict=True):
+            points = select_points(part, x, y, log=log)
             if not len(points):
                 continue
             mean = points.mean(axis=0)
-            outline = outline_of(points, mean)
+            outline = compute_outline(points, mean)
             if outline is not None:
-                shape = _ellipse(points, mean) if not log else None
+                shape = _make_ellipse(points, mean) if not log else None
                 if shape is not None:
                     panel.axes.add_patch(shape)
                     shape.set(facecolor=style.colour, edgecolor=style.colour, label=f"_{label}, ellipse")
@@ -88,48 +97,48 @@ def ellipses(
             )
             corners.append((at, float(mean[1])))
             centres.setdefault(panel.axes, []).append((at, float(mean[1]), label, style.colour))
-    _limits(first, corners, log=log)
+    _set_limits(first, corners, log=log)
     picture.around.title = title
-    picture.around.x_label = f"{axis_label(x) if x_label is None else x_label} (smaller is to the right)"
-    picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
-    if len(groups.keys) > 1 and not (len(groups.keys) <= _MOST_LABELS and _beside(picture, centres)):
+    picture.around.x_label = f"{format_axis_label(x) if x_label is None else x_label} (smaller is to the right)"
+    picture.around.y_labels = [format_axis_label(y) if y_label is None else y_label]
+    if len(groups.keys) > 1 and not (len(groups.keys) <= _MOST_LABELS and _place_labels(picture, centres)):
         for label, style in zip(groups.labels, drawn, strict=True):
-            picture.entry(label, handle(style, joined=False))
+            picture.add_entry(label, handle(style, joined=False))
     return picture
 
 
-def points_of(rows: Any, x: str, y: str, *, log: bool) -> Numbers:
+def select_points(rows: Any, x: str, y: str, *, log: bool) -> Numbers:
     """Return the known points of rows, with logarithms to the base 10 across if `log`."""
-    at = numbers(rows[x])
-    points = np.column_stack([np.log10(at) if log else at, numbers(rows[y])])
+    at = convert_numbers(rows[x])
+    points = np.column_stack([np.log10(at) if log else at, convert_numbers(rows[y])])
     known: Numbers = points[np.isfinite(points).all(axis=1)]
     return known
 
 
-def _axes_of(points: Numbers) -> tuple[Numbers, Numbers]:
+def _compute_axes(points: Numbers) -> tuple[Numbers, Numbers]:
     """Return standard deviations along the main axes, and those axes."""
     spread_of, directions = np.linalg.eigh(np.cov(points.T))
     return np.sqrt(np.maximum(spread_of, 0.0)), directions
 
 
-def outline_of(points: Numbers, mean: Numbers) -> Numbers | None:
+def compute_outline(points: Numbers, mean: Numbers) -> Numbers | None:
     """Return points on the ellipse of one standard deviation."""
     if len(points) < 3:
         return None
-    deviations, directions = _axes_of(points)
+    deviations, directions = _compute_axes(points)
     turn = np.linspace(0, 2 * np.pi, 73)
     circle = np.column_stack([np.cos(turn), np.sin(turn)])
     around: Numbers = mean + (circle * deviations) @ directions.T
     return around
 
 
-def _ellipse(points: Numbers, mean: Numbers) -> Ellipse:
-    deviations, directions = _axes_of(points)
+def _make_ellipse(points: Numbers, mean: Numbers) -> Ellipse:
+    deviations, directions = _compute_axes(points)
     angle = float(np.degrees(np.arctan2(directions[1, 1], directions[0, 1])))
     return Ellipse((float(mean[0]), float(mean[1])), 2 * float(deviations[1]), 2 * float(deviations[0]), angle=angle)
 
 
-def _limits(axes: Axes, corners: list[tuple[float, float]], *, log: bool) -> None:
+def _set_limits(axes: Axes, corners: list[tuple[float, float]], *, log: bool) -> None:
     """Show everything, delay from the right."""
     if not corners:
         return
@@ -144,7 +153,7 @@ def _limits(axes: Axes, corners: list[tuple[float, float]], *, log: bool) -> Non
     axes.set_ylim(bottom - room if bottom < 0 or bottom > room else 0.0, top + room)
 
 
-def _beside(picture: Picture, centres: dict[Axes, list[tuple[float, float, str, str]]]) -> bool:
+def _place_labels(picture: Picture, centres: dict[Axes, list[tuple[float, float, str, str]]]) -> bool:
     """Write each label next to its marker where it covers nothing; False, with none written, if one has no room."""
     picture.arrange()
     renderer = picture.canvas.get_renderer()  # type: ignore[attr-defined]

@@ -4,16 +4,25 @@ from typing import Any
 
 import numpy as np
 
-from dumbbell.figures.axes import category
-from dumbbell.figures.canvas import Picture, drawing, spread
-from dumbbell.figures.frames import Names, axis_label, check, check_unique, listed, numbers, ordered, taken
+from dumbbell.figures.axes import format_category
+from dumbbell.figures.canvas import Picture, make_drawing, spread
+from dumbbell.figures.frames import (
+    Names,
+    check,
+    check_unique,
+    convert_frame,
+    convert_numbers,
+    format_axis_label,
+    list_names,
+    order_values,
+)
 from dumbbell.figures.style import COLOURS, GUIDE
 from dumbbell.lazy import call_lazily
 
 _ROW, _LEAST = 0.21, 1.2  # inches
 
 
-@drawing(page=call_lazily("dumbbell.figures.interactive.maps", "forest"))
+@make_drawing(page=call_lazily("dumbbell.figures.interactive.maps", "forest"))
 def forest(
     frame: Any,
     y: str,
@@ -33,20 +42,20 @@ def forest(
     `sure` names a column of truth values: where it is false, marker and interval are pale. What lies beyond `limits`
     is drawn as an arrow at the edge. Facets are as for `lines`. Raises InputError as `lines` does.
     """
-    rows = taken(frame)
-    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    rows = convert_frame(frame)
+    over = () if columns is None or isinstance(columns, int) else list_names(columns)
     check(rows, ("x", "low", "high"), x=x, y=y, low=low, high=high, sure=sure, facet=facet, columns=over)
-    check_unique(rows, [*listed(facet), *over, y])
-    names = ordered(rows[y])
+    check_unique(rows, [*list_names(facet), *over, y])
+    names = order_values(rows[y])
     place = {name: len(names) - 1 - i for i, name in enumerate(names)}
     height = max(_LEAST, _ROW * len(names))
     picture, panels = spread(rows, facet, columns, size=lambda _: (1.7, height))
     for panel in panels:
         axes = panel.axes
         at = np.array([place[name] for name in panel.rows[y].to_list()])
-        middle = numbers(panel.rows[x])
+        middle = convert_numbers(panel.rows[x])
         ends = [
-            numbers(panel.rows[name]) if limits is None else np.clip(numbers(panel.rows[name]), *limits)
+            convert_numbers(panel.rows[name]) if limits is None else np.clip(convert_numbers(panel.rows[name]), *limits)
             for name in (low, high)
         ]
         certain = panel.rows[sure].to_numpy() if sure else np.ones(len(at), dtype=bool)
@@ -71,9 +80,9 @@ def forest(
         if limits is not None:
             axes.set_xlim(*limits)
         axes.set_ylim(-0.7, len(names) - 0.3)
-        axes.set_yticks(range(len(names)), [category(name) for name in reversed(names)])
+        axes.set_yticks(range(len(names)), [format_category(name) for name in reversed(names)])
         axes.grid(visible=True, axis="x")
     picture.around.title = title
-    picture.around.x_label = axis_label(x) if x_label is None else x_label
+    picture.around.x_label = format_axis_label(x) if x_label is None else x_label
     picture.around.y_labels = [""]
     return picture

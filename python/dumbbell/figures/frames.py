@@ -1,4 +1,4 @@
-"""What a figure is drawn from: the frame, its groups and their order, and the words for columns and values."""
+"""Frames that figures are drawn from: the frame, its groups and their order, and the words for columns and values."""
 
 import re
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _WHOLE = {"beta_ecn": "beta", "cwnd": "cwnd, segments", "ssthresh": "ssthresh, s
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:\s*([A-Za-zµ]+)(?:/s)?)?", re.ASCII)
 
 
-def taken(frame: Any) -> pl.DataFrame:
+def convert_frame(frame: Any) -> pl.DataFrame:
     """Return `frame` as polars: a frame of polars itself, Arrow, pandas or whatever else `polars.DataFrame` takes."""
     if isinstance(frame, pl.DataFrame):
         return frame
@@ -44,7 +44,7 @@ def taken(frame: Any) -> pl.DataFrame:
         ) from None
 
 
-def listed(names: Names) -> tuple[str, ...]:
+def list_names(names: Names) -> tuple[str, ...]:
     """Return one name, several or none as a tuple."""
     return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
@@ -52,7 +52,7 @@ def listed(names: Names) -> tuple[str, ...]:
 def check(frame: pl.DataFrame, numeric: Sequence[str] = (), **options: Names) -> None:
     """Raise InputError unless the frame has rows and every named column; those in `numeric` must be numbers."""
     for option, names in options.items():
-        for name in listed(names):
+        for name in list_names(names):
             if name not in frame.columns:
                 raise UnknownName(name, among=frame.columns, key=option, what="column")
             kind = frame.schema[name]
@@ -75,12 +75,12 @@ def check_unique(frame: pl.DataFrame, names: Sequence[str]) -> None:
     )
 
 
-def numbers(column: pl.Series) -> Numbers:
+def convert_numbers(column: pl.Series) -> Numbers:
     """Return a column as floating-point numbers, NaN for what is missing."""
     return column.cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
 
 
-def size_of(text: str) -> tuple[str, float] | None:
+def parse_quantity(text: str) -> tuple[str, float] | None:
     """Return kind and size of a quantity, such as `20ms`, `10Mbit` or `0.85`; None if it is none."""
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
@@ -100,14 +100,14 @@ def _rank(value: Any) -> tuple[Any, ...]:
     if isinstance(value, bool | int | float):
         return (3,) if value != value else (0, "", float(value))
     text = str(value)
-    size = size_of(text)
+    size = parse_quantity(text)
     if size is not None:
         return (0, *size)
     parts = re.split(r"([0-9]+(?:\.[0-9]+)?)", text)
     return (1, tuple((float(part), "") if i % 2 else (-1.0, part) for i, part in enumerate(parts)), text)
 
 
-def ordered(column: pl.Series) -> list[Any]:
+def order_values(column: pl.Series) -> list[Any]:
     """Return the values that occur in order: numbers and quantities by size, an Enum in its own, text by name."""
     values = column.unique()
     if isinstance(column.dtype, pl.Enum):
@@ -115,17 +115,17 @@ def ordered(column: pl.Series) -> list[Any]:
     return sorted(values.to_list(), key=_rank)
 
 
-def printed(number: str) -> str:
+def format_number(number: str) -> str:
     """Return a number as it is printed: with a minus sign (U+2212), which is as wide as a plus, for a hyphen."""
     return number.replace("-", "\N{MINUS SIGN}")
 
 
-def plain(value: float) -> str:
+def format_plain(value: float) -> str:
     """Return a number without needless digits, as it is printed."""
-    return printed(f"{value:.6g}" if abs(value) < 1e6 else f"{value:.4g}")
+    return format_number(f"{value:.6g}" if abs(value) < 1e6 else f"{value:.4g}")
 
 
-def _parted(name: str) -> tuple[str, str]:
+def _split_name(name: str) -> tuple[str, str]:
     """Return the last part of a column's or a key's name and its unit: `("base RTT", "ms")` for `base_rtt_ms`."""
     last = name.rpartition(".")[2]
     if last in _WHOLE:
@@ -138,7 +138,7 @@ def _parted(name: str) -> tuple[str, str]:
     return " ".join(parts), unit
 
 
-def axis_label(name: str) -> str:
+def format_axis_label(name: str) -> str:
     """Return a column's name in words with its unit: `time in queue, P99, ms`.
 
     A name of several words that is a measure of results has the label that it has there. A name of one word, such as
@@ -147,21 +147,21 @@ def axis_label(name: str) -> str:
     labels = {columns.format_axis_label(name, table) for table, _ in columns.find(name)} if "_" in name else set()
     if len(labels) == 1:
         return labels.pop()
-    words, unit = _parted(name)
+    words, unit = _split_name(name)
     return f"{words}, {unit}" if unit else words
 
 
-def said(name: str, value: Any) -> str:
+def format_value(name: str, value: Any) -> str:
     """Return a value so that it can be understood by itself: `cubic`, `target 5 ms`, `beta 0.85`, `no ECN`."""
-    words, unit = _parted(name)
+    words, unit = _split_name(name)
     if value is None:
         return f"no {words}"
     if isinstance(value, bool) or value in ("true", "false"):
         return words if str(value).lower() == "true" else f"no {words}"
     if isinstance(value, int | float):
-        return f"{words} {plain(value)}{f' {unit}' if unit else ''}"
+        return f"{words} {format_plain(value)}{f' {unit}' if unit else ''}"
     text = str(value)
-    match = _QUANTITY.fullmatch(text.strip()) if size_of(text) else None
+    match = _QUANTITY.fullmatch(text.strip()) if parse_quantity(text) else None
     if match is not None:
         own = _WRITTEN.get(match[2], match[2]) if match[2] else unit
         return f"{words} {match[1]}{f' {own}' if own else ''}"
@@ -177,24 +177,25 @@ class Groups:
     labels: list[str]
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, names: Names) -> "Groups":
+    def from_frame(cls, frame: pl.DataFrame, names: Names) -> "Groups":
         """Return the groups of a frame; a label says only what differs between them."""
-        names = listed(names)
+        names = list_names(names)
         if not names:
             return cls((), [()], [""])
-        ranks = {name: {value: rank for rank, value in enumerate(ordered(frame[name]))} for name in names}
+        ranks = {name: {value: rank for rank, value in enumerate(order_values(frame[name]))} for name in names}
         found = frame.select(names).unique().rows()
         keys = sorted(found, key=lambda key: tuple(ranks[name][value] for name, value in zip(names, key, strict=True)))
         differ = [i for i in range(len(names)) if len({key[i] for key in keys}) > 1] or list(range(len(names)))
         labels = [
-            ", ".join(said(names[i], key[i]) for i in differ if key[i] is not None) or said(names[0], None)
+            ", ".join(format_value(names[i], key[i]) for i in differ if key[i] is not None)
+            or format_value(names[0], None)
             for key in keys
         ]
         if len(set(labels)) < len(labels):  # two columns that say the same of different things
             labels = [", ".join(f"{n} {v}" for n, v in zip(names, key, strict=True)) for key in keys]
         return cls(names, keys, labels)
 
-    def parts(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
+    def split(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
         """Return the rows of each group, in the order of `keys`; a group may have none."""
         if not self.names:
             return [frame]
@@ -202,7 +203,7 @@ class Groups:
         return [found.get(key, frame.clear()) for key in self.keys]
 
 
-def thinned(x: Numbers, y: Numbers, most: int, *, pixels: int = 1200, log: bool = False) -> tuple[Numbers, Numbers]:
+def thin_line(x: Numbers, y: Numbers, most: int, *, pixels: int = 1200, log: bool = False) -> tuple[Numbers, Numbers]:
     """Return a line of more than `most` points by the first, lowest, highest and last of each pixel column.
 
     `x` must rise. Peaks are kept, and so is the picture; a column without any number leaves a gap.

@@ -9,11 +9,21 @@ from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from dumbbell.errors import UnknownName
-from dumbbell.figures.axes import category, finite, named
-from dumbbell.figures.canvas import MOST_PANELS, Picture, drawing, panel_size, spread
-from dumbbell.figures.frames import Names, axis_label, check, check_unique, listed, numbers, ordered, printed, taken
+from dumbbell.figures.axes import collect_finite, format_category, set_names
+from dumbbell.figures.canvas import MOST_PANELS, Picture, choose_panel_size, make_drawing, spread
+from dumbbell.figures.frames import (
+    Names,
+    check,
+    check_unique,
+    convert_frame,
+    convert_numbers,
+    format_axis_label,
+    format_number,
+    list_names,
+    order_values,
+)
 from dumbbell.figures.style import DOUBLE, MISSING
-from dumbbell.figures.style import sizes as asked
+from dumbbell.figures.style import get_sizes as asked
 from dumbbell.lazy import call_lazily
 
 Kind = Literal["difference", "ratio", "share", "plain"]
@@ -25,7 +35,7 @@ _AROUND = 1.5  # inches next to the maps: names, label and colour bar
 MAPS = {"difference": "RdBu_r", "ratio": "RdBu_r", "share": "RdBu_r", "plain": "cividis"}
 
 
-@drawing(page=call_lazily("dumbbell.figures.interactive.maps", "heat"))
+@make_drawing(page=call_lazily("dumbbell.figures.interactive.maps", "heat"))
 def heat(
     frame: Any,
     x: str,
@@ -49,38 +59,38 @@ def heat(
     is the difference, or the ratio, at which colours end. Cells without a value are hatched. Maps of up to 100 cells
     have their numbers written into them, where a page has room. Rows and columns stand in order at equal distances.
     """
-    rows = taken(frame)
-    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    rows = convert_frame(frame)
+    over = () if columns is None or isinstance(columns, int) else list_names(columns)
     check(rows, ("value",), x=x, y=y, value=value, facet=facet, columns=over)
     if kind not in MAPS:
         raise UnknownName(str(kind), among=MAPS, key="kind", what="map")
-    check_unique(rows, list(dict.fromkeys([*listed(facet), *over, x, y])))
-    across, down = ordered(rows[x]), ordered(rows[y])
+    check_unique(rows, list(dict.fromkeys([*list_names(facet), *over, x, y])))
+    across, down = order_values(rows[x]), order_values(rows[y])
     column = {name: i for i, name in enumerate(across)}
     line = {name: i for i, name in enumerate(down)}
     written = len(across) * len(down) <= MOST_WRITTEN
 
-    every = finite(numbers(rows[value]))
-    form = form_of(every, kind)
+    every = collect_finite(convert_numbers(rows[value]))
+    form = choose_format(every, kind)
     longest = max((len(form(number)) for number in every), default=0) if written else 0
 
-    def size(count: int) -> tuple[float, float]:
+    def choose_size(count: int) -> tuple[float, float]:
         nonlocal written
         wide = len(across) * max(_CELL[0], _DIGIT * longest + 0.06)
         written = written and wide * count <= (asked().width or DOUBLE) - _AROUND
-        width, height = panel_size(count)
+        width, height = choose_panel_size(count)
         cells = (wide, _CELL[1] * len(down)) if written else (0.0, 0.0)
         own = max(cells[0], min(width, 0.7 * len(across))), max(cells[1], min(height, 0.5 * len(down)))
         return max(_LEAST[0], own[0]), max(_LEAST[1], own[1])
 
-    picture, panels = spread(rows, facet, columns, size=size, shared=False, most=most_panels)
+    picture, panels = spread(rows, facet, columns, size=choose_size, shared=False, most=most_panels)
     picture.rigid = True
-    norm = norm_of(every if limit is None else np.array([limit]), kind)
+    norm = make_norm(every if limit is None else np.array([limit]), kind)
     colours: Colormap = mpl.colormaps[MAPS[kind]].with_extremes(bad=(0, 0, 0, 0))
     for panel in panels:
         grid = np.full((len(down), len(across)), np.nan)
         places = panel.rows.select(x, y).rows()
-        for (at, up), number in zip(places, numbers(panel.rows[value]), strict=True):
+        for (at, up), number in zip(places, convert_numbers(panel.rows[value]), strict=True):
             grid[line[up], column[at]] = number
         shown = np.ma.masked_invalid(np.where(grid > 0, grid, np.nan) if kind == "ratio" else grid)
         axes = panel.axes
@@ -106,35 +116,35 @@ def heat(
                     )
                     text.set_in_layout(False)
     # inner panels need none of them, and ticks are slow
-    leftmost, lowest = {row[0] for row in picture.grid}, picture.lowest()
+    leftmost, lowest = {row[0] for row in picture.grid}, picture.list_lowest()
     for panel in panels:
         axes = panel.axes
         axes.tick_params(length=0)
-        some = _some(across, picture.panel_size[0]) if axes in lowest else []
-        named(picture, axes, [category(across[i]) for i in some], some)
-        some = _some(down, picture.panel_size[1]) if axes in leftmost else []
-        axes.set_yticks(some, [category(down[i]) for i in some])
+        some = _select_names(across, picture.panel_size[0]) if axes in lowest else []
+        set_names(picture, axes, [format_category(across[i]) for i in some], some)
+        some = _select_names(down, picture.panel_size[1]) if axes in leftmost else []
+        axes.set_yticks(some, [format_category(down[i]) for i in some])
     bar = picture.add_axes((0, 0, 0.1, 0.1), label="colour bar")
     scale = picture.colorbar(mpl.cm.ScalarMappable(norm, colours), cax=bar)
     scale.outline.set_visible(False)
     if kind == "ratio":
-        bar.yaxis.set_major_locator(FixedLocator(ratio_ticks(norm)))
+        bar.yaxis.set_major_locator(FixedLocator(list_ratio_ticks(norm)))
         bar.yaxis.set_minor_locator(NullLocator())
-    bar.yaxis.set_major_formatter(FuncFormatter(lambda number, _: printed(f"{number:.3g}")))
-    bar.set_ylabel(axis_label(value) if label is None else label)
+    bar.yaxis.set_major_formatter(FuncFormatter(lambda number, _: format_number(f"{number:.3g}")))
+    bar.set_ylabel(format_axis_label(value) if label is None else label)
     picture.around.bar = bar
     picture.around.title = title
-    picture.around.x_label = axis_label(x) if x_label is None else x_label
-    picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+    picture.around.x_label = format_axis_label(x) if x_label is None else x_label
+    picture.around.y_labels = [format_axis_label(y) if y_label is None else y_label]
     return picture
 
 
-def _some(names: list[Any], length: float) -> list[int]:
+def _select_names(names: list[Any], length: float) -> list[int]:
     """Return which of the names at an axis of that length have room: all, or every second and so on."""
     return list(range(0, len(names), max(1, math.ceil(len(names) * _NAME / length))))
 
 
-def norm_of(values: Any, kind: Kind) -> Normalize:
+def make_norm(values: Any, kind: Kind) -> Normalize:
     """Return the scale of the colours of a map with these values."""
     if kind == "ratio":
         values = values[values > 0]
@@ -150,7 +160,7 @@ def norm_of(values: Any, kind: Kind) -> Normalize:
     return Normalize(low, high if high > low else low + 1.0)
 
 
-def ratio_ticks(norm: Normalize) -> list[float]:
+def list_ratio_ticks(norm: Normalize) -> list[float]:
     """Return places on both sides of 1 for the colour bar."""
     most = float(norm.vmax or 2.0)
     steps = [1.02, 1.05, 1.1, 1.2, 1.5, 2, 5, 10, 20, 50, 100, 1000, 1e4, 1e6]
@@ -159,7 +169,7 @@ def ratio_ticks(norm: Normalize) -> list[float]:
     return [*(1 / step for step in reversed(chosen)), 1.0, *chosen]
 
 
-def form_of(values: Any, kind: Kind) -> Any:
+def choose_format(values: Any, kind: Kind) -> Any:
     """Return how numbers are written into cells: as many decimals as three digits of the largest need, 1 of a ratio."""
     most = float(np.abs(values).max()) if len(values) else 1.0
     if kind == "ratio":
@@ -167,5 +177,5 @@ def form_of(values: Any, kind: Kind) -> Any:
     decimals = 0 if most == 0 else min(max(2 - math.floor(math.log10(most) + 1e-9), 0), 4)
     decimals = min(decimals, 2) if most >= 0.1 else decimals
     if most >= 1e5:
-        return lambda number: printed(f"{number:.1e}")
-    return lambda number: printed(f"{number:z.{decimals}f}")
+        return lambda number: format_number(f"{number:.1e}")
+    return lambda number: format_number(f"{number:z.{decimals}f}")

@@ -1,6 +1,6 @@
 """Pages that need nothing but themselves: one HTML file with its style, its scripts and its data, for charts Vega.
 
-Whatever opens the file needs no network: `page` takes in the text of every script, and a policy in the page forbids
+The file needs no network: `make_page` takes in the text of every script, and a policy in the page forbids
 its own requests. Data are JSON in elements that no browser runs. Scripts find them by `dumbbell.data(NAME)`;
 everything else that `web/page.js` offers is described there.
 """
@@ -26,65 +26,67 @@ _POLICY = (
 )
 
 
-def _finite(data: Any) -> Any:
+def _replace_nonfinite(data: Any) -> Any:
     """Return the same data with null for every number that JSON does not have."""
     match data:
         case float():
             return data if math.isfinite(data) else None
         case Mapping():
-            return {str(key): _finite(value) for key, value in data.items()}
+            return {str(key): _replace_nonfinite(value) for key, value in data.items()}
         case list() | tuple():
-            return [_finite(value) for value in data]
+            return [_replace_nonfinite(value) for value in data]
     return data
 
 
-def json_of(data: Any) -> str:
+def to_json(data: Any) -> str:
     """Return data as JSON that may stand in a `<script>` element: every `<` is escaped, NaN and infinity are null."""
-    text = json.dumps(_finite(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(_replace_nonfinite(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def data(name: str, value: Any) -> str:
+def make_data(name: str, value: Any) -> str:
     """Return an element with data, which `dumbbell.data(name)` reads."""
-    return f'<script type="application/json" id="{escape(name)}">{json_of(value)}</script>'
+    return f'<script type="application/json" id="{escape(name)}">{to_json(value)}</script>'
 
 
-def packed(content: bytes) -> str:
+def pack_bytes(content: bytes) -> str:
     """Return bytes as text of base64, compressed; `dumbbell.unpacked(text)` gives them back."""
     return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     return f"<\\{found[0][1:]}"
 
 
-def script(text: str) -> str:
+def make_script(text: str) -> str:
     """Return a script as an element; what would end it early is escaped, as inside a string of JavaScript."""
-    return f"<script>{_ENDS.sub(_escaped, text)}</script>"
+    return f"<script>{_ENDS.sub(_escape, text)}</script>"
 
 
-def shipped(*place: str) -> str:
+def read_shipped(*place: str) -> str:
     """Return the text of a file that comes with this package, from the folder of `figures`."""
     return _FOLDER.joinpath(*place).read_text(encoding="utf-8")
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """Return the libraries for charts, each with its version, in the order in which a page loads them."""
-    return {name: version for name, version, _ in map(str.split, shipped("vega", "VERSIONS").splitlines())}
+    return {name: version for name, version, _ in map(str.split, read_shipped("vega", "VERSIONS").splitlines())}
 
 
 @cache
-def library() -> str:
+def make_library() -> str:
     """Return the libraries for charts as elements of scripts, each with its licence: 780 kB."""
     elements = []
-    for line in shipped("vega", "VERSIONS").splitlines():
+    for line in read_shipped("vega", "VERSIONS").splitlines():
         name, version, file = line.split()
-        licence = shipped("vega", f"LICENSE-{name}").strip().replace("*/", "* /")
-        elements.append(script(f"/*! {name} {version}\n\n{licence}\n*/\n{shipped('vega', file.rpartition('/')[2])}"))
+        licence = read_shipped("vega", f"LICENSE-{name}").strip().replace("*/", "* /")
+        elements.append(
+            make_script(f"/*! {name} {version}\n\n{licence}\n*/\n{read_shipped('vega', file.rpartition('/')[2])}")
+        )
     return "\n".join(elements)
 
 
-def page(
+def make_page(
     title: str,
     body: str,
     *,
@@ -118,8 +120,8 @@ def page(
             '<meta name="color-scheme" content="light dark">',
             '<link rel="icon" href="data:,">',
             f"<title>{escape(title)}</title>",
-            f"<style>\n{shipped('web', 'page.css')}{style}</style>",
-            script(shipped("web", "theme.js")),
+            f"<style>\n{read_shipped('web', 'page.css')}{style}</style>",
+            make_script(read_shipped("web", "theme.js")),
             "</head>",
             "<body>",
             '<a class="skip" href="#main">To the content</a>',
@@ -128,8 +130,8 @@ def page(
             f'<main id="main">\n{body}\n</main>',
             "<noscript><p>This page needs JavaScript, and no network.</p></noscript>",
             *elements,
-            *([library()] if charts else []),
-            *map(script, [shipped("web", "page.js"), *scripts]),
+            *([make_library()] if charts else []),
+            *map(make_script, [read_shipped("web", "page.js"), *scripts]),
             "</body>",
             "</html>",
             "",
@@ -137,6 +139,6 @@ def page(
     )
 
 
-def digest(content: bytes) -> str:
+def compute_digest(content: bytes) -> str:
     """Return the name of content, for files next to a page: 12 hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()[:12]

@@ -10,28 +10,36 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from dumbbell.figures.axes import at_values, category, finite, from_zero, is_log, named, scale
-from dumbbell.figures.canvas import Picture, by_measure, drawing, spread
+from dumbbell.figures.axes import (
+    collect_finite,
+    format_category,
+    is_log,
+    scale,
+    set_names,
+    set_ticks_at_values,
+    start_at_zero,
+)
+from dumbbell.figures.canvas import Picture, group_by_measure, make_drawing, spread
 from dumbbell.figures.frames import (
     Groups,
     Names,
     Numbers,
-    axis_label,
     check,
     check_unique,
-    listed,
-    numbers,
-    ordered,
-    taken,
+    convert_frame,
+    convert_numbers,
+    format_axis_label,
+    list_names,
+    order_values,
 )
-from dumbbell.figures.style import Style, styles
+from dumbbell.figures.style import Style, choose_styles
 from dumbbell.lazy import call_lazily
 
 _MOST_MARKERS = 25
 _MOST_BANDS = 3  # intervals of more lines are bars, which can be distinguished where bands would cover each other
 
 
-@drawing(page=call_lazily("dumbbell.figures.interactive.points", "lines"))
+@make_drawing(page=call_lazily("dumbbell.figures.interactive.points", "lines"))
 def lines(
     frame: Any,
     x: str,
@@ -64,60 +72,60 @@ def lines(
 
     Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
     """
-    rows = taken(frame)
+    rows = convert_frame(frame)
     check(
         rows, ("y", "low", "high", "reference"), x=x, y=y, low=low, high=high, by=by, facet=facet, reference=reference
     )
-    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    over = () if columns is None or isinstance(columns, int) else list_names(columns)
     check(rows, columns=over, each=each)
-    check_unique(rows, list(dict.fromkeys([*listed(by), *listed(facet), *over, *listed(each), x])))
+    check_unique(rows, list(dict.fromkeys([*list_names(by), *list_names(facet), *over, *list_names(each), x])))
     numeric = rows.schema[x].is_numeric()
-    groups = _with_values(rows, by, [y, *([reference] if reference else [])])
-    names = [] if numeric else ordered(rows[x])
+    groups = _select_known(rows, by, [y, *([reference] if reference else [])])
+    names = [] if numeric else order_values(rows[x])
     wide = 0.0 if numeric else 0.3 + len(names) * max(0.4, 0.075 * len(groups.keys) + 0.2)
     picture, panels = spread(rows, facet, columns, wide=wide, series=len(groups.keys), each=each)
-    places = finite(numbers(rows[x])) if numeric else np.array([])
+    places = collect_finite(convert_numbers(rows[x])) if numeric else np.array([])
     log = numeric and is_log(log_x, places, "log_x")
-    for of_measure, theirs in by_measure(panels):
-        heights = finite(*(numbers(theirs[name]) for name in (y, low, high, reference) if name))
+    for of_measure, theirs in group_by_measure(panels):
+        heights = collect_finite(*(convert_numbers(theirs[name]) for name in (y, low, high, reference) if name))
         scale(of_measure[0].axes.yaxis, heights, log=is_log(log_y, heights, "log_y"))
-        from_zero(of_measure[0].axes, heights, log=log_y)
+        start_at_zero(of_measure[0].axes, heights, log=log_y)
     if numeric:
         scale(panels[0].axes.xaxis, places, log=log)
     marked = not numeric or len(np.unique(places)) <= _MOST_MARKERS
-    drawn = styles(len(groups.keys))
+    drawn = choose_styles(len(groups.keys))
     picture.colours = {label: style.colour for label, style in zip(groups.labels, drawn, strict=True)}
     for panel in panels:
-        for number, (label, part, style) in enumerate(zip(groups.labels, groups.parts(panel.rows), drawn, strict=True)):
+        for number, (label, part, style) in enumerate(zip(groups.labels, groups.split(panel.rows), drawn, strict=True)):
             if part.is_empty():
                 continue
             shift = 0.0 if numeric else _shift(number, len(groups.keys))
             own = part.sort(x) if numeric else part
             at = (
-                numbers(own[x])
+                convert_numbers(own[x])
                 if numeric
                 else np.array([names.index(v) + shift for v in own[x].to_list()], dtype=float)
             )
             line = _Line(label, style, len(groups.keys), joined=numeric, marked=marked)
             line.draw(panel.axes, at, own, _Measures(y, low, high, reference))
         if numeric:
-            at_values(panel.axes, places, x_names)
+            set_ticks_at_values(panel.axes, places, x_names)
         else:
-            named(picture, panel.axes, [category(name) for name in names])
+            set_names(picture, panel.axes, [format_category(name) for name in names])
             panel.axes.set_xlim(-0.5, len(names) - 0.5)
-    named_reference = reference and (reference_name or axis_label(reference))
-    _legend(picture, groups, drawn, joined=numeric, marked=marked, reference=named_reference)
+    named_reference = reference and (reference_name or format_axis_label(reference))
+    _fill_legend(picture, groups, drawn, joined=numeric, marked=marked, reference=named_reference)
     picture.around.title = title
-    picture.around.x_label = axis_label(x) if x_label is None else x_label
+    picture.around.x_label = format_axis_label(x) if x_label is None else x_label
     if each is None:
-        picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+        picture.around.y_labels = [format_axis_label(y) if y_label is None else y_label]
     return picture
 
 
-def _with_values(rows: pl.DataFrame, by: Names, measures: list[str]) -> Groups:
+def _select_known(rows: pl.DataFrame, by: Names, measures: list[str]) -> Groups:
     """Return the groups of which something is known."""
     known = rows.filter(pl.any_horizontal(pl.col(m).cast(pl.Float64).fill_nan(None).is_not_null() for m in measures))
-    return Groups.of(known if not known.is_empty() else rows, by)
+    return Groups.from_frame(known if not known.is_empty() else rows, by)
 
 
 def _shift(number: int, count: int) -> float:
@@ -150,7 +158,7 @@ class _Line:
         label, colour = self.label, self.style.colour
         axes.plot(
             x,
-            numbers(rows[y]),
+            convert_numbers(rows[y]),
             color=colour,
             linestyle=self.style.dashes if self.joined else "none",
             marker=self.style.marker if self.marked else "None",
@@ -158,7 +166,7 @@ class _Line:
             zorder=3,
         )
         if low or high:
-            bottom, top = numbers(rows[low or y]), numbers(rows[high or y])
+            bottom, top = convert_numbers(rows[low or y]), convert_numbers(rows[high or y])
             if self.joined and (self.of <= _MOST_BANDS or not self.marked):
                 axes.fill_between(x, bottom, top, color=colour, alpha=0.15, linewidth=0, label=f"_{label}, interval")
             else:
@@ -170,7 +178,7 @@ class _Line:
         if reference:
             hollow = axes.plot(
                 x,
-                numbers(rows[reference]),
+                convert_numbers(rows[reference]),
                 linestyle="none",
                 marker=self.style.marker,
                 markerfacecolor="white",
@@ -184,19 +192,19 @@ class _Line:
             hollow.set_transform(axes.transData + ScaledTranslation(4 / 72, 0, axes.figure.dpi_scale_trans))
 
 
-def _legend(
+def _fill_legend(
     picture: Picture, groups: Groups, drawn: list[Style], *, joined: bool, marked: bool, reference: str | None
 ) -> None:
     if len(groups.keys) > 1:
         for label, style in zip(groups.labels, drawn, strict=True):
-            picture.entry(label, handle(style, joined=joined, marked=marked))
+            picture.add_entry(label, handle(style, joined=joined, marked=marked))
     elif reference:
-        picture.entry(groups.labels[0] or "simulated", handle(drawn[0], joined=joined, marked=marked))
+        picture.add_entry(groups.labels[0] or "simulated", handle(drawn[0], joined=joined, marked=marked))
     if reference:
         hollow = Line2D(
             [], [], linestyle="none", marker="o", markerfacecolor="white", markeredgecolor="0.2", markersize=4.5
         )
-        picture.entry(reference, hollow)
+        picture.add_entry(reference, hollow)
 
 
 def handle(style: Style, *, joined: bool, marked: bool = True) -> Line2D:

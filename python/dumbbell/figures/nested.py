@@ -9,11 +9,21 @@ from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 
 from dumbbell.errors import OutOfRange
-from dumbbell.figures.axes import category, finite, is_log, named, scale
-from dumbbell.figures.canvas import Picture, drawing, spread
-from dumbbell.figures.frames import Groups, Names, axis_label, check, check_unique, listed, numbers, ordered, taken
+from dumbbell.figures.axes import collect_finite, format_category, is_log, scale, set_names
+from dumbbell.figures.canvas import Picture, make_drawing, spread
+from dumbbell.figures.frames import (
+    Groups,
+    Names,
+    check,
+    check_unique,
+    convert_frame,
+    convert_numbers,
+    format_axis_label,
+    list_names,
+    order_values,
+)
 from dumbbell.figures.lines import handle
-from dumbbell.figures.style import GUIDE, styles
+from dumbbell.figures.style import GUIDE, choose_styles
 
 _STEP, _NARROW = 0.13, 2.4  # inches from one value of the innermost key to the next, and of the narrowest panel
 _INNER = 7.5  # points, of the names of the innermost key
@@ -24,7 +34,7 @@ _LEFT = -8  # points, from the vertical axis to the words for the keys
 _Place = tuple[Any, ...]
 
 
-@drawing()
+@make_drawing()
 def nested(
     frame: Any,
     x: Sequence[str],
@@ -49,25 +59,25 @@ def nested(
     unless it is logarithmic or values are negative; `bottom` and `top` end it elsewhere, and what lies beyond is cut
     off. Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
     """
-    rows, keys = taken(frame), tuple(x)
+    rows, keys = convert_frame(frame), tuple(x)
     if not 1 <= len(keys) <= len(_APART):
         raise OutOfRange(f"{len(keys)} keys", f"1 to {len(_APART)}", key="x")
     check(rows, ("y", "low", "high"), x=keys, y=y, low=low, high=high, by=by, facet=facet)
-    check_unique(rows, list(dict.fromkeys([*listed(by), *listed(facet), *keys])))
-    names = [ordered(rows[key]) for key in reversed(keys)]  # the outermost first
-    places = _places(names)
+    check_unique(rows, list(dict.fromkeys([*list_names(by), *list_names(facet), *keys])))
+    names = [order_values(rows[key]) for key in reversed(keys)]  # the outermost first
+    places = _place_names(names)
     end = max(places.values()) + 1
-    height = _HEIGHT if len(Groups.of(rows, facet).keys) <= 2 else _LOW
+    height = _HEIGHT if len(Groups.from_frame(rows, facet).keys) <= 2 else _LOW
     picture, panels = spread(rows, facet, 1, size=lambda _: (max(end * _STEP, _NARROW), height))
-    groups = Groups.of(rows, by)
-    drawn = styles(len(groups.keys))
-    heights = finite(*(numbers(rows[name]) for name in (y, low, high) if name))
+    groups = Groups.from_frame(rows, by)
+    drawn = choose_styles(len(groups.keys))
+    heights = collect_finite(*(convert_numbers(rows[name]) for name in (y, low, high) if name))
     log = is_log(log_y, heights, "log_y")
     scale(panels[0].axes.yaxis, heights, log=log)
     for panel in panels:
-        for label, part, style in zip(groups.labels, groups.parts(panel.rows), drawn, strict=True):
+        for label, part, style in zip(groups.labels, groups.split(panel.rows), drawn, strict=True):
             known = {place: i for i, place in enumerate(part.select(reversed(keys)).rows())}
-            values = numbers(part[y])
+            values = convert_numbers(part[y])
             for outer in itertools.product(*names[:-1]):
                 inner = [(*outer, value) for value in names[-1]]
                 panel.axes.plot(
@@ -83,29 +93,29 @@ def nested(
                 )
             if low or high:
                 at = [places[place] for place in known]
-                ends = numbers(part[low or y]), numbers(part[high or y])
+                ends = convert_numbers(part[low or y]), convert_numbers(part[high or y])
                 panel.axes.vlines(at, *ends, color=style.colour, linewidth=1.0, label=f"_{label}, bars", zorder=2.5)
-        named(picture, panel.axes, [category(place[-1]) for place in places], list(places.values()))
+        set_names(picture, panel.axes, [format_category(place[-1]) for place in places], list(places.values()))
         panel.axes.tick_params(axis="x", labelsize=_INNER)
         panel.axes.set_xlim(-1, end)
-        _borders(panel.axes, names, places)
+        _draw_borders(panel.axes, names, places)
         if not log:
             least, most = (float(heights.min()), float(heights.max())) if len(heights) else (0.0, 1.0)
             begin = min(0.0, least * 1.05) if bottom is None else bottom
             panel.axes.set_ylim(begin, max(most * 1.05, 0.0 if least < 0 else 1e-9) if top is None else top)
             if least < 0:
                 panel.axes.axhline(0, color=GUIDE, linewidth=0.8, zorder=1.6, label="_zero")
-    for lowest in picture.lowest():
-        _names(picture, lowest, names, places, list(words or map(axis_label, keys)))
+    for lowest in picture.list_lowest():
+        _write_names(picture, lowest, names, places, list(words or map(format_axis_label, keys)))
     if len(groups.keys) > 1:
         for label, style in zip(groups.labels, drawn, strict=True):
-            picture.entry(label, handle(style, joined=True))
+            picture.add_entry(label, handle(style, joined=True))
     picture.around.title = title
-    picture.around.y_labels = [axis_label(y) if y_label is None else y_label]
+    picture.around.y_labels = [format_axis_label(y) if y_label is None else y_label]
     return picture
 
 
-def _places(names: list[list[Any]]) -> dict[_Place, float]:
+def _place_names(names: list[list[Any]]) -> dict[_Place, float]:
     """Return where each combination stands, in steps."""
     found: dict[_Place, float] = {}
     at, before = 0.0, None
@@ -117,7 +127,7 @@ def _places(names: list[list[Any]]) -> dict[_Place, float]:
     return found
 
 
-def _groups(names: list[list[Any]], places: dict[_Place, float], depth: int) -> list[tuple[Any, float, float]]:
+def _find_groups(names: list[list[Any]], places: dict[_Place, float], depth: int) -> list[tuple[Any, float, float]]:
     """Return name, first and last place of every group that the first `depth` keys make."""
     found = []
     for outer in itertools.product(*names[:depth]):
@@ -126,16 +136,18 @@ def _groups(names: list[list[Any]], places: dict[_Place, float], depth: int) -> 
     return found
 
 
-def _borders(axes: Axes, names: list[list[Any]], places: dict[_Place, float]) -> None:
+def _draw_borders(axes: Axes, names: list[list[Any]], places: dict[_Place, float]) -> None:
     """Draw a line between neighbours of each key but the innermost; the outermost key's are the darkest."""
     for depth in range(1, len(names)):
-        ends = _groups(names, places, depth)
+        ends = _find_groups(names, places, depth)
         for (_, _, last), (_, first, _) in itertools.pairwise(ends):
             colour, width = ("0.45", 0.9) if depth == 1 and len(names) > 2 else ("0.8", 0.7)
             axes.axvline((last + first) / 2, color=colour, linewidth=width, zorder=1, label="_border")
 
 
-def _names(picture: Picture, axes: Axes, names: list[list[Any]], places: dict[_Place, float], words: list[str]) -> None:
+def _write_names(
+    picture: Picture, axes: Axes, names: list[list[Any]], places: dict[_Place, float], words: list[str]
+) -> None:
     """Write the values of the outer keys below those of the innermost, and at the left what each key is."""
 
     def note(text: str, at: float, *, left: bool) -> Annotation:
@@ -156,9 +168,9 @@ def _names(picture: Picture, axes: Axes, names: list[list[Any]], places: dict[_P
     picture.under[axes] = [
         [
             note(word, 0.0, left=True),
-            *(note(category(name), (first + last) / 2, left=False) for name, first, last in found),
+            *(note(format_category(name), (first + last) / 2, left=False) for name, first, last in found),
         ]
         for word, found in zip(
-            words[1:], (_groups(names, places, depth) for depth in range(len(names) - 1, 0, -1)), strict=True
+            words[1:], (_find_groups(names, places, depth) for depth in range(len(names) - 1, 0, -1)), strict=True
         )
     ]

@@ -1,4 +1,4 @@
-"""What happens over time: measures one above another, and shares."""
+"""Figures over time: measures one above another, and shares."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,24 +12,24 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from dumbbell.errors import Missing, OutOfRange, TooMany
-from dumbbell.figures.axes import category, finite, from_zero, is_log, named, scale
-from dumbbell.figures.canvas import MOST_PANELS, Picture, drawing, spread
+from dumbbell.figures.axes import collect_finite, format_category, is_log, scale, set_names, start_at_zero
+from dumbbell.figures.canvas import MOST_PANELS, Picture, make_drawing, spread
 from dumbbell.figures.frames import (
     Groups,
     Names,
     Numbers,
-    axis_label,
     check,
     check_unique,
-    listed,
-    numbers,
-    ordered,
-    taken,
-    thinned,
+    convert_frame,
+    convert_numbers,
+    format_axis_label,
+    list_names,
+    order_values,
+    thin_line,
 )
 from dumbbell.figures.lines import handle
-from dumbbell.figures.ribbon import Band, ribbons
-from dumbbell.figures.style import GUIDE, Style, styles
+from dumbbell.figures.ribbon import Band, draw_ribbons
+from dumbbell.figures.style import GUIDE, Style, choose_styles
 from dumbbell.lazy import call_lazily
 
 MOST_POINTS = 5000
@@ -65,7 +65,7 @@ class Series:
     ceiling: tuple[Any, str, str] | None = None
 
 
-@drawing(page=call_lazily("dumbbell.figures.interactive.over_time", "stacked_series"))
+@make_drawing(page=call_lazily("dumbbell.figures.interactive.over_time", "stacked_series"))
 def stacked_series(
     panels: Sequence[Series | tuple[Any, ...]],
     *,
@@ -91,17 +91,19 @@ def stacked_series(
         raise Missing("one or more", key="panels")
     frames = []
     for one in given:
-        rows = taken(one.frame)
+        rows = convert_frame(one.frame)
         check(rows, ("x", "y"), x=x, y=one.y, by=one.by, columns=columns)
         frames.append(
-            rows.filter(pl.col(one.y).cast(pl.Float64).fill_nan(None).is_not_null().any().over(_line(one, columns)))
+            rows.filter(
+                pl.col(one.y).cast(pl.Float64).fill_nan(None).is_not_null().any().over(_make_line(one, columns))
+            )
         )
         if one.stacked:
-            frames[-1] = stacked(frames[-1], x, one.y, one.by, columns)
-    groups = [Groups.of(rows, one.by) for rows, one in zip(frames, given, strict=True)]
-    labels = _together(groups)
-    drawn = dict(zip(labels, styles(len(labels)), strict=True)) | {"": _ALONE}
-    over = Groups.of(pl.concat([rows.select(columns) for rows in frames]) if columns else frames[0], columns)
+            frames[-1] = stack_rows(frames[-1], x, one.y, one.by, columns)
+    groups = [Groups.from_frame(rows, one.by) for rows, one in zip(frames, given, strict=True)]
+    labels = _join_labels(groups)
+    drawn = dict(zip(labels, choose_styles(len(labels)), strict=True)) | {"": _ALONE}
+    over = Groups.from_frame(pl.concat([rows.select(columns) for rows in frames]) if columns else frames[0], columns)
     across, down = len(over.keys), len(given)
     if across * down > MOST_PANELS:
         raise TooMany(f"{across * down} panels", f"at most {MOST_PANELS}; filter the rows", key="panels")
@@ -109,30 +111,30 @@ def stacked_series(
         down, across, ((6.2, 3.2, 2.6, 2.0)[min(across, 4) - 1], 2.8 if down == 1 else 1.5 if down < 4 else 1.25)
     )
     picture.around.column_titles = over.labels if columns else []
-    times = finite(*(numbers(rows[x]) for rows in frames))
+    times = collect_finite(*(convert_numbers(rows[x]) for rows in frames))
     first_of_column: dict[int, Axes] = {}
     for i, (one, rows, own) in enumerate(zip(given, frames, groups, strict=True)):
-        heights = finite(numbers(rows[TOP if one.stacked else one.y]))
-        ceiling = taken(one.ceiling[0]) if one.ceiling else None
+        heights = collect_finite(convert_numbers(rows[TOP if one.stacked else one.y]))
+        ceiling = convert_frame(one.ceiling[0]) if one.ceiling else None
         if one.ceiling and ceiling is not None:
-            heights = np.concatenate([heights, finite(numbers(ceiling[one.ceiling[1]]))])
+            heights = np.concatenate([heights, collect_finite(convert_numbers(ceiling[one.ceiling[1]]))])
         first: Axes | None = None
-        for j, (key, part) in enumerate(zip(over.keys, over.parts(rows), strict=True)):
+        for j, (key, part) in enumerate(zip(over.keys, over.split(rows), strict=True)):
             axes = picture.add_panel(i, j, (*key, i), share=(first_of_column.get(j), first))
             first_of_column.setdefault(j, axes)
             if first is None:
                 log = is_log(one.log_y or None if one.log_y else False, heights, "log_y")
                 scale(axes.yaxis, heights, log=log)
-                from_zero(axes, np.concatenate([heights, [v for v, _ in one.levels]]), log=log)
+                start_at_zero(axes, np.concatenate([heights, [v for v, _ in one.levels]]), log=log)
                 axes.locator_params(axis="y", nbins=4) if not log else None
             first = first or axes
-            for label, line in zip(own.labels, own.parts(part), strict=True):
+            for label, line in zip(own.labels, own.split(part), strict=True):
                 if not line.is_empty() and one.stacked:
-                    _area_of(axes, line, x, label, drawn[label])
+                    _draw_area(axes, line, x, label, drawn[label])
                 elif not line.is_empty():
-                    _line_of(axes, line, x, one, label, drawn[label])
+                    _draw_line(axes, line, x, one, label, drawn[label])
             if one.ceiling and ceiling is not None:
-                _ceiling(axes, ceiling.filter(pl.col(columns) == key[0]) if columns else ceiling, x, one)
+                _draw_ceiling(axes, ceiling.filter(pl.col(columns) == key[0]) if columns else ceiling, x, one)
             if columns and part.is_empty():
                 why = axes.text(
                     0.5, 0.5, (why_empty or {}).get(key[0], EMPTY), transform=axes.transAxes, ha="center", color=GUIDE
@@ -155,22 +157,22 @@ def stacked_series(
     for axes in picture.panels.values():
         scale(axes.xaxis, times, log=False)
         if len(times) and times.max() > times.min():
-            axes.set_xlim(beginning(times), float(times.max()))
-    above = ribbons(picture, states or {}, named=len(states or {}) > 1 or bool({*labels} & {*(states or {})}))
+            axes.set_xlim(find_start(times), float(times.max()))
+    above = draw_ribbons(picture, states or {}, named=len(states or {}) > 1 or bool({*labels} & {*(states or {})}))
     shown = [(time, text) for time, text in marks if not len(times) or times.min() <= time <= times.max()]
     picture.title_pad = 6.0 + 72 * above + 12 * _mark(picture, shown, above)
     if len(labels) > 1:
         for label in labels:
-            picture.entry(label, handle(drawn[label], joined=True, marked=False))
+            picture.add_entry(label, handle(drawn[label], joined=True, marked=False))
     for name in (one.ceiling[2] for one in given if one.ceiling):
-        picture.entry(name, Line2D([], [], color="black", linewidth=0.9, linestyle=(0, (4, 2))))
+        picture.add_entry(name, Line2D([], [], color="black", linewidth=0.9, linestyle=(0, (4, 2))))
     picture.around.title = title
-    picture.around.x_label = axis_label(x) if x_label is None else x_label
-    picture.around.y_labels = [axis_label(one.y) if one.y_label is None else one.y_label for one in given]
+    picture.around.x_label = format_axis_label(x) if x_label is None else x_label
+    picture.around.y_labels = [format_axis_label(one.y) if one.y_label is None else one.y_label for one in given]
     return picture
 
 
-def beginning(times: Numbers) -> float:
+def find_start(times: Numbers) -> float:
     """Return where an axis of time begins: at 0 if the first point is of the first interval, or near it, else there."""
     points = np.unique(times)
     first = float(points[0])
@@ -178,18 +180,18 @@ def beginning(times: Numbers) -> float:
     return 0.0 if 0 <= first <= max(1.5 * interval, _NEAR * float(points[-1])) else first
 
 
-def _line(one: Series, columns: str | None) -> list[Any]:
-    return [*listed(one.by), *listed(columns)] or [pl.lit(1)]
+def _make_line(one: Series, columns: str | None) -> list[Any]:
+    return [*list_names(one.by), *list_names(columns)] or [pl.lit(1)]
 
 
-def _together(groups: list[Groups]) -> list[str]:
+def _join_labels(groups: list[Groups]) -> list[str]:
     """Return the labels of all panels, in the order of the panel with the most of them."""
     longest = max(groups, key=lambda own: len(own.labels))
     every = [*longest.labels, *(label for own in groups for label in own.labels)]
     return [label for label in dict.fromkeys(every) if label]
 
 
-def holds(one: Series) -> Literal["step-before", "step-after", "linear"]:
+def choose_steps(one: Series) -> Literal["step-before", "step-after", "linear"]:
     """Return how points of a panel are joined: a count is of the time before its point, a window holds after it."""
     if one.counts if one.counts is not None else one.y in _COUNTS:
         return "step-before"
@@ -201,24 +203,24 @@ def is_areas(column: pl.Series) -> bool:
     return column.dtype.is_numeric() and column.n_unique() > _MOST_BARS
 
 
-def _line_of(axes: Axes, rows: pl.DataFrame, x: str, one: Series, label: str, style: Style) -> None:
+def _draw_line(axes: Axes, rows: pl.DataFrame, x: str, one: Series, label: str, style: Style) -> None:
     rows = rows.sort(x)
-    at, heights = thinned(numbers(rows[x]), numbers(rows[one.y]), MOST_POINTS)
+    at, heights = thin_line(convert_numbers(rows[x]), convert_numbers(rows[one.y]), MOST_POINTS)
     axes.plot(
         at,
         heights,
         color=style.colour,
         linestyle=style.dashes,
         linewidth=1.0,
-        drawstyle=_DRAWN[holds(one)],
+        drawstyle=_DRAWN[choose_steps(one)],
         label=label,
     )
 
 
-def stacked(rows: pl.DataFrame, x: str, y: str, by: Names, columns: str | None = None) -> pl.DataFrame:
+def stack_rows(rows: pl.DataFrame, x: str, y: str, by: Names, columns: str | None = None) -> pl.DataFrame:
     """Return a row for each group and place, also where a group has none, with the base and the top of its area."""
     place = [*([columns] if columns else []), x]
-    groups = Groups.of(rows, by)
+    groups = Groups.from_frame(rows, by)
     order = pl.DataFrame(
         [(*key, i) for i, key in enumerate(groups.keys)],
         schema={**{name: rows.schema[name] for name in groups.names}, "order": pl.Int64},
@@ -231,9 +233,9 @@ def stacked(rows: pl.DataFrame, x: str, y: str, by: Names, columns: str | None =
     return whole.with_columns((top - value).alias(BASE), top.alias(TOP)).drop("order")
 
 
-def _area_of(axes: Axes, rows: pl.DataFrame, x: str, label: str, style: Style) -> None:
+def _draw_area(axes: Axes, rows: pl.DataFrame, x: str, label: str, style: Style) -> None:
     rows = rows.sort(x)
-    at, base, top = numbers(rows[x]), numbers(rows[BASE]), numbers(rows[TOP])
+    at, base, top = convert_numbers(rows[x]), convert_numbers(rows[BASE]), convert_numbers(rows[TOP])
     alone = style is _ALONE
     shape = axes.fill_between(at, base, top, color=style.colour, alpha=0.2 if alone else 0.75, linewidth=0, label=label)
     shape.set_zorder(2)
@@ -241,14 +243,14 @@ def _area_of(axes: Axes, rows: pl.DataFrame, x: str, label: str, style: Style) -
     axes.plot(at, top, color=edge, linewidth=1.0 if alone else 0.6, zorder=2.1, label=f"_{label}, edge")
 
 
-def _ceiling(axes: Axes, rows: pl.DataFrame, x: str, one: Series) -> None:
+def _draw_ceiling(axes: Axes, rows: pl.DataFrame, x: str, one: Series) -> None:
     """Draw the line that areas stay below."""
     assert one.ceiling is not None
     _, column, name = one.ceiling
     rows = rows.sort(x)
     axes.plot(
-        numbers(rows[x]),
-        numbers(rows[column]),
+        convert_numbers(rows[x]),
+        convert_numbers(rows[column]),
         color="black",
         linewidth=0.9,
         linestyle=(0, (4, 2)),
@@ -289,7 +291,7 @@ def _mark(picture: Picture, marks: Sequence[tuple[float, str]], above: float) ->
     return len(ends)
 
 
-@drawing(page=call_lazily("dumbbell.figures.interactive.over_time", "shares"))
+@make_drawing(page=call_lazily("dumbbell.figures.interactive.over_time", "shares"))
 def shares(
     frame: Any,
     x: str,
@@ -303,27 +305,27 @@ def shares(
     title: str | None = None,
 ) -> Picture:
     """Draw how the sum of `y` over the groups of `by` is divided, at each `x`: areas over time, bars over a key."""
-    rows = taken(frame)
-    over = () if columns is None or isinstance(columns, int) else listed(columns)
+    rows = convert_frame(frame)
+    over = () if columns is None or isinstance(columns, int) else list_names(columns)
     check(rows, ("y",), x=x, y=y, by=by, facet=facet, columns=over)
-    keys = list(dict.fromkeys([*listed(by), *listed(facet), *over, x]))
+    keys = list(dict.fromkeys([*list_names(by), *list_names(facet), *over, x]))
     check_unique(rows, keys)
-    heights = finite(numbers(rows[y]))
+    heights = collect_finite(convert_numbers(rows[y]))
     if len(heights) and heights.min() < 0:
         raise OutOfRange(f"{heights.min():g}", "0 or more", key=y)
-    groups = Groups.of(rows, by)
-    drawn = styles(len(groups.keys))
-    names = ordered(rows[x])
+    groups = Groups.from_frame(rows, by)
+    drawn = choose_styles(len(groups.keys))
+    names = order_values(rows[x])
     areas = is_areas(rows[x])
     picture, panels = spread(rows, facet, columns, wide=0.0 if areas else 0.32 * len(names) + 0.3)
     place = {name: i for i, name in enumerate(names)}
     for panel in panels:
-        parts = groups.parts(panel.rows)
+        parts = groups.split(panel.rows)
         here = [name for name in names if name in set(panel.rows[x].to_list())]
         at = {name: i for i, name in enumerate(here)}
         table = np.zeros((len(groups.keys), len(here)))
         for i, part in enumerate(parts):
-            for name, number in zip(part[x].to_list(), np.nan_to_num(numbers(part[y])), strict=True):
+            for name, number in zip(part[x].to_list(), np.nan_to_num(convert_numbers(part[y])), strict=True):
                 table[i, at[name]] = number
         whole = table.sum(axis=0)
         with np.errstate(invalid="ignore"):
@@ -332,26 +334,26 @@ def shares(
         # the first lies on top, as in the legend
         for label, style, part, share in reversed(list(zip(groups.labels, drawn, parts, table, strict=True))):
             if not part.is_empty():
-                _share(panel.axes, here, place, base, share, label, style, areas=areas, several=len(parts) > 1)
+                _draw_share(panel.axes, here, place, base, share, label, style, areas=areas, several=len(parts) > 1)
             base = base + share
         panel.axes.set_ylim(0, 1)
         panel.axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
         panel.axes.grid(visible=False)
         if areas:
-            panel.axes.set_xlim(beginning(np.array(names, dtype=float)), float(names[-1]))
+            panel.axes.set_xlim(find_start(np.array(names, dtype=float)), float(names[-1]))
         else:
-            named(picture, panel.axes, [category(name) for name in names])
+            set_names(picture, panel.axes, [format_category(name) for name in names])
     if areas:
         scale(panels[0].axes.xaxis, np.array(names, dtype=float), log=False)
     for label, style in zip(groups.labels, drawn, strict=True):
-        picture.entry(label, Patch(facecolor=style.colour, edgecolor="white", hatch=style.hatch, linewidth=0.0))
+        picture.add_entry(label, Patch(facecolor=style.colour, edgecolor="white", hatch=style.hatch, linewidth=0.0))
     picture.around.title = title
-    picture.around.x_label = axis_label(x) if x_label is None else x_label
-    picture.around.y_labels = [f"share of {axis_label(y).partition(',')[0]}" if y_label is None else y_label]
+    picture.around.x_label = format_axis_label(x) if x_label is None else x_label
+    picture.around.y_labels = [f"share of {format_axis_label(y).partition(',')[0]}" if y_label is None else y_label]
     return picture
 
 
-def _share(
+def _draw_share(
     axes: Axes,
     here: list[Any],
     place: dict[Any, int],

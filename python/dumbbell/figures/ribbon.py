@@ -27,7 +27,7 @@ class Band:
     name: str
 
 
-def bands(times: Iterable[float], names: Iterable[str | None], end: float) -> list[Band]:
+def find_bands(times: Iterable[float], names: Iterable[str | None], end: float) -> list[Band]:
     """Return the stretches of the same name, each up to the next, the last up to `end`; None has no stretch."""
     points = [(time, name) for time, name in zip(times, names, strict=True) if name is not None]
     first = [next(own) for _, own in groupby(points, key=lambda point: point[1])]
@@ -35,7 +35,7 @@ def bands(times: Iterable[float], names: Iterable[str | None], end: float) -> li
     return [Band(time, until, name) for (time, name), until in zip(first, ends, strict=True)]
 
 
-def ribbons(picture: Picture, states: Mapping[str, Sequence[Band]], *, named: bool) -> float:
+def draw_ribbons(picture: Picture, states: Mapping[str, Sequence[Band]], *, named: bool) -> float:
     """Draw a ribbon for each sender above the highest panels; return the room that they need, in inches.
 
     A state has one colour and one hatch in all ribbons, and its name in those of its stretches that are long enough.
@@ -48,7 +48,7 @@ def ribbons(picture: Picture, states: Mapping[str, Sequence[Band]], *, named: bo
     looks = {name: (SHADES[i], HATCHES[i]) for i, name in enumerate(names)}
     for axes in (axes for axes in picture.grid[0] if axes is not None):
         for number, (sender, own) in enumerate(reversed(list(states.items()))):
-            _ribbon(axes, sender if named else "", own, looks, _APART + number * (_HIGH + _APART))
+            _draw_ribbon(axes, sender if named else "", own, looks, _APART + number * (_HIGH + _APART))
     if len(states) == 1 and not named:
         [own] = states.values()
         for axes in picture.panels.values():
@@ -60,11 +60,11 @@ def ribbons(picture: Picture, states: Mapping[str, Sequence[Band]], *, named: bo
                 )
             axes.set_xlim(*limits)
     for name, (colour, hatch) in looks.items():
-        picture.entry(name, Patch(facecolor=colour, hatch=hatch, edgecolor="0.65", linewidth=0.0))
+        picture.add_entry(name, Patch(facecolor=colour, hatch=hatch, edgecolor="0.65", linewidth=0.0))
     return len(states) * (_HIGH + _APART) + _APART if states else 0.0
 
 
-def _ribbon(axes: Axes, sender: str, own: Sequence[Band], looks: dict[str, tuple[str, str]], above: float) -> None:
+def _draw_ribbon(axes: Axes, sender: str, own: Sequence[Band], looks: dict[str, tuple[str, str]], above: float) -> None:
     """Draw one ribbon so many inches above a panel."""
     assert axes.figure is not None
     top = axes.figure.dpi_scale_trans + ScaledTranslation(0, 1, axes.transAxes)  # type: ignore[arg-type]  # any transform will do

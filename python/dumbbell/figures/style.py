@@ -80,33 +80,33 @@ _LOOK: dict[Any, Any] = {key: value for key, value in mpl.rcParamsDefault.items(
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a user asked of a figure, in inches and points; None leaves it to the figure."""
+class FigureSizes:
+    """The size of a figure that a user asked for, in inches and points; None leaves it to the figure."""
 
     width: float | None = None
     height: float | None = None
     text: float | None = None
 
 
-_ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
+_ASKED: ContextVar[FigureSizes | None] = ContextVar("asked", default=None)
 
 
 @contextmanager
-def asked(width: float | None = None, height: float | None = None, text: float | None = None) -> Iterator[None]:
+def set_sizes(width: float | None = None, height: float | None = None, text: float | None = None) -> Iterator[None]:
     """Give figures drawn here a width and a height in inches, and text of so many points."""
-    token = _ASKED.set(Asked(width, height, text))
+    token = _ASKED.set(FigureSizes(width, height, text))
     try:
         yield
     finally:
         _ASKED.reset(token)
 
 
-def sizes() -> Asked:
+def get_sizes() -> FigureSizes:
     """Return what was asked."""
-    return _ASKED.get() or Asked()
+    return _ASKED.get() or FigureSizes()
 
 
-def _scale(of: Asked) -> float:
+def _scale(of: FigureSizes) -> float:
     """Return by how much text is larger than usual."""
     return 1.0 if of.text is None else of.text / TEXT
 
@@ -115,12 +115,12 @@ _SIZES = ("font.size", "axes.titlesize", "axes.labelsize", "xtick.labelsize", "y
 
 
 @contextmanager
-def look(of: Asked | None = None) -> Iterator[None]:
+def look(of: FigureSizes | None = None) -> Iterator[None]:
     """Draw as this package does, whatever the user's own settings are; they are back afterwards.
 
     A figure that exists is drawn in the sizes `of` which it was made, as its ticks depend on them.
     """
-    with mpl.rc_context(_LOOK | {size: _LOOK[size] * _scale(of or sizes()) for size in _SIZES}):
+    with mpl.rc_context(_LOOK | {size: _LOOK[size] * _scale(of or get_sizes()) for size in _SIZES}):
         yield
 
 
@@ -134,7 +134,7 @@ class Style:
     hatch: str
 
 
-def styles(count: int) -> list[Style]:
+def choose_styles(count: int) -> list[Style]:
     """Return a style for each series; raises InputError if there are too many to tell apart."""
     if count > MOST_SERIES:
         raise TooMany(f"{count} series", f"at most {MOST_SERIES}; filter, or spread them over facets", key="by")

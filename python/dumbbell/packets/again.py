@@ -13,12 +13,12 @@ from dumbbell.errors import Nothing, TooMany, Unfit
 from dumbbell.experiment import units
 from dumbbell.experiment.cell import Cell
 from dumbbell.packets import recording, wanted
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.results.versions import find_kind
 
 
 def repeat_packets(
-    results: Results,
+    results: StoredResults,
     at: str | Sequence[str] = (),
     flows: int | Sequence[int] = (),
     time: str | tuple[float | str, float | str] | None = None,

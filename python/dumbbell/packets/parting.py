@@ -67,7 +67,7 @@ class PacketStream:
 
 @dataclass(frozen=True)
 class Parting:
-    """What two sides have in common, and where they part."""
+    """The packets that two sides share, and where they part."""
 
     point: str
     sides: tuple[PacketSide, PacketSide]

@@ -28,7 +28,7 @@ PCAPNG, PARQUET = ".pcapng", ".parquet"
 
 @dataclass(frozen=True)
 class WrittenPackets:
-    """What was written: the file, how many packets it has, and the hash of what the run measured."""
+    """The file that was written: the file, how many packets it has, and the hash of what the run measured."""
 
     file: Path
     packets: int

@@ -38,7 +38,7 @@ def read_side(path: str, point: str | None, flows: Sequence[int]) -> PacketSide:
         if file.suffix == recording.PARQUET:
             rows = _read_parquet(file, point)
         else:
-            from dumbbell.exchange.pcap import rows as captured
+            from dumbbell.exchange.pcap import packet_rows as captured
 
             rows, of_run = captured.read(file, file.read_bytes(), point)
             rows = rows.with_columns(fate=pl.lit(None, dtype=pl.String))

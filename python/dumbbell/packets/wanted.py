@@ -1,4 +1,4 @@
-"""Which packets are wanted, and where they are seen."""
+"""The selection of packets, and the points at which they are recorded."""
 
 from __future__ import annotations
 

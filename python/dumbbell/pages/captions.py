@@ -1,4 +1,4 @@
-"""What captions of figures say of runs: how many, what is drawn of several, how long they last; from the evidence."""
+"""Phrases of captions about runs: how many, what is drawn of several, how long they last; from the evidence."""
 
 from collections.abc import Sequence
 

@@ -78,12 +78,12 @@ class Study:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return self.folder.resolve().name.replace("_", "-")
 
     @property
     def question(self) -> str:
-        """What it asks, in one sentence."""
+        """The question, in one sentence."""
         return str(getattr(self.program, "QUESTION", ""))
 
     @property
@@ -93,12 +93,12 @@ class Study:
 
     @property
     def figures(self) -> dict[str, Callable[[Evidence], Picture]]:
-        """Its figures, by name."""
+        """Return the figures by name."""
         return dict(getattr(self.program, "FIGURES", {}))
 
     @property
     def sweeps(self) -> tuple[Sweep, ...]:
-        """What it runs."""
+        """Return the sweeps."""
         return tuple(getattr(self.program, "RUNS", ()))
 
     @property
@@ -123,7 +123,7 @@ class Study:
         for one in present:
             require_alike(one.runs.select("experiment", "matrix", "config", "engine_version"))
         with self._report_program_errors():
-            return Evidence(kept.Tables(self.program.evidence(*opened)), kept.describe_runs(present))
+            return Evidence(kept.Tables(self.program.make_evidence(*opened)), kept.describe_runs(present))
 
     def gather(self, results: Sequence[str | Path]) -> None:
         """Make the evidence from results files and keep it."""
@@ -156,7 +156,7 @@ class Study:
 
     def _render(self, template: str, found: Evidence) -> str:
         with self._report_program_errors():
-            facts = self.program.facts(found) if hasattr(self.program, "facts") else {}
+            facts = self.program.make_facts(found) if hasattr(self.program, "make_facts") else {}
         tables = getattr(self.program, "TABLES", {})
 
         def find_table(name: str) -> str:

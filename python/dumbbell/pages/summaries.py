@@ -23,7 +23,7 @@ def order_names(column: str, order: Iterable[str]) -> pl.Expr:
     return pl.col(column).cast(pl.Enum(list(order)))
 
 
-def cross_tabulate(
+def make_cross_table(
     frame: pl.DataFrame, rows: str, columns: str, order: Iterable[str], text: Callable[[dict[str, Any]], str]
 ) -> list[list[str]]:
     """Return the cells of a table: a row for each value of `rows`, the values of `columns` across."""

@@ -1,4 +1,4 @@
-"""Which experiments a study rests on, and running them."""
+"""The experiments of a study, and running them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

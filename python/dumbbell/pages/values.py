@@ -1,4 +1,4 @@
-"""What a template may ask of results: rows of a table, the values of a column, and comparisons that hold or not.
+"""The values of results for templates: rows of a table, the values of a column, and comparisons that hold or not.
 
 Nothing is empty: a selection without rows is an error, so that "in every row" never speaks of no row.
 """

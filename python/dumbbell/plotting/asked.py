@@ -1,4 +1,4 @@
-"""What a caller wants of a figure, and how much a figure holds."""
+"""Requests for figures, and the limits of figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,8 +9,8 @@ MOST_BESIDE = 4  # columns of time series
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the caller wants of a figure."""
+class PlotRequest:
+    """The request of a caller for a figure."""
 
     value: tuple[str, ...]
     against: str | None
@@ -38,6 +38,6 @@ class Asked:
         return found | ({self.against: "--against"} if self.against else {})
 
 
-def with_facets(asked: Asked, facet: Sequence[str]) -> Asked:
+def set_facets(asked: PlotRequest, facet: Sequence[str]) -> PlotRequest:
     """Return what is asked for, with these keys as facets and no others."""
     return replace(asked, against=None, by=(), facet=tuple(facet))

@@ -1,6 +1,6 @@
-"""Which figure answers the question that results put: by what varies in them, and what traffic they have.
+"""Chooses the figure that suits results: by what varies in them, and what traffic they have.
 
-`choices` yields what may be drawn, the best first. Each says in one line why, and which options draw another figure:
+`list_choices` yields figures, the best first. Each says in one line why, and which options draw another figure:
 only those that can be drawn of these results.
 """
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from shlex import quote as quoted
 from typing import Any, Literal
 
-from dumbbell.plotting.asked import FEW_LINES, FEW_PANELS, MOST_BESIDE, Asked
+from dumbbell.plotting.asked import FEW_LINES, FEW_PANELS, MOST_BESIDE, PlotRequest
 from dumbbell.plotting.placing import is_numeric
 from dumbbell.results import felt
 from dumbbell.results.dimensions import Dimension
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.words import format_count, join_words
 
 VERSIONS = ("version", "engine_version", "kernel")  # last words of keys whose values are versions of one thing
@@ -27,7 +27,7 @@ _MANY = FEW_LINES  # flows, above which each has no line of its own
 
 
 @dataclass(frozen=True)
-class Other:
+class OtherFigure:
     """Options that draw another figure, what it is for, and what results need for it."""
 
     options: str
@@ -41,14 +41,14 @@ class Choice:
 
     kind: str
     why: str
-    others: tuple[Other, ...]
+    others: tuple[OtherFigure, ...]
     value: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
     facet: tuple[str, ...] = ()
     baseline: str | None = None
     where: str | None = None
 
-    def asked(self, asked: Asked) -> Asked:
+    def complete_request(self, asked: PlotRequest) -> PlotRequest:
         """Return what is asked for, with what this figure needs."""
         return replace(
             asked,
@@ -67,7 +67,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What decides: the keys that vary, and the traffic, which all cells must have for what is said of it."""
+    """The basis of the choice: the keys that vary, and the traffic, which all cells must share."""
 
     keys: list[Dimension]
     seeds: int
@@ -102,41 +102,41 @@ class _Shape:
         return got, "flows.sojourn_mean_ms" if self.udp else "flows.rtt_mean_ms"
 
 
-def _shape(results: Results, asked: Asked) -> _Shape:
+def _find_shape(results: StoredResults, asked: PlotRequest) -> _Shape:
     configs = list(results.configurations.values())
-    flows = [_count(config, "flows") for config in configs] or [0]
+    flows = [_count_values(config, "flows") for config in configs] or [0]
     return _Shape(
         keys=[one for one in results.dimensions if not one.is_any_of(asked.mean_over)],
         seeds=len(results.seeds),
         flows=(min(flows), max(flows)),
-        udp=any(_count(config, "udp") for config in configs),
+        udp=any(_count_values(config, "udp") for config in configs),
         web=any(config.get("web") for config in configs),
         waits=felt.is_felt(results),
         has_series=any(config.get("record", {}).get("series") for config in configs),
         hops=bool(configs) and len(results.hops_of_cells) == len(configs),
-        unlike=any(_unlike(config) for config in configs),
+        unlike=any(_has_unlike_flows(config) for config in configs),
     )
 
 
-def _unlike(config: dict[str, Any]) -> bool:
+def _has_unlike_flows(config: dict[str, Any]) -> bool:
     flows = config.get("flows") or []
     return len({repr({key: value for key, value in one.items() if key not in _NO_KIND}) for one in flows}) > 1
 
 
-def _count(config: dict[str, Any], section: str) -> int:
+def _count_values(config: dict[str, Any], section: str) -> int:
     return sum(one.get("count", 1) for one in config.get(section) or [])
 
 
-def choices(results: Results, asked: Asked) -> Iterator[Choice]:
+def list_choices(results: StoredResults, asked: PlotRequest) -> Iterator[Choice]:
     """Yield the figures that suit results, the best first; the last can be drawn of almost any."""
     wanted = (asked.value, asked.keys, asked.of, asked.baseline, asked.time)
-    shape = _shape(results, asked)
-    found = _by_shape(results, shape) if not any(wanted) and not results.of_parts else iter(())
-    for one in itertools.chain(found, _by_request(results, asked)):
-        yield replace(one, others=tuple(other for other in one.others if _can(other, results, shape, asked)))
+    shape = _find_shape(results, asked)
+    found = _choose_by_shape(results, shape) if not any(wanted) and not results.of_parts else iter(())
+    for one in itertools.chain(found, _choose_by_request(results, asked)):
+        yield replace(one, others=tuple(other for other in one.others if _can_draw(other, results, shape, asked)))
 
 
-def _can(other: Other, results: Results, shape: _Shape, asked: Asked) -> bool:
+def _can_draw(other: OtherFigure, results: StoredResults, shape: _Shape, asked: PlotRequest) -> bool:
     """Return whether another figure can be drawn of these results."""
     free = [one for one in shape.keys if not one.is_any_of([*asked.by, *asked.facet])]
     match other.needs:
@@ -153,42 +153,51 @@ def _can(other: Other, results: Results, shape: _Shape, asked: Asked) -> bool:
     return True
 
 
-def _by_shape(results: Results, shape: _Shape) -> Iterator[Choice]:
+def _choose_by_shape(results: StoredResults, shape: _Shape) -> Iterator[Choice]:
     """Yield what an expert would draw of results of this shape."""
     if results.sessions:
         if len(results) <= MOST_BESIDE:
-            yield _sessions(results)
+            yield _choose_sessions(results)
         return
     versions = [one for one in shape.keys if one.word in VERSIONS]
     aqms = [one for one in shape.keys if one.word == "aqm"]
     short = shape.web and shape.flows[1] == 0
     many = shape.flows[0] > _MANY
     if not shape.keys:
-        yield from _of_one_cell(shape, short=short, many=many)
+        yield from _choose_for_one_cell(shape, short=short, many=many)
         return
     if versions:
         if len(versions) == len(shape.keys) and shape.seeds == 1 and shape.has_series and len(results) <= MOST_BESIDE:
             # of single runs nobody knows what is chance, and a reader can compare them himself
             first, *rest = versions[0].ordered
             differences = f"--kind differences --baseline {quoted(f'{versions[0].name}={first}')}"
-            options = (Other(differences, "the change of each measure"), Other("--kind bars --value goodput"))
+            options = (
+                OtherFigure(differences, "the change of each measure"),
+                OtherFigure("--kind bars --value goodput"),
+            )
             yield Choice("series", f"one run by {first} and by {join_words(rest)}, side by side", options)
-        yield _versions(versions[0], shape)
+        yield _choose_versions(versions[0], shape)
     if (short or many) and shape.cells <= FEW_PANELS:
-        yield _distributions(shape, f" over {shape.said}", short=short, web=shape.web)
+        yield _choose_distributions(shape, f" over {shape.said}", short=short, web=shape.web)
     if aqms and shape.waits:
         yield Choice(
             "felt",
             f"{format_count(len(aqms[0].ordered), 'queue discipline')}, by what the traffic feels that waits "
             "for others",
-            (Other("--kind ellipses", "time in queue of all packets"), Other("--kind bars --value goodput")),
+            (
+                OtherFigure("--kind ellipses", "time in queue of all packets"),
+                OtherFigure("--kind bars --value goodput"),
+            ),
         )
     if _is_of_queues(shape, aqms):
         others = tuple(one.name for one in shape.keys if one is not aqms[0])
         yield Choice(
             "ellipses",
             f"{len(aqms[0].ordered)} queue disciplines, of which each trades delay for utilisation (RFC 7928)",
-            (Other("--kind bars --value goodput"), Other(f"--kind cdf --by {quoted(aqms[0].name)}", needs="packets")),
+            (
+                OtherFigure("--kind bars --value goodput"),
+                OtherFigure(f"--kind cdf --by {quoted(aqms[0].name)}", needs="packets"),
+            ),
             value=("hops.sojourn_mean_ms", "hops.utilisation")
             if shape.hops
             else ("runs.sojourn_mean_ms", "runs.utilisation"),
@@ -199,15 +208,15 @@ def _by_shape(results: Results, shape: _Shape) -> Iterator[Choice]:
         yield Choice(
             "heat",
             f"two flows over {shape.said}, of which the first has this share of the goodput",
-            (Other("--kind lines --value goodput"), Other("--kind heat --value utilisation")),
+            (OtherFigure("--kind lines --value goodput"), OtherFigure("--kind heat --value utilisation")),
             value=("share",),
             where="flow=0",
         )
     if short:
-        cdf = Other("--kind cdf", needs="packets")
+        cdf = OtherFigure("--kind cdf", needs="packets")
         yield Choice("lines", f"short flows over {shape.said}", (cdf,), value=("slowdown",))
         return
-    yield from _along_keys(shape)
+    yield from _choose_along_keys(shape)
 
 
 def _is_of_queues(shape: _Shape, aqms: Sequence[Dimension]) -> bool:
@@ -220,42 +229,47 @@ def _is_of_queues(shape: _Shape, aqms: Sequence[Dimension]) -> bool:
     return not shape.unlike or len({text.partition("(")[0] for text in aqms[0].ordered}) >= _DISCIPLINES
 
 
-def _sessions(results: Results) -> Choice:
-    others = (Other("--kind cdf", needs="packets"),)
+def _choose_sessions(results: StoredResults) -> Choice:
+    others = (OtherFigure("--kind cdf", needs="packets"),)
     return Choice("series", f"{format_count(len(results), 'run')} of dumbbell shell", others)
 
 
-def _of_one_cell(shape: _Shape, *, short: bool, many: bool) -> Iterator[Choice]:
+def _choose_for_one_cell(shape: _Shape, *, short: bool, many: bool) -> Iterator[Choice]:
     """Yield what to draw of runs that differ in nothing but their seeds."""
     if short or many:
-        yield _distributions(shape, "", short=short, web=shape.web)
+        yield _choose_distributions(shape, "", short=short, web=shape.web)
     if shape.seeds >= _FEW_SEEDS and shape.flows[1] + shape.udp:
-        other = Other("--kind series", "one of them over time") if shape.has_series else Other("--kind bars")
+        other = (
+            OtherFigure("--kind series", "one of them over time") if shape.has_series else OtherFigure("--kind bars")
+        )
         values = ("flows.goodput_mbit", shape.values[1] if shape.flows[1] > 1 else "flows.rtt_mean_ms")
         yield Choice("box", f"{shape.seeds} runs differ in their seeds alone", (other,), value=values)
     if shape.has_series:
         why = "one run, as it went" if shape.seeds == 1 else "one cell, of which the first seed is shown"
-        others = (Other("--kind cdf", "times in queue", "packets"), Other("--value throughput", "one panel", "queue"))
+        others = (
+            OtherFigure("--kind cdf", "times in queue", "packets"),
+            OtherFigure("--value throughput", "one panel", "queue"),
+        )
         yield Choice("series", why, others)
 
 
-def _distributions(shape: _Shape, keys: str, *, short: bool, web: bool) -> Choice:
+def _choose_distributions(shape: _Shape, keys: str, *, short: bool, web: bool) -> Choice:
     if short:
         why, value = f"short flows{keys}", ("completion", "slowdown")
-        return Choice("cdf", why, (Other("--kind lines --value slowdown"),), value=value)
+        return Choice("cdf", why, (OtherFigure("--kind lines --value slowdown"),), value=value)
     value = ("flows.goodput_mbit", shape.values[1])
-    others = [Other("--kind bars --value goodput")] if keys else [Other("--kind series")] * shape.has_series
-    others += [Other("--value slowdown")] * (web and bool(keys))
+    others = [OtherFigure("--kind bars --value goodput")] if keys else [OtherFigure("--kind series")] * shape.has_series
+    others += [OtherFigure("--value slowdown")] * (web and bool(keys))
     why = f"{format_count(shape.flows[1], 'flow')} per run{keys}, too many for one line each"
     return Choice("cdf", why, tuple(others), value=value)
 
 
-def _versions(key: Dimension, shape: _Shape) -> Choice:
+def _choose_versions(key: Dimension, shape: _Shape) -> Choice:
     first, *rest = key.ordered
     over = f" over {join_words([one.name for one in shape.keys if one is not key])}" if len(shape.keys) > 1 else ""
     said = rest[0] if len(rest) == 1 else f"{len(rest)} others"
     why = f"versions in {key.name}{over}: what changes from {first} to {said}"
-    return Choice("differences", why, (Other("--kind bars --value goodput"),), baseline=f"{key.name}={first}")
+    return Choice("differences", why, (OtherFigure("--kind bars --value goodput"),), baseline=f"{key.name}={first}")
 
 
 def _is_map(shape: _Shape) -> bool:
@@ -264,7 +278,7 @@ def _is_map(shape: _Shape) -> bool:
     return len(sizes) > 1 and sizes[0] > 2 and shape.cells / (sizes[0] * sizes[1]) <= FEW_PANELS
 
 
-def _along_keys(shape: _Shape) -> Iterator[Choice]:
+def _choose_along_keys(shape: _Shape) -> Iterator[Choice]:
     """Yield lines along the numeric key with most values, or bars, of what traffic gets and of what it waits."""
     sizes = [len(one.ordered) for one in shape.keys]
     longest = max((one for one in shape.keys if one.is_numeric), key=lambda one: len(one.ordered), default=None)
@@ -273,53 +287,53 @@ def _along_keys(shape: _Shape) -> Iterator[Choice]:
             return
         others = [one.name for one in shape.keys if one is not longest]
         why = f"{longest.name} is a number" + f", with lines and panels for {join_words(others)}" * bool(others)
-        options = (Other("--kind heat" if others else "--kind bars"), Other("--value throughput"))
+        options = (OtherFigure("--kind heat" if others else "--kind bars"), OtherFigure("--value throughput"))
         yield Choice("lines", why, options, value=shape.values)
         return
-    box, cdf = Other("--kind box", "seeds"), Other("--kind cdf", "times in queue", "packets")
-    ellipses = [Other("--kind ellipses", "what the queue costs")] * any(one.word == "aqm" for one in shape.keys)
-    yield Choice("bars", _few(shape), (box if shape.seeds > 1 else cdf, *ellipses), value=shape.values)
+    box, cdf = OtherFigure("--kind box", "seeds"), OtherFigure("--kind cdf", "times in queue", "packets")
+    ellipses = [OtherFigure("--kind ellipses", "what the queue costs")] * any(one.word == "aqm" for one in shape.keys)
+    yield Choice("bars", _describe_few(shape), (box if shape.seeds > 1 else cdf, *ellipses), value=shape.values)
 
 
-def _few(shape: _Shape) -> str:
+def _describe_few(shape: _Shape) -> str:
     flows = "what each of the unlike flows gets; " * shape.unlike
-    return f"{flows}{shape.said} {_has(shape.keys)} few values"
+    return f"{flows}{shape.said} {_describe_axis(shape.keys)} few values"
 
 
-def _has(keys: Sequence[Dimension]) -> str:
+def _describe_axis(keys: Sequence[Dimension]) -> str:
     return "has" if len(keys) == 1 else "have"
 
 
-def _by_request(results: Results, asked: Asked) -> Iterator[Choice]:
+def _choose_by_request(results: StoredResults, asked: PlotRequest) -> Iterator[Choice]:
     """Yield what suits the keys and measures that are asked for, or any results at all."""
-    box, lines = Other("--kind box"), Other("--kind lines", needs="number")
+    box, lines = OtherFigure("--kind box"), OtherFigure("--kind lines", needs="number")
     several = [one for one in results.dimensions if not one.is_any_of(asked.mean_over)]
     if asked.time is not None:
-        yield Choice("series", "a part of the time is asked for", (Other("--kind shares", needs="unlike flows"),))
+        yield Choice("series", "a part of the time is asked for", (OtherFigure("--kind shares", needs="unlike flows"),))
         return
     if asked.against is not None or asked.by or asked.facet:
         free = [one for one in several if not one.is_any_of([*asked.by, *asked.facet])]
         numbers = [one.name for one in free if one.is_numeric]
         if asked.against is not None and (is_numeric(results, asked.against) or asked.baseline):
-            yield Choice("lines", f"{asked.against} is a number", (Other("--kind bars"), box))
+            yield Choice("lines", f"{asked.against} is a number", (OtherFigure("--kind bars"), box))
         elif asked.against is not None:
             yield Choice("bars", f"{asked.against} has names, which no line joins", (box,))
         elif numbers:
             why = f"{join_words(asked.keys)} as asked for, lines along {join_words(numbers)}"
-            yield Choice("lines", why, (Other("--kind bars"), box))
+            yield Choice("lines", why, (OtherFigure("--kind bars"), box))
         else:
             yield Choice("bars", f"{join_words(asked.keys)} as asked for, and no other key is a number", (box,))
         return
     said = join_words([one.name for one in several])
     if results.sessions and not asked.of and not asked.value and len(results) <= MOST_BESIDE:
-        yield _sessions(results)
+        yield _choose_sessions(results)
         return
     if not several:
-        packets = Other("--kind cdf", needs="" if asked.value else "packets")
+        packets = OtherFigure("--kind cdf", needs="" if asked.value else "packets")
         if not asked.of and any(config["record"]["series"] for config in results.configurations.values()):
-            yield Choice("series", "the runs differ in nothing", (Other("--kind bars"), packets))
+            yield Choice("series", "the runs differ in nothing", (OtherFigure("--kind bars"), packets))
         elif len(results) > 4:
-            yield Choice("box", f"{len(results)} runs differ in their seeds alone", (Other("--kind bars"),))
+            yield Choice("box", f"{len(results)} runs differ in their seeds alone", (OtherFigure("--kind bars"),))
         else:
             yield Choice("bars", "the runs differ in nothing", (packets,))
         return
@@ -327,12 +341,12 @@ def _by_request(results: Results, asked: Asked) -> Iterator[Choice]:
     numeric = [one for one in several if one.is_numeric]
     longest = max((len(one.ordered) for one in numeric), default=0)
     if longest < 3:
-        yield Choice("bars", f"{said} {_has(several)} few values", (box, lines))
+        yield Choice("bars", f"{said} {_describe_axis(several)} few values", (box, lines))
     elif (
         math.prod(sizes) / longest > FEW_LINES * FEW_PANELS and sum(size > 2 for size in sizes) > 1 and not asked.value
     ):
-        choose = Other("--where KEY=VALUE and --kind lines")
+        choose = OtherFigure("--where KEY=VALUE and --kind lines")
         yield Choice("heat", f"{math.prod(sizes)} combinations of {said}", (choose,))
     else:
         why = f"{join_words([one.name for one in numeric])} {'is a number' if len(numeric) == 1 else 'are numbers'}"
-        yield Choice("lines", why, (Other("--kind bars"), Other("--kind heat", needs="two keys")))
+        yield Choice("lines", why, (OtherFigure("--kind bars"), OtherFigure("--kind heat", needs="two keys")))

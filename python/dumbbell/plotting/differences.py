@@ -1,4 +1,4 @@
-"""What changes from one value of a key to the others: every measure in per cent, with its interval."""
+"""Draws the changes from one value of a key to the others: every measure in per cent, with its interval."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,14 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Missing, Nothing, Unfit, UnknownName, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import FEW_PANELS, Asked
+from dumbbell.plotting.asked import FEW_PANELS, PlotRequest
 from dumbbell.plotting.choice import VERSIONS
 from dumbbell.plotting.kinds import Kind
 from dumbbell.results import aggregate, selecting
 from dumbbell.results import diff as differing
 from dumbbell.results.columns import COLUMNS, is_of_hop
 from dumbbell.results.diff import Diff
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.words import format_count
 
 _MEASURES = (
@@ -26,27 +26,27 @@ _LEAST, _MOST = 5.0, 150.0  # per cent at which an axis may end
 _MOST_ROWS = 30
 
 
-def differences(results: Results, asked: Asked) -> Picture:
+def differences(results: StoredResults, asked: PlotRequest) -> Picture:
     """Draw the change of each measure from the baseline, in per cent, with 95 % intervals over seeds.
 
     A panel is a cell, or all of them together if they are many, and one other value of the baseline's key.
     """
-    key, first, others = _sides(results, asked)
-    values = _values(asked, results)
+    key, first, others = _choose_sides(results, asked)
+    values = _choose_values(asked, results)
     found = [(text, differing.compare_results(results, by=f"{key}={first},{text}", values=values)) for text in others]
-    return _drawn(found, first, values, f"{results.path}: {key}")
+    return _draw_comparisons(found, first, values, f"{results.path}: {key}")
 
 
-def differences_of_two(results: Results, other: Results, asked: Asked) -> Picture:
+def draw_differences_of_two(results: StoredResults, other: StoredResults, asked: PlotRequest) -> Picture:
     """Draw the change of each measure from one results file to another, over the cells that both have."""
-    values = _values(asked, results, other)
+    values = _choose_values(asked, results, other)
     found = differing.compare_results(results, other, values=values)
     first, second = (one.path.name for one in (results, other))
     names = (first, second) if first != second else (str(results.path), str(other.path))
-    return _drawn([(names[1], found)], names[0], values, names[0])
+    return _draw_comparisons([(names[1], found)], names[0], values, names[0])
 
 
-def _values(asked: Asked, *results: Results) -> tuple[str, ...]:
+def _choose_values(asked: PlotRequest, *results: StoredResults) -> tuple[str, ...]:
     """Return the measures that are asked for, or those of the usual ones that all results have."""
     some = any(one.of_parts for one in results)  # of some flows, whose runs as a whole are not meant
     names = [name for name in _MEASURES if name.startswith("flows.") or not some]
@@ -55,7 +55,7 @@ def _values(asked: Asked, *results: Results) -> tuple[str, ...]:
     return asked.value or tuple(name for name in names if all(_is_known(one, name) for one in results))
 
 
-def _drawn(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str], place: str) -> Picture:
+def _draw_comparisons(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str], place: str) -> Picture:
     """Draw what differs from `first` to each of the others."""
     others = [text for text, _ in found]
     cells = max(one.frame["pair"].n_unique() for _, one in found)
@@ -68,9 +68,9 @@ def _drawn(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str],
     rows = rows.filter(known).drop_nulls("change").sort("pair", maintain_order=True)
     if rows.is_empty():
         raise Nothing(f"no measure of {first} can be compared", "other measures, or another baseline", file=place)
-    names = _names(rows)
+    names = _name_rows(rows)
     rows = rows.with_columns(name=pl.Series(names, dtype=pl.String))
-    order = _in_order(rows, values)
+    order = _order_names(rows, values)
     per_cent = [pl.col(name) * 100 for name in ("change", "change_low", "change_high")]
     shown = rows.filter(pl.col("name").is_in(order)).with_columns(
         *per_cent,
@@ -100,18 +100,18 @@ def _drawn(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str],
         title=sure
         + "; arrows: beyond the axis" * (ends > limit)
         + f"; mean over {format_count(cells, 'cell')}" * (not each)
-        + "".join(f"; {line[:1].lower()}{line[1:].rstrip('.')}" for line in _to_know(found))
+        + "".join(f"; {line[:1].lower()}{line[1:].rstrip('.')}" for line in _list_notes(found))
         + f"; {format_count(len(set(names)) - len(order), 'measure')} left out" * (len(set(names)) > len(order)),
     )
 
 
-def _to_know(found: Sequence[tuple[str, Diff]]) -> list[str]:
+def _list_notes(found: Sequence[tuple[str, Diff]]) -> list[str]:
     """Return what comparisons left out, and in which other keys their sides differ."""
     lines = [line for _, one in found for line in one.lines]
     return list(dict.fromkeys(line for line in lines if line.startswith(("Left out: ", "They differ in "))))
 
 
-def _names(rows: pl.DataFrame) -> list[str]:
+def _name_rows(rows: pl.DataFrame) -> list[str]:
     """Return what each row is called: its measure and, where a measure has several, its flow."""
     parts = rows.group_by("table", "measure").agg(pl.col("part").n_unique() > 1)
     several = dict(zip(parts.select("table", "measure").rows(), parts["part"], strict=True))
@@ -121,7 +121,7 @@ def _names(rows: pl.DataFrame) -> list[str]:
     ]
 
 
-def _in_order(rows: pl.DataFrame, values: Sequence[str]) -> list[str]:
+def _order_names(rows: pl.DataFrame, values: Sequence[str]) -> list[str]:
     """Return the names in the order of the measures, the flows of each in theirs; not more than one figure holds."""
     found = rows.select("table", "measure", "part", "name").unique(maintain_order=True).rows()
     wanted = {tuple(name.split(".")): place for place, name in enumerate(values)}
@@ -129,7 +129,7 @@ def _in_order(rows: pl.DataFrame, values: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(name for *_, name in found))[:_MOST_ROWS]
 
 
-def _sides(results: Results, asked: Asked) -> tuple[str, str, list[str]]:
+def _choose_sides(results: StoredResults, asked: PlotRequest) -> tuple[str, str, list[str]]:
     """Return the key, its value to compare with, and its other values."""
     if asked.baseline is None:
         known = [one for one in results.dimensions if one.word in VERSIONS]
@@ -152,7 +152,7 @@ def _sides(results: Results, asked: Asked) -> tuple[str, str, list[str]]:
     return dimension.name, meant[0], others
 
 
-def _is_known(results: Results, name: str) -> bool:
+def _is_known(results: StoredResults, name: str) -> bool:
     try:
         results.measure(name)
     except UnknownName:

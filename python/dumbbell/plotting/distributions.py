@@ -9,14 +9,14 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Conflict, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import Asked
+from dumbbell.plotting.asked import PlotRequest
 from dumbbell.plotting.kinds import Kind
-from dumbbell.plotting.measured import late_said, measured, require_values, seeds_said, y_label
-from dumbbell.plotting.placing import common, joined, placed
+from dumbbell.plotting.measure_means import collect_means, describe_late, describe_seeds, format_y_label, require_values
+from dumbbell.plotting.placing import find_common_axes, join_frames, place_keys
 from dumbbell.results import aggregate, censored
 from dumbbell.results.aggregate import Samples
 from dumbbell.results.columns import format_axis_label
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 _AT_ONCE_MS = 0.05  # where a logarithmic axis has packets that waited less: they met an empty queue
 _COUNT = "count"
@@ -27,7 +27,7 @@ _BINS = {
 }
 
 
-def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Picture:
+def cdf(results: StoredResults, asked: PlotRequest, *, complementary: bool = False) -> Picture:
     """Draw the share of packets, round trips, short flows or runs up to each value; above it if `complementary`."""
     values = asked.value or ("sojourn",)
     of_bins = [value for value in values if value in _BINS]
@@ -41,14 +41,14 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
         raise Conflict(
             f"{asked.of} and kind {kind.name}", f"{spell_option('value')}, which names what is drawn", option="--of"
         )
-    found = [_values(results, asked, value, asked.keys) for value in values]
+    found = [_collect_values(results, asked, value, asked.keys) for value in values]
     unnamed = len(of_bins) > 1 and not {"class", "which"} & set(asked.keys)
     if unnamed and any(axis.name == "class" for one, _ in found for axis in one.axes):
         # RTTs of a single class say whose they are beside times in queue of several
-        found = [_values(results, asked, value, [*asked.keys, "which"]) for value in values]
-    axes = common([one.axes for one, _ in found])
-    by, facet = placed(results, axes, asked, None)
-    frame, each = joined(axes, [(label, one) for one, label in found])
+        found = [_collect_values(results, asked, value, [*asked.keys, "which"]) for value in values]
+    axes = find_common_axes([one.axes for one, _ in found])
+    by, facet = place_keys(results, axes, asked, None)
+    frame, each = join_frames(axes, [(label, one) for one, label in found])
     values_of = frame["from_ms" if of_bins else "value"]
     missing = [f"no value in {values_of.null_count()} of {values_of.len()}"] if values_of.null_count() else []
     frame = frame.drop_nulls("from_ms" if of_bins else "value")
@@ -58,7 +58,7 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
     runs = frame.group_by([*(axis.name for axis in axes), *([each] if each else [])] or pl.lit(1))
     seeds = runs.agg(pl.col("hash").n_unique())["hash"]
     over = found[0][0].over
-    together = f"{seeds_said(seeds)} together" if seeds.max() != 1 else "one run each"
+    together = f"{describe_seeds(seeds)} together" if seeds.max() != 1 else "one run each"
     if over:
         together = f"{aggregate.format_counts(seeds)} run{'s' * (seeds.max() != 1)} together, over {', '.join(over)}"
     left_out = dict.fromkeys(text for one, _ in found for text in one.left_out)
@@ -80,7 +80,7 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
     )
 
 
-def _values(results: Results, asked: Asked, value: str, keys: Sequence[str]) -> tuple[Samples, str]:
+def _collect_values(results: StoredResults, asked: PlotRequest, value: str, keys: Sequence[str]) -> tuple[Samples, str]:
     """Return what one distribution is of, as `value`, or as bins with `from_ms` and a count; and what it is called."""
     if value in _BINS:
         table, column, weight = _BINS[value]
@@ -97,19 +97,19 @@ def _values(results: Results, asked: Asked, value: str, keys: Sequence[str]) -> 
             results, "short_flows", [column], keys, mean_over=asked.mean_over, options=asked.options
         )
         return replace(found, frame=found.frame.rename({column: "value"})), format_axis_label(column, "short_flows")
-    found, means = measured(results, asked, value)
+    found, means = collect_means(results, asked, value)
     if censored.is_censored(found.measure):  # such runs are in no step, and in the number that shares are of
-        late = late_said(int(means.frame["none"].sum()), int(means.frame["runs"].sum()))
-        label = f"{y_label(found, asked)}{'; ' * bool(late)}{late}"
+        late = describe_late(int(means.frame["none"].sum()), int(means.frame["runs"].sum()))
+        label = f"{format_y_label(found, asked)}{'; ' * bool(late)}{late}"
         return replace(found, frame=found.frame.with_columns(pl.col("value").fill_null(math.inf))), label
     if found.measure.of != "run" and not asked.mean_over:  # of each flow, not of those that are alike together
         measure = found.measure
         own = aggregate.collect_rows(results, measure.table, [measure.column], asked.keys)
         found = replace(own, frame=own.frame.rename({measure.column: "value"}))
-    return found, y_label(found, asked)
+    return found, format_y_label(found, asked)
 
 
-def ccdf(results: Results, asked: Asked) -> Picture:
+def ccdf(results: StoredResults, asked: PlotRequest) -> Picture:
     """Draw the share above each value."""
     return cdf(results, asked, complementary=True)
 

@@ -7,21 +7,21 @@ from dumbbell import figures
 from dumbbell.errors import Conflict, InputError, TooMany, Unfit, spell_option
 from dumbbell.experiment import units
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import Asked
-from dumbbell.plotting.choice import choices
-from dumbbell.plotting.differences import differences_of_two
-from dumbbell.plotting.kinds import Kind, all_kinds, find_kind
-from dumbbell.plotting.reference import beside_reference
+from dumbbell.plotting.asked import PlotRequest
+from dumbbell.plotting.choice import list_choices
+from dumbbell.plotting.differences import draw_differences_of_two
+from dumbbell.plotting.kinds import Kind, find_kind, list_kinds
+from dumbbell.plotting.reference import draw_with_reference
 from dumbbell.results import aggregate
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.words import join_words
 
 
 def plot(
-    results: Results,
+    results: StoredResults,
     kind: str | None = None,
     *,
-    other: Results | str | Path | None = None,
+    other: StoredResults | str | Path | None = None,
     value: str | Sequence[str] = (),
     against: str | None = None,
     by: str | Sequence[str] = (),
@@ -59,17 +59,17 @@ def plot(
 
     Raises InputError if there is no such key or measure, or too much for one figure.
     """
-    with figures.asked(width, height, font_size):
-        picture = _drawn(
+    with figures.set_sizes(width, height, font_size):
+        picture = _draw_kind(
             results,
             kind,
-            Asked(
-                _listed(value),
+            PlotRequest(
+                _list_names(value),
                 against,
-                _listed(by),
-                (*_listed(facet), *_listed(slider)),
-                _listed(slider),
-                _listed(mean_over),
+                _list_names(by),
+                (*_list_names(facet), *_list_names(slider)),
+                _list_names(slider),
+                _list_names(mean_over),
                 of,
                 baseline,
                 None if time is None else units.parse_span(time, "time"),
@@ -80,22 +80,22 @@ def plot(
             other,
         )
         _check_axes(picture, log_x, log_y)
-        picture.sliders = _listed(slider)
+        picture.sliders = _list_names(slider)
         if title == "":
-            return picture.titled(None)
+            return picture.set_title(None)
         subject, note = title, picture.around.title or ""
         if title is None:
-            subject, note = _subject(results), "; ".join(filter(None, [_selected(results, note), note]))
-        return picture.titled(f"{subject}\n{note}" if note else subject or None)
+            subject, note = _name_subject(results), "; ".join(filter(None, [_describe_selection(results, note), note]))
+        return picture.set_title(f"{subject}\n{note}" if note else subject or None)
 
 
-def _subject(results: Results) -> str:
+def _name_subject(results: StoredResults) -> str:
     """Return what the figure is of: the title of its experiment, if it has one."""
     titles = results.runs["title"].drop_nulls().unique().to_list()
     return titles[0] if len(titles) == 1 else ""
 
 
-def _selected(results: Results, note: str) -> str:
+def _describe_selection(results: StoredResults, note: str) -> str:
     """Return which of the runs were chosen; of a seed only if the note does not say it."""
     return ", ".join(str(one) for one in results.conditions if one.key != "seed" or "seed" not in note)
 
@@ -113,21 +113,21 @@ def _check_axes(picture: Picture, log_x: bool | None, log_y: bool | None) -> Non
             )
 
 
-def _drawn(
-    results: Results,
+def _draw_kind(
+    results: StoredResults,
     kind: str | None,
-    asked: Asked,
+    asked: PlotRequest,
     reference: str | Path | None,
-    other: Results | str | Path | None = None,
+    other: StoredResults | str | Path | None = None,
 ) -> Picture:
     """Draw a figure without its subject."""
     one = None if kind is None else find_kind(kind)
     if reference is not None:
-        return beside_reference(results, reference, kind, asked)
+        return draw_with_reference(results, reference, kind, asked)
     if other is not None:
-        return _of_two(results, other if isinstance(other, Results) else Results(other), kind, asked)
+        return _draw_two(results, other if isinstance(other, StoredResults) else StoredResults(other), kind, asked)
     if one is None:
-        return _suitable(results, asked)
+        return _draw_suitable(results, asked)
     _check_keys(results, asked, one)
     _check_options(asked, one)
     picture = one.draw(results, asked)
@@ -138,16 +138,16 @@ def _drawn(
     return picture
 
 
-def _check_options(asked: Asked, kind: Kind) -> None:
+def _check_options(asked: PlotRequest, kind: Kind) -> None:
     """Refuse options that this kind of figure does not take, and name the kinds that do."""
     if kind.values == "one" and len(asked.value) > 1:
-        several = _listed_kinds(lambda one: one.values == "several", "and")
+        several = _list_kinds(lambda one: one.values == "several", "and")
         raise TooMany(", ".join(asked.value), f"one for {kind.name}; several for {several}", option="--value")
     if asked.time is not None and not kind.time:
-        takers = _listed_kinds(lambda one: one.time, "or")
+        takers = _list_kinds(lambda one: one.time, "or")
         raise Unfit(f"{kind.name} has no time", f"kind {takers}", option="--time")
     if asked.baseline is not None and not kind.baseline:
-        takers = _listed_kinds(lambda one: one.baseline, "or")
+        takers = _list_kinds(lambda one: one.baseline, "or")
         raise Unfit(f"{kind.name} has no baseline", f"kind {takers}", option="--baseline")
     shows = kind.shows(asked)
     if asked.of is not None and shows:
@@ -159,11 +159,11 @@ def _check_options(asked: Asked, kind: Kind) -> None:
         raise Conflict(found, f"{spell_option('where')} for some of the runs", option="--mean-over")
 
 
-def _listed_kinds(takes: Callable[[Kind], bool], word: str) -> str:
-    return join_words((one.name for one in all_kinds() if takes(one)), word)
+def _list_kinds(takes: Callable[[Kind], bool], word: str) -> str:
+    return join_words((one.name for one in list_kinds() if takes(one)), word)
 
 
-def _of_two(results: Results, other: Results, kind: str | None, asked: Asked) -> Picture:
+def _draw_two(results: StoredResults, other: StoredResults, kind: str | None, asked: PlotRequest) -> Picture:
     """Draw the differences between two results files."""
     if kind not in (None, "differences"):
         raise Conflict(f"{kind} and two results", "kind differences, or one of the two", option="--kind")
@@ -172,7 +172,7 @@ def _of_two(results: Results, other: Results, kind: str | None, asked: Asked) ->
         if value:
             found = f"{spell_option(option)} and two results, whose cells are the panels,"
             raise Conflict(found, f"{spell_option('value')} and {spell_option('where')}")
-    picture = differences_of_two(results, other, asked)
+    picture = draw_differences_of_two(results, other, asked)
     if kind is None:
         picture.why = (
             "kind differences: two results, what changes in the cells that both have; another: one of them alone"
@@ -180,13 +180,13 @@ def _of_two(results: Results, other: Results, kind: str | None, asked: Asked) ->
     return picture
 
 
-def _suitable(results: Results, asked: Asked) -> Picture:
+def _draw_suitable(results: StoredResults, asked: PlotRequest) -> Picture:
     """Draw the first of the figures that suit the shape of the results and can be drawn."""
     failed: InputError | None = None
-    for choice in choices(results, asked):
+    for choice in list_choices(results, asked):
         try:
             own = results.where(choice.where) if choice.where else results
-            picture = _drawn(own, choice.kind, choice.asked(asked), None)
+            picture = _draw_kind(own, choice.kind, choice.complete_request(asked), None)
         except InputError as error:
             failed = error
         else:
@@ -196,7 +196,7 @@ def _suitable(results: Results, asked: Asked) -> Picture:
     raise failed
 
 
-def _check_keys(results: Results, asked: Asked, kind: Kind) -> None:
+def _check_keys(results: StoredResults, asked: PlotRequest, kind: Kind) -> None:
     """Refuse keys that this kind of figure has no place for, and a choice that would have to be guessed."""
     for name in asked.keys:
         if asked.keys.count(name) > 1:
@@ -228,5 +228,5 @@ def _check_keys(results: Results, asked: Asked, kind: Kind) -> None:
         raise Unfit(f"the experiments vary different keys: {found}", allowed, file=results.path)
 
 
-def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
+def _list_names(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)

@@ -7,22 +7,22 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Conflict, InputError, WrongValue, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import Asked
+from dumbbell.plotting.asked import PlotRequest
 from dumbbell.plotting.kinds import Kind
-from dumbbell.plotting.measured import require_values, seeds_said
-from dumbbell.plotting.placing import in_order, placed
+from dumbbell.plotting.measure_means import describe_seeds, require_values
+from dumbbell.plotting.placing import order_frame, place_keys
 from dumbbell.results import aggregate
 from dumbbell.results.aggregate import Axis
-from dumbbell.results.results import Measure, Results
+from dumbbell.results.results import Measure, StoredResults
 
 _FILLED = 0.5  # of its link, up to which a queue says nothing
 
 
-def ellipses(results: Results, asked: Asked) -> Picture:
+def ellipses(results: StoredResults, asked: PlotRequest) -> Picture:
     """Draw throughput against delay, with one standard deviation around the mean."""
     if len(asked.value) not in (0, 2):
         raise WrongValue(", ".join(asked.value), "two: a delay and a throughput", option="--value")
-    measures = _of_one_table(results, asked)
+    measures = _choose_measures(results, asked)
     delay, throughput = (
         aggregate.collect_samples(
             results, f"{one.table}.{one.column}", asked.keys, mean_over=asked.mean_over, options=asked.options
@@ -38,13 +38,13 @@ def ellipses(results: Results, asked: Asked) -> Picture:
     if delay.measure.table == "hops":
         joined, axes, idle = _select_filled(results, joined, axes)
     require_values(results, joined, [one.column for one in measures])
-    by, facet = placed(results, axes, asked, None, few=12)
+    by, facet = place_keys(results, axes, asked, None, few=12)
     seeds = joined.group_by(names or pl.lit(1)).agg(pl.col("hash").n_unique())["hash"]
-    how_often = f"mean and standard deviation of {seeds_said(seeds)}" if seeds.max() != 1 else "one run each"
+    how_often = f"mean and standard deviation of {describe_seeds(seeds)}" if seeds.max() != 1 else "one run each"
     hops = [text for axis in axes if axis.name == "hop" for text in axis.texts]
     of_hop = f", of {hops[0]}" if len(hops) == 1 else ""
     return figures.ellipses(
-        in_order(axes, joined),
+        order_frame(axes, joined),
         "value",
         "value of throughput",
         by=by or None,
@@ -56,7 +56,9 @@ def ellipses(results: Results, asked: Asked) -> Picture:
     )
 
 
-def _select_filled(results: Results, rows: pl.DataFrame, axes: list[Axis]) -> tuple[pl.DataFrame, list[Axis], str]:
+def _select_filled(
+    results: StoredResults, rows: pl.DataFrame, axes: list[Axis]
+) -> tuple[pl.DataFrame, list[Axis], str]:
     """Return the rows and axes of those hops that something fills, and which others are left out.
 
     What a queue costs cannot be seen where its link is idle.
@@ -76,7 +78,7 @@ def _select_filled(results: Results, rows: pl.DataFrame, axes: list[Axis]) -> tu
     )
 
 
-def _of_one_table(results: Results, asked: Asked) -> tuple[Measure, Measure]:
+def _choose_measures(results: StoredResults, asked: PlotRequest) -> tuple[Measure, Measure]:
     """Return what ellipses have across and up: two measures of runs, of flows or of classes."""
     if not asked.value and asked.of is None:
         return Measure("flows", "sojourn_mean_ms"), Measure("flows", "throughput_mbit")
@@ -90,7 +92,7 @@ def _of_one_table(results: Results, asked: Asked) -> tuple[Measure, Measure]:
     raise Conflict(whose, f"two measures of one table: {spell_option('of')} flows, classes or runs", option="--value")
 
 
-def _measure(results: Results, name: str, table: str) -> Measure | None:
+def _measure(results: StoredResults, name: str, table: str) -> Measure | None:
     try:
         return results.measure(name, table)
     except InputError:

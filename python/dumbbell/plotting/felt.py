@@ -1,23 +1,23 @@
-"""What people feel of each queue, and what flows get: a panel for each."""
+"""Draws the delays that people feel, and the rates of flows: a panel for each."""
 
 import polars as pl
 
 from dumbbell import figures
 from dumbbell.errors import Conflict, Nothing, TooMany, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import FEW_PANELS, MOST_PANELS, Asked
+from dumbbell.plotting.asked import FEW_PANELS, MOST_PANELS, PlotRequest
 from dumbbell.plotting.kinds import Kind
-from dumbbell.plotting.measured import seeds_said
+from dumbbell.plotting.measure_means import describe_seeds
 from dumbbell.plotting.placing import MEASURE
 from dumbbell.results import aggregate
 from dumbbell.results import felt as feeling
 from dumbbell.results.felt import LOST, SettingComparison
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 _SETTING = "setting"
 
 
-def felt(results: Results, asked: Asked) -> Picture:
+def felt(results: StoredResults, asked: PlotRequest) -> Picture:
     """Draw delays of what waits for others, losses that are felt, and rates, as bars, a panel for each."""
     own = [*asked.value, *asked.keys, *asked.mean_over, *([asked.of] if asked.of else [])]
     if own:
@@ -39,7 +39,7 @@ def felt(results: Results, asked: Asked) -> Picture:
         )
     columns = [column for column in found[0].columns if any(_has(one, column.label) for one in found)]
     rates = [column for column in columns if column.role == "rate"]
-    losses = [column for column in columns if column.role == "loss" and _most(found, column.label) >= 100 * LOST]
+    losses = [column for column in columns if column.role == "loss" and _find_most(found, column.label) >= 100 * LOST]
     shown = [column for column in columns if column.role == "delay"] + losses
     shown += rates or [column for column in columns if column.role == "use"]
     if len(found) * len(shown) > max(FEW_PANELS, MOST_PANELS):
@@ -50,7 +50,7 @@ def felt(results: Results, asked: Asked) -> Picture:
     frames = []
     for one in found:
         where = ", ".join(f"{name} {value}" for name, value in one.where.items())
-        frames.append(_means(one, labels).with_columns(pl.lit(where).alias("where")))
+        frames.append(_compute_means(one, labels).with_columns(pl.lit(where).alias("where")))
     frame = pl.concat(frames).with_columns(
         pl.col("label").cast(pl.Enum(labels)).alias(MEASURE),
         pl.col("where").cast(pl.Enum(list(dict.fromkeys(w for f in frames for w in f["where"])))),
@@ -68,7 +68,7 @@ def felt(results: Results, asked: Asked) -> Picture:
         each=MEASURE,
         x_label=" / ".join(found[0].keys),
         y_label=labels[0],
-        title=f"{bars}{seeds_said(n)}",
+        title=f"{bars}{describe_seeds(n)}",
     )
 
 
@@ -76,11 +76,11 @@ def _has(one: SettingComparison, label: str) -> bool:
     return any(one.compute_mean(setting, label) is not None for setting in one.settings)
 
 
-def _most(found: list[SettingComparison], label: str) -> float:
+def _find_most(found: list[SettingComparison], label: str) -> float:
     return max(one.compute_mean(setting, label) or 0.0 for one in found for setting in one.settings)
 
 
-def _means(one: SettingComparison, labels: list[str]) -> pl.DataFrame:
+def _compute_means(one: SettingComparison, labels: list[str]) -> pl.DataFrame:
     """Return `setting`, `label`, `mean`, `low`, `high` and `n`: 95 % intervals, of two seeds their range."""
     rows = one.frame.filter(pl.col("label").is_in(labels)).group_by(_SETTING, "label", maintain_order=True)
     value = pl.col("value")

@@ -3,7 +3,7 @@
 import polars as pl
 
 from dumbbell.experiment import units
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 POINTS = 8  # of a sawtooth, below which its peak and its foot are lost
 ROUNDS = 4  # round trips between points, of a flow without a sawtooth
@@ -11,7 +11,7 @@ SAWTOOTH = ("cwnd", "ssthresh", "srtt_ms", "in_flight", "sojourn_mean_ms", "back
 _NICE = (1, 2, 5)
 
 
-def hint(results: Results, interval: float) -> str | None:
+def suggest_interval(results: StoredResults, interval: float) -> str | None:
     """Return what to record where `interval`, in seconds, is too long for the sawtooth of a flow; None if it is not.
 
     A cycle is the life of a flow over how often it reduced its window. Points need be no closer than a round trip.
@@ -41,20 +41,24 @@ def hint(results: Results, interval: float) -> str | None:
     if coarse.is_empty():
         return None
     worst = coarse.row(0, named=True)
-    said = f"a sawtooth of {_time(worst['cycle'])}" if worst["cycle"] else f"a round trip of {_time(worst['rtt'])}"
-    step = max(_nice(worst["most"]), 1e-3)
+    said = (
+        f"a sawtooth of {_format_time(worst['cycle'])}"
+        if worst["cycle"]
+        else f"a round trip of {_format_time(worst['rtt'])}"
+    )
+    step = max(_round_down(worst["most"]), 1e-3)
     return (
-        f"a point every {_time(interval)} is too few for {said}: "
-        f"dumbbell run --set record.interval={_time(step)} draws it"
+        f"a point every {_format_time(interval)} is too few for {said}: "
+        f"dumbbell run --set record.interval={_format_time(step)} draws it"
     )
 
 
-def _nice(seconds: float) -> float:
+def _round_down(seconds: float) -> float:
     """Return the largest 1, 2 or 5 times a power of ten that is not above."""
     power = 10.0 ** int(f"{seconds:e}".partition("e")[2])
     return max(step * power for step in _NICE if step * power <= seconds * 1.0001)
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     """Return a time with its unit, to two digits."""
     return units.show("time", round(float(f"{seconds:.2g}") * 1e9))

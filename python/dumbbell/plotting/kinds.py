@@ -15,8 +15,8 @@ from dumbbell.errors import UnknownName
 
 if TYPE_CHECKING:
     from dumbbell.figures import Picture
-    from dumbbell.plotting.asked import Asked
-    from dumbbell.results.results import Results
+    from dumbbell.plotting.asked import PlotRequest
+    from dumbbell.results.results import StoredResults
 
 # the file of each kind
 KINDS = {
@@ -35,7 +35,7 @@ KINDS = {
 }
 
 
-def _show_means(_: Asked) -> str:
+def _show_means(_: PlotRequest) -> str:
     return ""
 
 
@@ -50,7 +50,7 @@ class Kind:
     """
 
     name: str
-    draw: Callable[[Results, Asked], Picture]
+    draw: Callable[[StoredResults, PlotRequest], Picture]
     values: Literal["none", "one", "pair", "several"] = "several"
     time: bool = False
     baseline: bool = False
@@ -58,7 +58,7 @@ class Kind:
     keys: bool = True
     experiments: bool = False
     says_rest: bool = False
-    shows: Callable[[Asked], str] = _show_means
+    shows: Callable[[PlotRequest], str] = _show_means
 
 
 def find_kind(name: str) -> Kind:
@@ -69,6 +69,6 @@ def find_kind(name: str) -> Kind:
     return found
 
 
-def all_kinds() -> Iterator[Kind]:
+def list_kinds() -> Iterator[Kind]:
     """Yield every kind, which imports them all."""
     yield from map(find_kind, KINDS)

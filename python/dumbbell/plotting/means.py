@@ -9,26 +9,42 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Missing, Unfit
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import MOST_LINES, Asked, with_facets
+from dumbbell.plotting.asked import MOST_LINES, PlotRequest, set_facets
 from dumbbell.plotting.kinds import Kind
-from dumbbell.plotting.measured import late_said, measured, note, notes, seeds_said, y_label
-from dumbbell.plotting.placing import common, first_key, in_order, joined, names_at, numbered, placed, with_numbers
+from dumbbell.plotting.measure_means import (
+    collect_means,
+    describe_late,
+    describe_means,
+    describe_seeds,
+    format_y_label,
+    note,
+)
+from dumbbell.plotting.placing import (
+    add_numbers,
+    choose_first_key,
+    describe_joined,
+    find_common_axes,
+    join_frames,
+    name_numbers,
+    order_frame,
+    place_keys,
+)
 from dumbbell.results import censored
 from dumbbell.results.aggregate import Axis, Means, Samples
 from dumbbell.results.columns import COLUMNS
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 _ALL = "all of them"  # a column with one value: what differs in nothing stands in one place
 
 
-def lines(results: Results, asked: Asked) -> Picture:
+def lines(results: StoredResults, asked: PlotRequest) -> Picture:
     """Draw means over seeds with their intervals along a key."""
-    found = [_within(means, asked) for _, means in _each(results, asked, numeric=True)]
-    axes = common([one.axes for one in found])
-    first = first_key(results, _shared(axes, found), asked, numeric=True)
-    by, facet = placed(results, axes, asked, first)
-    frame, each = joined(axes, [(y_label(one, asked), one) for one in found])
-    frame, x, x_label = numbered(first, frame)
+    found = [_clip_intervals(means, asked) for _, means in _compute_each(results, asked, numeric=True)]
+    axes = find_common_axes([one.axes for one in found])
+    first = choose_first_key(results, _find_shared_axes(axes, found), asked, numeric=True)
+    by, facet = place_keys(results, axes, asked, first)
+    frame, each = join_frames(axes, [(format_y_label(one, asked), one) for one in found])
+    frame, x, x_label = add_numbers(first, frame)
     return figures.lines(
         frame.drop_nulls("mean"),
         x,
@@ -41,19 +57,19 @@ def lines(results: Results, asked: Asked) -> Picture:
         log_y=asked.log_y,
         each=each,
         x_label=x_label,
-        x_names=names_at(first),
-        y_label=y_label(found[0], asked),
-        title="; ".join(filter(None, [notes(found), with_numbers(first)])) or None,
+        x_names=name_numbers(first),
+        y_label=format_y_label(found[0], asked),
+        title="; ".join(filter(None, [describe_means(found), describe_joined(first)])) or None,
     )
 
 
-def _each(results: Results, asked: Asked, *, numeric: bool = False) -> list[tuple[Samples, Means]]:
+def _compute_each(results: StoredResults, asked: PlotRequest, *, numeric: bool = False) -> list[tuple[Samples, Means]]:
     """Return values and means of every measure that is asked for."""
     wanted = asked.value or (results.choose_measures(asked.of)[0],)
-    return [measured(results, asked, value, numeric=numeric) for value in wanted]
+    return [collect_means(results, asked, value, numeric=numeric) for value in wanted]
 
 
-def _within(found: Means, asked: Asked) -> Means:
+def _clip_intervals(found: Means, asked: PlotRequest) -> Means:
     """Return means whose intervals end where values do: at 0 of what is never negative, at 1 of shares."""
     if asked.baseline:  # differences have either sign
         return found
@@ -64,15 +80,17 @@ def _within(found: Means, asked: Asked) -> Means:
     return replace(found, frame=found.frame.with_columns(pl.col("low", "high").clip(least, most)))
 
 
-def bars(results: Results, asked: Asked) -> Picture:
+def bars(results: StoredResults, asked: PlotRequest) -> Picture:
     """Draw means over seeds as bars."""
-    found = [_within(means, asked) for _, means in _each(results, asked)]
-    axes = common([one.axes for one in found])
-    first = first_key(results, shared, asked, numeric=False) if (shared := _shared(axes, found)) else None
-    by, facet = placed(results, axes, asked, first, few=MOST_LINES)
+    found = [_clip_intervals(means, asked) for _, means in _compute_each(results, asked)]
+    axes = find_common_axes([one.axes for one in found])
+    first = (
+        choose_first_key(results, shared, asked, numeric=False) if (shared := _find_shared_axes(axes, found)) else None
+    )
+    by, facet = place_keys(results, axes, asked, first, few=MOST_LINES)
     if len(by) > 2:
         by, facet = by[:2], [*by[2:], *facet]
-    frame, each = joined(axes, [(y_label(one, asked), one) for one in found])
+    frame, each = join_frames(axes, [(format_y_label(one, asked), one) for one in found])
     group, inner = (by[0], by[1]) if len(by) > 1 else (by[0] if by else None, None)
     return figures.bars(
         frame.drop_nulls("mean").with_columns(pl.lit("all runs").alias(_ALL)),
@@ -86,24 +104,26 @@ def bars(results: Results, asked: Asked) -> Picture:
         log_y=asked.log_y,
         each=each,
         x_label=first.label_of_texts if first else "",
-        y_label=y_label(found[0], asked),
-        title=notes(found),
+        y_label=format_y_label(found[0], asked),
+        title=describe_means(found),
     )
 
 
-def _shared(axes: Sequence[Axis], found: Sequence[Samples]) -> list[Axis]:
+def _find_shared_axes(axes: Sequence[Axis], found: Sequence[Samples]) -> list[Axis]:
     """Return the keys that all measures have: one of them is along the horizontal axis."""
     return [axis for axis in axes if all(axis.name in [own.name for own in one.axes] for one in found)]
 
 
-def box(results: Results, asked: Asked) -> Picture:
+def box(results: StoredResults, asked: PlotRequest) -> Picture:
     """Draw quartiles of the seeds."""
-    found, means = zip(*_each(results, asked), strict=True)
-    found = tuple(_at_limits(results, one, asked) for one in found)
-    axes = common([one.axes for one in found])
-    first = first_key(results, shared, asked, numeric=False) if (shared := _shared(axes, found)) else None
-    by, facet = placed(results, axes, asked, first)
-    frame, each = joined(axes, [(y_label(one, asked), one) for one in found])
+    found, means = zip(*_compute_each(results, asked), strict=True)
+    found = tuple(_add_limits(results, one, asked) for one in found)
+    axes = find_common_axes([one.axes for one in found])
+    first = (
+        choose_first_key(results, shared, asked, numeric=False) if (shared := _find_shared_axes(axes, found)) else None
+    )
+    by, facet = place_keys(results, axes, asked, first)
+    frame, each = join_frames(axes, [(format_y_label(one, asked), one) for one in found])
     return figures.box(
         frame.drop_nulls("value").with_columns(pl.lit("all runs").alias(_ALL)),
         first.name if first else _ALL,
@@ -113,28 +133,30 @@ def box(results: Results, asked: Asked) -> Picture:
         log_y=asked.log_y,
         each=each,
         x_label=first.label_of_texts if first else "",
-        y_label=y_label(found[0], asked),
-        title=_of_boxes(means),
+        y_label=format_y_label(found[0], asked),
+        title=_describe_boxes(means),
     )
 
 
-def _of_boxes(found: Sequence[Means]) -> str:
+def _describe_boxes(found: Sequence[Means]) -> str:
     """Return how many seeds boxes are of, what is left out, and how many runs are drawn where they were over."""
     said: list[str | None] = []
     for one in found:
         is_late = censored.is_censored(one.measure)
-        said.append(seeds_said(one.frame["runs" if is_late else "n"]))
-        said.append(_count_late(one) if is_late else notes([replace(one, frame=one.frame.with_columns(n=pl.lit(0)))]))
+        said.append(describe_seeds(one.frame["runs" if is_late else "n"]))
+        said.append(
+            _count_late(one) if is_late else describe_means([replace(one, frame=one.frame.with_columns(n=pl.lit(0)))])
+        )
     return "; ".join(dict.fromkeys(filter(None, said)))
 
 
 def _count_late(found: Means) -> str:
     """Return how many runs are drawn where they were over, because a time was not reached in them."""
     how = ", which are drawn where they were over: their times are longer"
-    return late_said(int(found.frame["none"].sum()), int(found.frame["runs"].sum()), how)
+    return describe_late(int(found.frame["none"].sum()), int(found.frame["runs"].sum()), how)
 
 
-def _at_limits(results: Results, found: Samples, asked: Asked) -> Samples:
+def _add_limits(results: StoredResults, found: Samples, asked: PlotRequest) -> Samples:
     """Return values of a censored time with those of runs that did not reach it: as long as the run was watched."""
     if not censored.is_censored(found.measure) or asked.baseline:
         return found
@@ -142,11 +164,13 @@ def _at_limits(results: Results, found: Samples, asked: Asked) -> Samples:
     return replace(found, frame=rows.with_columns(pl.coalesce("value", "watched").alias("value")).drop("watched"))
 
 
-def heat(results: Results, asked: Asked, *, ratio: bool = False) -> Picture:
+def heat(results: StoredResults, asked: PlotRequest, *, ratio: bool = False) -> Picture:
     """Draw means over two keys as a map; with `ratio`, over those of the baseline."""
     if ratio and not asked.baseline:
         raise Missing("KEY=VALUE, the runs by which kind ratio divides", key="--baseline")
-    _, found = measured(results, asked, asked.value[0] if asked.value else "utilisation", ratio=ratio, numeric=None)
+    _, found = collect_means(
+        results, asked, asked.value[0] if asked.value else "utilisation", ratio=ratio, numeric=None
+    )
     several = [axis for axis in found.several if axis.name not in asked.facet]
     chosen = [axis for axis in several if axis.name in (asked.against, *asked.by)]
     others = sorted((a for a in several if a not in chosen), key=lambda a: (a.numbers is None, -len(a.texts)))
@@ -156,13 +180,13 @@ def heat(results: Results, asked: Asked, *, ratio: bool = False) -> Picture:
     # delays across and rates up, as published maps have them
     x, y = chosen if asked.against or "rtt" in chosen[0].name else chosen[::-1]
     rest = [axis for axis in found.axes if axis not in (x, y)]
-    _, facet = placed(results, rest, with_facets(asked, [axis.name for axis in rest]), None)
-    label = y_label(found, asked, "ratio" if ratio else "")
+    _, facet = place_keys(results, rest, set_facets(asked, [axis.name for axis in rest]), None)
+    label = format_y_label(found, asked, "ratio" if ratio else "")
     of_shares = found.measure.column == "share" and not asked.baseline
-    frame = in_order(found.axes, found.frame)
-    frame, across, _ = numbered(x, frame) if names_at(x) is None else (frame, x.name, "")
-    frame, up, _ = numbered(y, frame) if names_at(y) is None else (frame, y.name, "")
-    joint = [text for text in (with_numbers(x), with_numbers(y)) if text]
+    frame = order_frame(found.axes, found.frame)
+    frame, across, _ = add_numbers(x, frame) if name_numbers(x) is None else (frame, x.name, "")
+    frame, up, _ = add_numbers(y, frame) if name_numbers(y) is None else (frame, y.name, "")
+    joint = [text for text in (describe_joined(x), describe_joined(y)) if text]
     return figures.heat(
         frame,
         across,
@@ -172,18 +196,18 @@ def heat(results: Results, asked: Asked, *, ratio: bool = False) -> Picture:
         kind="ratio" if ratio else "difference" if asked.baseline else "share" if of_shares else "plain",
         x_label=x.label if x.label != y.label else f"{x.label}, {x.name.rpartition('.')[0]}",
         y_label=y.label if x.label != y.label else f"{y.label}, {y.name.rpartition('.')[0]}",
-        label=_share_of(results, label) if of_shares and results.of_parts else label,
+        label=_name_share(results, label) if of_shares and results.of_parts else label,
         title="; ".join(filter(None, [note(found, ""), *joint])) or None,
     )
 
 
-def _share_of(results: Results, label: str) -> str:
+def _name_share(results: StoredResults, label: str) -> str:
     """Return whose share it is, of flows that are chosen; their control if it is the same everywhere."""
     ccs = results.flows["cc"].unique().to_list()
     return f"{label} of {ccs[0] if len(ccs) == 1 else 'the first flow'}"
 
 
-def ratio(results: Results, asked: Asked) -> Picture:
+def ratio(results: StoredResults, asked: PlotRequest) -> Picture:
     """Draw ratios to the baseline as a map."""
     return heat(results, asked, ratio=True)
 

@@ -11,15 +11,15 @@ from dumbbell import figures
 from dumbbell.errors import InputError, Nothing, TooMany, Unfit, UnknownName, spell_option
 from dumbbell.experiment import units
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import FEW_LINES, MOST_BESIDE, MOST_LINES, Asked
-from dumbbell.plotting.inside import control_states, of_hops, queue_states
-from dumbbell.plotting.interval import SAWTOOTH, hint
+from dumbbell.plotting.asked import FEW_LINES, MOST_BESIDE, MOST_LINES, PlotRequest
+from dumbbell.plotting.inside import collect_hops, list_control_states, list_queue_states
+from dumbbell.plotting.interval import SAWTOOTH, suggest_interval
 from dumbbell.plotting.kinds import Kind
-from dumbbell.plotting.placing import in_order
+from dumbbell.plotting.placing import order_frame
 from dumbbell.results import aggregate, parts
 from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.columns import format_axis_label
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.results.run import CAPACITY, LIFE, OVER_TIME, find_series_column, select_lifetime
 from dumbbell.results.versions import find_kind
 
@@ -31,16 +31,16 @@ _RATES = "rates"  # goodput on top of each other
 _REPAIRED = "goodput above the rate: a hole was filled, and all that waited behind it counts at once"
 
 
-def series(results: Results, asked: Asked) -> Picture:
+def series(results: StoredResults, asked: PlotRequest) -> Picture:
     """Draw time series of one seed, one measure above another."""
     alone = len(results.configurations) == 1 and not (asked.by or asked.facet)
     wanted = list(asked.value or (_OF_SESSIONS if results.sessions else _OF_ONE if alone else _SERIES))
-    panels_of = [_panel(name) for name in wanted]
+    panels_of = [_find_panel(name) for name in wanted]
     if results.of_parts and asked.value and all(table == "queue_series" for table, _ in panels_of):
         results.require_whole_runs(
             f"{', '.join(wanted)} is of the whole queue", f"{spell_option('value')} goodput, cwnd or srtt, too"
         )
-    first = one_seed(results)
+    first = select_seed(results)
     frames: dict[str, Samples] = {}
     alike = 1
     for table in ("series", "queue_series"):
@@ -49,24 +49,24 @@ def series(results: Results, asked: Asked) -> Picture:
         keys = [key for key in (*asked.by, *asked.facet) if table == "series" and key in parts.KEYS]
         of_runs = first if table == "series" else first.whole_runs
         if not columns:
-            raise no_series(results)
+            raise make_error(results)
         found = aggregate.collect_rows(
             of_runs, table, ["time_s", *columns, *LIFE * (table == "series")], keys, options=asked.options
         )
         if found.frame.is_empty() and table == "queue_series":
-            raise no_series(results)
+            raise make_error(results)
         if asked.time:
             found.frame = found.frame.filter(pl.col("time_s").is_between(*asked.time))
             if found.frame.is_empty() and table == "queue_series":
                 raise Nothing("no point of the time series is in this time", "a time within the runs", option="--time")
         if table == "series":
             found.frame = select_lifetime(found.frame, columns)
-            found, alike = of_alike(found, columns)
+            found, alike = collect_alike(found, columns)
         frames[table] = found
     _check_shown(results, frames, asked)
-    beside = _side_by_side(frames, asked)
-    varies = _varies(frames["queue_series"])
-    if _RATES in wanted and (why := _no_sum(first, alike, alone=alone)):
+    beside = _choose_side_by_side(frames, asked)
+    varies = _has_varying_rate(frames["queue_series"])
+    if _RATES in wanted and (why := _explain_missing_sum(first, alike, alone=alone)):
         if asked.value:
             raise Unfit(
                 f"rates on top of each other, of {why}",
@@ -77,12 +77,12 @@ def series(results: Results, asked: Asked) -> Picture:
     if varies and not asked.value and not {"throughput", "rates"} & {*wanted}:
         wanted.insert(0, "throughput")
     whole = ", all traffic" * bool(results.of_parts) + ", bottleneck" * (first.whole_runs.hops.height > 0)
-    hops = of_hops(first.whole_runs, asked) if alone and not asked.value else None
+    hops = collect_hops(first.whole_runs, asked) if alone and not asked.value else None
     panels = []
     for name in wanted:
         if name == "signals":
-            panels += _signals(hops or frames["queue_series"], beside, "" if hops else whole)
-            panels += queue_states(first.whole_runs) if alone and not asked.value else []
+            panels += _make_signal_panels(hops or frames["queue_series"], beside, "" if hops else whole)
+            panels += list_queue_states(first.whole_runs) if alone and not asked.value else []
             continue
         if name == "sojourn" and hops:
             panels.append(
@@ -91,7 +91,7 @@ def series(results: Results, asked: Asked) -> Picture:
                 )
             )
             continue
-        table, column = _panel(name)
+        table, column = _find_panel(name)
         found = frames[table]
         if column not in found.frame.columns:
             if not asked.value:
@@ -108,7 +108,7 @@ def series(results: Results, asked: Asked) -> Picture:
                 f"at most {MOST_LINES}: {spell_option('where')} chooses",
                 file=results.path,
             )
-        frame = in_order(found.axes, found.frame).drop_nulls(column)
+        frame = order_frame(found.axes, found.frame).drop_nulls(column)
         if frame.is_empty():
             if not asked.value:
                 continue
@@ -116,33 +116,33 @@ def series(results: Results, asked: Asked) -> Picture:
                 f"no flow has {name} in this time", f"another {spell_option('time')}, or other flows", option="--value"
             )
         if column == "throughput_mbit" and varies:
-            panels.append(_beside_capacity(frame, by, beside))
+            panels.append(_make_throughput_panel(frame, by, beside))
             continue
         label = format_axis_label(column, table) + whole * (table == "queue_series")
         if name == _RATES:
-            panels.append(_rates(frame, by, frames["queue_series"]))
+            panels.append(_make_rates_panel(frame, by, frames["queue_series"]))
             continue
         panels.append(figures.Series(frame, column, by or None, label))
-    said = list(filter(None, [seed_said(results, first)]))
+    said = list(filter(None, [describe_seed(results, first)]))
     said += [f"each line of flows the mean of {alike} alike, of those that have begun"] * (alike > 1)
-    said += [_REPAIRED] * (bool({"goodput", "rates"} & {*wanted}) and _above_the_rate(frames["series"], first))
+    said += [_REPAIRED] * (bool({"goodput", "rates"} & {*wanted}) and _exceeds_rate(frames["series"], first))
     title = "; ".join(said) or None
-    states = control_states(first, asked.time) if alone and not asked.value else {}
+    states = list_control_states(first, asked.time) if alone and not asked.value else {}
     picture = figures.stacked_series(
         panels,
         columns=beside,
-        marks=_rate_changes(first),
+        marks=_list_rate_changes(first),
         states=states,
-        why_empty=_why_empty(first, frames["queue_series"], beside),
+        why_empty=_explain_empty(first, frames["queue_series"], beside),
         title=title,
     )
     interval = frames["queue_series"].frame["time_s"].unique().sort().diff().min()
-    if isinstance(interval, float) and not results.sessions and {_panel(name)[1] for name in wanted} & {*SAWTOOTH}:
-        picture.hint = hint(first, interval)
+    if isinstance(interval, float) and not results.sessions and {_find_panel(name)[1] for name in wanted} & {*SAWTOOTH}:
+        picture.hint = suggest_interval(first, interval)
     return picture
 
 
-def _why_empty(results: Results, queue: Samples, beside: str | None) -> dict[str, str]:
+def _explain_empty(results: StoredResults, queue: Samples, beside: str | None) -> dict[str, str]:
     """Return for each value of `beside` that only imported runs have why something of it is not known."""
     if beside is None:
         return {}
@@ -159,7 +159,7 @@ def _why_empty(results: Results, queue: Samples, beside: str | None) -> dict[str
     return {str(text): "not in the file" for text in of.filter("imported")[beside]}
 
 
-def _panel(name: str) -> tuple[str, str]:
+def _find_panel(name: str) -> tuple[str, str]:
     """Return table and column of what is drawn over time; InputError if there is no such thing."""
     if name == "signals":
         return "queue_series", ""
@@ -169,14 +169,14 @@ def _panel(name: str) -> tuple[str, str]:
         raise UnknownName(name, among=[*OVER_TIME, _RATES, "signals"], option="--value", what="series") from None
 
 
-def no_series(results: Results) -> InputError:
+def make_error(results: StoredResults) -> InputError:
     """Return the error of runs that recorded no time series."""
     return Nothing(
         "the runs have no time series, which kind series draws", "runs with record.series = true", file=results.path
     )
 
 
-def _check_shown(results: Results, frames: dict[str, Samples], asked: Asked) -> None:
+def _check_shown(results: StoredResults, frames: dict[str, Samples], asked: PlotRequest) -> None:
     """Refuse keys asked for in which nothing that is drawn over time differs."""
     several = [axis.name for found in frames.values() for axis in found.several]
     for name in (*asked.by, *asked.facet):
@@ -187,19 +187,19 @@ def _check_shown(results: Results, frames: dict[str, Samples], asked: Asked) -> 
             raise Unfit(found, list(dict.fromkeys(several)) or "no key", option=asked.options[name])
 
 
-def one_seed(results: Results) -> Results:
+def select_seed(results: StoredResults) -> StoredResults:
     """Return the runs of the first seed."""
     return results.where(f"seed={min(results.seeds)}") if len(results.seeds) > 1 else results
 
 
-def seed_said(results: Results, one: Results) -> str:
+def describe_seed(results: StoredResults, one: StoredResults) -> str:
     """Return which seed is drawn, if there are others or the seed was chosen; else nothing."""
     others = f" of {len(results.seeds)}" if len(results.seeds) > 1 else ""
     chosen = any(condition.key == "seed" for condition in results.conditions)
     return f"seed {one.seeds[0]}{others}" if others or chosen else ""
 
 
-def of_alike(found: Samples, columns: Sequence[str], *, total: bool = False) -> tuple[Samples, int]:
+def collect_alike(found: Samples, columns: Sequence[str], *, total: bool = False) -> tuple[Samples, int]:
     """Return a line for each of the flows that are alike if they are few, else their mean, and of how many that is.
 
     With `total` it is their sum.
@@ -219,7 +219,7 @@ def of_alike(found: Samples, columns: Sequence[str], *, total: bool = False) -> 
     return replace(found, frame=found.frame.group_by(place, maintain_order=True).agg(values)), alike
 
 
-def _side_by_side(frames: dict[str, Samples], asked: Asked) -> str | None:
+def _choose_side_by_side(frames: dict[str, Samples], asked: PlotRequest) -> str | None:
     """Return the key of runs whose values stand side by side: the facet asked for, else one where flows differ too."""
     queue, flows = frames["queue_series"], frames["series"]
     several = [axis for axis in queue.several if not {axis.name, axis.name.rpartition(".")[2]} & set(asked.by)]
@@ -239,14 +239,14 @@ def _side_by_side(frames: dict[str, Samples], asked: Asked) -> str | None:
     return max(of_runs, key=lambda axis: len(axis.texts)).name if of_runs and (of_flows or many) else None
 
 
-def _varies(queue: Samples) -> bool:
+def _has_varying_rate(queue: Samples) -> bool:
     """Return whether what the link could carry changes within a run."""
     return CAPACITY in queue.frame.columns and bool(
         queue.frame.group_by("key").agg(pl.col(CAPACITY).round(3).n_unique() > 1)[CAPACITY].any()
     )
 
 
-def _beside_capacity(frame: pl.DataFrame, by: Sequence[str], beside: str | None) -> Any:
+def _make_throughput_panel(frame: pl.DataFrame, by: Sequence[str], beside: str | None) -> Any:
     """Return a panel of throughput and of what the link could carry: one line of it if all lines have the same."""
     place = ["time_s", *([beside] if beside else [])]
     link = pl.Enum(["throughput", "capacity"])
@@ -262,7 +262,7 @@ def _beside_capacity(frame: pl.DataFrame, by: Sequence[str], beside: str | None)
     return figures.Series(pl.concat([own, capacity]), "value", [*by, "link"], "Mbit/s")
 
 
-def _signals(queue: Samples, beside: str | None, whole: str) -> list[Any]:
+def _make_signal_panels(queue: Samples, beside: str | None, whole: str) -> list[Any]:
     """Return a panel of marks and drops an interval, of those that there are."""
     names = {"ce_marks": "CE marks", "sce_marks": "SCE marks", "drops": "drops"}
     there = [name for name in names if queue.frame[name].sum() > 0]
@@ -271,15 +271,15 @@ def _signals(queue: Samples, beside: str | None, whole: str) -> list[Any]:
     kept = [axis.name for axis in queue.several if axis.name != beside]
     index = ["time_s", *([beside] if beside else [])]
     if kept:  # a panel for each, so that a run has one line in every panel
-        frame = in_order(queue.axes, queue.frame)
+        frame = order_frame(queue.axes, queue.frame)
         return [figures.Series(frame, name, kept, f"{names[name]} an interval{whole}", counts=True) for name in there]
-    frame = in_order(queue.axes, queue.frame).unpivot(there, index=index, variable_name="signal")
+    frame = order_frame(queue.axes, queue.frame).unpivot(there, index=index, variable_name="signal")
     signals = pl.col("signal").replace_strict(names, return_dtype=pl.String).cast(pl.Enum([names[n] for n in there]))
     label = f"{names[there[0]] if len(there) == 1 else 'packets'} an interval{whole}"
     return [figures.Series(frame.with_columns(signals), "value", "signal", label, counts=True)]
 
 
-def _no_sum(results: Results, alike: int, *, alone: bool) -> str:
+def _explain_missing_sum(results: StoredResults, alike: int, *, alone: bool) -> str:
     """Return why the lines of goodput are not parts of what one link carries; nothing if they are."""
     if not alone:
         return "several runs"
@@ -288,21 +288,24 @@ def _no_sum(results: Results, alike: int, *, alone: bool) -> str:
     return "flows over several hops" if results.whole_runs.hops.height else ""
 
 
-def _rates(frame: pl.DataFrame, by: Sequence[str], queue: Samples) -> Any:
+def _make_rates_panel(frame: pl.DataFrame, by: Sequence[str], queue: Samples) -> Any:
     """Return a panel of goodput on top of each other, below what the link could carry."""
     ceiling = (queue.frame, CAPACITY, "capacity of the link") if CAPACITY in queue.frame.columns else None
     return figures.Series(frame, "goodput_mbit", by or None, "goodput, Mbit/s", stacked=True, ceiling=ceiling)
 
 
-def _rate_changes(results: Results) -> list[tuple[float, str]]:
+def _list_rate_changes(results: StoredResults) -> list[tuple[float, str]]:
     """Return when the rate of the bottleneck changes, and to what; none if the runs differ in it."""
     changes = [config["bottleneck"]["rate_changes"] for config in results.configurations.values()]
     if any(change != changes[0] for change in changes):
         return []
-    return [(change["at"] / 1e9, figures.said("", units.show("rate", change["rate"])).strip()) for change in changes[0]]
+    return [
+        (change["at"] / 1e9, figures.format_value("", units.show("rate", change["rate"])).strip())
+        for change in changes[0]
+    ]
 
 
-def _above_the_rate(flows: Samples, results: Results) -> bool:
+def _exceeds_rate(flows: Samples, results: StoredResults) -> bool:
     """Return whether a flow has more goodput in an interval than the link carries: holes were repaired in it."""
     most = max((config["bottleneck"]["rate"] for config in results.configurations.values()), default=0) / 1e6
     top = flows.frame["goodput_mbit"].max() if "goodput_mbit" in flows.frame.columns else None

@@ -1,4 +1,4 @@
-"""Which key is along the horizontal axis, which distinguish lines and which panels."""
+"""Places keys: along the horizontal axis, in lines and in panels."""
 
 import math
 from collections.abc import Sequence
@@ -7,17 +7,17 @@ from dataclasses import replace
 import polars as pl
 
 from dumbbell.errors import Conflict, TooMany, Unfit, spell_option
-from dumbbell.plotting.asked import FEW_LINES, MOST_LINES, MOST_PANELS, Asked
+from dumbbell.plotting.asked import FEW_LINES, MOST_LINES, MOST_PANELS, PlotRequest
 from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.dimensions import NOTHING
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 MEASURE = "measure"  # the column that names one of several measures
 _WHOLE = "whole run"
 _MOST_SAID = 6  # values of a key that are listed
 
 
-def common(axes: Sequence[Sequence[Axis]]) -> list[Axis]:
+def find_common_axes(axes: Sequence[Sequence[Axis]]) -> list[Axis]:
     """Return the keys of several measures: each with all its values, in the order of the measure with most keys."""
     keys: dict[str, Axis] = {}
     for axis in (axis for own in sorted(axes, key=len, reverse=True) for axis in own):
@@ -37,13 +37,13 @@ def _join_keys(one: Axis, other: Axis) -> tuple[tuple[Axis, dict[str, str]], ...
     return tuple((key, own | others.get(key.name, {})) for key, own in one.joins)
 
 
-def joined(axes: Sequence[Axis], measures: Sequence[tuple[str, Samples]]) -> tuple[pl.DataFrame, str | None]:
+def join_frames(axes: Sequence[Axis], measures: Sequence[tuple[str, Samples]]) -> tuple[pl.DataFrame, str | None]:
     """Return the frames of several measures, each with its name, as one, and the column of names; None of one measure.
 
     A measure of whole runs has no value of a key of flows: next to measures of flows its line is the whole run's.
     """
     if len(measures) == 1:
-        return in_order(axes, measures[0][1].frame), None
+        return order_frame(axes, measures[0][1].frame), None
     names = [name for name, _ in measures]
     if len(set(names)) < len(names):
         raise Conflict(f"{names[0]} and {names[0]}", "each value once", option="--value")
@@ -56,16 +56,16 @@ def joined(axes: Sequence[Axis], measures: Sequence[tuple[str, Samples]]) -> tup
         )
     together = pl.concat(whole, how="diagonal")
     known = [replace(axis, texts=[*axis.texts, _WHOLE]) for axis in axes]
-    frame = in_order(known, together).with_columns(pl.col(MEASURE).cast(pl.Enum(names)))
+    frame = order_frame(known, together).with_columns(pl.col(MEASURE).cast(pl.Enum(names)))
     return frame, MEASURE
 
 
-def in_order(axes: Sequence[Axis], frame: pl.DataFrame) -> pl.DataFrame:
+def order_frame(axes: Sequence[Axis], frame: pl.DataFrame) -> pl.DataFrame:
     """Return a frame whose keys have an order."""
     return frame.with_columns(pl.col(axis.name).cast(pl.Enum(axis.texts)) for axis in axes)
 
 
-def numbered(axis: Axis, frame: pl.DataFrame) -> tuple[pl.DataFrame, str, str | None]:
+def add_numbers(axis: Axis, frame: pl.DataFrame) -> tuple[pl.DataFrame, str, str | None]:
     """Return a frame with the numbers of a key, the name of that column, and what to write at the axis."""
     if axis.numbers is None:
         return frame, axis.name, axis.label
@@ -75,7 +75,7 @@ def numbered(axis: Axis, frame: pl.DataFrame) -> tuple[pl.DataFrame, str, str | 
     return frame.with_columns(numbers.alias(name)), name, axis.label
 
 
-def names_at(axis: Axis) -> dict[float, str] | None:
+def name_numbers(axis: Axis) -> dict[float, str] | None:
     """Return what to write at the numbers of an axis of sizes, which a file spells in kB or MB; None of other axes."""
     if axis.numbers is None or axis.unit != "bytes":
         return None
@@ -83,7 +83,7 @@ def names_at(axis: Axis) -> dict[float, str] | None:
     return {number: own.get(text, text) for text, number in axis.numbers.items()}
 
 
-def with_numbers(axis: Axis) -> str:
+def describe_joined(axis: Axis) -> str:
     """Return what an axis of numbers does not show: the other keys that it joins, with their values."""
     if axis.numbers is None or len(axis.texts) < 2:
         return ""
@@ -100,8 +100,8 @@ def with_numbers(axis: Axis) -> str:
     return "; ".join(said)
 
 
-def placed(
-    results: Results, axes: Sequence[Axis], asked: Asked, first: Axis | None, *, few: int = FEW_LINES
+def place_keys(
+    results: StoredResults, axes: Sequence[Axis], asked: PlotRequest, first: Axis | None, *, few: int = FEW_LINES
 ) -> tuple[list[str], list[str]]:
     """Return which keys distinguish lines and which panels; InputError if there are too many of either."""
     several = [axis for axis in axes if len(axis.texts) > 1 and axis is not first]
@@ -125,7 +125,7 @@ def placed(
     return by, facet
 
 
-def first_key(results: Results, axes: Sequence[Axis], asked: Asked, *, numeric: bool) -> Axis:
+def choose_first_key(results: StoredResults, axes: Sequence[Axis], asked: PlotRequest, *, numeric: bool) -> Axis:
     """Return the key along the horizontal axis: the one asked for, or that with the most values."""
     if asked.against is not None:
         return next(axis for axis in axes if axis.name == asked.against)
@@ -139,7 +139,7 @@ def first_key(results: Results, axes: Sequence[Axis], asked: Asked, *, numeric: 
     return max(free, key=lambda axis: len(axis.texts))
 
 
-def is_numeric(results: Results, name: str | None) -> bool:
+def is_numeric(results: StoredResults, name: str | None) -> bool:
     """Return whether a key has numbers that a line may join."""
     if name is None:
         return True

@@ -5,13 +5,13 @@ from typing import Any
 
 from dumbbell.errors import Conflict, TooMany, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import Asked
+from dumbbell.plotting.asked import PlotRequest
 from dumbbell.published import compare
 from dumbbell.published import pictures as beside
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 
-def beside_reference(results: Results, reference: str | Path, kind: str | None, asked: Asked) -> Picture:
+def draw_with_reference(results: StoredResults, reference: str | Path, kind: str | None, asked: PlotRequest) -> Picture:
     """Draw results against published ones: errors as heat maps, or both as lines over the base RTT."""
     if kind not in (None, "heat", "lines"):
         raise Conflict(f"{kind} and {spell_option('reference')}", ("heat", "lines"), option="--kind")
@@ -39,5 +39,5 @@ def beside_reference(results: Results, reference: str | Path, kind: str | None, 
     # a publication states one of the two, and scores hold either against the same of the simulation
     other = {"goodput_mbit": "throughput_mbit", "throughput_mbit": "goodput_mbit"}.get(metric, metric)
     metric = other if metric not in known and other in known else metric
-    frame, score = beside.pairs(compared, metric)
-    return beside.errors(frame, score) if kind != "lines" else beside.both(frame, metric)
+    frame, score = beside.make_pairs(compared, metric)
+    return beside.draw_errors(frame, score) if kind != "lines" else beside.draw_both(frame, metric)

@@ -5,21 +5,21 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Nothing, Unfit, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import Asked, with_facets
+from dumbbell.plotting.asked import PlotRequest, set_facets
 from dumbbell.plotting.kinds import Kind
-from dumbbell.plotting.measured import measured, note
-from dumbbell.plotting.over_time import WHICH, no_series, of_alike, one_seed, seed_said
-from dumbbell.plotting.placing import first_key, in_order, numbered, placed, with_numbers
+from dumbbell.plotting.measure_means import collect_means, note
+from dumbbell.plotting.over_time import WHICH, collect_alike, describe_seed, make_error, select_seed
+from dumbbell.plotting.placing import add_numbers, choose_first_key, describe_joined, order_frame, place_keys
 from dumbbell.results import aggregate
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 
-def shares(results: Results, asked: Asked) -> Picture:
+def shares(results: StoredResults, asked: PlotRequest) -> Picture:
     """Draw how goodput is divided: over time, or along a key."""
     if asked.against is None:
-        one = one_seed(results)
+        one = select_seed(results)
         if not one.measures("series"):
-            raise no_series(results)
+            raise make_error(results)
         found = aggregate.collect_rows(one, "series", ["time_s", "goodput_mbit"], asked.keys, options=asked.options)
         if asked.time:
             found.frame = found.frame.filter(pl.col("time_s").is_between(*asked.time))
@@ -29,17 +29,17 @@ def shares(results: Results, asked: Asked) -> Picture:
                 f"{spell_option('against')} KEY, or such runs",
                 file=results.path,
             )
-        found, _ = of_alike(found, ["goodput_mbit"], total=True)
+        found, _ = collect_alike(found, ["goodput_mbit"], total=True)
         x, y, label = "time_s", "goodput_mbit", "time, s"
-        frame = in_order(found.axes, found.frame)
-        said = seed_said(results, one) or None
+        frame = order_frame(found.axes, found.frame)
+        said = describe_seed(results, one) or None
         axes, first = found.axes, None
     else:
-        _, means = measured(results, asked, asked.value[0] if asked.value else "flows.goodput_mbit", total=True)
-        first = first_key(results, means.axes, asked, numeric=True)
-        frame, x, _ = numbered(first, in_order(means.axes, means.frame))
+        _, means = collect_means(results, asked, asked.value[0] if asked.value else "flows.goodput_mbit", total=True)
+        first = choose_first_key(results, means.axes, asked, numeric=True)
+        frame, x, _ = add_numbers(first, order_frame(means.axes, means.frame))
         y, label, axes = "mean", first.label, means.axes
-        said = "; ".join(filter(None, [note(means, ""), with_numbers(first)])) or None
+        said = "; ".join(filter(None, [note(means, ""), describe_joined(first)])) or None
     divided = ("flow", WHICH, *asked.by)
     by = [axis.name for axis in axes if axis.name in divided and len(axis.texts) > 1]
     if not by:
@@ -47,7 +47,7 @@ def shares(results: Results, asked: Asked) -> Picture:
             "the flows are all alike, which kind shares tells apart", "flows that differ, or few", file=results.path
         )
     rest = tuple(axis.name for axis in axes if axis.name not in divided and axis is not first)
-    _, facet = placed(results, [a for a in axes if a.name in rest], with_facets(asked, rest), None)
+    _, facet = place_keys(results, [a for a in axes if a.name in rest], set_facets(asked, rest), None)
     return figures.shares(
         frame,
         x,
@@ -60,7 +60,7 @@ def shares(results: Results, asked: Asked) -> Picture:
     )
 
 
-def _show_runs(asked: Asked) -> str:
+def _show_runs(asked: PlotRequest) -> str:
     return "runs one by one" if asked.against is None else ""
 
 

@@ -19,11 +19,11 @@ from dumbbell.published.compare import (
     Comparison,
     Figure,
     Pair,
-    alike,
+    format_cell,
     has_columns,
-    latest_engine,
     read_csv,
-    where,
+    select_alike,
+    select_latest_engine,
 )
 from dumbbell.results.tables import align_table, format_number
 
@@ -45,7 +45,7 @@ _UDP_HEADERS = 42  # Ethernet, IPv4 and UDP: the evaluation names UDP by its pay
 
 @dataclass(frozen=True)
 class _Side:
-    """What one class of a cell is made of."""
+    """One class of a cell."""
 
     cc: str
     ecn: bool
@@ -55,7 +55,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Place:
-    """What decides which published cell a run answers."""
+    """The keys that decide which published cell a run answers."""
 
     aqm: str
     rate_mbit: float
@@ -71,10 +71,10 @@ def describes(path: str | Path) -> bool:
 
 def read(path: str | Path) -> list[Figure]:
     """Return the figures of a file: mean of every statistic, percentiles of the delay; raises InputError."""
-    return read_csv(path, _figures, "a class, a statistic and numbers")
+    return read_csv(path, _read_figures, "a class, a statistic and numbers")
 
 
-def _figures(row: dict[str, str]) -> list[Figure]:
+def _read_figures(row: dict[str, str]) -> list[Figure]:
     aqm = _AQMS.get(row["aqm"], row["aqm"])
     flows = int(row["flows_a"] or 0), int(row["flows_b"] or 0)
     cell: Cell = (
@@ -107,10 +107,10 @@ def _place(config: dict[str, Any]) -> _Place | None:
         ecn = config["hosts"]["ecn"] if flow["ecn"] is None else flow["ecn"]
         sides.append(_Side(flow["cc"]["name"], ecn, flow["base_rtt"] / 1e6, flow["count"]))
     bottleneck = config["bottleneck"]
-    return _Place(bottleneck["aqm"]["name"], bottleneck["rate"] / 1e6, tuple(sides), *udp_of(config))
+    return _Place(bottleneck["aqm"]["name"], bottleneck["rate"] / 1e6, tuple(sides), *describe_udp(config))
 
 
-def udp_of(config: dict[str, Any]) -> tuple[float, str]:
+def describe_udp(config: dict[str, Any]) -> tuple[float, str]:
     """Return payload of the UDP of a run in Mbit/s, and its class."""
     for source in config["udp"]:
         payload = source["rate"] * (source["size"] - _UDP_HEADERS) / source["size"] / 1e6
@@ -118,16 +118,16 @@ def udp_of(config: dict[str, Any]) -> tuple[float, str]:
     return 0.0, ""
 
 
-def _side(name: str, rtt_ms: float, flows: int) -> _Side:
+def _make_side(name: str, rtt_ms: float, flows: int) -> _Side:
     """Return what the evaluation calls `cubic-ecn` or `cubic`; Prague and DCTCP always are of ECN."""
     cc = name.removesuffix("-ecn")
     return _Side(cc, cc != name or cc in ("prague", "dctcp"), rtt_ms, flows)
 
 
-def _wanted(cell: Cell) -> _Place:
+def _find_place(cell: Cell) -> _Place:
     named = dict(cell)
     both = zip((named["cc1"], named["cc2"]), (named["delay_ms"], named["delay2_ms"]), named["flows"], strict=True)
-    sides = tuple(_side(cc, rtt, flows) for cc, rtt, flows in both if flows)
+    sides = tuple(_make_side(cc, rtt, flows) for cc, rtt, flows in both if flows)
     return _Place(named["qdisc"], named["rate_mbit"], sides, named["udp_mbit"], named["udp_class"])
 
 
@@ -144,24 +144,24 @@ def compare(runs: pl.DataFrame, classes: pl.DataFrame, figures: Iterable[Figure]
     result = Comparison()
     found: dict[Cell, dict[tuple[str, str], Pair]] = {}
     for figure in figures:
-        if _of_nobody(figure):
+        if _is_empty(figure):
             continue
-        answers = alike(latest_engine(places.get(_wanted(figure.cell), [])), where(figure.cell))
-        values = [v for run in answers if (v := _measured(run, by_run.get(run["key"], []), figure)) is not None]
+        answers = select_alike(select_latest_engine(places.get(_find_place(figure.cell), [])), format_cell(figure.cell))
+        values = [v for run in answers if (v := _find_measured(run, by_run.get(run["key"], []), figure)) is not None]
         if not values:
             result.missing += 1
             continue
         simulated = statistics.fmean(values)
-        score, error = _error(figure, simulated)
+        score, error = _compute_error(figure, simulated)
         pair = Pair(figure, simulated, len(values), score, error, tuple(run["key"] for run in answers))
         found.setdefault(figure.cell, {})[figure.table, figure.metric] = pair
         result.pairs.append(pair)
     for pairs in found.values():
-        result.pairs += [*_ratio(pairs), *_absolute(pairs)]
+        result.pairs += [*_make_ratio_pairs(pairs), *_make_absolute_pairs(pairs)]
     return result
 
 
-def _of_nobody(figure: Figure) -> bool:
+def _is_empty(figure: Figure) -> bool:
     """Whether the figure is of a class that has no packet of those that its row counts."""
     named = dict(figure.cell)
     if named["counted"] == "udp":
@@ -169,7 +169,7 @@ def _of_nobody(figure: Figure) -> bool:
     return figure.flow != 0 and not named["flows"][figure.flow - 1]
 
 
-def _measured(run: dict[str, Any], classes: list[dict[str, Any]], figure: Figure) -> float | None:
+def _find_measured(run: dict[str, Any], classes: list[dict[str, Any]], figure: Figure) -> float | None:
     """Return what a run gives for a figure; `classes` are its rows of that table."""
     statistic, of = figure.metric.split()
     named = dict(figure.cell)
@@ -197,15 +197,15 @@ def _measured(run: dict[str, Any], classes: list[dict[str, Any]], figure: Figure
     return None if row.get(column) is None else factor * float(row[column])
 
 
-def _of(cell: Cell) -> str:
+def _name_load(cell: Cell) -> str:
     """Return what stands ahead of a score: figures in overload are scored apart."""
     named = dict(cell)
     return f"overload, {named['counted']}: " if named["udp_mbit"] else ""
 
 
-def _error(figure: Figure, simulated: float) -> tuple[str, float]:
+def _compute_error(figure: Figure, simulated: float) -> tuple[str, float]:
     statistic, of = figure.metric.split()
-    published, before = figure.value, _of(figure.cell)
+    published, before = figure.value, _name_load(figure.cell)
     match statistic:
         case "queue_delay_ms":
             error = (simulated - published) / published if published else math.nan
@@ -219,29 +219,29 @@ def _error(figure: Figure, simulated: float) -> tuple[str, float]:
             return f"{before}{statistic}, |sim - pub|", simulated - published
 
 
-def _ratio(pairs: dict[tuple[str, str], Pair]) -> list[Pair]:
+def _make_ratio_pairs(pairs: dict[tuple[str, str], Pair]) -> list[Pair]:
     """Return the ratio of the rates of the classes."""
     a, b = (pairs.get((side, "rate_per_flow_mbit mean")) for side in ("a", "b"))
     if a is None or b is None or min(a.simulated, b.simulated, a.figure.value, b.figure.value) <= 0:
         return []
     simulated, published = a.simulated / b.simulated, a.figure.value / b.figure.value
     figure = Figure(a.figure.cell, "a / b", 0, "rate_ratio mean", published)
-    score = f"{_of(figure.cell)}rate ratio, |ln(sim / pub)|"
+    score = f"{_name_load(figure.cell)}rate ratio, |ln(sim / pub)|"
     return [Pair(figure, simulated, a.seeds, score, math.log(simulated / published), a.keys)]
 
 
-def _absolute(pairs: dict[tuple[str, str], Pair]) -> list[Pair]:
+def _make_absolute_pairs(pairs: dict[tuple[str, str], Pair]) -> list[Pair]:
     """Return the mean delays once more, with their errors in ms."""
     more = []
     for (_, metric), pair in pairs.items():
         if metric == "queue_delay_ms mean":
             figure = replace(pair.figure, metric="queue_delay_abs mean")
-            score = f"{_of(figure.cell)}queue delay mean, |sim - pub| ms"
+            score = f"{_name_load(figure.cell)}queue delay mean, |sim - pub| ms"
             more.append(Pair(figure, pair.simulated, pair.seeds, score, pair.simulated - pair.figure.value, pair.keys))
     return more
 
 
-def table(comparison: Comparison) -> str:
+def format_table(comparison: Comparison) -> str:
     """Return a Markdown table, one row per cell, simulated / published."""
     shown = (
         ("a / b", "rate_ratio mean"),
@@ -263,12 +263,12 @@ def table(comparison: Comparison) -> str:
         if overload:
             udp = f"{named['udp_mbit']:g} in {named['udp_class']}" if named["udp_mbit"] else "-"
             row += [udp, named["counted"]]
-        rows.append(row + [_text(pairs.get(key)) for key in shown])
+        rows.append(row + [_format_pair(pairs.get(key)) for key in shown])
     header = ["queue", "cc", "RTT a / b", *(("UDP", "counted") if overload else ())]
     words = range(len(header))
     header += [f"{metric.removesuffix(' mean')} {side}" for side, metric in shown]
     return align_table(header, rows, words=tuple(words))
 
 
-def _text(pair: Pair | None) -> str:
+def _format_pair(pair: Pair | None) -> str:
     return "-" if pair is None else f"{format_number(pair.simulated)} / {format_number(pair.figure.value)}"

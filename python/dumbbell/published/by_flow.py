@@ -24,14 +24,14 @@ from dumbbell.published.compare import (
     Comparison,
     Figure,
     Pair,
-    alike,
+    compute_error,
+    format_cell,
     has_columns,
-    latest_engine,
-    only_flows,
-    qdisc_matches,
+    has_only_flows,
+    matches_qdisc,
     read_csv,
-    scored,
-    where,
+    select_alike,
+    select_latest_engine,
 )
 from dumbbell.results.tables import align_table, format_number
 
@@ -71,7 +71,7 @@ def describes(path: str | Path) -> bool:
     return any(
         len(run) > 2
         or len({row["flows.base_rtt"] for row in run}) > 1
-        or any(key not in _IN_A_GRID for key, _ in _stated(run))
+        or any(key not in _IN_A_GRID for key, _ in _list_stated(run))
         for run in read_runs(path)
     )
 
@@ -86,7 +86,7 @@ def _read_runs(path: str, _changed: int) -> list[Run]:
         number = int(row["flow"])
         for column in (*_OF_FLOW, *_OF_QUEUE, *_MARKS):
             float(row.get(column) or 0)
-        _cell(row, _flows_of_rows([row]))
+        _make_cell(row, _list_flows_of_rows([row]))
         if not runs or number <= int(runs[-1][-1]["flow"]):
             runs.append([])
         if number != len(runs[-1]):
@@ -148,7 +148,7 @@ def read(path: str | Path, counts: Callable[[Sequence[float]], bool] | None = No
         for rows in runs:
             if counts is not None and not counts([float(row["goodput_mbit"] or 0) for row in rows]):
                 continue
-            for (flow, measure), value in _measures(rows, _flows_of_rows(rows)).items():
+            for (flow, measure), value in _read_measures(rows, _list_flows_of_rows(rows)).items():
                 repeats.setdefault((cell, flow, measure), []).append(value)
     return [Figure(cell, "", flow, measure, statistics.fmean(v)) for (cell, flow, measure), v in repeats.items()]
 
@@ -157,11 +157,11 @@ def group_runs(path: str | Path) -> dict[Cell, list[Run]]:
     """Return the runs of each cell of a file."""
     cells: dict[Cell, list[Run]] = {}
     for rows in read_runs(path):
-        cells.setdefault(_cell(rows[0], _flows_of_rows(rows), _stated(rows)), []).append(rows)
+        cells.setdefault(_make_cell(rows[0], _list_flows_of_rows(rows), _list_stated(rows)), []).append(rows)
     return cells
 
 
-def _flows_of_rows(rows: Run) -> list[_Flow]:
+def _list_flows_of_rows(rows: Run) -> list[_Flow]:
     return [
         _Flow(
             "dctcp-ect1" if row.get("flows.cc.ect") == "1" else row["flows.cc"],
@@ -171,8 +171,8 @@ def _flows_of_rows(rows: Run) -> list[_Flow]:
     ]
 
 
-def _stated(rows: Run) -> Cell:
-    """Return the keys that a run states beside those of its name, and the set that it belongs to."""
+def _list_stated(rows: Run) -> Cell:
+    """Return the keys that a run states in addition to those of its name, and the set that it belongs to."""
     keys = [c for c in rows[0] if "." in c and c not in _NAMED and not c.startswith("flows.") and rows[0][c]]
     of_flows = [c for c in rows[0] if c.startswith("flows.") and c not in _NAMED and any(row[c] for row in rows)]
     labels = [("set", rows[0]["set"])] if rows[0].get("set") else []
@@ -195,7 +195,7 @@ def read_value(text: str) -> Any:
         return text
 
 
-def _groups(flows: Sequence[_Flow]) -> list[tuple[int, list[int]]]:
+def _group_flows(flows: Sequence[_Flow]) -> list[tuple[int, list[int]]]:
     """Return number and members of each group of flows that count as one: each of two, alike ones of more."""
     if len(flows) <= 2:
         return [(i + 1, [i]) for i in range(len(flows))]
@@ -205,8 +205,8 @@ def _groups(flows: Sequence[_Flow]) -> list[tuple[int, list[int]]]:
     return list(enumerate(members.values(), 1))
 
 
-def _cell(row: Row, flows: Sequence[_Flow], stated: Cell = ()) -> Cell:
-    named = [(len(members), flows[members[0]]) for _, members in _groups(flows)]
+def _make_cell(row: Row, flows: Sequence[_Flow], stated: Cell = ()) -> Cell:
+    named = [(len(members), flows[members[0]]) for _, members in _group_flows(flows)]
     rtts = [f"{flow.rtt_ms:g}" for _, flow in named]
     return (
         ("qdisc", row["bottleneck.aqm"]),
@@ -219,10 +219,10 @@ def _cell(row: Row, flows: Sequence[_Flow], stated: Cell = ()) -> Cell:
     )
 
 
-def _measures(rows: Run, flows: Sequence[_Flow]) -> dict[tuple[int, str], float]:
+def _read_measures(rows: Run, flows: Sequence[_Flow]) -> dict[tuple[int, str], float]:
     """Return what a run of the file gives, by group of flows (0: the queue) and measure."""
     found: dict[tuple[int, str], float] = {}
-    for group, members in _groups(flows):
+    for group, members in _group_flows(flows):
         for column, measure in _OF_FLOW.items():
             values = [float(rows[i][column]) for i in members if rows[i].get(column)]
             if values:
@@ -242,7 +242,7 @@ def _measures(rows: Run, flows: Sequence[_Flow]) -> dict[tuple[int, str], float]
     return found
 
 
-def _flows_of(config: dict[str, Any]) -> list[_Flow]:
+def _list_flows(config: dict[str, Any]) -> list[_Flow]:
     flows = []
     for flow in config["flows"]:
         cc = flow["cc"]
@@ -251,7 +251,7 @@ def _flows_of(config: dict[str, Any]) -> list[_Flow]:
     return flows
 
 
-def cell_of(config: dict[str, Any]) -> Cell:
+def make_cell_of_run(config: dict[str, Any]) -> Cell:
     """Return the cell that a run answers; the queue's words, which come first, are left empty."""
     row = {
         "bottleneck.aqm": "",
@@ -259,7 +259,7 @@ def cell_of(config: dict[str, Any]) -> Cell:
         "bottleneck.rate": f"{config['bottleneck']['rate']}bit",
         "duration": f"{config['duration']}ns",
     }
-    return _cell(row, _flows_of(config))
+    return _make_cell(row, _list_flows(config))
 
 
 def _answers(config: dict[str, Any], cell: Cell) -> bool:
@@ -272,7 +272,7 @@ def _answers(config: dict[str, Any], cell: Cell) -> bool:
                 return False
         elif "." in key and not _has(config, key.split("."), text):
             return False
-    return qdisc_matches(dict(cell)["qdisc"], config["bottleneck"]["aqm"])
+    return matches_qdisc(dict(cell)["qdisc"], config["bottleneck"]["aqm"])
 
 
 def _has(config: dict[str, Any], path: Sequence[str], text: str) -> bool:
@@ -296,8 +296,8 @@ def compare(
     places: dict[Cell, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
     for run in runs.iter_rows(named=True):
         config = json.loads(run["config"])
-        if only_flows(config):
-            places.setdefault(cell_of(config)[1:], []).append((config, run))
+        if has_only_flows(config):
+            places.setdefault(make_cell_of_run(config)[1:], []).append((config, run))
     by_run: dict[str, list[dict[str, Any]]] = {}
     for row in flows.sort("flow").iter_rows(named=True):
         by_run.setdefault(row["key"], []).append(row)
@@ -307,11 +307,11 @@ def compare(
     for figure in figures:
         if figure.cell not in simulated:
             there = [(c, r) for c, r in places.get(figure.cell[1:6], []) if _answers(c, figure.cell)]
-            answers = alike(latest_engine([run for _, run in there]), where(figure.cell))
+            answers = select_alike(select_latest_engine([run for _, run in there]), format_cell(figure.cell))
             configs = {run["key"]: config for config, run in there}
             keys[figure.cell] = tuple(run["key"] for run in answers)
             simulated[figure.cell] = [
-                _simulated(run, by_run[run["key"]], _flows_of(configs[run["key"]]))
+                _read_simulated(run, by_run[run["key"]], _list_flows(configs[run["key"]]))
                 for run in answers
                 if counts is None or counts([row["goodput_mbit"] or 0.0 for row in by_run[run["key"]]])
             ]
@@ -321,18 +321,18 @@ def compare(
             result.missing += 1
             continue
         mean = statistics.fmean(values)
-        score, error = _error(figure, mean)
+        score, error = _compute_error(figure, mean)
         result.pairs.append(Pair(figure, mean, len(values), score, error, keys[figure.cell]))
-    result.pairs += _shares(result.pairs)
+    result.pairs += _make_share_pairs(result.pairs)
     return result
 
 
-def _simulated(
+def _read_simulated(
     run: dict[str, Any], rows: Sequence[dict[str, Any]], flows: Sequence[_Flow]
 ) -> dict[tuple[int, str], float]:
     """Return what a simulated run gives, as `_measures` does."""
     found: dict[tuple[int, str], float] = {}
-    for group, members in _groups(flows):
+    for group, members in _group_flows(flows):
         for column, measure in _OF_FLOW.items():
             values = [float(rows[i][column]) for i in members if rows[i][column] is not None]
             found[group, measure] = statistics.fmean([v for v in values if not math.isnan(v)] or [math.nan])
@@ -351,7 +351,7 @@ def _simulated(
     return found
 
 
-def _error(figure: Figure, simulated: float) -> tuple[str, float]:
+def _compute_error(figure: Figure, simulated: float) -> tuple[str, float]:
     published = figure.value
     if figure.metric in _SOJOURNS:
         queue = "L" if figure.metric == "sojourn_l_ms" else "C"
@@ -359,10 +359,10 @@ def _error(figure: Figure, simulated: float) -> tuple[str, float]:
     if figure.metric == "signals":
         error = (simulated - published) / published if published else math.nan
         return "marks and drops, |sim - pub| / pub", error
-    return scored(figure, simulated)
+    return compute_error(figure, simulated)
 
 
-def _shares(pairs: Sequence[Pair]) -> list[Pair]:
+def _make_share_pairs(pairs: Sequence[Pair]) -> list[Pair]:
     """Return the share of the first group of flows in the goodput of all, where there are two groups."""
     goodputs: dict[Cell, dict[int, Pair]] = {}
     for pair in pairs:
@@ -385,7 +385,7 @@ def _shares(pairs: Sequence[Pair]) -> list[Pair]:
     return derived
 
 
-def table(comparison: Comparison) -> str:
+def format_table(comparison: Comparison) -> str:
     """Return a Markdown table, one row per cell, simulated / measured; two flows, or groups of them, are in one row."""
     cells: dict[Cell, dict[tuple[int, str], Pair]] = {}
     for pair in comparison.pairs:

@@ -19,12 +19,12 @@ from dumbbell.published.compare import (
     Comparison,
     Figure,
     Pair,
-    alike,
+    format_cell,
     has_columns,
-    latest_engine,
-    qdisc_matches,
+    matches_qdisc,
     read_csv,
-    where,
+    select_alike,
+    select_latest_engine,
 )
 from dumbbell.results.tables import align_table, format_number
 
@@ -58,7 +58,7 @@ def _read_row(row: dict[str, str]) -> list[Figure]:
     return [Figure(cell, row.get("time") or "", 0, m, float(row[m])) for m in MEASURES if row[m]]
 
 
-def _ways(config: dict[str, Any]) -> dict[str, _Way] | None:
+def _find_ways(config: dict[str, Any]) -> dict[str, _Way] | None:
     """Return both ways of a run; None if it has other traffic than flows both ways and one ping."""
     if "reverse" not in config or config["web"] or [udp.get("echo") for udp in config["udp"]] != [True]:
         return None
@@ -67,7 +67,7 @@ def _ways(config: dict[str, Any]) -> dict[str, _Way] | None:
     return {way: _Way(hop["aqm"], hop["rate"] / 1e6, counts[way]) for way, hop in hops.items()}
 
 
-def _answers(config: dict[str, Any], ways: dict[str, _Way], cell: Cell) -> bool:
+def _is_answer(config: dict[str, Any], ways: dict[str, _Way], cell: Cell) -> bool:
     """Whether a run is what a cell describes."""
     named = dict(cell)
     wanted = {"down": ("qdisc", "rate_mbit", "flows_down"), "up": ("qdisc_up", "up_mbit", "flows_up")}
@@ -75,7 +75,7 @@ def _answers(config: dict[str, Any], ways: dict[str, _Way], cell: Cell) -> bool:
         is_there = ways[way]
         if not math.isclose(is_there.rate, named[rate]) or is_there.flows != named[flows]:
             return False
-        if not qdisc_matches(named[qdisc], is_there.aqm):
+        if not matches_qdisc(named[qdisc], is_there.aqm):
             return False
     hosts = config["hosts"]
     rtts = [flow["base_rtt"] / 1e6 for flow in (*config["flows"], *config["udp"])]
@@ -88,7 +88,7 @@ def _answers(config: dict[str, Any], ways: dict[str, _Way], cell: Cell) -> bool:
     )
 
 
-def measured(flows: pl.DataFrame) -> dict[str, dict[str, float]]:
+def collect_measures(flows: pl.DataFrame) -> dict[str, dict[str, float]]:
     """Return by run what its rows of table `flows` give for every measure."""
     goodput, is_ping = pl.col("goodput_mbit"), pl.col("cc") == "ping"
     found = flows.group_by("key").agg(
@@ -100,22 +100,22 @@ def measured(flows: pl.DataFrame) -> dict[str, dict[str, float]]:
     return {row["key"]: {m: row[m] for m in MEASURES} for row in found.iter_rows(named=True)}
 
 
-def answers(runs: pl.DataFrame, cells: Iterable[Cell]) -> dict[Cell, list[str]]:
+def find_answers(runs: pl.DataFrame, cells: Iterable[Cell]) -> dict[Cell, list[str]]:
     """Return for each cell the keys of the runs that answer it."""
     configs = [(json.loads(run["config"]), run) for run in runs.iter_rows(named=True)]
-    there = [(config, ways, run) for config, run in configs if (ways := _ways(config)) is not None]
+    there = [(config, ways, run) for config, run in configs if (ways := _find_ways(config)) is not None]
     found = {}
     for cell in dict.fromkeys(cells):
-        rows = [run for config, ways, run in there if _answers(config, ways, cell)]
-        found[cell] = [str(run["key"]) for run in alike(latest_engine(rows), where(cell))]
+        rows = [run for config, ways, run in there if _is_answer(config, ways, cell)]
+        found[cell] = [str(run["key"]) for run in select_alike(select_latest_engine(rows), format_cell(cell))]
     return found
 
 
 def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) -> Comparison:
     """Return every published figure that a run answers, with the mean over the runs that do."""
     figures = list(figures)
-    keys = answers(runs, (figure.cell for figure in figures))
-    values = measured(flows) if flows.height else {}
+    keys = find_answers(runs, (figure.cell for figure in figures))
+    values = collect_measures(flows) if flows.height else {}
     result = Comparison()
     for figure in figures:
         of_runs = [values[key][figure.metric] for key in keys[figure.cell]]
@@ -123,12 +123,12 @@ def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) 
             result.missing += 1
             continue
         simulated = statistics.fmean(of_runs)
-        score, error = _error(figure, simulated)
+        score, error = _compute_error(figure, simulated)
         result.pairs.append(Pair(figure, simulated, len(of_runs), score, error, tuple(keys[figure.cell])))
     return result
 
 
-def _error(figure: Figure, simulated: float) -> tuple[str, float]:
+def _compute_error(figure: Figure, simulated: float) -> tuple[str, float]:
     named, difference = dict(figure.cell), simulated - figure.value
     match figure.metric:
         case "goodput_down_mbit":
@@ -141,7 +141,7 @@ def _error(figure: Figure, simulated: float) -> tuple[str, float]:
             return "P99 of pings, |sim - pub| ms", difference
 
 
-def table(comparison: Comparison) -> str:
+def format_table(comparison: Comparison) -> str:
     """Return a Markdown table, one row per published run, simulated / published."""
     of_run: dict[tuple[Cell, str], dict[str, Pair]] = {}
     for pair in comparison.pairs:

@@ -124,7 +124,7 @@ def read_reference(path: str | Path) -> list[Figure]:
     columns = list(rows[0]) if rows else []
     if set(columns) >= MEASURED:
         try:
-            rows = _in_a_grid(rows)
+            rows = _convert_rows(rows)
         except (IndexError, KeyError, ValueError) as error:
             raise Unreadable(f"this cannot be read ({error})", "a row for each flow of a run", file=name) from None
         columns = list(rows[0])
@@ -141,7 +141,7 @@ def read_reference(path: str | Path) -> list[Figure]:
     for line, row in enumerate(rows, 2):
         try:
             cell = tuple(
-                (c, float(row[c]) if c in _NUMBERS else row[c]) for c in _CELL if c in columns and _stated(c, row[c])
+                (c, float(row[c]) if c in _NUMBERS else row[c]) for c in _CELL if c in columns and _is_stated(c, row[c])
             )
             flow = int(row.get("flow") or 0)
             table = row.get("table") or ""
@@ -158,7 +158,7 @@ def read_reference(path: str | Path) -> list[Figure]:
     return [Figure(*key, statistics.fmean(values)) for key, values in repeats.items()]
 
 
-def _in_a_grid(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+def _convert_rows(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
     """Return rows of keys and results, one per flow of a run, with the columns of cells of one or two flows."""
     runs: list[list[dict[str, str]]] = []
     for row in rows:
@@ -188,15 +188,15 @@ def _in_a_grid(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
     ]
 
 
-def _stated(column: str, value: str) -> bool:
+def _is_stated(column: str, value: str) -> bool:
     return column == "cc2" or bool(value)
 
 
-def _cc_name(cc: dict[str, Any]) -> str:
+def _name_control(cc: dict[str, Any]) -> str:
     return str(cc["name"]) + ("-sce" if cc.get("sce") in (True, "on") else "")
 
 
-def _word(param: Param, words: list[str]) -> Any:
+def _parse_word(param: Param, words: list[str]) -> Any:
     """Return the value that tc words give `param`, None if they do not say."""
     for i, word in enumerate(words):
         folded = word.replace("-", "_")
@@ -209,11 +209,11 @@ def _word(param: Param, words: list[str]) -> Any:
             if "on" in param.choices and folded in (param.name, f"no_{param.name}"):
                 return "on" if folded == param.name else "off"
         if folded == param.name and i + 1 < len(words):
-            return _number(param.kind, words[i + 1])
+            return _parse_number(param.kind, words[i + 1])
     return None
 
 
-def _number(kind: str, word: str) -> Any:
+def _parse_number(kind: str, word: str) -> Any:
     """Return what a number of tc means in canonical units, None if it is none."""
     try:
         if kind in ("time", "rate"):
@@ -224,21 +224,21 @@ def _number(kind: str, word: str) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _said(words: str) -> tuple[str, list[tuple[Param, Any]]]:
+def _parse_words(words: str) -> tuple[str, list[tuple[Param, Any]]]:
     """Return the queue discipline that tc's words name, and its parameters with what they say of each."""
     known = read_registry().aqm
     first, *rest = words.split() or [""]
     if first not in known:
         first, rest = "cake", words.split()
-    return first, [(param, _word(param, rest)) for param in known[first].params.values()]
+    return first, [(param, _parse_word(param, rest)) for param in known[first].params.values()]
 
 
-def qdisc_matches(words: str, aqm: dict[str, Any]) -> bool:
+def matches_qdisc(words: str, aqm: dict[str, Any]) -> bool:
     """Whether tc's `words` (`pfifo limit 100`, `flowblind` for a Cake) describe the resolved queue discipline `aqm`.
 
     What the words leave out has its default.
     """
-    name, said = _said(words)
+    name, said = _parse_words(words)
     if aqm["name"] != name:
         return False
     for param, wanted in said:
@@ -252,24 +252,24 @@ def qdisc_matches(words: str, aqm: dict[str, Any]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _SimulatedRun:
     """What of a run's configuration decides which published cell it answers."""
 
     config: dict[str, Any]
 
-    def answers(self, column: str, value: Any) -> bool:
+    def matches(self, column: str, value: Any) -> bool:
         config, flows = self.config, self.config["flows"]
         match column:
             case "qdisc":
-                return qdisc_matches(value, config["bottleneck"]["aqm"])
+                return matches_qdisc(value, config["bottleneck"]["aqm"])
             case "shaper":
                 return bool(config["bottleneck"]["shaper"] == value)
             case "ecn":
                 return bool(config["hosts"]["ecn"] == bool(value))
             case "cc1":
-                return _cc_name(flows[0]["cc"]) == str(value)
+                return _name_control(flows[0]["cc"]) == str(value)
             case "cc2":
-                return (_cc_name(flows[1]["cc"]) if len(flows) > 1 else "") == str(value)
+                return (_name_control(flows[1]["cc"]) if len(flows) > 1 else "") == str(value)
             case "rate_mbit":
                 return math.isclose(config["bottleneck"]["rate"] / 1e6, value)
             case "delay_ms":
@@ -288,12 +288,12 @@ def compare(
 
     `any_length` takes runs of any duration as answers to a cell that states one.
     """
-    configs = [(_unfolded(row["config"]), row) for row in runs.iter_rows(named=True)]
-    described = [(_Run(config), row) for config, row in configs if only_flows(config)]
+    configs = [(_unfold_text(row["config"]), row) for row in runs.iter_rows(named=True)]
+    described = [(_SimulatedRun(config), row) for config, row in configs if has_only_flows(config)]
     by_flow = {(row["key"], row["flow"]): row for row in flows.iter_rows(named=True)} if flows.height else {}
     first_flow = min((flow for _, flow in by_flow), default=0)
     answers: dict[Cell, list[dict[str, Any]]] = {}
-    coarse: dict[tuple[float, float], list[tuple[_Run, dict[str, Any]]]] = {}
+    coarse: dict[tuple[float, float], list[tuple[_SimulatedRun, dict[str, Any]]]] = {}
     for run, row in described:
         place = (run.config["bottleneck"]["rate"] / 1e6, run.config["flows"][0]["base_rtt"] / 1e6)
         coarse.setdefault(place, []).append((run, row))
@@ -303,8 +303,8 @@ def compare(
             stated = [(c, v) for c, v in figure.cell if not (any_length and c == "seconds")]
             stated.sort(key=lambda one: one[0] == "qdisc")  # what takes longest comes last
             place = (dict(figure.cell)["rate_mbit"], dict(figure.cell)["delay_ms"])
-            found = [row for run, row in coarse.get(place, []) if all(run.answers(c, v) for c, v in stated)]
-            answers[figure.cell] = alike(latest_engine(found), where(figure.cell))
+            found = [row for run, row in coarse.get(place, []) if all(run.matches(c, v) for c, v in stated)]
+            answers[figure.cell] = select_alike(select_latest_engine(found), format_cell(figure.cell))
         source = METRICS.get(figure.metric, figure.metric)
         values = []
         for row in answers[figure.cell]:
@@ -315,23 +315,23 @@ def compare(
             result.missing += 1
             continue
         simulated = statistics.fmean(values)
-        score, error = scored(figure, simulated)
+        score, error = compute_error(figure, simulated)
         keys = tuple(row["key"] for row in answers[figure.cell])
         result.pairs.append(Pair(figure, simulated, len(values), score, error, keys))
-    result.pairs += _shares(result.pairs)
+    result.pairs += _make_share_pairs(result.pairs)
     answering = {key for pair in result.pairs for key in pair.keys}
     require_alike(runs.filter(pl.col("key").is_in(list(answering))))
     return result
 
 
-def latest_engine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def select_latest_engine(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return those of the current engine version or, if there are none, of the version that comes last."""
     versions = [str(row.get("engine_version")) for row in rows]
     wanted = choose_version(versions, "sim") or next(reversed(versions), None)
     return [row for row, version in zip(rows, versions, strict=True) if version == wanted]
 
 
-def alike(rows: list[dict[str, Any]], place: str) -> list[dict[str, Any]]:
+def select_alike(rows: list[dict[str, Any]], place: str) -> list[dict[str, Any]]:
     """Return `rows`, runs of one `place`; InputError with the keys in which they differ, but for seeds."""
     if len({_SEED.sub("", row["config"]) for row in rows}) > 1:
         configs = [drop_seed(json.loads(row["config"])) for row in rows]
@@ -341,18 +341,18 @@ def alike(rows: list[dict[str, Any]], place: str) -> list[dict[str, Any]]:
     return rows
 
 
-def only_flows(config: dict[str, Any]) -> bool:
+def has_only_flows(config: dict[str, Any]) -> bool:
     """Whether a run is what published cells describe: long flows and nothing else."""
     return bool(config["flows"]) and not config["web"] and not config["udp"]
 
 
-def _unfolded(text: str) -> dict[str, Any]:
+def _unfold_text(text: str) -> dict[str, Any]:
     config: dict[str, Any] = json.loads(text)
     config["flows"] = [flow for flow in config["flows"] for _ in range(min(flow["count"], 3))][:3]
     return config
 
 
-def scored(figure: Figure, simulated: float) -> tuple[str, float]:
+def compute_error(figure: Figure, simulated: float) -> tuple[str, float]:
     """Return the score that a figure belongs to and its error: signed, relative where the score is."""
     if METRICS.get(figure.metric) == "goodput_mbit":
         return "goodput, |sim - pub| / rate", (simulated - figure.value) / dict(figure.cell)["rate_mbit"]
@@ -363,7 +363,7 @@ def scored(figure: Figure, simulated: float) -> tuple[str, float]:
     return f"{figure.metric}, |sim - pub|", simulated - figure.value
 
 
-def _shares(pairs: list[Pair]) -> list[Pair]:
+def _make_share_pairs(pairs: list[Pair]) -> list[Pair]:
     """Return, for two flows, flow 1's share of their sum and the ratio of their goodputs."""
     both: dict[tuple[Cell, str], dict[int, Pair]] = {}
     for pair in pairs:
@@ -387,7 +387,7 @@ def _shares(pairs: list[Pair]) -> list[Pair]:
     return derived
 
 
-def where(cell: Cell) -> str:
+def format_cell(cell: Cell) -> str:
     """Return a published cell in few words."""
     named = dict(cell)
     ccs = named.get("ccs") or "+".join(named[c] for c in ("cc1", "cc2") if named.get(c))
@@ -401,7 +401,7 @@ def where(cell: Cell) -> str:
     return " ".join([*words, *([named["qdisc"]] if named.get("qdisc") else [])])
 
 
-def scores(comparison: Comparison) -> str:
+def format_scores(comparison: Comparison) -> str:
     """Return median, 90th percentile and worst cell of every score as a Markdown table."""
     by_score: dict[str, list[Pair]] = {}
     for pair in comparison.pairs:
@@ -413,14 +413,14 @@ def scores(comparison: Comparison) -> str:
         worst = max(pairs, key=lambda pair: abs(pair.error))
         figures = [f"{value:.4f}" for value in (*np.quantile(errors, (0.5, 0.9)), abs(worst.error))]
         flow = f" flow {worst.figure.flow}" if dict(worst.figure.cell).get("cc2") and worst.figure.flow else ""
-        rows.append([score.replace("|", "\\|"), str(len(pairs)), *figures, where(worst.figure.cell) + flow])
+        rows.append([score.replace("|", "\\|"), str(len(pairs)), *figures, format_cell(worst.figure.cell) + flow])
     header = ["score", "cells", "median", "p90", "worst", "where"]
     table = align_table(header, rows, words=(0, len(header) - 1))
     total = comparison.missing + sum(pair.figure.metric not in _DERIVED for pair in comparison.pairs)
     return f"{table}\n\nCompared: {total - comparison.missing} of the {total} figures of the reference."
 
 
-def grids(comparison: Comparison) -> str:
+def format_grids(comparison: Comparison) -> str:
     """Return Markdown tables, rate by delay, one a published table, measure and flow: simulated / published / error."""
     groups: dict[tuple[Any, ...], list[Pair]] = {}
     for pair in comparison.pairs:
@@ -441,14 +441,14 @@ def grids(comparison: Comparison) -> str:
         rates = sorted({dict(p.figure.cell)["rate_mbit"] for p in pairs})
         delays = sorted({dict(p.figure.cell)["delay_ms"] for p in pairs})
         cells = {(dict(p.figure.cell)["rate_mbit"], dict(p.figure.cell)["delay_ms"]): p for p in pairs}
-        rows = [[f"{rate:g} Mbit/s", *(_cell_text(cells.get((rate, delay))) for delay in delays)] for rate in rates]
+        rows = [[f"{rate:g} Mbit/s", *(_format_pair(cells.get((rate, delay))) for delay in delays)] for rate in rates]
         header = ["rate \\ delay", *(f"{d:g} ms" for d in delays)]
         heading = f"### {title}: {metric}{of} (simulated / published / error)"
         parts.append(f"{heading}\n\n{align_table(header, rows)}")
     return "\n\n".join(parts)
 
 
-def _cell_text(pair: Pair | None) -> str:
+def _format_pair(pair: Pair | None) -> str:
     if pair is None:
         return "-"
     relative = pair.score.startswith(("goodput", "RTT"))

@@ -20,8 +20,8 @@ from dumbbell.words import format_count
 
 
 @dataclass(frozen=True)
-class Measure:
-    """What is compared: `error` is over the link's rate or over the second engine's value.
+class EngineMeasure:
+    """A measure that is compared: `error` is over the link's rate or over the second engine's value.
 
     Up to `bar` they agree; on the real clock, of which no run is like another, up to `live_bar`.
     """
@@ -35,14 +35,14 @@ class Measure:
 
 
 MEASURES = (
-    Measure("goodput", "goodput_mbit", "Mbit/s", True, 0.02, 0.03),
-    Measure("mean RTT", "rtt_mean_ms", "ms", False, 0.06, 0.10),
-    Measure("mean sojourn", "sojourn_mean_ms", "ms", False, 0.10, 0.10),
+    EngineMeasure("goodput", "goodput_mbit", "Mbit/s", True, 0.02, 0.03),
+    EngineMeasure("mean RTT", "rtt_mean_ms", "ms", False, 0.06, 0.10),
+    EngineMeasure("mean sojourn", "sojourn_mean_ms", "ms", False, 0.10, 0.10),
 )
 
 
 @dataclass(frozen=True)
-class Pair:
+class EnginePair:
     """One cell on both engines: means over seeds, in the order of `MEASURES`."""
 
     cell: str
@@ -54,7 +54,7 @@ class Pair:
     shares: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
     """Of each flow its mean share of the goodput, on both engines."""
 
-    def error(self, index: int) -> float:
+    def compute_error(self, index: int) -> float:
         """Return the error of the first engine's value, signed; NaN if there is none."""
         first, second = self.first[index], self.second[index]
         over = self.rate_mbit if MEASURES[index].of_rate else second
@@ -63,7 +63,7 @@ class Pair:
     @property
     def agrees(self) -> bool:
         """Whether every error that there is lies within its bar."""
-        errors = (self.error(index) for index in range(len(MEASURES)))
+        errors = (self.compute_error(index) for index in range(len(MEASURES)))
         return all(math.isnan(one) or abs(one) <= measure.bar for one, measure in zip(errors, MEASURES, strict=True))
 
     @property
@@ -73,17 +73,17 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Compared:
+class EngineComparison:
     """All cells that both engines ran, how many only one did, and how many runs in real time did not count."""
 
     engines: tuple[str, str]
-    pairs: list[Pair]
+    pairs: list[EnginePair]
     alone: int
     invalid: int = 0
     names: tuple[str, str] | None = None
     """What the engines are called; their versions if unset."""
 
-    def bar(self, measure: Measure) -> float:
+    def find_bar(self, measure: EngineMeasure) -> float:
         """Return the error up to which the two agree."""
         return measure.live_bar if "live" in map(find_kind, self.engines) else measure.bar
 
@@ -117,7 +117,7 @@ class _Cells:
         return self.frame["engine_version"].unique(maintain_order=True).to_list()
 
 
-def _cells(path: str | Path) -> _Cells:
+def _collect_cells(path: str | Path) -> _Cells:
     with Store.open(path) as store:
         columns, names = store.list_columns("runs"), store.read_kernel_names()
         if "goodput_total_mbit" not in columns:
@@ -131,7 +131,7 @@ def _cells(path: str | Path) -> _Cells:
         return _Cells(counted, dict(invalid.iter_rows()), names)
 
 
-def _other(path: str | Path, found: list[str]) -> str:
+def _find_other_engine(path: str | Path, found: list[str]) -> str:
     """Return the one kind of engine other than the simulator that has runs."""
     kinds = [other for other in KINDS if other != "sim" and other in map(find_kind, found)]
     if len(kinds) > 1:
@@ -146,7 +146,7 @@ def _other(path: str | Path, found: list[str]) -> str:
 
 def compare(
     path: str | Path, other: str | Path | None = None, engines: tuple[str, str | None] = ("sim", None)
-) -> Compared:
+) -> EngineComparison:
     """Return the cells that both engines ran, of one results file or of one for each; raises InputError.
 
     The second engine may be unset: it is the one other than the simulator then. Of runs in real time those count whose
@@ -154,12 +154,12 @@ def compare(
     """
     frames, versions, names, invalid = [], list[str](), list[str](), 0
     for place, named in zip((path, path if other is None else other), engines, strict=True):
-        cells = _cells(place)
-        wanted = named or _other(place, cells.versions)
+        cells = _collect_cells(place)
+        wanted = named or _find_other_engine(place, cells.versions)
         version = choose_version(cells.versions, wanted, cells.names)
         known = name_versions(cells.versions, cells.names)
         if version is None:
-            some = f"; {_were(sum(cells.late.values()), 'run')} too late to count" if cells.late else ""
+            some = f"; {_describe_agreement(sum(cells.late.values()), 'run')} too late to count" if cells.late else ""
             raise Nothing(
                 f"no runs of {wanted}{some}",
                 f"runs of two engines; there are {', '.join(known.values())}",
@@ -177,7 +177,7 @@ def compare(
     for row in frames[1].iter_rows(named=True):
         seconds.setdefault(row["cell"], []).append(row)
     experiments = frames[0]["experiment"].n_unique()
-    for row in _ordered(frames[0]):
+    for row in _order_cells(frames[0]):
         for second in seconds.get(row["cell"], []):
             if row["given"] and second["given"] and row["given"] != second["given"]:
                 continue  # two kernels with different settings
@@ -186,15 +186,15 @@ def compare(
             label = ", ".join([*experiment, *json.loads(row["matrix"]).values()]) or "the only cell"
             ccs = tuple(one["cc"]["name"] for one in (*config["flows"], *config["web"]))
             rate_mbit, seeds = config["bottleneck"]["rate"] / 1e6, (row["seeds"], second["seeds"])
-            shares = (_shares(row), _shares(second))
-            pairs.append(Pair(label, ccs, rate_mbit, _values(row), _values(second), seeds, shares))
+            shares = (_compute_shares(row), _compute_shares(second))
+            pairs.append(EnginePair(label, ccs, rate_mbit, _list_values(row), _list_values(second), seeds, shares))
     if not pairs:
         raise Nothing("no cell that both engines ran", "the same experiment on both", file=path, option="--engines")
     alone = len(set(found[0]) ^ set(found[1]))
-    return Compared((versions[0], versions[1]), pairs, alone, invalid, (names[0], names[1]))
+    return EngineComparison((versions[0], versions[1]), pairs, alone, invalid, (names[0], names[1]))
 
 
-def _ordered(frame: pl.DataFrame) -> list[dict[str, Any]]:
+def _order_cells(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """Return cells in the order of their keys: 10Mbit before 20Mbit, words as they first come."""
     rows = list(frame.iter_rows(named=True))
     first: dict[tuple[str, str], int] = {}
@@ -211,12 +211,12 @@ def _ordered(frame: pl.DataFrame) -> list[dict[str, Any]]:
     return [row for _, _, row in sorted(zip(places, range(len(rows)), rows, strict=True))]
 
 
-def _values(row: dict[str, float | None]) -> tuple[float, ...]:
+def _list_values(row: dict[str, float | None]) -> tuple[float, ...]:
     found = (row[measure.column] for measure in MEASURES)
     return tuple(math.nan if value is None else float(value) for value in found)
 
 
-def _shares(row: dict[str, Any]) -> tuple[float, ...]:
+def _compute_shares(row: dict[str, Any]) -> tuple[float, ...]:
     """Return of each flow the mean of its shares over seeds; nothing of flows without one, such as short flows."""
     of_seeds = [one for one in row["shares"] or [] if one]
     if not of_seeds or any(None in one or len(one) != len(of_seeds[0]) for one in of_seeds):
@@ -224,7 +224,7 @@ def _shares(row: dict[str, Any]) -> tuple[float, ...]:
     return tuple(float(np.mean(of_flow)) for of_flow in zip(*of_seeds, strict=True))
 
 
-def sharing(compared: Compared) -> str:
+def describe_sharing(compared: EngineComparison) -> str:
     """Return how far shares of single flows differ at most, which goodput of a whole cell cannot show."""
     found = [
         (abs(first - second), flow, pair.cell)
@@ -241,17 +241,17 @@ def sharing(compared: Compared) -> str:
     )
 
 
-def _percent(error: float) -> str:
+def _format_error(error: float) -> str:
     """Return an error in words: nothing where an engine does not measure it."""
     return "-" if math.isnan(error) else f"{100 * error:+.1f} %"
 
 
-def table(compared: Compared) -> str:
+def format_table(compared: EngineComparison) -> str:
     """Return one row per cell: first engine / second / error of each measure, as a Markdown table."""
     rows = []
     for pair in compared.pairs:
         cells = [
-            f"{format_number(pair.first[i])} / {format_number(pair.second[i])} / {_percent(pair.error(i))}"
+            f"{format_number(pair.first[i])} / {format_number(pair.second[i])} / {_format_error(pair.compute_error(i))}"
             for i in range(len(MEASURES))
         ]
         rows.append([pair.cell, *cells])
@@ -259,18 +259,20 @@ def table(compared: Compared) -> str:
     return align_table(header, rows, words=(0,))
 
 
-def scores(compared: Compared) -> str:
+def format_scores(compared: EngineComparison) -> str:
     """Return median, 90th percentile and worst of every measure's error, and the share of cells within its bar."""
     rows = []
     for name, with_bbr in (("without BBR", False), ("with BBR", True)):
         pairs = [pair for pair in compared.pairs if pair.with_bbr == with_bbr]
         for index, measure in enumerate(MEASURES):
-            errors = [(abs(pair.error(index)), pair) for pair in pairs if not math.isnan(pair.error(index))]
+            errors = [
+                (abs(pair.compute_error(index)), pair) for pair in pairs if not math.isnan(pair.compute_error(index))
+            ]
             if not errors:
                 continue
             sizes = [error for error, _ in errors]
             worst, where = max(errors, key=lambda one: one[0])
-            allowed = compared.bar(measure)
+            allowed = compared.find_bar(measure)
             within = sum(size <= allowed for size in sizes) / len(sizes)
             over = "of the rate" if measure.of_rate else "of the second"
             figures = [f"{100 * value:.1f} %" for value in (*np.quantile(sizes, (0.5, 0.9)), worst)]
@@ -284,18 +286,20 @@ def scores(compared: Compared) -> str:
     return align_table(["error", "cells", "median", "p90", "worst", "bar", "worst cell"], rows, words=(0, 5, 6))
 
 
-def _were(number: int, what: str) -> str:
+def _describe_agreement(number: int, what: str) -> str:
     """Return `1 cell was`, `2 cells were`."""
     return f"{format_count(number, what)} {'was' if number == 1 else 'were'}"
 
 
-def markdown(compared: Compared) -> str:
+def format_markdown(compared: EngineComparison) -> str:
     """Return table and scores, with the engines that they are of."""
     first, second = compared.names or compared.engines
-    alone = f" {_were(compared.alone, 'cell')} run on one of them only." if compared.alone else ""
+    alone = f" {_describe_agreement(compared.alone, 'cell')} run on one of them only." if compared.alone else ""
     seeds = [sorted({pair.seeds[which] for pair in compared.pairs}) for which in (0, 1)]
     texts = [" or ".join(map(str, of_engine)) for of_engine in seeds]
     seeds_text = f"Seeds of a cell: {texts[0]} and {texts[1]}."
-    late = f" In real time {_were(compared.invalid, 'run')} too late to count." if compared.invalid else ""
+    late = (
+        f" In real time {_describe_agreement(compared.invalid, 'run')} too late to count." if compared.invalid else ""
+    )
     text = f"First {first}, second {second}; the error is that of the first. {seeds_text}{alone}{late}"
-    return "\n\n".join([text, table(compared), scores(compared)])
+    return "\n\n".join([text, format_table(compared), format_scores(compared)])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST_MAPS = 200  # of errors: all pairs of congestion controls of a draft
 
 
-def pairs(compared: Comparison, metric: str) -> tuple[pl.DataFrame, str]:
+def make_pairs(compared: Comparison, metric: str) -> tuple[pl.DataFrame, str]:
     """Return one row per compared figure of `metric`, with the keys of its cell, and what the error is called."""
     found = [p for p in compared.pairs if p.figure.metric == metric and not math.isnan(p.error)]
     if not found:
@@ -49,7 +49,7 @@ def pairs(compared: Comparison, metric: str) -> tuple[pl.DataFrame, str]:
 _PLACE = ("cc1", "cc2", "rate_mbit", "delay_ms")
 
 
-def _facets(frame: pl.DataFrame) -> list[str]:
+def _list_facets(frame: pl.DataFrame) -> list[str]:
     """Return the columns ahead of the measured ones that distinguish panels."""
     ahead = frame.columns[: frame.columns.index("rate_mbit")]
     return [name for name in ahead if frame[name].n_unique() > 1] or ahead[:1]
@@ -58,13 +58,13 @@ def _facets(frame: pl.DataFrame) -> list[str]:
 _BAR = 6.0  # per cent, at which colours end: what a mean RTT may be off in the validation, so that white agrees
 
 
-def errors(frame: pl.DataFrame, score: str) -> Picture:
+def draw_errors(frame: pl.DataFrame, score: str) -> Picture:
     """Return heat maps of errors in per cent, rate by base RTT, from `pairs`; `score` says what an error is."""
     from dumbbell import figures
 
-    signed = figures.printed(re.sub(r"\|(.*)\|", r"(\1)", score))
+    signed = figures.format_number(re.sub(r"\|(.*)\|", r"(\1)", score))
     signed = signed.replace("sim ", "simulated ").replace("pub", "reference")
-    facets = _facets(frame)
+    facets = _list_facets(frame)
     return figures.heat(
         frame.with_columns(pl.col("error") * 100),
         "delay_ms",
@@ -81,7 +81,7 @@ def errors(frame: pl.DataFrame, score: str) -> Picture:
     )
 
 
-def both(frame: pl.DataFrame, metric: str) -> Picture:
+def draw_both(frame: pl.DataFrame, metric: str) -> Picture:
     """Return lines over the base RTT, simulated and published."""
     from dumbbell import figures
 
@@ -93,7 +93,7 @@ def both(frame: pl.DataFrame, metric: str) -> Picture:
         "delay_ms",
         "simulated",
         by="rate_mbit",
-        facet=_facets(frame),
+        facet=_list_facets(frame),
         reference="published",
         x_label="base RTT, ms",
         y_label=label,

@@ -18,7 +18,7 @@ from dumbbell.errors import InputError, Unfit, spell_option
 from dumbbell.experiment import matrix, shipped
 from dumbbell.experiment.file import load
 from dumbbell.results import dimensions as dims
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.words import format_count
 
 _MOST_CELLS = 20_000  # of a file that is resolved
@@ -26,7 +26,7 @@ _MOST_LISTED = 4  # queue disciplines
 _Differing = dict[str, tuple[str, ...]]
 
 
-def left_out(results: Results, placed: pl.Series) -> list[str]:
+def list_left_out(results: StoredResults, placed: pl.Series) -> list[str]:
     """Return a line on the runs of results that no figure or table has, with their queue disciplines; none if all do.
 
     `placed` are the keys of the runs that they have.
@@ -57,44 +57,44 @@ def require_alike(runs: pl.DataFrame) -> None:
         if len(kinds) < 2:
             continue
         # experiments of several studies may have one name: the runs are of the file that they fit best
-        unlike = min((file.unlike(kinds.values()) for file in _files(str(name))), key=len, default=[])
+        unlike = min((file.list_unlike(kinds.values()) for file in _list_files(str(name))), key=len, default=[])
         if unlike:
             said = f"runs that differ in {', '.join(unlike)} answer one published cell or figure, of {name}"
             raise Unfit(said, f"runs of one kind: {spell_option('where')} KEY=VALUE chooses", file="results")
 
 
-class _File:
+class _ShippedFile:
     """The cells of an experiment file, by what its matrix says of each, and the keys that the matrix sets."""
 
     def __init__(self, cells: Mapping[str, dict[str, Any]], axes: list[matrix.Path]) -> None:
         self._cells = cells
         self._axes = axes
 
-    def unlike(self, kinds: Iterable[tuple[str, dict[str, Any]]]) -> list[str]:
+    def list_unlike(self, kinds: Iterable[tuple[str, dict[str, Any]]]) -> list[str]:
         """Return the keys that no axis sets and in which runs differ; `kinds` are labels and settings."""
-        found = [self.differing(json.loads(labels), config) for labels, config in kinds]
+        found = [self.find_differing(json.loads(labels), config) for labels, config in kinds]
         keys = dict.fromkeys(key for one in found for key in one)
         return [key for key in keys if len({one.get(key) for one in found}) > 1]
 
-    def differing(self, labels: dict[str, str], config: dict[str, Any]) -> _Differing:
+    def find_differing(self, labels: dict[str, str], config: dict[str, Any]) -> _Differing:
         """Return the keys that no axis sets and whose values are other ones than in the file, with these values.
 
         They are compared with the cell of the same labels or, where an axis has a value of its own, with the nearest.
         """
-        own = self._cells.get(_code(labels))
-        candidates = [own] if own is not None else self._nearest(labels)
-        return min((self._unlike(one, config) for one in candidates), key=len, default={})
+        own = self._cells.get(_hash_labels(labels))
+        candidates = [own] if own is not None else self._find_nearest(labels)
+        return min((self._find_unlike(one, config) for one in candidates), key=len, default={})
 
-    def _nearest(self, labels: dict[str, str]) -> list[dict[str, Any]]:
+    def _find_nearest(self, labels: dict[str, str]) -> list[dict[str, Any]]:
         alike = {code: sum(labels.get(key) == text for key, text in json.loads(code).items()) for code in self._cells}
         most = max(alike.values(), default=0)
         return [self._cells[code] for code, count in alike.items() if count == most]
 
-    def _unlike(self, own: dict[str, Any], config: dict[str, Any]) -> _Differing:
+    def _find_unlike(self, own: dict[str, Any], config: dict[str, Any]) -> _Differing:
         paths = [
             path
             for path in dims.find_unlike_paths((), [own, config])
-            if not any(len(path) >= len(axis) and matrix.overlap(path, axis) for axis in self._axes)
+            if not any(len(path) >= len(axis) and matrix.do_overlap(path, axis) for axis in self._axes)
         ]
         return {
             matrix.format_path(path): tuple(
@@ -105,13 +105,13 @@ class _File:
 
 
 @cache
-def _files(name: str) -> tuple[_File, ...]:
+def _list_files(name: str) -> tuple[_ShippedFile, ...]:
     """Return the cells of the shipped experiments with this name, without those that have too many."""
     paths = [path for path in shipped.list_experiments().values() if path.stem == name]
     return tuple(file for path in paths if (file := _read(path)) is not None)
 
 
-def _read(path: Path) -> _File | None:
+def _read(path: Path) -> _ShippedFile | None:
     try:
         experiment = load(path)
     except InputError:
@@ -121,9 +121,9 @@ def _read(path: Path) -> _File | None:
     step, cells = len(experiment.seeds), {}
     for number in range(experiment.matrix.size):
         cell = experiment.make_cell(number * step)
-        cells[_code(cell.matrix)] = json.loads(json.dumps(dims.drop_seed(cell.groups)))
-    return _File(cells, [path for axis in experiment.matrix.axes for path in axis.paths])
+        cells[_hash_labels(cell.matrix)] = json.loads(json.dumps(dims.drop_seed(cell.groups)))
+    return _ShippedFile(cells, [path for axis in experiment.matrix.axes for path in axis.paths])
 
 
-def _code(labels: dict[str, str]) -> str:
+def _hash_labels(labels: dict[str, str]) -> str:
     return json.dumps(labels, sort_keys=True)

@@ -40,7 +40,7 @@ _SCHEMA = {"time_s": pl.Float64, "value": pl.Float64}
 
 @dataclass(frozen=True)
 class Curves:
-    """What a file has over time: frames with `time_s` and `value` by what they are, and notes on the reading.
+    """The series of a file: frames with `time_s` and `value` by what they are, and notes on the reading.
 
     `cwnd` and `in flight` are kB (1000 bytes), the RTTs ms, `lost` packets lost so far. A value holds until the next.
     """

@@ -36,7 +36,7 @@ OWN = "urn:x-dumbbell:qlog:events:dumbbell-1"
 
 @dataclass(frozen=True)
 class WrittenQlog:
-    """What was written: the files in order, how many records they have, and the hash of what the run measured."""
+    """The files that were written: in order, how many records they have, and the hash of what the run measured."""
 
     files: list[Path]
     records: int

@@ -1,8 +1,9 @@
 """A report: one page with all that results say, which needs no network.
 
-`sources` says which runs, `measured` what they measured, `series` what happened over time; `findings` and `references`
-say what to know first; `repeat` has the command for each run; `text` is what is there before scripts run, `page` writes
-it all. The scripts and the style of the page are in `web`; `figures.html` is what every page has.
+`sources` selects the runs, `report_tables` has their measurements, `series` their time series; `findings` and
+`references` have what to know first; `repeat` has the command for each run; `text` makes what is there before scripts
+run, `page` writes all of it. The scripts and the style of the page are in `web`; `figures.html` has what every page
+needs.
 """
 
 from typing import TYPE_CHECKING

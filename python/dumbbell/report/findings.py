@@ -1,4 +1,4 @@
-"""What a report says first: verdicts on claims if there are any, what differs between files, engines and settings."""
+"""The findings at the top of a report: verdicts on claims, and the differences between files, engines and settings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dumbbell.claims import ClaimVerdict
 from dumbbell.claims import claims_report as claims_report
 from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, shipped
-from dumbbell.report.measured import label
-from dumbbell.report.sources import Runs
+from dumbbell.report.report_tables import label
+from dumbbell.report.sources import ReportRuns
 from dumbbell.results import diff, pairing, selecting
 from dumbbell.results import dimensions as dims
 from dumbbell.results.columns import is_of_hop
@@ -28,7 +28,7 @@ from dumbbell.results.diff import (
     format_percent,
 )
 from dumbbell.results.dimensions import Dimension
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.results.tables import format_number
 
 _MOST_VALUES = 6  # values of a key that are held against its first
@@ -51,11 +51,11 @@ _name = pl.concat_str("table", pl.lit("."), "measure")
 
 
 @dataclass(frozen=True)
-class Side:
+class ReportSide:
     """Runs of one file and engine, which may be held against others."""
 
     name: str
-    results: Results
+    results: StoredResults
     number_of: dict[str, int]
     """The number of each run, by its key."""
     cells: dict[str, list[int]]
@@ -63,7 +63,7 @@ class Side:
 
 
 @dataclass
-class Compared:
+class SideComparison:
     """Two sides: pairs of cells, each with its runs on both sides and what it is in words; and what differs."""
 
     a: int
@@ -76,7 +76,7 @@ class Compared:
 
 @dataclass
 class Ranking:
-    """What differs most between two values of a key, and what is beyond both at values between them."""
+    """The largest differences between two values of a key, and what is beyond both at values between them."""
 
     title: str
     lines: list[str]
@@ -85,7 +85,7 @@ class Ranking:
 
 
 @dataclass
-class Judged:
+class JudgedClaims:
     """Verdicts on the claims of a study, or why there are none."""
 
     study: str
@@ -95,7 +95,7 @@ class Judged:
     refused: str = ""
 
 
-def sides(runs: Runs) -> list[Side]:
+def list_sides(runs: ReportRuns) -> list[ReportSide]:
     """Return the sides of a report: one for each file and engine."""
     found = []
     for place, source in enumerate(runs.sources):
@@ -109,11 +109,11 @@ def sides(runs: Runs) -> list[Side]:
             for key, cell in results.parts("runs", []).select("key", "cell").iter_rows():
                 cells.setdefault(cell, []).append(number_of[key])
             name = ", ".join(names) or source.engines[version]
-            found.append(Side(name, results, number_of, cells))
+            found.append(ReportSide(name, results, number_of, cells))
     return found
 
 
-def compared(of: Sequence[Side]) -> tuple[list[Compared], list[str]]:
+def compare_sides(of: Sequence[ReportSide]) -> tuple[list[SideComparison], list[str]]:
     """Return every two sides that have cells in common, and why others have none."""
     found, refused = [], []
     for a, b in itertools.combinations(range(len(of)), 2):
@@ -128,12 +128,14 @@ def compared(of: Sequence[Side]) -> tuple[list[Compared], list[str]]:
             refused.append(f"{of[a].name} and {of[b].name}: {error}")
             continue
         found.append(
-            Compared(a, b, cells, differs.lines[1:], _rows(differs), differs.to_markdown().rpartition("\n\n")[2])
+            SideComparison(
+                a, b, cells, differs.lines[1:], _sort_rows(differs), differs.to_markdown().rpartition("\n\n")[2]
+            )
         )
     return found, refused
 
 
-def rankings(of: Sequence[Side]) -> list[Ranking]:
+def rank_keys(of: Sequence[ReportSide]) -> list[Ranking]:
     """Return what differs most between the values of each key of a file: algorithms and versions before numbers."""
     found = []
     for side in of:
@@ -147,26 +149,29 @@ def rankings(of: Sequence[Side]) -> list[Ranking]:
         for key in sorted(keys, key=lambda one: one.is_numeric):
             first, *others = [text for text in key.ordered if text != dims.NOTHING]
             for other in others[:_MOST_VALUES] if not key.is_numeric else others[-1:]:
-                by = _by(key, first, other)
-                titles[by] = _title(side.results, key, first, other)
+                by = _format_key(key, first, other)
+                titles[by] = _make_title(side.results, key, first, other)
                 if key.is_numeric and len(others) > 1:
                     titles[by] += f", first against last of {len(others) + 1} values"
                     middle = others[:-1][:: -(-(len(others) - 1) // _MOST_VALUES)]
-                    between[by] = {_short(key, one): (_by(key, first, one), _by(key, one, other)) for one in middle}
+                    between[by] = {
+                        _shorten_text(key, one): (_format_key(key, first, one), _format_key(key, one, other))
+                        for one in middle
+                    }
         wanted = [*titles, *(by for pairs in between.values() for pair in pairs.values() for by in pair)]
         differing = diff.compare_by_each(side.results, wanted, known) if wanted and known else {}
         for by, title in titles.items():
             if by in differing:
                 pairs = {one: (differing.get(a), differing.get(b)) for one, (a, b) in between.get(by, {}).items()}
                 heading = f"{side.name}: {title}" if len(of) > 1 else title
-                rows = _rows(differing[by])
+                rows = _sort_rows(differing[by])
                 shown = differing[by].measures.filter("differs", _name.is_in([row["measure"] for row in rows]))
-                beyond = [*_beyond(pairs), *filter(None, [describe_opposite_means(shown)])]
+                beyond = [*_find_beyond(pairs), *filter(None, [describe_opposite_means(shown)])]
                 found.append(Ranking(heading, differing[by].lines[1:], rows, beyond))
     return found
 
 
-def _is_known(results: Results, name: str) -> bool:
+def _is_known(results: StoredResults, name: str) -> bool:
     """Return whether runs have a measure; those of one hop have no table of hops, and those of several are in it."""
     table, _, column = name.partition(".")
     if column not in results.measures(table):
@@ -175,27 +180,27 @@ def _is_known(results: Results, name: str) -> bool:
     return hops if table == "hops" else not (table == "runs" and column in _OF_QUEUE and hops)
 
 
-def _short(key: Dimension, text: str) -> str:
+def _shorten_text(key: Dimension, text: str) -> str:
     """Return a value, of keys that change together that of the first, whose numbers distinguish all of them."""
     if not key.keys or not key.is_numeric:
         return text
     return next(key.keys[0].texts[cell] for cell, own in key.texts.items() if own == text)
 
 
-def _by(key: Dimension, first: str, other: str) -> str:
-    return f"{key.name}={_quoted(first)},{_quoted(other)}"
+def _format_key(key: Dimension, first: str, other: str) -> str:
+    return f"{key.name}={_quote_text(first)},{_quote_text(other)}"
 
 
-def _title(results: Results, key: Dimension, first: str, other: str) -> str:
+def _make_title(results: StoredResults, key: Dimension, first: str, other: str) -> str:
     """Return which keys have which values on both sides: also those that a matrix joins to this one."""
     if key.keys:
-        values_a, values_b = (_values(key, text) for text in (first, other))
+        values_a, values_b = (_split_values(key, text) for text in (first, other))
         return f"{' and '.join(one.name for one in key.keys)}: {values_a} (A) against {values_b} (B)"
     joined = {key.name: key}
     matrices = results.cells["matrix"].unique(maintain_order=True).to_list()
     for name in dict.fromkeys(name for text in matrices for name in json.loads(text)):
         own = results.find_key(name)
-        if own.path is None or key.path is None or matrix.overlap(key.path, own.path):
+        if own.path is None or key.path is None or matrix.do_overlap(key.path, own.path):
             continue
         a, b = ({own.texts[cell] for cell, text in key.texts.items() if text == value} for value in (first, other))
         if len(a) == len(b) == 1 and a != b and dims.NOTHING not in a | b:
@@ -208,7 +213,7 @@ def _title(results: Results, key: Dimension, first: str, other: str) -> str:
     return f"{' and '.join(joined)}: {a_says} (A) against {b_says} (B)"
 
 
-def _values(key: Dimension, text: str) -> str:
+def _split_values(key: Dimension, text: str) -> str:
     """Return the values of the keys that a dimension joins, in the order of their names; of both ways in words."""
     if text.endswith((" both ways", " up")):
         return text
@@ -216,7 +221,7 @@ def _values(key: Dimension, text: str) -> str:
     return ", ".join(one.texts[cell] for one in key.keys)
 
 
-def _beyond(between: dict[str, tuple[Diff | None, Diff | None]]) -> list[str]:
+def _find_beyond(between: dict[str, tuple[Diff | None, Diff | None]]) -> list[str]:
     """Return which measures are significantly larger or smaller between the first and the last value than at both."""
     place = ["table", "measure", "part"]
     found: dict[tuple[str, ...], list[str]] = {}
@@ -229,18 +234,18 @@ def _beyond(between: dict[str, tuple[Diff | None, Diff | None]]) -> list[str]:
             if up * down < 0:
                 found.setdefault((*whose, "larger" if up > 0 else "smaller"), []).append(value)
     return [
-        f"{without_unit(label(measure, table))}{f' of {part}' if part else ''} is {way} with "
+        f"{drop_unit(label(measure, table))}{f' of {part}' if part else ''} is {way} with "
         f"{', '.join(values)} than with the first and the last value"
         for (table, measure, part, way), values in found.items()
         if table != "classes" or (("flows", measure, part, way) not in found)
     ]
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     return f'"{text}"' if len(selecting.split_values(text)) > 1 else text
 
 
-def _rows(found: Diff) -> list[dict[str, Any]]:
+def _sort_rows(found: Diff) -> list[dict[str, Any]]:
     """Return the measures that differ: those that people feel first, then the most significant.
 
     Of flows all, if one of them differs: what one flow loses another may win, and one row alone would not say so.
@@ -265,16 +270,16 @@ def _rows(found: Diff) -> list[dict[str, Any]]:
         own = own.filter((pl.col("a") != 0) | (pl.col("b") != 0))  # such as retransmissions of pings
         if measure == "rtt_p99_ms":  # of pings first: flows wait for themselves
             own = own.sort(~pl.col("part").str.starts_with("ping"), maintain_order=True)
-        rows += [_row(row) for row in own.head(_MOST_PARTS).iter_rows(named=True)]
+        rows += [_make_row(row) for row in own.head(_MOST_PARTS).iter_rows(named=True)]
     return rows
 
 
-def without_unit(text: str) -> str:
+def drop_unit(text: str) -> str:
     """Return the label of a measure without its unit."""
     return text.rpartition(",")[0] or text
 
 
-def _row(row: dict[str, Any]) -> dict[str, Any]:
+def _make_row(row: dict[str, Any]) -> dict[str, Any]:
     nothing, ways = row["a"] == 0, describe_opposite_changes(row)
     whose = {"runs": "run", "flows": "flow", "classes": "class", "slowdowns": "pages", "hops": "hop"}[row["table"]]
     return {
@@ -290,38 +295,40 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def claims(runs: Runs, of: Sequence[Side], wanted: Sequence[str], *, run_program: bool = False) -> list[Judged]:
+def judge_claims(
+    runs: ReportRuns, of: Sequence[ReportSide], wanted: Sequence[str], *, run_program: bool = False
+) -> list[JudgedClaims]:
     """Return verdicts on the claims that are `wanted`, else on those of every study whose experiments were run.
 
     Raises InputError if wanted claims cannot be judged; others then say why.
     """
     if wanted:
-        return [_judged(name, side, run_program=run_program) for name in wanted for side in of]
+        return [_judge_file(name, side, run_program=run_program) for name in wanted for side in of]
     own = {name.partition("/")[2]: name.partition("/")[0] for name in shipped.list_experiments()}
     studies = {own[name] for name in runs.experiments if name in own}
     found = []
     for study in sorted(studies & shipped.list_claims().keys()):
         for side in of:
             try:
-                found.append(_judged(study, side))
+                found.append(_judge_file(study, side))
             except (InputError, pl.exceptions.PolarsError, LookupError, ValueError) as error:
                 said = str(error).splitlines()[0] if str(error) else type(error).__name__
-                found.append(Judged(study, f"Claims of {study}", "", refused=said))
+                found.append(JudgedClaims(study, f"Claims of {study}", "", refused=said))
     return found
 
 
-def _judged(name: str, side: Side, *, run_program: bool = False) -> Judged:
+def _judge_file(name: str, side: ReportSide, *, run_program: bool = False) -> JudgedClaims:
     file = claiming.load(name)
     verdicts = claiming.judge(file, claiming.run_tables(file, side.results, run_program=run_program))
     if all(one.verdict == claiming.NO_DATA for one in verdicts):
-        return Judged(name, file.title, "", refused="these runs decide none of the claims")
-    rows = [_verdict(one) for one in verdicts]
+        return JudgedClaims(name, file.title, "", refused="these runs decide none of the claims")
+    rows = [_convert_verdict(one) for one in verdicts]
     order = [claiming.FAILS, claiming.HOLDS, claiming.NO_DATA]
     rows.sort(key=lambda row: order.index(row["verdict"]))
-    return Judged(name, file.title, claims_report.make_summary(file, verdicts), rows)
+    return JudgedClaims(name, file.title, claims_report.make_summary(file, verdicts), rows)
 
 
-def _verdict(one: ClaimVerdict) -> dict[str, Any]:
+def _convert_verdict(one: ClaimVerdict) -> dict[str, Any]:
     return {
         "verdict": one.verdict,
         "id": one.claim.id,

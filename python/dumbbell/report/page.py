@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell.figures import html
-from dumbbell.report import findings, measured, references, repeat, shares, text, verdict
-from dumbbell.report.findings import Compared, Side
-from dumbbell.report.measured import Table
-from dumbbell.report.series import RUNS_OF_A_CHUNK, Chunk, Series
-from dumbbell.report.sources import FILE, Runs, opened
+from dumbbell.report import findings, references, repeat, report_tables, shares, text, verdict
+from dumbbell.report.findings import ReportSide, SideComparison
+from dumbbell.report.report_tables import ReportTable
+from dumbbell.report.series import RUNS_OF_A_CHUNK, Chunk, ReportSeries
+from dumbbell.report.sources import FILE, ReportRuns, open_files
 from dumbbell.results.columns import TABLES
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.results.student import compute_quantile
 from dumbbell.scratch import replace_whole
 from dumbbell.writing import report_write_failures
@@ -44,7 +44,7 @@ _MOST_FIGURES = 6
 
 
 def write(
-    sources: Sequence[str | Path | Results] | str | Path | Results,
+    sources: Sequence[str | Path | StoredResults] | str | Path | StoredResults,
     output: str | Path = "report.html",
     *,
     where: Sequence[str] = (),
@@ -64,13 +64,13 @@ def write(
 
     Raises InputError if there are no runs, or the page cannot be written.
     """
-    listed = [sources] if isinstance(sources, str | Path | Results) else list(sources)
-    runs = Runs(opened(listed, where, engine))
+    listed = [sources] if isinstance(sources, str | Path | StoredResults) else list(sources)
+    runs = ReportRuns(open_files(listed, where, engine))
     made = _Report(runs, claims, references, run_program=run_program, title=title)
     path = Path(output)
     is_file = path.suffix.lower() in (".html", ".htm")
     with report_write_failures(output, "a file in a folder that can be written to"):
-        return made.to_file(path) if is_file else made.to_folder(path)
+        return made.write_file(path) if is_file else made.write_folder(path)
 
 
 class _Report:
@@ -78,7 +78,7 @@ class _Report:
 
     def __init__(
         self,
-        runs: Runs,
+        runs: ReportRuns,
         claims: Sequence[str],
         wanted: Sequence[str],
         *,
@@ -87,60 +87,60 @@ class _Report:
     ) -> None:
         self._runs = runs
         self._models: dict[str | None, str] = {}
-        self._sides = findings.sides(runs)
-        self._tables = measured.tables(runs)
-        self._compared, refused = findings.compared(self._sides)
-        judged = findings.claims(runs, self._sides, claims, run_program=run_program)
-        self._published = references.all_of(self._sides, wanted)
+        self._sides = findings.list_sides(runs)
+        self._tables = report_tables.make_tables(runs)
+        self._compared, refused = findings.compare_sides(self._sides)
+        judged = findings.judge_claims(runs, self._sides, claims, run_program=run_program)
+        self._published = references.list_published(self._sides, wanted)
         names = [side.name for side in self._sides]
-        self._title = title or _title(runs)
-        verdicts, narrowed = verdict.verdicts(self._sides)
+        self._title = title or _make_title(runs)
+        verdicts, narrowed = verdict.make_verdicts(self._sides)
         self._sections = {}
         if verdicts:
-            self._sections["verdict"] = ("Verdict", text.verdicts(verdicts, narrowed))
+            self._sections["verdict"] = ("Verdict", text.make_verdicts_section(verdicts, narrowed))
         self._sections |= {
-            "run": ("What was run", text.what_was_run(runs, self._sides)),
+            "run": ("What was run", text.make_setup_section(runs, self._sides)),
             "findings": (
                 "Findings",
-                text.findings(
+                text.make_findings_section(
                     judged,
                     self._compared,
                     refused,
-                    findings.rankings(self._sides),
+                    findings.rank_keys(self._sides),
                     names,
-                    shares.shares(self._sides),
-                    shares.one_run(self._sides),
+                    shares.compute_shares(self._sides),
+                    shares.describe_run(self._sides),
                 ),
             ),
         }
 
     # to files
 
-    def to_file(self, path: Path) -> Path:
+    def write_file(self, path: Path) -> Path:
         """Write the page as one file."""
-        series = Series(self._runs)
-        extra = self._of_runs()
-        rest = len(self._page("", [], None, points=None).encode())
+        series = ReportSeries(self._runs)
+        extra = self._make_run_writer()
+        rest = len(self._make_page("", [], None, points=None).encode())
         allowed = BYTES_OF_1000_RUNS * max(1.0, len(self._runs) / 1000) - rest
         most, share = None, 1.0
-        chunks = _texts(series, most, extra)
+        chunks = _list_texts(series, most, extra)
         while (size := sum(map(len, chunks))) > allowed and (most is None or most > _FEWEST_POINTS):
             share *= 0.93 * max(0.05, allowed / size)
-            most = max(_FEWEST_POINTS, min(series.most(share), most - 1 if most else series.most(1.0)))
-            chunks = _texts(series, most, extra)
+            most = max(_FEWEST_POINTS, min(series.find_most(share), most - 1 if most else series.find_most(1.0)))
+            chunks = _list_texts(series, most, extra)
         elements = [
             f'<script type="text/plain" id="chunk-{number}">{chunk}</script>' for number, chunk in enumerate(chunks)
         ]
-        content = self._page("", elements, None, points=most)
+        content = self._make_page("", elements, None, points=most)
         with replace_whole(path) as draft:
             draft.write_text(content, encoding="utf-8")
         return path
 
-    def to_folder(self, folder: Path) -> Path:
+    def write_folder(self, folder: Path) -> Path:
         """Write the page, its time series and every table into a folder."""
         data = folder / _DATA
         data.mkdir(parents=True, exist_ok=True)
-        for number, chunk in enumerate(_texts(Series(self._runs), None, self._of_runs())):
+        for number, chunk in enumerate(_list_texts(ReportSeries(self._runs), None, self._make_run_writer())):
             (data / f"runs-{number}.js").write_text(f'dumbbellChunk({number},"{chunk}");\n', encoding="utf-8")
         files = []
         for number, source in enumerate(self._runs.sources, 1):
@@ -153,31 +153,31 @@ class _Report:
                 frame.write_parquet(data / f"{stem}.parquet")
                 files += [f"{_DATA}/{stem}.csv", f"{_DATA}/{stem}.parquet"]
         page = folder / _PAGE
-        page.write_text(self._page("\n".join(files), [], _DATA, points=None), encoding="utf-8")
+        page.write_text(self._make_page("\n".join(files), [], _DATA, points=None), encoding="utf-8")
         return page
 
     # the page
 
-    def _page(self, files: str, elements: Sequence[str], beside: str | None, *, points: int | None) -> str:
+    def _make_page(self, files: str, elements: Sequence[str], beside: str | None, *, points: int | None) -> str:
         rounded = "Values in this page have six significant digits, time series four."
         if points is not None:
             rounded += f" To keep the page small, lines over time have at most {points} points: -o FOLDER has all."
         sections = dict(self._sections)
-        sections["figures-section"] = ("Figures", self._figures())
+        sections["figures-section"] = ("Figures", self._make_figures())
         if self._compared:
             sections["sides-section"] = ("Side by side", '<h2>Side by side</h2><div id="sides"></div>')
         if self._published:
-            sections["published-section"] = ("Published numbers", text.published(self._published))
-        sections["means-section"] = ("Table", '<h2>Table</h2><div id="means"></div>')
-        sections["data"] = ("Data", text.data(self._runs, files.split(), rounded))
+            sections["published-section"] = ("Published numbers", text.make_published_section(self._published))
+        sections["means-section"] = ("ReportTable", '<h2>Table</h2><div id="means"></div>')
+        sections["data"] = ("Data", text.make_data_section(self._runs, files.split(), rounded))
         links = "".join(f'<a href="#{name}">{escape(label)}</a>' for name, (label, _) in sections.items())
         body = f'<nav class="parts" aria-label="Parts of this page">{links}</nav>'
         body += "".join(f'<section id="{name}">{part}</section>' for name, (_, part) in sections.items())
         body += '<aside id="panel" hidden aria-label="Runs behind a cell"></aside>'
         if beside not in self._models:
-            self._models[beside] = html.packed(html.json_of(self._model(beside)).encode())
+            self._models[beside] = html.pack_bytes(html.to_json(self._make_model(beside)).encode())
         model = self._models[beside]
-        return html.page(
+        return html.make_page(
             self._title,
             body,
             elements=[f'<script type="text/plain" id="model">{model}</script>', *elements],
@@ -186,7 +186,7 @@ class _Report:
             loads_scripts=beside is not None,
         )
 
-    def _figures(self) -> str:
+    def _make_figures(self) -> str:
         alone = '<div id="alone"></div>' if self._is_alone else ""
         filters = '<div id="filters" role="group" aria-label="Filters"></div>'
         return f'<h2>Figures</h2>{filters}{alone}<div id="figures"></div>'
@@ -197,7 +197,7 @@ class _Report:
         sides = {FILE, "engine_version", "kernel"}
         return {key.name for key in self._runs.keys} <= sides and len(self._runs) <= RUNS_OF_A_CHUNK
 
-    def _model(self, beside: str | None) -> dict[str, Any]:
+    def _make_model(self, beside: str | None) -> dict[str, Any]:
         frame = self._runs.frame
         hashes = {text: number for number, text in enumerate(frame["hash"].unique(maintain_order=True).to_list())}
         side_of = {run: number for number, side in enumerate(self._sides) for run in side.number_of.values()}
@@ -207,26 +207,26 @@ class _Report:
             "key": frame["key"].to_list(),
             "seed": frame["seed"].to_list(),
             "hash": [hashes[text] for text in frame["hash"].to_list()],
-            "wall": measured.rounded(frame["wall_s"]),
+            "wall": report_tables.round_values(frame["wall_s"]),
             "late": self._runs.late,
             "side": [side_of[run] for run in frame["run"].to_list()],
-            "sides": [{"name": side.name, "engine": _engine(side)} for side in self._sides],
-            "experiments": {"names": self._runs.experiments, "unlike": _unlike(self._runs)},
+            "sides": [{"name": side.name, "engine": _name_engine(side)} for side in self._sides],
+            "experiments": {"names": self._runs.experiments, "unlike": _list_unlike(self._runs)},
             "student": [compute_quantile(freedom, _LEVEL) for freedom in range(1, max(2, most + 1))],
-            "tables": [measured.as_data(table) for table in self._tables],
-            "figures": _plan(self._runs, self._tables, alone=self._is_alone),
+            "tables": [report_tables.to_data(table) for table in self._tables],
+            "figures": _plan_figures(self._runs, self._tables, alone=self._is_alone),
             "alone": list(range(len(self._runs))) if self._is_alone else None,
-            "compared": [_compared(one) for one in self._compared],
+            "compared": [_convert_comparison(one) for one in self._compared],
             "published": [{"name": one.name, "side": one.side, "pairs": one.pairs} for one in self._published],
             "chunks": {"runs": RUNS_OF_A_CHUNK, "beside": beside},
         }
 
-    def _of_runs(self) -> Callable[[Chunk], Chunk]:
+    def _make_run_writer(self) -> Callable[[Chunk], Chunk]:
         """Return what adds to a chunk the commands and configurations of its runs."""
-        commands = repeat.commands(self._runs)
+        commands = repeat.list_commands(self._runs)
         configs = [_SEED.sub("", config) for config in self._runs.frame["config"].to_list()]
 
-        def added(chunk: Chunk) -> Chunk:
+        def add_runs(chunk: Chunk) -> Chunk:
             first = chunk.number * RUNS_OF_A_CHUNK
             own = configs[first : first + RUNS_OF_A_CHUNK]
             known = list(dict.fromkeys(own))
@@ -238,14 +238,14 @@ class _Report:
             }
             return Chunk(chunk.number, head, chunk.body)
 
-        return added
+        return add_runs
 
 
-def _texts(series: Series, most: int | None, extra: Callable[[Chunk], Chunk]) -> list[str]:
-    return [extra(chunk).text() for chunk in series.chunks(most)]
+def _list_texts(series: ReportSeries, most: int | None, extra: Callable[[Chunk], Chunk]) -> list[str]:
+    return [extra(chunk).to_text() for chunk in series.make_chunks(most)]
 
 
-def _title(runs: Runs) -> str:
+def _make_title(runs: ReportRuns) -> str:
     titles = [title for title in runs.frame["title"].unique(maintain_order=True).to_list() if title]
     if len(titles) == 1:
         return str(titles[0])
@@ -256,11 +256,11 @@ def _title(runs: Runs) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{len(names)} experiments"
 
 
-def _engine(side: Side) -> str:
+def _name_engine(side: ReportSide) -> str:
     return side.results.engines[0]
 
 
-def _unlike(runs: Runs) -> list[str]:
+def _list_unlike(runs: ReportRuns) -> list[str]:
     """Return the experiments, if they do not all vary the same keys: figures then are of one at first."""
     codes = {key.name: key.codes for key in runs.keys}
     names = runs.frame["experiment"].to_list()
@@ -279,7 +279,7 @@ def _unlike(runs: Runs) -> list[str]:
     return runs.experiments if len(varied) > 1 else []
 
 
-def _plan(runs: Runs, tables: Sequence[Table], *, alone: bool) -> list[dict[str, str]]:
+def _plan_figures(runs: ReportRuns, tables: Sequence[ReportTable], *, alone: bool) -> list[dict[str, str]]:
     """Return the figures that a page begins with: measures that are not the same everywhere."""
     if alone and len(runs) == 1:
         return []
@@ -294,5 +294,5 @@ def _plan(runs: Runs, tables: Sequence[Table], *, alone: bool) -> list[dict[str,
     return found
 
 
-def _compared(one: Compared) -> dict[str, Any]:
+def _convert_comparison(one: SideComparison) -> dict[str, Any]:
     return {"a": one.a, "b": one.b, "cells": one.cells, "lines": one.lines}

@@ -17,7 +17,7 @@ from typing import Any
 from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, shipped
 from dumbbell.experiment.file import Experiment, load
-from dumbbell.report.sources import Runs
+from dumbbell.report.sources import ReportRuns
 from dumbbell.results import dimensions as dims
 from dumbbell.results.versions import find_kind
 
@@ -25,10 +25,10 @@ _MOST_CELLS = 20_000  # of a file that is searched for the cells of runs
 _OUTPUT = "again.duckdb"
 
 
-def commands(runs: Runs) -> list[str]:
+def list_commands(runs: ReportRuns) -> list[str]:
     """Return the command of each run."""
     found: list[str] = []
-    known: dict[tuple[int, str], _File | None] = {}
+    known: dict[tuple[int, str], _ExperimentFile | None] = {}
     rows = runs.frame.select("source", "experiment", "seed", "engine_version", "matrix", "config")
     cells: dict[tuple[int, str, str], tuple[str, str]] = {}
     for source, experiment, seed, version, texts, config in rows.iter_rows():
@@ -40,10 +40,10 @@ def commands(runs: Runs) -> list[str]:
             continue
         place = (source, experiment)
         if place not in known:
-            known[place] = _file_of(experiment, runs.sources[source].results.path.parent)
+            known[place] = _find_file(experiment, runs.sources[source].results.path.parent)
         code = (source, experiment, re.sub(r'"seed":[0-9]+', "", config))
         if code not in cells:
-            cells[code] = _command(experiment, known[place], json.loads(texts), json.loads(config))
+            cells[code] = _make_command(experiment, known[place], json.loads(texts), json.loads(config))
         engine = runs.sources[source].engines.get(version, version) if find_kind(version) != "sim" else ""
         engine = "live" if find_kind(version) == "live" else engine
         tail = f" --set 'seeds=[{seed}]'" + (f" --engine {shlex.quote(engine)}" if engine else "")
@@ -52,7 +52,7 @@ def commands(runs: Runs) -> list[str]:
     return found
 
 
-class _File:
+class _ExperimentFile:
     """An experiment file and its cells, by what their matrix says."""
 
     def __init__(self, name: str, experiment: Experiment) -> None:
@@ -66,11 +66,11 @@ class _File:
                     cell = experiment.make_cell(number * step)
                 except InputError:
                     continue
-                self._cells[_code(cell.matrix)] = (position, cell.groups)
+                self._cells[_make_code(cell.matrix)] = (position, cell.groups)
 
-    def settings(self, texts: dict[str, str], config: dict[str, Any]) -> list[str] | None:
+    def find_settings(self, texts: dict[str, str], config: dict[str, Any]) -> list[str] | None:
         """Return the settings that make this file that run alone; None if it has no such cell."""
-        found = self._cells.get(_code(texts))
+        found = self._cells.get(_make_code(texts))
         if found is None:
             return None
         position, own = found
@@ -83,37 +83,39 @@ class _File:
         paths = dims.find_unlike_paths((), [ours, theirs])
         if any(self._axes.find_changed_axis(path) for path in paths):
             return None
-        return given + [setting for path in paths for setting in _changed(path, theirs)]
+        return given + [setting for path in paths for setting in _list_changes(path, theirs)]
 
 
-def _code(texts: dict[str, str]) -> str:
+def _make_code(texts: dict[str, str]) -> str:
     return json.dumps(texts, sort_keys=True)
 
 
-def _changed(path: matrix.Path, config: dict[str, Any]) -> Iterator[str]:
+def _list_changes(path: matrix.Path, config: dict[str, Any]) -> Iterator[str]:
     """Yield a setting that gives a key the value which it has in a configuration."""
     for value in matrix.get_path(config, path):
         text = dims.spell_path_value(path, value)
         yield f"{matrix.format_path(path)}={text}"
 
 
-def _file_of(experiment: str, folder: Path) -> _File | None:
+def _find_file(experiment: str, folder: Path) -> _ExperimentFile | None:
     """Return the file of an experiment: next to the results, here, or one that comes with dumbbell."""
     places = [folder / f"{experiment}.toml", Path(f"{experiment}.toml")]
     names = [(str(path), path) for path in places if path.is_file()]
     names += [(name, path) for name, path in shipped.list_experiments().items() if path.stem == experiment]
     for name, path in names:
         try:
-            return _File(name, load(path))
+            return _ExperimentFile(name, load(path))
         except InputError:
             continue
     return None
 
 
-def _command(experiment: str, file: _File | None, texts: dict[str, str], config: dict[str, Any]) -> tuple[str, str]:
+def _make_command(
+    experiment: str, file: _ExperimentFile | None, texts: dict[str, str], config: dict[str, Any]
+) -> tuple[str, str]:
     """Return the command without its seed, and a comment if the file was not there to try it."""
     said = ""
-    settings = None if file is None else file.settings(texts, config)
+    settings = None if file is None else file.find_settings(texts, config)
     if file is None or settings is None:
         name = f"{experiment}.toml"
         settings = [f"{key}={text}" for key, text in texts.items()]

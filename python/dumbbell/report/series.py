@@ -1,4 +1,4 @@
-"""What happened in each run over time, in few bytes: whole numbers, differences, as many bits as they need.
+"""The time series of each run in few bytes: whole numbers, differences, as many bits as they need.
 
 A run has lines. A line belongs to a panel, such as `goodput`, and is called by its flow, hop or state. Values are
 rounded to four significant digits of the largest one, and stored as differences in bytes of seven bits (LEB128, zigzag;
@@ -18,9 +18,9 @@ import numpy.typing as npt
 import polars as pl
 
 from dumbbell.figures import html
-from dumbbell.report.sources import Runs, Source
+from dumbbell.report.sources import ReportRuns, ReportSource
 from dumbbell.results.columns import format_axis_label
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.results.run import LIFE, select_lifetime
 
 RUNS_OF_A_CHUNK = 64
@@ -61,10 +61,10 @@ class Chunk:
     head: dict[str, Any]
     body: bytes
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return the chunk as text of base64: length of the head, head, body."""
         head = json.dumps(self.head, separators=(",", ":"), ensure_ascii=False).encode()
-        return html.packed(len(head).to_bytes(4, "little") + head + self.body)
+        return html.pack_bytes(len(head).to_bytes(4, "little") + head + self.body)
 
 
 @dataclass
@@ -76,21 +76,25 @@ class Lines:
     """What the values of panel `state` mean."""
 
 
-class Series:
+class ReportSeries:
     """The time series of all runs of a report, read once."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: ReportRuns) -> None:
         self._runs = runs
-        self._tables = [self._of_source(number, one) for number, one in enumerate(runs.sources)]
+        self._tables = [self._collect_source(number, one) for number, one in enumerate(runs.sources)]
 
-    def _of_source(self, number: int, source: Source) -> list[Lines]:
+    def _collect_source(self, number: int, source: ReportSource) -> list[Lines]:
         results = source.results
-        own = self._runs.of(number)
-        found = [self._flows(results, own), self._queue(results, own), self._hops(results, own)]
-        found += [self._states(results, own), *self._trace(results, own), *self._histograms(results, own)]
+        own = self._runs.select_source(number)
+        found = [self._collect_flows(results, own), self._collect_queue(results, own), self._collect_hops(results, own)]
+        found += [
+            self._collect_states(results, own),
+            *self._trace(results, own),
+            *self._collect_histograms(results, own),
+        ]
         return [one for one in found if one is not None and one.frame.height]
 
-    def most(self, share: float) -> int:
+    def find_most(self, share: float) -> int:
         """Return to how many points lines have to be cut so that this share of all points is left."""
         by = ["run", "group", "panel", "label"]
         parts = [one.frame.group_by(by).len()["len"].cast(pl.Float64) for of in self._tables for one in of]
@@ -102,18 +106,18 @@ class Series:
             few, many = (middle, many) if fits else (few, middle - 1)
         return few
 
-    def chunks(self, most: int | None = None) -> Iterator[Chunk]:
+    def make_chunks(self, most: int | None = None) -> Iterator[Chunk]:
         """Yield the lines of all runs, in chunks of runs; each with at most `most` points."""
-        parts = [_fewer(one.frame, most) if most else one.frame for of in self._tables for one in of]
+        parts = [_thin_lines(one.frame, most) if most else one.frame for of in self._tables for one in of]
         texts = [one.texts for of in self._tables for one in of]
         for number, first in enumerate(range(0, len(self._runs), RUNS_OF_A_CHUNK)):
             inside = pl.col("run").is_between(first, first + RUNS_OF_A_CHUNK - 1)
-            yield _chunk(number, [(frame.filter(inside), said) for frame, said in zip(parts, texts, strict=True)])
+            yield _make_chunk(number, [(frame.filter(inside), said) for frame, said in zip(parts, texts, strict=True)])
 
     # from tables to lines
 
     @staticmethod
-    def _flows(results: Results, own: pl.DataFrame) -> Lines | None:
+    def _collect_flows(results: StoredResults, own: pl.DataFrame) -> Lines | None:
         known = results.measures("series")
         columns = {panel: (column, how) for panel, (column, how) in _OF_FLOWS.items() if column in known}
         if not columns:
@@ -136,17 +140,17 @@ class Series:
         shared = pl.concat_str(name, pl.lit(", mean of "), alike, pl.lit(" flows"))
         rows = rows.with_columns(label=pl.when((count <= _FEW_FLOWS) | (alike == 1)).then(own_name).otherwise(shared))
         rows = rows.group_by("run", "label", "time_s", maintain_order=True).agg(pl.col(names).mean())
-        return Lines(_long(rows, {column: panel for panel, (column, _) in columns.items()}, "flows"), [])
+        return Lines(_stack_columns(rows, {column: panel for panel, (column, _) in columns.items()}, "flows"), [])
 
     @staticmethod
-    def _queue(results: Results, own: pl.DataFrame) -> Lines | None:
+    def _collect_queue(results: StoredResults, own: pl.DataFrame) -> Lines | None:
         known = results.measures("queue_series")
         columns = {panel: column for panel, (column, _) in _OF_QUEUE.items() if column in known}
         if not columns:
             return None
         rows = results.frame("queue_series").select("key", "time_s", *columns.values())
         rows = rows.join(own, on="key", how="inner").with_columns(label=pl.lit(""))
-        lines = _long(rows, {column: panel for panel, column in columns.items()}, "queue")
+        lines = _stack_columns(rows, {column: panel for panel, column in columns.items()}, "queue")
         # a rate that does not change is the link's, which the settings say
         same = pl.col("y").n_unique().over("run", "panel") < 2
         zero = (pl.col("y").abs().max().over("run", "panel") == 0) & pl.col("panel").is_in(
@@ -155,17 +159,17 @@ class Series:
         return Lines(lines.filter(~(same & (pl.col("panel") == "capacity")) & ~zero), [])
 
     @staticmethod
-    def _hops(results: Results, own: pl.DataFrame) -> Lines | None:
+    def _collect_hops(results: StoredResults, own: pl.DataFrame) -> Lines | None:
         rows = results.frame("hop_series")
         columns = {column: panel for panel, (column, _) in _OF_QUEUE.items() if column in rows.columns}
         if rows.is_empty() or not columns:
             return None
         rows = rows.select("key", "time_s", *columns, label="hop").join(own, on="key", how="inner")
-        lines = _long(rows, {column: f"hops: {panel}" for column, panel in columns.items()}, "hops")
+        lines = _stack_columns(rows, {column: f"hops: {panel}" for column, panel in columns.items()}, "hops")
         return Lines(lines.filter(pl.col("y").abs().max().over("run", "panel") > 0), [])
 
     @staticmethod
-    def _states(results: Results, own: pl.DataFrame) -> Lines | None:
+    def _collect_states(results: StoredResults, own: pl.DataFrame) -> Lines | None:
         rows = results.frame("queue_states")
         if rows.is_empty():
             return None
@@ -184,7 +188,7 @@ class Series:
         )
 
     @staticmethod
-    def _trace(results: Results, own: pl.DataFrame) -> list[Lines]:
+    def _trace(results: StoredResults, own: pl.DataFrame) -> list[Lines]:
         if results.frame("trace").is_empty():
             return []
         known = results.measures("trace")
@@ -197,7 +201,7 @@ class Series:
         )
         rows = rows.with_columns(pl.col(columns).cast(pl.Float64))
         panels = {column: f"control: {format_axis_label(column, 'trace')}" for column in columns}
-        found = [Lines(_long(rows, panels, "trace"), [])]
+        found = [Lines(_stack_columns(rows, panels, "trace"), [])]
         states = rows.filter(pl.col("state").is_not_null() & (pl.col("state").cast(pl.String) != ""))
         if states.height:
             texts = sorted(states["state"].cast(pl.String).unique().to_list())
@@ -214,7 +218,7 @@ class Series:
         return found
 
     @staticmethod
-    def _histograms(results: Results, own: pl.DataFrame) -> Iterator[Lines]:
+    def _collect_histograms(results: StoredResults, own: pl.DataFrame) -> Iterator[Lines]:
         for table, count in (("sojourn", "packets"), ("rtt", "samples")):
             if results.frame(table).is_empty():
                 continue
@@ -239,7 +243,7 @@ class Series:
             )
 
 
-def _long(rows: pl.DataFrame, panels: dict[str, str], table: str) -> pl.DataFrame:
+def _stack_columns(rows: pl.DataFrame, panels: dict[str, str], table: str) -> pl.DataFrame:
     """Return one row per value of columns, each of a panel; lines without a value are left out."""
     rows = rows.with_columns(pl.col(list(panels)).cast(pl.Float64).fill_nan(None))
     long = rows.unpivot(list(panels), index=["run", "label", "time_s"], variable_name="panel", value_name="y")
@@ -250,7 +254,7 @@ def _long(rows: pl.DataFrame, panels: dict[str, str], table: str) -> pl.DataFram
     return long.select("run", "group", "panel", "label", pl.col("time_s").cast(pl.Float64).alias("x"), "y")
 
 
-def _fewer(lines: pl.DataFrame, most: int) -> pl.DataFrame:
+def _thin_lines(lines: pl.DataFrame, most: int) -> pl.DataFrame:
     """Return lines with at most `most` points: neighbours become their mean, counts their sum, states the last."""
     by = ["run", "group", "panel", "label"]
     step = (pl.len().over(by) + most - 1) // most
@@ -276,7 +280,7 @@ def _fewer(lines: pl.DataFrame, most: int) -> pl.DataFrame:
 # from lines to bytes
 
 
-def _chunk(number: int, parts: Sequence[tuple[pl.DataFrame, list[str]]]) -> Chunk:
+def _make_chunk(number: int, parts: Sequence[tuple[pl.DataFrame, list[str]]]) -> Chunk:
     head: dict[str, Any] = {}
     body = bytearray()
     known: dict[tuple[Any, ...], tuple[int, int, int]] = {}  # times that several runs have
@@ -286,8 +290,8 @@ def _chunk(number: int, parts: Sequence[tuple[pl.DataFrame, list[str]]]) -> Chun
         by = ["run", "group", "panel", "label"]
         lines = frame.group_by(by, maintain_order=True).agg("x", "y")
         seen: dict[tuple[int, str], tuple[int, list[Any]]] = {}
-        values, decimals = whole(lines["y"])
-        octets, ends = encoded(values)
+        values, decimals = to_whole_numbers(lines["y"])
+        octets, ends = encode_lists(values)
         for place, (run, group, panel, label, times) in enumerate(
             lines.select("run", "group", "panel", "label", "x").iter_rows()
         ):
@@ -296,9 +300,9 @@ def _chunk(number: int, parts: Sequence[tuple[pl.DataFrame, list[str]]]) -> Chun
             if key not in seen or seen[key][1] != times:
                 code = tuple(times)
                 if code not in known:
-                    x_values, x_decimals = whole(pl.Series([times]), digits=7)
+                    x_values, x_decimals = to_whole_numbers(pl.Series([times]), digits=7)
                     known[code] = (len(body), len(times), x_decimals[0])
-                    body += encoded(x_values)[0]
+                    body += encode_lists(x_values)[0]
                 of_run["times"].append(known[code])
                 seen[key] = (len(of_run["times"]) - 1, times)
             start = ends[place - 1] if place else 0
@@ -310,7 +314,7 @@ def _chunk(number: int, parts: Sequence[tuple[pl.DataFrame, list[str]]]) -> Chun
     return Chunk(number, {"first": number * RUNS_OF_A_CHUNK, "runs": head}, bytes(body))
 
 
-def whole(lists: pl.Series, digits: int = _DIGITS) -> tuple[list[npt.NDArray[np.float64]], list[int]]:
+def to_whole_numbers(lists: pl.Series, digits: int = _DIGITS) -> tuple[list[npt.NDArray[np.float64]], list[int]]:
     """Return values as whole numbers, NaN for none, and of each list how many decimals these stand for."""
     values, decimals = [], []
     for one in lists:
@@ -326,7 +330,7 @@ def whole(lists: pl.Series, digits: int = _DIGITS) -> tuple[list[npt.NDArray[np.
     return values, decimals
 
 
-def encoded(lists: Sequence[npt.NDArray[np.float64]]) -> tuple[bytes, list[int]]:
+def encode_lists(lists: Sequence[npt.NDArray[np.float64]]) -> tuple[bytes, list[int]]:
     """Return the bytes of all lists one after the other, and where each of them ends."""
     sizes = [len(one) for one in lists]
     whole = np.concatenate(lists) if lists else np.empty(0)

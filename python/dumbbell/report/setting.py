@@ -16,15 +16,15 @@ _ALWAYS = ("rate", "link", "trace", "aqm", "cc", "count", "direction", "base_rtt
 _UNSAID: tuple[Any, ...] = (None, [], {})
 
 
-def sections(configs: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+def describe_sections(configs: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return the sections of these configurations, each with its keys in words; what varies has all of its values."""
     both_ways = any(one.get("reverse") for one in configs)
     found = []
-    for name, path, entries in _entries(configs):
+    for name, path, entries in _list_entries(configs):
         known = [one for one in entries if one is not None]
         if not known:
             continue
-        words = _words(path, known, both_ways=both_ways)
+        words = _describe_entries(path, known, both_ways=both_ways)
         if words == name:  # nothing but what is usual
             continue
         some = f"; in {len(known)} of {len(configs)} cells" * (len(known) < len(configs))
@@ -32,7 +32,7 @@ def sections(configs: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     return found
 
 
-def _entries(configs: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, list[dict[str, Any] | None]]]:
+def _list_entries(configs: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, list[dict[str, Any] | None]]]:
     for link in _LINKS:
         of = [one.get(link) for one in configs]
         if any(of):
@@ -46,12 +46,12 @@ def _entries(configs: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, list
         yield section, section, [one.get(section) for one in configs]
 
 
-def _words(section: str, entries: Sequence[dict[str, Any]], *, both_ways: bool) -> str:
+def _describe_entries(section: str, entries: Sequence[dict[str, Any]], *, both_ways: bool) -> str:
     if section == "record":
-        return _values(dims.spell_path_value((section,), one) for one in entries)
+        return _format_values(dims.spell_path_value((section,), one) for one in entries)
     if section == "hosts":  # ECN always: the default is not that of Linux
-        ecn = _values(dims.spell_path_value((section, "ecn"), one["ecn"]) for one in entries)
-        return f"{_values(dims.spell_path_value((section,), one) for one in entries)}, ecn {ecn}"
+        ecn = _format_values(dims.spell_path_value((section, "ecn"), one["ecn"]) for one in entries)
+        return f"{_format_values(dims.spell_path_value((section,), one) for one in entries)}, ecn {ecn}"
     params = read_registry().sections[section]
     keys = list(dict.fromkeys(key for one in entries for key in one))
     keys.sort(key=lambda key: _ALWAYS.index(key) if key in _ALWAYS else len(_ALWAYS))
@@ -64,7 +64,7 @@ def _words(section: str, entries: Sequence[dict[str, Any]], *, both_ways: bool) 
         if key == "echo":
             said.insert(0, "pings" if all(held) else "pings in some cells")
             continue
-        said.append(f"{key} {_values(dims.spell_path_value((section, key), value) for value in held)}")
+        said.append(f"{key} {_format_values(dims.spell_path_value((section, key), value) for value in held)}")
     return ", ".join(said)
 
 
@@ -87,7 +87,7 @@ def _is_unsaid(
     return False
 
 
-def _values(texts: Iterator[str]) -> str:
+def _format_values(texts: Iterator[str]) -> str:
     different = list(dict.fromkeys(texts))
     if len(different) <= _MOST_VALUES:
         return " | ".join(different)

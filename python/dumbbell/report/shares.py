@@ -1,4 +1,4 @@
-"""What a report says of the flows of one run against each other: who gets more, by how much, and where."""
+"""Compares the flows of one run: who gets more, by how much, and where."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import polars as pl
 
 from dumbbell.explain import observed
 from dumbbell.explain.explained import explain_run
-from dumbbell.report.findings import Side
+from dumbbell.report.findings import ReportSide
 from dumbbell.results import diff
 from dumbbell.results import dimensions as dims
 from dumbbell.results.aggregate import FEW, compute_half_width
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.results.tables import format_half, format_number
 from dumbbell.words import format_percent
 
@@ -24,7 +24,7 @@ _MOST_KINDS = 6  # of flows that are held against each other
 
 
 @dataclass
-class Shares:
+class SideShares:
     """How unlike flows share, over the cells of one side: a sentence, and a row of texts for each kind of flow."""
 
     title: str
@@ -34,14 +34,14 @@ class Shares:
     """Whether a cell counts for a kind only if its seeds leave no doubt."""
 
 
-def one_run(sides: Sequence[Side]) -> list[str]:
+def describe_run(sides: Sequence[ReportSide]) -> list[str]:
     """Return what a run came to, in sentences, if there is only one."""
     if sum(len(side.number_of) for side in sides) != 1:
         return []
     return [fact.sentence for fact in explain_run(observed.observe_results(sides[0].results)).results]
 
 
-def shares(sides: Sequence[Side]) -> list[Shares]:
+def compute_shares(sides: Sequence[ReportSide]) -> list[SideShares]:
     """Return how flows of unlike kinds share, for each side whose cells all have the same kinds; not of one run."""
     if sum(len(side.number_of) for side in sides) == 1:
         return []
@@ -51,15 +51,15 @@ def shares(sides: Sequence[Side]) -> list[Shares]:
         flows = flows.filter(~pl.col("cc").is_in(["udp", "ping"]))  # which send as they please
         common, own = (pl.col(name).fill_nan(None) for name in _GOODPUTS)
         flows = flows.with_columns(goodput_mbit=pl.coalesce(common, own))
-        flows = flows.with_columns(link=_links(side.results, flows))
+        flows = flows.with_columns(link=_find_links(side.results, flows))
         links = flows["link"].unique(maintain_order=True).to_list()
         for link in links:
             title = ", ".join(filter(None, [side.name if len(sides) > 1 else "", link if len(links) > 1 else ""]))
-            found.append(_shares(side, flows.filter(link=link), title))
+            found.append(_compute_side_shares(side, flows.filter(link=link), title))
     return [one for one in found if one is not None]
 
 
-def _links(results: Results, flows: pl.DataFrame) -> pl.Series:
+def _find_links(results: StoredResults, flows: pl.DataFrame) -> pl.Series:
     """Return over which links the data of each flow went: only flows that share them are held against each other."""
     routes: dict[tuple[str, int], str] = {}
     for cell, config in results.configurations.items():
@@ -69,7 +69,7 @@ def _links(results: Results, flows: pl.DataFrame) -> pl.Series:
     return pl.Series([routes.get((cell, flow)) or str(way) for cell, flow, way in names], dtype=pl.String)
 
 
-def _shares(side: Side, flows: pl.DataFrame, title: str) -> Shares | None:
+def _compute_side_shares(side: ReportSide, flows: pl.DataFrame, title: str) -> SideShares | None:
     kinds = flows["part"].unique(maintain_order=True).to_list()
     keys = [(one, dims.distinguish_texts(one, side.results.configurations)) for one in side.results.dimensions]
     cells = {cell: ", ".join(one.format_text(called[one.texts[cell]]) for one, called in keys) for cell in side.cells}
@@ -95,8 +95,8 @@ def _shares(side: Side, flows: pl.DataFrame, title: str) -> Shares | None:
         or each["share"].is_nan().any()
     ):
         return None
-    held = _held(runs, kinds, cells)
-    most = _most(held, kinds)
+    held = _compare_kinds(runs, kinds, cells)
+    most = _find_most(held, kinds)
     rows = []
     for kind in kinds:
         own = each.filter(part=kind).sort("share")
@@ -111,11 +111,11 @@ def _shares(side: Side, flows: pl.DataFrame, title: str) -> Shares | None:
                 f"{sum(one == kind for one in most.values())} of {own.height}",
             ]
         )
-    says = _says(held, most, kinds, per_flow=each["flows"].max() != 1)
-    return Shares(title, f"In the runs of {title}: {says}" if title else says, rows, _seeds(held) > 1)
+    says = _describe_shares(held, most, kinds, per_flow=each["flows"].max() != 1)
+    return SideShares(title, f"In the runs of {title}: {says}" if title else says, rows, _count_seeds(held) > 1)
 
 
-def _held(runs: pl.DataFrame, kinds: Sequence[str], cells: dict[str, str]) -> pl.DataFrame:
+def _compare_kinds(runs: pl.DataFrame, kinds: Sequence[str], cells: dict[str, str]) -> pl.DataFrame:
     """Return the goodput of a flow of every two kinds against each other, seed by seed, in each cell."""
     place = {cell: number for number, cell in enumerate(cells)}
     sides: list[list[pl.DataFrame]] = [[], []]
@@ -141,11 +141,11 @@ def _held(runs: pl.DataFrame, kinds: Sequence[str], cells: dict[str, str]) -> pl
     )
 
 
-def _seeds(held: pl.DataFrame) -> int:
+def _count_seeds(held: pl.DataFrame) -> int:
     return int(held["runs"][0])
 
 
-def _most(held: pl.DataFrame, kinds: Sequence[str]) -> dict[int, str | None]:
+def _find_most(held: pl.DataFrame, kinds: Sequence[str]) -> dict[int, str | None]:
     """Return for each cell the kind that gets significantly more than any other; None where that is not decided."""
     found: dict[int, str | None] = {}
     for (cell,), rows in held.group_by("pair", maintain_order=True):
@@ -158,13 +158,13 @@ def _most(held: pl.DataFrame, kinds: Sequence[str]) -> dict[int, str | None]:
     return found
 
 
-def _says(held: pl.DataFrame, most: dict[int, str | None], kinds: Sequence[str], *, per_flow: bool) -> str:
+def _describe_shares(held: pl.DataFrame, most: dict[int, str | None], kinds: Sequence[str], *, per_flow: bool) -> str:
     """Return who gets more, in how many cells that is significant, and where flows are furthest apart."""
     wins = {kind: sum(one == kind for one in most.values()) for kind in kinds}
     first, *others = sorted(kinds, key=lambda kind: -wins[kind])
     cells, undecided = len(most), sum(one is None for one in most.values())
     than = others[0] if len(others) == 1 else "any other"
-    seeds = _seeds(held)
+    seeds = _count_seeds(held)
     sure = " significantly" if seeds > 1 else ""
     how = f"{seeds} seeds, paired, FDR 5 %" if seeds > 1 else "one run each"
     whose = "A flow of " if per_flow else ""

@@ -1,4 +1,4 @@
-"""Which runs a report is of: results files, their engines, and the keys by which all of these runs differ."""
+"""The runs of a report: results files, their engines, and the keys by which all of these runs differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dumbbell.errors import InputError
 from dumbbell.results import dimensions as dims
 from dumbbell.results import varying
 from dumbbell.results.dimensions import NOTHING, Dimension
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.results.store import Store
 from dumbbell.results.varying import Axes, Beside
 from dumbbell.results.versions import KINDS, find_kind, select_versions
@@ -22,17 +22,17 @@ FILE = "results"  # the key that distinguishes files
 
 
 @dataclass
-class Source:
+class ReportSource:
     """Runs of one results file; `name` is what the page calls it."""
 
     name: str
-    results: Results
+    results: StoredResults
     engines: dict[str, str] = field(default_factory=dict)
     """What each version of the engine is called."""
 
 
 @dataclass(frozen=True)
-class Key:
+class ReportKey:
     """A key of runs over all files: its texts in order, and their numbers if all are numbers."""
 
     name: str
@@ -43,24 +43,26 @@ class Key:
     """Of each run the place of its text among `texts`."""
 
 
-def opened(files: Sequence[str | Path | Results], where: Sequence[str] = (), engine: str | None = None) -> list[Source]:
+def open_files(
+    files: Sequence[str | Path | StoredResults], where: Sequence[str] = (), engine: str | None = None
+) -> list[ReportSource]:
     """Return the runs of results files, each of the newest version of every kind of engine unless `engine` names some.
 
     Raises InputError if a file has no run, or if `where` keeps parts of runs.
     """
     found = []
     for file in files:
-        given = isinstance(file, Results)
-        results = file if isinstance(file, Results) else Results(file, engine=engine)
+        given = isinstance(file, StoredResults)
+        results = file if isinstance(file, StoredResults) else StoredResults(file, engine=engine)
         if not given and engine is None:
-            results = _newest(results)
+            results = _select_newest(results)
         results = results.where(*where)
         results.require_whole_runs("a report is of whole runs", "keys of runs, such as flows[*].cc or bottleneck.rate")
-        found.append(Source(str(results.path), results, _engines(results)))
-    return [Source(name, one.results, one.engines) for name, one in zip(_names(found), found, strict=True)]
+        found.append(ReportSource(str(results.path), results, _name_engines(results)))
+    return [ReportSource(name, one.results, one.engines) for name, one in zip(_name_files(found), found, strict=True)]
 
 
-def _engines(results: Results) -> dict[str, str]:
+def _name_engines(results: StoredResults) -> dict[str, str]:
     """Return what each version of an engine is called: by its kind where there is one of it."""
     kinds = [find_kind(version) for version in results.engines]
     return {
@@ -69,7 +71,7 @@ def _engines(results: Results) -> dict[str, str]:
     }
 
 
-def _newest(results: Results) -> Results:
+def _select_newest(results: StoredResults) -> StoredResults:
     """Return the runs of the newest version of each kind of engine."""
     versions = results.engine("all").engines
     if len(versions) < 2:
@@ -80,7 +82,7 @@ def _newest(results: Results) -> Results:
     return results.where(f"engine_version={','.join(dict.fromkeys(wanted))}")
 
 
-def _names(sources: Sequence[Source]) -> list[str]:
+def _name_files(sources: Sequence[ReportSource]) -> list[str]:
     """Return short names of files: as much of their paths as tells them from each other."""
     paths = [one.results.path for one in sources]
     for depth in range(1, 6):
@@ -90,7 +92,7 @@ def _names(sources: Sequence[Source]) -> list[str]:
     return [f"{path.name} ({number})" for number, path in enumerate(paths, 1)]
 
 
-def _differs_between(file: Dimension, key: Dimension) -> bool:
+def _differs_between_files(file: Dimension, key: Dimension) -> bool:
     """Return whether files have other values of a key."""
     of_file: dict[str, set[str]] = {}
     for cell, name in file.texts.items():
@@ -98,10 +100,10 @@ def _differs_between(file: Dimension, key: Dimension) -> bool:
     return len(set(map(frozenset, of_file.values()))) > 1
 
 
-class Runs:
+class ReportRuns:
     """All runs of a report, numbered from 0, and the keys by which they differ."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[ReportSource]) -> None:
         self.sources = list(sources)
         parts = []
         for number, one in enumerate(self.sources):
@@ -117,7 +119,7 @@ class Runs:
     def __len__(self) -> int:
         return self.frame.height
 
-    def of(self, source: int) -> pl.DataFrame:
+    def select_source(self, source: int) -> pl.DataFrame:
         """Return `key` and `run` of the runs of one file."""
         return self.frame.filter(pl.col("source") == source).select("key", "run")
 
@@ -139,14 +141,14 @@ class Runs:
         return self.frame["experiment"].unique(maintain_order=True).to_list()
 
     @cached_property
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[ReportKey]:
         """The keys by which the runs differ: first files, then engines, then keys of experiments."""
         found = []
         if len(self.sources) > 1:
             names = [one.name for one in self.sources]
-            found.append(Key(FILE, FILE, names, None, self.frame["source"].to_list()))
+            found.append(ReportKey(FILE, FILE, names, None, self.frame["source"].to_list()))
         for name in self._names:
-            key = self._key(name)
+            key = self._make_key(name)
             if len(key.texts) > 1:
                 found.append(key)
         return found
@@ -177,7 +179,7 @@ class Runs:
         beside = [
             Beside(key, file if varying.follows_axis(key, file) else None)
             for key in keys
-            if key.path and key.name not in known and _differs_between(file, key)
+            if key.path and key.name not in known and _differs_between_files(file, key)
         ]
         return [*found, line] if (line := Axes([], beside).line) else found
 
@@ -188,7 +190,7 @@ class Runs:
         # settings in which files differ follow from the file
         return list(dict.fromkeys(one.name for source in self.sources for one in source.results.dimensions))
 
-    def _key(self, name: str) -> Key:
+    def _make_key(self, name: str) -> ReportKey:
         texts: list[str] = []
         numbers: dict[str, float | None] = {NOTHING: None}
         unit, numeric = "", True
@@ -224,4 +226,4 @@ class Runs:
         unit = {"mbit": "Mbit/s"}.get(unit, unit)
         label = f"{name}, {unit}" if unit and numeric else name
         values = [numbers.get(text) for text in known] if numeric else None
-        return Key(name, label, known, values, [place[text] for text in texts])
+        return ReportKey(name, label, known, values, [place[text] for text in texts])

@@ -9,27 +9,27 @@ from html import escape
 from typing import Any
 
 from dumbbell.report import setting
-from dumbbell.report.findings import Compared, Judged, Ranking, Side, without_unit
+from dumbbell.report.findings import JudgedClaims, Ranking, ReportSide, SideComparison, drop_unit
 from dumbbell.report.references import Published
-from dumbbell.report.shares import Shares
-from dumbbell.report.sources import Runs, Source
-from dumbbell.report.verdict import Verdict
+from dumbbell.report.shares import SideShares
+from dumbbell.report.sources import ReportRuns, ReportSource
+from dumbbell.report.verdict import QueueVerdict
 from dumbbell.results.versions import find_kind, find_title
 from dumbbell.words import capitalise, format_work_time
 
 _MOST_TEXTS, _LONGEST = 12, 300
 
 
-def _row(name: str, value: str) -> str:
+def _make_row(name: str, value: str) -> str:
     return f'<tr><th scope="row">{escape(name)}</th><td>{value}</td></tr>'
 
 
-def _version(version: str, names: dict[str, str]) -> str:
+def _format_version(version: str, names: dict[str, str]) -> str:
     name = names.get(version, version)
     return version if name == version or find_kind(version) != "linux" else f"{name}: {version}"
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _join_names(texts: Sequence[str]) -> str:
     comma = "; " if any(", " in text for text in texts) else ", "
     if len(texts) <= _MOST_TEXTS and len(", ".join(texts)) <= _LONGEST:
         return escape(comma.join(texts))
@@ -39,34 +39,34 @@ def _listed(texts: Sequence[str]) -> str:
     return escape(f"{comma.join(first)}{comma}… {texts[-1]} ({len(texts)} values)")
 
 
-def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
+def make_setup_section(runs: ReportRuns, sides: Sequence[ReportSide]) -> str:
     """Return the section that says what was run: files, experiments, engines, seeds, time, keys, settings."""
     frame = runs.frame
-    rows = [_row("results", "<br>".join(_file(one) for one in runs.sources))]
+    rows = [_make_row("results", "<br>".join(_describe_file(one) for one in runs.sources))]
     titles = dict(frame.select("experiment", "title").unique(maintain_order=True).rows())
     experiments = "<br>".join(
         f"<b>{escape(name)}</b>{': ' + escape(title) if title else ''}" for name, title in titles.items()
     )
-    rows.append(_row("experiments" if len(titles) > 1 else "experiment", experiments))
+    rows.append(_make_row("experiments" if len(titles) > 1 else "experiment", experiments))
     cells = sum(len(side.cells) for side in sides)
     seeds = sorted(frame["seed"].unique().to_list())
     said = ", ".join(map(str, seeds)) if len(seeds) <= _MOST_TEXTS else f"{len(seeds)}, from {seeds[0]} to {seeds[-1]}"
-    rows.append(_row("runs", f"{frame.height} of {cells} cells; {'seeds' if len(seeds) > 1 else 'seed'} {said}"))
+    rows.append(_make_row("runs", f"{frame.height} of {cells} cells; {'seeds' if len(seeds) > 1 else 'seed'} {said}"))
     versions = frame["engine_version"].unique(maintain_order=True).to_list()
     engines = {version: name for one in runs.sources for version, name in one.engines.items()}
     rows.append(
-        _row(
+        _make_row(
             "engines" if len(versions) > 1 else "engine",
-            "<br>".join(f"{escape(_version(one, engines))}, {find_title(one)}" for one in versions),
+            "<br>".join(f"{escape(_format_version(one, engines))}, {find_title(one)}" for one in versions),
         )
     )
     times = sorted({config["duration"] / 1e9 for one in runs.sources for config in one.results.configurations.values()})
     lasting = " to ".join(dict.fromkeys(map(format_work_time, (times[0], times[-1]))))
     wall = float(frame["wall_s"].fill_nan(None).sum() or 0.0)
-    rows.append(_row("time", f"{lasting} in each run; {format_work_time(wall)} of computation in all"))
-    keys = [_row(key.name, _listed(key.texts)) for key in runs.keys if key.name != "experiment"]
+    rows.append(_make_row("time", f"{lasting} in each run; {format_work_time(wall)} of computation in all"))
+    keys = [_make_row(key.name, _join_names(key.texts)) for key in runs.keys if key.name != "experiment"]
     configs = [config for one in runs.sources for config in one.results.configurations.values()]
-    settings = [_row(name, escape(words)) for name, words in setting.sections(configs)]
+    settings = [_make_row(name, escape(words)) for name, words in setting.describe_sections(configs)]
     notes = [
         f"{one.name}: {note}" if len(runs.sources) > 1 else note for one in runs.sources for note in one.results.notes
     ]
@@ -81,7 +81,7 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
     return f'<h2>What was run</h2><div class="two">{tables}</div>{said}'
 
 
-def _file(source: Source) -> str:
+def _describe_file(source: ReportSource) -> str:
     path = source.results.path
     written = datetime.fromtimestamp(path.stat().st_mtime).astimezone().strftime("%Y-%m-%d %H:%M")
     return f"<code>{escape(str(path))}</code>, written {written}"
@@ -90,15 +90,15 @@ def _file(source: Source) -> str:
 # the verdict
 
 
-def verdicts(found: Sequence[Verdict], narrowed: str) -> str:
+def make_verdicts_section(found: Sequence[QueueVerdict], narrowed: str) -> str:
     """Return the section of verdicts: for each combination of other keys sentences and a table, the best row first."""
-    parts = [_verdict(one) for one in found]
+    parts = [_format_verdict(one) for one in found]
     if narrowed:
         parts.append(f'<p class="note">{escape(capitalise(narrowed))}.</p>')
     return f'<h2>Which queue, and what does it cost?</h2><div class="findings">{"".join(parts)}</div>'
 
 
-def _verdict(one: Verdict) -> str:
+def _format_verdict(one: QueueVerdict) -> str:
     heading = f"<h3>{escape(one.title)}</h3>" if one.title else ""
     first, *rest = one.says
     says = f"<p><b>{escape(first)}</b> {escape(' '.join(rest))}</p>"
@@ -117,22 +117,22 @@ def _verdict(one: Verdict) -> str:
 # findings
 
 
-def findings(
-    judged: Sequence[Judged],
-    compared: Sequence[Compared],
+def make_findings_section(
+    judged: Sequence[JudgedClaims],
+    compared: Sequence[SideComparison],
     refused: Sequence[str],
     ranked: Sequence[Ranking],
     names: Sequence[str],
-    shared: Sequence[Shares],
+    shared: Sequence[SideShares],
     one_run: Sequence[str],
 ) -> str:
     """Return the section of findings: verdicts, what one run came to, who gets more, what differs."""
-    parts = [_claims(one) for one in judged]
+    parts = [_format_claims(one) for one in judged]
     if one_run:
         parts.append(f"<ul>{''.join(f'<li>{escape(sentence)}</li>' for sentence in one_run)}</ul>")
-    parts += [_shares(one) for one in shared]
+    parts += [_format_shares(one) for one in shared]
     for one in compared:
-        parts.append(_sides(one, names))
+        parts.append(_format_sides(one, names))
     parts += [f'<p class="note">Not compared: {escape(text)}.</p>' for text in refused]
     if ranked:
         heading = "<h3>What differs most</h3>" if parts or len(ranked) > 1 else ""
@@ -140,13 +140,13 @@ def findings(
             '<p class="note">Means over cells that differ in no key but those named, with 95 % intervals, as '
             "<code>dumbbell diff --by</code> has them: what is felt first, then the most significant and largest.</p>"
         )
-        parts.append(heading + note + "".join(_ranking(one, first=i == 0) for i, one in enumerate(ranked)))
+        parts.append(heading + note + "".join(_format_ranking(one, first=i == 0) for i, one in enumerate(ranked)))
     if not parts:
         parts = ['<p class="empty">Nothing to compare: these runs differ in no key, and no claims are about them.</p>']
     return f'<h2>Findings</h2><div class="findings">{"".join(parts)}</div>'
 
 
-def _claims(one: Judged) -> str:
+def _format_claims(one: JudgedClaims) -> str:
     if one.refused:
         return f'<p class="note">Claims of {escape(one.study)} are not judged: {escape(one.refused)}.</p>'
     rows: dict[bool, list[str]] = {True: [], False: []}
@@ -172,7 +172,7 @@ def _claims(one: Judged) -> str:
     return "".join(parts)
 
 
-def _shares(one: Shares) -> str:
+def _format_shares(one: SideShares) -> str:
     heading = f"How the flows share{': ' if one.title else ''}{escape(one.title)}"
     heads = ["flow", "goodput of a flow in common time, Mbit/s", "share of all, mean"]
     heads += ["least", "most"] if len(one.rows[0]) > 4 else []
@@ -187,43 +187,47 @@ def _shares(one: Shares) -> str:
     return f'<h3>{heading}</h3><p>{escape(one.says)}</p><div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
 
 
-def _sides(one: Compared, names: Sequence[str]) -> str:
+def _format_sides(one: SideComparison, names: Sequence[str]) -> str:
     lines = "".join(f'<p class="note">{escape(line)}</p>' for line in one.lines)
     heading = f"<h3>{escape(names[one.a])} (A) and {escape(names[one.b])} (B)</h3><p>{escape(one.verdict)}</p>"
     if not one.rows:
         return heading + lines
-    return f"{heading}{_differences(one.rows)}<details><summary>How they were compared</summary>{lines}</details>"
+    return (
+        f"{heading}{_format_differences(one.rows)}<details><summary>How they were compared</summary>{lines}</details>"
+    )
 
 
-def _ranking(one: Ranking, *, first: bool) -> str:
+def _format_ranking(one: Ranking, *, first: bool) -> str:
     if not one.rows:
         told = "no difference is significant"
     else:
         measures = itertools.groupby(one.rows, key=lambda row: row["measure"])
-        told = "; ".join(_told(list(rows)) for _, rows in itertools.islice(measures, 3))
+        told = "; ".join(_format_changes(list(rows)) for _, rows in itertools.islice(measures, 3))
     lines = "".join(f'<p class="note">{escape(line)}</p>' for line in one.lines)
-    body = _differences(one.rows) if one.rows else ""
+    body = _format_differences(one.rows) if one.rows else ""
     body += "".join(f"<p>{escape(capitalise(text))}.</p>" for text in one.beyond)
     opened = " open" if first and one.rows else ""
     return f"<details{opened}><summary><b>{escape(one.title)}</b>: {told}</summary>{body}{lines}</details>"
 
 
-def _told(rows: Sequence[dict[str, Any]]) -> str:
+def _format_changes(rows: Sequence[dict[str, Any]]) -> str:
     """Return one measure and how it changes, of every flow of which that is significant."""
-    changes = [f'{_of(row)} <span class="big">{escape(_changed(row))}</span>' for row in rows if row["sure"]]
-    return escape(without_unit(rows[0]["label"])) + ",".join(changes)
+    changes = [
+        f'{_format_flow(row)} <span class="big">{escape(_format_change(row))}</span>' for row in rows if row["sure"]
+    ]
+    return escape(drop_unit(rows[0]["label"])) + ",".join(changes)
 
 
-def _changed(row: dict[str, Any]) -> str:
+def _format_change(row: dict[str, Any]) -> str:
     return f"{row['a']} to {row['b']}" if row["change"] == "-" else row["change"]
 
 
-def _of(row: dict[str, Any]) -> str:
+def _format_flow(row: dict[str, Any]) -> str:
     part = row["of"].partition(" ")[2]
     return f" of {escape(part)}" if part else ""
 
 
-def _differences(rows: Iterable[dict[str, Any]]) -> str:
+def _format_differences(rows: Iterable[dict[str, Any]]) -> str:
     heads = ("measure", "of", "A", "B", "change", "95 % interval", "cells that change so")
     head = "".join(
         f'<th scope="col"{"" if i < 2 else " class=number"}>{escape(text)}</th>' for i, text in enumerate(heads)
@@ -241,7 +245,7 @@ def _differences(rows: Iterable[dict[str, Any]]) -> str:
     return f'<div class="scroll"><table><tr>{head}</tr>{"".join(body)}</table></div>'
 
 
-def published(found: Sequence[Published]) -> str:
+def make_published_section(found: Sequence[Published]) -> str:
     """Return the section of published numbers: scores, and a place for the cells of each reference."""
     parts = []
     for number, one in enumerate(found):
@@ -267,7 +271,7 @@ def number_class(text: str) -> str:
     return " class=number"
 
 
-def data(runs: Runs, files: Sequence[str], rounded: str) -> str:
+def make_data_section(runs: ReportRuns, files: Sequence[str], rounded: str) -> str:
     """Return the section of data: files next to the page, or the commands that write them."""
     if files:
         items = "".join(f'<li><a href="{escape(name)}">{escape(name.rpartition("/")[2])}</a></li>' for name in files)

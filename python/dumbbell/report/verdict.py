@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from dumbbell.report.findings import Side
+from dumbbell.report.findings import ReportSide
 from dumbbell.results import felt
 from dumbbell.results.columns import BINS
 from dumbbell.results.felt import LOST, Felt, SettingComparison
@@ -22,7 +22,7 @@ _MOST_TABLES = 6  # combinations of other keys
 
 
 @dataclass
-class Verdict:
+class QueueVerdict:
     """Settings of queues under equal conditions: sentences, and a table whose first row is the best."""
 
     title: str
@@ -44,38 +44,38 @@ class _Ranked:
     worse: dict[str, bool | None] = field(default_factory=dict)
 
 
-def verdicts(sides: Sequence[Side]) -> tuple[list[Verdict], str]:
+def make_verdicts(sides: Sequence[ReportSide]) -> tuple[list[QueueVerdict], str]:
     """Return a verdict for each combination of the other keys, of each file and engine; and what is left out."""
     found = []
     for side in sides:
         for one in felt.compare_settings(side.results):
             where = ", ".join(f"{name} {value}" for name, value in one.where.items())
             title = "; ".join(filter(None, [side.name if len(sides) > 1 else "", where]))
-            found.append(_verdict(one, title))
+            found.append(_make_verdict(one, title))
     if len(found) <= _MOST_TABLES:
         return found, ""
     return found[:_MOST_TABLES], f"the first {_MOST_TABLES} of {len(found)} combinations; --where narrows them"
 
 
-def _verdict(one: SettingComparison, title: str) -> Verdict:
+def _make_verdict(one: SettingComparison, title: str) -> QueueVerdict:
     ranked = rank(one)
     columns = sorted(one.columns, key=lambda column: column.role == "use")
     costs = len([column for column in columns if column.role != "use"])
     labels = [column.label for column in columns]
     head = [" / ".join(one.keys), *labels[:costs], "cost, Mbit/s", "against the first row", *labels[costs:]]
     rows, best = [], []
-    tops = {column.label: _top(one, column) for column in one.columns}
+    tops = {column.label: _find_top(one, column) for column in one.columns}
     for setting in ranked.order:
         values = [one.compute_mean(setting, column.label) for column in columns]
-        texts = ["-" if value is None else _short(value) for value in values]
+        texts = ["-" if value is None else _format_short(value) for value in values]
         is_best = [value is not None and value == tops[label] for value, label in zip(values, labels, strict=True)]
-        cost = [_cost_text(one, setting), _compare_with_best(ranked, setting)]
+        cost = [_format_cost(one, setting), _compare_with_best(ranked, setting)]
         rows.append([setting, *texts[:costs], *cost, *texts[costs:]])
         best.append([False, *is_best[:costs], False, False, *is_best[costs:]])
-    return Verdict(title, says(one, ranked), head, rows, best, _caption(one))
+    return QueueVerdict(title, describe_verdict(one, ranked), head, rows, best, _format_caption(one))
 
 
-def _caption(one: SettingComparison) -> str:
+def _format_caption(one: SettingComparison) -> str:
     seeds = "1 seed" if one.seeds == 1 else f"means over {one.seeds} seeds"
     added = " (with half a base RTT for UDP, which has no propagation of its own)" * any(c.offset for c in one.columns)
     return (
@@ -86,7 +86,7 @@ def _caption(one: SettingComparison) -> str:
     )
 
 
-def _top(one: SettingComparison, column: Felt) -> float | None:
+def _find_top(one: SettingComparison, column: Felt) -> float | None:
     known = [value for setting in one.settings if (value := one.compute_mean(setting, column.label)) is not None]
     if not known:
         return None
@@ -96,7 +96,7 @@ def _top(one: SettingComparison, column: Felt) -> float | None:
 # the order
 
 
-def scores(one: SettingComparison) -> pl.DataFrame:
+def compute_scores(one: SettingComparison) -> pl.DataFrame:
     """Return `setting`, `seed`, `hash` and `score`, the logarithm of the geometric mean of the delays of each run."""
     delays = [column for column in one.columns if column.role == "delay"]
     offsets = {column.label: column.offset for column in delays}
@@ -113,7 +113,7 @@ def scores(one: SettingComparison) -> pl.DataFrame:
 
 def rank(one: SettingComparison) -> _Ranked:
     """Return the settings, best first: those that lose little of what waits, by the delays that it has."""
-    found = scores(one)
+    found = compute_scores(one)
     mean = dict(found.group_by("setting").agg(pl.col("score").mean()).iter_rows())
     losing = {
         setting: [
@@ -124,10 +124,10 @@ def rank(one: SettingComparison) -> _Ranked:
         for setting in one.settings
     }
     order = sorted(one.settings, key=lambda setting: (len(losing[setting]), mean.get(setting, math.inf)))
-    return _Ranked(order, losing, _worse(found, order))
+    return _Ranked(order, losing, _find_worse(found, order))
 
 
-def _worse(found: pl.DataFrame, order: Sequence[str]) -> dict[str, bool | None]:
+def _find_worse(found: pl.DataFrame, order: Sequence[str]) -> dict[str, bool | None]:
     """Return of each setting but the first whether its delays are significantly longer, by t-tests of paired seeds."""
     own = {setting: found.filter(setting=setting).select("seed", "hash", "score") for setting in order}
     p: dict[str, float | None] = {}
@@ -163,18 +163,18 @@ def _compare_with_best(ranked: _Ranked, setting: str) -> str:
 # sentences
 
 
-def says(one: SettingComparison, ranked: _Ranked) -> list[str]:
+def describe_verdict(one: SettingComparison, ranked: _Ranked) -> list[str]:
     """Return the verdict in sentences: the best, what it is like against the worst, what it costs, how sure that is."""
     first, last = ranked.order[0], ranked.order[-1]
     alike = [setting for setting in ranked.order[1:] if not _is_worse(ranked, setting)]
     best = f"Shortest waits: {first}" if one.seeds < 2 or not alike else f"{first} comes first"
     felt_of = "; ".join(
-        f"{column.word.format(_value(one, first, column))} ({last}: {_value(one, last, column)})"
+        f"{column.word.format(_format_cell(one, first, column))} ({last}: {_format_cell(one, last, column)})"
         for column in one.columns
-        if column.role in ("delay", "loss") and _matters(one, column)
+        if column.role in ("delay", "loss") and _is_relevant(one, column)
     )
     text = [f"{best}. With it {felt_of}."]
-    text += [_cost(one, first)]
+    text += [_describe_cost(one, first)]
     if one.seeds < 2:
         text.append("Each setting has one seed, so that nothing says which differences are chance: run five or more.")
         return text
@@ -182,13 +182,13 @@ def says(one: SettingComparison, ranked: _Ranked) -> list[str]:
         text.append(f"By what people feel, {_join_words([first, *alike])} are not distinguished by {one.seeds} seeds.")
     else:
         text.append(f"All others have significantly longer waits or lose packets (FDR 5 %, {one.seeds} seeds).")
-    text += [f"{_join_words(same)} have the same values in every run." for same in _same_runs(one)]
+    text += [f"{_join_words(same)} have the same values in every run." for same in _find_same_runs(one)]
     if one.seeds < _FEW_SEEDS:
         text.append(f"{one.seeds} seeds are few: only differences far larger than their spread can be significant.")
     return text
 
 
-def _same_runs(one: SettingComparison) -> list[list[str]]:
+def _find_same_runs(one: SettingComparison) -> list[list[str]]:
     """Return the settings that have the same values in all columns, seed by seed."""
     rows = one.frame.select("setting", "seed", "label", "value").sort("seed", "label")
     alike: dict[tuple[float, ...], list[str]] = {}
@@ -201,24 +201,24 @@ def _is_worse(ranked: _Ranked, setting: str) -> bool:
     return bool(ranked.worse.get(setting)) or len(ranked.losing[setting]) > len(ranked.losing[ranked.order[0]])
 
 
-def _matters(one: SettingComparison, column: Felt) -> bool:
+def _is_relevant(one: SettingComparison, column: Felt) -> bool:
     """Return whether a column is worth a sentence: delays are, losses if there are any."""
     return column.role == "delay" or any(
         (one.compute_mean(setting, column.label) or 0.0) > 0 for setting in one.settings
     )
 
 
-def _value(one: SettingComparison, setting: str, column: Felt) -> str:
+def _format_cell(one: SettingComparison, setting: str, column: Felt) -> str:
     value = one.compute_mean(setting, column.label)
-    return "-" if value is None else _short(value) + column.unit
+    return "-" if value is None else _format_short(value) + column.unit
 
 
-def _short(value: float) -> str:
+def _format_short(value: float) -> str:
     """Return a value with three significant digits."""
     return format_number(float(f"{value:.3g}")) if value else "0"
 
 
-def _costs(one: SettingComparison, setting: str) -> list[tuple[Felt, float, float, str]]:
+def _compute_costs(one: SettingComparison, setting: str) -> list[tuple[Felt, float, float, str]]:
     """Return of each rate: what flows get, how much less that is than the most, and with which setting that is."""
     found = []
     for column in one.columns:
@@ -229,16 +229,16 @@ def _costs(one: SettingComparison, setting: str) -> list[tuple[Felt, float, floa
     return found
 
 
-def _cost_text(one: SettingComparison, setting: str) -> str:
-    ways = _costs(one, setting)
-    return ", ".join(f"{_short(less)}{f' {column.of}' * (len(ways) > 1)}" for column, _, less, _ in ways) or "-"
+def _format_cost(one: SettingComparison, setting: str) -> str:
+    ways = _compute_costs(one, setting)
+    return ", ".join(f"{_format_short(less)}{f' {column.of}' * (len(ways) > 1)}" for column, _, less, _ in ways) or "-"
 
 
-def _cost(one: SettingComparison, setting: str) -> str:
+def _describe_cost(one: SettingComparison, setting: str) -> str:
     said = [
-        f"{column.label.partition(',')[0]} {_short(got)} Mbit/s, "
-        + (f"{_short(less)} less than the most, with {most}" if less > 0 else "the most of all")
-        for column, got, less, most in _costs(one, setting)
+        f"{column.label.partition(',')[0]} {_format_short(got)} Mbit/s, "
+        + (f"{_format_short(less)} less than the most, with {most}" if less > 0 else "the most of all")
+        for column, got, less, most in _compute_costs(one, setting)
     ]
     return f"What it costs: {'; '.join(said)}." if said else "No flow measures what it costs."
 

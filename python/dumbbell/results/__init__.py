@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from dumbbell.lazy import import_lazily
 
 if TYPE_CHECKING:
-    from dumbbell.results.results import Results as Results
+    from dumbbell.results.results import StoredResults as StoredResults
 else:
     __getattr__ = import_lazily(
         __name__,
-        {"Results": "results"},
+        {"StoredResults": "results"},
     )

@@ -12,7 +12,7 @@ import polars as pl
 from dumbbell.errors import Conflict, Nothing, Unfit, UnknownName, find_nearest, spell_option
 from dumbbell.results import crossing, parts, selecting, varying
 from dumbbell.results.dimensions import NOTHING, Dimension
-from dumbbell.results.results import OF_TRAFFIC, Measure, Results
+from dumbbell.results.results import OF_TRAFFIC, Measure, StoredResults
 from dumbbell.results.student import compute_quantile
 from dumbbell.words import format_count
 
@@ -180,7 +180,7 @@ class Means(Samples):
 
 
 def collect_samples(
-    results: Results,
+    results: StoredResults,
     value: str,
     keys: Sequence[str] = (),
     *,
@@ -227,7 +227,7 @@ def collect_samples(
 
 
 def _add_axes(
-    results: Results,
+    results: StoredResults,
     measure: Measure,
     columns: Sequence[str],
     keys: Sequence[str],
@@ -290,7 +290,7 @@ def _make_further_axis(key: Dimension, of_runs: Sequence[Dimension]) -> Also:
     return Also(_convert_dimension(key), names, {place: min(own) for place, own in found.items() if len(own) == 1})
 
 
-def name_further_keys(results: Results, keys: Sequence[str], mean_over: Sequence[str] = ()) -> str:
+def name_further_keys(results: StoredResults, keys: Sequence[str], mean_over: Sequence[str] = ()) -> str:
     """Return a sentence that names the keys of runs which no axis has, if `keys` are shown; empty if there are none."""
     cells = list(results.configurations)
     given = [
@@ -301,7 +301,7 @@ def name_further_keys(results: Results, keys: Sequence[str], mean_over: Sequence
 
 
 def compute_means(
-    results: Results,
+    results: StoredResults,
     value: str,
     keys: Sequence[str] = (),
     *,
@@ -359,7 +359,7 @@ def _replace_rows(found: Samples, frame: pl.DataFrame) -> Samples:
 
 
 def collect_rows(
-    results: Results,
+    results: StoredResults,
     table: str,
     columns: Sequence[str],
     keys: Sequence[str] = (),
@@ -434,7 +434,7 @@ def order_rows(axes: Sequence[Axis], frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _select_keys(
-    results: Results,
+    results: StoredResults,
     measure: Measure,
     names: Sequence[str],
     rows: pl.DataFrame,
@@ -491,7 +491,7 @@ def _select_keys(
 
 
 def _make_axis(
-    results: Results, measure: Measure, name: str, rows: pl.DataFrame, option: str
+    results: StoredResults, measure: Measure, name: str, rows: pl.DataFrame, option: str
 ) -> tuple[Axis, Dimension | None, pl.DataFrame]:
     """Return a key as an axis, its dimension if it is one of runs, and `rows` with a column of its texts."""
     part = _find_part_column(measure, name)

@@ -14,7 +14,7 @@ import polars as pl
 
 from dumbbell.errors import Unfit, spell_option
 from dumbbell.results.aggregate import SEED, Means, Samples, collect_samples
-from dumbbell.results.results import Measure, Results
+from dumbbell.results.results import Measure, StoredResults
 
 LIMITS = {"convergence_s": "common_s", "convergence_cumulative_s": "common_s"}
 """Measures that are censored, and how long each run was watched."""
@@ -43,7 +43,7 @@ def compute_median(times: Sequence[float | None], watched: Sequence[float]) -> f
 
 
 def add_limits(
-    results: Results,
+    results: StoredResults,
     found: Samples,
     keys: Sequence[str] = (),
     *,

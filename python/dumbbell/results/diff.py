@@ -1,4 +1,4 @@
-"""What differs between two results, or between the values of a key: every measure, its interval, how sure, how large.
+"""Differences between two results, or between the values of a key: every measure, its interval, how sure, how large.
 
 The same cells are held against each other; cells of other settings if their matrices give them the same values, which
 is then said. Where both have the same seeds, the differences are taken seed by seed
@@ -19,7 +19,7 @@ from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName
 from dumbbell.results import pairing
 from dumbbell.results.aggregate import format_counts, make_t_expression
 from dumbbell.results.columns import COLUMNS, PARTS, format_axis_label, is_of_hop
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.results.student import compute_tails
 from dumbbell.results.tables import NARROW, align_table, explain_bins, format_number
 from dumbbell.words import format_count
@@ -41,7 +41,7 @@ _PARTED = {"hops": pl.col("hop"), "slowdowns": pl.format("{}, from {} B", "part"
 
 @dataclass
 class Diff:
-    """What differs. `frame` has a row for each cell, measure and part, `measures` one for each measure and part.
+    """The differences. `frame` has a row for each cell, measure and part, `measures` one for each measure and part.
 
     Columns: `a`, `b` (means), `difference` (b - a) and, of one cell, `half` of its 95 % interval; `change`
     (difference / a) with `change_low` and `change_high`; `n` (pairs of seeds, or seeds of the smaller side); `p`; and
@@ -197,7 +197,7 @@ def format_interval(low: float | None, high: float | None, text: Callable[[float
 
 
 def compare_results(
-    first: Results, second: Results | None = None, *, by: str | None = None, values: Sequence[str] = ()
+    first: StoredResults, second: StoredResults | None = None, *, by: str | None = None, values: Sequence[str] = ()
 ) -> Diff:
     """Return what differs from `first` to `second` or, within `first`, from one value of the key `by` to the others.
 
@@ -222,7 +222,7 @@ def compare_results(
     return _compare_pairs(sides, pairs, names, lines)
 
 
-def compare_by_each(results: Results, keys: Sequence[str], values: Sequence[str] = ()) -> dict[str, Diff]:
+def compare_by_each(results: StoredResults, keys: Sequence[str], values: Sequence[str] = ()) -> dict[str, Diff]:
     """Return `diff` of the same results by each of several keys, or values of keys; they are read once.
 
     Keys that do not differ alone in any two cells, or with which no measure can be compared, are left out.
@@ -277,7 +277,7 @@ def _describe_comparison(compared: pl.DataFrame) -> str:
     return f"{format_count(compared['pair'].n_unique(), 'cell')} in both, n = {format_counts(kinds['n'])}{why}; {way}."
 
 
-def _stack_measures(results: Results, values: Sequence[str]) -> pl.DataFrame:
+def _stack_measures(results: StoredResults, values: Sequence[str]) -> pl.DataFrame:
     """Return every measure of every run: `cell`, `part`, `table`, `measure`, `seed`, `hash`, `value`."""
     wanted = [results.measure(value) for value in values]
     parts = []

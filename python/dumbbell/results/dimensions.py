@@ -1,4 +1,4 @@
-"""What distinguishes the runs of a results file: the keys of their configurations that differ."""
+"""Distinguishes the runs of a results file: the keys of their configurations that differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people feel of a queue: the delay, jitter and loss of calls and pings, the slow-down of pages, then rates.
+"""Measures that people feel: the delay, jitter and loss of calls and pings, the slow-down of pages, then rates.
 
 Settings of queues are judged by the traffic that waits for others: sparse UDP, pings and short flows. Time in queue of
 all packets says little of flow queues, where each flow waits for itself.
@@ -15,7 +15,7 @@ import polars as pl
 
 from dumbbell.results import dimensions as dims
 from dumbbell.results.dimensions import Dimension
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 _SPARSE = 0.05  # of the bottleneck's rate, below which a source of UDP waits for others rather than being waited for
 LOST = 0.01  # share of lost packets from which on the 99th percentile of delays is a packet that never arrives
@@ -60,19 +60,19 @@ class SettingComparison:
         return float(value) if isinstance(value, int | float) else None
 
 
-def is_felt(results: Results) -> bool:
+def is_felt(results: StoredResults) -> bool:
     """Return whether there is traffic that waits for others: sparse UDP, pings, or short flows."""
     return any(_list_sparse_sources(config) or config.get("web") for config in results.configurations.values())
 
 
-def list_settings(results: Results) -> list[Dimension]:
+def list_settings(results: StoredResults) -> list[Dimension]:
     """Return the keys that are compared: those of queue disciplines, or the only key by which runs differ."""
     keys = [one for one in results.dimensions if one.name not in _NOT_COMPARED]
     queues = [one for one in keys if any("aqm" in part.name.split(".") for part in one.parts)]
     return [part for one in queues or (keys if len(keys) == 1 else []) for part in one.parts]
 
 
-def compare_settings(results: Results) -> list[SettingComparison]:
+def compare_settings(results: StoredResults) -> list[SettingComparison]:
     """Return the settings of queues against each other, for each combination of all other keys; none without any."""
     keys = list_settings(results)
     if not keys or not is_felt(results):
@@ -106,7 +106,7 @@ def _order(keys: Sequence[Dimension]) -> Any:
     return lambda cell: tuple(place[one.texts[cell]] for one, place in zip(keys, places, strict=True))
 
 
-def _name_settings(results: Results, keys: Sequence[Dimension]) -> dict[str, str]:
+def _name_settings(results: StoredResults, keys: Sequence[Dimension]) -> dict[str, str]:
     """Return what the setting of each cell is called: one name if all its queues are the same."""
     called = [dims.distinguish_texts(one, results.configurations) for one in keys]
     found = {}
@@ -125,7 +125,7 @@ def _list_sparse_sources(config: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [one for one in config.get("udp") or [] if (one.get("rate") or 0) <= _SPARSE * rate or one.get("protocol")]
 
 
-def _measure_runs(results: Results) -> tuple[pl.DataFrame, list[Felt]]:
+def _measure_runs(results: StoredResults) -> tuple[pl.DataFrame, list[Felt]]:
     """Return one row per run and column, and the columns: calls, pings, pages, then rates and use."""
     columns: list[Felt] = []
     frames: list[pl.DataFrame] = []
@@ -149,7 +149,7 @@ def _list_directions(rows: pl.DataFrame) -> list[str]:
     return [way for way in ("down", "up") if way in set(rows["direction"])]
 
 
-def _add_udp(results: Results, add: Any) -> None:
+def _add_udp(results: StoredResults, add: Any) -> None:
     names = ("delay_p99_ms", "jitter_mean_ms", "rtt_p99_ms", "loss_share")
     known = [name for name in names if name in results.measures("flows")]
     numbers = {
@@ -214,7 +214,7 @@ def _get_base_rtt(config: Mapping[str, Any]) -> float:
     return max((one.get("base_rtt") or 0 for kind in ("flows", "web") for one in config.get(kind) or []), default=0)
 
 
-def _list_configurations(results: Results) -> list[tuple[str, dict[str, Any]]]:
+def _list_configurations(results: StoredResults) -> list[tuple[str, dict[str, Any]]]:
     return list(results.configurations.items())
 
 
@@ -222,7 +222,7 @@ def _compute_percent(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.col("loss_share") * 100)
 
 
-def _add_pages(results: Results, add: Any) -> None:
+def _add_pages(results: StoredResults, add: Any) -> None:
     pages = results.parts("short_flows", ["slowdown"]).with_columns(pl.col("slowdown").fill_nan(None)).drop_nulls()
     if pages.is_empty():
         return
@@ -232,7 +232,7 @@ def _add_pages(results: Results, add: Any) -> None:
     add(felt, slow, "slowdown", "max")
 
 
-def _add_rates(results: Results, add: Any) -> None:
+def _add_rates(results: StoredResults, add: Any) -> None:
     flows = results.parts("flows", ["goodput_mbit"]).filter(~pl.col("cc").is_in(_ENDPOINTS))
     words = {"down": "download", "up": "upload"}
     for way in _list_directions(flows):

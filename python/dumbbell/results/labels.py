@@ -1,4 +1,4 @@
-"""What distinguishes the flows of one run, in few words: "cubic" and "reno"."""
+"""Labels that distinguish the flows of one run: "cubic" and "reno"."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a finished run measured."""
+"""The measurements of a finished run."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from dumbbell.experiment.cell import Cell
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """What one run measured, and the seconds that it took."""
+    """The measurements of one run, and the seconds that it took."""
 
     wall_s: float
     result: _native.Result

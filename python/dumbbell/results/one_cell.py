@@ -1,4 +1,4 @@
-"""Which run of an experiment file is meant: one cell, by its number or by values of its keys."""
+"""Selects one run of an experiment file: one cell, by its number or by values of its keys."""
 
 from __future__ import annotations
 

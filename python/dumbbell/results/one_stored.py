@@ -1,4 +1,4 @@
-"""Which run is meant: one of a results file, or of an experiment file."""
+"""Selects one run: one of a results file, or of an experiment file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 
 from dumbbell.errors import Conflict, Nothing, TooMany, Unfit
 from dumbbell.experiment import shipped
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 _MOST_NAMED = 4  # runs that an error names
 _SHOWN = 8  # digits of a key
@@ -21,19 +21,19 @@ def is_experiment(name: str) -> bool:
     return name.endswith(".toml") or (not Path(name).exists() and shipped.find(name) is not None)
 
 
-def choose_run(path: str, key: str = "", where: Sequence[str] = (), engine: str | None = None) -> Results:
+def choose_run(path: str, key: str = "", where: Sequence[str] = (), engine: str | None = None) -> StoredResults:
     """Return the one run of a results file that is meant.
 
     `key` is the beginning of a key of column `key`; `where` are conditions as for `dumbbell table`. Of runs that only
     their seeds distinguish it is the first. Raises InputError.
     """
-    results = Results(path, engine=engine)
+    results = StoredResults(path, engine=engine)
     if not results.keys:
         raise Nothing("no finished run", "results of at least one run", file=path)
     if key:
         if where:
             raise Conflict("KEY and --where", "one of them", file=path)
-        everything = results if engine else Results(path, engine="all")
+        everything = results if engine else StoredResults(path, engine="all")
         found = [one for one in everything.keys if one.startswith(key.lower())]
         if not found or not re.fullmatch(r"[0-9a-fA-F]+", key):
             raise Nothing(
@@ -51,14 +51,14 @@ def choose_run(path: str, key: str = "", where: Sequence[str] = (), engine: str 
     return results.with_keys(results.keys[:1])
 
 
-def _refuse_session(results: Results) -> Results:
+def _refuse_session(results: StoredResults) -> StoredResults:
     if results.sessions:
         found = "this is a session of dumbbell shell, which has no run of an experiment"
         raise Unfit(found, "dumbbell table, or plot", file=results.path)
     return results
 
 
-def _list_runs(results: Results) -> str:
+def _list_runs(results: StoredResults) -> str:
     """Return some runs with their keys and what distinguishes them."""
     texts = results.name_cells()
     firsts = results.frame("runs").unique("cell", keep="first", maintain_order=True) if len(results) else pl.DataFrame()

@@ -1,4 +1,4 @@
-"""Which cells are held against each other: the same ones of two results, or those that differ in one key alone."""
+"""Pairs cells for comparison: the same ones of two results, or those that differ in one key alone."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dumbbell.experiment import matrix
 from dumbbell.results import dimensions as dims
 from dumbbell.results import selecting, varying
 from dumbbell.results.aggregate import ONLY_PARTS
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.words import format_count
 
 _MOST_SETTINGS, _LONGEST = 6, 40  # settings that are listed, and characters of one
 
 
-def pair_results(first: Results, second: Results) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
+def pair_results(first: StoredResults, second: StoredResults) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
     """Return which cell of one answers which of the other: equal in every key that both know, or in their matrix.
 
     They are a frame with `pair`, the cells `a` and `b`, and `where` in words; lines to know of them; names of both.
@@ -56,7 +56,7 @@ def pair_results(first: Results, second: Results) -> tuple[pl.DataFrame, list[st
     return _make_pairs(rows), lines, ("A", "B")
 
 
-def _pair_by_matrix(first: Results, second: Results, same: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _pair_by_matrix(first: StoredResults, second: StoredResults, same: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return pairs of the other cells that have the same values of the matrix: first those of one experiment."""
     found: list[tuple[str, str]] = []
     for columns in (("experiment", "matrix"), ("matrix",)):
@@ -135,7 +135,7 @@ def _hash_config(config: dict[str, Any], known: set[str]) -> str:
 _NOTHING = object()
 
 
-def pair_by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
+def pair_by_key(results: StoredResults, by: str) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
     """Return which cells differ in the key `by` alone."""
     name, _, wanted = by.partition("=")
     if name.strip() in ONLY_PARTS and not results.is_of_runs(name.strip()):
@@ -185,7 +185,7 @@ def pair_by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], tup
 
 
 def _list_other_differences(
-    results: Results, rows: list[tuple[int, str, str, str]], paths: list[matrix.Path]
+    results: StoredResults, rows: list[tuple[int, str, str, str]], paths: list[matrix.Path]
 ) -> list[str]:
     """Return the keys, other than those at `paths`, in which the cells of the pairs differ."""
     configs = results.configurations

@@ -1,4 +1,4 @@
-"""What was measured in the runs of a results file."""
+"""The measurements in the runs of a results file."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Measure:
         return PARTS[self.table][0] if self.table in PARTS else "run"
 
 
-class Results(ResultTables, Runs):
+class StoredResults(ResultTables, Runs):
     """Runs of a results file and what was measured in them, as frames and as tables of the file."""
 
     def measures(self, table: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What one run did over time, as a frame with one row per interval."""
+"""The time series of one run as a frame with one row per interval."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 from dumbbell.errors import Nothing, Unfit, UnknownName
 
 if TYPE_CHECKING:
-    from dumbbell.results.results import Results
+    from dumbbell.results.results import StoredResults
 
 CAPACITY = "capacity_mbit"
 LIFE = ("start_s", "completion_s")  # of a flow
@@ -64,7 +64,7 @@ def find_series_column(name: str) -> tuple[str, str]:
     return found
 
 
-def require_one(results: Results) -> dict[str, Any]:
+def require_one(results: StoredResults) -> dict[str, Any]:
     """Return the row of the only run; raises InputError if there are several."""
     if len(results) != 1:
         keys = [one.name for one in results.dimensions] + ["seed"] * (len(results.seeds) > 1)
@@ -72,7 +72,7 @@ def require_one(results: Results) -> dict[str, Any]:
     return results.frame("runs").row(0, named=True)
 
 
-def collect_series(run: Results, *measures: str) -> pl.DataFrame:
+def collect_series(run: StoredResults, *measures: str) -> pl.DataFrame:
     """Return what happened in one run over time; `dumbbell.notebook.Run.series` says how. Raises InputError."""
     places = [find_series_column(name) for name in measures or OVER_TIME]
     frames = []
@@ -95,7 +95,7 @@ def collect_series(run: Results, *measures: str) -> pl.DataFrame:
     return whole.sort("time_s")
 
 
-def _collect_flow_series(run: Results, columns: Sequence[str]) -> pl.DataFrame:
+def _collect_flow_series(run: StoredResults, columns: Sequence[str]) -> pl.DataFrame:
     window = ["cwnd"] if "cwnd" in run.measures("series") else []
     wanted = list(dict.fromkeys([*columns, *window]))
     rows = select_lifetime(run.parts("series", ["time_s", *wanted, *LIFE]), wanted)

@@ -31,7 +31,7 @@ _REMEDY = 'nothing in them is random; a start such as { uniform = ["0s", "1s"] }
 
 @dataclass(frozen=True)
 class Selection:
-    """Which runs of a file are meant."""
+    """The runs of a file that are selected."""
 
     keys: tuple[str, ...] | None = None
     """Of these runs alone, in this order."""
@@ -144,7 +144,7 @@ class Runs:
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """What `where` was given for these runs."""
+        """The conditions of `where` for these runs."""
         return self._selection.conditions
 
     @cached_property

@@ -15,7 +15,7 @@ from dumbbell.errors import UnknownName
 from dumbbell.results import censored, latex
 from dumbbell.results.aggregate import FEW, Axis, Means, average_samples, collect_samples, format_counts
 from dumbbell.results.columns import BINS, COLUMNS, PARTS
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.words import capitalise
 
 MOST_COLUMNS = 16  # that a table takes from a key which nobody chose
@@ -107,7 +107,7 @@ class Table:
 
 
 def make_table(
-    results: Results,
+    results: StoredResults,
     value: str | None = None,
     rows: str | Sequence[str] | None = None,
     columns: str | None = None,
@@ -185,12 +185,12 @@ def make_table(
     )
 
 
-def _format_experiments(results: Results) -> str:
+def _format_experiments(results: StoredResults) -> str:
     names = results.cells["experiment"].unique(maintain_order=True).to_list()
     return ", ".join(names) if len(names) < 4 else f"{len(names)} experiments"
 
 
-def _name_flows(results: Results, axis: Axis) -> dict[str, str]:
+def _name_flows(results: StoredResults, axis: Axis) -> dict[str, str]:
     """Return the names of flows by the texts of their numbers: `0 cubic`, where a number is alike in all runs."""
     if axis.name != "flow" or axis.numbers is None:
         return {}
@@ -342,7 +342,7 @@ def describe_counts(found: Means, *, spread: bool = True) -> str:
     return f"mean ± half of the 95 % interval{of_two} over seeds, n = {format_counts(counts)}"
 
 
-def tidy(results: Results, values: Sequence[str], of: str | None = None) -> pl.DataFrame:
+def tidy(results: StoredResults, values: Sequence[str], of: str | None = None) -> pl.DataFrame:
     """Return one value per row: every key by which runs differ, seed, flow or class, measure and value."""
     if of is not None and of not in PARTS:
         raise UnknownName(of, among=PARTS, option="--of", what="part")

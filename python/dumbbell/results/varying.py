@@ -1,4 +1,4 @@
-"""Which keys distinguish cells: all that vary, which of them are axes of a table or figure, and which are said besides.
+"""Finds keys that distinguish cells: all that vary, those that are axes of a table or figure, and the others.
 
 Every key that varies is named. A key that follows from another one is part of the label of that axis, `target=5ms,
 interval=100ms`, or, where the label would be too long or the other key is the one that a matrix has, it is in the line
@@ -100,7 +100,7 @@ def list_matrix_keys(cells: pl.DataFrame) -> list[str]:
 def _covers_path(dimension: Dimension, path: matrix.Path) -> bool:
     """Return whether all that is at a path is in the values of a dimension."""
     outer = dimension.path
-    return outer is not None and len(path) >= len(outer) and matrix.overlap(path, outer)
+    return outer is not None and len(path) >= len(outer) and matrix.do_overlap(path, outer)
 
 
 def _find_all_unlike(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[matrix.Path]:
@@ -280,7 +280,7 @@ def _joins_axis(axis: Dimension, key: Dimension, of_matrix: Sequence[matrix.Path
 def _is_set_by(of_matrix: Sequence[matrix.Path], key: Dimension) -> bool:
     """Return whether a matrix sets a key, or the table that the key is in."""
     path = key.path
-    return path is not None and any(len(path) >= len(own) and matrix.overlap(path, own) for own in of_matrix)
+    return path is not None and any(len(path) >= len(own) and matrix.do_overlap(path, own) for own in of_matrix)
 
 
 def join_keys(keys: Sequence[Dimension]) -> Dimension:

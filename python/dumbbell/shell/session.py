@@ -48,7 +48,7 @@ _HOSTS, _RESOLVER = Path("/etc/hosts"), Path("/etc/resolv.conf")
 
 @dataclasses.dataclass(frozen=True)
 class Session:
-    """What a session is about: the bottleneck in each direction, and where its results go."""
+    """The set-up of a session: the bottleneck in each direction, and where its results go."""
 
     cells: dict[str, Cell]
     command: list[str]

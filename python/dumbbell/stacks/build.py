@@ -26,7 +26,7 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 @dataclass(frozen=True)
 class StackRequest:
-    """What the user asks for."""
+    """The options of the user."""
 
     stack: str
     version: str | None = None

@@ -48,7 +48,7 @@ _RAND_CORE = 'rand_core = { version = "0.10", default-features = false, optional
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """What is to be built."""
+    """The plan of a build."""
 
     stack: str
     version: str | None
@@ -57,7 +57,7 @@ class BuildPlan:
 
     @property
     def requirement(self) -> str:
-        """What Cargo.toml says of the crate with the state machine."""
+        """The entry of Cargo.toml for the crate with the state machine."""
         if self.version is not None:
             return f'version = "={self.version}"'
         return self.tree.dependency if self.tree is not None else f'version = "{SERIES[self.stack]}"'

@@ -1,4 +1,4 @@
-"""What building a stack needs of the machine: cargo with a rustc that is new enough, or cmake."""
+"""Tools that building a stack needs: cargo with a rustc that is new enough, or cmake."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What a user gives instead of a released version: a tree of the stack, or a crate with congestion controls for it."""
+"""Sources in place of a released version: a tree of the stack, or a crate with congestion controls for it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What runs left, as judges use it: flows with their deliveries over time, and the bottleneck."""
+"""The measurements of runs, as judges use them: flows with their deliveries over time, and the bottleneck."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case is, where it is run, what a judge is given and what it says."""
+"""Cases for QUIC stacks, the scenes in which they run, and their verdicts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class SceneOutcomes:
-    """What a judge is given: the scene, what the stack did, and what TCP's CUBIC did in its place, if it was run.
+    """The input of a judge: the scene, what the stack did, and what TCP's CUBIC did in its place, if it was run.
 
     `family` is what Linux's control of the same family did there, if that is another one, and `relative` its name.
     """

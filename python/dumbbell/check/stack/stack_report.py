@@ -1,4 +1,4 @@
-"""What the suite found of a stack, the worst first: for terminals, for pages and as JSON."""
+"""The results of a stack in the suite, the worst first: for terminals, for pages and as JSON."""
 
 from __future__ import annotations
 

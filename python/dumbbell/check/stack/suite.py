@@ -16,7 +16,7 @@ from dumbbell.check.stack.stack_case import CLOSED, CRASHED, DIFFERS, HUNG, Scen
 from dumbbell.engines import sweep
 from dumbbell.experiment import plugins
 from dumbbell.experiment.file import Experiment, parse
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.scratch import Scratch
 
 TCP = "tcp-cubic"
@@ -48,7 +48,7 @@ STACK = Suite(
 
 @dataclass(frozen=True)
 class Subject:
-    """What is judged: its name in tables, its control, and the keys that make a flow one of it."""
+    """The subject of a suite: its name in tables, its control, and the keys that make a flow one of it."""
 
     name: str
     control: str
@@ -200,7 +200,7 @@ def _run(
         done = sweep.run(list(wanted.values()), path, jobs=jobs, progress=progress)
         if done.interrupted:
             raise KeyboardInterrupt
-        results = Results(path)
+        results = StoredResults(path)
         runs = make_runs({name: results.frame(name) for name in _TABLES}, rough) if done.done else {}
     failed = {cell.key: text for cell, text in done.failed}
     return {name: _make_outcome(of, runs, failed) for name, of in keys.items()}, done.done + len(failed)

@@ -43,7 +43,7 @@ _MAKE = (
 
 @dataclass(frozen=True)
 class KernelRequest:
-    """What the user asks for."""
+    """The options of the user."""
 
     name: str = kernels.DEFAULT
     version: str | None = None

@@ -1,4 +1,4 @@
-"""What the machine must have to build and run kernels, and how to get it."""
+"""Tools that building and running kernels needs, and how to install them."""
 
 import os
 import shutil

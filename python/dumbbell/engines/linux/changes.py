@@ -1,4 +1,4 @@
-"""What we change in every kernel tree: runs repeat byte for byte, and ticks are those of distributions' kernels."""
+"""Our changes to every kernel tree: runs repeat byte for byte, and ticks are those of distributions' kernels."""
 
 import hashlib
 import os

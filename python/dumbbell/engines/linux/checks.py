@@ -1,4 +1,4 @@
-"""What Linux on a virtual clock needs of this machine, whether it is there, and how to get it."""
+"""Checks of what Linux on a virtual clock needs of this machine, with how to get it."""
 
 import json
 import os

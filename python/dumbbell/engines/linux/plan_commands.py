@@ -1,4 +1,4 @@
-"""What a run tells the kernel, as commands that a person reads: `dumbbell run --engine linux --show-commands`."""
+"""The settings of a run as commands for people: `dumbbell run --engine linux --show-commands`."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which keys of an experiment reach the kernel: found out by setting each of them and looking at the run's plan."""
+"""Finds the keys of an experiment that reach the kernel, by setting each of them and looking at the run's plan."""
 
 import copy
 import difflib
@@ -179,7 +179,7 @@ def _make_canonical(param: Param, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Reach:
-    """What becomes of a key that is set to `value`: what the kernel gets of it, or why it is refused."""
+    """The effect of a key that is set to `value`: what the kernel gets of it, or why it is refused."""
 
     key: KernelKey
     value: Any

@@ -1,4 +1,4 @@
-"""What a live run needs of this machine, how well it keeps time, and what to do about it."""
+"""Checks of what a live run needs of this machine and of its timing, with remedies."""
 
 import errno
 import json

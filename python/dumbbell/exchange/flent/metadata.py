@@ -1,4 +1,4 @@
-"""What the metadata of a Flent file say of the set-up: rates, queue disciplines, congestion controls, ECN, RTT."""
+"""The set-up according to the metadata of a Flent file: rates, queue disciplines, congestion controls, ECN, RTT."""
 
 from __future__ import annotations
 

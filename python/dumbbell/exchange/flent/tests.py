@@ -1,4 +1,4 @@
-"""Which of Flent's tests a run is most like, and what its series are called there.
+"""Finds the test of Flent that a run is most like, and the names of its series there.
 
 Plots come from the test, so a file has to name one that Flent has.
 """

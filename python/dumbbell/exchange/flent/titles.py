@@ -1,4 +1,4 @@
-"""Which queue the title of a Flent file names, in its user's own words."""
+"""Parses the queue that the title of a Flent file names."""
 
 from __future__ import annotations
 

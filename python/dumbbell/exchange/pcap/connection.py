@@ -41,7 +41,7 @@ class Waits:
 
 @dataclass
 class TcpConnection:
-    """What a connection did in the direction of its data. Times are s from the start of the capture.
+    """A connection in the direction of its data. Times are s from the start of the capture.
 
     `got_at` and `got_bytes`: payload that was acknowledged so far. `rtts_at` and `rtts_ms`: samples of the RTT;
     `shortest_ms` is known from the handshake too.

@@ -1,4 +1,4 @@
-"""What stands ahead of the IP header that counts: link layers, tags, labels and tunnels, all packets at once.
+"""Parses the headers ahead of the IP header that counts: link layers, tags, labels and tunnels, all packets at once.
 
 A header that is known is passed over, layer by layer, until an IP packet without another one in it is found.
 """

@@ -29,7 +29,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass
 class Packets:
-    """What was captured of TCP, UDP and pings, in order of time. All columns but `sacks` have one value per packet.
+    """The captured packets of TCP, UDP and pings, in order of time. All columns but `sacks` have one value per packet.
 
     `source` and `target` are numbers of addresses with ports, of `ends`; `frame` is the length as an Ethernet frame;
     `stamp` and `echo` are TCP's timestamps, -1 without.
@@ -197,7 +197,7 @@ def _read_transport(
 
 @dataclass
 class _TcpOptions:
-    """What TCP's options say: MSS (0 without), scale of windows and timestamps (-1 without), blocks of SACK."""
+    """The options of TCP: MSS (0 without), scale of windows and timestamps (-1 without), blocks of SACK."""
 
     segment: Int64s
     scale: Int64s

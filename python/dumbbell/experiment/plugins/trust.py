@@ -1,4 +1,4 @@
-"""Whose plugins may be loaded: folders that the user has named, for this process or once for all."""
+"""The folders whose plugins may be loaded: those that the user has named, for this process or once for all."""
 
 import os
 from pathlib import Path

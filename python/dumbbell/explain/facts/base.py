@@ -1,4 +1,4 @@
-"""What every fact has, and what several say alike."""
+"""The base of all facts, and phrases that several share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True)
 class Fact:
-    """What is known of a run."""
+    """Something that is known of a run."""
 
     rank: ClassVar[Rank] = Rank.EVENT
 
@@ -77,7 +77,7 @@ class OfFlow(Fact):
 
 @dataclass(frozen=True)
 class OfQueue(Fact):
-    """What is known of the queue of a hop."""
+    """Something that is known of the queue of a hop."""
 
     hop: str
     """Empty where there is one."""

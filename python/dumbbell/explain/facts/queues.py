@@ -1,4 +1,4 @@
-"""What queues and links did."""
+"""Facts of queues and links."""
 
 from __future__ import annotations
 

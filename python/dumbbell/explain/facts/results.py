@@ -1,4 +1,4 @@
-"""What a run came to."""
+"""Facts of the results of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dumbbell.words import (
 
 @dataclass(frozen=True)
 class Utilisation(OfQueue):
-    """What left a link, of what it could carry."""
+    """The share of the capacity of a link that was used."""
 
     rank: ClassVar[Rank] = Rank.RESULT
     share: float
@@ -175,7 +175,7 @@ class Shares(Fact):
 
 @dataclass(frozen=True)
 class Leads(Fact):
-    """Which flow had the most goodput in how many intervals of a time."""
+    """The flow with the most goodput, and in how many intervals of a time."""
 
     rank: ClassVar[Rank] = Rank.RESULT
     names: tuple[str, ...]
@@ -298,7 +298,7 @@ class ShortFlows(Fact):
 
 @dataclass(frozen=True)
 class Udp(OfFlow):
-    """What became of unresponsive UDP."""
+    """The delivery of unresponsive UDP."""
 
     rank: ClassVar[Rank] = Rank.RESULT
     goodput_mbit: float
@@ -325,7 +325,7 @@ class Udp(OfFlow):
 
 @dataclass(frozen=True)
 class Totals(OfFlow):
-    """What a sender counted in the measured time.
+    """The counters of a sender in the measured time.
 
     Of a stack `retransmissions` are what it took for lost, if it tells it, and `dropped` what the queue dropped.
     """

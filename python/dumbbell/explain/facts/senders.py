@@ -1,4 +1,4 @@
-"""What senders did and believed."""
+"""Facts of senders and their estimates."""
 
 from __future__ import annotations
 
@@ -466,7 +466,7 @@ class Probed(OfFlow):
 
 @dataclass(frozen=True)
 class Believed(OfFlow):
-    """What BBR believed of its path in the second half of its time, in the median."""
+    """The estimates of BBR of its path in the second half of its time, in the median."""
 
     rank: ClassVar[Rank] = Rank.COURSE
     from_s: float

@@ -7,28 +7,28 @@ import matplotlib as mpl
 import numpy as np
 import polars as pl
 
-from dumbbell.figures.axes import category, finite, is_log
-from dumbbell.figures.ellipses import outline_of, points_of
-from dumbbell.figures.frames import axis_label, numbers, ordered
-from dumbbell.figures.heat import MAPS, MOST_WRITTEN, form_of, norm_of, ratio_ticks
+from dumbbell.figures.axes import collect_finite, format_category, is_log
+from dumbbell.figures.ellipses import compute_outline, select_points
+from dumbbell.figures.frames import convert_numbers, format_axis_label, order_values
+from dumbbell.figures.heat import MAPS, MOST_WRITTEN, choose_format, list_ratio_ticks, make_norm
 from dumbbell.figures.interactive.sheet import (
     COLOUR,
     FORMAT,
     LINE,
     PANEL,
     Spec,
-    as_category,
-    broken,
-    colour,
+    break_title,
     compose,
-    names,
+    encode_colours,
+    encode_names,
+    encode_quantity,
+    encode_shapes,
+    format_categories,
+    list_tips,
+    make_sheet,
+    make_text_tip,
+    make_zoom,
     pick,
-    quantity,
-    shape,
-    sheet,
-    text_tip,
-    tips,
-    zoom,
 )
 
 _STEPS = 21  # colours that stand for a scale
@@ -38,23 +38,23 @@ _CELL = (34, 26)  # px of a cell, at least
 
 def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
     """Return a heat map in the colours of the figure, with the numbers of its cells where there are few."""
-    of = sheet(options, chosen)
+    of = make_sheet(options, chosen)
     x, y, value, kind = options["x"], options["y"], options["value"], options["kind"]
-    across, down = ([category(one) for one in ordered(of.rows[name])] for name in (x, y))
-    every = finite(numbers(of.rows[value]))
-    bar_label = axis_label(value) if options["label"] is None else options["label"]
+    across, down = ([format_category(one) for one in order_values(of.rows[name])] for name in (x, y))
+    every = collect_finite(convert_numbers(of.rows[value]))
+    bar_label = format_axis_label(value) if options["label"] is None else options["label"]
     limit = options["limit"]
-    norm = norm_of(every if limit is None else np.array([limit]), kind)
+    norm = make_norm(every if limit is None else np.array([limit]), kind)
     colours = mpl.colormaps[MAPS[kind]]
-    form = form_of(every, kind)
+    form = choose_format(every, kind)
     named = {"x": across, "y": down}
     rows = of.rows.with_columns(
-        *(as_category(column).alias(f"{name} text") for name, column in (("x", x), ("y", y))),
-        *_written(of.rows[value], norm, colours, form),
+        *(format_categories(column).alias(f"{name} text") for name, column in (("x", x), ("y", y))),
+        *_write_cells(of.rows[value], norm, colours, form),
     )
     of = type(of)(rows, of.lines, of.panels, of.controls, of.each)
     low, high = float(norm.vmin or 0.0), float(norm.vmax or 1.0)
-    hue: Spec = {"field": "value", "type": "quantitative", "legend": _legend(bar_label, kind, norm)}
+    hue: Spec = {"field": "value", "type": "quantitative", "legend": _make_legend(bar_label, kind, norm)}
     places = [float(place) for place in np.linspace(0, 1, _STEPS)]
     ends = [low, *(float(norm.inverse(place)) for place in places[1:-1]), high]
     hue["scale"] = {
@@ -67,10 +67,10 @@ def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
         hue["scale"]["type"] = "log"
     columns = {"x": "x text", "y": "y text", "value": value, "text": "text", "dark": "dark"}
 
-    def unit(_rows: pl.DataFrame, _measure: str | None, _number: int) -> Spec:
-        base = {name: names(name, words[name], texts) for name, texts in named.items()}
+    def make_unit(_rows: pl.DataFrame, _measure: str | None, _number: int) -> Spec:
+        base = {name: encode_names(name, words[name], texts) for name, texts in named.items()}
         base["y"]["sort"] = down[::-1]
-        shown = [*tips(of, ("value", bar_label)), *(text_tip(name, words[name]) for name in named)]
+        shown = [*list_tips(of, ("value", bar_label)), *(make_text_tip(name, words[name]) for name in named)]
         layers: list[Spec] = [{"mark": {"type": "rect"}, "encoding": {**base, "color": hue, "tooltip": shown}}]
         if len(across) * len(down) <= MOST_WRITTEN:
             ink = {"condition": {"test": "datum.dark", "value": "white"}, "value": "black"}
@@ -84,18 +84,18 @@ def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
         wide = 260 + len(across) * max(_CELL[0], 9 * max(map(len, across)) + 10, 60)
         return {"layer": layers, "height": max(180, _CELL[1] * len(down)), "most": wide}
 
-    return compose(of, unit, columns)
+    return compose(of, make_unit, columns)
 
 
-def _legend(title: str, kind: str, norm: Any) -> Spec:
+def _make_legend(title: str, kind: str, norm: Any) -> Spec:
     """Return the bar of colours, with ticks on both sides of 1 for ratios."""
-    own = {"values": ratio_ticks(norm)} if kind == "ratio" else {}
-    return {"title": broken(title, 26), "titleLimit": 300, "format": ".3~g", **own}
+    own = {"values": list_ratio_ticks(norm)} if kind == "ratio" else {}
+    return {"title": break_title(title, 26), "titleLimit": 300, "format": ".3~g", **own}
 
 
-def _written(values: pl.Series, norm: Any, colours: Any, form: Any) -> list[pl.Series]:
+def _write_cells(values: pl.Series, norm: Any, colours: Any, form: Any) -> list[pl.Series]:
     """Return what is written into each cell, and whether the cell is dark."""
-    found = numbers(values)
+    found = convert_numbers(values)
     shades = colours(norm(np.ma.masked_invalid(found)))
     dark = np.asarray(shades)[:, :3] @ np.array([0.3, 0.59, 0.11]) < 0.5
     texts = [form(number) if np.isfinite(number) else "" for number in found]
@@ -104,21 +104,24 @@ def _written(values: pl.Series, norm: Any, colours: Any, form: Any) -> list[pl.S
 
 def ellipses(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
     """Return means with their ellipses of one standard deviation; smaller delays to the right."""
-    of = sheet(options, chosen, by=options["by"])
+    of = make_sheet(options, chosen, by=options["by"])
     x, y = options["x"], options["y"]
-    places = finite(numbers(of.rows[x]))
+    places = collect_finite(convert_numbers(of.rows[x]))
     log = is_log(options["log_x"], places, "log_x")
-    rows = _ellipses(of.rows, [LINE, PANEL, *(one.name for one in of.controls)], x, y, log=log)
+    rows = _compute_ellipses(of.rows, [LINE, PANEL, *(one.name for one in of.controls)], x, y, log=log)
     of = type(of)(rows, of.lines, of.panels, of.controls, of.each)
     columns = {name: name for name in ("x", "y", "low_x", "high_x", "low_y", "high_y", "n", "what", "order", "id")}
 
-    def unit(rows: pl.DataFrame, _measure: str | None, number: int) -> Spec:
-        xs, ys = (finite(numbers(rows[name])) for name in ("x", "y"))
-        base = {"x": quantity("x", words["x"], xs, log=log, reverse=True), "y": quantity("y", words["y"], ys)}
-        shown = tips(of, ("x", words["x"]), ("y", words["y"]))
+    def make_unit(rows: pl.DataFrame, _measure: str | None, number: int) -> Spec:
+        xs, ys = (collect_finite(convert_numbers(rows[name])) for name in ("x", "y"))
+        base = {
+            "x": encode_quantity("x", words["x"], xs, log=log, reverse=True),
+            "y": encode_quantity("y", words["y"], ys),
+        }
+        shown = list_tips(of, ("x", words["x"]), ("y", words["y"]))
         sides = {"low_x": "delay from", "high_x": "delay to", "low_y": "from", "high_y": "to", "n": "runs"}
         shown += [{"field": f, "type": "quantitative", "title": t, "format": FORMAT} for f, t in sides.items()]
-        hue = colour(of)
+        hue = encode_colours(of)
         closed = {"type": "line", "filled": True, "fillOpacity": 0.22, "strokeWidth": 1}
         area = {**base, **hue, "order": {"field": "order", "type": "quantitative"}, "detail": {"field": "id"}}
         layers: list[Spec] = [
@@ -126,37 +129,39 @@ def ellipses(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Seque
             {
                 "transform": [{"filter": "datum.what === 'mean'"}],
                 "mark": {"type": "point", "filled": True, "size": 90},
-                "params": [zoom(number), *pick(of)],
-                "encoding": {**base, **hue, **shape(of), "tooltip": shown},
+                "params": [make_zoom(number), *pick(of)],
+                "encoding": {**base, **hue, **encode_shapes(of), "tooltip": shown},
             },
         ]
         return {"layer": layers}
 
-    return compose(of, unit, columns)
+    return compose(of, make_unit, columns)
 
 
-def _ellipses(rows: pl.DataFrame, keys: list[str], x: str, y: str, *, log: bool) -> pl.DataFrame:
+def _compute_ellipses(rows: pl.DataFrame, keys: list[str], x: str, y: str, *, log: bool) -> pl.DataFrame:
     """Return the mean of each group, with its standard deviations, and the points of its ellipse."""
     found: list[dict[str, Any]] = []
     for number, (key, own) in enumerate(rows.group_by(keys, maintain_order=True)):
-        points = points_of(own, x, y, log=log)
+        points = select_points(own, x, y, log=log)
         if not len(points):
             continue
         place = dict(zip(keys, key, strict=True)) | {"id": number}
 
-        def at(value: float) -> float:
+        def place_value(value: float) -> float:
             return 10**value if log else value
 
         mean = points.mean(axis=0)
-        one = {"x": at(float(mean[0])), "y": float(mean[1]), "n": len(points)}
+        one = {"x": place_value(float(mean[0])), "y": float(mean[1]), "n": len(points)}
         if len(points) > 1:
             dx, dy = (float(points[:, i].std(ddof=1)) for i in (0, 1))
-            one |= {"low_x": at(float(mean[0]) - dx), "high_x": at(float(mean[0]) + dx)}
+            one |= {"low_x": place_value(float(mean[0]) - dx), "high_x": place_value(float(mean[0]) + dx)}
             one |= {"low_y": float(mean[1]) - dy, "high_y": float(mean[1]) + dy}
         found.append(place | one | {"what": "mean", "order": 0})
-        around = outline_of(points, mean)
+        around = compute_outline(points, mean)
         corners = [] if around is None else around.tolist()
-        found += [place | {"x": at(a), "y": b, "what": "ellipse", "order": i} for i, (a, b) in enumerate(corners)]
+        found += [
+            place | {"x": place_value(a), "y": b, "what": "ellipse", "order": i} for i, (a, b) in enumerate(corners)
+        ]
     texts = dict.fromkeys([*keys, "what"], pl.String)
     floats = dict.fromkeys(("x", "y", "low_x", "high_x", "low_y", "high_y"), pl.Float64)
     return pl.DataFrame(found, schema={**texts, **floats, **dict.fromkeys(("n", "order", "id"), pl.Int64)})
@@ -164,24 +169,24 @@ def _ellipses(rows: pl.DataFrame, keys: list[str], x: str, y: str, *, log: bool)
 
 def forest(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
     """Return estimates with their intervals, one below another; hollow where nothing is significant."""
-    of = sheet(options, chosen)
+    of = make_sheet(options, chosen)
     x, y, sure, limits = options["x"], options["y"], options["sure"], options["limits"]
-    texts = [category(one) for one in ordered(of.rows[y])]
+    texts = [format_category(one) for one in order_values(of.rows[y])]
     certain = pl.col(sure).cast(pl.Boolean) if sure else pl.lit(value=True)
-    columns: dict[str, str | pl.Expr] = {"y": as_category(y), "x": x, "sure": certain}
+    columns: dict[str, str | pl.Expr] = {"y": format_categories(y), "x": x, "sure": certain}
     columns |= {"low": options["low"], "high": options["high"]}
     clipped = pl.col(x).clip(*(_INSIDE * end for end in limits)) if limits is not None else pl.col(x)
     beyond = pl.when(clipped < pl.col(x)).then(pl.lit("above")).when(clipped > pl.col(x)).then(pl.lit("below"))
     columns |= {"at": clipped, "beyond": beyond.otherwise(pl.lit(""))}
 
-    def unit(rows: pl.DataFrame, _measure: str | None, number: int) -> Spec:
-        places = finite(*(numbers(rows[name]) for name in (x, options["low"], options["high"])))
-        across = quantity("x", words["x"], np.concatenate([places, [0.0]]))
+    def make_unit(rows: pl.DataFrame, _measure: str | None, number: int) -> Spec:
+        places = collect_finite(*(convert_numbers(rows[name]) for name in (x, options["low"], options["high"])))
+        across = encode_quantity("x", words["x"], np.concatenate([places, [0.0]]))
         if limits is not None:
             across["scale"]["domain"] = list(limits)
-        up = names("y", words["y"] or None, texts, labelLimit=320)
-        shown = [text_tip("y", "measure"), *tips(of, ("x", words["x"]), ("low", "from"), ("high", "to"))]
-        shown.append(text_tip("sure", "significant (FDR 5 %)"))
+        up = encode_names("y", words["y"] or None, texts, labelLimit=320)
+        shown = [make_text_tip("y", "measure"), *list_tips(of, ("x", words["x"]), ("low", "from"), ("high", "to"))]
+        shown.append(make_text_tip("sure", "significant (FDR 5 %)"))
         filled = {"condition": {"test": "datum.sure", "value": 1}, "value": 0}
         arrows = [
             {"test": f"datum.beyond === '{side}'", "value": f"triangle-{way}"}
@@ -191,7 +196,7 @@ def forest(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequenc
             {"mark": {"type": "rule", "strokeDash": [3, 3]}, "encoding": {"x": {"datum": 0, "type": "quantitative"}}},
             {
                 "mark": {"type": "rule", "strokeWidth": 1.6, "clip": True},
-                "params": [zoom(number, ("x",))],
+                "params": [make_zoom(number, ("x",))],
                 "encoding": {"x": {**across, "field": "low"}, "x2": {"field": "high"}, "y": up},
             },
             {
@@ -209,4 +214,4 @@ def forest(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequenc
         wide = 60 + min(320, 7 * max(map(len, texts)))
         return {"layer": layers, "height": max(180, 24 * len(texts)), "left": wide}
 
-    return compose(of, unit, columns)
+    return compose(of, make_unit, columns)

@@ -8,9 +8,19 @@ import numpy as np
 import polars as pl
 
 from dumbbell.errors import UnknownName
-from dumbbell.figures.axes import category, finite, is_log
-from dumbbell.figures.distributions import MOST_POINTS, steps
-from dumbbell.figures.frames import Groups, Numbers, axis_label, listed, numbers, ordered, size_of, taken, thinned
+from dumbbell.figures.axes import collect_finite, format_category, is_log
+from dumbbell.figures.distributions import MOST_POINTS, compute_steps
+from dumbbell.figures.frames import (
+    Groups,
+    Numbers,
+    convert_frame,
+    convert_numbers,
+    format_axis_label,
+    list_names,
+    order_values,
+    parse_quantity,
+    thin_line,
+)
 from dumbbell.figures.interactive.sheet import (
     FORMAT,
     LINE,
@@ -18,21 +28,21 @@ from dumbbell.figures.interactive.sheet import (
     PANEL,
     Control,
     Spec,
-    as_category,
-    colour,
     compose,
-    dash,
-    labelled,
-    names,
+    encode_colours,
+    encode_dashes,
+    encode_names,
+    encode_quantity,
+    format_categories,
+    label_rows,
+    list_sliders,
+    list_tips,
+    make_sheet,
+    make_text_tip,
+    make_zoom,
     pick,
-    quantity,
-    sheet,
-    sliders,
-    text_tip,
-    tips,
-    zoom,
 )
-from dumbbell.figures.over_time import BASE, EMPTY, TOP, Series, beginning, holds, is_areas, stacked
+from dumbbell.figures.over_time import BASE, EMPTY, TOP, Series, choose_steps, find_start, is_areas, stack_rows
 from dumbbell.figures.ribbon import SHADES
 
 _WIDE, _PANEL_HIGH, _RIBBON = 900, 110, 22  # px
@@ -43,18 +53,18 @@ _MANY_LINES = 24
 
 def cdf(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
     """Return cumulative distributions: the same corners that the figure has."""
-    of = sheet(options, chosen, by=options["by"])
+    of = make_sheet(options, chosen, by=options["by"])
     value, weight = options["value"], options["weight"]
-    keys = [LINE, PANEL, *(one.name for one in of.controls), *listed(of.each)]
+    keys = [LINE, PANEL, *(one.name for one in of.controls), *list_names(of.each)]
     curves: list[pl.DataFrame] = []
     logs: dict[str | None, bool] = {}
     for measure, rows in of.of_measures:
-        places = finite(numbers(rows[value]))
+        places = collect_finite(convert_numbers(rows[value]))
         logs[measure] = is_log(options["log_x"], places, "log_x")
         edges = np.unique(places) if weight else np.array([])
         for key, own in rows.group_by(keys, maintain_order=True):
-            x, y = steps(own, value, weight, edges, complementary=options["complementary"])
-            x, y = thinned(x, y, MOST_POINTS, log=logs[measure]) if len(x) else (x, y)
+            x, y = compute_steps(own, value, weight, edges, complementary=options["complementary"])
+            x, y = thin_line(x, y, MOST_POINTS, log=logs[measure]) if len(x) else (x, y)
             if options["log_y"]:
                 x, y = x[y > 0], y[y > 0]
             curve = pl.DataFrame({"x": x, "share": y, "order": np.arange(len(x))})
@@ -62,28 +72,30 @@ def cdf(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[s
             curves.append(curve.with_columns(place))
     of = type(of)(pl.concat(curves), of.lines, of.panels, of.controls, of.each)
 
-    def unit(rows: pl.DataFrame, measure: str | None, number: int) -> Spec:
+    def make_unit(rows: pl.DataFrame, measure: str | None, number: int) -> Spec:
         x_label = measure or words["x"]
-        across = quantity("x", x_label, finite(numbers(rows["x"])), log=logs[measure])
-        shares = finite(numbers(rows["share"]))
-        up = quantity("y", words["y"], shares if options["log_y"] else np.array([0.0, 1.0]), log=options["log_y"])
-        base = {"x": across, "y": up, "order": {"field": "order", "type": "quantitative"}, **colour(of)}
-        shown = tips(of, ("x", x_label), ("y", words["y"]))
+        across = encode_quantity("x", x_label, collect_finite(convert_numbers(rows["x"])), log=logs[measure])
+        shares = collect_finite(convert_numbers(rows["share"]))
+        up = encode_quantity(
+            "y", words["y"], shares if options["log_y"] else np.array([0.0, 1.0]), log=options["log_y"]
+        )
+        base = {"x": across, "y": up, "order": {"field": "order", "type": "quantitative"}, **encode_colours(of)}
+        shown = list_tips(of, ("x", x_label), ("y", words["y"]))
         line = {"type": "line", "interpolate": "linear" if weight else "step-after"}
         layers: list[Spec] = [
             {
                 "mark": line,
-                "params": [zoom(number), *(pick(of) if number == 0 else [])],
-                "encoding": {**base, **dash(of.lines)},
+                "params": [make_zoom(number), *(pick(of) if number == 0 else [])],
+                "encoding": {**base, **encode_dashes(of.lines)},
             },
-            _near(f"near{number}", {**base, "tooltip": shown}),
+            _mark_nearest(f"near{number}", {**base, "tooltip": shown}),
         ]
         return {"layer": layers}
 
-    return compose(of, unit, {"x": "x", "y": "share", "order": "order"}, across=True)
+    return compose(of, make_unit, {"x": "x", "y": "share", "order": "order"}, across=True)
 
 
-def _near(name: str, encoding: Spec) -> Spec:
+def _mark_nearest(name: str, encoding: Spec) -> Spec:
     """Return points that show what is nearest to the pointer."""
     encoding = {key: value for key, value in encoding.items() if key not in ("opacity", "order")}
     near = {"type": "point", "nearest": True, "on": "pointerover", "clear": "pointerout"}
@@ -96,7 +108,7 @@ def _near(name: str, encoding: Spec) -> Spec:
 
 def shares(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
     """Return shares of a sum: areas over time, bars over a key."""
-    of = sheet(options, chosen, by=options["by"])
+    of = make_sheet(options, chosen, by=options["by"])
     x, y = options["x"], options["y"]
     areas = is_areas(of.rows[x])
     place = [PANEL, *(one.name for one in of.controls), x]
@@ -104,35 +116,39 @@ def shares(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequenc
     whole = value.sum().over(place)
     rows = of.rows.with_columns(share=pl.when(whole > 0).then(value / whole).otherwise(0.0))
     of = type(of)(rows, of.lines, of.panels, of.controls, of.each)
-    texts = [category(one) for one in ordered(rows[x])]
-    columns: dict[str, Any] = {"x": x if areas else as_category(x), "y": "share", "value": y}
+    texts = [format_category(one) for one in order_values(rows[x])]
+    columns: dict[str, Any] = {"x": x if areas else format_categories(x), "y": "share", "value": y}
 
-    def unit(rows: pl.DataFrame, _measure: str | None, number: int) -> Spec:
-        across = names("x", words["x"], texts)
+    def make_unit(rows: pl.DataFrame, _measure: str | None, number: int) -> Spec:
+        across = encode_names("x", words["x"], texts)
         if areas:
-            across = quantity("x", words["x"], finite(numbers(rows[x])))
-        up = quantity("y", words["y"], np.array([0.0, 1.0]))
+            across = encode_quantity("x", words["x"], collect_finite(convert_numbers(rows[x])))
+        up = encode_quantity("y", words["y"], np.array([0.0, 1.0]))
         up["scale"]["domain"] = [0, 1]
         # the first of the legend lies on top, as in the figure
         rank = "indexof(" + str(of.lines[::-1]) + f", datum.{LINE})"
-        shown = [*tips(of, ("y", words["y"]), ("value", axis_label(y)))]
-        shown += tips(of, ("x", words["x"]))[-1:] if areas else [text_tip("x", words["x"])]
+        shown = [*list_tips(of, ("y", words["y"]), ("value", format_axis_label(y)))]
+        shown += list_tips(of, ("x", words["x"]))[-1:] if areas else [make_text_tip("x", words["x"])]
         mark = {"type": "area"} if areas else {"type": "bar"}
         encoding = {
             "x": across,
             "y": {**up, "stack": "zero"},
-            **colour(of),
+            **encode_colours(of),
             "order": {"field": "rank", "type": "quantitative"},
             "tooltip": shown,
         }
         return {
             "transform": [{"calculate": rank, "as": "rank"}],
             "layer": [
-                {"mark": mark, "params": [zoom(number, ("x",) if areas else ("y",)), *pick(of)], "encoding": encoding}
+                {
+                    "mark": mark,
+                    "params": [make_zoom(number, ("x",) if areas else ("y",)), *pick(of)],
+                    "encoding": encoding,
+                }
             ],
         }
 
-    return compose(of, unit, columns)
+    return compose(of, make_unit, columns)
 
 
 @dataclass(frozen=True)
@@ -158,8 +174,8 @@ class _Whole:
     @property
     def across(self) -> Spec:
         """The axis of time."""
-        found = quantity("x", None, self.times)
-        found["scale"]["domain"] = _of_time(self.times)
+        found = encode_quantity("x", None, self.times)
+        found["scale"]["domain"] = _find_time_ends(self.times)
         return found
 
 
@@ -167,12 +183,12 @@ def stacked_series(options: Mapping[str, Any], words: Mapping[str, Any], chosen:
     """Return panels one above another over common time; what stands side by side in the figure is chosen."""
     given = [one if isinstance(one, Series) else Series(*one) for one in options["panels"]]
     x, columns = options["x"], options["columns"]
-    controls, runs = _runs(given, columns, chosen)
+    controls, runs = _choose_runs(given, columns, chosen)
     frames: list[tuple[pl.DataFrame, list[str]]] = []
     for one in given:
-        rows = taken(one.frame)
-        rows = stacked(rows, x, one.y, one.by, columns) if one.stacked else rows
-        frames.append(labelled(rows, one.by, LINE))
+        rows = convert_frame(one.frame)
+        rows = stack_rows(rows, x, one.y, one.by, columns) if one.stacked else rows
+        frames.append(label_rows(rows, one.by, LINE))
     labels = list(dict.fromkeys(label for _, own in sorted(frames, key=lambda f: -len(f[1])) for label in own))
     many = sum(len(own) for _, own in frames) * max(len(runs), 1) > _MANY_LINES
     whole = _Whole(
@@ -184,17 +200,17 @@ def stacked_series(options: Mapping[str, Any], words: Mapping[str, Any], chosen:
         labels=[label for label in labels if label],
         marks=options["marks"],
         why_empty=options["why_empty"] or {},
-        times=finite(*(numbers(rows[x]) for rows, _ in frames)),
+        times=collect_finite(*(convert_numbers(rows[x]) for rows, _ in frames)),
         most=_FEW_POINTS if many else MOST_POINTS,
     )
     panels = [
-        _panel(number, one, rows, words["each y"][number], whole)
+        _make_panel(number, one, rows, words["each y"][number], whole)
         for number, (one, (rows, _)) in enumerate(zip(given, frames, strict=True))
     ]
     panels[-1]["layer"][0]["encoding"]["x"]["title"] = words["x"]
     shared = {"scale": {"x": "shared", "color": "shared"}}
     body: Spec = {"vconcat": panels, "spacing": 12, "resolve": shared}
-    ribbons = _ribbons(options["states"] or {}, whole)
+    ribbons = _make_ribbons(options["states"] or {}, whole)
     if ribbons:
         body = {
             "vconcat": [*ribbons, body],
@@ -210,10 +226,12 @@ def stacked_series(options: Mapping[str, Any], words: Mapping[str, Any], chosen:
     named = [one["name"] for one in first if "color" in one["encoding"]]
     if named:
         params.append({"name": "pick", "select": {"type": "point", "fields": [LINE]}, "bind": "legend", "views": named})
-    return {"params": params, "usermeta": {"left": _LEFT, "sliders": sliders(controls)}, **body}
+    return {"params": params, "usermeta": {"left": _LEFT, "sliders": list_sliders(controls)}, **body}
 
 
-def _runs(given: Sequence[Series], columns: str | None, chosen: Sequence[str]) -> tuple[list[Control], dict[Any, str]]:
+def _choose_runs(
+    given: Sequence[Series], columns: str | None, chosen: Sequence[str]
+) -> tuple[list[Control], dict[Any, str]]:
     """Return the control of what stands side by side, and the label of each value."""
     for name in chosen:
         if columns is None or name not in (columns, columns.rpartition(".")[2]):
@@ -222,23 +240,23 @@ def _runs(given: Sequence[Series], columns: str | None, chosen: Sequence[str]) -
             )
     if columns is None:
         return [], {}
-    groups = Groups.of(pl.concat([taken(one.frame).select(columns) for one in given]), columns)
+    groups = Groups.from_frame(pl.concat([convert_frame(one.frame).select(columns) for one in given]), columns)
     runs = {key[0]: label for key, label in zip(groups.keys, groups.labels, strict=True)}
-    numeric = all(size_of(str(value)) is not None for value in runs)
-    return [Control("c0", axis_label(columns), groups.labels, numeric)], runs
+    numeric = all(parse_quantity(str(value)) is not None for value in runs)
+    return [Control("c0", format_axis_label(columns), groups.labels, numeric)], runs
 
 
-def _panel(number: int, one: Series, rows: pl.DataFrame, label: str, whole: _Whole) -> Spec:
+def _make_panel(number: int, one: Series, rows: pl.DataFrame, label: str, whole: _Whole) -> Spec:
     """Return one panel: lines or areas, levels, marks, and what the pointer is near to."""
     data: list[Spec] = []
     for key, own in rows.group_by([LINE, *([whole.columns] if whole.columns else [])], maintain_order=True):
         place = {LINE: key[0], **({"c0": whole.runs[key[1]]} if whole.columns else {})}
-        data += [place | point for point in _points(own.sort(whole.x), one, whole)]
-    ceiling = _ceiling(one.ceiling, whole) if one.ceiling else []
+        data += [place | point for point in _make_points(own.sort(whole.x), one, whole)]
+    ceiling = _make_ceiling(one.ceiling, whole) if one.ceiling else []
     ends = [point["top"] for point in data] + [value for value, _ in one.levels] + [point["y"] for point in ceiling]
-    heights = finite(np.array(ends, dtype=float))
+    heights = collect_finite(np.array(ends, dtype=float))
     log = is_log(one.log_y or None if one.log_y else False, heights, "log_y")
-    up = quantity("top", label, heights, log=log)
+    up = encode_quantity("top", label, heights, log=log)
     if not log and len(heights) and heights.min() >= 0:
         up["scale"]["domain"][0] = 0.0
     up["axis"] |= {"tickCount": 4, "minExtent": 52, "titleLimit": 2 * _PANEL_HIGH}
@@ -253,13 +271,13 @@ def _panel(number: int, one: Series, rows: pl.DataFrame, label: str, whole: _Who
         mark: Spec = {"type": "area", "clip": True}
         encoding = {**base, "y": {**up, "stack": None}, "y2": {"field": "base"}}
     else:
-        mark = {"type": "line", "interpolate": holds(one), "clip": True}
-        encoding = {**base, **(dash(whole.labels) if hue else {})}
-    said = [text_tip(LINE, "what")] if hue else []
+        mark = {"type": "line", "interpolate": choose_steps(one), "clip": True}
+        encoding = {**base, **(encode_dashes(whole.labels) if hue else {})}
+    said = [make_text_tip(LINE, "what")] if hue else []
     said += [_number_tip("x", whole.x_label), _number_tip("y", label)]
     layers: list[Spec] = [
         {"name": f"panel{number}", "mark": mark, "encoding": encoding},
-        _near(f"near{number}", {**base, "tooltip": said}),
+        _mark_nearest(f"near{number}", {**base, "tooltip": said}),
     ]
     if one.ceiling and ceiling:
         name, unit = one.ceiling[2], label.rpartition(", ")[2]
@@ -291,28 +309,28 @@ def _number_tip(field: str, title: str) -> Spec:
     return {"field": field, "type": "quantitative", "title": title, "format": FORMAT}
 
 
-def _points(rows: pl.DataFrame, one: Series, whole: _Whole) -> list[Spec]:
+def _make_points(rows: pl.DataFrame, one: Series, whole: _Whole) -> list[Spec]:
     """Return the points of a line: its place, its value, and where it is drawn."""
     if one.stacked:
         known = rows.select(x=whole.x, y=pl.col(one.y).cast(pl.Float64), top=TOP, base=BASE)
     else:
-        at, values = thinned(numbers(rows[whole.x]), numbers(rows[one.y]), whole.most)
+        at, values = thin_line(convert_numbers(rows[whole.x]), convert_numbers(rows[one.y]), whole.most)
         known = pl.DataFrame({"x": at, "y": values, "top": values})
     known = known.with_columns(pl.selectors.float().fill_nan(None).round_sig_figs(8))
     return known.drop_nulls("top").to_dicts()
 
 
-def _ceiling(ceiling: tuple[Any, str, str], whole: _Whole) -> list[Spec]:
+def _make_ceiling(ceiling: tuple[Any, str, str], whole: _Whole) -> list[Spec]:
     frame, column, _ = ceiling
     run = pl.col(whole.columns) if whole.columns else pl.lit(None)
-    rows = taken(frame).sort(whole.x).select(x=whole.x, y=column, c=run).drop_nulls("y")
+    rows = convert_frame(frame).sort(whole.x).select(x=whole.x, y=column, c=run).drop_nulls("y")
     return [
         {"x": float(x), "y": float(y), **({"c0": whole.runs[c]} if whole.columns else {})}
         for x, y, c in rows.iter_rows()
     ]
 
 
-def _ribbons(states: Mapping[str, Any], whole: _Whole) -> list[Spec]:
+def _make_ribbons(states: Mapping[str, Any], whole: _Whole) -> list[Spec]:
     """Return ribbons of states, one per sender."""
     data = [
         {"sender": sender, "state": band.name, "x": band.start, "x2": band.end}
@@ -330,8 +348,8 @@ def _ribbons(states: Mapping[str, Any], whole: _Whole) -> list[Spec]:
         "y": {"field": "sender", "type": "nominal", "title": None, "axis": {"minExtent": 52, "labelLimit": 60}},
         "color": {"field": "state", "type": "nominal", "scale": scale, "legend": legend},
         "tooltip": [
-            text_tip("sender", "sender"),
-            text_tip("state", "state"),
+            make_text_tip("sender", "sender"),
+            make_text_tip("state", "state"),
             _number_tip("x", "from, s"),
             _number_tip("x2", "to, s"),
         ],
@@ -340,6 +358,6 @@ def _ribbons(states: Mapping[str, Any], whole: _Whole) -> list[Spec]:
     return [{"width": _WIDE, "height": _RIBBON * len(states), **ribbon}]
 
 
-def _of_time(times: Numbers) -> list[float]:
+def _find_time_ends(times: Numbers) -> list[float]:
     """Return the ends of an axis of time, as the figure has them."""
-    return [beginning(times), float(times.max())] if len(times) else [0.0, 1.0]
+    return [find_start(times), float(times.max())] if len(times) else [0.0, 1.0]

@@ -13,8 +13,18 @@ import numpy as np
 import polars as pl
 
 from dumbbell.errors import UnknownName
-from dumbbell.figures.axes import FEW, category, finite, is_log
-from dumbbell.figures.frames import Groups, Names, Numbers, axis_label, listed, numbers, ordered, size_of, taken
+from dumbbell.figures.axes import FEW, collect_finite, format_category, is_log
+from dumbbell.figures.frames import (
+    Groups,
+    Names,
+    Numbers,
+    convert_frame,
+    convert_numbers,
+    format_axis_label,
+    list_names,
+    order_values,
+    parse_quantity,
+)
 from dumbbell.figures.style import DASHES
 
 Spec = dict[str, Any]
@@ -69,17 +79,17 @@ class Sheet:
         """The rows of each measure with its name, which labels its axis; of a single one without."""
         if self.each is None:
             return [(None, self.rows)]
-        return [(str(one), self.rows.filter(pl.col(self.each) == one)) for one in ordered(self.rows[self.each])]
+        return [(str(one), self.rows.filter(pl.col(self.each) == one)) for one in order_values(self.rows[self.each])]
 
 
-def sliders(controls: Sequence[Control]) -> list[str]:
+def list_sliders(controls: Sequence[Control]) -> list[str]:
     """Return the parameters that a page shows as sliders: those of numbers."""
     return [f"at_{one.name}" for one in controls if one.numeric and len(one.texts) > FEW_VALUES]
 
 
-def labelled(rows: pl.DataFrame, names: Names, column: str) -> tuple[pl.DataFrame, list[str]]:
+def label_rows(rows: pl.DataFrame, names: Names, column: str) -> tuple[pl.DataFrame, list[str]]:
     """Return rows with the label of their group, and the labels in order."""
-    groups = Groups.of(rows, names)
+    groups = Groups.from_frame(rows, names)
     if not groups.names:
         return rows.with_columns(pl.lit("").alias(column)), [""]
     schema: dict[str, Any] = {**{name: rows.schema[name] for name in groups.names}, column: pl.String}
@@ -88,15 +98,18 @@ def labelled(rows: pl.DataFrame, names: Names, column: str) -> tuple[pl.DataFram
     return rows.join(table, on=groups.names, how="left", nulls_equal=True, maintain_order="left"), groups.labels
 
 
-def sheet(options: Mapping[str, Any], chosen: Sequence[str] = (), *, by: Names = None, frame: Any = None) -> Sheet:
+def make_sheet(options: Mapping[str, Any], chosen: Sequence[str] = (), *, by: Names = None, frame: Any = None) -> Sheet:
     """Return the rows of a figure, in lines by `by`, in panels and controls by its facets.
 
     Facets in `chosen` are controls. So are others that are numbers with more than two values, and those of which there
     would be too many panels.
     """
-    rows = taken(options["frame"] if frame is None else frame)
+    rows = convert_frame(options["frame"] if frame is None else frame)
     columns = options.get("columns")
-    facets = [*listed(options.get("facet")), *([] if columns is None or isinstance(columns, int) else listed(columns))]
+    facets = [
+        *list_names(options.get("facet")),
+        *([] if columns is None or isinstance(columns, int) else list_names(columns)),
+    ]
     facets = [name for name in dict.fromkeys(facets) if rows[name].n_unique() > 1]
     for name in chosen:
         if name not in facets:
@@ -106,20 +119,20 @@ def sheet(options: Mapping[str, Any], chosen: Sequence[str] = (), *, by: Names =
     count = 1
     for name in sorted(facets, key=lambda one: rows[one].n_unique()):
         values = rows[name].n_unique()
-        numeric = all(size_of(str(value)) is not None for value in rows[name].unique().drop_nulls().to_list())
+        numeric = all(parse_quantity(str(value)) is not None for value in rows[name].unique().drop_nulls().to_list())
         if name in chosen or (numeric and values > FEW_VALUES) or count * values > MOST_PANELS:
             number = f"{CHOSEN}{len(controls)}"
-            rows, texts = labelled(rows, name, number)
-            controls.append(Control(number, axis_label(name), texts, numeric))
+            rows, texts = label_rows(rows, name, number)
+            controls.append(Control(number, format_axis_label(name), texts, numeric))
         else:
             panels.append(name)
             count *= values
-    rows, titles = labelled(rows, panels, PANEL)
-    rows, lines = labelled(rows, by, LINE)
+    rows, titles = label_rows(rows, panels, PANEL)
+    rows, lines = label_rows(rows, by, LINE)
     return Sheet(rows, lines, titles if panels else [], controls, options.get("each"))
 
 
-def records(rows: pl.DataFrame, columns: Mapping[str, str | pl.Expr], of: Sheet) -> list[Spec]:
+def make_records(rows: pl.DataFrame, columns: Mapping[str, str | pl.Expr], of: Sheet) -> list[Spec]:
     """Return rows for a specification: `columns` by their new names, with line, panel and what is chosen."""
     own = [(pl.col(one) if isinstance(one, str) else one).alias(name) for name, one in columns.items()]
     place = [*([LINE] if of.lines != [""] else []), *([PANEL] if of.panels else []), *(one.name for one in of.controls)]
@@ -129,9 +142,9 @@ def records(rows: pl.DataFrame, columns: Mapping[str, str | pl.Expr], of: Sheet)
     return found.with_columns(pl.col(name).round_sig_figs(8) for name in floats).to_dicts()
 
 
-def as_category(name: str) -> pl.Expr:
+def format_categories(name: str) -> pl.Expr:
     """Return a column as the names that its values have at an axis."""
-    return pl.col(name).map_elements(category, return_dtype=pl.String, skip_nulls=False)
+    return pl.col(name).map_elements(format_category, return_dtype=pl.String, skip_nulls=False)
 
 
 def compose(of: Sheet, unit: Unit, columns: Mapping[str, str | pl.Expr], *, across: bool = False) -> Spec:
@@ -143,7 +156,7 @@ def compose(of: Sheet, unit: Unit, columns: Mapping[str, str | pl.Expr], *, acro
         height = one.pop("height", HIGH)
         most = min(most, one.pop("most", most))
         left = max(left, one.pop("left", left))
-        block: Spec = {"data": {"values": records(rows, columns, of)}}
+        block: Spec = {"data": {"values": make_records(rows, columns, of)}}
         if of.controls:
             block["transform"] = [control.filter for control in of.controls]
         if of.panels:
@@ -157,7 +170,7 @@ def compose(of: Sheet, unit: Unit, columns: Mapping[str, str | pl.Expr], *, acro
     whole = blocks[0] if len(blocks) == 1 else {"concat": blocks, "columns": len(blocks) if across else 1}
     return {
         "params": [control.param for control in of.controls],
-        "usermeta": {"most": most, "left": left, "sliders": sliders(of.controls)},
+        "usermeta": {"most": most, "left": left, "sliders": list_sliders(of.controls)},
         **whole,
     }
 
@@ -165,7 +178,7 @@ def compose(of: Sheet, unit: Unit, columns: Mapping[str, str | pl.Expr], *, acro
 # encodings
 
 
-def quantity(
+def encode_quantity(
     name: str, title: str | None, values: Numbers, *, log: bool = False, zero: bool = False, reverse: bool = False
 ) -> Spec:
     """Return the encoding of a numeric axis that shows all `values`, whichever are chosen."""
@@ -181,17 +194,17 @@ def quantity(
     if reverse:
         scale["reverse"] = True
     shown = {"minExtent": 44, "format": TICKS, **({"tickCount": 6} if log else {})}
-    said = title and broken(title, _TITLE if name in ("y", "top") else _WIDE_TITLE)
+    said = title and break_title(title, _TITLE if name in ("y", "top") else _WIDE_TITLE)
     return {"field": name, "type": "quantitative", "title": said, "scale": scale, "axis": shown}
 
 
-def broken(title: str, most: int) -> str | list[str]:
+def break_title(title: str, most: int) -> str | list[str]:
     """Return a title in lines of so many characters."""
     lines = textwrap.wrap(title, most, break_long_words=False)
     return lines if len(lines) > 1 else title
 
 
-def at_values(encoding: Spec, values: Numbers, names: Mapping[float, str] | None = None) -> Spec:
+def encode_ticks(encoding: Spec, values: Numbers, names: Mapping[float, str] | None = None) -> Spec:
     """Return the encoding of an axis with a tick at each value, if there are few; `names` are what to write there."""
     found = [float(value) for value in np.unique(values)]
     if len(found) > FEW:
@@ -201,21 +214,21 @@ def at_values(encoding: Spec, values: Numbers, names: Mapping[float, str] | None
     return {**encoding, "axis": {**encoding["axis"], "values": found, **said}}
 
 
-def names(name: str, title: str | None, texts: Sequence[str], **axis: Any) -> Spec:
+def encode_names(name: str, title: str | None, texts: Sequence[str], **axis: Any) -> Spec:
     """Return the encoding of an axis with names."""
     shown = {"labelAngle": 0 if name == "y" or sum(map(len, texts)) < 60 else -40, **axis}
     return {"field": name, "type": "nominal", "title": title, "sort": list(texts), "axis": shown}
 
 
-def axes_of(
+def find_axis(
     options: Mapping[str, Any], rows: pl.DataFrame, columns: Sequence[str | None], option: str
 ) -> tuple[Numbers, bool]:
     """Return all numbers of an axis, and whether it is logarithmic, as the figure has it."""
-    values = finite(*(numbers(rows[name]) for name in columns if name))
+    values = collect_finite(*(convert_numbers(rows[name]) for name in columns if name))
     return values, is_log(options.get(option), values, option)
 
 
-def colour(of: Sheet) -> Spec:
+def encode_colours(of: Sheet) -> Spec:
     """Return the encodings of the lines: colour, dimmed where the legend singles out another."""
     if len(of.lines) < 2:
         return {}
@@ -226,7 +239,7 @@ def colour(of: Sheet) -> Spec:
     }
 
 
-def dash(lines: Sequence[str]) -> Spec:
+def encode_dashes(lines: Sequence[str]) -> Spec:
     """Return the encoding of line styles, by which lines are distinguished in grey."""
     if len(lines) < 2:
         return {}
@@ -235,7 +248,7 @@ def dash(lines: Sequence[str]) -> Spec:
     return {"strokeDash": {"field": LINE, "type": "nominal", "scale": scale, "legend": None}}
 
 
-def shape(of: Sheet) -> Spec:
+def encode_shapes(of: Sheet) -> Spec:
     """Return the encoding of markers."""
     if len(of.lines) < 2:
         return {}
@@ -250,12 +263,12 @@ def pick(of: Sheet) -> list[Spec]:
     return [{"name": "pick", "select": {"type": "point", "fields": [LINE]}, "bind": "legend"}]
 
 
-def zoom(number: int, encodings: Sequence[str] = ("x", "y")) -> Spec:
+def make_zoom(number: int, encodings: Sequence[str] = ("x", "y")) -> Spec:
     """Return the selection by which a reader zooms and moves."""
     return {"name": f"zoom{number}", "select": {"type": "interval", "encodings": list(encodings)}, "bind": "scales"}
 
 
-def tips(of: Sheet, *shown: tuple[str, str | None]) -> list[Spec]:
+def list_tips(of: Sheet, *shown: tuple[str, str | None]) -> list[Spec]:
     """Return what a tooltip says: the line and the panel, then fields with their titles; numbers to five digits."""
     said: list[Spec] = []
     if of.lines != [""]:
@@ -269,6 +282,6 @@ def tips(of: Sheet, *shown: tuple[str, str | None]) -> list[Spec]:
     return said
 
 
-def text_tip(field: str, title: str) -> Spec:
+def make_text_tip(field: str, title: str) -> Spec:
     """Return a line of a tooltip with words."""
     return {"field": field, "type": "nominal", "title": title}

@@ -23,37 +23,37 @@ def runs(results: Results) -> pl.DataFrame:
     return cells.agg(share=cubic / goodput.sum(), goodput=goodput.sum()).sort("aqm", "rtt", "seed")
 
 
-def evidence(results: Results) -> dict[str, pl.DataFrame]:
+def make_evidence(results: Results) -> dict[str, pl.DataFrame]:
     """Return the small tables that are kept next to the page."""
     return {"runs": runs(results)}
 
 
-def facts(_: Evidence) -> dict[str, Any]:
+def make_facts(_: Evidence) -> dict[str, Any]:
     """Return what else the page may name."""
     return {"low": 0.45, "high": 0.55}  # shares between them are called fair
 
 
-def _cells(found: Evidence) -> pl.DataFrame:
+def _collect_cells(found: Evidence) -> pl.DataFrame:
     """Return mean and min-max of the share per cell, in percent."""
     share = pl.col("share") * 100
     cells = found["runs"].group_by("aqm", "rtt", maintain_order=True)
     return cells.agg(share=share.mean(), low=share.min(), high=share.max())
 
 
-def shares(found: Evidence) -> str:
+def format_shares(found: Evidence) -> str:
     """Return a Markdown table."""
     head = ["queue", "RTT, ms", "CUBIC's share, %", "min-max"]
     rows = [
         [row["aqm"], f"{row['rtt']:g}", f"{row['share']:.0f}", f"{row['low']:.0f} to {row['high']:.0f}"]
-        for row in _cells(found).iter_rows(named=True)
+        for row in _collect_cells(found).iter_rows(named=True)
     ]
     return align_table(head, rows)
 
 
-def picture(found: Evidence) -> Picture:
+def draw_shares(found: Evidence) -> Picture:
     """Return the figure."""
     return figures.bars(
-        _cells(found).with_columns(pl.format("{} ms", pl.col("rtt").cast(pl.Int64)).alias("rtt")),
+        _collect_cells(found).with_columns(pl.format("{} ms", pl.col("rtt").cast(pl.Int64)).alias("rtt")),
         "aqm",
         "share",
         low="low",
@@ -65,5 +65,5 @@ def picture(found: Evidence) -> Picture:
     )
 
 
-TABLES = {"shares": shares}
-FIGURES = {"shares": picture}
+TABLES = {"shares": format_shares}
+FIGURES = {"shares": draw_shares}

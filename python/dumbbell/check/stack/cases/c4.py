@@ -40,7 +40,7 @@ def judge_completion(seen: SceneOutcomes, limits: Limits) -> None:
     what = f"complete within C4's limit, or {SLOWER_THAN_TCP:g} times what TCP's CUBIC takes"
     found = f"limit {max(within, slower):.3g} s, TCP's CUBIC {shown[1]}"
     # either limit is enough, and that of TCP's CUBIC has an interval of its own
-    held = [_is_within(ours, within, wide), _is_within(ours, slower, math.hypot(wide, SLOWER_THAN_TCP * of_tcp))]
+    held = [_judge_mean(ours, within, wide), _judge_mean(ours, slower, math.hypot(wide, SLOWER_THAN_TCP * of_tcp))]
     if True not in held and None in held:
         limits.note_unknown(what, f"{ours:.3g} ± {wide:.2g} s, {found}: {WITHIN}")
     else:
@@ -51,7 +51,7 @@ def judge_completion(seen: SceneOutcomes, limits: Limits) -> None:
         limits.note(f"{shown[0]}, TCP's CUBIC {shown[1]}")
 
 
-def _is_within(mean: float, limit: float, half: float) -> bool | None:
+def _judge_mean(mean: float, limit: float, half: float) -> bool | None:
     """Return whether a mean keeps a limit; None if the limit lies within its interval, `half` on each side."""
     if mean == limit or abs(mean - limit) >= half:
         return mean <= limit

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from dumbbell.errors import InputError
-from dumbbell.report.sources import Runs
+from dumbbell.report.sources import ReportRuns
 from dumbbell.results import aggregate
 from dumbbell.results.aggregate import SEED, Axis
 from dumbbell.results.columns import COLUMNS, PARTS, format_axis_label, is_of_hop
@@ -21,7 +21,7 @@ _LEFT_OUT = ("number", "events", "short_flows_kept", "start_s", "class", "flows"
 
 
 @dataclass
-class Table:
+class ReportTable:
     """Measures of runs or of their parts: one row per run and combination of `axes`; flows that are alike are one."""
 
     name: str
@@ -36,15 +36,15 @@ class Table:
         return PARTS[self.name][0] if self.name in PARTS else "run"
 
 
-def tables(runs: Runs) -> list[Table]:
+def make_tables(runs: ReportRuns) -> list[ReportTable]:
     """Return the tables that these runs have rows of; measures without any value are left out."""
-    found = [_table(runs, name) for name in _TABLES]
+    found = [_make_table(runs, name) for name in _TABLES]
     several = [one for one in found if one is not None]
     # one class in every run is the whole run
     return [one for one in several if one.name != "classes" or one.axes]
 
 
-def _table(runs: Runs, name: str) -> Table | None:
+def _make_table(runs: ReportRuns, name: str) -> ReportTable | None:
     frames: list[pl.DataFrame] = []
     axes: dict[str, Axis] = {}
     keys = {key.name for key in runs.keys} | {one.name for s in runs.sources for one in s.results.dimensions}
@@ -60,12 +60,14 @@ def _table(runs: Runs, name: str) -> Table | None:
             continue
         parts = [axis for axis in found.axes if axis.name not in keys]
         for axis in parts:
-            axes[axis.name] = _merged(axes.get(axis.name), axis)
+            axes[axis.name] = _merge_axes(axes.get(axis.name), axis)
         rows = found.frame.with_columns(pl.col(columns).cast(pl.Float64))
         rows = rows.group_by("key", SEED, *(axis.name for axis in parts), maintain_order=True).agg(
             pl.col(columns).mean()
         )
-        frames.append(rows.drop(SEED).join(runs.of(number), on="key", how="inner", maintain_order="left").drop("key"))
+        frames.append(
+            rows.drop(SEED).join(runs.select_source(number), on="key", how="inner", maintain_order="left").drop("key")
+        )
     if not frames:
         return None
     whole = pl.concat(frames, how="diagonal_relaxed")
@@ -84,10 +86,10 @@ def _table(runs: Runs, name: str) -> Table | None:
         for column in COLUMNS[name]
         if column in whole.columns and column not in {axis.name for axis in several} and _has_values(whole[column])
     ]
-    return Table(name, several, whole.sort("run", maintain_order=True), measures) if measures else None
+    return ReportTable(name, several, whole.sort("run", maintain_order=True), measures) if measures else None
 
 
-def _merged(known: Axis | None, axis: Axis) -> Axis:
+def _merge_axes(known: Axis | None, axis: Axis) -> Axis:
     """Return the axis of two files: all texts, in order."""
     if known is None:
         return axis
@@ -107,13 +109,13 @@ def label(name: str, table: str) -> str:
     return format_axis_label(name, table)
 
 
-def rounded(values: pl.Series) -> list[float | int | None]:
+def round_values(values: pl.Series) -> list[float | int | None]:
     """Return numbers with six significant digits, whole ones as such; None for what JSON does not have."""
     finite = values.set(~values.is_finite(), None).round_sig_figs(_DIGITS)
     return [None if one is None else int(one) if one == int(one) else one for one in finite.to_list()]
 
 
-def as_data(table: Table) -> dict[str, Any]:
+def to_data(table: ReportTable) -> dict[str, Any]:
     """Return a table as the page has it: columns of numbers."""
     measures = [
         {
@@ -121,7 +123,7 @@ def as_data(table: Table) -> dict[str, Any]:
             "label": label(name, table.name),
             "doc": COLUMNS[table.name][name].doc,
             "most": COLUMNS[table.name][name].most,
-            "values": rounded(table.frame[name]),
+            "values": round_values(table.frame[name]),
         }
         for name in table.measures
     ]

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 import polars as pl
 
 from dumbbell.errors import Nothing
-from dumbbell.plotting.asked import Asked
-from dumbbell.plotting.placing import first_key
+from dumbbell.plotting.asked import PlotRequest
+from dumbbell.plotting.placing import choose_first_key
 from dumbbell.results import aggregate, censored, parts, selecting
 from dumbbell.results.aggregate import FEW, Means, Samples
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 
 
-def measured(
-    results: Results,
-    asked: Asked,
+def collect_means(
+    results: StoredResults,
+    asked: PlotRequest,
     value: str,
     *,
     ratio: bool = False,
@@ -27,7 +27,7 @@ def measured(
     horizontally or, if `numeric` is None, in both directions.
     """
     keys = asked.keys
-    base, texts = _baseline(results, asked) if asked.baseline else (None, [])
+    base, texts = _find_baseline(results, asked) if asked.baseline else (None, [])
     if base and base not in keys:
         keys = [*keys, base]
     found = aggregate.collect_samples(
@@ -42,12 +42,12 @@ def measured(
             option="--baseline",
         )
         compared = aggregate.subtract_baseline(found, base, texts, ratio=ratio)
-        along = numeric is None or first_key(results, compared.axes, asked, numeric=numeric).name == base
+        along = numeric is None or choose_first_key(results, compared.axes, asked, numeric=numeric).name == base
         found = compared if along else aggregate.drop_texts(compared, base, texts)
     return found, censored.drop_partial(aggregate.average_samples(found))
 
 
-def _baseline(results: Results, asked: Asked) -> tuple[str, list[str]]:
+def _find_baseline(results: StoredResults, asked: PlotRequest) -> tuple[str, list[str]]:
     """Return the key of the baseline, as one of those asked for if it is the same, and the texts that are meant.
 
     There are no texts of a key of flows: the rows have them.
@@ -70,23 +70,23 @@ def _baseline(results: Results, asked: Asked) -> tuple[str, list[str]]:
     return condition.key, meant
 
 
-def notes(found: Sequence[Means], what: str = "95 % interval") -> str | None:
+def describe_means(found: Sequence[Means], what: str = "95 % interval") -> str | None:
     """Return what is drawn of one measure or several: of how many seeds, what the bands are, what is left out."""
     said = [note(one, what) for one in found]
     if len(found) > 1:
         said = [
             text if said.count(text) == len(said) else f"{y}: {text}"
-            for y, text in zip(_columns(found), said, strict=True)
+            for y, text in zip(_list_columns(found), said, strict=True)
             if text
         ]
     return "; ".join(dict.fromkeys(text for text in said if text)) or None
 
 
-def _columns(found: Sequence[Means]) -> list[str]:
+def _list_columns(found: Sequence[Means]) -> list[str]:
     return [one.measure.label.partition(",")[0] for one in found]
 
 
-def y_label(found: Means | Samples, asked: Asked, kind: str = "") -> str:
+def format_y_label(found: Means | Samples, asked: PlotRequest, kind: str = "") -> str:
     """Return the name of a measure with its unit, and what it is compared with."""
     label = found.measure.label
     if asked.baseline:
@@ -97,36 +97,36 @@ def y_label(found: Means | Samples, asked: Asked, kind: str = "") -> str:
 def note(found: Means, what: str = "95 % interval") -> str | None:
     """Return what is drawn: of how many seeds, what the bands are, what is left out."""
     counts = found.frame.filter(pl.col("n") > 0)["n"]
-    said = [text for text in (how_often(counts, what),) if text]
+    said = [text for text in (describe_counts(counts, what),) if text]
     if counts.max() == 1 and found.frame["runs"].max() != 1:
         said = ["one seed" if found.over else "all seeds made the same run"]
     if found.over:
         said.append(f"mean over {', '.join(found.over)}")
-    said += [text for text in (_missing(found), *found.left_out) if text]
+    said += [text for text in (_describe_missing(found), *found.left_out) if text]
     return "; ".join(said) or None
 
 
-def how_often(counts: pl.Series, what: str = "95 % interval") -> str:
+def describe_counts(counts: pl.Series, what: str = "95 % interval") -> str:
     """Return of how many seeds means are, and what their bands are; `what` is empty where there are none."""
     most = max(counts.to_list(), default=0)
     if most < FEW:
         return "one run each" if most else ""
     if not what:
-        return f"mean over {seeds_said(counts)}"
+        return f"mean over {describe_seeds(counts)}"
     if most == FEW:
-        return f"mean and range of {seeds_said(counts)}"
+        return f"mean and range of {describe_seeds(counts)}"
     of_two = " (of 2: range)" if (counts == FEW).any() else ""
-    return f"mean and {what}{of_two} over {seeds_said(counts)}"
+    return f"mean and {what}{of_two} over {describe_seeds(counts)}"
 
 
-def require_values(results: Results, rows: pl.DataFrame, values: Sequence[str]) -> None:
+def require_values(results: StoredResults, rows: pl.DataFrame, values: Sequence[str]) -> None:
     """Refuse to draw what none of the runs has; raises InputError."""
     if rows.is_empty():
         found = f"the runs have no {' and '.join(values)}"
         raise Nothing(found, "runs that have it, or another value", file=results.path, option="--value")
 
 
-def _missing(found: Means) -> str:
+def _describe_missing(found: Means) -> str:
     """Return of what there is no value: of which parts, else of how many runs."""
     without = found.frame.filter(pl.col("none") > 0)
     if without.is_empty():
@@ -137,16 +137,16 @@ def _missing(found: Means) -> str:
         if len(lacking) < len(axis.texts) and (own["none"] == own["runs"]).all():
             return f"no value of {', '.join(lacking)}"
     if censored.is_censored(found.measure):
-        return late_said(int(found.frame["none"].sum()), int(found.frame["runs"].sum()))
+        return describe_late(int(found.frame["none"].sum()), int(found.frame["runs"].sum()))
     whose = "runs" if found.measure.of == "run" else f"runs and {found.measure.of}s"
     return f"no value in {int(without['none'].sum())} of {int(found.frame['runs'].sum())} {whose}"
 
 
-def late_said(late: int, runs: int, how: str = "") -> str:
+def describe_late(late: int, runs: int, how: str = "") -> str:
     """Return in how many runs a censored time was not reached, and how they are drawn."""
     return f"not reached in {late} of {runs} runs{how}" if late else ""
 
 
-def seeds_said(counts: pl.Series) -> str:
+def describe_seeds(counts: pl.Series) -> str:
     """Return how many seeds there are: `1 seed`, `2 to 3 seeds`."""
     return f"{aggregate.format_counts(counts)} seed{'' if counts.max() == 1 else 's'}"

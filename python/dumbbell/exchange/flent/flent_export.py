@@ -23,7 +23,7 @@ from dumbbell.exchange.flent.file import NEWEST, read_start
 from dumbbell.exchange.flent.metadata import OWN
 from dumbbell.experiment import spelling
 from dumbbell.experiment.registry import read_registry
-from dumbbell.results.results import Results
+from dumbbell.results.results import StoredResults
 from dumbbell.scratch import Scratch
 from dumbbell.writing import report_write_failures
 
@@ -69,7 +69,7 @@ def is_file(output: str) -> bool:
     return output.endswith(ENDINGS)
 
 
-def export(results: Results, output: str) -> list[Path]:
+def export(results: StoredResults, output: str) -> list[Path]:
     """Write runs as data files of Flent: one file, or into a folder a file for each, and return their paths.
 
     Files that exist are not written over. Raises InputError.
@@ -88,7 +88,7 @@ def export(results: Results, output: str) -> list[Path]:
     return list(files)
 
 
-def _list_runs(results: Results, texts: dict[str, str]) -> list[_ExportedRun]:
+def _list_runs(results: StoredResults, texts: dict[str, str]) -> list[_ExportedRun]:
     whole = results.runs
     several = len(results.seeds) > 1
     rows = {

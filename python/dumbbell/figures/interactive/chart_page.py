@@ -24,7 +24,7 @@ _HELP = (
 _OPTION = re.compile(r"--[a-z-]+ [^\s,;]+")  # with its value, which is not to stand on another line
 
 
-def spec(picture: Picture) -> Spec:
+def make_spec(picture: Picture) -> Spec:
     """Return a figure as a specification of Vega-Lite, with all its data.
 
     Raises InputError if the figure is of a kind that has no interactive form, or lacks the panels of its `sliders`.
@@ -37,29 +37,29 @@ def spec(picture: Picture) -> Spec:
     words = {"x": picture.around.x_label, "y": (labels or [""])[0], "each y": labels}
     made = source.page(source.options, words, picture.sliders)
     subject, _, note = (picture.around.title or "").partition("\n")
-    _quiet(made)
+    _hide_tooltips(made)
     about = made.pop("usermeta", {}) | {"title": subject, "note": note, "why": picture.why or ""}
     return {"$schema": _SCHEMA, "usermeta": about, "config": {"mark": {"color": COLOUR}}, **made}
 
 
-def _quiet(part: Any) -> None:
+def _hide_tooltips(part: Any) -> None:
     """Let marks for which nothing is to be said show no tooltip: it would have the plain names of fields."""
     if isinstance(part, list):
         for one in part:
-            _quiet(one)
+            _hide_tooltips(one)
     elif isinstance(part, dict):
         if isinstance(part.get("mark"), dict) and "tooltip" not in part.get("encoding", {}):
             part["mark"]["tooltip"] = None
         for name in ("layer", "spec", "concat", "vconcat"):
-            _quiet(part.get(name))
+            _hide_tooltips(part.get(name))
 
 
-def page(picture: Picture, title: str = "Figure") -> str:
+def make_page(picture: Picture, title: str = "Figure") -> str:
     """Return a figure as a page that needs no network; raises InputError as `spec` does.
 
     `title` is that of a page whose figure has none.
     """
-    made = spec(picture)
+    made = make_spec(picture)
     about = made["usermeta"]
     title = about["title"] or title
     notes = "".join(f'<p class="note">{escape(text)}</p>' for text in (about["note"],) if text)
@@ -69,12 +69,12 @@ def page(picture: Picture, title: str = "Figure") -> str:
         f'{notes}<form id="controls" class="controls" hidden></form>'
         f'<div id="chart" role="img" aria-label="{escape(title)}"></div><p class="note">{_HELP}</p>{why}'
     )
-    return html.page(
+    return html.make_page(
         title,
         body,
-        elements=[html.data("spec", made)],
-        scripts=[html.shipped("web", "figure.js")],
-        style=html.shipped("web", "figure.css"),
+        elements=[html.make_data("spec", made)],
+        scripts=[html.read_shipped("web", "figure.js")],
+        style=html.read_shipped("web", "figure.css"),
     )
 
 
@@ -90,7 +90,7 @@ def write(picture: Picture, path: str | Path) -> Path:
         return save(picture, path)
     if not path.parent.is_dir():
         raise Unwritable(f"no folder {path.parent}", "a folder that exists", file=path)
-    text = page(picture, path.stem)
+    text = make_page(picture, path.stem)
     write_text(path, text, "a file that can be written")
     return path
 
@@ -103,7 +103,7 @@ class Interactive:
 
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
-        self.spec = spec(picture)
+        self.spec = make_spec(picture)
 
     def save(self, path: str | Path) -> Path:
         """Write it as a page, or as PNG, SVG or PDF; raises InputError if that is not possible."""
