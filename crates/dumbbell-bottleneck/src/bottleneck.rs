@@ -39,7 +39,7 @@ fn take(link: &mut AnyLink, bytes: u64, now: Time) -> Time {
     link.take(bytes, now)
 }
 
-/// Who hears what happens to packets.
+/// Listeners for events of packets.
 pub struct Listeners<L: Log> {
     /// Counters of the queue, flows, internal queues and connection classes.
     pub counters: Counters,
@@ -55,7 +55,7 @@ impl<L: Log> Log for Listeners<L> {
 pub struct Bottleneck<A: Aqm, L: Log = ()> {
     /// Queue discipline.
     pub aqm: A,
-    /// Who hears what happens here.
+    /// Listeners for events here.
     pub log: Listeners<L>,
     /// Packet on the wire.
     in_service: Option<Packet>,
@@ -64,7 +64,7 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     /// When the link needs attention.
     pub next: Time,
     link: AnyLink,
-    /// What frames take on the link, if not just themselves.
+    /// Link layer, if frames take more on the link than themselves.
     layer: Option<LinkLayer>,
     /// A burst that counts as one packet, as far as it has come.
     coming: Vec<Packet>,
@@ -88,7 +88,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         Bottleneck::with_link(None, aqm, classes, params, listener)
     }
 
-    /// The same over the link that is `named`, if one is.
+    /// Builds the bottleneck over the link `named`, if there is one.
     pub fn with_link(named: Option<AnyLink>, aqm: A, classes: usize, params: &BottleneckParams, listener: L) -> Bottleneck<A, L> {
         let is_paced = params.trace.is_some() || named.as_ref().is_some_and(|link| !matches!(link, AnyLink::Unshaped(_)));
         let link = named.unwrap_or_else(|| params.link(aqm.shapes()));
@@ -130,7 +130,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         self.next != Time::NEVER && flags & (flag::MORE | flag::LAST) == 0 && !matches!(self.link, AnyLink::Htb(_))
     }
 
-    /// The same as [`Bottleneck::arrive`], if it [is busy](Bottleneck::is_busy). It is compiled into the loops of senders.
+    /// Does the same as [`Bottleneck::arrive`], if it [is busy](Bottleneck::is_busy). It is compiled into the loops of senders.
     #[inline(always)]
     pub fn arrive_busy(&mut self, packet: Packet, now: Time) {
         self.log.on_arrival(&packet, now);
@@ -287,7 +287,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         }
     }
 
-    /// What the link was given until it was last settled.
+    /// Returns what the link was given until it was last settled.
     pub fn link_use(&self) -> LinkUse {
         LinkUse { bytes: self.settled, ahead: self.link.most_unsent() }
     }
@@ -321,7 +321,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         packet
     }
 
-    /// Of a `packet` that just left and has more of its burst behind it: whether that follows at this instant. It does not where it is lost, or on a serial link.
+    /// Returns whether the next packet of the burst of `packet`, which has just left, leaves at the same instant. It does not if it was lost, or on a serial link.
     #[cold]
     #[inline(never)]
     pub fn burst_goes_on(&self, packet: &Packet, now: Time) -> bool {

@@ -55,7 +55,7 @@ pub struct Hop<A: Aqm, L: Log> {
     wire: Wire,
     /// A packet that leaves the link leaves the hop.
     is_open: bool,
-    /// And one that comes to the hop comes to the queue.
+    /// Whether a packet that comes to the hop comes to the queue, without a stage ahead of it.
     is_bare: bool,
 }
 

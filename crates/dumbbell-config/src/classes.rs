@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Largest number of connection classes; all further connections are in the last one.
 pub const MAX_CLASSES: usize = 256;
 
-/// What the members of a class are.
+/// Kind of the members of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassKind {
     /// Flows of `[[flows]]`.
@@ -32,7 +32,7 @@ impl ClassKind {
 /// A class of traffic: flows that are alike.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// What its members are.
+    /// Kind of its members.
     pub kind: ClassKind,
     /// Name of the congestion control; "udp" for UDP.
     pub cc: String,
@@ -47,11 +47,11 @@ pub struct Class {
 pub struct Classes {
     /// Class by class.
     pub list: Vec<Class>,
-    /// Of each flow.
+    /// Class of each flow.
     pub of_flow: Vec<u16>,
-    /// Of each source of UDP.
+    /// Class of each source of UDP.
     pub of_udp: Vec<u16>,
-    /// Of each process of short flows.
+    /// Class of each process of short flows.
     pub of_web: Vec<u16>,
 }
 

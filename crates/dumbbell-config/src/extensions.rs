@@ -36,7 +36,7 @@ impl TransportSpec {
     }
 }
 
-/// What an algorithm of somebody else did wrong; the first is kept. A run that finds one ends with it.
+/// First fault of an algorithm that the program brought along. A run that finds one ends with it.
 #[derive(Clone, Debug, Default)]
 pub struct PluginFault(Arc<OnceLock<String>>);
 
@@ -46,7 +46,7 @@ impl PluginFault {
         self.0.get_or_init(what);
     }
 
-    /// What happened, if anything did.
+    /// Returns the message of the fault, if there is one.
     pub fn message(&self) -> Option<&str> {
         self.0.get().map(String::as_str)
     }
@@ -90,7 +90,7 @@ impl Extensions {
         self.boxed_control(name, read, move |params, context| DynCc(Box::new(new(params, context))));
     }
 
-    /// The same where the control is in a box already.
+    /// Adds a congestion control whose instances are in boxes already.
     pub fn boxed_control<P: Clone + Send + Sync + 'static>(
         &mut self,
         name: &str,
@@ -184,7 +184,7 @@ fn reader<P: Clone + Send + Sync + 'static, C: 'static, T: 'static>(
     })
 }
 
-/// What was added is found by `plugin`, which is there if several have one name, or else by `name`.
+/// Returns the name by which an addition is found: `plugin`, which is there if several have one name, or else `name`.
 fn name(keys: &Keys) -> &str {
     keys.get("plugin").or_else(|| keys.get("name")).and_then(Value::as_str).unwrap_or("")
 }

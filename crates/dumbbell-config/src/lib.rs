@@ -74,13 +74,13 @@ impl StartRange {
 /// One flow.
 #[derive(Clone, Debug)]
 pub struct FlowConfig {
-    /// What it speaks; one for flows in a row that have the same.
+    /// Transport of the flow; flows in a row with equal transports share one.
     pub transport: Arc<TransportSpec>,
     /// When it starts.
     pub start: StartRange,
-    /// What it passes by itself.
+    /// Stages that it passes alone.
     pub stages: Arc<StageConfig>,
-    /// What it passes with others.
+    /// Hops that it passes with others.
     pub route: Arc<Route>,
     /// The rest.
     pub params: FlowParams,
@@ -110,9 +110,9 @@ pub struct WebConfig {
     pub cc: CcSpec,
     /// When the process of arrivals begins.
     pub start: StartRange,
-    /// What each flow passes by itself.
+    /// Stages that each flow passes alone.
     pub stages: StageConfig,
-    /// What they pass with others.
+    /// Hops that they pass with others.
     pub route: Arc<Route>,
     /// The rest.
     pub params: WebParams,
@@ -123,9 +123,9 @@ pub struct WebConfig {
 pub struct UdpConfig {
     /// When it starts.
     pub start: StartRange,
-    /// What it passes by itself.
+    /// Stages that it passes alone.
     pub stages: StageConfig,
-    /// What it passes with others.
+    /// Hops that it passes with others.
     pub route: Arc<Route>,
     /// Another protocol of a program.
     pub protocol: Option<ProtocolFactory>,
@@ -134,7 +134,7 @@ pub struct UdpConfig {
 }
 
 impl UdpConfig {
-    /// What it is called in the tables.
+    /// Returns its name in the tables.
     pub fn name(&self) -> &str {
         if let Some(protocol) = &self.protocol {
             protocol.name()
@@ -158,7 +158,7 @@ pub struct RunConfig {
     pub run: RunParams,
     /// The bottleneck.
     pub bottleneck: BottleneckParams,
-    /// Its link, if the configuration names one.
+    /// Link of the bottleneck, if the configuration names one.
     pub link: Option<link::LinkSpec>,
     /// Queue discipline.
     pub aqm: AqmSpec,
@@ -180,9 +180,9 @@ pub struct RunConfig {
     pub web: Vec<WebConfig>,
     /// Sources of UDP, in order.
     pub udp: Vec<UdpConfig>,
-    /// What is kept.
+    /// Data that the run keeps.
     pub record: RecordParams,
-    /// What of the queue disciplines' state the time series keep ([`aqm::STATES`]).
+    /// Names of the queue disciplines' states that the time series keep ([`aqm::STATES`]).
     pub states: Vec<&'static str>,
 }
 
@@ -315,7 +315,7 @@ impl RunConfig {
         chosen.map(|chosen| chosen.build(&LinkContext { rate: params.rate, seed }))
     }
 
-    /// What of the link of hop `hop` is of simulations alone, if it is, as key and value: a link that is named, or delays of a trace.
+    /// Returns the part of the link of hop `hop` that only simulations have, if there is one, as key and value: a named link, or delays of a trace.
     pub fn simulated_link(&self, hop: usize) -> Option<(&'static str, &str)> {
         let (params, chosen) = self.hop(hop);
         let delays = params.trace.as_ref().is_some_and(LinkTrace::has_delays).then_some(("trace", "a trace with delays"));
@@ -328,7 +328,7 @@ impl RunConfig {
         chosen.map_or_else(|| params.trace.as_ref().is_some_and(LinkTrace::has_delays), link::LinkSpec::delays)
     }
 
-    /// The same of hop `hop`: 0 is the bottleneck.
+    /// Returns the capacity of hop `hop` between two times, bits; 0 is the bottleneck.
     pub fn capacity_bits_of(&self, hop: usize, from: Time, until: Time) -> f64 {
         let (link, _) = self.hop(hop);
         if let Some(trace) = &link.trace {
@@ -352,7 +352,7 @@ impl RunConfig {
         bits + open(&mut built, since, until) * rate.bits() as f64
     }
 
-    /// What each hop's link carries, bit/s: its rate at the start, or what its trace or the link that it names carries in the measured time.
+    /// Returns the rate that each hop's link carries, bit/s: its rate at the start, or what its trace or the link that it names carries in the measured time.
     pub fn link_rates(&self) -> Vec<f64> {
         let of_hop = |hop: usize| match self.hop(hop) {
             (BottleneckParams { trace: None, rate, .. }, None) => rate.bits() as f64,

@@ -1,4 +1,4 @@
-//! What sends through the net and is no TCP: datagrams in, datagrams and answers out, the next wake-up. The engine measures.
+//! Interface of senders other than TCP: datagrams in, datagrams and answers out, the next wake-up. The engine measures.
 //!
 //! UDP (`engine/udp.rs` of the simulator) is one; a program adds others by `Builder::endpoint` there, and stacks of QUIC come from libraries.
 
@@ -16,7 +16,7 @@ pub struct Datagram {
     pub ecn: Ecn,
 }
 
-/// What the receiver sends back.
+/// Answer that the receiver sends back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Whatever it says.
@@ -39,7 +39,7 @@ pub trait AnswerOutlet {
     fn answer(&mut self, answer: Answer);
 }
 
-/// What a protocol says of itself. Counts only grow; what it does not tell is `None` or 0.
+/// Counters and state that a protocol reports. Counts only grow; values that it does not report are `None` or 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProtocolStats {
     /// Payload that the receiver's application has, in order, bytes.
@@ -60,7 +60,7 @@ pub struct ProtocolStats {
     pub segment: u64,
     /// Packets that the sender took for lost.
     pub lost: Option<u64>,
-    /// Those of them that had arrived.
+    /// Retransmissions of data that had arrived.
     pub spurious: Option<u64>,
     /// Reductions of the window.
     pub reductions: Option<u64>,
@@ -73,10 +73,10 @@ pub struct ProtocolStats {
 /// Both ends of a protocol, sender and receiver of one flow. Time never goes back between calls. What is random must come from the seed of
 /// its [`ProtocolContext`].
 pub trait Protocol: Send {
-    /// It begins. To send at once, let [`Protocol::next_timer`] be `now`.
+    /// Starts the flow. To send at once, let [`Protocol::next_timer`] be `now`.
     fn start(&mut self, now: Time);
 
-    /// It sends nothing from now on.
+    /// Stops the flow: it sends nothing from now on.
     fn stop(&mut self, now: Time);
 
     /// When [`Protocol::on_timer`] is called next, [`Time::NEVER`] for not at all. Asked after each other call.
@@ -106,7 +106,7 @@ pub trait Protocol: Send {
     /// The time of [`Protocol::receiver_timer`] has come.
     fn on_receiver_timer(&mut self, _now: Time, _back: &mut dyn AnswerOutlet) {}
 
-    /// What it says of itself, if it is a transport.
+    /// Returns its counters and state, if it is a transport.
     fn stats(&self) -> Option<ProtocolStats> {
         None
     }
@@ -127,7 +127,7 @@ pub trait Protocol: Send {
 pub struct ProtocolContext {
     /// Seed of the run.
     pub seed: u64,
-    /// Its number in the run: `[[flows]]` come first, then `[[udp]]`.
+    /// Number in the run: `[[flows]]` come first, then `[[udp]]`.
     pub number: u64,
     /// Largest payload of a datagram, bytes: what a full frame of the hosts has room for.
     pub payload: u16,

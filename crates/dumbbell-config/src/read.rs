@@ -123,7 +123,7 @@ pub(crate) fn read_udp(value: &Value, hops: &[&str], extensions: &Extensions) ->
     Ok((UdpConfig { start: read_start(map)?, stages, route, protocol, params }, read_count(map)?))
 }
 
-/// What of the queue disciplines' state the time series keep.
+/// Reads the names of the queue disciplines' states that the time series keep.
 pub(crate) fn read_states(root: &Map<String, Value>) -> Result<Vec<&'static str>, ParamError> {
     let known = aqm::STATES.map(|(name, _, _)| name);
     let named = list(root.get("record").and_then(|record| record.get("queue")), "queue")?;

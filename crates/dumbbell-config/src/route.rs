@@ -20,7 +20,7 @@ pub struct RateChange {
     pub at: Time,
     /// To what.
     pub rate: Rate,
-    /// Of which hop: 0 is the bottleneck.
+    /// Number of the hop: 0 is the bottleneck.
     pub hop: u16,
 }
 
@@ -34,11 +34,11 @@ pub const MAX_HOPS: usize = 64;
 /// A hop in addition to the bottleneck.
 #[derive(Clone, Debug)]
 pub struct HopConfig {
-    /// What routes call it.
+    /// Name that routes use.
     pub name: String,
-    /// Its rate and the like.
+    /// Rate, buffer and other parameters of the hop.
     pub params: BottleneckParams,
-    /// Its link, if the configuration names one.
+    /// Link of the hop, if the configuration names one.
     pub link: Option<LinkSpec>,
     /// Queue discipline.
     pub aqm: AqmSpec,

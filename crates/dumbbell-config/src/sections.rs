@@ -75,7 +75,7 @@ impl BottleneckParams {
         Ok(())
     }
 
-    /// What a frame takes on the link.
+    /// Returns the link layer, which says how long a frame is on the link.
     pub fn layer(&self) -> LinkLayer {
         LinkLayer::of_preset(self.link_layer).with_overrides(self.overhead, self.mpu, self.framing)
     }
@@ -201,7 +201,7 @@ params! {
 }
 
 params! {
-    /// What is kept of a run.
+    /// Data that a run keeps.
     pub struct RecordParams {
         /// Measurement starts at this time, rounded up to a multiple of 200 ms. Time series, convergence, completion times, smallest RTTs and the
         /// queue discipline's own counters cover the whole run. Short flows that started earlier are left out.

@@ -23,7 +23,7 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// Its name, as qlog and columns have it.
+    /// Returns its name in qlog and columns.
     pub const fn name(self) -> &'static str {
         match self {
             DropReason::Overflow => "overflow",
@@ -49,7 +49,7 @@ pub enum DropSite {
 }
 
 impl DropSite {
-    /// Its name, as qlog has it.
+    /// Returns its name in qlog.
     pub const fn name(self) -> &'static str {
         match self {
             DropSite::Arrival => "arrival",
@@ -59,7 +59,7 @@ impl DropSite {
         }
     }
 
-    /// The same in a sentence, and in columns.
+    /// Returns its name in sentences and columns.
     pub const fn phrase(self) -> &'static str {
         match self {
             DropSite::Arrival => "on arrival",
@@ -70,7 +70,7 @@ impl DropSite {
     }
 }
 
-/// What a mark says.
+/// Kind of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// Congestion experienced.
@@ -80,7 +80,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// Its name, as qlog has it.
+    /// Returns its name in qlog.
     pub const fn name(self) -> &'static str {
         match self {
             Mark::Ce => "ce",
@@ -88,7 +88,7 @@ impl Mark {
         }
     }
 
-    /// The same in a sentence, and in columns.
+    /// Returns its name in sentences and columns.
     pub const fn phrase(self) -> &'static str {
         match self {
             Mark::Ce => "CE",
@@ -111,7 +111,7 @@ pub enum MarkReason {
 }
 
 impl MarkReason {
-    /// Its name, as qlog and columns have it.
+    /// Returns its name in qlog and columns.
     pub const fn name(self) -> &'static str {
         match self {
             MarkReason::Aqm => "aqm",

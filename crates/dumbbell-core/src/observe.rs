@@ -11,48 +11,48 @@ use crate::tcp::sender::Sender;
 use crate::tcp::{Ack, BackEcn, Block};
 use crate::units::Time;
 
-/// What a listener wants to hear in addition to what happens to packets. Each wants what is before it, too.
+/// Events that a listener receives in addition to those of packets. Levels are cumulative: each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ListenLevel {
     /// Nothing.
     Packets,
     /// Flows that begin, and every frame at both ends: what is sent and what arrives, with what it says.
     Frames,
-    /// What senders tell, without rate samples.
+    /// Events of senders, without rate samples.
     Controls,
     /// Rate samples.
     RateSamples,
-    /// What a sender believes after an acknowledgement or a timer.
+    /// State of a sender after an acknowledgement or a timer.
     Snapshots,
 }
 
 /// A flow that begins: who it is, and what its ends are like.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowStart {
-    /// Its number in the run.
+    /// Number of the flow in the run.
     pub number: u32,
     /// By how much the clock of the engine is ahead of its sender's.
     pub ahead: Time,
     /// By how much it is behind its receiver's.
     pub behind: Time,
-    /// Who is on the left, as source, and who on the right.
+    /// Flow key; the source is the left host.
     pub key: FlowKey,
-    /// Its data go up, from the right to the left.
+    /// Whether its data go up, from the right to the left.
     pub up: bool,
     /// Codepoints of what its receiver sends.
     pub back_ecn: BackEcn,
-    /// What its ends speak.
+    /// Protocol of its ends.
     pub protocol: ProtocolKind,
 }
 
-/// What the two ends of a flow speak.
+/// Protocol of the two ends of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolKind {
     /// TCP: whether its sender asks for ECN, and whether it asks for counts of CE (RFC 9768).
     Tcp {
-        /// It asks for ECN.
+        /// Whether it asks for ECN.
         ecn: bool,
-        /// It asks for AccECN.
+        /// Whether it asks for AccECN.
         accurate: bool,
     },
     /// UDP whose payload says nothing.
@@ -61,7 +61,7 @@ pub enum ProtocolKind {
     Datagrams,
 }
 
-/// What a sender believes; what it does not tell is `None`.
+/// State of a sender; values that it does not report are `None`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SenderSnapshot<'a> {
     /// Congestion window, bytes.
@@ -105,7 +105,7 @@ pub enum ControlEvent {
     Ended,
 }
 
-/// What a sender said last, by which it is seen what is new.
+/// Last reported state of a sender, by which changes are found.
 #[derive(Clone, Copy, Debug)]
 pub struct Reported {
     state: CaState,
@@ -142,7 +142,7 @@ impl Reported {
 
 /// Listens to flows and their senders, too. Every method does nothing unless it is implemented.
 pub trait Tap: Log {
-    /// What it wants to hear. The same throughout a run: senders are asked what is new only for listeners that want it.
+    /// Returns the events that it receives, constant throughout a run: senders report changes only to listeners that receive them.
     #[inline]
     fn listen_level(&self) -> ListenLevel {
         ListenLevel::Packets
@@ -180,7 +180,7 @@ pub trait Tap: Log {
     #[inline]
     fn on_payload(&mut self, _flow: u32, _number: u64, _is_answer: bool, _bytes: &[u8]) {}
 
-    /// What the sender of `flow` believes after an acknowledgement or a timer, at `now` on the clock of its host: the time of all that was posted and
+    /// Receives the state of the sender of `flow` after an acknowledgement or a timer, at `now` on the clock of its host: the time of all that was posted and
     /// acknowledged since the last call.
     #[inline]
     fn on_snapshot(&mut self, _flow: u32, _belief: &SenderSnapshot<'_>, _now: Time) {}

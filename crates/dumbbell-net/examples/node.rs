@@ -6,13 +6,13 @@ use dumbbell_net::{Ecn, Error, Frame, Net};
 use std::time::Duration;
 use toy::{Receiver, Sender};
 
-/// What nodes hand to each other.
+/// A datagram between nodes.
 struct Datagram {
     bytes: Vec<u8>,
     ecn: Ecn,
 }
 
-/// What a node has to say.
+/// An output of a node.
 enum Output {
     /// This goes to the next node.
     Datagram(Datagram),

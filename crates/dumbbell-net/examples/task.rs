@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use toy::{Receiver, Sender};
 
-/// What tasks share: the time, and the first time that one of them waits for.
+/// State that tasks share: the time, and the first time that one of them waits for.
 #[derive(Default)]
 struct Clock {
     now: Cell<Duration>,

@@ -38,11 +38,11 @@ pub struct CFrame {
 pub struct CArrival {
     /// When, ns.
     pub at: u64,
-    /// What was pushed.
+    /// Bytes that were pushed.
     pub bytes: *const u8,
     /// Bytes of that.
     pub size: usize,
-    /// What queue and link saw of it.
+    /// Properties of it that queue and link saw.
     pub frame: CFrame,
 }
 

@@ -48,7 +48,7 @@ impl Config {
     /// The same; `files` reads what `trace` names, or says why it cannot.
     ///
     /// # Errors
-    /// Those of [`Config::parse`], and what `files` says.
+    /// Errors of [`Config::parse`] and of `files`.
     pub fn parse_with(text: &str, mut files: impl FnMut(&str) -> Result<Vec<u8>, String>) -> Result<Config, Error> {
         let section = Section::read(text)?;
         let files: &mut FileReader = &mut files;
@@ -65,14 +65,14 @@ impl Config {
         })
     }
 
-    /// The same with this seed of all that is random. Without it, the seed is 1, as in a run of dumbbell.
+    /// Sets the seed of all that is random. Without it, the seed is 1, as in a run of dumbbell.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Config {
         self.run.run.seed = seed;
         self
     }
 
-    /// The same for a clock of the caller that says `start` when the net begins. `rate_changes`, traces, links that change, and the clocks of
+    /// Sets the time `start` that the caller's clock shows when the net begins. `rate_changes`, traces, links that change, and the clocks of
     /// queue disciplines count from then. Without it, they count from 0. An earlier time counts as `start`.
     /// Set it if the clock is not near 0, as one since 1970: a queue discipline with a clock, such as PIE, goes through each of its ticks, every 15 ms, since the
     /// start.
@@ -106,7 +106,7 @@ impl<T> Net<T> {
     /// to choose from.
     ///
     /// # Errors
-    /// Those of [`Config::parse`].
+    /// Errors of [`Config::parse`].
     pub fn new(text: &str) -> Result<Net<T>, Error> {
         Config::parse(text)?.build()
     }

@@ -1,16 +1,16 @@
-//! What is wrong with a text.
+//! Errors of texts.
 
 use dumbbell_core::param::ParamError;
 
 /// A text that describes no bottleneck: where, what was found there, and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It is no TOML.
+    /// The text is not TOML.
     #[error("line {line}: {message}")]
     Syntax {
         /// The line, from 1.
         line: usize,
-        /// What the parser says.
+        /// Message of the parser.
         message: String,
     },
     /// A key that cannot be used.
@@ -22,7 +22,7 @@ pub enum Error {
         key: String,
         /// The value as found.
         found: String,
-        /// What would be right.
+        /// The allowed values.
         allowed: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What goes into a net, what comes out of it, and what it counts.
+//! Frames that go into a net and come out of it, and its counters.
 
 use dumbbell_core::packet::{Ecn, UDP_HEADERS};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// An Ethernet header: no frame is shorter.
 const LEAST: u16 = 14;
 
-/// What queue and link see of a packet.
+/// Properties of a packet that queue and link see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Length on the wire: Ethernet header, without FCS, bytes. Rates count these, as in experiments.
@@ -28,13 +28,13 @@ impl Frame {
         Frame::new(u16::try_from(payload.saturating_add(usize::from(UDP_HEADERS))).unwrap_or(u16::MAX))
     }
 
-    /// The same with this ECN field.
+    /// Returns the frame with this ECN field.
     #[must_use]
     pub fn ecn(self, ecn: Ecn) -> Frame {
         Frame { ecn, ..self }
     }
 
-    /// The same of this flow.
+    /// Returns the frame as one of this flow.
     #[must_use]
     pub fn flow(self, flow: u32) -> Frame {
         Frame { flow, ..self }
@@ -46,13 +46,13 @@ impl Frame {
 pub struct Arrival<T> {
     /// When it did, on the caller's clock, exact to the nanosecond.
     pub at: Duration,
-    /// Its frame, with the ECN field that the net made of it.
+    /// Frame, with the ECN field that the net made of it.
     pub frame: Frame,
-    /// What was pushed with it.
+    /// Payload that was pushed with it.
     pub payload: T,
 }
 
-/// What a net has counted and what it holds. `pushed = popped + dropped_overflow + dropped_aqm + lost + held` at all times.
+/// Counters of a net, and its contents. `pushed = popped + dropped_overflow + dropped_aqm + lost + held` at all times.
 ///
 /// The C interface has the same structure, `dumbbell_net_counters`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub struct NetCounters {
     pub popped: u64,
     /// Packets that left the link.
     pub departed: u64,
-    /// Their bytes: frames without FCS.
+    /// Bytes of these frames, without FCS.
     pub departed_bytes: u64,
     /// Packets that were dropped because the queue was full.
     pub dropped_overflow: u64,
@@ -82,7 +82,7 @@ pub struct NetCounters {
     pub sojourn_ns: u64,
     /// Packets in the queue now.
     pub queued: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub queued_bytes: u64,
     /// Packets anywhere in the net now, those included that have come out and were not popped.
     pub held: u64,

@@ -4,7 +4,7 @@
 //! queue discipline of dumbbell in front of a link, propagate, and are popped at the far end, with CE where the AQM marked them. It has no clock, no thread, no socket and no
 //! executor: the caller says what time it is. What happens in it is bit for bit what happens in the simulator.
 //!
-//! It is described by the text of an experiment's `[bottleneck]`: see [`Config`]. The C interface is `include/dumbbell_net.h`.
+//! The text of an experiment's `[bottleneck]` describes a net: see [`Config`]. The C interface is `include/dumbbell_net.h`.
 
 #[doc(hidden)]
 pub mod c;

@@ -43,7 +43,7 @@ struct FlowEntry {
     pushed: u64,
 }
 
-/// What happens next.
+/// The next step.
 #[derive(Clone, Copy)]
 enum NextStep {
     /// The link needs attention.
@@ -59,7 +59,7 @@ enum NextStep {
 /// One direction of a bottleneck: stages, queue discipline, link and propagation, with the packets in it. Each carries a payload `T`, which the net
 /// does not look at.
 ///
-/// It does no I/O and has no clock: the caller says what time it is. Time is a [`Duration`] since any instant, [`Config::start`](crate::Config::start) at the
+/// The net does no I/O and has no clock: the caller says what time it is. Time is a [`Duration`] since any instant, [`Config::start`](crate::Config::start) at the
 /// earliest; it does not go back, and an earlier one counts as that of the last event. Equal calls give equal answers.
 ///
 /// Events happen at their own time however late the caller is, and in the order of the simulator: at one instant, packets move, then those
@@ -83,10 +83,10 @@ enum NextStep {
 /// ```
 pub struct Net<T = Vec<u8>> {
     start: Time,
-    /// Of the last event.
+    /// Time of the last event.
     now: Time,
     hop: Hop<AnyAqm, Lost>,
-    /// What has come out.
+    /// Packets that have come out.
     out: VecDeque<(Time, Packet)>,
     changes: VecDeque<RateChange>,
     flows: Vec<FlowEntry>,
@@ -182,7 +182,7 @@ impl<T> Net<T> {
         }
     }
 
-    /// What has happened so far, and what is in the net.
+    /// Returns counts of the events so far, and of the packets in the net.
     pub fn counters(&self) -> NetCounters {
         let queue = &self.hop.bottleneck.log.counters.queue;
         NetCounters {
@@ -203,7 +203,7 @@ impl<T> Net<T> {
         }
     }
 
-    /// What queue and link have counted of `flow`, packets; zero of a flow that was not seen. Its `lost_ahead` and `lost_behind` are those of stages.
+    /// Returns the counts of `flow` at queue and link, packets; zero for a flow that was not seen. Its `lost_ahead` and `lost_behind` are those of stages.
     pub fn of_flow(&self, flow: u32) -> FlowCounters {
         self.slots.get(&flow).map_or(FlowCounters::default(), |&slot| self.hop.bottleneck.log.counters.flows.flow_counters(slot))
     }
@@ -271,7 +271,7 @@ impl<T> Net<T> {
         }
     }
 
-    /// What moves packets next, and when. Of what happens at one instant the link is first, as in the simulator.
+    /// Returns the next step that moves packets, and its time. At one instant the link comes first, as in the simulator.
     fn next_move(&self) -> (Time, NextStep) {
         let parts = HopPart::ALL.map(|part| (self.hop.part_time(part), NextStep::Part(part)));
         let link = (self.hop.bottleneck.next, NextStep::Link);

@@ -27,7 +27,7 @@ impl<'a> Section<'a> {
     /// Reads `text`: the keys of a bottleneck, or nothing but a table `[bottleneck]` with them.
     ///
     /// # Errors
-    /// It is no TOML.
+    /// The text is not TOML.
     pub fn read(text: &'a str) -> Result<Section<'a>, Error> {
         let syntax = |error: toml::de::Error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -43,7 +43,7 @@ impl<'a> Section<'a> {
         Ok(Section { text, table })
     }
 
-    /// The same as canonical JSON. `files` reads traces.
+    /// Returns the section as canonical JSON. `files` reads traces.
     ///
     /// # Errors
     /// The first key that cannot be used.
@@ -163,7 +163,7 @@ fn algorithm(key: &str, value: &Value, known: &[AlgorithmSpec], files: &mut File
     Ok(Value::Object(found))
 }
 
-/// Of `given` the keys that `specs` describe, canonical.
+/// Returns the keys of `given` that `specs` describe, in canonical form.
 fn parameters(given: &Map<String, Value>, specs: &[ParamSpec], files: &mut FileReader) -> Result<Map<String, Value>, ParamError> {
     let mut found = Map::new();
     for spec in specs {
@@ -194,7 +194,7 @@ fn parameter(spec: &ParamSpec, value: &Value, files: &mut FileReader) -> Result<
     Ok(canonical)
 }
 
-/// What values of this parameter have units of.
+/// Returns the quantity in whose units the values of this parameter are.
 fn quantity_of(spec: &ParamSpec) -> Option<Quantity> {
     match spec.kind {
         ParamKind::Time => Some(Quantity::Time),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What a number with a unit is a number of.
+/// Quantity of a number with a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// A time, in nanoseconds.
@@ -63,7 +63,7 @@ impl Quantity {
     /// `value` in ns, bit/s or bytes. The bare number 0 needs no unit.
     ///
     /// # Errors
-    /// What is allowed, in words: another number without a unit, an unknown unit, a fraction of the smallest unit.
+    /// The allowed values in words, for another number without a unit, an unknown unit, or a fraction of the smallest unit.
     pub fn parse(self, value: &Value) -> Result<u64, String> {
         if value.as_u64() == Some(0) {
             return Ok(0);

@@ -46,7 +46,7 @@ fn run(program: &Path) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// What the example in C says, said by Rust.
+/// Returns the output of the example in C, made by Rust.
 fn story() -> String {
     let error = Config::parse("aqm = 'codel'\nrate = '10'\n").expect_err("no unit");
     let mut net: Net<u32> =

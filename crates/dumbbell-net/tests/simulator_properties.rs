@@ -1,4 +1,4 @@
-//! The same packets at the same times through a net and through the simulator: the same arrivals, to the nanosecond, the same marks and the same
+//! Sends equal packets at equal times through a net and through the simulator: arrivals are equal to the nanosecond, and so are marks and
 //! counters, for every registered queue discipline, link and stage. No packet is lost or made.
 
 use dumbbell_core::packet::Ecn;
@@ -28,7 +28,7 @@ struct Sent {
     ecn: Ecn,
 }
 
-/// What comes out: when, its flow, its number in that, its ECN field.
+/// A packet that comes out: time, flow, number in the flow, ECN field.
 type Came = (u64, usize, u64, Ecn);
 
 /// A sender of the simulator that tells its part of a story, and its receiver.
@@ -82,7 +82,7 @@ impl Case {
         self.story.last().map_or(0, |last| last.at) + 60 * SECOND
     }
 
-    /// What comes out in the simulator until the end, and what its queue counts.
+    /// Returns the packets that come out in the simulator until the end, and the counters of its queue.
     fn simulate(&self) -> Result<(Vec<Came>, NetCounters), String> {
         let came = Arc::new(Mutex::new(Vec::new()));
         let new = {
@@ -116,7 +116,7 @@ impl Case {
         Ok((came, counters))
     }
 
-    /// The same through a net, of which `caller` is the caller, on a clock that says `start` at its beginning.
+    /// Returns the packets that come out of a net with this `caller`, on a clock that says `start` at its beginning.
     fn through_a_net(&self, config: &Config, start: u64, caller: Caller) -> (Vec<Came>, NetCounters) {
         let config = config.clone().seed(self.seed).start(Duration::from_nanos(start));
         let mut net: Net<(usize, u64)> = config.build().expect("it was checked");

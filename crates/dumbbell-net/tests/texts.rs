@@ -1,4 +1,4 @@
-//! What a text may say, and what is said of one that is wrong.
+//! Valid texts, and the errors of invalid ones.
 
 use dumbbell_net::{Config, Ecn, Error, FlowKey, Frame, Net, NetCounters};
 use std::time::Duration;

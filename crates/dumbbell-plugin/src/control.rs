@@ -28,7 +28,7 @@ unsafe impl Send for Plugged {}
 type Steers = unsafe extern "C" fn(*mut c_void, *const abi::CConn, *mut abi::CSteer, u32, i64);
 
 impl abi::CConn {
-    /// What a control reads of `conn`.
+    /// Returns the state of `conn` that a control may read.
     pub fn read_conn(conn: &Conn) -> abi::CConn {
         abi::CConn {
             now: conn.now().0,
@@ -56,7 +56,7 @@ impl abi::CConn {
 }
 
 impl abi::CSample {
-    /// What a control reads of `sample`.
+    /// Returns the values of `sample` that a control may read.
     pub fn read_sample(sample: &RateSample) -> abi::CSample {
         abi::CSample {
             delivered: sample.ack_delivered,

@@ -46,7 +46,7 @@ impl Datagrams {
         u64::from(place.uses) << 32 | u64::from(index)
     }
 
-    /// What is kept as `number`.
+    /// Returns the datagram that is kept as `number`.
     pub fn get(&self, number: u64) -> Option<&[u8]> {
         let place = self.places.get(number as u32 as usize)?;
         (place.taken && u64::from(place.uses) == number >> 32).then_some(&place.bytes)

@@ -27,7 +27,7 @@ fn bad(what: impl Into<String>) -> BadPlugin {
 /// A declared parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declared {
-    /// Its key.
+    /// Key of the parameter.
     pub name: String,
     /// One of the kinds of `include/dumbbell.h`.
     kind: u32,
@@ -51,7 +51,7 @@ impl Declared {
     /// Reads the declaration of `param`.
     ///
     /// # Safety
-    /// Its pointers are strings of C, or null.
+    /// The pointers of `param` are strings of C, or null.
     unsafe fn read(param: &abi::CParam) -> Result<Declared, BadPlugin> {
         // SAFETY: the condition above
         let [name, unit, doc] =
@@ -136,8 +136,8 @@ type MakeQueue = Arc<dyn Fn(&[f64], &QueueContext, PluginFault) -> aqm::DynAqm +
 type MakeStack = Arc<dyn Fn((&str, &[f64]), &ProtocolContext, PluginFault) -> PluginStack + Send + Sync>;
 type MakeControl = Arc<dyn Fn(&[f64], &CcContext, PluginFault) -> cc::DynCc + Send + Sync>;
 
-/// What a plugin is, and how an instance is made of it: of the values of its parameters, for a queue or a connection; what it does
-/// wrong goes to a [`PluginFault`].
+/// Kind of a plugin, with the function that makes an instance from the values of its parameters, for a queue or a connection; faults
+/// go to a [`PluginFault`].
 #[derive(Clone)]
 pub enum Make {
     /// A queue discipline.
@@ -153,7 +153,7 @@ pub enum Make {
     },
 }
 
-/// What a plugin declares. A library stays loaded.
+/// Declaration of a plugin. A library stays loaded.
 #[derive(Clone)]
 pub struct Plugin {
     name: Arc<str>,
@@ -161,7 +161,7 @@ pub struct Plugin {
     source: String,
     params: Arc<[Declared]>,
     make: Make,
-    /// What it has and nobody calls or reads.
+    /// Functions and fields that are set and have no effect.
     without_effect: Option<String>,
 }
 
@@ -253,7 +253,7 @@ impl Plugin {
     /// Reads a description.
     ///
     /// # Safety
-    /// Its pointers are null, or valid from now on.
+    /// The pointers of `described` are null, or valid from now on.
     unsafe fn read(described: &abi::CPlugin) -> Result<Plugin, BadPlugin> {
         // SAFETY: the condition above, here and below
         let [name, title, source] =
@@ -333,7 +333,7 @@ impl Plugin {
         self.without_effect = found.map(|(name, _)| format!("it has {name}, which has no effect; allowed: only with {both}"));
     }
 
-    /// What it has and nobody calls or reads, in a line.
+    /// Returns the functions and fields that are set and have no effect, in a line.
     pub fn without_effect(&self) -> Option<&str> {
         self.without_effect.as_deref()
     }
@@ -359,17 +359,17 @@ impl Plugin {
         Ok(Plugin { name: name.into(), title, source, params: params.into(), make, without_effect: None })
     }
 
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is.
+    /// Returns its kind.
     pub fn make(&self) -> &Make {
         &self.make
     }
 
-    /// Its parameters.
+    /// Returns its parameters.
     pub fn params(&self) -> &[Declared] {
         &self.params
     }

@@ -16,7 +16,7 @@ pub struct PluginQueue {
     functions: &'static abi::CQueue,
     this: *mut c_void,
     shelf: Shelf,
-    /// What timer_at() said after the last call: the engine looks at it several times a packet.
+    /// Result of timer_at() after the last call: the engine reads it several times per packet.
     next: Time,
 }
 
@@ -24,7 +24,7 @@ pub struct PluginQueue {
 // promises. What the library shares between instances is its own to guard, as the interface says.
 unsafe impl Send for PluginQueue {}
 
-/// What the library's calls back lead to, while it is called.
+/// Target of the library's callbacks while it is called.
 struct Call<'a> {
     shelf: &'a mut Shelf,
     log: &'a mut dyn Log,
@@ -77,7 +77,7 @@ impl Call<'_> {
 }
 
 impl abi::CPacket {
-    /// What a queue reads of a packet that it has.
+    /// Returns the fields of a packet that a queue may read.
     pub fn read_packet(id: u64, packet: &Packet) -> abi::CPacket {
         abi::CPacket {
             id,

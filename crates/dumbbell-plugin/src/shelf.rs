@@ -13,12 +13,12 @@ pub const MAX_LISTS: u32 = 1 << 16;
 /// A packet, and where it is.
 struct Entry {
     packet: Packet,
-    /// Its number, 0 if the place is free.
+    /// Number of the packet, 0 if the place is free.
     id: u64,
     list: Option<u32>,
 }
 
-/// What is in one list.
+/// Packets in one list.
 #[derive(Default)]
 struct ShelfList {
     ids: VecDeque<u64>,
@@ -69,7 +69,7 @@ impl Shelf {
         self.packets
     }
 
-    /// Their bytes.
+    /// Returns the bytes of these packets.
     pub fn held_bytes(&self) -> u64 {
         self.bytes
     }
@@ -168,7 +168,7 @@ impl Shelf {
         self.until = Some(time);
     }
 
-    /// What comes of the number `id` that dequeue() returned, 0 for none.
+    /// Turns the number `id` that dequeue() returned, 0 for none, into an answer of the queue.
     pub fn leave(&mut self, id: u64, now: Time, log: &mut (impl Log + ?Sized)) -> Dequeue {
         let until = self.until.take();
         if id != 0 {

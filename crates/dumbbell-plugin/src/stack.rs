@@ -31,14 +31,14 @@ pub struct PluginStack {
     /// Bytes on their way to the server and to the client.
     up: Datagrams,
     down: Datagrams,
-    /// What the client has sent and the net has not been given yet.
+    /// Datagrams that the client has sent and the net has not taken yet.
     out: Vec<Datagram>,
-    /// What the server sends during a call.
+    /// Datagrams that the server sends during a call.
     back: Vec<Datagram>,
     now: Time,
     /// Calls in a row of the timers of both ends.
     rows: [Row; 2],
-    /// What the application has not written yet, how much it writes at once and how often; it does so next at this time.
+    /// Bytes that the application has not written yet, bytes per write, interval between writes, and time of the next write.
     left: u64,
     chunk: (u64, Time),
     writes_at: Time,
@@ -194,7 +194,7 @@ impl PluginStack {
         }
     }
 
-    /// What is on its way to `side`.
+    /// Returns the datagrams on their way to `side`.
     fn datagrams_to(&mut self, side: u32) -> &mut Datagrams {
         if side == abi::CLIENT {
             &mut self.down
@@ -246,7 +246,7 @@ impl PluginStack {
         });
     }
 
-    /// What the server has sent goes back.
+    /// Sends the server's datagrams back.
     fn answer(&mut self, back: &mut dyn AnswerOutlet) {
         for Datagram { number, length, ecn } in self.back.drain(..) {
             back.answer(Answer { value: number, length, ecn });

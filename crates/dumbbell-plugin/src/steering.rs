@@ -1,4 +1,4 @@
-//! What a plugin's congestion control may set, and what it tells of its model: the same for C, Rust and Python.
+//! Values that a plugin's congestion control may set, and the model that it reports: the same for C, Rust and Python.
 
 use crate::abi;
 use dumbbell_core::cc::conn::Conn;
@@ -12,7 +12,7 @@ pub const MOST_SEGMENTS: u32 = 0x7fff_ffff;
 const MOST_NAMES: usize = 256;
 
 impl abi::CSteer {
-    /// What a control steers of `conn`, as it is.
+    /// Returns the present values of `conn` that a control may set.
     pub fn read_steer(conn: &Conn) -> abi::CSteer {
         abi::CSteer { cwnd: conn.cwnd, ssthresh: conn.ssthresh, pacing_rate: conn.pacing_rate }
     }
@@ -72,7 +72,7 @@ pub fn state_name(name: &str) -> Result<&'static str, String> {
     Ok(name)
 }
 
-/// What a control told of its model, in `state`.
+/// Returns the model that a control reported, in `state`.
 pub fn model(told: &abi::CModel, state: &'static str) -> Model {
     let rate = |value: u64| Some(value).filter(|&value| value != abi::UNKNOWN);
     // what does not fit is unknown as well

@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What was tried.
+/// Counts of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tried {
     /// Sequences of operations on a queue discipline.
@@ -42,7 +42,7 @@ impl TrialProgress {
         self.simulated.load(Ordering::Relaxed)
     }
 
-    /// What is being done, in words.
+    /// Returns the current step in words.
     pub fn current_step(&self) -> String {
         self.doing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -116,7 +116,7 @@ fn a_queue_with_a_rate_of_its_own_leaves_opportunities_unused() {
     assert!(times.iter().all(|(at, _)| at % MS == 0), "{times:?}");
 }
 
-/// The same in the way of mahimahi's packet queue: from one opportunity to the next, arrivals up to it first, then its bytes. The packet whose
+/// Plays a trace in the way of mahimahi's packet queue: from one opportunity to the next, arrivals up to it first, then its bytes. The packet whose
 /// first part has left is apart from the queue. Written for these tests from the description in mm-link(1).
 fn model(times_ms: &[u64], arrivals: &[(u64, u16)]) -> Vec<(u64, u64)> {
     let (mut waiting, mut coming) = (VecDeque::new(), (0_u64..).zip(arrivals).peekable());

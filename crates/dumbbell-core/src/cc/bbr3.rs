@@ -22,7 +22,7 @@ probing_params! {
     full_loss_count: 6, "bbr_full_loss_cnt = 6";
     ecn: "ECN_LOW, a feature of the route (ip route … features ecn_low), off by default";
     probe_up_cwnd_gain: {
-        /// The same in PROBE_UP.
+        /// Window in PROBE_UP over the bandwidth-delay product.
         probe_up_cwnd_gain: f64 = 2.25, unit "", range 1.0, 7.9, source "bbr_bw_probe_cwnd_gain: 64/256 more than bbr_cwnd_gain";
     }
     ecn_reprobe_gain: {

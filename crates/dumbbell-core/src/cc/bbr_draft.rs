@@ -4,7 +4,7 @@
 //! `states` is sections 5.3 and 5.4, `path` 5.5, `output` 5.6; this file has 2 (parameters and state) and 5.2 (what happens when). Linux's BBRv3 is another
 //! algorithm in many places: see `bbr3`.
 //!
-//! What the draft leaves open, and what is done:
+//! Open points of the draft, and the choices made here:
 //! - Volumes are counted in segments, as section 2 allows, and bounds of them in whole segments, rounded down: nothing but full segments is in flight. A rate is in
 //!   segments per second.
 //! - Section 3.7 has no answer to ECN, and lets nobody send ECT who has none. So this sends Not-ECT, and does not ask for ECN, whatever the host's setting.
@@ -58,7 +58,7 @@ crate::params! {
         probe_down_pacing_gain: f64 = 0.9, unit "", range 0.01, 1.0, source "section 5.3.3.1";
         /// Pacing gain in ProbeBW_UP.
         probe_up_pacing_gain: f64 = 1.25, unit "", range 1.0, 10.0, source "section 5.3.3.5";
-        /// It paces by so much less than its estimate of the bandwidth.
+        /// Share by which it paces below its estimate of the bandwidth.
         pacing_margin_percent: f64 = 1.0, unit "%", range 0.0, 50.0, source "PacingMarginPercent, section 2.5";
         /// Window gain but in ProbeBW_UP and ProbeRTT.
         default_cwnd_gain: f64 = 2.0, unit "", range 1.0, 10.0, source "DefaultCwndGain, section 2.6";

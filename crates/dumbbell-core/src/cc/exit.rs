@@ -2,7 +2,7 @@
 
 use crate::units::Time;
 
-/// What ended slow start.
+/// Event that ended slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitCause {
     /// Losses, found by acknowledgements.
@@ -46,7 +46,7 @@ pub struct SlowStartExit {
     pub time: Time,
     /// The window then, segments.
     pub cwnd: u32,
-    /// What ended it.
+    /// Event that ended it.
     pub cause: ExitCause,
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 const SIZE: usize = 1200;
 /// Packets acknowledged after one that show that it is lost.
 const REORDERING: u64 = 3;
-/// What is not acknowledged for so long is lost.
+/// Time after which an unacknowledged datagram is lost.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sends packets until enough of them have arrived.
@@ -29,7 +29,7 @@ pub struct Sender {
     pub lost: u64,
     /// Packets that arrived with CE.
     pub marked: u64,
-    /// Of the last acknowledgement.
+    /// RTT of the last acknowledgement.
     pub rtt: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What BBRv1, v2 and v3 for Linux share: their fixed point, pacing, bursts and the measure of aggregated ACKs. What only v2 and v3 share is in [`probing`].
+//! Common parts of BBRv1, v2 and v3 for Linux: fixed point, pacing, bursts and the measure of aggregated ACKs. [`probing`] has the parts that only v2 and v3 share.
 //!
 //! Units as in the kernel: rates are [`BbrRate`], gains are times 2^8, volumes in segments.
 

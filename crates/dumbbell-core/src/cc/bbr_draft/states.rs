@@ -1,4 +1,4 @@
-//! What BBR does in its states, and when it changes them: sections 5.3 and 5.4.
+//! The states of BBR and their transitions: sections 5.3 and 5.4.
 
 use super::{AckPhase, BbrPhase, BbrState, Climb, Rs, State, MAX_UP_ROUNDS, UNBOUNDED};
 use crate::cc::bbr::phase::{MinRtt, Wait};

@@ -86,7 +86,7 @@ macro_rules! probing_params {
                 loss_thresh: f64 = 5.0 / 256.0, unit "", range 0.004, 0.99, source "bbr_loss_thresh = 5/256";
                 /// Share of `inflight_hi` that is left to others while it cruises.
                 headroom: f64 = 38.0 / 256.0, unit "", range 0.0, 0.99, source "bbr_inflight_headroom = 38/256";
-                /// So many ACKs with losses end STARTUP, in a round that lost more than `loss_thresh`.
+                /// Number of ACKs with losses that end STARTUP, in a round that lost more than `loss_thresh`.
                 full_loss_count: u32 = $full_loss_count, unit "ACKs", range 1_u32, 15_u32, source $full_loss_count_source;
                 /// Answer ECN, if `hosts.ecn` lets it be negotiated. The receiver then echoes every change of CE at once.
                 ecn: bool = false, unit "", source $ecn_source;
@@ -101,7 +101,7 @@ macro_rules! probing_params {
                 $($ecn_reprobe_gain)*
                 /// Shortest wait between the ends of two probes.
                 probe_wait: Time = Time::from_secs(2), unit "", range Time::from_millis(1), Time::from_secs(60), source "bbr_bw_probe_base_us";
-                /// And up to this much more, drawn at random.
+                /// Additional random wait, at most.
                 probe_wait_random: Time = Time::from_secs(1), unit "", range Time::from_micros(1), Time::from_secs(60), source "bbr_bw_probe_rand_us";
                 /// Age at which the smallest RTT is given up.
                 min_rtt_window: Time = Time::from_secs(10), unit "", range Time::from_millis(100), Time::from_secs(3600), source "bbr_min_rtt_win_sec";

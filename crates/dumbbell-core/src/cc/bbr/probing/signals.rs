@@ -1,4 +1,4 @@
-//! What losses and marks say: the average of marks, the signals of a round, the short-term bounds.
+//! Congestion signals of losses and marks: the average of marks, the signals of a round, the short-term bounds.
 
 use super::{BbrVersion, Latest, Machine, FULL_ECN_ROUNDS, MAX_LOSS_EVENTS};
 use crate::cc::bbr::{scale_by_share, BbrRate, SCALE, UNIT, UNSET};

@@ -12,12 +12,12 @@ use serde_json::{json, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What becomes of a packet ahead of the link.
+/// Fate of a packet ahead of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Pass,
     Lose,
-    /// It comes so much later, past what follows it.
+    /// The packet comes later by this time, behind its successors.
     Late(Time),
 }
 
@@ -34,7 +34,7 @@ pub struct Path {
     half_rtt: Time,
     /// Departures of what is in the queue.
     queue: VecDeque<Time>,
-    /// What is on its way to the receiver.
+    /// Packets on their way to the receiver.
     wire: BTreeMap<(Time, u64), Packet>,
     sent: u64,
     pub drops: u64,
@@ -321,7 +321,7 @@ fn states(story: &Story, from: usize) -> Vec<&'static str> {
     states
 }
 
-/// Of what is sent from now on, each `nth` packet is `late`, `left` of them in all.
+/// Delays every `nth` packet that is sent from now on by `late`, `left` of them in all.
 fn delay(story: &mut Story, nth: u64, mut left: u32, late: Time) {
     story.path.fate = Box::new(move |packet, _| {
         if left > 0 && packet.seq % nth == 0 && !packet.has(flag::RETRANSMISSION) {
