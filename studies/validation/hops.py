@@ -127,7 +127,7 @@ def make_experiment(run: Run, *, starts: int = 0) -> dict[str, Any]:
         else:
             flow["direction"] = row["flows.direction"]
         table["flows"].append(flow)
-    if first["ping_up_sent"]:
+    if first["ping_up_rtt_p99_ms"]:
         ping = {"rate": "7840bit", "size": "98B", "echo": True, "base_rtt": rtt}
         table["udp"] = [ping | {"start": "10ms"}, ping | {"start": "60ms", "direction": "up"}]
     return table

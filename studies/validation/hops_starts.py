@@ -21,15 +21,21 @@ from dumbbell.published.by_flow import Row, Run
 from . import hops
 from .hops import HOP_NAMES, PREFIXES
 
+_KEYS = (
+    *("kernel", "scenario", "bottleneck.rate", "bottleneck.aqm", "reverse.rate", "reverse.aqm", "hop[0].rate"),
+    *("hop[0].aqm", "hosts.ecn", "duration", "flow", "flows.cc", "flows.base_rtt", "flows.direction", "flows.route"),
+)  # as in the file of single runs
 COLUMNS = (
-    *("kernel", "scenario", "seed", "flow", "flows.cc", "flows.direction", "flows.route"),
+    *_KEYS[: _KEYS.index("flow")],
+    "seed",
+    *_KEYS[_KEYS.index("flow") :],
     *("start_s", "goodput_mbit", "rtt_mean_ms"),
     *(f"{prefix}{what}" for prefix in PREFIXES.values() for what in ("drops", "ce_marks")),
     *("ping_down_rtt_p99_ms", "ping_up_rtt_p99_ms"),
 )
 
 
-def measure(scenario: str, run: Run, seed: int) -> list[Row]:
+def measure(run: Run, seed: int) -> list[Row]:
     """Return the rows of one start of a scenario on Linux."""
     table = hops.make_experiment(run, starts=seed) | {"seeds": [seed]}
     found = dumbbell.run(table, engine="linux", jobs=1, progress=False)
@@ -43,9 +49,8 @@ def measure(scenario: str, run: Run, seed: int) -> list[Row]:
     p99s = {row["direction"]: row["rtt_p99_ms"] for row in pings.iter_rows(named=True)}
     queues |= {f"ping_{way}_rtt_p99_ms": f"{p99s[way]:.3f}" if way in p99s else "" for way in ("down", "up")}
     flows = {row["flow"]: row for row in found.flows.iter_rows(named=True)}
-    same = ("kernel", "flow", "flows.cc", "flows.direction", "flows.route")
     return [
-        {"scenario": scenario, "seed": str(seed), **{column: row[column] for column in same}}
+        {"seed": str(seed), **{key: row[key] for key in _KEYS}}
         | {"start_s": f"{flows[number]['start_s']:.6f}", "goodput_mbit": f"{flows[number]['goodput_mbit']:.4f}"}
         | {"rtt_mean_ms": f"{flows[number]['rtt_mean_ms']:.3f}"}
         | queues
@@ -69,7 +74,7 @@ def main(arguments: list[str]) -> None:
                 done = {(row["scenario"], row["seed"]) for row in csv.DictReader(stream)}
             if (scenario, str(seed)) in done:
                 continue
-            rows = measure(scenario, known[scenario][0], seed)
+            rows = measure(known[scenario][0], seed)
             with path.open("a", newline="", encoding="utf-8") as stream:
                 csv.DictWriter(stream, COLUMNS, lineterminator="\n").writerows(rows)
             print(f"{scenario}, seed {seed}: done", flush=True)

@@ -1,6 +1,7 @@
 """The count of cells in which traffic both ways and over two queues agrees with Linux."""
 
 import importlib
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -34,6 +35,26 @@ def test_every_scenario_is_an_experiment(agreement: ModuleType) -> None:
         assert len(groups["flows"]) == len(runs[0])
         assert bool(groups["hop"]) == bool(runs[0][0]["hop[0].aqm"])
         assert (groups["reverse"] is not None) == bool(runs[0][0]["reverse.aqm"])
+
+
+def test_scenarios_from_many_starts_are_those_of_single_runs(agreement: ModuleType) -> None:
+    many, single = agreement.many_starts(), agreement.scenarios(HOPS)
+    assert len(many) > 10 and many.keys() <= single.keys()
+    for scenario, runs in many.items():
+        assert len(runs) >= agreement.LEAST_MANY
+        for run in runs:
+            assert agreement.experiment(run) | {"flows": []} == agreement.experiment(single[scenario][0]) | {
+                "flows": []
+            }
+        measured, other = agreement.on_linux(runs), agreement.on_linux(single[scenario][:1])
+        assert {len(values) for values in measured.goodput.values()} == {len(runs)}
+        assert [values.keys() for values in vars(measured).values()] == [v.keys() for v in vars(other).values()]
+
+
+def test_the_program_that_adds_starts_has_the_columns_of_its_file(agreement: ModuleType) -> None:
+    program = importlib.import_module(f"{agreement.__package__}.hops_starts")
+    with Path(agreement.MANY).open(encoding="utf-8") as stream:
+        assert stream.readline().strip().split(",") == list(program.COLUMNS)
 
 
 @pytest.mark.parametrize("name", SAMPLE)

@@ -180,7 +180,16 @@ impl Link for State {
         now
     }
 
-    fn set_rate(&mut self, rate: Rate, _now: Time) {
+    fn set_rate(&mut self, rate: Rate, now: Time) {
+        if self.waits {
+            // what was carried until now counts at the old rate
+            let busy = now.saturating_sub(self.busy_since);
+            self.lost -= (1.0 - self.share) * self.bytes_in(busy.0 as f64);
+            self.busy_since = self.busy_since.max(now);
+            // time that the rate has paid, or that packets owe to it, stays as it is, and is worth bytes of the new rate
+            let paid = now.0 as f64 - self.paid_before.0 as f64;
+            self.lost += self.bytes_in(paid) - paid * rate.bits() as f64 / 8e9;
+        }
         self.pace = Pace::new(rate);
         self.full = aggregate(rate, self.frames);
         self.share = share_of(self.bad, self.full, self.frames);
@@ -338,6 +347,41 @@ mod tests {
             assert!((0.999..=1.0).contains(&used), "{mbit} Mbit/s, {jitter} ms, {frames}: {used}");
             let mean = carried as f64 * 8.0 / now.as_secs_f64() / Rate::from_mbit(mbit).bits() as f64;
             assert!((mean / link.share - 1.0).abs() < 0.06, "{mbit} Mbit/s, {jitter} ms, {frames}: {mean}, not {}", link.share);
+        }
+    }
+
+    #[test]
+    fn its_capacity_follows_changes_of_the_rate() {
+        for (first, second, jitter, frames) in
+            [(100, 1, 7, 4), (1, 100, 7, 4), (1, 100, 12, 1_024), (100, 1, 12, 64), (5, 50, 1, 1)]
+        {
+            let mut link = State::new(Params { jitter: Time::from_millis(jitter), frames }, &context(first));
+            let (mut carried, mut could, mut now, mut changed) = (0, 0.0, Time::ZERO, Time::ZERO);
+            // the rates take turns, each for some 300 ms and never at the instant of a grant
+            for turn in 0..400_u64 {
+                let mbit = [first, second][turn as usize % 2];
+                let until = Time::from_millis((turn + 1) * 300) + Time(turn * 1_234_567);
+                loop {
+                    match link.wait(waiting(10_000), now) {
+                        Some(later) if later > until => break,
+                        Some(later) => now = later,
+                        None => {
+                            link.take(1_514, now);
+                            carried += 1_514;
+                        }
+                    }
+                }
+                could += Rate::from_mbit(mbit).bits() as f64 / 8.0 * link.open(changed, until);
+                (now, changed) = (until, until);
+                let carries = carried as f64 - link.unsent(now) as f64;
+                let most = could - link.capacity_deficit(now) as f64;
+                // a frame, or what is owed of it, counts at either rate
+                let frame = (1 + turn) as f64 * 1_514.0;
+                assert!(carries <= most + frame, "{first} and {second} Mbit/s, {jitter} ms, {frames}: {carries} of {most}");
+                link.set_rate(Rate::from_mbit([second, first][turn as usize % 2]), until);
+            }
+            let used = carried as f64 / (could - link.capacity_deficit(now) as f64);
+            assert!((0.97..=1.03).contains(&used), "{first} and {second} Mbit/s, {jitter} ms, {frames}: {used}");
         }
     }
 
