@@ -53,6 +53,7 @@ PARTS = {
     "crates/dumbbell-core/src/record": "measuring",
     "crates/dumbbell-core/src/histogram": "measuring",
     "crates/dumbbell-core/src/log.rs": "measuring",
+    "crates/dumbbell-core/src/observe.rs": "measuring",
     "crates/dumbbell-measure/src": "measuring",
     "crates/dumbbell-config/src": "scheduling",
     "crates/dumbbell-core/src/traffic": "scheduling",

@@ -38,15 +38,15 @@ def test_every_scenario_is_an_experiment(agreement: ModuleType) -> None:
 
 
 def test_scenarios_from_many_starts_are_those_of_single_runs(agreement: ModuleType) -> None:
-    many, single = agreement.many_starts(), agreement.scenarios(HOPS)
+    many, single = agreement.read_many_starts(), agreement.read_scenarios(HOPS)
     assert len(many) > 10 and many.keys() <= single.keys()
     for scenario, runs in many.items():
         assert len(runs) >= agreement.LEAST_MANY
         for run in runs:
-            assert agreement.experiment(run) | {"flows": []} == agreement.experiment(single[scenario][0]) | {
+            assert agreement.make_experiment(run) | {"flows": []} == agreement.make_experiment(single[scenario][0]) | {
                 "flows": []
             }
-        measured, other = agreement.on_linux(runs), agreement.on_linux(single[scenario][:1])
+        measured, other = agreement.measure_linux(runs), agreement.measure_linux(single[scenario][:1])
         assert {len(values) for values in measured.goodput.values()} == {len(runs)}
         assert [values.keys() for values in vars(measured).values()] == [v.keys() for v in vars(other).values()]
 
