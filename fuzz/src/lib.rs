@@ -1,4 +1,4 @@
-//! What the fuzz targets share: values of parameters and whole configurations, drawn from the bytes of a case.
+//! Common parts of the fuzz targets: values of parameters and whole configurations, drawn from the bytes of a case.
 
 use arbitrary::{Result, Unstructured};
 use dumbbell_config::{BottleneckParams, FlowParams, RecordParams, UdpParams, WebParams};

@@ -78,7 +78,7 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     is_paced: bool,
     /// Bytes on the link that it was given.
     taken: u64,
-    /// The same, when it was last settled.
+    /// Value of `taken` when it was last settled.
     settled: u64,
 }
 
@@ -137,7 +137,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         self.aqm.enqueue(packet, now, &mut self.log);
     }
 
-    /// The same. A packet that finds queue and link idle is gone at once, if its leaving `is_next` of all that happens: returns when it left.
+    /// Takes a packet as [`Bottleneck::arrive`] does. One that finds queue and link idle leaves at once, if its departure `is_next` of all events: returns when it left.
     #[inline(always)]
     pub fn bypass(&mut self, packet: &mut Packet, now: Time, is_next: impl FnOnce(Time) -> bool) -> Option<Time> {
         // a packet whose rest was dropped on the way ends the burst that came before it

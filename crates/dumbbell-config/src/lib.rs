@@ -201,7 +201,7 @@ impl RunConfig {
         RunConfig::read(config, &Extensions::default())
     }
 
-    /// The same, with algorithms that are not registered.
+    /// Reads canonical JSON, with algorithms that are not registered.
     ///
     /// # Errors
     /// The first key that cannot be used.

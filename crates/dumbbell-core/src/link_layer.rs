@@ -88,7 +88,7 @@ impl LinkLayer {
         LinkLayer { overhead: Some(overhead), mpu, framing }
     }
 
-    /// The same, but for what is set.
+    /// Replaces the values that are set.
     pub fn with_overrides(self, overhead: Option<u16>, mpu: Option<u16>, framing: Option<Framing>) -> LinkLayer {
         LinkLayer { overhead: overhead.or(self.overhead), mpu: mpu.unwrap_or(self.mpu), framing: framing.unwrap_or(self.framing) }
     }

@@ -331,7 +331,7 @@ impl Log for QueueCounters {
     }
 }
 
-/// What a link was given until it was last settled.
+/// Bytes that a link was given until it was last settled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinkUse {
     /// Bytes on the link of all packets that the queue gave it.

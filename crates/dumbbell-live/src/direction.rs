@@ -387,7 +387,7 @@ impl<A: Aqm> Direction<A> {
         self.queue.as_ref()
     }
 
-    /// The same, to be changed: its rate, its counters.
+    /// Returns the queue for changes: of its rate, its counters.
     pub fn queue_mut(&mut self) -> Option<&mut FrameQueue<A>> {
         self.queue.as_mut()
     }

@@ -51,7 +51,7 @@ impl FrameBuffers {
         &self.chunks[number / CHUNK][number % CHUNK][..usize::from(self.lengths[number])]
     }
 
-    /// The same, to be changed.
+    /// Returns the bytes of frame `number` for changes.
     pub fn get_mut(&mut self, number: u32) -> &mut [u8] {
         let number = number as usize;
         &mut self.chunks[number / CHUNK][number % CHUNK][..usize::from(self.lengths[number])]

@@ -1,4 +1,4 @@
-//! What is measured of one flow.
+//! Measurements of one flow.
 
 use crate::statistics::{mean, rtt_percentiles_ms};
 use crate::table::UNTOLD;

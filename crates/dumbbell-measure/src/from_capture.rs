@@ -98,7 +98,7 @@ struct SeenLink<'a> {
     most_debt: u64,
     /// Bytes on the link that left the queue.
     taken: u64,
-    /// The same, when it was last settled.
+    /// Value of `taken` when it was last settled.
     settled: u64,
     /// Changes of its rate that are still to come.
     changes: std::iter::Peekable<Box<dyn Iterator<Item = (Time, Rate)> + 'a>>,

@@ -42,7 +42,7 @@ pub struct FlowBin {
     pub started: u64,
     /// Slowdowns of the flows that finished, in units of `ONE`.
     pub slowdown: Histogram,
-    /// The same, exact.
+    /// Sum of the exact slowdowns.
     pub slowdown_sum: f64,
     /// Completion times of flows that finished.
     pub completion: Histogram,

@@ -45,7 +45,7 @@ impl Config {
         Config::parse_with(text, read_file)
     }
 
-    /// The same; `files` reads what `trace` names, or says why it cannot.
+    /// Reads `text` as [`Config::parse`] does; `files` reads the file that `trace` names, or returns the reason why it cannot.
     ///
     /// # Errors
     /// Errors of [`Config::parse`] and of `files`.

@@ -125,7 +125,7 @@ impl Fates {
         self.all[number as usize].fate.as_deref()
     }
 
-    /// The same, to which something is added.
+    /// Returns the fate of transmission `number` for additions.
     pub fn get_mut(&mut self, number: u32) -> &mut Fate {
         self.all[number as usize].fate.get_or_insert_default()
     }

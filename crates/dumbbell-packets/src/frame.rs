@@ -99,7 +99,7 @@ pub struct TcpSegment {
     pub window: u16,
     /// Time stamps, ms.
     pub tsval: u32,
-    /// The same, echoed.
+    /// Echoed time stamp, ms.
     pub tsecr: u32,
     /// MSS and window scale of a segment of the handshake.
     pub opening: Option<(u16, u8)>,

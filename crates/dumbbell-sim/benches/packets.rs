@@ -1,4 +1,4 @@
-//! What a packet costs, on one core; `make bench`. One line a case:
+//! Measures the cost of a packet on one core; `make bench`. One line per case:
 //!
 //! `case=a packets_per_cpu_second=… of_bare=… instructions_per_packet=… allocations_per_packet=… bytes_per_flow=… peak_bytes_per_flow=…`
 //!
@@ -40,7 +40,7 @@ struct Case {
     flows: &'static [(&'static str, usize)],
     aqm: Value,
     millis: u64,
-    /// Of the run whose instructions are counted.
+    /// Duration of the run whose instructions are counted.
     short_millis: u64,
     /// Short flows per second beside the others, bounded Pareto from 1 kB to 1 MB.
     web: f64,

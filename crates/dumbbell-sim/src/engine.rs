@@ -79,10 +79,10 @@ pub trait Run: Send {
     /// Time of the last event.
     fn time(&self) -> Time;
 
-    /// What there is to see now.
+    /// Returns the present state.
     fn view(&self) -> View;
 
-    /// What was measured; the run must be over.
+    /// Returns the measurements; the run must be over.
     ///
     /// # Errors
     /// A broken invariant.
@@ -128,7 +128,7 @@ impl<A: Aqm + Send, L: Tap + Send> Engine<SingleHop<A, L>> {
 }
 
 impl<L: Tap + Send + 'static> Engine<MultiHop<L>> {
-    /// The same over the hops of `config`, with these queue disciplines; `listener` gives what listens at a hop.
+    /// A run over the hops of `config`, with these queue disciplines; `listener` makes the listener of a hop.
     pub fn over_hops(config: Arc<RunConfig>, aqms: Vec<AnyAqm>, listener: impl FnMut(&str) -> L) -> Self {
         let classes = config.classes();
         let net = MultiHop::new(&config, &classes, lines(&config), aqms, listener);
@@ -433,7 +433,7 @@ impl<N: Topology> Engine<N> {
         self.on_timer(slot, now)
     }
 
-    /// What is due at the clock's time. Within the event loop, it would take registers from the packets.
+    /// Handles the events that are due at the clock's time. Within the event loop, it would take registers from the packets.
     #[inline(never)]
     fn tick(&mut self, now: Time) -> Result<(), RunError> {
         match self.clock.due() {
@@ -490,7 +490,7 @@ impl<N: Topology> Engine<N> {
         self.clock.set(NextEvent::Look, if next > self.config.run.duration { Time::NEVER } else { next });
     }
 
-    /// What was counted of the listed endpoints on their way.
+    /// Returns the counts of the listed endpoints on their path.
     fn on_way(&self) -> Vec<FlowCounts> {
         let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
         let counted = |(slot, one): (u32, &Endpoint)| FlowCounts {

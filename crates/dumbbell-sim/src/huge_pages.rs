@@ -27,7 +27,7 @@ fn ask(block: *mut u8, len: usize) {
 #[cfg(not(target_os = "linux"))]
 fn ask(_block: *mut u8, _len: usize) {}
 
-/// What `A` is asked for: blocks of a huge page and more begin at one. `None`: the block is smaller, or no such layout exists.
+/// Returns the layout that `A` is asked for: blocks of a huge page and more begin at one. `None`: the block is smaller, or no such layout exists.
 fn huge(layout: Layout) -> Option<Layout> {
     if layout.size() < HUGE {
         return None;

@@ -64,9 +64,9 @@ pub struct View {
     pub events: u64,
     /// Packets in the queue.
     pub queued_packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub queued_bytes: u64,
-    /// What the bottleneck has counted.
+    /// Counters of the bottleneck.
     pub queue: QueueCounters,
     /// Everything that sends, as far as it is there.
     pub endpoints: Vec<EndpointView>,
@@ -137,7 +137,7 @@ impl Sim {
         self.reached
     }
 
-    /// What there is to see.
+    /// Returns the present state.
     pub fn view(&self) -> View {
         self.run.view()
     }

@@ -58,7 +58,7 @@ impl MinTree {
         unpack_node(self.nodes[self.base + index]).0
     }
 
-    /// It will be asked for [`MinTree::get`] of `index` soon.
+    /// Prefetches the entry for [`MinTree::get`] of `index`.
     #[inline]
     pub fn prefetch(&self, index: usize) {
         if let Some(node) = self.nodes.get(self.base + index) {

@@ -48,7 +48,7 @@ fn constant_udp_on_an_idle_link_takes_the_time_of_its_frame() {
     }
 }
 
-/// Of the flows of a run: what was sent, answered and dropped, and the share that was lost.
+/// Returns for each flow of a run the packets that were sent, answered and dropped, and the share that was lost.
 fn fates(found: &Outcome) -> Vec<([u64; 3], f64)> {
     let flows = &found.tables.flows;
     let count = |column: &str, row: usize| flows.int(column).unwrap_or_else(|| panic!("no column {column}"))[row];

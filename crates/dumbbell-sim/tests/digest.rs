@@ -1,4 +1,4 @@
-//! What the digest of a run covers.
+//! Tests the parts of a run that its digest covers.
 
 use dumbbell_measure::table::Column;
 use dumbbell_sim::{Outcome, Sim, Tables};

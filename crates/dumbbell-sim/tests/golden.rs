@@ -36,7 +36,7 @@ struct Queue {
     aqm: Value,
     ecn: bool,
     base_rtt: u64,
-    /// It draws random numbers, Linux others.
+    /// Whether it draws random numbers, which differ from Linux's.
     random: bool,
 }
 
@@ -92,7 +92,7 @@ fn queues_of_two() -> Vec<Queue> {
     ]
 }
 
-/// What is measured of one flow, and of the queue that it passes.
+/// Measurements of one flow, and of the queue that it passes.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     goodput: f64,
@@ -559,7 +559,7 @@ csaqm       20 cubic-sce       10      9.03      -      22.5      -        69   
 csaqm       20 constant        10      5.77      -      20.0      -         1      -         0      -
 ";
 
-/// The same; the first name is the flow's own, the second that of the flow beside it. Marks and drops are of both.
+/// Runs of two flows, as above: the first name is the flow's own, the second that of the flow beside it. Marks and drops are of both.
 const TWO_FLOWS: &str = "\
 queue      RTT cc               s   goodput  Linux       RTT  Linux     marks  Linux     drops  Linux
 codel       20 cubic/reno      60      4.39   4.27      29.9   30.0       412    414         0      0

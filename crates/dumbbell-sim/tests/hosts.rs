@@ -1,4 +1,4 @@
-//! What the hosts do by default is declared once, and is the same wherever it is read.
+//! Tests that the defaults of hosts are declared once, and are the same wherever they are read.
 
 use dumbbell_config::extensions::TransportSpec;
 use dumbbell_config::RunConfig;

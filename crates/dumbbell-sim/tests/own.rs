@@ -1,4 +1,4 @@
-//! What a program brings along: queue disciplines, controls, endpoints and listeners through the builder.
+//! Tests additions of a program: queue disciplines, controls, endpoints and listeners through the builder.
 
 use dumbbell_core::aqm::{codel, Aqm, Dequeue, QueueContext};
 use dumbbell_core::cc::conn::{Congestion, Conn};
@@ -115,7 +115,7 @@ impl CongestionControl for Aimd {
     }
 }
 
-/// What a listener heard at one hop.
+/// Events that a listener received at one hop.
 #[derive(Default, Debug, PartialEq)]
 struct Heard {
     arrived: u64,
@@ -276,7 +276,7 @@ fn an_endpoint_that_nobody_brings_is_an_error() {
     assert_eq!(message.as_deref(), Some("udp[0].protocol.name: found \"quic\", allowed: none is there"));
 }
 
-/// Its receiver answers twice at once, 5 ms after a datagram.
+/// A protocol whose receiver answers twice at once, 5 ms after a datagram.
 struct Late {
     next: Time,
     due: Time,

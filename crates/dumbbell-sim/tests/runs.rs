@@ -182,7 +182,7 @@ fn the_hash_covers_every_option_that_changes_a_result() {
     }
 }
 
-/// What a run counts from `from` on, with UDP, short flows and two TCP flows, of which one starts later.
+/// Returns the outcome of a run that counts from `from` on, with UDP, short flows and two TCP flows, of which one starts later.
 fn count_from(seconds: u64, from: u64) -> Outcome {
     let mut config = config(
         seconds,

@@ -164,13 +164,13 @@ impl Codel {
         }
     }
 
-    /// The same, and packets that `selector` selects are marked if their sojourn time is above `ce_threshold`; `None` is off.
+    /// Marks the packets that `selector` selects if their sojourn time is above `ce_threshold`; `None` is off.
     pub fn with_ce_threshold(self, ce_threshold: Option<Time>, ce_selector: CeSelector) -> Codel {
         let ce_threshold = ce_threshold.map_or(u64::MAX, |time| time.0 >> self.tick_shift);
         Codel { ce_threshold, ce_selector, ..self }
     }
 
-    /// The same, and if `stale` is set, a queue that is found empty keeps `first_above_time`: the next packet that waits for longer
+    /// Sets whether a queue that is found empty keeps `first_above_time`: the next packet that waits for longer
     /// than `target` is signalled at once if the interval has passed by then. So it was in Linux until the fix "net_sched: codel: fix
     /// stale state for empty flows in fq_codel" of March 2026, which stable kernels have as well (6.1.192, 6.12.117). A discipline with
     /// one queue does not differ, since taking its last packet leaves no backlog and clears `first_above_time`.

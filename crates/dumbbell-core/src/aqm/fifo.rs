@@ -19,7 +19,7 @@ impl Fifo {
         self.accept_at(packet, At::time(now), log);
     }
 
-    /// The same, in a discipline of several queues.
+    /// Stamps `packet` with the time, appends and reports it, in a discipline of several queues.
     #[inline]
     pub fn accept_at<L: Log>(&mut self, mut packet: Packet, at: At, log: &mut L) {
         packet.enqueue_time = at.now;

@@ -75,7 +75,7 @@ pub struct AckEvent {
     pub new_ce: Option<u32>,
 }
 
-/// What an ACK brought: Linux `struct rate_sample`, with the deviations that `tcp/rate.rs` names. Counts are segments. Fields `ack_…` count what this ACK alone brought (the plugin
+/// Sample of an ACK: Linux `struct rate_sample`, with the deviations that `tcp/rate.rs` names. Counts are segments. Fields `ack_…` count what this ACK alone brought (the plugin
 /// interface calls them `delivered`, `marked` and `lost`); fields `sample_…` count over the interval of the sample, as they do for plugins, and are there only if the control asks for
 /// [rate samples](super::CongestionControl::rate_samples), as are those that tell of the segment of the sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -98,7 +98,7 @@ pub struct RateSample {
     pub ece: bool,
     /// Delivered over the interval of the sample; `None`: this ACK gives no sample.
     pub sample_delivered: Option<u32>,
-    /// Of those, with CE.
+    /// Segments among these with CE.
     pub sample_marked: u32,
     /// Thought lost over the interval.
     pub sample_lost: u32,
@@ -113,14 +113,14 @@ pub struct RateSample {
     pub tx_in_flight: u32,
     /// The application was the limit when it was sent.
     pub is_app_limited: bool,
-    /// It had been retransmitted.
+    /// Whether it had been retransmitted.
     pub is_retrans: bool,
 }
 
 /// A segment that was just marked lost. Linux `skb_marked_lost`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossEvent {
-    /// Its number.
+    /// Number of the segment.
     pub seq: u64,
     /// In flight when it was sent, itself included, but not what its burst had behind it: Linux counts so where it divides a burst (`tcp_fragment`
     /// with BBRv3's patch).
@@ -133,7 +133,7 @@ pub struct LossEvent {
     pub sent: Time,
 }
 
-/// What a control that models its path believes of it, for traces and checks. Names are those of draft-ietf-ccwg-bbr, which calls `bw_lo`, `inflight_lo`
+/// Model of the path that a control has, for traces and checks. Names are those of draft-ietf-ccwg-bbr, which calls `bw_lo`, `inflight_lo`
 /// and `inflight_hi` of Linux `bw_shortterm`, `inflight_shortterm` and `inflight_longterm`. Volumes are segments, rates bytes of payload per second; `None`: the bound is
 /// not set, or this control has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -145,7 +145,7 @@ pub struct Model {
     pub round: u64,
     /// Largest delivery rate of its filter; the largest number if a plugin does not tell it.
     pub max_bw: u64,
-    /// What pacing and window follow: `max_bw` within its bounds; likewise.
+    /// Bandwidth that pacing and window follow: `max_bw` within its bounds; likewise.
     pub bw: u64,
     /// Short-term bound of the rate.
     pub bw_shortterm: Option<u64>,
@@ -167,7 +167,7 @@ pub struct Model {
     pub cwnd_gain: f64,
     /// The rate grows no more, in this search for bandwidth.
     pub full_bw_now: Option<bool>,
-    /// It was so once: startup is over.
+    /// Whether the rate has stopped growing once: startup is over.
     pub full_bw_reached: Option<bool>,
     /// The connection restarts after idleness.
     pub idle_restart: Option<bool>,

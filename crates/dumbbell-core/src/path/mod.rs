@@ -22,7 +22,7 @@ pub trait Carried {
     /// Length of its frame on the wire without FCS, bytes.
     fn frame(&self) -> u32;
 
-    /// It, if it is a packet of the data direction.
+    /// Returns the item, if it is a packet of the data direction.
     #[inline]
     fn packet_mut(&mut self) -> Option<&mut Packet> {
         None

@@ -38,7 +38,7 @@ choice! {
         /// Bursts as Linux's TSO auto-sizing and deferral make them; since 4.17 Linux does so for every connection, in
         /// software where the device cannot.
         Tso = "tso",
-        /// The same, and all hosts on the way take a burst as one packet, as Linux does with GSO and GRO on every device: an htb shaper
+        /// Bursts as with `tso`, and all hosts on the way take a burst as one packet, as Linux does with GSO and GRO on every device: an htb shaper
         /// lets it pass at once and runs into debt, a receiver acknowledges it once, `bfifo` takes or drops the whole. Other queue
         /// disciplines still decide on single packets; a step marks all or none of a burst anyway. Over a path with stages, and in front
         /// of a `link`, it is `tso`.

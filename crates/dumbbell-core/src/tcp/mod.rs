@@ -90,7 +90,7 @@ pub mod ack_flag {
     pub const ECN_SETUP: u8 = 1 << 4;
     /// On a SYN-ACK: and it counts CE (RFC 9768) instead of echoing ECE.
     pub const ACCECN_SETUP: u8 = 1 << 5;
-    /// It has the AccECN option: [`Ack::ce_bytes`](super::Ack::ce_bytes) counts.
+    /// The segment has the AccECN option: [`Ack::ce_bytes`](super::Ack::ce_bytes) counts.
     pub const ACCECN_OPTION: u8 = 1 << 6;
     /// No acknowledgement: the answer to a packet of UDP, whose sending time is in [`Ack::ack`](super::Ack::ack), ns, and its length in
     /// [`Ack::window`](super::Ack::window).

@@ -1,11 +1,11 @@
-//! What happens at given times: changes of rate, samples, begin and end of what is measured of the endpoints of each base RTT, points of the
+//! Events at given times: changes of rate, samples, begin and end of what is measured of the endpoints of each base RTT, points of the
 //! series, looks at the time that flows have in common, the end of the queue's measurement, arrivals of short flows, the start of the queue's measurement. At one instant in this order.
 
 use crate::config::{RunConfig, SAMPLE_INTERVAL};
 use crate::min_tree::MinTree;
 use dumbbell_core::units::Time;
 
-/// What is due.
+/// An event that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextEvent {
     /// The bottleneck's rate changes.
@@ -81,7 +81,7 @@ impl Clock {
         self.times.min().0
     }
 
-    /// What is due at [`Clock::next`].
+    /// Returns the event that is due at [`Clock::next`].
     pub fn due(&self) -> NextEvent {
         match self.times.min().1 {
             0 => NextEvent::Rate,

@@ -19,7 +19,7 @@ pub const NO_BLOCKS: u32 = u32::MAX;
 /// All endpoints of one base RTT and direction, and their acknowledgements on the way back, in order.
 pub struct DelayLine {
     pub delay: Time,
-    /// Its data are sent up.
+    /// Whether its data are sent up.
     pub up: bool,
     /// By how much the clocks of its senders run ahead of the engine's.
     pub ahead: Time,
@@ -51,7 +51,7 @@ impl BlockPool {
         self.blocks[index as usize].as_slice()
     }
 
-    /// Those with this number, or none.
+    /// Returns the SACK blocks with this number, or none.
     pub fn blocks_or_none(&self, index: u32) -> &[Block] {
         if index == NO_BLOCKS {
             &[]
@@ -86,7 +86,7 @@ impl DelayLines {
         line.acks.push_back((at, ack, blocks));
     }
 
-    /// What comes after the lines as number `index` has something to do at `time`.
+    /// Sets the time of entry `index` behind the lines to `time`.
     pub fn set_other(&mut self, index: usize, time: Time) {
         self.times.set(self.all.len() + index, time);
     }
@@ -100,7 +100,7 @@ pub trait ReturnPath {
     /// SACK blocks under way.
     fn pool(&mut self) -> &mut BlockPool;
 
-    /// Who hears of what reaches receivers and leaves them, if somebody wants to, and the SACK blocks under way.
+    /// Returns the listener for frames at the receivers, if there is one, and the SACK blocks in flight.
     fn frame_listener(&mut self) -> Option<(&mut dyn Tap, &BlockPool)>;
 
     /// A receiver sends `ack`.
@@ -167,7 +167,7 @@ impl<B: ReturnPath + ?Sized> Sink<(Ack, u32)> for AckEntry<'_, B> {
     }
 }
 
-/// What a receiver sends at one instant enters its line, or the stages ahead of it.
+/// A receiver's outlet at one instant: answers enter its delay line, or the stages ahead of it.
 pub struct ReceiverPort<'a, B: ReturnPath + ?Sized> {
     pub back: &'a mut B,
     pub stages: &'a mut Stages,

@@ -1,4 +1,4 @@
-//! What sends through the bottleneck and receives behind it: a TCP connection, or anything else. Each has a slot in the
+//! Endpoints send through the bottleneck and receive behind it: a TCP connection, or anything else. Each has a slot in the
 //! [`Arena`], which is used again when nothing of it is left anywhere.
 
 use super::tcp::Tcp;
@@ -43,9 +43,9 @@ pub struct Endpoint {
     /// Start and stop on the engine's clock.
     pub start: Time,
     pub stop: Time,
-    /// Of a short flow that is over: from this look on, nothing of it was under way to the receiver.
+    /// Time from which on no packet of a short flow that is over was under way to the receiver.
     pub quiet_since: Option<Time>,
-    /// Of a short flow that is over: when to look whether its slot can be given free.
+    /// Time to check whether the slot of a short flow that is over can be freed.
     pub look_at: Time,
     pub stages: Stages,
     /// Line of acknowledgements, and the place among its members.
@@ -58,7 +58,7 @@ pub struct Endpoint {
 /// Acknowledgements under way: each with the number of its SACK blocks.
 pub type AckPath = Path<(Ack, u32)>;
 
-/// What the packets of an endpoint pass by themselves, if anything.
+/// Stages that the packets of an endpoint pass alone.
 #[derive(Default)]
 pub struct Stages {
     /// Between the sender and the bottleneck.
@@ -75,10 +75,10 @@ impl Stages {
     }
 }
 
-/// What is not accounted for is there.
+/// Checks that as many packets are `there` as are unaccounted for.
 ///
 /// # Errors
-/// It is not.
+/// The numbers differ.
 pub fn agree(place: &str, unaccounted: u64, there: u64) -> Result<(), RunError> {
     if unaccounted == there {
         return Ok(());
@@ -170,7 +170,7 @@ impl Endpoint {
         own.min(self.stop).min(self.stages.next_timer()).min(self.look_at)
     }
 
-    /// What it and the queue's `counters` of it have counted until `now`.
+    /// Returns the result of the endpoint and of the queue's `counters` for it until `now`.
     pub fn result(&self, counters: &FlowCounters, now: Time) -> FlowResult {
         let common = FlowResult {
             start: self.start,
@@ -212,7 +212,7 @@ impl Endpoint {
     /// Holds the state of its ends against what must hold at any time.
     ///
     /// # Errors
-    /// What does not.
+    /// The part of the state that is wrong.
     pub fn check_state(&self) -> Result<(), RunError> {
         self.transport.check().map_err(|broken| self.broken(broken))
     }
@@ -324,7 +324,7 @@ impl Arena {
         self.endpoints[..count].iter()
     }
 
-    /// So many endpoints that their state does not stay in the cache.
+    /// Returns whether there are so many endpoints that their state does not stay in the cache.
     #[inline]
     pub fn is_crowded(&self) -> bool {
         self.endpoints.len() > CROWD

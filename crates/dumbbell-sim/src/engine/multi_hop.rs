@@ -36,7 +36,7 @@ use std::sync::Arc;
 /// Entries of a hop among [`MultiHop::stages`].
 const STAGES: usize = HopPart::ALL.len();
 
-/// What a slot's endpoint passes.
+/// Path of the endpoint of a slot.
 #[derive(Clone)]
 struct Member {
     route: Arc<Route>,
@@ -50,7 +50,7 @@ struct Member {
     acks: u32,
 }
 
-/// What moves next in [`MultiHop`].
+/// The part of a [`MultiHop`] that moves next.
 #[derive(Clone, Copy)]
 pub enum NextMove {
     /// A packet leaves the link of this hop.
@@ -129,7 +129,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
         }
     }
 
-    /// The same where there is more than queue and link.
+    /// Sends a packet to a hop that has more than queue and link.
     #[inline(never)]
     fn enter_by_stages(&mut self, hop: u16, packet: Packet, now: Time) {
         self.lend(hop);
@@ -288,7 +288,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
         first
     }
 
-    /// What is due of stages and propagation of a hop happens. Returns the sender that an acknowledgement has reached.
+    /// Moves what is due in stages and propagation of a hop. Returns the sender that an acknowledgement has reached.
     #[inline(never)]
     fn on_stage(&mut self, index: usize, now: Time, arena: &mut Arena) -> Option<u32> {
         let (number, part) = (index / STAGES, HopPart::ALL[index % STAGES]);
@@ -300,7 +300,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
         None
     }
 
-    /// What is due first when it is not later than the first stage or acknowledgement that has arrived.
+    /// Returns the move that is due first, if it is not later than the first stage or acknowledgement that has arrived.
     #[inline(never)]
     fn due_of_stages(&self) -> (Time, NextMove) {
         let ((at, stage), (link_at, link), (line_at, line)) = (self.stages.min(), self.links.min(), self.lines.times.min());

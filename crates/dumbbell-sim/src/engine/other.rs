@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 
 /// Answers that have come back.
 pub struct Answers {
-    /// Their RTTs; none are recorded after the end of the measured time.
+    /// RTTs of the answers; none are recorded after the end of the measured time.
     pub rtts: Option<CompactHistogram>,
     pub samples: Samples,
     pub least_us: u32,
@@ -68,7 +68,7 @@ impl Default for Answers {
 /// A protocol's two ends.
 pub struct Other {
     protocol: Box<dyn Protocol>,
-    /// It says what it believes.
+    /// Whether it is a transport, which reports its state.
     is_transport: bool,
     slot: u32,
     /// Packets sent.
@@ -90,7 +90,7 @@ pub struct Other {
     complete: Option<Time>,
     /// When it was closed before its end.
     closed: Option<Time>,
-    /// What a transport has sent at this instant, by number, and whether as an answer.
+    /// Datagrams that a transport has sent at this instant: number, and whether it is an answer.
     fresh: Vec<(u64, bool)>,
 }
 

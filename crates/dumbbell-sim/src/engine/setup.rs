@@ -1,4 +1,4 @@
-//! What a run is made of, from its configuration.
+//! Builds the parts of a run from its configuration.
 
 use super::delay_lines::DelayLine;
 use super::endpoint::Stages;
@@ -10,7 +10,7 @@ use dumbbell_core::units::{Rate, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// What the packets of endpoint `number` pass by themselves.
+/// Builds the stages that the packets of endpoint `number` pass alone.
 pub fn build_stages(stages: &StageConfig, seed: u64, number: usize) -> Stages {
     let data = build_path(&stages.path, seed, "path", number);
     let acks = build_path(&stages.ack_path, seed, "ack path", number);
@@ -38,7 +38,7 @@ pub fn line_of(lines: &[DelayLine], base_rtt: Time, up: bool) -> u32 {
     lines.partition_point(|line| (line.delay, line.up) < (base_rtt, up)) as u32
 }
 
-/// What the application of `flow` offers. The sender's clock is `ahead` of the engine's. It is `silent` between connecting and writing.
+/// Returns the application of `flow`. The sender's clock is `ahead` of the engine's. It is `silent` between connecting and writing.
 pub fn application(flow: &FlowConfig, ahead: Time, silent: Range<Time>) -> Application {
     let params = &flow.params;
     let rate = params.app_rate.map(Rate::bytes);

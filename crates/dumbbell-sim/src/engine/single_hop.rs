@@ -20,7 +20,7 @@ use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
 use std::sync::Arc;
 
-/// So many acknowledgements ahead of its own, a sender is fetched: memory takes as long as half an acknowledgement, and a dozen lines are asked for.
+/// Number of acknowledgements by which a sender is prefetched ahead of its own: memory takes as long as half an acknowledgement, and a dozen lines are requested.
 const LOOK_AHEAD: usize = 4;
 
 /// The bottleneck, stages ahead of it and behind it, and the lines of acknowledgements.

@@ -56,7 +56,7 @@ impl Tcp {
     }
 }
 
-/// What a connection under `cc` negotiates, if its host asks for ECN where `ecn` says so.
+/// Returns the options that a connection under `cc` negotiates; `ecn` says whether its host asks for ECN.
 fn options(cc: &AnyCc, ecn: bool, echo: EcnEcho) -> FlowOptions {
     let echo = match echo {
         EcnEcho::Auto => cc.ecn().echo,
@@ -67,7 +67,7 @@ fn options(cc: &AnyCc, ecn: bool, echo: EcnEcho) -> FlowOptions {
     FlowOptions { ecn: ecn || cc.ecn().required, echo }
 }
 
-/// What a sender believes, in bytes.
+/// Returns the state of a sender, in bytes.
 fn snapshot(sender: &Sender) -> SenderSnapshot<'_> {
     let conn = &sender.conn;
     let bytes = |segments: u32| u64::from(segments) * u64::from(conn.mss);

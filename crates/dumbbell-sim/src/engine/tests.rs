@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-/// What a queue was asked.
+/// A call of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Enqueue(u32),
@@ -27,7 +27,7 @@ enum Call {
     Rate,
 }
 
-/// What a faulty queue does wrong.
+/// Fault of a faulty queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,

@@ -1,4 +1,4 @@
-//! What lies between senders and receivers: [one hop](super::single_hop), or [several](super::multi_hop).
+//! The net between senders and receivers: [one hop](super::single_hop), or [several](super::multi_hop).
 
 use super::delay_lines::{DelayLines, ReturnPath};
 use super::endpoint::{Arena, UnderWay};
@@ -26,7 +26,7 @@ pub trait Ingress: Sink<Packet> {
         true
     }
 
-    /// The same as [`Sink::arrive`] for such a packet. Of one hop, where most find its queue busy, that is compiled into senders.
+    /// Does the same as [`Sink::arrive`] for such a packet. With one hop, where most packets find the queue busy, it is compiled into senders.
     #[inline(always)]
     fn arrive_busy(&mut self, packet: Packet, now: Time) {
         self.arrive(packet, now);
@@ -35,10 +35,10 @@ pub trait Ingress: Sink<Packet> {
     /// A sender sends this packet; whoever wants to hears of it.
     fn post(&mut self, packet: &Packet, now: Time);
 
-    /// What the send buffers hold.
+    /// Returns the memory of the send buffers.
     fn memory(&self) -> &SendMemory;
 
-    /// What the send buffers hold.
+    /// Returns the memory of the send buffers.
     fn memory_mut(&mut self) -> &mut SendMemory;
 }
 
@@ -55,16 +55,16 @@ pub struct LoopState {
     pub watched: bool,
 }
 
-/// What is queued now.
+/// Returns the present backlog.
 pub fn backlog(aqm: &impl Aqm) -> Backlog {
     Backlog { packets: aqm.packets() as u64, bytes: aqm.bytes() }
 }
 
-/// What carries packets to receivers and acknowledgements back.
+/// A net that carries packets to receivers and acknowledgements back.
 pub trait Topology: Send {
-    /// Who listens.
+    /// Type of the listener.
     type Listener: Tap;
-    /// Who listens.
+    /// Returns the listener.
     fn listener(&mut self) -> &mut Self::Listener;
 
     /// Where senders send.
@@ -91,10 +91,10 @@ pub trait Topology: Send {
     /// Nothing is left of the endpoint in `slot`.
     fn forget(&mut self, slot: u32);
 
-    /// What was counted of the endpoint in `slot`, over all hops that its data pass.
+    /// Returns the counts of the endpoint in `slot`, over all hops that its data pass.
     fn of_flow(&self, slot: u32) -> FlowCounters;
 
-    /// What was counted of the endpoint in `slot` will be needed soon.
+    /// Prefetches the counts of the endpoint in `slot`.
     fn prefetch_counters(&self, _slot: u32) {}
 
     /// Acknowledgements of the endpoint in `slot` that are under way where no line holds them.
@@ -102,13 +102,13 @@ pub trait Topology: Send {
         0
     }
 
-    /// What moves next.
+    /// The part of the net that moves next.
     type Move: Copy;
 
     /// When a packet or an acknowledgement moves next, and which.
     fn next_due(&self) -> (Time, Self::Move);
 
-    /// What [`Topology::next_due`] said happens, and perhaps what comes right after it. Returns the slot of the sender that it reached, if it was
+    /// Carries out the move of [`Topology::next_due`], and perhaps the one right after it. Returns the slot of the sender that it reached, if it was
     /// an acknowledgement.
     fn move_packets(&mut self, due: Self::Move, moment: &mut LoopState, arena: &mut Arena) -> Option<u32>;
 
@@ -118,7 +118,7 @@ pub trait Topology: Send {
     /// When a queue discipline wants to be called.
     fn aqm_at(&self) -> Time;
 
-    /// That time has come.
+    /// Calls the queue discipline whose time has come.
     fn on_aqm_timer(&mut self);
 
     /// Change `change` of the configuration's rates is due.
@@ -130,7 +130,7 @@ pub trait Topology: Send {
     type Tap: Log;
     /// The queue and link of the hop called `bottleneck`.
     fn bottleneck(&self) -> &Bottleneck<Self::Queue, Self::Tap>;
-    /// The same, to change.
+    /// Returns the queue and link of the hop called `bottleneck` for changes.
     fn bottleneck_mut(&mut self) -> &mut Bottleneck<Self::Queue, Self::Tap>;
 
     /// Tells what each queue discipline believes now: name of the hop, name and value.
@@ -142,7 +142,7 @@ pub trait Topology: Send {
     /// A sum that does not come out.
     fn check(&self, found: UnderWay, staged: u64) -> Result<(), RunError>;
 
-    /// What is counted of the links is brought up to `now`.
+    /// Brings the counters of the links up to `now`.
     fn settle(&mut self, now: Time);
 
     /// No link has carried more than it can.

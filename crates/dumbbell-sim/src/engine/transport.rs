@@ -1,4 +1,4 @@
-//! What an endpoint speaks: TCP, or any other protocol. The event loop and the nets know no more of either than this.
+//! The transport of an endpoint: TCP, or any other protocol. The event loop and the nets know no more of either than this.
 
 use super::delay_lines::BlockPool;
 use super::endpoint::Stages;
@@ -29,7 +29,7 @@ pub trait ReturnPort {
 
 /// Both ends of one flow.
 pub trait Connection {
-    /// Its sender has begun, or never will.
+    /// Returns whether the sender has started. Also true for an endpoint that will never start.
     fn has_begun(&self) -> bool;
 
     /// When it has something to do, of an endpoint that starts at `start`.
@@ -44,13 +44,13 @@ pub trait Connection {
     /// A packet reaches the receiver. Returns when that has something to do.
     fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time;
 
-    /// What the receiver sent reaches the sender. Returns when that has something to do, at the latest, its `stages` included.
+    /// Handles an answer that reaches the sender. Returns when that has something to do, at the latest, its `stages` included.
     fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time;
 
-    /// What the receiver sent will soon reach the sender.
+    /// Prefetches the sender, which an answer will soon reach.
     fn prefetch(&self) {}
 
-    /// The same of what that points to, some time later.
+    /// Prefetches the memory that the first prefetch has made reachable, some time later.
     fn prefetch_behind(&self) {}
 
     /// Codepoints of what the receiver sends.
@@ -67,12 +67,12 @@ pub trait Connection {
     /// When the last byte of what its application sends was acknowledged, if it was.
     fn finish_time(&self) -> Option<Time>;
 
-    /// What has arrived since its start.
+    /// Returns the data that have arrived since its start.
     fn progress(&self) -> FlowProgress {
         FlowProgress { payload: self.payload(), frames: self.sent_and_received().1.frame_bytes, finished: self.finish_time() }
     }
 
-    /// Its sender has nothing more to do.
+    /// Returns whether its sender has nothing more to do.
     fn is_done(&self) -> bool {
         false
     }
@@ -82,10 +82,10 @@ pub trait Connection {
         false
     }
 
-    /// What must hold of its state at any time.
+    /// Checks what must hold of its state at any time.
     ///
     /// # Errors
-    /// What does not.
+    /// The part of the state that is wrong, with its two numbers.
     fn check(&self) -> Result<(), (&'static str, u64, u64)> {
         Ok(())
     }
@@ -93,7 +93,7 @@ pub trait Connection {
     /// Takes a sample at `now`.
     fn sample(&self, _samples: &mut Samples, _now: Time) {}
 
-    /// What was measured so far does not count.
+    /// Discards the samples so far.
     fn forget_samples(&mut self);
 
     /// The RTT samples recorded so far; no more are recorded.
@@ -104,26 +104,26 @@ pub trait Connection {
         None
     }
 
-    /// What it has measured until `now`, the rest as in `common`.
+    /// Returns its measurements until `now`, the rest as in `common`.
     fn result(&self, common: FlowResult, now: Time) -> FlowResult;
 
     /// How it looks now.
     fn series_view(&self) -> SeriesView;
 
-    /// What its control believes goes into the trace, if it has one; `backlog` is that of the queue, bytes.
+    /// Appends the state of the congestion control to `trace`; does nothing without one. `backlog` returns the bytes in the queue.
     fn trace(&self, _trace: &mut Trace, _slot: u32, _now: Time, _backlog: impl FnOnce() -> u64) {}
 
     /// Tells `listener` what is new of its control, if it has one; `said` is what was told before.
     fn report_changes(&mut self, _said: &mut Reported, _listener: &mut impl Tap, _slot: u32, _now: Time) {}
 
-    /// What its ends speak, and whether they agree on ECN.
+    /// Returns the protocol of its ends, and whether they agree on ECN.
     fn protocol(&self) -> ProtocolKind;
 
     /// Tells `listener` the payload of what has been sent since the last call, at this instant; not of zeros.
     fn report_payloads(&mut self, _listener: &mut dyn Tap) {}
 }
 
-/// What an endpoint speaks. TCP is not boxed: its state is needed for every packet.
+/// Transport of an endpoint. TCP is not boxed: its state is needed for every packet.
 // its tag in a place of its own, in front: it would find room where no packet comes otherwise, a cache line more for each
 #[allow(clippy::large_enum_variant)]
 #[repr(u8)]

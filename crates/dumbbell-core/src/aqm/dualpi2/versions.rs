@@ -272,7 +272,7 @@ pub struct Setup {
     pub min_backlog: u64,
     /// How marks and drops follow from the probability.
     pub law: Law,
-    /// The same, for RFC 9332.
+    /// Law of marks and drops for RFC 9332.
     pub marking: Marking,
     /// A full frame of the device, bytes.
     pub full_frame: u16,

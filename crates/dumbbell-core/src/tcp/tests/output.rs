@@ -213,7 +213,7 @@ fn a_paced_host_has_written_when_its_pacing_clock_says_so() {
     assert_eq!(story.ack(3), [41, 42]);
 }
 
-/// The same, and a socket buffer ends before segment `end`.
+/// Returns a sender of bursts of four whose socket buffer ends before segment `end`.
 fn near_the_end_of_a_buffer(end: u64) -> Story {
     let mut story = bursts_of_4();
     let queue = &mut story.sender.queue;

@@ -20,18 +20,18 @@ pub struct RoutedHop<L: Log> {
     pub hop: Hop<AnyAqm, Acks<L>>,
     /// Where the packets of each slot go next.
     pub next: Vec<u16>,
-    /// Its queue discipline has a clock of its own, and when it wants to be called.
+    /// Whether its queue discipline has a clock of its own.
     pub ticks: bool,
     pub aqm_at: Time,
-    /// Its queue discipline reads acknowledgements.
+    /// Whether its queue discipline reads acknowledgements.
     pub reads_acks: bool,
     /// There is nothing ahead of its queue, which is called for packets only.
     pub is_plain: bool,
-    /// And there is nothing behind its link.
+    /// Whether there is nothing behind its link, either.
     pub is_bare: bool,
     /// Packets that went on, of the endpoints that are counted now; not of a bare hop, where none stays behind the link.
     pub left: u64,
-    /// What it had counted when counting began, and at the last point of the time series.
+    /// Counts when counting began, and at the last point of the time series.
     pub begun: HopCounts,
     pub before: HopCounts,
 }

@@ -4,7 +4,7 @@ use super::*;
 use dumbbell_bottleneck::queue_disciplines;
 use dumbbell_core::with_aqm;
 
-/// What became of the marks of a flow that is over, and of the flow.
+/// Fates of the marks of a flow that is over, and of the flow.
 #[derive(Debug)]
 struct Seen {
     /// CE marks that the queue set.

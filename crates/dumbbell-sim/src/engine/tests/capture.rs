@@ -1,4 +1,4 @@
-//! What a simulation reports at its queue, taken for a capture, gives the tables of that simulation.
+//! Events that a simulation reports at its queue, taken for a capture, give the tables of that simulation.
 
 use crate::config::RunConfig;
 use crate::engine::{Engine, Run, Standing};
@@ -129,7 +129,7 @@ fn list_differences(table: &str, simulated: &Table, captured: &Table, but: &[&st
     simulated.columns.iter().filter(differs).map(text).collect()
 }
 
-/// What the view of a simulation does not show, and what is no measure of a capture.
+/// Columns that the view of a simulation does not show, or that captures do not measure.
 const NOT_COMPARED: [&str; 22] = [
     "rtt_min_ms",
     "rtt_p50_ms",

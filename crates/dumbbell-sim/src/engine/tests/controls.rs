@@ -1,4 +1,4 @@
-//! What a listener hears of senders.
+//! Tests the events of senders that a listener receives.
 
 use super::*;
 use crate::Sim;
