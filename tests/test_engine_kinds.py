@@ -37,13 +37,13 @@ class Echo(Simulator):
 def echo(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("echo_engine")
 
-    def engine(_which: str | None) -> Echo:
+    def make_engine(_which: str | None) -> Echo:
         return Echo()
 
-    def checks() -> Iterator[Check]:
+    def run_checks() -> Iterator[Check]:
         yield Check("voice", "loud")
 
-    vars(module).update(engine=engine, checks=checks)
+    vars(module).update(make_engine=make_engine, run_checks=run_checks)
     monkeypatch.setitem(sys.modules, "echo_engine", module)
     row = EngineKind("echo", "an echo of the simulator", "in an echo", "echo_engine", "echo_engine", "WHERE")
     monkeypatch.setitem(versions.KINDS, "echo", row)

@@ -85,7 +85,7 @@ def test_a_million_runs_begin_at_once() -> None:
     report = sweep.SweepReport()
 
     class Empty:
-        def kept(self, _: object) -> set[str]:
+        def find_kept(self, _: object) -> set[str]:
             return set()
 
     begun: set[str] = set()
