@@ -204,6 +204,13 @@ def test_names_at_an_axis_are_those_of_the_figure() -> None:
     assert published["reference"].to_list() == [1.5, None]
 
 
+def test_a_page_explains_the_legend_where_there_is_one() -> None:
+    frame = pl.DataFrame({"x": [1.0, 2.0, 1.0, 2.0], "g": ["a", "a", "b", "b"], "y": [1.0, 2.0, 3.0, 4.0]})
+    words = "Click a name of the legend"
+    assert words in figures.make_page(figures.lines(frame, "x", "y", by="g"))
+    assert words not in figures.make_page(figures.heat(frame.with_columns(pl.col("x").cast(pl.String)), "x", "g", "y"))
+
+
 def test_a_notebook_gets_a_specification_and_a_picture(store: Any, tmp_path: Path) -> None:
     figure = store("map").plot(interactive=True)
     bundle = figure._repr_mimebundle_()

@@ -156,6 +156,13 @@ def test_a_click_shows_the_runs_behind_a_cell(page: Page, files: Path) -> None:
     results = Results(files / "a.duckdb")
     cell = f"document.querySelectorAll('{MAP} button')[4]"
     runs = page.value(f"{cell}.dataset.runs").split(" ")
+    page.value(
+        """
+        globalThis.specs = {};
+        const chart = dumbbell.chart;
+        dumbbell.chart = (host, spec, options) => chart(host, (specs[options.name] = spec), options);
+        """
+    )
     page.value(f"{cell}.click()")
     page.until("document.querySelector('#panel [data-drawn]')")
     assert len(runs) == 2 and page.value("document.querySelectorAll('#panel .chosen button').length") == 2
@@ -182,6 +189,14 @@ def test_a_click_shows_the_runs_behind_a_cell(page: Page, files: Path) -> None:
         close(panels["srtt", label]["y"], own.run().series("srtt")[f"srtt_ms {label}"].to_list())
     drawn = page.value("[...document.querySelectorAll('#panel [data-panel]')].map(one => one.dataset.panel)")
     assert {"goodput", "srtt", "sojourn", "cwnd", "state", "distribution of sojourn"} <= set(drawn)
+    page.value("document.querySelector('#panel [data-panel=state]').scrollIntoView()")
+    page.until("document.querySelector('#panel [data-panel=state]').dataset.drawn")
+    # a state that lasts is one bar
+    stays = pl.DataFrame(page.value("specs.state.data.values"))
+    assert stays.height > 5
+    for (_,), bars in stays.partition_by("r", as_dict=True).items():
+        assert (bars["s"] != bars["s"].shift()).fill_null(True).all()
+        assert bars["x2"].to_list()[:-1] == bars["x"].to_list()[1:]
     # a second run joins the first
     page.value("document.querySelectorAll('#panel .chosen button')[1].click()")
     page.until("document.querySelectorAll('#panel .chosen [aria-pressed=true]').length === 2")

@@ -16,10 +16,8 @@ Spec = dict[str, Any]
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _MIME = ("application/vnd.vegalite.v5+json", "application/vnd.vegalite.v6+json")
 _PAGE = ".html"
-_HELP = (
-    "Drag to move and scroll to zoom; a double click shows everything again. Point at a mark for its values; click a"
-    " name of the legend to single it out, with Shift several."
-)
+_HELP = "Drag to move and scroll to zoom; a double click shows everything again. Point at a mark for its values."
+_HELP_LEGEND = " Click a name of the legend to single it out, with Shift several."
 
 _OPTION = re.compile(r"--[a-z-]+ [^\s,;]+")  # with its value, which is not to stand on another line
 
@@ -54,6 +52,18 @@ def _hide_tooltips(part: Any) -> None:
             _hide_tooltips(part.get(name))
 
 
+def _binds_legend(part: Any) -> bool:
+    """Return whether a click on a name of a legend selects in a specification, or in a part of it."""
+    if isinstance(part, list):
+        return any(_binds_legend(one) for one in part)
+    if not isinstance(part, dict):
+        return False
+    inner = (part.get(name) for name in ("layer", "spec", "concat", "vconcat"))
+    return any(one.get("bind") == "legend" for one in part.get("params", ())) or any(
+        _binds_legend(one) for one in inner
+    )
+
+
 def make_page(picture: Picture, title: str = "Figure") -> str:
     """Return a figure as a page that needs no network; raises InputError as `spec` does.
 
@@ -65,9 +75,10 @@ def make_page(picture: Picture, title: str = "Figure") -> str:
     notes = "".join(f'<p class="note">{escape(text)}</p>' for text in (about["note"],) if text)
     said = _OPTION.sub(r"<code>\g<0></code>", escape(about["why"]))
     why = f'<p class="note">{said}</p>' if said else ""
+    tips = _HELP + (_HELP_LEGEND if _binds_legend(made) else "")
     body = (
         f'{notes}<form id="controls" class="controls" hidden></form>'
-        f'<div id="chart" role="img" aria-label="{escape(title)}"></div><p class="note">{_HELP}</p>{why}'
+        f'<div id="chart" role="img" aria-label="{escape(title)}"></div><p class="note">{tips}</p>{why}'
     )
     return html.make_page(
         title,

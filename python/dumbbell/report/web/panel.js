@@ -371,7 +371,19 @@
 
   function stateSpec(lines) {
     const several = new Set(lines.map((line) => line.run)).size > 1;
-    const data = lines.flatMap((line) => line.x.map((x, i) => ({ x, x2: line.x[i + 1] ?? x, s: line.texts[line.y[i]] ?? "", r: [line.label, several ? line.run : ""].filter(Boolean).join(", ") })));
+    const data = lines.flatMap((line) => {
+      const r = [line.label, several ? line.run : ""].filter(Boolean).join(", ");
+      /** @type {{x: number, x2: number, s: string, r: string}[]} */
+      const stays = [];
+      line.x.forEach((x, i) => {
+        const s = line.texts[line.y[i]] ?? "";
+        const x2 = line.x[i + 1] ?? x;
+        const last = stays.at(-1);
+        if (last?.s === s) last.x2 = x2;
+        else stays.push({ x, x2, s, r });
+      });
+      return stays;
+    });
     return {
       width: "container", height: { step: 22 }, params: [{ name: "from", value: 0 }, { name: "to", value: Math.max(...data.map((row) => row.x2)) }], data: { values: data },
       mark: { type: "bar", clip: true, tooltip: { content: "encoding" } },
