@@ -10,7 +10,7 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell.results.student import compute_quantile
+from dumbbell.results.student import compute_t_quantile
 
 # a queue of three packets: holes within the first round trips, filled one by one
 SHORT_QUEUE = """
@@ -69,7 +69,7 @@ def of_flows(found: dumbbell.Results, direction: str, column: str) -> list[float
 
 def is_close(here: list[float], linux: list[float], bar: float) -> bool:
     """Return whether two means differ by `bar` at the most, or by no more than the 95 % interval of the difference."""
-    half = compute_quantile(len(here) + len(linux) - 2, 0.95) * math.sqrt(
+    half = compute_t_quantile(len(here) + len(linux) - 2, 0.95) * math.sqrt(
         sum(variance(v) / len(v) for v in (here, linux))
     )
     return abs(fmean(here) - fmean(linux)) <= max(bar, half)

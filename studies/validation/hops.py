@@ -20,7 +20,7 @@ import polars as pl
 import dumbbell
 from dumbbell.published import by_flow
 from dumbbell.published.by_flow import Row, Run, read_value
-from dumbbell.results.student import compute_quantile
+from dumbbell.results.student import compute_t_quantile
 from dumbbell.study import align_table
 
 _REFERENCES = Path(__file__).parent / "references"
@@ -209,7 +209,7 @@ def _compute_interval(one: list[float], other: list[float]) -> float:
     if not sum(parts):
         return 0.0
     freedom = sum(parts) ** 2 / sum(v**2 / (len(values) - 1) for v, values in zip(parts, (one, other), strict=True))
-    return compute_quantile(freedom, 0.95) * math.sqrt(sum(parts))
+    return compute_t_quantile(freedom, 0.95) * math.sqrt(sum(parts))
 
 
 def compare(scenario: str, runs: list[Run], starts: int = 0, many: list[Run] | None = None) -> list[Compared]:

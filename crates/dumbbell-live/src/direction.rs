@@ -253,7 +253,7 @@ impl<A: Aqm> Direction<A> {
     pub fn arrive(&mut self, frame: &[u8], at: Time) {
         let at = at.max(self.now);
         // what is due at that instant comes after the frame, as in the simulator
-        self.happen(|time| time < at);
+        self.process_events(|time| time < at);
         self.now = at;
         self.counts.arrived += 1;
         if let Some(trace) = &mut self.trace {
@@ -313,7 +313,7 @@ impl<A: Aqm> Direction<A> {
     }
 
     /// Lets the queue do everything that it is to do at times that `is_due`.
-    fn happen(&mut self, is_due: impl Fn(Time) -> bool) {
+    fn process_events(&mut self, is_due: impl Fn(Time) -> bool) {
         while let Some(queue) = &mut self.queue {
             let (link, timer) = (queue.next, queue.aqm.next_timer());
             let now = link.min(timer);
@@ -349,7 +349,7 @@ impl<A: Aqm> Direction<A> {
 
     /// Lets everything happen that is due until `now`, that instant included.
     pub fn advance(&mut self, now: Time) {
-        self.happen(|time| time <= now);
+        self.process_events(|time| time <= now);
         self.now = self.now.max(now);
     }
 

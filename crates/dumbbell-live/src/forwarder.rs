@@ -20,7 +20,7 @@ const LONGEST_SLEEP: Time = Time::from_millis(20);
 const TRIES: u32 = 1000;
 /// A round without work takes below 1 us, of which most are looks at the clock.
 const LONGEST_IDLE: Time = Time::from_micros(20);
-/// Bounds of [`Patience`]: what a sleep is shortened by at least and at most.
+/// Bounds of [`WakeLead`]: what a sleep is shortened by at least and at most.
 const SPIN: [Time; 2] = [Time::from_micros(20), Time::from_micros(100)];
 
 /// Looks at a run while it goes on, or steers it: series, changes of rate, a live view.
@@ -44,9 +44,9 @@ impl<A: Aqm> RunWatcher<A> for () {
 /// How long before its time a sleeper wants to be woken, so that it is there in time: somewhat longer than it overslept of late. The
 /// rest of the time it spins.
 #[derive(Clone, Copy, Debug)]
-struct Patience(Time);
+struct WakeLead(Time);
 
-impl Patience {
+impl WakeLead {
     /// Notes a round without a sleep: the estimate decays by 1 ns per round, since only sleeps bring new measurements. A round takes about 1 us.
     fn stayed_awake(&mut self) {
         self.0 = Time(self.0 .0 - 1).max(SPIN[0]);
@@ -85,14 +85,14 @@ pub struct Forwarder<A: Aqm, P: FramePort> {
     pub lateness: [Lateness; 2],
     /// The thread's work so far.
     pub effort: Effort,
-    patience: Patience,
+    patience: WakeLead,
 }
 
 impl<A: Aqm, P: FramePort> Forwarder<A, P> {
     /// Nothing has been forwarded yet.
     pub fn new(ports: [P; 2], directions: [Direction<A>; 2]) -> Forwarder<A, P> {
         let lateness = Default::default();
-        Forwarder { ports, directions, lateness, effort: Effort::default(), patience: Patience(SPIN[0]) }
+        Forwarder { ports, directions, lateness, effort: Effort::default(), patience: WakeLead(SPIN[0]) }
     }
 
     /// Forwards until one of `stops` is set.
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn patience_grows_at_once_and_shrinks_slowly() {
-        let mut patience = Patience(SPIN[0]);
+        let mut patience = WakeLead(SPIN[0]);
         patience.add_oversleep(Time::from_micros(64));
         assert_eq!(patience.0, Time::from_micros(80));
         patience.add_oversleep(Time::ZERO);

@@ -20,7 +20,7 @@ pub type HostFiles = Vec<(String, String)>;
 
 /// An event in the life of a program.
 #[derive(Debug)]
-pub enum News {
+pub enum ProgramEvent {
     /// The program runs, as this process.
     Began(i32),
     /// The program could not be started.
@@ -31,7 +31,7 @@ pub enum News {
 
 /// Runs `command` in `place`, with `files` in place of the host's if that can be done, and says to `news` what becomes of it. Returns when it
 /// is over: the calling thread stays in the namespaces of the program, and the program ends with that thread.
-pub fn run(place: &Namespace, files: &HostFiles, command: &mut Command, news: &Sender<News>) {
+pub fn run(place: &Namespace, files: &HostFiles, command: &mut Command, news: &Sender<ProgramEvent>) {
     let mut begin = || {
         place.enter()?;
         if let Err(error) = put(files) {
@@ -51,11 +51,11 @@ pub fn run(place: &Namespace, files: &HostFiles, command: &mut Command, news: &S
         command.spawn()
     };
     let _ = match begin() {
-        Err(error) => news.send(News::Refused(error)),
+        Err(error) => news.send(ProgramEvent::Refused(error)),
         Ok(mut child) => {
-            let _ = news.send(News::Began(child.id() as i32));
+            let _ = news.send(ProgramEvent::Began(child.id() as i32));
             // it has been waited for by `end_descendants` if this fails
-            news.send(News::Ended(child.wait().unwrap_or(ExitStatus::from_raw(0))))
+            news.send(ProgramEvent::Ended(child.wait().unwrap_or(ExitStatus::from_raw(0))))
         }
     };
 }

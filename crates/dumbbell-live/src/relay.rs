@@ -1,6 +1,6 @@
 //! The way out of the far end: whatever the left end connects to is opened there the moment before, and carried on from the host's network.
 //!
-//! In the far namespace every address is its own. The [`Gate`] sees each frame that goes there; if one opens a connection to an address
+//! In the far namespace every address is its own. The [`RelayPort`] sees each frame that goes there; if one opens a connection to an address
 //! and port that nobody has asked for yet, a socket is opened for it before the frame is sent. What it accepts is connected to the real
 //! address by a thread in the namespace in which the process began. So TCP on both sides is the kernel's, no right over the host's
 //! network is needed, and nothing there is changed.
@@ -34,7 +34,7 @@ const BACKLOG: i32 = 4096;
 const DATAGRAM: usize = 1 << 16;
 
 /// A task for the threads in the host's network.
-enum Errand {
+enum RelayTask {
     /// Carry a connection to there.
     Connect(TcpStream, SocketAddrV4),
     /// Open a socket that sends datagrams there; what comes back goes through the door to the client.
@@ -43,17 +43,17 @@ enum Errand {
 
 /// Does errands in the namespace of the thread that started it.
 #[derive(Clone)]
-pub struct Outside(Sender<Errand>);
+pub struct Outside(Sender<RelayTask>);
 
 impl Outside {
     /// Starts the thread that takes errands; each is done in a thread of its own. `resolver` is what [`DNS`] stands for.
     pub fn start(resolver: Option<Ipv4Addr>) -> Outside {
-        let (sender, errands): (_, Receiver<Errand>) = channel();
+        let (sender, errands): (_, Receiver<RelayTask>) = channel();
         thread::spawn(move || {
             for errand in errands {
                 thread::spawn(move || match errand {
-                    Errand::Connect(near, to) => connect(&near, real(to, resolver)),
-                    Errand::Associate { to, door, client, opened } => associate(real(to, resolver), &door, client, &opened),
+                    RelayTask::Connect(near, to) => connect(&near, real(to, resolver)),
+                    RelayTask::Associate { to, door, client, opened } => associate(real(to, resolver), &door, client, &opened),
                 });
             }
         });
@@ -148,14 +148,14 @@ fn bind(kind: Type, at: SocketAddrV4) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn open_tcp(at: SocketAddrV4, outside: Sender<Errand>) -> io::Result<()> {
+fn open_tcp(at: SocketAddrV4, outside: Sender<RelayTask>) -> io::Result<()> {
     let socket = bind(Type::STREAM, at)?;
     socket.listen(BACKLOG)?;
     let listener = TcpListener::from(socket);
     thread::spawn(move || {
         priority::leave_core();
         for stream in listener.incoming().flatten() {
-            if outside.send(Errand::Connect(stream, at)).is_err() {
+            if outside.send(RelayTask::Connect(stream, at)).is_err() {
                 return;
             }
         }
@@ -163,7 +163,7 @@ fn open_tcp(at: SocketAddrV4, outside: Sender<Errand>) -> io::Result<()> {
     Ok(())
 }
 
-fn open_udp(at: SocketAddrV4, outside: Sender<Errand>) -> io::Result<()> {
+fn open_udp(at: SocketAddrV4, outside: Sender<RelayTask>) -> io::Result<()> {
     let door = UdpSocket::from(bind(Type::DGRAM, at)?);
     thread::spawn(move || -> io::Result<()> {
         priority::leave_core();
@@ -178,7 +178,7 @@ fn open_udp(at: SocketAddrV4, outside: Sender<Errand>) -> io::Result<()> {
             }
             clients.retain(|_, (_, last)| last.elapsed() < idle(at));
             let (opened, answer) = channel();
-            let errand = Errand::Associate { to: at, door: door.try_clone()?, client, opened };
+            let errand = RelayTask::Associate { to: at, door: door.try_clone()?, client, opened };
             outside.send(errand).map_err(|_| io::ErrorKind::BrokenPipe)?;
             if let Ok(Ok(socket)) = answer.recv() {
                 let _ = socket.send(&room[..length]);
@@ -190,16 +190,16 @@ fn open_udp(at: SocketAddrV4, outside: Sender<Errand>) -> io::Result<()> {
 }
 
 /// The port towards the far end, which opens what frames ask for; without an [`Outside`] it is the port alone.
-pub struct Gate<P> {
+pub struct RelayPort<P> {
     port: P,
     outside: Option<Outside>,
     known: HashSet<(u8, SocketAddrV4)>,
 }
 
-impl<P: FramePort> Gate<P> {
+impl<P: FramePort> RelayPort<P> {
     /// The thread that sends through it must be in the far namespace.
-    pub fn new(port: P, outside: Option<Outside>) -> Gate<P> {
-        Gate { port, outside, known: HashSet::new() }
+    pub fn new(port: P, outside: Option<Outside>) -> RelayPort<P> {
+        RelayPort { port, outside, known: HashSet::new() }
     }
 
     fn open(&mut self, frame: &[u8]) {
@@ -213,7 +213,7 @@ impl<P: FramePort> Gate<P> {
     }
 }
 
-impl<P: FramePort> FramePort for Gate<P> {
+impl<P: FramePort> FramePort for RelayPort<P> {
     fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8], u64)) -> io::Result<usize> {
         self.port.receive(most, take)
     }

@@ -8,8 +8,8 @@ use crate::lateness::{allowed_lateness, target, Lateness};
 use crate::namespaces::{Doing, HostPair, Namespace};
 use crate::packet_socket::PacketSocket;
 use crate::priority;
-use crate::programs::{self, end_descendants, HostFiles, News};
-use crate::relay::{Gate, Outside};
+use crate::programs::{self, end_descendants, HostFiles, ProgramEvent};
+use crate::relay::{Outside, RelayPort};
 use crate::run::{judge, LiveError, MOST_FRAMES};
 use dumbbell_bottleneck::Bottleneck;
 use dumbbell_config::RunConfig;
@@ -182,7 +182,7 @@ impl Shell {
         let mut ports = Vec::new();
         for (index, outside) in self.wire.interfaces().into_iter().zip([None, self.outside.clone()]) {
             let port = self.wire.middle.run_inside(|| PacketSocket::open(index)).context("a packet socket")?;
-            ports.push(Gate::new(port, outside));
+            ports.push(RelayPort::new(port, outside));
         }
         let mut directions = Vec::new();
         for (config, aqm) in self.configs.iter().zip(aqms) {
@@ -220,7 +220,7 @@ impl Shell {
     }
 
     /// Starts the servers, and waits until they listen.
-    fn start_servers(&self) -> Result<Vec<Receiver<News>>, LiveError> {
+    fn start_servers(&self) -> Result<Vec<Receiver<ProgramEvent>>, LiveError> {
         let mut servers = Vec::new();
         for line in &self.job.servers {
             let program = programs::server(line).context("standard error for a server")?;
@@ -253,11 +253,11 @@ impl Shell {
     }
 
     /// Starts a program in a thread of its own, at the left end or the right one.
-    fn start(&self, mut program: Command, is_left: bool) -> Receiver<News> {
+    fn start(&self, mut program: Command, is_left: bool) -> Receiver<ProgramEvent> {
         let (sender, news) = channel();
         let end: &Namespace = if is_left { &self.wire.left } else { &self.wire.right };
         match end.try_clone() {
-            Err(error) => drop(sender.send(News::Refused(error))),
+            Err(error) => drop(sender.send(ProgramEvent::Refused(error))),
             Ok(place) => {
                 let files = self.job.files.clone();
                 thread::spawn(move || programs::run(&place, &files, &mut program, &sender));
@@ -266,14 +266,14 @@ impl Shell {
         news
     }
 
-    fn wait(&self, news: &Receiver<News>, stop: &AtomicBool) -> Result<ExitStatus, LiveError> {
+    fn wait(&self, news: &Receiver<ProgramEvent>, stop: &AtomicBool) -> Result<ExitStatus, LiveError> {
         let mut process = None;
         let mut asked: Option<Instant> = None;
         loop {
             match news.recv_timeout(Duration::from_millis(20)) {
-                Ok(News::Began(pid)) => process = Some(Pid::from_raw(pid)),
-                Ok(News::Refused(error)) => return Err(LiveError::Program(error)),
-                Ok(News::Ended(status)) => return Ok(status),
+                Ok(ProgramEvent::Began(pid)) => process = Some(Pid::from_raw(pid)),
+                Ok(ProgramEvent::Refused(error)) => return Err(LiveError::Program(error)),
+                Ok(ProgramEvent::Ended(status)) => return Ok(status),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(LiveError::Invariant("a command that nobody waits for".to_owned()))
                 }
@@ -304,7 +304,7 @@ impl Shell {
     /// Checks what must hold, and makes the tables of both directions.
     fn finish<A: Aqm>(
         &self,
-        forwarder: &mut Forwarder<A, Gate<PacketSocket>>,
+        forwarder: &mut Forwarder<A, RelayPort<PacketSocket>>,
         observing: Observing<'_>,
         duration: Time,
     ) -> Result<[Outcome; 2], LiveError> {
@@ -339,10 +339,10 @@ fn downcast_aqm<A: Aqm + 'static>(any: AnyAqm, _like: &A) -> Option<A> {
 }
 
 /// Exit status of the program behind `news`, if it has ended.
-fn ended_early(news: &Receiver<News>) -> Option<std::io::Result<i32>> {
+fn ended_early(news: &Receiver<ProgramEvent>) -> Option<std::io::Result<i32>> {
     match news.try_iter().last() {
-        Some(News::Ended(status)) => Some(Ok(status_of(status))),
-        Some(News::Refused(error)) => Some(Err(error)),
+        Some(ProgramEvent::Ended(status)) => Some(Ok(status_of(status))),
+        Some(ProgramEvent::Refused(error)) => Some(Err(error)),
         _ => None,
     }
 }

@@ -49,7 +49,7 @@ pub enum CaptureError {
 
 /// Captures at the queue of a hop.
 #[derive(Clone, Debug, Default)]
-pub struct Crossed<'a> {
+pub struct HopCaptures<'a> {
     /// Packets that reached the queue, in order: records of [`PACKET_BYTES`].
     pub arrived: &'a [u8],
     /// Packets that left the queue, in order.
@@ -68,7 +68,7 @@ pub struct Crossed<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Capture<'a> {
     /// The bottleneck, then the other hops in the order of [`RunConfig::hops`].
-    pub hops: Vec<Crossed<'a>>,
+    pub hops: Vec<HopCaptures<'a>>,
     /// Reports of senders in order of time: records of [`SAMPLE_BYTES`].
     pub samples: &'a [u8],
     /// Clock of the captures at the start of the run, ns.

@@ -5,7 +5,7 @@ use crate::flow::{FlowCounts, FlowResult, SenderState};
 use crate::hop_log::{Backlog, HopLog};
 use crate::short_flows::ShortFlows;
 use crate::table::UNTOLD;
-use crate::together::Together;
+use crate::together::CommonTime;
 use crate::trace::Trace;
 use dumbbell_config::RunConfig;
 use dumbbell_core::histogram::Histogram;
@@ -98,7 +98,7 @@ pub struct Measures {
     /// Counters of the queue at the last point.
     queue_before: QueueCounters,
     /// The time that the flows have in common.
-    pub together: Together,
+    pub together: CommonTime,
     /// The time series of the listed flows.
     pub flow_series: Vec<SeriesRow>,
     /// The time series of the queue.
@@ -126,7 +126,7 @@ impl Measures {
             interval: interval.unwrap_or(Time::ZERO),
             before: vec![Before::default(); if interval.is_some() { listed } else { 0 }],
             queue_before: QueueCounters::default(),
-            together: Together::new(config),
+            together: CommonTime::new(config),
             flow_series: Vec::new(),
             queue_series: Vec::new(),
             states: StateSeries::default(),

@@ -54,7 +54,7 @@ impl Common {
 }
 
 /// Follows the listed endpoints from the start of the last flow on.
-pub struct Together {
+pub struct CommonTime {
     flows: usize,
     /// Flows that have not started.
     waiting: usize,
@@ -79,10 +79,10 @@ pub struct Together {
     pub convergence_cumulative: Option<Time>,
 }
 
-impl Together {
+impl CommonTime {
     /// For a run of `config` that has not begun.
-    pub fn new(config: &RunConfig) -> Together {
-        Together {
+    pub fn new(config: &RunConfig) -> CommonTime {
+        CommonTime {
             flows: config.flows.len(),
             waiting: config.flows.len(),
             may_end: config
@@ -131,7 +131,7 @@ impl Together {
         self.next = if needed { now + LOOK } else { Time::NEVER };
     }
 
-    /// Looks at what has arrived of the listed endpoints at `now`, which is [`Together::next`].
+    /// Looks at what has arrived of the listed endpoints at `now`, which is [`CommonTime::next`].
     pub fn look(&mut self, now: Time, listed: impl Iterator<Item = FlowProgress>) {
         let Some(start) = self.start else { return };
         let before = std::mem::take(&mut self.seen);
@@ -228,11 +228,11 @@ mod tests {
     use dumbbell_core::tcp::stats::ReceiverStats;
     use serde_json::json;
 
-    fn measure_together(flows: usize, more: serde_json::Value) -> Together {
+    fn measure_together(flows: usize, more: serde_json::Value) -> CommonTime {
         let mut flow = json!({"cc": {"name": "reno"}, "count": flows});
         flow.as_object_mut().expect("a flow").extend(more.as_object().cloned().unwrap_or_default());
         let config = json!({"duration": 60_000_000_000_u64, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [flow]});
-        Together::new(&RunConfig::from_json(&config).expect("a configuration"))
+        CommonTime::new(&RunConfig::from_json(&config).expect("a configuration"))
     }
 
     fn progress_from(bytes: &[u64]) -> impl Iterator<Item = FlowProgress> + '_ {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     /// Two flows of which the second starts after 5 s, and what each gets per look from then on.
-    fn second_flow_rates(rates: impl IntoIterator<Item = [u64; 2]>) -> Together {
+    fn second_flow_rates(rates: impl IntoIterator<Item = [u64; 2]>) -> CommonTime {
         let mut found = measure_together(2, json!({}));
         found.start_flow(Time::ZERO, progress_from(&[0, 0]));
         let mut got = [5_000, 0];

@@ -130,7 +130,7 @@ impl<T> Net<T> {
         let (at, slot) = (self.clock(now), self.slot(frame.flow));
         // a sender sends what it has at one instant before anything else happens
         if self.burst != Some((at, slot)) {
-            self.happen(at, |_| true);
+            self.process_events(at, |_| true);
             (self.now, self.burst) = (at, Some((at, slot)));
         }
         let place = self.keep(payload);
@@ -150,25 +150,25 @@ impl<T> Net<T> {
         let until = self.clock(now);
         self.burst = None;
         // an empty net has its clocks when the next packet comes
-        self.happen(until, Net::is_moving);
+        self.process_events(until, Net::is_moving);
         self.out.front().filter(|(at, _)| *at <= until)?;
         let (at, packet) = self.out.pop_front()?;
         self.popped += 1;
         let payload = self.take(packet.tsval)?;
         let flow = self.flows[packet.flow as usize].number;
-        Some(Arrival { at: self.of_caller(at), frame: Frame { len: packet.len, ecn: packet.ecn, flow }, payload })
+        Some(Arrival { at: self.to_caller_time(at), frame: Frame { len: packet.len, ecn: packet.ecn, flow }, payload })
     }
 
     /// When to call [`Net::pop`] next: something moves then, and it may return a packet. `None` if nothing is in the net. It is not later than
     /// the next packet comes out; a call at another time does no harm.
     pub fn next(&self) -> Option<Duration> {
         if let Some((at, _)) = self.out.front() {
-            return Some(self.of_caller(*at));
+            return Some(self.to_caller_time(*at));
         }
         // what a changed rate sets free leaves when the instant of the change is over
         let change = self.changes.front().map_or(Time::NEVER, |change| change.at.saturating_add(Time(1)));
         let at = self.next_move().0.min(change);
-        (self.is_moving() && at != Time::NEVER).then(|| self.of_caller(at))
+        (self.is_moving() && at != Time::NEVER).then(|| self.to_caller_time(at))
     }
 
     /// Packets of `flow` have these hosts, ports and codepoint for queues that look at them, from now on. A flow that is not announced is one between hosts 1 and
@@ -228,7 +228,7 @@ impl<T> Net<T> {
         nanoseconds(time).saturating_sub(self.start).max(self.now)
     }
 
-    fn of_caller(&self, time: Time) -> Duration {
+    fn to_caller_time(&self, time: Time) -> Duration {
         Duration::from_nanos(time.saturating_add(self.start).0)
     }
 
@@ -290,7 +290,7 @@ impl<T> Net<T> {
     }
 
     /// Lets packets move until `until`, that instant included, and clocks tick before it, `while_so`. What is pushed at `until` comes between the two.
-    fn happen(&mut self, until: Time, while_so: impl Fn(&Net<T>) -> bool) {
+    fn process_events(&mut self, until: Time, while_so: impl Fn(&Net<T>) -> bool) {
         while while_so(self) {
             let (moves, ticks) = (self.next_move(), self.next_tick());
             let (at, due) = if moves.0 <= ticks.0 { moves } else { ticks };

@@ -8,7 +8,7 @@ pub(crate) mod record;
 pub use self::queue::InferredQueue;
 pub use self::record::{CaptureRecord, FrameHeaders, QueueDecision, RECORD};
 
-use self::record::Whose;
+use self::record::FrameOwner;
 use crate::columns::Sighting;
 use crate::fate::{DropRecord, Fate, Marked};
 use crate::frame::{tcp_flag, TcpSegment};
@@ -68,7 +68,7 @@ pub struct Captured {
 /// One transmission, wherever it is seen. Numbers are those of the headers; identifications alone are used again after 65536 packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Transmission {
-    whose: Whose,
+    whose: FrameOwner,
     seq: u32,
     ack: u32,
     tsval: u32,
@@ -76,7 +76,7 @@ struct Transmission {
 }
 
 impl Transmission {
-    fn from_frame(whose: Whose, frame: &FrameHeaders) -> Transmission {
+    fn from_frame(whose: FrameOwner, frame: &FrameHeaders) -> Transmission {
         let TcpSegment { seq, ack, tsval, .. } = frame.says;
         Transmission { whose, seq: seq as u32, ack: ack as u32, tsval, id: frame.id }
     }
@@ -122,7 +122,7 @@ fn wrong(text: String) -> io::Error {
 struct Passing {
     time: Time,
     outgoing: bool,
-    whose: Whose,
+    whose: FrameOwner,
     frame: FrameHeaders,
 }
 
@@ -163,7 +163,7 @@ impl<'a> FrameReader<'a> {
 }
 
 impl Captured {
-    fn find_flow(&self, frame: &FrameHeaders, place: CapturePoint, outgoing: bool) -> Option<Whose> {
+    fn find_flow(&self, frame: &FrameHeaders, place: CapturePoint, outgoing: bool) -> Option<FrameOwner> {
         let [source, target] = frame.ports;
         let back = match (&self.receivers, place) {
             (Some(ports), _) => ports.contains(&source),
@@ -172,7 +172,7 @@ impl Captured {
             (None, _) => false,
         };
         let sender = if back { target } else { source };
-        Some(Whose { number: u32::from(sender.checked_sub(self.first_port)?), back })
+        Some(FrameOwner { number: u32::from(sender.checked_sub(self.first_port)?), back })
     }
 
     /// Writes the packets of a run of `config`: into a file that was made by a program and has a comment, or as columns. `queues` are those of the hops, if they told nothing.
@@ -256,7 +256,7 @@ impl CapturedConnection {
     }
 
     /// Reads a segment, with numbers in bytes from the start, and the scale of its window.
-    fn read_segment(&mut self, whose: Whose, frame: &FrameHeaders) -> (TcpSegment, u8) {
+    fn read_segment(&mut self, whose: FrameOwner, frame: &FrameHeaders) -> (TcpSegment, u8) {
         let (own, peer) = if whose.back { (1, 0) } else { (0, 1) };
         let mut says = frame.says;
         if says.flags & tcp_flag::SYN != 0 {

@@ -1,6 +1,6 @@
 //! Packets as columns: one row for each record.
 
-use crate::captured::record::{FrameHeaders, Whose};
+use crate::captured::record::{FrameHeaders, FrameOwner};
 use crate::connection::{AckHeaders, Sent, TrackedFlow};
 use crate::fate::{DropRecord, Fate, Marked};
 use crate::frame::{tcp_flag, TcpSegment};
@@ -139,7 +139,7 @@ impl Columns {
     pub fn push_captured(
         &mut self,
         seen: &Sighting<'_>,
-        whose: Whose,
+        whose: FrameOwner,
         frame: &FrameHeaders,
         (says, scale): (&TcpSegment, u8),
         is_again: bool,

@@ -57,7 +57,7 @@ impl HostTraits {
 
 /// Segments in a row that are equally long.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct EqualSegments {
     /// Number of the first, and bytes ahead of it.
     seq: u64,
     offset: u64,
@@ -76,7 +76,7 @@ pub struct TrackedFlow {
     hosts: HostTraits,
     /// Codepoints of what its receiver sends.
     pub back_ecn: BackEcn,
-    rows: Vec<Row>,
+    rows: Vec<EqualSegments>,
     /// Number of the next new segment, and bytes ahead of it.
     next: (u64, u64),
     /// Both ends count CE: the receiver says so, and the sender has heard it.
@@ -225,7 +225,7 @@ impl TrackedFlow {
             let size = packet.len.saturating_sub(self.headers());
             let offset = self.next.1 + (packet.seq - self.next.0) * u64::from(size);
             if self.rows.last().is_none_or(|row| row.size != size) {
-                self.rows.push(Row { seq: packet.seq, offset, size });
+                self.rows.push(EqualSegments { seq: packet.seq, offset, size });
             }
             self.next = (packet.seq + 1, offset + u64::from(size));
         }

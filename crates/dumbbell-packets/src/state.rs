@@ -2,7 +2,7 @@
 
 use crate::connection::{HostTraits, SendState, Sent, TrackedFlow};
 use crate::fate::{DropRecord, Fates, Marked, OpenFates, TimeOrder};
-use crate::write::{Asked, PendingRecord, What, Writer, Written};
+use crate::write::{Asked, PendingRecord, RecordKind, Writer, Written};
 use crate::{RECEIVER, SENDER};
 use dumbbell_core::log::Mark;
 use dumbbell_core::observe::{FlowStart, ProtocolKind};
@@ -207,7 +207,7 @@ impl State {
             let left = now.saturating_sub(ahead);
             for (one, time) in [(self.receiver, left.saturating_sub(ahead)), (point, left)] {
                 if let Some(at) = one {
-                    self.note(time, record(at, What::Opening(*packet)), true);
+                    self.note(time, record(at, RecordKind::Opening(*packet)), true);
                 }
             }
         }
@@ -215,7 +215,7 @@ impl State {
             let fate = Some((fate, true));
             self.note(
                 now.saturating_sub(ahead),
-                PendingRecord { fate, ..record(point, What::Sent(Sent { packet: *packet, start })) },
+                PendingRecord { fate, ..record(point, RecordKind::Sent(Sent { packet: *packet, start })) },
                 opens_connection(packet),
             );
         }
@@ -230,7 +230,7 @@ impl State {
         let Some(fate) = slot.open.take(packet) else { return };
         if let Some(point) = point {
             let sent = Sent { packet: *packet, start: self.fates.start(fate) };
-            let record = PendingRecord { point, connection: index, fate: Some((fate, true)), what: What::Sent(sent) };
+            let record = PendingRecord { point, connection: index, fate: Some((fate, true)), what: RecordKind::Sent(sent) };
             self.note(now + behind, record, opens_connection(packet));
         }
         self.fates.settle(fate);
@@ -250,7 +250,7 @@ impl State {
             fate = Some((number, false));
         }
         if let Some(point) = point {
-            let record = PendingRecord { point, connection: index, fate, what: What::Answered(answered) };
+            let record = PendingRecord { point, connection: index, fate, what: RecordKind::Answered(answered) };
             self.note(now + behind, record, ack.has(ack_flag::SYN_ACK));
         }
     }
@@ -262,7 +262,7 @@ impl State {
         let number = slot.answers.take(&number_of_answer(ack));
         if let Some(point) = point {
             let fate = number.map(|fate| (fate, false));
-            let record = PendingRecord { point, connection: index, fate, what: What::Answered(answered) };
+            let record = PendingRecord { point, connection: index, fate, what: RecordKind::Answered(answered) };
             self.note(now.saturating_sub(ahead), record, ack.has(ack_flag::SYN_ACK));
         }
         if let Some(number) = number {
@@ -290,7 +290,7 @@ impl State {
         }
         let Some((slot, _, index)) = self.flows.find_wanted(packet.flow) else { return };
         let Some(fate) = (if is_new { slot.open.find_new(packet) } else { slot.open.find(packet) }) else { return };
-        let what = What::Sent(Sent { packet: *packet, start: self.fates.start(fate) });
+        let what = RecordKind::Sent(Sent { packet: *packet, start: self.fates.start(fate) });
         self.note(now, PendingRecord { point, connection: index, fate: Some((fate, true)), what }, opens_connection(packet));
     }
 
@@ -305,7 +305,7 @@ impl State {
         held.fate = fate.or(held.fate);
         self.note(
             now,
-            PendingRecord { point, connection: index, fate: fate.map(|fate| (fate, true)), what: What::Answered(answered) },
+            PendingRecord { point, connection: index, fate: fate.map(|fate| (fate, true)), what: RecordKind::Answered(answered) },
             opens,
         );
     }

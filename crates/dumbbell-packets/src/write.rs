@@ -13,7 +13,7 @@ use dumbbell_core::units::Time;
 use std::io;
 
 /// A packet at a point.
-pub enum What {
+pub enum RecordKind {
     Sent(Sent),
     Answered(AckHeaders),
     /// The SYN of a receiver that opens, which this packet answers.
@@ -26,7 +26,7 @@ pub struct PendingRecord {
     pub connection: u32,
     /// Number of the fate of its packet, if it has one, and whether that must be settled before.
     pub fate: Option<(u32, bool)>,
-    pub what: What,
+    pub what: RecordKind,
 }
 
 /// Where records go.
@@ -122,18 +122,18 @@ impl Writer {
         self.count += 1;
         let point = record.point;
         let (segment, wire) = match &record.what {
-            What::Sent(sent) => {
+            RecordKind::Sent(sent) => {
                 let Packet { len, ecn, .. } = sent.packet;
                 let segment = connection.is_tcp().then(|| connection.segment(sent));
                 (segment, WireHeaders { len, ecn, id: sent.start.id })
             }
-            What::Answered(answered) => {
+            RecordKind::Answered(answered) => {
                 let AckHeaders { ack, blocks, ecn, .. } = answered;
                 let segment = connection.is_tcp().then(|| connection.answer_segment(answered));
                 let len = ack.frame(blocks.as_ref().map_or(0, |blocks| blocks.len()));
                 (segment, WireHeaders { len, ecn: *ecn, id: connection.id_of(ack) })
             }
-            What::Opening(answer) => (
+            RecordKind::Opening(answer) => (
                 Some(connection.syn_of_receiver(answer)),
                 WireHeaders { len: SYN_FRAME, ecn: answer.ecn, id: connection.id_of_syn() },
             ),
@@ -144,32 +144,32 @@ impl Writer {
             Output::Columns(columns) => {
                 let seen = Sighting { time, point: &self.points[point as usize], hops: &self.hops, fate };
                 match &record.what {
-                    What::Sent(sent) => columns.push_data(&seen, connection, sent, segment.as_ref(), payload),
-                    What::Answered(answered) => {
+                    RecordKind::Sent(sent) => columns.push_data(&seen, connection, sent, segment.as_ref(), payload),
+                    RecordKind::Answered(answered) => {
                         columns.push_ack(&seen, connection, answered, segment.as_ref(), (wire.len, payload));
                     }
                     // no packet of the run
-                    What::Opening(_) => self.count -= 1,
+                    RecordKind::Opening(_) => self.count -= 1,
                 }
             }
             Output::Pcapng(file, snap) => {
                 // of UDP, as programs that measure with it have it: which datagram it is, or answers
                 let number = match &record.what {
-                    What::Sent(sent) => sent.packet.seq as u32,
-                    What::Answered(answered) => answered.ack.tsecr,
-                    What::Opening(_) => 0,
+                    RecordKind::Sent(sent) => sent.packet.seq as u32,
+                    RecordKind::Answered(answered) => answered.ack.tsecr,
+                    RecordKind::Opening(_) => 0,
                 };
                 let number = number.to_be_bytes();
                 let room = if connection.speaks == ProtocolKind::Udp { usize::from(payload) } else { 0 };
                 let own = &number[..number.len().min(room)];
                 let bytes = fate.and_then(|fate| fate.payload.as_deref()).unwrap_or(own);
-                let back = !matches!(record.what, What::Sent(_));
+                let back = !matches!(record.what, RecordKind::Sent(_));
                 let built = match &segment {
                     Some(segment) => Headers::tcp(&connection.ends, segment, wire),
                     None => Headers::udp(&connection.ends, back, wire, bytes),
                 };
                 self.comment.clear();
-                if let What::Opening(_) = record.what {
+                if let RecordKind::Opening(_) = record.what {
                     self.comment.push_str(NOT_SIMULATED);
                 } else if let Some(fate) = fate {
                     fate.comment(&self.hops, &mut self.comment);

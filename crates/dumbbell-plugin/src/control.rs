@@ -12,7 +12,7 @@ use std::ffi::{c_void, CStr};
 use std::sync::Arc;
 
 /// The control of one connection. The functions that the interface requires are there: [`load`](crate::Plugin::load) has looked.
-pub struct Plugged {
+pub struct PluginControl {
     functions: &'static abi::CControl,
     this: *mut c_void,
     name: Arc<str>,
@@ -23,7 +23,7 @@ pub struct Plugged {
 
 // SAFETY: `this` is used only through `&mut Plugged` or `&Plugged`, and `Plugged` is not `Sync`: by one thread at a time, as the
 // interface promises. What the library shares between instances is its own to guard, as the interface says.
-unsafe impl Send for Plugged {}
+unsafe impl Send for PluginControl {}
 
 type Steers = unsafe extern "C" fn(*mut c_void, *const abi::CConn, *mut abi::CSteer, u32, i64);
 
@@ -90,7 +90,7 @@ fn or_none<T: Into<i64>>(value: Option<T>) -> i64 {
     value.map_or(-1, Into::into)
 }
 
-impl Plugged {
+impl PluginControl {
     /// The control of the connection of `context`, with the values of its parameters.
     pub fn new(
         functions: &'static abi::CControl,
@@ -98,13 +98,13 @@ impl Plugged {
         values: &[f64],
         context: &CcContext,
         fault: &PluginFault,
-    ) -> Plugged {
+    ) -> PluginControl {
         // SAFETY: there are as many values as the library declared parameters
         let create = |create: unsafe extern "C" fn(u64, u64, *const f64) -> *mut c_void| unsafe {
             create(context.seed, context.flow, values.as_ptr())
         };
         let this = functions.create.map_or(std::ptr::null_mut(), create);
-        let plugged = Plugged { functions, this, name: Arc::clone(name), fault: fault.clone(), state: Cell::new("") };
+        let plugged = PluginControl { functions, this, name: Arc::clone(name), fault: fault.clone(), state: Cell::new("") };
         if this.is_null() {
             plugged.wrong(|| "create() returned NULL".to_owned());
         }
@@ -144,7 +144,7 @@ impl Plugged {
     }
 }
 
-impl Drop for Plugged {
+impl Drop for PluginControl {
     fn drop(&mut self) {
         if let Some(destroy) = self.functions.destroy.filter(|_| !self.this.is_null()) {
             // SAFETY: `this` came from `create`, and nobody uses it any more
@@ -153,7 +153,7 @@ impl Drop for Plugged {
     }
 }
 
-impl CongestionControl for Plugged {
+impl CongestionControl for PluginControl {
     fn control(&self) -> Control {
         match self.functions.by {
             0 => Control::Window,

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::abi;
-use crate::control::Plugged;
+use crate::control::PluginControl;
 use crate::queue::PluginQueue;
 use crate::stack::PluginStack;
 use dumbbell_config::extensions::{Extensions, PluginFault};
@@ -289,7 +289,7 @@ impl Plugin {
                 // SAFETY: the condition above, and a control of this version has this length; it stays as the library does
                 let functions: &'static abi::CControl = unsafe { Box::leak(Box::new(read_start(described.control, length))) };
                 Make::Control(Arc::new(move |values, context, fault| {
-                    cc::DynCc(Box::new(Plugged::new(functions, &own, values, context, &fault)))
+                    cc::DynCc(Box::new(PluginControl::new(functions, &own, values, context, &fault)))
                 }))
             }
             (None, None, Some(stack)) => {

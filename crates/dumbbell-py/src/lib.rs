@@ -5,7 +5,7 @@ use dumbbell_config::schedule::Schedule;
 use dumbbell_config::{BottleneckParams, RunConfig};
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_core::param::{ParamError, ParamType};
-use dumbbell_measure::from_capture::{measure, Capture, CaptureError, Crossed};
+use dumbbell_measure::from_capture::{measure, Capture, CaptureError, HopCaptures};
 use dumbbell_plugin::{abi, trial, Plugin, HEADER};
 use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::huge_pages::HugePages;
@@ -389,7 +389,7 @@ struct Hop {
 #[allow(clippy::needless_pass_by_value)] // made from Python's list
 fn from_capture(py: Python<'_>, config: &str, hops: Vec<Hop>, samples: &[u8], started: u64) -> PyResult<Result> {
     let config = parse(config)?;
-    let hops = hops.iter().map(|hop| Crossed {
+    let hops = hops.iter().map(|hop| HopCaptures {
         arrived: &hop.arrived,
         sent: &hop.sent,
         signals_on_arrival: hop.signals_on_arrival,

@@ -1,7 +1,7 @@
 //! A run whose packets are written.
 
 use crate::arrow::{as_error, coded_or_none, integers_or_none, reals, Rows};
-use crate::qlog::{carried_out, parse_config, Failure};
+use crate::qlog::{carry_out, parse_config, Failure};
 use crate::{config_error, load, parse, Cancel, Result};
 use arrow_array::{ArrayRef, StringArray};
 use arrow_schema::ArrowError;
@@ -46,7 +46,7 @@ fn write(
     let file = file.map(|(sink, comment)| (sink, PROGRAM, comment));
     let recorder = PacketRecorder::new(&read, asked, file)
         .map_err(|found| Failure::Run(ParamError::new("points", found, "points of this run").into()))?;
-    let outcome = carried_out(Sim::builder(&config).extensions(extensions).listener(|hop| recorder.listener(hop)), cancel)?;
+    let outcome = carry_out(Sim::builder(&config).extensions(extensions).listener(|hop| recorder.listener(hop)), cancel)?;
     Ok((outcome, recorder.finish().map_err(Failure::File)?))
 }
 

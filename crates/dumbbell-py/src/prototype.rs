@@ -41,9 +41,9 @@ enum LogCall {
 }
 
 #[derive(Default)]
-struct Later(Vec<LogCall>);
+struct DeferredLogCalls(Vec<LogCall>);
 
-impl Log for Later {
+impl Log for DeferredLogCalls {
     fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
         self.0.push(LogCall::Marked(*packet, before, mark, reason, at));
     }
@@ -55,7 +55,7 @@ impl Log for Later {
 struct CallState {
     shelf: Shelf,
     now: Time,
-    later: Later,
+    later: DeferredLogCalls,
 }
 
 /// The simulator, as `dumbbell_host` of the C interface.
@@ -419,7 +419,7 @@ pub fn plugin(class: &Bound<'_, PyAny>) -> PyResult<Plugin> {
         Make::Queue(Arc::new(move |values, context: &QueueContext, fault| {
             let (rate, seed) = (context.rate.bits(), context.seed);
             let arguments = |py: Python<'_>| Ok((table(py, &names, values)?, rate, seed).into_pyobject(py)?.unbind());
-            let kept = CallState { shelf: Shelf::new(&own, fault.clone()), now: Time::ZERO, later: Later::default() };
+            let kept = CallState { shelf: Shelf::new(&own, fault.clone()), now: Time::ZERO, later: DeferredLogCalls::default() };
             let kept = Arc::new(Mutex::new(kept));
             let instance = Instance::new(&of, &QUEUE, format!("queue {own}"), fault, arguments);
             let host = Python::attach(|py| Py::new(py, PyHost { kept: Arc::clone(&kept) }));

@@ -47,7 +47,7 @@ pub fn parse_config(config: &str) -> std::result::Result<Value, Failure> {
 ///
 /// # Errors
 /// The exception that `run` raises.
-pub fn carried_out(builder: Builder<'_>, cancel: &AtomicBool) -> std::result::Result<Outcome, Failure> {
+pub fn carry_out(builder: Builder<'_>, cancel: &AtomicBool) -> std::result::Result<Outcome, Failure> {
     let mut sim = builder.build().map_err(|error| Failure::Run(error.into()))?;
     while !sim.step(sim.now() + SLICE).map_err(Failure::Run)? {
         if cancel.load(Ordering::Relaxed) {
@@ -75,7 +75,7 @@ fn write(
     let read = RunConfig::read(&config, &extensions).map_err(|error| Failure::Run(error.into()))?;
     let recorder = QlogRecorder::new(names, senders, network, read.run.duration);
     let builder = Sim::builder(&config).extensions(extensions).listener(|hop| recorder.listener(hop));
-    let outcome = carried_out(builder, cancel)?;
+    let outcome = carry_out(builder, cancel)?;
     Ok((outcome, recorder.finish().map_err(Failure::File)?))
 }
 

@@ -28,7 +28,7 @@ thread_local! {
 }
 
 /// A bug tells where it is before it traps.
-fn keep_last_words() {
+fn install_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         std::panic::set_hook(Box::new(|panic| LAST_WORDS.with_borrow_mut(|words| *words = panic.to_string())));
@@ -40,8 +40,8 @@ fn put(text: String) {
 }
 
 /// Answers a call: its text is the output, its number is returned.
-fn answer(of: impl FnOnce(&mut Session, &[u8]) -> Result<Reply, session::Refusal>) -> i32 {
-    keep_last_words();
+fn answer(of: impl FnOnce(&mut Session, &[u8]) -> Result<Reply, session::CallError>) -> i32 {
+    install_panic_hook();
     let given = INPUT.take();
     match SESSION.with_borrow_mut(|session| of(session, &given)) {
         Ok(Reply { code, text }) => {
@@ -58,7 +58,7 @@ fn answer(of: impl FnOnce(&mut Session, &[u8]) -> Result<Reply, session::Refusal
 /// Makes room for `len` bytes of text, and returns where: the caller writes them before the next call.
 #[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // unsafe if two things had one name: a module links nothing else
 pub extern "C" fn input(len: usize) -> *mut u8 {
-    keep_last_words();
+    install_panic_hook();
     INPUT.with_borrow_mut(|input| {
         input.clear();
         input.resize(len, 0);

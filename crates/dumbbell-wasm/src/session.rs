@@ -24,36 +24,36 @@ impl From<Value> for Reply {
 
 /// Why a call failed.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum CallError {
     /// The configuration cannot be used.
     Config(ParamError),
     /// Everything else, in words.
     Other(String),
 }
 
-impl Refusal {
+impl CallError {
     /// As an object: `message`, and of a configuration `key`, `found` and `allowed`.
     pub fn to_json(&self) -> Value {
         match self {
-            Refusal::Config(error) => {
+            CallError::Config(error) => {
                 json!({"message": error.to_string(), "key": error.key, "found": error.found, "allowed": error.allowed})
             }
-            Refusal::Other(message) => json!({ "message": message }),
+            CallError::Other(message) => json!({ "message": message }),
         }
     }
 }
 
-impl From<ParamError> for Refusal {
-    fn from(error: ParamError) -> Refusal {
-        Refusal::Config(error)
+impl From<ParamError> for CallError {
+    fn from(error: ParamError) -> CallError {
+        CallError::Config(error)
     }
 }
 
-impl From<RunError> for Refusal {
-    fn from(error: RunError) -> Refusal {
+impl From<RunError> for CallError {
+    fn from(error: RunError) -> CallError {
         match error {
-            RunError::Config(error) => Refusal::Config(error),
-            other => Refusal::Other(other.to_string()),
+            RunError::Config(error) => CallError::Config(error),
+            other => CallError::Other(other.to_string()),
         }
     }
 }
@@ -66,7 +66,7 @@ fn parse(given: &[u8]) -> Result<Value, ParamError> {
 ///
 /// # Errors
 /// The first key that cannot be used.
-pub fn check(given: &[u8]) -> Result<Reply, Refusal> {
+pub fn check(given: &[u8]) -> Result<Reply, CallError> {
     dumbbell_sim::check(&parse(given)?)?;
     Ok(Value::Null.into())
 }
@@ -75,7 +75,7 @@ pub fn check(given: &[u8]) -> Result<Reply, Refusal> {
 ///
 /// # Errors
 /// The first key that cannot be used, or a broken invariant.
-pub fn run(given: &[u8]) -> Result<Reply, Refusal> {
+pub fn run(given: &[u8]) -> Result<Reply, CallError> {
     Ok(describe_outcome(&Sim::new(&parse(given)?)?.finish()?).into())
 }
 
@@ -92,15 +92,15 @@ impl Session {
     ///
     /// # Errors
     /// The first key that cannot be used.
-    pub fn begin(&mut self, given: &[u8]) -> Result<Reply, Refusal> {
+    pub fn begin(&mut self, given: &[u8]) -> Result<Reply, CallError> {
         let sim = Sim::new(&parse(given)?)?;
-        let number = self.begun.checked_add(1).ok_or_else(|| Refusal::Other("more than 2^31 runs".to_owned()))?;
+        let number = self.begun.checked_add(1).ok_or_else(|| CallError::Other("more than 2^31 runs".to_owned()))?;
         self.begun = number;
         self.runs.insert(number, sim);
         Ok(Reply { code: number, text: String::new() })
     }
 
-    fn get(&mut self, number: i32) -> Result<&mut Sim, Refusal> {
+    fn get(&mut self, number: i32) -> Result<&mut Sim, CallError> {
         self.runs.get_mut(&number).ok_or_else(|| unknown(number))
     }
 
@@ -108,9 +108,9 @@ impl Session {
     ///
     /// # Errors
     /// No such run, a time that is none, or a broken invariant, which ends the run.
-    pub fn step(&mut self, number: i32, ms: f64) -> Result<Reply, Refusal> {
+    pub fn step(&mut self, number: i32, ms: f64) -> Result<Reply, CallError> {
         if ms.is_nan() || ms < 0.0 {
-            return Err(Refusal::Other(format!("step: {ms} ms, allowed: 0 or more")));
+            return Err(CallError::Other(format!("step: {ms} ms, allowed: 0 or more")));
         }
         let sim = self.get(number)?;
         // a conversion to u64 ends at its largest value
@@ -128,7 +128,7 @@ impl Session {
     ///
     /// # Errors
     /// No such run.
-    pub fn view(&mut self, number: i32) -> Result<Reply, Refusal> {
+    pub fn view(&mut self, number: i32) -> Result<Reply, CallError> {
         Ok(describe_view(&self.get(number)?.view()).into())
     }
 
@@ -136,7 +136,7 @@ impl Session {
     ///
     /// # Errors
     /// No such run, or a broken invariant.
-    pub fn finish(&mut self, number: i32) -> Result<Reply, Refusal> {
+    pub fn finish(&mut self, number: i32) -> Result<Reply, CallError> {
         let sim = self.runs.remove(&number).ok_or_else(|| unknown(number))?;
         Ok(describe_outcome(&sim.finish()?).into())
     }
@@ -145,13 +145,13 @@ impl Session {
     ///
     /// # Errors
     /// No such run.
-    pub fn forget(&mut self, number: i32) -> Result<Reply, Refusal> {
+    pub fn forget(&mut self, number: i32) -> Result<Reply, CallError> {
         self.runs.remove(&number).map(|_| Value::Null.into()).ok_or_else(|| unknown(number))
     }
 }
 
-fn unknown(number: i32) -> Refusal {
-    Refusal::Other(format!("no run {number}: it is over, or never began"))
+fn unknown(number: i32) -> CallError {
+    CallError::Other(format!("no run {number}: it is over, or never began"))
 }
 
 /// `{summary, digest, tables}`; a table is its columns by name, and NaN is null.
@@ -209,11 +209,11 @@ mod tests {
         br#"{"duration": 2000000000, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "cubic"}}],
         "record": {"series": true, "interval": 500000000}}"#;
 
-    fn json_of(answer: Result<Reply, Refusal>) -> Value {
+    fn json_of(answer: Result<Reply, CallError>) -> Value {
         serde_json::from_str(&answer.expect("an answer").text).expect("JSON")
     }
 
-    fn refusal(answer: Result<Reply, Refusal>) -> Value {
+    fn refusal(answer: Result<Reply, CallError>) -> Value {
         answer.expect_err("a refusal").to_json()
     }
 

@@ -16,7 +16,7 @@ from dumbbell.errors import Conflict, Unfit, UnknownName, Unreadable, WrongValue
 from dumbbell.experiment import shipped
 from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.results import StoredResults
-from dumbbell.results.student import compute_quantile
+from dumbbell.results.student import compute_t_quantile
 
 HOLDS, FAILS, NO_DATA = "holds", "fails", "no data"
 
@@ -263,7 +263,7 @@ def estimate_mean(values: Iterable[float]) -> Interval:
     mean = statistics.fmean(found)
     if len(found) < 2 or not math.isfinite(mean) or not (deviation := statistics.stdev(found)):
         return Interval(mean, seeds=len(found))
-    half = compute_quantile(len(found) - 1, LEVEL) * deviation / math.sqrt(len(found))
+    half = compute_t_quantile(len(found) - 1, LEVEL) * deviation / math.sqrt(len(found))
     return Interval(mean, mean - half, mean + half, len(found))
 
 

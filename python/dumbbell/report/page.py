@@ -15,15 +15,15 @@ from dumbbell.report.findings import ReportSide, SideComparison
 from dumbbell.report.report_tables import ReportTable
 from dumbbell.report.series import RUNS_OF_A_CHUNK, Chunk, ReportSeries
 from dumbbell.report.sources import FILE, ReportRuns, open_files
+from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.columns import TABLES
 from dumbbell.results.results import StoredResults
-from dumbbell.results.student import compute_quantile
+from dumbbell.results.student import compute_t_quantile
 from dumbbell.scratch import replace_whole
 from dumbbell.writing import report_write_failures
 
 BYTES_OF_1000_RUNS = 3_000_000  # a page may have so many, or as many as its share if it has more runs
 _FEWEST_POINTS = 10
-_LEVEL = 0.95
 _DATA = "data"  # the folder next to a page in a folder
 _SCRIPTS = ("model.js", "figures.js", "panel.js", "tables.js", "report.js")
 _PAGE = "index.html"
@@ -212,7 +212,7 @@ class _Report:
             "side": [side_of[run] for run in frame["run"].to_list()],
             "sides": [{"name": side.name, "engine": _name_engine(side)} for side in self._sides],
             "experiments": {"names": self._runs.experiments, "unlike": _list_unlike(self._runs)},
-            "student": [compute_quantile(freedom, _LEVEL) for freedom in range(1, max(2, most + 1))],
+            "student": [compute_t_quantile(freedom, LEVEL) for freedom in range(1, max(2, most + 1))],
             "tables": [report_tables.to_data(table) for table in self._tables],
             "figures": _plan_figures(self._runs, self._tables, alone=self._is_alone),
             "alone": list(range(len(self._runs))) if self._is_alone else None,

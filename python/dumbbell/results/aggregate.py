@@ -13,7 +13,7 @@ from dumbbell.errors import Conflict, Nothing, Unfit, UnknownName, find_nearest,
 from dumbbell.results import crossing, parts, selecting, varying
 from dumbbell.results.dimensions import NOTHING, Dimension
 from dumbbell.results.results import OF_TRAFFIC, Measure, StoredResults
-from dumbbell.results.student import compute_quantile
+from dumbbell.results.student import compute_t_quantile
 from dumbbell.words import format_count
 
 LEVEL = 0.95
@@ -22,7 +22,7 @@ FEW = 2  # values whose range, from the least to the greatest, stands in place o
 
 def make_t_expression(freedom: pl.Expr, level: float = LEVEL) -> pl.Expr:
     """Return t with which a mean lies within t standard errors with probability `level` (Student 1908)."""
-    return freedom.map_elements(lambda n: compute_quantile(n, level), return_dtype=pl.Float64)
+    return freedom.map_elements(lambda n: compute_t_quantile(n, level), return_dtype=pl.Float64)
 
 
 def compute_half_width(deviation: pl.Expr, n: pl.Expr, level: float = LEVEL) -> pl.Expr:

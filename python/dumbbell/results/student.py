@@ -23,7 +23,7 @@ _TERMS = 5000  # of the continued fraction, which takes about √freedom of them
 
 
 @cache
-def compute_quantile(freedom: float, level: float) -> float:
+def compute_t_quantile(freedom: float, level: float) -> float:
     """Return t with |T| < t of probability `level`, for `freedom` of at least 1; NaN for less."""
     whole = int(freedom) if 1 <= freedom <= _MOST else 0
     if whole != freedom:  # the sums are of whole numbers

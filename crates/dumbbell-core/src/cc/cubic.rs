@@ -326,6 +326,7 @@ impl CongestionControl for State {
     }
 
     fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
+        // losses and CE marks alike, unless ABE has a factor of its own for marks
         self.epoch_start = None;
         let beta = self.config.abe.and_then(|abe| abe.factor(conn, cause)).unwrap_or(u64::from(self.config.beta));
         let cwnd = u64::from(conn.cwnd);

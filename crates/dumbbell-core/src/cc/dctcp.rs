@@ -184,6 +184,7 @@ impl CongestionControl for State {
     }
 
     fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
+        // CE marks cut the window by alpha / 2
         match (cause, self.params.loss_response) {
             (Congestion::Timeout, LossResponse::Halve | LossResponse::AlphaHalveOnRto) => half(conn.cwnd),
             // loss found by a tail-loss probe as well: Linux passes through CWR then, and halves only on entering Recovery

@@ -54,7 +54,8 @@ pub trait CongestionControl {
     /// [`early_ack_event`](crate::tcp::host::HostParams::early_ack_event): before the update.
     fn in_ack_event(&mut self, _conn: &mut Conn, _ack: &AckEvent) {}
 
-    /// New slow-start threshold after `cause`; called once per congestion episode, before `cwnd` falls.
+    /// Response to congestion: returns the slow-start threshold after `cause` (losses, or CE marks as ECE or AccECN echo them), towards which the
+    /// transport reduces `cwnd`. Called once per congestion episode, before `cwnd` falls.
     fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32;
 
     /// A loss was found in a window that a CE mark has already reduced: returns the slow-start threshold for the loss, computed from

@@ -1,7 +1,7 @@
 //! Events of packets at a queue, derived from captures ahead of it and behind it.
 
 use super::records::{frames, CapturedFrame};
-use super::{CaptureError, Crossed};
+use super::{CaptureError, HopCaptures};
 use dumbbell_config::{RunConfig, Shaper};
 use dumbbell_core::aqm::AqmSpec;
 use dumbbell_core::packet::Ecn;
@@ -30,7 +30,7 @@ pub enum QueueEvent {
 /// one queue leaves in the order in which it came, so that those in between were dropped. What came after the last that left is still queued, unless
 /// the queue discipline counts more drops than were found.
 pub fn events(
-    captured: &Crossed,
+    captured: &HopCaptures,
     started: u64,
     (hop, config): (usize, &RunConfig),
     senders: usize,

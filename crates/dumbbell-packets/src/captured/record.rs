@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Read};
 
 /// Whose a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Whose {
+pub struct FrameOwner {
     /// Number of the flow.
     pub number: u32,
     /// Whether it goes from the receiver of data to their sender.

@@ -200,7 +200,7 @@ impl CongestionControl for PyControl {
         }
         let seen = PyConn::from_conn(conn);
         let read =
-            |answer: Bound<'_, PyAny>| answer.extract::<Option<Bound<'_, PyDict>>>()?.map(|told| told_model(&told)).transpose();
+            |answer: Bound<'_, PyAny>| answer.extract::<Option<Bound<'_, PyDict>>>()?.map(|told| parse_model(&told)).transpose();
         self.instance.call("model", |py| (seen,).into_pyobject(py), read).flatten()
     }
 }
@@ -222,7 +222,7 @@ macro_rules! told {
 macro_rules! read_model {
     ($state:ident: Text, $($field:ident: $kind:ident,)*) => {
         /// Reads the dict that model() returns; a key that is not there, or None, is not known.
-        fn told_model(told: &Bound<'_, PyDict>) -> PyResult<Model> {
+        fn parse_model(told: &Bound<'_, PyDict>) -> PyResult<Model> {
             let mut state = "";
             let mut found = abi::CModel::UNKNOWN;
             for (key, value) in told.iter().filter(|(_, value)| !value.is_none()) {

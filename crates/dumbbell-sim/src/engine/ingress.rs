@@ -44,7 +44,7 @@ pub struct EndpointPort<'a, W: Ingress> {
 impl<W: Ingress> EndpointPort<'_, W> {
     /// Sends the packet of these words on any way.
     #[inline(never)]
-    fn send_anyhow(&mut self, a: u64, b: u64, c: u64, d: u64) {
+    fn send_through_stages(&mut self, a: u64, b: u64, c: u64, d: u64) {
         let packet = Packet::from_words([a, b, c, d]);
         match self.path {
             None => self.way.arrive(packet, self.now),
@@ -62,7 +62,7 @@ impl<W: Ingress> Outlet for EndpointPort<'_, W> {
         } else {
             seldom();
             let [a, b, c, d] = packet.to_words();
-            self.send_anyhow(a, b, c, d);
+            self.send_through_stages(a, b, c, d);
         }
     }
 

@@ -194,7 +194,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
     /// A packet goes to hop `next`. It crosses idle hops at once while nothing else happens before it has left them.
     #[inline(always)]
-    fn go_far(&mut self, mut next: u16, packet: &mut Packet, moment: &mut LoopState, arena: &mut Arena) {
+    fn cross_idle_hops(&mut self, mut next: u16, packet: &mut Packet, moment: &mut LoopState, arena: &mut Arena) {
         // what this packet does may set timers: another one that leaves at the same instant does not go far
         let quiet = std::mem::replace(&mut moment.before, Time::ZERO);
         loop {
@@ -260,7 +260,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
             if let Some(mut packet) = left {
                 if is_bare {
                     let next = one.next[packet.flow as usize];
-                    self.go_far(next, &mut packet, moment, arena);
+                    self.cross_idle_hops(next, &mut packet, moment, arena);
                 } else {
                     self.leave(hop, packet, now, arena);
                 }

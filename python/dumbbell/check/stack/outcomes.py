@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dumbbell.results.student import compute_quantile
+from dumbbell.results.aggregate import LEVEL
+from dumbbell.results.student import compute_t_quantile
 
 _Array = np.ndarray[Any, Any]
 _NONE = np.zeros(0)
@@ -138,7 +139,7 @@ class Outcome:
         if len(found) < 2 or math.isinf(mean) or max(found) == min(found):
             return mean, 0.0
         spread = math.sqrt(sum((one - mean) ** 2 for one in found) / (len(found) - 1))
-        return mean, compute_quantile(len(found) - 1, 0.95) * spread / math.sqrt(len(found))
+        return mean, compute_t_quantile(len(found) - 1, LEVEL) * spread / math.sqrt(len(found))
 
     def find_worst(self, number: int, of: Callable[[StackFlow], float]) -> float:
         """Return the largest figure of a flow; infinity if a seed has none."""

@@ -10,7 +10,7 @@ use dumbbell_core::log::{At, Log};
 use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::Time;
-use dumbbell_measure::from_capture::{measure, sampled, Capture, Crossed, PACKET_BYTES, POLL_NS, SAMPLE_BYTES};
+use dumbbell_measure::from_capture::{measure, sampled, Capture, HopCaptures, PACKET_BYTES, POLL_NS, SAMPLE_BYTES};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -97,7 +97,7 @@ fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     let signals_on_arrival = ["pie", "pfifo"].contains(&parsed.aqm.name());
     let limit = parsed.aqm.values().get("limit").and_then(Value::as_u64).unwrap_or(1000);
     let (arrived, sent, samples) = (&arrived[..], &sent[..], &samples[..]);
-    let hop = Crossed { arrived, sent, signals_on_arrival, limit, ..Crossed::default() };
+    let hop = HopCaptures { arrived, sent, signals_on_arrival, limit, ..HopCaptures::default() };
     let captured = Capture { hops: vec![hop], samples, started: 7 };
     (simulated, measure(config, &captured).expect("observations"))
 }
@@ -188,7 +188,7 @@ fn packets_that_never_left_were_dropped_if_the_queue_says_so() {
         (1..=3).flat_map(|second| record(&Packet { len: 74, ..Packet::EMPTY }, Time::from_secs(second))).collect();
     let found = |drops: u64| {
         let counters = BTreeMap::from([("drops".to_owned(), drops)]);
-        let hop = Crossed { arrived: &arrived, flow_queues: true, limit: 100, counters, ..Crossed::default() };
+        let hop = HopCaptures { arrived: &arrived, flow_queues: true, limit: 100, counters, ..HopCaptures::default() };
         let captured = Capture { hops: vec![hop], ..Capture::default() };
         let config =
             json!({"duration": 5_000_000_000_u64, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "reno"}}]});
@@ -209,7 +209,7 @@ fn two_frames_that_leave_a_bucket_at_once_go_one_by_one_over_the_link() {
     let delays = |shaper: &str| {
         let bottleneck = json!({"rate": 10_000_000, "shaper": shaper, "aqm": {"name": "pfifo"}});
         let config = json!({"duration": 1_000_000_000_u64, "bottleneck": bottleneck, "udp": [{"size": 1250}]});
-        let hop = Crossed { arrived: &records, sent: &records, limit: 100, ..Crossed::default() };
+        let hop = HopCaptures { arrived: &records, sent: &records, limit: 100, ..HopCaptures::default() };
         let captured = Capture { hops: vec![hop], started: 7, ..Capture::default() };
         let found = measure(&config, &captured).expect("observations").tables.flows;
         ["delay_min_ms", "delay_max_ms", "delay_mean_ms", "jitter_ms"].map(|name| found.real(name).expect("a column")[0])
@@ -224,14 +224,14 @@ fn what_does_not_fit_together_is_an_error() {
     let config = config(json!({"name": "codel"}), 20, "htb");
     let sent = record(&Packet { flow: 1, ..Packet::EMPTY }, Time(5));
     let of = |captured: Capture| measure(&config, &captured).expect_err("an error").to_string();
-    let one = |hop: Crossed| of(Capture { hops: vec![hop], ..Capture::default() });
-    let ghost = one(Crossed { sent: &sent, ..Crossed::default() });
+    let one = |hop: HopCaptures| of(Capture { hops: vec![hop], ..Capture::default() });
+    let ghost = one(HopCaptures { sent: &sent, ..HopCaptures::default() });
     assert_eq!(ghost, "capture: flow 1: a packet left the queue at 12ns that had not arrived");
     let stranger = record(&Packet { flow: 4, ..Packet::EMPTY }, Time(5));
-    assert_eq!(one(Crossed { arrived: &stranger, ..Crossed::default() }), "capture: a packet of flow 4, of 4");
+    assert_eq!(one(HopCaptures { arrived: &stranger, ..HopCaptures::default() }), "capture: a packet of flow 4, of 4");
     let other = sample(Time(1), 9, 0, None);
     assert_eq!(
-        of(Capture { hops: vec![Crossed::default()], samples: &other, ..Capture::default() }),
+        of(Capture { hops: vec![HopCaptures::default()], samples: &other, ..Capture::default() }),
         "capture: a sample of flow 9, of 4"
     );
 }
@@ -256,9 +256,9 @@ fn hops_are_counted_one_by_one_and_flows_along_their_routes() {
     let at = |seq, ms| record(&packet(0, seq, 500), Time::from_millis(ms));
     // of three packets of flow 0 the second hop, which is the first that they pass, drops the second; they wait there for 2 ms and then for 5 and 8 ms
     let of_second = [[at(0, 100), at(1, 200), at(2, 300)].concat(), [at(0, 102), at(2, 302)].concat()];
-    let second = Crossed { arrived: &of_second[0], sent: &of_second[1], signals_on_arrival: true, ..Crossed::default() };
+    let second = HopCaptures { arrived: &of_second[0], sent: &of_second[1], signals_on_arrival: true, ..HopCaptures::default() };
     let of_first = [[at(0, 105), at(2, 305)].concat(), [at(0, 110), at(2, 313)].concat()];
-    let bottleneck = Crossed { arrived: &of_first[0], sent: &of_first[1], limit: 10, ..Crossed::default() };
+    let bottleneck = HopCaptures { arrived: &of_first[0], sent: &of_first[1], limit: 10, ..HopCaptures::default() };
     // an answer and a packet of flow 1; another answer is dropped by an AQM
     let up = record(&packet(1, 0, 800), Time::from_millis(112));
     let of_reverse = [
@@ -266,7 +266,7 @@ fn hops_are_counted_one_by_one_and_flows_along_their_routes() {
         [back(0, 7, 500, 115), record(&packet(1, 0, 800), Time::from_millis(116))].concat(),
     ];
     let counters = BTreeMap::from([("drops".to_owned(), 1)]);
-    let reverse = Crossed { arrived: &of_reverse[0], sent: &of_reverse[1], limit: 10, counters, ..Crossed::default() };
+    let reverse = HopCaptures { arrived: &of_reverse[0], sent: &of_reverse[1], limit: 10, counters, ..HopCaptures::default() };
     let mut samples: Vec<u8> = (0..2).flat_map(|flow| sample(Time::from_millis(90), flow, sampled::START, None)).collect();
     let mut answer = sample(Time::from_millis(125), 0, sampled::ANSWER, None);
     answer[16..20].copy_from_slice(&35_000_u32.to_le_bytes());
@@ -290,6 +290,6 @@ fn hops_are_counted_one_by_one_and_flows_along_their_routes() {
     assert_eq!((flows.int("answers"), flows.real("rtt_min_ms").map(|all| all[0])), (Some(&[1, 0][..]), Some(35.0)));
     assert_eq!(flows.real("rtt_p50_ms").map(|all| (all[0] - 35.0).abs() < 0.5), Some(true));
     assert!(flows.real("start_s").expect("starts").iter().all(|start| (start - 0.09).abs() < 1e-12));
-    let few = Capture { hops: vec![Crossed::default()], ..Capture::default() };
+    let few = Capture { hops: vec![HopCaptures::default()], ..Capture::default() };
     assert_eq!(measure(&config, &few).expect_err("an error").to_string(), "capture: 1 hops were captured, and the run has 3");
 }
