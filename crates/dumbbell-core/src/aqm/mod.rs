@@ -61,7 +61,7 @@ pub trait Aqm {
     /// number may have belonged to another flow before, of which nothing is queued any more.
     fn flow_starts(&mut self, _flow: u32, _key: &FlowKey) {}
 
-    /// Whether a burst of so many bytes that counts as one packet fits into the queue; it is offered packet by packet then, and dropped otherwise.
+    /// Whether a burst of this number of bytes that counts as one packet fits into the queue; it is offered packet by packet then, and dropped otherwise.
     fn has_room(&self, _bytes: u64) -> bool {
         true
     }
