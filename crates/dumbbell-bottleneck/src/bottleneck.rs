@@ -70,7 +70,7 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     coming: Vec<Packet>,
     /// The rest of the burst in front leaves without waiting.
     leaving: bool,
-    /// Frames of up to so many bytes that find queue and link idle need not enter the queue ([`Aqm::bypass_max_len`]).
+    /// Frames of up to this number of bytes that find queue and link idle need not enter the queue ([`Aqm::bypass_max_len`]).
     passes: u16,
     /// The packet on the wire was one of them: if nothing has come meanwhile, the queue need not be asked again.
     passing: bool,

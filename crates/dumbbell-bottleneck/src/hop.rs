@@ -22,7 +22,7 @@ pub fn without_burst_marks(mut packet: Packet) -> Packet {
     packet
 }
 
-/// The parts of a hop that have something to do at times of their own, beside the link. At one instant the link is first, and then these, in order.
+/// The parts of a hop that have something to do at times of their own, in addition to the link. At one instant the link is first, and then these, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HopPart {
     /// Stages ahead of the queue.

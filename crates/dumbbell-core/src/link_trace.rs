@@ -1,8 +1,8 @@
 //! A link whose capacity comes from a trace: when it may send, and how much.
 //!
 //! A trace is a text in mahimahi's format: one whole number of milliseconds per line, never less than the one before. Each line is an
-//! opportunity to send one full frame at that time. The trace begins anew at the time of its last line, for ever. An opportunity carries
-//! bytes, not packets: several small packets may share it, and a packet may take parts of several. What nobody uses is lost.
+//! opportunity to send one full frame at that time. The trace begins again at the time of its last line, for ever. An opportunity carries
+//! bytes, not packets: several small packets may share it, and a packet may take parts of several. Unused bytes are lost.
 //!
 //! A second column, behind blanks, is ours: how long packets take that leave from then on, one-way delay in milliseconds, in addition to the
 //! propagation of the flows. All lines have it or none.
@@ -152,7 +152,7 @@ impl LinkTrace {
         self.moments[self.moments.len() - 1]
     }
 
-    /// After this time it begins anew.
+    /// Time after which the trace begins again.
     pub fn period(&self) -> Time {
         self.last().time()
     }
@@ -373,7 +373,7 @@ impl ParamType for LinkTrace {
 /// // 2000 bytes: 1514 of the first opportunity, the rest of the second, which has 1028 left
 /// assert_eq!(link.take(2000), Time::from_millis(5));
 /// assert_eq!(link.take(1028), Time::from_millis(5));
-/// // the trace began anew at 5 ms
+/// // the trace began again at 5 ms
 /// assert_eq!(link.next(), Time::from_millis(7));
 /// ```
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Events of a bottleneck, and who listens to them.
 //!
 //! Queue disciplines and bottlenecks report what happens to every packet to a [`Log`]. Counters, histograms and captures are
-//! logs; a queue discipline knows none of them. Logs are generic parameters: an event that nobody listens to costs nothing.
+//! logs; a queue discipline knows none of them. Logs are generic parameters: an event without a listener costs nothing.
 
 use crate::packet::{Ecn, Packet};
 use crate::tcp::{Ack, Block};
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use crate::aqm::testing::packet;
 
-    /// Writes down the marks that it hears of.
+    /// Records the marks that are reported to it.
     #[derive(Default)]
     struct Marks(Vec<(Ecn, Mark, MarkReason, u32)>);
 

@@ -80,7 +80,7 @@ pub struct SenderSnapshot<'a> {
     pub tcp: Option<&'a Sender>,
 }
 
-/// Something that a sender tells. What changes several times within one ACK or timer is told once.
+/// An event reported by a sender. A value that changes several times within one ACK or timer is reported once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ControlEvent {
     /// The congestion machine changed its state.
@@ -148,7 +148,7 @@ pub trait Tap: Log {
         ListenLevel::Packets
     }
 
-    /// The sender of `flow`, numbered as [`Packet::flow`], tells something, at `now` on the clock of its host.
+    /// The sender of `flow`, numbered as [`Packet::flow`], reports an event, at `now` on the clock of its host.
     #[inline]
     fn on_control_event(&mut self, _flow: u32, _event: &ControlEvent, _now: Time) {}
 

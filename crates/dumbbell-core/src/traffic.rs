@@ -1,4 +1,4 @@
-//! Traffic that comes and goes: when short flows arrive, how long they are, and UDP that listens to nobody.
+//! Traffic that comes and goes: when short flows arrive, how long they are, and UDP that reacts to no feedback.
 //!
 //! Everything here draws from the random stream that it is given, and knows no transport: the engine makes a connection
 //! out of every arrival.

@@ -42,9 +42,9 @@ fn pick_spec(spec: &AlgorithmSpec, picks: &[u64]) -> LinkSpec {
 /// A change while packets come.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Packets of this length come after so many us.
+    /// Packets of this length come after this number of us.
     Packets { after: u64, bytes: u64, count: usize },
-    /// The rate changes after so many us.
+    /// The rate changes after this number of us.
     Rate { after: u64, kbit: u64 },
     /// The queue loses what is in it.
     Flush { after: u64 },

@@ -47,7 +47,7 @@ enum Fate {
     /// SCE.
     Hint,
     Duplicate,
-    /// The packet and its successors wait for so many milliseconds.
+    /// The packet and its successors wait for this number of milliseconds.
     Stall(u16),
 }
 

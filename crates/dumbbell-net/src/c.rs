@@ -89,7 +89,7 @@ pub unsafe extern "C" fn dumbbell_net_new(
     let made = if text.is_null() {
         Err("text: found NULL, allowed: the keys of a bottleneck".to_owned())
     } else {
-        // SAFETY: it is not null, and the header asks for a string of C, which ends with 0; nobody changes it during this call.
+        // SAFETY: it is not null, and the header asks for a string of C, which ends with 0; nothing changes it during this call.
         new(unsafe { CStr::from_ptr(text) }, seed, start)
     };
     match made {
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn dumbbell_net_push(net: *mut CNet, now: u64, frame: CFra
     let payload = if bytes.is_null() || size == 0 {
         Vec::new()
     } else {
-        // SAFETY: bytes is not null, and the header asks for size bytes there, which nobody changes during this call. What exists in memory
+        // SAFETY: bytes is not null, and the header asks for size bytes there, which nothing changes during this call. What exists in memory
         // has at most isize::MAX bytes.
         unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), size) }.to_vec()
     };
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn dumbbell_net_pop(net: *mut CNet, now: u64, arrival: *mu
 /// `net` is null or a net.
 #[no_mangle]
 pub unsafe extern "C" fn dumbbell_net_next(net: *const CNet) -> u64 {
-    // SAFETY: a pointer that is not null is that of a Box that lives until dumbbell_net_free, and nobody changes it during this call, since
+    // SAFETY: a pointer that is not null is that of a Box that lives until dumbbell_net_free, and nothing changes it during this call, since
     // one thread at a time uses a net.
     let net = unsafe { net.as_ref() };
     net.and_then(|CNet { net, .. }| net.next()).map_or(NEVER, nanoseconds)

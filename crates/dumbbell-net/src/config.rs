@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
 
-/// A trace has at most so many bytes, as in experiment files.
+/// Largest size of a trace, bytes, as in experiment files.
 const MOST_FILE_BYTES: u64 = 32 << 20;
 
 /// A bottleneck, read from the text of an experiment's `[bottleneck]`.

@@ -26,7 +26,7 @@ fn compile_program(name: &str, source: &Path, more: &[&str]) -> PathBuf {
     to
 }
 
-/// The newest library of this crate that cargo has built beside this test and begins and ends so.
+/// The newest library of this crate that cargo has built next to this test and begins and ends so.
 fn library(begin: &str, end: &str) -> PathBuf {
     let here = std::env::current_exe().expect("a path");
     let folders = here.ancestors().skip(1).take(2);

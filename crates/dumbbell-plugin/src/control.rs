@@ -147,7 +147,7 @@ impl PluginControl {
 impl Drop for PluginControl {
     fn drop(&mut self) {
         if let Some(destroy) = self.functions.destroy.filter(|_| !self.this.is_null()) {
-            // SAFETY: `this` came from `create`, and nobody uses it any more
+            // SAFETY: `this` came from `create`, and nothing uses it any more
             unsafe { destroy(self.this) }
         }
     }

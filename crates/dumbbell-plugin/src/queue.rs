@@ -137,7 +137,7 @@ impl PluginQueue {
 impl Drop for PluginQueue {
     fn drop(&mut self) {
         if let Some(destroy) = self.functions.destroy.filter(|_| !self.this.is_null()) {
-            // SAFETY: `this` came from `create`, and nobody uses it any more
+            // SAFETY: `this` came from `create`, and nothing uses it any more
             unsafe { destroy(self.this) }
         }
     }

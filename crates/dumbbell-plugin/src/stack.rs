@@ -59,7 +59,7 @@ struct Row {
 // promises. What the library shares between instances is its own to guard, as the interface says.
 unsafe impl Send for PluginStack {}
 
-// SAFETY: a table of functions and names that the library keeps and nobody writes
+// SAFETY: a table of functions and names that the library keeps and nothing writes
 unsafe impl Sync for abi::CStack {}
 
 /// Where a library's datagrams go while it is called.
@@ -83,7 +83,7 @@ extern "C" fn send(wire: *mut abi::CWire, payload: *const u8, length: u32, ecn: 
         ));
         return;
     }
-    // SAFETY: the interface makes it so many bytes that are valid during this call
+    // SAFETY: the interface makes it this number of bytes, which are valid during this call
     let payload = unsafe { std::slice::from_raw_parts(payload, length as usize) };
     let number = call.bytes.put(payload, call.now);
     call.sent.push(Datagram { number, length: length as u16 + UDP_HEADERS, ecn: Ecn::from_bits(ecn as u8) });
@@ -266,7 +266,7 @@ impl PluginStack {
 impl Drop for PluginStack {
     fn drop(&mut self) {
         if let (Some(destroy), false) = (self.functions.destroy, self.this.is_null()) {
-            // SAFETY: it is what create() returned, and nobody uses it after this
+            // SAFETY: it is what create() returned, and nothing uses it after this
             unsafe { destroy(self.this) }
         }
     }

@@ -48,7 +48,7 @@ impl abi::CSteer {
 /// The windows that a control may set, in words.
 pub const WINDOWS: &str = "allowed: 1 to 2147483647 segments";
 
-/// Whether a control may set so many segments as window or threshold.
+/// Whether a control may set this number of segments as window or threshold.
 pub fn is_window(segments: u32) -> bool {
     (1..=MOST_SEGMENTS).contains(&segments)
 }

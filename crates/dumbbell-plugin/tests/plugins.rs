@@ -230,7 +230,7 @@ fn the_header_says_the_version() {
     assert!(dumbbell_plugin::HEADER.contains(&format!("#define DUMBBELL_ABI {}u", abi::ABI)));
 }
 
-/// A run of 20 s over 10 Mbit/s with the example `window`, and what `flow` says beside.
+/// A run of 20 s over 10 Mbit/s with the example `window`, and the further keys of `flow`.
 fn with_window(plugin: &Plugin, flow: &Value, others: &[Value]) -> Result<dumbbell_sim::Outcome, RunError> {
     let mut extensions = Extensions::default();
     plugin.add_to(&mut extensions, "window");

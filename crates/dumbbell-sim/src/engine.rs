@@ -262,7 +262,7 @@ impl<N: Topology> Engine<N> {
         }
     }
 
-    /// Something happened to the sender in `slot`: the listener hears what is new.
+    /// Reports changes of the sender in `slot` to the listener.
     #[cold]
     #[inline(never)]
     fn report_sender(&mut self, slot: u32, now: Time) {
@@ -632,7 +632,7 @@ impl<N: Topology> Run for Engine<N> {
     }
 }
 
-/// Whoever listens to frames hears that the slot belongs to this flow of this line.
+/// Reports to the listener for frames that the slot belongs to this flow of this line.
 #[inline]
 fn report_flow_start<N: Topology>(
     net: &mut N,

@@ -18,7 +18,7 @@ pub struct HugePages<A>(pub A);
 #[cfg(target_os = "linux")]
 fn ask(block: *mut u8, len: usize) {
     if !block.is_null() {
-        // SAFETY: the range lies within a block of `len` bytes that has just been allocated and that nobody else has, and begins at a
+        // SAFETY: the range lies within a block of `len` bytes that has just been allocated and that nothing else owns, and begins at a
         // page. MADV_HUGEPAGE changes what backs the range and not what is in it (madvise(2)); if it fails, nothing has changed.
         unsafe { libc::madvise(block.cast(), len / HUGE * HUGE, libc::MADV_HUGEPAGE) };
     }

@@ -1,5 +1,5 @@
 //! Tables of scenarios, rounded: a change of one is a change of behaviour, to be read before it is accepted. Linux's value
-//! stands beside each cell that was measured.
+//! stands next to each cell that was measured.
 //!
 //! Every registered queue discipline and congestion control has its rows. To accept a change, or to add rows for a new algorithm, paste
 //! what the failure prints.

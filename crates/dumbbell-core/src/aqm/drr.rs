@@ -172,7 +172,7 @@ impl FlowQueues {
     }
 
     /// Stamps `packet` with the time, appends it to queue `index` and reports it. A queue that was in no list becomes new.
-    // what goes through memory as two halves and comes back as a whole waits for it: a packet had better stay in registers
+    // what goes through memory as two halves and comes back as a whole waits for it: a packet should stay in registers
     #[inline(always)]
     pub fn push<L: Log>(&mut self, index: usize, mut packet: Packet, now: Time, log: &mut L) {
         packet.enqueue_time = now;

@@ -18,7 +18,7 @@ pub use dyn_aqm::DynAqm;
 use serde_json::{Map, Value};
 
 /// Answer of a queue when the link asks for a packet.
-// its tag lies beside the packet: one that hides in a byte of it has the packet written in parts, and whoever reads it as a whole waits
+// The discriminant is kept outside the packet: with a niche inside `Packet`, the packet would be stored in parts, and a load of the whole would wait.
 #[repr(u64)]
 #[derive(Clone, Copy, Debug)]
 pub enum Dequeue {
@@ -61,17 +61,17 @@ pub trait Aqm {
     /// number may have belonged to another flow before, of which nothing is queued any more.
     fn flow_starts(&mut self, _flow: u32, _key: &FlowKey) {}
 
-    /// Whether a burst of so many bytes that counts as one packet fits into the queue; it is offered packet by packet then, and dropped otherwise.
+    /// Whether a burst of this number of bytes that counts as one packet fits into the queue; it is offered packet by packet then, and dropped otherwise.
     fn has_room(&self, _bytes: u64) -> bool {
         true
     }
 
-    /// Takes `packet` in (setting its `enqueue_time`) or drops it, or drops others to make room. It had better be compiled into the loops of senders:
+    /// Takes `packet` in (setting its `enqueue_time`) or drops it, or drops others to make room. Implementations should be inlined into the loops of senders:
     /// a packet that is written to memory field by field and read there as a whole waits until all that was written before has left the core.
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L);
 
-    /// Until when [`Aqm::dequeue`] certainly returns nothing, and changes nothing. `None`: ask it. For disciplines that shape, which are often
-    /// asked in vain.
+    /// Until when [`Aqm::dequeue`] certainly returns nothing, and changes nothing. `None`: ask it. For disciplines that shape, which often
+    /// have no packet to give.
     #[inline]
     fn earliest_packet(&self, _now: Time) -> Option<Time> {
         None
@@ -91,7 +91,7 @@ pub trait Aqm {
     #[inline]
     fn prefetch(&self, _flow: u32, _near: bool) {}
 
-    /// Frames of up to so many bytes pass: the queue need not be told of one that comes to an idle link, where the last call of
+    /// Frames of up to this number of bytes pass: the queue need not be told of one that comes to an idle link, where the last call of
     /// [`Aqm::dequeue`] was told [`Dequeue::Empty`] or the last packet passed. `enqueue` and `dequeue` would report it as enqueued and sent and
     /// leave everything else as it was, and one more call of `dequeue` would change nothing and find nothing. So a queue that never has
     /// anything in it costs little. The same throughout a run; 0 if none passes.
@@ -116,7 +116,7 @@ pub trait Aqm {
     /// The bottleneck's rate changes to `rate`.
     fn set_rate(&mut self, _rate: Rate, _now: Time) {}
 
-    /// Tells what the discipline believes now, name and value, for time series ([`STATES`] describes them).
+    /// Reports the current state of the discipline, name and value, for time series ([`STATES`] describes them).
     fn state(&self, _tell: &mut dyn FnMut(&'static str, f64)) {}
 
     /// Returns the discipline's own counters by name, packets.

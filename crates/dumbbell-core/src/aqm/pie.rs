@@ -130,7 +130,7 @@ const SHIFT_4: u32 = 24;
 const TICK_SHIFT: u32 = 6;
 /// Ticks per second (`PSCHED_TICKS_PER_SEC`).
 const TICKS_PER_SEC: u64 = 1_000_000_000 >> TICK_SHIFT;
-/// The departure rate is measured over at least so many bytes (`QUEUE_THRESHOLD`, pie.h; RFC 8033 section 5.2 DQ_THRESHOLD).
+/// Least number of bytes over which the departure rate is measured (`QUEUE_THRESHOLD`, pie.h; RFC 8033 section 5.2 DQ_THRESHOLD).
 const DQ_THRESHOLD: u64 = 16_384;
 /// Burst allowance (RFC 8033 section 4.2 MAX_BURST; `pie_vars_init`, pie.h).
 const MAX_BURST: Time = Time::from_millis(150);
@@ -179,7 +179,7 @@ pub struct PieVars {
 }
 
 impl Pie {
-    /// PIE with `params` on a device whose full frames have so many bytes.
+    /// PIE with `params` on a device whose full frames have this number of bytes.
     pub fn new(params: &Params, full_frame: u16) -> Pie {
         let set = params.version.sets();
         let tupdate = params.tupdate.unwrap_or(set.tupdate);
@@ -620,7 +620,7 @@ mod tests {
         let delay = Time::from_millis(20).0 >> state.pie.tick_shift;
         state.vars =
             PieVars { prob: (prob * ONE as f64) as u64, qdelay: delay, qdelay_old: delay, burst_time: 0, ..state.pie.vars() };
-        // three packets that nobody judged
+        // three packets without a decision
         (0..3).for_each(|seq| state.fifo.push(packet(seq, Ecn::Ect0)));
         (state, Counters::default())
     }

@@ -48,7 +48,7 @@ pub(super) const BURSTS: Bursts = Bursts { near: 0, most: GSO_LEGACY_MAX_SIZE, l
 const BW_ROUNDS: u64 = 10;
 /// Phases of the cycle; the first probes, the second drains. Linux `CYCLE_LEN`.
 const PHASES: u32 = 8;
-/// The cycle begins in one of so many phases. Linux `bbr_cycle_rand`.
+/// Number of phases in which the cycle may begin. Linux `bbr_cycle_rand`.
 const FIRST_PHASES: u64 = 7;
 /// Window before the first RTT, segments. Linux `TCP_INIT_CWND`.
 const INIT_CWND: u32 = 10;

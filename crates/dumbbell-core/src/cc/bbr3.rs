@@ -71,7 +71,7 @@ impl BbrVersion for V3 {
     }
 
     /// When the last probe was too high and this one gets there, or when the rate grows no more; while the upper bound limits the window the rate
-    /// cannot grow, and the search begins anew.
+    /// cannot grow, and the search begins again.
     fn up_is_over(machine: &mut Machine<V3>, conn: &Conn, in_net: u32, bw: BbrRate) -> bool {
         if machine.last_probe.too_high && in_net >= machine.bounds.inflight_hi {
             machine.last_probe.precautionary = true;

@@ -18,7 +18,7 @@
 //! 0 and the sender no longer reacts; with "keep" it stays at 15, which cuts nothing off windows up to 136 segments. A cut is
 //! rounded down to whole segments, so that none is made below 2048/alpha segments. Where marks are frequent, alpha rests
 //! up to 15 above their fraction. Under random marks of probability p the window is about 2/alpha for that reason; with
-//! cuts in fractions of a segment it would be 1.06/p, as growth starts anew after each (both in the last test).
+//! cuts in fractions of a segment it would be 1.06/p, as growth starts again after each (both in the last test).
 //!
 //! Not Linux:
 //!
@@ -292,7 +292,7 @@ mod tests {
 
     // ---- windows of data
 
-    /// An ACK of `n` segments through the hooks, in the order of Linux up to 6.14; whatever is acknowledged is sent anew.
+    /// An ACK of `n` segments through the hooks, in the order of Linux up to 6.14; whatever is acknowledged is sent again.
     fn ack_n(cc: &mut State, conn: &mut Conn, n: u32, ece: bool) {
         let (advanced, una) = (u64::from(n), conn.snd_una + u64::from(n));
         cc.in_ack_event(conn, &AckEvent { ece, advanced, una, ..AckEvent::default() });

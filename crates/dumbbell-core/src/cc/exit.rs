@@ -9,7 +9,7 @@ pub enum ExitCause {
     Loss,
     /// CE marks.
     Ecn,
-    /// A retransmission timeout. Slow start begins anew, up to a threshold.
+    /// A retransmission timeout. Slow start begins again, up to a threshold.
     Timeout,
     /// SCE marks.
     Sce,

@@ -12,7 +12,7 @@ use crate::units::Time;
 
 /// A way to end slow start before the first loss or mark, for any control that begins with slow start.
 pub trait EarlyExit {
-    /// The connection begins, or begins anew after a timeout.
+    /// The connection begins, or begins again after a timeout.
     fn reset(&mut self, conn: &Conn);
 
     /// The window is about to grow in slow start.

@@ -72,7 +72,7 @@ enum Step {
     Recovered,
     /// The last reduction was spurious.
     Undo,
-    /// Nothing to send for so long.
+    /// Nothing to send for this time.
     Idle(Time),
 }
 

@@ -260,7 +260,7 @@ impl Sce {
         }
     }
 
-    /// `cwnd` less 1/2^`shift` of it, at least one segment; the count begins anew.
+    /// `cwnd` less 1/2^`shift` of it, at least one segment; the count begins again.
     fn cut(&mut self, cwnd: u32, shift: u32) -> u32 {
         self.peak = cwnd;
         self.count = 0;

@@ -4,7 +4,7 @@
 //! and not asked for yet; the answer comes `pipeline` intervals later. An interval grants what was asked for, at most what the rate carries in
 //! an interval; more has to wait for the next ones. At the instant of a grant, the queue is asked for packets until the grant is used up, and
 //! they leave. A packet that exceeds it goes on in the next grants and has left at the instant of the one in which its last byte is
-//! (continuous concatenation and fragmentation). What a grant has and nobody uses is lost.
+//! (continuous concatenation and fragmentation). The unused part of a grant is lost.
 //!
 //! The head end places grants of many modems in an interval. So the instant of an interval, at which this modem sends and asks, is drawn
 //! uniformly over it; requests ride on grants. Where intervals begin is drawn too, since no sender knows the clock of the head end: nothing
@@ -110,7 +110,7 @@ impl State {
 
     /// The next interval begins.
     fn begin_next(&mut self) {
-        // what was granted and nobody used
+        // the unused part of the grant
         self.known -= self.known.min(self.bytes_in(self.left));
         self.left = self.left.min(0) + self.interval.0 as i64;
         self.number += 1;

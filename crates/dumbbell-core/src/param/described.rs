@@ -11,7 +11,7 @@ pub enum ParamKind {
     Time,
     /// Bits per second, 0 = unlimited.
     Rate,
-    /// An integer count; the unit is given beside it.
+    /// An integer count; the unit is given next to it.
     Int,
     /// A real number.
     Float,

@@ -317,7 +317,7 @@ mod tests {
         }
     }
 
-    /// An ACK with this ACE field and, with the option, so many CE bytes.
+    /// An ACK with this ACE field and, with the option, this count of CE bytes.
     fn ack_with_counts(ace: u8, ce_bytes: Option<u32>) -> Ack {
         let flags = if ce_bytes.is_some() { ack_flag::ACCECN_OPTION } else { 0 };
         Ack { ace, ce_bytes: ce_bytes.unwrap_or(0), flags, ..Ack::default() }

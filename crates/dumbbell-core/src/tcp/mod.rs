@@ -97,7 +97,7 @@ pub mod ack_flag {
     pub const ECHO: u8 = 1 << 7;
 }
 
-/// One frame in the acknowledgement direction; SACK blocks travel beside it.
+/// One frame in the acknowledgement direction; SACK blocks travel next to it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ack {
     /// Next segment that the receiver expects.
@@ -158,7 +158,7 @@ pub trait Outlet {
         false
     }
 
-    /// The send buffer of `flow` holds so many bytes.
+    /// The send buffer of `flow` holds this number of bytes.
     fn set_send_buffer(&mut self, _flow: u32, _bytes: u64) {}
 
     /// Whether the send buffers of all flows hold so much that none may grow.

@@ -53,7 +53,7 @@ pub(super) struct RateSampler {
     newest: Option<Newest>,
     /// Loss marks that the control has not been told of.
     pub losses: Vec<LossEvent>,
-    /// The last sample, if somebody asks for samples.
+    /// The last sample, if samples are asked for.
     kept: Option<Box<Option<RateSample>>>,
 }
 

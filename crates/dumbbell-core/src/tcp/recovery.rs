@@ -461,7 +461,7 @@ impl Sender {
             }
             self.stats.probes += 1;
             self.probe.on_probe_sent(self.conn.snd_nxt, !new);
-            // after a probe it starts anew
+            // after a probe it starts again
             self.timer.kind = Timer::Off;
         }
         self.arm_rto();

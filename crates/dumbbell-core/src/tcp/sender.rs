@@ -308,7 +308,7 @@ impl Sender {
         self.board.heap_bytes() + self.queue.heap_bytes() + self.rate.as_ref().map_or(0, |rate| rate.heap_bytes()) + samples
     }
 
-    /// Segments that the scoreboard says are SACKed, lost and retransmitted, counted anew: for tests.
+    /// Segments that the scoreboard says are SACKed, lost and retransmitted, counted again, for tests.
     #[doc(hidden)]
     pub fn recount(&self) -> (u32, u32, u32) {
         let segments = || (self.conn.snd_una..self.conn.snd_nxt).map(|seq| self.board.get(seq).flags);
@@ -564,7 +564,7 @@ impl Sender {
             resend = self.alert(&mut flags, prior_una, ack);
             newly_lost = self.losses - lost_before;
         }
-        // what is sent sets the timer anew: then it need not be set before
+        // what is sent sets the timer again: then it need not be set before
         let timer_waits = resend == Resend::Nothing && self.may_probe();
         if flags.set_timer && !timer_waits {
             self.arm_timer();

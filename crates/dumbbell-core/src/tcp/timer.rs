@@ -29,7 +29,7 @@ pub(super) struct RetransmissionTimer {
     timeout: Time,
     /// Purpose for which it is set.
     pub kind: Timer,
-    /// The timeout has doubled so many times since the last RTT sample.
+    /// Number of times that the timeout has doubled since the last RTT sample.
     pub backoff: u32,
     /// Timeouts since `snd_una` last advanced.
     pub timeouts: u32,

@@ -280,7 +280,7 @@ impl Connection for Other {
             answers.take(value, rtt);
             let Answers { rtts, samples, least_us, all, .. } = answers;
             let micros = micros(rtt);
-            // a transport is asked for what it believes instead
+            // a transport is asked for its state instead
             if !self.is_transport {
                 samples.add(micros, 0);
             }
@@ -407,7 +407,7 @@ fn micros(time: Time) -> u32 {
     u32::try_from(time.0 / 1000).unwrap_or(u32::MAX).max(1)
 }
 
-/// Bytes in segments, as windows of TCP are; 0 if nobody tells.
+/// Bytes in segments, as windows of TCP are; 0 if unknown.
 fn segments(bytes: Option<u64>, segment: u64) -> u32 {
     u32::try_from(bytes.unwrap_or(0) / segment.max(1)).unwrap_or(u32::MAX)
 }

@@ -21,7 +21,7 @@ pub fn build_stages(stages: &StageConfig, seed: u64, number: usize) -> Stages {
 pub fn lines(config: &RunConfig) -> Vec<DelayLine> {
     let flows = config.flows.iter().map(|flow| (flow.params.base_rtt, flow.route.up));
     let web = config.web.iter().map(|web| (web.params.base_rtt, web.route.up));
-    // UDP that nobody answers has no propagation: its measured time is that of the queue
+    // UDP without echo has no propagation: its measured time is that of the queue
     let udp = config.udp.iter().map(UdpConfig::line);
     let mut all: Vec<(Time, bool)> = flows.chain(web).chain(udp).collect();
     all.sort_unstable();

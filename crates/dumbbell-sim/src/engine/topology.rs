@@ -32,7 +32,7 @@ pub trait Ingress: Sink<Packet> {
         self.arrive(packet, now);
     }
 
-    /// A sender sends this packet; whoever wants to hears of it.
+    /// A sender sends this packet; the listener, if there is one, is notified.
     fn post(&mut self, packet: &Packet, now: Time);
 
     /// Returns the memory of the send buffers.
@@ -133,7 +133,7 @@ pub trait Topology: Send {
     /// Returns the queue and link of the hop called `bottleneck` for changes.
     fn bottleneck_mut(&mut self) -> &mut Bottleneck<Self::Queue, Self::Tap>;
 
-    /// Tells what each queue discipline believes now: name of the hop, name and value.
+    /// Reports the current state of each queue discipline: name of the hop, name and value.
     fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64));
 
     /// Holds against each other what the counters `found` under way, what the endpoints' own stages hold, `staged`, and what the net holds.

@@ -109,7 +109,7 @@ impl TurnRing {
         turns
     }
 
-    /// Whether nobody is waiting for a turn.
+    /// Whether no flow is waiting for a turn.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.flows == 0
@@ -163,7 +163,7 @@ impl TurnRing {
         self.stale = self.places + BLOCK;
     }
 
-    /// Gives turns until the first flow may send; returns it, and tells `soon` as early as it is known. There must be one.
+    /// Gives turns until the first flow may send; returns it, and calls `soon` with it as early as it is known. There must be one.
     #[inline(always)]
     pub fn next<G: TurnGains>(&mut self, gains: impl FnOnce() -> G, soon: impl FnMut(u16)) -> u16 {
         if self.deficits[self.head] <= 0 {

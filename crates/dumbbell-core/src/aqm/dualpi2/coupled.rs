@@ -158,7 +158,7 @@ impl Coupled {
         }
     }
 
-    /// Decides on `packet` while `backlog` bytes are queued beside it; `native` is the probability of the ramp of L.
+    /// Decides on `packet` while `backlog` bytes are queued in addition; `native` is the probability of the ramp of L.
     #[inline]
     pub fn judge<L: Log>(&mut self, packet: &mut Packet, backlog: u64, native: f64, at: At, log: &mut L) -> CoupledVerdict {
         self.judge_by(self.law, packet, backlog, native, at, log)

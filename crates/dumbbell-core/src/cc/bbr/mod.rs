@@ -139,7 +139,7 @@ pub struct Aggregation {
 
 /// Rounds of half of the window. Linux `bbr_extra_acked_win_rtts`.
 pub const AGGREGATION_ROUNDS: u32 = 5;
-/// An epoch ends with so many segments. Linux `bbr_ack_epoch_acked_reset_thresh`.
+/// Number of segments with which an epoch ends. Linux `bbr_ack_epoch_acked_reset_thresh`.
 const EPOCH_SEGMENTS: u32 = 1 << 20;
 /// Aggregation over more than this is not allowed for, us. Linux `bbr_extra_acked_max_us`.
 const LONGEST_US: u64 = 100_000;

@@ -5,7 +5,7 @@ use super::Receiver;
 use crate::tcp::Block;
 use crate::units::Time;
 
-/// Blocks that fit beside timestamps in 40 B of options (RFC 2018).
+/// Blocks that fit next to timestamps in 40 B of options (RFC 2018).
 pub(super) const MAX_BLOCKS: usize = 3;
 /// Blocks that a receiver keeps to report (Linux `TCP_NUM_SACKS`).
 const MOST_BLOCKS: usize = 4;

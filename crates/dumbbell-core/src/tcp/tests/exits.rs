@@ -1,4 +1,4 @@
-//! Ends of slow start, and what a sender tells.
+//! Ends of slow start, and the events that a sender reports.
 
 use super::*;
 use crate::cc::exit::{ExitCause, SlowStartExit, SlowStartExits};
@@ -63,7 +63,7 @@ fn a_timeout_ends_slow_start() {
     let at = story.now.as_millis();
     assert_eq!(story.conn().exits.first, exit(at, 10, ExitCause::Timeout));
     assert_eq!(report_changes(&mut said, &story)[1], state(CaState::Open, CaState::Loss));
-    // it begins anew, up to a threshold of 5
+    // it begins again, up to a threshold of 5
     assert!(story.conn().in_slow_start() && story.conn().ssthresh == 5);
 }
 

@@ -89,7 +89,7 @@ fn extra_acked_is_what_came_beyond_the_rate() {
     assert_eq!(acked(1_000, 10, 0), 11.2);
     // 14 - 8 = 6 is less
     assert_eq!(acked(10_000, 2, 1), 11.2);
-    // 16 were expected, 14 came: the interval begins anew, with 2
+    // 16 were expected, 14 came: the interval begins again, with 2
     assert_eq!(acked(20_000, 2, 2), 11.2);
     // the window of 40 bounds it
     assert_eq!(acked(20_000, 90, 3), 40.0);

@@ -182,7 +182,7 @@ fn a_round_of_refill_comes_before_up() {
     state.full_bw.now = true;
     state.update_probe_bw_cycle_phase(&conn, &rs());
     assert_eq!((state.phase.state(), state.ack_phase, state.is_bw_probe_sample), (BbrState::Up, AckPhase::ProbeStarting, true));
-    // the search begins anew, from this rate; the first round's step is one segment a window
+    // the search begins again, from this rate; the first round's step is one segment a window
     assert_eq!(
         (state.full_bw.bw.0, state.full_bw.now, state.phase.climb().acked_per_inc, state.phase.climb().rounds),
         (1_000.0, false, 40.0, 1)
@@ -215,7 +215,7 @@ fn up_ends_on_a_plateau_or_early_out_of_caution() {
             assert_eq!(state.ack_phase, AckPhase::ProbeStopping);
         }
         if limited && longterm == 40 {
-            // the bound was the limit: the search begins anew
+            // the bound was the limit: the search begins again
             assert_eq!((state.full_bw.bw, state.full_bw.rounds, state.full_bw.now), (BbrRate(1_000.0), 0, false), "{case:?}");
         }
     }

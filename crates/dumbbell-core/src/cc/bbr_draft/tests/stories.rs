@@ -264,7 +264,7 @@ fn a_cycle_of_probe_bw_has_its_phases_in_order() {
 
 #[test]
 fn loss_ends_a_probe_and_bounds_what_is_in_flight() {
-    // of 10 in the queue and one on the wire beside the BDP of 16.5
+    // of 10 in the queue and one on the wire in addition to the BDP of 16.5
     let mut story = Story::bulk(10.0, 20, 10);
     story.run_to(4.0);
     let visits = story.visits();

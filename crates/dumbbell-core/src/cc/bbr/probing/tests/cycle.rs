@@ -91,7 +91,7 @@ fn v3_probes_until_the_rate_grows_no_more() {
         three.cong_control(&mut conn, &ack_of(sent));
         assert_eq!(three.phase.state(), if round < 3 { BbrState::Up } else { BbrState::Down }, "round {round}");
     }
-    // a window that its bound limits cannot show growth: the search begins anew
+    // a window that its bound limits cannot show growth: the search begins again
     let (mut bound, mut limited) = cruising(v3());
     bound.start_refill(&limited, 0);
     let first = limited.delivered;
@@ -156,7 +156,7 @@ fn the_upper_bound_follows_what_was_in_flight_without_harm() {
     two.bounds.inflight_hi = 20;
     two.cong_control(&mut conn, &RateSample { tx_in_flight: 25, ..ack_of(0) });
     assert_eq!(two.bounds.inflight_hi, 25);
-    // 3 of 30 lost: too many, but nobody probed
+    // 3 of 30 lost: too many, but there was no probe
     two.cong_control(&mut conn, &RateSample { tx_in_flight: 30, sample_lost: 3, ..ack_of(0) });
     assert_eq!(two.bounds.inflight_hi, 25);
     two.probe_samples = true;
