@@ -24,7 +24,7 @@ CASES = {"a": (500, 1000), "f": (70, 90), "h": (200, 400)}
 SAME = 0.002  # of an update: a figure that has changed by less keeps its reason
 HEAD = """\
 # Instructions per packet of cases of crates/dumbbell-sim/benches/packets.rs, without those of the system's library.
-# `make guard` fails if one takes over 2 % more; `make guard-update REASON="…"` writes them anew.
+# `make guard` fails if one takes over 2 % more; `make guard-update REASON="…"` writes the present ones.
 """
 
 

@@ -43,7 +43,7 @@ def bad(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(
+def run_command(
     line: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[object, list[str]]:
     monkeypatch.setattr("sys.argv", ["dumbbell", *line])
@@ -58,7 +58,7 @@ def test_a_file_that_is_not_what_it_should_be_is_one_line(
 ) -> None:
     monkeypatch.chdir(bad)
     before = {path.name: path.read_bytes() for path in bad.iterdir() if path.is_file()}
-    status, lines = said([kind if word == "BAD" else word for word in READ[name]], monkeypatch, capsys)
+    status, lines = run_command([kind if word == "BAD" else word for word in READ[name]], monkeypatch, capsys)
     assert (status, len(lines)) == (2, 1), lines
     assert kind in lines[0] and "Traceback" not in lines[0] and len(lines[0]) < 600
     # nothing is written, and nothing that was there is changed
@@ -106,7 +106,7 @@ def test_a_file_of_another_kind_is_called_what_it_is(
 ) -> None:
     monkeypatch.chdir(kinds)
     line = READ.get(name, [name, "BAD"])
-    status, lines = said([kind if word == "BAD" else word for word in line], monkeypatch, capsys)
+    status, lines = run_command([kind if word == "BAD" else word for word in line], monkeypatch, capsys)
     assert (status, len(lines)) == (2, 1), lines
     assert lines[0].partition("; it must be ")[0] == f"{kind}: {KINDS[kind]}", lines
 
@@ -126,5 +126,5 @@ def test_a_place_that_cannot_be_written_is_one_line(
     line: list[str], output: str, bad: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(bad)
-    status, lines = said([output if word == "NEW" else word for word in line], monkeypatch, capsys)
+    status, lines = run_command([output if word == "NEW" else word for word in line], monkeypatch, capsys)
     assert (status, len(lines)) == (2, 1) and output.split("/")[0] in lines[0], lines

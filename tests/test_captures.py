@@ -311,7 +311,7 @@ def test_pings_over_udp_are_found_by_number_or_by_order(tmp_path: Path) -> None:
         back = [(n, struct.pack(">I", n + wrong) if numbered else b"") for n in of if n not in lost]
         return asked + [captures.udp(0.01 * n + rtt, 58, kept=kept, back=True) for n, kept in back]
 
-    def found(frames: list[Frame]) -> tuple[list[ImportedFlow], list[str]]:
+    def read_pings(frames: list[Frame]) -> tuple[list[ImportedFlow], list[str]]:
         bulk = [captures.udp(0.001 * n, 1400, (7, 8)) for n in range(1500)]
         made = read(tmp_path, pcap(sorted(frames + bulk, key=lambda one: one.time)))
         return made.flows, [note for note in made.notes if "ping" in note]
@@ -321,19 +321,19 @@ def test_pings_over_udp_are_found_by_number_or_by_order(tmp_path: Path) -> None:
         (pings(set(), first=5), 100, "begins with the same four bytes"),  # answers to what was asked before
         (pings(set(), numbered=False), 100, "in order"),
     ):
-        flows, (note,) = found(frames)
+        flows, (note,) = read_pings(frames)
         (ping,) = (one for one in flows if one.kind == "ping")
         assert len(flows) == 2 and how in note and ping.figures["answers"] == answers
         assert ping.rtts_ms is not None and set(ping.rtts_ms.round(6)) == {25.1}
         assert ping.rate is not None and ping.rate.text == "80kbit"  # 58 and 42 bytes each 10 ms
         assert ping.direction == "down" and ping.size is not None and ping.size.text == "100B"
-    flows, notes = found(pings({3}, rtt=1e-6))
+    flows, notes = read_pings(pings({3}, rtt=1e-6))
     (ping,) = (one for one in flows if one.kind == "ping")
     assert ping.figures == {"answers": 99} and ping.base_rtt is None is ping.rtts_ms
     assert any("where no RTT shows" in note for note in notes)
     # answers to something else, or nobody knows to what
     for frames in (pings(set(), wrong=5000), pings({3}, numbered=False)):
-        flows, notes = found(frames)
+        flows, notes = read_pings(frames)
         assert [one.kind for one in flows] == ["udp"] and not notes  # left out, for so little payload
 
 

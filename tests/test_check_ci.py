@@ -22,11 +22,11 @@ def result(case: str, found: str, point: PathPoint = HERE, control: str = "bbr3"
     return BbrResult(case, control, "", point, CaseVerdict(found, f"because {found}", checks))
 
 
-def made(*results: BbrResult) -> BbrReport:
+def make_report(*results: BbrResult) -> BbrReport:
     return BbrReport(list(results), {}, 1.25, 2.0)
 
 
-MIXED = made(
+MIXED = make_report(
     result("drain-time", FAILED),
     result("drain-time", NOT_APPLICABLE, THERE),
     result("startup-plateau", PASSED),
@@ -40,12 +40,12 @@ def status(report: BbrReport, gate: ci.Gate | None = None) -> int:
 
 def test_the_status_says_whether_anything_was_judged() -> None:
     assert status(MIXED) == 1
-    assert status(made(result("rate-up", PASSED), result("rate-down", NOT_APPLICABLE))) == 0
-    assert status(made(result("rate-up", CONSTANT))) == 0
-    assert status(made(result("rate-up", NOT_APPLICABLE))) == 3
-    assert status(made()) == 3
-    assert status(made(result("rate-up", PASSED), result("rate-down", CANNOT_TELL))) == 3
-    assert status(made(result("rate-up", FAILED), result("rate-down", CANNOT_TELL))) == 1
+    assert status(make_report(result("rate-up", PASSED), result("rate-down", NOT_APPLICABLE))) == 0
+    assert status(make_report(result("rate-up", CONSTANT))) == 0
+    assert status(make_report(result("rate-up", NOT_APPLICABLE))) == 3
+    assert status(make_report()) == 3
+    assert status(make_report(result("rate-up", PASSED), result("rate-down", CANNOT_TELL))) == 3
+    assert status(make_report(result("rate-up", FAILED), result("rate-down", CANNOT_TELL))) == 1
 
 
 def test_a_control_to_which_no_case_applies_leaves_with_3(command: Command) -> None:
@@ -101,21 +101,23 @@ def test_a_baseline_fails_on_what_got_worse_alone(tmp_path: Path) -> None:
     file = tmp_path / "before.json"
     file.write_text(bbr_report.to_json(MIXED))
     assert status(MIXED, ci.gate_by_report(MIXED, ci.read_report(file))) == 0
-    worse = made(result("drain-time", FAILED), result("startup-plateau", CONSTANT), result("rate-up", CANNOT_TELL))
+    worse = make_report(
+        result("drain-time", FAILED), result("startup-plateau", CONSTANT), result("rate-up", CANNOT_TELL)
+    )
     gate = ci.gate_by_report(worse, ci.read_report(file))
     assert [line.partition(": because")[0] for line in gate.unexpected.values()] == [
         "passed → constant: 1 bbr3 10Mbit 20ms",
         "constant → cannot tell: 15 bbr3 10Mbit 20ms",
     ]
     assert status(worse, gate) == 1
-    better = made(result("drain-time", PASSED), result("startup-plateau", PASSED), result("rate-up", CONSTANT))
+    better = make_report(result("drain-time", PASSED), result("startup-plateau", PASSED), result("rate-up", CONSTANT))
     gate = ci.gate_by_report(better, ci.read_report(file))
     assert gate.to_lines() == ["failed → passed: 4 bbr3 10Mbit 20ms", "1 results of before.json were not looked at"]
     assert status(better, gate) == 0
-    unknown = made(result("drain-time", CANNOT_TELL), result("startup-plateau", PASSED))
+    unknown = make_report(result("drain-time", CANNOT_TELL), result("startup-plateau", PASSED))
     file.write_text(bbr_report.to_json(unknown))
     assert status(unknown, ci.gate_by_report(unknown, ci.read_report(file))) == 0
-    new = made(*unknown.results, result("rate-up", FAILED))
+    new = make_report(*unknown.results, result("rate-up", FAILED))
     assert "failed, not in before.json: 15 bbr3" in next(
         iter(ci.gate_by_report(new, ci.read_report(file)).unexpected.values())
     )
@@ -144,7 +146,9 @@ SCHEMA: dict[str, tuple[set[str], set[str]]] = {
 def test_junit_has_the_elements_of_its_schema_and_counts_that_add_up(tmp_path: Path) -> None:
     file = tmp_path / "known"
     file.write_text("4 bbr3\n1 bbr3")
-    cases = made(*MIXED.results, result("rate-down", CANNOT_TELL), result("rate-down", FAILED, control="bbr \x02<1>"))
+    cases = make_report(
+        *MIXED.results, result("rate-down", CANNOT_TELL), result("rate-down", FAILED, control="bbr \x02<1>")
+    )
     root = ElementTree.fromstring(ci.format_junit(cases, ci.gate_by_expected(cases, ci.read_expected(file))))
 
     def check(element: ElementTree.Element) -> None:
@@ -170,7 +174,9 @@ def test_junit_has_the_elements_of_its_schema_and_counts_that_add_up(tmp_path: P
 
 
 def test_annotations_are_one_a_case_and_control_and_escaped() -> None:
-    cases = made(result("drain-time", FAILED), result("drain-time", FAILED, THERE), result("rate-up", CANNOT_TELL))
+    cases = make_report(
+        result("drain-time", FAILED), result("drain-time", FAILED, THERE), result("rate-up", CANNOT_TELL)
+    )
     assert ci.list_annotations(cases, ci.gate_failures(cases)) == [
         "::error title=4. Exiting DRAIN Based on Time%2C bbr3::failed: 4 bbr3 10Mbit 20ms: because failed (and 1 more)",
         "::warning title=15. Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached%2C bbr3::"

@@ -41,16 +41,16 @@ def result(found: str, what: str = "a limit of 5%", said: str = "6%", goodput: f
     )
 
 
-def made(one: StackResult) -> StackReport:
+def make_report(one: StackResult) -> StackReport:
     return StackReport([one], 1.0, 5)
 
 
 def after(tmp_path: Path, before: StackResult, now: StackResult) -> list[str]:
     """Return what a baseline of one result says of another."""
     path = tmp_path / "before.json"
-    path.write_text(stack_report.to_json(made(before)))
-    gate = ci.make_gate(made(now), None, ci.read_report(path, STACK), STACK)
-    gate.figures += against.list_worse_figures(against.compare_with_report(path, made(now), "one-cubic"))
+    path.write_text(stack_report.to_json(make_report(before)))
+    gate = ci.make_gate(make_report(now), None, ci.read_report(path, STACK), STACK)
+    gate.figures += against.list_worse_figures(against.compare_with_report(path, make_report(now), "one-cubic"))
     return [*gate.unexpected.values(), *gate.failures, *gate.figures]
 
 
@@ -75,11 +75,11 @@ def test_a_known_failure_hides_no_worse_one(found: str, said: str, line: str, tm
         (f"use one-cubic = {found}", found),
     ):
         known.write_text(text)
-        gate = ci.gate_by_expected(made(now), ci.read_expected(known, STACK), STACK)
+        gate = ci.gate_by_expected(make_report(now), ci.read_expected(known, STACK), STACK)
         is_expected = STACK.rank[found] <= STACK.rank[most]
         assert (gate.unexpected == {}) == is_expected
         assert is_expected or next(iter(gate.unexpected.values())).startswith(f"{most} is expected, {found}: use")
-    assert ci.find_status(made(now), ci.gate_failures(made(now), STACK), STACK) == 1
+    assert ci.find_status(make_report(now), ci.gate_failures(make_report(now), STACK), STACK) == 1
 
 
 def test_the_same_failure_by_another_limit_is_a_change(tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ def test_a_figure_that_gets_worse_fails_and_one_that_gets_better_does_not(tmp_pa
 
 def test_junit_has_times_of_cases_and_figures_that_got_worse(tmp_path: Path) -> None:
     path = tmp_path / "before.json"
-    path.write_text(stack_report.to_json(made(result(PASSED))))
+    path.write_text(stack_report.to_json(make_report(result(PASSED))))
     now = result(PASSED, goodput=8.0)
     runs = tuple(replace(one, seconds=0.25) for one in now.seen.subject.runs)
-    found = made(replace(now, seen=replace(now.seen, subject=Outcome(runs))))
+    found = make_report(replace(now, seen=replace(now.seen, subject=Outcome(runs))))
     gate = ci.make_gate(found, None, ci.read_report(path, STACK), STACK)
     gate.figures += against.list_worse_figures(against.compare_with_report(path, found, "one-cubic"))
     cases, figures = ElementTree.fromstring(ci.format_junit(found, gate, STACK))
@@ -133,7 +133,7 @@ def test_junit_has_times_of_cases_and_figures_that_got_worse(tmp_path: Path) -> 
 def test_failures_that_are_expected_say_so(tmp_path: Path) -> None:
     known = tmp_path / "known"
     known.write_text("use one-cubic")
-    found = made(result(FAILED))
+    found = make_report(result(FAILED))
     gate = ci.gate_by_expected(found, ci.read_expected(known, STACK), STACK)
     for text in (
         stack_report.format_report(found, expected=gate.expected),

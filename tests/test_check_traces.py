@@ -124,7 +124,7 @@ def events(file: Path) -> list[dict[str, Any]]:
 PATH = ["--rate", "10Mbit", "--rtt", "40ms"]
 
 
-def told(**others: Any) -> judge.TraceDescription:
+def describe_trace(**others: Any) -> judge.TraceDescription:
     return judge.TraceDescription(10_000_000, 0.04, **others)
 
 
@@ -174,7 +174,7 @@ def test_every_form_of_qlog_is_read_alike(tmp_path: Path, form: str) -> None:
     assert found.trace.time == pytest.approx(expected.time - (expected.time[0] if "calendar" in form else 0), abs=1e-6)
     for column in ("cwnd", "in_flight", "min_rtt_ms", "max_bw_mbit", "round"):
         assert found.trace[column] == pytest.approx(expected[column], nan_ok=True)
-    assert judge.judge_file(other, told()).report.results[0].verdict.result == PASSED
+    assert judge.judge_file(other, describe_trace()).report.results[0].verdict.result == PASSED
 
 
 @pytest.mark.parametrize("form", ["as it is", "lines", "gzip", "contained", "contained, indented"])
@@ -193,9 +193,9 @@ def test_a_file_that_is_cut_off_is_read_up_to_there(tmp_path: Path, form: str) -
 
 def test_a_case_is_not_judged_by_a_file_that_is_cut_off_before_it_could_happen(tmp_path: Path) -> None:
     file = write(tmp_path, "startup-plateau")
-    assert next(iter(judge.judge_file(file, told()).report.results)).verdict.result == PASSED
+    assert next(iter(judge.judge_file(file, describe_trace()).report.results)).verdict.result == PASSED
     file.write_bytes(file.read_bytes()[:3000])
-    found = judge.judge_file(file, told())
+    found = judge.judge_file(file, describe_trace())
     assert found.report.results == []
     assert found.not_judged["startup-plateau"] == "it ends, or the path changes, in startup"
 
@@ -425,7 +425,7 @@ def test_a_mangled_file_gives_a_report_or_one_line(tmp_path: Path, seed: int, co
     other = tmp_path / "mangled.qlog"
     other.write_text(text)
     try:
-        found = judge.judge_file(other, told())
+        found = judge.judge_file(other, describe_trace())
     except InputError as error:
         assert len(str(error).splitlines()) == 1
     else:

@@ -51,7 +51,7 @@ def test_a_fifo_that_fits_worse_than_another_queue_is_told(tmp_path: Path) -> No
     path.write_text(rounds(*(str(1700000000 + n) for n in range(4))))
     one = keep.propose_experiment(path, formats.read(path), "x")
 
-    def said(aqm: str, *rows: fit._FitRow) -> str:
+    def describe_fit(aqm: str, *rows: fit._FitRow) -> str:
         facts = [
             (key, assume_fact(aqm, "no word of it") if key == "bottleneck.aqm" else fact) for key, fact in one.facts
         ]
@@ -59,10 +59,10 @@ def test_a_fifo_that_fits_worse_than_another_queue_is_told(tmp_path: Path) -> No
 
     fifo = '{ name = "pfifo", limit = 100 }'
     ping = fit._FitRow("ping up, flow 1", "RTT, P99, ms", "rtt_p99_ms", 31.5, 108.0)
-    assert "--set bottleneck.aqm=fq_codel" in said(fifo, ping) and "31.5" in said(fifo, ping)
-    assert not said('"fq_codel"', ping) and not said(fifo, dataclasses.replace(ping, simulated=33.0))
+    assert "--set bottleneck.aqm=fq_codel" in describe_fit(fifo, ping) and "31.5" in describe_fit(fifo, ping)
+    assert not describe_fit('"fq_codel"', ping) and not describe_fit(fifo, dataclasses.replace(ping, simulated=33.0))
     tcp = fit._FitRow("cubic down, flow 0", "RTT, mean, ms", "rtt_mean_ms", 94.0, 207.0)
-    assert "--set bottleneck.aqm=codel" in said(fifo, tcp)
+    assert "--set bottleneck.aqm=codel" in describe_fit(fifo, tcp)
 
 
 def test_files_of_one_name_have_proposals_of_their_own(tmp_path: Path, command: Command) -> None:

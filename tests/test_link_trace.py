@@ -55,7 +55,7 @@ def test_a_trace_beside_the_experiment(content: str, schedule: str, rate: int, t
         ("", "there is no line with a time (PATH); it must be one line or more, the last after 0"),
         (
             "0\n0\n",
-            "there is nothing but the time 0 (PATH); it must be a last line after 0: there the trace begins anew",
+            "there is nothing but the time 0 (PATH); it must be a last line after 0: there the trace starts again",
         ),
         ("5\n4\n", "there is 4 in line 2, after 5 (PATH); it must be times that do not decrease"),
         ("1\n\n2\n", "there is an empty line, line 2 (PATH); it must be a number on each line"),

@@ -32,7 +32,7 @@ def cell(aqm: Any = "pfifo", **changes: Any) -> Cell:
     return parse(table | changes, "experiment").make_cell(0)
 
 
-def said(kind: str, **options: Any) -> str:
+def print_qdisc(kind: str, **options: Any) -> str:
     """Return what `tc -j qdisc show` prints of a discipline."""
     return json.dumps([{"kind": kind, "handle": "2:", "root": True, "refcnt": 2, "options": options}])
 
@@ -44,19 +44,19 @@ def different(text: str, printed: str) -> list[str]:
 
 # what iproute2 6.1 prints of what Linux 6.12 has
 ALIKE = [
-    ("pfifo limit 0", said("pfifo", limit=0)),
+    ("pfifo limit 0", print_qdisc("pfifo", limit=0)),
     (
         "codel limit 7 target 7000us interval 20001us ecn ce_threshold 500us",
-        said("codel", limit=7, target=6999, ce_threshold=499, interval=20000, ecn=True),
+        print_qdisc("codel", limit=7, target=6999, ce_threshold=499, interval=20000, ecn=True),
     ),
-    ("codel noecn", said("codel", limit=1000, target=4999, interval=99999)),
+    ("codel noecn", print_qdisc("codel", limit=1000, target=4999, interval=99999)),
     (
         "codel target 100s interval 1000s ecn ce_threshold 0us",
-        said("codel", limit=1000, target=100000000, ce_threshold=0, interval=1000000000, ecn=True),
+        print_qdisc("codel", limit=1000, target=100000000, ce_threshold=0, interval=1000000000, ecn=True),
     ),
     (
         "fq_codel flows 33 quantum 300 memory_limit 16777216 ce_threshold 7000us ce_threshold_selector 0x1/0x3",
-        said(
+        print_qdisc(
             "fq_codel",
             flows=33,
             quantum=300,
@@ -68,7 +68,7 @@ ALIKE = [
     ),
     (
         "pie limit 10 target 7777us tupdate 8000us alpha 3 beta 21 ecn bytemode dq_rate_estimator",
-        said(
+        print_qdisc(
             "pie",
             limit=10,
             target=7776,
@@ -80,15 +80,18 @@ ALIKE = [
             dq_rate_estimator=True,
         ),
     ),
-    ("pie no_dq_rate_estimator nobytemode", said("pie", limit=1000, target=15000, tupdate=15000, alpha=2, beta=20)),
+    (
+        "pie no_dq_rate_estimator nobytemode",
+        print_qdisc("pie", limit=1000, target=15000, tupdate=15000, alpha=2, beta=20),
+    ),
     (
         "red limit 200000 min 1000 max 30000 avpkt 500 burst 50 probability 0.01 bandwidth 5000000bit ecn",
-        said("red", limit=200000, min=1000, max=30000, ecn=True, harddrop=False, ewma=11, probability=0.01),
+        print_qdisc("red", limit=200000, min=1000, max=30000, ecn=True, harddrop=False, ewma=11, probability=0.01),
     ),
     (
         "cake bandwidth 5000001bit besteffort flowblind rtt 200000us ethernet ether-vlan overhead 100 atm mpu 100"
         " memlimit 1000000 ingress ack-filter no-split-gso",
-        said(
+        print_qdisc(
             "cake",
             bandwidth=625000,
             diffserv="besteffort",
@@ -103,8 +106,8 @@ ALIKE = [
             **{"ack-filter": "enabled"},
         ),
     ),
-    ("cake unlimited mpu 0", said("cake", bandwidth="unlimited", overhead=0)),
-    ("fq flow_limit 1000000 limit 10000000", said("fq", limit=10000000, flow_limit=1000000)),
+    ("cake unlimited mpu 0", print_qdisc("cake", bandwidth="unlimited", overhead=0)),
+    ("fq flow_limit 1000000 limit 10000000", print_qdisc("fq", limit=10000000, flow_limit=1000000)),
 ]
 
 
@@ -132,13 +135,13 @@ def test_any_other_value_is_a_difference(text: str, printed: str) -> None:
         value = options.get(name, False)  # tc prints some flags only if they are set
         other = not value if isinstance(value, bool) else "other" if isinstance(value, str) else value + 2
         kind = text.split()[0]
-        (found,) = different(text, said(kind, **(options | {name: other})))
+        (found,) = different(text, print_qdisc(kind, **(options | {name: other})))
         assert found.startswith("bottleneck.aqm.") and found.endswith(f", got {readback._show_value(other)}")
 
 
 def test_a_line_names_key_asked_and_got() -> None:
-    assert different("codel limit 0", said("codel", limit=1000)) == ["bottleneck.aqm.limit: asked 0, got 1000"]
-    assert different("codel ecn", said("codel", limit=1000)) == ["bottleneck.aqm.ecn: asked ecn, got off"]
+    assert different("codel limit 0", print_qdisc("codel", limit=1000)) == ["bottleneck.aqm.limit: asked 0, got 1000"]
+    assert different("codel ecn", print_qdisc("codel", limit=1000)) == ["bottleneck.aqm.ecn: asked ecn, got off"]
     assert different("codel limit 9", "[]") == ["bottleneck.aqm.limit: asked 9, got nothing"]
     assert different("codel limit 9", "tc: no such device") == ["bottleneck.aqm.limit: asked 9, got nothing"]
 

@@ -373,7 +373,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield place
 
 
-def made(wanted: building.StackRequest) -> Path:
+def build_or_skip(wanted: building.StackRequest) -> Path:
     if shutil.which("cargo") is None:
         pytest.skip("Rust is not installed")
     try:
@@ -388,7 +388,7 @@ def made(wanted: building.StackRequest) -> Path:
 def libraries(cache: Path) -> dict[str, Path]:
     assert built.find_home().is_relative_to(cache)
     wanted = (("quinn", "0.11.16"), ("quinn", "0.11.19"), ("noq", "1.4.0"))
-    return {f"{stack}-{version}": made(building.StackRequest(stack, version)) for stack, version in wanted}
+    return {f"{stack}-{version}": build_or_skip(building.StackRequest(stack, version)) for stack, version in wanted}
 
 
 @pytest.fixture(scope="module")
@@ -478,7 +478,7 @@ def crate(place: Path, text: str) -> Path:
 def test_controls_of_a_crate_stand_beside_those_of_the_stack(cache: Path, bottleneck: Path, tmp_path: Path) -> None:
     assert built.find_home().is_relative_to(cache)
     mine = crate(tmp_path / "mine", USER)
-    library = made(building.StackRequest("quinn", "0.11.16", mine))
+    library = build_or_skip(building.StackRequest("quinn", "0.11.16", mine))
     name = "quinn-0.11.16-my-control"
     assert list(built.find(name).controls) == [*CONTROLS["quinn"], "fixed", "broken"]
     line = lines(bottleneck, library, "fixed", 100, 20, 5)[0]
@@ -531,7 +531,7 @@ def test_quiche_runs_in_virtual_time(bottleneck: Path) -> None:
     """What it sends is encrypted with other keys each time, so that sizes and times are compared, and not bytes."""
     if shutil.which("cmake") is None or (find_library("clang") is None and "LIBCLANG_PATH" not in os.environ):
         pytest.skip("no cmake or no libclang")
-    library = made(building.StackRequest("quiche", "0.30.0"))
+    library = build_or_skip(building.StackRequest("quiche", "0.30.0"))
     for control in ("cubic", "reno", "bbr2_gcongestion"):
         together = lines(bottleneck, f"{library},{library}", control, 50, 40, 5)
         alone = lines(bottleneck, library, control, 50, 40, 5)

@@ -123,18 +123,18 @@ def test_runs_that_began_together_are_stopped_together() -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"udp": [{"rate": "1Mbit"}]}, {"web": [{"cc": "reno", "base_rtt": "9ms"}]}])
-def test_the_text_of_a_seed_is_that_of_the_run_made_anew(changes: dict[str, Any]) -> None:
+def test_the_text_of_a_seed_is_that_of_a_run_made_again(changes: dict[str, Any]) -> None:
     if "web" in changes:
         changes["web"][0] |= {"arrivals": "10/s", "size": "10kB"}
     plan = parsed(seeds=[3, 1, 2**62], **changes)
     cells = list(plan.make_cells(5))
     for index, cell in enumerate(cells):
-        anew = Cell(cell.experiment, cell.title, cell.matrix, cell.seed, cell.groups)
-        assert cell.config == anew.config == format_canonical(cell.groups)
+        again = Cell(cell.experiment, cell.title, cell.matrix, cell.seed, cell.groups)
+        assert cell.config == again.config == format_canonical(cell.groups)
         assert (
             cell.key == plan.make_cell(index).key == compute_digest(f"{cell.engine}\n{format_canonical(cell.groups)}")
         )
-        assert cell.number == index + 5 and cell.packets == anew.packets
+        assert cell.number == index + 5 and cell.packets == again.packets
         seedless = {key: value for key, value in cell.groups.items() if key != "seed"}
         assert cell.cell_key == compute_digest(format_canonical(seedless))
     assert len({cell.key for cell in cells}) == 3

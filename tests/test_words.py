@@ -64,7 +64,7 @@ def prose(text: str) -> str:
     return re.sub(r"\]\([^)]*\)|<[^>]*>", "", text)
 
 
-def said(program: str) -> Iterator[str]:
+def find_sentences(program: str) -> Iterator[str]:
     """Yield the sentences of a program: docstrings, messages, help; not words that stand alone."""
     for node in ast.walk(ast.parse(program)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
@@ -99,7 +99,7 @@ def test_a_page_has_plain_words(page: Path) -> None:
 @pytest.mark.slow
 @every_case("program", PROGRAMS)
 def test_messages_and_docstrings_have_plain_words(program: Path) -> None:
-    assert not [one for text in said(program.read_text(encoding="utf-8")) for one in refused(text)]
+    assert not [one for text in find_sentences(program.read_text(encoding="utf-8")) for one in refused(text)]
 
 
 @every_case("program", PROGRAMS)

@@ -1,7 +1,7 @@
 """The tables of docs/check-bbr.md, and its sample file.
 
 python -m studies.bbr_suite.cases_page            write the tables
-python -m studies.bbr_suite.cases_page --sample   make the sample file anew, too
+python -m studies.bbr_suite.cases_page --sample   make the sample file again, too
 """
 
 import json

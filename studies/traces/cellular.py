@@ -4,7 +4,7 @@ The model is that of Winstein, Sivaraman, Balakrishnan, "Stochastic Forecasts Ac
 Cellular Networks" (NSDI 2013, section 3.1), who fitted it to what they measured: opportunities come by a Poisson
 process, whose rate does a Brownian motion of 200 packets/s a root second between 0 and 1000 packets/s. At 0 the link is
 in an outage, which it leaves at a rate of 1/s. The rate changes in steps of 20 ms. Ours alone are the first rate, drawn
-evenly, and a last opportunity at the end, where the trace begins anew.
+evenly, and a last opportunity at the end, where the trace starts again.
 
 experiments/cellular.trace is 30 s of seed 4, cellular-outage.trace 30 s of seed 3, which has an outage of 1.5 s.
 """

@@ -123,7 +123,7 @@ class Row:
 
     @property
     def texts(self) -> dict[str, str]:
-        """What was compared, with what, by which bar, and the command that runs it."""
+        """The measures compared, their reference, the bar, and the command that runs the comparison."""
         what, reference, bar, _ = ROWS[self.name]
         beta = "dumbbell study run abe" if self.name == "cubic-beta" else "dumbbell study run validation"
         command = _COMMANDS.get(bar, beta)

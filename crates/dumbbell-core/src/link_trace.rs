@@ -138,7 +138,7 @@ impl LinkTrace {
     fn check_moments(name: &str, moments: Vec<OpportunityGroup>, delays: Vec<u32>) -> Result<LinkTrace, BadTrace> {
         let Some(last) = moments.last() else { return bad("no line with a time", "one line or more, the last after 0") };
         if last.at_ms == 0 {
-            return bad("nothing but the time 0", "a last line after 0: there the trace begins anew");
+            return bad("nothing but the time 0", "a last line after 0: there the trace starts again");
         }
         let trace = LinkTrace { name: name.into(), moments: moments.into(), delays: delays.into() };
         let rate = trace.mean_rate();

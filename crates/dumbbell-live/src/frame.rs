@@ -114,7 +114,7 @@ pub fn payload(frame: &[u8]) -> u32 {
     let Some(ip) = frame.get(ETHERNET..) else { return 0 };
     // where the transport's header is, and how long it and what follows are
     let (at, length, protocol) = match (word(frame, 12), word(ip, 2), word(ip, 4), word(ip, 6)) {
-        (Some(IPV4), Some(total), _, Some(fragment)) if fragment & 0x1fff == 0 && ip.len() >= 20 => {
+        (Some(IPV4), Some(total), _, Some(fragment)) if fragment & 0x1fff == 0 && ip.len() >= 20 && ip[0] & 0xf >= 5 => {
             let header = usize::from(ip[0] & 0xf) * 4;
             (header, usize::from(total).saturating_sub(header), ip[9])
         }
@@ -247,6 +247,9 @@ pub(crate) mod tests {
         short[16..18].copy_from_slice(&41_u16.to_be_bytes());
         short[46] = 5 << 4;
         assert_eq!(payload(&short), 1);
+        // the header of IPv4 claims to be shorter than its fixed fields
+        short[14] = 0x44;
+        assert_eq!((payload(&short), ParsedFrame::read(&short)), (0, None));
         // a length of 8 is that of UDP's header
         let mut udp = ipv6(0);
         assert_eq!(payload(&udp), 0);

@@ -78,7 +78,7 @@ class Study:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the study."""
         return self.folder.resolve().name.replace("_", "-")
 
     @property

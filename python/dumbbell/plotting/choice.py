@@ -88,7 +88,7 @@ class _Shape:
         return math.prod(len(one.ordered) for one in self.keys)
 
     @property
-    def said(self) -> str:
+    def key_names(self) -> str:
         """The names of the keys."""
         return join_words([one.name for one in self.keys])
 
@@ -178,7 +178,7 @@ def _choose_by_shape(results: StoredResults, shape: _Shape) -> Iterator[Choice]:
             yield Choice("series", f"one run by {first} and by {join_words(rest)}, side by side", options)
         yield _choose_versions(versions[0], shape)
     if (short or many) and shape.cells <= FEW_PANELS:
-        yield _choose_distributions(shape, f" over {shape.said}", short=short, web=shape.web)
+        yield _choose_distributions(shape, f" over {shape.key_names}", short=short, web=shape.web)
     if aqms and shape.waits:
         yield Choice(
             "felt",
@@ -207,14 +207,14 @@ def _choose_by_shape(results: StoredResults, shape: _Shape) -> Iterator[Choice]:
     if shape.flows == (2, 2) and not shape.udp and not shape.web and _is_map(shape):
         yield Choice(
             "heat",
-            f"two flows over {shape.said}, of which the first has this share of the goodput",
+            f"two flows over {shape.key_names}, of which the first has this share of the goodput",
             (OtherFigure("--kind lines --value goodput"), OtherFigure("--kind heat --value utilisation")),
             value=("share",),
             where="flow=0",
         )
     if short:
         cdf = OtherFigure("--kind cdf", needs="packets")
-        yield Choice("lines", f"short flows over {shape.said}", (cdf,), value=("slowdown",))
+        yield Choice("lines", f"short flows over {shape.key_names}", (cdf,), value=("slowdown",))
         return
     yield from _choose_along_keys(shape)
 
@@ -297,7 +297,7 @@ def _choose_along_keys(shape: _Shape) -> Iterator[Choice]:
 
 def _describe_few(shape: _Shape) -> str:
     flows = "what each of the unlike flows gets; " * shape.unlike
-    return f"{flows}{shape.said} {_describe_axis(shape.keys)} few values"
+    return f"{flows}{shape.key_names} {_describe_axis(shape.keys)} few values"
 
 
 def _describe_axis(keys: Sequence[Dimension]) -> str:

@@ -131,7 +131,7 @@ class Store:
 
     @classmethod
     def open(cls, path: str | Path, *, write: bool = False) -> Self:
-        """Open a results file, made anew if it is missing and `write` is true.
+        """Open a results file, created if it is missing and `write` is true.
 
         A file that another process writes is read as it was at its last commit. Raises InputError if the file is
         not a results file, is damaged or, to be written, is in use; it is then left unchanged.
@@ -369,7 +369,7 @@ class Store:
         known = self._known[name]
         kinds = _list_kinds(rows)
         if len(kinds.keys() - known.keys()) > 1:
-            self._make_anew(name, known, kinds)
+            self._recreate_table(name, known, kinds)
         for column, kind in kinds.items():
             if column not in known:
                 self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {_quote_name(column)} {kind}")
@@ -386,7 +386,7 @@ class Store:
         self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")
 
-    def _make_anew(self, name: str, known: dict[str, str], kinds: dict[str, str]) -> None:
+    def _recreate_table(self, name: str, known: dict[str, str], kinds: dict[str, str]) -> None:
         """Give a table without rows all its columns at once: one by one, they take as long as 500 runs."""
         if self._connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {name} LIMIT 1)").fetchall() != [(0,)]:
             return

@@ -22,7 +22,7 @@ fn departures(link: &mut Opportunities, lengths: &[u64]) -> Vec<u64> {
 }
 
 #[test]
-fn full_frames_leave_one_an_opportunity_and_the_trace_begins_anew_at_its_end() {
+fn full_frames_leave_one_an_opportunity_and_the_trace_starts_again_at_its_end() {
     // the first pass has 0, 0, 5, 10; the second begins at 10: 10, 10, 15, 20; the third at 20
     let mut link = from_start("0\n0\n5\n10\n");
     assert_eq!(departures(&mut link, &[1514; 10]), [0, 0, 5, 10, 10, 10, 15, 20, 20, 20]);
@@ -107,7 +107,7 @@ fn every_bad_trace_is_refused_with_the_line_and_what_is_allowed() {
     let cases: Vec<(&[u8], &str, &str)> = vec![
         (b"", "no line with a time", "one line or more, the last after 0"),
         (b"\n\n", "no line with a time", "one line or more, the last after 0"),
-        (b"0\n0\n0\n", "nothing but the time 0", "a last line after 0: there the trace begins anew"),
+        (b"0\n0\n0\n", "nothing but the time 0", "a last line after 0: there the trace starts again"),
         (b"0\n5\n4\n", "4 in line 3, after 5", "times that do not decrease"),
         (b"0\n12x\n", "\"12x\" in line 2", number),
         (b"-1\n", "\"-1\" in line 1", number),

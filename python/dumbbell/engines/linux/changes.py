@@ -117,7 +117,7 @@ def _read_text(path: Path) -> str:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file anew, so that hard links to the old one keep what they had."""
+    """Replace a file, so that hard links to the old one keep what they had."""
     new = path.with_name(f"{path.name}.new")
     new.write_text(text, encoding="utf-8", errors="surrogateescape")
     new.chmod(path.stat().st_mode)

@@ -22,7 +22,7 @@ class Mapped:
     """A run as the guest carries it out."""
 
     plan: str
-    """What guest.c reads, with `name_by_path`."""
+    """Lines that guest.c reads, with `name_by_path`."""
     arguments: tuple[str, ...]
     """For the kernel's command line."""
     hops: tuple[Qdisc, ...]

@@ -69,7 +69,7 @@ def link_of(hop: str) -> str:
 
 @dataclass(frozen=True)
 class OfFlow(Fact):
-    """What is known of a flow: what it is called, and its number."""
+    """A fact about one flow, with the name and the number of that flow."""
 
     name: str
     flow: int

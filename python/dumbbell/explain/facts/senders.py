@@ -317,7 +317,7 @@ class Lost(Grouped):
 
 @dataclass(frozen=True)
 class _Repeated(OfFlow):
-    """The same happened to a flow a number of times."""
+    """An event that happened to a flow a number of times."""
 
     from_s: float
     until_s: float

@@ -6,7 +6,7 @@
 //! | `time-shift` | unless the head of C is older than that of L by more than `t_shift` | PI2 of 2016 to June 2019 |
 //! | `wrr-packets` | for `wrr_ratio` packets in a row | L4STeam/l4sdemo @11b1ae1, 2 July 2019 |
 //! | `wrr-bytes` | while the credit is not positive; it moves even if nothing waits in the other queue | @fc0f216, 20 July 2019 |
-//! | `wrr-bytes-turns` | for a turn of bytes, which begins anew whenever L is alone or empty | @fc0f216, `WRR_OPT3` |
+//! | `wrr-bytes-turns` | for a turn of bytes, which starts again whenever L is alone or empty | @fc0f216, `WRR_OPT3` |
 
 use crate::packet::Packet;
 use crate::units::Time;

@@ -63,7 +63,7 @@ struct Seeded {
 }
 
 impl ControllerFactory for Seeded {
-    /// Makes it in a thread of its own. Controls seed their generators from that of the thread, which nobody can seed anew from
+    /// Makes it in a thread of its own. Controls seed their generators from that of the thread, which cannot be seeded again from
     /// outside and which a new thread has new: from `virtual_random`.
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let made = std::thread::spawn(move || {
