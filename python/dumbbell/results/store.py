@@ -369,7 +369,7 @@ class Store:
         known = self._known[name]
         kinds = _list_kinds(rows)
         if len(kinds.keys() - known.keys()) > 1:
-            self._recreate_table(name, known, kinds)
+            self._replace_table(name, known, kinds)
         for column, kind in kinds.items():
             if column not in known:
                 self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {_quote_name(column)} {kind}")
@@ -386,7 +386,7 @@ class Store:
         self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")
 
-    def _recreate_table(self, name: str, known: dict[str, str], kinds: dict[str, str]) -> None:
+    def _replace_table(self, name: str, known: dict[str, str], kinds: dict[str, str]) -> None:
         """Give a table without rows all its columns at once: one by one, they take as long as 500 runs."""
         if self._connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {name} LIMIT 1)").fetchall() != [(0,)]:
             return
