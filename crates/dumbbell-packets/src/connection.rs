@@ -2,7 +2,7 @@
 
 use crate::frame::{tcp_flag, AccEcnCounts, Endpoints, TcpSegment};
 use dumbbell_core::observe::{FlowStart, ProtocolKind};
-use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
+use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, SYN_FRAME};
 use dumbbell_core::tcp::host::{HostParams, Opener};
 use dumbbell_core::tcp::window::{first, scale};
 use dumbbell_core::tcp::{ack_flag, Ack, BackEcn, Block};
@@ -217,32 +217,32 @@ impl TrackedFlow {
         // that of a SYN-ACK, as of its receiver's
         let answers = packet.has(flag::SYN) && self.hosts.receiver_opens();
         if packet.has(flag::SYN) {
-            self.first_ecn = packet.ecn;
+            self.first_ecn = packet.ecn();
         }
         let id = if answers { 0 } else { self.ids[0].wrapping_add(self.sent) };
         self.sent = self.sent.wrapping_add(1);
-        if self.is_tcp() && !packet.has(flag::NO_DATA) && packet.seq >= self.next.0 {
-            let size = packet.len.saturating_sub(self.headers());
-            let offset = self.next.1 + (packet.seq - self.next.0) * u64::from(size);
-            if self.rows.last().is_none_or(|row| row.size != size) {
-                self.rows.push(EqualSegments { seq: packet.seq, offset, size });
-            }
-            self.next = (packet.seq + 1, offset + u64::from(size));
+        if !self.is_tcp() {
+            return SendState { id, tsecr: self.heard };
         }
-        let tsecr = match packet.tsecr_age {
-            NO_TSECR => self.heard,
-            age => packet.tsval.wrapping_sub(u32::from(age)),
-        };
-        SendState { id, tsecr }
+        let seq = packet.tcp().seq();
+        if !packet.has(flag::NO_DATA) && seq >= self.next.0 {
+            let size = packet.len.saturating_sub(self.headers());
+            let offset = self.next.1 + (seq - self.next.0) * u64::from(size);
+            if self.rows.last().is_none_or(|row| row.size != size) {
+                self.rows.push(EqualSegments { seq, offset, size });
+            }
+            self.next = (seq + 1, offset + u64::from(size));
+        }
+        SendState { id, tsecr: packet.tcp().tsecr().unwrap_or(self.heard) }
     }
 
     /// A packet reaches the receiver.
     pub fn deliver(&mut self, packet: &Packet) {
         if packet.has(flag::SYN) {
-            self.syn_ecn = packet.ecn;
+            self.syn_ecn = packet.ecn();
         } else if self.receiver_counts && !packet.has(flag::NO_DATA) {
             let payload = u32::from(packet.len.saturating_sub(self.headers()));
-            match packet.ecn {
+            match packet.ecn() {
                 Ecn::Ect0 => self.received[0] = self.received[0].wrapping_add(payload),
                 Ecn::Ect1 => self.received[1] = self.received[1].wrapping_add(payload),
                 _ => {}
@@ -336,7 +336,7 @@ impl TrackedFlow {
     pub fn syn_of_receiver(&self, answer: &Packet) -> TcpSegment {
         let (flags, opening) = (tcp_flag::SYN | self.ecn_request(), self.opening());
         let window = syn_window(self.hosts.windows.of_syn);
-        TcpSegment { back: true, flags, window, tsval: answer.tsval, opening, ..TcpSegment::default() }
+        TcpSegment { back: true, flags, window, tsval: answer.tcp().tsval(), opening, ..TcpSegment::default() }
     }
 
     /// The headers of a packet of the sender.
@@ -346,8 +346,8 @@ impl TrackedFlow {
         let FirstWindows { of_syn, of_syn_ack } = self.hosts.windows;
         let offered = if self.hosts.receiver_opens() { of_syn_ack } else { of_syn };
         let window = self.hosts.scale_window(offered);
-        let of_all =
-            TcpSegment { ack: 1, flags: tcp_flag::ACK, window, tsval: packet.tsval, tsecr: *tsecr, ..TcpSegment::default() };
+        let tsval = packet.tcp().tsval();
+        let of_all = TcpSegment { ack: 1, flags: tcp_flag::ACK, window, tsval, tsecr: *tsecr, ..TcpSegment::default() };
         if packet.has(flag::SYN) {
             let of_all = TcpSegment { window: syn_window(offered), opening: self.opening(), ..of_all };
             if self.hosts.receiver_opens() {
@@ -358,7 +358,7 @@ impl TrackedFlow {
                     _ => 0,
                 };
                 let counts = (packet.len > SYN_FRAME).then_some(AccEcnCounts::NONE);
-                return TcpSegment { flags: tcp_flag::SYN | tcp_flag::ACK | agrees, tsecr: packet.tsval, counts, ..of_all };
+                return TcpSegment { flags: tcp_flag::SYN | tcp_flag::ACK | agrees, tsecr: tsval, counts, ..of_all };
             }
             let asks = if packet.has(flag::RETRANSMISSION) { 0 } else { self.ecn_request() };
             return TcpSegment { flags: tcp_flag::SYN | asks, ack: 0, tsecr: 0, ..of_all };
@@ -377,7 +377,7 @@ impl TrackedFlow {
         }
         let push = if packet.has(flag::PSH) { tcp_flag::PSH } else { 0 };
         let reduced = if packet.has(flag::CWR) && !self.sender_counts { tcp_flag::CWR } else { 0 };
-        TcpSegment { seq: 1 + self.offset(packet.seq), flags: of_all.flags | ace | push | reduced, counts, ..of_all }
+        TcpSegment { seq: 1 + self.offset(packet.tcp().seq()), flags: of_all.flags | ace | push | reduced, counts, ..of_all }
     }
 
     /// The headers of what the receiver of TCP sends.

@@ -194,13 +194,13 @@ impl State {
         let is_first_syn = packet.has(flag::SYN) && connection.is_tcp() && connection.is_new();
         let (ahead, start) = (connection.ahead, connection.send(packet));
         let fate = self.fates.add(start);
-        slot.open.add(packet, fate);
+        slot.open.add(packet.transmission(), fate);
         if connection.speaks == ProtocolKind::Datagrams {
             if self.fresh.0 != now {
                 self.fresh.1.clear();
             }
             self.fresh.0 = now;
-            self.fresh.1.push((packet.flow, packet.seq, fate));
+            self.fresh.1.push((packet.flow, packet.udp().number(), fate));
         }
         let record = |at, what| PendingRecord { point: at, connection: index, fate: None, what };
         if is_first_syn && self.hosts.receiver_opens() {
@@ -227,7 +227,7 @@ impl State {
         let Some((slot, connection, index)) = self.flows.find_wanted(packet.flow) else { return };
         connection.deliver(packet);
         let behind = connection.behind;
-        let Some(fate) = slot.open.take(packet) else { return };
+        let Some(fate) = slot.open.take(packet.transmission()) else { return };
         if let Some(point) = point {
             let sent = Sent { packet: *packet, start: self.fates.start(fate) };
             let record = PendingRecord { point, connection: index, fate: Some((fate, true)), what: RecordKind::Sent(sent) };
@@ -243,7 +243,7 @@ impl State {
         let mut fate = None;
         if connection.speaks == ProtocolKind::Datagrams {
             let number = self.fates.add(SendState::default());
-            slot.answers.add(&number_of_answer(ack), number);
+            slot.answers.add(key_of_answer(ack), number);
             if slot.answers.len() > MOST_ANSWERS {
                 slot.answers.pop().into_iter().for_each(|lost| self.fates.settle(lost));
             }
@@ -259,7 +259,7 @@ impl State {
         let point = self.sender;
         let Some((slot, connection, index)) = self.flows.find_wanted(ack.flow) else { return };
         let (answered, ahead) = (connection.receive_ack(ack, blocks), connection.ahead);
-        let number = slot.answers.take(&number_of_answer(ack));
+        let number = slot.answers.take(key_of_answer(ack));
         if let Some(point) = point {
             let fate = number.map(|fate| (fate, false));
             let record = PendingRecord { point, connection: index, fate, what: RecordKind::Answered(answered) };
@@ -289,16 +289,17 @@ impl State {
             return self.see_back(packet, point, is_new, now);
         }
         let Some((slot, _, index)) = self.flows.find_wanted(packet.flow) else { return };
-        let Some(fate) = (if is_new { slot.open.find_new(packet) } else { slot.open.find(packet) }) else { return };
+        let key = packet.transmission();
+        let Some(fate) = (if is_new { slot.open.find_new(key) } else { slot.open.find(key) }) else { return };
         let what = RecordKind::Sent(Sent { packet: *packet, start: self.fates.start(fate) });
         self.note(now, PendingRecord { point, connection: index, fate: Some((fate, true)), what }, opens_connection(packet));
     }
 
     fn see_back(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
-        let Some(Some(held)) = self.held.get_mut(packet.seq as usize) else { return };
+        let Some(Some(held)) = self.held.get_mut(packet.ack_slot() as usize) else { return };
         let Some(index) = self.flows.slots.get(packet.flow as usize).and_then(|slot| slot.connection) else { return };
         let mut answered = self.flows.connections[index as usize].ack_headers(&held.ack, &held.blocks, held.counts);
-        answered.ecn = packet.ecn;
+        answered.ecn = packet.ecn();
         let opens = held.ack.has(ack_flag::SYN_ACK);
         // what becomes of it at this hop
         let fate = is_new.then(|| self.fates.add(SendState::default()));
@@ -312,7 +313,8 @@ impl State {
 
     /// An acknowledgement has left a hop, or was dropped there.
     fn settle_back(&mut self, packet: &Packet) {
-        if let Some(fate) = self.held.get_mut(packet.seq as usize).and_then(Option::as_mut).and_then(|held| held.fate.take()) {
+        let held = self.held.get_mut(packet.ack_slot() as usize).and_then(Option::as_mut);
+        if let Some(fate) = held.and_then(|held| held.fate.take()) {
             self.fates.settle(fate);
         }
     }
@@ -320,7 +322,7 @@ impl State {
     fn pack(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
         let Some((_, connection, _)) = self.flows.find_wanted(ack.flow) else { return };
         let counts = connection.counts(ack);
-        let place = packet.seq as usize;
+        let place = packet.ack_slot() as usize;
         if self.held.len() <= place {
             self.held.resize_with(place + 1, || None);
         }
@@ -329,7 +331,7 @@ impl State {
 
     fn mark(&mut self, packet: &Packet, marked: Marked) {
         if packet.is_back() {
-            let Some(Some(held)) = self.held.get(packet.seq as usize) else { return };
+            let Some(Some(held)) = self.held.get(packet.ack_slot() as usize) else { return };
             let (ack, fate) = (held.ack, held.fate);
             if let Some((_, connection, _)) = self.flows.find_wanted(ack.flow) {
                 if marked.mark == Mark::Ce && !ack.has(ack_flag::ECHO) {
@@ -338,7 +340,7 @@ impl State {
             }
             return fate.map_or((), |fate| self.fates.get_mut(fate).mark(marked));
         }
-        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.find(packet)) {
+        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.find(packet.transmission())) {
             self.fates.get_mut(fate).mark(marked);
         }
     }
@@ -347,20 +349,20 @@ impl State {
         if packet.is_back() {
             return;
         }
-        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.find(packet)) {
+        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.find(packet.transmission())) {
             self.fates.get_mut(fate).erased = Some(hop);
         }
     }
 
     fn drop_packet(&mut self, packet: &Packet, dropped: DropRecord) {
         if packet.is_back() {
-            if let Some(fate) = self.held.get(packet.seq as usize).and_then(|held| held.as_ref()?.fate) {
+            if let Some(fate) = self.held.get(packet.ack_slot() as usize).and_then(|held| held.as_ref()?.fate) {
                 self.fates.get_mut(fate).dropped = Some(dropped);
             }
             self.settle_back(packet);
             return;
         }
-        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.take(packet)) {
+        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.take(packet.transmission())) {
             self.fates.get_mut(fate).dropped = Some(dropped);
             self.fates.settle(fate);
         }
@@ -372,7 +374,7 @@ fn opens_connection(packet: &Packet) -> bool {
     !packet.has(flag::UDP) && packet.has(flag::SYN | flag::PURE_ACK)
 }
 
-/// An answer with bytes of its own as a packet with its number.
-fn number_of_answer(ack: &Ack) -> Packet {
-    Packet { seq: u64::from(ack.tsval) << 32 | u64::from(ack.tsecr), ..Packet::EMPTY }
+/// The key of an answer with bytes of its own among those that are open.
+fn key_of_answer(ack: &Ack) -> (u64, u32) {
+    (u64::from(ack.tsval) << 32 | u64::from(ack.tsecr), 0)
 }

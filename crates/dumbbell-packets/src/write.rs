@@ -123,7 +123,7 @@ impl Writer {
         let point = record.point;
         let (segment, wire) = match &record.what {
             RecordKind::Sent(sent) => {
-                let Packet { len, ecn, .. } = sent.packet;
+                let (len, ecn) = (sent.packet.len, sent.packet.ecn());
                 let segment = connection.is_tcp().then(|| connection.segment(sent));
                 (segment, WireHeaders { len, ecn, id: sent.start.id })
             }
@@ -135,7 +135,7 @@ impl Writer {
             }
             RecordKind::Opening(answer) => (
                 Some(connection.syn_of_receiver(answer)),
-                WireHeaders { len: SYN_FRAME, ecn: answer.ecn, id: connection.id_of_syn() },
+                WireHeaders { len: SYN_FRAME, ecn: answer.ecn(), id: connection.id_of_syn() },
             ),
         };
         let headers = segment.as_ref().map_or(UDP_HEADERS, TcpSegment::headers);
@@ -155,7 +155,7 @@ impl Writer {
             Output::Pcapng(file, snap) => {
                 // of UDP, as programs that measure with it have it: which datagram it is, or answers
                 let number = match &record.what {
-                    RecordKind::Sent(sent) => sent.packet.seq as u32,
+                    RecordKind::Sent(sent) => sent.packet.number() as u32,
                     RecordKind::Answered(answered) => answered.ack.tsecr,
                     RecordKind::Opening(_) => 0,
                 };

@@ -107,9 +107,9 @@ pub struct QlogFlow {
 /// Returns a number that distinguishes the packets of a flow: segment and whether it was retransmitted, or a datagram.
 fn payload_number(packet: &Packet) -> u64 {
     if packet.has(flag::UDP) {
-        packet.seq
+        packet.udp().number()
     } else {
-        packet.seq << 1 | u64::from(packet.has(flag::RETRANSMISSION))
+        packet.tcp().seq() << 1 | u64::from(packet.has(flag::RETRANSMISSION))
     }
 }
 
@@ -142,7 +142,7 @@ impl QlogFlow {
 
     /// The number of a packet on its way; none of those without data. Of a segment that was sent again more than once, the last transmission's.
     pub fn number_of(&self, packet: &Packet) -> Option<u64> {
-        if packet.is_back() || packet.flags & (flag::SYN | flag::PURE_ACK) != 0 {
+        if packet.has(flag::SYN | flag::PURE_ACK | flag::BACK) {
             return None;
         }
         self.numbers.get(&payload_number(packet)).copied()
@@ -171,18 +171,19 @@ impl QlogFlow {
         let number = *next;
         *next += 1;
         self.posted.push((*packet, number));
-        if packet.flags & (flag::SYN | flag::PURE_ACK) != 0 {
+        if packet.has(flag::SYN | flag::PURE_ACK) {
             return;
         }
         self.numbers.insert(payload_number(packet), number);
-        if packet.has(flag::UDP) || packet.seq < self.first {
+        if packet.has(flag::UDP) {
             return;
         }
-        let index = (packet.seq - self.first) as usize;
+        let seq = packet.tcp().seq();
+        let Some(index) = seq.checked_sub(self.first).map(|index| index as usize) else { return };
         let sent = UnackedSegment { number, ..UnackedSegment::default() };
         if let Some(before) = self.segments.get_mut(index) {
             let before = std::mem::replace(before, sent);
-            self.superseded.entry(packet.seq).or_insert(before);
+            self.superseded.entry(seq).or_insert(before);
         } else {
             self.segments.resize(index, UnackedSegment::default());
             self.segments.push_back(sent);
@@ -295,11 +296,11 @@ impl QlogFlow {
         if packet.has(flag::UDP) {
             let payload = length.saturating_sub(u64::from(UDP_HEADERS));
             self.records.event(now, self.names.name_event(SenderEvent::DatagramsSent), |data| {
-                datagram(data, payload, packet.ecn, number)
+                datagram(data, payload, packet.ecn(), number)
             });
             return;
         }
-        let (kind, has_data) = match packet.flags & (flag::SYN | flag::PURE_ACK) {
+        let (kind, has_data) = match packet.flags() & (flag::SYN | flag::PURE_ACK) {
             flag::SYN => ("initial", false),
             0 => ("1RTT", true),
             _ => ("handshake", false),
@@ -312,9 +313,9 @@ impl QlogFlow {
                     raw.key("payload_length").integer(length.saturating_sub(u64::from(headers)));
                 }
             });
-            data.key("ecn").text(record::ecn(packet.ecn));
+            data.key("ecn").text(record::ecn(packet.ecn()));
             if has_data {
-                data.key("segment").integer(packet.seq);
+                data.key("segment").integer(packet.tcp().seq());
             }
             for (name, bit) in [("retransmission", flag::RETRANSMISSION), ("cwr", flag::CWR)] {
                 if packet.has(bit) {

@@ -204,7 +204,7 @@ impl SenderEcn {
 
     /// Codepoint and flags of the next new segment.
     #[inline]
-    pub fn stamp(&mut self) -> (Ecn, u8) {
+    pub fn stamp(&mut self) -> (Ecn, u16) {
         if !self.agreed {
             return (Ecn::NotEct, 0);
         }

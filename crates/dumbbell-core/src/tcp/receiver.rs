@@ -206,7 +206,7 @@ impl Receiver {
     /// [`Receiver::blocks`].
     #[inline(always)]
     pub fn on_packet(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
-        let in_order = packet.flags & !flag::PSH == 0 && packet.seq == self.rcv_nxt && !self.has_gaps;
+        let in_order = packet.flags() & !flag::PSH == 0 && packet.tcp().seq() == self.rcv_nxt && !self.has_gaps;
         if unlikely(!in_order || self.srtt_us == 0 || self.has_unread) {
             return self.on_unusual(packet, now);
         }
@@ -214,8 +214,8 @@ impl Receiver {
         self.stats.count(packet);
         self.stats.count_data(packet, self.headers);
         self.window.on_data(packet, now);
-        if packet.seq == self.acked {
-            self.ts_recent = packet.tsval;
+        if packet.tcp().seq() == self.acked {
+            self.ts_recent = packet.tcp().tsval();
         }
         let grows = self.window.may_grow();
         self.take_in_order(now);
@@ -235,7 +235,7 @@ impl Receiver {
     #[inline(never)]
     fn on_unusual(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
         self.stats.count(packet);
-        if packet.flags & flag::NO_DATA != 0 {
+        if packet.has(flag::NO_DATA) {
             return self.on_handshake(packet, now);
         }
         if self.srtt_us == 0 {
@@ -254,7 +254,7 @@ impl Receiver {
 
     #[inline]
     fn on_data(&mut self, packet: &Packet, now: Time) {
-        let seq = packet.seq;
+        let seq = packet.tcp().seq();
         self.stats.count_data(packet, self.headers);
         if packet.has(flag::CWR) && self.echo != Echo::Accurate {
             // RFC 3168 section 6.1.3: the echo stops; the sender's window may be tiny, so acknowledge at once
@@ -263,7 +263,7 @@ impl Receiver {
             self.ack_now = true;
         }
         if seq <= self.acked {
-            self.ts_recent = packet.tsval;
+            self.ts_recent = packet.tcp().tsval();
         }
         if seq < self.rcv_nxt {
             if self.counts_ce() {

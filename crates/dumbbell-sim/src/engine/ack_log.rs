@@ -23,7 +23,7 @@ pub struct AckContents {
 
 impl AckLookup for AckContents {
     fn find_ack(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
-        let QueuedAck { ack, blocks } = self.held.get(packet.seq as usize).filter(|_| packet.is_back())?;
+        let QueuedAck { ack, blocks } = packet.is_back().then(|| self.held.get(packet.ack_slot() as usize)).flatten()?;
         Some((ack, if *blocks == NO_BLOCKS { &[] } else { self.pool.get(*blocks) }))
     }
 }
@@ -92,7 +92,7 @@ impl<L: Log> Log for Acks<L> {
         self.listener.on_drop(packet, reason, place, at);
         self.counters.on_drop(packet, reason, place, at);
         if packet.is_back() {
-            self.lost.push(packet.seq);
+            self.lost.push(packet.ack_slot());
         }
     }
 }

@@ -57,7 +57,7 @@ impl<W: Ingress> Outlet for EndpointPort<'_, W> {
     #[inline(always)]
     fn send(&mut self, packet: Packet) {
         self.way.post(&packet, self.now);
-        if self.path.is_none() && self.way.is_busy(packet.flags) {
+        if self.path.is_none() && self.way.is_busy(packet.flags()) {
             self.way.arrive_busy(packet, self.now);
         } else {
             seldom();

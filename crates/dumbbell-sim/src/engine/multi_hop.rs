@@ -322,7 +322,7 @@ impl<L: Tap + Send + 'static> Sink<Packet> for MultiHop<L> {
     fn arrive(&mut self, packet: Packet, now: Time) {
         let hop = self.members[packet.flow as usize].first;
         let one = &mut self.hops[usize::from(hop)];
-        if one.is_plain && one.hop.bottleneck.is_busy(packet.flags) {
+        if one.is_plain && one.hop.bottleneck.is_busy(packet.flags()) {
             // its link goes on as it was
             one.hop.bottleneck.arrive_busy(packet, now);
             if !one.hop.bottleneck.log.listener.lost.is_empty() {

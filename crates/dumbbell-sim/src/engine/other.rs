@@ -11,7 +11,7 @@ use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, 
 use crate::transit::{patience, Transit};
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ListenLevel, ProtocolKind, Reported, SenderSnapshot, Tap};
-use dumbbell_core::packet::{flag, Ecn, Packet, UDP_HEADERS};
+use dumbbell_core::packet::{Ecn, Packet, UDP_HEADERS};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, Outlet};
 use dumbbell_core::units::Time;
@@ -97,11 +97,12 @@ pub struct Other {
 /// Makes packets of datagrams.
 struct Sending<'a, N: Outlet> {
     port: &'a mut N,
-    packet: Packet,
+    slot: u32,
+    now: Time,
     sent: &'a mut u64,
     fresh: Option<&'a mut Vec<(u64, bool)>>,
-    /// Packets whose answer is awaited, and the time.
-    awaited: Option<(&'a mut VecDeque<(u64, Time)>, Time)>,
+    /// Packets whose answer is awaited.
+    awaited: Option<&'a mut VecDeque<(u64, Time)>>,
 }
 
 impl<N: Outlet> DatagramOutlet for Sending<'_, N> {
@@ -110,10 +111,10 @@ impl<N: Outlet> DatagramOutlet for Sending<'_, N> {
         if let Some(fresh) = &mut self.fresh {
             fresh.push((number, false));
         }
-        if let Some((awaited, now)) = &mut self.awaited {
-            awaited.push_back((number, *now));
+        if let Some(awaited) = &mut self.awaited {
+            awaited.push_back((number, self.now));
         }
-        self.port.send(Packet { seq: number, len: length, ecn, ..self.packet });
+        self.port.send(Packet { flow: self.slot, len: length, ..Packet::new_udp(number, ecn, self.now) });
     }
 }
 
@@ -195,10 +196,10 @@ impl Other {
         self.received.count(packet);
         self.received.data += 1;
         self.received.bytes += u64::from(packet.len.saturating_sub(UDP_HEADERS));
-        let age = packet.age(now);
+        let age = packet.udp().age(now);
         self.transit.record_delay(age + self.half_rtt);
         self.left = Time(now.0.wrapping_sub(age.0));
-        let datagram = Datagram { number: packet.seq, length: packet.len, ecn: packet.ecn };
+        let datagram = Datagram { number: packet.udp().number(), length: packet.len, ecn: packet.ecn() };
         if self.answers.is_some() {
             let Other { slot, left, .. } = *self;
             let fresh = self.is_transport.then_some(&mut self.fresh);
@@ -238,16 +239,14 @@ impl Connection for Other {
             self.stopped = Some(now);
             *stop = Time::NEVER;
         }
-        let mut packet = Packet { flow: self.slot, flags: flag::UDP, ..Packet::EMPTY };
-        packet.stamp(now);
         for _ in 0..CALLS {
             if !self.begun || self.protocol.next_timer() > now {
                 break;
             }
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let answers = self.answers.as_deref_mut().filter(|_| !self.is_transport);
-            let awaited = answers.map(|answers| (&mut answers.awaited, now));
-            self.protocol.on_timer(now, &mut Sending { port, packet, sent: &mut self.sent, fresh, awaited });
+            let awaited = answers.map(|answers| &mut answers.awaited);
+            self.protocol.on_timer(now, &mut Sending { port, slot: self.slot, now, sent: &mut self.sent, fresh, awaited });
         }
         self.look(now);
         begins

@@ -128,7 +128,7 @@ impl<A: Aqm + Send, L: Tap + Send> SingleHop<A, L> {
 
 impl<A: Aqm, L: Tap> Ingress for SharedIngress<A, L> {
     #[inline(always)]
-    fn is_busy(&self, flags: u8) -> bool {
+    fn is_busy(&self, flags: u16) -> bool {
         likely(self.hop.is_direct()) && self.hop.bottleneck.is_busy(flags)
     }
 

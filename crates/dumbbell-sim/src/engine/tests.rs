@@ -55,12 +55,12 @@ impl Aqm for Recorder {
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, _log: &mut L) {
         self.note(now, Call::Enqueue(packet.flow));
         let mut packet = Packet { enqueue_time: now, ..packet };
-        if packet.seq == 5 && packet.flags & flag::RETRANSMISSION == 0 {
+        if packet.tcp().seq() == 5 && !packet.has(flag::RETRANSMISSION) {
             match self.fault {
                 Fault::None | Fault::Miscount => {}
                 Fault::Lose => return,
                 Fault::Invent => self.packets.push_back(packet),
-                Fault::Mark => packet.ecn = Ecn::Ce,
+                Fault::Mark => packet.set_ecn(Ecn::Ce),
             }
         }
         self.packets.push_back(packet);

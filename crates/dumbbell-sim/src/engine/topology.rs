@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub trait Ingress: Sink<Packet> {
     /// For a packet with `flags`, [`Ingress::arrive_busy`] does the same as [`Sink::arrive`].
     #[inline(always)]
-    fn is_busy(&self, _flags: u8) -> bool {
+    fn is_busy(&self, _flags: u16) -> bool {
         true
     }
 

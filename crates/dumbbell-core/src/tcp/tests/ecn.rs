@@ -10,12 +10,12 @@ fn ece_reduces_once_a_window_and_cwr_goes_with_the_next_new_segment() {
     // window 10 -> ssthresh 5. PRR: in flight 8; 5 * 2 / 10 = 1 segment for these 2
     assert_eq!(story.ece(2), [10]);
     assert_eq!(story.cwnd(), (9, 5, CaState::Cwr));
-    assert_eq!((story.last[0].flags, story.last[0].ecn), (flag::CWR, Ecn::Ect0));
+    assert_eq!((story.last[0].flags(), story.last[0].ecn()), (flag::CWR, Ecn::Ect0));
     assert_eq!((story.conn().high_seq, story.conn().prior_cwnd), (10, 10));
     // the receiver goes on echoing until it sees CWR: 7 and 6 left in flight, one more for each 2; then 5 are enough
     for (ack, sent) in [(4, 1), (6, 1), (8, 0)] {
         assert_eq!(story.ece(ack).len(), sent);
-        assert!(story.last.iter().all(|packet| packet.flags == 0));
+        assert!(story.last.iter().all(|packet| packet.flags() == 0));
     }
     assert_eq!((story.sender.stats.ecn_reductions, story.sender.stats.ece_acks), (1, 4));
     assert_eq!(story.cwnd(), (5, 5, CaState::Cwr));
@@ -68,8 +68,8 @@ fn retransmissions_are_not_ecn_capable_and_leave_cwr_to_new_data() {
     story.advance(RTT);
     // 3 delivered: PRR allows ceil(5 * 3 / 10) = 2, the retransmission and the new segment that carries CWR
     assert_eq!(story.sack(0, &[(1, 4)]), [0, 10]);
-    assert_eq!((story.last[0].ecn, story.last[0].flags), (Ecn::NotEct, flag::RETRANSMISSION));
-    assert_eq!((story.last[1].ecn, story.last[1].flags), (Ecn::Ect0, flag::CWR));
+    assert_eq!((story.last[0].ecn(), story.last[0].flags()), (Ecn::NotEct, flag::RETRANSMISSION));
+    assert_eq!((story.last[1].ecn(), story.last[1].flags()), (Ecn::Ect0, flag::CWR));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn accecn_counts_what_was_marked_and_reduces_once_a_window() {
     }
     assert_eq!((story.sender.stats.ecn_reductions, story.sender.stats.ece_acks), (1, 2));
     // no CWR: nothing is latched that it could end
-    assert!(story.take().len() > 1 && story.last.iter().all(|packet| packet.flags & flag::CWR == 0));
+    assert!(story.take().len() > 1 && story.last.iter().all(|packet| !packet.has(flag::CWR)));
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn an_immediate_reduction_is_silent_until_enough_has_left() {
     assert!(story.last.is_empty());
     assert!(story.ece(4).is_empty() && story.ece(5).is_empty());
     assert_eq!(story.ece(6), [20]);
-    assert_eq!(story.last[0].flags, flag::CWR);
+    assert_eq!(story.last[0].flags(), flag::CWR);
     assert_eq!(story.ack(20).len(), 14);
     // no growth until the round is over
     assert_eq!(story.cwnd(), (15, 15, CaState::Cwr));

@@ -143,7 +143,7 @@ impl Story {
     fn take(&mut self) -> Vec<u64> {
         self.last = std::mem::take(&mut self.wire.0);
         self.check();
-        self.last.iter().filter(|packet| packet.flags & flag::NO_DATA == 0).map(|packet| packet.seq).collect()
+        self.last.iter().filter(|packet| !packet.has(flag::NO_DATA)).map(|packet| packet.tcp().seq()).collect()
     }
 
     /// Checks what must hold after every step.
@@ -261,8 +261,8 @@ impl Story {
         let mut sent: Vec<(Time, Packet)> = self.last.drain(..).map(|packet| (self.now, packet)).collect();
         let mut seen = 0;
         loop {
-            for &(at, packet) in sent[seen..].iter().filter(|(_, packet)| packet.flags & flag::NO_DATA == 0) {
-                self.acks.push_back((at + self.rtt, packet.seq + 1));
+            for &(at, packet) in sent[seen..].iter().filter(|(_, packet)| !packet.has(flag::NO_DATA)) {
+                self.acks.push_back((at + self.rtt, packet.tcp().seq() + 1));
             }
             seen = sent.len();
             let ack_at = self.acks.front().map_or(Time::NEVER, |ack| ack.0);

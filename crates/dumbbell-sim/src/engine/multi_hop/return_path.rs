@@ -9,7 +9,7 @@ use super::hop::END;
 use super::{MultiHop, STAGES};
 use dumbbell_core::hint::seldom;
 use dumbbell_core::observe::{ListenLevel, Tap};
-use dumbbell_core::packet::{flag, Packet};
+use dumbbell_core::packet::Packet;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
 
@@ -52,7 +52,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
         });
         self.held[place as usize] = QueuedAck { ack, blocks };
         let len = ack.frame(count);
-        let packet = Packet { seq: place, flow: ack.flow, len, ecn, flags: flag::BACK, ..Packet::EMPTY };
+        let packet = Packet { flow: ack.flow, len, ..Packet::new_ack_slot(place, ecn) };
         if let Some((listener, pool)) = self.back().frame_listener() {
             listener.on_pack_ack(&packet, &ack, pool.blocks_or_none(blocks));
         }
@@ -71,9 +71,9 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
     /// An acknowledgement has left the last hop of its route as this `packet`.
     #[inline(never)]
     pub(super) fn end_of_ack(&mut self, packet: &Packet, now: Time) {
-        let QueuedAck { mut ack, blocks } = self.release(packet.seq);
+        let QueuedAck { mut ack, blocks } = self.release(packet.ack_slot());
         if ack.flags & ack_flag::ECHO != 0 {
-            ack.flags = ack_flag::ECHO | packet.ecn as u8;
+            ack.flags = ack_flag::ECHO | packet.ecn() as u8;
         }
         let line = self.members[ack.flow as usize].line;
         if self.lines.all[line as usize].up {
