@@ -86,7 +86,7 @@ fn sender(u: &mut Unstructured) -> Result<Story> {
                 let window = if u.ratio(3_u8, 4)? { u32::MAX } else { scaled(u, 0, 100_000)? as u32 };
                 let tsecr = if u.arbitrary()? { u32::MAX } else { scaled(u, 0, u32::MAX.into())? as u32 };
                 // mostly flags that a data ACK may carry: ECE, ESCE, DSACK
-                let flags = if u.ratio(1_u8, 16)? { u.arbitrary()? } else { *u.choose(&[0, 0, 1, 2, 8])? };
+                let flags = if u.ratio(1_u8, 16)? { u.arbitrary::<u8>()?.into() } else { *u.choose(&[0, 0, 1, 2, 8])? };
                 let ce_bytes = if u.arbitrary()? { 0 } else { scaled(u, 0, u32::MAX.into())? as u32 };
                 Step::Ack { after_us, ack, blocks, flags, window, tsecr, ce_bytes }
             }

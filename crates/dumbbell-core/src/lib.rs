@@ -23,6 +23,7 @@ pub mod path;
 pub mod prefetch;
 pub mod real;
 pub mod record;
+pub mod reply;
 pub mod rng;
 pub mod rtt;
 pub mod slots;

@@ -355,7 +355,7 @@ proptest! {
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// An ACK, all numbers relative to `snd_una`.
-    Ack { after_us: u64, ack: i64, blocks: Vec<(i64, i64)>, flags: u8, window: u32, tsecr: u32, ce_bytes: u32 },
+    Ack { after_us: u64, ack: i64, blocks: Vec<(i64, i64)>, flags: u16, window: u32, tsecr: u32, ce_bytes: u32 },
     /// The ACK of everything.
     AckAll { after_us: u64 },
     /// The next timer.
@@ -373,7 +373,8 @@ fn step() -> impl Strategy<Value = Step> {
     let windows = prop_oneof![8 => Just(u32::MAX), 2 => 0_u32..100_000];
     let echoes = prop_oneof![4 => any::<u32>(), 4 => 0_u32..1_000, 4 => Just(u32::MAX)];
     // mostly flags that a data ACK may carry
-    let kinds = prop_oneof![6 => Just(0), 3 => Just(ack_flag::ECE), 3 => Just(ack_flag::DSACK), 1 => any::<u8>()];
+    let kinds =
+        prop_oneof![6 => Just(0), 3 => Just(ack_flag::ECE), 3 => Just(ack_flag::DSACK), 1 => any::<u8>().prop_map(u16::from)];
     let lists = prop::collection::vec((number(), number()), 0..6);
     prop_oneof![
         20 => (after(), number(), lists, kinds, windows, echoes, any::<u8>())
@@ -411,8 +412,7 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
                     tsval: *tsecr,
                     window: *window,
                     ce_bytes: *ce_bytes,
-                    ace: (*ce_bytes / 1000) as u8,
-                    flags: *flags,
+                    flags: *flags | ack_flag::ace((*ce_bytes / 1000) as u8),
                     id: 0,
                 };
                 sender.on_ack(&ack, &blocks, now, &mut wire);

@@ -3,6 +3,7 @@
 use crate::frame::{tcp_flag, AccEcnCounts, Endpoints, TcpSegment};
 use dumbbell_core::observe::{FlowStart, ProtocolKind};
 use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, SYN_FRAME};
+use dumbbell_core::reply::Reply;
 use dumbbell_core::tcp::host::{HostParams, Opener};
 use dumbbell_core::tcp::window::{first, scale};
 use dumbbell_core::tcp::{ack_flag, Ack, BackEcn, Block};
@@ -119,7 +120,7 @@ pub struct Sent {
 /// Header fields of the receiver's packets.
 #[derive(Clone, Debug)]
 pub struct AckHeaders {
-    pub ack: Ack,
+    pub reply: Reply,
     pub blocks: Option<Box<[Block]>>,
     pub ecn: Ecn,
     counts: [u32; 2],
@@ -251,30 +252,32 @@ impl TrackedFlow {
     }
 
     /// The receiver sends this.
-    pub fn answer(&mut self, ack: &Ack, blocks: &[Block]) -> AckHeaders {
-        if ack.has(ack_flag::SYN_ACK) {
-            self.receiver_counts = ack.has(ack_flag::ACCECN_SETUP);
-            self.back_ecn.negotiate(ack);
+    pub fn answer(&mut self, reply: &Reply, blocks: &[Block]) -> AckHeaders {
+        if let Some(ack) = reply.ack() {
+            if ack.has(ack_flag::SYN_ACK) {
+                self.receiver_counts = ack.has(ack_flag::ACCECN_SETUP);
+                self.back_ecn.negotiate(ack);
+            }
+            if self.receiver_counts && ack.has(ack_flag::ACCECN_OPTION) {
+                self.counted.push_back(CountedAck { id: ack.id, counts: self.received });
+            }
         }
-        if self.receiver_counts && ack.has(ack_flag::ACCECN_OPTION) {
-            self.counted.push_back(CountedAck { id: ack.id, counts: self.received });
-        }
-        self.ack_headers(ack, blocks, self.received)
+        self.ack_headers(reply, blocks, self.received)
     }
 
-    /// Returns the counts of the receiver when `ack` left.
-    pub fn counts(&self, ack: &Ack) -> [u32; 2] {
-        let is_counted = ack.has(ack_flag::ACCECN_OPTION);
-        let found = is_counted.then(|| self.counted.iter().find(|one| one.id == ack.id)).flatten();
+    /// Returns the counts of the receiver when `reply` left.
+    pub fn counts(&self, reply: &Reply) -> [u32; 2] {
+        let ack = reply.ack().filter(|ack| ack.has(ack_flag::ACCECN_OPTION));
+        let found = ack.and_then(|ack| self.counted.iter().find(|one| one.id == ack.id));
         found.map_or(self.received, |one| one.counts)
     }
 
     /// Identification of the IP packet of what the receiver sends. A SYN-ACK belongs to no socket yet, and has none (Linux `ip_build_and_send_pkt`).
-    pub fn id_of(&self, ack: &Ack) -> u16 {
-        if ack.has(ack_flag::SYN_ACK) && !self.hosts.receiver_opens() {
+    pub fn id_of(&self, reply: &Reply) -> u16 {
+        if reply.is_syn_ack() && !self.hosts.receiver_opens() {
             return 0;
         }
-        self.ids[1].wrapping_add(ack.id)
+        self.ids[1].wrapping_add(reply.id())
     }
 
     /// Returns the IP identification of the receiver's SYN, which comes ahead of all others.
@@ -283,10 +286,10 @@ impl TrackedFlow {
     }
 
     /// Returns the headers of an acknowledgement somewhere on its path, with these counts.
-    pub fn ack_headers(&self, ack: &Ack, blocks: &[Block], counts: [u32; 2]) -> AckHeaders {
-        let ecn = self.back_ecn.ack_codepoint(ack);
+    pub fn ack_headers(&self, reply: &Reply, blocks: &[Block], counts: [u32; 2]) -> AckHeaders {
+        let ecn = reply.codepoint(&self.back_ecn);
         let blocks = (!blocks.is_empty()).then(|| blocks.into());
-        AckHeaders { ack: *ack, blocks, ecn, counts, syn_ecn: self.syn_ecn }
+        AckHeaders { reply: *reply, blocks, ecn, counts, syn_ecn: self.syn_ecn }
     }
 
     /// A queue has marked an acknowledgement.
@@ -295,20 +298,18 @@ impl TrackedFlow {
     }
 
     /// Handles an acknowledgement that reaches the sender, and returns its headers.
-    pub fn receive_ack(&mut self, ack: &Ack, blocks: &[Block]) -> AckHeaders {
+    pub fn receive_ack(&mut self, reply: &Reply, blocks: &[Block]) -> AckHeaders {
+        let Some(ack) = reply.ack() else { return self.ack_headers(reply, blocks, self.received) };
         let mut counts = self.received;
         let mut waiting = self.counted.iter();
         if let Some(index) = ack.has(ack_flag::ACCECN_OPTION).then(|| waiting.position(|one| one.id == ack.id)).flatten() {
             counts = self.counted.remove(index).map_or(counts, |one| one.counts);
             self.counted.drain(..index.saturating_sub(OVERTAKEN));
         }
-        let mut answered = self.ack_headers(ack, blocks, counts);
+        let mut answered = self.ack_headers(reply, blocks, counts);
         if let Some(index) = self.marked.iter().position(|marked| *marked == (ack.ack, ack.id)) {
             self.marked.remove(index);
             answered.ecn = Ecn::Ce;
-        }
-        if ack.has(ack_flag::ECHO) {
-            return answered;
         }
         if ack.has(ack_flag::SYN_ACK) && !self.sender_counts {
             let asks = self.speaks == ProtocolKind::Tcp { ecn: true, accurate: true };
@@ -381,8 +382,8 @@ impl TrackedFlow {
     }
 
     /// The headers of what the receiver of TCP sends.
-    pub fn answer_segment(&self, answered: &AckHeaders) -> TcpSegment {
-        let AckHeaders { ack, blocks, counts: [ect0, ect1], syn_ecn, .. } = answered;
+    pub fn answer_segment(&self, answered: &AckHeaders, ack: &Ack) -> TcpSegment {
+        let AckHeaders { blocks, counts: [ect0, ect1], syn_ecn, .. } = answered;
         let opens = self.hosts.receiver_opens();
         let (tsval, tsecr) = (ack.tsval, ack.tsecr);
         let of_all = TcpSegment { back: true, seq: 1, ack: 1, flags: tcp_flag::ACK, tsval, tsecr, ..TcpSegment::default() };
@@ -411,7 +412,7 @@ impl TrackedFlow {
             segment.sacks += 1;
         }
         if self.receiver_counts {
-            segment.flags |= tcp_flag::ace(ack.ace);
+            segment.flags |= tcp_flag::ace(ack.ace());
             let counts = AccEcnCounts { ect0: 1 + ect0, ce: ack.ce_bytes, ect1: 1 + ect1 };
             segment.counts = (ack.has(ack_flag::ACCECN_OPTION) && segment.sacks < 3).then_some(counts);
         } else {

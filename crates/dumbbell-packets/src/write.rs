@@ -128,10 +128,10 @@ impl Writer {
                 (segment, WireHeaders { len, ecn, id: sent.start.id })
             }
             RecordKind::Answered(answered) => {
-                let AckHeaders { ack, blocks, ecn, .. } = answered;
-                let segment = connection.is_tcp().then(|| connection.answer_segment(answered));
-                let len = ack.frame(blocks.as_ref().map_or(0, |blocks| blocks.len()));
-                (segment, WireHeaders { len, ecn: *ecn, id: connection.id_of(ack) })
+                let AckHeaders { reply, blocks, ecn, .. } = answered;
+                let segment = reply.ack().map(|ack| connection.answer_segment(answered, ack));
+                let len = reply.frame(blocks.as_ref().map_or(0, |blocks| blocks.len()));
+                (segment, WireHeaders { len, ecn: *ecn, id: connection.id_of(reply) })
             }
             RecordKind::Opening(answer) => (
                 Some(connection.syn_of_receiver(answer)),
@@ -156,7 +156,7 @@ impl Writer {
                 // of UDP, as programs that measure with it have it: which datagram it is, or answers
                 let number = match &record.what {
                     RecordKind::Sent(sent) => sent.packet.number() as u32,
-                    RecordKind::Answered(answered) => answered.ack.tsecr,
+                    RecordKind::Answered(answered) => answered.reply.answer().map_or(0, |answer| answer.value as u32),
                     RecordKind::Opening(_) => 0,
                 };
                 let number = number.to_be_bytes();

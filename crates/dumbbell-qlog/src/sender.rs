@@ -7,6 +7,7 @@ use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::cc::Model;
 use dumbbell_core::observe::SenderSnapshot;
 use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, UDP_HEADERS};
+use dumbbell_core::reply::Reply;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
@@ -58,7 +59,7 @@ struct Heard {
     number: u64,
     /// Packets that it acknowledges for the first time, or the largest so far.
     acked: Vec<u64>,
-    ack: Ack,
+    reply: Reply,
     blocks: usize,
 }
 
@@ -191,15 +192,14 @@ impl QlogFlow {
     }
 
     /// An acknowledgement or an answer reaches the sender.
-    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block]) {
-        let mut heard = Heard { kind: "1RTT", number: self.next_received, acked: Vec::new(), ack: *ack, blocks: blocks.len() };
-        if ack.has(ack_flag::SYN_ACK) {
+    pub fn on_ack(&mut self, reply: &Reply, blocks: &[Block]) {
+        let number = self.next_received;
+        let mut heard = Heard { kind: "1RTT", number, acked: Vec::new(), reply: *reply, blocks: blocks.len() };
+        if reply.is_syn_ack() {
             (heard.kind, heard.number, heard.acked) = ("initial", 0, vec![0]);
         } else {
             self.next_received += 1;
-            if !ack.has(ack_flag::ECHO) {
-                heard.acked = self.newly_acked(ack, blocks);
-            }
+            heard.acked = reply.ack().map_or_else(Vec::new, |ack| self.newly_acked(ack, blocks));
         }
         self.heard.push(heard);
     }
@@ -260,15 +260,15 @@ impl QlogFlow {
     }
 
     fn write_heard(&mut self, heard: &Heard, now: Time) {
-        let Heard { ack, blocks, .. } = heard;
-        let length = u64::from(ack.frame(*blocks));
-        if ack.has(ack_flag::ECHO) {
+        let length = u64::from(heard.reply.frame(heard.blocks));
+        if let Some(answer) = heard.reply.answer() {
             let payload = length.saturating_sub(u64::from(UDP_HEADERS));
             self.records.event(now, self.names.name_event(SenderEvent::DatagramsReceived), |data| {
-                datagram(data, payload, Ecn::from_bits(ack.flags), heard.number);
+                datagram(data, payload, answer.ecn, heard.number);
             });
             return;
         }
+        let ack = heard.reply.tcp();
         self.records.event(now, self.names.name_event(SenderEvent::PacketReceived), |data| {
             header(data, heard.kind, heard.number);
             data.key("frames").json("[").object(|frame| {

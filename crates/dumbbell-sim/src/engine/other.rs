@@ -11,9 +11,10 @@ use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, 
 use crate::transit::{patience, Transit};
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ListenLevel, ProtocolKind, Reported, SenderSnapshot, Tap};
-use dumbbell_core::packet::{Ecn, Packet, UDP_HEADERS};
+use dumbbell_core::packet::{Packet, UDP_HEADERS};
+use dumbbell_core::reply::{DatagramAnswer, Reply};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::tcp::{ack_flag, Ack, Block, Outlet};
+use dumbbell_core::tcp::{Block, Outlet};
 use dumbbell_core::units::Time;
 use dumbbell_measure::table::UNTOLD;
 use dumbbell_measure::trace::Trace;
@@ -128,16 +129,13 @@ struct AnswerPort<'a, B: ReturnPort> {
 }
 
 impl<B: ReturnPort> AnswerOutlet for AnswerPort<'_, B> {
-    fn answer(&mut self, Answer { value, length, ecn }: Answer) {
+    fn answer(&mut self, Answer { value, length: len, ecn }: Answer) {
         *self.acks += 1;
         if let Some(fresh) = &mut self.fresh {
             fresh.push((value, true));
         }
-        let (window, flags) = (u32::from(length), ack_flag::ECHO | ecn as u8);
-        let (tsecr, tsval) = (value as u32, (value >> 32) as u32);
         let id = *self.acks as u16;
-        let ack = Ack { flow: self.slot, ack: self.left.0, window, flags, tsecr, tsval, id, ..Ack::default() };
-        self.back.send(ack, NO_BLOCKS);
+        self.back.send(DatagramAnswer { flow: self.slot, sent: self.left, value, len, ecn, id }.into(), NO_BLOCKS);
     }
 }
 
@@ -272,9 +270,9 @@ impl Connection for Other {
 
     #[cold]
     #[inline(never)]
-    fn on_back(&mut self, answer: &Ack, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Ingress) -> Time {
-        let rtt = Time(now.0.wrapping_sub(answer.ack));
-        let value = u64::from(answer.tsval) << 32 | u64::from(answer.tsecr);
+    fn on_back(&mut self, reply: &Reply, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Ingress) -> Time {
+        let Some(DatagramAnswer { sent, value, len: length, ecn, .. }) = reply.answer() else { return self.timer() };
+        let rtt = Time(now.0.wrapping_sub(sent.0));
         if let Some(answers) = self.answers.as_deref_mut() {
             answers.take(value, rtt);
             let Answers { rtts, samples, least_us, all, .. } = answers;
@@ -289,7 +287,6 @@ impl Connection for Other {
                 rtts.record(rtt);
             }
         }
-        let (length, ecn) = (answer.window as u16, Ecn::from_bits(answer.flags));
         self.protocol.on_answer(&Answer { value, length, ecn }, rtt, now);
         self.look(now);
         self.timer()

@@ -236,8 +236,8 @@ fn a_slot_is_given_to_another_flow_when_no_acknowledgement_is_left() {
     let mut late = 0;
     while engine.advance(Time::NEVER, 1).expect("no broken invariant") != Standing::Over {
         for line in &engine.net.lines.all {
-            for (at, ack, _) in &line.acks {
-                let endpoint = engine.arena.get(ack.flow);
+            for (at, reply, _) in &line.acks {
+                let endpoint = engine.arena.get(reply.flow());
                 let tcp = endpoint.tcp().unwrap_or_else(|| panic!("at {}: an ACK for a free slot", engine.now));
                 assert!(endpoint.start <= *at - line.delay, "at {}: an ACK for flow {}, of another", engine.now, endpoint.number);
                 late += u64::from(tcp.sender.phase == Phase::Done);

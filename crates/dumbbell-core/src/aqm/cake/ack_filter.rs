@@ -22,13 +22,13 @@ crate::choice! {
 
 /// Returns the bits ECE and CWR of the TCP header, which AccECN's counter uses as well (RFC 9768, section 3.2.2).
 fn echo(ack: &Ack) -> u8 {
-    ack.flags & ack_flag::ECE | (ack.ace & 0b11) << 1
+    u8::from(ack.has(ack_flag::ECE)) | (ack.ace() & 0b11) << 1
 }
 
 /// Whether an acknowledgement may go at all: the bit that was NS is not set (ESCE, or AccECN's AE), and there is no option but time
 /// stamps and SACK blocks.
 fn may_go(ack: &Ack) -> bool {
-    !ack.has(ack_flag::SYN_ACK | ack_flag::ESCE | ack_flag::ACCECN_OPTION | ack_flag::ECHO) && ack.ace & 0b100 == 0
+    !ack.has(ack_flag::SYN_ACK | ack_flag::ESCE | ack_flag::ACCECN_OPTION) && ack.ace() & 0b100 == 0
 }
 
 /// Compares what two acknowledgements report beyond their cumulative one: less if `newer` misses something that `older` has, greater
@@ -52,7 +52,7 @@ fn by_blocks(older: (&Ack, &[Block]), newer: &[Block]) -> Ordering {
 /// Takes one acknowledgement out of `queue`, whose last packet has just arrived, if that makes it superfluous.
 pub fn filter(mode: AckFilter, store: &mut Store, queue: &mut Chain, acks: &dyn AckLookup) -> Option<Packet> {
     let newest = store.last(queue).filter(|packet| packet.is_back())?;
-    let (newer, newer_blocks) = acks.find_ack(newest).filter(|(ack, _)| !ack.has(ack_flag::SYN_ACK | ack_flag::ECHO))?;
+    let (newer, newer_blocks) = acks.find_ack(newest).filter(|(ack, _)| !ack.has(ack_flag::SYN_ACK))?;
     let (flow, newest_slot) = (newest.flow, newest.ack_slot());
     // the first that may go: the place ahead of it, its echo, and whether it is the last ahead of the newest
     let mut first: Option<(Option<u32>, u8, bool)> = None;

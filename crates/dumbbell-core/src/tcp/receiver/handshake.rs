@@ -35,9 +35,9 @@ impl Receiver {
             let option = if self.headers > HEADERS { ack_flag::ACCECN_OPTION } else { 0 };
             let window = self.window.offered_first();
             self.advertised = window;
-            let flags = ack_flag::SYN_ACK | setup | option;
+            let flags = ack_flag::SYN_ACK | setup | option | ack_flag::ace(ACE_START);
             let (tsecr, tsval) = (packet.tcp().tsval(), now.as_millis() as u32);
-            return Some(Ack { flow: self.flow, tsecr, tsval, window, ace: ACE_START, flags, ..Ack::default() });
+            return Some(Ack { flow: self.flow, tsecr, tsval, window, flags, ..Ack::default() });
         }
         if packet.has(flag::PURE_ACK) {
             if self.srtt_us == 0 {

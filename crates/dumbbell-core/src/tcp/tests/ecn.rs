@@ -131,7 +131,8 @@ fn accecn_counts_what_was_marked_and_reduces_once_a_window() {
     let window = story.window.saturating_mul(story.conn().mss);
     for (ack, ce_count, delivered_ce) in [(2, 1, 1), (4, 1, 1), (6, 3, 3)] {
         let now = story.now;
-        let ack = Ack { ack, flow: 7, window, ace: (5 + ce_count as u8) & 7, ce_bytes: ce_count * 1436, ..Ack::default() };
+        let ack =
+            Ack { ack, flow: 7, window, flags: ack_flag::ace(5 + ce_count as u8), ce_bytes: ce_count * 1436, ..Ack::default() };
         story.sender.on_ack(&ack, &[], now, &mut story.wire);
         // of the two segments that the first ACK covers one was marked
         assert_eq!(story.conn().delivered_ce, delivered_ce);
@@ -157,7 +158,7 @@ fn a_late_ack_with_an_old_count_says_nothing() {
     story.advance(RTT);
     let window = story.window.saturating_mul(story.conn().mss);
     let mut heard = |ace, tsval| {
-        let ack = Ack { ack: 2, flow: 7, tsval, window, ace, ..Ack::default() };
+        let ack = Ack { ack: 2, flow: 7, tsval, window, flags: ack_flag::ace(ace), ..Ack::default() };
         story.sender.on_ack(&ack, &[], story.now, &mut story.wire);
         story.sender.conn.delivered_ce
     };

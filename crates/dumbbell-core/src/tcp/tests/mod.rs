@@ -178,7 +178,7 @@ impl Story {
     }
 
     /// An ACK of any kind arrives. Returns the data segments sent for it.
-    fn answer(&mut self, ack: u64, flags: u8, blocks: &[Block]) -> Vec<u64> {
+    fn answer(&mut self, ack: u64, flags: u16, blocks: &[Block]) -> Vec<u64> {
         let sent = self.now.saturating_sub(self.rtt).as_millis() as u32;
         let window = self.window.saturating_mul(self.conn().mss);
         let ack = Ack { ack, flow: 7, tsecr: self.echo.unwrap_or(sent), tsval: self.acked_at(), window, flags, ..Ack::default() };
@@ -191,7 +191,7 @@ impl Story {
         self.now.saturating_sub(Time(self.rtt.0 / 2)).as_millis() as u32
     }
 
-    fn syn_ack(&mut self, setup: u8) -> Vec<u64> {
+    fn syn_ack(&mut self, setup: u16) -> Vec<u64> {
         self.answer(0, ack_flag::SYN_ACK | setup, &[])
     }
 
