@@ -11,7 +11,7 @@ use dumbbell_core::packet::Packet;
 use dumbbell_core::path::Path;
 use dumbbell_core::prefetch::prefetch_part;
 use dumbbell_core::record::FlowCounters;
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::units::Time;
@@ -56,7 +56,7 @@ pub struct Endpoint {
 }
 
 /// Acknowledgements under way: each with the number of its SACK blocks.
-pub type AckPath = Path<(Reply, u32)>;
+pub type AckPath = Path<(ReceiverReply, u32)>;
 
 /// Stages that the packets of an endpoint pass alone.
 #[derive(Default)]
