@@ -93,6 +93,34 @@ class Checks:
         held = abs(value - expected) <= tolerance * expected
         return self.expect(what, held, f"{value:.4g}", needs=(column,), constant=True)
 
+    def expect_flag(self, column: str, row: int, wanted: int = 1) -> None:
+        """Note that a flag is as expected in a row.
+
+        Without full_bw_reached STARTUP could not end: where a trace does not have it, it is a flag like any other.
+        """
+        value = self._trace[column][row]
+        constant = column != "full_bw_reached" or self._trace.is_without(column)
+        what = f"{column} is {'' if wanted else 'not '}set"
+        self.expect(what, value == wanted, f"{value:g}", needs=(column,), constant=constant)
+
+    def expect_limited(self, what: str, rows: slice, where: str, *, least: float = 0.5) -> None:
+        """Note that the application is the limit in more than a share of some rows."""
+        share = float(np.mean(self._trace["app_limited"][rows])) if rows.stop > rows.start else 0.0
+        self.expect(f"application-limited{what}", share > least, f"in {share:.0%} of {where}", needs=("app_limited",))
+
+    def expect_inflight(self, what: str, row: int, limit: float, room: float, needs: tuple[str, ...]) -> None:
+        """Note that what is in flight in a row is at most a limit, and `room` for bursts."""
+        found = self._trace["in_flight"][row]
+        self.expect(what, found <= limit + room, describe_inflight(found, limit, room), needs=needs)
+
+    def expect_goodput(
+        self, what: str, start: float, end: float, share: float, link: float, unless: tuple[str, ...] = ()
+    ) -> None:
+        """Note that a share of what a link carries, Mbit/s, was delivered between two times."""
+        rate = compute_goodput(self._trace, start, end)
+        found = f"{rate:.4g} of {link:.4g} Mbit/s"
+        self.expect(what, rate >= share * link, found, needs=("delivered",), unless=unless)
+
     def require(self, what: str, *needs: str) -> None:
         """End the case if the trace lacks any of these columns, without which `what` cannot be looked at."""
         if self._find_lacking(needs):

@@ -162,6 +162,11 @@ class Trace:
         """Whether the phase ended before the trace did."""
         return bool(phase.rows.stop < len(self))
 
+    def is_past(self, state: str, after: float = -1.0) -> bool:
+        """Whether a phase in a state began at or after a time, and ended before the trace did."""
+        found = self.find_phase(state, after)
+        return found is not None and self.is_over(found)
+
     def select_rows(self, start: float, end: float) -> slice:
         """Return the rows from a time until before another."""
         return slice(int(np.searchsorted(self.time, start)), int(np.searchsorted(self.time, end)))
