@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -52,6 +52,44 @@ class CaseVerdict:
     reason: str
     checks: tuple[Expectation, ...] = ()
     log: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """A case, the control and the place at which it was judged, and the verdict."""
+
+    case: str
+    control: str  # as it is called in tables
+    place: Hashable
+    verdict: CaseVerdict
+
+    @property
+    def key(self) -> tuple[str, str, Hashable]:
+        """The case, the control and the place."""
+        return self.case, self.control, self.place
+
+    @property
+    def where(self) -> str:
+        """The place as a file of expected failures has it."""
+        return str(self.place)
+
+    @property
+    def seconds(self) -> float:
+        """How long its own runs took; runs that several cases share count for the first."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class SuiteReport:
+    """All results of a suite, in order, and how long they took."""
+
+    results: Sequence[CaseResult]
+    seconds: float
+
+    @property
+    def controls(self) -> list[str]:
+        """The names of the controls, in order."""
+        return list(dict.fromkeys(one.control for one in self.results))
 
 
 class Checks:

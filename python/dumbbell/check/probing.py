@@ -144,8 +144,7 @@ def _run_lossy_probe(lab: CaseLab) -> CaseRun:
 
 def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     since = setup.times["loss begins"]
-    before = trace.select_rows(setup.times["PROBE_UP"], since)
-    checks.expect_limited(" when the loss begins", before, "the time before")
+    checks.expect_limited(" when the loss begins", trace.select_rows(setup.times["PROBE_UP"], since), "the time before")
     row = trace.find_row(since)
     if trace.state[row] == "probe_rtt":
         raise NotApplicable("PROBE_RTT is due before the loss begins")

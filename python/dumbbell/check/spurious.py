@@ -81,15 +81,8 @@ def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool
 
 _V1_BOUNDS = {"bbr1": "BBRv1 has none of these bounds to save and restore"}
 _NEEDS = (
-    "ca_state",
-    "undone",
-    "bw_shortterm_mbit",
-    "inflight_shortterm",
-    "inflight_longterm",
-    "cwnd",
-    "cwnd_gain",
-    "bw_mbit",
-    "min_rtt_ms",
+    *("ca_state", "undone", "bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm"),
+    *("cwnd", "cwnd_gain", "bw_mbit", "min_rtt_ms"),
 )
 SPURIOUS_CASES = (
     BbrCase(

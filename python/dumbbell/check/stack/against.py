@@ -47,11 +47,6 @@ _SCHEMA = {
 }
 
 
-def split(report: StackReport, control: str) -> StackReport:
-    """Return the report of one control alone."""
-    return StackReport([one for one in report.results if one.control == control], report.seconds, report.runs)
-
-
 def gate_against(report: StackReport, name: str, other: str) -> ci.Gate:
     """Return in which verdicts `name` is worse than `other`, and in which it is better."""
     theirs = {(one.case, name, one.place): one.verdict for one in report.results if one.control == other}
@@ -59,7 +54,7 @@ def gate_against(report: StackReport, name: str, other: str) -> ci.Gate:
     broken: dict[tuple[str, str, object], frozenset[str]] = {
         key: ci.find_broken_limits(verdict) for key, verdict in theirs.items()
     }
-    return ci.gate_by_report(split(report, name), ci.Before(other, before, broken), STACK)
+    return ci.gate_by_report(report.select_control(name), ci.Before(other, before, broken), STACK)
 
 
 def list_worse_figures(found: diff.Diff | None) -> list[str]:
@@ -94,7 +89,7 @@ def compare_with_report(path: Path, report: StackReport, name: str) -> diff.Diff
                 for measure, key in _KEYS.items()
                 if flow.get(key) is not None
             ]
-    before, now = pl.DataFrame(theirs, schema=_SCHEMA, orient="row"), _make_frame(split(report, name))
+    before, now = pl.DataFrame(theirs, schema=_SCHEMA, orient="row"), _make_frame(report.select_control(name))
     # equal figures are equal runs
     if before.is_empty() or now.is_empty():
         return None
@@ -110,7 +105,7 @@ def _add_hashes(frame: pl.DataFrame) -> pl.DataFrame:
 
 def compare_controls(report: StackReport, name: Subject, other: Subject) -> diff.Diff | None:
     """Return how the figures of `name` differ from those of `other`, with intervals over seeds; None without any."""
-    theirs, ours = (_make_frame(split(report, one.name)) for one in (other, name))
+    theirs, ours = (_make_frame(report.select_control(one.name)) for one in (other, name))
     if ours.is_empty() or theirs.is_empty():
         return None
     return diff.compare_rows(theirs, ours, (other.name, name.name))

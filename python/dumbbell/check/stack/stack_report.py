@@ -21,16 +21,6 @@ _WORSE = (CLOSED, CRASHED, HUNG)  # told in the headline, with the stack's own w
 SIGNS = {PASSED: "+", DIFFERS: "d", CANNOT_TELL: "?", FAILED: "F", CLOSED: "C", CRASHED: "X", HUNG: "H"}
 
 
-def list_controls(report: StackReport) -> list[str]:
-    """Return what the controls are called, in order."""
-    return list(dict.fromkeys(one.control for one in report.results))
-
-
-def select_results(report: StackReport, control: str) -> list[StackResult]:
-    """Return the results of a control."""
-    return [one for one in report.results if one.control == control]
-
-
 def _group_closed(results: Sequence[StackResult]) -> dict[str, list[StackResult]]:
     """Return the results in which a connection was closed, by the stack's words."""
     found: dict[str, list[StackResult]] = {}
@@ -60,7 +50,7 @@ def list_headlines(report: StackReport, control: str, other: str = "") -> list[s
 
     With `other` it is said what that one does in the same places.
     """
-    results = select_results(report, control)
+    results = report.select_control(control).results
     lines = []
     for words, found in _group_closed(results).items():
         beside = ""
@@ -86,11 +76,7 @@ def list_headlines(report: StackReport, control: str, other: str = "") -> list[s
 
 
 def _find_counterpart(report: StackReport, one: StackResult, control: str) -> StackResult:
-    return next(
-        result
-        for result in report.results
-        if (result.case, result.place, result.control) == (one.case, one.place, control)
-    )
+    return next(result for result in report.results if result.key == (one.case, control, one.place))
 
 
 def _group_by_case(results: Sequence[StackResult]) -> list[tuple[str, list[StackResult]]]:
@@ -109,10 +95,6 @@ def _make_legend(results: Sequence[StackResult]) -> list[tuple[str, str]]:
 _Keys = Collection[tuple[str, str, Hashable]]  # case, control and place
 
 
-def _is_expected(one: StackResult, expected: _Keys) -> bool:
-    return (one.case, one.control, one.place) in expected
-
-
 def list_reasons(results: Sequence[StackResult], result: str, expected: _Keys = ()) -> list[str]:
     """Return why verdicts are what they are: what was asked for, and where it was not found.
 
@@ -124,7 +106,7 @@ def list_reasons(results: Sequence[StackResult], result: str, expected: _Keys = 
             continue
         held = False if result == FAILED else None
         broken = [check for check in one.verdict.checks if check.held is held]
-        place = f"{one.place} (expected)" if _is_expected(one, expected) else one.place
+        place = f"{one.place} (expected)" if one.key in expected else one.place
         if not broken or result == DIFFERS:
             found.setdefault((one.case, ""), []).append(f"{place}: {one.verdict.reason}")
         for check in broken if result != DIFFERS else []:
@@ -137,7 +119,7 @@ def format_totals(results: Sequence[StackResult], expected: _Keys = ()) -> str:
     parts = []
     for result in MEANING:
         found = [one for one in results if one.verdict.result == result]
-        known = sum(_is_expected(one, expected) for one in found)
+        known = sum(one.key in expected for one in found)
         if found:
             parts.append(f"{len(found)} {result}{f' ({known} expected)' if known else ''}")
     return ", ".join(parts)
@@ -145,9 +127,9 @@ def format_totals(results: Sequence[StackResult], expected: _Keys = ()) -> str:
 
 def _format_summary(report: StackReport, expected: _Keys) -> str:
     parts = [
-        f"{name}: {format_count(len(select_results(report, name)), 'verdict')}: "
-        f"{format_totals(select_results(report, name), expected)}"
-        for name in list_controls(report)
+        f"{name}: {format_count(len(report.select_control(name).results), 'verdict')}: "
+        f"{format_totals(report.select_control(name).results, expected)}"
+        for name in report.controls
     ]
     return "\n".join([*parts, f"{format_count(report.runs, 'run')} in {format_work_time(report.seconds)}"])
 
@@ -189,7 +171,7 @@ def list_commands(report: StackReport, command: Callable[[StackResult, list[str]
 def format_report(report: StackReport, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
     """Return it as plain text; `lead` stands in place of the headline, and `other` has no more than its count."""
     parts = ["\n".join(lead).strip("\n")] if lead else []
-    names = [name for name in list_controls(report) if name != other]
+    names = [name for name in report.controls if name != other]
     for name in names:
         if not lead:
             parts.append("\n".join(list_headlines(report, name)))
@@ -197,13 +179,13 @@ def format_report(report: StackReport, *, lead: Sequence[str] = (), other: str =
             (FAILED, "failed"),
             (CANNOT_TELL, "cannot tell"),
         ):
-            if lines := list_reasons(select_results(report, name), result, expected):
+            if lines := list_reasons(report.select_control(name).results, result, expected):
                 parts.append("\n".join([f"{name}, {heading}:", *(_format_item(line) for line in lines)]))
     for name in names:
-        signs = ", ".join(f"{sign} {result}" for sign, result in _make_legend(select_results(report, name)))
+        signs = ", ".join(f"{sign} {result}" for sign, result in _make_legend(report.select_control(name).results))
         rows = [f"{name}, case by case ({signs}):"]
         group = ""
-        by_case = _group_by_case(select_results(report, name))
+        by_case = _group_by_case(report.select_control(name).results)
         wide = max((len(case) for case, _ in by_case), default=0)
         for case, results in by_case:
             if CASES[case].group != group:
@@ -211,7 +193,7 @@ def format_report(report: StackReport, *, lead: Sequence[str] = (), other: str =
                 rows.append(f"  {GROUPS[group]}")
             rows.append(_wrap_words(f"    {case:{wide}}  {_format_signs(results):7}  ", _format_figures(results)))
         parts.append("\n".join(rows))
-        if lines := list_reasons(select_results(report, name), DIFFERS):
+        if lines := list_reasons(report.select_control(name).results, DIFFERS):
             parts.append(
                 "\n".join([f"{name}, unlike TCP's CUBIC, and no failure:", *(_format_item(line) for line in lines)])
             )
@@ -221,10 +203,10 @@ def format_report(report: StackReport, *, lead: Sequence[str] = (), other: str =
 def format_markdown(report: StackReport, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
     """Return it for a page."""
     parts = ["\n".join(line if line.startswith("|") else f"{line}\n" for line in lead)] if lead else []
-    for name in list_controls(report):
+    for name in report.controls:
         if name == other:
             continue
-        results = select_results(report, name)
+        results = report.select_control(name).results
         parts.append(f"**{name}**: {format_totals(results, expected)}.")
         if not lead and (lines := list_headlines(report, name)):
             parts.append(
@@ -287,7 +269,7 @@ def to_json(report: StackReport, **others: Any) -> str:
         }
         for one in report.results
     ]
-    failures = {name: list_headlines(report, name) for name in list_controls(report)}
+    failures = {name: list_headlines(report, name) for name in report.controls}
     whole = {"suite": "stack", "first": failures, "results": results, "runs": report.runs, "seconds": report.seconds}
     return json.dumps(whole | others, indent=1)
 
