@@ -152,7 +152,7 @@ def _judge_cases(
     for case in cases:
         about = [one for one in subjects if case.applies_to(one.control)]
         for scene in case.scenes:
-            relatives = {of.name: of for one in about if (of := _find_relative(one)) is not None}
+            relatives = {of[0].name: of[0] for one in about if (of := _find_relative(one)) is not None}
             for one in [*about, *relatives.values(), *([tcp] if about and case.tcp else [])]:
                 table = scene.substitute_control(one.flow, list(seeds))
                 wanted[case.key, scene.place, one.name] = parse(table, f"{case.key} {scene.place} {one.name}")
@@ -168,10 +168,13 @@ def _judge_cases(
     return results, runs
 
 
-def _find_relative(one: Subject) -> Subject | None:
-    """Return Linux's control of the same family; None where that is CUBIC, which is the yardstick anyway."""
+def _find_relative(one: Subject) -> tuple[Subject, str] | None:
+    """Return Linux's control of the same family and its name in words.
+
+    None where that is CUBIC, which is the yardstick anyway.
+    """
     found = next((of for start, of in FAMILIES.items() if one.control.startswith(start)), None)
-    return Subject(f"tcp-{found[0]}", found[0], {"cc": found[0]}) if found else None
+    return (Subject(f"tcp-{found[0]}", found[0], {"cc": found[0]}), found[1]) if found else None
 
 
 def _collect_outcomes(
@@ -182,8 +185,7 @@ def _collect_outcomes(
     ours = found[case.key, scene.place, one.name]
     if relative is None:
         return SceneOutcomes(scene, ours, tcp)
-    words = next(words for name, words in FAMILIES.values() if name == relative.control)
-    return SceneOutcomes(scene, ours, tcp, found[case.key, scene.place, relative.name], words)
+    return SceneOutcomes(scene, ours, tcp, found[case.key, scene.place, relative[0].name], relative[1])
 
 
 def _run(
