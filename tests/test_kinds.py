@@ -32,7 +32,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> None:
 
     @canvas.make_drawing(page=_page)
     def dots(frame: pl.DataFrame) -> Picture:
-        picture, [panel] = canvas.spread(frame, None, None)
+        picture, [panel] = canvas.spread(frame, {})
         panel.axes.plot(frame["mean"], [0] * frame.height, "o")
         picture.around.x_label = "goodput"
         return picture

@@ -4,16 +4,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from dumbbell.errors import Unfit
-from dumbbell.figures.canvas import Picture
-from dumbbell.figures.frames import Numbers, format_plain
+from dumbbell.figures.canvas import Panel, Picture, group_by_measure
+from dumbbell.figures.frames import Numbers, convert_numbers, format_plain
 
 FEW = 10
 WIDE = 20.0  # a logarithmic axis when values span more
+
+
+def collect_numbers(rows: pl.DataFrame, *names: str | None) -> Numbers:
+    """Return the numbers in columns that can be drawn; a name may be None."""
+    return collect_finite(*(convert_numbers(rows[name]) for name in names if name))
 
 
 def collect_finite(*columns: Numbers) -> Numbers:
@@ -43,6 +49,17 @@ def scale(axis: Axis, values: Numbers, *, log: bool) -> None:
         axis.set_major_locator(LogLocator(subs=subs))
         axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(lambda value, _: format_plain(value)))
+
+
+def scale_heights(panels: Sequence[Panel], *names: str | None, log: bool, zero: bool = True) -> dict[int, Numbers]:
+    """Make the vertical axes of each measure fit its columns, and return their numbers; axes begin at 0 if `zero`."""
+    found = {}
+    for own, rows in group_by_measure(panels):
+        heights = found[own[0].measure] = collect_numbers(rows, *names)
+        scale(own[0].axes.yaxis, heights, log=is_log(log, heights, "log_y"))
+        if zero:
+            start_at_zero(own[0].axes, heights, log=log)
+    return found
 
 
 def set_ticks_at_values(axes: Axes, values: Numbers, names: Mapping[float, str] | None = None) -> None:
