@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from dumbbell.errors import Unfit
 from dumbbell.figures.canvas import Panel, Picture, group_by_measure
-from dumbbell.figures.frames import Numbers, convert_numbers, format_plain
+from dumbbell.figures.frames import Numbers, convert_numbers, format_plain, format_value
 
 FEW = 10
 WIDE = 20.0  # a logarithmic axis when values span more
@@ -85,12 +85,15 @@ def start_at_zero(axes: Axes, values: Numbers, *, log: bool) -> None:
         axes.set_ylim(0, max(float(values.max()) * 1.05, 1e-12))
 
 
+def format_place(names: Sequence[str], key: Sequence[Any]) -> str:
+    """Return the values of several keys at a place of an axis; the axis says what a single one is."""
+    if len(key) == 1:
+        return format_category(key[0])
+    return ", ".join(format_value(name, value) for name, value in zip(names, key, strict=True))
+
+
 def format_category(value: Any) -> str:
     """Return the name of a category at an axis, where the axis says what it is."""
-    return (
-        "none"
-        if value is None
-        else format_plain(float(value))
-        if isinstance(value, int | float) and not isinstance(value, bool)
-        else str(value)
-    )
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return format_plain(float(value))
+    return "none" if value is None else str(value)

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from dumbbell.figures.axes import format_category, scale_heights, set_names
+from dumbbell.figures.axes import format_category, format_place, scale_heights, set_names
 from dumbbell.figures.canvas import Picture, make_drawing, spread
 from dumbbell.figures.frames import (
     Groups,
@@ -17,7 +17,6 @@ from dumbbell.figures.frames import (
     check_unique,
     convert_numbers,
     format_axis_label,
-    format_value,
     list_facets,
     list_names,
     order_values,
@@ -104,7 +103,7 @@ def bars(
                     zorder=4,
                 )
         if middle:
-            texts = [_shorten_name(middles.names, key) for _ in names for key in middles.keys]
+            texts = [format_place(middles.names, key) for _ in names for key in middles.keys]
             set_names(picture, axes, texts, [place[name, key] for name in names for key in middles.keys])
         else:
             set_names(picture, axes, [format_category(name) for name in names], [place[name, ()] for name in names])
@@ -145,15 +144,6 @@ def _draw_bar(axes: Axes, at: Numbers, heights: Numbers, style: Style, label: st
 
 def _list_keys(rows: Any, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
     return list(rows.select(names).rows()) if names else [()] * rows.height
-
-
-def _shorten_name(names: tuple[str, ...], key: tuple[Any, ...]) -> str:
-    """Return the middle level's values as they stand below the bars: one name alone is said by the axis label."""
-    return (
-        format_category(key[0])
-        if len(key) == 1
-        else ", ".join(format_value(n, v) for n, v in zip(names, key, strict=True))
-    )
 
 
 def _write_second_line(
