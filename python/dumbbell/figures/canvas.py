@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import signature
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +32,7 @@ from matplotlib.transforms import Bbox
 from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
 from dumbbell.figures.frames import Groups, Layout, list_facets, list_names, order_values
+from dumbbell.keywords import list_keywords
 from dumbbell.scratch import replace_whole
 from dumbbell.writing import get_reason, make_folder
 
@@ -278,11 +279,12 @@ def make_drawing(page: Page | None = None) -> Callable[[Callable[P, Picture]], C
     """
 
     def decorate(draw: Callable[P, Picture]) -> Callable[P, Picture]:
-        known = _list_keywords(signature(draw))
+        named = list_keywords(Layout)(draw) if "layout" in signature(draw).parameters else draw
+        known = signature(named)
         if page is not None:
             PAGES[draw.__name__] = page
 
-        @wraps(draw)
+        @wraps(named)
         def draw_arranged(*args: P.args, **kwargs: P.kwargs) -> Picture:
             given = known.bind(*args, **kwargs)
             given.apply_defaults()
@@ -295,17 +297,9 @@ def make_drawing(page: Page | None = None) -> Callable[[Callable[P, Picture]], C
             picture.source = FigureSource(draw.__name__, given.arguments, page)
             return picture
 
-        draw_arranged.__signature__ = known  # type: ignore[attr-defined]
         return draw_arranged
 
     return decorate
-
-
-def _list_keywords(known: Signature) -> Signature:
-    """Return a signature that names every keyword of its layout."""
-    own = [one for one in known.parameters.values() if one.name != "layout"]
-    names = Layout.__annotations__ if len(own) < len(known.parameters) else ()
-    return known.replace(parameters=[*own, *(Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in names)])
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Conflict, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import PlotRequest
 from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measure_means import collect_means, describe_late, describe_seeds, format_y_label, require_values
 from dumbbell.plotting.placing import find_common_axes, join_frames, place_keys
+from dumbbell.plotting.request import PlotRequest
 from dumbbell.results import aggregate, censored
 from dumbbell.results.aggregate import Samples
 from dumbbell.results.columns import format_axis_label

@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.plotting.asked import PlotRequest
 from dumbbell.plotting.placing import order_frame
+from dumbbell.plotting.request import PlotRequest
 from dumbbell.results import aggregate
 from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.results import StoredResults

@@ -9,7 +9,6 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Missing, Unfit
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import MOST_LINES, PlotRequest, set_facets
 from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measure_means import (
     collect_means,
@@ -29,6 +28,7 @@ from dumbbell.plotting.placing import (
     order_frame,
     place_keys,
 )
+from dumbbell.plotting.request import MOST_LINES, PlotRequest, set_facets
 from dumbbell.results import censored
 from dumbbell.results.aggregate import Axis, Means, Samples
 from dumbbell.results.columns import COLUMNS

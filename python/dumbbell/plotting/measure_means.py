@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from dumbbell.errors import Nothing
-from dumbbell.plotting.asked import PlotRequest
 from dumbbell.plotting.placing import choose_first_key
+from dumbbell.plotting.request import PlotRequest
 from dumbbell.results import aggregate, censored, parts, selecting
 from dumbbell.results.aggregate import FEW, Means, Samples
 from dumbbell.results.results import StoredResults

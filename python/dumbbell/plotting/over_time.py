@@ -11,11 +11,11 @@ from dumbbell import figures
 from dumbbell.errors import InputError, Nothing, TooMany, Unfit, UnknownName, spell_option
 from dumbbell.experiment import units
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import FEW_LINES, MOST_BESIDE, MOST_LINES, PlotRequest
 from dumbbell.plotting.inside import collect_hops, list_control_states, list_queue_states
 from dumbbell.plotting.interval import SAWTOOTH, suggest_interval
 from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.placing import order_frame
+from dumbbell.plotting.request import FEW_LINES, MOST_BESIDE, MOST_LINES, PlotRequest
 from dumbbell.results import aggregate, parts
 from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.columns import format_axis_label

@@ -26,7 +26,7 @@ class Rank(IntEnum):
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True)
 class Fact:
-    """Something that is known of a run. Each class of facts is a frozen dataclass, whose class line may set its rank."""
+    """Something that is known of a run. Each class of facts is a frozen dataclass; its class line may set its rank."""
 
     rank: ClassVar[Rank] = Rank.EVENT
 
