@@ -15,8 +15,8 @@ from dumbbell.cli.commands import carry_out
 from dumbbell.engines.sweep import run
 from dumbbell.errors import InputError
 from dumbbell.figures import Picture, canvas
-from dumbbell.plotting.request import PlotRequest
 from dumbbell.plotting.kinds import KINDS, Kind, list_kinds
+from dumbbell.plotting.request import PlotRequest
 from dumbbell.results.results import StoredResults
 
 

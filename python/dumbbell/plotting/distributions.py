@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 
@@ -109,10 +110,5 @@ def _collect_values(results: StoredResults, asked: PlotRequest, value: str, keys
     return found, format_y_label(found, asked)
 
 
-def ccdf(results: StoredResults, asked: PlotRequest) -> Picture:
-    """Draw the share above each value."""
-    return cdf(results, asked, complementary=True)
-
-
 CDF = Kind("cdf", cdf, against=False)
-CCDF = Kind("ccdf", ccdf, against=False)
+CCDF = Kind("ccdf", partial(cdf, complementary=True), against=False)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 
@@ -207,13 +208,8 @@ def _name_share(results: StoredResults, label: str) -> str:
     return f"{label} of {ccs[0] if len(ccs) == 1 else 'the first flow'}"
 
 
-def ratio(results: StoredResults, asked: PlotRequest) -> Picture:
-    """Draw ratios to the baseline as a map."""
-    return heat(results, asked, ratio=True)
-
-
 LINES = Kind("lines", lines, baseline=True)
 BARS = Kind("bars", bars, baseline=True)
 BOX = Kind("box", box, baseline=True)
 HEAT = Kind("heat", heat, values="one", baseline=True)
-RATIO = Kind("ratio", ratio, values="one", baseline=True)
+RATIO = Kind("ratio", partial(heat, ratio=True), values="one", baseline=True)

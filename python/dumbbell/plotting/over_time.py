@@ -82,7 +82,7 @@ def series(results: StoredResults, asked: PlotRequest) -> Picture:
     for name in wanted:
         if name == "signals":
             panels += _make_signal_panels(hops or frames["queue_series"], beside, "" if hops else whole)
-            panels += list_queue_states(first.whole_runs) if alone and not asked.value else []
+            panels += list_queue_states(first.whole_runs, asked.time) if alone and not asked.value else []
             continue
         if name == "sojourn" and hops:
             panels.append(
