@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from shlex import quote as quoted
 from typing import Any, Literal
 
-from dumbbell.plotting.asked import FEW_LINES, FEW_PANELS, MOST_BESIDE, PlotRequest
 from dumbbell.plotting.placing import is_numeric
+from dumbbell.plotting.request import FEW_LINES, FEW_PANELS, MOST_BESIDE, PlotRequest
 from dumbbell.results import felt
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import StoredResults
