@@ -608,8 +608,8 @@ impl<N: Topology> Run for Engine<N> {
 
     fn view(&self) -> View {
         let view = |(_, endpoint): (u32, &Endpoint)| {
-            let SeriesView { payload, tcp, .. } = endpoint.transport.series_view();
-            EndpointView { number: endpoint.number, class: endpoint.class, payload, sender: tcp.unwrap_or_default() }
+            let SeriesView { payload, sender, .. } = endpoint.transport.series_view();
+            EndpointView { number: endpoint.number, class: endpoint.class, payload, sender: sender.unwrap_or_default() }
         };
         let there = self.arena.iter().filter(|(_, one)| !one.is_vacant());
         let Bottleneck { aqm, log, .. } = self.net.bottleneck();
