@@ -18,7 +18,7 @@ CYCLES = {
     "dumbbell-sim": {
         frozenset(
             f"engine::{name}"
-            for name in ("delay_lines", "endpoint", "ingress", "other", "tcp", "topology", "transport")
+            for name in ("datagram_flow", "delay_lines", "endpoint", "ingress", "tcp", "topology", "transport")
         )
     },
 }

@@ -10,12 +10,12 @@
 
 mod ack_log;
 mod clock;
+mod datagram_flow;
 mod delay_lines;
 pub mod endpoint;
 mod ingress;
 mod memory;
 mod multi_hop;
-mod other;
 mod setup;
 mod single_hop;
 mod tcp;
@@ -34,6 +34,7 @@ use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, NextEvent};
+use datagram_flow::DatagramFlow;
 use delay_lines::{AckEntry, DelayLine, ReceiverPort, ReturnPath};
 use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
@@ -48,7 +49,6 @@ use dumbbell_core::units::Time;
 use endpoint::{Arena, Endpoint, Origin, UnderWay};
 use ingress::EndpointPort;
 use multi_hop::MultiHop;
-use other::Other;
 use setup::{application, build_stages, line_of, lines, listed_key};
 use single_hop::SingleHop;
 use std::sync::Arc;
@@ -192,7 +192,7 @@ impl<N: Topology> Engine<N> {
                     TransportSpec::Stack(stack) => {
                         let (size, app_rate) = (params.size, params.app_rate);
                         let protocol = stack.build(&ProtocolContext { seed, number: index as u64, payload, ecn, size, app_rate });
-                        Transport::Other(Box::new(Other::new(slot, protocol, true, params.base_rtt, size)))
+                        Transport::Datagrams(Box::new(DatagramFlow::new(slot, protocol, true, params.base_rtt, size)))
                     }
                 };
                 let endpoint = Endpoint::new(transport, Origin::Listed, index as u32, class, line, start, stop);
@@ -227,7 +227,8 @@ impl<N: Topology> Engine<N> {
             };
             let stages = build_stages(stages, seed, number as usize);
             let slot = self.arena.add(|slot| {
-                let transport = Transport::Other(Box::new(Other::new(slot, protocol, params.echo, params.base_rtt, None)));
+                let transport =
+                    Transport::Datagrams(Box::new(DatagramFlow::new(slot, protocol, params.echo, params.base_rtt, None)));
                 let stop = params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead));
                 Endpoint { stages, ..Endpoint::new(transport, Origin::Listed, number, class, line, start, stop) }
             });

@@ -127,14 +127,14 @@ pub trait ReturnPath {
         }
         let Endpoint { transport, stages, line, .. } = arena.get_mut(slot);
         let (back, line) = (self, *line);
-        // each has its own way back: that of Other, which libraries see, has to lie in memory
+        // each has its own way back: that of datagrams, which libraries see, has to lie in memory
         let mut timer = match transport {
             Transport::Tcp(tcp) => {
                 tcp.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
             }
-            Transport::Other(other) => {
+            Transport::Datagrams(flow) => {
                 seldom();
-                other.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
+                flow.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
             }
         };
         if let Some(path) = &stages.acks {

@@ -1,8 +1,8 @@
 //! The transport of an endpoint: TCP, or any other protocol. The event loop and the nets know no more of either than this.
 
+use super::datagram_flow::DatagramFlow;
 use super::delay_lines::BlockPool;
 use super::endpoint::Stages;
-use super::other::Other;
 use super::tcp::Tcp;
 use super::topology::Ingress;
 use crate::flow::{FlowResult, Samples};
@@ -130,7 +130,7 @@ pub trait Connection {
 pub enum Transport {
     Tcp(Tcp),
     /// Any other protocol, UDP for one.
-    Other(Box<Other>),
+    Datagrams(Box<DatagramFlow>),
 }
 
 /// Passes the calls of these methods on to what the endpoint speaks.
@@ -140,7 +140,7 @@ macro_rules! forward {
         fn $name($($this)*, $($arg: $type),*) -> $out {
             match $me {
                 Transport::Tcp(one) => one.$name($($arg),*),
-                Transport::Other(one) => {
+                Transport::Datagrams(one) => {
                     seldom();
                     one.$name($($arg),*)
                 }

@@ -1,5 +1,5 @@
-//! An endpoint that is no TCP: any [`Protocol`], and what is measured of it. Its receiver measures one-way delays, and its sender, if there are
-//! answers, RTTs. A transport says more of itself.
+//! Both ends of a flow without TCP: any [`Protocol`], and what is measured of it. Its receiver measures one-way delays, and its sender, if there are
+//! answers, RTTs. A transport also reports its own state.
 
 use super::delay_lines::NO_BLOCKS;
 use super::endpoint::Stages;
@@ -64,8 +64,8 @@ impl Default for Answers {
     }
 }
 
-/// A protocol's two ends.
-pub struct Other {
+/// Both ends of a [`Protocol`].
+pub struct DatagramFlow {
     protocol: Box<dyn Protocol>,
     /// Whether it is a transport, which reports its state.
     is_transport: bool,
@@ -149,10 +149,10 @@ impl AnswerOutlet for Nobody {
 /// Calls of a timer at one instant before other events have their turn: a protocol that is always due does not stop the engine.
 const CALLS: u32 = 10_000;
 
-impl Other {
+impl DatagramFlow {
     /// `protocol` in `slot`, which has not begun.
-    pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Time, size: Option<u64>) -> Other {
-        Other {
+    pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Time, size: Option<u64>) -> DatagramFlow {
+        DatagramFlow {
             is_transport: protocol.stats().is_some(),
             protocol,
             slot,
@@ -199,7 +199,7 @@ impl Other {
         self.left = Time(now.0.wrapping_sub(age.0));
         let datagram = Datagram { number: packet.seq, length: packet.len, ecn: packet.ecn };
         if self.answers.is_some() {
-            let Other { slot, left, .. } = *self;
+            let DatagramFlow { slot, left, .. } = *self;
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let acks = &mut self.received.acks;
             self.protocol.receive(&datagram, now, &mut AnswerPort { back, slot, left, acks, fresh });
@@ -210,7 +210,7 @@ impl Other {
     }
 }
 
-impl Connection for Other {
+impl Connection for DatagramFlow {
     fn has_begun(&self) -> bool {
         self.begun
     }
@@ -257,7 +257,7 @@ impl Connection for Other {
             if !self.begun || self.protocol.receiver_timer() > now {
                 break;
             }
-            let Other { slot, left, .. } = *self;
+            let DatagramFlow { slot, left, .. } = *self;
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let acks = &mut self.received.acks;
             self.protocol.on_receiver_timer(now, &mut AnswerPort { back, slot, left, acks, fresh });
