@@ -10,12 +10,13 @@
 
 mod ack_log;
 mod clock;
+mod connection;
 mod datagram_flow;
 mod delay_lines;
 pub mod endpoint;
-mod ingress;
 mod memory;
 mod multi_hop;
+mod port;
 mod setup;
 mod single_hop;
 mod tcp;
@@ -34,6 +35,7 @@ use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, NextEvent};
+use connection::Connection;
 use datagram_flow::DatagramFlow;
 use delay_lines::{AckEntry, DelayLine, ReceiverPort, ReturnPath};
 use dumbbell_bottleneck::Bottleneck;
@@ -47,14 +49,14 @@ use dumbbell_core::tcp::sender::Application;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
 use endpoint::{Arena, Endpoint, Origin, UnderWay};
-use ingress::EndpointPort;
 use multi_hop::MultiHop;
+use port::EndpointPort;
 use setup::{application, build_stages, line_of, lines, listed_key};
 use single_hop::SingleHop;
 use std::sync::Arc;
 use tcp::Tcp;
 use topology::{backlog, LoopState, Topology};
-use transport::{Connection, Transport};
+use transport::Transport;
 use udp::Udp;
 
 /// Where a run stands.

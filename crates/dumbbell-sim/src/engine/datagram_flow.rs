@@ -1,10 +1,8 @@
 //! Both ends of a flow without TCP: any [`Protocol`], and what is measured of it. Its receiver measures one-way delays, and its sender, if there are
 //! answers, RTTs. A transport also reports its own state.
 
-use super::delay_lines::NO_BLOCKS;
-use super::endpoint::Stages;
-use super::topology::Ingress;
-use super::transport::{Connection, ReturnPort};
+use super::connection::Connection;
+use super::port::{Ingress, ReturnPort, Stages, NO_BLOCKS};
 use crate::flow::{whole_micros, FlowResult, Samples, SenderState, StackResult};
 use crate::measure::{AnswerCounts, SeriesView};
 use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol};

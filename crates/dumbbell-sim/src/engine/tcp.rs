@@ -1,10 +1,7 @@
 //! TCP as an endpoint: a sender and a receiver, and what is measured of them.
 
-use super::delay_lines::NO_BLOCKS;
-use super::endpoint::Stages;
-use super::ingress::EndpointPort;
-use super::topology::Ingress;
-use super::transport::{Connection, ReturnPort};
+use super::connection::Connection;
+use super::port::{EndpointPort, Ingress, ReturnPort, Stages, NO_BLOCKS};
 use crate::flow::{FlowResult, Samples, SenderState};
 use crate::measure::SeriesView;
 use dumbbell_config::EcnEcho;
