@@ -3,10 +3,10 @@
 use crate::statistics::{mean, rtt_percentiles_ms};
 use crate::table::UNTOLD;
 use crate::transit::{Transit, UdpFate};
-use dumbbell_config::protocol::ProtocolStats;
 use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::SenderSnapshot;
+use dumbbell_core::protocol::ProtocolStats;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};

@@ -4,9 +4,9 @@
 use crate::columns::{self, TraceRow};
 use crate::flow::SenderState;
 use crate::table::{Table, UNTOLD};
-use dumbbell_config::protocol::ProtocolStats;
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::cc::Model;
+use dumbbell_core::protocol::ProtocolStats;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::SenderStats;
 use dumbbell_core::units::Time;

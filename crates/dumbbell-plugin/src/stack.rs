@@ -4,9 +4,9 @@
 use crate::abi::{self, Callbacks};
 use crate::datagrams::Datagrams;
 use dumbbell_config::extensions::PluginFault;
-use dumbbell_config::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
 use dumbbell_core::observe::SenderSnapshot;
 use dumbbell_core::packet::{Ecn, UDP_HEADERS};
+use dumbbell_core::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Time;
 use std::ffi::{c_void, CStr, CString};

@@ -2,9 +2,9 @@
 //!
 //! UDP (`engine/udp.rs` of the simulator) is one; a program adds others by `Builder::endpoint` there, and stacks of QUIC come from libraries.
 
-use dumbbell_core::observe::SenderSnapshot;
-use dumbbell_core::packet::Ecn;
-use dumbbell_core::units::{Rate, Time};
+use crate::observe::SenderSnapshot;
+use crate::packet::Ecn;
+use crate::units::{Rate, Time};
 
 /// A packet on its way to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
