@@ -4,7 +4,6 @@ mod classes;
 pub mod extensions;
 mod frames;
 mod keys;
-pub mod protocol;
 mod read;
 mod route;
 pub mod schedule;

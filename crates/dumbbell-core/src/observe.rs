@@ -63,8 +63,8 @@ pub enum ProtocolKind {
 }
 
 /// State of a sender; values that it does not report are `None`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SenderSnapshot<'a> {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderSnapshot {
     /// Congestion window, bytes.
     pub cwnd: Option<u64>,
     /// Slow-start threshold, bytes.
@@ -77,8 +77,6 @@ pub struct SenderSnapshot<'a> {
     pub min_rtt: Option<Time>,
     /// Packets that it took for lost so far.
     pub lost: Option<u64>,
-    /// All the rest, of TCP.
-    pub tcp: Option<&'a Sender>,
 }
 
 /// An event reported by a sender. A value that changes several times within one ACK or timer is reported once.
@@ -182,9 +180,9 @@ pub trait Tap: Log {
     fn on_payload(&mut self, _flow: u32, _number: u64, _is_answer: bool, _bytes: &[u8]) {}
 
     /// Receives the state of the sender of `flow` after an acknowledgement or a timer, at `now` on the clock of its host: the time of all that was posted and
-    /// acknowledged since the last call.
+    /// acknowledged since the last call. `tcp` is the sender, if it is one of TCP.
     #[inline]
-    fn on_snapshot(&mut self, _flow: u32, _belief: &SenderSnapshot<'_>, _now: Time) {}
+    fn on_snapshot(&mut self, _flow: u32, _snapshot: &SenderSnapshot, _tcp: Option<&Sender>, _now: Time) {}
 }
 
 /// Listens to nothing.
@@ -202,7 +200,7 @@ macro_rules! tap_to {
             on_pack_ack(packet: &Packet, reply: &ReceiverReply, blocks: &[Block]);
             on_ack(reply: &ReceiverReply, blocks: &[Block], now: Time);
             on_payload(flow: u32, number: u64, is_answer: bool, bytes: &[u8]);
-            on_snapshot(flow: u32, snapshot: &SenderSnapshot<'_>, now: Time);
+            on_snapshot(flow: u32, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Time);
         }
         #[inline(always)]
         fn listen_level(&$self) -> ListenLevel {

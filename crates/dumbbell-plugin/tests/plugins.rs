@@ -123,7 +123,8 @@ fn aimd_of_one_and_a_half_does_what_reno_does() {
 }
 
 fn simulate(config: &Value, extensions: Extensions, simulated: &AtomicU64) -> Result<String, String> {
-    let outcome = dumbbell_sim::run_with(config, extensions, &AtomicBool::new(false), simulated);
+    let sim = Sim::builder(config).extensions(extensions).build().map_err(|error| error.to_string())?;
+    let outcome = sim.run(&AtomicBool::new(false), simulated);
     outcome.map(|outcome| outcome.hash).map_err(|error| error.to_string())
 }
 

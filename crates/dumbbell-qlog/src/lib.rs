@@ -12,6 +12,7 @@ use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::observe::{ControlEvent, ListenLevel, SenderSnapshot, Tap};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::reply::ReceiverReply;
+use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::Block;
 use dumbbell_core::units::Time;
 use network::{HopBacklog, NetworkFile};
@@ -159,9 +160,9 @@ impl Tap for QlogListener {
         }
     }
 
-    fn on_snapshot(&mut self, flow: u32, belief: &SenderSnapshot<'_>, now: Time) {
+    fn on_snapshot(&mut self, flow: u32, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Time) {
         if let Some(flow) = self.recorder.files().flow(flow) {
-            flow.look(belief, now);
+            flow.record_snapshot(snapshot, tcp, now);
         }
     }
 }

@@ -229,7 +229,7 @@ impl QlogFlow {
     }
 
     /// The sender has done all that an acknowledgement or a timer asked for, at `now` on its clock.
-    pub fn look(&mut self, belief: &SenderSnapshot<'_>, now: Time) {
+    pub fn record_snapshot(&mut self, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Time) {
         if !self.posted.is_empty() {
             self.behind = self.posted_at.saturating_sub(now);
         }
@@ -241,22 +241,22 @@ impl QlogFlow {
         for heard in std::mem::take(&mut self.heard) {
             self.write_heard(&heard, now);
         }
-        let lost = belief.lost.unwrap_or(0);
-        if let (Some(sender), true) = (belief.tcp, lost > self.lost) {
+        let lost = snapshot.lost.unwrap_or(0);
+        if let (Some(sender), true) = (tcp, lost > self.lost) {
             self.write_lost(sender, now);
         }
         self.lost = lost;
         self.superseded.clear();
-        if let Some(sender) = belief.tcp {
+        if let Some(sender) = tcp {
             self.write_state(sender, now);
         }
-        let headers = belief.tcp.map_or(HEADERS, |sender| sender.conn.headers());
+        let headers = tcp.map_or(HEADERS, |sender| sender.conn.headers());
         let mut posted = std::mem::take(&mut self.posted);
         for (packet, number) in posted.drain(..) {
             self.write_sent(&packet, number, headers, now);
         }
         self.posted = posted;
-        self.write_metrics(belief, now);
+        self.write_metrics(snapshot, tcp, now);
     }
 
     fn write_heard(&mut self, heard: &Heard, now: Time) {
@@ -375,8 +375,8 @@ impl QlogFlow {
     }
 
     /// Writes the metrics that have changed.
-    fn write_metrics(&mut self, belief: &SenderSnapshot<'_>, now: Time) {
-        let found = metrics(belief);
+    fn write_metrics(&mut self, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Time) {
+        let found = metrics(snapshot, tcp);
         self.metrics.resize(found.len(), Metric::Unknown);
         let is_new = |(&(_, value), &before): (&(&str, Metric), &Metric)| value != before && value != Metric::Unknown;
         if !found.iter().zip(&self.metrics).any(is_new) {
@@ -416,16 +416,16 @@ fn datagram(data: &mut QlogRecord, payload: u64, ecn: Ecn, id: u64) {
 }
 
 /// Returns the sender's state by names of qlog: the metrics of its schema in bytes, ms and bit/s, and for controls with a model the variables of the BBR draft.
-fn metrics(belief: &SenderSnapshot<'_>) -> Vec<(&'static str, Metric)> {
+fn metrics(snapshot: &SenderSnapshot, tcp: Option<&Sender>) -> Vec<(&'static str, Metric)> {
     let whole = |value: Option<u64>| value.map_or(Metric::Unknown, Metric::Whole);
     let ms = |time: Option<Time>| time.map_or(Metric::Unknown, Metric::Ms);
-    let SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, .. } = *belief;
-    let model = belief.tcp.and_then(Sender::model);
+    let SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, .. } = *snapshot;
+    let model = tcp.and_then(Sender::model);
     let least = match &model {
         Some(model) => model.min_rtt_us.map(|us| Time::from_micros(u64::from(us))),
         None => min_rtt,
     };
-    let pacing_rate = belief.tcp.map(|sender| sender.conn.pacing_rate).filter(|&rate| rate != u64::MAX);
+    let pacing_rate = tcp.map(|sender| sender.conn.pacing_rate).filter(|&rate| rate != u64::MAX);
     let mut found = vec![
         ("congestion_window", whole(cwnd)),
         ("bytes_in_flight", whole(in_flight)),
@@ -434,11 +434,11 @@ fn metrics(belief: &SenderSnapshot<'_>) -> Vec<(&'static str, Metric)> {
         ("min_rtt", ms(least)),
         ("pacing_rate", whole(pacing_rate.map(|rate| rate.saturating_mul(8)))),
     ];
-    match (model, belief.tcp) {
+    match (model, tcp) {
         (Some(model), Some(sender)) => found.extend(of_model(&model, sender)),
         (_, Some(_)) => {}
         // which packets is not told
-        (_, None) => found.push(("lost", whole(belief.lost))),
+        (_, None) => found.push(("lost", whole(snapshot.lost))),
     }
     found
 }

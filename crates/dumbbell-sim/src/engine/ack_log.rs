@@ -1,6 +1,6 @@
 //! Acknowledgements that pass hops as packets.
 
-use super::delay_lines::{BlockPool, NO_BLOCKS};
+use super::port::{BlockPool, NO_BLOCKS};
 use crate::hop_log::AckCounters;
 use dumbbell_core::log::{AckLookup, At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};

@@ -1,7 +1,9 @@
 //! The lines of acknowledgements, one a base RTT, and what happens to a packet when it reaches its receiver.
 
-use super::endpoint::{Arena, Endpoint, Stages};
-use super::transport::{Connection, ReturnPort, Transport};
+use super::connection::Connection;
+use super::endpoint::{Arena, Endpoint};
+use super::port::{BlockPool, ReturnPort, Stages, NO_BLOCKS};
+use super::transport::Transport;
 use crate::min_tree::MinTree;
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::log::DropReason;
@@ -9,13 +11,8 @@ use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::Sink;
 use dumbbell_core::reply::ReceiverReply;
-use dumbbell_core::tcp::receiver::SackBlocks;
-use dumbbell_core::tcp::Block;
 use dumbbell_core::units::Time;
 use std::collections::VecDeque;
-
-/// No SACK blocks.
-pub const NO_BLOCKS: u32 = u32::MAX;
 
 /// All endpoints of one base RTT and direction, and their acknowledgements on the way back, in order.
 pub struct DelayLine {
@@ -29,41 +26,6 @@ pub struct DelayLine {
     pub members: Vec<u32>,
     /// The measured time of its endpoints is over.
     pub over: bool,
-}
-
-/// SACK blocks on their way back; most ACKs have none.
-#[derive(Default)]
-pub struct BlockPool {
-    blocks: Vec<SackBlocks>,
-    free: Vec<u32>,
-}
-
-impl BlockPool {
-    pub fn put(&mut self, blocks: SackBlocks) -> u32 {
-        if let Some(index) = self.free.pop() {
-            self.blocks[index as usize] = blocks;
-            return index;
-        }
-        self.blocks.push(blocks);
-        (self.blocks.len() - 1) as u32
-    }
-
-    pub fn get(&self, index: u32) -> &[Block] {
-        self.blocks[index as usize].as_slice()
-    }
-
-    /// Returns the SACK blocks with this number, or none.
-    pub fn blocks_or_none(&self, index: u32) -> &[Block] {
-        if index == NO_BLOCKS {
-            &[]
-        } else {
-            self.get(index)
-        }
-    }
-
-    pub fn release(&mut self, index: u32) {
-        self.free.push(index);
-    }
 }
 
 /// The lines of acknowledgements.
@@ -128,14 +90,14 @@ pub trait ReturnPath {
         }
         let Endpoint { transport, stages, line, .. } = arena.get_mut(slot);
         let (back, line) = (self, *line);
-        // each has its own way back: that of Other, which libraries see, has to lie in memory
+        // each has its own way back: that of datagrams, which libraries see, has to lie in memory
         let mut timer = match transport {
             Transport::Tcp(tcp) => {
                 tcp.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
             }
-            Transport::Other(other) => {
+            Transport::Datagrams(flow) => {
                 seldom();
-                other.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
+                flow.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
             }
         };
         if let Some(path) = &stages.acks {

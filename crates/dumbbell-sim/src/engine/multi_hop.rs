@@ -9,10 +9,11 @@ mod hop;
 mod return_path;
 
 use super::ack_log::{Acks, QueuedAck};
-use super::delay_lines::{BlockPool, DelayLine, DelayLines, ReturnPath};
+use super::delay_lines::{DelayLine, DelayLines, ReturnPath};
 use super::endpoint::{agree, Arena, UnderWay};
 use super::memory::SendMemory;
-use super::topology::{backlog, Ingress, LoopState, Topology};
+use super::port::{BlockPool, Ingress};
+use super::topology::{backlog, LoopState, Topology};
 use crate::capacity;
 use crate::config::{Class, Classes, Route, RunConfig};
 use crate::hop_log::HopLog;

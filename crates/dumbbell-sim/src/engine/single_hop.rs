@@ -1,11 +1,11 @@
 //! A net of one hop, the fast path: nothing is decided for a packet that a run decides once, and acknowledgements never wait.
 
-use super::delay_lines::{BlockPool, DelayLine, DelayLines, ReturnPath, TappedLines, NO_BLOCKS};
+use super::connection::Connection;
+use super::delay_lines::{DelayLine, DelayLines, ReturnPath, TappedLines};
 use super::endpoint::{agree, Arena, Endpoint, UnderWay};
-use super::ingress::SharedIngress;
 use super::memory::SendMemory;
-use super::topology::{Ingress, LoopState, Topology};
-use super::transport::Connection;
+use super::port::{BlockPool, Ingress, NO_BLOCKS};
+use super::topology::{LoopState, Topology};
 use crate::capacity;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
 use crate::min_tree::MinTree;
@@ -13,8 +13,10 @@ use crate::RunError;
 use dumbbell_bottleneck::{Bottleneck, Hop, HopPart};
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::{likely, unlikely};
+use dumbbell_core::log::DropReason;
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
+use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
@@ -123,6 +125,28 @@ impl<A: Aqm + Send, L: Tap + Send> SingleHop<A, L> {
                 None => {}
             }
         }
+    }
+}
+
+/// The hop, which all endpoints share, and what their send buffers hold.
+pub struct SharedIngress<A: Aqm, L: Tap> {
+    pub hop: Hop<A, L>,
+    pub memory: SendMemory,
+}
+
+/// The paths of single endpoints lead to what they share.
+impl<A: Aqm, L: Tap> Sink<Packet> for SharedIngress<A, L> {
+    #[inline]
+    fn arrive(&mut self, packet: Packet, now: Time) {
+        self.hop.arrive(packet, now);
+    }
+
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        self.hop.on_drop(packet, reason, now);
+    }
+
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+        self.hop.on_clear_ecn(packet, now);
     }
 }
 

@@ -1,10 +1,7 @@
 //! TCP as an endpoint: a sender and a receiver, and what is measured of them.
 
-use super::delay_lines::NO_BLOCKS;
-use super::endpoint::Stages;
-use super::ingress::EndpointPort;
-use super::topology::Ingress;
-use super::transport::{Connection, ReturnPort};
+use super::connection::Connection;
+use super::port::{EndpointPort, Ingress, ReturnPort, Stages, NO_BLOCKS};
 use crate::flow::{FlowResult, Samples, SenderState};
 use crate::measure::SeriesView;
 use dumbbell_config::EcnEcho;
@@ -69,7 +66,7 @@ fn options(cc: &AnyCc, ecn: bool, echo: EcnEcho) -> FlowOptions {
 }
 
 /// Returns the state of a sender, in bytes.
-fn snapshot(sender: &Sender) -> SenderSnapshot<'_> {
+fn snapshot(sender: &Sender) -> SenderSnapshot {
     let conn = &sender.conn;
     let bytes = |segments: u32| u64::from(segments) * u64::from(conn.mss);
     let rtt = |us: u32| Some(us).filter(|&us| us != 0 && us != u32::MAX).map(|us| Time::from_micros(u64::from(us)));
@@ -80,7 +77,6 @@ fn snapshot(sender: &Sender) -> SenderSnapshot<'_> {
         srtt: rtt(conn.rtt().srtt_us()),
         min_rtt: rtt(conn.rtt().min_us()),
         lost: Some(sender.count_lost()),
-        tcp: Some(sender),
     }
 }
 
@@ -210,7 +206,7 @@ impl Connection for Tcp {
 
     fn sample(&self, samples: &mut Samples, now: Time) {
         if self.sender.finished.is_none_or(|finished| finished >= now) {
-            samples.take(&self.sender);
+            samples.add(&SenderState::from(&self.sender));
         }
     }
 
@@ -229,7 +225,7 @@ impl Connection for Tcp {
         let mut samples = common.samples;
         if samples.count == 0 {
             // over before the first sample was due: its last estimate stands for it
-            samples.take(sender);
+            samples.add(&SenderState::from(sender));
         }
         FlowResult {
             end: sender.finished.unwrap_or(now),
@@ -245,15 +241,7 @@ impl Connection for Tcp {
     }
 
     fn series_view(&self) -> SeriesView {
-        let conn = &self.sender.conn;
-        let tcp = SenderState {
-            srtt_us: conn.rtt().srtt_us(),
-            cwnd: conn.cwnd,
-            ssthresh: conn.ssthresh,
-            in_flight: conn.in_flight(),
-            retransmissions: self.sender.stats().retransmissions,
-        };
-        SeriesView { payload: self.payload(), tcp: Some(tcp), ..SeriesView::default() }
+        SeriesView { payload: self.payload(), sender: Some(SenderState::from(&self.sender)), ..SeriesView::default() }
     }
 
     fn protocol(&self) -> ProtocolKind {
@@ -261,7 +249,7 @@ impl Connection for Tcp {
     }
 
     fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
-        trace.look(slot, &self.sender, now, backlog);
+        trace.record_sender(slot, &self.sender, now, backlog);
     }
 
     fn report_changes(&mut self, said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Time) {
@@ -276,7 +264,7 @@ impl Connection for Tcp {
             listener.on_control_event(slot, &event, now)
         });
         if listener.listen_level() >= ListenLevel::Snapshots {
-            listener.on_snapshot(slot, &snapshot(sender), now);
+            listener.on_snapshot(slot, &snapshot(sender), Some(sender), now);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! UDP: it does not respond to congestion. With `echo` its receiver sends each packet back, as the far end of ping and irtt does.
 
 use crate::config::UdpParams;
-use crate::protocol::{Answer, Datagram, DatagramOutlet, Protocol};
 use dumbbell_core::packet::Ecn;
+use dumbbell_core::protocol::{Answer, Datagram, DatagramOutlet, Protocol};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::traffic::UdpSource;
 use dumbbell_core::units::Time;

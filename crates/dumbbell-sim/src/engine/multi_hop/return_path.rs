@@ -1,10 +1,11 @@
 //! The way back: acknowledgements in their lines, and as packets in the hops.
 
 use super::super::ack_log::{AckContents, QueuedAck};
-use super::super::delay_lines::{frame_listener, BlockPool, DelayLine, ReturnPath, NO_BLOCKS};
+use super::super::connection::Connection;
+use super::super::delay_lines::{frame_listener, DelayLine, ReturnPath};
 use super::super::endpoint::{Arena, Endpoint};
+use super::super::port::{BlockPool, NO_BLOCKS};
 use super::super::topology::Topology;
-use super::super::transport::Connection;
 use super::hop::END;
 use super::{MultiHop, STAGES};
 use dumbbell_core::hint::seldom;

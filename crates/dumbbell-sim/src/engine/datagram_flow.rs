@@ -1,22 +1,19 @@
-//! An endpoint that is no TCP: any [`Protocol`], and what is measured of it. Its receiver measures one-way delays, and its sender, if there are
-//! answers, RTTs. A transport says more of itself.
+//! Both ends of a flow without TCP: any [`Protocol`], and what is measured of it. Its receiver measures one-way delays, and its sender, if there are
+//! answers, RTTs. A transport also reports its own state.
 
-use super::delay_lines::NO_BLOCKS;
-use super::endpoint::Stages;
-use super::topology::Ingress;
-use super::transport::{Connection, ReturnPort};
-use crate::flow::{FlowResult, Samples, SenderState, StackResult};
+use super::connection::Connection;
+use super::port::{Ingress, ReturnPort, Stages, NO_BLOCKS};
+use crate::flow::{whole_micros, FlowResult, Samples, SenderState, StackResult};
 use crate::measure::{AnswerCounts, SeriesView};
-use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolStats};
 use crate::transit::{patience, Transit};
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::observe::{ListenLevel, ProtocolKind, Reported, SenderSnapshot, Tap};
+use dumbbell_core::observe::{ListenLevel, ProtocolKind, Reported, Tap};
 use dumbbell_core::packet::{Packet, UDP_HEADERS};
+use dumbbell_core::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol};
 use dumbbell_core::reply::{DatagramAnswer, ReceiverReply};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{Block, Outlet};
 use dumbbell_core::units::Time;
-use dumbbell_measure::table::UNTOLD;
 use dumbbell_measure::trace::Trace;
 use std::collections::VecDeque;
 
@@ -66,8 +63,8 @@ impl Default for Answers {
     }
 }
 
-/// A protocol's two ends.
-pub struct Other {
+/// Both ends of a [`Protocol`].
+pub struct DatagramFlow {
     protocol: Box<dyn Protocol>,
     /// Whether it is a transport, which reports its state.
     is_transport: bool,
@@ -149,10 +146,10 @@ impl AnswerOutlet for Nobody {
 /// Calls of a timer at one instant before other events have their turn: a protocol that is always due does not stop the engine.
 const CALLS: u32 = 10_000;
 
-impl Other {
+impl DatagramFlow {
     /// `protocol` in `slot`, which has not begun.
-    pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Time, size: Option<u64>) -> Other {
-        Other {
+    pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Time, size: Option<u64>) -> DatagramFlow {
+        DatagramFlow {
             is_transport: protocol.stats().is_some(),
             protocol,
             slot,
@@ -199,7 +196,7 @@ impl Other {
         self.left = Time(now.0.wrapping_sub(age.0));
         let datagram = Datagram { number: packet.udp().number(), length: packet.len, ecn: packet.ecn() };
         if self.answers.is_some() {
-            let Other { slot, left, .. } = *self;
+            let DatagramFlow { slot, left, .. } = *self;
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let acks = &mut self.received.acks;
             self.protocol.receive(&datagram, now, &mut AnswerPort { back, slot, left, acks, fresh });
@@ -210,7 +207,7 @@ impl Other {
     }
 }
 
-impl Connection for Other {
+impl Connection for DatagramFlow {
     fn has_begun(&self) -> bool {
         self.begun
     }
@@ -255,7 +252,7 @@ impl Connection for Other {
             if !self.begun || self.protocol.receiver_timer() > now {
                 break;
             }
-            let Other { slot, left, .. } = *self;
+            let DatagramFlow { slot, left, .. } = *self;
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let acks = &mut self.received.acks;
             self.protocol.on_receiver_timer(now, &mut AnswerPort { back, slot, left, acks, fresh });
@@ -283,10 +280,10 @@ impl Connection for Other {
         if let Some(answers) = self.answers.as_deref_mut() {
             answers.take(value, rtt);
             let Answers { rtts, samples, least_us, all, .. } = answers;
-            let micros = micros(rtt);
+            let micros = whole_micros(rtt);
             // a transport is asked for its state instead
             if !self.is_transport {
-                samples.add(micros, 0);
+                samples.add(&SenderState { srtt_us: micros, ..SenderState::default() });
             }
             *least_us = micros.min(*least_us);
             all.add(micros);
@@ -300,12 +297,13 @@ impl Connection for Other {
     }
 
     fn payload(&self) -> u64 {
-        self.protocol.stats().map_or(self.received.bytes, |told| told.received)
+        self.protocol.stats().map_or(self.received.bytes, |stats| stats.received)
     }
 
     fn sample(&self, samples: &mut Samples, _now: Time) {
-        let Some(ProtocolStats { srtt: Some(srtt), cwnd, segment, .. }) = self.protocol.stats() else { return };
-        samples.add(micros(srtt), segments(cwnd, segment));
+        if let Some(stats) = self.protocol.stats() {
+            samples.add(&SenderState::from(&stats));
+        }
     }
 
     fn sent_and_received(&self) -> (u64, ReceiverStats) {
@@ -320,8 +318,8 @@ impl Connection for Other {
         if listener.listen_level() < ListenLevel::Snapshots {
             return;
         }
-        let ProtocolStats { srtt, min_rtt, cwnd, ssthresh, in_flight, lost, .. } = self.protocol.stats().unwrap_or_default();
-        listener.on_snapshot(slot, &SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, lost, tcp: None }, now);
+        let stats = self.protocol.stats().unwrap_or_default();
+        listener.on_snapshot(slot, &stats.sender, None, now);
     }
 
     fn protocol(&self) -> ProtocolKind {
@@ -368,7 +366,7 @@ impl Connection for Other {
         FlowResult {
             // as of TCP: measured until everything has arrived, not until it is told to stop
             end: self.complete.unwrap_or(now),
-            min_rtt_us: stats.min_rtt.map_or(u32::MAX, micros),
+            min_rtt_us: stats.sender.min_rtt.map_or(u32::MAX, whole_micros),
             completion: self.complete.map(|at| at + self.half_rtt - self.started),
             sender,
             stack: Some(Box::new(StackResult { stats, closed })),
@@ -377,22 +375,15 @@ impl Connection for Other {
     }
 
     fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
-        if let Some(told) = self.protocol.stats().filter(|_| self.begun) {
-            trace.look_told(slot, &told, self.sent, now, backlog);
+        if let Some(stats) = self.protocol.stats().filter(|_| self.begun) {
+            trace.record_stack(slot, &stats, self.sent, now, backlog);
         }
     }
 
     fn series_view(&self) -> SeriesView {
-        let tcp = self.protocol.stats().map(|ProtocolStats { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SenderState {
-            srtt_us: srtt.map_or(0, micros),
-            cwnd: segments(cwnd, segment),
-            ssthresh: segments(ssthresh, segment),
-            in_flight: segments(in_flight, segment),
-            retransmissions: lost.unwrap_or(UNTOLD),
-        });
         SeriesView {
             payload: self.payload(),
-            tcp,
+            sender: self.protocol.stats().as_ref().map(SenderState::from),
             answered: self.answers.as_ref().map_or_else(AnswerCounts::default, |one| one.all),
         }
     }
@@ -403,14 +394,4 @@ impl Connection for Other {
             (answers.samples, answers.rtts) = (Samples::default(), Some(CompactHistogram::default()));
         }
     }
-}
-
-/// In whole us, at least one.
-fn micros(time: Time) -> u32 {
-    u32::try_from(time.0 / 1000).unwrap_or(u32::MAX).max(1)
-}
-
-/// Bytes in segments, as windows of TCP are; 0 if unknown.
-fn segments(bytes: Option<u64>, segment: u64) -> u32 {
-    u32::try_from(bytes.unwrap_or(0) / segment.max(1)).unwrap_or(u32::MAX)
 }
