@@ -12,6 +12,7 @@ use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::observe::{ControlEvent, ListenLevel, SenderSnapshot, Tap};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::reply::Reply;
+use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::Block;
 use dumbbell_core::units::Time;
 use network::{HopBacklog, NetworkFile};
