@@ -89,7 +89,7 @@ def _show_state(case: BbrCase, run: CaseRun, missing: list[str]) -> tuple[CaseRu
         run = CaseRun(trace.select_before(first), Setup(setup.point))
         if not len(run.trace):
             return run, f"nothing is before the first change, at {first:.4g} s"
-    elif others := sorted(given - {*case.times, *case.values, *case.told}):
+    elif others := sorted(given - {*case.times, *case.values, *case.optional}):
         return run, f"the set-up is that of another case ({', '.join(others)})"
     # without states nobody can tell: the verdict says so, and what to log
     if run.trace.is_without("state"):

@@ -465,7 +465,7 @@ PATH_CASES = (
         real="your application, behind `dumbbell shell`",
         columns=("in_flight", "idle_restart"),
         times=("resume",),
-        told=("pause",),
+        optional=("pause",),
     ),
     AGGREGATION,
     BbrCase(
@@ -508,7 +508,7 @@ PATH_CASES = (
         real="`dumbbell shell` with `rate_changes`",
         columns=("max_bw_mbit", "round", "inflight_longterm", "probe_up_step"),
         times=("rate rises",),
-        told=("rate before",),
+        optional=("rate before",),
     ),
     BbrCase(
         "16",
@@ -523,7 +523,7 @@ PATH_CASES = (
         columns=("max_bw_mbit", "bw_shortterm_mbit", "lost", "round"),
         times=("rate falls",),
         values=("rate after",),
-        told=("buffer",),
+        optional=("buffer",),
         note="Cycles into which PROBE_RTT falls do not count. The draft advances the filter of max_bw at the "
         "start of the round after PROBE_UP, but not in PROBE_RTT, and "
         "not with samples that PROBE_RTT has marked as application-limited: with a RTT of 1 s PROBE_RTT falls "
@@ -540,7 +540,7 @@ PATH_CASES = (
         real="a policer is yours to add (`tc … action police`); `dumbbell shell` has none",
         columns=("lost", "delivered", "round", "bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm"),
         values=("token rate",),
-        told=("bucket",),
+        optional=("bucket",),
     ),
     SLOW_STARTUP,
 )

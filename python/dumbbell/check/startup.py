@@ -60,7 +60,7 @@ def lose_packets(lab: CaseLab, share: float, since: float, until: float | None =
     return _change_packets(lab, {"name": "loss", "probability": share}, since, until)
 
 
-def delay_packets(lab: CaseLab, delay: float, since: float, until: float | None = None) -> PathChange:
+def make_packets_late(lab: CaseLab, delay: float, since: float, until: float | None = None) -> PathChange:
     """Return a delay, in seconds, of all that is sent from a time until another."""
     return _change_packets(lab, {"name": "reorder", "probability": 1.0, "delay": to_nanoseconds(delay)}, since, until)
 
@@ -361,7 +361,7 @@ def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> N
 
 def lengthen_path(lab: CaseLab, since: float) -> PathChange:
     """Return a path that takes 2 % longer from a time on, or a packet, so that no RTT is as small as before."""
-    return delay_packets(lab, max(0.02 * lab.point.rtt, lab.point.packet_time), since)
+    return make_packets_late(lab, max(0.02 * lab.point.rtt, lab.point.packet_time), since)
 
 
 def _run_slow_startup(lab: CaseLab) -> CaseRun:
@@ -416,7 +416,7 @@ STARTUP_CASES = (
         columns=("app_limited", "lost", "in_flight", "inflight_bdp", "round"),
         flags=("full_bw_now", "full_bw_reached"),
         times=("loss begins",),
-        told=("loss",),
+        optional=("loss",),
         without={"bbr1": _NO_LOSS_EXIT},
     ),
     BbrCase(
@@ -443,7 +443,7 @@ STARTUP_CASES = (
         "again until DRAIN begins within a round trip of it",
         columns=("in_flight", "inflight_bdp", "round"),
         times=("rate falls",),
-        told=("decrease",),
+        optional=("decrease",),
         shown=require_state_at("rate falls", "drain"),
         note="The draft's decrease of 10 % does not keep inflight above BBRInflight(1.0): DRAIN paces at half "
         "of the estimated bandwidth, so that the queue of "

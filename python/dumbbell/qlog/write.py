@@ -10,19 +10,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dumbbell import _native
-from dumbbell.errors import Conflict, Failed, Nothing, OutOfRange, Unfit, escape_line
+from dumbbell.errors import Conflict, Failed, Nothing, OutOfRange, Unfit
 from dumbbell.experiment import plugins, units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import label
 from dumbbell.experiment.plugins import built, process
 from dumbbell.scratch import keep_whole
-from dumbbell.waiting import restore_ctrl_c
+from dumbbell.waiting import run_engine
 from dumbbell.writing import report_write_failures
 
 ENDING = ".sqlog"
@@ -127,18 +126,7 @@ def _run(
     """Run and write; return how many records there are, and the hash of what was measured. Raises InputError."""
     if loaded := plugins.list_copies(cell.groups):
         return _run_apart(cell, senders, network, loaded, old=old, own=own)
-    cancel = _native.Cancel()
-    # a thread of its own: Ctrl-C is heard here meanwhile
-    with ThreadPoolExecutor(1) as pool:
-        restore_ctrl_c()
-        running = pool.submit(_native.run_qlog, cell.config, cancel, senders, network, old_names=old)
-        try:
-            result, records = running.result()
-        except KeyboardInterrupt:
-            cancel.cancel()
-            raise
-        except RuntimeError as error:
-            raise Failed(escape_line(str(error)), "a run that can be carried out", command="qlog") from None
+    result, records = run_engine("qlog", _native.run_qlog, cell.config, senders, network, old_names=old)
     return records, result.hash
 
 

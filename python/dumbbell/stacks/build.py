@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
-import hashlib
-import os
 import re
 import shutil
 import tomllib
@@ -21,6 +18,9 @@ from dumbbell.stacks import picoquic, project, tools, tree
 from dumbbell.stacks.project import BuildPlan
 from dumbbell.stacks.work import WORK, StackWork, Step, keep
 
+# variables that would change a build, and those that keep cargo's output plain
+_CHANGING = r"(RUSTFLAGS|CARGO_(ENCODED_RUSTFLAGS|BUILD_|PROFILE_|TARGET_)|DUMBBELL_STACK_)"
+_QUIET = {"CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never"}
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
@@ -80,9 +80,9 @@ def build(wanted: StackRequest, told: StepProgress) -> tuple[Built, bool]:
         )
     if wanted.stack == picoquic.STACK:
         return picoquic.build(wanted.version, wanted.path, wanted.name, told)
-    tools.find_cargo()
+    tools.require_program("cargo")
     if wanted.stack == "quiche":
-        tools.find_cmake()  # for BoringSSL
+        tools.require_program("cmake")  # for BoringSSL
         if not tools.finds_libclang():
             told.print_line(f"{tools.NO_LIBCLANG}, unless the build finds it elsewhere")
     what, rustc = make_plan(wanted), tools.read_rustc_version()
@@ -110,15 +110,12 @@ def build(wanted: StackRequest, told: StepProgress) -> tuple[Built, bool]:
         "release": what.tree is None,
         "origin": f"{tree.CRATES[what.stack]} {version}" if what.tree is None else str(what.tree.folder),
         "digest": project.compute_digest(what, rustc),
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "rustc": rustc.splitlines()[0],
     }
     return keep(name, content, described, logging), True
 
 
-def tidy() -> None:
+def remove_compiled() -> None:
     """Remove what cargo has compiled if no stack is left and nobody builds one."""
     place = built.find_home() / WORK
     if built.list_installed() or not place.exists():
@@ -182,22 +179,9 @@ class _CargoWork(StackWork):
 
     def _run_cargo(self, what: str, needed: str, words: list[str], said: dict[str, str] | None = None) -> int:
         """Let cargo work; return how many crates it compiled. Raises InputError, as `run` does."""
-        count = 0
-
-        def watch_line(line: bytes) -> None:
-            nonlocal count
-            if line.lstrip().startswith((b"Compiling", b"Downloaded")):
-                count += line.lstrip().startswith(b"Compiling")
-                self.told.advance(count, None, "crates")
-
-        environment = _make_environment() | (said or {}) | {"CARGO_TARGET_DIR": str(self.place / "target")}
-        step = Step([tools.find_cargo(), *words], self._project, environment, what, needed, tools.find_complaint)
-        self.run(step, watch_line)
-        return count
-
-
-def _make_environment() -> dict[str, str]:
-    """Return our environment without what would change a build."""
-    theirs = re.compile(r"(RUSTFLAGS|CARGO_(ENCODED_RUSTFLAGS|BUILD_|PROFILE_|TARGET_)|DUMBBELL_STACK_)")
-    quiet = {"CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never", "LC_ALL": "C"}
-    return {name: value for name, value in os.environ.items() if not theirs.match(name)} | quiet
+        environment = tools.clean_environment(_CHANGING) | _QUIET | (said or {})
+        environment["CARGO_TARGET_DIR"] = str(self.place / "target")
+        step = Step(
+            [tools.require_program("cargo"), *words], self._project, environment, what, needed, tools.find_complaint
+        )
+        return self.run(step, r"\s*Compiling", "crates")

@@ -14,25 +14,22 @@ NO_LIBCLANG = "there is no libclang, which bindings to BoringSSL need (package l
 CMAKE = "the package cmake, with make or ninja and compilers of C and C++"
 
 
-def find_program(program: str = "cargo") -> str | None:
+def find_program(program: str) -> str | None:
     """Return the path of a program, if it is there."""
     return shutil.which(program)
 
 
-def find_cargo() -> str:
-    """Return the path of cargo; raises InputError if it is not there."""
-    path = find_program()
+def require_program(program: str) -> str:
+    """Return the path of cargo, rustc or cmake; raises InputError if it is not there."""
+    path = find_program(program)
     if path is None:
-        raise Needs("cargo", RUSTUP, command="stack build")
+        raise Needs(program, CMAKE if program == "cmake" else RUSTUP, command="stack build")
     return path
 
 
-def find_cmake() -> str:
-    """Return the path of cmake; raises InputError if it is not there."""
-    path = find_program("cmake")
-    if path is None:
-        raise Needs("cmake", CMAKE, command="stack build")
-    return path
+def clean_environment(changing: str) -> dict[str, str]:
+    """Return our environment without the variables that would change a build, which match `changing`."""
+    return {name: value for name, value in os.environ.items() if not re.match(changing, name)} | {"LC_ALL": "C"}
 
 
 def finds_libclang() -> bool:
@@ -43,10 +40,9 @@ def finds_libclang() -> bool:
 
 def read_rustc_version() -> str:
     """Return which compiler it is, on which builds depend; raises InputError if there is none."""
-    path = find_program("rustc")
-    if path is None:
-        raise Needs("rustc", RUSTUP, command="stack build")
-    asked = subprocess.run([path, "-vV"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    asked = subprocess.run(
+        [require_program("rustc"), "-vV"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
     if asked.returncode != 0:
         raise Needs(f"a rustc that works ({find_complaint(asked.stderr)})", RUSTUP, command="stack build")
     return asked.stdout.strip()

@@ -35,17 +35,13 @@ class Tree:
 def read(folder: Path, stack: str) -> Tree:
     """Return what lies in the folder; raises InputError if it is neither the stack nor a crate that depends on it."""
     crate = CRATES[stack]
+    allowed = f"a tree of {stack}, or a crate that depends on {crate}"
     if not folder.is_dir():
-        found = f"{escape_line(str(folder))} is no folder"
-        raise Unfit(
-            found, f"a tree of {stack}, or a crate that depends on {crate}", command="stack build", option="--path"
-        )
+        raise Unfit(f"{escape_line(str(folder))} is no folder", allowed, command="stack build", option="--path")
     place = next((one for one in (folder / crate, folder) if (one / "Cargo.toml").is_file()), None)
     if place is None:
         found = f"{escape_line(str(folder))} has neither Cargo.toml nor {crate}/Cargo.toml"
-        raise Unfit(
-            found, f"a tree of {stack}, or a crate that depends on {crate}", command="stack build", option="--path"
-        )
+        raise Unfit(found, allowed, command="stack build", option="--path")
     place = place.resolve()
     package = _read_package(place)
     name, version = str(package["name"]), str(package["version"])
@@ -56,9 +52,7 @@ def read(folder: Path, stack: str) -> Tree:
     uses = [one for one in package["dependencies"] if one["name"] == crate and one.get("kind") is None]
     if not uses:
         found = f"{escape_line(str(place))} is {name}, which does not depend on {crate}"
-        raise Unfit(
-            found, f"a tree of {stack}, or a crate that depends on {crate}", command="stack build", option="--path"
-        )
+        raise Unfit(found, allowed, command="stack build", option="--path")
     return Tree(place, name, version, _make_dependency(uses[0]), has_controls=True)
 
 
@@ -69,15 +63,8 @@ def _read_package(place: Path) -> dict[str, Any]:
         tomllib.loads(manifest.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise Unreadable(escape_line(str(error)), "a manifest of cargo", file=manifest) from None
-    command = [
-        tools.find_cargo(),
-        "metadata",
-        "--format-version=1",
-        "--no-deps",
-        "--offline",
-        "--manifest-path",
-        str(manifest),
-    ]
+    words = ["metadata", "--format-version=1", "--no-deps", "--offline", "--manifest-path", str(manifest)]
+    command = [tools.require_program("cargo"), *words]
     asked = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if asked.returncode != 0:
         said = escape_line(tools.find_complaint(asked.stderr))

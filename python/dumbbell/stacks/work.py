@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+import datetime
+import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -61,26 +63,28 @@ class StackWork:
     def __exit__(self, *_: object) -> None:
         self._lock.close()
 
-    def run(self, step: Step, see: Callable[[bytes], None]) -> None:
-        """Let a program work, its output into the log and by lines to `see`. Raises InputError if it fails."""
+    def run(self, step: Step, counted: str = "", unit: str = "") -> int:
+        """Let a program work, with its output in the log; return how many lines of it match `counted`.
+
+        They are the progress, in `unit`. Raises InputError if the program fails.
+        """
+        count = 0
         start = self._log.stat().st_size
-        with self._open_output(step) as lines, self._log.open("ab", buffering=0) as log:
+        started = start_group(step.command, self._lock.fileno(), step.folder, step.environment)
+        with started as child, self._log.open("ab", buffering=0) as log:
+            assert child.stdout is not None
             log.write(f"$ {Path(step.command[0]).name} {' '.join(step.command[1:])}\n".encode())
-            for line in lines:
+            for line in child.stdout:
                 log.write(line)
-                see(line)
-        if self._status != 0:
+                if counted and re.match(counted.encode(), line):
+                    count += 1
+                    self.told.advance(count, None, unit)
+            status = child.wait()
+        if status != 0:
             text = self._log.read_bytes()[start:].decode(errors="replace")
             found = f"{step.failure}: {escape_line(step.complaint(text))} (log: {self._log})"
             raise Failed(found, step.needed, command="stack build")
-
-    @contextlib.contextmanager
-    def _open_output(self, step: Step) -> Iterator[Iterator[bytes]]:
-        """Yield the lines of a program, which ends with us."""
-        with start_group(step.command, self._lock.fileno(), step.folder, step.environment) as child:
-            assert child.stdout is not None
-            yield iter(child.stdout.readline, b"")
-            self._status = child.wait()
+        return count
 
 
 def keep(name: str, content: bytes, described: dict[str, object], logging: bytes | None = None) -> Built:
@@ -90,7 +94,12 @@ def keep(name: str, content: bytes, described: dict[str, object], logging: bytes
         place.mkdir(parents=True, exist_ok=True)
         draft = place / f".{os.getpid()}.new"
         draft.write_bytes(content)
-        described["controls"] = list_controls(draft, name)
+        described |= {
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "bytes": len(content),
+            "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "controls": list_controls(draft, name),
+        }
         (place / built.DESCRIPTION).unlink(missing_ok=True)
         draft.replace(place / built.LIBRARY)  # a process that has loaded the former one keeps it
         (place / built.LOGGING).unlink(missing_ok=True)
