@@ -108,12 +108,16 @@ def _read_setup(path: Path, header: dict[str, Any], told: TraceDescription) -> S
     )
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _parse_number(path: Path, header: dict[str, Any], key: str, limits: tuple[float, float], option: str) -> float:
     least, most = limits
     if key not in header:
         raise Missing(f"in its header, or {option} with it", file=path, key=key)
     value = header[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+    if not _is_number(value) or not least <= value <= most:
         raise OutOfRange(quote_value(value), f"a number from {least:g} to {most:g}", file=path, key=key)
     return float(value)
 
@@ -125,6 +129,6 @@ def _parse_named(path: Path, header: dict[str, Any], key: str, allowed: Mapping[
     for name, value in table.items():
         if name not in allowed:
             raise UnknownName(quote_value(name), among=list(allowed), file=path, key=key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
+        if not _is_number(value) or not abs(value) < math.inf:
             raise WrongValue(quote_value(value), "a number", file=path, key=f"{key}: {name}")
     return {name: float(value) for name, value in table.items()}

@@ -123,42 +123,30 @@ _File = tuple[Path, str]
 def _run(
     cell: Cell, senders: dict[int, _File], network: _File | None, *, old: bool, own: Path | None
 ) -> tuple[int, str]:
-    """Run and write; return how many records there are, and the hash of what was measured. Raises InputError."""
-    if loaded := plugins.list_copies(cell.groups):
-        return _run_apart(cell, senders, network, loaded, old=old, own=own)
-    result, records = run_engine("qlog", _native.run_qlog, cell.config, senders, network, old_names=old)
-    return records, result.hash
+    """Run and write; return how many records there are, and the hash of what was measured. Raises InputError.
 
-
-def _run_apart(
-    cell: Cell,
-    senders: dict[int, _File],
-    network: _File | None,
-    loaded: dict[str, str],
-    *,
-    old: bool,
-    own: Path | None,
-) -> tuple[int, str]:
-    """Do so in a process of its own, where plugins crash alone."""
+    Plugins run in a process of its own, where they crash alone.
+    """
+    loaded = plugins.list_copies(cell.groups)
+    if not loaded:
+        result, records = run_engine("qlog", _native.run_qlog, cell.config, senders, network, old_names=old)
+        return records, result.hash
+    environment = {name: value for name, value in os.environ.items() if name != STACK_QLOG}
     if own is not None:
         loaded = {digest: str(built.find_logging_library(Path(path))) for digest, path in loaded.items()}
-    asked = {
+        for stale in own.glob(OF_STACKS):
+            stale.unlink()
+        lags = " ".join(map(str, _measure_clock_lags(cell)))
+        environment |= {STACK_QLOG: str(own.absolute()), STACK_QLOG_AHEAD: lags}
+    job = {
         "config": cell.config,
         "plugins": loaded,
         "senders": {number: [str(path.absolute()), header] for number, (path, header) in senders.items()},
         "network": [str(network[0].absolute()), network[1]] if network else None,
         "old_names": old,
     }
-    environment = {name: value for name, value in os.environ.items() if name != STACK_QLOG}
-    if own is not None:
-        for stale in own.glob(OF_STACKS):
-            stale.unlink()
-        environment |= {
-            STACK_QLOG: str(own.absolute()),
-            STACK_QLOG_AHEAD: " ".join(map(str, _measure_clock_lags(cell))),
-        }
     try:
-        answer = process.carry_out("qlog", asked, environment=environment)
+        answer = process.carry_out("qlog", job, environment=environment)
     except RuntimeError as error:
         raise Failed(str(error), "plugins that work", command="qlog") from None
     return answer["count"], answer["hash"]

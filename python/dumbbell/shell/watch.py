@@ -55,22 +55,19 @@ class Running:
     """A running session, as its process reports it."""
 
     def __init__(self, address: str) -> None:
-        """Raise OSError if it is over, or another user's."""
+        """Raise OSError or ValueError if it is over, or another user's."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(_PATIENCE_S)
         try:
             self._socket.connect(address)
             self._lines: IO[str] = self._socket.makefile("r")
-            self.about: dict[str, Any] = json.loads(self._lines.readline() or "null") or {}
+            self.about: dict[str, Any] = json.loads(self._lines.readline())  # ValueError if it is over
         except (OSError, ValueError):
             self.close()
             raise
-        if not self.about:
-            self.close()
-            raise ConnectionRefusedError
 
     def close(self) -> None:
-        """Look no longer."""
+        """Close the connection to the session."""
         self._socket.close()
 
     @property
@@ -124,12 +121,12 @@ def is_running(which: str) -> bool:
 def measure_intervals(session: Running, length_ns: int) -> Iterator[list[LinkInterval]]:
     """Yield both directions, interval by interval."""
     before: dict[str, Any] | None = None
-    for look in session.take_snapshots():
+    for now in session.take_snapshots():
         if before is None:
-            before = look
-        elif look["time_s"] - before["time_s"] >= 0.95 * length_ns / 1e9:
-            yield [_measure_between(direction, before, look) for direction in _DIRECTIONS]
-            before = look
+            before = now
+        elif now["time_s"] - before["time_s"] >= 0.95 * length_ns / 1e9:
+            yield [_measure_between(direction, before, now) for direction in _DIRECTIONS]
+            before = now
 
 
 def _measure_between(direction: str, before: dict[str, Any], after: dict[str, Any]) -> LinkInterval:

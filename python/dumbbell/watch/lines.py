@@ -15,7 +15,7 @@ COLUMNS = (
     *("time_s", "part", "rate_mbit", "capacity_mbit", "sojourn_ms", "queued_packets", "marks", "drops"),
     *("cwnd", "rtt_ms", "retransmissions", "state"),
 )
-_LOOK_S = 0.02
+_WAIT_S = 0.02
 
 
 def write(source: RunSource, speed: float | None, *, as_csv: bool) -> None:
@@ -28,11 +28,11 @@ def write(source: RunSource, speed: float | None, *, as_csv: bool) -> None:
         begun = time.monotonic()
         while True:
             is_done = source.is_done
-            found = source.look()
+            found = source.take_replay()
             if found is None:
                 if is_done:
                     break
-                time.sleep(_LOOK_S)
+                time.sleep(_WAIT_S)
                 continue
             while printed < len(found):
                 end = float(found.times[printed])

@@ -37,7 +37,7 @@ def show(source: RunSource, speed: float) -> None:
         before = time.monotonic()
         going = True
         while going:
-            newer = source.look()
+            newer = source.take_replay()
             if newer is not None:
                 found = newer
                 player.interval_s, player.known_s = found.interval_s, found.duration_s
