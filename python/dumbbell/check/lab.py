@@ -175,9 +175,8 @@ class CaseLab:
         packets = fastest * duration / (8 * FRAME)
         if packets > MOST_PACKETS:
             raise NotApplicable(
-                f"too much for one run: {duration:.3g} s at this rate are {packets / 1e6:.0f} million packets, "
-                f"left out above "
-                f"{MOST_PACKETS / 1e6:.0f} million"
+                f"too much for one run: {duration:.3g} s at this rate are {packets / 1e6:.0f} million packets, left "
+                f"out above {MOST_PACKETS / 1e6:.0f} million"
             )
         buffer = change.buffer if change.buffer is not None else 100 + 4 * max(point.bdp, point.set_rate(fastest).bdp)
         config["bottleneck"] |= {

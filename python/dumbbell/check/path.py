@@ -370,9 +370,8 @@ def _judge_a_tenth(trace: Trace, setup: Setup, checks: Checks) -> None:
     if len(cycles) < 2:
         last = float(trace["max_bw_mbit"][-1])
         raise NotApplicable(
-            f"PROBE_RTT falls into all but {len(cycles)} of the cycles of PROBE_BW in "
-            f"{trace.time[-1] - since:.3g} s; in the end max_bw is {last:.4g}, the link "
-            f"{slow.goodput:.4g} Mbit/s"
+            f"PROBE_RTT falls into all but {len(cycles)} of the cycles of PROBE_BW in {trace.time[-1] - since:.3g} s; "
+            f"in the end max_bw is {last:.4g}, the link {slow.goodput:.4g} Mbit/s"
         )
     at = cycles[1]
     bandwidth = float(trace["max_bw_mbit"][at])
@@ -524,10 +523,9 @@ PATH_CASES = (
         times=("rate falls",),
         values=("rate after",),
         optional=("buffer",),
-        note="Cycles into which PROBE_RTT falls do not count. The draft advances the filter of max_bw at the "
-        "start of the round after PROBE_UP, but not in PROBE_RTT, and "
-        "not with samples that PROBE_RTT has marked as application-limited: with a RTT of 1 s PROBE_RTT falls "
-        "into every cycle, and max_bw does not age.",
+        note="Cycles into which PROBE_RTT falls do not count. The draft advances the filter of max_bw at the start of "
+        "the round after PROBE_UP, but not in PROBE_RTT, and not with samples that PROBE_RTT has marked as "
+        "application-limited: with a RTT of 1 s PROBE_RTT falls into every cycle, and max_bw does not age.",
     ),
     BbrCase(
         "17",

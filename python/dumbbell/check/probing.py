@@ -522,10 +522,9 @@ PROBING_CASES = (
         times=("rate falls",),
         optional=("decrease",),
         shown=require_state_at("rate falls", "probe_down"),
-        note="PROBE_DOWN paces at 0.9 of the estimate less a margin of 1 %, which is 1 % less than what is "
-        "left of the link: inflight falls all the same, by about "
-        "1 % of the BDP a round trip. Where the queue of PROBE_UP is gone before it is time to probe, the case "
-        "is run with a decrease of 20 %.",
+        note="PROBE_DOWN paces at 0.9 of the estimate less a margin of 1 %, which is 1 % less than what is left of "
+        "the link: inflight falls all the same, by about 1 % of the BDP a round trip. Where the queue of PROBE_UP is "
+        "gone before it is time to probe, the case is run with a decrease of 20 %.",
         without=_V1,
     ),
     BbrCase(

@@ -231,9 +231,8 @@ def _require_drain(trace: Trace) -> None:
     if after is not None and after.state in PROBE_BW:
         row = after.rows.start
         raise NotApplicable(
-            f"DRAIN ends with the ACK that begins it: {trace['in_flight'][row]:.0f} in flight, "
-            f"BBRInflight(1.0) was {trace['inflight_bdp'][row - 1]:.0f} "
-            "with its allowance for bursts"
+            f"DRAIN ends with the ACK that begins it: {trace['in_flight'][row]:.0f} in flight, BBRInflight(1.0) was "
+            f"{trace['inflight_bdp'][row - 1]:.0f} with its allowance for bursts"
         )
 
 
@@ -445,11 +444,10 @@ STARTUP_CASES = (
         times=("rate falls",),
         optional=("decrease",),
         shown=require_state_at("rate falls", "drain"),
-        note="The draft's decrease of 10 % does not keep inflight above BBRInflight(1.0): DRAIN paces at half "
-        "of the estimated bandwidth, so that the queue of "
-        "STARTUP, at most one BDP with a window gain of 2, falls by 0.4 BDP a round trip and is gone before "
-        "three rounds are over. Where that is so, the case is "
-        "run with a decrease of 60 %, at which the link is slower than DRAIN paces.",
+        note="The draft's decrease of 10 % does not keep inflight above BBRInflight(1.0): DRAIN paces at half of the "
+        "estimated bandwidth, so that the queue of STARTUP, at most one BDP with a window gain of 2, falls by 0.4 BDP "
+        "a round trip and is gone before three rounds are over. Where that is so, the case is run with a decrease of "
+        "60 %, at which the link is slower than DRAIN paces.",
     ),
 )
 AGGREGATION = BbrCase(
