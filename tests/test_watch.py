@@ -159,7 +159,7 @@ def test_a_long_run_is_shown_while_it_goes_on(monkeypatch: pytest.MonkeyPatch, t
         command="watch",
     )
     seen = []
-    with source.Carried(chosen, by, 300, None) as carried:
+    with source.CarriedRun(chosen, by, 300, None) as carried:
         while not carried.is_done:
             if (found := carried.take_replay()) is not None:
                 seen.append(found)
@@ -222,7 +222,7 @@ def test_the_picture_fits_its_terminal(width: int, height: int, tmp_path: Path, 
     chosen, by = observed.select_cell(
         str(tmp_path / experiment), [], None, [], engine=None, trust=False, command="watch"
     )
-    with source.Carried(chosen, by, 300, None) as carried:
+    with source.CarriedRun(chosen, by, 300, None) as carried:
         found: replay.Replay | None = None
         while not carried.is_done:
             found = carried.take_replay() or found

@@ -43,20 +43,20 @@ class JudgedTrace:
     notes: list[str]
 
 
-def judge_file(path: Path, told: TraceDescription) -> JudgedTrace:
+def judge_file(path: Path, description: TraceDescription) -> JudgedTrace:
     """Judge a trace file. Raises InputError."""
-    log = qlog_trace.read(path, told.states)
-    setup = _read_setup(path, log.header, told)
+    log = qlog_trace.read(path, description.states)
+    setup = _read_setup(path, log.header, description)
     plausible.check(path, log.trace, setup.point, log.falls)
     run = CaseRun(log.trace, setup)
     of_header = log.header.get("case")
     control = log.header.get("control")
     control = control if isinstance(control, str) and control.isprintable() else path.name.partition(".")[0]
     results, not_judged = [], {}
-    for key in told.cases if told.cases is not None else CASES:
+    for key in description.cases if description.cases is not None else CASES:
         case, judged = CASES[key], run
         missing = _list_missing(case, setup)
-        if told.cases is not None:
+        if description.cases is not None:
             if missing:
                 raise Missing(f"given to judge case {case.key}", file=path, key=" and ".join(missing))
         elif key != of_header or log.cut:
@@ -98,13 +98,17 @@ def _show_state(case: BbrCase, run: CaseRun, missing: list[str]) -> tuple[CaseRu
         return run, case.shown(run.trace, run.setup)
 
 
-def _read_setup(path: Path, header: dict[str, Any], told: TraceDescription) -> Setup:
-    rate = told.rate if told.rate is not None else _parse_number(path, header, "rate_bit", _RATES, "--rate RATE")
-    rtt = told.rtt if told.rtt is not None else _parse_number(path, header, "rtt_s", _RTTS, "--rtt TIME")
+def _read_setup(path: Path, header: dict[str, Any], description: TraceDescription) -> Setup:
+    rate = (
+        description.rate
+        if description.rate is not None
+        else _parse_number(path, header, "rate_bit", _RATES, "--rate RATE")
+    )
+    rtt = description.rtt if description.rtt is not None else _parse_number(path, header, "rtt_s", _RTTS, "--rtt TIME")
     return Setup(
         PathPoint(round(rate), rtt),
-        _parse_named(path, header, "times_s", TIMES) | dict(told.times),
-        _parse_named(path, header, "values", VALUES) | dict(told.values),
+        _parse_named(path, header, "times_s", TIMES) | dict(description.times),
+        _parse_named(path, header, "values", VALUES) | dict(description.values),
     )
 
 

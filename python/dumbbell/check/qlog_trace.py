@@ -38,13 +38,15 @@ _ZERO_AT_FIRST = {one.column for one in FIELDS if one.unit in (COUNT, FLAG)}
 
 @dataclass
 class Log:
-    """The content of a file: the trace, what its header knows of the path, and what to know of the reading."""
+    """The content of a file: the trace, what its header knows of the path, and what to know of the reading.
+
+    `falls` counts the events whose time lies before that of the one in front of them.
+    """
 
     trace: Trace
     header: dict[str, Any]
     notes: list[str] = field(default_factory=list)
     falls: int = 0
-    """Events whose time lies before that of the one in front of them."""
 
     @property
     def cut(self) -> bool:

@@ -67,14 +67,13 @@ class PacketStream:
 
 @dataclass(frozen=True)
 class Parting:
-    """The packets that two sides share, and where they part."""
+    """The packets that two sides share, where they part, and what differs in the first packet that does."""
 
     point: str
     sides: tuple[PacketSide, PacketSide]
     within_ns: int | None
     streams: list[PacketStream]
     differences: list[str] = field(default_factory=list)
-    """What differs in the first packet that does."""
     shown: list[list[str]] = field(default_factory=list)
 
     @property
@@ -103,11 +102,11 @@ class Parting:
         if not self.differences:
             equal = format_count(sum(stream.equal for stream in self.streams), "packet")
             most = max(stream.apart_ns[1] for stream in self.streams)
-            said = f"No difference in {equal}; their times are at most {_format_microseconds(most)} us apart."
-            return "\n\n".join([*parts, said])
+            sentence = f"No difference in {equal}; their times are at most {_format_microseconds(most)} us apart."
+            return "\n\n".join([*parts, sentence])
         first = self.streams[0]
         assert first.first_ns is not None
-        said = (
+        sentence = (
             f"The first that differs is packet {first.equal + 1} of flow {first.flow}, {first.direction}, "
             f"at {_format_seconds(first.first_ns)} s:"
         )
@@ -116,7 +115,7 @@ class Parting:
         words = tuple(n for n, column in enumerate(columns) if column in _WORDS)
         view = align_table(columns, [[row[n] for n in filled] for row in self.shown], words=words)
         legend = "`=` equal, `!` differs (A / B), `A` or `B`: only that side has it there."
-        return "\n\n".join([*parts, "\n".join([said, *(f"- {one}" for one in self.differences)]), view, legend])
+        return "\n\n".join([*parts, "\n".join([sentence, *(f"- {one}" for one in self.differences)]), view, legend])
 
 
 _HEADER = (

@@ -62,9 +62,9 @@ def carry_out_side(
     """
     captures, experiment = recording.find_engine(experiment, engine)
     cell = choose_cell(experiment, number, where, "diff")
-    asked = wanted.check_selection(cell, [point or SENDER], flows)
+    selection = wanted.check_selection(cell, [point or SENDER], flows)
     notes = captures.check(cell, experiment.file) if captures is not None else []
-    rows, _ = recording.record_packets(cell, asked, captures)
+    rows, _ = recording.record_packets(cell, selection, captures)
     return PacketSide(recording.describe_cell(cell), _select_columns(rows)), notes
 
 

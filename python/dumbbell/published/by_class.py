@@ -18,6 +18,7 @@ from dumbbell.published.compare import (
     Comparison,
     Figure,
     Pair,
+    compute_relative_error,
     format_cell,
     format_pair,
     has_columns,
@@ -203,8 +204,7 @@ def _compute_error(figure: Figure, simulated: float) -> tuple[str, float]:
     published, before = figure.value, _name_load(figure.cell)
     match statistic:
         case "queue_delay_ms":
-            error = (simulated - published) / published if published else math.nan
-            return f"{before}queue delay {of}, |sim - pub| / pub", error
+            return f"{before}queue delay {of}, |sim - pub| / pub", compute_relative_error(simulated, published)
         case "mark_pct" | "drop_pct":
             error = math.log(simulated / published) if min(simulated, published) > 0 else math.nan
             return f"{before}{statistic}, |ln(sim / pub)|", error

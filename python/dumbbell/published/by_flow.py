@@ -25,6 +25,7 @@ from dumbbell.published.compare import (
     Figure,
     Pair,
     compute_error,
+    compute_relative_error,
     format_cell,
     format_pair,
     has_columns,
@@ -314,8 +315,7 @@ def _compute_error(figure: Figure, simulated: float) -> tuple[str, float]:
         queue = "L" if figure.metric == "sojourn_l_ms" else "C"
         return f"time in queue {queue}, |sim - pub| / pub", (simulated - published) / published if published else 0.0
     if figure.metric == "signals":
-        error = (simulated - published) / published if published else math.nan
-        return "marks and drops, |sim - pub| / pub", error
+        return "marks and drops, |sim - pub| / pub", compute_relative_error(simulated, published)
     return compute_error(figure, simulated)
 
 

@@ -63,7 +63,10 @@ class Figure:
 
 @dataclass
 class Pair:
-    """A simulated figure (mean over seeds), the published one, and the error of the first as it is scored."""
+    """A simulated figure (mean over seeds), the published one, and the error of the first as it is scored.
+
+    `keys` are those of the runs that gave the simulated figure.
+    """
 
     figure: Figure
     simulated: float
@@ -71,7 +74,6 @@ class Pair:
     score: str
     error: float
     keys: tuple[str, ...] = ()
-    """Of the runs from which the simulated figure comes."""
 
 
 @dataclass
@@ -250,10 +252,10 @@ def matches_qdisc(words: str, aqm: dict[str, Any]) -> bool:
 
     What the words leave out has its default.
     """
-    name, said = _parse_words(words)
+    name, stated = _parse_words(words)
     if aqm["name"] != name:
         return False
-    for param, wanted in said:
+    for param, wanted in stated:
         actual = aqm.get(param.name)
         if wanted is not None:
             if wanted != actual:
@@ -353,12 +355,17 @@ def _unfold_text(text: str) -> dict[str, Any]:
     return config
 
 
+def compute_relative_error(simulated: float, published: float) -> float:
+    """Return the error of a simulated value over the published one; NaN if that is 0."""
+    return (simulated - published) / published if published else math.nan
+
+
 def compute_error(figure: Figure, simulated: float) -> tuple[str, float]:
     """Return the score that a figure belongs to and its error: signed, relative where the score is."""
     if METRICS.get(figure.metric) == "goodput_mbit":
         return "goodput, |sim - pub| / rate", (simulated - figure.value) / dict(figure.cell)["rate_mbit"]
     if figure.metric == "rtt_ms":
-        return "RTT, |sim - pub| / pub", (simulated - figure.value) / figure.value if figure.value else math.nan
+        return "RTT, |sim - pub| / pub", compute_relative_error(simulated, figure.value)
     if figure.metric in _COUNTS:
         return f"{figure.metric}, |ln((sim + 1) / (pub + 1))|", math.log((simulated + 1) / (figure.value + 1))
     return f"{figure.metric}, |sim - pub|", simulated - figure.value

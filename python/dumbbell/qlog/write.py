@@ -86,11 +86,11 @@ def write(
 
 def _describe_flows(cell: Cell) -> list[str]:
     """Return what to say of each flow of `[[flows]]`: its control and its base RTT."""
-    said = []
+    texts = []
     for one in cell.groups["flows"]:
         control = label({key: value for key, value in one["cc"].items() if key in ("name", "control")})
-        said += [f"{control}, base RTT {units.show('time', one['base_rtt'])}"] * one["count"]
-    return said
+        texts += [f"{control}, base RTT {units.show('time', one['base_rtt'])}"] * one["count"]
+    return texts
 
 
 def _make_header(cell: Cell, name: str, what: str, vantage_point: str, *, old: bool) -> str:

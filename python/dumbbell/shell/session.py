@@ -168,7 +168,7 @@ class _SessionChild:
         self.process = subprocess.Popen(line, pass_fds=(theirs_in, theirs_out), env=os.environ | addresses | names)
         os.close(theirs_in)
         os.close(theirs_out)
-        self.said: IO[bytes] = os.fdopen(ours_in, "rb")
+        self.reports: IO[bytes] = os.fdopen(ours_in, "rb")
         self._orders = os.fdopen(ours_out, "wb", buffering=0)
 
     def order(self, line: str) -> None:
@@ -185,7 +185,7 @@ class _SessionChild:
             self.process.kill()
             self.process.wait()
         _native.end_descendants(0.0)
-        self.said.close()
+        self.reports.close()
 
 
 @contextlib.contextmanager
@@ -217,14 +217,14 @@ def run(session: Session) -> SessionEnd:
     try:
         with _handle_signals(child):
             child.order(json.dumps(session.describe_job()))
-            for line in child.said:
+            for line in child.reports:
                 word, _, rest = line.decode(errors="replace").rstrip("\n").partition(" ")
                 if word == "ready":
                     _greet(session)
                     child.order("go")
                 elif word == "done":
                     status, servers, *lengths = rest.split(" ")
-                    parts = [child.said.read(int(length)) for length in lengths]
+                    parts = [child.reports.read(int(length)) for length in lengths]
                     results = dict(zip(DIRECTIONS, map(_native.Result.from_bytes, parts), strict=True))
                     return SessionEnd(int(status), json.loads(servers), results)
                 elif word == "failed":
@@ -276,16 +276,22 @@ def store_session(session: Session, ended: SessionEnd, started: datetime, second
         summary = json.loads(result.summary)
         path = (cell.groups["flows"] or [{"base_rtt": 20_000_000, "start": {"min": 0, "max": 0}}])[0]
         flows = [path | {"cc": {"name": kind}, "count": count} for kind, count in summary["flows_seen"].items()]
-        told = {
+        described = {
             "direction": direction,
             "command": shlex.join(session.command),
             "servers": session.servers,
             "started": started.isoformat(timespec="milliseconds"),
         }
-        groups = cell.groups | {"duration": int(seconds * 1e9), "flows": flows, "web": [], "udp": [], "shell": told}
+        groups = cell.groups | {
+            "duration": int(seconds * 1e9),
+            "flows": flows,
+            "web": [],
+            "udp": [],
+            "shell": described,
+        }
         engine = LiveEngine()
         # the keys by which sessions are distinguished
-        matrix = {f"shell.{key}": str(told[key]) for key in ("direction", "command", "started")}
+        matrix = {f"shell.{key}": str(described[key]) for key in ("direction", "command", "started")}
         done = dataclasses.replace(cell, matrix=matrix, groups=groups, engine=engine.version)
         runs.append(Finished(done, MeasuredRun(seconds, result, engine.described)))
     with Store.open(session.output, write=True) as store:

@@ -30,13 +30,11 @@ _NEEDED_OF_PICOTLS = ("include/picotls.h", "deps/cifra/src/sha256.c", "deps/micr
 
 @dataclass(frozen=True)
 class Sources:
-    """A tree of picoquic."""
+    """A tree of picoquic, with the version that its project states; cmake has to fetch picotls if there is no tree."""
 
     folder: Path
     version: str
-    """As its project has it."""
     picotls: Path | None
-    """A tree of picotls; None if cmake has to fetch it."""
 
 
 def read(folder: Path | None, version: str | None) -> Sources:
@@ -63,15 +61,15 @@ def read(folder: Path | None, version: str | None) -> Sources:
     return Sources(folder, found[1], picotls.resolve() if picotls is not None else None)
 
 
-def build(version: str | None, path: Path | None, name: str | None, told: StepProgress) -> tuple[Built, bool]:
+def build(version: str | None, path: Path | None, name: str | None, progress: StepProgress) -> tuple[Built, bool]:
     """Build the stack of a tree; return it, and True: each build looks at the tree again. Raises InputError."""
     if name is not None:
         built.check_name(name)
     sources = read(path, version)
     tools.require_program("cmake")
     name = name or f"{STACK}-{sources.version}"
-    with StackWork(told) as work:
-        told.print_line(f"{name}:")
+    with StackWork(progress) as work:
+        progress.print_line(f"{name}:")
         content = _compile_library(work, sources, name).read_bytes()
     described = {
         "stack": STACK,
@@ -111,13 +109,13 @@ def _compile_library(work: StackWork, sources: Sources, name: str) -> Path:
         str(os.cpu_count() or 1),
     ]
     environment = tools.clean_environment(_CHANGING)
-    with work.told.step("cmake") as result:
+    with work.progress.step("cmake") as result:
         fetches = "" if sources.picotls else f"; for picotls: next to {sources.folder} or from where cmake fetches it"
         needed = f"cmake 3.14, compilers of C and C++, make or ninja{fetches}"
         failure = "it cannot be configured"
         work.run(Step(configure, project, environment, failure, needed, tools.find_complaint_of_cmake))
         result.append(f"picoquic {sources.version}")
-    with work.told.step("compile") as result:
+    with work.progress.step("compile") as result:
         failure, needed = "it does not compile", "sources that compile"
         step = Step(make, project, environment, failure, needed, tools.find_complaint_of_cmake)
         count = work.run(step, ".*Building C", "files")

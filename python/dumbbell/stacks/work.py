@@ -28,24 +28,24 @@ LOCK_WAIT_S = 600.0  # for another build
 
 @dataclass(frozen=True)
 class Step:
-    """A program that does part of a build."""
+    """A program that does part of a build.
+
+    If it fails, an error says `failure` and what is `needed`; `complaint` finds in its output what it complained of.
+    """
 
     command: list[str]
     folder: Path
     environment: dict[str, str]
     failure: str
-    """What it means if the program fails."""
     needed: str
-    """What it would have taken."""
     complaint: Callable[[str], str]
-    """Returns in a line what the program complained of in its output."""
 
 
 class StackWork:
     """The folder that stacks are built in, while one process works in it."""
 
-    def __init__(self, told: StepProgress) -> None:
-        self.told, self.place = told, built.find_home() / WORK
+    def __init__(self, progress: StepProgress) -> None:
+        self.progress, self.place = progress, built.find_home() / WORK
         self._log = self.place / "log"
 
     def __enter__(self) -> Self:
@@ -54,7 +54,7 @@ class StackWork:
             self._lock = (self.place / "lock").open("a+b")
         try:
             waiting = f"another build is at work; waiting for its end (log: {self._log})"
-            lock_file(self._lock.fileno(), LOCK_WAIT_S, lambda: self.told.print_line(waiting))
+            lock_file(self._lock.fileno(), LOCK_WAIT_S, lambda: self.progress.print_line(waiting))
         except TimeoutError:
             raise InUse("another build", f"wait for its end (log: {self._log})", command="stack build") from None
         self._log.write_bytes(b"")
@@ -78,7 +78,7 @@ class StackWork:
                 log.write(line)
                 if counted and re.match(counted.encode(), line):
                     count += 1
-                    self.told.advance(count, None, unit)
+                    self.progress.advance(count, None, unit)
             status = child.wait()
         if status != 0:
             text = self._log.read_bytes()[start:].decode(errors="replace")
@@ -120,11 +120,11 @@ def list_controls(library: Path, name: str) -> list[str]:
     script = Path(__file__).with_name("describe.py")
     command = [sys.executable, "-I", "-S", str(script), str(library)]
     try:
-        asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DESCRIBE_S)
-        if asked.returncode == 0:
-            return [str(control) for control in json.loads(asked.stdout)]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DESCRIBE_S)
+        if answer.returncode == 0:
+            return [str(control) for control in json.loads(answer.stdout)]
         found = escape_line(
-            asked.stderr.strip().splitlines()[-1] if asked.stderr.strip() else f"status {asked.returncode}"
+            answer.stderr.strip().splitlines()[-1] if answer.stderr.strip() else f"status {answer.returncode}"
         )
     except subprocess.TimeoutExpired:
         found = f"nothing for {DESCRIBE_S:g} s"

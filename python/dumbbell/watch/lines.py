@@ -23,7 +23,7 @@ def write(source: RunSource, speed: float | None, *, as_csv: bool) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if as_csv:
         writer.writerow(COLUMNS)
-    printed, told = 0, 0
+    printed, printed_events = 0, 0
     with source:
         begun = time.monotonic()
         while True:
@@ -43,10 +43,10 @@ def write(source: RunSource, speed: float | None, *, as_csv: bool) -> None:
                 if as_csv:
                     writer.writerows(_list_rows(found, printed))
                 else:
-                    while told < len(found.events) and found.events[told][0] <= end:
-                        when, said = found.events[told]
-                        print(f"{when:9.3f} s  * {said}")
-                        told += 1
+                    while printed_events < len(found.events) and found.events[printed_events][0] <= end:
+                        when, text = found.events[printed_events]
+                        print(f"{when:9.3f} s  * {text}")
+                        printed_events += 1
                     print(_format_line(found, printed))
                 sys.stdout.flush()
                 printed += 1
@@ -70,14 +70,14 @@ def _format_link(one: LinkReplay, at: int) -> str:
 
 def _format_flow(one: FlowReplay, at: int) -> str:
     rate = format_measured(one.rate_mbit[at])
-    said = [f"{one.name} {rate} Mbit/s"]
+    parts = [f"{one.name} {rate} Mbit/s"]
     if not math.isnan(one.cwnd[at]):
-        said.append(f"cwnd {one.cwnd[at]:.0f}")
+        parts.append(f"cwnd {one.cwnd[at]:.0f}")
     if not math.isnan(one.rtt_ms[at]):
-        said.append(f"RTT {format_measured(one.rtt_ms[at])} ms")
+        parts.append(f"RTT {format_measured(one.rtt_ms[at])} ms")
     if one.state[at]:
-        said.append(one.state[at])
-    return ", ".join(said)
+        parts.append(one.state[at])
+    return ", ".join(parts)
 
 
 def _list_rows(found: Replay, at: int) -> list[list[str]]:

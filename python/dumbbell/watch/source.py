@@ -27,17 +27,15 @@ _SETTLED = ("started", "stopped", "paused", "slow_start_left", "drained")
 
 
 class RunSource:
-    """A run that is there, or comes."""
+    """A run that is stored, or that goes on meanwhile; `is_done` says whether all of it is there.
+
+    `about` describes the run in few words, `when_shown` says when there will be something to see.
+    """
 
     duration_s: float
-    """Of the whole run."""
     about: str
-    """What it is, in few words."""
     when_shown: str
-    """When there is something to see, where there is nothing yet."""
-
     is_done: bool
-    """Whether all of it is there."""
 
     def take_replay(self) -> Replay | None:
         """Return what there is of the run, if that is more than the call before returned. Raises InputError."""
@@ -76,7 +74,7 @@ class StoredReplay(RunSource):
         return found
 
 
-class Carried(RunSource):
+class CarriedRun(RunSource):
     """A run that an engine carries out meanwhile.
 
     The simulator is much faster than the clock. Of a run that takes longer than a moment its beginning is simulated
