@@ -8,7 +8,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "dumbbell"
 MOST_LINES = 600
 LONG = {
-    "check/probing.py": "the draft's test cases of probing for bandwidth",
     "experiment/schema.py": "one model of all tables of a file",
     "figures/canvas.py": "one layout algorithm",
 }
