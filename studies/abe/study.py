@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import LEVEL, Evidence, Picture, Results, Rows, Sweep, align_table, compute_half_width, shipped
+from dumbbell.study import LEVEL, Evidence, Picture, Results, Rows, Sweep, align_table, shipped
 
 from . import paper
 
@@ -22,7 +22,6 @@ RUNS = (
     Sweep("abe-prr.duckdb", ("closed-form",), ("hosts.ecn_reduction=prr",)),
     Sweep("abe-unpaced.duckdb", ("closed-form",), ("hosts.pacing=cc",)),
 )
-NAMES = (r"6\.12", r"RFC 8511's", r"beta²")
 LINUX = "linux-cubic-beta"
 CCS = {"reno": "NewReno", "cubic": "CUBIC"}
 AQMS = {"codel": "CoDel", "pie": "PIE"}
@@ -136,13 +135,6 @@ class Kept(paper.Results):
     def count_overshoots(self) -> pl.DataFrame:
         """Return the runs of slow-start.toml with their reductions."""
         return self.select_runs("slow-start")
-
-
-def _compute_mean(frame: pl.DataFrame, by: list[str], value: str) -> pl.DataFrame:
-    """Return means of a column with half of the 95 % interval."""
-    column = pl.col(value)
-    means = frame.group_by(by).agg(mean=column.mean(), deviation=column.std(), n=column.count())
-    return means.with_columns(half=compute_half_width(pl.col("deviation"), pl.col("n"))).drop("deviation").sort(by)
 
 
 def make_facts(found: Evidence) -> dict[str, Any]:

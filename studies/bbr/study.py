@@ -32,7 +32,7 @@ QUESTION = (
 )
 GALLERY = {"as-linux-ecn": "bbr-ecn-limit", "share-by-buffer": "bbr-share", "ware-many": "bbr-ware"}
 RUNS = (Sweep("bbr.duckdb", ("*",)),)
-NAMES = (r"ECT\(0\)", r"bbr[123]", r"google/bbr", r"4ce5e87", r"arXiv 2505\.07741", r"6e321d1c986a")
+NAMES = (r"4ce5e87",)
 DEPTH = "buffer, BDP"
 HALF = "equal shares"
 

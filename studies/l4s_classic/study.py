@@ -32,31 +32,9 @@ RUNS = (
 )
 # versions, headings, what is in the figures, formulas and the published set-up
 NAMES = (
-    *(
-        r"Prague 0\.\d",
-        r"and 0\.7 has",
-        r"(?:of|\() ?0\.[57]\b",
-        r"Linux 5\.4",
-        r"ect1",
-        r"W is about 2",
-        r"1/√p",
-        r"August 2020",
-    ),
-    *(
-        r"\*\*Not decided\.\*\*",
-        r"\*\*Another scalable control[^*]*\*\*",
-        r"six queues, three versions",
-        r"of two CUBIC flows",
-    ),
-    *(
-        r"a third CUBIC flow",
-        r"mean of 40 s",
-        r"eight seeds",
-        r"never starts the timer",
-        r"scenario [56]",
-        r"Section 3",
-        r"of two starts",
-    ),
+    *(r"and 0\.7 has", r"(?:of|\() ?0\.[57]\b", r"W is about 2", r"1/√p", r"August 2020"),
+    *(r"six queues, three versions", r"of two CUBIC flows", r"a third CUBIC flow", r"mean of 40 s", r"eight seeds"),
+    *(r"never starts the timer", r"scenario [56]", r"Section 3", r"of two starts"),
 )
 
 # throughput of Prague and of the other flow in Mbit/s at 50 Mbit/s, 20 ms: github.com/heistp/l4s-tests e21cd91,
