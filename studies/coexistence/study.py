@@ -15,6 +15,7 @@ from dumbbell.study import (
     align_table,
     count_experiment_seeds,
     describe_runs,
+    draw_means,
     figures,
     format_count,
     format_number,
@@ -485,12 +486,10 @@ def draw_with_linux(found: Evidence) -> Picture:
             pl.Enum(["simulator, starts random", "simulator, starts as on Linux"])
         ),
     )
-    return figures.lines(
+    return draw_means(
         shown.sort("k"),
         "k",
         "value",
-        low="low",
-        high="high",
         by="starts",
         facet=["limit"],
         columns=["place"],

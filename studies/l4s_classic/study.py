@@ -15,6 +15,7 @@ from dumbbell.study import (
     align_table,
     count_seeds,
     describe_runs,
+    draw_means,
     figures,
     map_names,
     order_names,
@@ -320,12 +321,10 @@ def draw_by_rate(found: Evidence) -> Picture:
         share=100 * pl.col("share"),
     )
     counts = count_seeds(shown, "queue", "at", "against", "rate")
-    return figures.lines(
+    return draw_means(
         _spread(shown, "queue", "at", "against", "rate", value="share").sort("queue", "at", "against", "rate"),
         "rate",
         "share",
-        low="low",
-        high="high",
         by="against",
         facet=["queue", "at"],
         log_x=True,
