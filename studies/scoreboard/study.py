@@ -5,7 +5,18 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Sweep, align_table, figures, order_names, shipped
+from dumbbell.study import (
+    Evidence,
+    Picture,
+    Results,
+    Sweep,
+    align_table,
+    compute_means,
+    figures,
+    make_grid,
+    order_names,
+    shipped,
+)
 
 QUESTION = "What does each control do alone and next to each other, over each queue?"
 RUNS = (Sweep("scoreboard-alone.duckdb", ("alone",)), Sweep("scoreboard-pairs.duckdb", ("pairs",)))
@@ -195,14 +206,13 @@ def format_alone_table(found: Evidence) -> str:
 
 def format_pairs_table(found: Evidence, queue: str) -> str:
     """Return the share of each control next to each other one, in per cent: mean and range over cells."""
-    frame = found["two"].filter(queue=queue)
-    rows = []
-    for cc in CONTROLS.values():
-        row = [cc]
-        for other in CONTROLS.values():
-            share = [100 * one for one in frame.filter(cc=cc, other=other)["share"]]
-            row.append(f"{mean(share):.0f} ({min(share):.0f}-{max(share):.0f})")
-        rows.append(row)
+    shares = found["two"].with_columns(order_names("cc", CONTROLS.values()), share=100 * pl.col("share"))
+    means = compute_means(shares.filter(queue=queue), ["cc", "other"], "share")
+
+    def format_share(row: dict[str, Any]) -> str:
+        return f"{row['share']:.0f} ({row['low']:.0f}-{row['high']:.0f})"
+
+    rows = make_grid(means, ["cc"], "other", CONTROLS.values(), format_share)
     return align_table(["share of, next to", *CONTROLS.values()], rows, words=(0,))
 
 
