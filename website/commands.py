@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import typer
-
 from dumbbell.cli.commands import make_program
 from website.markdown import escape_cell, format_code, format_table, join_paragraphs
 
@@ -20,7 +18,7 @@ def list_commands() -> dict[str, Any]:
             else:
                 found[" ".join((*words, name))] = command
 
-    walk(typer.main.get_command(make_program()), ())
+    walk(make_program(), ())
     return found
 
 

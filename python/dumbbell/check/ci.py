@@ -321,7 +321,7 @@ def _select_broken(checks: Sequence[tuple[str, str]], result: str) -> frozenset[
 
 
 def read_report(path: Path, of: Suite = BBR) -> Before:
-    """Read a report of before, as --json wrote it. Raises InputError."""
+    """Read a report of before, as --format json wrote it. Raises InputError."""
     text = _read(path)
     try:
         results = json.loads(text)["results"]
@@ -336,7 +336,7 @@ def read_report(path: Path, of: Suite = BBR) -> Before:
             if "checks" in one
         }
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        wanted = f"what dumbbell check {of.name} --json writes"
+        wanted = f"what dumbbell check {of.name} --format json writes"
         raise Unreadable("this is not a report", wanted, file=path) from None
     for result in found.values():
         if result not in of.rank:
@@ -462,5 +462,5 @@ def find_status(report: SuiteReport, gate: Gate, of: Suite = BBR) -> int:
 
 
 def to_json(gate: Gate) -> dict[str, Any]:
-    """Return the gate for --json."""
+    """Return the gate for --format json."""
     return {"unexpected": [*gate.unexpected.values(), *gate.failures, *gate.figures], "changed": gate.others}

@@ -57,20 +57,20 @@ def write(
         raise Nothing("no flow", "one or more in [[flows]]: they have senders", file=cell.experiment, key="flows")
     for number in flows:
         if not 0 <= number < len(listed):
-            raise OutOfRange(str(number), f"from 0 to {len(listed) - 1}", command="qlog", option="--flow")
+            raise OutOfRange(str(number), f"from 0 to {len(listed) - 1}", command="trace", option="--flow")
     wanted = list(dict.fromkeys(flows)) or list(range(len(listed)))
     alone = output.suffix == ENDING
     if alone and len(wanted) > 1:
-        raise Conflict(f"{len(wanted)} flows and one file", "--flow, or a folder for --output", command="qlog")
+        raise Conflict(f"{len(wanted)} flows and one file", "--flow, or a folder for --output", command="trace")
     if alone and stacks:
-        raise Conflict("--stacks and one file", "a folder for --output", command="qlog")
+        raise Conflict("--stacks and one file", "a folder for --output", command="trace")
     digests = [one["cc"]["plugin"] for one in cell.groups["flows"] if "plugin" in one["cc"]]
     if stacks and not any(plugins.get_known(digest).kind == "stack" for digest in digests):
         raise Unfit(
-            "no flow of this run has a stack", "a run with one, or no --stacks", command="qlog", option="--stacks"
+            "no flow of this run has a stack", "a run with one, or no --stacks", command="trace", option="--stacks"
         )
     folder = output.parent if alone else output
-    with report_write_failures(output, "a folder or file to write to", command="qlog", option="--output"):
+    with report_write_failures(output, "a folder or file to write to", command="trace", option="--output"):
         folder.mkdir(parents=True, exist_ok=True)
         paths = {n: output if alone else folder / f"flow-{n}{ENDING}" for n in wanted}
         senders = {
@@ -138,7 +138,7 @@ def _run(
             cancel.cancel()
             raise
         except RuntimeError as error:
-            raise Failed(escape_line(str(error)), "a run that can be carried out", command="qlog") from None
+            raise Failed(escape_line(str(error)), "a run that can be carried out", command="trace") from None
     return records, result.hash
 
 
@@ -172,7 +172,7 @@ def _run_apart(
     try:
         answer = process.carry_out("qlog", asked, environment=environment)
     except RuntimeError as error:
-        raise Failed(str(error), "plugins that work", command="qlog") from None
+        raise Failed(str(error), "plugins that work", command="trace") from None
     return answer["count"], answer["hash"]
 
 

@@ -278,11 +278,13 @@ def make_data_section(runs: ReportRuns, files: Sequence[str], rounded: str) -> s
         what = f"<p>Every table of these runs, in full:</p><ul>{items}</ul>"
     else:
         commands = "\n".join(
-            f"dumbbell export {escape(str(one.results.path))} -o tables{f'-{i}' * (len(runs.sources) > 1)} --parquet"
+            f"dumbbell export {escape(str(one.results.path))} --format parquet -o tables"
+            + (f"-{i}" if len(runs.sources) > 1 else "")
             for i, one in enumerate(runs.sources, 1)
         )
         what = (
-            f"<p>Every table of the results as Parquet, or as CSV with <code>--csv</code>:</p><pre>{commands}</pre>"
+            "<p>Every table of the results as Parquet, or as CSV with <code>--format csv</code>:</p>"
+            f"<pre>{commands}</pre>"
             "<p><code>dumbbell report … -o FOLDER</code> puts both next to the page.</p>"
         )
     own = '<p>The values in this page, one row for each run or part of one:</p><div id="saves" class="controls"></div>'
