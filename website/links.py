@@ -44,7 +44,7 @@ def list_sources() -> dict[str, Path]:
     """Return the files of the pages that are not made, by their places on the site."""
     studies = [path for program in sorted(ROOT.glob("studies/*/study.py")) for path in _list_written(program.parent)]
     found = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.glob("**/*.md"))}
-    return found | {_place_study_page(path): path for path in studies}
+    return found | {"index.md": ROOT / "README.md"} | {_place_study_page(path): path for path in studies}
 
 
 def is_outside(target: str) -> bool:
