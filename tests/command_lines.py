@@ -77,3 +77,16 @@ def parse(words: list[str]) -> None:
         return
     except typer.TyperException as error:
         raise ValueError(error.format_message()) from None
+
+
+def find_error(words: list[str]) -> str:
+    """Return what is wrong with words after `dumbbell`, as they are and as a synopsis; "" if one parses."""
+    error = ""
+    for form in (words, expand(words)):
+        try:
+            parse(form)
+        except ValueError as wrong:
+            error = str(wrong)
+        else:
+            return ""
+    return error

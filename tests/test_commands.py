@@ -5,6 +5,7 @@ import io
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from conftest import Command
 from dumbbell.cli.command_table import COMMANDS, EXAMPLE, GROUPS, RETIRED_COMMANDS, RETIRED_OPTIONS
 from dumbbell.cli.commands import TOP_LEVEL, carry_out
 from dumbbell.cli.status import LineError
+from website import man
 
 CHEAP = [name for name, entry in COMMANDS.items() if entry.is_cheap]
 FILES = Path(__file__).parent / "imports"
@@ -159,3 +161,17 @@ def test_a_wrong_line_is_refused(words: str, said: str) -> None:
 )
 def test_a_synopsis_is_parsed(line: str) -> None:
     command_lines.parse(command_lines.expand(line.split()))
+
+
+def test_every_command_has_a_manual_page() -> None:
+    pages = man.make_pages()
+    leaves = {name for name in COMMANDS if " " in name or not command_lines.command_names(name)}
+    assert set(pages) == {"dumbbell.1", *(f"dumbbell-{name.replace(' ', '-')}.1" for name in leaves)}
+    for name in leaves:
+        page, page_name = pages[f"dumbbell-{name.replace(' ', '-')}.1"], f"dumbbell-{name.replace(' ', '-')}"
+        assert page.endswith(f".SH EXAMPLE\n.nf\n{man.escape(COMMANDS[name].example)}\n.fi\n")
+        assert man.escape(page_name) in pages["dumbbell.1"]
+    if groff := shutil.which("groff"):
+        line = [groff, "-man", "-Tutf8", "-Kutf8", "-ww"]
+        done = subprocess.run(line, input="".join(pages.values()), capture_output=True, text=True, check=True)
+        assert not done.stderr and "--engine ENGINE" in re.sub("\x1b\\[[0-9]*m|.\b", "", done.stdout)

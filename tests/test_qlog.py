@@ -1,4 +1,4 @@
-"""`dumbbell qlog`: what is written is qlog as its drafts have it, says what the run measured, and can be read again."""
+"""qlog of `dumbbell trace`: it follows its drafts, agrees with the results of the run, and can be read again."""
 
 import json
 import tomllib

@@ -1,4 +1,4 @@
-"""`dumbbell schema`: what it accepts and refuses. conftest.py holds it against every table that any test parses."""
+"""`dumbbell describe --schema`: what it accepts and refuses. conftest.py checks it with every table of the tests."""
 
 import json
 import re

@@ -1,8 +1,9 @@
-"""The command line reference, from the commands themselves."""
+"""The command line reference, from the commands themselves, in the groups of `dumbbell --help`."""
 
 from collections.abc import Iterator
 from typing import Any
 
+from dumbbell.cli.command_table import COMMANDS, GROUPS
 from dumbbell.cli.commands import make_program
 from website.markdown import escape_cell, format_code, format_table, join_paragraphs
 
@@ -24,12 +25,14 @@ def list_commands() -> dict[str, Any]:
 
 def _make_section(name: str, command: Any) -> Iterator[str]:
     context = command.context_class(command, info_name=f"dumbbell {name}")
-    yield f"## dumbbell {name}"
+    yield f"### dumbbell {name}"
     yield escape_docstring(command.help or "")
     usage = command.get_usage(context).removeprefix("Usage: ").split()
     yield f"```text\n{' '.join(usage)}\n```"
     records = [param.get_help_record(context) for param in command.get_params(context)]
     yield format_table(["", "meaning"], [[format_code(said[0]), escape_cell(said[1])] for said in records if said])
+    yield "Example:"
+    yield f"```sh\n{COMMANDS[name].example}\n```"
 
 
 def escape_docstring(text: str) -> str:
@@ -39,4 +42,11 @@ def escape_docstring(text: str) -> str:
 
 def make_page() -> str:
     """Return what follows the introduction of the page."""
-    return join_paragraphs(part for name, command in list_commands().items() for part in _make_section(name, command))
+    commands = list_commands()
+    parts: list[str] = []
+    for group, names in GROUPS.items():
+        parts.append(f"## {group}")
+        for name, command in commands.items():
+            if name.split()[0] in names:
+                parts += _make_section(name, command)
+    return join_paragraphs(parts)

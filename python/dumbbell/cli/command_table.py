@@ -86,14 +86,14 @@ COMMANDS = {
         "Test a QUIC stack or an implementation of BBR, case by case.",
         "dumbbell check bbr --list",
     ),
-    "check bbr": CommandEntry(
-        "Put congestion controls through the test cases of the BBR draft.",
-        "dumbbell check bbr --cc bbr3 --case 1 --rate 10Mbit --rtt 20ms",
-    ),
     "check stack": CommandEntry(
         "Test a QUIC stack alone, beside others and on difficult paths.",
         "dumbbell check stack quinn --against picoquic --case fill",
         is_cheap=False,
+    ),
+    "check bbr": CommandEntry(
+        "Put congestion controls through the test cases of the BBR draft.",
+        "dumbbell check bbr --cc bbr3 --case 1 --rate 10Mbit --rtt 20ms",
     ),
     "study": CommandEntry(
         "Run studies and papers; make their tables, figures and verdicts.",
@@ -115,6 +115,11 @@ COMMANDS = {
         "Write the page of a study from its evidence, or from results.",
         "dumbbell study page sce --no-figures -o pages",
     ),
+    "study check": CommandEntry(
+        "Check that a page of a study is what its evidence gives.",
+        "dumbbell study check l4s-classic",
+        is_cheap=False,
+    ),
     "study tables": CommandEntry(
         "Print the tables of a study or of its paper.",
         "dumbbell study tables sce demo.duckdb --only 12,13",
@@ -126,11 +131,6 @@ COMMANDS = {
     "study claims": CommandEntry(
         "Print whether the claims of a paper hold in results.",
         "dumbbell study claims coexistence results.duckdb --format csv",
-        is_cheap=False,
-    ),
-    "study check": CommandEntry(
-        "Check that a page of a study is what its evidence gives.",
-        "dumbbell study check l4s-classic",
         is_cheap=False,
     ),
     "plugin": CommandEntry(
