@@ -108,7 +108,7 @@ def _describe_file(source: ReportSource) -> Markup:
 def make_data_section(runs: ReportRuns, files: Sequence[str], rounded: str) -> str:
     """Return the section of data: files next to the page, or the commands that write them."""
     commands = [
-        f"dumbbell export {one.results.path} -o tables{f'-{i}' * (len(runs.sources) > 1)} --parquet"
+        f"dumbbell export {one.results.path} --format parquet -o tables{f'-{i}' * (len(runs.sources) > 1)}"
         for i, one in enumerate(runs.sources, 1)
     ]
     return make_section("data", files, commands, rounded)
