@@ -148,10 +148,10 @@ def test_errors_by_hand(reference: Path, tmp_path: Path, command: Command) -> No
     total = sum(row["goodput_mbit"] for row in three)
     assert share.simulated == pytest.approx(2 * of_group.simulated / total)
     assert share.figure.value == pytest.approx(6.4 / 9.5)
-    printed = command("compare", output, reference)
+    printed = command("validate", output, reference)
     assert printed.returncode == 0, printed.stderr
     assert "prague+cubic" in printed.stdout and "marks and drops, \\|sim - pub\\| / pub" in printed.stdout
-    rows = command("compare", output, reference, "--csv").stdout.splitlines()
+    rows = command("validate", output, reference, "--format", "csv").stdout.splitlines()
     assert rows[0].startswith("table,qdisc,ecn,ccs,rate_mbit,rtts_ms,seconds,flow,metric,simulated,published")
 
 

@@ -87,7 +87,7 @@ def fake(
 @pytest.mark.usefixtures("home")
 def test_stacks_are_listed_by_version_and_removed(command: Command) -> None:
     assert command("stack", "list").stdout == "no stacks: dumbbell stack build quinn\n"
-    assert command("stack", "list", "--json").stdout == "[]\n"
+    assert command("stack", "list", "--format", "json").stdout == "[]\n"
     for name, stack, version in (
         ("noq-1.4.0", "noq", "1.4.0"),
         ("quinn-0.11.9", "quinn", "0.11.9"),
@@ -97,7 +97,7 @@ def test_stacks_are_listed_by_version_and_removed(command: Command) -> None:
     lines = command("stack", "list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["name", "quinn-0.11.9", "q", "noq-1.4.0"]
     assert lines[-1].endswith("cubic newreno bbr3")
-    told = json.loads(command("stack", "list", "--json").stdout)
+    told = json.loads(command("stack", "list", "--format", "json").stdout)
     assert (told[0]["name"], told[0]["controls"]) == ("quinn-0.11.9", CONTROLS["quinn"])
     assert command("stack", "remove", "q", "noq-1.4.0").stdout == "q: removed\nnoq-1.4.0: removed\n"
     assert [one.name for one in stacks.list_installed()] == ["quinn-0.11.9"]

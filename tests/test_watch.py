@@ -71,7 +71,7 @@ def rows_of(text: str) -> pl.DataFrame:
 def test_what_is_shown_is_what_was_measured(command: Command, experiment: str, tmp_path: Path) -> None:
     command("run", experiment, "-o", "r.duckdb", "--set", "record.interval=100ms")
     for words in ([experiment], ["r.duckdb"], ["r.duckdb", "--stored"]):
-        done = command("watch", *words, "--csv", "--interval", "1s")
+        done = command("watch", *words, "--format", "csv", "--interval", "1s")
         assert done.returncode == 0, done.stderr
         rows = rows_of(done.stdout)
         runs, flows = (
@@ -89,7 +89,7 @@ def test_what_is_shown_is_what_was_measured(command: Command, experiment: str, t
 def test_a_run_is_named_by_its_key(command: Command, experiment: str, tmp_path: Path) -> None:
     command("run", experiment, "-o", "r.duckdb", "--set", "seeds=[1, 2]")
     key = StoredResults(tmp_path / "r.duckdb").keys[1]
-    assert "seed 2" not in command("watch", "r.duckdb", "--csv").stdout
+    assert "seed 2" not in command("watch", "r.duckdb", "--format", "csv").stdout
     done = command("watch", "r.duckdb", key[:6], "--interval", "1s")
     assert done.returncode == 0
     assert command("watch", "r.duckdb", "ffffffffffff").returncode == 2
@@ -100,7 +100,7 @@ def test_a_run_is_named_by_its_key(command: Command, experiment: str, tmp_path: 
 
 def test_no_series_is_said(command: Command, experiment: str) -> None:
     command("run", experiment, "-o", "r.duckdb", "--set", "record.series=false")
-    assert command("watch", "r.duckdb", "--csv").returncode == 0  # the run is repeated with them
+    assert command("watch", "r.duckdb", "--format", "csv").returncode == 0  # the run is repeated with them
     done = command("watch", "r.duckdb", "--stored")
     assert done.returncode == 2
     assert "kept no time series" in done.stderr

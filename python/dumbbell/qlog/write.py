@@ -56,20 +56,20 @@ def write(
         raise Nothing("no flow", "one or more in [[flows]]: they have senders", file=cell.experiment, key="flows")
     for number in flows:
         if not 0 <= number < len(listed):
-            raise OutOfRange(str(number), f"from 0 to {len(listed) - 1}", command="qlog", option="--flow")
+            raise OutOfRange(str(number), f"from 0 to {len(listed) - 1}", command="trace", option="--flow")
     wanted = list(dict.fromkeys(flows)) or list(range(len(listed)))
     alone = output.suffix == ENDING
     if alone and len(wanted) > 1:
-        raise Conflict(f"{len(wanted)} flows and one file", "--flow, or a folder for --output", command="qlog")
+        raise Conflict(f"{len(wanted)} flows and one file", "--flow, or a folder for --output", command="trace")
     if alone and stacks:
-        raise Conflict("--stacks and one file", "a folder for --output", command="qlog")
+        raise Conflict("--stacks and one file", "a folder for --output", command="trace")
     digests = [one["cc"]["plugin"] for one in cell.groups["flows"] if "plugin" in one["cc"]]
     if stacks and not any(plugins.get_known(digest).kind == "stack" for digest in digests):
         raise Unfit(
-            "no flow of this run has a stack", "a run with one, or no --stacks", command="qlog", option="--stacks"
+            "no flow of this run has a stack", "a run with one, or no --stacks", command="trace", option="--stacks"
         )
     folder = output.parent if alone else output
-    with report_write_failures(output, "a folder or file to write to", command="qlog", option="--output"):
+    with report_write_failures(output, "a folder or file to write to", command="trace", option="--output"):
         folder.mkdir(parents=True, exist_ok=True)
         paths = {n: output if alone else folder / f"flow-{n}{ENDING}" for n in wanted}
         senders = {
@@ -129,7 +129,7 @@ def _run(
     """
     loaded = plugins.list_copies(cell.groups)
     if not loaded:
-        result, records = run_engine("qlog", _native.run_qlog, cell.config, senders, network, old_names=old)
+        result, records = run_engine("trace", _native.run_qlog, cell.config, senders, network, old_names=old)
         return records, result.hash
     environment = {name: value for name, value in os.environ.items() if name != STACK_QLOG}
     if own is not None:
@@ -148,7 +148,7 @@ def _run(
     try:
         answer = process.carry_out("qlog", job, environment=environment)
     except RuntimeError as error:
-        raise Failed(str(error), "plugins that work", command="qlog") from None
+        raise Failed(str(error), "plugins that work", command="trace") from None
     return answer["count"], answer["hash"]
 
 
