@@ -1,5 +1,6 @@
 """`dumbbell explain`."""
 
+import json
 from typing import Annotated
 
 import typer
@@ -41,4 +42,4 @@ def explain(
     if not stored_only:
         observed.repeat(run)
     found = explained.explain_run(run)
-    print(found.to_json_text() if as_json else found.to_text())
+    print(json.dumps(found.to_json(), ensure_ascii=False, indent=2) if as_json else found.to_text())
