@@ -245,7 +245,7 @@ impl<A: Aqm> RunWatcher<A> for Director {
         self.agenda.last().map_or(Time::NEVER, |&(at, _)| at)
     }
 
-    fn look(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
+    fn on_time(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
         let Some((_, act)) = self.agenda.pop() else { return };
         self.progress.store(now.0, Ordering::Relaxed);
         let flows =
@@ -259,7 +259,7 @@ impl<A: Aqm> RunWatcher<A> for Director {
                 }
             }
             Act::Point => self.recorder.point(now, &hops(directions, now, false)),
-            Act::Look => self.recorder.look(now, &flows),
+            Act::Look => self.recorder.record_counts(now, &flows),
             Act::Begin => {
                 lateness.iter_mut().for_each(Lateness::forget);
                 self.recorder.begin(&mut hops(directions, now, false), flows);

@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 
 /// Names of the directions, in the order of the forwarder: port 0 is the command's.
 pub const DIRECTIONS: [&str; 2] = ["up", "down"];
-/// How often what is seen is put where [`Shell::look`] finds it.
+/// How often what is seen is put where [`Shell::view`] finds it.
 const LOOK: Time = Time::from_millis(50);
 /// How long servers may take until they listen.
 const SERVER_PATIENCE: Duration = Duration::from_secs(10);
@@ -145,7 +145,7 @@ impl Shell {
     }
 
     /// Returns the state so far as JSON: `time_s`, and for each direction counters that only grow, the backlog, and the rate.
-    pub fn look(&self) -> Value {
+    pub fn view(&self) -> Value {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -391,7 +391,7 @@ fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::FrameFlow> {
         .collect()
 }
 
-/// Takes down both directions: points of their series, changes of rate, and what [`Shell::look`] shows.
+/// Takes down both directions: points of their series, changes of rate, and what [`Shell::view`] shows.
 struct Observing<'a> {
     recorders: [FrameRecorder; 2],
     /// The interval of the series of each direction.
@@ -449,7 +449,7 @@ impl<A: Aqm> RunWatcher<A> for Observing<'_> {
         self.look.min(of(0)).min(of(1))
     }
 
-    fn look(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
+    fn on_time(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
         for (number, direction) in directions.iter_mut().enumerate() {
             if self.next_change(number) <= now {
                 if let (Some((_, rate)), Some(queue)) = (self.changes[number].pop(), direction.queue_mut()) {

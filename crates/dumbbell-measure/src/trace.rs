@@ -3,7 +3,7 @@
 
 use crate::columns::{self, TraceRow};
 use crate::flow::SenderState;
-use crate::table::{Table, UNTOLD};
+use crate::table::{Table, UNREPORTED};
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::cc::Model;
 use dumbbell_core::protocol::ProtocolStats;
@@ -83,8 +83,8 @@ impl Trace {
             stats: SenderStats {
                 sent,
                 retransmissions: sender.retransmissions,
-                timeouts: stats.probes.unwrap_or(UNTOLD),
-                loss_reductions: stats.loss_reductions.unwrap_or(UNTOLD),
+                timeouts: stats.probes.unwrap_or(UNREPORTED),
+                loss_reductions: stats.loss_reductions.unwrap_or(UNREPORTED),
                 ..SenderStats::default()
             },
             is_app_limited: false,

@@ -1,4 +1,4 @@
-//! Frames that kernels sent, from files that an engine wrote while a run went on: merged, told apart by flows, and written as packets of a simulation are.
+//! Frames that kernels sent, from files that an engine wrote while a run went on: merged, sorted by flow, and written as packets of a simulation are.
 //!
 //! Headers are those that were sent. What a queue did with a packet is known of its whole journey, so that it is looked for before anything is written.
 
@@ -51,7 +51,7 @@ pub struct Stream {
 pub struct Captured {
     /// All files.
     pub streams: Vec<Stream>,
-    /// Files of what the queues of hops told of frames.
+    /// Files with the events that the queues of hops reported.
     pub told: Vec<(u16, PathBuf)>,
     /// Clock of the records at the start of the run, ns.
     pub started: u64,
@@ -97,7 +97,7 @@ impl QueueFates {
 }
 
 impl QueueFates {
-    /// Takes what a queue told.
+    /// Takes the events that a queue reported.
     fn read_decisions(&mut self, mut frames: FrameReader<'_>, hop: u16) -> io::Result<()> {
         while let Some(Passing { time: at, whose, frame, .. }) = frames.next()? {
             let of = Transmission::from_frame(whose, &frame);
@@ -175,7 +175,7 @@ impl Captured {
         Some(FrameOwner { number: u32::from(sender.checked_sub(self.first_port)?), back })
     }
 
-    /// Writes the packets of a run of `config`: into a file that was made by a program and has a comment, or as columns. `queues` are those of the hops, if they told nothing.
+    /// Writes the packets of a run of `config`: into a file that was made by a program and has a comment, or as columns. `queues` are those of the hops, if they reported nothing.
     ///
     /// # Errors
     /// A file cannot be read or written; [`ErrorKind::InvalidData`]: files do not fit together, or a point that the run has not.
@@ -189,7 +189,7 @@ impl Captured {
         let (points, hops) = asked.names(config).map_err(wrong)?;
         let mut fates = QueueFates::default();
         for (hop, queue) in (0..).zip(queues) {
-            queue.look(self, hop, config.run.duration, &mut fates)?;
+            queue.infer_fates(self, hop, config.run.duration, &mut fates)?;
         }
         for (hop, path) in &self.told {
             fates.read_decisions(FrameReader::open(self, path, CapturePoint::Into(*hop), Time::ZERO)?, *hop)?;

@@ -46,7 +46,7 @@ impl Heard {
         let next = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
         let events = std::mem::replace(&mut self.events, next);
         if let Some(full) = &self.full {
-            // whoever takes it is there until `finish`, unless it panicked, which `finish` tells
+            // the receiving thread lives until `finish`, unless it panicked, which `finish` returns
             let _ = full.send(events);
         }
     }

@@ -151,8 +151,8 @@ impl State {
         self.waiting.push(time, record);
     }
 
-    /// Writes records that nothing can come before, and of whose packets it is known what became of them.
-    fn look(&mut self, now: Time) {
+    /// Writes the records that no earlier one can precede any more, once the fate of their packets is known.
+    fn write_settled(&mut self, now: Time) {
         if now < self.next_look {
             return;
         }
@@ -219,7 +219,7 @@ impl State {
                 opens_connection(packet),
             );
         }
-        self.look(now);
+        self.write_settled(now);
     }
 
     fn deliver(&mut self, packet: &Packet, now: Time) {
@@ -268,7 +268,7 @@ impl State {
         if let Some(number) = number {
             self.fates.settle(number);
         }
-        self.look(now);
+        self.write_settled(now);
     }
 
     fn give_payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: Box<[u8]>) {

@@ -36,7 +36,7 @@ pub struct Shelf {
     bytes: u64,
     /// Numbers so far: the upper half of each.
     given: u64,
-    /// The packet that arrives now: nobody has been told of it.
+    /// The packet that arrives now; no log has an event of it yet.
     arriving: u64,
     /// [`Shelf::wait`] was called.
     until: Option<Time>,

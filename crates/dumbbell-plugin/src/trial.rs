@@ -64,7 +64,7 @@ impl TrialProgress {
 }
 
 /// Tries `plugin` in `sequences` sequences of operations, if it is a queue discipline, and in `runs` runs, all drawn from `seed`. `simulate` makes
-/// a run of a configuration, stores its simulated time as it goes, and returns its hash. `watch` is told how far it has come.
+/// a run of a configuration, stores its simulated time as it goes, and returns its hash. `watch` counts what is done.
 ///
 /// # Errors
 /// One line: what went wrong, and where.

@@ -115,8 +115,8 @@ impl Shell {
     }
 
     /// Returns the state so far, JSON.
-    fn look(&self) -> String {
-        self.0.look().to_string()
+    fn view(&self) -> String {
+        self.0.view().to_string()
     }
 
     /// Ends the command by a signal.

@@ -436,7 +436,7 @@ fn metrics(snapshot: &SenderSnapshot, tcp: Option<&Sender>) -> Vec<(&'static str
     match (model, tcp) {
         (Some(model), Some(sender)) => found.extend(of_model(&model, sender)),
         (_, Some(_)) => {}
-        // which packets is not told
+        // which packets were lost is not reported
         (_, None) => found.push(("lost", whole(snapshot.lost))),
     }
     found

@@ -116,7 +116,7 @@ pub struct Engine<N: Topology> {
     /// Lines whose endpoints are still measured.
     lines_left: usize,
     queue_over: bool,
-    /// By slot, what its sender told last and its number; of listeners that hear controls only.
+    /// By slot, the last reported state of its sender, and its number; empty unless a listener receives events of controls.
     said: Vec<(u32, Reported)>,
 }
 
@@ -463,7 +463,7 @@ impl<N: Topology> Engine<N> {
             }
             NextEvent::Look => {
                 let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
-                self.measures.together.look(now, listed.map(|one| one.transport.progress()));
+                self.measures.together.update(now, listed.map(|one| one.transport.progress()));
                 self.plan_look();
             }
             NextEvent::End => {

@@ -175,8 +175,8 @@ impl DatagramFlow {
         self.protocol.next_timer().min(self.protocol.receiver_timer())
     }
 
-    /// Looks whether everything has arrived, or it was closed.
-    fn look(&mut self, now: Time) {
+    /// Notes the time if everything has arrived, or the connection was closed.
+    fn note_end(&mut self, now: Time) {
         if self.complete.is_none() && self.size.is_some_and(|size| self.payload() >= size) {
             self.complete = Some(now);
         }
@@ -204,7 +204,7 @@ impl DatagramFlow {
         } else {
             self.protocol.receive(&datagram, now, &mut Nobody);
         }
-        self.look(now);
+        self.note_end(now);
     }
 }
 
@@ -246,7 +246,7 @@ impl Connection for DatagramFlow {
             let awaited = answers.map(|answers| (&mut answers.awaited, now));
             self.protocol.on_timer(now, &mut Sending { port, packet, sent: &mut self.sent, fresh, awaited });
         }
-        self.look(now);
+        self.note_end(now);
         begins
     }
 
@@ -289,7 +289,7 @@ impl Connection for DatagramFlow {
         }
         let (length, ecn) = (answer.window as u16, Ecn::from_bits(answer.flags));
         self.protocol.on_answer(&Answer { value, length, ecn }, rtt, now);
-        self.look(now);
+        self.note_end(now);
         self.timer()
     }
 
@@ -361,7 +361,7 @@ impl Connection for DatagramFlow {
         };
         let closed = self.closed.and_then(|at| self.protocol.close_reason().map(|why| (why.to_owned(), at - self.started)));
         FlowResult {
-            // as of TCP: measured until everything has arrived, not until it is told to stop
+            // as of TCP: measured until everything has arrived, not until its stop
             end: self.complete.unwrap_or(now),
             min_rtt_us: stats.sender.min_rtt.map_or(u32::MAX, whole_micros),
             completion: self.complete.map(|at| at + self.half_rtt - self.started),

@@ -55,7 +55,7 @@ impl Receiver {
     #[cold]
     pub(super) fn establish(&mut self, packet: &Packet, now: Time) {
         let rtt = if self.syn_ack_repeated && packet.tsecr_age != NO_TSECR {
-            // whichever SYN-ACK it answers: its timestamp tells, in whole ms
+            // the echoed timestamp is that of the SYN-ACK that it answers, in whole ms
             let tsecr = packet.tsval.wrapping_sub(u32::from(packet.tsecr_age));
             u64::from((now.as_millis() as u32).wrapping_sub(tsecr).max(1)) * 1000
         } else {

@@ -13,7 +13,7 @@ struct Seen {
     dropped: u64,
     /// CE packets that arrived at the receiver.
     received: u64,
-    /// CE packets that the sender heard of.
+    /// CE packets that were reported to the sender.
     heard: u64,
     reductions: u64,
     retransmissions: u64,
@@ -61,7 +61,7 @@ fn step() -> Value {
     json!({"name": "step"})
 }
 
-/// Marks set = marks received = marks heard of, and more than `least`.
+/// Marks set = marks received = marks reported, and more than `least`.
 fn check_conservation(seen: &Seen, least: u64, what: &str) {
     assert_eq!((seen.marked - seen.dropped, seen.received), (seen.received, seen.heard), "{what}: {seen:?}");
     assert!(seen.marked > least, "{what}: {seen:?}");
