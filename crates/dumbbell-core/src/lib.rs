@@ -23,6 +23,7 @@ pub mod prefetch;
 pub mod protocol;
 pub mod real;
 pub mod record;
+pub mod reply;
 pub mod rng;
 pub mod rtt;
 pub mod slots;

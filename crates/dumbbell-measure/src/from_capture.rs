@@ -168,7 +168,7 @@ impl CaptureHop<'_> {
 
     fn count(&mut self, time: Time, event: QueueEvent, frame: &CapturedFrame) {
         let flags = if frame.back { flag::BACK } else { 0 };
-        let packet = Packet { flow: frame.flow, len: frame.len, ecn: frame.ecn, flags, ..Packet::EMPTY };
+        let packet = Packet { flow: frame.flow, len: frame.len, ..Packet::new_frame_slot(0, frame.ecn, flags) };
         let bytes = u64::from(frame.len);
         let log = &mut (&mut self.counters, &mut self.acks);
         if matches!(event, QueueEvent::Dropped | QueueEvent::Sent(_)) {
@@ -286,7 +286,7 @@ impl Replay<'_> {
             }
             QueueEvent::Departed { since, delay } if last => {
                 let received = &mut self.received[number];
-                received.count(&Packet { flow: frame.flow, len: frame.len, ecn: frame.ecn, ..Packet::EMPTY });
+                received.count(&Packet { flow: frame.flow, len: frame.len, ..Packet::new_frame_slot(0, frame.ecn, 0) });
                 if let Some(transit) = udp.and_then(|udp| self.transits.get_mut(udp)) {
                     received.bytes += u64::from(frame.len.saturating_sub(UDP_HEADERS));
                     let earlier = self.born.remove(&name).map_or(Time::ZERO, |born| since.saturating_sub(born));

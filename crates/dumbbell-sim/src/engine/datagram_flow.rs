@@ -8,10 +8,11 @@ use crate::measure::{AnswerCounts, SeriesView};
 use crate::transit::{patience, Transit};
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ListenLevel, ProtocolKind, Reported, Tap};
-use dumbbell_core::packet::{flag, Ecn, Packet, UDP_HEADERS};
+use dumbbell_core::packet::{Packet, UDP_HEADERS};
 use dumbbell_core::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol};
+use dumbbell_core::reply::{DatagramAnswer, Reply};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::tcp::{ack_flag, Ack, Block, Outlet};
+use dumbbell_core::tcp::{Block, Outlet};
 use dumbbell_core::units::Time;
 use dumbbell_measure::trace::Trace;
 use std::collections::VecDeque;
@@ -94,11 +95,12 @@ pub struct DatagramFlow {
 /// Makes packets of datagrams.
 struct Sending<'a, N: Outlet> {
     port: &'a mut N,
-    packet: Packet,
+    slot: u32,
+    now: Time,
     sent: &'a mut u64,
     fresh: Option<&'a mut Vec<(u64, bool)>>,
-    /// Packets whose answer is awaited, and the time.
-    awaited: Option<(&'a mut VecDeque<(u64, Time)>, Time)>,
+    /// Packets whose answer is awaited.
+    awaited: Option<&'a mut VecDeque<(u64, Time)>>,
 }
 
 impl<N: Outlet> DatagramOutlet for Sending<'_, N> {
@@ -107,10 +109,10 @@ impl<N: Outlet> DatagramOutlet for Sending<'_, N> {
         if let Some(fresh) = &mut self.fresh {
             fresh.push((number, false));
         }
-        if let Some((awaited, now)) = &mut self.awaited {
-            awaited.push_back((number, *now));
+        if let Some(awaited) = &mut self.awaited {
+            awaited.push_back((number, self.now));
         }
-        self.port.send(Packet { seq: number, len: length, ecn, ..self.packet });
+        self.port.send(Packet { flow: self.slot, len: length, ..Packet::new_udp(number, ecn, self.now) });
     }
 }
 
@@ -124,16 +126,13 @@ struct AnswerPort<'a, B: ReturnPort> {
 }
 
 impl<B: ReturnPort> AnswerOutlet for AnswerPort<'_, B> {
-    fn answer(&mut self, Answer { value, length, ecn }: Answer) {
+    fn answer(&mut self, Answer { value, length: len, ecn }: Answer) {
         *self.acks += 1;
         if let Some(fresh) = &mut self.fresh {
             fresh.push((value, true));
         }
-        let (window, flags) = (u32::from(length), ack_flag::ECHO | ecn as u8);
-        let (tsecr, tsval) = (value as u32, (value >> 32) as u32);
         let id = *self.acks as u16;
-        let ack = Ack { flow: self.slot, ack: self.left.0, window, flags, tsecr, tsval, id, ..Ack::default() };
-        self.back.send(ack, NO_BLOCKS);
+        self.back.send(DatagramAnswer { flow: self.slot, sent: self.left, value, len, ecn, id }.into(), NO_BLOCKS);
     }
 }
 
@@ -192,10 +191,10 @@ impl DatagramFlow {
         self.received.count(packet);
         self.received.data += 1;
         self.received.bytes += u64::from(packet.len.saturating_sub(UDP_HEADERS));
-        let age = packet.age(now);
+        let age = packet.udp().age(now);
         self.transit.record_delay(age + self.half_rtt);
         self.left = Time(now.0.wrapping_sub(age.0));
-        let datagram = Datagram { number: packet.seq, length: packet.len, ecn: packet.ecn };
+        let datagram = Datagram { number: packet.udp().number(), length: packet.len, ecn: packet.ecn() };
         if self.answers.is_some() {
             let DatagramFlow { slot, left, .. } = *self;
             let fresh = self.is_transport.then_some(&mut self.fresh);
@@ -235,16 +234,14 @@ impl Connection for DatagramFlow {
             self.stopped = Some(now);
             *stop = Time::NEVER;
         }
-        let mut packet = Packet { flow: self.slot, flags: flag::UDP, ..Packet::EMPTY };
-        packet.stamp(now);
         for _ in 0..CALLS {
             if !self.begun || self.protocol.next_timer() > now {
                 break;
             }
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let answers = self.answers.as_deref_mut().filter(|_| !self.is_transport);
-            let awaited = answers.map(|answers| (&mut answers.awaited, now));
-            self.protocol.on_timer(now, &mut Sending { port, packet, sent: &mut self.sent, fresh, awaited });
+            let awaited = answers.map(|answers| &mut answers.awaited);
+            self.protocol.on_timer(now, &mut Sending { port, slot: self.slot, now, sent: &mut self.sent, fresh, awaited });
         }
         self.note_end(now);
         begins
@@ -270,9 +267,9 @@ impl Connection for DatagramFlow {
 
     #[cold]
     #[inline(never)]
-    fn on_back(&mut self, answer: &Ack, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Ingress) -> Time {
-        let rtt = Time(now.0.wrapping_sub(answer.ack));
-        let value = u64::from(answer.tsval) << 32 | u64::from(answer.tsecr);
+    fn on_back(&mut self, reply: &Reply, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Ingress) -> Time {
+        let Some(DatagramAnswer { sent, value, len: length, ecn, .. }) = reply.answer() else { return self.timer() };
+        let rtt = Time(now.0.wrapping_sub(sent.0));
         if let Some(answers) = self.answers.as_deref_mut() {
             answers.take(value, rtt);
             let Answers { rtts, samples, least_us, all, .. } = answers;
@@ -287,7 +284,6 @@ impl Connection for DatagramFlow {
                 rtts.record(rtt);
             }
         }
-        let (length, ecn) = (answer.window as u16, Ecn::from_bits(answer.flags));
         self.protocol.on_answer(&Answer { value, length, ecn }, rtt, now);
         self.note_end(now);
         self.timer()

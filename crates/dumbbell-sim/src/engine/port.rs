@@ -5,15 +5,16 @@ use dumbbell_bottleneck::without_burst_marks;
 use dumbbell_core::hint::seldom;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::{Path, Sink};
+use dumbbell_core::reply::Reply;
 use dumbbell_core::tcp::receiver::SackBlocks;
-use dumbbell_core::tcp::{Ack, Block, Outlet};
+use dumbbell_core::tcp::{Block, Outlet};
 use dumbbell_core::units::Time;
 
 /// The way of what is sent into the net.
 pub trait Ingress: Sink<Packet> {
     /// For a packet with `flags`, [`Ingress::arrive_busy`] does the same as [`Sink::arrive`].
     #[inline(always)]
-    fn is_busy(&self, _flags: u8) -> bool {
+    fn is_busy(&self, _flags: u16) -> bool {
         true
     }
 
@@ -34,7 +35,7 @@ pub trait Ingress: Sink<Packet> {
 }
 
 /// Acknowledgements under way: each with the number of its SACK blocks.
-pub type AckPath = Path<(Ack, u32)>;
+pub type AckPath = Path<(Reply, u32)>;
 
 /// Stages that the packets of an endpoint pass alone.
 #[derive(Default)]
@@ -77,7 +78,7 @@ impl<W: Ingress> Outlet for EndpointPort<'_, W> {
     #[inline(always)]
     fn send(&mut self, packet: Packet) {
         self.way.post(&packet, self.now);
-        if self.path.is_none() && self.way.is_busy(packet.flags) {
+        if self.path.is_none() && self.way.is_busy(packet.flags()) {
             self.way.arrive_busy(packet, self.now);
         } else {
             seldom();
@@ -145,5 +146,5 @@ pub trait ReturnPort {
     fn pool(&mut self) -> &mut BlockPool;
 
     /// Sends an acknowledgement or an answer, with the number of its SACK blocks.
-    fn send(&mut self, ack: Ack, blocks: u32);
+    fn send(&mut self, reply: Reply, blocks: u32);
 }

@@ -50,37 +50,37 @@ impl<A: Aqm + Send, L: Tap + Send> SingleHop<A, L> {
     #[inline]
     fn on_ack(&mut self, line: usize, now: Time, arena: &mut Arena) -> Option<u32> {
         let queue = &mut self.lines.all[line].acks;
-        let (_, ack, index) = queue.pop_front()?;
+        let (_, reply, index) = queue.pop_front()?;
         let next = queue.front().map_or(Time::NEVER, |head| head.0);
         self.lines.times.set(line, next);
         if unlikely(arena.is_crowded()) {
             let Bottleneck { aqm, log, .. } = &self.entrance.hop.bottleneck;
             if let Some((_, later, _)) = queue.get(LOOK_AHEAD) {
-                arena.prefetch_sender(later.flow);
-                log.counters.flows.prefetch(later.flow);
-                aqm.prefetch(later.flow, false);
+                arena.prefetch_sender(later.flow());
+                log.counters.flows.prefetch(later.flow());
+                aqm.prefetch(later.flow(), false);
             }
             if let Some((_, soon, _)) = queue.get(1) {
-                arena.get(soon.flow).transport.prefetch();
-                aqm.prefetch(soon.flow, true);
+                arena.get(soon.flow()).transport.prefetch();
+                aqm.prefetch(soon.flow(), true);
             }
             if let Some((_, nearest, _)) = queue.front() {
-                arena.get(nearest.flow).transport.prefetch_behind();
+                arena.get(nearest.flow()).transport.prefetch_behind();
             }
         }
-        let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
+        let Endpoint { transport, stages, .. } = arena.get_mut(reply.flow());
         let blocks = if likely(index == NO_BLOCKS) { &[] } else { self.lines.pool.get(index) };
         let listener = &mut self.entrance.hop.bottleneck.log.listener;
         if listener.listen_level() >= ListenLevel::Frames {
-            listener.on_ack(&ack, blocks, now);
+            listener.on_ack(&reply, blocks, now);
         }
-        let timer = transport.on_back(&ack, blocks, stages, now, &mut self.entrance);
-        arena.timer_not_after(ack.flow, timer);
+        let timer = transport.on_back(&reply, blocks, stages, now, &mut self.entrance);
+        arena.timer_not_after(reply.flow(), timer);
         if unlikely(index != NO_BLOCKS) {
             self.lines.pool.release(index);
         }
         self.plan();
-        Some(ack.flow)
+        Some(reply.flow())
     }
 
     /// Stages that all endpoints share have something to do.
@@ -152,7 +152,7 @@ impl<A: Aqm, L: Tap> Sink<Packet> for SharedIngress<A, L> {
 
 impl<A: Aqm, L: Tap> Ingress for SharedIngress<A, L> {
     #[inline(always)]
-    fn is_busy(&self, flags: u8) -> bool {
+    fn is_busy(&self, flags: u16) -> bool {
         likely(self.hop.is_direct()) && self.hop.bottleneck.is_busy(flags)
     }
 

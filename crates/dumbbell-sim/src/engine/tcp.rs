@@ -11,11 +11,12 @@ use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ControlEvent, ListenLevel, ProtocolKind, Reported, SenderSnapshot, Tap};
 use dumbbell_core::packet::Packet;
+use dumbbell_core::reply::Reply;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::stats::ReceiverStats;
-use dumbbell_core::tcp::{Ack, BackEcn, Block, FlowOptions, Outlet};
+use dumbbell_core::tcp::{BackEcn, Block, FlowOptions, Outlet};
 use dumbbell_core::units::Time;
 use dumbbell_measure::trace::Trace;
 use std::sync::Arc;
@@ -112,7 +113,7 @@ impl Connection for Tcp {
         let receiver = &mut self.receiver;
         if let Some(ack) = receiver.on_timer(now) {
             let blocks = if receiver.has_blocks() { back.pool().put(receiver.blocks()) } else { NO_BLOCKS };
-            back.send(ack, blocks);
+            back.send(ack.into(), blocks);
         }
     }
 
@@ -130,17 +131,17 @@ impl Connection for Tcp {
         if let Some((early, reported)) = early {
             seldom();
             let reported = if reported.as_slice().is_empty() { NO_BLOCKS } else { back.pool().put(reported) };
-            back.send(early, reported);
+            back.send(early.into(), reported);
         }
         if let Some(ack) = ack {
-            back.send(ack, blocks);
+            back.send(ack.into(), blocks);
         }
         timer
     }
 
     #[inline(always)]
-    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time {
-        self.sender.on_ack(ack, blocks, now, &mut EndpointPort { way, path: &mut stages.data, now });
+    fn on_back(&mut self, reply: &Reply, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time {
+        self.sender.on_ack(reply.tcp(), blocks, now, &mut EndpointPort { way, path: &mut stages.data, now });
         let mut timer = self.sender.no_timer_before();
         if let Some(path) = &stages.data {
             seldom();

@@ -37,7 +37,7 @@ impl Protocol for Udp {
     fn on_timer(&mut self, now: Time, net: &mut dyn DatagramOutlet) {
         while self.source.next <= now {
             let packet = self.source.send();
-            net.send(Datagram { number: packet.seq, length: packet.len, ecn: packet.ecn });
+            net.send(Datagram { number: packet.udp().number(), length: packet.len, ecn: packet.ecn() });
         }
     }
 
