@@ -56,6 +56,7 @@ PARTS = {
     "crates/dumbbell-core/src/observe.rs": "measuring",
     "crates/dumbbell-measure/src": "measuring",
     "crates/dumbbell-config/src": "scheduling",
+    "crates/dumbbell-core/src/protocol": "scheduling",
     "crates/dumbbell-core/src/traffic": "scheduling",
 }
 HELPERS = re.compile(r"^crates/dumbbell-core/src/(units|buffers|real|rng|slots|prefetch|hint|param)\b")

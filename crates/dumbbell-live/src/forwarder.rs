@@ -61,7 +61,7 @@ impl WakeLead {
 
 /// Counters of the thread's work.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Effort {
+pub struct LoopCounters {
     /// Rounds of its loop.
     pub rounds: u64,
     /// Rounds in which it slept.
@@ -84,7 +84,7 @@ pub struct Forwarder<A: Aqm, P: FramePort> {
     /// How late the frames of each direction were sent.
     pub lateness: [Lateness; 2],
     /// The thread's work so far.
-    pub effort: Effort,
+    pub effort: LoopCounters,
     patience: WakeLead,
 }
 
@@ -92,7 +92,7 @@ impl<A: Aqm, P: FramePort> Forwarder<A, P> {
     /// Nothing has been forwarded yet.
     pub fn new(ports: [P; 2], directions: [Direction<A>; 2]) -> Forwarder<A, P> {
         let lateness = Default::default();
-        Forwarder { ports, directions, lateness, effort: Effort::default(), patience: WakeLead(SPIN[0]) }
+        Forwarder { ports, directions, lateness, effort: LoopCounters::default(), patience: WakeLead(SPIN[0]) }
     }
 
     /// Forwards until one of `stops` is set.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Counts of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tried {
+pub struct TrialCounts {
     /// Sequences of operations on a queue discipline.
     pub sequences: u32,
     /// Runs, each of which was made twice.
@@ -75,8 +75,8 @@ pub fn try_out(
     runs: u32,
     watch: &TrialProgress,
     simulate: impl Fn(&Value, Extensions, &AtomicU64) -> Result<String, String>,
-) -> Result<Tried, String> {
-    let mut tried = Tried::default();
+) -> Result<TrialCounts, String> {
+    let mut tried = TrialCounts::default();
     if matches!(plugin.make(), Make::Queue(_)) {
         for number in 0..sequences {
             watch.begin(number, "sequence", seed, None);

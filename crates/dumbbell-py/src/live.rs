@@ -102,7 +102,7 @@ impl PyShell {
             Some(IpAddr::V4(address)) => Some(address),
             _ => None,
         };
-        shell::Shell::new(shell::Job { configs, servers, files, way_out, resolver }).map(PyShell).map_err(live_error)
+        shell::Shell::new(shell::ShellJob { configs, servers, files, way_out, resolver }).map(PyShell).map_err(live_error)
     }
 
     /// Runs a command until it is over: its exit status, what was measured on the way up and down, and servers that ended before, with their

@@ -1,6 +1,6 @@
 //! Derives the decisions of a queue from the packets that arrived at it and that left it.
 
-use super::{wrong, CapturePoint, Captured, FrameReader, Passing, QueueFates, Transmission};
+use super::{wrong, CapturePoint, CapturedRun, FrameReader, Passing, QueueFates, Transmission};
 use crate::fate::{DropRecord, Marked};
 use dumbbell_core::log::{DropReason, DropSite as DropPlace, Mark};
 use dumbbell_core::packet::Ecn;
@@ -47,7 +47,7 @@ struct FoundDrop {
 impl InferredQueue {
     /// Finds its marks and drops. What waits in one queue leaves in the order in which it came, so that those in between were dropped. What came after the last that left is still queued,
     /// unless the queue counts more drops than were found: `dumbbell_measure::from_capture` counts so, too.
-    pub(super) fn infer_fates(&self, captured: &Captured, hop: u16, duration: Time, fates: &mut QueueFates) -> io::Result<()> {
+    pub(super) fn infer_fates(&self, captured: &CapturedRun, hop: u16, duration: Time, fates: &mut QueueFates) -> io::Result<()> {
         let open = |path: &PathBuf| FrameReader::open(captured, path, CapturePoint::Into(hop), Time::ZERO);
         let (mut arrivals, mut departures) = (open(&self.arrived)?, open(&self.left)?);
         let (mut arrived, mut left) = (arrivals.next()?, departures.next()?);
@@ -169,7 +169,7 @@ mod tests {
 
     /// Numbers of packets with what became of them.
     fn find_drops(queue: &InferredQueue) -> io::Result<Vec<(u16, String)>> {
-        let captured = Captured {
+        let captured = CapturedRun {
             streams: Vec::new(),
             told: Vec::new(),
             started: STARTED,

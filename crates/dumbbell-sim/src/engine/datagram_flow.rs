@@ -93,7 +93,7 @@ pub struct DatagramFlow {
 }
 
 /// Makes packets of datagrams.
-struct Sending<'a, N: Outlet> {
+struct DatagramPort<'a, N: Outlet> {
     port: &'a mut N,
     slot: u32,
     now: Time,
@@ -103,7 +103,7 @@ struct Sending<'a, N: Outlet> {
     awaited: Option<&'a mut VecDeque<(u64, Time)>>,
 }
 
-impl<N: Outlet> DatagramOutlet for Sending<'_, N> {
+impl<N: Outlet> DatagramOutlet for DatagramPort<'_, N> {
     fn send(&mut self, Datagram { number, length, ecn }: Datagram) {
         *self.sent += 1;
         if let Some(fresh) = &mut self.fresh {
@@ -137,9 +137,9 @@ impl<B: ReturnPort> AnswerOutlet for AnswerPort<'_, B> {
 }
 
 /// Answers of who may not give any.
-struct Nobody;
+struct NoAnswers;
 
-impl AnswerOutlet for Nobody {
+impl AnswerOutlet for NoAnswers {
     fn answer(&mut self, _answer: Answer) {}
 }
 
@@ -201,7 +201,7 @@ impl DatagramFlow {
             let acks = &mut self.received.acks;
             self.protocol.receive(&datagram, now, &mut AnswerPort { back, slot, left, acks, fresh });
         } else {
-            self.protocol.receive(&datagram, now, &mut Nobody);
+            self.protocol.receive(&datagram, now, &mut NoAnswers);
         }
         self.note_end(now);
     }
@@ -241,7 +241,7 @@ impl Connection for DatagramFlow {
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let answers = self.answers.as_deref_mut().filter(|_| !self.is_transport);
             let awaited = answers.map(|answers| &mut answers.awaited);
-            self.protocol.on_timer(now, &mut Sending { port, slot: self.slot, now, sent: &mut self.sent, fresh, awaited });
+            self.protocol.on_timer(now, &mut DatagramPort { port, slot: self.slot, now, sent: &mut self.sent, fresh, awaited });
         }
         self.note_end(now);
         begins
