@@ -50,6 +50,7 @@ PARTS = {
     "crates/dumbbell-core/src/tcp/receiver": "receiver",
     "crates/dumbbell-core/src/tcp/window": "receiver",
     "crates/dumbbell-core/src/cc": "control",
+    "crates/dumbbell-core/src/reply": "receiver",
     "crates/dumbbell-core/src/record": "measuring",
     "crates/dumbbell-core/src/histogram": "measuring",
     "crates/dumbbell-core/src/log.rs": "measuring",
