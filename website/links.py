@@ -88,12 +88,6 @@ def read_title(page: str) -> str:
     return found[1] if found else ""
 
 
-def make_text(page: str) -> str:
-    """Return a page that is not made, with links as the site needs them."""
-    file = list_sources()[page]
-    return move_links(file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix(), page)
-
-
 def _name_links(text: str, source: str) -> str:
     """Return a text in which links that are called by the name of a page's file have the page's title."""
 
