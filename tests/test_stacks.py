@@ -157,7 +157,7 @@ def test_a_library_is_found_by_name_or_as_the_newest() -> None:
 def test_what_cannot_be_built_is_refused_before_anything_is_done(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "find_program", lambda program="cargo": f"/nowhere/{program}")
+    monkeypatch.setattr(tools, "find_program", lambda program: f"/nowhere/{program}")
     monkeypatch.setattr(tools, "read_rustc_version", lambda: "rustc 1")
     refusals = {
         ("quin",): "stack build: unknown stack quin; did you mean quinn?",
@@ -192,7 +192,7 @@ def test_without_cargo_there_is_a_way_to_get_it(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.usefixtures("home")
 def test_doctor_says_what_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "find_program", lambda program="cargo": f"/nowhere/{program}")
+    monkeypatch.setattr(tools, "find_program", lambda program: f"/nowhere/{program}")
     assert doctor._check_stacks().remedy == "dumbbell stack build quinn"
     fake("quinn-0.11.16", "quinn", "0.11.16")
     assert (doctor._check_stacks().state, doctor._check_stacks().found) == ("ok", "quinn-0.11.16")
@@ -206,7 +206,7 @@ def test_a_library_that_a_stack_has_not_cannot_be_left_out(stack: str) -> None:
 
 @pytest.mark.usefixtures("home")
 def test_a_version_that_is_built_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "find_program", lambda program="cargo": f"/nowhere/{program}")
+    monkeypatch.setattr(tools, "find_program", lambda program: f"/nowhere/{program}")
     monkeypatch.setattr(tools, "read_rustc_version", lambda: "rustc 1")
     plan = project.BuildPlan("quinn", "0.11.16", None)
     fake("quinn-0.11.16", "quinn", "0.11.16", digest=project.compute_digest(plan, "rustc 1"))
@@ -231,8 +231,7 @@ def test_libclang_is_asked_for_before_anything_is_compiled(monkeypatch: pytest.M
         def print_line(self, line: str) -> None:
             heard.append(line)
 
-    monkeypatch.setattr(tools, "find_cmake", lambda: "cmake")
-    monkeypatch.setattr(tools, "find_cargo", lambda: "cargo")
+    monkeypatch.setattr(tools, "require_program", lambda program: program)
     monkeypatch.setattr(tools, "finds_libclang", lambda: False)
     with pytest.raises(InputError, match="a released version"):
         building.build(building.StackRequest("quiche", "x"), Heard())

@@ -159,9 +159,9 @@ def test_a_long_run_is_shown_while_it_goes_on(monkeypatch: pytest.MonkeyPatch, t
         command="watch",
     )
     seen = []
-    with source.Carried(chosen, by, 300, None) as carried:
+    with source.CarriedRun(chosen, by, 300, None) as carried:
         while not carried.is_done:
-            if (found := carried.look()) is not None:
+            if (found := carried.take_replay()) is not None:
                 seen.append(found)
             time.sleep(0.005)
     assert len(seen) > 1
@@ -222,10 +222,10 @@ def test_the_picture_fits_its_terminal(width: int, height: int, tmp_path: Path, 
     chosen, by = observed.select_cell(
         str(tmp_path / experiment), [], None, [], engine=None, trust=False, command="watch"
     )
-    with source.Carried(chosen, by, 300, None) as carried:
+    with source.CarriedRun(chosen, by, 300, None) as carried:
         found: replay.Replay | None = None
         while not carried.is_done:
-            found = carried.look() or found
+            found = carried.take_replay() or found
     assert found is not None
     for at in (0.0, 0.02, 2.0, 4.0):
         player = Player(4.0, found.interval_s, time_s=at, known_s=4.0)

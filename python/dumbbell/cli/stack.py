@@ -72,4 +72,4 @@ def remove(
     for name in names:
         built.remove(name)
         print(f"{name}: removed")
-    building.tidy()
+    building.remove_compiled()

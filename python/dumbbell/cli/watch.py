@@ -81,7 +81,7 @@ def watch(
         chosen, by = observed.select_cell(
             what, settings, cell, where or [], engine=engine, trust=trust, command="watch"
         )
-        found = source.Carried(chosen, by, frames, interval_s)
+        found = source.CarriedRun(chosen, by, frames, interval_s)
     else:
         run_options.refuse_of_files("watch", {"--set": settings, "--cell": cell, "--trust": trust})
         run = observed.observe_results(one_stored.choose_run(what, key, where or [], engine))
