@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -19,11 +20,12 @@ from dumbbell.published.variants import list_left_out, require_alike
 from dumbbell.study import (
     Picture,
     align_table,
-    compute_half_width,
+    compute_intervals,
     explain_bins,
     figures,
     format_counts,
     format_mean,
+    make_grid,
     order_names,
 )
 
@@ -163,15 +165,8 @@ class Results:
             pl.col("mix").is_in(figure.mix),
             pl.col("variant").is_in(figure.variants),
         )
-        value = pl.col(figure.measure)
         keys = [*PLACE, "mix", *(["cls"] if figure.by_class else [])]
-        mean = rows.group_by(keys).agg(
-            value=value.mean(),
-            deviation=value.std(),
-            runs=pl.when(pl.col("hash").n_unique() > 1).then(value.count()).otherwise(pl.lit(1, pl.UInt32)),
-        )
-        half = compute_half_width(pl.col("deviation"), pl.col("runs"))
-        mean = mean.with_columns(low=pl.col("value") - half, high=pl.col("value") + half).drop("deviation")
+        mean = compute_intervals(rows.rename({figure.measure: "value"}), keys, "value", count="runs")
         named = {name: words for name, words in _FACETS.items() if name in figure.facet}
         return (
             mean.filter(pl.col("value").is_not_null())
@@ -254,17 +249,16 @@ def format_tables(found: Results) -> str:
 def _format_grid(figure: _Figure, frame: pl.DataFrame) -> str:
     keys = [*figure.facet, "aqm", "n", *(["cls"] if figure.by_class else [])]
     ks = frame["k"].unique().sort().to_list()
-    lines: dict[tuple[str, ...], dict[float, str]] = {}
-    for row in frame.iter_rows(named=True):
+
+    def format_cell(row: dict[str, Any]) -> str:
         # the paper's histogram has bins of 1 ms, and the target is K times the smallest base RTT
         rtts = map(float, re.findall(r"[\d.]+", row["rtt"]))
         width = 1 / (row["k"] * min(rtts)) if figure.measure == "delay_whole" else None
         half = None if row["low"] is None else row["value"] - row["low"]
-        text = format_mean(row["value"], half, width)
-        lines.setdefault(tuple(row[key] for key in keys), {})[row["k"]] = text
-    heads = [_HEADS.get(key, key) for key in keys]
-    body = [[*line, *(cells.get(k, "-") for k in ks)] for line, cells in lines.items()]
-    return align_table([*heads, *(f"{k:g}" for k in ks)], body, words=tuple(range(len(keys))))
+        return format_mean(row["value"], half, width)
+
+    heads = [*(_HEADS.get(key, key) for key in keys), *(f"{k:g}" for k in ks)]
+    return align_table(heads, make_grid(frame, keys, "k", ks, format_cell), words=tuple(range(len(keys))))
 
 
 _HEADS = {"aqm": "AQM", "n": "N", "cls": "class", "rtt": "RTT", "mix": "flows", "variant": "BBRv2's ECN"}

@@ -1,4 +1,4 @@
-//! A packet that `Aqm::bypass_max_len` lets pass fares as one that is enqueued and dequeued, for every registered queue discipline: the same story is told to two queues,
+//! A packet that `Aqm::bypass_max_len` lets pass fares as one that is enqueued and dequeued, for every registered queue discipline: the same story is played to two queues,
 //! one of which packets pass that find it and the link idle.
 
 #![allow(clippy::disallowed_methods)] // examples need not be the same on every system
@@ -58,7 +58,7 @@ fn arrival() -> impl Strategy<Value = Arrival> {
     })
 }
 
-/// A queue, its link, and what was told; `passes`: packets may pass it.
+/// A queue, its link, and the events reported; `passes`: packets may pass it.
 struct Served<A> {
     aqm: A,
     told: StoryLog,
@@ -128,7 +128,7 @@ fn run_story<A: Aqm>(mut queue: Served<A>, story: &[Arrival]) -> (StoryLog, Vec<
         now += Time(one.gap);
         let service = Time(one.service);
         queue.serve_until(now, service);
-        let packet = Packet { seq, flow: one.flow, len: one.len, ecn: one.ecn, ..Packet::EMPTY };
+        let packet = Packet { flow: one.flow, len: one.len, ..Packet::new_tcp(seq, one.ecn, 0) };
         queue.arrive(packet, now, service);
     }
     queue.serve_until(now + Time::from_secs(2), Time(1));

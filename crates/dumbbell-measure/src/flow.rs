@@ -1,11 +1,12 @@
 //! Measurements of one flow.
 
 use crate::statistics::{mean, rtt_percentiles_ms};
-use crate::table::UNTOLD;
+use crate::table::UNREPORTED;
 use crate::transit::{Transit, UdpFate};
-use dumbbell_config::protocol::ProtocolStats;
 use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::histogram::CompactHistogram;
+use dumbbell_core::observe::SenderSnapshot;
+use dumbbell_core::protocol::ProtocolStats;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
@@ -22,8 +23,41 @@ pub struct SenderState {
     pub ssthresh: u32,
     /// Segments in flight.
     pub in_flight: u32,
-    /// Retransmissions since the start; [`UNTOLD`] if the sender does not report them.
+    /// Retransmissions since the start; [`UNREPORTED`] if the sender does not report them.
     pub retransmissions: u64,
+}
+
+impl From<&Sender> for SenderState {
+    fn from(sender: &Sender) -> SenderState {
+        let conn = &sender.conn;
+        SenderState {
+            srtt_us: conn.rtt().srtt_us(),
+            cwnd: conn.cwnd,
+            ssthresh: conn.ssthresh,
+            in_flight: conn.in_flight(),
+            retransmissions: sender.stats().retransmissions,
+        }
+    }
+}
+
+/// Bytes become segments of [`ProtocolStats::segment`]; packets that the sender took for lost count as retransmissions.
+impl From<&ProtocolStats> for SenderState {
+    fn from(stats: &ProtocolStats) -> SenderState {
+        let segments = |bytes: Option<u64>| u32::try_from(bytes.unwrap_or(0) / stats.segment.max(1)).unwrap_or(u32::MAX);
+        let SenderSnapshot { srtt, cwnd, ssthresh, in_flight, lost, .. } = stats.sender;
+        SenderState {
+            srtt_us: srtt.map_or(0, whole_micros),
+            cwnd: segments(cwnd),
+            ssthresh: segments(ssthresh),
+            in_flight: segments(in_flight),
+            retransmissions: lost.unwrap_or(UNREPORTED),
+        }
+    }
+}
+
+/// Returns a time in whole us, at least one.
+pub fn whole_micros(time: Time) -> u32 {
+    u32::try_from(time.0 / 1000).unwrap_or(u32::MAX).max(1)
 }
 
 /// Sums of TCP_INFO samples of one flow.
@@ -43,20 +77,15 @@ pub struct Samples {
 
 impl Samples {
     /// Takes a sample as `ss` would print it. A flow that has no RTT yet gives none.
-    pub fn take(&mut self, sender: &Sender) {
-        self.add(sender.conn.rtt().srtt_us(), sender.conn.cwnd);
-    }
-
-    /// Takes a sample: smoothed RTT in us, 0 for none, and window in segments.
-    pub fn add(&mut self, srtt: u32, cwnd: u32) {
-        if srtt == 0 {
+    pub fn add(&mut self, sender: &SenderState) {
+        if sender.srtt_us == 0 {
             return;
         }
         self.count += 1;
-        self.srtt_us += u64::from(srtt);
-        self.srtt_max_us = self.srtt_max_us.max(srtt);
-        self.cwnd += u64::from(cwnd);
-        self.cwnd_max = self.cwnd_max.max(cwnd);
+        self.srtt_us += u64::from(sender.srtt_us);
+        self.srtt_max_us = self.srtt_max_us.max(sender.srtt_us);
+        self.cwnd += u64::from(sender.cwnd);
+        self.cwnd_max = self.cwnd_max.max(sender.cwnd);
     }
 }
 
@@ -119,14 +148,14 @@ impl FlowResult {
         self.stack.as_deref().and_then(|stack| count(&stack.stats)).map_or(f64::NAN, |count| count as f64)
     }
 
-    /// A count of the sender: of a stack what it tells, [`UNTOLD`] if it does not.
+    /// Returns a count of the sender; for a stack the count that it reports, [`UNREPORTED`] if it does not.
     pub fn sender_count(&self, of_sender: u64, of_stack: impl Fn(&ProtocolStats) -> Option<u64>) -> u64 {
-        self.stack.as_deref().map_or(of_sender, |stack| of_stack(&stack.stats).unwrap_or(UNTOLD))
+        self.stack.as_deref().map_or(of_sender, |stack| of_stack(&stack.stats).unwrap_or(UNREPORTED))
     }
 
     /// Packets that its sender sent again, or, of a stack, took for lost.
     pub fn retransmissions(&self) -> u64 {
-        self.sender_count(self.sender.retransmissions, |of| of.lost)
+        self.sender_count(self.sender.retransmissions, |of| of.sender.lost)
     }
 
     /// Why a stack closed it before its end, and when, from its start.
@@ -152,9 +181,9 @@ impl FlowResult {
                 let earlier = before.stack.as_deref().map_or_else(ProtocolStats::default, |stack| stack.stats);
                 let since = |now: Option<u64>, then: Option<u64>| now.map(|now| now - then.unwrap_or(0));
                 let stats = ProtocolStats {
-                    lost: since(of.stats.lost, earlier.lost),
+                    sender: SenderSnapshot { lost: since(of.stats.sender.lost, earlier.sender.lost), ..of.stats.sender },
                     probes: since(of.stats.probes, earlier.probes),
-                    reductions: since(of.stats.reductions, earlier.reductions),
+                    loss_reductions: since(of.stats.loss_reductions, earlier.loss_reductions),
                     spurious: since(of.stats.spurious, earlier.spurious),
                     ce: since(of.stats.ce, earlier.ce),
                     ..of.stats

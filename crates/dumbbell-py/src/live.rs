@@ -12,19 +12,19 @@ use std::time::Duration;
 
 /// Version of the live engine: the package's version and a hash of the code of core, simulator and live engine.
 #[pyfunction]
-fn live_version() -> String {
+pub fn live_version() -> String {
     format!("{}.{}", dumbbell_sim::ENGINE_VERSION, env!("DUMBBELL_LIVE_SOURCES"))
 }
 
 /// Checks that a canonical configuration can be run live on this machine; ValueError with `key`, `found` and `allowed`.
 #[pyfunction]
-fn live_check(config: &str) -> PyResult<()> {
+pub fn live_check(config: &str) -> PyResult<()> {
     dumbbell_live::run::check(&parse(config)?).map_err(config_error)
 }
 
 /// Lets this process, which must have one thread only, make network namespaces; OSError says why it may not.
 #[pyfunction]
-fn live_permission() -> PyResult<()> {
+pub fn live_permission() -> PyResult<()> {
     dumbbell_live::namespaces::gain_permission().map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
@@ -34,7 +34,7 @@ fn live_permission() -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (config, cancel, progress=None, trace=None))]
 #[allow(clippy::needless_pass_by_value)] // made from Python's path
-fn live_run(
+pub fn live_run(
     py: Python<'_>,
     config: &str,
     cancel: &Cancel,
@@ -63,28 +63,28 @@ fn live_error(error: LiveError) -> PyErr {
 
 /// Checks that programs can be put behind the bottleneck of a canonical configuration; ValueError with `key`, `found` and `allowed`.
 #[pyfunction]
-fn shell_check(config: &str) -> PyResult<()> {
+pub fn shell_check(config: &str) -> PyResult<()> {
     shell::check(&parse(config)?).map_err(config_error)
 }
 
 /// Ends all processes below this one, which are given `seconds` to do so by themselves.
 #[pyfunction]
-fn end_descendants(py: Python<'_>, seconds: f64) {
+pub fn end_descendants(py: Python<'_>, seconds: f64) {
     py.detach(|| programs::end_descendants(Duration::from_secs_f64(seconds)));
 }
 
 /// From now on what descendants of this process leave behind are its children.
 #[pyfunction]
-fn adopt_descendants() {
+pub fn adopt_descendants() {
     programs::become_subreaper();
 }
 
 /// Namespaces with a bottleneck in between, for programs; `live_permission` comes before.
-#[pyclass(frozen)]
-struct Shell(shell::Shell);
+#[pyclass(frozen, name = "Shell")]
+pub struct PyShell(shell::Shell);
 
 #[pymethods]
-impl Shell {
+impl PyShell {
     /// `up` and `down` are the canonical configurations of the two directions, `servers` lines for the shell of the far end, `files` path and content
     /// of what the command finds in place of the host's; `resolver` is an address that only the host reaches. ValueError and OSError as for `live_run`.
     #[new]
@@ -96,13 +96,13 @@ impl Shell {
         files: Vec<(String, String)>,
         way_out: bool,
         resolver: Option<IpAddr>,
-    ) -> PyResult<Shell> {
+    ) -> PyResult<PyShell> {
         let configs = [parse(up)?, parse(down)?];
         let resolver = match resolver {
             Some(IpAddr::V4(address)) => Some(address),
             _ => None,
         };
-        shell::Shell::new(shell::Job { configs, servers, files, way_out, resolver }).map(Shell).map_err(live_error)
+        shell::Shell::new(shell::ShellJob { configs, servers, files, way_out, resolver }).map(PyShell).map_err(live_error)
     }
 
     /// Runs a command until it is over: its exit status, what was measured on the way up and down, and servers that ended before, with their
@@ -115,8 +115,8 @@ impl Shell {
     }
 
     /// Returns the state so far, JSON.
-    fn look(&self) -> String {
-        self.0.look().to_string()
+    fn view(&self) -> String {
+        self.0.view().to_string()
     }
 
     /// Ends the command by a signal.
@@ -125,16 +125,8 @@ impl Shell {
     }
 }
 
-/// Adds these functions to the extension module.
-pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(live_version, module)?)?;
-    module.add_function(wrap_pyfunction!(live_check, module)?)?;
-    module.add_function(wrap_pyfunction!(live_permission, module)?)?;
-    module.add_function(wrap_pyfunction!(live_run, module)?)?;
-    module.add_function(wrap_pyfunction!(shell_check, module)?)?;
-    module.add_function(wrap_pyfunction!(adopt_descendants, module)?)?;
-    module.add_function(wrap_pyfunction!(end_descendants, module)?)?;
-    module.add_class::<Shell>()?;
-    let addresses = [("far", namespaces::RIGHT), ("host", namespaces::HOST), ("resolver", namespaces::DNS)];
-    module.add("SHELL_ADDRESSES", addresses.map(|(name, address)| (name, address.to_string())))
+/// Addresses that programs behind the bottleneck see, by the name of their end.
+pub fn shell_addresses() -> [(&'static str, String); 3] {
+    [("far", namespaces::RIGHT), ("host", namespaces::HOST), ("resolver", namespaces::DNS)]
+        .map(|(name, address)| (name, address.to_string()))
 }

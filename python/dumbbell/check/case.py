@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -54,6 +54,44 @@ class CaseVerdict:
     log: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class CaseResult:
+    """A case, the control and the place at which it was judged, and the verdict."""
+
+    case: str
+    control: str  # as it is called in tables
+    place: Hashable
+    verdict: CaseVerdict
+
+    @property
+    def key(self) -> tuple[str, str, Hashable]:
+        """The case, the control and the place."""
+        return self.case, self.control, self.place
+
+    @property
+    def where(self) -> str:
+        """The place as a file of expected failures has it."""
+        return str(self.place)
+
+    @property
+    def seconds(self) -> float:
+        """How long its own runs took; runs that several cases share count for the first."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class SuiteReport:
+    """All results of a suite, in order, and how long they took."""
+
+    results: Sequence[CaseResult]
+    seconds: float
+
+    @property
+    def controls(self) -> list[str]:
+        """The names of the controls, in order."""
+        return list(dict.fromkeys(one.control for one in self.results))
+
+
 class Checks:
     """Expectations of a case as they are looked at, in the order of the draft's steps."""
 
@@ -93,6 +131,34 @@ class Checks:
         held = abs(value - expected) <= tolerance * expected
         return self.expect(what, held, f"{value:.4g}", needs=(column,), constant=True)
 
+    def expect_flag(self, column: str, row: int, wanted: int = 1) -> None:
+        """Note that a flag is as expected in a row.
+
+        Without full_bw_reached STARTUP could not end: where a trace does not have it, it is a flag like any other.
+        """
+        value = self._trace[column][row]
+        constant = column != "full_bw_reached" or self._trace.is_without(column)
+        what = f"{column} is {'' if wanted else 'not '}set"
+        self.expect(what, value == wanted, f"{value:g}", needs=(column,), constant=constant)
+
+    def expect_limited(self, what: str, rows: slice, where: str, *, least: float = 0.5) -> None:
+        """Note that the application is the limit in more than a share of some rows."""
+        share = float(np.mean(self._trace["app_limited"][rows])) if rows.stop > rows.start else 0.0
+        self.expect(f"application-limited{what}", share > least, f"in {share:.0%} of {where}", needs=("app_limited",))
+
+    def expect_inflight(self, what: str, row: int, limit: float, room: float, needs: tuple[str, ...]) -> None:
+        """Note that what is in flight in a row is at most a limit, and `room` for bursts."""
+        found = self._trace["in_flight"][row]
+        self.expect(what, found <= limit + room, describe_inflight(found, limit, room), needs=needs)
+
+    def expect_goodput(
+        self, what: str, start: float, end: float, share: float, link: float, unless: tuple[str, ...] = ()
+    ) -> None:
+        """Note that a share of what a link carries, Mbit/s, was delivered between two times."""
+        rate = compute_goodput(self._trace, start, end)
+        found = f"{rate:.4g} of {link:.4g} Mbit/s"
+        self.expect(what, rate >= share * link, found, needs=("delivered",), unless=unless)
+
     def require(self, what: str, *needs: str) -> None:
         """End the case if the trace lacks any of these columns, without which `what` cannot be looked at."""
         if self._find_lacking(needs):
@@ -128,35 +194,42 @@ Judge = Callable[[Trace, Setup, Checks], None]
 
 
 @dataclass(frozen=True)
-class BbrCase:
-    """One case of the draft: how to set it up, and how a trace is judged.
+class CaseProgram:
+    """The functions of a case: one sets it up, one judges a trace, and `shown` says why a trace is not of this set-up.
+
+    `without` are controls that lack what the case is about, and why.
+    """
+
+    prepare: Prepare
+    judge: Judge
+    shown: Callable[[Trace, Setup], str] = lambda _trace, _setup: ""
+    without: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BbrCase(CaseProgram):
+    """One case of the draft: how to set it up, how a trace is judged, and its texts in cases.toml.
 
     `number` counts the headings of the appendix, `heading` is the heading itself. `note` says what to know
     of the case in the draft.
-    `without` are controls that lack what the case is about, and why.
 
     For traces of others: `setup` is what has to be done to the flow, `times` and `values` what the judge must be told
-    of it by name, `told` what else may be said of it. `columns` is what the trace needs in addition to states, `flags`
-    what is compared if it has it. `shown` says why a trace does not show the set-up, or nothing. `real` says how to
-    give a real stack these conditions.
+    of it by name, `optional` what else it may be told. `columns` is what the trace needs in addition to states, `flags`
+    what is compared if it has it. `real` says how to give a real stack these conditions.
     """
 
     number: str
     key: str
     heading: str
     expects: str
-    prepare: Prepare
-    judge: Judge
     setup: str
     real: str
     columns: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
-    shown: Callable[[Trace, Setup], str] = lambda _trace, _setup: ""
+    optional: tuple[str, ...] = ()
     note: str = ""
-    without: Mapping[str, str] = field(default_factory=dict)
 
     def judge_run(self, run: CaseRun) -> CaseVerdict:
         """Judge a run."""

@@ -8,10 +8,9 @@ from itertools import pairwise
 import numpy as np
 
 from dumbbell.check.case import (
-    BbrCase,
     CaseEnded,
+    CaseProgram,
     Checks,
-    compute_goodput,
     compute_loss_share,
     count_rounds,
     find_next_phase,
@@ -21,10 +20,8 @@ from dumbbell.check.lab import FRAME, PAYLOAD, CaseLab, CaseRun, NotApplicable, 
 from dumbbell.check.probing import MIN_PIPE_CWND, estimate_cycle
 from dumbbell.check.shown import check_small_path, probe_rtt_after, require_state
 from dumbbell.check.startup import (
-    AGGREGATION,
     INFLIGHT_COLUMNS,
     LOSS_THRESH,
-    SLOW_STARTUP,
     batch_acks,
     choose_batch_interval,
     compute_late_acks,
@@ -44,7 +41,6 @@ LEAST_RATE = 64_000  # bit/s, the draft's least
 
 def _probe_rtt(lab: CaseLab) -> CaseRun:
     since = find_start_of_probing(lab).start
-    change = lengthen_path(lab, since)
 
     def is_done(trace: Trace) -> bool:
         found = trace.find_phase("probe_rtt", since)
@@ -52,10 +48,8 @@ def _probe_rtt(lab: CaseLab) -> CaseRun:
 
     interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
     first = since + interval + PROBE_RTT_DURATION + 0.2 + 14 * lab.point.round
-    return CaseRun(
-        lab.run_until(is_done, first, since + 14 + 16 * lab.point.round, change),
-        Setup(lab.point, {"path gets longer": since}),
-    )
+    trace = lab.run_until(is_done, first, since + 14 + 16 * lab.point.round, lengthen_path(lab, since))
+    return CaseRun(trace, Setup(lab.point, {"path gets longer": since}))
 
 
 def _judge_probe_rtt(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -82,22 +76,10 @@ def _judge_probe_rtt(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.expect("for 200 ms", lasted >= 0.99 * PROBE_RTT_DURATION, f"{lasted * 1e3:.4g} ms", needs=INFLIGHT_COLUMNS)
     checks.expect("and a round", passed >= 1, f"{passed:.0f} rounds", needs=(*INFLIGHT_COLUMNS, "round"))
     after = find_next_phase(trace, checks, found, PROBE_BW)
-    reached_flag = trace["full_bw_reached"][after.rows.start]
-    checks.expect(
-        "full_bw_reached is set",
-        reached_flag == 1,
-        f"{reached_flag:g}",
-        needs=("full_bw_reached",),
-        constant=trace.is_without("full_bw_reached"),
-    )
+    checks.expect_flag("full_bw_reached", after.rows.start)
     start = found.end + 2 * setup.point.round
-    rate = compute_goodput(trace, start, min(start + 4 * setup.point.round, float(trace.time[-1])))
-    checks.expect(
-        "it sends as before",
-        rate >= 0.8 * setup.point.goodput,
-        f"{rate:.4g} of {setup.point.goodput:.4g} Mbit/s",
-        needs=("delivered",),
-    )
+    end = min(start + 4 * setup.point.round, float(trace.time[-1]))
+    checks.expect_goodput("it sends as before", start, end, 0.8, setup.point.goodput)
 
 
 # 11
@@ -149,14 +131,9 @@ def _judge_idle(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 def _run_cruise_over_batches(lab: CaseLab) -> CaseRun:
     interval = choose_batch_interval(lab)
-    change = batch_acks(lab)
-
-    def is_done(trace: Trace) -> bool:
-        found = trace.find_phase("probe_cruise")
-        return found is not None and trace.is_over(found)
-
     first = 2 * lab.point.startup + 3.5 + 10 * interval
-    return CaseRun(lab.run_until(is_done, first, 3 * first, change), Setup(lab.point, {}, {"batch": interval}))
+    trace = lab.run_until(lambda trace: trace.is_past("probe_cruise"), first, 3 * first, batch_acks(lab))
+    return CaseRun(trace, Setup(lab.point, {}, {"batch": interval}))
 
 
 def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -199,15 +176,8 @@ def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> No
     filled = 2 * setup.values["batch"] + (
         2 * float(np.nan_to_num(trace["srtt_ms"][rows.start])) / 1e3 if rows.start in before else 0.0
     )
-    start = min(cruise.start + filled, cruise.end)
-    rate = compute_goodput(trace, start, cruise.end)
-    checks.expect(
-        "the link stays full",
-        rate >= 0.95 * point.goodput,
-        f"{rate:.4g} of {point.goodput:.4g} Mbit/s",
-        needs=("delivered",),
-        unless=("srtt_ms",) if rows.start in before else (),
-    )
+    start, unless = min(cruise.start + filled, cruise.end), ("srtt_ms",) if rows.start in before else ()
+    checks.expect_goodput("the link stays full", start, cruise.end, 0.95, point.goodput, unless)
 
 
 # 14
@@ -236,13 +206,8 @@ def _judge_less_than_a_packet(trace: Trace, setup: Setup, checks: Checks) -> Non
             f"{np.median(paced):.4g}, 0.99 of the link's {point.goodput:.4g} Mbit/s",
             needs=("pacing_rate_mbit",),
         )
-    rate = compute_goodput(trace, found.start, float(trace.time[-1]))
-    checks.expect(
-        "the link is full: delayed ACKs do not stall it",
-        rate >= 0.95 * point.goodput,
-        f"{rate:.4g} of {point.goodput:.4g} Mbit/s",
-        needs=("delivered",),
-    )
+    what, end = "the link is full: delayed ACKs do not stall it", float(trace.time[-1])
+    checks.expect_goodput(what, found.start, end, 0.95, point.goodput)
 
 
 def compute_room_for_bursts(lab: CaseLab) -> float:
@@ -403,9 +368,8 @@ def _judge_a_tenth(trace: Trace, setup: Setup, checks: Checks) -> None:
     if len(cycles) < 2:
         last = float(trace["max_bw_mbit"][-1])
         raise NotApplicable(
-            f"PROBE_RTT falls into all but {len(cycles)} of the cycles of PROBE_BW in "
-            f"{trace.time[-1] - since:.3g} s; in the end max_bw is {last:.4g}, the link "
-            f"{slow.goodput:.4g} Mbit/s"
+            f"PROBE_RTT falls into all but {len(cycles)} of the cycles of PROBE_BW in {trace.time[-1] - since:.3g} s; "
+            f"in the end max_bw is {last:.4g}, the link {slow.goodput:.4g} Mbit/s"
         )
     at = cycles[1]
     bandwidth = float(trace["max_bw_mbit"][at])
@@ -456,13 +420,7 @@ def _judge_policed(trace: Trace, setup: Setup, checks: Checks) -> None:
         checks.expect("bw_shortterm and inflight_shortterm react", False, "never set")
     end = float(trace.time[-1])
     half = trace.find_row((start.start + end) / 2)
-    rate = compute_goodput(trace, float(trace.time[half]), end)
-    checks.expect(
-        "it gets the token rate",
-        rate >= 0.7 * token.goodput,
-        f"{rate:.4g} of {token.goodput:.4g} Mbit/s",
-        needs=("delivered",),
-    )
+    checks.expect_goodput("it gets the token rate", float(trace.time[half]), end, 0.7, token.goodput)
     starts = half + np.flatnonzero(np.diff(trace["round"][half:]) > 0)
     shares = [compute_loss_share(trace, int(first), int(last)) for first, last in pairwise(starts)]
     share = float(np.median(shares)) if shares else math.nan
@@ -475,111 +433,14 @@ def _judge_policed(trace: Trace, setup: Setup, checks: Checks) -> None:
     )
 
 
-PATH_CASES = (
-    BbrCase(
-        "10",
-        "probe-rtt",
-        "Entering and Exiting PROBE_RTT",
-        "after 5 s without a new minimum: window gain 0.5, 200 ms and a round, back to PROBE_BW",
-        _probe_rtt,
-        _judge_probe_rtt,
-        setup="a bulk transfer for 15 s; when PROBE_BW begins the path gets 2 % longer, so that no RTT is a"
-        " new minimum",
-        real="`dumbbell shell` for 15 s; the time is that of the last new `min_rtt` before PROBE_RTT",
-        columns=("in_flight", "inflight_bdp", "round", "delivered"),
-        flags=("cwnd_gain", "full_bw_reached"),
-        times=("path gets longer",),
-        shown=probe_rtt_after("path gets longer"),
-        note="Whether a sample that equals the minimum is a new one differs between implementations. So that "
-        "there is none, the path takes 2 % longer from PROBE_BW on.",
+PATH = {
+    "probe-rtt": CaseProgram(_probe_rtt, _judge_probe_rtt, shown=probe_rtt_after("path gets longer")),
+    "idle": CaseProgram(_run_idle, _judge_idle),
+    "cruise-aggregation": CaseProgram(
+        _run_cruise_over_batches, _judge_cruise_over_batches, shown=require_state("probe_cruise")
     ),
-    BbrCase(
-        "11",
-        "idle",
-        "Skipping PROBE_RTT Due to Application-Limited Sending",
-        "a pause of more than 5 s in PROBE_BW: idle_restart, and no PROBE_RTT",
-        _run_idle,
-        _judge_idle,
-        setup="an application that pauses for more than 6 s in PROBE_BW and then sends at full rate for some seconds",
-        real="your application, behind `dumbbell shell`",
-        columns=("in_flight", "idle_restart"),
-        times=("resume",),
-        told=("pause",),
-    ),
-    AGGREGATION,
-    BbrCase(
-        "13",
-        "cruise-aggregation",
-        "Achieving Expected Cruise Bandwidth on a Link With Aggregation",
-        "ACKs in batches: extra_acked is kept, cwnd holds it, the link stays full",
-        _run_cruise_over_batches,
-        _judge_cruise_over_batches,
-        setup="as case 12, for 10 s",
-        real="as case 12",
-        columns=("round", "extra_acked", "delivered", "srtt_ms"),
-        flags=("cwnd", "cwnd_gain", "max_bw_mbit", "min_rtt_ms", "inflight_shortterm", "inflight_longterm"),
-        values=("batch",),
-        shown=require_state("probe_cruise"),
-        note="Linux allows for 100 ms of aggregation at the most, the draft for all.",
-    ),
-    BbrCase(
-        "14",
-        "sub-packet",
-        "Correctly Managing Sub-Packet BDPs",
-        "cwnd of 4 packets at the least, pacing at the link's rate, no stalls",
-        _run_less_than_a_packet,
-        _judge_less_than_a_packet,
-        setup="a bulk transfer over a path whose BDP is less than a packet, such as 64 kbit/s and 10 ms, "
-        "for 100 round trips of four packets",
-        real="`dumbbell shell` at such a rate",
-        columns=("cwnd", "pacing_gain", "pacing_rate_mbit", "delivered"),
-        shown=check_small_path,
-    ),
-    BbrCase(
-        "15",
-        "rate-up",
-        "Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached",
-        "the step of inflight_longterm doubles each round of PROBE_UP, and the new rate is found in O(log BDP) rounds",
-        _run_ten_times_more,
-        _judge_ten_times_more,
-        setup="a bulk transfer over a queue of one BDP of the lower rate; in PROBE_BW the rate rises "
-        "tenfold. `--rate` is the higher one",
-        real="`dumbbell shell` with `rate_changes`",
-        columns=("max_bw_mbit", "round", "inflight_longterm", "probe_up_step"),
-        times=("rate rises",),
-        told=("rate before",),
-    ),
-    BbrCase(
-        "16",
-        "rate-down",
-        "Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down",
-        "bw_shortterm falls with the loss, and max_bw is the new rate after two cycles of PROBE_BW",
-        _run_a_tenth,
-        _judge_a_tenth,
-        setup="a bulk transfer over a queue of one BDP of the lower rate; in PROBE_BW the rate falls to a "
-        "tenth. `--rate` is the higher one",
-        real="`dumbbell shell` with `rate_changes`",
-        columns=("max_bw_mbit", "bw_shortterm_mbit", "lost", "round"),
-        times=("rate falls",),
-        values=("rate after",),
-        told=("buffer",),
-        note="Cycles into which PROBE_RTT falls do not count. The draft advances the filter of max_bw at the "
-        "start of the round after PROBE_UP, but not in PROBE_RTT, and "
-        "not with samples that PROBE_RTT has marked as application-limited: with a RTT of 1 s PROBE_RTT falls "
-        "into every cycle, and max_bw does not age.",
-    ),
-    BbrCase(
-        "17",
-        "policer",
-        "Handling Token Bucket Policers",
-        "short-term bounds react to its drops; in the end the token rate, and loss below 2 %",
-        _run_policed,
-        _judge_policed,
-        setup="a bulk transfer through a token bucket at half of the rate of the link, of half a BDP, without a queue",
-        real="a policer is yours to add (`tc … action police`); `dumbbell shell` has none",
-        columns=("lost", "delivered", "round", "bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm"),
-        values=("token rate",),
-        told=("bucket",),
-    ),
-    SLOW_STARTUP,
-)
+    "sub-packet": CaseProgram(_run_less_than_a_packet, _judge_less_than_a_packet, shown=check_small_path),
+    "rate-up": CaseProgram(_run_ten_times_more, _judge_ten_times_more),
+    "rate-down": CaseProgram(_run_a_tenth, _judge_a_tenth),
+    "policer": CaseProgram(_run_policed, _judge_policed),
+}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dumbbell.check.case import (
-    BbrCase,
+    CaseProgram,
     Checks,
     compute_burst,
     compute_loss_in_round,
     count_rounds,
-    describe_inflight,
     find_next_phase,
     find_phase,
     find_round_before,
@@ -28,7 +29,6 @@ DRAIN_GAIN = 0.5
 _MOST_WINDOW = 8000  # segments
 APP_SHARE = 0.5  # of the link's rate, of applications that are the limit
 INFLIGHT_COLUMNS = ("in_flight", "inflight_bdp")
-LOSS_COLUMNS = ("lost", "in_flight", "round")  # of loss_in_round()
 _MARGIN = 0.99  # of the estimated bandwidth, that is paced: BBR.PacingMarginPercent
 
 
@@ -53,6 +53,21 @@ def find_start_of_probing(lab: CaseLab) -> Phase:
 def to_link_time(lab: CaseLab, time: float) -> float:
     """Return when what is sent at a time of the sender's clock gets to the bottleneck."""
     return time + lab.point.rtt / 2
+
+
+def lose_packets(lab: CaseLab, share: float, since: float, until: float | None = None) -> PathChange:
+    """Return random loss of what is sent from a time until another."""
+    return _change_packets(lab, {"name": "loss", "probability": share}, since, until)
+
+
+def make_packets_late(lab: CaseLab, delay: float, since: float, until: float | None = None) -> PathChange:
+    """Return a delay, in seconds, of all that is sent from a time until another."""
+    return _change_packets(lab, {"name": "reorder", "probability": 1.0, "delay": to_nanoseconds(delay)}, since, until)
+
+
+def _change_packets(lab: CaseLab, stage: dict[str, Any], since: float, until: float | None) -> PathChange:
+    begin, end = (None if at is None else to_nanoseconds(to_link_time(lab, at)) for at in (since, until))
+    return PathChange(path=[stage | {"from": begin, "to": end}])
 
 
 def compute_late_acks(setup: Setup) -> float:
@@ -108,7 +123,7 @@ def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
         f"{bandwidth:.4g} of {expected:.4g} Mbit/s",
         needs=("max_bw_mbit",),
     )
-    check_full_pipe(trace, checks, row)
+    _check_full_pipe(checks, row)
     growth_needs = ("max_bw_mbit", "round")
     # the first of these rounds begins right after the last growth, which Linux looks for at every ACK
     before = find_round_before(trace, row, FULL_BW_ROUNDS - 1)
@@ -129,20 +144,16 @@ def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
     )
 
 
-def check_full_pipe(trace: Trace, checks: Checks, row: int) -> None:
-    """Note that both flags of a full pipe are set.
+def _check_full_pipe(checks: Checks, row: int) -> None:
+    checks.expect_flag("full_bw_now", row)
+    checks.expect_flag("full_bw_reached", row)
 
-    Without full_bw_reached STARTUP could not end: where a trace does not have it, it is a flag like any other.
-    """
-    now, reached = trace["full_bw_now"][row], trace["full_bw_reached"][row]
-    checks.expect("full_bw_now is set", now == 1, f"{now:g}", needs=("full_bw_now",), constant=True)
-    checks.expect(
-        "full_bw_reached is set",
-        reached == 1,
-        f"{reached:g}",
-        needs=("full_bw_reached",),
-        constant=trace.is_without("full_bw_reached"),
-    )
+
+def check_loss(trace: Trace, checks: Checks, row: int, since: int) -> None:
+    """Note that more was lost in the round before a row than BBR tolerates; phases before row `since` do not count."""
+    lost = compute_loss_in_round(trace, row, since)
+    found = f"{lost:.1%} of what is in flight"
+    checks.expect("loss above LossThresh, 2 %", lost >= LOSS_SEEN, found, needs=("lost", "in_flight", "round"))
 
 
 # 2
@@ -160,8 +171,7 @@ def _run_lossy_startup(lab: CaseLab) -> CaseRun:
     if since is None:
         raise NotApplicable(f"the application is not the limit in {length:.3g} s")
     share = min(0.3, max(0.05, 4 * LOST_RANGES / in_round))
-    loss = {"name": "loss", "probability": share, "from": round(to_link_time(lab, since) * 1e9), "to": None}
-    change = limit_application(lab).merge(PathChange(path=[loss]))
+    change = limit_application(lab).merge(lose_packets(lab, share, since))
     trace = lab.run_until(
         lambda trace: trace.find_phase("drain") is not None, since + 12 * point.round, since + 24 * point.round, change
     )
@@ -177,20 +187,10 @@ def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
     if not checks.expect("STARTUP ends", trace.is_over(startup), f"not in {trace.time[-1] - since:.4g} s of loss"):
         return
     before = trace.select_rows(since - setup.point.round, since)
-    share = float(np.mean(trace["app_limited"][before])) if before.stop > before.start else 0.0
-    checks.expect(
-        "application-limited when the loss begins",
-        share > 0.5,
-        f"in {share:.0%} of the round before",
-        needs=("app_limited",),
-    )
-    row = startup.rows.stop
-    lost = compute_loss_in_round(trace, row, trace.find_row(since))
-    checks.expect(
-        "loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight", needs=LOSS_COLUMNS
-    )
+    checks.expect_limited(" when the loss begins", before, "the round before")
+    check_loss(trace, checks, startup.rows.stop, trace.find_row(since))
     find_next_phase(trace, checks, startup, ("drain",))
-    check_full_pipe(trace, checks, row)
+    _check_full_pipe(checks, startup.rows.stop)
 
 
 # 3
@@ -213,12 +213,7 @@ def _judge_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     room = compute_burst(trace, row, setup)
     in_flight, target = trace["in_flight"], trace["inflight_bdp"]
     least = max(target[row], target[row - 1])
-    checks.expect(
-        "it ends at inflight <= BBRInflight(1.0)",
-        in_flight[row] <= least + room,
-        describe_inflight(in_flight[row], least, room),
-        needs=INFLIGHT_COLUMNS,
-    )
+    checks.expect_inflight("it ends at inflight <= BBRInflight(1.0)", row, least, room, INFLIGHT_COLUMNS)
     inside = slice(first + 1, last + 1)
     low = float(np.min(in_flight[inside] - target[inside])) if last > first else 0.0
     found = f"down to {low:+.0f}, allowed {-room:.0f} for bursts"
@@ -236,9 +231,8 @@ def _require_drain(trace: Trace) -> None:
     if after is not None and after.state in PROBE_BW:
         row = after.rows.start
         raise NotApplicable(
-            f"DRAIN ends with the ACK that begins it: {trace['in_flight'][row]:.0f} in flight, "
-            f"BBRInflight(1.0) was {trace['inflight_bdp'][row - 1]:.0f} "
-            "with its allowance for bursts"
+            f"DRAIN ends with the ACK that begins it: {trace['in_flight'][row]:.0f} in flight, BBRInflight(1.0) was "
+            f"{trace['inflight_bdp'][row - 1]:.0f} with its allowance for bursts"
         )
 
 
@@ -366,18 +360,7 @@ def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> N
 
 def lengthen_path(lab: CaseLab, since: float) -> PathChange:
     """Return a path that takes 2 % longer from a time on, or a packet, so that no RTT is as small as before."""
-    delay = to_nanoseconds(max(0.02 * lab.point.rtt, lab.point.packet_time))
-    return PathChange(
-        path=[
-            {
-                "name": "reorder",
-                "probability": 1.0,
-                "delay": delay,
-                "from": round(to_link_time(lab, since) * 1e9),
-                "to": None,
-            }
-        ]
-    )
+    return make_packets_late(lab, max(0.02 * lab.point.rtt, lab.point.packet_time), since)
 
 
 def _run_slow_startup(lab: CaseLab) -> CaseRun:
@@ -389,122 +372,24 @@ def _run_slow_startup(lab: CaseLab) -> CaseRun:
     change = limit_application(lab).merge(lengthen_path(lab, 3 * point.round))
     needed = 5.5 + 8 * point.round
 
-    def is_done(trace: Trace) -> bool:
-        found = trace.find_phase("probe_rtt")
-        return found is not None and trace.is_over(found)
-
-    return CaseRun(
-        lab.run_until(is_done, needed, 13 + 12 * point.round, change),
-        Setup(point, {"path gets longer": 3 * point.round}),
-    )
+    trace = lab.run_until(lambda trace: trace.is_past("probe_rtt"), needed, 13 + 12 * point.round, change)
+    return CaseRun(trace, Setup(point, {"path gets longer": 3 * point.round}))
 
 
 def _judge_slow_startup(trace: Trace, _: Setup, checks: Checks) -> None:
     probe = find_phase(trace, checks, "probe_rtt")
     before = [one.state for one in trace.phases if one.start < probe.start]
     checks.expect("only STARTUP before", set(before) == {"startup"}, ", ".join(dict.fromkeys(before)))
-    reached = trace["full_bw_reached"][probe.rows.start]
-    checks.expect(
-        "full_bw_reached is not set",
-        reached == 0,
-        f"{reached:g}",
-        needs=("full_bw_reached",),
-        constant=trace.is_without("full_bw_reached"),
-    )
+    checks.expect_flag("full_bw_reached", probe.rows.start, 0)
     find_next_phase(trace, checks, probe, ("startup",))
 
 
-_NO_LOSS_EXIT = "BBRv1 does not look at loss in STARTUP"
-STARTUP_CASES = (
-    BbrCase(
-        "1",
-        "startup-plateau",
-        "Exiting STARTUP on Bandwidth Plateau",
-        "max_bw within 2 % of the link; after three rounds of less than 25 % growth full_bw_now, "
-        "full_bw_reached and DRAIN",
-        _run_plateau,
-        _judge_plateau,
-        setup="a bulk transfer from its first packet on, over a queue of two BDP or more",
-        real="`dumbbell shell` with a long tail drop queue",
-        columns=("max_bw_mbit", "round"),
-        flags=("full_bw_now", "full_bw_reached"),
-        shown=require_bulk("startup"),
-        note="Below 300 kbit/s delayed ACKs come with their timer, and single samples of few packets are up to "
-        "a third too large. The maximum may be so as well.",
-    ),
-    BbrCase(
-        "2",
-        "startup-loss",
-        "Exiting STARTUP on Loss When Application-Limited",
-        "an application at half of the rate; loss in many places of every round ends STARTUP",
-        _run_lossy_startup,
-        _judge_lossy_startup,
-        setup="an application at half of the rate from the first packet on; 5 to 30 % of random loss from a"
-        " time in STARTUP on",
-        real="loss is yours to add (`tc qdisc … netem loss`); `dumbbell shell` has none",
-        columns=("app_limited", "lost", "in_flight", "inflight_bdp", "round"),
-        flags=("full_bw_now", "full_bw_reached"),
-        times=("loss begins",),
-        told=("loss",),
-        without={"bbr1": _NO_LOSS_EXIT},
-    ),
-    BbrCase(
-        "3",
-        "drain-inflight",
-        "Exiting DRAIN Based on Inflight",
-        "pacing gain 0.5; PROBE_BW when inflight is at most BBRInflight(1.0)",
-        _run_plateau,
-        _judge_drain,
-        setup="as case 1",
-        real="as case 1",
-        columns=("in_flight", "inflight_bdp", "pacing_gain", "pacing_rate_mbit", "bw_mbit"),
-        shown=require_bulk("drain"),
-    ),
-    BbrCase(
-        "4",
-        "drain-time",
-        "Exiting DRAIN Based on Time",
-        "the link gets slower as DRAIN begins; PROBE_BW after three rounds though inflight is above the BDP",
-        _run_late_drain,
-        _judge_late_drain,
-        setup="a bulk transfer; the link loses 10 % of its rate (60 % in our runs, see the note) when DRAIN begins",
-        real="`dumbbell shell` with `rate_changes` at the time of DRAIN, which a first session shows; try "
-        "again until DRAIN begins within a round trip of it",
-        columns=("in_flight", "inflight_bdp", "round"),
-        times=("rate falls",),
-        told=("decrease",),
-        shown=require_state_at("rate falls", "drain"),
-        note="The draft's decrease of 10 % does not keep inflight above BBRInflight(1.0): DRAIN paces at half "
-        "of the estimated bandwidth, so that the queue of "
-        "STARTUP, at most one BDP with a window gain of 2, falls by 0.4 BDP a round trip and is gone before "
-        "three rounds are over. Where that is so, the case is "
-        "run with a decrease of 60 %, at which the link is slower than DRAIN paces.",
-    ),
-)
-AGGREGATION = BbrCase(
-    "12",
-    "startup-aggregation",
-    "Achieving Expected STARTUP Bandwidth on a Link With Aggregation",
-    "ACKs in batches: extra_acked is right, cwnd above 2 BDP, and STARTUP finds the full bandwidth",
-    _run_startup_over_batches,
-    _judge_startup_over_batches,
-    setup="a bulk transfer; acknowledgements come in batches, one each quarter of a round trip, over a "
-    "queue of eight BDP",
-    real="a link that aggregates, such as Wi-Fi; `dumbbell shell` has none",
-    columns=("extra_acked", "cwnd", "max_bw_mbit"),
-    values=("batch",),
-)
-SLOW_STARTUP = BbrCase(
-    "20",
-    "startup-probe-rtt",
-    "Entering and Exiting PROBE_RTT During STARTUP",
-    "an application keeps the flow in STARTUP until PROBE_RTT is due, and the flow returns to STARTUP",
-    _run_slow_startup,
-    _judge_slow_startup,
-    setup="an application at half of the rate from the first packet on, for 15 s; after three round trips "
-    "the path gets 2 % longer",
-    real="your application; delay is yours to add (`tc qdisc … netem delay`)",
-    flags=("full_bw_reached",),
-    times=("path gets longer",),
-    shown=require_limited("startup"),
-)
+_V1 = {"bbr1": "BBRv1 does not look at loss in STARTUP"}
+STARTUP = {
+    "startup-plateau": CaseProgram(_run_plateau, _judge_plateau, shown=require_bulk("startup")),
+    "startup-loss": CaseProgram(_run_lossy_startup, _judge_lossy_startup, without=_V1),
+    "drain-inflight": CaseProgram(_run_plateau, _judge_drain, shown=require_bulk("drain")),
+    "drain-time": CaseProgram(_run_late_drain, _judge_late_drain, shown=require_state_at("rate falls", "drain")),
+    "startup-aggregation": CaseProgram(_run_startup_over_batches, _judge_startup_over_batches),
+    "startup-probe-rtt": CaseProgram(_run_slow_startup, _judge_slow_startup, shown=require_limited("startup")),
+}

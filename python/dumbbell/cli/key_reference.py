@@ -306,12 +306,12 @@ def _format_keys(keys: Iterable[KeyDescription]) -> str:
 def format_markdown() -> str:
     """Return the whole reference as Markdown."""
     parts = [
-        "# Reference",
+        "# Keys of files, columns of results",
         "Every key of an experiment file and every column of the results, as `dumbbell describe NAME` prints them.",
         "## Experiment files",
         "A file is TOML. Times, rates and sizes have a unit: `20ms`, `1.5s`; `10Mbit`, `1Gbit`; `1514B`, `64KiB`; "
         "a bare `0` needs none. A table such as `[[flows]]` is repeated for each kind of flow.",
-        f"`dumbbell schema` prints a JSON Schema of these files. {json_schema.LIMITS}",
+        f"`dumbbell describe --schema` prints a JSON Schema of these files. {json_schema.LIMITS}",
     ]
     for group in list_sections().values():
         parts += [f"### {group.name}", f"{group.title.capitalize()}." if group.title[0] != "[" else f"{group.title}."]

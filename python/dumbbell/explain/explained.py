@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from dumbbell.experiment import units
 from dumbbell.explain import phrases, queue_facts, sender_facts, share_facts
-from dumbbell.explain.facts import Fact, Rank
+from dumbbell.explain.facts.base import Fact, Rank
 from dumbbell.explain.observed import Observed
 from dumbbell.words import capitalise, format_duration, format_rate, join_words
 
@@ -79,10 +78,6 @@ class Explained:
             "facts": [one.to_json() for one in self.facts],
             "notes": self.notes,
         }
-
-    def to_json_text(self) -> str:
-        """Return that as text."""
-        return json.dumps(self.to_json(), ensure_ascii=False, indent=2)
 
 
 def explain_run(run: Observed) -> Explained:

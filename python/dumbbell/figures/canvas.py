@@ -31,7 +31,8 @@ from matplotlib.transforms import Bbox
 
 from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
-from dumbbell.figures.frames import Groups, Names, list_names, order_values
+from dumbbell.figures.frames import Groups, Layout, list_facets, list_names, order_values
+from dumbbell.keywords import list_keywords
 from dumbbell.scratch import replace_whole
 from dumbbell.writing import get_reason, make_folder
 
@@ -94,7 +95,7 @@ class Picture(Figure):
         self.grid: list[list[Axes | None]] = [[None] * across for _ in range(down)]
         self.panel_size = size
         self.rigid = False  # whether panels keep their height, whatever their width
-        self.asked = style.get_sizes()
+        self.sizes = style.get_sizes()
         self.title_pad = 6.0  # points
         self.hint: str | None = None  # what the caller may want to know, in addition to the figure
         self.source: FigureSource | None = None
@@ -122,9 +123,23 @@ class Picture(Figure):
         if label and label not in [known for known, _ in self.entries]:
             self.entries.append((label, handle))
 
+    def add_groups(self, groups: Groups, make_handle: Callable[[style.Style], Artist]) -> None:
+        """Name groups in the legend, if there are several."""
+        if len(groups.keys) > 1:
+            for label, own in zip(groups.labels, groups.styles, strict=True):
+                self.add_entry(label, make_handle(own))
+
+    def set_texts(self, layout: Layout, x: str, y: str, each: str | None = None) -> "Picture":
+        """Write the title and the labels of the axes, `x` and `y` unless a layout has others; measures have theirs."""
+        labels = {"x_label": x, "y_label": y} | {name: text for name, text in layout.items() if text is not None}
+        self.around.title, self.around.x_label = layout.get("title"), str(labels["x_label"])
+        if each is None:
+            self.around.y_labels = [str(labels["y_label"])]
+        return self
+
     def draw_level(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "-") -> None:
         """Draw a reference line across every panel. Call `arrange` afterwards if it has a label."""
-        with style.look(self.asked):
+        with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 low, high = axes.get_ylim()
                 if not low <= value <= high:  # what the legend names can be seen
@@ -134,7 +149,7 @@ class Picture(Figure):
 
     def draw_band(self, low: float, high: float, label: str = "", x: tuple[float, float] | None = None) -> None:
         """Shade what lies between two values in every panel, all over or between two places `x`."""
-        with style.look(self.asked):
+        with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 span = x or (axes.get_xlim() if x is None else x)
                 axes.fill_between(span, low, high, color="0.85", linewidth=0, zorder=0.5, label=f"_{label}")
@@ -142,7 +157,7 @@ class Picture(Figure):
 
     def draw_curve(self, x: Sequence[float], y: Sequence[float], label: str) -> None:
         """Draw a theoretical curve in black in every panel."""
-        with style.look(self.asked):
+        with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 axes.plot(x, y, color="black", linewidth=1.2, label=label, zorder=1.8)
             self.add_entry(label, Line2D([], [], color="black", linewidth=1.2))
@@ -150,7 +165,7 @@ class Picture(Figure):
     def arrange(self) -> "Picture":
         """Set the size of the figure so that no text is cut off or lies over another; return the figure."""
         self._waits = False
-        with style.look(self.asked):
+        with style.apply_style(self.sizes):
             _Arrangement(self).make()
         return self
 
@@ -167,13 +182,13 @@ class Picture(Figure):
     def draw(self, renderer: Any) -> None:
         """Draw with the ticks and sizes that room was made for, whatever the user's own settings are."""
         self._settle()
-        with style.look(self.asked):
+        with style.apply_style(self.sizes):
             super().draw(renderer)
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         """See `Figure.savefig`; text stays text."""
         self._settle()
-        with style.look(self.asked):
+        with style.apply_style(self.sizes):
             super().savefig(*args, **kwargs)
 
     def _repr_png_(self) -> bytes:
@@ -182,17 +197,20 @@ class Picture(Figure):
         return out.getvalue()
 
 
-def save(fig: Picture, path: str | Path) -> Path:
-    """Write a figure as PNG, SVG or PDF, which its name says; raises InputError if that is not possible."""
+def check_output(path: str | Path, endings: Sequence[str]) -> Path:
+    """Return where a figure is written; raises InputError if the name has another ending, or the folder is missing."""
     path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise Unfit(
-            f"no figure is written as {path.suffix or 'a file without ending'}",
-            f"a file name that ends in {', '.join(SUFFIXES)}",
-            file=path,
-        )
+    if path.suffix.lower() not in endings:
+        found = f"no figure is written as {path.suffix or 'a file without ending'}"
+        raise Unfit(found, f"a file name that ends in {', '.join(endings)}", file=path)
     if not path.parent.is_dir():
         raise Unwritable(f"no folder {path.parent}", "a folder that exists", file=path)
+    return path
+
+
+def save(fig: Picture, path: str | Path) -> Path:
+    """Write a figure as PNG, SVG or PDF, which its name says; raises InputError if that is not possible."""
+    path = check_output(path, SUFFIXES)
     # no date: the same results give the same file
     dated = {"CreationDate": None} if path.suffix.lower() == ".pdf" else {"Date": None}
     metadata: dict[str, Any] = {} if path.suffix.lower() == ".png" else dated
@@ -230,7 +248,7 @@ def save_all(
     """Write figures, or one of them, to a folder as NAME.png and so on; raises InputError if that is not possible."""
     if only is not None and only not in made:
         raise UnknownName(
-            only, among=list(made) or "there are runs for none of this paper", key="--only", what="figure"
+            only, among=list(made) or "there are runs for none of this paper", key="FIGURE", what="figure"
         )
     make_folder(folder)
     paths = []
@@ -264,20 +282,21 @@ def make_drawing(page: Page | None = None) -> Callable[[Callable[P, Picture]], C
     """
 
     def decorate(draw: Callable[P, Picture]) -> Callable[P, Picture]:
-        known = signature(draw)
+        named = list_keywords(Layout)(draw) if "layout" in signature(draw).parameters else draw
+        known = signature(named)
         if page is not None:
             PAGES[draw.__name__] = page
 
-        @wraps(draw)
+        @wraps(named)
         def draw_arranged(*args: P.args, **kwargs: P.kwargs) -> Picture:
-            with style.look():
+            given = known.bind(*args, **kwargs)
+            given.apply_defaults()
+            with style.apply_style():
                 picture = draw(*args, **kwargs)
                 if _UNARRANGED.get():
                     picture._waits = True
                 else:
                     picture.arrange()
-            given = known.bind(*args, **kwargs)
-            given.apply_defaults()
             picture.source = FigureSource(draw.__name__, given.arguments, page)
             return picture
 
@@ -312,8 +331,7 @@ def choose_panel_size(across: int, *, wide: float = 0.0, series: int = 1) -> tup
 
 def spread(
     rows: pl.DataFrame,
-    facet: Names,
-    columns: int | Names,
+    layout: Layout,
     *,
     wide: float = 0.0,
     series: int = 1,
@@ -323,17 +341,16 @@ def spread(
     each: str | None = None,
     across_each: bool = False,
 ) -> tuple[Picture, list[Panel]]:
-    """Return a figure with a panel for each combination of `facet`.
+    """Return a figure with a panel for each combination of the facets of `layout`.
 
-    `columns` is how many panels stand side by side, or the names of the columns whose values run across while those
-    of `facet` run down. Two facets without `columns` run down and across. Panels have common axes if `shared`.
+    Two facets without `columns` run down and across. Panels have common axes if `shared`.
 
     `each` is a column with names of measures: each has a row of panels with a vertical axis of its own, which its name
     labels, and facets run across. With `across_each` each has a column and a horizontal axis of its own instead.
     """
-    down_names: Sequence[str] = list_names(facet)
+    down_names: Sequence[str] = list_names(layout.get("facet"))
+    columns, facets = layout.get("columns"), list_facets(layout)
     if each is not None:
-        facets = [*down_names, *([] if columns is None or isinstance(columns, int) else list_names(columns))]
         down_names, columns = (facets, [each]) if across_each else ([each], facets)
         if not across_each and (wanted := len(Groups.from_frame(rows, facets).keys)) > MOST_ACROSS:
             found = f"{wanted} panels side by side"
@@ -436,19 +453,19 @@ class _Arrangement:
         picture = self.picture
         natural_w, natural_h = picture.panel_size
         alone = self.across == 1 and natural_w <= _ALONE
-        wanted = picture.asked.width or (style.SINGLE if alone else style.DOUBLE)
+        wanted = picture.sizes.width or (style.SINGLE if alone else style.DOUBLE)
         self.width = max(_LEAST_WIDE, (wanted - 0.7) / self.across - _GAP)
         self.height = natural_h
         for _ in range(_PASSES):
-            if not picture.rigid and picture.asked.height is None:
+            if not picture.rigid and picture.sizes.height is None:
                 self.height = natural_h * min(1.1, max(0.7, self.width / natural_w))
             around = self._measure(wanted)
             missing = wanted - around.width
-            if picture.asked.height is not None:
-                self.height = max(_LEAST_HIGH, self.height + (picture.asked.height - around.height) / self.down)
-            if abs(missing) < 0.01 * self.across and picture.asked.height is None:
+            if picture.sizes.height is not None:
+                self.height = max(_LEAST_HIGH, self.height + (picture.sizes.height - around.height) / self.down)
+            if abs(missing) < 0.01 * self.across and picture.sizes.height is None:
                 break  # nothing has changed since it was measured
-            if abs(missing) < 0.01 * self.across and abs((picture.asked.height or 0.0) - around.height) < 0.02:
+            if abs(missing) < 0.01 * self.across and abs((picture.sizes.height or 0.0) - around.height) < 0.02:
                 around = self._measure(wanted)
                 break
             self.width = max(_LEAST_WIDE, self.width + missing / self.across)

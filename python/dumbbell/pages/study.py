@@ -7,8 +7,8 @@
     figures/      its figures
     experiments/  experiment files of its own (optional)
     references/   published numbers that it needs, as CSV (optional)
-    claims.toml   a paper's statements, for `dumbbell claims` (optional)
-    paper.py      all tables and figures of a paper, for `dumbbell paper` (optional)
+    claims.toml   a paper's statements, for `dumbbell study claims` (optional)
+    paper.py      all tables and figures of a paper, for `dumbbell study tables` and `study figure` (optional)
 
 `study.py` has
 
@@ -31,6 +31,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
@@ -38,16 +39,15 @@ from typing import NoReturn
 import polars as pl
 
 from dumbbell import Results, programs
-from dumbbell.errors import UnknownName, Unreadable, WrongValue
+from dumbbell.errors import Nothing, UnknownName, Unreadable, WrongValue
 from dumbbell.experiment import shipped
 from dumbbell.experiment.shipped import PROGRAM as PROGRAM
-from dumbbell.figures import Picture, save
+from dumbbell.figures import Picture, save_all
 from dumbbell.pages import evidence as kept
 from dumbbell.pages import prose
 from dumbbell.pages.evidence import Evidence
 from dumbbell.pages.samples import find_changes
 from dumbbell.pages.sweeps import Sweep
-from dumbbell.pages.sweeps import list_names as names_of
 from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
 from dumbbell.published.variants import require_alike
@@ -104,7 +104,7 @@ class Study:
     @property
     def results(self) -> list[str]:
         """The names of its results files."""
-        return names_of(self.sweeps)
+        return list(dict.fromkeys(one.results for one in self.sweeps))
 
     def make_evidence(self, results: Sequence[str | Path]) -> Evidence:
         """Make the evidence from results files, or from those of its names in one folder.
@@ -169,6 +169,14 @@ class Study:
         given = {"table": find_table, "validation": summarise_validation, **facts}
         return render(text, found, given, str(self.folder / template))
 
+    def format_tables(self, evidence: Evidence) -> str:
+        """Return its tables as Markdown, each under its name."""
+        with self._report_program_errors():
+            made = {name: str(make(evidence)) for name, make in getattr(self.program, "TABLES", {}).items()}
+        if not made:
+            raise Nothing("no tables", "a study whose page has tables", file=self.name)
+        return "\n\n".join(f"## {name}\n\n{text}" for name, text in made.items())
+
     def draw(
         self,
         only: str | None = None,
@@ -179,17 +187,14 @@ class Study:
         """Draw its figures, or one, into its folder of figures or another; return their files."""
         if only is not None and only not in self.figures:
             raise UnknownName(only, among=list(self.figures) or "there are none", file=self.name, what="figure")
-        place, found, made = folder or self.place / PICTURES, evidence or self.read_evidence(), []
-        if self.figures:
-            place.mkdir(parents=True, exist_ok=True)
-        for name, make in self.figures.items():
-            if only in (None, name):
-                with self._report_program_errors():
-                    picture = make(found)
-                for ending in formats:
-                    save(picture, str(place / f"{name}{ending}"))
-                    made.append(place / f"{name}{ending}")
-        return made
+        found = evidence or self.read_evidence()
+
+        def make_picture(draw: Callable[[Evidence], Picture]) -> Picture:
+            with self._report_program_errors():
+                return draw(found)
+
+        made = {name: partial(make_picture, draw) for name, draw in self.figures.items()}
+        return save_all(made, folder or self.place / PICTURES, only, formats) if made else []
 
     def list_changes(self) -> list[str]:
         """Return which sampled runs of the evidence have other results with the engine of this checkout."""

@@ -5,11 +5,30 @@ from typing import Any
 
 import polars as pl
 
+from dumbbell import figures
+from dumbbell.figures import Picture
+from dumbbell.results.aggregate import compute_half_width
+
 
 def compute_means(frame: pl.DataFrame, by: Sequence[str], *values: str) -> pl.DataFrame:
     """Return means over seeds; of the first value also min and max, as `low` and `high`, and how many, `n`."""
     first = pl.col(values[0])
     return frame.group_by(by).agg(pl.col(values).mean(), low=first.min(), high=first.max(), n=first.count()).sort(by)
+
+
+def compute_intervals(runs: pl.DataFrame, by: Sequence[str], *values: str, count: str = "n") -> pl.DataFrame:
+    """Return means over seeds, with `low` and `high`, the 95 % interval of the first value, and `count` different runs.
+
+    Runs whose `hash` is the same count as one, so that they have no interval.
+    """
+    first = pl.col(values[0])
+    means = runs.group_by(by).agg(
+        pl.col(values).mean(),
+        deviation=first.std(),
+        **{count: pl.when(pl.col("hash").n_unique() > 1).then(first.count()).otherwise(1)},
+    )
+    half = compute_half_width(pl.col("deviation"), pl.col(count))
+    return means.with_columns(low=first - half, high=first + half).drop("deviation")
 
 
 def map_names(column: str | pl.Expr, names: Mapping[Any, str]) -> pl.Expr:
@@ -23,11 +42,36 @@ def order_names(column: str, order: Iterable[str]) -> pl.Expr:
     return pl.col(column).cast(pl.Enum(list(order)))
 
 
-def make_cross_table(
-    frame: pl.DataFrame, rows: str, columns: str, order: Iterable[str], text: Callable[[dict[str, Any]], str]
+def make_grid(
+    frame: pl.DataFrame,
+    rows: Sequence[str],
+    column: str,
+    order: Iterable[Any],
+    text: Callable[[dict[str, Any]], str],
+    missing: str = "-",
 ) -> list[list[str]]:
-    """Return the cells of a table: a row for each value of `rows`, the values of `columns` across."""
-    cells = {(row[rows], str(row[columns])): text(row) for row in frame.iter_rows(named=True)}
-    values = frame[rows].unique().sort().to_list()
-    shown = {value: value if isinstance(value, str) else f"{value:g}" for value in values}
-    return [[shown[value], *(cells.get((value, name), "-") for name in order)] for value in values]
+    """Return the cells of a table: a row for each combination of `rows` as they come, the values of `column` across."""
+    lines: dict[tuple[Any, ...], dict[Any, str]] = {}
+    for row in frame.iter_rows(named=True):
+        lines.setdefault(tuple(row[name] for name in rows), {})[row[column]] = text(row)
+    across = list(order)
+    return [
+        [
+            *(f"{value:g}" if isinstance(value, float) else str(value) for value in place),
+            *(cells.get(value, missing) for value in across),
+        ]
+        for place, cells in lines.items()
+    ]
+
+
+def draw_means(
+    frame: pl.DataFrame, x: str, y: str, *, level: float | None = None, level_name: str = "", **options: Any
+) -> Picture:
+    """Draw lines of means with their intervals from `low` to `high`, and a reference line; it is dashed if named.
+
+    The other options are those of `figures.lines`.
+    """
+    picture = figures.lines(frame, x, y, low="low", high="high", **options)
+    if level is not None:
+        picture.draw_level(level, level_name, "--" if level_name else "-")
+    return picture.arrange()

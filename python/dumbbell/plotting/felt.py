@@ -5,10 +5,10 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Conflict, Nothing, TooMany, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import FEW_PANELS, MOST_PANELS, PlotRequest
 from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measure_means import describe_seeds
 from dumbbell.plotting.placing import MEASURE
+from dumbbell.plotting.request import FEW_PANELS, MOST_PANELS, PlotRequest
 from dumbbell.results import aggregate
 from dumbbell.results import felt as feeling
 from dumbbell.results.felt import LOST, SettingComparison
@@ -17,9 +17,9 @@ from dumbbell.results.results import StoredResults
 _SETTING = "setting"
 
 
-def felt(results: StoredResults, asked: PlotRequest) -> Picture:
+def felt(results: StoredResults, request: PlotRequest) -> Picture:
     """Draw delays of what waits for others, losses that are felt, and rates, as bars, a panel for each."""
-    own = [*asked.value, *asked.keys, *asked.mean_over, *([asked.of] if asked.of else [])]
+    own = [*request.value, *request.keys, *request.mean_over, *([request.of] if request.of else [])]
     if own:
         asked_for = ", ".join(own)
         raise Conflict(

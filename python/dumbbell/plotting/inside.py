@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.plotting.asked import PlotRequest
 from dumbbell.plotting.placing import order_frame
+from dumbbell.plotting.request import PlotRequest
 from dumbbell.results import aggregate
 from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.results import StoredResults
@@ -19,19 +19,19 @@ _MOST_STRETCHES = 400  # of states, which a ribbon can show
 _MEASURES = ("sojourn_mean_ms", "ce_marks", "sce_marks", "drops")
 
 
-def collect_hops(results: StoredResults, asked: PlotRequest) -> Samples | None:
+def collect_hops(results: StoredResults, request: PlotRequest) -> Samples | None:
     """Return the series of every hop of a run with several, with the axis `hop`; None of any other run."""
     rows = results.hop_series
     if rows["hop"].n_unique() < 2:
         return None
     found = aggregate.collect_rows(results, "hop_series", ["time_s", "hop", *_MEASURES])
-    frame = _select_time(found.frame, asked.time)
+    frame = _select_time(found.frame, request.time)
     hop = Axis("hop", rows["hop"].unique(maintain_order=True).to_list())
     axes = [*found.axes, hop]
     return replace(found, axes=axes, frame=order_frame(axes, frame))
 
 
-def list_queue_states(results: StoredResults, time: tuple[float, float] | None = None) -> list[Any]:
+def list_queue_states(results: StoredResults, time: tuple[float, float] | None) -> list[Any]:
     """Return a panel for each recorded state of the queue disciplines of a run, one line per hop that has it."""
     rows = _select_time(results.queue_states, time)
     panels = []

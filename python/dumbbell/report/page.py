@@ -11,7 +11,6 @@ from typing import Any
 
 from dumbbell.figures import html
 from dumbbell.report import findings, references, repeat, report_tables, shares, text, verdict
-from dumbbell.report.findings import ReportSide, SideComparison
 from dumbbell.report.report_tables import ReportTable
 from dumbbell.report.series import RUNS_OF_A_CHUNK, Chunk, ReportSeries
 from dumbbell.report.sources import FILE, ReportRuns, open_files
@@ -97,12 +96,13 @@ class _Report:
         verdicts, narrowed = verdict.make_verdicts(self._sides)
         self._sections = {}
         if verdicts:
-            self._sections["verdict"] = ("Verdict", text.make_verdicts_section(verdicts, narrowed))
+            self._sections["verdict"] = ("Verdict", text.make_section("verdicts", verdicts, narrowed))
         self._sections |= {
             "run": ("What was run", text.make_setup_section(runs, self._sides)),
             "findings": (
                 "Findings",
-                text.make_findings_section(
+                text.make_section(
+                    "findings",
                     judged,
                     self._compared,
                     refused,
@@ -167,8 +167,8 @@ class _Report:
         if self._compared:
             sections["sides-section"] = ("Side by side", '<h2>Side by side</h2><div id="sides"></div>')
         if self._published:
-            sections["published-section"] = ("Published numbers", text.make_published_section(self._published))
-        sections["means-section"] = ("ReportTable", '<h2>Table</h2><div id="means"></div>')
+            sections["published-section"] = ("Published numbers", text.make_section("published", self._published))
+        sections["means-section"] = ("Table", '<h2>Table</h2><div id="means"></div>')
         sections["data"] = ("Data", text.make_data_section(self._runs, files.split(), rounded))
         links = "".join(f'<a href="#{name}">{escape(label)}</a>' for name, (label, _) in sections.items())
         body = f'<nav class="parts" aria-label="Parts of this page">{links}</nav>'
@@ -210,13 +210,13 @@ class _Report:
             "wall": report_tables.round_values(frame["wall_s"]),
             "late": self._runs.late,
             "side": [side_of[run] for run in frame["run"].to_list()],
-            "sides": [{"name": side.name, "engine": _name_engine(side)} for side in self._sides],
+            "sides": [{"name": side.name, "engine": side.results.engines[0]} for side in self._sides],
             "experiments": {"names": self._runs.experiments, "unlike": _list_unlike(self._runs)},
             "student": [compute_t_quantile(freedom, LEVEL) for freedom in range(1, max(2, most + 1))],
             "tables": [report_tables.to_data(table) for table in self._tables],
             "figures": _plan_figures(self._runs, self._tables, alone=self._is_alone),
             "alone": list(range(len(self._runs))) if self._is_alone else None,
-            "compared": [_convert_comparison(one) for one in self._compared],
+            "compared": [{"a": one.a, "b": one.b, "cells": one.cells, "lines": one.lines} for one in self._compared],
             "published": [{"name": one.name, "side": one.side, "pairs": one.pairs} for one in self._published],
             "chunks": {"runs": RUNS_OF_A_CHUNK, "beside": beside},
         }
@@ -256,10 +256,6 @@ def _make_title(runs: ReportRuns) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{len(names)} experiments"
 
 
-def _name_engine(side: ReportSide) -> str:
-    return side.results.engines[0]
-
-
 def _list_unlike(runs: ReportRuns) -> list[str]:
     """Return the experiments, if they do not all vary the same keys: figures then are of one at first."""
     codes = {key.name: key.codes for key in runs.keys}
@@ -292,7 +288,3 @@ def _plan_figures(runs: ReportRuns, tables: Sequence[ReportTable], *, alone: boo
             min(2, len(found)), {"measure": "runs.sojourn_mean_ms", "kind": "points", "second": "runs.utilisation"}
         )
     return found
-
-
-def _convert_comparison(one: SideComparison) -> dict[str, Any]:
-    return {"a": one.a, "b": one.b, "cells": one.cells, "lines": one.lines}

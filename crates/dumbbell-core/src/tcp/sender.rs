@@ -20,11 +20,10 @@ pub use super::write_queue::{AppPlan, Application};
 use super::write_queue::{SegmentSizes, WriteQueue};
 use super::{ack_flag, Ack, Block, FlowOptions, Outlet};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
-use crate::cc::exit::SlowStartExits;
 use crate::cc::{self, AckEvent, AnyCc, CongestionControl, Control, RateSample};
 use crate::hint::{seldom, unlikely};
 use crate::histogram::CompactHistogram;
-use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
+use crate::packet::{flag, Ecn, Packet, Timestamps, SYN_FRAME};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
 use crate::units::Time;
@@ -115,32 +114,15 @@ fn micros(time: Time) -> u32 {
 /// A connection to `host` that has not begun.
 fn first_conn(host: &HostParams, app: &Application) -> Conn {
     Conn {
-        now: Time::ZERO,
         cwnd: host.initial_window,
-        cwnd_cnt: 0,
         ssthresh: host.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
-        prior_cwnd: 0,
-        cwnd_clamp: u32::MAX,
-        snd_una: 0,
-        snd_nxt: 0,
-        sacked_out: 0,
-        lost_out: 0,
-        retrans_out: 0,
-        delivered: 0,
-        delivered_ce: 0,
-        state: CaState::Open,
-        high_seq: 0,
-        is_cwnd_limited: false,
-        max_packets_out: 0,
         rtt: RttEstimator::new(host.rto_min_us()),
         pacing_rate: u64::MAX,
         paced: host.pacing == Pacing::Fq,
-        holds_back: false,
         mss: host.mss,
         // transfers of a size and applications of a rate count whole segments
         least_mss: if *app == Application::Bulk { 1 } else { host.mss },
-        headers: HEADERS,
-        exits: SlowStartExits::default(),
+        ..Conn::new()
     }
 }
 
@@ -339,28 +321,21 @@ impl Sender {
     }
 
     /// Sends a packet without data.
-    fn send_bare(&mut self, len: u16, flags: u8, ecn: Ecn, net: &mut impl Outlet) {
+    fn send_bare(&mut self, len: u16, flags: u16, ecn: Ecn, net: &mut impl Outlet) {
         self.stats.bare += 1;
-        net.send(Packet { len, ecn, flags, ..self.new_packet() });
+        net.send(Packet { len, ..self.new_packet(0, ecn, flags) });
     }
 
     /// A packet with this flow's number and the timestamps of now.
     #[inline]
-    pub(super) fn new_packet(&self) -> Packet {
-        let tsval = self.conn.now.as_millis() as u32;
-        let age = if self.has_answer() { tsval.wrapping_sub(self.ts_recent) } else { u32::MAX };
-        let tsecr_age = age.min(u32::from(NO_TSECR)) as u16;
-        Packet {
-            enqueue_time: Time::ZERO,
-            seq: 0,
-            flow: self.flow,
-            tsval,
-            tsecr_age,
-            value: 0,
-            len: 0,
-            ecn: Ecn::NotEct,
-            flags: 0,
-        }
+    pub(super) fn new_packet(&self, seq: u64, ecn: Ecn, flags: u16) -> Packet {
+        Packet { flow: self.flow, ..Packet::new_tcp(seq, ecn, flags).with_timestamps(self.timestamps()) }
+    }
+
+    /// The timestamps of now.
+    #[inline]
+    pub(super) fn timestamps(&self) -> Timestamps {
+        Timestamps::new(self.conn.now.as_millis() as u32, self.has_answer().then_some(self.ts_recent))
     }
 
     /// The peer has answered, so that there is a timestamp to echo.
@@ -387,7 +362,7 @@ impl Sender {
             let rtt = micros(self.conn.now - self.started);
             self.sample_rtt(rtt);
         } else {
-            // whichever SYN is answered: its timestamp tells (RFC 7323 section 4.1), in whole ms
+            // the echoed timestamp is that of the SYN that is answered (RFC 7323 section 4.1), in whole ms
             let ms = (self.conn.now.as_millis() as u32).wrapping_sub(ack.tsecr).max(1);
             self.sample_rtt(ms.saturating_mul(1000));
             // Linux tcp_init_transfer, tcp_try_undo_spurious_syn: the initial window shrinks if more than one SYN was sent again, and the
@@ -731,7 +706,7 @@ impl Sender {
             newest = Some(since(last));
         }
         if sample.is_none() && delivered.acked > 0 {
-            // only segments that were sent again, or SACKed before: the timestamp tells which transmission arrived
+            // only segments that were sent again, or SACKed before: the timestamp shows which transmission arrived
             sample = self.rtt_by_timestamp(ack);
             newest = sample;
         }
