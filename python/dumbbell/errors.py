@@ -123,6 +123,8 @@ class InputError(ValueError):
     width: int = 1
     in_sentence = False
     """Whether the sentence says the key, so that it is not part of the place before it."""
+    has_nearest = True
+    """Whether the name nearest to what was found is looked for."""
     of_file = False
     """Whether the key is one of a file, which may begin as an option does."""
 
@@ -143,7 +145,7 @@ class InputError(ValueError):
         self.found = found
         self.known = () if isinstance(allowed, str) else tuple(allowed)
         self.allowed = allowed if isinstance(allowed, str) else ", ".join(self.known)
-        self.nearest = nearest or self._find_nearest()
+        self.nearest = nearest or (self._find_nearest() if self.has_nearest else None)
 
     def _find_nearest(self) -> str | None:
         return find_nearest(self.found.strip('"'), self.known)
@@ -314,6 +316,7 @@ class Missing(InputError):
     """A value that has to be given is missing."""
 
     in_sentence = True
+    has_nearest = False
 
     def __init__(
         self, allowed: str | Iterable[str] = "", *, found: str = "nothing", **place: Unpack[ErrorPlace]
@@ -323,9 +326,6 @@ class Missing(InputError):
     def make_sentence(self, key: str) -> str:
         """`flows[0].base_rtt is missing; it must be a time`."""
         return f"{key or 'something'} is missing; it must be {self._format_allowed()}"
-
-    def _find_nearest(self) -> str | None:
-        return None
 
 
 class Conflict(InputError):
@@ -349,6 +349,8 @@ class Unfit(InputError):
 class Unsupported(InputError):
     """A feature that an engine (`where`) does not have."""
 
+    has_nearest = False
+
     def __init__(self, found: str, allowed: str | Iterable[str], *, where: str, **place: Unpack[ErrorPlace]) -> None:
         super().__init__(found, allowed, **place)
         self.where = where
@@ -356,9 +358,6 @@ class Unsupported(InputError):
     def make_sentence(self, key: str) -> str:
         """`bottleneck.aqm: Linux has no csaqm; use one of pfifo, bfifo, …`."""
         return self._join_sentence(f"{self.where} has no {self.found}", f"use {self._format_allowed()}")
-
-    def _find_nearest(self) -> str | None:
-        return None
 
 
 class Unreadable(InputError):
@@ -395,12 +394,11 @@ class Needs(InputError):
 class Nothing(InputError):
     """Nothing is left, or nothing there, to work on; `found` says so."""
 
+    has_nearest = False
+
     def make_sentence(self, key: str) -> str:
         """`results.duckdb: no finished run; it needs results of at least one run`."""
         return self._join_sentence(self.found, f"it needs {self._format_allowed()}" if self.allowed else "")
-
-    def _find_nearest(self) -> str | None:
-        return None
 
 
 class Failed(InputError):
@@ -457,9 +455,15 @@ def combine_errors(errors: Sequence[InputError]) -> InputError:
 
 def parse_machine_error(file: str, text: str) -> InputError:
     """Return what an engine says of a machine on which it cannot work, `PLACE: found X, allowed: Y`."""
+    key, found, allowed = _split_sentence(text)
+    return Failed(found, allowed, file=file, key=key)
+
+
+def _split_sentence(text: str) -> tuple[str, str, str]:
+    """Return key, found and allowed of `KEY: found X, allowed: Y`."""
     key, _, rest = text.rpartition("found ")
     found, _, allowed = rest.partition(", allowed: ")
-    return Failed(found, allowed, file=file, key=key.removesuffix(": "))
+    return key.removesuffix(": "), found, allowed
 
 
 def parse_engine_error(file: str, said: ValueError | str) -> InputError:
@@ -470,9 +474,7 @@ def parse_engine_error(file: str, said: ValueError | str) -> InputError:
     if hasattr(said, "allowed"):
         key, found, allowed = (str(getattr(said, name)) for name in ("key", "found", "allowed"))
     else:
-        key, _, rest = str(said).rpartition("found ")
-        found, _, allowed = rest.partition(", allowed: ")
-        key = key.removesuffix(": ")
+        key, found, allowed = _split_sentence(str(said))
     if found == "this key":
         return UnknownKey(key, among=allowed.split(", "), file=file, key=key)
     return WrongValue(found, allowed, file=file, key=key)

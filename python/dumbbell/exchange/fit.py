@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,7 +98,7 @@ def _compare_classes(one: Imported, results: StoredResults) -> list[_FitRow]:
     flows = results.flows
     found = []
     for members in _list_classes(one):
-        sides = [_select_flows(flows.filter(pl.col("key").is_in(keys)), members) for keys in sides_of]
+        sides = [flows.filter(pl.col("key").is_in(keys), pl.col("flow").is_in(members)) for keys in sides_of]
         if not all(side.height for side in sides):
             continue
         for column, name, is_sum in _MEASURES:
@@ -117,10 +116,6 @@ def _list_classes(one: Imported) -> list[list[int]]:
             found.append(list(range(first, first + entry["count"])))
             first += entry["count"]
     return found
-
-
-def _select_flows(flows: pl.DataFrame, members: Sequence[int]) -> pl.DataFrame:
-    return flows.filter(pl.col("flow").is_in(list(members)))
 
 
 def _compute_value(side: pl.DataFrame, column: str, *, is_sum: bool) -> float:

@@ -320,10 +320,7 @@ def _infer_ecn(found: Measurement) -> SetupFact:
     Linux's net.ipv4.tcp_ecn is 2 by default, by which a host answers ECN and does not ask for it
     (Documentation/networking/ip-sysctl.rst).
     """
-    if any((one["ce_marks"].sum() or 0) > 0 for one in _list_queues(found) if "ce_marks" in one.columns):
+    queues = [*found.hops.values(), *([] if found.queue is None else [found.queue])]
+    if any((one["ce_marks"].sum() or 0) > 0 for one in queues if "ce_marks" in one.columns):
         return derive_fact("true", "the queue marked packets", "flows without marks may have had none")
     return assume_fact("false", "the file does not say; by Linux's default, tcp_ecn = 2, no host asks for it")
-
-
-def _list_queues(found: Measurement) -> list[pl.DataFrame]:
-    return [*found.hops.values(), *([] if found.queue is None else [found.queue])]

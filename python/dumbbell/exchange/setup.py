@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import math
 import re
 import statistics
@@ -241,7 +240,8 @@ class _Writer:
             else:
                 self._write_udp(group, found)
         self._write_section("[record]", "record.")
-        self._write_line("interval", f'"{_format_interval(found.interval_s)}"')
+        interval = spell_seconds(found.interval_s) if found.interval_s >= 0.001 else "1ms"
+        self._write_line("interval", f'"{interval}"')
         self._write_rest()
         if left := self._settings.keys() - self._used:
             key = min(left)
@@ -408,10 +408,6 @@ def _make_plain(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def _format_interval(value: float) -> str:
-    return spell_seconds(value) if value >= 0.001 else "1ms"
-
-
 def _find_gap(flow: ImportedFlow, otherwise: float) -> float:
     """Return the time between pings, s."""
     times = flow.series["time_s"].to_list() if flow.series.height else []
@@ -438,11 +434,6 @@ def find_source_name(text: str) -> str:
 def is_untouched(text: str) -> bool:
     """Whether nobody changed a proposed file."""
     return sign_proposal(text.rpartition(f"\n{_SIGNED}")[0]) == text
-
-
-def list_given_keys(facts: list[str]) -> str:
-    """Return the keys that a file tells, as column `given` of table `runs` has them."""
-    return json.dumps(sorted(facts))
 
 
 def list_paths(table: Any, place: str = "") -> list[str]:

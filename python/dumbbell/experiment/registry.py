@@ -104,17 +104,15 @@ def read_algorithm(described: dict[str, Any]) -> Algorithm:
     return Algorithm(described["name"], described["title"], described["source"], params, described["versions"])
 
 
-def _read_algorithms(described: list[dict[str, Any]]) -> dict[str, Algorithm]:
-    return {one["name"]: read_algorithm(one) for one in described}
-
-
 @cache
 def read_registry() -> Registry:
     """Return what the engine describes of itself."""
     described = json.loads(_native.registry())
     sections = {name: _read_params(params) for name, params in described["sections"].items()}
     profiles = {name: Profile(**profile) for name, profile in described["profiles"].items()}
-    aqm, cc, stage, link = (_read_algorithms(described[kind]) for kind in ("aqm", "cc", "stage", "link"))
+    aqm, cc, stage, link = (
+        {one["name"]: read_algorithm(one) for one in described[kind]} for kind in ("aqm", "cc", "stage", "link")
+    )
     states = {one["name"]: one["doc"] + (f" ({one['unit']})" if one["unit"] else "") for one in described["states"]}
     sections["record"]["queue"] = Param(
         "queue", "states", False, "", [], None, None, tuple(states),

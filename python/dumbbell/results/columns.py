@@ -107,10 +107,6 @@ _OF_STORE = [
 ]
 
 
-def _read_column(described: dict[str, Any]) -> Column:
-    return Column(**{**described, "engines": tuple(described["engines"])})
-
-
 OF_STORE = frozenset(one.name for one in _OF_STORE)
 """Columns of runs that no engine measures."""
 # table → what has a row in it
@@ -120,7 +116,7 @@ TABLES: dict[str, str] = {table: about for table, about, _ in _DESCRIBED["tables
 def _describe_columns(table: str, columns: list[dict[str, Any]]) -> list[Column]:
     """Return the columns of a table; those of runs say whose they are where a run has several hops."""
     of_hops = {one["name"] for name, _, columns in _DESCRIBED["tables"] if name == "hops" for one in columns}
-    found = [_read_column(one) for one in columns]
+    found = [Column(**{**one, "engines": tuple(one["engines"])}) for one in columns]
     if table != "runs":
         return found
     return [replace(one, doc=f"{one.doc} {_OF_BOTTLENECK}") if one.name in of_hops else one for one in found]

@@ -167,7 +167,7 @@ def _add_udp(results: StoredResults, add: Any) -> None:
         return
     # flows come first, then sources of UDP
     ahead = {
-        cell: sum(one.get("count", 1) for one in config["flows"]) for cell, config in _list_configurations(results)
+        cell: sum(one.get("count", 1) for one in config["flows"]) for cell, config in results.configurations.items()
     }
     place = pl.struct("cell", "flow").map_elements(
         lambda row: row["flow"] - ahead[row["cell"]] in numbers.get(row["cell"], ()), return_dtype=pl.Boolean
@@ -177,49 +177,25 @@ def _add_udp(results: StoredResults, add: Any) -> None:
     half_rtt_ms = max(map(_get_base_rtt, results.configurations.values()), default=0.0) / 2e6
     for way in _list_directions(calls) if "delay_p99_ms" in known else []:
         up = f" {way}" * (len(_list_directions(calls)) > 1)
-        add(
-            Felt(
-                f"call{up}, delay P99, ms",
-                f"a call{up} waits {{}} at P99",
-                f"call{up}",
-                "delay",
-                " ms",
-                offset=half_rtt_ms,
-            ),
-            calls.filter(direction=way),
-            "delay_p99_ms",
-            "max",
-        )
-    if "jitter_mean_ms" in known:
-        add(Felt("call, jitter, ms", "its jitter is {}", "call", "jitter", " ms"), calls, "jitter_mean_ms", "max")
-    if "loss_share" in known:
-        add(
-            Felt("call, loss, %", "the call loses {}", "call", "loss", " %"),
-            _compute_percent(calls),
-            "loss_share",
-            "max",
-        )
-    if "rtt_p99_ms" in known:
-        add(Felt("ping, RTT P99, ms", "a ping takes {} at P99", "ping", "delay", " ms"), pings, "rtt_p99_ms", "max")
-    if "loss_share" in known:
-        add(
-            Felt("ping, loss, %", "the ping loses {}", "ping", "loss", " %"),
-            _compute_percent(pings),
-            "loss_share",
-            "max",
-        )
+        name, sentence = f"call{up}, delay P99, ms", f"a call{up} waits {{}} at P99"
+        felt = Felt(name, sentence, f"call{up}", "delay", " ms", offset=half_rtt_ms)
+        add(felt, calls.filter(direction=way), "delay_p99_ms", "max")
+    for measure, felt, rows in (
+        ("jitter_mean_ms", Felt("call, jitter, ms", "its jitter is {}", "call", "jitter", " ms"), calls),
+        ("loss_share", Felt("call, loss, %", "the call loses {}", "call", "loss", " %"), calls),
+        ("rtt_p99_ms", Felt("ping, RTT P99, ms", "a ping takes {} at P99", "ping", "delay", " ms"), pings),
+        ("loss_share", Felt("ping, loss, %", "the ping loses {}", "ping", "loss", " %"), pings),
+    ):
+        if measure in known:
+            add(felt, _convert_to_percent(rows, measure) if measure == "loss_share" else rows, measure, "max")
 
 
 def _get_base_rtt(config: Mapping[str, Any]) -> float:
     return max((one.get("base_rtt") or 0 for kind in ("flows", "web") for one in config.get(kind) or []), default=0)
 
 
-def _list_configurations(results: StoredResults) -> list[tuple[str, dict[str, Any]]]:
-    return list(results.configurations.items())
-
-
-def _compute_percent(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.with_columns(pl.col("loss_share") * 100)
+def _convert_to_percent(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+    return rows.with_columns(pl.col(name) * 100)
 
 
 def _add_pages(results: StoredResults, add: Any) -> None:
@@ -242,8 +218,8 @@ def _add_rates(results: StoredResults, add: Any) -> None:
     hops = results.parts("hops", ["utilisation"]) if "utilisation" in results.measures("hops") else pl.DataFrame()
     if hops.height:
         for hop in hops["hop"].unique(maintain_order=True).to_list():
-            own = hops.filter(hop=hop).with_columns(pl.col("utilisation") * 100)
+            own = _convert_to_percent(hops.filter(hop=hop), "utilisation")
             add(Felt(f"utilisation of {hop}, %", "{} %", hop, "use", more_is_better=True), own, "utilisation", "mean")
     elif "utilisation" in results.measures("runs"):
-        own = results.parts("runs", ["utilisation"]).with_columns(pl.col("utilisation") * 100)
+        own = _convert_to_percent(results.parts("runs", ["utilisation"]), "utilisation")
         add(Felt("utilisation, %", "{} %", "link", "use", more_is_better=True), own, "utilisation", "mean")

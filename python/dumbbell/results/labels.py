@@ -79,7 +79,7 @@ def add_assumed_controls(config: dict[str, Any], given: str | None) -> list[dict
     """Return the groups of flows of an imported run whose control its file does not say; `given` is its column."""
     known = json.loads(given or "[]")
 
-    def is_told(key: str) -> bool:
+    def is_given(key: str) -> bool:
         return any(one == key or one.startswith(f"{key}.") for one in known)
 
-    return [group for number, group in enumerate(config["flows"]) if not is_told(f"flows[{number}].cc")]
+    return [group for number, group in enumerate(config["flows"]) if not is_given(f"flows[{number}].cc")]
