@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
             let period = trace.period();
             let mut before = 0;
             for part in 0..=8 {
-                let at = Time(period.0 / 4 * part);
+                let at = Time::ZERO + period / 4 * part;
                 let sent = trace.bytes_until(at);
                 assert!(sent >= before);
                 before = sent;

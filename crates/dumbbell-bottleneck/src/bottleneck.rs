@@ -10,7 +10,7 @@ use dumbbell_core::log_to;
 use dumbbell_core::packet::{flag, FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::{Counters, FlowLog, InternalLog, LinkUse};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Rate, Time};
 use std::collections::VecDeque;
 
 /// Bytes that a frame of `len` takes on the link.
@@ -177,7 +177,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     #[inline]
     fn follow(&mut self, now: Time) {
         let AnyLink::Htb(bucket) = &mut self.link else { return };
-        while (self.leaving || bucket.debt(now) == Time::ZERO) && self.aqm.packets() > 0 {
+        while (self.leaving || bucket.debt(now) == Duration::ZERO) && self.aqm.packets() > 0 {
             let Dequeue::Packet(packet) = ask(&mut self.aqm, now, &mut self.log) else { return };
             let bytes = on_link(&self.layer, packet.len);
             bucket.take(bytes, now);
@@ -229,7 +229,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             AnyLink::Serial(_) => {}
             AnyLink::Unshaped(bucket) => {
                 let debt = bucket.debt(now);
-                if debt > Time::ZERO {
+                if debt > Duration::ZERO {
                     self.next = if self.aqm.packets() == 0 { Time::NEVER } else { now + debt };
                     return;
                 }
@@ -241,7 +241,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                     self.next = Time::NEVER;
                     return;
                 }
-                if debt > Time::ZERO && !self.leaving {
+                if debt > Duration::ZERO && !self.leaving {
                     self.next = now + debt;
                     return;
                 }
@@ -302,7 +302,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     }
 
     /// How much longer a packet takes that leaves the link at `now`.
-    pub fn delay(&mut self, now: Time) -> Time {
+    pub fn delay(&mut self, now: Time) -> Duration {
         self.link.delay(now)
     }
 

@@ -7,7 +7,7 @@ use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::{Carried, Path, Sink, StageSpec};
 use dumbbell_core::rng::Rng;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use std::collections::VecDeque;
 
 /// The path of `stages`, which draws from stream `name` of `seed`, number `index`; `None` if there are no stages.
@@ -40,7 +40,7 @@ impl HopPart {
 
 /// Propagation, and the packets on their way with the times at which they arrive.
 struct Wire {
-    delay: Time,
+    delay: Duration,
     /// The link adds a delay to that, which changes.
     varies: bool,
     packets: VecDeque<(Time, Packet)>,
@@ -65,7 +65,7 @@ impl<A: Aqm, L: Log> Hop<A, L> {
         let behind = build_path(&hop.behind, config.run.seed, "path behind", index);
         let wire = Wire { delay: hop.delay, varies: config.link_delays(index), packets: VecDeque::new() };
         let ahead = build_path(&hop.path, config.run.seed, "shared path", index);
-        let is_open = behind.is_none() && wire.delay == Time::ZERO && !wire.varies;
+        let is_open = behind.is_none() && wire.delay == Duration::ZERO && !wire.varies;
         Hop {
             is_open,
             is_bare: is_open && ahead.is_none(),
@@ -191,7 +191,7 @@ impl<A: Aqm, L: Log, F: FnMut(&Packet, Time, &mut L)> Sink<Packet> for HopEnd<'_
     #[inline]
     fn arrive(&mut self, packet: Packet, now: Time) {
         let Wire { delay, varies, packets } = &mut *self.wire;
-        if *delay == Time::ZERO && !*varies {
+        if *delay == Duration::ZERO && !*varies {
             return (self.out)(&packet, now, &mut self.bottleneck.log.listener);
         }
         let mut at = now + *delay;

@@ -29,7 +29,7 @@ use dumbbell_core::path::{self, StageSpec};
 use dumbbell_core::rng::{mix, Rng};
 use dumbbell_core::tcp::host::{self, HostParams};
 use dumbbell_core::tcp::Ack;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use dumbbell_core::{aqm, cc};
 use serde_json::{json, Value};
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub struct StartRange {
 impl StartRange {
     /// A start drawn from the stream `name` of `seed`, number `index`.
     pub fn draw(&self, seed: u64, name: &str, index: usize) -> Time {
-        self.min + Time(Rng::stream(seed, name, index as u64).draw_below((self.max - self.min).0 + 1))
+        self.min + Duration(Rng::stream(seed, name, index as u64).draw_below((self.max - self.min).0 + 1))
     }
 }
 
@@ -146,7 +146,7 @@ impl UdpConfig {
     }
 
     /// Propagation, both directions together, and whether it is sent up: 0 and down of what nobody answers.
-    pub fn line(&self) -> (Time, bool) {
+    pub fn line(&self) -> (Duration, bool) {
         (self.params.base_rtt, self.params.echo && self.route.up)
     }
 }
@@ -169,7 +169,7 @@ pub struct RunConfig {
     /// Stages that all packets pass behind the bottleneck.
     pub behind: Vec<StageSpec>,
     /// Propagation behind the bottleneck's link.
-    pub delay: Time,
+    pub delay: Duration,
     /// The other hops.
     pub hops: Vec<HopConfig>,
     /// Both ends.
@@ -187,7 +187,7 @@ pub struct RunConfig {
 }
 
 /// `ss` and Flent poll TCP_INFO at this interval.
-pub const SAMPLE_INTERVAL: Time = Time::from_millis(200);
+pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Most flows and UDP sources in one run.
 pub const MAX_FLOWS: usize = 1_000_000;
@@ -269,11 +269,16 @@ impl RunConfig {
             record,
             states,
         };
-        if resolved.measured_from() >= resolved.run.duration {
-            let [found, most] = [resolved.record.from, resolved.run.duration].map(|time| format!("{} s", time.as_secs_f64()));
+        if resolved.measured_from() >= resolved.end() {
+            let [found, most] = [resolved.record.from, resolved.end()].map(|time| format!("{} s", time.as_secs_f64()));
             return Err(ParamError::new("record.from", found, format!("less than the duration, {most}")));
         }
         Ok(resolved)
+    }
+
+    /// When the run ends.
+    pub fn end(&self) -> Time {
+        Time::ZERO + self.run.duration
     }
 
     /// When counting begins: [`RecordParams::from`] in whole intervals of the samples.
@@ -282,8 +287,8 @@ impl RunConfig {
     }
 
     /// For how long is counted.
-    pub fn measured_time(&self) -> Time {
-        self.run.duration - self.measured_from()
+    pub fn measured_time(&self) -> Duration {
+        self.end() - self.measured_from()
     }
 
     /// Bits that the bottleneck can carry after `from` and until `until`, and if `from` is 0 at that instant too.
@@ -356,7 +361,7 @@ impl RunConfig {
     pub fn link_rates(&self) -> Vec<f64> {
         let of_hop = |hop: usize| match self.hop(hop) {
             (BottleneckParams { trace: None, rate, .. }, None) => rate.bits() as f64,
-            _ => self.capacity_bits_of(hop, self.measured_from(), self.run.duration) / self.measured_time().as_secs_f64(),
+            _ => self.capacity_bits_of(hop, self.measured_from(), self.end()) / self.measured_time().as_secs_f64(),
         };
         (0..=self.hops.len()).map(of_hop).collect()
     }
@@ -366,7 +371,7 @@ impl RunConfig {
     pub fn is_one_hop(&self) -> bool {
         let flows = self.flows.iter().map(|flow| &flow.route);
         let mut routes = flows.chain(self.web.iter().map(|web| &web.route)).chain(self.udp.iter().map(|udp| &udp.route));
-        let is_even = self.delay == Time::ZERO && !self.link_delays(0);
+        let is_even = self.delay == Duration::ZERO && !self.link_delays(0);
         self.hops.is_empty() && is_even && routes.all(|route| **route == Route::default())
     }
 
@@ -376,7 +381,7 @@ impl RunConfig {
     }
 
     /// Interval of the time series, if it is kept and a point falls into the run.
-    pub fn series_interval(&self) -> Option<Time> {
+    pub fn series_interval(&self) -> Option<Duration> {
         let interval = self.record.interval;
         (self.record.series && interval <= self.run.duration).then_some(interval)
     }

@@ -3,7 +3,7 @@
 //! UDP (`engine/udp.rs` of the simulator) is one; a program adds others by `Builder::endpoint` there, and stacks of QUIC come from libraries.
 
 use dumbbell_core::packet::Ecn;
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Rate, Time};
 
 /// A packet on its way to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +45,9 @@ pub struct ProtocolStats {
     /// Payload that the receiver's application has, in order, bytes.
     pub received: u64,
     /// Smoothed RTT.
-    pub srtt: Option<Time>,
+    pub srtt: Option<Duration>,
     /// Smallest RTT.
-    pub min_rtt: Option<Time>,
+    pub min_rtt: Option<Duration>,
     /// Congestion window, bytes.
     pub cwnd: Option<u64>,
     /// Slow-start threshold, bytes.
@@ -89,7 +89,7 @@ pub trait Protocol: Send {
     fn on_datagram(&mut self, datagram: &Datagram, now: Time) -> Option<Answer>;
 
     /// An answer reaches the sender, `rtt` after the last datagram left that had come when it was sent.
-    fn on_answer(&mut self, answer: &Answer, rtt: Time, now: Time);
+    fn on_answer(&mut self, answer: &Answer, rtt: Duration, now: Time);
 
     /// [`Protocol::on_datagram`] for receivers that send more than one answer, or none of the kind.
     fn receive(&mut self, datagram: &Datagram, now: Time, back: &mut dyn AnswerOutlet) {

@@ -10,7 +10,7 @@ use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError};
 use dumbbell_core::path::StageSpec;
 use dumbbell_core::tcp::Ack;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ pub(crate) fn read_flow(
     let count = read_count(map)?;
     let mut stages = read_stages(map)?;
     // loss and jitter are short for the stages that come first
-    if params.jitter > Time::ZERO {
+    if params.jitter > Duration::ZERO {
         stages.path.insert(0, StageSpec::uniform_jitter(params.jitter));
     }
     if params.loss > 0.0 {
@@ -112,7 +112,7 @@ pub(crate) fn read_udp(value: &Value, hops: &[&str], extensions: &Extensions) ->
             Some(extensions.read_endpoint(keys).map_err(|e| e.prefix_key("protocol"))?)
         }
     };
-    if params.base_rtt > Time::ZERO && !params.echo {
+    if params.base_rtt > Duration::ZERO && !params.echo {
         return Err(ParamError::new("base_rtt", params.base_rtt, "0s without echo"));
     }
     let route = read_route(map, hops)?;

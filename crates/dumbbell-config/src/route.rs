@@ -9,7 +9,7 @@ use dumbbell_core::link::LinkSpec;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
 use dumbbell_core::path::StageSpec;
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Rate, Time};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub struct HopConfig {
     /// Stages that all packets pass behind the link.
     pub behind: Vec<StageSpec>,
     /// Propagation behind the link.
-    pub delay: Time,
+    pub delay: Duration,
 }
 
 /// Which hops packets pass: 0 is the bottleneck, then those of [`RunConfig::hops`]. No hop is in both.
@@ -108,8 +108,8 @@ pub fn read_hop(
     if params.trace.is_some() && !own.is_empty() {
         return Err(ParamError::new("rate_changes", "changes of rate beside a trace", "a trace without them"));
     }
-    let delay = field(section, "delay", Time::ZERO)?;
-    if delay > Time::from_secs(60) {
+    let delay = field(section, "delay", Duration::ZERO)?;
+    if delay > Duration::from_secs(60) {
         return Err(ParamError::new("delay", delay, "at most 60 s"));
     }
     Ok(HopConfig { name: name.to_owned(), params, link, aqm, path, behind, delay })

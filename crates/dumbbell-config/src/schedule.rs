@@ -31,7 +31,7 @@ impl Schedule {
         let seed = config.run.seed;
         let mut web = Vec::new();
         for (index, one) in config.web.iter().enumerate() {
-            let ahead = Time(one.params.base_rtt.0 / 2);
+            let ahead = one.params.base_rtt / 2;
             let (mut process, mut at) = WebProcess::new(config, one, index);
             while at != Time::NEVER {
                 web.push((at, FlowArrival { process: index, at: at - ahead, size: process.size() }));

@@ -4,7 +4,7 @@ use dumbbell_core::link_layer::{Framing, LinkLayer, Preset};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::traffic::{Arrivals, Codepoint, FlowSizes, Spacing};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Rate, Time};
 use dumbbell_core::{choice, params};
 
 choice! {
@@ -35,7 +35,7 @@ params! {
     /// The whole run.
     pub struct RunParams {
         /// Length of the run.
-        duration: Time = Time::from_secs(60), unit "", range Time(1), Time::from_secs(86_400), source "tcp_nup of Flent runs 60 s by default";
+        duration: Duration = Duration::from_secs(60), unit "", range Duration(1), Duration::from_secs(86_400), source "tcp_nup of Flent runs 60 s by default";
         /// Seed of every random stream.
         seed: u64 = 1, unit "", source "";
     }
@@ -95,7 +95,7 @@ params! {
     /// One flow, except for its congestion control and start.
     pub struct FlowParams {
         /// Propagation, both directions together.
-        base_rtt: Time = Time::from_millis(20), unit "", range Time(0), Time::from_secs(60), source "";
+        base_rtt: Duration = Duration::from_millis(20), unit "", range Duration(0), Duration::from_secs(60), source "";
         /// When it connects, if that is before `start`; its application still starts to write at `start`.
         connect: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
         /// From this time on it sends no new data.
@@ -113,7 +113,7 @@ params! {
         /// Random loss of data packets ahead of the bottleneck.
         loss: f64 = 0.0, unit "probability", range 0.0, 1.0, source "";
         /// Random extra delay of each data packet, uniform from 0 to this; packets stay in order.
-        jitter: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(60), source "";
+        jitter: Duration = Duration::ZERO, unit "", range Duration(0), Duration::from_secs(60), source "";
         /// Host that sends what goes down and receives what goes up, for queues that isolate hosts.
         src_host: u32 = 1, unit "", source "";
         /// Host that receives what goes down and sends what goes up, for queues that isolate hosts.
@@ -157,7 +157,7 @@ params! {
         /// Payload of each flow: a size, { pareto = SHAPE, min = SIZE, max = SIZE }, or { csv = FILE } with a size in bytes and a weight per line.
         size: FlowSizes = FlowSizes::Pareto { shape: 0.9, min: 1_000, max: 1_000_000 }, unit "", source "De Schepper et al. 2015: bounded Pareto, 1 kB to 1 MB, 9 kB in the mean";
         /// Propagation, both directions together.
-        base_rtt: Time = Time::from_millis(20), unit "", range Time(0), Time::from_secs(60), source "";
+        base_rtt: Duration = Duration::from_millis(20), unit "", range Duration(0), Duration::from_secs(60), source "";
         /// No flow starts from this time on.
         stop: Option<Time> = None, unit "", source "";
         /// Host that sends what goes down and receives what goes up, for queues that isolate hosts.
@@ -190,7 +190,7 @@ params! {
         /// The receiver sends each packet back at once, and RTTs are measured: ping, irtt.
         echo: bool = false, unit "", source "";
         /// With `echo`: propagation, both directions together. UDP that nobody answers has none.
-        base_rtt: Time = Time(0), unit "", range Time(0), Time::from_secs(60), source "";
+        base_rtt: Duration = Duration(0), unit "", range Duration(0), Duration::from_secs(60), source "";
         /// Host that sends what goes down and receives what goes up, for queues that isolate hosts.
         src_host: u32 = 1, unit "", source "";
         /// Host that receives what goes down and sends what goes up, for queues that isolate hosts.
@@ -209,10 +209,10 @@ params! {
         /// Whether time series are stored.
         series: bool = true, unit "", source "";
         /// Interval of the time series.
-        interval: Time = Time::from_secs(1), unit "", range Time::from_millis(1), Time::from_secs(86_400), source "";
+        interval: Duration = Duration::from_secs(1), unit "", range Duration::from_millis(1), Duration::from_secs(86_400), source "";
         /// Interval of the trace of each listed flow's congestion control; unset, there is no trace. A change of state also writes a row. With 0s
         /// each event of the flow writes a row.
-        trace: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
+        trace: Option<Duration> = None, unit "", range Duration(0), Duration::from_secs(86_400), source "";
         /// Largest number of short flows that are stored one by one. If there are more, a uniform random sample is stored; statistics by size
         /// always cover all of them.
         short_flows: u32 = 100_000, unit "flows", range 0_u32, 100_000_000_u32, source "";

@@ -22,9 +22,9 @@ impl WebProcess {
     /// Process number `index` of `config`. Returns it with the time of its first arrival.
     pub fn new(config: &RunConfig, web: &WebConfig, index: usize) -> (WebProcess, Time) {
         let (seed, params) = (config.run.seed, &web.params);
-        let ahead = Time(params.base_rtt.0 / 2);
+        let ahead = params.base_rtt / 2;
         let start = web.start.draw(seed, "web start", index);
-        let end = params.stop.map_or(config.run.duration, |stop| stop.min(config.run.duration));
+        let end = params.stop.map_or(config.end(), |stop| stop.min(config.end()));
         let mut process = WebProcess {
             arrivals: params.arrivals,
             sizes: params.size.source(),

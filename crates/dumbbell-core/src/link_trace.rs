@@ -16,7 +16,7 @@
 
 use crate::packet::MTU_FRAME;
 use crate::param::{ParamKind, ParamType};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -56,8 +56,8 @@ struct OpportunityGroup {
 }
 
 impl OpportunityGroup {
-    fn time(self) -> Time {
-        Time::from_millis(u64::from(self.at_ms))
+    fn time(self) -> Duration {
+        Duration::from_millis(u64::from(self.at_ms))
     }
 }
 
@@ -153,7 +153,7 @@ impl LinkTrace {
     }
 
     /// Time after which the trace begins again.
-    pub fn period(&self) -> Time {
+    pub fn period(&self) -> Duration {
         self.last().time()
     }
 
@@ -169,7 +169,7 @@ impl LinkTrace {
 
     /// Bytes of all opportunities from time 0 until `until`, that instant included.
     pub fn bytes_until(&self, until: Time) -> u64 {
-        let (laps, rest) = (until.0 / self.period().0, Time(until.0 % self.period().0));
+        let (laps, rest) = (until.0 / self.period().0, Duration(until.0 % self.period().0));
         let index = self.moments.partition_point(|moment| moment.time() <= rest);
         let begun = index.checked_sub(1).map_or(0, |last| self.moments[last].through);
         (laps * u64::from(self.lines()) + u64::from(begun)) * OPPORTUNITY
@@ -182,14 +182,14 @@ impl LinkTrace {
 
     /// How long a packet takes, one way, that leaves the link at `at`, in addition to what it takes anyway: as the last line that is not
     /// after `at` says, or the first line ahead of all.
-    pub fn delay_at(&self, at: Time) -> Time {
+    pub fn delay_at(&self, at: Time) -> Duration {
         if self.delays.is_empty() {
-            return Time::ZERO;
+            return Duration::ZERO;
         }
-        let (laps, rest) = (at.0 / self.period().0, Time(at.0 % self.period().0));
+        let (laps, rest) = (at.0 / self.period().0, Duration(at.0 % self.period().0));
         let begun = self.moments.partition_point(|moment| moment.time() <= rest);
         let before = if laps == 0 { 0 } else { self.delays.len() - 1 };
-        Time::from_micros(u64::from(self.delays[begun.checked_sub(1).unwrap_or(before)]))
+        Duration::from_micros(u64::from(self.delays[begun.checked_sub(1).unwrap_or(before)]))
     }
 
     /// Bytes of moment `index`.
@@ -366,7 +366,7 @@ impl ParamType for LinkTrace {
 /// packets it [`Opportunities::skip_to`]s the present first: what came before is lost.
 ///
 /// ```
-/// use dumbbell_core::{link_trace::{LinkTrace, Opportunities}, units::Time};
+/// use dumbbell_core::{link_trace::{LinkTrace, Opportunities}, units::{Duration, Time}};
 /// let trace = LinkTrace::parse("example", b"2\n5\n").unwrap();
 /// let mut link = Opportunities::new(trace, Time::ZERO);
 /// assert_eq!(link.next(), Time::from_millis(2));
@@ -442,8 +442,8 @@ impl Opportunities {
         // the lap in which it comes to `now`, the instant of its end included: it is not the first instant of the trace, which is not before `now`
         let since = now - self.lap;
         let laps = (since.0 - 1) / period.0;
-        self.lap += Time(laps * period.0);
-        let within = Time(since.0 - laps * period.0);
+        self.lap += Duration(laps * period.0);
+        let within = Duration(since.0 - laps * period.0);
         self.index = self.trace.moments.partition_point(|moment| moment.time() < within);
         self.left = self.trace.bytes_of(self.index);
     }

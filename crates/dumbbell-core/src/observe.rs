@@ -9,7 +9,7 @@ use crate::log::Log;
 use crate::packet::{FlowKey, Packet};
 use crate::tcp::sender::Sender;
 use crate::tcp::{Ack, BackEcn, Block};
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// Events that a listener receives in addition to those of packets. Levels are cumulative: each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,9 +32,9 @@ pub struct FlowStart {
     /// Number of the flow in the run.
     pub number: u32,
     /// By how much the clock of the engine is ahead of its sender's.
-    pub ahead: Time,
+    pub ahead: Duration,
     /// By how much it is behind its receiver's.
-    pub behind: Time,
+    pub behind: Duration,
     /// Flow key; the source is the left host.
     pub key: FlowKey,
     /// Whether its data go up, from the right to the left.
@@ -71,9 +71,9 @@ pub struct SenderSnapshot<'a> {
     /// Bytes in flight.
     pub in_flight: Option<u64>,
     /// Smoothed RTT.
-    pub srtt: Option<Time>,
+    pub srtt: Option<Duration>,
     /// Smallest RTT.
-    pub min_rtt: Option<Time>,
+    pub min_rtt: Option<Duration>,
     /// Packets that it took for lost so far.
     pub lost: Option<u64>,
     /// All the rest, of TCP.

@@ -1,6 +1,6 @@
 //! Packets, as they cross the bottleneck.
 
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// The two ECN bits of the IP header (RFC 3168 section 5); the discriminants are the bits on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,9 +154,9 @@ impl Packet {
 
     /// How long ago a packet with a [`stamp`](Packet::stamp) was sent, modulo 2^48 ns.
     #[inline]
-    pub fn age(&self, now: Time) -> Time {
+    pub fn age(&self, now: Time) -> Duration {
         let sent = u64::from(self.tsecr_age) << 32 | u64::from(self.tsval);
-        Time(now.0.wrapping_sub(sent) & ((1 << 48) - 1))
+        Duration(now.0.wrapping_sub(sent) & ((1 << 48) - 1))
     }
 
     /// Sets CE if the packet is ECN-capable, as the Linux helper does: a packet that is CE already counts as marked.
@@ -218,7 +218,7 @@ mod tests {
             for age in [0, 1, 20_000_000, 1 << 32, (1 << 48) - 1] {
                 let mut packet = Packet::EMPTY;
                 packet.stamp(Time(sent));
-                assert_eq!(packet.age(Time(sent + age)), Time(age), "sent at {sent}");
+                assert_eq!(packet.age(Time(sent + age)), Duration(age), "sent at {sent}");
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::log_to;
 use crate::packet::{Ecn, Packet};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::slots::SlotTable;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// Gives counters that only grow a method for what was counted since an earlier copy of them: `counted_after!(Name: every, field)`.
 #[macro_export]
@@ -222,7 +222,7 @@ impl Log for FlowLog {
         flow.arrived += 1;
         flow.departed += 1;
         match self.sojourn.get_mut(usize::from(flow.class)) {
-            Some(of_class) => of_class.record(Time::ZERO),
+            Some(of_class) => of_class.record(Duration::ZERO),
             None => seldom(),
         }
     }

@@ -1,7 +1,7 @@
 //! Round-trip time: `srtt`, `mdev`, `rttvar`, RTO and the windowed minimum, in Linux's fixed point.
 
 use crate::hint::{likely, unlikely};
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// Linux `TCP_RTO_MIN`: 200 ms (RFC 6298 asks for 1 s).
 pub const RTO_MIN_US: u32 = 200_000;
@@ -12,7 +12,7 @@ pub const RTO_INIT_US: u32 = 1_000_000;
 /// Longest sample, us: 268 s, so that everything made of it fits 32 bits.
 const SAMPLE_MAX_US: u32 = 1 << 28;
 /// The minimum is kept over this window: sysctl `tcp_min_rtt_wlen`, 300 s.
-pub const MIN_RTT_WINDOW: Time = Time::from_secs(300);
+pub const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
 /// Jacobson's estimator as Linux computes it: variance is tracked as the largest mean deviation of a window of data.
 #[derive(Clone, Debug)]
@@ -106,12 +106,12 @@ impl RttEstimator {
     /// Feeds the windowed minimum: Nichols' filter of three samples, as Linux `win_minmax.c`.
     #[inline]
     pub fn sample_min(&mut self, rtt_us: u32, now: Time) {
-        let age = now.saturating_sub(self.min_at[0]);
-        if likely(rtt_us > self.min[2] && age <= Time(MIN_RTT_WINDOW.0 / 4)) {
+        let age = now.saturating_since(self.min_at[0]);
+        if likely(rtt_us > self.min[2] && age <= Duration(MIN_RTT_WINDOW.0 / 4)) {
             // above all three, the oldest of which is too young for any to be replaced
             return;
         }
-        if rtt_us <= self.min[0] || now.saturating_sub(self.min_at[2]) > MIN_RTT_WINDOW {
+        if rtt_us <= self.min[0] || now.saturating_since(self.min_at[2]) > MIN_RTT_WINDOW {
             return self.replace_min(0, rtt_us, now);
         }
         if rtt_us <= self.min[1] {
@@ -121,12 +121,12 @@ impl RttEstimator {
         }
         if age > MIN_RTT_WINDOW {
             self.forget_min(rtt_us, now);
-            if now.saturating_sub(self.min_at[0]) > MIN_RTT_WINDOW {
+            if now.saturating_since(self.min_at[0]) > MIN_RTT_WINDOW {
                 self.forget_min(rtt_us, now);
             }
-        } else if self.min_at[1] == self.min_at[0] && age > Time(MIN_RTT_WINDOW.0 / 4) {
+        } else if self.min_at[1] == self.min_at[0] && age > Duration(MIN_RTT_WINDOW.0 / 4) {
             self.replace_min(1, rtt_us, now);
-        } else if self.min_at[2] == self.min_at[1] && age > Time(MIN_RTT_WINDOW.0 / 2) {
+        } else if self.min_at[2] == self.min_at[1] && age > Duration(MIN_RTT_WINDOW.0 / 2) {
             self.replace_min(2, rtt_us, now);
         }
     }
@@ -275,7 +275,7 @@ mod tests {
             samples.push((now, sample));
             rtt.sample_min(sample, now);
             let least = |age: u64| {
-                let from = now.saturating_sub(Time::from_secs(age));
+                let from = now.saturating_sub(Duration::from_secs(age));
                 samples.iter().filter(|(at, _)| *at >= from).map(|&(_, value)| value).min().expect("a sample")
             };
             assert!((least(300)..=least(150)).contains(&rtt.min_us()), "at {now}: {}", rtt.min_us());

@@ -10,7 +10,7 @@ use crate::packet::{flag, Ecn, Packet};
 use crate::param::{ParamKind, ParamType};
 use crate::real;
 use crate::rng::Rng;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -35,20 +35,20 @@ impl Arrivals {
         }
     }
 
-    /// Time to the next arrival over a bottleneck of `rate`; [`Time::NEVER`] if there is none.
-    pub fn gap(self, rate: Rate, rng: &mut Rng) -> Time {
+    /// Time to the next arrival over a bottleneck of `rate`; [`Duration::MAX`] if there is none.
+    pub fn gap(self, rate: Rate, rng: &mut Rng) -> Duration {
         exponential(self.per_second(rate), rng)
     }
 }
 
-/// Time to the next event of a Poisson process with `per_second` events per second; [`Time::NEVER`] if that is 0.
-pub(crate) fn exponential(per_second: f64, rng: &mut Rng) -> Time {
+/// Time to the next event of a Poisson process with `per_second` events per second; [`Duration::MAX`] if that is 0.
+pub(crate) fn exponential(per_second: f64, rng: &mut Rng) -> Duration {
     // 1 - u lies in (0, 1]; -ln of it is at most 36.8
     let seconds = -real::ln(1.0 - rng.next_f64()) / per_second;
     if seconds.is_finite() && seconds < 1e9 {
-        Time((seconds * 1e9) as u64)
+        Duration((seconds * 1e9) as u64)
     } else {
-        Time::NEVER
+        Duration::MAX
     }
 }
 
@@ -295,7 +295,7 @@ impl UdpSource {
             Spacing::Constant => self.gap_ns,
             Spacing::Poisson => -real::ln(1.0 - self.rng.next_f64()) * self.gap_ns,
         };
-        self.next = self.started.saturating_add(Time(self.elapsed_ns as u64));
+        self.next = self.started.saturating_add(Duration(self.elapsed_ns as u64));
         self.packet
     }
 }
@@ -316,7 +316,7 @@ mod tests {
         let total: f64 = (0..100_000).map(|_| Arrivals::PerSecond(100.0).gap(Rate(0), &mut random).as_secs_f64()).sum();
         // 1000 s expected, standard deviation 1000 / sqrt(100000) = 3.2 s
         assert!((total - 1000.0).abs() < 12.0, "{total}");
-        assert_eq!(Arrivals::PerSecond(0.0).gap(Rate(0), &mut random), Time::NEVER);
+        assert_eq!(Arrivals::PerSecond(0.0).gap(Rate(0), &mut random), Duration::MAX);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, QueueContext};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, FlowKey, Packet};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Rate, Time};
 use dumbbell_core::with_aqm;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -78,7 +78,7 @@ impl<A: Aqm> Served<A> {
     }
 
     /// The link asks, as often as it has time until `until`.
-    fn serve_until(&mut self, until: Time, service: Time) {
+    fn serve_until(&mut self, until: Time, service: Duration) {
         loop {
             let timer = self.aqm.next_timer();
             let next = self.free.min(timer);
@@ -94,7 +94,7 @@ impl<A: Aqm> Served<A> {
         }
     }
 
-    fn ask(&mut self, now: Time, service: Time) {
+    fn ask(&mut self, now: Time, service: Duration) {
         if std::mem::take(&mut self.passing) && self.aqm.packets() == 0 {
             self.free = Time::NEVER;
             return;
@@ -106,7 +106,7 @@ impl<A: Aqm> Served<A> {
         };
     }
 
-    fn arrive(&mut self, mut packet: Packet, now: Time, service: Time) {
+    fn arrive(&mut self, mut packet: Packet, now: Time, service: Duration) {
         if self.passes && self.free == Time::NEVER && packet.len <= self.aqm.bypass_max_len() {
             packet.enqueue_time = now;
             self.told.on_enqueue(&packet, At::time(now));
@@ -125,13 +125,13 @@ impl<A: Aqm> Served<A> {
 fn run_story<A: Aqm>(mut queue: Served<A>, story: &[Arrival]) -> (StoryLog, Vec<(String, u64)>, u64) {
     let mut now = Time::ZERO;
     for (seq, one) in (0..).zip(story) {
-        now += Time(one.gap);
-        let service = Time(one.service);
+        now += Duration(one.gap);
+        let service = Duration(one.service);
         queue.serve_until(now, service);
         let packet = Packet { seq, flow: one.flow, len: one.len, ecn: one.ecn, ..Packet::EMPTY };
         queue.arrive(packet, now, service);
     }
-    queue.serve_until(now + Time::from_secs(2), Time(1));
+    queue.serve_until(now + Duration::from_secs(2), Duration(1));
     queue.aqm.state(&mut |name, value| queue.told.0.push(format!("{name} = {value}")));
     (queue.told, queue.aqm.counters(), queue.passed)
 }

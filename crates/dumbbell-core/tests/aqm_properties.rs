@@ -11,7 +11,7 @@ use dumbbell_core::packet::{Ecn, FlowKey, Packet};
 use dumbbell_core::param::{AlgorithmSpec, ParamError, ParamKind, ParamSpec};
 use dumbbell_core::record::{Counters, FlowCounters, InternalCounters, InternalLog};
 use dumbbell_core::rng::mix;
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Rate, Time};
 use dumbbell_core::with_aqm;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -350,7 +350,7 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
                 }
             }
             Op::Pass { nanos } => {
-                let until = now + Time(nanos);
+                let until = now + Duration(nanos);
                 pass(&mut aqm, &mut now, until, &mut log);
             }
             Op::Rate { bits } => aqm.set_rate(Rate(bits), now),
@@ -522,7 +522,7 @@ fn dualpi2_keeps_its_promises_in_every_version_with_every_scheduler() {
 }
 
 /// Full frames of one flow, one every `gap`, through a link of 10 Mbit/s for `seconds`; returns what was counted.
-fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Time, seconds: u64) -> Counters {
+fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Duration, seconds: u64) -> Counters {
     let context = QueueContext::new(Rate::from_mbit(10), 1);
     let any = build(&configuration(spec, &[]), &context).expect("defaults are accepted");
     with_aqm!(any, aqm => {
@@ -550,7 +550,7 @@ fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Time, seconds: u64) -> Counters {
                     None => Time::NEVER,
                     Some(later) if later > now => later,
                     // one that shapes is asked again at once
-                    Some(_) => now + if aqm.shapes() { Time(1) } else { frame },
+                    Some(_) => now + if aqm.shapes() { Duration(1) } else { frame },
                 };
             }
         }
@@ -565,7 +565,7 @@ fn every_queue_signals_under_overload() {
     // 21 % more than the link carries, for 20 s: 3487 frames too many
     for spec in specs() {
         for ecn in [Ecn::NotEct, Ecn::Ect0] {
-            let counted = steady(&spec, ecn, Time::from_millis(1), 20).queue;
+            let counted = steady(&spec, ecn, Duration::from_millis(1), 20).queue;
             let signals = counted.ce_marks + counted.sce_marks + counted.drops_aqm + counted.drops_overflow;
             assert!(signals > 100, "{}, {ecn:?}: {counted:?}", spec.name);
             assert!(ecn.is_capable() || counted.ce_marks + counted.sce_marks == 0, "{}: {counted:?}", spec.name);
@@ -578,7 +578,7 @@ fn no_queue_signals_while_it_never_holds_more_than_one_packet() {
     // half of what the link carries
     for spec in specs() {
         for ecn in [Ecn::NotEct, Ecn::Ect0] {
-            let counted = steady(&spec, ecn, Time::from_micros(2_422), 20).queue;
+            let counted = steady(&spec, ecn, Duration::from_micros(2_422), 20).queue;
             let signals = counted.ce_marks + counted.sce_marks + counted.drops_aqm + counted.drops_overflow;
             assert_eq!((signals, counted.sojourn_ns), (0, 0), "{}, {ecn:?}: {counted:?}", spec.name);
             assert!(counted.sent >= 8_257, "{}: {counted:?}", spec.name);

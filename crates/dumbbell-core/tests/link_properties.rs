@@ -3,7 +3,7 @@
 use dumbbell_core::link::{self, AnyLink, LinkContext, LinkSpec, QueueContent};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::{AlgorithmSpec, ParamKind, ParamType};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Rate, Time};
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
 use std::collections::VecDeque;
@@ -121,7 +121,7 @@ proptest! {
             let (mut now, mut number, mut lost, mut fastest) = (Time::ZERO, 0, 0, rate);
             for &step in &steps {
                 let (Step::Packets { after, .. } | Step::Rate { after, .. } | Step::Flush { after }) = step;
-                now += Time::from_micros(after);
+                now += Duration::from_micros(after);
                 hop.work(now);
                 match step {
                     Step::Packets { bytes, count, .. } => for _ in 0..count {
@@ -143,7 +143,7 @@ proptest! {
             }
             let loaded = now;
             // a day is enough for all of them: at most 40 * 40 frames, at the least rate with the least share of it
-            hop.work(now + Time::from_secs(200_000));
+            hop.work(now + Duration::from_secs(200_000));
             prop_assert!(hop.queue.is_empty() && hop.on_link.is_none(), "{}: {:?}: {} are left", spec.name, chosen, hop.queue.len());
             prop_assert_eq!(hop.left.len() + lost, number as usize, "{}: {:?}", spec.name, chosen);
             let ordered = hop.left.windows(2).all(|two| two[0].0 < two[1].0 && two[0].2 <= two[1].2);
@@ -160,7 +160,7 @@ proptest! {
             let (mut one, mut other) = (chosen.build(&LinkContext { rate, seed }), chosen.build(&LinkContext { rate, seed }));
             for second in 0..40 {
                 let at = Time::from_millis(777 * second);
-                prop_assert!(one.delay(at) <= Time::from_secs(60) && (chosen.delays() || one.delay(at) == Time::ZERO), "{}", spec.name);
+                prop_assert!(one.delay(at) <= Duration::from_secs(60) && (chosen.delays() || one.delay(at) == Duration::ZERO), "{}", spec.name);
                 if second % 3 == 0 {
                     prop_assert_eq!(one.delay(at), other.delay(at), "{}", spec.name);
                 }

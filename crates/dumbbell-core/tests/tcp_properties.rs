@@ -12,7 +12,7 @@ use dumbbell_core::tcp::receiver::{Echo, Receiver};
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, FlowOptions, Outlet};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
 use std::collections::VecDeque;
@@ -83,8 +83,8 @@ struct Transfer {
     options: FlowOptions,
     peer_ecn: bool,
     /// Time on the wire of a packet.
-    gap: Time,
-    one_way: Time,
+    gap: Duration,
+    one_way: Duration,
     /// Fates of the first data packets (SYN included) and ACKs; afterwards all pass.
     data: Vec<Fate>,
     acks: Vec<Fate>,
@@ -107,7 +107,7 @@ prop_compose! {
         ecn_reduction in prop::sample::select(&[EcnReduction::Prr, EcnReduction::Immediate][..]),
         frto in any::<bool>(),
         slow_start_after_idle in any::<bool>(),
-        rto_min in prop_oneof![Just(200_000_u64), 1_000_u64..1_000_000].prop_map(Time::from_micros),
+        rto_min in prop_oneof![Just(200_000_u64), 1_000_u64..1_000_000].prop_map(Duration::from_micros),
     ) -> HostParams {
         HostParams {
             ecn, initial_window, mss, offload, tso_rtt, tso_defer_near, push_bursts, pacing, send_buffer, prr, ecn_reduction, frto,
@@ -137,8 +137,8 @@ prop_compose! {
         };
         let options = FlowOptions { ecn: host.ecn, echo };
         let size = segments * u64::from(host.mss) - short;
-        let one_way = Time::from_micros(base_ms * 500);
-        Transfer { size, host, peer, options, peer_ecn: ecn, gap: Time::from_micros(gap_us), one_way, data, acks, loss, seed }
+        let one_way = Duration::from_micros(base_ms * 500);
+        Transfer { size, host, peer, options, peer_ecn: ecn, gap: Duration::from_micros(gap_us), one_way, data, acks, loss, seed }
     }
 }
 
@@ -146,15 +146,15 @@ prop_compose! {
 struct TestLine<T> {
     queue: VecDeque<(Time, T)>,
     fates: VecDeque<Fate>,
-    gap: Time,
-    delay: Time,
+    gap: Duration,
+    delay: Duration,
     free: Time,
     loss: u8,
     random: u64,
 }
 
 impl<T: Clone> TestLine<T> {
-    fn new(fates: &[Fate], gap: Time, delay: Time, loss: u8, seed: u64) -> TestLine<T> {
+    fn new(fates: &[Fate], gap: Duration, delay: Duration, loss: u8, seed: u64) -> TestLine<T> {
         TestLine {
             queue: VecDeque::new(),
             fates: fates.iter().copied().collect(),
@@ -183,7 +183,7 @@ impl<T: Clone> TestLine<T> {
             Fate::Lose => return,
             Fate::Mark | Fate::Hint => mark(&mut item, fate),
             Fate::Duplicate => copies = 2,
-            Fate::Stall(ms) => self.free += Time::from_millis(u64::from(ms)),
+            Fate::Stall(ms) => self.free += Duration::from_millis(u64::from(ms)),
         }
         for _ in 0..copies {
             self.free += self.gap;
@@ -231,7 +231,8 @@ impl Transfer {
         let mut receiver = Receiver::new(3, Arc::new(self.peer.clone()), peer);
         let mut wire = Wire::default();
         let mut forward: TestLine<Packet> = TestLine::new(&self.data, self.gap, self.one_way, self.loss, self.seed);
-        let mut back: TestLine<(Ack, Vec<Block>)> = TestLine::new(&self.acks, Time::ZERO, self.one_way, self.loss, !self.seed);
+        let mut back: TestLine<(Ack, Vec<Block>)> =
+            TestLine::new(&self.acks, Duration::ZERO, self.one_way, self.loss, !self.seed);
         let mut now = Time::from_micros(self.seed % 10_000);
         let mut trace = 0_u64;
         let (mut una, mut expected) = (0, 0);
@@ -334,7 +335,7 @@ proptest! {
     // but for tail loss probes: a first burst that takes longer than twice the round trip of the handshake and 2 ms is probed
     #[test]
     fn a_clean_path_sees_every_segment_once(transfer in transfer(0..1), marked in any::<u64>()) {
-        let host = HostParams { rto_min: Time::from_millis(200), ..transfer.host };
+        let host = HostParams { rto_min: Duration::from_millis(200), ..transfer.host };
         let data = (0..64).map(|n| if marked >> n & 1 == 1 { Fate::Mark } else { Fate::Hint }).collect();
         let clean = Transfer { host, data, acks: Vec::new(), ..transfer };
         for spec in cc::specs() {
@@ -397,7 +398,7 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
         let absolute = |relative: i64| una.saturating_add_signed(relative);
         match step {
             Step::Ack { after_us, ack, blocks, flags, window, tsecr, ce_bytes } => {
-                now += Time::from_micros(*after_us);
+                now += Duration::from_micros(*after_us);
                 let blocks: Vec<Block> = blocks.iter().map(|&(start, end)| (absolute(start), absolute(end))).collect();
                 let ack = Ack {
                     ack: absolute(*ack),
@@ -413,7 +414,7 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
                 sender.on_ack(&ack, &blocks, now, &mut wire);
             }
             Step::AckAll { after_us } => {
-                now += Time::from_micros(*after_us);
+                now += Duration::from_micros(*after_us);
                 let ack = Ack { ack: sender.conn.snd_nxt(), window: u32::MAX, ..Ack::default() };
                 sender.on_ack(&ack, &[], now, &mut wire);
             }
@@ -521,7 +522,7 @@ pub(crate) fn receive(host: HostParams, options: FlowOptions, arrivals: &[Arriva
     let mut now = Time::ZERO;
     let mut seen = std::collections::BTreeSet::new();
     for &Arrival { after_us, seq, flags, ecn, len, tsval, tsecr_age } in arrivals {
-        now += Time::from_micros(after_us);
+        now += Duration::from_micros(after_us);
         let packet = Packet { enqueue_time: now, seq, flow: 0, tsval, tsecr_age, value: 0, len, ecn, flags };
         while receiver.next_timer() < now {
             let at = receiver.next_timer();

@@ -1,6 +1,6 @@
 //! The real clock of a run.
 
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use nix::time::{clock_gettime, ClockId};
 
 fn nanoseconds(clock: ClockId) -> u64 {
@@ -43,7 +43,7 @@ pub struct Stamps {
 impl Stamps {
     /// The time of the run at `wall`, ns since 1970, of something that has happened: never later than the moment of these stamps.
     pub fn time(&self, wall: u64) -> Time {
-        self.now.saturating_sub(Time(self.wall.saturating_sub(wall)))
+        self.now.saturating_sub(Duration(self.wall.saturating_sub(wall)))
     }
 }
 

@@ -11,7 +11,7 @@ use dumbbell_core::aqm::{Aqm, AqmSpec};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{flag, Ecn, FlowKey, Packet};
 use dumbbell_core::tcp::stats::ReceiverStats;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use dumbbell_measure::from_live::AckCounters;
 use dumbbell_packets::QueueDecision;
 use foldhash::{HashMap, HashMapExt};
@@ -62,7 +62,7 @@ pub struct Treatment {
     /// Connection class.
     pub class: u16,
     /// Propagation in this direction, behind the queue.
-    pub delay: Time,
+    pub delay: Duration,
     /// They are acknowledgements: the data go in the other direction.
     pub back: bool,
 }
@@ -78,7 +78,7 @@ pub struct Departure {
 
 /// All flows of one delay; their frames leave in the order in which they came.
 struct DelayQueue {
-    delay: Time,
+    delay: Duration,
     waiting: VecDeque<Departure>,
 }
 
@@ -211,7 +211,7 @@ impl<A: Aqm> Direction<A> {
         }
     }
 
-    fn line(&mut self, delay: Time) -> u32 {
+    fn line(&mut self, delay: Duration) -> u32 {
         let known = self.lines.iter().position(|line| line.delay == delay);
         known.unwrap_or_else(|| {
             self.lines.push(DelayQueue { delay, waiting: VecDeque::new() });

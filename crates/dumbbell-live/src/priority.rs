@@ -2,10 +2,9 @@
 #![allow(unsafe_code)] // three calls without a safe interface
 
 use crate::clock::MonotonicClock;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
-use std::time::Duration;
 
 /// Priority of senders and receivers: the lowest real-time priority (sched(7)), above all threads without one.
 pub const ENDS: libc::c_int = 1;
@@ -93,9 +92,9 @@ impl Awake {
 }
 
 /// How long a turn of [`SpinGuard`] is: the period in which the kernel counts real-time threads (sched(7), sched_rt_period_us).
-const TURN: Time = Time::from_millis(1000);
+const TURN: Duration = Duration::from_millis(1000);
 /// When in its turn the thread steps back.
-const STEP_BACK: Time = Time::from_millis(920);
+const STEP_BACK: Duration = Duration::from_millis(920);
 /// CPU time up to there that makes it do so.
 const MOST: Duration = Duration::from_millis(800);
 
@@ -163,19 +162,20 @@ impl SpinTurn {
 
 /// CPU time of the calling thread.
 fn cpu_time() -> Duration {
-    nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map_or(Duration::ZERO, |time| Duration(std::time::Duration::from(time).as_nanos() as u64))
 }
 
 /// How long the calling thread has waited for a core on average each time that it had something to do, while others had it
 /// (/proc/PID/schedstat of proc(5): ns on the core, ns waiting for it, times on it); `None` where the kernel does not count that.
-pub fn mean_core_wait() -> Option<Time> {
+pub fn mean_core_wait() -> Option<Duration> {
     mean_wait(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
-fn mean_wait(schedstat: &str) -> Option<Time> {
+fn mean_wait(schedstat: &str) -> Option<Duration> {
     let mut numbers = schedstat.split_whitespace().skip(1).map(str::parse::<u64>);
     let (waited, times) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-    Some(Time(waited.checked_div(times)?))
+    Some(Duration(waited.checked_div(times)?))
 }
 
 #[cfg(test)]
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_the_kernel_counts_of_waiting() {
-        assert_eq!(mean_wait("3146326244 298723793 114704\n"), Some(Time(2604)));
+        assert_eq!(mean_wait("3146326244 298723793 114704\n"), Some(Duration(2604)));
         assert_eq!((mean_wait("1 2 0\n"), mean_wait("0 0"), mean_wait("")), (None, None, None));
     }
 }

@@ -70,7 +70,7 @@ mod tests {
             RunConfig::from_json(&config).expect("a run")
         };
         let check = |config: &RunConfig, bytes: u64, ahead: u64| {
-            check(config, 0, config.run.duration, &QueueCounters::default(), LinkUse { bytes, ahead })
+            check(config, 0, config.end(), &QueueCounters::default(), LinkUse { bytes, ahead })
         };
         // 1 MB in a second, and one frame of 9014 B
         let plain = run(json!({}));
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(error, "link of bottleneck: it carried 2410000 bytes, which is more than the 1000000 that it can");
         // what was carried counts as well
         let carried = QueueCounters { carried_bytes: 1_020_000, ..QueueCounters::default() };
-        assert!(super::check(&plain, 0, plain.run.duration, &carried, LinkUse::default()).is_err());
+        assert!(super::check(&plain, 0, plain.end(), &carried, LinkUse::default()).is_err());
         // bursts that count as one packet
         assert!(check(&run(json!({"hosts": {"offload": "gso"}})), 1_130_000, 0).is_ok());
     }

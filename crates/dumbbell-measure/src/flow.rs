@@ -9,7 +9,7 @@ use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 
 /// State of a TCP sender, or of a stack that reports as much (TCP_INFO, linux/tcp.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct StackResult {
     /// Counts that the stack reports, and the state of its sender.
     pub stats: ProtocolStats,
     /// Why it was closed before its end, and when, from its start.
-    pub closed: Option<(String, Time)>,
+    pub closed: Option<(String, Duration)>,
 }
 
 /// Counts of a flow on its path: in the queue, and behind it.
@@ -92,9 +92,9 @@ pub struct FlowResult {
     /// Smallest RTT; the largest number if there is none.
     pub min_rtt_us: u32,
     /// From its first packet until everything was acknowledged.
-    pub completion: Option<Time>,
+    pub completion: Option<Duration>,
     /// The first end of slow start, and its time since the SYN.
-    pub slow_start_exit: Option<(ExitCause, Time)>,
+    pub slow_start_exit: Option<(ExitCause, Duration)>,
     /// Samples of TCP_INFO.
     pub samples: Samples,
     /// Every sample of the RTT estimator; of listed TCP flows only.
@@ -130,13 +130,13 @@ impl FlowResult {
     }
 
     /// Why a stack closed it before its end, and when, from its start.
-    pub fn close_reason(&self) -> Option<(&str, Time)> {
+    pub fn close_reason(&self) -> Option<(&str, Duration)> {
         self.stack.as_ref()?.closed.as_ref().map(|(why, at)| (why.as_str(), *at))
     }
 
     /// How long it was measured.
     pub(crate) fn seconds(&self) -> f64 {
-        self.end.saturating_sub(self.start.max(self.since)).as_secs_f64()
+        self.end.saturating_since(self.start.max(self.since)).as_secs_f64()
     }
 
     /// Returns the counts since `before`, when counting began.

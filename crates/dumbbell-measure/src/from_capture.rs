@@ -32,7 +32,7 @@ use dumbbell_core::packet::{flag, Packet, UDP_HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::{Counters, FlowCounters, FlowLog, LinkUse};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Rate, Time};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -152,7 +152,7 @@ struct CaptureHop<'a> {
     held: Backlog,
     limit: u64,
     /// Propagation behind its link.
-    delay: Time,
+    delay: Duration,
     /// Counters of the queue discipline itself.
     discipline: &'a BTreeMap<String, u64>,
     link: SeenLink<'a>,
@@ -229,7 +229,7 @@ impl Replay<'_> {
     }
 
     /// Class, base RTT and route of flow `number`.
-    fn flow_path(&self, number: usize) -> (u16, Time, &Route) {
+    fn flow_path(&self, number: usize) -> (u16, Duration, &Route) {
         let flows = self.config.flows.len();
         if let Some(flow) = self.config.flows.get(number) {
             return (self.classes.of_flow[number], flow.params.base_rtt, &flow.route);
@@ -243,10 +243,10 @@ impl Replay<'_> {
     }
 
     /// How far the clock of the sender of flow `number` is ahead of the queues'.
-    fn clock_lead(&self, number: usize) -> Time {
+    fn clock_lead(&self, number: usize) -> Duration {
         match self.flow_path(number) {
-            (_, _, Route { up: true, .. }) => Time::ZERO,
-            (_, base_rtt, _) => Time(base_rtt.0 / 2),
+            (_, _, Route { up: true, .. }) => Duration::ZERO,
+            (_, base_rtt, _) => base_rtt / 2,
         }
     }
 
@@ -289,8 +289,8 @@ impl Replay<'_> {
                 received.count(&Packet { flow: frame.flow, len: frame.len, ecn: frame.ecn, ..Packet::EMPTY });
                 if let Some(transit) = udp.and_then(|udp| self.transits.get_mut(udp)) {
                     received.bytes += u64::from(frame.len.saturating_sub(UDP_HEADERS));
-                    let earlier = self.born.remove(&name).map_or(Time::ZERO, |born| since.saturating_sub(born));
-                    let behind = self.hops[usize::from(hop)].delay + Time(base_rtt.0 / 2);
+                    let earlier = self.born.remove(&name).map_or(Duration::ZERO, |born| since.saturating_since(born));
+                    let behind = self.hops[usize::from(hop)].delay + base_rtt / 2;
                     transit.record_delay(earlier + delay + behind);
                 }
             }
@@ -400,15 +400,15 @@ impl Replay<'_> {
         let ahead = self.clock_lead(number);
         for one in self.samples[number].iter().filter(|one| one.flags & sampled::ANSWER != 0) {
             found.min_rtt_us = found.min_rtt_us.min(one.rtt_us);
-            let rtt = Time(one.bytes_acked);
+            let rtt = Duration(one.bytes_acked);
             if one.time + ahead <= now {
                 most = most.max(Some(rtt));
                 // a millisecond for what a guest takes to send; pings are further apart
-                last_answered = last_answered.max((one.time + ahead).saturating_sub(rtt) + Time::from_millis(1));
+                last_answered = last_answered.max((one.time + ahead).saturating_sub(rtt) + Duration::from_millis(1));
             }
             if one.time > from {
                 found.samples.add(one.rtt_us, 0);
-                rtts.record(Time(one.bytes_acked));
+                rtts.record(rtt);
             }
         }
         let due_by = last_answered.max(now.saturating_sub(patience(most)));
@@ -505,8 +505,8 @@ impl Replay<'_> {
 
     /// Everything that is due, in order.
     fn agenda(&self) -> Vec<(Time, CaptureEvent)> {
-        let (from, duration) = (self.config.measured_from(), self.config.run.duration);
-        let mut agenda = vec![(duration, CaptureEvent::QueueOver)];
+        let (from, end) = (self.config.measured_from(), self.config.end());
+        let mut agenda = vec![(end, CaptureEvent::QueueOver)];
         if from > Time::ZERO {
             agenda.push((from, CaptureEvent::QueueBegins));
         }
@@ -520,17 +520,15 @@ impl Replay<'_> {
             if from > Time::ZERO && (flow as usize) < self.count_listed() {
                 agenda.push((from + ahead, CaptureEvent::Flow { flow, over: false }));
             }
-            agenda.push((duration + ahead, CaptureEvent::Flow { flow, over: true }));
+            agenda.push((end + ahead, CaptureEvent::Flow { flow, over: true }));
         }
         if let Some(interval) = self.config.series_interval() {
-            agenda.extend((1..=duration.0 / interval.0).map(|point| (Time(point * interval.0), CaptureEvent::Point)));
+            agenda.extend((1..=end.0 / interval.0).map(|point| (Time::ZERO + interval * point, CaptureEvent::Point)));
         }
         let starts =
             (0..self.config.flows.len()).map(|flow| Some(self.first_flagged(flow, sampled::START)?.time + self.clock_lead(flow)));
         if let Some(last) = starts.max().flatten() {
-            agenda.extend(
-                (1..=duration.saturating_sub(last).0 / LOOK.0).map(|look| (Time(last.0 + look * LOOK.0), CaptureEvent::Look)),
-            );
+            agenda.extend((1..=end.saturating_since(last).0 / LOOK.0).map(|look| (last + LOOK * look, CaptureEvent::Look)));
         }
         agenda.sort_unstable();
         agenda
@@ -610,9 +608,9 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
     }
     for (number, hop) in replay.hops.iter().enumerate() {
         // the kernel counts times of packets in whole nanoseconds, so that each may leave one too early (psched_l2t_ns, sch_generic.h)
-        let early = hop.link.bucket.bytes_in(Time(hop.counters.queue.packets)) + hop.link.bucket.most_unsent();
+        let early = hop.link.bucket.bytes_in(Duration(hop.counters.queue.packets)) + hop.link.bucket.most_unsent();
         let given = LinkUse { bytes: hop.link.settled, ahead: early };
-        capacity::check(&config, number, config.run.duration, &hop.counters.queue, given).map_err(CaptureError::Capture)?;
+        capacity::check(&config, number, config.end(), &hop.counters.queue, given).map_err(CaptureError::Capture)?;
     }
     let mut found = outcome(replay.measures, &config, &classes, all.len() as u64);
     found.keep_columns_of(EngineKind::Linux);

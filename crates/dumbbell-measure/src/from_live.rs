@@ -17,7 +17,7 @@ use dumbbell_config::{Classes, FlowConfig, RunConfig, BOTTLENECK};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::record::{Counters, QueueCounters};
 use dumbbell_core::tcp::stats::SenderStats;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use std::sync::Arc;
 
 /// State that a TCP sender reports (TCP_INFO, linux/tcp.h).
@@ -191,7 +191,7 @@ impl LiveRecorder {
             let seen = arrived(self, start);
             self.measures.together.start_flow(start, seen.into_iter());
         }
-        while self.measures.together.next() <= self.config.run.duration {
+        while self.measures.together.next() <= self.config.end() {
             let now = self.measures.together.next();
             let seen = arrived(self, now);
             self.measures.together.look(now, seen.into_iter());
@@ -218,17 +218,17 @@ impl LiveRecorder {
 
     /// Returns the outcome after `events` events, with the reports of the senders of the listed `flows`.
     pub fn finish(mut self, flows: &[LiveFlow], events: u64) -> Outcome {
-        let (from, duration) = (self.config.measured_from(), self.config.run.duration);
+        let (from, end) = (self.config.measured_from(), self.config.end());
         self.follow(flows);
         std::mem::take(&mut self.points).iter().for_each(|point| self.take(point, flows));
         for (number, flow) in flows.iter().enumerate() {
             let FlowConfig { params, route, .. } = &self.config.flows[number];
-            let ahead = if route.up { Time::ZERO } else { Time(params.base_rtt.0 / 2) };
+            let ahead = if route.up { Duration::ZERO } else { params.base_rtt / 2 };
             if from > Time::ZERO {
                 let before = result(flow, self.begun.get(number), Time::ZERO, from, ahead);
                 self.measures.begin_flow(number as u32, flows.len(), before, from + ahead);
             }
-            let result = result(flow, self.ended.get(number), from, duration, ahead);
+            let result = result(flow, self.ended.get(number), from, end, ahead);
             self.measures.finish_flow(number as u32, flows.len(), result);
         }
         let mut found = outcome(self.measures, &self.config, &self.classes, events);
@@ -251,7 +251,7 @@ impl LiveRecorder {
 
 /// Returns the result of a flow at `now`, where the samples that count are those after `from`. Times of results are on the clock of the
 /// simulator's queue, which is `ahead` of the senders'.
-fn result(flow: &LiveFlow, counted: Option<&FlowCounts>, from: Time, now: Time, ahead: Time) -> FlowResult {
+fn result(flow: &LiveFlow, counted: Option<&FlowCounts>, from: Time, now: Time, ahead: Duration) -> FlowResult {
     let FlowCounts { counters, received } = counted.copied().unwrap_or_default();
     let start = flow.start.unwrap_or(now).min(now);
     let common = FlowResult {
@@ -380,10 +380,10 @@ mod tests {
                 sample(1500, 60_000, 50_000, false),
             ],
         };
-        let ahead = Time::from_millis(10);
+        let ahead = Duration::from_millis(10);
         let end = result(&flow, None, Time::from_millis(400), Time::from_secs(2), ahead);
         assert_eq!((end.samples.count, end.samples.srtt_us, end.payload), (1, 50_000, 60_000));
-        assert_eq!((end.completion, end.end), (Some(Time::from_millis(1500)), Time::from_millis(1510)));
+        assert_eq!((end.completion, end.end), (Some(Duration::from_millis(1500)), Time::from_millis(1510)));
         let begin = result(&flow, None, Time::ZERO, Time::from_millis(400), ahead);
         assert_eq!((begin.samples.count, begin.payload, begin.completion), (1, 10_000, None));
     }

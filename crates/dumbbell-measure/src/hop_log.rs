@@ -7,7 +7,7 @@ use dumbbell_core::histogram::Histogram;
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::record::QueueCounters;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use std::collections::BTreeMap;
 
 /// Backlog of a queue at one moment.
@@ -116,8 +116,7 @@ impl HopLog {
     ) {
         let mut sojourn = Histogram::default();
         of_classes.iter().for_each(|of_class| sojourn.merge(of_class));
-        let bits =
-            config.capacity_bits_of(number, config.measured_from(), config.run.duration) - counted.queue.lost_bytes as f64 * 8.0;
+        let bits = config.capacity_bits_of(number, config.measured_from(), config.end()) - counted.queue.lost_bytes as f64 * 8.0;
         let seconds = config.measured_time().as_secs_f64();
         self.rows.push(HopRow {
             name: name.to_owned(),
@@ -150,7 +149,7 @@ impl HopLog {
 
     /// One row per hop and point of the time series.
     pub fn series(&mut self, config: &RunConfig) -> Table {
-        let interval = config.series_interval().unwrap_or(Time::ZERO);
+        let interval = config.series_interval().unwrap_or(Duration::ZERO);
         let hops = self.rows.len().max(1);
         for (index, row) in self.points.iter_mut().enumerate() {
             row.seconds = interval.as_secs_f64();

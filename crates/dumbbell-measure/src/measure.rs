@@ -10,7 +10,7 @@ use crate::trace::Trace;
 use dumbbell_config::RunConfig;
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::record::{Counters, QueueCounters};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use std::collections::BTreeMap;
 
 /// The queue at the end of the run.
@@ -93,7 +93,7 @@ pub struct Measures {
     pub short_flows: ShortFlows,
     /// Short flows, summed by class.
     pub short_totals: Vec<crate::classes::Totals>,
-    interval: Time,
+    interval: Duration,
     before: Vec<Before>,
     /// Counters of the queue at the last point.
     queue_before: QueueCounters,
@@ -123,7 +123,7 @@ impl Measures {
             hops: None,
             short_flows: ShortFlows::new(config.bottleneck.rate, config.record.short_flows as usize, config.run.seed),
             short_totals: vec![crate::classes::Totals::default(); classes],
-            interval: interval.unwrap_or(Time::ZERO),
+            interval: interval.unwrap_or(Duration::ZERO),
             before: vec![Before::default(); if interval.is_some() { listed } else { 0 }],
             queue_before: QueueCounters::default(),
             together: CommonTime::new(config),

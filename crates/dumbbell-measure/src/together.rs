@@ -6,15 +6,15 @@
 use crate::flow::FlowResult;
 use crate::statistics::jain;
 use dumbbell_config::RunConfig;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use std::collections::VecDeque;
 
 /// Between two looks.
-pub const LOOK: Time = Time::from_millis(100);
+pub const LOOK: Duration = Duration::from_millis(100);
 /// Looks in the window over which shares are taken: one second.
 const WINDOW: usize = 10;
 /// Shares must stay fair for so long. A rate counts as stable after 5 s in Dong et al., PCC (NSDI 2015), section 4.2.2.
-const SUSTAINED: Time = Time::from_secs(5);
+const SUSTAINED: Duration = Duration::from_secs(5);
 /// Shares with a Jain index of at least this count as fair: two flows within a factor of 1.6 (ABE, Khademi et al. 2017), which is the
 /// delta-fair convergence of RFC 5166, section 2.4, with delta = 0.23.
 const FAIR: f64 = 0.95;
@@ -74,9 +74,9 @@ pub struct CommonTime {
     ended: Option<(Time, Vec<[f64; 2]>)>,
     next: Time,
     /// From the start of the last flow until their shares became fair and stayed so.
-    pub convergence: Option<Time>,
+    pub convergence: Option<Duration>,
     /// From there until the shares of everything that arrived since were first fair.
-    pub convergence_cumulative: Option<Time>,
+    pub convergence_cumulative: Option<Duration>,
 }
 
 impl CommonTime {
@@ -88,7 +88,7 @@ impl CommonTime {
             may_end: config
                 .flows
                 .iter()
-                .any(|flow| flow.params.size.is_some() || flow.params.stop.is_some_and(|stop| stop < config.run.duration)),
+                .any(|flow| flow.params.size.is_some() || flow.params.stop.is_some_and(|stop| stop < config.end())),
             start: None,
             at_start: Vec::new(),
             seen: Vec::new(),
@@ -172,7 +172,7 @@ impl CommonTime {
         let (from, to) = (&self.looks[0], &self.looks[WINDOW]);
         let window: Vec<f64> = to.iter().zip(from).map(|(to, from)| to.saturating_sub(*from) as f64).collect();
         if jain(&window) >= FAIR {
-            let since = *self.fair_since.get_or_insert(now - Time(LOOK.0 * WINDOW as u64));
+            let since = *self.fair_since.get_or_insert(now - LOOK * WINDOW as u64);
             if now - since >= SUSTAINED {
                 self.convergence = Some(since - start);
             }
@@ -201,7 +201,7 @@ impl CommonTime {
         let is_late = flows.iter().any(|one| one.start > one.since);
         let from = if is_late { start } else { flows.iter().map(|one| one.since).max()? };
         let seconds = match &self.ended {
-            Some((end, _)) => end.saturating_sub(from).as_secs_f64(),
+            Some((end, _)) => end.saturating_since(from).as_secs_f64(),
             None => flows.iter().map(FlowResult::seconds).fold(f64::INFINITY, f64::min),
         };
         if seconds <= 0.0 {
@@ -266,15 +266,15 @@ mod tests {
         // 100^2 / (2 (a^2 + b^2)) >= 0.95 from a^2 + b^2 <= 5263 on, which is k = 8: 58^2 + 42^2 = 5128; k = 7: 62^2 + 38^2 = 5288.
         // The first fair window begins 2 looks before the change.
         let found = second_flow_rates(repeat_looks([9, 1], 3).chain(repeat_looks([5, 5], 10)));
-        assert_eq!(found.convergence, Some(Time::from_millis(2800)));
+        assert_eq!(found.convergence, Some(Duration::from_millis(2800)));
         // fair for a second on the way from one unfairness to the other: a coincidence
         let crossing = repeat_looks([9, 1], 3).chain(repeat_looks([5, 5], 1)).chain(repeat_looks([1, 9], 10));
         assert_eq!(second_flow_rates(crossing).convergence, None);
         // fair from the first look on
-        assert_eq!(second_flow_rates(repeat_looks([5, 5], 10)).convergence, Some(Time::ZERO));
+        assert_eq!(second_flow_rates(repeat_looks([5, 5], 10)).convergence, Some(Duration::ZERO));
         // 4.9 s are not enough, 5 s are
         assert_eq!(second_flow_rates(repeat_looks([5, 5], 5).skip(1)).convergence, None);
-        assert_eq!(second_flow_rates(repeat_looks([5, 5], 5)).convergence, Some(Time::ZERO));
+        assert_eq!(second_flow_rates(repeat_looks([5, 5], 5)).convergence, Some(Duration::ZERO));
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
         // after 10 looks of (9, 1) and n of (1, 9) the shares are 90 + n and 10 + 9n; 95 % are met first with n = 6: 96 and 64,
         // 160^2 / (2 (9216 + 4096)) = 0.9615; n = 5: 95 and 55, 150^2 / (2 (9025 + 3025)) = 0.9336
         let found = second_flow_rates(repeat_looks([9, 1], 1).chain(repeat_looks([1, 9], 3)));
-        assert_eq!((found.convergence_cumulative, found.convergence), (Some(Time::from_millis(1600)), None));
+        assert_eq!((found.convergence_cumulative, found.convergence), (Some(Duration::from_millis(1600)), None));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use dumbbell_config::protocol::ProtocolStats;
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::SenderStats;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 
 /// State of a flow: a row is written when it changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,14 +29,14 @@ struct Last {
 /// Rows so far.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    interval: Time,
+    interval: Duration,
     last: Vec<Last>,
     rows: Vec<TraceRow>,
 }
 
 impl Trace {
     /// Returns a trace of `flows` flows, with at most one row per `interval` while the state is the same.
-    pub fn new(interval: Time, flows: usize) -> Trace {
+    pub fn new(interval: Duration, flows: usize) -> Trace {
         Trace { interval, last: vec![Last::default(); flows], ..Trace::default() }
     }
 

@@ -8,7 +8,7 @@ use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::{flag, FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{self, Time};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use std::time::Duration;
 const LAST: u64 = 1 << 62;
 
 /// A time of the caller.
-pub fn nanoseconds(time: Duration) -> Time {
-    Time(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(LAST))
+pub fn nanoseconds(time: Duration) -> units::Duration {
+    units::Duration(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(LAST))
 }
 
 /// Hears which packets are dropped; [`Packet::tsval`] is the place of the payload.
@@ -82,7 +82,7 @@ enum NextStep {
 /// # Ok::<(), dumbbell_net::Error>(())
 /// ```
 pub struct Net<T = Vec<u8>> {
-    start: Time,
+    start: units::Duration,
     /// Time of the last event.
     now: Time,
     hop: Hop<AnyAqm, Lost>,
@@ -107,7 +107,7 @@ impl<T> fmt::Debug for Net<T> {
 
 impl<T> Net<T> {
     /// The bottleneck of a run with this queue discipline.
-    pub(crate) fn from_run(run: &RunConfig, queue: AnyAqm, start: Time) -> Net<T> {
+    pub(crate) fn from_run(run: &RunConfig, queue: AnyAqm, start: units::Duration) -> Net<T> {
         Net {
             start,
             now: Time::ZERO,
@@ -166,7 +166,7 @@ impl<T> Net<T> {
             return Some(self.to_caller_time(*at));
         }
         // what a changed rate sets free leaves when the instant of the change is over
-        let change = self.changes.front().map_or(Time::NEVER, |change| change.at.saturating_add(Time(1)));
+        let change = self.changes.front().map_or(Time::NEVER, |change| change.at.saturating_add(units::Duration(1)));
         let at = self.next_move().0.min(change);
         (self.is_moving() && at != Time::NEVER).then(|| self.to_caller_time(at))
     }
@@ -225,7 +225,7 @@ impl<T> Net<T> {
 
     /// A time of the caller on the net's clock.
     fn clock(&self, time: Duration) -> Time {
-        nanoseconds(time).saturating_sub(self.start).max(self.now)
+        (Time::ZERO + nanoseconds(time)).saturating_sub(self.start).max(self.now)
     }
 
     fn to_caller_time(&self, time: Time) -> Duration {

@@ -3,7 +3,7 @@
 
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::param::{AlgorithmSpec, ParamKind, ParamSpec};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{self, Time};
 use dumbbell_core::{aqm, link, path};
 use dumbbell_net::{Config, FlowKey, Frame, Net, NetCounters};
 use dumbbell_sim::protocol::{Answer, Datagram, DatagramOutlet, Protocol, ProtocolContext};
@@ -54,7 +54,7 @@ impl Protocol for Teller {
         self.came.lock().expect("no panic").push((now.0, self.flow, datagram.number, datagram.ecn));
         None
     }
-    fn on_answer(&mut self, _answer: &Answer, _rtt: Time, _now: Time) {}
+    fn on_answer(&mut self, _answer: &Answer, _rtt: units::Duration, _now: Time) {}
 }
 
 /// How the caller of a net goes about it; none of it may matter.

@@ -10,7 +10,7 @@ use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::observe::{FlowStart, ListenLevel, Tap};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use std::io;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,7 +76,7 @@ impl PacketRecorder {
         let web = config.web.iter().map(|web| web.params.base_rtt);
         let rtts = flows.chain(web).chain(config.udp.iter().map(UdpConfig::line).map(|(rtt, _)| rtt));
         // a SYN of a receiver that opens left half a round trip before its answer
-        let most_ahead = rtts.max().unwrap_or(Time::ZERO);
+        let most_ahead = rtts.max().unwrap_or(Duration::ZERO);
         let (points, all_hops) = (Arc::from(names.as_slice()), Arc::from(hops.as_slice()));
         let state = State::new(HostTraits::new(&config.hosts), asked, Writer::new(output, names, hops), most_ahead);
         let (full, batches) = sync_channel::<Batch>(BATCHES);

@@ -8,11 +8,11 @@ use dumbbell_core::log::Mark;
 use dumbbell_core::observe::{FlowStart, ProtocolKind};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use std::io;
 
 /// Simulated time between two looks for records that can be written.
-const SLICE: Time = Time::from_micros(500);
+const SLICE: Duration = Duration::from_micros(500);
 /// Most answers that may have been lost before the first that is under way.
 const MOST_ANSWERS: usize = 4096;
 
@@ -86,13 +86,13 @@ pub struct State {
     waiting: TimeOrder<PendingRecord>,
     writer: Writer,
     /// Clocks of senders are not further behind.
-    most_ahead: Time,
+    most_ahead: Duration,
     next_look: Time,
 }
 
 impl State {
     /// Returns the state for hosts with these traits; clocks of senders are at most `most_ahead` behind.
-    pub fn new(hosts: HostTraits, asked: Asked, writer: Writer, most_ahead: Time) -> State {
+    pub fn new(hosts: HostTraits, asked: Asked, writer: Writer, most_ahead: Duration) -> State {
         let number = |name: &str| writer.points.iter().position(|known| known == name).map(|index| index as u32);
         State {
             hosts,

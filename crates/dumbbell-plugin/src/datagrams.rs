@@ -1,9 +1,9 @@
 //! The bytes of datagrams that are under way: the net moves their numbers only.
 
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 
 /// No datagram is under way for longer: what is older was dropped, and its place may be given to another.
-const LONGEST_WAY: Time = Time::from_secs(120);
+const LONGEST_WAY: Duration = Duration::from_secs(120);
 /// So few places are not worth a look.
 const FEW: usize = 1024;
 

@@ -7,7 +7,7 @@ use dumbbell_config::extensions::PluginFault;
 use dumbbell_config::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
 use dumbbell_core::packet::{Ecn, UDP_HEADERS};
 use dumbbell_core::rng::Rng;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use std::ffi::{c_void, CStr, CString};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const CALLS: u32 = 20_000;
 /// After so many of them the next comes later by as much as a call takes on a host, at least. Pacers round down to a time at which they still lack
 /// a byte, which they never get while the clock stands.
 const AT_ONCE: u32 = 10;
-const LATER: Time = Time(1_000);
+const LATER: Duration = Duration(1_000);
 
 /// One connection. The functions that the interface requires are there: [`load`](crate::Plugin::load) has looked.
 pub struct PluginStack {
@@ -40,7 +40,7 @@ pub struct PluginStack {
     rows: [Row; 2],
     /// Bytes that the application has not written yet, bytes per write, interval between writes, and time of the next write.
     left: u64,
-    chunk: (u64, Time),
+    chunk: (u64, Duration),
     writes_at: Time,
     over: bool,
 }
@@ -108,7 +108,7 @@ impl PluginStack {
         let this = functions.create.map_or(std::ptr::null_mut(), |create| unsafe { create(&flow, values.as_ptr()) });
         // an application of some rate writes a packet's payload at a time
         let size = u64::from(payload);
-        let chunk = context.app_rate.map_or((u64::MAX, Time::NEVER), |rate| (size, rate.serialise(size)));
+        let chunk = context.app_rate.map_or((u64::MAX, Duration::MAX), |rate| (size, rate.serialise(size)));
         let stack = PluginStack {
             functions,
             this,
@@ -230,7 +230,7 @@ impl PluginStack {
         if self.left == 0 {
             self.finish(1, now);
         }
-        self.writes_at = if self.over || gap == Time::NEVER { Time::NEVER } else { now + gap };
+        self.writes_at = if self.over || gap == Duration::MAX { Time::NEVER } else { now + gap };
     }
 
     fn finish(&mut self, end: u32, now: Time) {
@@ -313,7 +313,7 @@ impl Protocol for PluginStack {
         self.answer(back);
     }
 
-    fn on_answer(&mut self, answer: &Answer, _rtt: Time, now: Time) {
+    fn on_answer(&mut self, answer: &Answer, _rtt: Duration, now: Time) {
         self.deliver(abi::CLIENT, answer.value, answer.ecn, now);
     }
 
@@ -333,8 +333,8 @@ impl Protocol for PluginStack {
         let abi::CStackStats { congestion_events, ce, timeouts, pacing_rate, .. } = stats;
         Some(ProtocolStats {
             received: known(received).unwrap_or(0),
-            srtt: known(rtt).map(Time),
-            min_rtt: known(min_rtt).map(Time),
+            srtt: known(rtt).map(Duration),
+            min_rtt: known(min_rtt).map(Duration),
             cwnd: known(cwnd),
             ssthresh: known(ssthresh),
             in_flight: known(in_flight),

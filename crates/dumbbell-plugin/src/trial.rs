@@ -6,7 +6,7 @@ use dumbbell_core::aqm::{self, Aqm, Dequeue, QueueContext};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, FlowKey, Packet, MTU_FRAME};
 use dumbbell_core::rng::{mix, Rng};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Rate, Time};
 use serde_json::{json, Map, Value};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -184,7 +184,7 @@ fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
         if rng.draw_below(40) == 0 {
             arrivals = 1 + rng.draw_below(9);
         }
-        now += Time([0, 1, 1_000, 120_000, 1_000_000, 30_000_000, 2_000_000_000][rng.draw_below(7) as usize]);
+        now += Duration([0, 1, 1_000, 120_000, 1_000_000, 30_000_000, 2_000_000_000][rng.draw_below(7) as usize]);
         while queue.next_timer() <= now && fault.message().is_none() {
             let due = queue.next_timer();
             queue.on_timer(due, &mut story);

@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, StringArray};
 use arrow_schema::ArrowError;
 use dumbbell_config::RunConfig;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use dumbbell_packets::{
     points, Asked, CapturePoint, CaptureWriter, Captured, ColumnValues, Columns, InferredQueue, PacketRecorder, Stream, Written,
 };
@@ -163,7 +163,7 @@ pub fn write_captured(
     let config = RunConfig::from_json(&parse(config)?).map_err(config_error)?;
     let asked = Asked { points, flows, from: Time(start), until: Time(end), snap };
     let stream = |(name, hop, records, earlier): (String, u16, PathBuf, u64)| {
-        Ok(Stream { place: place(&name, hop)?, path: records, earlier: Time(earlier) })
+        Ok(Stream { place: place(&name, hop)?, path: records, earlier: Duration(earlier) })
     };
     let captured = Captured {
         streams: files.streams.into_iter().map(stream).collect::<PyResult<_>>()?,

@@ -2,7 +2,7 @@
 
 use crate::{config_error, load, Cancel, Interrupted, Result};
 use dumbbell_config::RunConfig;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Duration;
 use dumbbell_qlog::{Names, QlogRecorder, QlogWriter};
 use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::{Builder, Outcome, RunError, Sim};
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Simulated time between two looks at the flag that ends a run.
-const SLICE: Time = Time::from_millis(10);
+const SLICE: Duration = Duration::from_millis(10);
 
 /// Why a run that is written came to nothing.
 pub enum Failure {
@@ -73,7 +73,7 @@ fn write(
 ) -> std::result::Result<(Outcome, u64), Failure> {
     let config = parse_config(config)?;
     let read = RunConfig::read(&config, &extensions).map_err(|error| Failure::Run(error.into()))?;
-    let recorder = QlogRecorder::new(names, senders, network, read.run.duration);
+    let recorder = QlogRecorder::new(names, senders, network, read.end());
     let builder = Sim::builder(&config).extensions(extensions).listener(|hop| recorder.listener(hop));
     let outcome = carry_out(builder, cancel)?;
     Ok((outcome, recorder.finish().map_err(Failure::File)?))

@@ -114,7 +114,7 @@ impl Log for QlogListener {
     fn on_dequeue(&mut self, packet: &Packet, at: At) {
         self.queue.remove(packet);
         self.queue_did(packet, at, "dumbbell:packet_dequeued", |data| {
-            data.key("sojourn").ms(at.now.saturating_sub(packet.enqueue_time));
+            data.key("sojourn").ms(at.now.saturating_since(packet.enqueue_time));
         });
     }
 

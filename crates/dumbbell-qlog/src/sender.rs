@@ -9,7 +9,7 @@ use dumbbell_core::observe::SenderSnapshot;
 use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, UDP_HEADERS};
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
 
 /// Events of a sender.
@@ -71,7 +71,7 @@ enum Metric {
     Unset,
     Whole(u64),
     Real(f64),
-    Ms(Time),
+    Ms(Duration),
 }
 
 /// The qlog of one flow.
@@ -81,7 +81,7 @@ pub struct QlogFlow {
     /// When it is over, on its clock.
     end: Time,
     /// By how much its clock is behind the engine's, and what that said at the last packet that was sent.
-    behind: Time,
+    behind: Duration,
     posted_at: Time,
     /// Numbers of the next packets.
     next: u64,
@@ -120,7 +120,7 @@ impl QlogFlow {
             records,
             names,
             end,
-            behind: Time::ZERO,
+            behind: Duration::ZERO,
             posted_at: Time::ZERO,
             next: 0,
             next_initial: 0,
@@ -230,7 +230,7 @@ impl QlogFlow {
     /// The sender has done all that an acknowledgement or a timer asked for, at `now` on its clock.
     pub fn look(&mut self, belief: &SenderSnapshot<'_>, now: Time) {
         if !self.posted.is_empty() {
-            self.behind = self.posted_at.saturating_sub(now);
+            self.behind = self.posted_at.saturating_since(now);
         }
         if now > self.end {
             self.heard.clear();
@@ -417,11 +417,11 @@ fn datagram(data: &mut QlogRecord, payload: u64, ecn: Ecn, id: u64) {
 /// Returns the sender's state by names of qlog: the metrics of its schema in bytes, ms and bit/s, and for controls with a model the variables of the BBR draft.
 fn metrics(belief: &SenderSnapshot<'_>) -> Vec<(&'static str, Metric)> {
     let whole = |value: Option<u64>| value.map_or(Metric::Unknown, Metric::Whole);
-    let ms = |time: Option<Time>| time.map_or(Metric::Unknown, Metric::Ms);
+    let ms = |time: Option<Duration>| time.map_or(Metric::Unknown, Metric::Ms);
     let SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, .. } = *belief;
     let model = belief.tcp.and_then(Sender::model);
     let least = match &model {
-        Some(model) => model.min_rtt_us.map(|us| Time::from_micros(u64::from(us))),
+        Some(model) => model.min_rtt_us.map(|us| Duration::from_micros(u64::from(us))),
         None => min_rtt,
     };
     let pacing_rate = belief.tcp.map(|sender| sender.conn.pacing_rate).filter(|&rate| rate != u64::MAX);

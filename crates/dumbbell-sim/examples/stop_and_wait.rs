@@ -2,7 +2,7 @@
 
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use dumbbell_sim::protocol::{Answer, Datagram, DatagramOutlet, Protocol, ProtocolContext};
 use dumbbell_sim::{Outcome, RunError, Sim};
 use serde_json::{json, Map, Value};
@@ -47,7 +47,7 @@ impl Protocol for StopAndWait {
         Some(Answer { value: datagram.number, length: 64, ecn: Ecn::NotEct })
     }
 
-    fn on_answer(&mut self, answer: &Answer, _rtt: Time, now: Time) {
+    fn on_answer(&mut self, answer: &Answer, _rtt: Duration, now: Time) {
         self.number = answer.value + 1;
         self.next = now;
     }

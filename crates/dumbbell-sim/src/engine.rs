@@ -44,7 +44,7 @@ use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::sender::Application;
 use dumbbell_core::tcp::BackEcn;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use endpoint::{Arena, Endpoint, Origin, UnderWay};
 use ingress::EndpointPort;
 use multi_hop::MultiHop;
@@ -140,7 +140,7 @@ impl<N: Topology> Engine<N> {
     /// A run of `config` over `net`.
     fn with_link(net: N, config: Arc<RunConfig>, classes: Classes) -> Engine<N> {
         let listed = config.flows.len() + config.udp.len();
-        let aheads: Vec<Time> = net.lines().all.iter().map(|line| line.ahead).collect();
+        let aheads: Vec<Duration> = net.lines().all.iter().map(|line| line.ahead).collect();
         let mut engine = Engine {
             host: Arc::new(config.hosts.clone()),
             net,
@@ -487,7 +487,7 @@ impl<N: Topology> Engine<N> {
     /// The next look at what the flows get in the time that they have in common.
     fn plan_look(&mut self) {
         let next = self.measures.together.next();
-        self.clock.set(NextEvent::Look, if next > self.config.run.duration { Time::NEVER } else { next });
+        self.clock.set(NextEvent::Look, if next > self.config.end() { Time::NEVER } else { next });
     }
 
     /// Returns the counts of the listed endpoints on their path.
@@ -646,7 +646,7 @@ fn report_flow_start<N: Topology>(
         return;
     }
     let DelayLine { delay, up, ahead, .. } = net.lines().all[line as usize];
-    let behind = if up { Time(delay.0 / 2) } else { Time::ZERO };
+    let behind = if up { delay / 2 } else { Duration::ZERO };
     let beginning = FlowStart { number, ahead, behind, key, up, back_ecn, protocol: ends.protocol() };
     net.listener().on_flow_start(slot, &beginning);
 }

@@ -75,18 +75,18 @@ pub struct View {
 /// A run on its way: it can be paused at any time, looked into and gone on with, to the same bits.
 ///
 /// ```
-/// use dumbbell_core::units::Time;
+/// use dumbbell_core::units::{Duration, Time};
 /// let config = serde_json::json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}},
 ///     "flows": [{"cc": {"name": "cubic"}}]});
 /// let mut sim = dumbbell_sim::Sim::new(&config).unwrap();
-/// while !sim.step(sim.now() + Time::from_millis(100)).unwrap() {
+/// while !sim.step(sim.now() + Duration::from_millis(100)).unwrap() {
 ///     println!("{}: {} packets queued", sim.now(), sim.view().queued_packets);
 /// }
 /// assert_eq!(sim.finish().unwrap().tables.flows.height(), 1);
 /// ```
 pub struct Sim {
     run: Box<dyn engine::Run>,
-    duration: Time,
+    end: Time,
     reached: Time,
     over: bool,
     fault: PluginFault,
@@ -106,8 +106,8 @@ impl Sim {
         Builder::new(config)
     }
 
-    fn from_run(run: Box<dyn engine::Run>, duration: Time, fault: PluginFault) -> Sim {
-        Sim { run, duration, reached: Time::ZERO, over: false, fault }
+    fn from_run(run: Box<dyn engine::Run>, end: Time, fault: PluginFault) -> Sim {
+        Sim { run, end, reached: Time::ZERO, over: false, fault }
     }
 
     /// Lets everything happen until `until`, that instant included. Returns whether the run is over.
@@ -174,9 +174,9 @@ pub fn run_with(config: &Value, extensions: Extensions, cancel: &AtomicBool, pro
         if cancel.load(Ordering::Relaxed) {
             return Err(RunError::Cancelled);
         }
-        progress.store(sim.run.time().min(sim.duration).0, Ordering::Relaxed);
+        progress.store(sim.run.time().min(sim.end).0, Ordering::Relaxed);
     }
-    progress.store(sim.duration.0, Ordering::Relaxed);
+    progress.store(sim.end.0, Ordering::Relaxed);
     sim.finish()
 }
 

@@ -2,7 +2,7 @@
 
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::ParamType;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use dumbbell_sim::{Outcome, Sim};
 use proptest::prelude::*;
 use serde_json::{json, Value};
@@ -159,7 +159,7 @@ proptest! {
             let could = LinkTrace::from_json(&config["bottleneck"]["trace"]).expect("a trace").bytes_until(Time::from_secs(2));
             prop_assert!(bytes <= could as f64 + 1e-3, "{}: {bytes} of {could}", spec.name);
             let mut pieces = Sim::new(&config).expect("a run");
-            while !pieces.step(pieces.now() + Time::from_millis(37)).expect("a step") {}
+            while !pieces.step(pieces.now() + Duration::from_millis(37)).expect("a step") {}
             prop_assert_eq!(pieces.finish().expect("an outcome").hash, whole.hash, "{}", spec.name);
         }
     }

@@ -6,7 +6,7 @@ use dumbbell_core::cc::{cubic, CcContext, CongestionControl};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::{Ecn, Packet};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use dumbbell_sim::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext};
 use dumbbell_sim::{Outcome, RunError, Sim};
 use serde_json::{json, Map, Value};
@@ -217,7 +217,7 @@ struct StopAndWait {
     length: u16,
     next: Time,
     number: u64,
-    rtts: Arc<Mutex<Vec<Time>>>,
+    rtts: Arc<Mutex<Vec<Duration>>>,
 }
 
 impl Protocol for StopAndWait {
@@ -238,7 +238,7 @@ impl Protocol for StopAndWait {
         assert_eq!(datagram.ecn, Ecn::Ect0);
         Some(Answer { value: datagram.number << 33 | 7, length: 64, ecn: Ecn::NotEct })
     }
-    fn on_answer(&mut self, answer: &Answer, rtt: Time, now: Time) {
+    fn on_answer(&mut self, answer: &Answer, rtt: Duration, now: Time) {
         assert_eq!((answer.value, answer.length), (self.number << 33 | 7, 64));
         self.rtts.lock().expect("no panic").push(rtt);
         self.number += 1;
@@ -264,7 +264,7 @@ fn an_endpoint_of_ones_own_sends_when_it_is_answered() {
         let outcome = sim.finish().expect("a run");
         let text = format!("{:?}", outcome.tables.flows);
         assert!(text.contains("stop-and-wait"), "{text}");
-        assert_eq!(*rtts.lock().expect("no panic"), vec![Time::from_millis(rtt); answered]);
+        assert_eq!(*rtts.lock().expect("no panic"), vec![Duration::from_millis(rtt); answered]);
         assert_eq!(outcome.summary["packets"].as_u64(), Some(sent), "{}", outcome.summary);
     }
 }
@@ -280,7 +280,7 @@ fn an_endpoint_that_nobody_brings_is_an_error() {
 struct Late {
     next: Time,
     due: Time,
-    heard: Arc<Mutex<Vec<(u64, Ecn, Time)>>>,
+    heard: Arc<Mutex<Vec<(u64, Ecn, Duration)>>>,
 }
 
 impl Protocol for Late {
@@ -296,7 +296,7 @@ impl Protocol for Late {
         net.send(Datagram { number: 0, length: 1250, ecn: Ecn::Ect0 });
     }
     fn on_datagram(&mut self, _datagram: &Datagram, now: Time) -> Option<Answer> {
-        self.due = now + Time::from_millis(5);
+        self.due = now + Duration::from_millis(5);
         None
     }
     fn receiver_timer(&self) -> Time {
@@ -306,7 +306,7 @@ impl Protocol for Late {
         self.due = Time::NEVER;
         (1..3).for_each(|value| back.answer(Answer { value, length: 125, ecn: Ecn::Ect0 }));
     }
-    fn on_answer(&mut self, answer: &Answer, rtt: Time, _now: Time) {
+    fn on_answer(&mut self, answer: &Answer, rtt: Duration, _now: Time) {
         self.heard.lock().expect("no panic").push((answer.value, answer.ecn, rtt));
     }
 }
@@ -323,7 +323,7 @@ fn a_stack_answers_by_its_own_timer_and_hears_which_answer_was_marked() {
     let new = move |(), _: &ProtocolContext| Late { next: Time::NEVER, due: Time::NEVER, heard: Arc::clone(&ours) };
     extensions.stack("late", |_| Ok(()), new);
     Sim::builder(&config).extensions(extensions).build().expect("a configuration").finish().expect("a run");
-    let of = |value, ecn, ms| (value, ecn, Time::from_millis(ms));
+    let of = |value, ecn, ms| (value, ecn, Duration::from_millis(ms));
     assert_eq!(*heard.lock().expect("no panic"), [of(1, Ecn::Ect0, 47), of(2, Ecn::Ce, 48)]);
 }
 
@@ -340,7 +340,7 @@ impl Protocol for Restless {
     fn on_datagram(&mut self, _datagram: &Datagram, _now: Time) -> Option<Answer> {
         None
     }
-    fn on_answer(&mut self, _answer: &Answer, _rtt: Time, _now: Time) {}
+    fn on_answer(&mut self, _answer: &Answer, _rtt: Duration, _now: Time) {}
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn sojourn_is_the_time_in_the_queue_without_the_wire() {
     departures(&mut link);
     // 0, 1 and 2 frames
     assert_eq!((link.log.counters.queue.sojourn_ns, link.log.counters.queue.sent), (3 * FRAME, 3));
-    assert_eq!(link.log.counters.flows.sojourn[0].max(), Time(2 * FRAME));
+    assert_eq!(link.log.counters.flows.sojourn[0].max(), Duration(2 * FRAME));
 }
 
 /// Packets `first` to `last` as a burst that counts as one packet.

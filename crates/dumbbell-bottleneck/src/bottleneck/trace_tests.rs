@@ -5,7 +5,7 @@ use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{cake, codel, pfifo, Aqm, QueueContext};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::packet::{Ecn, FlowKey, Packet};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Rate, Time};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -108,7 +108,7 @@ fn the_queue_is_asked_at_the_opportunity() {
 #[test]
 fn a_queue_with_a_rate_of_its_own_leaves_opportunities_unused() {
     // Cake at 1514 * 8 bit / 4 ms = 3.028 Mbit/s over one opportunity a millisecond
-    let params = cake::Params { bandwidth: Some(Rate(3_028_000)), rtt: Time::from_secs(1), ..cake::Params::default() };
+    let params = cake::Params { bandwidth: Some(Rate(3_028_000)), rtt: Duration::from_secs(1), ..cake::Params::default() };
     let aqm = cake::State::new(params, &QueueContext::new(Rate(12_112_000), 1));
     let times = departures(link(aqm, &by_trace("1")), &[(1, 1514); 10], true);
     let span = times[9].0 - times[0].0;

@@ -15,7 +15,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Ecn, Packet};
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "codel";
@@ -57,14 +57,14 @@ crate::params! {
         /// Packets that fit; tail drop beyond.
         limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "DEFAULT_CODEL_LIMIT, sch_codel.c";
         /// Acceptable standing delay.
-        target: Time = Time::from_millis(5), unit "", range Time(0), Time::from_secs(10), source "RFC 8289 section 4; tc-codel(8)";
+        target: Duration = Duration::from_millis(5), unit "", range Duration(0), Duration::from_secs(10), source "RFC 8289 section 4; tc-codel(8)";
         /// Time above target before the first signal; in the order of a worst-case RTT.
-        interval: Time = Time::from_millis(100), unit "", range Time::from_micros(2), Time::from_secs(100),
+        interval: Duration = Duration::from_millis(100), unit "", range Duration::from_micros(2), Duration::from_secs(100),
             source "RFC 8289 section 4; tc-codel(8)";
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool = false, unit "", source "tc-codel(8): noecn is the default";
         /// Marks every packet with a longer sojourn time; unset: off.
-        ce_threshold: Option<Time> = None, unit "", range Time(0), Time::from_secs(100), source "tc-codel(8): disabled by default";
+        ce_threshold: Option<Duration> = None, unit "", range Duration(0), Duration::from_secs(100), source "tc-codel(8): disabled by default";
         /// Which packets `ce_threshold` marks.
         ce_threshold_selector: CeSelector = CeSelector::All, unit "", source "tc-fq_codel(8): ce_threshold_selector";
         /// How the control law is computed.
@@ -144,12 +144,12 @@ impl CodelVars {
 
 impl Codel {
     /// The control law with these constants, without a `ce_threshold`.
-    pub fn new(law: ControlLaw, target: Time, interval: Time, ecn: bool, full_frame: u16) -> Codel {
+    pub fn new(law: ControlLaw, target: Duration, interval: Duration, ecn: bool, full_frame: u16) -> Codel {
         let tick_shift = match law {
             ControlLaw::Linux => LINUX_TICK_SHIFT,
             ControlLaw::Rfc8289 => 0,
         };
-        let ticks = |time: Time| time.0 >> tick_shift;
+        let ticks = |time: Duration| time.0 >> tick_shift;
         let (target, interval) = (ticks(target), ticks(interval));
         Codel {
             law,
@@ -165,7 +165,7 @@ impl Codel {
     }
 
     /// Marks the packets that `selector` selects if their sojourn time is above `ce_threshold`; `None` is off.
-    pub fn with_ce_threshold(self, ce_threshold: Option<Time>, ce_selector: CeSelector) -> Codel {
+    pub fn with_ce_threshold(self, ce_threshold: Option<Duration>, ce_selector: CeSelector) -> Codel {
         let ce_threshold = ce_threshold.map_or(u64::MAX, |time| time.0 >> self.tick_shift);
         Codel { ce_threshold, ce_selector, ..self }
     }
@@ -380,11 +380,11 @@ mod tests {
     }
 
     fn linux() -> Codel {
-        Codel::new(ControlLaw::Linux, Time::from_millis(5), Time::from_millis(100), true, 1514)
+        Codel::new(ControlLaw::Linux, Duration::from_millis(5), Duration::from_millis(100), true, 1514)
     }
 
     fn rfc() -> Codel {
-        Codel::new(ControlLaw::Rfc8289, Time::from_millis(5), Time::from_millis(100), true, 1514)
+        Codel::new(ControlLaw::Rfc8289, Duration::from_millis(5), Duration::from_millis(100), true, 1514)
     }
 
     #[test]
@@ -588,7 +588,7 @@ mod tests {
 
     #[test]
     fn ce_threshold_marks_without_ecn_and_without_waiting_but_counts_once() {
-        let threshold = Params { ce_threshold: Some(Time::from_millis(1)), ..Params::default() };
+        let threshold = Params { ce_threshold: Some(Duration::from_millis(1)), ..Params::default() };
         let (mut state, mut log) = state(threshold);
         for (seq, ecn) in [(0, Ecn::Ect0), (1, Ecn::NotEct), (2, Ecn::Ect1)] {
             state.enqueue(packet(seq, ecn), Time::ZERO, &mut log);

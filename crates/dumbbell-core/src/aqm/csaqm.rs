@@ -18,7 +18,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Packet, MTU_FRAME};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "csaqm";
@@ -33,9 +33,9 @@ crate::params! {
         /// Bytes of frames that fit, by default 1000 full frames of `hosts.mss`; tail drop beyond.
         limit: u64 = 1000 * MTU_FRAME as u64, unit "bytes", range 0_u64, 1_000_000_000_000_u64, frames 1000, source "the default is ours: that of bfifo";
         /// Delay that the unmarked packets may cause.
-        target: Time = Time::from_millis(5), unit "", range Time(0), Time::from_secs(100), source "the default is ours; the paper has K times the base RTT, K = 0.05 to 2";
+        target: Duration = Duration::from_millis(5), unit "", range Duration(0), Duration::from_secs(100), source "the default is ours; the paper has K times the base RTT, K = 0.05 to 2";
         /// Time between two updates of the threshold value.
-        interval: Time = Time::from_millis(5), unit "", range Time::from_micros(100), Time::from_secs(10), source "section III of the paper: 5 ms";
+        interval: Duration = Duration::from_millis(5), unit "", range Duration::from_micros(100), Duration::from_secs(10), source "section III of the paper: 5 ms";
     }
 }
 
@@ -107,7 +107,7 @@ impl State {
             fifo: Fifo::default(),
             histogram: ValueHistogram::new(),
             ctv: 0,
-            next_update: params.interval,
+            next_update: Time::ZERO + params.interval,
             updates: 0,
             updates_above: 0,
             below_ctv: 0,
@@ -197,7 +197,7 @@ mod tests {
     use crate::rng::{mix, Rng};
 
     /// At 10 Mbit/s, 10,000 B fit into the target.
-    const TARGET: Time = Time::from_millis(8);
+    const TARGET: Duration = Duration::from_millis(8);
 
     fn state() -> State {
         State::new(Params { target: TARGET, limit: 1_000_000, ..Params::default() }, &context(10))
@@ -323,7 +323,7 @@ mod tests {
         let (mut state, mut rng, mut now) = (state(), Rng::stream(3, "test", 0), Time::ZERO);
         let mut out = Vec::new();
         for seq in 0..20_000 {
-            now += Time(rng.draw_below(1_900_000));
+            now += Duration(rng.draw_below(1_900_000));
             while state.next_timer() <= now {
                 state.on_timer(state.next_timer(), &mut ());
             }

@@ -16,7 +16,7 @@ use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "fq_codel";
@@ -38,7 +38,7 @@ crate::versions! {
             quantum: 300,
             memory_limit: 16 << 20,
             drop_batch: 32,
-            target: Time::from_millis(20),
+            target: Duration::from_millis(20),
         },
     }
 }
@@ -59,14 +59,14 @@ crate::params! {
         /// Largest number of packets dropped at once when the queue is full.
         drop_batch: u32 = 64, unit "packets", range 1_u32, 1_000_000_u32, source "RFC 8290 section 4.1.1; tc-fq_codel(8)";
         /// Acceptable standing delay.
-        target: Time = Time::from_millis(5), unit "", range Time(0), Time::from_secs(10), source "RFC 8290 section 5.2.1; tc-fq_codel(8)";
+        target: Duration = Duration::from_millis(5), unit "", range Duration(0), Duration::from_secs(10), source "RFC 8290 section 5.2.1; tc-fq_codel(8)";
         /// Time above target before the first signal; in the order of a worst-case RTT.
-        interval: Time = Time::from_millis(100), unit "", range Time::from_micros(2), Time::from_secs(100),
+        interval: Duration = Duration::from_millis(100), unit "", range Duration::from_micros(2), Duration::from_secs(100),
             source "RFC 8290 section 5.2.1; tc-fq_codel(8)";
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool = true, unit "", source "tc-fq_codel(8): ecn is the default";
         /// Marks every packet with a longer sojourn time; unset: off.
-        ce_threshold: Option<Time> = None, unit "", range Time(0), Time::from_secs(100), source "tc-fq_codel(8): disabled by default";
+        ce_threshold: Option<Duration> = None, unit "", range Duration(0), Duration::from_secs(100), source "tc-fq_codel(8): disabled by default";
         /// Which packets `ce_threshold` marks.
         ce_threshold_selector: CeSelector = CeSelector::All, unit "", source "tc-fq_codel(8): ce_threshold_selector";
         /// A flow queue that is found empty keeps the start of its time above target, so that a sparse flow may be signalled as
@@ -232,17 +232,20 @@ mod tests {
     fn the_queues_of_wifi_have_their_own_values() {
         let read = |value: serde_json::Value| Params::from_json(value.as_object().unwrap()).unwrap();
         let of_wifi = read(serde_json::json!({"version": "mac80211"}));
-        assert_eq!((of_wifi.target, of_wifi.interval, of_wifi.quantum), (Time::from_millis(20), Time::from_millis(100), 300));
+        assert_eq!(
+            (of_wifi.target, of_wifi.interval, of_wifi.quantum),
+            (Duration::from_millis(20), Duration::from_millis(100), 300)
+        );
         assert_eq!((of_wifi.limit, of_wifi.flows, of_wifi.memory_limit, of_wifi.ecn), (8_192, 4_096, 16 << 20, true));
-        assert_eq!(read(serde_json::json!({"version": "mac80211", "target": 5_000_000})).target, Time::from_millis(5));
-        assert_eq!(read(serde_json::json!({})).target, Time::from_millis(5));
+        assert_eq!(read(serde_json::json!({"version": "mac80211", "target": 5_000_000})).target, Duration::from_millis(5));
+        assert_eq!(read(serde_json::json!({})).target, Duration::from_millis(5));
     }
 
     #[test]
     fn wifi_guards_the_last_frame_of_each_queue() {
         // a flow whose queue never holds more than a frame, behind one that holds many: CoDel signals it, unless the guard looks at its own queue
         let marked = |version: FqCodelVersion| {
-            let params = Params { version, quantum: 1_514, target: Time::from_millis(5), ..Params::default() };
+            let params = Params { version, quantum: 1_514, target: Duration::from_millis(5), ..Params::default() };
             let mut state = state(params);
             let mut counters = Counters::default();
             for number in 0..60 {
@@ -252,7 +255,7 @@ mod tests {
                 }
                 state.enqueue(Packet { flow: 1, ..packet(number, Ecn::Ect0) }, now, &mut counters);
                 for _ in 0..2 {
-                    if let Dequeue::Packet(packet) = state.dequeue(now + Time::from_millis(15), &mut counters) {
+                    if let Dequeue::Packet(packet) = state.dequeue(now + Duration::from_millis(15), &mut counters) {
                         if packet.flow == 1 && packet.ecn == Ecn::Ce {
                             return true;
                         }
@@ -344,7 +347,7 @@ mod tests {
             (CeSelector::Ect1, Ecn::Ect0, false),
             (CeSelector::Ect1, Ecn::Ect1, true),
         ] {
-            let ce_threshold = Some(Time::from_millis(1));
+            let ce_threshold = Some(Duration::from_millis(1));
             let mut state = state(Params { ce_threshold, ce_threshold_selector: selector, ..Params::default() });
             let mut log = Counters::default();
             state.enqueue(packet(0, ecn), Time::ZERO, &mut log);

@@ -12,7 +12,7 @@ use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
 use crate::rng::Rng;
-use crate::units::{timer_wheel, Time};
+use crate::units::{timer_wheel, Duration, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "fq_pie";
@@ -31,9 +31,9 @@ crate::params! {
         /// Bytes that a flow sends per turn; by default one full frame of `hosts.mss`.
         quantum: u32 = 1514, unit "bytes", range 256_u32, 1_048_576_u32, frames 1, source "psched_mtu in fq_pie_init; tc-fq_pie(8)";
         /// Delay to hold.
-        target: Time = Time::from_millis(15), unit "", range Time::from_micros(1), Time::from_secs(10), source "tc-fq_pie(8)";
+        target: Duration = Duration::from_millis(15), unit "", range Duration::from_micros(1), Duration::from_secs(10), source "tc-fq_pie(8)";
         /// Time between two updates of the probabilities.
-        tupdate: Time = Time::from_millis(15), unit "", range Time::from_millis(1), Time::from_secs(10), source "tc-fq_pie(8)";
+        tupdate: Duration = Duration::from_millis(15), unit "", range Duration::from_millis(1), Duration::from_secs(10), source "tc-fq_pie(8)";
         /// Gain on the distance from target.
         alpha: u32 = 2, unit "1/16 Hz", range 0_u32, 32_u32, source "RFC 8033 section 4.2: 0.125; tc-fq_pie(8)";
         /// Gain on the change of delay.
@@ -166,7 +166,7 @@ impl Aqm for State {
             self.pie.update(&mut self.vars[index], self.queues.backlog(index));
         }
         self.batch += 1;
-        let mut wait = timer_wheel(Time::ZERO, Time::ZERO);
+        let mut wait = timer_wheel(Time::ZERO, Duration::ZERO) - Time::ZERO;
         if self.batch == self.batches.len() {
             (self.batch, wait) = (0, self.pie.tupdate);
         }

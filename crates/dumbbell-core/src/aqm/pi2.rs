@@ -26,7 +26,7 @@ use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "pi2";
@@ -51,9 +51,9 @@ crate::params! {
         /// Packets that fit; tail drop beyond.
         limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "pi2_params_init, sch_pi2.c";
         /// Delay to hold.
-        target: Time = Time::from_millis(20), unit "", range Time::from_micros(1), Time::from_secs(10), source "pi2_params_init, sch_pi2.c";
+        target: Duration = Duration::from_millis(20), unit "", range Duration::from_micros(1), Duration::from_secs(10), source "pi2_params_init, sch_pi2.c";
         /// Time between two updates of the probability.
-        tupdate: Time = Time::from_millis(30), unit "", range Time::from_micros(100), Time::from_secs(10), source "pi2_params_init, sch_pi2.c";
+        tupdate: Duration = Duration::from_millis(30), unit "", range Duration::from_micros(100), Duration::from_secs(10), source "pi2_params_init, sch_pi2.c";
         /// Gain on the distance from target, of k * p'.
         alpha: u32 = 10, unit "1/16 Hz", range 0_u32, 1000_u32, source "pi2_params_init, sch_pi2.c: 0.625 Hz";
         /// Gain on the change of delay, of k * p'.
@@ -363,6 +363,6 @@ mod tests {
         let first = state.next_timer();
         assert!(first > Time::ZERO && first <= Time::from_millis(30));
         state.on_timer(first, &mut Counters::default());
-        assert_eq!(state.next_timer(), first + Time::from_millis(30));
+        assert_eq!(state.next_timer(), first + Duration::from_millis(30));
     }
 }

@@ -30,7 +30,7 @@ use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
 use crate::rng::Rng;
-use crate::units::{timer_wheel, Time};
+use crate::units::{timer_wheel, Duration, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "pie";
@@ -46,8 +46,8 @@ crate::versions! {
         Linux = "linux" {},
         /// Linux 3.14 to 4.20.
         Linux4 = "linux-4" {
-            target: Time::from_millis(20),
-            tupdate: Time::from_millis(30),
+            target: Duration::from_millis(20),
+            tupdate: Duration::from_millis(30),
             percent: (MAX_PROB_4 as u64 / 100) << SHIFT_4,
             burst: MAX_BURST_4,
             always_estimates: true,
@@ -61,9 +61,9 @@ crate::versions! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Constants {
     /// If it is not set.
-    target: Time,
+    target: Duration,
     /// If it is not set.
-    tupdate: Time,
+    tupdate: Duration,
     /// log2 of a tick, ns.
     tick_shift: u32,
     /// Whether updates wait for Linux's timer wheel.
@@ -71,7 +71,7 @@ pub(crate) struct Constants {
     /// A probability of 1 %, in [`ONE`]s.
     percent: u64,
     /// Burst allowance.
-    burst: Time,
+    burst: Duration,
     /// Whether delays never come from time stamps.
     always_estimates: bool,
     /// Weight of the last departure rate, -log2: 1/8 in Linux; DQ_THRESHOLD / 2^16 = 1/4 in the RFC.
@@ -80,8 +80,8 @@ pub(crate) struct Constants {
 
 /// `pie_params_init` and `pie_vars_init`, pie.h.
 const LINUX: Constants = Constants {
-    target: Time::from_millis(15),
-    tupdate: Time::from_millis(15),
+    target: Duration::from_millis(15),
+    tupdate: Duration::from_millis(15),
     tick_shift: TICK_SHIFT,
     on_timer_wheel: true,
     percent: MAX_PROB / 100,
@@ -98,10 +98,10 @@ crate::params! {
         /// Packets that fit; tail drop beyond.
         limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "tc-pie(8)";
         /// Delay to hold; unset: 15 ms, or 20 ms with linux-4.
-        target: Option<Time> = None, unit "", range Time::from_micros(1), Time::from_secs(10),
+        target: Option<Duration> = None, unit "", range Duration::from_micros(1), Duration::from_secs(10),
             source "RFC 8033 section 4.2 QDELAY_REF; pie_params_init, pie.h; Linux 4: 20 ms";
         /// Time between two updates of the probability; unset: 15 ms, or 30 ms with linux-4.
-        tupdate: Option<Time> = None, unit "", range Time::from_millis(1), Time::from_secs(10),
+        tupdate: Option<Duration> = None, unit "", range Duration::from_millis(1), Duration::from_secs(10),
             source "RFC 8033 section 4.2 T_UPDATE; pie_params_init, pie.h; Linux 4: 30 ms";
         /// Gain on the distance from target.
         alpha: u32 = 2, unit "1/16 Hz", range 0_u32, 32_u32, source "RFC 8033 section 4.2: 0.125; tc-pie(8)";
@@ -133,11 +133,11 @@ const TICKS_PER_SEC: u64 = 1_000_000_000 >> TICK_SHIFT;
 /// Least number of bytes over which the departure rate is measured (`QUEUE_THRESHOLD`, pie.h; RFC 8033 section 5.2 DQ_THRESHOLD).
 const DQ_THRESHOLD: u64 = 16_384;
 /// Burst allowance (RFC 8033 section 4.2 MAX_BURST; `pie_vars_init`, pie.h).
-const MAX_BURST: Time = Time::from_millis(150);
+const MAX_BURST: Duration = Duration::from_millis(150);
 /// Burst allowance of Linux 4 (`pie_vars_init`, sch_pie.c).
-const MAX_BURST_4: Time = Time::from_millis(100);
+const MAX_BURST_4: Duration = Duration::from_millis(100);
 /// Above this delay the probability rises faster (`pie_calculate_probability`).
-const HIGH_DELAY: Time = Time::from_millis(250);
+const HIGH_DELAY: Duration = Duration::from_millis(250);
 
 /// Constants of PIE.
 #[derive(Clone, Debug)]
@@ -149,7 +149,7 @@ pub struct Pie {
     alpha: u32,
     beta: u32,
     /// Time between two updates.
-    pub tupdate: Time,
+    pub tupdate: Duration,
     /// Burst allowance, in ticks.
     burst: u64,
     ecn: bool,
@@ -189,7 +189,7 @@ impl Pie {
             target: params.target.unwrap_or(set.target).0 >> set.tick_shift,
             alpha: params.alpha,
             beta: params.beta,
-            tupdate: if set.on_timer_wheel { timer_wheel(Time::ZERO, tupdate) } else { tupdate },
+            tupdate: if set.on_timer_wheel { timer_wheel(Time::ZERO, tupdate) - Time::ZERO } else { tupdate },
             burst: set.burst.0 >> set.tick_shift,
             ecn: params.ecn,
             ecn_limit: set.percent * u64::from(params.ecn_prob),
@@ -502,9 +502,9 @@ mod tests {
         // 15 and 30 ms and a tick; the RFC's 15 ms are its own
         for (version, ms) in [(PieVersion::Linux, 16), (PieVersion::Linux4, 31), (PieVersion::Rfc8033, 15)] {
             let pie = pie(version);
-            assert_eq!(pie.tupdate, Time::from_millis(ms));
+            assert_eq!(pie.tupdate, Duration::from_millis(ms));
             let firsts: Vec<Time> = (0..100).map(|seed| pie.first_update(seed)).collect();
-            assert!(firsts.iter().all(|&first| first > Time::ZERO && first <= pie.tupdate));
+            assert!(firsts.iter().all(|&first| first > Time::ZERO && first <= Time::ZERO + pie.tupdate));
             // 100 uniform moments: the least and the greatest are within a tenth of the ends, but for 0.9^100 = 3e-5
             assert!(
                 firsts.iter().min().unwrap().0 < pie.tupdate.0 / 10 && firsts.iter().max().unwrap().0 > pie.tupdate.0 / 10 * 9
@@ -589,7 +589,7 @@ mod tests {
     #[test]
     fn a_constant_delay_of_20_ms_reaches_ten_percent_in_seven_seconds() {
         let pie = pie(PieVersion::Linux);
-        let mut vars = PieVars { qdelay: Time::from_millis(20).0 >> TICK_SHIFT, ..pie.vars() };
+        let mut vars = PieVars { qdelay: Duration::from_millis(20).0 >> TICK_SHIFT, ..pie.vars() };
         let mut reached = Vec::new();
         for period in 1..=500 {
             pie.update(&mut vars, 10_000);
@@ -605,7 +605,7 @@ mod tests {
     fn the_probability_of_linux_has_no_upper_limit_and_that_of_the_rfc_has() {
         let grow = |version| {
             let pie = pie(version);
-            let mut vars = PieVars { qdelay: Time::from_secs(1).0 >> pie.tick_shift, ..pie.vars() };
+            let mut vars = PieVars { qdelay: Duration::from_secs(1).0 >> pie.tick_shift, ..pie.vars() };
             (0..200).for_each(|_| pie.update(&mut vars, 10_000));
             share(vars.prob)
         };

@@ -19,7 +19,7 @@ use crate::packet::Packet;
 use crate::param::ParamError;
 use crate::real;
 use crate::rng::Rng;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "red";
@@ -67,7 +67,7 @@ const STAB_SIZE: usize = 256;
 /// tc counts 15.625 ticks of 64 ns in a microsecond.
 const TICKS_PER_MICROSECOND: f64 = 15.625;
 /// Time between two looks of adaptive RED (`HZ / 2`, sch_red.c).
-const ADAPT_INTERVAL: Time = Time::from_millis(500);
+const ADAPT_INTERVAL: Duration = Duration::from_millis(500);
 /// Least probability at `max` of adaptive RED, and its largest step up: 1 % (`MAX_P_MIN`, red.h).
 const MAX_P_MIN: u32 = u32::MAX / 100;
 /// Largest probability at `max` of adaptive RED (`MAX_P_MAX`, red.h).
@@ -150,7 +150,7 @@ impl IdleTable {
     }
 
     /// The average after `idle` (`red_calc_qavg_from_idle_time`).
-    fn decay(&self, average: u64, idle: Time) -> u64 {
+    fn decay(&self, average: u64, idle: Duration) -> u64 {
         let most = (STAB_SIZE as u64 - 1) << self.cell;
         let micros = idle.as_micros().min(most);
         match self.shifts[(micros >> self.cell) as usize] {
@@ -215,7 +215,7 @@ impl State {
             count: -1,
             threshold: 0,
             idle_since: Some(Time::ZERO),
-            next_adapt: if params.adaptive { ADAPT_INTERVAL } else { Time::NEVER },
+            next_adapt: if params.adaptive { Time::ZERO + ADAPT_INTERVAL } else { Time::NEVER },
             marked_by_chance: 0,
             marked_by_force: 0,
             params,
@@ -239,7 +239,7 @@ impl State {
     #[inline]
     fn average(&mut self, now: Time) {
         match self.idle_since.take() {
-            Some(since) => self.average = self.idle.decay(self.average, now.saturating_sub(since)),
+            Some(since) => self.average = self.idle.decay(self.average, now.saturating_since(since)),
             None => self.average = (self.average + self.fifo.bytes()) - (self.average >> self.wlog),
         }
     }
@@ -325,7 +325,7 @@ impl Aqm for State {
     /// Adaptive RED: additive increase, multiplicative decrease of the probability, so that the average stays in the middle fifth
     /// between the thresholds (`red_adaptative_algo`).
     fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
-        let scaled = self.idle_since.map_or(self.average, |since| self.idle.decay(self.average, now.saturating_sub(since)));
+        let scaled = self.idle_since.map_or(self.average, |since| self.idle.decay(self.average, now.saturating_since(since)));
         let average = scaled >> self.wlog;
         let fifth = self.distance() / 5;
         if average > self.min + 3 * fifth && self.max_p <= MAX_P_MAX {
@@ -468,11 +468,11 @@ mod tests {
         // 10 * 65536 * 1.693e-6 = 1.109
         assert_eq!((table.shifts[9], table.shifts[10], table.shifts[20]), (0, 1, 2));
         // half a cell: 1 - 0.5 of it, but never by more than half
-        assert_eq!(table.decay(1000, Time::from_micros(32_768)), 500);
-        assert_eq!(table.decay(1000, Time::from_micros(10 * 65_536)), 500);
-        assert_eq!(table.decay(1000, Time::from_secs(100)), 0);
+        assert_eq!(table.decay(1000, Duration::from_micros(32_768)), 500);
+        assert_eq!(table.decay(1000, Duration::from_micros(10 * 65_536)), 500);
+        assert_eq!(table.decay(1000, Duration::from_secs(100)), 0);
         // without averaging nothing is left after the least idleness
-        assert_eq!(IdleTable::new(0, 1500, Rate::from_mbit(10)).decay(1000, Time::ZERO), 0);
+        assert_eq!(IdleTable::new(0, 1500, Rate::from_mbit(10)).decay(1000, Duration::ZERO), 0);
     }
 
     #[test]

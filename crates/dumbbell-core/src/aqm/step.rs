@@ -9,7 +9,7 @@ use super::{Aqm, Dequeue, QueueContext};
 use crate::hint::seldom;
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "step";
@@ -34,7 +34,7 @@ crate::params! {
         /// Packets that fit; tail drop beyond.
         limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "DEFAULT_CODEL_LIMIT, sch_codel.c";
         /// Packets that were queued for longer are marked.
-        threshold: Time = Time::from_millis(1), unit "", range Time(0), Time::from_secs(100), source "RFC 9332 appendix A: 1 ms";
+        threshold: Duration = Duration::from_millis(1), unit "", range Duration(0), Duration::from_secs(100), source "RFC 9332 appendix A: 1 ms";
         /// Treatment of packets that are not ECN-capable.
         not_ect: NotEct = NotEct::Pass, unit "", source "codel_impl.h: ce_threshold passes them";
     }

@@ -2,7 +2,7 @@
 
 use super::exit::{ExitCause, SlowStartExit, SlowStartExits};
 use crate::rtt::RttEstimator;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// State of the loss and congestion machine, as Linux's `tcp_ca_state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ pub enum CaEvent {
     /// First transmission when nothing was in flight; idle for this long.
     TxStart {
         /// Time since the last data was sent.
-        idle: Time,
+        idle: Duration,
         /// The application was the limit of late; known only with rate samples.
         app_limited: bool,
     },

@@ -181,9 +181,9 @@ impl CongestionControl for State {
 mod tests {
     use super::super::driver::{conn, DrivenSender};
     use super::*;
-    use crate::units::Time;
+    use crate::units::{Duration, Time};
 
-    const RTT: Time = Time::from_millis(80);
+    const RTT: Duration = Duration::from_millis(80);
 
     fn cubic_sce(mss_divisor: u32) -> State {
         State::new(Params { mss_divisor, hystart: HystartForm::Off, ..Params::default() }, &CcContext::default())

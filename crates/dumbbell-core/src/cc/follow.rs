@@ -108,7 +108,7 @@ mod tests {
     use crate::tcp::receiver::Receiver;
     use crate::tcp::sender::{Application, Sender};
     use crate::tcp::{Ack, Block, FlowOptions, Outlet};
-    use crate::units::{Rate, Time};
+    use crate::units::{Duration, Rate, Time};
     use std::sync::Arc;
 
     /// A link of 10 Mbit/s with a queue that holds everything; each `lossy`th packet of data is lost ahead of it.
@@ -122,7 +122,7 @@ mod tests {
     }
 
     const RATE: Rate = Rate::from_mbit(10);
-    const HALF_RTT: Time = Time::from_millis(20);
+    const HALF_RTT: Duration = Duration::from_millis(20);
 
     impl Outlet for Link {
         fn send(&mut self, packet: Packet) {

@@ -13,7 +13,7 @@
 use super::pace::Pace;
 use super::{Link, LinkContext, QueueContent};
 use crate::rng::mix;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "docsis";
@@ -26,7 +26,7 @@ crate::params! {
     /// Parameters of a cable modem's way up.
     pub struct Params {
         /// For how long a MAP allots room.
-        interval: Time = Time::from_millis(2), unit "", range Time::from_micros(100), Time::from_secs(1), source "cablelabs/docsis-ns3, doc/source/system-configuration.rst: MapInterval, 2e-3 s; model-overview.rst: typically 1 to 2 ms";
+        interval: Duration = Duration::from_millis(2), unit "", range Duration::from_micros(100), Duration::from_secs(1), source "cablelabs/docsis-ns3, doc/source/system-configuration.rst: MapInterval, 2e-3 s; model-overview.rst: typically 1 to 2 ms";
         /// Intervals from a request to its grant.
         pipeline: u32 = 2, unit "intervals", range 1_u32, 16_u32, source "cablelabs/docsis-ns3, doc/source/model-overview.rst: what is asked for in MAP interval z - 2, ahead of the deadline, is granted in z";
     }
@@ -39,7 +39,7 @@ const MOST: usize = 16;
 #[derive(Clone, Debug)]
 pub struct State {
     pace: Pace,
-    interval: Time,
+    interval: Duration,
     pipeline: usize,
     /// When the first whole interval begins; the one before it is number 0 and grants nothing.
     first: Time,
@@ -83,7 +83,7 @@ impl State {
 
     /// When interval `number`, which is not 0, begins.
     fn begin(&self, number: u64) -> Time {
-        self.first.saturating_add(Time((number - 1).saturating_mul(self.interval.0)))
+        self.first.saturating_add(Duration((number - 1).saturating_mul(self.interval.0)))
     }
 
     /// When the modem sends and asks in interval `number`; in interval 0 it does neither.
@@ -92,7 +92,7 @@ impl State {
             return Time::ZERO;
         }
         let place = (u128::from(mix(self.seed ^ mix(number))) * u128::from(self.interval.0)) >> 64;
-        self.begin(number).saturating_add(Time(place as u64))
+        self.begin(number).saturating_add(Duration(place as u64))
     }
 
     /// The last interval whose instant is not after `now`.
@@ -171,7 +171,7 @@ impl Link for State {
             return 0;
         }
         let used = (self.interval.0 as i64 - self.left).max(0).unsigned_abs();
-        self.pace.bytes_in(Time(used).saturating_sub(now.saturating_sub(self.begin(self.number))))
+        self.pace.bytes_in(Duration(used).saturating_sub(now.saturating_since(self.begin(self.number))))
     }
 
     fn most_unsent(&self) -> u64 {
@@ -273,6 +273,6 @@ mod tests {
         // 4000 B are 3.2 ms of the rate, which count from the beginning of the interval
         let passed = (at[3] - begins).0;
         assert_eq!(link.unsent(at[3]), (3_200_000 - passed).div_ceil(800));
-        assert_eq!((link.unsent(ends), link.unsent(ends + Time(1_200_000))), (1_500, 0));
+        assert_eq!((link.unsent(ends), link.unsent(ends + Duration(1_200_000))), (1_500, 0));
     }
 }

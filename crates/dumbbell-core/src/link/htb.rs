@@ -2,7 +2,7 @@
 
 use super::pace::Pace;
 use super::{Link, LinkContext, QueueContent};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "htb";
@@ -38,17 +38,17 @@ impl State {
     }
 
     /// Bytes that its rate carries in `time`, rounded up.
-    pub fn bytes_in(&self, time: Time) -> u64 {
+    pub fn bytes_in(&self, time: Duration) -> u64 {
         self.pace.bytes_in(time)
     }
 
     /// Debt left at `now`, as time to wait.
     #[inline]
-    pub fn debt(&mut self, now: Time) -> Time {
+    pub fn debt(&mut self, now: Time) -> Duration {
         let gained = (now - self.filled_at).0.min(i64::MAX as u64 / 2) as i64;
         self.tokens = (self.tokens + gained).min(self.depth);
         self.filled_at = now;
-        Time((-self.tokens).max(0) as u64)
+        Duration((-self.tokens).max(0) as u64)
     }
 }
 
@@ -60,7 +60,7 @@ impl Link for State {
             // sch_htb takes a class without packets out of its rounds: the queue is not asked, and does not learn that it is empty
             return Some(Time::NEVER);
         }
-        (debt > Time::ZERO).then(|| now + debt)
+        (debt > Duration::ZERO).then(|| now + debt)
     }
 
     #[inline]
@@ -78,7 +78,7 @@ impl Link for State {
     /// Returns the bytes that the bucket has given and did not get back yet: a full bucket has carried every packet that left.
     fn unsent(&self, now: Time) -> u64 {
         let missing = (self.depth - self.tokens).max(0).unsigned_abs();
-        self.pace.bytes_in(Time(missing).saturating_sub(now.saturating_sub(self.filled_at)))
+        self.pace.bytes_in(Duration(missing).saturating_sub(now.saturating_since(self.filled_at)))
     }
 
     fn most_unsent(&self) -> u64 {

@@ -7,7 +7,7 @@ pub mod pace;
 
 use crate::param::{algorithm_specs, AlgorithmSpec, ParamError};
 use crate::rng::Rng;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 use serde_json::{Map, Value};
 
 /// The hop and the run that a link is built for.
@@ -56,8 +56,8 @@ pub trait Link {
 
     /// How much longer a packet takes that leaves at `now`: propagation that changes with time. Packets stay in order.
     /// When this is asked, the next packet may have been taken already; the times of these calls do not go back among themselves.
-    fn delay(&mut self, _now: Time) -> Time {
-        Time::ZERO
+    fn delay(&mut self, _now: Time) -> Duration {
+        Duration::ZERO
     }
 
     /// Bytes on the link that [`Link::take`] was given and that are not carried yet at `now`, at least: what is left of a packet, or what a bucket
@@ -113,7 +113,7 @@ macro_rules! links {
                 match self { $( AnyLink::$variant(link) => link.set_rate(rate, now), )* }
             }
             /// See [`Link::delay`].
-            pub fn delay(&mut self, now: Time) -> Time {
+            pub fn delay(&mut self, now: Time) -> Duration {
                 match self { $( AnyLink::$variant(link) => link.delay(now), )* }
             }
             /// See [`Link::unsent`].

@@ -6,7 +6,7 @@ use super::pace::Pace;
 use super::{Link, LinkContext, QueueContent};
 use crate::rng::Rng;
 use crate::traffic::exponential;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "onoff";
@@ -29,9 +29,9 @@ crate::params! {
     /// Parameters of a link with suspensions.
     pub struct Params {
         /// For how long it carries packets, first from 0 on.
-        on: Time = Time::from_millis(1_800), unit "", range Time::from_millis(1), Time::from_secs(86_400), source "draft-huitema-ccwg-c4-test-02: 1.8 s on";
+        on: Duration = Duration::from_millis(1_800), unit "", range Duration::from_millis(1), Duration::from_secs(86_400), source "draft-huitema-ccwg-c4-test-02: 1.8 s on";
         /// For how long it carries nothing.
-        off: Time = Time::from_millis(200), unit "", range Time(0), Time::from_secs(86_400), source "draft-huitema-ccwg-c4-test-02: 0.2 s off";
+        off: Duration = Duration::from_millis(200), unit "", range Duration(0), Duration::from_secs(86_400), source "draft-huitema-ccwg-c4-test-02: 0.2 s off";
         /// Whether both times are always the same or exponentially distributed with these means.
         times: Times = Times::Fixed, unit "", source "fixed: draft-huitema-ccwg-c4-test-02; exponential: an on-off process of two states";
     }
@@ -43,8 +43,8 @@ pub struct State {
     pace: Pace,
     /// The last packet, bytes, and when it has left.
     last: (u64, Time),
-    on: Time,
-    off: Time,
+    on: Duration,
+    off: Duration,
     /// Random numbers of the times, if they are drawn.
     rng: Option<Rng>,
     /// The end of the time on, and of the time off behind it.
@@ -69,7 +69,7 @@ impl State {
         link
     }
 
-    fn draw(rng: &mut Option<Rng>, mean: Time) -> Time {
+    fn draw(rng: &mut Option<Rng>, mean: Duration) -> Duration {
         rng.as_mut().map_or(mean, |rng| exponential(1.0 / mean.as_secs_f64(), rng))
     }
 
@@ -82,7 +82,7 @@ impl State {
     fn go_to(&mut self, now: Time) {
         if self.rng.is_none() && self.opens <= now {
             let period = self.on + self.off;
-            let skipped = Time((now - self.opens).0 / period.0 * period.0);
+            let skipped = Duration((now - self.opens).0 / period.0 * period.0);
             self.opens += skipped;
         }
         while self.opens <= now {
@@ -104,7 +104,7 @@ impl Link for State {
         let (mut at, mut left) = (now, self.pace.take(bytes));
         loop {
             self.go_to(at);
-            let open = self.closes.saturating_sub(at);
+            let open = self.closes.saturating_since(at);
             if left <= open {
                 self.last = (bytes, at + left);
                 return at + left;
@@ -121,14 +121,14 @@ impl Link for State {
     /// A time off in front of what is left counts as if it carried: so it is no less than is left.
     fn unsent(&self, now: Time) -> u64 {
         let (bytes, ends) = self.last;
-        self.pace.bytes_in(ends.saturating_sub(now)).min(bytes)
+        self.pace.bytes_in(ends.saturating_since(now)).min(bytes)
     }
 
     fn open(&mut self, from: Time, until: Time) -> f64 {
         let (mut at, mut open) = (from, Time::ZERO);
         while at < until {
             self.go_to(at);
-            open += self.closes.min(until).saturating_sub(at);
+            open += self.closes.min(until).saturating_since(at);
             at = self.opens;
         }
         open.as_secs_f64()
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     fn link(on: u64, off: u64, times: Times) -> State {
-        State::new(Params { on: Time::from_millis(on), off: Time::from_millis(off), times }, &context(10))
+        State::new(Params { on: Duration::from_millis(on), off: Duration::from_millis(off), times }, &context(10))
     }
 
     #[test]

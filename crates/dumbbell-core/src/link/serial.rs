@@ -50,7 +50,7 @@ impl Link for State {
     }
 
     fn unsent(&self, now: Time) -> u64 {
-        Pace::new(self.wire).bytes_in(self.ends.saturating_sub(now))
+        Pace::new(self.wire).bytes_in(self.ends.saturating_since(now))
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::{Link, LinkContext, QueueContent};
 use crate::link_trace::{LinkTrace, Opportunities};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "trace";
@@ -71,7 +71,7 @@ impl Link for State {
         self.opportunities.used_bytes().saturating_sub(self.trace.bytes_until(now))
     }
 
-    fn delay(&mut self, now: Time) -> Time {
+    fn delay(&mut self, now: Time) -> Duration {
         self.trace.delay_at(now)
     }
 

@@ -5,7 +5,7 @@
 //! queue: a queue directly at its link, whose device stops it while it is busy.
 
 use super::{htb, Link, LinkContext, QueueContent};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "unshaped";
@@ -31,7 +31,7 @@ impl State {
 
     /// Until when nothing may leave, as time to wait.
     #[inline]
-    pub fn debt(&mut self, now: Time) -> Time {
+    pub fn debt(&mut self, now: Time) -> Duration {
         self.0.debt(now)
     }
 }

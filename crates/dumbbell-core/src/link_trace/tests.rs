@@ -64,7 +64,7 @@ fn what_nobody_uses_is_lost() {
 fn a_trace_of_one_line_is_a_constant_rate() {
     // "1": one frame a millisecond, 1514 * 8 bit / 1 ms
     let one = trace("1");
-    assert_eq!((one.mean_rate(), one.period(), one.lines()), (Rate(12_112_000), Time::from_millis(1), 1));
+    assert_eq!((one.mean_rate(), one.period(), one.lines()), (Rate(12_112_000), Duration::from_millis(1), 1));
     assert_eq!(departures(&mut from_start("1"), &[1514; 4]), [1, 2, 3, 4]);
     let mut later = Opportunities::new(one, Time(500));
     assert_eq!(later.take(1), Time(1_000_500));
@@ -302,7 +302,7 @@ proptest! {
     #[test]
     fn any_bytes_are_a_trace_or_an_error(text in prop::collection::vec(any::<u8>(), 0..60)) {
         if let Ok(trace) = LinkTrace::parse("test", &text) {
-            prop_assert!(trace.period() > Time::ZERO);
+            prop_assert!(trace.period() > Duration::ZERO);
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::{Carried, Downstream, Stage};
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "batch";
@@ -19,7 +19,7 @@ crate::params! {
     /// Parameters of batching.
     pub struct Params {
         /// Time between two grants.
-        interval: Time = Time::from_millis(2), unit "", range Time(1), Time::from_secs(60), source "DOCSIS: a MAP message about every 2 ms";
+        interval: Duration = Duration::from_millis(2), unit "", range Duration(1), Duration::from_secs(60), source "DOCSIS: a MAP message about every 2 ms";
         /// Number of packets that go on at once, without a grant; unset: packets always wait.
         frames: Option<u32> = None, unit "packets", range 1_u32, 65_536_u32, source "IEEE 802.11: 64 MPDUs in an A-MPDU of 802.11n; off by default";
     }
@@ -45,10 +45,10 @@ impl<T> State<T> {
 
     /// The first grant after `now`.
     fn grant_after(&self, now: Time) -> Time {
-        let Time(interval) = self.params.interval;
+        let Duration(interval) = self.params.interval;
         match now.0.checked_sub(self.phase.0) {
             None => self.phase,
-            Some(since) => self.phase + Time((since / interval + 1) * interval),
+            Some(since) => self.phase + Duration((since / interval + 1) * interval),
         }
     }
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn release_times(frames: Option<u32>, times: &[u64]) -> Vec<(u64, u64)> {
-        let params = Params { interval: Time::from_millis(10), frames };
+        let params = Params { interval: Duration::from_millis(10), frames };
         let state = State { params, phase: Time::from_millis(3), grant: Time::NEVER, held: Vec::new() };
         let seen = drive(&mut path(AnyStage::Batch(state)), times.iter().map(|&ms| Time::from_millis(ms)));
         seen.arrived.into_iter().map(|(time, number)| (time.as_millis(), number)).collect()

@@ -10,7 +10,7 @@
 use super::{Carried, Downstream, Stage};
 use crate::packet::{flag, Packet, HEADERS};
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "gro";
@@ -24,7 +24,7 @@ crate::params! {
     /// Parameters of receive offload.
     pub struct Params {
         /// Least time between two interrupts.
-        interval: Time = Time::from_micros(50), unit "", range Time(0), Time::from_millis(100), source "i40e_txrx.h: I40E_ITR_RX_DEF = I40E_ITR_20K, 50 us";
+        interval: Duration = Duration::from_micros(50), unit "", range Duration(0), Duration::from_millis(100), source "i40e_txrx.h: I40E_ITR_RX_DEF = I40E_ITR_20K, 50 us";
     }
 }
 
@@ -44,7 +44,7 @@ struct HeldFrame<T> {
 /// Holds frames until the next interrupt.
 #[derive(Clone, Debug)]
 pub struct State<T> {
-    interval: Time,
+    interval: Duration,
     /// The NIC does not interrupt before.
     earliest: Time,
     held: Vec<HeldFrame<T>>,
@@ -144,7 +144,7 @@ mod tests {
 
     /// Returns the packets that leave, with times, if `packets` arrive at these times (us).
     fn pass_packets(packets: impl IntoIterator<Item = (u64, Packet)>) -> Vec<(u64, Packet)> {
-        let state = State { interval: Time::from_micros(50), earliest: Time::ZERO, held: Vec::new() };
+        let state = State { interval: Duration::from_micros(50), earliest: Time::ZERO, held: Vec::new() };
         let mut path = Path::new(vec![AnyStage::Gro(state)], Rng::stream(1, "test", 0));
         let mut seen = Seen::default();
         for (time, packet) in packets {

@@ -2,7 +2,7 @@
 
 use super::{Carried, Downstream, Stage};
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 use std::collections::VecDeque;
 
 /// Name in experiment files.
@@ -16,14 +16,14 @@ crate::params! {
     /// Parameters of jitter.
     pub struct Params {
         /// Largest extra delay. Each packet draws one from 0 to this, uniformly; a packet that would overtake waits for the one ahead.
-        max: Time = Time::from_millis(1), unit "", range Time(0), Time::from_secs(60), source "the default is ours";
+        max: Duration = Duration::from_millis(1), unit "", range Duration(0), Duration::from_secs(60), source "the default is ours";
     }
 }
 
 /// Delays packets.
 #[derive(Clone, Debug)]
 pub struct State<T> {
-    max: Time,
+    max: Duration,
     /// Items and when they go on.
     held: VecDeque<(Time, T)>,
 }
@@ -37,7 +37,7 @@ impl<T> State<T> {
 
 impl<T: Carried> Stage<T> for State<T> {
     fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
-        let extra = Time(way.rng.draw_below(self.max.0 + 1));
+        let extra = Duration(way.rng.draw_below(self.max.0 + 1));
         let last = self.held.back().map_or(Time::ZERO, |held| held.0);
         self.held.push_back(((now + extra).max(last), item));
     }
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_delay_is_uniform_and_the_order_is_kept() {
-        let max = Time::from_millis(1);
+        let max = Duration::from_millis(1);
         let sent = |number: u64| Time::from_millis(2 * number);
         let state = State { max, held: VecDeque::new() };
         // too far apart to wait for each other: the mean is 0.5 ms +- 1 / sqrt(12 * 10000) = 0.003 ms

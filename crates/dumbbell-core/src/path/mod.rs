@@ -11,7 +11,7 @@ use crate::packet::{Packet, HEADERS};
 use crate::param::{algorithm_specs, AlgorithmSpec, ParamError};
 use crate::rng::Rng;
 use crate::tcp::Ack;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 use serde_json::{Map, Value};
 
 /// An item that can pass a path: a packet or an acknowledgement.
@@ -193,7 +193,7 @@ impl StageSpec {
     }
 
     /// A stage that delays packets by up to `max`.
-    pub fn uniform_jitter(max: Time) -> StageSpec {
+    pub fn uniform_jitter(max: Duration) -> StageSpec {
         StageSpec::Jitter(jitter::Params { max })
     }
 }
@@ -371,7 +371,7 @@ mod tests {
             let mut now = Time::ZERO;
             let times: Vec<Time> = (0..300)
                 .map(|_| {
-                    now += Time(rng.draw_below(3) * rng.draw_below(1_000_000));
+                    now += Duration(rng.draw_below(3) * rng.draw_below(1_000_000));
                     now
                 })
                 .collect();

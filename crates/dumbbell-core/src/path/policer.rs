@@ -7,7 +7,7 @@
 use super::{Carried, Downstream, Stage};
 use crate::log::DropReason;
 use crate::rng::Rng;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "policer";
@@ -31,8 +31,8 @@ crate::params! {
 pub struct State {
     rate: Rate,
     /// Transmission time of the burst.
-    depth: Time,
-    tokens: Time,
+    depth: Duration,
+    tokens: Duration,
     filled_at: Time,
 }
 

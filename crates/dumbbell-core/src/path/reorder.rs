@@ -2,7 +2,7 @@
 
 use super::{Carried, Downstream, Stage};
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 use std::collections::VecDeque;
 
 /// Name in experiment files.
@@ -18,7 +18,7 @@ crate::params! {
         /// Probability that a packet is delayed.
         probability: f64 = 0.01, unit "probability", range 0.0, 1.0, source "the default is ours";
         /// How long it is delayed.
-        delay: Time = Time::from_millis(1), unit "", range Time(0), Time::from_secs(60), source "the default is ours";
+        delay: Duration = Duration::from_millis(1), unit "", range Duration(0), Duration::from_secs(60), source "the default is ours";
         /// Packets that get here from this time on.
         from: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(86_400), source "the default is ours: always";
         /// Until this time.
@@ -76,11 +76,11 @@ mod tests {
     #[test]
     fn a_tenth_of_the_packets_is_overtaken_by_five() {
         // a packet a millisecond: one that is delayed by 5.5 ms leaves between the fifth and the sixth behind it
-        let params = Params { probability: 0.1, delay: Time::from_micros(5500), from: Time::ZERO, to: None };
+        let params = Params { probability: 0.1, delay: Duration::from_micros(5500), from: Time::ZERO, to: None };
         let state = State { params, held: VecDeque::new() };
         let seen = drive(&mut path(AnyStage::Reorder(state)), (0..10_000).map(Time::from_millis));
         let late: Vec<_> = seen.arrived.iter().filter(|(time, number)| *time != Time::from_millis(*number)).collect();
-        assert!(late.iter().all(|(time, number)| *time == Time::from_millis(*number) + Time::from_micros(5500)));
+        assert!(late.iter().all(|(time, number)| *time == Time::from_millis(*number) + Duration::from_micros(5500)));
         // standard deviation: sqrt(10000 * 0.1 * 0.9) = 30
         assert!((880..1120).contains(&late.len()), "{}", late.len());
         let mut all: Vec<u64> = seen.arrived.iter().map(|(_, number)| *number).collect();
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn nothing_is_delayed_before_and_after_its_time() {
-        let params = Params { probability: 1.0, delay: Time(100), from: Time(5), to: Some(Time(8)) };
+        let params = Params { probability: 1.0, delay: Duration(100), from: Time(5), to: Some(Time(8)) };
         let seen = drive(&mut path(AnyStage::Reorder(State { params, held: VecDeque::new() })), (0..20).map(Time));
         assert_eq!(seen.arrived.iter().filter(|(time, number)| *time != Time(*number)).count(), 3);
         assert_eq!(seen.arrived[17..], [(Time(105), 5), (Time(106), 6), (Time(107), 7)]);

@@ -30,7 +30,7 @@ use super::{Carried, Downstream, Stage};
 use crate::packet::{flag, Packet};
 use crate::real;
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 use std::f64::consts::LN_2;
 use std::sync::LazyLock;
 
@@ -48,7 +48,7 @@ crate::params! {
         /// Weight: flows that send enough share in its proportion.
         weight: f64 = 1.0, unit "ratio", range 0.001, 1000.0, source "the default is ours: equal shares, as in Fejes et al. 2020";
         /// Time constant of the measured rate.
-        window: Time = Time::from_millis(40), unit "", range Time::from_micros(100), Time::from_secs(100), source "TbTime of natrushun/PPV-NS-3-3.44: 0.04 s";
+        window: Duration = Duration::from_millis(40), unit "", range Duration::from_micros(100), Duration::from_secs(100), source "TbTime of natrushun/PPV-NS-3-3.44: 0.04 s";
         /// Tokens that there may be before the rate falls.
         depth: u32 = 7500, unit "bytes", range 1000_u32, 1_000_000_000_u32, source "target of the bucket in natrushun/PPV-NS-3-3.44";
     }
@@ -233,7 +233,7 @@ mod tests {
         close(down[42], 2.104e6, 0.03);
         close(down[1199], 1e6, 1e-3);
         // the window is a parameter: after 12.5 ms, which are five of 2.5 ms, hardly anything is left of the step
-        let window = Time::from_micros(2500);
+        let window = Duration::from_micros(2500);
         let mut quick = State::new(Params { window, ..Params::default() }, &mut Rng::stream(1, "test", 0));
         frames(&mut quick, 0, 1000, 1000);
         assert!(frames(&mut quick, 1000, 1015, 250)[50] > 3.9e6);
@@ -264,7 +264,7 @@ mod tests {
         let (mut marker, mut area, mut last) = (marker(1.0), 0.0, Time::ZERO);
         for round in 0..2000 {
             for time in times(round) {
-                let now = Time::from_millis(round * period) + Time::from_micros(time);
+                let now = Time::from_millis(round * period) + Duration::from_micros(time);
                 if round >= 1000 {
                     area += marker.rate * (now - last.max(Time::from_millis(1000 * period))).as_secs_f64();
                 }
@@ -272,7 +272,7 @@ mod tests {
                 marker.measure(MTU_FRAME, now);
             }
         }
-        area / (last - Time::from_millis(1000 * period)).as_secs_f64()
+        area / (last - Duration::from_millis(1000 * period)).as_secs_f64()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::host::HostParams;
 use crate::cc::conn::Conn;
 use crate::hint::unlikely;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// The first segments are never paced (Linux `tcp_update_skb_after_send`, after sch_fq).
 const UNPACED_SEGMENTS: u64 = 10;
@@ -47,9 +47,9 @@ impl Pacer {
 
     /// For how much longer it holds the next transmission, in whole ms; `None`: for less than one. Linux `tcp_pacing_delay`.
     #[inline]
-    pub fn delay(&self, now: Time) -> Option<Time> {
-        let wait = self.next.saturating_sub(now);
-        unlikely(wait >= Time::from_millis(1)).then(|| Time::from_millis(wait.as_millis()))
+    pub fn delay(&self, now: Time) -> Option<Duration> {
+        let wait = self.next.saturating_since(now);
+        unlikely(wait >= Duration::from_millis(1)).then(|| Duration::from_millis(wait.as_millis()))
     }
 
     /// `segments` leave now. Linux `tcp_update_skb_after_send`.
@@ -67,7 +67,7 @@ impl Pacer {
         let len = segments * u64::from(conn.mss) * 1_000_000_000 / rate;
         // time lost to a late wake-up is given back, up to half of the interval
         let credit = (self.next - before).0.min(len / 2);
-        self.next += Time(len - credit);
+        self.next += Duration(len - credit);
     }
 }
 

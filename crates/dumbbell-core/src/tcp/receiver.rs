@@ -19,7 +19,7 @@ use super::{ack_flag, Ack, Block, FlowOptions};
 pub use crate::cc::Echo;
 use crate::hint::{likely, seldom, unlikely};
 use crate::packet::{flag, Ecn, Packet, HEADERS};
-use crate::units::Time;
+use crate::units::{Duration, Time};
 use delayed::{ATO_MIN_MS, MAX_QUICKACKS};
 use reading::Unread;
 pub use sack::SackBlocks;
@@ -306,7 +306,7 @@ impl Receiver {
         self.rcv_nxt += 1;
         self.window.in_order(self.rcv_nxt, now);
         // within 20 ms the estimator stays where it is, if it is there already
-        if self.ato_ms != ATO_MIN_MS || now - self.last_data >= Time::from_millis(u64::from(ATO_MIN_MS / 2)) {
+        if self.ato_ms != ATO_MIN_MS || now - self.last_data >= Duration::from_millis(u64::from(ATO_MIN_MS / 2)) {
             seldom();
             self.note_arrival(now);
         }

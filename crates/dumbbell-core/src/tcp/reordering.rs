@@ -3,7 +3,7 @@
 
 use super::Block;
 use crate::cc::conn::{CaState, Conn};
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// Degree of reordering before any was seen: the duplicate acknowledgements that show a loss (RFC 5681's three).
 pub(super) const DUPTHRESH: u16 = 3;
@@ -119,13 +119,13 @@ impl Reordering {
     }
 
     /// The window. Where reordering was never seen, three SACKed segments or running recovery need none.
-    pub fn window(&self, conn: &Conn) -> Time {
+    pub fn window(&self, conn: &Conn) -> Duration {
         if !self.seen && (conn.state >= CaState::Recovery || conn.sacked_out >= u32::from(DUPTHRESH)) {
-            return Time::ZERO;
+            return Duration::ZERO;
         }
         let min_rtt = u64::from(conn.rtt.min_us());
         let window = ((min_rtt >> 2) * u64::from(self.steps)).min(u64::from(conn.rtt.srtt_us()));
-        Time::from_micros(window)
+        Duration::from_micros(window)
     }
 }
 

@@ -5,7 +5,7 @@
 use super::Block;
 use crate::cc::conn::Conn;
 use crate::prefetch::prefetch;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -102,7 +102,7 @@ pub struct Rack {
     /// Number of the segment + 1.
     pub end_seq: u64,
     /// Round-trip time of the segment.
-    pub rtt: Time,
+    pub rtt: Duration,
     /// Whether it changed since the last search for losses.
     pub advanced: bool,
 }
@@ -110,7 +110,7 @@ pub struct Rack {
 impl Rack {
     /// A segment is newly delivered: the one before `end_seq`, sent at `sent`, `rtt` ago.
     #[inline(always)]
-    fn newest(&mut self, sent: Time, end_seq: u64, rtt: Time) {
+    fn newest(&mut self, sent: Time, end_seq: u64, rtt: Duration) {
         self.advanced = true;
         self.rtt = rtt;
         if (sent, end_seq) > (self.sent, self.end_seq) {
@@ -436,8 +436,8 @@ impl Scoreboard {
 
     /// Marks lost what was sent so long before the newest delivered segment that it should have arrived: its round-trip
     /// time plus `reo_wnd` is over. Returns (newly lost, retransmissions lost, time until the next would be).
-    pub fn detect_loss(&mut self, conn: &mut Conn, reo_wnd: Time, observer: &mut impl Observer) -> (u32, u32, Time) {
-        let (mut lost, mut lost_again, mut wait) = (0, 0, Time::ZERO);
+    pub fn detect_loss(&mut self, conn: &mut Conn, reo_wnd: Duration, observer: &mut impl Observer) -> (u32, u32, Duration) {
+        let (mut lost, mut lost_again, mut wait) = (0, 0, Duration::ZERO);
         let rack = self.rack;
         let due = rack.rtt + reo_wnd;
         let mut passed = true;

@@ -27,7 +27,7 @@ use crate::histogram::CompactHistogram;
 use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
-use crate::units::Time;
+use crate::units::{Duration, Time};
 use std::sync::Arc;
 
 /// Where the connection stands.
@@ -108,7 +108,7 @@ pub struct Sender {
 }
 
 /// Microseconds of `time`, as far as they fit.
-fn micros(time: Time) -> u32 {
+fn micros(time: Duration) -> u32 {
     time.as_micros().min(u64::from(u32::MAX)) as u32
 }
 
@@ -321,7 +321,7 @@ impl Sender {
     pub fn overlooks_losses(&self) -> bool {
         let (mut board, mut conn) = (self.board.clone(), self.conn.clone());
         let window = self.reordering.window(&conn);
-        board.is_nothing_late(&conn) && board.detect_loss(&mut conn, window, &mut ()) != (0, 0, Time::ZERO)
+        board.is_nothing_late(&conn) && board.detect_loss(&mut conn, window, &mut ()) != (0, 0, Duration::ZERO)
     }
 
     /// A SYN, or a SYN-ACK if the receiver opens: a frame of the same size.
@@ -437,7 +437,7 @@ impl Sender {
         self.conn.rtt.sample(rtt_us, self.conn.snd_una, self.conn.snd_nxt);
         self.timer.backoff = 0;
         if let Some(samples) = &mut self.rtt_samples {
-            samples.record(Time::from_micros(u64::from(rtt_us)));
+            samples.record(Duration::from_micros(u64::from(rtt_us)));
         } else {
             seldom();
         }
@@ -575,7 +575,7 @@ impl Sender {
                 ack_marked: echo.count_marked(segments),
                 ack_lost: newly_lost as u32,
                 prior_in_flight,
-                pacing_wait_us: self.pacer.next.saturating_sub(now).as_micros(),
+                pacing_wait_us: self.pacer.next.saturating_since(now).as_micros(),
                 acks_probe: flags.acks_probe,
                 rtt_us,
                 ece: flags.ece,

@@ -7,7 +7,7 @@ use super::host::HostParams;
 use crate::buffers::{tcp_overhead, MAX_TCP_HEADER};
 use crate::hint::{seldom, unlikely};
 use crate::packet::{Packet, NO_TSECR};
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// Receive buffer of a new connection: sysctl `tcp_rmem[1]`, which a smaller largest one, `tcp_rmem[2]`, does not cut, bytes.
 const INITIAL_BUFFER: u64 = 131_072;
@@ -278,7 +278,7 @@ impl Window {
     #[inline(always)]
     pub fn read(&mut self, first_end: u64, rcv_nxt: u64, now: Time) {
         // in ns, which takes a product instead of a quotient for every segment
-        let over = now.saturating_sub(self.round_at) >= Time::from_micros(u64::from(self.rtt_us()));
+        let over = now.saturating_since(self.round_at) >= Duration::from_micros(u64::from(self.rtt_us()));
         if unlikely(over && self.rtt_8us != 0) {
             self.end_round(first_end, rcv_nxt, now);
         }

@@ -6,7 +6,7 @@ use crate::buffers::{send_buffer_per_segment, tcp_overhead, SK_GSO_MAX_SIZE};
 use crate::cc::conn::Conn;
 use crate::hint::{seldom, unlikely};
 use crate::prefetch::prefetch;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 use std::collections::VecDeque;
 
 /// The send buffer is made for this window at the least, segments (`tcp_sndbuf_expand`).
@@ -75,15 +75,15 @@ impl AppPlan {
 }
 
 /// Whole segments that an application of `bytes_per_second` offers in `elapsed`.
-fn offered_at(bytes_per_second: u64, elapsed: Time, mss: u32) -> u64 {
+fn offered_at(bytes_per_second: u64, elapsed: Duration, mss: u32) -> u64 {
     (u128::from(elapsed.as_nanos()) * u128::from(bytes_per_second) / 1_000_000_000) as u64 / u64::from(mss)
 }
 
 /// After which time it has offered `segments`.
-fn time_of(bytes_per_second: u64, segments: u64, mss: u32) -> Time {
+fn time_of(bytes_per_second: u64, segments: u64, mss: u32) -> Duration {
     let bytes = u128::from(segments) * u128::from(mss);
     let after = bytes * 1_000_000_000 / u128::from(bytes_per_second.max(1)) + 1;
-    Time(after.min(u128::from(u64::MAX / 2)) as u64)
+    Duration(after.min(u128::from(u64::MAX / 2)) as u64)
 }
 
 /// Payloads of segments whose size changes on the way.

@@ -24,7 +24,7 @@ fn queue<A: Aqm, L: Log>(aqm: A, shaper: Shaper, listener: L) -> Bottleneck<A, L
 }
 
 fn treatment(delay_ms: u64) -> Treatment {
-    Treatment { delay: Time::from_millis(delay_ms), ..Treatment::default() }
+    Treatment { delay: Duration::from_millis(delay_ms), ..Treatment::default() }
 }
 
 fn tuple(port: u16) -> Tuple {

@@ -4,7 +4,7 @@ use super::{wrong, CapturePoint, Captured, FrameReader, Passing, QueueFates, Tra
 use crate::fate::{DropRecord, Marked};
 use dumbbell_core::log::{DropReason, DropSite as DropPlace, Mark};
 use dumbbell_core::packet::Ecn;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
@@ -47,8 +47,8 @@ struct FoundDrop {
 impl InferredQueue {
     /// Finds its marks and drops. What waits in one queue leaves in the order in which it came, so that those in between were dropped. What came after the last that left is still queued,
     /// unless the queue counts more drops than were found: `dumbbell_measure::from_capture` counts so, too.
-    pub(super) fn look(&self, captured: &Captured, hop: u16, duration: Time, fates: &mut QueueFates) -> io::Result<()> {
-        let open = |path: &PathBuf| FrameReader::open(captured, path, CapturePoint::Into(hop), Time::ZERO);
+    pub(super) fn look(&self, captured: &Captured, hop: u16, end: Time, fates: &mut QueueFates) -> io::Result<()> {
+        let open = |path: &PathBuf| FrameReader::open(captured, path, CapturePoint::Into(hop), Duration::ZERO);
         let (mut arrivals, mut departures) = (open(&self.arrived)?, open(&self.left)?);
         let (mut arrived, mut left) = (arrivals.next()?, departures.next()?);
         let mut waiting: BTreeMap<u32, VecDeque<WaitingPacket>> = BTreeMap::new();
@@ -61,7 +61,7 @@ impl InferredQueue {
                     let of = Transmission::from_frame(*whose, frame);
                     waiting.entry(queue).or_default().push_back(WaitingPacket { of, time: *time, ecn: frame.ecn, ahead: queued });
                     queued += 1;
-                    if *time <= duration {
+                    if *time <= end {
                         count = arrivals.records;
                     }
                     arrived = arrivals.next()?;
@@ -91,8 +91,8 @@ impl InferredQueue {
             let text = format!("{count} records of what arrived at hop {hop}, and the run has {}", self.count);
             return Err(wrong(text));
         }
-        let seen = found.iter().filter(|one| one.at <= duration).count() as u64;
-        let mut rest: Vec<WaitingPacket> = waiting.into_values().flatten().filter(|one| one.time <= duration).collect();
+        let seen = found.iter().filter(|one| one.at <= end).count() as u64;
+        let mut rest: Vec<WaitingPacket> = waiting.into_values().flatten().filter(|one| one.time <= end).collect();
         // in the order in which they came, also those of one instant: more may cut between them
         rest.sort_by_key(|one| (one.time, one.ahead));
         let more = usize::try_from(self.drops.saturating_sub(seen)).unwrap_or(usize::MAX);

@@ -10,7 +10,7 @@ use dumbbell_core::packet::Packet;
 use dumbbell_core::path::Sink;
 use dumbbell_core::tcp::receiver::SackBlocks;
 use dumbbell_core::tcp::{Ack, Block};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use std::collections::VecDeque;
 
 /// No SACK blocks.
@@ -18,11 +18,11 @@ pub const NO_BLOCKS: u32 = u32::MAX;
 
 /// All endpoints of one base RTT and direction, and their acknowledgements on the way back, in order.
 pub struct DelayLine {
-    pub delay: Time,
+    pub delay: Duration,
     /// Whether its data are sent up.
     pub up: bool,
     /// By how much the clocks of its senders run ahead of the engine's.
-    pub ahead: Time,
+    pub ahead: Duration,
     pub acks: VecDeque<(Time, Ack, u32)>,
     /// Slots of the endpoints.
     pub members: Vec<u32>,

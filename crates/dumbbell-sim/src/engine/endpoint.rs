@@ -14,7 +14,7 @@ use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::Ack;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use std::mem::offset_of;
 
 /// Where an endpoint comes from.
@@ -107,7 +107,7 @@ impl std::ops::AddAssign for UnderWay {
 
 /// Least time between two looks whether something is left of a flow that is over: with a base RTT of 0, a late packet spends longer than
 /// that in the queue.
-const LOOK_INTERVAL: Time = Time::from_millis(1);
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Endpoint {
     /// An endpoint in line `line` that starts and stops at these times of the engine's clock, without stages.
@@ -185,14 +185,14 @@ impl Endpoint {
 
     /// Whether nothing is left of a short flow whose connection is closed: no packet is on its way, and a base RTT has gone by since, in
     /// which the last acknowledgement arrived; `acks_held` are in queues. If not, plans when to look again.
-    pub fn is_over(&mut self, counters: &FlowCounters, acks_held: u64, base_rtt: Time, now: Time) -> bool {
+    pub fn is_over(&mut self, counters: &FlowCounters, acks_held: u64, base_rtt: Duration, now: Time) -> bool {
         let (sent, received) = self.transport.sent_and_received();
         let all_there = sent == received.arrived + counters.count_lost();
         let quiet = all_there && !self.transport.receiver_waits() && acks_held == 0 && self.held_acks() == 0;
         self.quiet_since = if quiet { self.quiet_since.or(Some(now)) } else { None };
         let since = self.quiet_since.unwrap_or(now);
         // an acknowledgement that left at that instant is delivered first
-        let free_at = since.saturating_add(base_rtt).saturating_add(Time(1));
+        let free_at = since.saturating_add(base_rtt).saturating_add(Duration(1));
         let over = quiet && free_at <= now;
         if !over {
             self.look_at = if quiet { free_at } else { free_at.max(now + LOOK_INTERVAL) };

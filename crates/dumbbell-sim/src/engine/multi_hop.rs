@@ -503,7 +503,7 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
     fn check_links(&self, config: &RunConfig) -> Result<(), RunError> {
         let check = |(number, one): (usize, &RoutedHop<L>)| {
             let queue = &one.hop.bottleneck;
-            capacity::check(config, number, config.run.duration, &queue.log.counters.queue, queue.link_use())
+            capacity::check(config, number, config.end(), &queue.log.counters.queue, queue.link_use())
         };
         self.hops.iter().enumerate().try_for_each(check).map_err(RunError::Invariant)
     }

@@ -14,7 +14,7 @@ use dumbbell_core::observe::{ListenLevel, ProtocolKind, Reported, SenderSnapshot
 use dumbbell_core::packet::{flag, Ecn, Packet, UDP_HEADERS};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, Outlet};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use dumbbell_measure::table::UNTOLD;
 use dumbbell_measure::trace::Trace;
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ pub struct Answers {
     /// All since the start.
     pub all: AnswerCounts,
     /// The largest RTT since the start.
-    most: Option<Time>,
+    most: Option<Duration>,
     /// Packets up to the last that was answered, and when each of the later ones was sent, by number; not of a transport.
     due: u64,
     awaited: VecDeque<(u64, Time)>,
@@ -36,7 +36,7 @@ pub struct Answers {
 
 impl Answers {
     /// An answer to packet `number` has come after `rtt`.
-    fn take(&mut self, number: u64, rtt: Time) {
+    fn take(&mut self, number: u64, rtt: Duration) {
         self.most = self.most.max(Some(rtt));
         while self.awaited.front().is_some_and(|&(earlier, _)| earlier <= number) {
             self.awaited.pop_front();
@@ -81,7 +81,7 @@ pub struct Other {
     /// If it may answer.
     pub answers: Option<Box<Answers>>,
     /// Propagation to the receiver, which no hop has.
-    half_rtt: Time,
+    half_rtt: Duration,
     /// When the datagram left that came last.
     left: Time,
     /// When it began, how much its application sends, and when all of that had arrived.
@@ -152,7 +152,7 @@ const CALLS: u32 = 10_000;
 
 impl Other {
     /// `protocol` in `slot`, which has not begun.
-    pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Time, size: Option<u64>) -> Other {
+    pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Duration, size: Option<u64>) -> Other {
         Other {
             is_transport: protocol.stats().is_some(),
             protocol,
@@ -163,7 +163,7 @@ impl Other {
             begun: false,
             stopped: None,
             answers: answers.then(Box::default),
-            half_rtt: Time(base_rtt.0 / 2),
+            half_rtt: base_rtt / 2,
             left: Time::ZERO,
             started: Time::ZERO,
             size,
@@ -274,7 +274,7 @@ impl Connection for Other {
     #[cold]
     #[inline(never)]
     fn on_back(&mut self, answer: &Ack, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Ingress) -> Time {
-        let rtt = Time(now.0.wrapping_sub(answer.ack));
+        let rtt = Duration(now.0.wrapping_sub(answer.ack));
         let value = u64::from(answer.tsval) << 32 | u64::from(answer.tsecr);
         if let Some(answers) = self.answers.as_deref_mut() {
             answers.take(value, rtt);
@@ -403,7 +403,7 @@ impl Connection for Other {
 }
 
 /// In whole us, at least one.
-fn micros(time: Time) -> u32 {
+fn micros(time: Duration) -> u32 {
     u32::try_from(time.0 / 1000).unwrap_or(u32::MAX).max(1)
 }
 

@@ -270,7 +270,7 @@ impl<A: Aqm + Send, L: Tap + Send> Topology for SingleHop<A, L> {
 
     fn check_links(&self, config: &RunConfig) -> Result<(), RunError> {
         let queue = &self.entrance.hop.bottleneck;
-        capacity::check(config, 0, config.run.duration, &queue.log.counters.queue, queue.link_use()).map_err(RunError::Invariant)
+        capacity::check(config, 0, config.end(), &queue.log.counters.queue, queue.link_use()).map_err(RunError::Invariant)
     }
 
     type Queue = A;

@@ -19,7 +19,7 @@ use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::{Ack, BackEcn, Block, FlowOptions, Outlet};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 use dumbbell_measure::trace::Trace;
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ fn options(cc: &AnyCc, ecn: bool, echo: EcnEcho) -> FlowOptions {
 fn snapshot(sender: &Sender) -> SenderSnapshot<'_> {
     let conn = &sender.conn;
     let bytes = |segments: u32| u64::from(segments) * u64::from(conn.mss);
-    let rtt = |us: u32| Some(us).filter(|&us| us != 0 && us != u32::MAX).map(|us| Time::from_micros(u64::from(us)));
+    let rtt = |us: u32| Some(us).filter(|&us| us != 0 && us != u32::MAX).map(|us| Duration::from_micros(u64::from(us)));
     SenderSnapshot {
         cwnd: Some(bytes(conn.cwnd)),
         ssthresh: Some(conn.ssthresh).filter(|&segments| segments != INFINITE_SSTHRESH).map(bytes),
@@ -228,7 +228,7 @@ impl Connection for Tcp {
             payload: sender.bytes_acked(),
             min_rtt_us: sender.conn.rtt().min_us(),
             completion: sender.finished.map(|finished| finished - sender.started),
-            slow_start_exit: sender.conn.exits().first.map(|exit| (exit.cause, exit.time.saturating_sub(sender.started))),
+            slow_start_exit: sender.conn.exits().first.map(|exit| (exit.cause, exit.time.saturating_since(sender.started))),
             samples,
             sender: sender.stats(),
             receiver: self.receiver.stats,

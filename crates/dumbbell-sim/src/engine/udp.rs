@@ -5,7 +5,7 @@ use crate::protocol::{Answer, Datagram, DatagramOutlet, Protocol};
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::traffic::UdpSource;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Time};
 
 /// A source of UDP.
 pub struct Udp {
@@ -45,5 +45,5 @@ impl Protocol for Udp {
         self.echo.then_some(Answer { value: datagram.number, length: datagram.length, ecn: Ecn::NotEct })
     }
 
-    fn on_answer(&mut self, _answer: &Answer, _rtt: Time, _now: Time) {}
+    fn on_answer(&mut self, _answer: &Answer, _rtt: Duration, _now: Time) {}
 }

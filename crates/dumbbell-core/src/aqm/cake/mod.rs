@@ -27,7 +27,7 @@ use crate::buffers::truesize;
 use crate::link_layer::{Framing, LinkLayer};
 use crate::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use crate::packet::{Ecn, Packet};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 use ack_filter::AckFilter;
 use cobalt::Coins;
 use diffserv::Diffserv;
@@ -52,7 +52,7 @@ crate::params! {
         /// Between what the capacity is shared.
         isolation: Isolation = Isolation::TripleIsolate, unit "", source "tc-cake(8): triple-isolate is the default";
         /// Round-trip time to be expected: the interval; target is a twentieth of it.
-        rtt: Time = Time::from_millis(100), unit "", range Time::from_micros(1), Time::from_secs(1000),
+        rtt: Duration = Duration::from_millis(100), unit "", range Duration::from_micros(1), Duration::from_secs(1000),
             source "tc-cake(8): internet (100 ms) is the default; 5 % of it as target";
         /// Bytes on the link in front of the IP packet, instead of the Ethernet header; unset: as the hop has it.
         overhead: Option<u16> = None, unit "bytes", range 0_u16, 256_u16, source "tc-cake(8): raw is the default";

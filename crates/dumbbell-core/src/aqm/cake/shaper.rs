@@ -1,6 +1,6 @@
 //! The virtual-clock shaper: when the next packet may leave.
 
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 
 /// Rates below 64 B/s count as 64 B/s (`MIN_RATE`, `cake_set_rate`).
 const MIN_BYTES_PER_SECOND: u64 = 64;
@@ -28,8 +28,8 @@ impl ByteTime {
 
     /// Time for `bytes`.
     #[inline]
-    pub fn times(self, bytes: u32) -> Time {
-        Time((self.mantissa * u64::from(bytes)) >> self.shift)
+    pub fn times(self, bytes: u32) -> Duration {
+        Duration((self.mantissa * u64::from(bytes)) >> self.shift)
     }
 }
 
@@ -82,7 +82,7 @@ impl CakeShaper {
         let duration = self.byte_time.times(bytes);
         self.next += duration;
         if !dropped {
-            self.failsafe_next += Time(duration.0 + (duration.0 >> 1));
+            self.failsafe_next += Duration(duration.0 + (duration.0 >> 1));
         }
     }
 }
@@ -97,7 +97,7 @@ mod tests {
         let mut shaper = CakeShaper::new(1_250_000);
         shaper.charge(1514, false);
         assert_eq!((shaper.next, shaper.failsafe_next), (Time(1_211_200), Time(1_816_800)));
-        assert_eq!(ByteTime::from_rate(1_250_000).times(1538), Time(1_230_400));
+        assert_eq!(ByteTime::from_rate(1_250_000).times(1538), Duration(1_230_400));
     }
 
     #[test]
@@ -111,9 +111,9 @@ mod tests {
                 assert!(got <= exact && exact - got <= 1 + (exact >> 32), "{bits} bit/s, {bytes} B: {got}, not {exact}");
             }
         }
-        assert_eq!(ByteTime::from_rate(0).times(1514), Time::ZERO);
+        assert_eq!(ByteTime::from_rate(0).times(1514), Duration::ZERO);
         // floor of 64 B/s
-        assert_eq!(ByteTime::from_rate(1).times(64), Time::from_secs(1));
+        assert_eq!(ByteTime::from_rate(1).times(64), Duration::from_secs(1));
     }
 
     #[test]

@@ -201,7 +201,7 @@ fn a_sparse_flow_passes_bulk_flows() {
 #[test]
 fn states_of_a_flow() {
     let flows = keys(&[(1, 2), (3, 4)]);
-    let (mut state, mut log) = cake(Params { isolation: Isolation::Flows, rtt: Time::from_millis(10), ..single() }, &flows);
+    let (mut state, mut log) = cake(Params { isolation: Isolation::Flows, rtt: Duration::from_millis(10), ..single() }, &flows);
     let slot = state.table.slot(0) as usize;
     let mut now = Time::from_secs(1);
     assert_eq!(state.table.flows[slot].state, FlowState::None);
@@ -211,29 +211,29 @@ fn states_of_a_flow() {
     assert!(matches!(state.dequeue(now, &mut log), Dequeue::Packet(_)));
     assert_eq!((state.table.flows[slot].state, state.tins[0].sparse_flows), (FlowState::Sparse, 1));
     // The other flow's packet makes it be looked at: empty and out of deficit, it waits in the old list
-    now += Time::from_millis(2);
+    now += Duration::from_millis(2);
     state.enqueue(packet(1, 0, 100, Ecn::Ect0), now, &mut log);
     assert!(matches!(state.dequeue(now, &mut log), Dequeue::Packet(Packet { flow: 1, .. })));
     assert_eq!((state.table.flows[slot].state, state.tins[0].sparse_flows), (FlowState::SparseWait, 2));
     // and counts as bulk when it has a packet again
     state.enqueue(packet(0, 1, 1514, Ecn::Ect0), now, &mut log);
     assert_eq!((state.table.flows[slot].state, state.tins[0].bulk_flows), (FlowState::Bulk, 1));
-    now += Time::from_millis(2);
-    drain(&mut state, &mut log, now, now + Time::from_millis(4));
+    now += Duration::from_millis(2);
+    drain(&mut state, &mut log, now, now + Duration::from_millis(4));
     // Served empty, it decays, since drop_next is an interval (11.3 ms at this rate) after its last packet; then it leaves
-    now += Time::from_millis(4);
+    now += Duration::from_millis(4);
     for seq in 0..20 {
         state.enqueue(packet(1, seq, 100, Ecn::Ect0), now, &mut log);
-        drain(&mut state, &mut log, now, now + Time::from_micros(100));
-        now += Time::from_micros(100);
+        drain(&mut state, &mut log, now, now + Duration::from_micros(100));
+        now += Duration::from_micros(100);
     }
     // (the other flow has used up its quantum meanwhile: it is the one that counts as bulk)
     assert_eq!((state.table.flows[slot].state, state.tins[0].bulk_flows), (FlowState::Decaying, 1));
-    now += Time::from_millis(30);
+    now += Duration::from_millis(30);
     for seq in 0..20 {
         state.enqueue(packet(1, seq, 100, Ecn::Ect0), now, &mut log);
-        drain(&mut state, &mut log, now, now + Time::from_millis(1));
-        now += Time::from_millis(1);
+        drain(&mut state, &mut log, now, now + Duration::from_millis(1));
+        now += Duration::from_millis(1);
     }
     assert_eq!(state.table.flows[slot].state, FlowState::None);
 }
@@ -283,7 +283,7 @@ fn overload(params: Params, ecn: Ecn, seconds: u64) -> (Vec<f64>, Counters, usiz
     while now < Time::from_secs(seconds) {
         while arrival <= now {
             state.enqueue(packet(0, seq, 1514, ecn), arrival, &mut log);
-            arrival += Time(gap);
+            arrival += Duration(gap);
             seq += 1;
         }
         match state.dequeue(now, &mut log) {
@@ -379,7 +379,7 @@ fn the_threshold_sets_the_share_of_marks_at_the_target() {
     for seq in 0..300 {
         let now = Time::from_millis(20 * seq);
         state.enqueue(packet(0, seq, 1514, Ecn::Ect0), now, &mut log);
-        assert!(matches!(state.dequeue(now + Time::from_millis(5), &mut log), Dequeue::Packet(_)));
+        assert!(matches!(state.dequeue(now + Duration::from_millis(5), &mut log), Dequeue::Packet(_)));
     }
     assert!((38..=112).contains(&log.queue.sce_marks) && log.queue.ce_marks == 0, "{}", log.queue.sce_marks);
 }
@@ -421,7 +421,7 @@ fn places_of_packets_are_used_again() {
             let Dequeue::Packet(sent) = state.dequeue(now, &mut log) else { panic!("the shaper is slower than this story") };
             assert_eq!(sent.seq, seq - 20);
         }
-        now += Time(1_211_200);
+        now += Duration(1_211_200);
     }
     assert_eq!((state.held.store.places(), state.packets()), (21, 20));
 }
@@ -466,14 +466,15 @@ fn hosts_are_counted_as_often_as_they_have_bulk_flows() {
     let hosts: Vec<(u32, u32)> = (0..3000).map(|i| (i % 50, i % 40)).collect();
     let flows = keys(&hosts);
     for isolation in [Isolation::TripleIsolate, Isolation::DualSrcHost, Isolation::DualDstHost, Isolation::Flows] {
-        let params = Params { isolation, bandwidth: Some(Rate::from_mbit(100)), rtt: Time::from_millis(1), ..Params::default() };
+        let params =
+            Params { isolation, bandwidth: Some(Rate::from_mbit(100)), rtt: Duration::from_millis(1), ..Params::default() };
         let (mut state, mut log) = cake(params, &flows);
         let (mut rng, mut now) = (Rng::stream(3, "test", 0), Time::ZERO);
         for round in 0..200 {
             for _ in 0..100 {
                 state.enqueue(packet(rng.draw_below(3000) as u32, round, 1514, Ecn::Ect0), now, &mut log);
             }
-            let until = now + Time::from_millis(if round % 20 == 19 { 200 } else { 2 });
+            let until = now + Duration::from_millis(if round % 20 == 19 { 200 } else { 2 });
             drain(&mut state, &mut log, now, until);
             now = until;
             assert!(state.table.hosts_are_counted_right(), "{isolation:?}, round {round}");

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cc::driver::conn;
+use crate::units::Time;
 
 fn v1() -> State {
     let mut state = State::new(Params::default(), &CcContext::default());

@@ -4,7 +4,7 @@ use super::{AckPhase, BbrPhase, BbrState, Climb, Rs, State, MAX_UP_ROUNDS, UNBOU
 use crate::cc::bbr::phase::{MinRtt, Wait};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::exit::ExitCause;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 impl State {
     // ---- Startup (5.3.1)
@@ -95,7 +95,7 @@ impl State {
         //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.3.8.2
         //# We randomize both the T_bbr and T_reno parameters, for better mixing and fairness convergence.
         let rounds = self.rng.draw_below(2) as u32;
-        let wait = self.params.probe_wait + Time(self.rng.draw_below(self.params.probe_wait_spread.0));
+        let wait = self.params.probe_wait + Duration(self.rng.draw_below(self.params.probe_wait_spread.0));
         Wait { until: conn.now.saturating_add(wait), rounds }
     }
 

@@ -26,7 +26,7 @@ fn bbr() -> (State, Conn) {
 /// In `state`, as if it had just begun, with a wait of 2.5 s.
 fn in_state(state: BbrState, conn: &Conn) -> BbrPhase<Time, Climb> {
     let climb = Climb { rounds: 0, acked: 0.0, acked_per_inc: f64::INFINITY };
-    BbrPhase::in_state(state, conn.now + Time::from_millis(2_500), climb)
+    BbrPhase::in_state(state, conn.now + Duration::from_millis(2_500), climb)
 }
 
 /// In `phase`, with an estimate of 1000 segments per second and 20 ms: a BDP of 20 segments, all in flight under a window of 40.

@@ -4,7 +4,7 @@ use super::Receiver;
 use crate::hint::{likely, unlikely};
 use crate::tcp::host::HostParams;
 use crate::tcp::Ack;
-use crate::units::{timer_wheel, Time};
+use crate::units::{timer_wheel, Duration, Time};
 
 /// Linux `TCP_ATO_MIN`, `TCP_DELACK_MIN`: 40 ms.
 pub(super) const ATO_MIN_MS: u32 = 40;
@@ -23,7 +23,7 @@ const UNCOMPRESSED_DUPACKS: u32 = 3;
 /// Sysctl `tcp_comp_sack_nr`.
 const COMPRESSED_ACKS: u8 = 44;
 /// Sysctl `tcp_comp_sack_delay_ns`.
-const COMPRESSION_DELAY: Time = Time::from_millis(1);
+const COMPRESSION_DELAY: Duration = Duration::from_millis(1);
 /// The ACKs that are held back leave after this fraction of the round trip, if that is shorter (`__tcp_ack_snd_check`).
 const COMPRESSION_SHARE: u64 = 20;
 
@@ -120,8 +120,8 @@ impl Receiver {
         self.compressed += 1;
         if self.compressed_at == Time::NEVER {
             // a soft timer runs at the end of its slack, unless another one of the host runs in between
-            let rtt = Time::from_micros(u64::from(self.window.rtt_us().min(self.srtt_us.max(1))));
-            self.compressed_at = now + COMPRESSION_DELAY.min(Time(rtt.0 / COMPRESSION_SHARE)) + self.host.sack_compression_slack;
+            let rtt = Duration::from_micros(u64::from(self.window.rtt_us().min(self.srtt_us.max(1))));
+            self.compressed_at = now + COMPRESSION_DELAY.min(rtt / COMPRESSION_SHARE) + self.host.sack_compression_slack;
         }
         true
     }
@@ -150,7 +150,7 @@ impl Receiver {
             }
         }
         self.delack_expires = jiffies.wrapping_add(delay);
-        self.delack_at = timer_wheel(now, Time::from_millis(u64::from(delay)));
+        self.delack_at = timer_wheel(now, Duration::from_millis(u64::from(delay)));
         true
     }
 

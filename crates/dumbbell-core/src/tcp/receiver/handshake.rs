@@ -59,7 +59,7 @@ impl Receiver {
             let tsecr = packet.tsval.wrapping_sub(u32::from(packet.tsecr_age));
             u64::from((now.as_millis() as u32).wrapping_sub(tsecr).max(1)) * 1000
         } else {
-            now.saturating_sub(self.syn_ack_at).as_micros()
+            now.saturating_since(self.syn_ack_at).as_micros()
         };
         self.srtt_us = rtt.clamp(1, MAX_RTT_US) as u32;
         self.window.on_established(now);

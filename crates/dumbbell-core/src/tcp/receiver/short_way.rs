@@ -23,11 +23,11 @@ fn compare(seed: u64, echo: Echo, host: &Arc<HostParams>, ecn: bool) {
     for flags in [flag::SYN, flag::PURE_ACK] {
         let bare = packet(0, Ecn::NotEct, flags, now);
         assert_eq!(short.on_packet(&bare, now).is_some(), long.on_unusual(&bare, now).is_some());
-        now += Time::from_millis(20);
+        now += Duration::from_millis(20);
     }
     let mut codepoint = Ecn::Ect0;
     for step in 0..600 {
-        now += Time(choose(&mut state, 400_000) * choose(&mut state, 200));
+        now += Duration(choose(&mut state, 400_000) * choose(&mut state, 200));
         if short.next_timer() <= now {
             let due = short.next_timer();
             assert_eq!(format!("{:?}", short.on_timer(due)), format!("{:?}", long.on_timer(due)), "seed {seed}, step {step}");

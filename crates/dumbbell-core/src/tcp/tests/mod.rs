@@ -24,7 +24,7 @@ use super::sender::{Application, Phase, Sender};
 use super::{ack_flag, Ack, Block, FlowOptions, Outlet};
 use crate::cc::conn::{CaState, Conn};
 use crate::packet::{flag, Packet};
-use crate::units::{timer_wheel, Time};
+use crate::units::{timer_wheel, Duration, Time};
 use serde_json::{json, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ struct Story {
     sender: Sender,
     wire: Wire,
     now: Time,
-    rtt: Time,
+    rtt: Duration,
     /// Packets that the last step sent.
     last: Vec<Packet>,
     /// Timestamp that the next ACKs echo; `None`: that of a packet that was sent a round trip ago.
@@ -94,7 +94,7 @@ impl Story {
             sender: Sender::new(7, cc, Arc::new(host), options, app),
             wire: Wire::default(),
             now: Time::ZERO,
-            rtt: Time::from_millis(RTT),
+            rtt: Duration::from_millis(RTT),
             last: Vec::new(),
             echo: None,
             window: 1 << 20,
@@ -136,7 +136,7 @@ impl Story {
 
     /// When a kernel timer of `ms`, set now, fires.
     fn due(&self, ms: u64) -> Time {
-        timer_wheel(self.now, Time::from_millis(ms))
+        timer_wheel(self.now, Duration::from_millis(ms))
     }
 
     /// Sequence numbers of the data that the last step sent.
@@ -156,7 +156,7 @@ impl Story {
 
     /// Lets `ms` pass; timers run. Returns what they sent.
     fn advance(&mut self, ms: u64) -> Vec<u64> {
-        self.run_to(self.now + Time::from_millis(ms))
+        self.run_to(self.now + Duration::from_millis(ms))
     }
 
     /// Lets time pass until `end`, with the timers on the way.
@@ -188,7 +188,7 @@ impl Story {
 
     /// The peer's clock when an ACK left that arrives now, ms: half a round trip ago.
     fn acked_at(&self) -> u32 {
-        self.now.saturating_sub(Time(self.rtt.0 / 2)).as_millis() as u32
+        self.now.saturating_sub(self.rtt / 2).as_millis() as u32
     }
 
     fn syn_ack(&mut self, setup: u8) -> Vec<u64> {
@@ -215,12 +215,12 @@ impl Story {
     /// everything has arrived.
     fn exchange(&mut self, receiver: &mut Receiver, end: Time, mut lost: impl FnMut(&mut Packet) -> bool) {
         let mut acks: VecDeque<(Time, Ack, Vec<Block>)> = VecDeque::new();
-        let one_way = Time(self.rtt.0 / 2);
+        let one_way = self.rtt / 2;
         let mut packets: VecDeque<(Time, Packet)> = VecDeque::new();
         let mut free = Time::ZERO;
         loop {
             for packet in self.last.drain(..) {
-                free = (free + Time::from_micros(100)).max(self.now + one_way);
+                free = (free + Duration::from_micros(100)).max(self.now + one_way);
                 packets.push_back((free, packet));
             }
             let packet_at = packets.front().map_or(Time::NEVER, |packet| packet.0);

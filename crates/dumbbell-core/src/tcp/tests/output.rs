@@ -120,16 +120,16 @@ fn retransmissions_are_paced_too() {
     // the time since the last of the window is more than half a gap: half is given back
     let gap = story.sender.pacer.next - story.now;
     let full = 1448 * 1_000_000_000 / story.conn().pacing_rate;
-    assert_eq!(gap, Time(full - full / 2));
+    assert_eq!(gap, Duration(full - full / 2));
     assert_eq!(story.run_to(story.now + gap), [1]);
 }
 
 /// A sender of 10 segments over a path of `rtt_us`, with bursts: PSH of each.
 fn list_pushes(rtt_us: u64, host: HostParams) -> Vec<u64> {
     let mut story = Story::new("reno", host, Application::Bulk);
-    story.rtt = Time::from_micros(rtt_us);
+    story.rtt = Duration::from_micros(rtt_us);
     story.start();
-    story.run_to(story.rtt);
+    story.run_to(Time::ZERO + story.rtt);
     story.syn_ack(ack_flag::ECN_SETUP);
     let window = story.conn().cwnd as usize;
     assert_eq!(story.last.len(), 1 + window);
@@ -172,7 +172,7 @@ fn avoiding() -> Story {
 /// A window of 40 and bursts of 4 over 10 ms; 0 to 40 are sent, the last 200 us ago, and 0 is acknowledged.
 fn bursts_of_4() -> Story {
     let mut story = Story::new("reno", HostParams { initial_window: 40, ..HostParams::default() }, Application::Bulk);
-    story.rtt = Time::from_millis(10);
+    story.rtt = Duration::from_millis(10);
     story.sender.conn.ssthresh = 20;
     story.start();
     story.advance(10);
@@ -181,7 +181,7 @@ fn bursts_of_4() -> Story {
     // 1.2 * 40 * 1448 / 0.01 = 6.95 MB/s: 6787 B a millisecond and 65536 >> (10000 >> 9 = 19) = 0: bursts of 4
     // the last burst is 10 ms old: one goes at once
     assert_eq!(story.ack(1), [40]);
-    story.run_to(story.now + Time::from_micros(200));
+    story.run_to(story.now + Duration::from_micros(200));
     story
 }
 
@@ -195,7 +195,7 @@ fn a_host_that_wrote_within_a_millisecond_waits_for_a_burst() {
     assert!(story.conn().is_cwnd_limited);
     // room for 4
     assert_eq!(story.ack(5), [41, 42, 43, 44]);
-    story.run_to(story.now + Time::from_micros(1_001));
+    story.run_to(story.now + Duration::from_micros(1_001));
     // the host has not written for more than 1 ms
     assert_eq!(story.ack(6), [45]);
 }
@@ -205,9 +205,9 @@ fn a_paced_host_has_written_when_its_pacing_clock_says_so() {
     let mut story = bursts_of_4();
     story.sender.conn.is_cwnd_limited = false;
     // nothing was sent for 1.2 ms, but pacing has counted up to 0.5 ms ago
-    story.run_to(story.now + Time::from_millis(1));
+    story.run_to(story.now + Duration::from_millis(1));
     story.sender.conn.paced = true;
-    story.sender.pacer.next = story.now.saturating_sub(Time::from_micros(500));
+    story.sender.pacer.next = story.now.saturating_sub(Duration::from_micros(500));
     assert_eq!(story.ack(2), [] as [u64; 0]);
     story.sender.pacer.next = Time::ZERO;
     assert_eq!(story.ack(3), [41, 42]);

@@ -109,7 +109,7 @@ impl Peer {
     }
 
     fn advance(&mut self, ms: u64) {
-        self.now += Time::from_millis(ms);
+        self.now += Duration::from_millis(ms);
     }
 }
 
@@ -187,19 +187,19 @@ fn without_delayed_acks_every_segment_is_acknowledged() {
 #[test]
 fn a_lone_segment_is_acknowledged_after_40_ms() {
     let mut peer = Peer::warm(FlowOptions::default());
-    peer.now += Time::from_micros(700);
+    peer.now += Duration::from_micros(700);
     assert!(peer.data().is_none());
-    let due = timer_wheel(peer.now, Time::from_micros(40_000));
+    let due = timer_wheel(peer.now, Duration::from_micros(40_000));
     assert_eq!(peer.receiver.next_timer(), due);
-    assert!(peer.receiver.on_timer(due - Time(1)).is_none());
+    assert!(peer.receiver.on_timer(due - Duration(1)).is_none());
     let ack = peer.receiver.on_timer(due).expect("the delayed ACK");
     // the timestamp is that of the segment that is acknowledged
     assert_eq!((ack.ack, ack.tsecr, peer.receiver.next_timer()), (24, 1023, Time::NEVER));
     assert!(peer.receiver.on_timer(due).is_none());
     // the timer ran out: the estimate doubles, up to the round trip of 40 ms, which is the least as well
-    peer.now = due + Time::from_millis(5);
+    peer.now = due + Duration::from_millis(5);
     assert!(peer.data().is_none());
-    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_micros(40_000)));
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Duration::from_micros(40_000)));
 }
 
 #[test]
@@ -212,13 +212,13 @@ fn the_delay_adapts_to_the_gap_between_segments_within_the_round_trip() {
     peer.advance(30);
     // 40 / 2 + 30 = 50 ms
     assert!(peer.data().is_none());
-    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_micros(50_000)));
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Duration::from_micros(50_000)));
     // it ran out: 100 ms, of which the round trip allows 90; the gap of 200 ms is too long to count
     peer.now = peer.receiver.next_timer();
     assert!(peer.receiver.on_timer(peer.now).is_some());
     peer.advance(150);
     assert!(peer.data().is_none());
-    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_micros(90_000)));
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Duration::from_micros(90_000)));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn what_is_out_of_order_does_not_feed_the_delay() {
     peer.advance(25);
     // a gap of 60 ms is longer than 40 and changes nothing; that of 25: 40 / 2 + 25 = 45 ms
     assert!(peer.arrive(25).is_none());
-    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_millis(45)));
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Duration::from_millis(45)));
 }
 
 #[test]
@@ -245,27 +245,27 @@ fn the_round_trip_that_bounds_the_delay_counts_in_whole_milliseconds_rounded_up(
     peer.advance(150);
     assert!(peer.data().is_none());
     let jiffy = Time::from_millis(peer.now.as_millis());
-    assert_eq!(peer.receiver.next_timer(), timer_wheel(jiffy, Time::from_millis(91)));
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(jiffy, Duration::from_millis(91)));
 }
 
 #[test]
 fn the_delay_ends_before_the_peers_shortest_timeout_since_linux_6_12() {
     for (ack_delay_bound, rto_min, delay) in [(true, 200, 199), (true, 150, 149), (false, 200, 200)] {
-        let rto_min = Time::from_millis(rto_min);
+        let rto_min = Duration::from_millis(rto_min);
         let mut peer = Peer::after_on(HostParams { ack_delay_bound, rto_min, ..HostParams::default() }, 300_000);
         // 40 / 2 + 30 = 50, 70, 100, 145, 212; every second segment is acknowledged at once
         for gap in [30, 45, 65, 95, 140] {
             peer.advance(gap);
             peer.data();
         }
-        assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_millis(delay)));
+        assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Duration::from_millis(delay)));
         // 200 / 2 + 110 is bounded by 200 again, and 200 / 2 + 50; without a bound 212 / 2 + 110 = 216, and 216 / 2 + 50
         peer.advance(110);
         peer.data();
         peer.advance(50);
         peer.data();
         let next = if ack_delay_bound { 150 } else { 158 };
-        assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_millis(next.min(delay))));
+        assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Duration::from_millis(next.min(delay))));
     }
 }
 
@@ -484,8 +484,8 @@ fn acks_of_what_is_out_of_order_are_held_back_after_three() {
             assert!(peer.arrive(seq).is_some(), "{seq}");
         }
         assert!(peer.arrive(28).is_none());
-        assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_micros(delay_us));
-        peer.now += Time::from_micros(100);
+        assert_eq!(peer.receiver.next_timer(), peer.now + Duration::from_micros(delay_us));
+        peer.now += Duration::from_micros(100);
         assert!(peer.arrive(29).is_none());
         peer.now = peer.receiver.next_timer();
         let ack = peer.receiver.on_timer(peer.now).expect("what was held back");
@@ -524,7 +524,7 @@ fn data_completes_a_handshake_whose_ack_was_lost() {
         assert!(peer.arrive(seq).is_some(), "{seq}");
     }
     assert!(peer.arrive(28).is_none());
-    assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_micros(1_100));
+    assert_eq!(peer.receiver.next_timer(), peer.now + Duration::from_micros(1_100));
 }
 
 #[test]
@@ -633,7 +633,7 @@ fn a_push_out_of_order_is_not_acknowledged_at_once() {
         for seq in 28..40 {
             assert!(peer.packet(seq, Ecn::Ect0, flags).is_none(), "{seq} with flags {flags}");
         }
-        assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_micros(1_100));
+        assert_eq!(peer.receiver.next_timer(), peer.now + Duration::from_micros(1_100));
         // in order behind the hole it is, although 23 is not the second segment of two
         assert!(peer.arrive(23).is_some());
         assert!(peer.packet(40, Ecn::Ect0, flags).is_some() == (flags == flag::PSH));
@@ -646,7 +646,7 @@ fn acks_of_what_is_out_of_order_leave_every_1100_us() {
     let mut peer = Peer::warm(FlowOptions::default());
     let mut acks = Vec::new();
     for seq in 24..124 {
-        peer.now += Time::from_micros(100);
+        peer.now += Duration::from_micros(100);
         if peer.receiver.next_timer() <= peer.now {
             acks.push(peer.receiver.next_timer());
             assert!(peer.receiver.on_timer(peer.now).is_some());

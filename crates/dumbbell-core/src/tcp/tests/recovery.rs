@@ -77,7 +77,7 @@ fn after_the_reordering_timer_the_timeout_goes_on_from_the_head() {
     story.sack(0, &[(1, 2)]);
     // pacing holds the retransmission
     story.sender.conn.paced = true;
-    story.sender.pacer.next = story.sender.next_timer() + Time::from_micros(500);
+    story.sender.pacer.next = story.sender.next_timer() + Duration::from_micros(500);
     assert!(story.fire().is_empty());
     assert_eq!(story.conn().state, CaState::Recovery);
     // the head was sent at 40 ms
@@ -118,7 +118,7 @@ fn recovery_needs_no_reordering_window() {
     story.run_to(Time::from_millis(120));
     story.sack(0, &[(1, 4)]);
     // 0 arrives; 4 was sent at 81 ms, 12 ms or so before it
-    assert!(sent - Time::from_millis(81) < Time::from_millis(20));
+    assert!(sent - Duration::from_millis(81) < Time::from_millis(20));
     story.run_to(sent + story.rtt);
     assert_eq!(story.sack(4, &[])[0], 4);
     assert_eq!((story.conn().state, story.sender.stats.loss_reductions), (CaState::Recovery, 1));
@@ -131,14 +131,14 @@ fn the_timeout_restarts_while_segments_sent_before_the_head_arrive() {
     let rto = u64::from(story.conn().rtt.rto_us());
     assert_eq!(
         (story.sender.timer.kind, story.sender.next_timer()),
-        (Timer::Rto, timer_wheel(Time::from_millis(88), Time::from_micros(rto)))
+        (Timer::Rto, timer_wheel(Time::from_millis(88), Duration::from_micros(rto)))
     );
 }
 
 #[test]
 fn a_host_with_offload_does_not_wait_for_bursts_in_recovery() {
     let mut story = Story::new("reno", HostParams { initial_window: 40, ..HostParams::default() }, Application::Bulk);
-    story.rtt = Time::from_millis(10);
+    story.rtt = Duration::from_millis(10);
     story.start();
     story.advance(10);
     story.syn_ack(0);
@@ -146,7 +146,7 @@ fn a_host_with_offload_does_not_wait_for_bursts_in_recovery() {
     story.sack(0, &[(1, 4)]);
     // 35 ACKs, one every 0.4 ms: what PRR allows goes at once, though bursts would be of 4 and half a round trip is over
     for end in 5..40 {
-        story.run_to(story.now + Time::from_micros(400));
+        story.run_to(story.now + Duration::from_micros(400));
         story.sack(0, &[(1, end)]);
         assert!(story.conn().in_flight() >= story.conn().cwnd, "{end}: {:?}", story.conn());
     }
@@ -279,7 +279,7 @@ fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
     assert_eq!((story.sender.stats.retransmissions, story.sender.stats.loss_reductions), (2, 1));
     // and the timeout runs from it
     let rto = u64::from(story.conn().rtt.rto_us());
-    assert_eq!(story.sender.next_timer(), timer_wheel(story.now, Time::from_micros(rto)));
+    assert_eq!(story.sender.next_timer(), timer_wheel(story.now, Duration::from_micros(rto)));
     assert_eq!((story.conn().lost_out, story.conn().retrans_out), (1, 1));
     story.advance(RTT);
     let all = story.conn().snd_nxt;

@@ -19,7 +19,7 @@ fn who_begins_again_is_as_new() {
     };
     for (name, second) in [("cubic", "cubic"), ("reno", "dctcp"), ("bbr2", "bbr2"), ("prague", "reno")] {
         for echo in [Echo::UntilCwr, Echo::PerPacket, Echo::Accurate] {
-            let host = Arc::new(HostParams { rto_min: Time::from_millis(250), sce_feedback: true, ..HostParams::default() });
+            let host = Arc::new(HostParams { rto_min: Duration::from_millis(250), sce_feedback: true, ..HostParams::default() });
             let options = FlowOptions { ecn: true, echo };
             let mut story = Story::new(name, HostParams::default(), Application::Size(400_000));
             story.sender = Sender::new(7, made(name), Arc::clone(&host), options, Application::Size(400_000));

@@ -36,7 +36,7 @@ impl Board {
     }
 
     fn detect(&mut self, window: u64) -> (u32, u32, u64) {
-        let (lost, again, wait) = self.board.detect_loss(&mut self.conn, Time(window * MS), &mut ());
+        let (lost, again, wait) = self.board.detect_loss(&mut self.conn, Duration(window * MS), &mut ());
         (lost, again, wait.as_millis())
     }
 
@@ -235,7 +235,7 @@ fn blocks_count_in_order_of_segments() {
     let mut board = Board::new(10);
     let delivered = board.sack(&[(3, 4), (7, 8), (5, 6)]);
     assert_eq!((delivered.first_sacked, delivered.last_sacked), (Some(Time(3 * MS)), Some(Time(7 * MS))));
-    assert_eq!(board.board.rack.rtt, Time(93 * MS));
+    assert_eq!(board.board.rack.rtt, Duration(93 * MS));
 }
 
 #[test]

@@ -183,16 +183,16 @@ fn a_window_halves_for_every_rto_of_idleness() {
     // 25, 12, 6
     assert_eq!(silence(50, plain(10)), (10, 37));
     // 1000 > 600: 20; 400 is less. RTO 600 = 40 + 560
-    assert_eq!(silence(40, HostParams { rto_min: Time::from_millis(560), ..plain(2) }), (20, 30));
+    assert_eq!(silence(40, HostParams { rto_min: Duration::from_millis(560), ..plain(2) }), (20, 30));
     // not idle longer than an RTO of 1040 ms
-    assert_eq!(silence(40, HostParams { rto_min: Time::from_secs(1), ..plain(2) }), (40, 20));
+    assert_eq!(silence(40, HostParams { rto_min: Duration::from_secs(1), ..plain(2) }), (40, 20));
     assert_eq!(silence(40, HostParams { slow_start_after_idle: false, ..plain(2) }), (40, 20));
 }
 
 /// A window of 40 with bursts on a path of 1 ms, and nothing in flight any more.
 fn idle_with_bursts() -> Story {
     let mut story = Story::new("reno", HostParams::default(), Application::Bulk);
-    story.rtt = Time::from_millis(1);
+    story.rtt = Duration::from_millis(1);
     story.start();
     story.advance(1);
     story.window = 10;
@@ -228,7 +228,7 @@ fn idleness_begins_with_the_last_transmission_of_any_kind() {
     story.advance(RTT);
     story.ack(20);
     // 302 ms after the handshake, 220 after the probe; RTO 240
-    story.run_to(probed + Time::from_millis(220));
+    story.run_to(probed + Duration::from_millis(220));
     story.window = 1;
     assert_eq!((story.ack(20), story.conn().cwnd), (vec![20], 40));
 }

@@ -62,7 +62,7 @@ fn sample(time: Time, flow: u32, flags: u32, view: Option<&crate::EndpointView>)
 /// A run of `config`, simulated, and the same from what was seen of it from outside.
 fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     let parsed = Arc::new(RunConfig::from_json(config).expect("a configuration"));
-    let ahead = Time(parsed.flows[0].params.base_rtt.0 / 2);
+    let ahead = parsed.flows[0].params.base_rtt / 2;
     let mut aqms = queue_disciplines(&parsed).expect("queues");
     let capture = Written::default();
     let mut run: Box<dyn Run> = dumbbell_core::with_aqm!(aqms.remove(0), aqm =>
@@ -81,11 +81,11 @@ fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
                 break;
             }
         }
-        let ends = if at == parsed.run.duration { sampled::END } else { 0 };
+        let ends = if at == parsed.end() { sampled::END } else { 0 };
         for view in run.view().endpoints.iter().filter(|view| (view.number as usize) < parsed.flows.len()) {
             samples.extend(sample(at, view.number, sampled::POLL | ends, Some(view)));
         }
-        if at == parsed.run.duration {
+        if at == parsed.end() {
             break;
         }
     }

@@ -156,8 +156,8 @@ fn overflow_never_drops_l_and_marks_all_of_it() {
 fn below_two_full_frames_nothing_is_decided() {
     let decided = |backlog| {
         let mut state = queue(json!({}));
-        state.coupled.controller.set(MAX_PROB, Time::from_millis(15));
-        state.coupled.update(Time::from_millis(15));
+        state.coupled.controller.set(MAX_PROB, Duration::from_millis(15));
+        state.coupled.update(Duration::from_millis(15));
         let mut one = packet(0, Ecn::Ect0);
         state.coupled.judge(&mut one, backlog, 0.0, At::time(Time::ZERO), &mut Counters::default()).dropped
     };
@@ -168,8 +168,8 @@ fn below_two_full_frames_nothing_is_decided() {
 fn the_backlog_is_that_behind_a_leaving_packet_and_that_ahead_of_an_arriving_one() {
     let drops = |config: Value, arrive: u64| {
         let mut state = queue(config);
-        state.coupled.controller.set(MAX_PROB, Time::from_millis(15));
-        state.coupled.update(Time::from_millis(15));
+        state.coupled.controller.set(MAX_PROB, Duration::from_millis(15));
+        state.coupled.update(Duration::from_millis(15));
         let mut log = Counters::default();
         (0..arrive).for_each(|seq| state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log));
         let on_arrival = log.queue.drops_aqm;
@@ -222,21 +222,21 @@ fn the_delay_is_that_of_the_older_head() {
     let next = state.next_timer();
     assert!(next <= Time::from_millis(16));
     state.on_timer(next, &mut log);
-    assert_eq!(state.next_timer(), next + Time::from_millis(16));
-    assert_eq!(state.head_delay(Time::from_millis(5)), Time::ZERO);
+    assert_eq!(state.next_timer(), next + Duration::from_millis(16));
+    assert_eq!(state.head_delay(Time::from_millis(5)), Duration::ZERO);
     state.enqueue(packet(0, Ecn::Ect1), Time::from_millis(5), &mut log);
     state.enqueue(packet(1, Ecn::NotEct), Time::from_millis(8), &mut log);
-    assert_eq!(state.head_delay(Time::from_millis(10)), Time::from_millis(5));
+    assert_eq!(state.head_delay(Time::from_millis(10)), Duration::from_millis(5));
     assert_eq!(serve_order(&mut state, 1, Time::from_millis(10), &mut log), "L");
-    assert_eq!(state.head_delay(Time::from_millis(10)), Time::from_millis(2));
+    assert_eq!(state.head_delay(Time::from_millis(10)), Duration::from_millis(2));
 }
 
 #[test]
 fn marks_of_both_stages_are_one_event_and_count_twice() {
     let mut state = queue(json!({}));
     let mut log = Counters { internal: InternalLog::new(state.internal_queues()), ..Counters::default() };
-    state.coupled.controller.set(MAX_PROB / 2, Time::from_millis(15));
-    state.coupled.update(Time::from_millis(15));
+    state.coupled.controller.set(MAX_PROB / 2, Duration::from_millis(15));
+    state.coupled.update(Duration::from_millis(15));
     (0..5).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Time::ZERO, &mut log));
     assert_eq!(serve_order(&mut state, 5, Time::from_millis(2), &mut log), "LLLLL");
     // the last two find less than two frames: step only

@@ -43,8 +43,8 @@ fn credit_moves_by_bytes_while_both_wait() {
 #[test]
 fn packets_that_the_aqm_drops_do_not_cost_credit() {
     let (mut state, mut log) = fill_queues(json!({}), 30);
-    state.coupled.controller.set(MAX_PROB, Time::ZERO);
-    state.coupled.update(Time::from_millis(15));
+    state.coupled.controller.set(MAX_PROB, Duration::ZERO);
+    state.coupled.update(Duration::from_millis(15));
     // everything is dropped by p'^2 = 1 down to the backlog of two frames
     let _ = state.dequeue(Time::ZERO, &mut log);
     assert!(log.queue.drops_aqm > 40);
@@ -60,7 +60,7 @@ fn time_shift_serves_the_longer_wait_with_a_head_start_for_l() {
         let mut ages = [(0, Ecn::Ect1, age_l), (1, Ecn::NotEct, age_c)];
         ages.sort_by_key(|(_, _, age)| std::cmp::Reverse(*age));
         for (seq, ecn, age) in ages {
-            state.enqueue(packet(seq, ecn), now - Time(age), &mut log);
+            state.enqueue(packet(seq, ecn), now - Duration(age), &mut log);
         }
         serve_order(&mut state, 1, now, &mut log)
     };

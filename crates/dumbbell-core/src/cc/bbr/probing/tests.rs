@@ -5,7 +5,7 @@ use crate::cc::bbr::phase::RttProbe;
 use crate::cc::bbr2::{self, V2};
 use crate::cc::bbr3::{self, V3};
 use crate::cc::driver::conn;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 mod cycle;
 
@@ -428,9 +428,9 @@ fn an_application_that_resumes_paces_at_the_estimate() {
     two.phase = in_state(BbrState::Cruise);
     two.full_bw.reached = true;
     let mut conn = Conn { pacing_rate: 5_000_000, ..conn() };
-    two.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::ZERO, app_limited: false });
+    two.cwnd_event(&mut conn, CaEvent::TxStart { idle: Duration::ZERO, app_limited: false });
     assert_eq!((two.idle_restart, conn.pacing_rate), (false, 5_000_000), "not the application's pause");
-    two.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::ZERO, app_limited: true });
+    two.cwnd_event(&mut conn, CaEvent::TxStart { idle: Duration::ZERO, app_limited: true });
     assert_eq!((two.idle_restart, conn.pacing_rate), (true, 1_183_576));
     // and no PROBE_RTT however long the pause was
     let (mut late, sample) = ack(60_000, 30_000);

@@ -7,7 +7,7 @@ use crate::tcp::host::HostParams;
 use crate::tcp::receiver::Receiver;
 use crate::tcp::sender::{Application, Sender};
 use crate::tcp::{Ack, Block, FlowOptions, Outlet};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate, Time};
 use serde_json::{json, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub enum Fate {
     Pass,
     Lose,
     /// The packet comes later by this time, behind its successors.
-    Late(Time),
+    Late(Duration),
 }
 
 /// Says what becomes of a packet that is sent now.
@@ -31,7 +31,7 @@ pub struct Path {
     pub limit: usize,
     /// Nothing leaves before this.
     pub stalled_until: Time,
-    half_rtt: Time,
+    half_rtt: Duration,
     /// Departures of what is in the queue.
     queue: VecDeque<Time>,
     /// Packets on their way to the receiver.
@@ -56,7 +56,7 @@ impl Outlet for Path {
         let departure = free_at + self.rate.serialise(u64::from(packet.len));
         self.queue.push_back(departure);
         self.sent += 1;
-        let late = if let Fate::Late(time) = fate { time } else { Time::ZERO };
+        let late = if let Fate::Late(time) = fate { time } else { Duration::ZERO };
         self.wire.insert((departure + self.half_rtt + late, self.sent), packet);
     }
 }
@@ -81,7 +81,7 @@ pub struct Story {
 }
 
 impl Story {
-    pub fn new(params: Value, mbit: f64, rtt: Time, limit: usize, app: Application) -> Story {
+    pub fn new(params: Value, mbit: f64, rtt: Duration, limit: usize, app: Application) -> Story {
         let mut config = params;
         config["name"] = json!(crate::cc::bbr_draft::NAME);
         let cc = cc::build(config.as_object().unwrap(), &CcContext::default()).unwrap();
@@ -91,7 +91,7 @@ impl Story {
             rate: Rate((mbit * 1e6) as u64),
             limit,
             stalled_until: Time::ZERO,
-            half_rtt: Time(rtt.0 / 2),
+            half_rtt: rtt / 2,
             queue: VecDeque::new(),
             wire: BTreeMap::new(),
             sent: 0,
@@ -105,7 +105,7 @@ impl Story {
     }
 
     pub fn bulk(mbit: f64, rtt_ms: u64, limit: usize) -> Story {
-        Story::new(json!({}), mbit, Time::from_millis(rtt_ms), limit, Application::Bulk)
+        Story::new(json!({}), mbit, Duration::from_millis(rtt_ms), limit, Application::Bulk)
     }
 
     pub fn state(&self) -> &crate::cc::bbr_draft::State {
@@ -216,7 +216,7 @@ fn startup_ends_on_loss_before_the_plateau() {
     // what was delivered in a round: the BDP of 16 and what the queue holds
     assert!((16..=27).contains(&state.inflight.longterm), "{}", state.inflight.longterm);
     // one of four is lost, for an application of a tenth of the link: the rate never says that the pipe is full
-    let mut slow = Story::new(json!({}), 100.0, Time::from_millis(40), 1_000, Application::Rate(1_250_000));
+    let mut slow = Story::new(json!({}), 100.0, Duration::from_millis(40), 1_000, Application::Rate(1_250_000));
     slow.run_to(2.0);
     assert_eq!((slow.model().state, slow.model().full_bw_reached), ("startup", Some(false)));
     slow.path.fate =
@@ -254,7 +254,7 @@ fn a_cycle_of_probe_bw_has_its_phases_in_order() {
     let probes: Vec<Time> = visits.iter().filter(|visit| visit.0 == "probe_up").map(|visit| visit.1).collect();
     for pair in probes.windows(2) {
         let cycle = pair[1] - pair[0];
-        assert!((Time::from_millis(400)..Time::from_millis(700)).contains(&cycle), "{cycle}");
+        assert!((Duration::from_millis(400)..Duration::from_millis(700)).contains(&cycle), "{cycle}");
     }
     // UP has a window of 2.25 BDP, two segments more, and what is aggregated
     let up = |look: &&Look| look.model.state == "probe_up";
@@ -287,7 +287,7 @@ fn the_minimum_is_looked_for_every_five_seconds() {
     let mut story = Story::bulk(10.0, 20, 1_000);
     story.run_to(16.0);
     let visits = story.visits();
-    let stays: Vec<(Time, Time)> = visits
+    let stays: Vec<(Time, Duration)> = visits
         .windows(2)
         .filter(|pair| pair[0].0 == "probe_rtt")
         .map(|pair| {
@@ -298,7 +298,7 @@ fn the_minimum_is_looked_for_every_five_seconds() {
     assert_eq!(stays.len(), 3, "{visits:?}");
     for (n, (at, stay)) in stays.iter().enumerate() {
         // 200 ms from when half a BDP is in flight, which takes a round
-        assert!((Time::from_millis(200)..Time::from_millis(250)).contains(stay), "{stay}");
+        assert!((Duration::from_millis(200)..Duration::from_millis(250)).contains(stay), "{stay}");
         assert!(at.as_secs_f64() - 5.2 * n as f64 > 5.0 && at.as_secs_f64() - 5.3 * n as f64 <= 5.1, "{at}");
     }
     // half of the BDP of 16.5
@@ -308,7 +308,7 @@ fn the_minimum_is_looked_for_every_five_seconds() {
 #[test]
 fn an_application_that_pauses_is_its_own_probe_of_the_rtt() {
     // a segment every second
-    let mut story = Story::new(json!({}), 10.0, Time::from_millis(20), 100, Application::Rate(1_448));
+    let mut story = Story::new(json!({}), 10.0, Duration::from_millis(20), 100, Application::Rate(1_448));
     story.run_to(20.0);
     assert_eq!(story.visits().len(), 1, "{:?}", story.visits());
     assert!(story.looks.iter().filter(|look| look.at > Time::from_secs(2)).all(|look| look.model.full_bw_reached == Some(false)));
@@ -322,7 +322,7 @@ fn states(story: &Story, from: usize) -> Vec<&'static str> {
 }
 
 /// Delays every `nth` packet that is sent from now on by `late`, `left` of them in all.
-fn delay(story: &mut Story, nth: u64, mut left: u32, late: Time) {
+fn delay(story: &mut Story, nth: u64, mut left: u32, late: Duration) {
     story.path.fate = Box::new(move |packet, _| {
         if left > 0 && packet.seq % nth == 0 && !packet.has(flag::RETRANSMISSION) {
             left -= 1;
@@ -337,7 +337,7 @@ fn startup_that_only_reordering_ended_goes_on() {
     let mut story = Story::bulk(20.0, 40, 1_000);
     story.run_to(0.15);
     assert_eq!(story.model().state, "startup");
-    delay(&mut story, 2, 12, Time::from_millis(100));
+    delay(&mut story, 2, 12, Duration::from_millis(100));
     story.reach("drain", 1.0);
     assert!(story.model().full_bw_reached == Some(true) && story.model().inflight_longterm.is_some());
     let (from, cwnd) = (story.looks.len(), story.state().prior_cwnd);
@@ -356,7 +356,7 @@ fn a_probe_that_only_reordering_ended_begins_again() {
     story.run_to(1.0);
     story.reach("probe_up", 5.0);
     let from = story.looks.len() - 1;
-    delay(&mut story, 3, 3, Time::from_millis(60));
+    delay(&mut story, 3, 3, Duration::from_millis(60));
     let until = story.path.now.as_secs_f64() + 0.3;
     story.run_to(until);
     assert_eq!(story.sender.stats.undone, 1);
@@ -373,7 +373,7 @@ fn a_probe_that_only_a_stall_ended_begins_again() {
     story.reach("probe_up", 5.0);
     let from = story.looks.len() - 1;
     let window = story.sender.conn.cwnd;
-    story.path.stalled_until = story.path.now + Time::from_millis(600);
+    story.path.stalled_until = story.path.now + Duration::from_millis(600);
     let until = story.path.now.as_secs_f64() + 1.0;
     story.run_to(until);
     // the timeout marks what is in flight as lost; what arrives after it was sent before it (F-RTO)

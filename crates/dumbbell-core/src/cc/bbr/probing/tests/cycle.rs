@@ -46,10 +46,10 @@ fn a_cycle_of_v2_goes_through_its_four_states() {
     two.cong_control(&mut conn, &ack_of(refill));
     assert_eq!((two.phase.state(), two.probe_samples, two.pacing_gain), (BbrState::Up, true, 320));
     // a round trip and a queue of a quarter: 21, and 2 in UP, the next burst of two included
-    conn.now += Time::from_micros(20_000);
+    conn.now += Duration::from_micros(20_000);
     two.cong_control(&mut conn, &RateSample { prior_in_flight: 30, ..ack_of(refill) });
     assert_eq!(two.phase.state(), BbrState::Up, "not longer than a round trip");
-    conn.now += Time::from_micros(1);
+    conn.now += Duration::from_micros(1);
     two.cong_control(&mut conn, &RateSample { prior_in_flight: 20, ..ack_of(refill) });
     assert_eq!(two.phase.state(), BbrState::Up, "22 are less than 23");
     two.cong_control(&mut conn, &RateSample { prior_in_flight: 21, ..ack_of(refill) });
