@@ -386,8 +386,7 @@ def test_results_do_not_depend_on_how_they_are_made() -> None:
     cases = ("startup-plateau", "sub-packet")
     alone = suite.check([{"name": "bbr3"}], cases, points, jobs=1)
     assert alone.results == suite.check([{"name": "bbr3"}], cases, points, jobs=2).results
-    counted = bbr_report.count_results(alone)
-    assert str(counted["sub-packet", "bbr3"]) == "-"
+    assert bbr_report.count_results([one for one in alone.results if one.case == "sub-packet"]) == "-"
     assert "| 1 | Exiting STARTUP on Bandwidth Plateau |" in bbr_report.format_markdown(alone)
     assert "1.   Exiting STARTUP on Bandwidth Plateau" in bbr_report.format_report(alone)
     assert len(json.loads(bbr_report.to_json(alone))["results"]) == 4

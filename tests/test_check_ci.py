@@ -19,11 +19,11 @@ HERE, THERE = PathPoint(10_000_000, 0.02), PathPoint(1_000_000, 0.1)
 
 def result(case: str, found: str, point: PathPoint = HERE, control: str = "bbr3") -> BbrResult:
     checks = (Expectation("it \x01 holds", found == PASSED, "5 < 6 & 7"),)
-    return BbrResult(case, control, "", point, CaseVerdict(found, f"because {found}", checks))
+    return BbrResult(case, control, point, CaseVerdict(found, f"because {found}", checks))
 
 
 def make_report(*results: BbrResult) -> BbrReport:
-    return BbrReport(list(results), {}, 1.25, 2.0)
+    return BbrReport(list(results), 1.25)
 
 
 MIXED = make_report(

@@ -334,7 +334,7 @@ def test_a_comparison_says_the_regression_first() -> None:
     first = stack_report.list_headlines(BOTH, "new-cubic", "old-cubic")[0]
     assert first == f'new-cubic closes the connection in 2 cells of 5, old-cubic in none of these: "{GAPS}"'
     gate = against.gate_against(BOTH, "new-cubic", "old-cubic")
-    assert ci.find_status(against.split(BOTH, "new-cubic"), gate, STACK) == 1
+    assert ci.find_status(BOTH.select_control("new-cubic"), gate, STACK) == 1
     gate = against.gate_against(BOTH, "old-cubic", "new-cubic")
     assert len(gate.unexpected) == 1  # the outage
     same = against.find_changed_verdicts(BROKEN, "new-cubic", "new-cubic")

@@ -37,11 +37,15 @@ SHAPES: dict[str, tuple[dict[str, Any], str, str]] = {
         "heat",
         r"two flows over flows\[0\].cc and flows\[1\].cc",
     ),
-    "queue disciplines": ({"matrix": AQMS | RATES, "seeds": [1, 2, 3]}, "ellipses", "3 queue disciplines"),
-    "unlike flows over two queue disciplines": (
-        {"matrix": {"bottleneck.aqm": ["pfifo", "codel"], "bottleneck.rate": ["5Mbit", "10Mbit"]}, "seeds": [1, 2]},
+    "queue disciplines": (
+        {"flows": [CUBIC | {"count": 2}], "matrix": AQMS | RATES, "seeds": [1, 2, 3]},
+        "ellipses",
+        "3 queue disciplines",
+    ),
+    "unlike flows over queue disciplines": (
+        {"matrix": AQMS, "seeds": [1, 2]},
         "bars",
-        "what each of the unlike flows gets; bottleneck.aqm and bottleneck.rate have few values",
+        "what each of the unlike flows gets; bottleneck.aqm has few values",
     ),
     "unlike flows over one queue with settings": (
         {"matrix": {"bottleneck.aqm": ["codel", {"name": "codel", "ecn": True}, {"name": "codel", "target": "20ms"}]}},
@@ -66,7 +70,11 @@ SHAPES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "short flows": ({"flows": None, "web": WEB, "matrix": AQMS}, "cdf", "short flows over bottleneck.aqm"),
     "UDP": ({"flows": None, "udp": [{"rate": "1Mbit"}, {"rate": "64kbit", "size": "200B"}]}, "series", "one run"),
-    "UDP over queue disciplines": ({"udp": [{"rate": "1Mbit"}], "matrix": AQMS}, "ellipses", "3 queue disciplines"),
+    "UDP over queue disciplines": (
+        {"flows": [CUBIC], "udp": [{"rate": "1Mbit"}], "matrix": AQMS},
+        "ellipses",
+        "3 queue disciplines",
+    ),
     "several hops": ({"hop": [{"name": "core", "rate": "8Mbit", "aqm": "pie"}]}, "series", "one run"),
     "one flow over rates": ({"flows": [CUBIC], "matrix": RATES}, "lines", "bottleneck.rate is a number"),
     "a parameter of a queue": (
@@ -191,7 +199,7 @@ def test_the_command_prints_the_line(tmp_path: Path, command: Command) -> None:
     done = command("plot", "r.duckdb", "-o", "a.png")
     assert done.returncode == 0 and done.stdout == ""
     first, line = done.stderr.splitlines()
-    assert first == "a.png" and line.startswith("kind ellipses: 3 queue disciplines") and "; another: --kind" in line
+    assert first == "a.png" and line.startswith("kind bars: what each of the unlike") and "; another: --kind" in line
     assert command("plot", "r.duckdb", "-o", "b.png", "--kind", "bars").stderr.splitlines() == ["b.png"]
 
 

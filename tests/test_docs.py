@@ -40,8 +40,11 @@ from schema_corpus import validator
 
 ROOT = Path(__file__).parent.parent
 RUN = [
-    ROOT / "docs" / f"{name}.md"
+    (ROOT / "docs" / f"{name}.md").resolve()
     for name in (
+        "../README",
+        "cookbook",
+        "teaching",
         "tutorial",
         "selecting",
         "experiment-files",
@@ -309,6 +312,24 @@ def test_a_document_runs(document: Path, tmp_path: Path, monkeypatch: pytest.Mon
     for block, after in zip(found, [*found[1:], None], strict=True):
         if block.language != "text":
             reader.carry_out(block, after if after and after.language == "text" and after.follows else None)
+    for shown in re.findall(r"!\[[^]]*\]\(docs/(\w+\.svg)\)", document.read_text(encoding="utf-8")):
+        committed = (ROOT / "docs" / shown).read_bytes()
+        assert (tmp_path / shown).read_bytes() == committed, f"docs/{shown} is not what {document.name} draws"
+
+
+def test_numbers_of_the_readme_are_those_of_the_pages_that_it_links_to() -> None:
+    def list_numbers(text: str) -> set[str]:
+        return set(re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.]*\])", re.sub(r"\]\([^)]*\)", "]", text)))
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    claims = [line for line in readme.splitlines() if line.startswith(("| ", "- **Fast")) and "](" in line]
+    assert len(claims) >= 7
+    for line in claims:
+        linked = [(ROOT / path).read_text(encoding="utf-8") for path in re.findall(r"\]\(([\w/.-]+\.md)\)", line)]
+        missing = list_numbers(line.rpartition("](")[2] if line.startswith("| ") else line) - list_numbers(
+            " ".join(linked)
+        )
+        assert not missing, f"{line}\nno linked page has {', '.join(sorted(missing))}"
 
 
 @every_case("document", READ)

@@ -15,6 +15,7 @@ from conftest import described
 from dumbbell import Results, notebook, plotting, report, study
 from dumbbell.errors import InputError
 from dumbbell.packets import again
+from dumbbell.plotting.request import PlotOptions
 from dumbbell.results import diff, tables
 from dumbbell.results.store import TABLES
 
@@ -86,8 +87,8 @@ def test_a_method_has_the_options_of_the_function_that_it_calls(
 
 
 def test_the_typed_options_of_a_figure_are_all_of_them() -> None:
-    named = {name: kind for name, _, _, kind in options(Results.plot, "interactive", "kind")}
-    types = notebook.Options.__annotations__.items()
+    named = {name: kind for name, _, _, kind in options(Results.plot, "interactive", "kind", "other")}
+    types = PlotOptions.__annotations__.items()
     assert named == {name: plain(getattr(kind, "__forward_arg__", kind)) for name, kind in types}
 
 

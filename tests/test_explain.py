@@ -80,7 +80,7 @@ class Held:
 
     # results
 
-    def utilisation(self, fact: facts.Utilisation) -> None:
+    def utilisation(self, fact: facts.results.Utilisation) -> None:
         sent = sum(length for _, _, length in self.queue(fact.hop).waits) * 8e-6 / self.duration
         if self.only_listed:
             assert fact.throughput_mbit == pytest.approx(sent, rel=0.005)
@@ -91,7 +91,7 @@ class Held:
         if not hop["rate_changes"] and hop.get("link") is None:
             assert fact.capacity_mbit == pytest.approx(hop["rate"] / 1e6)
 
-    def waiting(self, fact: facts.Waiting) -> None:
+    def waiting(self, fact: facts.results.Waiting) -> None:
         waits = np.array([wait for _, wait, _ in self.queue(fact.hop).waits])
         if self.only_listed:
             assert fact.mean_ms == pytest.approx(waits.mean(), rel=0.005, abs=0.001)
@@ -101,7 +101,7 @@ class Held:
         else:
             assert fact.max_ms >= waits.max() - 0.001
 
-    def signals(self, fact: facts.Signals) -> None:
+    def signals(self, fact: facts.results.Signals) -> None:
         queue = self.queue(fact.hop)
         by_reason = Counter(reason for _, reason, _ in queue.drops)
         marks = Counter(mark for _, mark in queue.marks)
@@ -113,12 +113,12 @@ class Held:
         else:
             assert all(told >= listed for told, listed in zip(found, raw, strict=True))
 
-    def waiting_by_flow(self, fact: facts.WaitingByFlow) -> None:
+    def waiting_by_flow(self, fact: facts.results.WaitingByFlow) -> None:
         waits = [np.array(own) for _, own in sorted(self.queue(fact.hop).waits_of.items())]
         assert len(waits) == len(fact.names)
         assert fact.mean_ms == pytest.approx([own.mean() for own in waits], rel=0.005, abs=0.001)
 
-    def shares(self, fact: facts.Shares) -> None:
+    def shares(self, fact: facts.results.Shares) -> None:
         own = {}
         for flow, told in zip(fact.flows, fact.goodput_mbit, strict=True):
             start = self.groups[flow]["start"]["min"] / 1e9
@@ -169,7 +169,7 @@ class Held:
             return None
         return np.array([one.mbit(start, fact.from_s) for _, one in sorted(self.raw.senders.items())])
 
-    def leads(self, fact: facts.Leads) -> None:
+    def leads(self, fact: facts.results.Leads) -> None:
         rates = self.bins(fact)
         assert self.before(fact) is None  # it begins as soon as all send
         best = np.sort(rates, axis=0)
@@ -195,7 +195,7 @@ class Held:
         assert (rates[own, first:end] >= 0.9 * best[-1, first:end]).all()
         assert f"had the most goodput in {'each of' * (not fact.changes) or fact.led[0]}" in fact.sentence
 
-    def even(self, fact: facts.Even) -> None:
+    def even(self, fact: facts.results.Even) -> None:
         rates = self.bins(fact)
         with np.errstate(invalid="ignore"):
             away = np.abs(rates / rates.sum(axis=0) - 1 / fact.flows)
@@ -203,7 +203,7 @@ class Held:
         before = self.before(fact)
         assert before is None or np.abs(before / before.sum() - 1 / fact.flows).max() > 0.09
 
-    def converged(self, fact: facts.Converged) -> None:
+    def converged(self, fact: facts.results.Converged) -> None:
         # acknowledgements of windows of 1 s, where the engine has frames that arrived: a hole that is filled moves some
         last = max(one["start"]["min"] + one["base_rtt"] / 2 for one in self.groups) / 1e9
         stops = [(one["stop"] or 1e18) / 1e9 for one in self.groups]
@@ -222,7 +222,7 @@ class Held:
             assert sum(look in fair for look in range(since, since + 40)) >= 36
             assert since == 0 or jain[since - 1] < 0.97
 
-    def round_trips(self, fact: facts.RoundTrips) -> None:
+    def round_trips(self, fact: facts.results.RoundTrips) -> None:
         srtt = self.sender(fact).metrics["smoothed_rtt"].values
         assert fact.base_ms == self.groups[fact.flow]["base_rtt"] / 1e6
         assert fact.base_ms <= fact.min_ms <= min(srtt) + 0.001
@@ -230,13 +230,13 @@ class Held:
         assert fact.p50_ms <= fact.p99_ms
         assert fact.p50_ms == pytest.approx(median(srtt), rel=0.4)
 
-    def short_flows(self, fact: facts.ShortFlows) -> None:
+    def short_flows(self, fact: facts.results.ShortFlows) -> None:
         arrivals = json.loads(_native.schedule(json.dumps(self.config)))["web"]
         assert fact.began == len(arrivals)
         assert 0 < fact.kept <= fact.began
         assert 0 < fact.completion_p50_s <= fact.completion_p95_s < self.duration
 
-    def udp(self, fact: facts.Udp) -> None:
+    def udp(self, fact: facts.results.Udp) -> None:
         (source,) = self.config["udp"]
         assert 0.8 < fact.goodput_mbit / (source["rate"] / 1e6) <= 1
         table = self.found.run.tables
@@ -245,27 +245,27 @@ class Held:
 
     # events
 
-    def started(self, fact: facts.Started) -> None:
+    def started(self, fact: facts.senders.Started) -> None:
         starts = [self.raw.senders[flow].sent[0][0] for flow in fact.flows]
         assert (min(starts), max(starts)) == pytest.approx((fact.at_s, fact.last_s), abs=1e-6)
 
-    def stopped(self, fact: facts.Stopped) -> None:
+    def stopped(self, fact: facts.senders.Stopped) -> None:
         new = [time for time, data in self.sender(fact).sent if "segment" in data and "retransmission" not in data]
         assert fact.at_s - 1 < max(new) < fact.at_s + 0.5
         done = None if fact.done_s is None else pytest.approx(fact.done_s, abs=1e-3)
         assert done is None or self.sender(fact).acked.times[-1] == done
 
-    def completed_(self, fact: facts.Completed) -> None:
+    def completed_(self, fact: facts.senders.Completed) -> None:
         assert fact.at_s == pytest.approx(self.completed(fact.flow), abs=1e-3)
         assert self.sender(fact).acked.values[-1] == fact.size_bytes
 
-    def paused(self, fact: facts.Paused) -> None:
+    def paused(self, fact: facts.senders.Paused) -> None:
         assert fact.until_s is not None
         new = [time for time, data in self.sender(fact).sent if "segment" in data and "retransmission" not in data]
         assert not [time for time in new if fact.at_s + 2 < time < fact.until_s]
         assert max(new) > fact.until_s
 
-    def slow_start_left(self, fact: facts.SlowStartLeft) -> None:
+    def slow_start_left(self, fact: facts.senders.SlowStartLeft) -> None:
         at, cause = self.sender(fact).exits[0]
         assert fact.at_s == pytest.approx(at, abs=1e-5)
         assert fact.cause == cause
@@ -276,7 +276,7 @@ class Held:
         states = set(self.sender(fact).state.values)
         assert fact.is_startup == ("startup" in states)
 
-    def stayed_in_slow_start(self, fact: facts.StayedInSlowStart) -> None:
+    def stayed_in_slow_start(self, fact: facts.senders.StayedInSlowStart) -> None:
         assert not self.sender(fact).exits
 
     def entries(self, fact: Any) -> list[tuple[float, str]]:
@@ -284,7 +284,7 @@ class Held:
         named = {"recovery": "loss", "cwr": "ecn", "loss": "timeout"}
         return [(time, named[state]) for time, state in self.sender(fact).entries()]
 
-    def counted(self, fact: facts.Reductions | facts.Repairs) -> list[float]:
+    def counted(self, fact: facts.senders.Reductions | facts.senders.Repairs) -> list[float]:
         """Hold the reductions of a flow against the columns that count them, and return when they were."""
         row = self.found.run.flows[fact.flow]
         assert fact.causes == {cause: row[name] for cause, name in sender_facts._REDUCTIONS.items() if row[name]}, (
@@ -307,7 +307,7 @@ class Held:
         mss = self.sender(fact).mss
         return Step(found.times, [value / mss for value in found.values])
 
-    def reduction(self, fact: facts.Reduction) -> None:
+    def reduction(self, fact: facts.senders.Reduction) -> None:
         assert any(abs(at - fact.at_s) < 1e-6 and cause == fact.cause for at, cause in self.entries(fact))
         row = self.found.run.flows[fact.flow]
         assert row[sender_facts._REDUCTIONS[fact.cause]] <= 3
@@ -319,17 +319,17 @@ class Held:
         if over is not None:
             assert fact.after == window.at(over + 1e-7)
 
-    def reductions(self, fact: facts.Reductions) -> None:
+    def reductions(self, fact: facts.senders.Reductions) -> None:
         times = self.counted(fact)
         window = self.window(fact)
         assert fact.before == pytest.approx(median(window.before(at) for at in times), abs=0.51)
         assert fact.apart_s == pytest.approx(median(b - a for a, b in pairwise(times)), abs=1e-6)
         assert fact.after <= fact.before
 
-    def repairs(self, fact: facts.Repairs) -> None:
+    def repairs(self, fact: facts.senders.Repairs) -> None:
         self.counted(fact)
 
-    def ignored_marks(self, fact: facts.IgnoredMarks) -> None:
+    def ignored_marks(self, fact: facts.senders.IgnoredMarks) -> None:
         marked = sum(queue.marks_of[fact.flow] for queue in self.raw.queues.values())
         assert fact.marks == marked > 0
         row = self.found.run.flows[fact.flow]
@@ -338,7 +338,7 @@ class Held:
         assert (fact.because == "never") == (control["name"] == "bbr1")
         assert fact.because == "never" or (fact.because == "rtt") == control["ecn"]
 
-    def bursts(self, fact: facts.Grouped, times: list[float], slack: float, calls: Sequence[float] = ()) -> None:
+    def bursts(self, fact: facts.base.Grouped, times: list[float], slack: float, calls: Sequence[float] = ()) -> None:
         """Hold bursts against the times of all events that they are made of.
 
         They are known from rows that are `slack` apart, or, if there are `calls`, come with the first one after that.
@@ -367,7 +367,7 @@ class Held:
                 found = (fact.closest_s, fact.typical_s, fact.farthest_s)
                 assert found == pytest.approx((min(spaces), median(spaces), max(spaces)), abs=2 * slack)
 
-    def lost(self, fact: facts.Lost) -> None:
+    def lost(self, fact: facts.senders.Lost) -> None:
         times = self.sender(fact).lost
         self.bursts(fact, times, 1e-6 if self.exact else 0.001, self.sender(fact).calls)
         assert fact.dropped == sum(queue.by_flow[fact.flow] for queue in self.raw.queues.values())
@@ -389,7 +389,7 @@ class Held:
         """Whether the trace has a row for each event."""
         return not self.found.run.fine_config["record"]["trace"]
 
-    def acted(self, fact: facts.Acted) -> None:
+    def acted(self, fact: facts.queues.Acted) -> None:
         queue = self.queue(fact.hop)
         if fact.what == "dropped":
             times = [time for time, _, place in queue.drops if place in ("arrival", "queue")]
@@ -401,7 +401,7 @@ class Held:
             assert fact.count >= len(times)
             assert fact.from_s <= times[0] + 0.001 and times[-1] <= fact.until_s + 0.001
 
-    def timeouts(self, fact: facts.Timeouts) -> None:
+    def timeouts(self, fact: facts.senders.Timeouts) -> None:
         # one more while the first is repaired changes no state
         times = [time for time, cause in self.entries(fact) if cause == "timeout"]
         assert 0 < len(times) <= fact.count == self.found.run.flows[fact.flow]["timeouts"]
@@ -410,7 +410,7 @@ class Held:
         for at in fact.at:
             assert self.sender(fact).recovery.at(at + 1e-7) == "loss"
 
-    def undone(self, fact: facts.Undone) -> None:
+    def undone(self, fact: facts.senders.Undone) -> None:
         row = self.found.run.flows[fact.flow]
         assert fact.count == row["undone_reductions"]
         assert 0 < fact.from_s <= fact.until_s
@@ -419,7 +419,7 @@ class Held:
             assert window.at(at + 1e-7) >= window.before(at)
             assert any(time <= at for time, _ in self.entries(fact))
 
-    def limited(self, fact: facts.Limited) -> None:
+    def limited(self, fact: facts.senders.Limited) -> None:
         group = self.groups[fact.flow]
         assert any(group[key] is not None for key in ("app_rate", "app_pause", "size", "stop"))
         told = self.sender(fact).metrics["app_limited"]
@@ -434,12 +434,12 @@ class Held:
 
     # BBR
 
-    def drained(self, fact: facts.Drained) -> None:
+    def drained(self, fact: facts.senders.Drained) -> None:
         (start, end), *_ = self.sender(fact).spans("drain")
         assert end is not None
         assert (fact.at_s, fact.took_s) == pytest.approx((end, end - start), abs=1e-6)
 
-    def probe_rtt(self, fact: facts.ProbeRtt) -> None:
+    def probe_rtt(self, fact: facts.senders.ProbeRtt) -> None:
         start, end = next(one for one in self.sender(fact).spans("probe_rtt") if abs(one[0] - fact.at_s) < 1e-6)
         assert fact.until_s == (None if end is None or end > self.duration else pytest.approx(end, abs=1e-6))
         metrics = self.sender(fact).metrics
@@ -448,7 +448,7 @@ class Held:
         assert metrics["min_rtt"].before(start) == pytest.approx(fact.before_ms, abs=0.01)
         assert metrics["min_rtt"].at((end or self.duration) + 1e-7) == pytest.approx(fact.after_ms, abs=0.01)
 
-    def probe_rtts(self, fact: facts.ProbeRtts) -> None:
+    def probe_rtts(self, fact: facts.senders.ProbeRtts) -> None:
         spans = self.sender(fact).spans("probe_rtt")
         assert fact.count == len(spans)
         assert (fact.from_s, fact.until_s) == pytest.approx((spans[0][0], spans[-1][0]), abs=1e-6)
@@ -459,7 +459,7 @@ class Held:
         least = [self.sender(fact).metrics["min_rtt"].at(end + 1e-7) for _, end in spans if end is not None]
         assert (fact.least_ms, fact.most_ms) == pytest.approx((min(least), max(least)), abs=0.01)
 
-    def probed(self, fact: facts.Probed) -> None:
+    def probed(self, fact: facts.senders.Probed) -> None:
         sender = self.sender(fact)
         assert fact.count == len(sender.spans("probe_up"))
         assert fact.from_s == pytest.approx(sender.state.times[0], abs=1e-6)
@@ -469,7 +469,7 @@ class Held:
             assert share == pytest.approx(length / total, abs=0.01), state
         assert sum(fact.states.values()) == pytest.approx(1)
 
-    def believed(self, fact: facts.Believed) -> None:
+    def believed(self, fact: facts.senders.Believed) -> None:
         metrics = self.sender(fact).metrics
         rates = [value / 1e6 for value in metrics["bbr_max_bw"].within(fact.from_s, self.duration)]
         assert min(rates) - 0.01 <= fact.bandwidth_mbit <= max(rates) + 0.01
@@ -490,7 +490,7 @@ class Held:
             waits.setdefault(math.ceil(time * 1e3 - 1e-6), []).append(wait)
         return {at: sum(own) / len(own) for at, own in waits.items()}
 
-    def start_peak(self, fact: facts.StartPeak) -> None:
+    def start_peak(self, fact: facts.queues.StartPeak) -> None:
         assert fact.interval_s == 0.001
         peak = max(wait for at, wait in self.means(fact.hop).items() if at / 1e3 <= fact.until_s)
         if self.only_listed:
@@ -499,14 +499,14 @@ class Held:
         assert any(fact.until_s > one.exits[0][0] for one in self.raw.senders.values() if one.exits)
         self.slow_starts(fact)
 
-    def slow_starts(self, fact: facts.StartPeak | facts.Steady) -> None:
+    def slow_starts(self, fact: facts.queues.StartPeak | facts.queues.Steady) -> None:
         """Hold whose slow start is told of against who left it before the end of the start."""
-        start = fact.until_s if isinstance(fact, facts.StartPeak) else fact.from_s
+        start = fact.until_s if isinstance(fact, facts.queues.StartPeak) else fact.from_s
         left = [flow for flow, one in self.raw.senders.items() if one.exits and one.exits[0][0] < start]
         names = [self.found.run.members[flow][0] for flow in sorted(left)]
         assert fact.of == (() if len(names) == len(self.groups) else tuple(names))
 
-    def peak(self, fact: facts.Peak) -> None:
+    def peak(self, fact: facts.queues.Peak) -> None:
         assert fact.interval_s == 0.001
         means = self.means(fact.hop)
         if self.only_listed:
@@ -515,14 +515,14 @@ class Held:
         else:
             assert fact.mean_ms >= 0.98 * max(means.values())
 
-    def steady(self, fact: facts.Steady) -> None:
+    def steady(self, fact: facts.queues.Steady) -> None:
         waits = [wait for time, wait, _ in self.queue(fact.hop).waits if fact.from_s < time <= fact.until_s]
         # intervals count by their bytes, which is the same only where all packets are as long
         slack = 0.3 if not self.only_listed else 0.15 if self.config.get("reverse") else 0.02
         assert fact.mean_ms == pytest.approx(sum(waits) / len(waits), rel=slack, abs=0.01)
         self.slow_starts(fact)
 
-    def empty(self, fact: facts.Empty) -> None:
+    def empty(self, fact: facts.queues.Empty) -> None:
         assert fact.interval_s == 0.001
         if self.only_listed:
             packets = self.queue(fact.hop).packets
@@ -530,7 +530,7 @@ class Held:
             empty = np.mean([not packets.at(at - 1e-9) for at in looks])
             assert fact.share == pytest.approx(empty, abs=0.01)
 
-    def dropping(self, fact: facts.Dropping) -> None:
+    def dropping(self, fact: facts.queues.Dropping) -> None:
         queue = self.queue(fact.hop)
         acted = [time for time, reason, _ in queue.drops if reason == "aqm"] + [time for time, _ in queue.marks]
         assert fact.from_s <= min(acted) + 0.0011
@@ -555,14 +555,14 @@ class Held:
         own = rows.filter(pl.col("hop") == "bottleneck")
         return own["time_s"].to_numpy(), own["value"].to_numpy()
 
-    def probability(self, fact: facts.Probability) -> None:
+    def probability(self, fact: facts.queues.Probability) -> None:
         # it changes every 15 or 16 ms
         time, value = self.states("p", 5)
         assert fact.most == pytest.approx(value.max(), rel=0.001)
         assert fact.most_at_s == pytest.approx(time[value.argmax()], abs=0.0051)
         assert fact.median == pytest.approx(np.median(value), rel=0.1)
 
-    def rate_change(self, fact: facts.RateChange) -> None:
+    def rate_change(self, fact: facts.queues.RateChange) -> None:
         changes = {change["at"] / 1e9: change["rate"] / 1e6 for change in self.hop(fact.hop)["rate_changes"]}
         assert changes[fact.at_s] == fact.to_mbit
         earlier = [rate for at, rate in sorted(changes.items()) if at < fact.at_s]
@@ -575,7 +575,7 @@ class Held:
         assert fact.drops == len([time for time, _, _ in queue.drops if fact.at_s < time <= fact.until_s])
         assert fact.marks == len([time for time, _ in queue.marks if fact.at_s < time <= fact.until_s])
 
-    def outages(self, fact: facts.Outages) -> None:
+    def outages(self, fact: facts.queues.Outages) -> None:
         times = [time for time, _, _ in self.queue(fact.hop).waits]
         gaps = [(a, b) for a, b in pairwise([*times, self.duration]) if b - a >= 0.02]
         inside = [
@@ -609,14 +609,14 @@ def test_losses_of_one_episode_are_one_burst(name: str) -> None:
     """They go on for a round trip with its wait in the queue, however short the base RTT."""
     found = {fact.kind: fact for fact in explanation(name).facts if getattr(fact, "flow", None) == 0}
     reductions, lost = found["reductions"], found["lost"]
-    assert isinstance(reductions, facts.Reductions) and isinstance(lost, facts.Lost)
+    assert isinstance(reductions, facts.senders.Reductions) and isinstance(lost, facts.senders.Lost)
     assert lost.burst_count == sum(reductions.causes.values())
     assert re.search(r"apart in the median \([\d.]+ m?s to [\d.]+ s\)", lost.sentence)
 
 
 def test_stored_events_are_one_burst_up_to_an_interval_without_any() -> None:
     run = stored("reno-pfifo")
-    (fact,) = (fact for fact in explained.explain_run(run).facts if isinstance(fact, facts.Acted))
+    (fact,) = (fact for fact in explained.explain_run(run).facts if isinstance(fact, facts.queues.Acted))
     drops = run.tables["queue_series"].filter(pl.col("drops") > 0)["time_s"].to_list()
     assert fact.burst_count == 1 + sum(b - a > 1.5 for a, b in pairwise(drops)) > 1
 
@@ -633,10 +633,14 @@ def test_facts_are_so_with_fewer_rows_of_the_trace(name: str) -> None:
 @pytest.mark.slow
 def test_the_runs_have_facts_of_nearly_all_kinds() -> None:
     seen = {fact.kind for name in explain_runs.RUNS for fact in explanation(name).facts}
-    known = {one.__name__ for one in vars(facts).values() if isinstance(one, type) and issubclass(one, facts.Fact)}
-    known = {facts.Fact.kind.fget(type(one, (), {})()) for one in known}  # type: ignore[attr-defined]
+    modules = (facts.queues, facts.results, facts.senders)
+    classes = [
+        one for module in modules for one in vars(module).values() if getattr(one, "__module__", "") == module.__name__
+    ]
+    names = [one.__name__ for one in classes if isinstance(one, type) and not one.__subclasses__()]
+    known = {facts.base.Fact.kind.fget(type(name, (), {})()) for name in names}  # type: ignore[attr-defined]
     # of stacks, of many flows, and of what has no trace
-    others = {"closed", "slow_starts_left", "totals", "window_range", "fact", "grouped"}
+    others = {"closed", "slow_starts_left", "totals", "window_range"}
     assert known - seen == others
 
 
@@ -799,12 +803,12 @@ def test_runs_of_other_engines_are_explained_from_their_series(version: str, whe
     assert where in found.notes[-1]
     kinds = {fact.kind: fact for fact in found.facts}
     left = kinds["slow_start_left"]
-    assert isinstance(left, facts.SlowStartLeft)
+    assert isinstance(left, facts.senders.SlowStartLeft)
     at = events("reno-pfifo").senders[0].exits[0][0]
     assert at <= left.at_s <= at + 1
     assert "before 1 s" in left.sentence
     window = kinds["window_range"]
-    assert isinstance(window, facts.WindowRange)
+    assert isinstance(window, facts.senders.WindowRange)
     assert window.least <= window.median <= window.most
     assert {"totals", "utilisation", "acted"} <= kinds.keys()
 
@@ -814,7 +818,7 @@ def test_a_closed_connection_is_told_first() -> None:
     flows = run.tables["flows"].with_columns(closed=pl.lit("idle timeout"), closed_s=pl.lit(1.5))
     run.tables["flows"] = flows
     first = explained.explain_run(run).facts[0]
-    assert isinstance(first, facts.Closed)
+    assert isinstance(first, facts.senders.Closed)
     assert first.sentence == "CUBIC closed its connection at 1.5 s: idle timeout."
 
 
@@ -858,7 +862,7 @@ def test_many_flows_are_told_of_in_groups() -> None:
     found = explained.explain_run(run)
     kinds = {fact.kind: fact for fact in found.facts}
     left = kinds["slow_starts_left"]
-    assert isinstance(left, facts.SlowStartsLeft)
+    assert isinstance(left, facts.senders.SlowStartsLeft)
     assert (left.flows, sum(left.causes.values())) == (9, left.left)
     assert "totals" in kinds and "reductions" not in kinds
     assert "more than 6 flows" in " ".join(found.notes)
@@ -873,12 +877,17 @@ def test_an_application_without_a_limit_never_is_one() -> None:
     assert not list(sender_facts._find_limits(one, run))
     limited = dataclasses.replace(one, group=one.group | {"app_rate": 1_000_000})
     (fact,) = sender_facts._find_limits(limited, run)
-    assert isinstance(fact, facts.Limited) and fact.share == pytest.approx(1)
+    assert isinstance(fact, facts.senders.Limited) and fact.share == pytest.approx(1)
 
 
 def _lost(count: int, dropped: int, by_timeout: int, path: str = "") -> str:
-    bursts: dict[str, Any] = {"from_s": 1.0, "until_s": 1.0, "count": count, "bursts": (facts.Burst(1.0, 1.0, count),)}
-    return facts.Lost(
+    bursts: dict[str, Any] = {
+        "from_s": 1.0,
+        "until_s": 1.0,
+        "count": count,
+        "bursts": (facts.base.Burst(1.0, 1.0, count),),
+    }
+    return facts.senders.Lost(
         "Reno",
         0,
         dropped,
@@ -897,16 +906,16 @@ def _lost(count: int, dropped: int, by_timeout: int, path: str = "") -> str:
     ("sentence", "said"),
     [
         (
-            facts.Reduction("Reno", 0, 1.0, "loss", 60, 42).sentence,
+            facts.senders.Reduction("Reno", 0, 1.0, "loss", 60, 42).sentence,
             "Loss made Reno reduce its window from 60 to 42 segments.",
         ),
         (
-            facts.Reduction("Reno", 0, 1.0, "loss", 60, 72).sentence,
+            facts.senders.Reduction("Reno", 0, 1.0, "loss", 60, 72).sentence,
             "Loss made Reno reduce its window of 60 segments; "
             "when the episode was over, or the run, it had grown to 72.",
         ),
         (
-            facts.Udp("ping", 0, 0.0489, 0, 18.6, 207.0, answered=True).sentence,
+            facts.results.Udp("ping", 0, 0.0489, 0, 18.6, 207.0, answered=True).sentence,
             "Its one-way delay, without the way back of the answers, was 18.6 ms in the mean and 207 ms at most.",
         ),
         (_lost(9, 9, 0), "Reno took 9 segments for lost, just those that the queue had dropped, at 1 s."),
@@ -915,30 +924,33 @@ def _lost(count: int, dropped: int, by_timeout: int, path: str = "") -> str:
         (_lost(9, 8, 0, "loses delays"), "had dropped 8 of them; the other one was lost on the path or late."),
         (_lost(9, 9, 2), "The queue dropped 9 of its packets."),  # which of them, only a timeout knew
         (
-            facts.Reductions("Prague", 0, 1.0, 2.0, {"ecn": 9}, 19.4, 19.0, 0.1).sentence,
+            facts.senders.Reductions("Prague", 0, 1.0, 2.0, {"ecn": 9}, 19.4, 19.0, 0.1).sentence,
             "CE marks made Prague reduce its window 9 times from 1 s to 2 s, typically from 19.4 to 19 segments",
         ),
         (
-            facts.Reductions("Prague", 0, 1.0, 2.0, {"ecn": 9, "loss": 1}, 19.0, 19.0, 0.1).sentence,
+            facts.senders.Reductions("Prague", 0, 1.0, 2.0, {"ecn": 9, "loss": 1}, 19.0, 19.0, 0.1).sentence,
             "CE marks and loss made Prague reduce its window 10 times (9 times and once) from 1 s to 2 s, typically by "
             "less than one of 19 segments",
         ),
         (
-            facts.Leads(("CUBIC", "BBRv3"), (0, 1), (24, 5), 1.0, 30.0, 1.0, 6, "CUBIC", 2.0, 18.0).sentence,
+            facts.results.Leads(("CUBIC", "BBRv3"), (0, 1), (24, 5), 1.0, 30.0, 1.0, 6, "CUBIC", 2.0, 18.0).sentence,
             "CUBIC had the most goodput in 24 of the 29 intervals of 1 s from 1 s to 30 s and BBRv3 in 5. The lead "
             "changed 6 times; the longest lead was CUBIC's, from 2 s to 18 s.",
         ),
         (
-            facts.Leads(("CUBIC", "BBRv3"), (0, 1), (29, 0), 1.0, 30.0, 1.0, 0, "CUBIC", 1.0, 30.0).sentence,
+            facts.results.Leads(("CUBIC", "BBRv3"), (0, 1), (29, 0), 1.0, 30.0, 1.0, 0, "CUBIC", 1.0, 30.0).sentence,
             "CUBIC had the most goodput in each of the 29 intervals of 1 s from 1 s to 30 s.",
         ),
         (
-            facts.Believed("BBRv3", 1, 15.26, 10.1, 113.8, 21.2, 9.06).sentence,
+            facts.senders.Believed("BBRv3", 1, 15.26, 10.1, 113.8, 21.2, 9.06).sentence,
             "In the second half of its time, from 15.26 s on, BBRv3 estimated a bandwidth of 10.1 Mbit/s in the median "
             "and got 9.06 Mbit/s. It estimated a min_rtt of 114 ms, 92.6 ms above the 21.2 ms of the empty path (base "
             "RTT and two packets on the slowest link).",
         ),
-        (facts.IgnoredMarks("BBRv3", 0, 605, "ecn").sentence, "only with ecn = true, so the 605 marks on its packets"),
+        (
+            facts.senders.IgnoredMarks("BBRv3", 0, 605, "ecn").sentence,
+            "only with ecn = true, so the 605 marks on its packets",
+        ),
     ],
 )
 def test_sentences_name_causes(sentence: str, said: str) -> None:

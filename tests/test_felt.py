@@ -70,7 +70,7 @@ def test_what_is_felt_is_what_the_tables_have(home: Results) -> None:
 @pytest.mark.slow
 def test_flow_queues_win_by_what_waits_and_the_cost_is_said(home: Results, tmp_path: Path) -> None:
     (one,) = felt.compare_settings(home._runs)
-    ranked = verdict.rank(one)
+    ranked = verdict.rank_settings(one)
     assert (ranked.order[0], ranked.order[-1]) == ("fq_codel", "pfifo")
     page = home.report(tmp_path / "x.html").read_text(encoding="utf-8")
     section = page.partition('id="verdict"')[2].partition("</section>")[0]
@@ -136,7 +136,7 @@ def comparison(delays: dict[str, list[float]], losses: dict[str, float]) -> Sett
 def test_settings_are_ordered_by_loss_and_then_by_delay() -> None:
     delays = {"a": [30.0, 31.0, 30.5], "b": [20.0, 20.5, 21.0], "c": [10.0, 10.1, 10.2], "d": [20.1, 20.4, 21.1]}
     one = comparison(delays, {"c": 1.0, "d": 0.9})
-    ranked = verdict.rank(one)
+    ranked = verdict.rank_settings(one)
     # 1 % of the packets of c never arrive, so that it has no P99, however short the others wait
     assert ranked.order == ["b", "d", "a", "c"]
     assert ranked.worse["a"] is True and ranked.worse["d"] is False
@@ -148,15 +148,17 @@ def test_settings_are_ordered_by_loss_and_then_by_delay() -> None:
 
 def test_one_seed_and_less_than_a_bin_decide_nothing() -> None:
     alone = comparison({"a": [10.0], "b": [20.0]}, {})
-    assert verdict.rank(alone).worse == {"b": None}
-    assert "one seed" in " ".join(verdict.describe_verdict(alone, verdict.rank(alone)))
+    assert verdict.rank_settings(alone).worse == {"b": None}
+    assert "one seed" in " ".join(verdict.describe_verdict(alone, verdict.rank_settings(alone)))
     # always 1 % longer, which is less than a bin of the histogram that percentiles are read from
     bins = comparison({"a": [10.0, 11.0, 12.0, 13.0], "b": [10.1, 11.11, 12.12, 13.13]}, {})
-    assert verdict.rank(bins).worse == {"b": False}
+    assert verdict.rank_settings(bins).worse == {"b": False}
     wider = comparison({"a": [10.0, 11.0, 12.0, 13.0], "b": [10.3, 11.33, 12.36, 13.39]}, {})
-    assert verdict.rank(wider).worse == {"b": True}
+    assert verdict.rank_settings(wider).worse == {"b": True}
     same = comparison({"a": [10.0, 11.0], "b": [10.0, 11.0]}, {})
-    assert "a and b have the same values in every run" in " ".join(verdict.describe_verdict(same, verdict.rank(same)))
+    assert "a and b have the same values in every run" in " ".join(
+        verdict.describe_verdict(same, verdict.rank_settings(same))
+    )
 
 
 def test_each_combination_of_other_keys_has_a_verdict(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from dumbbell.cli.commands import carry_out
 from dumbbell.engines.sweep import run
 from dumbbell.errors import InputError
 from dumbbell.figures import Picture, canvas
-from dumbbell.plotting.asked import PlotRequest
 from dumbbell.plotting.kinds import KINDS, Kind, list_kinds
+from dumbbell.plotting.request import PlotRequest
 from dumbbell.results.results import StoredResults
 
 
@@ -32,7 +32,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> None:
 
     @canvas.make_drawing(page=_page)
     def dots(frame: pl.DataFrame) -> Picture:
-        picture, [panel] = canvas.spread(frame, None, None)
+        picture, [panel] = canvas.spread(frame, {})
         panel.axes.plot(frame["mean"], [0] * frame.height, "o")
         picture.around.x_label = "goodput"
         return picture

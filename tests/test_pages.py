@@ -10,10 +10,11 @@ import pytest
 import dumbbell
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
-from dumbbell.pages import ContradictedError, Evidence, prose, study, template_words
 from dumbbell.pages import new as making
+from dumbbell.pages import prose, study, template_words
+from dumbbell.pages.evidence import Evidence
 from dumbbell.pages.samples import find_changes, list_algorithms
-from dumbbell.pages.template import render
+from dumbbell.pages.template import ContradictedError, render
 from dumbbell.pages.values import PageError, Rows, find_highest, find_lowest, is_most_of
 from dumbbell.words import join_words
 

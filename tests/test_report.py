@@ -35,6 +35,7 @@ from dumbbell.report.sources import ReportRuns, open_files
 from test_results import made
 
 FIGURES = Path(html.__file__).parent
+LIBRARIES = [line.split() for line in (FIGURES / "vega" / "VERSIONS").read_text().splitlines()]
 SCRIPTS = [*FIGURES.glob("web/*.js"), *Path(report.__file__).parent.glob("web/*.js")]
 EVIL = "</script><script>alert('no')</script> & <b>"
 TABLE = described(
@@ -138,11 +139,10 @@ def test_the_libraries_are_those_of_the_sums() -> None:
     sums = dict(line.split()[::-1] for line in (folder / "SHA256SUMS").read_text().splitlines())
     for name, wanted in sums.items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == wanted, name
-    for line in (folder / "VERSIONS").read_text().splitlines():
-        name, version, file = line.split()
+    for name, version, file in LIBRARIES:
         assert {file.rpartition("/")[2], f"LICENSE-{name}"} <= sums.keys()
         assert f'"{version}"' in (folder / file.rpartition("/")[2]).read_text(encoding="utf-8"), name
-    assert html.list_versions().keys() == {"vega", "vega-lite"}
+    assert {name for name, _, _ in LIBRARIES} == {"vega", "vega-lite"}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
@@ -175,8 +175,8 @@ def test_a_page_is_whole_and_asks_nobody(page: str) -> None:
     assert not [one for one in leads if not one.startswith(("#", "data:"))]
     policy = next(attrs["content"] for tag, attrs in elements.found if tag == "meta" and "http-equiv" in attrs)
     assert policy is not None and "default-src 'none'" in policy and "http" not in policy
-    for name in ("vega", "vega-lite"):
-        assert f"/*! {name} {html.list_versions()[name]}" in page
+    for name, version, _ in LIBRARIES:
+        assert f"/*! {name} {version}" in page
     assert page.count("University of Washington Interactive Data Lab") == 2
     targets = {attrs.get("id") for _, attrs in elements.found}
     assert {one[1:] for one in leads if one.startswith("#")} <= targets

@@ -8,13 +8,12 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "dumbbell"
 MOST_LINES = 600
 LONG = {
-    "check/probing.py": "the draft's test cases of probing for bandwidth",
     "experiment/schema.py": "one model of all tables of a file",
     "figures/canvas.py": "one layout algorithm",
 }
 # a room may import those before it
 ROOMS = [
-    *("words", "errors", "lazy", "scratch", "writing", "waiting", "processes", "programs", "file_kinds"),
+    *("words", "errors", "lazy", "keywords", "scratch", "writing", "waiting", "processes", "programs", "file_kinds"),
     *("experiment", "results", "engines", "stacks"),
     *("figures", "published", "claims", "check", "qlog", "exchange", "packets", "explain", "watch", "plotting"),
     *("report", "shell", "notebook", "api", "pages", "study", "cli", "__main__"),

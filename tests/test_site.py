@@ -65,7 +65,9 @@ def text_of(place: str) -> str:
     """Return a page of the site as MkDocs gets it, by its place."""
     if place in GENERATED:
         return GENERATED[place]()
-    return links.make_text(place) + (APPENDED[place]() if place in APPENDED else "")
+    file = links.list_sources()[place]
+    text = links.move_links(file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix(), place)
+    return text + (APPENDED[place]() if place in APPENDED else "")
 
 
 def places() -> list[str]:
@@ -137,7 +139,7 @@ def test_agreement_is_that_of_the_validation() -> None:
 
 
 def test_the_picture_of_the_validation_has_every_cell() -> None:
-    rows = agreement.read("rows.csv")
+    rows = agreement.read_table("rows.csv")
     drawn = pages.add_picture(text_of(agreement.PLACE), agreement.PLACE)
     assert agreement.MARK not in drawn
     squares = re.findall(r'<path class="(agrees|differs)" d="(M[^"]*)"', drawn)
@@ -147,7 +149,7 @@ def test_the_picture_of_the_validation_has_every_cell() -> None:
 
 
 def test_errors_of_the_picture_are_over_the_bars_of_the_page() -> None:
-    for row in agreement.read("rows.csv"):
+    for row in agreement.read_table("rows.csv"):
         errors = agreement.compute_relative_errors()[row["name"]]
         assert errors, row["name"]
         worst = max(worst for _, _, worst in errors.values())

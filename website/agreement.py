@@ -17,7 +17,7 @@ RIGHT = LEFT + ACROSS * SIDE + GAP
 LOW, HIGH = 0.01, 10.0  # ends of the axis: error over its bar
 
 
-def read(name: str) -> list[dict[str, str]]:
+def read_table(name: str) -> list[dict[str, str]]:
     """Return a table of the stored evidence."""
     with (EVIDENCE / name).open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
@@ -33,8 +33,8 @@ def read_bars() -> dict[str, tuple[str, str, str, dict[str, float]]]:
 def compute_relative_errors() -> dict[str, dict[str, tuple[float, float, float]]]:
     """Return median, P90 and worst error over the bar, by row and measure."""
     rows = read_bars()
-    found: dict[str, dict[str, tuple[float, float, float]]] = {row["name"]: {} for row in read("rows.csv")}
-    for one in read("errors.csv"):
+    found: dict[str, dict[str, tuple[float, float, float]]] = {row["name"]: {} for row in read_table("rows.csv")}
+    for one in read_table("errors.csv"):
         if bar := rows[one["name"]][3].get(one["measure"]):
             median, p90, worst = (float(one[key]) / bar for key in ("median", "p90", "worst"))
             found[one["name"]][one["measure"]] = (median, p90, worst)
@@ -78,7 +78,7 @@ def _draw_row(row: dict[str, str], top: float) -> tuple[list[str], float]:
 
 def draw() -> str:
     """Return the picture with its caption, as HTML."""
-    rows = read("rows.csv")
+    rows = read_table("rows.csv")
     parts, top = [], 34.0
     for row in rows:
         some, high = _draw_row(row, top)

@@ -1,6 +1,5 @@
 """A page for every queue discipline and congestion control: what follows the hand-written text of `docs/algorithms`."""
 
-import csv
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -9,11 +8,10 @@ from typing import Any
 
 from dumbbell.cli import key_reference
 from dumbbell.experiment.registry import Algorithm, read_registry
-from website import gallery
+from website import agreement, gallery
 from website.markdown import ROOT, escape_cell, format_code, format_table, join_paragraphs
 
 KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls"}
-EVIDENCE = ROOT / "studies" / "validation" / "evidence"
 # what a row of the validation calls an algorithm
 CALLED = {
     "pfifo": "tail drop",
@@ -98,11 +96,6 @@ def _format_parameters(name: str) -> Iterator[str]:
         yield "\n".join(f"- {line}" for line in group.versions)
 
 
-def _read_rows(file: str) -> list[dict[str, str]]:
-    with (EVIDENCE / file).open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
 def _is_in_row(name: str, row: dict[str, str]) -> bool:
     """Whether a row of the validation has cells with an algorithm."""
     if row["name"] == NOT_THE_SIMULATOR:
@@ -114,7 +107,7 @@ def _is_in_row(name: str, row: dict[str, str]) -> bool:
 
 def describe_agreement(name: str) -> str:
     """Return in how many cells an algorithm agrees with references, and the cells of its own that do not."""
-    rows = [row for row in _read_rows("rows.csv") if _is_in_row(name, row)]
+    rows = [row for row in agreement.read_table("rows.csv") if _is_in_row(name, row)]
     if not rows:
         return "Not compared with Linux cell by cell. [Validation](../validation.md) says what is."
     shown = [
@@ -122,7 +115,9 @@ def describe_agreement(name: str) -> str:
     ]
     of_rows = {row["name"] for row in rows}
     word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
-    outside = [one for one in _read_rows("outside.csv") if one["name"] in of_rows and word.search(one["cell"])]
+    outside = [
+        one for one in agreement.read_table("outside.csv") if one["name"] in of_rows and word.search(one["cell"])
+    ]
     parts = [
         "Rows of the [validation](../validation.md), which explains the bars. A row may have other algorithms, too.",
         format_table(["cells", "with", "agree", "bar"], shown),

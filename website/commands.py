@@ -27,16 +27,11 @@ def list_commands() -> dict[str, Any]:
 def _make_section(name: str, command: Any) -> Iterator[str]:
     context = command.context_class(command, info_name=f"dumbbell {name}")
     yield f"## dumbbell {name}"
-    yield escape_docstring(command.help or "")
+    yield (command.help or "").replace("<", "&lt;").strip()  # what looks like HTML is text
     usage = command.get_usage(context).removeprefix("Usage: ").split()
     yield f"```text\n{' '.join(usage)}\n```"
     records = [param.get_help_record(context) for param in command.get_params(context)]
     yield format_table(["", "meaning"], [[format_code(said[0]), escape_cell(said[1])] for said in records if said])
-
-
-def escape_docstring(text: str) -> str:
-    """Return a docstring as paragraphs; what looks like HTML is text."""
-    return text.replace("<", "&lt;").strip()
 
 
 def make_page() -> str:

@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 FETCHED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
+SEARCH = {
+    "lab-book.md": {"exclude": True},  # a history, whose words are those of every other page
+    **{f"{name}.md": {"boost": 0.3} for name in ("reference", "linux-keys", "python", "commands", "references")},
+    **{f"{name}.md": {"boost": 0.3} for name in ("architecture", "code-glossary", "contributing")},
+    **{f"{name}.md": {"boost": 3} for name in ("faq", "accuracy", "why-not-ns3", "cookbook", "teaching", "standards")},
+    **{
+        f"{name}.md": {"boost": 6}
+        for name in ("tutorial", "findings/bbr", "how-to/quic-stack", "how-to/uplink", "algorithms/cubic")
+    },
+}
 ENDS = pages.list_appended()
 MADE = pages.list_generated()
 
@@ -44,6 +54,8 @@ def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
     place = page.file.src_uri
     if place == "index.md":
         page.meta["hide"] = ["navigation", "toc"]
+    if place in SEARCH or place.startswith("algorithms/"):
+        page.meta["search"] = SEARCH.get(place, {"boost": 3})
     if place in MADE:
         return markdown
     source = links.list_sources()[place].relative_to(ROOT).as_posix()

@@ -44,7 +44,7 @@ def list_sources() -> dict[str, Path]:
     """Return the files of the pages that are not made, by their places on the site."""
     studies = [path for program in sorted(ROOT.glob("studies/*/study.py")) for path in _list_written(program.parent)]
     found = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.glob("**/*.md"))}
-    return found | {_place_study_page(path): path for path in studies}
+    return found | {"index.md": ROOT / "README.md"} | {_place_study_page(path): path for path in studies}
 
 
 def is_outside(target: str) -> bool:
@@ -86,12 +86,6 @@ def read_title(page: str) -> str:
     file = list_sources().get(page)
     found = re.search(r"^# (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE) if file else None
     return found[1] if found else ""
-
-
-def make_text(page: str) -> str:
-    """Return a page that is not made, with links as the site needs them."""
-    file = list_sources()[page]
-    return move_links(file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix(), page)
 
 
 def _name_links(text: str, source: str) -> str:

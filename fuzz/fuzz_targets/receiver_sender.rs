@@ -17,7 +17,7 @@ use dumbbell_core::tcp::FlowOptions;
 use dumbbell_fuzz::{algorithm, scaled, table};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
-use tcp_properties::{attack, receive, Arrival, Step};
+use tcp_properties::{attack, receive, Arrival, Step, OF_TCP};
 
 /// One end of a connection, and what its peer, the network or the clock does.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ fn receiver(u: &mut Unstructured) -> Result<Story> {
             after_us: after_us(u)?,
             // one number is one segment: no connection comes near the end of them
             seq: if u.ratio(1_u8, 16)? { u.int_in_range(0..=1 << 62)? } else { u.int_in_range(0..=60)? },
-            flags: u.arbitrary()?,
+            flags: u.arbitrary::<u16>()? & OF_TCP,
             ecn: *u.choose(&[Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce])?,
             len: u.int_in_range(66..=9000)?,
             tsval: if u.ratio(1_u8, 4)? { u.arbitrary()? } else { 0 },
@@ -86,7 +86,7 @@ fn sender(u: &mut Unstructured) -> Result<Story> {
                 let window = if u.ratio(3_u8, 4)? { u32::MAX } else { scaled(u, 0, 100_000)? as u32 };
                 let tsecr = if u.arbitrary()? { u32::MAX } else { scaled(u, 0, u32::MAX.into())? as u32 };
                 // mostly flags that a data ACK may carry: ECE, ESCE, DSACK
-                let flags = if u.ratio(1_u8, 16)? { u.arbitrary()? } else { *u.choose(&[0, 0, 1, 2, 8])? };
+                let flags = if u.ratio(1_u8, 16)? { u.arbitrary::<u8>()?.into() } else { *u.choose(&[0, 0, 1, 2, 8])? };
                 let ce_bytes = if u.arbitrary()? { 0 } else { scaled(u, 0, u32::MAX.into())? as u32 };
                 Step::Ack { after_us, ack, blocks, flags, window, tsecr, ce_bytes }
             }

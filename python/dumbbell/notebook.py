@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from dumbbell.keywords import list_keywords
+from dumbbell.plotting.request import PlotOptions
 from dumbbell.results import results as stored
 from dumbbell.results import run as over_time
 from dumbbell.results.frames import ResultTables, To, convert_frame
@@ -25,28 +27,6 @@ if TYPE_CHECKING:
 
 Parts = Literal["flows", "runs", "classes", "slowdowns", "short_flows", "hops"]
 Other = Literal["pandas", "arrow"]
-
-
-class Options(TypedDict, total=False):
-    """The options of `Results.plot` but for the kind of figure; its signature has their defaults."""
-
-    other: Results | str | Path | None
-    value: str | Sequence[str]
-    against: str | None
-    by: str | Sequence[str]
-    facet: str | Sequence[str]
-    mean_over: str | Sequence[str]
-    of: str | None
-    baseline: str | None
-    reference: str | Path | None
-    time: str | tuple[float | str, float | str] | None
-    slider: str | Sequence[str]
-    log_x: bool | None
-    log_y: bool | None
-    title: str | None
-    width: float | None
-    height: float | None
-    font_size: float | None
 
 
 class Results(ResultTables):
@@ -224,34 +204,30 @@ class Results(ResultTables):
 
     @overload
     def plot(
-        self, kind: str | None = None, *, interactive: Literal[False] = False, **options: Unpack[Options]
+        self,
+        kind: str | None = None,
+        *,
+        interactive: Literal[False] = False,
+        other: Results | str | Path | None = None,
+        **options: Unpack[PlotOptions],
     ) -> Picture: ...
     @overload
     def plot(
-        self, kind: str | None = None, *, interactive: Literal[True], **options: Unpack[Options]
+        self,
+        kind: str | None = None,
+        *,
+        interactive: Literal[True],
+        other: Results | str | Path | None = None,
+        **options: Unpack[PlotOptions],
     ) -> Interactive: ...
+    @list_keywords(PlotOptions)
     def plot(
         self,
         kind: str | None = None,
         *,
         interactive: bool = False,
         other: Results | str | Path | None = None,
-        value: str | Sequence[str] = (),
-        against: str | None = None,
-        by: str | Sequence[str] = (),
-        facet: str | Sequence[str] = (),
-        mean_over: str | Sequence[str] = (),
-        of: str | None = None,
-        baseline: str | None = None,
-        reference: str | Path | None = None,
-        time: str | tuple[float | str, float | str] | None = None,
-        slider: str | Sequence[str] = (),
-        log_x: bool | None = None,
-        log_y: bool | None = None,
-        title: str | None = None,
-        width: float | None = None,
-        height: float | None = None,
-        font_size: float | None = None,
+        **options: Unpack[PlotOptions],
     ) -> Picture | Interactive:
         """Return a figure of these results: what suits their shape, or what is asked for.
 
@@ -275,27 +251,7 @@ class Results(ResultTables):
         from dumbbell import figures, plotting
 
         with figures.skip_arrangement() if interactive else nullcontext():
-            picture = plotting.plot(
-                self._runs,
-                kind,
-                other=_get_handle(other),
-                value=value,
-                against=against,
-                by=by,
-                facet=facet,
-                mean_over=mean_over,
-                of=of,
-                baseline=baseline,
-                reference=reference,
-                time=time,
-                slider=slider,
-                log_x=log_x,
-                log_y=log_y,
-                title=title,
-                width=width,
-                height=height,
-                font_size=font_size,
-            )
+            picture = plotting.plot(self._runs, kind, other=_get_handle(other), **options)
             return figures.Interactive(picture) if interactive else picture
 
     def diff(

@@ -22,7 +22,7 @@ from dumbbell.check import bbr_report, figure, suite
 from dumbbell.check.case import FAILED, NOT_APPLICABLE
 from dumbbell.check.cases import CASES
 from dumbbell.check.lab import CaseLab, PathPoint
-from dumbbell.pages import find
+from dumbbell.pages import study
 from dumbbell.study import Evidence
 
 STUDY = "bbr-suite"
@@ -74,7 +74,7 @@ def _list_reasons(results: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 def collect_drawn_trace() -> dict[str, pl.DataFrame]:
     """Return the trace of the failure that the page draws, a row for each half of a percent of it."""
-    key, control, point = find(STUDY).program.DRAWN
+    key, control, point = study.find(STUDY).program.DRAWN
     run = CASES[key].prepare(CaseLab(point, {"name": control}))
     trace, since = run.trace, next(iter(run.setup.times.values()))
     rows = range(trace.find_row(since - 0.15), trace.find_row(since + 0.6))
@@ -123,7 +123,7 @@ def main() -> None:
         controls = [{"name": name} for name in suite.VERSIONS]
         found = suite.check(controls, wanted=suite.CaseSelection(failing=given.figures is not None))
         results = json.loads(bbr_report.to_json(found))["results"]
-    folder = find(STUDY).folder / "evidence"
+    folder = study.find(STUDY).folder / "evidence"
     of_linux = read_linux(given.linux) if given.linux else {}
     if not of_linux:
         kept = Evidence.load(folder)

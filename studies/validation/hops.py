@@ -312,7 +312,7 @@ def write_page(path: str | Path, starts: int = STARTS) -> tuple[list[Compared], 
     """Return what was compared, and docs/validation-hops.md."""
     found, tables = compare_everything(path, starts)
     text = [
-        "# Traffic both ways and two queues: the simulator beside Linux",
+        "# Traffic both ways and two queues: simulator and Linux",
         "",
         "Made by `dumbbell study page validation`. Each figure is a mean over the flows of one control and route,"
         " or of one queue.",

@@ -1,4 +1,4 @@
-"""What agrees with what: the cells of README.md, docs/validation-linux.md, of the home page and of README."""
+"""What agrees with what: the cells of README.md, docs/validation-linux.md, of docs/accuracy.md and of README."""
 
 from typing import Any
 
@@ -172,7 +172,7 @@ def rank_rows(found: Evidence, reference: str) -> pl.DataFrame:
 
 
 def trust(found: Evidence) -> str:
-    """Return the rows for the home page: against Linux the best and the worst, and all against publications."""
+    """Return the rows for docs/accuracy.md: against Linux the best and the worst, and all against publications."""
     linux, lab = (rank_rows(found, reference).reverse() for reference in ("Linux", PUBLISHED))
     chosen = pl.concat([linux.head(3), linux.tail(4), lab])
     lines = [
@@ -182,4 +182,4 @@ def trust(found: Evidence) -> str:
 
 
 TABLES = {"summary": format_summary, "bars": describe_bars, "trust": trust}
-PARTS = {"../../docs/index.md": "home.md", "../../README.md": "readme.md"}
+PARTS = {"../../docs/accuracy.md": "accuracy.md", "../../README.md": "readme.md"}

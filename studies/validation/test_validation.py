@@ -1,6 +1,7 @@
 """The statement of what agrees with what."""
 
 import importlib
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -64,14 +65,14 @@ def test_the_home_page_names_the_worst_rows(program: ModuleType) -> None:
         assert line.rstrip("| ").endswith(f" {row['uniform']} of {row['cells']}")
 
 
-def test_readme_and_home_page_say_what_the_rows_come_to() -> None:
+def test_readme_and_accuracy_page_say_what_the_rows_come_to() -> None:
     rows = study.find("validation").read_evidence()["rows"].filter(pl.col("reference").str.starts_with("Linux"))
     counted = rows.filter(pl.col("uniform").is_not_null())
-    said = f"{counted['uniform'].sum()} of {counted['cells'].sum()} cells"
-    for page in (ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "studies" / "validation" / "README.md"):
+    said = re.compile(rf"{counted['uniform'].sum()} of {counted['cells'].sum()} (?:cells|scenarios)")
+    for page in (ROOT / "README.md", ROOT / "docs" / "accuracy.md", ROOT / "studies" / "validation" / "README.md"):
         part = page.read_text(encoding="utf-8")
-        assert said in part, page
-        assert "User-Mode Linux" in part and "a virtual clock" in part, page
+        assert said.search(part), page
+        assert "a virtual clock" in part, page
 
 
 def test_a_scenario_is_one_cell(validation: ModuleType) -> None:

@@ -126,7 +126,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 
     /// A packet with `flags` that comes now has nothing to do but to enter the queue, as most have.
     #[inline(always)]
-    pub fn is_busy(&self, flags: u8) -> bool {
+    pub fn is_busy(&self, flags: u16) -> bool {
         self.next != Time::NEVER && flags & (flag::MORE | flag::LAST) == 0 && !matches!(self.link, AnyLink::Htb(_))
     }
 
@@ -325,7 +325,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     #[cold]
     #[inline(never)]
     pub fn burst_goes_on(&self, packet: &Packet, now: Time) -> bool {
-        let follows = |next: &Packet| self.next == now && next.flow == packet.flow && next.seq == packet.seq + 1;
+        let follows = |next: &Packet| self.next == now && next.flow == packet.flow && next.number() == packet.number() + 1;
         self.in_service.as_ref().is_some_and(follows)
     }
 

@@ -18,7 +18,7 @@ pub fn build_path<T: Carried>(stages: &[StageSpec], seed: u64, name: &str, index
 /// `packet` as one that counts by itself: stages of a path delay and drop single packets.
 #[inline]
 pub fn without_burst_marks(mut packet: Packet) -> Packet {
-    packet.flags &= !(flag::MORE | flag::LAST);
+    packet.clear_flags(flag::MORE | flag::LAST);
     packet
 }
 
@@ -118,7 +118,7 @@ impl<A: Aqm, L: Log> Hop<A, L> {
     #[inline(never)]
     fn end_burst(&self, mut packet: Packet, now: Time) -> Packet {
         if !self.bottleneck.burst_goes_on(&packet, now) {
-            packet.flags &= !flag::MORE;
+            packet.clear_flags(flag::MORE);
         }
         packet
     }

@@ -1,9 +1,9 @@
 //! Queue disciplines, congestion controls and endpoints that a program brings along, by the names that a configuration gives them.
 
-use crate::protocol::{Protocol, ProtocolContext};
 use dumbbell_core::aqm::{Aqm, AqmSpec, DynAqm, QueueContext};
 use dumbbell_core::cc::{CcContext, CcSpec, CongestionControl, DynCc};
 use dumbbell_core::param::{Factory, ParamError};
+use dumbbell_core::protocol::{Protocol, ProtocolContext};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;

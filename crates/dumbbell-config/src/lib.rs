@@ -4,7 +4,6 @@ mod classes;
 pub mod extensions;
 mod frames;
 mod keys;
-pub mod protocol;
 mod read;
 mod route;
 pub mod schedule;
@@ -26,9 +25,9 @@ use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::packet::HEADERS;
 use dumbbell_core::param::{check_keys, ParamError};
 use dumbbell_core::path::{self, StageSpec};
+use dumbbell_core::reply::Reply;
 use dumbbell_core::rng::{mix, Rng};
 use dumbbell_core::tcp::host::{self, HostParams};
-use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::{Duration, Time};
 use dumbbell_core::{aqm, cc};
 use serde_json::{json, Value};
@@ -43,7 +42,7 @@ pub fn registry() -> Value {
         "aqm": algorithms(aqm::specs()),
         "cc": algorithms(cc::specs()),
         "stage": algorithms(path::specs()),
-        "stages_of_data": <Ack as path::Carried>::REFUSED,
+        "stages_of_data": <Reply as path::Carried>::REFUSED,
         "link": algorithms(link::specs()),
         "sections": {
             "run": section(RunParams::specs()), "bottleneck": section(BottleneckParams::specs()),

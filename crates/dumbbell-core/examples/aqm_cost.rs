@@ -25,8 +25,7 @@ fn drive(mut aqm: impl Aqm, flows: u32, log: &mut Counters) -> u64 {
     for seq in 0..PACKETS {
         let now = Time(seq * gap);
         flow = if flow + 1 < flows { flow + 1 } else { 0 };
-        let packet =
-            Packet { enqueue_time: now, seq, flow, tsval: 0, tsecr_age: 0, value: 0, len: MTU_FRAME, ecn: Ecn::Ect0, flags: 0 };
+        let packet = Packet { enqueue_time: now, flow, len: MTU_FRAME, ..Packet::new_tcp(seq, Ecn::Ect0, 0) };
         aqm.enqueue(packet, now, log);
         if aqm.next_timer() <= now {
             aqm.on_timer(now, log);

@@ -50,16 +50,18 @@ pub fn truesize(packet: &Packet, small_heads: bool) -> u32 {
     if packet.has(flag::UDP) {
         return buffer(len + UDP_ROOM, small_heads);
     }
-    let payload = if packet.flags & flag::NO_DATA == 0 { len.saturating_sub(u32::from(HEADERS)) } else { 0 };
+    let payload = if packet.has(flag::NO_DATA) { 0 } else { len.saturating_sub(u32::from(HEADERS)) };
     tcp_overhead(small_heads) + payload
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::Ecn;
+    use crate::units::Time;
 
     fn udp(len: u16) -> Packet {
-        Packet { len, flags: flag::UDP, ..Packet::EMPTY }
+        Packet { len, ..Packet::new_udp(0, Ecn::NotEct, Time::ZERO) }
     }
 
     #[test]
@@ -86,7 +88,11 @@ mod tests {
 
     #[test]
     fn segments_are_a_head_and_their_payload() {
-        let of = |len, flags| [true, false].map(|small| truesize(&Packet { len, flags, ..Packet::EMPTY }, small));
+        let of = |len, flags| {
+            let mut packet = Packet { len, ..Packet::EMPTY };
+            packet.add_flags(flags);
+            [true, false].map(|small| truesize(&packet, small))
+        };
         // 192 + 320 = 512, in the cache 576, and 256; the payload of a full frame is 1514 - 66
         assert_eq!(of(1514, 0), [832 + 1448, 768 + 1448]);
         assert_eq!(of(322, flag::RETRANSMISSION), [832 + 256, 768 + 256]);

@@ -3,7 +3,6 @@
 //! Everything here is driven by `(now, event)`: time, randomness and logs are arguments. There is no clock, no
 //! thread, no global and no printing, so that the same code runs in a simulator and on a real network.
 
-// without names and ranges nobody asks whether parameters fit together
 // what a test expects need not be the same bits on every system
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
@@ -21,8 +20,10 @@ pub mod packet;
 pub mod param;
 pub mod path;
 pub mod prefetch;
+pub mod protocol;
 pub mod real;
 pub mod record;
+pub mod reply;
 pub mod rng;
 pub mod rtt;
 pub mod slots;

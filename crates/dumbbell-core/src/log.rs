@@ -198,7 +198,7 @@ pub trait Log {
     /// Sets CE on `packet` if it is ECN-capable, and reports the mark. Returns whether the packet is CE now.
     #[inline]
     fn set_ce(&mut self, packet: &mut Packet, reason: MarkReason, at: At) -> bool {
-        let before = packet.ecn;
+        let before = packet.ecn();
         let marked = packet.set_ce();
         if marked {
             self.on_mark(packet, before, Mark::Ce, reason, at);
@@ -289,7 +289,7 @@ mod tests {
         let at = At { now: Time::ZERO, queue: 3 };
         let mut of = |ecn| {
             let mut one = packet(0, ecn);
-            (pair.set_ce(&mut one, MarkReason::Step, at), one.ecn)
+            (pair.set_ce(&mut one, MarkReason::Step, at), one.ecn())
         };
         assert_eq!(of(Ecn::Ect0), (true, Ecn::Ce));
         assert_eq!(of(Ecn::Ce), (true, Ecn::Ce));

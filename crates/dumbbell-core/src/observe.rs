@@ -7,8 +7,9 @@ use crate::cc::exit::SlowStartExit;
 use crate::cc::RateSample;
 use crate::log::Log;
 use crate::packet::{FlowKey, Packet};
+use crate::reply::Reply;
 use crate::tcp::sender::Sender;
-use crate::tcp::{Ack, BackEcn, Block};
+use crate::tcp::{BackEcn, Block};
 use crate::units::{Duration, Time};
 
 /// Events that a listener receives in addition to those of packets. Levels are cumulative: each includes those before it.
@@ -62,8 +63,8 @@ pub enum ProtocolKind {
 }
 
 /// State of a sender; values that it does not report are `None`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SenderSnapshot<'a> {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderSnapshot {
     /// Congestion window, bytes.
     pub cwnd: Option<u64>,
     /// Slow-start threshold, bytes.
@@ -76,8 +77,6 @@ pub struct SenderSnapshot<'a> {
     pub min_rtt: Option<Duration>,
     /// Packets that it took for lost so far.
     pub lost: Option<u64>,
-    /// All the rest, of TCP.
-    pub tcp: Option<&'a Sender>,
 }
 
 /// An event reported by a sender. A value that changes several times within one ACK or timer is reported once.
@@ -166,24 +165,24 @@ pub trait Tap: Log {
 
     /// A receiver sends an acknowledgement or an answer, with its SACK blocks, at `now` on the clock of the engine.
     #[inline]
-    fn on_send_ack(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
+    fn on_send_ack(&mut self, _reply: &Reply, _blocks: &[Block], _now: Time) {}
 
     /// An acknowledgement or an answer enters hops as this packet, whose number is free again when it has left them or was dropped.
     #[inline]
-    fn on_pack_ack(&mut self, _packet: &Packet, _ack: &Ack, _blocks: &[Block]) {}
+    fn on_pack_ack(&mut self, _packet: &Packet, _reply: &Reply, _blocks: &[Block]) {}
 
     /// An acknowledgement, or an answer, reaches its sender, with its SACK blocks, at `now` on the clock of the engine. [`Tap::on_snapshot`] follows.
     #[inline]
-    fn on_ack(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
+    fn on_ack(&mut self, _reply: &Reply, _blocks: &[Block], _now: Time) {}
 
     /// The payload of a datagram of `flow` that was sent at this instant: of the packet with this number, or of the answer with this value.
     #[inline]
     fn on_payload(&mut self, _flow: u32, _number: u64, _is_answer: bool, _bytes: &[u8]) {}
 
     /// Receives the state of the sender of `flow` after an acknowledgement or a timer, at `now` on the clock of its host: the time of all that was posted and
-    /// acknowledged since the last call.
+    /// acknowledged since the last call. `tcp` is the sender, if it is one of TCP.
     #[inline]
-    fn on_snapshot(&mut self, _flow: u32, _belief: &SenderSnapshot<'_>, _now: Time) {}
+    fn on_snapshot(&mut self, _flow: u32, _snapshot: &SenderSnapshot, _tcp: Option<&Sender>, _now: Time) {}
 }
 
 /// Listens to nothing.
@@ -197,11 +196,11 @@ macro_rules! tap_to {
             on_send(packet: &Packet, now: Time);
             on_flow_start(flow: u32, start: &FlowStart);
             on_delivery(packet: &Packet, now: Time);
-            on_send_ack(ack: &Ack, blocks: &[Block], now: Time);
-            on_pack_ack(packet: &Packet, ack: &Ack, blocks: &[Block]);
-            on_ack(ack: &Ack, blocks: &[Block], now: Time);
+            on_send_ack(reply: &Reply, blocks: &[Block], now: Time);
+            on_pack_ack(packet: &Packet, reply: &Reply, blocks: &[Block]);
+            on_ack(reply: &Reply, blocks: &[Block], now: Time);
             on_payload(flow: u32, number: u64, is_answer: bool, bytes: &[u8]);
-            on_snapshot(flow: u32, snapshot: &SenderSnapshot<'_>, now: Time);
+            on_snapshot(flow: u32, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Time);
         }
         #[inline(always)]
         fn listen_level(&$self) -> ListenLevel {

@@ -118,9 +118,9 @@ impl Signals {
     /// `packet` goes, or its codepoint.
     #[inline]
     fn loses_mark(&mut self, packet: &Packet) {
-        self.ce_dropped += u64::from(packet.ecn == Ecn::Ce);
+        self.ce_dropped += u64::from(packet.ecn() == Ecn::Ce);
         // Only what was ECT(0) becomes SCE: a flow that sends ECT(1) itself has no SCE marks, one that has them sends ECT(0).
-        self.sce_dropped += u64::from(packet.ecn == Ecn::Ect1 && self.sce > 0);
+        self.sce_dropped += u64::from(packet.ecn() == Ecn::Ect1 && self.sce > 0);
     }
 }
 

@@ -6,7 +6,7 @@
 mod pareto;
 
 pub use self::pareto::Pareto;
-use crate::packet::{flag, Ecn, Packet};
+use crate::packet::{Ecn, Packet};
 use crate::param::{ParamKind, ParamType};
 use crate::real;
 use crate::rng::Rng;
@@ -248,7 +248,9 @@ pub struct UdpSource {
     /// Time between the starts of two frames, ns; real, so that the rate is exact in the long run.
     gap_ns: f64,
     spacing: Spacing,
-    packet: Packet,
+    flow: u32,
+    len: u16,
+    ecn: Ecn,
     rng: Rng,
     /// When the first packet is due, and how far the schedule has come since, ns.
     started: Time,
@@ -265,7 +267,9 @@ impl UdpSource {
         UdpSource {
             gap_ns: f64::from(len) * 8e9 / rate.bits() as f64,
             spacing,
-            packet: Packet { flow, len, ecn, flags: flag::UDP, ..Packet::EMPTY },
+            flow,
+            len,
+            ecn,
             rng,
             started: Time::NEVER,
             elapsed_ns: 0.0,
@@ -288,15 +292,15 @@ impl UdpSource {
     /// The packet that is due at [`UdpSource::next`].
     #[inline]
     pub fn send(&mut self) -> Packet {
-        self.packet.seq = self.sent;
-        self.packet.stamp(self.next);
+        let UdpSource { flow, len, ecn, .. } = *self;
+        let packet = Packet { flow, len, ..Packet::new_udp(self.sent, ecn, self.next) };
         self.sent += 1;
         self.elapsed_ns += match self.spacing {
             Spacing::Constant => self.gap_ns,
             Spacing::Poisson => -real::ln(1.0 - self.rng.next_f64()) * self.gap_ns,
         };
         self.next = self.started.saturating_add(Duration(self.elapsed_ns as u64));
-        self.packet
+        packet
     }
 }
 
@@ -376,7 +380,7 @@ mod tests {
         udp.start(Time::from_secs(1));
         for _ in 0..70_000 {
             let packet = udp.send();
-            assert_eq!((packet.ecn, packet.len, packet.has(flag::UDP)), (Ecn::Ect1, 1514, true));
+            assert_eq!((packet.ecn(), packet.len, packet.has(crate::packet::flag::UDP)), (Ecn::Ect1, 1514, true));
         }
         // 70000 * 12112 bit / 7 Mbit/s = 121.12 s
         assert!((udp.next.as_secs_f64() - 122.12).abs() < 1e-6, "{}", udp.next);

@@ -128,7 +128,7 @@ fn run_story<A: Aqm>(mut queue: Served<A>, story: &[Arrival]) -> (StoryLog, Vec<
         now += Duration(one.gap);
         let service = Duration(one.service);
         queue.serve_until(now, service);
-        let packet = Packet { seq, flow: one.flow, len: one.len, ecn: one.ecn, ..Packet::EMPTY };
+        let packet = Packet { flow: one.flow, len: one.len, ..Packet::new_tcp(seq, one.ecn, 0) };
         queue.arrive(packet, now, service);
     }
     queue.serve_until(now + Duration::from_secs(2), Duration(1));

@@ -7,7 +7,7 @@
 
 use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, QueueContext};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
-use dumbbell_core::packet::{Ecn, FlowKey, Packet};
+use dumbbell_core::packet::{flag, Ecn, FlowKey, Packet, Timestamps};
 use dumbbell_core::param::{AlgorithmSpec, ParamError, ParamKind, ParamSpec};
 use dumbbell_core::record::{Counters, FlowCounters, InternalCounters, InternalLog};
 use dumbbell_core::rng::mix;
@@ -21,6 +21,11 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// Frame length of every flow: one a flow, so that bytes follow from packets.
 pub(crate) const LENGTHS: [u16; 6] = [1514, 1514, 74, 600, 66, 1514];
+
+/// A segment with flags and timestamps, which no queue changes.
+fn segment(seq: u64, ecn: Ecn) -> Packet {
+    Packet::new_tcp(seq, ecn, flag::RETRANSMISSION).with_timestamps(Timestamps::new(3000, Some(2995)))
+}
 
 /// One step of a story.
 #[derive(Clone, Debug)]
@@ -99,15 +104,16 @@ pub(crate) struct Tally {
 impl Tally {
     /// `packet` leaves the story; returns whether it became CE in it.
     fn end_packet(&mut self, packet: &Packet) -> bool {
-        let (before, after) = self.codepoints.remove(&(packet.flow, packet.seq)).expect("a packet leaves or is dropped once");
-        assert_eq!(after, packet.ecn, "every change of the codepoint is reported");
+        let (before, after) =
+            self.codepoints.remove(&(packet.flow, packet.number())).expect("a packet leaves or is dropped once");
+        assert_eq!(after, packet.ecn(), "every change of the codepoint is reported");
         before != Ecn::Ce && after == Ecn::Ce
     }
 
     /// Takes `packet` out of internal queue `number`.
     fn take_packet(&mut self, packet: &Packet, number: u32, from_head: bool) {
         let queue = self.queues.get_mut(&number).expect("it was enqueued there");
-        let place = queue.iter().position(|one| *one == (packet.flow, packet.seq)).expect("it was enqueued there");
+        let place = queue.iter().position(|one| *one == (packet.flow, packet.number())).expect("it was enqueued there");
         assert!(!from_head || place == 0, "internal queue {number} keeps the order");
         queue.remove(place);
     }
@@ -136,12 +142,12 @@ impl Tally {
 impl Log for Tally {
     fn on_arrival(&mut self, packet: &Packet, now: Time) {
         self.now = now;
-        self.codepoints.insert((packet.flow, packet.seq), (packet.ecn, packet.ecn));
+        self.codepoints.insert((packet.flow, packet.number()), (packet.ecn(), packet.ecn()));
     }
 
     fn on_enqueue(&mut self, packet: &Packet, at: At) {
         assert_eq!((at.now, packet.enqueue_time), (self.now, self.now));
-        self.queues.entry(at.queue).or_default().push_back((packet.flow, packet.seq));
+        self.queues.entry(at.queue).or_default().push_back((packet.flow, packet.number()));
     }
 
     fn on_dequeue(&mut self, packet: &Packet, at: At) {
@@ -149,21 +155,21 @@ impl Log for Tally {
         self.take_packet(packet, at.queue, self.in_order);
         self.left_ce += u64::from(self.end_packet(packet));
         self.sent += 1;
-        self.last_sent = Some((packet.flow, packet.seq));
+        self.last_sent = Some((packet.flow, packet.number()));
     }
 
     fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, _reason: MarkReason, at: At) {
         assert_eq!(at.now, self.now);
-        let known = self.codepoints.get_mut(&(packet.flow, packet.seq)).expect("a packet that is marked is inside");
+        let known = self.codepoints.get_mut(&(packet.flow, packet.number())).expect("a packet that is marked is inside");
         assert_eq!(known.1, before);
-        known.1 = packet.ecn;
+        known.1 = packet.ecn();
         match mark {
             Mark::Ce => {
-                assert!(before.is_capable() && packet.ecn == Ecn::Ce);
+                assert!(before.is_capable() && packet.ecn() == Ecn::Ce);
                 self.became_ce += u64::from(before != Ecn::Ce);
             }
             Mark::Sce => {
-                assert_eq!((before, packet.ecn), (Ecn::Ect0, Ecn::Ect1));
+                assert_eq!((before, packet.ecn()), (Ecn::Ect0, Ecn::Ect1));
                 self.sce_marks += 1;
             }
         }
@@ -174,7 +180,7 @@ impl Log for Tally {
         assert!(matches!(reason, DropReason::Overflow | DropReason::Aqm));
         match place {
             DropSite::Arrival => {
-                let inside = self.queues.values().any(|queue| queue.back() == Some(&(packet.flow, packet.seq)));
+                let inside = self.queues.values().any(|queue| queue.back() == Some(&(packet.flow, packet.number())));
                 assert!(!inside, "a packet that was enqueued is not dropped on arrival");
             }
             DropSite::Queue => self.take_packet(packet, at.queue, false),
@@ -213,25 +219,26 @@ impl Model {
     fn enter_packet(&mut self, packet: Packet) {
         let flow = packet.flow as usize;
         self.entered[flow] += 1;
-        self.inside[flow][if self.by_codepoint { packet.ecn as usize } else { 0 }].push_back(packet);
+        self.inside[flow][if self.by_codepoint { packet.ecn() as usize } else { 0 }].push_back(packet);
     }
 
     /// `packet` left: it must have come in, behind all of its flow that left before, and be the same but for its ECN field.
     fn take_packet(&mut self, packet: &Packet, now: Time) {
         let flow = packet.flow as usize;
         let in_order = "a packet that leaves has come in, and in order";
-        let lane = self.inside[flow].iter_mut().find(|lane| lane.iter().any(|one| one.seq == packet.seq)).expect(in_order);
+        let lane =
+            self.inside[flow].iter_mut().find(|lane| lane.iter().any(|one| one.number() == packet.number())).expect(in_order);
         let original = loop {
             let first = lane.pop_front().expect(in_order);
-            if first.seq == packet.seq {
+            if first.number() == packet.number() {
                 break first;
             }
         };
-        let kept = |one: &Packet| (one.len, one.flags, one.tsval, one.value);
+        let kept = |one: &Packet| (one.len, one.flags(), one.tcp().tsval(), one.tcp().tsecr(), one.value);
         assert_eq!(kept(&original), kept(packet));
         assert_eq!(packet.enqueue_time, original.enqueue_time, "the queue stamps the time of arrival");
         assert!(packet.enqueue_time <= now);
-        match (original.ecn, packet.ecn) {
+        match (original.ecn(), packet.ecn()) {
             (before, after) if before == after => {}
             (Ecn::Ect0 | Ecn::Ect1, Ecn::Ce) => self.newly_ce += 1,
             (Ecn::Ect0, Ecn::Ect1) => self.newly_sce += 1,
@@ -281,7 +288,7 @@ fn ask(aqm: &mut impl Aqm, now: Time, log: &mut Logs, model: &mut Model) -> Opti
     match aqm.dequeue(now, log) {
         Dequeue::Packet(packet) => {
             assert_eq!(nothing_before, None, "said that it has nothing");
-            assert_eq!(log.1.last_sent.take(), Some((packet.flow, packet.seq)), "what is sent is reported");
+            assert_eq!(log.1.last_sent.take(), Some((packet.flow, packet.number())), "what is sent is reported");
             model.take_packet(&packet, now);
             Some(now)
         }
@@ -327,15 +334,11 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
                     let (flow_id, len) = (flow as u32, LENGTHS[flow]);
                     let packet = Packet {
                         enqueue_time: Time::NEVER,
-                        seq,
                         flow: flow_id,
-                        tsval: 3,
-                        tsecr_age: 5,
                         // any value, and each of the ends at times
                         value: [0, u16::MAX, mix(seq) as u16, mix(seq ^ 1) as u16][seq as usize % 4],
                         len,
-                        ecn,
-                        flags: 4,
+                        ..segment(seq, ecn)
                     };
                     model.enter_packet(Packet { enqueue_time: now, ..packet });
                     log.on_arrival(&packet, now);
@@ -539,7 +542,7 @@ fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Duration, seconds: u64) -> Counte
             }
             pass(&mut aqm, &mut now, arrival.min(link), &mut log);
             if arrival <= link {
-                let packet = Packet { enqueue_time: now, seq, tsval: 3, value: mix(seq) as u16, len: LENGTHS[0], ecn, flags: 4, ..Packet::EMPTY };
+                let packet = Packet { enqueue_time: now, value: mix(seq) as u16, len: LENGTHS[0], ..segment(seq, ecn) };
                 model.enter_packet(packet);
                 log.on_arrival(&packet, now);
                 aqm.enqueue(packet, now, &mut log);
@@ -642,14 +645,14 @@ fn the_same_seed_gives_the_same_run() {
                     let now = Time::from_micros(step * 400);
                     let flow = (step % 6) as u32;
                     let len = LENGTHS[flow as usize];
-                    let arriving = Packet { enqueue_time: now, seq: step, flow, tsval: 0, tsecr_age: 0, value: 0, len, ecn: Ecn::Ect0, flags: 0 };
+                    let arriving = Packet { enqueue_time: now, flow, len, ..Packet::new_tcp(step, Ecn::Ect0, 0) };
                     aqm.enqueue(arriving, now, &mut log);
                     while aqm.next_timer() <= now {
                         aqm.on_timer(now, &mut log);
                     }
                     if step % 3 > 0 {
                         if let Dequeue::Packet(sent) = aqm.dequeue(now, &mut log) {
-                            out.push((sent.flow, sent.seq, sent.ecn));
+                            out.push((sent.flow, sent.number(), sent.ecn()));
                         }
                     }
                 }

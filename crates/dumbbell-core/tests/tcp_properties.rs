@@ -5,7 +5,7 @@
 //! `fuzz/fuzz_targets/receiver_sender.rs` runs the same checks of hostile peers.
 
 use dumbbell_core::cc::{self, AnyCc, CcContext, CongestionControl};
-use dumbbell_core::packet::{flag, Ecn, Packet};
+use dumbbell_core::packet::{flag, Ecn, Packet, Timestamps};
 use dumbbell_core::rng::mix;
 use dumbbell_core::tcp::host::{EcnReduction, HostParams, Offload, Pacing, Prr};
 use dumbbell_core::tcp::receiver::{Echo, Receiver};
@@ -239,14 +239,19 @@ impl Transfer {
         sender.start(now, &mut wire);
         for event in 0.. {
             for packet in wire.0.drain(..) {
-                trace = mix(trace ^ packet.seq ^ (u64::from(packet.flags) << 40) ^ (packet.ecn as u64) << 50 ^ now.0);
-                let data = packet.flags & flag::NO_DATA == 0;
-                prop_assert!(!data || packet.seq < sender.conn.snd_nxt(), "sent {} of {}", packet.seq, sender.conn.snd_nxt());
+                trace = mix(trace ^ packet.tcp().seq() ^ (u64::from(packet.flags()) << 40) ^ (packet.ecn() as u64) << 50 ^ now.0);
+                let data = !packet.has(flag::NO_DATA);
+                prop_assert!(
+                    !data || packet.tcp().seq() < sender.conn.snd_nxt(),
+                    "sent {} of {}",
+                    packet.tcp().seq(),
+                    sender.conn.snd_nxt()
+                );
                 forward.send(packet, now, |marked, fate| {
                     if fate == Fate::Mark {
                         marked.set_ce();
-                    } else if marked.ecn == Ecn::Ect0 {
-                        marked.ecn = Ecn::Ect1;
+                    } else if marked.ecn() == Ecn::Ect0 {
+                        marked.set_ecn(Ecn::Ect1);
                     }
                 });
             }
@@ -351,7 +356,7 @@ proptest! {
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// An ACK, all numbers relative to `snd_una`.
-    Ack { after_us: u64, ack: i64, blocks: Vec<(i64, i64)>, flags: u8, window: u32, tsecr: u32, ce_bytes: u32 },
+    Ack { after_us: u64, ack: i64, blocks: Vec<(i64, i64)>, flags: u16, window: u32, tsecr: u32, ce_bytes: u32 },
     /// The ACK of everything.
     AckAll { after_us: u64 },
     /// The next timer.
@@ -369,7 +374,8 @@ fn step() -> impl Strategy<Value = Step> {
     let windows = prop_oneof![8 => Just(u32::MAX), 2 => 0_u32..100_000];
     let echoes = prop_oneof![4 => any::<u32>(), 4 => 0_u32..1_000, 4 => Just(u32::MAX)];
     // mostly flags that a data ACK may carry
-    let kinds = prop_oneof![6 => Just(0), 3 => Just(ack_flag::ECE), 3 => Just(ack_flag::DSACK), 1 => any::<u8>()];
+    let kinds =
+        prop_oneof![6 => Just(0), 3 => Just(ack_flag::ECE), 3 => Just(ack_flag::DSACK), 1 => any::<u8>().prop_map(u16::from)];
     let lists = prop::collection::vec((number(), number()), 0..6);
     prop_oneof![
         20 => (after(), number(), lists, kinds, windows, echoes, any::<u8>())
@@ -407,8 +413,7 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
                     tsval: *tsecr,
                     window: *window,
                     ce_bytes: *ce_bytes,
-                    ace: (*ce_bytes / 1000) as u8,
-                    flags: *flags,
+                    flags: *flags | ack_flag::ace((*ce_bytes / 1000) as u8),
                     id: 0,
                 };
                 sender.on_ack(&ack, &blocks, now, &mut wire);
@@ -432,7 +437,7 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
             break;
         }
         prop_assert!(sender.conn.snd_una() >= una);
-        prop_assert!(wire.0.iter().all(|packet| packet.seq < sender.conn.snd_nxt().max(1)));
+        prop_assert!(wire.0.iter().all(|packet| packet.tcp().seq() < sender.conn.snd_nxt().max(1)));
         // not more than the window allows, but for probes, timeouts and the first retransmission
         wire.0.clear();
         if sender.phase == Phase::Established && sender.conn.packets_out() > 0 {
@@ -490,12 +495,16 @@ fn regressions() {
     }
 }
 
+/// Flags that a packet of TCP may have.
+pub(crate) const OF_TCP: u16 =
+    flag::SYN | flag::CWR | flag::RETRANSMISSION | flag::PURE_ACK | flag::PSH | flag::MORE | flag::LAST;
+
 /// A packet that a network may deliver to a receiver.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
     pub(crate) after_us: u64,
     pub(crate) seq: u64,
-    pub(crate) flags: u8,
+    pub(crate) flags: u16,
     pub(crate) ecn: Ecn,
     pub(crate) len: u16,
     pub(crate) tsval: u32,
@@ -506,7 +515,7 @@ prop_compose! {
     fn arrival()(
         after_us in 0_u64..100_000,
         seq in prop_oneof![8 => 0_u64..40, 1 => any::<u64>()],
-        flags in any::<u8>(),
+        flags in any::<u16>().prop_map(|bits| bits & OF_TCP),
         ecn in prop::sample::select(&[Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][..]),
         len in 66_u16..9000,
         tsval in prop_oneof![4 => Just(0), 1 => any::<u32>()],
@@ -523,7 +532,8 @@ pub(crate) fn receive(host: HostParams, options: FlowOptions, arrivals: &[Arriva
     let mut seen = std::collections::BTreeSet::new();
     for &Arrival { after_us, seq, flags, ecn, len, tsval, tsecr_age } in arrivals {
         now += Duration::from_micros(after_us);
-        let packet = Packet { enqueue_time: now, seq, flow: 0, tsval, tsecr_age, value: 0, len, ecn, flags };
+        let timestamps = Timestamps::new(tsval, Some(tsval.wrapping_sub(u32::from(tsecr_age))));
+        let packet = Packet { enqueue_time: now, len, ..Packet::new_tcp(seq, ecn, flags).with_timestamps(timestamps) };
         while receiver.next_timer() < now {
             let at = receiver.next_timer();
             prop_assert!(receiver.on_timer(at).is_some() && receiver.next_timer() > at);

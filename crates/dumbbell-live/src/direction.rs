@@ -41,12 +41,12 @@ impl Log for FrameLog {
     #[inline]
     fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, _at: At) {
         if let Some(marks) = self.marks.as_mut().filter(|_| before != Ecn::Ce) {
-            marks.push((packet.seq as u32, mark, reason));
+            marks.push((packet.frame_slot(), mark, reason));
         }
     }
 
     fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
-        self.frames.push((packet.seq as u32, reason, place, at.now));
+        self.frames.push((packet.frame_slot(), reason, place, at.now));
         self.acks.on_drop(packet, reason, place, at);
     }
 }
@@ -279,7 +279,7 @@ impl<A: Aqm> Direction<A> {
                 of_flow.lifetime[1] = at;
                 let Some(queue) = queue else { return self.enter_line(flow, number, at) };
                 let flags = if of_flow.back { flag::BACK } else { 0 };
-                let packet = Packet { seq: u64::from(number), flow, len: frame.len() as u16, ecn, flags, ..Packet::EMPTY };
+                let packet = Packet { flow, len: frame.len() as u16, ..Packet::new_frame_slot(number, ecn, flags) };
                 queue.arrive(packet, at);
                 self.forget_dropped();
             }
@@ -330,9 +330,9 @@ impl<A: Aqm> Direction<A> {
     }
 
     fn leave_queue(&mut self, packet: Packet, now: Time) {
-        let frame = packet.seq as u32;
+        let frame = packet.frame_slot();
         let bytes = self.frames.get_mut(frame);
-        write_ecn(bytes, packet.ecn);
+        write_ecn(bytes, packet.ecn());
         let received = &mut self.flows[packet.flow as usize].received;
         received.bytes += u64::from(payload(bytes));
         received.count(&packet);

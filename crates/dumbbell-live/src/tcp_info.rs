@@ -62,7 +62,7 @@ impl TcpInfo {
         TcpSample {
             time,
             is_regular,
-            state: SenderState {
+            sender: SenderState {
                 srtt_us: self.word(68),
                 cwnd: self.word(80),
                 ssthresh: self.word(76),

@@ -3,9 +3,10 @@
 use crate::statistics::{mean, rtt_percentiles_ms};
 use crate::table::UNTOLD;
 use crate::transit::{Transit, UdpFate};
-use dumbbell_config::protocol::ProtocolStats;
 use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::histogram::CompactHistogram;
+use dumbbell_core::observe::SenderSnapshot;
+use dumbbell_core::protocol::ProtocolStats;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
@@ -26,6 +27,39 @@ pub struct SenderState {
     pub retransmissions: u64,
 }
 
+impl From<&Sender> for SenderState {
+    fn from(sender: &Sender) -> SenderState {
+        let conn = &sender.conn;
+        SenderState {
+            srtt_us: conn.rtt().srtt_us(),
+            cwnd: conn.cwnd,
+            ssthresh: conn.ssthresh,
+            in_flight: conn.in_flight(),
+            retransmissions: sender.stats().retransmissions,
+        }
+    }
+}
+
+/// Bytes become segments of [`ProtocolStats::segment`]; packets that the sender took for lost count as retransmissions.
+impl From<&ProtocolStats> for SenderState {
+    fn from(stats: &ProtocolStats) -> SenderState {
+        let segments = |bytes: Option<u64>| u32::try_from(bytes.unwrap_or(0) / stats.segment.max(1)).unwrap_or(u32::MAX);
+        let SenderSnapshot { srtt, cwnd, ssthresh, in_flight, lost, .. } = stats.sender;
+        SenderState {
+            srtt_us: srtt.map_or(0, whole_micros),
+            cwnd: segments(cwnd),
+            ssthresh: segments(ssthresh),
+            in_flight: segments(in_flight),
+            retransmissions: lost.unwrap_or(UNTOLD),
+        }
+    }
+}
+
+/// Returns a time in whole us, at least one.
+pub fn whole_micros(time: Duration) -> u32 {
+    u32::try_from(time.0 / 1000).unwrap_or(u32::MAX).max(1)
+}
+
 /// Sums of TCP_INFO samples of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Samples {
@@ -43,20 +77,15 @@ pub struct Samples {
 
 impl Samples {
     /// Takes a sample as `ss` would print it. A flow that has no RTT yet gives none.
-    pub fn take(&mut self, sender: &Sender) {
-        self.add(sender.conn.rtt().srtt_us(), sender.conn.cwnd);
-    }
-
-    /// Takes a sample: smoothed RTT in us, 0 for none, and window in segments.
-    pub fn add(&mut self, srtt: u32, cwnd: u32) {
-        if srtt == 0 {
+    pub fn add(&mut self, sender: &SenderState) {
+        if sender.srtt_us == 0 {
             return;
         }
         self.count += 1;
-        self.srtt_us += u64::from(srtt);
-        self.srtt_max_us = self.srtt_max_us.max(srtt);
-        self.cwnd += u64::from(cwnd);
-        self.cwnd_max = self.cwnd_max.max(cwnd);
+        self.srtt_us += u64::from(sender.srtt_us);
+        self.srtt_max_us = self.srtt_max_us.max(sender.srtt_us);
+        self.cwnd += u64::from(sender.cwnd);
+        self.cwnd_max = self.cwnd_max.max(sender.cwnd);
     }
 }
 
@@ -126,7 +155,7 @@ impl FlowResult {
 
     /// Packets that its sender sent again, or, of a stack, took for lost.
     pub fn retransmissions(&self) -> u64 {
-        self.sender_count(self.sender.retransmissions, |of| of.lost)
+        self.sender_count(self.sender.retransmissions, |of| of.sender.lost)
     }
 
     /// Why a stack closed it before its end, and when, from its start.
@@ -152,9 +181,9 @@ impl FlowResult {
                 let earlier = before.stack.as_deref().map_or_else(ProtocolStats::default, |stack| stack.stats);
                 let since = |now: Option<u64>, then: Option<u64>| now.map(|now| now - then.unwrap_or(0));
                 let stats = ProtocolStats {
-                    lost: since(of.stats.lost, earlier.lost),
+                    sender: SenderSnapshot { lost: since(of.stats.sender.lost, earlier.sender.lost), ..of.stats.sender },
                     probes: since(of.stats.probes, earlier.probes),
-                    reductions: since(of.stats.reductions, earlier.reductions),
+                    loss_reductions: since(of.stats.loss_reductions, earlier.loss_reductions),
                     spurious: since(of.stats.spurious, earlier.spurious),
                     ce: since(of.stats.ce, earlier.ce),
                     ..of.stats

@@ -168,7 +168,7 @@ impl CaptureHop<'_> {
 
     fn count(&mut self, time: Time, event: QueueEvent, frame: &CapturedFrame) {
         let flags = if frame.back { flag::BACK } else { 0 };
-        let packet = Packet { flow: frame.flow, len: frame.len, ecn: frame.ecn, flags, ..Packet::EMPTY };
+        let packet = Packet { flow: frame.flow, len: frame.len, ..Packet::new_frame_slot(0, frame.ecn, flags) };
         let bytes = u64::from(frame.len);
         let log = &mut (&mut self.counters, &mut self.acks);
         if matches!(event, QueueEvent::Dropped | QueueEvent::Sent(_)) {
@@ -286,7 +286,7 @@ impl Replay<'_> {
             }
             QueueEvent::Departed { since, delay } if last => {
                 let received = &mut self.received[number];
-                received.count(&Packet { flow: frame.flow, len: frame.len, ecn: frame.ecn, ..Packet::EMPTY });
+                received.count(&Packet { flow: frame.flow, len: frame.len, ..Packet::new_frame_slot(0, frame.ecn, 0) });
                 if let Some(transit) = udp.and_then(|udp| self.transits.get_mut(udp)) {
                     received.bytes += u64::from(frame.len.saturating_sub(UDP_HEADERS));
                     let earlier = self.born.remove(&name).map_or(Duration::ZERO, |born| since.saturating_since(born));
@@ -328,25 +328,17 @@ impl Replay<'_> {
 
     fn series_view(&mut self, number: usize, time: Time) -> SeriesView {
         let last = self.last(number, time);
-        let of_tcp = || {
-            last.map_or_else(SenderState::default, |one| SenderState {
-                srtt_us: one.rtt_us,
-                cwnd: one.cwnd,
-                ssthresh: one.ssthresh,
-                in_flight: one.in_flight,
-                retransmissions: u64::from(one.retransmissions),
-            })
-        };
-        let tcp = (number < self.config.flows.len()).then(of_tcp);
+        let is_tcp = number < self.config.flows.len();
+        let sender = is_tcp.then(|| last.map_or_else(SenderState::default, |one| one.sender));
         let payload = self.payload(number, time);
         let (counted, answered) = &mut self.answered[number];
         for one in self.samples[number][*counted..].iter().take_while(|one| one.time <= time) {
             *counted += 1;
             if one.flags & sampled::ANSWER != 0 {
-                answered.add(one.rtt_us);
+                answered.add(one.sender.srtt_us);
             }
         }
-        SeriesView { payload, tcp, answered: *answered }
+        SeriesView { payload, sender, answered: *answered }
     }
 
     /// Returns the result of flow `number` when its sender gave `sample`; on the queue's clock that is `now`.
@@ -366,21 +358,21 @@ impl Replay<'_> {
         let mut samples = crate::flow::Samples::default();
         let from = self.config.measured_from();
         for one in self.samples[number].iter().filter(|one| one.flags & sampled::POLL != 0 && one.time > from) {
-            samples.add(one.rtt_us, one.cwnd);
+            samples.add(&one.sender);
         }
         if samples.count == 0 {
-            samples.add(sample.rtt_us, sample.cwnd);
+            samples.add(&sample.sender);
         }
         let over = sample.flags & sampled::COMPLETE != 0;
         FlowResult {
             end: if over { sample.time + ahead } else { now },
             payload: sample.bytes_acked,
-            min_rtt_us: if sample.rtt_us == 0 { u32::MAX } else { sample.min_rtt_us },
+            min_rtt_us: if sample.sender.srtt_us == 0 { u32::MAX } else { sample.min_rtt_us },
             completion: over.then(|| sample.time + ahead - start),
             samples,
             sender: SenderStats {
                 sent: u64::from(sample.sent),
-                retransmissions: u64::from(sample.retransmissions),
+                retransmissions: sample.sender.retransmissions,
                 timeouts: u64::from(if sample.timeouts == UNKNOWN { 0 } else { sample.timeouts }),
                 ..SenderStats::default()
             },
@@ -399,7 +391,7 @@ impl Replay<'_> {
         let (mut last_answered, mut most) = (Time::ZERO, None);
         let ahead = self.clock_lead(number);
         for one in self.samples[number].iter().filter(|one| one.flags & sampled::ANSWER != 0) {
-            found.min_rtt_us = found.min_rtt_us.min(one.rtt_us);
+            found.min_rtt_us = found.min_rtt_us.min(one.sender.srtt_us);
             let rtt = Duration(one.bytes_acked);
             if one.time + ahead <= now {
                 most = most.max(Some(rtt));
@@ -407,7 +399,7 @@ impl Replay<'_> {
                 last_answered = last_answered.max((one.time + ahead).saturating_sub(rtt) + Duration::from_millis(1));
             }
             if one.time > from {
-                found.samples.add(one.rtt_us, 0);
+                found.samples.add(&SenderState { srtt_us: one.sender.srtt_us, ..SenderState::default() });
                 rtts.record(rtt);
             }
         }

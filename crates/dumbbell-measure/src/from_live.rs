@@ -28,7 +28,7 @@ pub struct TcpSample {
     /// Whether it is one of those every 200 ms, whose mean counts.
     pub is_regular: bool,
     /// Round-trip time, window and retransmissions.
-    pub state: SenderState,
+    pub sender: SenderState,
     /// Smallest RTT, us; the largest number before the first.
     pub min_rtt_us: u32,
     /// Payload that was acknowledged, bytes.
@@ -242,8 +242,8 @@ impl LiveRecorder {
 
     fn take(&mut self, point: &Point, flows: &[LiveFlow]) {
         let seen = flows.iter().map(|flow| {
-            let tcp = flow.sample_at(point.time).map_or_else(SenderState::default, |sample| sample.state);
-            SeriesView { payload: flow.payload(point.time), tcp: Some(tcp), ..SeriesView::default() }
+            let sender = flow.sample_at(point.time).map_or_else(SenderState::default, |sample| sample.sender);
+            SeriesView { payload: flow.payload(point.time), sender: Some(sender), ..SeriesView::default() }
         });
         self.measures.point(point.time, seen, point.counters, point.backlog);
     }
@@ -265,21 +265,21 @@ fn result(flow: &LiveFlow, counted: Option<&FlowCounts>, from: Time, now: Time, 
     let Some(last) = flow.sample_at(now) else { return common };
     let mut samples = Samples::default();
     for sample in flow.samples.iter().filter(|one| one.is_regular && one.time > from && one.time <= now) {
-        samples.add(sample.state.srtt_us, sample.state.cwnd);
+        samples.add(&sample.sender);
     }
     if samples.count == 0 {
-        samples.add(last.state.srtt_us, last.state.cwnd);
+        samples.add(&last.sender);
     }
     let finished = flow.finished.filter(|&finished| finished <= now);
     FlowResult {
         end: finished.unwrap_or(now) + ahead,
         payload: last.payload,
-        min_rtt_us: if last.state.srtt_us == 0 { u32::MAX } else { last.min_rtt_us },
+        min_rtt_us: if last.sender.srtt_us == 0 { u32::MAX } else { last.min_rtt_us },
         completion: finished.map(|finished| finished - start),
         samples,
         sender: SenderStats {
             sent: last.sent,
-            retransmissions: last.state.retransmissions,
+            retransmissions: last.sender.retransmissions,
             timeouts: last.timeouts.unwrap_or(0),
             ..SenderStats::default()
         },
@@ -298,8 +298,8 @@ mod tests {
     fn sample(ms: u64, payload: u64, srtt_us: u32, is_regular: bool) -> TcpSample {
         let time = Time::from_millis(ms);
         let (sent, timeouts) = (payload / 1448, Some(2));
-        let state = SenderState { srtt_us, cwnd: 10, ..SenderState::default() };
-        TcpSample { time, is_regular, state, min_rtt_us: 20_000, payload, sent, timeouts }
+        let sender = SenderState { srtt_us, cwnd: 10, ..SenderState::default() };
+        TcpSample { time, is_regular, sender, min_rtt_us: 20_000, payload, sent, timeouts }
     }
 
     #[test]

@@ -40,8 +40,8 @@ impl StateSeries {
 pub struct SeriesView {
     /// Payload that has arrived: acknowledged for TCP, received for UDP; bytes.
     pub payload: u64,
-    /// The rest, of TCP.
-    pub tcp: Option<SenderState>,
+    /// State of the sender, of TCP or a stack.
+    pub sender: Option<SenderState>,
     /// Answers that have come back, of UDP.
     pub answered: AnswerCounts,
 }
@@ -139,15 +139,14 @@ impl Measures {
         let seconds = self.interval.as_secs_f64();
         let time_s = now.as_secs_f64();
         let series = &mut self.flow_series;
-        for (number, SeriesView { payload, tcp, answered }) in listed.enumerate() {
-            let retransmissions = tcp.map_or(0, |tcp| tcp.retransmissions);
+        for (number, SeriesView { payload, sender, answered }) in listed.enumerate() {
             let before = &mut self.before[number];
-            let SenderState { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
+            let SenderState { srtt_us, cwnd, ssthresh, in_flight, retransmissions } = sender.unwrap_or_default();
             series.push(SeriesRow {
                 time_s,
                 flow: number as u64,
                 goodput_mbit: (payload - before.payload) as f64 * 8e-6 / seconds,
-                srtt_ms: if tcp.is_some() { f64::from(srtt_us) / 1e3 } else { f64::NAN },
+                srtt_ms: if sender.is_some() { f64::from(srtt_us) / 1e3 } else { f64::NAN },
                 cwnd,
                 ssthresh,
                 in_flight,

@@ -1,10 +1,12 @@
 //! The trace of a flow's congestion control: a row whenever its state changes, and besides at most one per interval. Times are on the sender's clock.
-//! A stack has no states that are known here: it has a row per interval of what it tells.
+//! A stack reports no states: it has one row per interval.
 
 use crate::columns::{self, TraceRow};
+use crate::flow::SenderState;
 use crate::table::{Table, UNTOLD};
-use dumbbell_config::protocol::ProtocolStats;
 use dumbbell_core::cc::conn::CaState;
+use dumbbell_core::cc::Model;
+use dumbbell_core::protocol::ProtocolStats;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::SenderStats;
 use dumbbell_core::units::{Duration, Time};
@@ -41,29 +43,18 @@ impl Trace {
     }
 
     /// Something happened to flow `number`, at `now` on its clock. `backlog` says how many bytes are in the queue.
-    pub fn look(&mut self, number: u32, sender: &Sender, now: Time, backlog: impl FnOnce() -> u64) {
-        let model = sender.model();
-        let known = model.unwrap_or_default();
-        let state = State {
-            name: known.state,
-            ca: sender.conn.state(),
-            full_bw_now: known.full_bw_now == Some(true),
-            full_bw_reached: known.full_bw_reached == Some(true),
-            idle_restart: known.idle_restart == Some(true),
-        };
-        if !self.is_due(number, state, now) {
+    pub fn record_sender(&mut self, number: u32, sender: &Sender, now: Time, backlog: impl FnOnce() -> u64) {
+        let (model, conn) = (sender.model(), &sender.conn);
+        if !self.is_due(number, model.as_ref(), conn.state(), now) {
             return;
         }
-        let conn = &sender.conn;
         self.rows.push(TraceRow {
             time: now,
             flow: number,
             model,
-            ca_state: state.ca,
+            ca_state: conn.state(),
             pacing_rate: conn.pacing_rate,
-            srtt_us: conn.rtt().srtt_us(),
-            cwnd: conn.cwnd,
-            in_flight: conn.in_flight(),
+            sender: SenderState::from(sender),
             delivered: conn.delivered_segments(),
             delivered_ce: conn.delivered_ce(),
             lost: sender.count_lost(),
@@ -73,30 +64,27 @@ impl Trace {
         });
     }
 
-    /// Something happened to flow `number`, whose transport is no TCP and has sent so many packets; as [`Trace::look`].
-    pub fn look_told(&mut self, number: u32, told: &ProtocolStats, sent: u64, now: Time, backlog: impl FnOnce() -> u64) {
-        let state = State { name: "", ca: CaState::Open, full_bw_now: false, full_bw_reached: false, idle_restart: false };
-        if !self.is_due(number, state, now) {
+    /// Does the same as [`Trace::record_sender`] for a flow whose transport is no TCP, reports `stats` and has `sent` packets.
+    pub fn record_stack(&mut self, number: u32, stats: &ProtocolStats, sent: u64, now: Time, backlog: impl FnOnce() -> u64) {
+        if !self.is_due(number, None, CaState::Open, now) {
             return;
         }
-        let segments = |bytes: Option<u64>| u32::try_from(bytes.unwrap_or(0) / told.segment.max(1)).unwrap_or(u32::MAX);
+        let sender = SenderState::from(stats);
         self.rows.push(TraceRow {
             time: now,
             flow: number,
             model: None,
             ca_state: CaState::Open,
-            pacing_rate: told.pacing_rate.unwrap_or(u64::MAX),
-            srtt_us: told.srtt.map_or(0, |srtt| u32::try_from(srtt.0 / 1000).unwrap_or(u32::MAX).max(1)),
-            cwnd: segments(told.cwnd),
-            in_flight: segments(told.in_flight),
-            delivered: told.received / told.segment.max(1),
-            delivered_ce: told.ce.unwrap_or(0),
-            lost: told.lost.unwrap_or(UNTOLD),
+            pacing_rate: stats.pacing_rate.unwrap_or(u64::MAX),
+            sender,
+            delivered: stats.received / stats.segment.max(1),
+            delivered_ce: stats.ce.unwrap_or(0),
+            lost: sender.retransmissions,
             stats: SenderStats {
                 sent,
-                retransmissions: told.lost.unwrap_or(UNTOLD),
-                timeouts: told.probes.unwrap_or(UNTOLD),
-                loss_reductions: told.reductions.unwrap_or(UNTOLD),
+                retransmissions: sender.retransmissions,
+                timeouts: stats.probes.unwrap_or(UNTOLD),
+                loss_reductions: stats.loss_reductions.unwrap_or(UNTOLD),
                 ..SenderStats::default()
             },
             is_app_limited: false,
@@ -104,8 +92,16 @@ impl Trace {
         });
     }
 
-    /// Whether a row of flow `number` is due, which is in `state`. If so, it counts as written.
-    fn is_due(&mut self, number: u32, state: State, now: Time) -> bool {
+    /// Returns whether a row of flow `number` is due, whose control has this model, if it has one. If so, it counts as written.
+    fn is_due(&mut self, number: u32, model: Option<&Model>, ca: CaState, now: Time) -> bool {
+        let is_set = |flag: fn(&Model) -> Option<bool>| model.and_then(flag) == Some(true);
+        let state = State {
+            name: model.map_or("", |one| one.state),
+            ca,
+            full_bw_now: is_set(|one| one.full_bw_now),
+            full_bw_reached: is_set(|one| one.full_bw_reached),
+            idle_restart: is_set(|one| one.idle_restart),
+        };
         let last = &mut self.last[number as usize];
         if last.state == Some(state) && now < last.at.saturating_add(self.interval) {
             return false;

@@ -21,7 +21,7 @@ pub fn nanoseconds(time: Duration) -> units::Duration {
     units::Duration(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(LAST))
 }
 
-/// Hears which packets are dropped; [`Packet::tsval`] is the place of the payload.
+/// Hears which packets are dropped; the [frame slot](Packet::frame_slot) is the place of the payload.
 #[derive(Default)]
 struct Lost {
     places: Vec<u32>,
@@ -31,16 +31,9 @@ struct Lost {
 
 impl Log for Lost {
     fn on_drop(&mut self, packet: &Packet, _reason: DropReason, place: DropSite, _at: At) {
-        self.places.push(packet.tsval);
+        self.places.push(packet.frame_slot());
         self.on_paths += u64::from(matches!(place, DropSite::Ahead | DropSite::Behind));
     }
-}
-
-/// A flow that has been seen.
-#[derive(Clone, Copy)]
-struct FlowEntry {
-    number: u32,
-    pushed: u64,
 }
 
 /// The next step.
@@ -89,7 +82,8 @@ pub struct Net<T = Vec<u8>> {
     /// Packets that have come out.
     out: VecDeque<(Time, Packet)>,
     changes: VecDeque<RateChange>,
-    flows: Vec<FlowEntry>,
+    /// Numbers of the flows that have been seen, by slot.
+    flows: Vec<u32>,
     slots: HashMap<u32, u32>,
     payloads: Vec<Option<T>>,
     free: Vec<u32>,
@@ -134,11 +128,8 @@ impl<T> Net<T> {
             (self.now, self.burst) = (at, Some((at, slot)));
         }
         let place = self.keep(payload);
-        let flow = &mut self.flows[slot as usize];
         let len = Frame::new(frame.len).len;
-        let packet =
-            Packet { seq: flow.pushed, flow: slot, tsval: place, len, ecn: frame.ecn, flags: flag::UDP, ..Packet::EMPTY };
-        flow.pushed += 1;
+        let packet = Packet { flow: slot, len, ..Packet::new_frame_slot(place, frame.ecn, flag::UDP) };
         self.pushed += 1;
         self.hop.arrive(packet, at);
         self.forget_lost();
@@ -154,9 +145,9 @@ impl<T> Net<T> {
         self.out.front().filter(|(at, _)| *at <= until)?;
         let (at, packet) = self.out.pop_front()?;
         self.popped += 1;
-        let payload = self.take(packet.tsval)?;
-        let flow = self.flows[packet.flow as usize].number;
-        Some(Arrival { at: self.to_caller_time(at), frame: Frame { len: packet.len, ecn: packet.ecn, flow }, payload })
+        let payload = self.take(packet.frame_slot())?;
+        let flow = self.flows[packet.flow as usize];
+        Some(Arrival { at: self.to_caller_time(at), frame: Frame { len: packet.len, ecn: packet.ecn(), flow }, payload })
     }
 
     /// When to call [`Net::pop`] next: something moves then, and it may return a packet. `None` if nothing is in the net. It is not later than
@@ -241,7 +232,7 @@ impl<T> Net<T> {
 
     fn begin(&mut self, number: u32, key: &FlowKey) -> u32 {
         let slot = self.flows.len() as u32;
-        self.flows.push(FlowEntry { number, pushed: 0 });
+        self.flows.push(number);
         self.slots.insert(number, slot);
         self.hop.bottleneck.flow_starts(slot, key, 0);
         slot

@@ -114,9 +114,9 @@ impl Columns {
         payload: u16,
     ) {
         let packet = &sent.packet;
-        self.common(seen, (connection.number, connection.is_tcp()), "data", (packet.len, payload), packet.ecn);
+        self.common(seen, (connection.number, connection.is_tcp()), "data", (packet.len, payload), packet.ecn());
         self.transport(segment, connection.scale());
-        self.segment.push(if packet.has(flag::SYN | flag::PURE_ACK) { NONE } else { packet.seq as i64 });
+        self.segment.push(if packet.has(flag::SYN | flag::PURE_ACK) { NONE } else { packet.number() as i64 });
         self.retransmission.push(i64::from(packet.has(flag::RETRANSMISSION)));
     }
 

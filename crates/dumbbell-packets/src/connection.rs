@@ -2,7 +2,8 @@
 
 use crate::frame::{tcp_flag, AccEcnCounts, Endpoints, TcpSegment};
 use dumbbell_core::observe::{FlowStart, ProtocolKind};
-use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
+use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, SYN_FRAME};
+use dumbbell_core::reply::Reply;
 use dumbbell_core::tcp::host::{HostParams, Opener};
 use dumbbell_core::tcp::window::{first, scale};
 use dumbbell_core::tcp::{ack_flag, Ack, BackEcn, Block};
@@ -119,7 +120,7 @@ pub struct Sent {
 /// Header fields of the receiver's packets.
 #[derive(Clone, Debug)]
 pub struct AckHeaders {
-    pub ack: Ack,
+    pub reply: Reply,
     pub blocks: Option<Box<[Block]>>,
     pub ecn: Ecn,
     counts: [u32; 2],
@@ -217,32 +218,32 @@ impl TrackedFlow {
         // that of a SYN-ACK, as of its receiver's
         let answers = packet.has(flag::SYN) && self.hosts.receiver_opens();
         if packet.has(flag::SYN) {
-            self.first_ecn = packet.ecn;
+            self.first_ecn = packet.ecn();
         }
         let id = if answers { 0 } else { self.ids[0].wrapping_add(self.sent) };
         self.sent = self.sent.wrapping_add(1);
-        if self.is_tcp() && !packet.has(flag::NO_DATA) && packet.seq >= self.next.0 {
-            let size = packet.len.saturating_sub(self.headers());
-            let offset = self.next.1 + (packet.seq - self.next.0) * u64::from(size);
-            if self.rows.last().is_none_or(|row| row.size != size) {
-                self.rows.push(EqualSegments { seq: packet.seq, offset, size });
-            }
-            self.next = (packet.seq + 1, offset + u64::from(size));
+        if !self.is_tcp() {
+            return SendState { id, tsecr: self.heard };
         }
-        let tsecr = match packet.tsecr_age {
-            NO_TSECR => self.heard,
-            age => packet.tsval.wrapping_sub(u32::from(age)),
-        };
-        SendState { id, tsecr }
+        let seq = packet.tcp().seq();
+        if !packet.has(flag::NO_DATA) && seq >= self.next.0 {
+            let size = packet.len.saturating_sub(self.headers());
+            let offset = self.next.1 + (seq - self.next.0) * u64::from(size);
+            if self.rows.last().is_none_or(|row| row.size != size) {
+                self.rows.push(EqualSegments { seq, offset, size });
+            }
+            self.next = (seq + 1, offset + u64::from(size));
+        }
+        SendState { id, tsecr: packet.tcp().tsecr().unwrap_or(self.heard) }
     }
 
     /// A packet reaches the receiver.
     pub fn deliver(&mut self, packet: &Packet) {
         if packet.has(flag::SYN) {
-            self.syn_ecn = packet.ecn;
+            self.syn_ecn = packet.ecn();
         } else if self.receiver_counts && !packet.has(flag::NO_DATA) {
             let payload = u32::from(packet.len.saturating_sub(self.headers()));
-            match packet.ecn {
+            match packet.ecn() {
                 Ecn::Ect0 => self.received[0] = self.received[0].wrapping_add(payload),
                 Ecn::Ect1 => self.received[1] = self.received[1].wrapping_add(payload),
                 _ => {}
@@ -251,30 +252,32 @@ impl TrackedFlow {
     }
 
     /// The receiver sends this.
-    pub fn answer(&mut self, ack: &Ack, blocks: &[Block]) -> AckHeaders {
-        if ack.has(ack_flag::SYN_ACK) {
-            self.receiver_counts = ack.has(ack_flag::ACCECN_SETUP);
-            self.back_ecn.negotiate(ack);
+    pub fn answer(&mut self, reply: &Reply, blocks: &[Block]) -> AckHeaders {
+        if let Some(ack) = reply.ack() {
+            if ack.has(ack_flag::SYN_ACK) {
+                self.receiver_counts = ack.has(ack_flag::ACCECN_SETUP);
+                self.back_ecn.negotiate(ack);
+            }
+            if self.receiver_counts && ack.has(ack_flag::ACCECN_OPTION) {
+                self.counted.push_back(CountedAck { id: ack.id, counts: self.received });
+            }
         }
-        if self.receiver_counts && ack.has(ack_flag::ACCECN_OPTION) {
-            self.counted.push_back(CountedAck { id: ack.id, counts: self.received });
-        }
-        self.ack_headers(ack, blocks, self.received)
+        self.ack_headers(reply, blocks, self.received)
     }
 
-    /// Returns the counts of the receiver when `ack` left.
-    pub fn counts(&self, ack: &Ack) -> [u32; 2] {
-        let is_counted = ack.has(ack_flag::ACCECN_OPTION);
-        let found = is_counted.then(|| self.counted.iter().find(|one| one.id == ack.id)).flatten();
+    /// Returns the counts of the receiver when `reply` left.
+    pub fn counts(&self, reply: &Reply) -> [u32; 2] {
+        let ack = reply.ack().filter(|ack| ack.has(ack_flag::ACCECN_OPTION));
+        let found = ack.and_then(|ack| self.counted.iter().find(|one| one.id == ack.id));
         found.map_or(self.received, |one| one.counts)
     }
 
     /// Identification of the IP packet of what the receiver sends. A SYN-ACK belongs to no socket yet, and has none (Linux `ip_build_and_send_pkt`).
-    pub fn id_of(&self, ack: &Ack) -> u16 {
-        if ack.has(ack_flag::SYN_ACK) && !self.hosts.receiver_opens() {
+    pub fn id_of(&self, reply: &Reply) -> u16 {
+        if reply.is_syn_ack() && !self.hosts.receiver_opens() {
             return 0;
         }
-        self.ids[1].wrapping_add(ack.id)
+        self.ids[1].wrapping_add(reply.id())
     }
 
     /// Returns the IP identification of the receiver's SYN, which comes ahead of all others.
@@ -283,10 +286,10 @@ impl TrackedFlow {
     }
 
     /// Returns the headers of an acknowledgement somewhere on its path, with these counts.
-    pub fn ack_headers(&self, ack: &Ack, blocks: &[Block], counts: [u32; 2]) -> AckHeaders {
-        let ecn = self.back_ecn.ack_codepoint(ack);
+    pub fn ack_headers(&self, reply: &Reply, blocks: &[Block], counts: [u32; 2]) -> AckHeaders {
+        let ecn = reply.codepoint(&self.back_ecn);
         let blocks = (!blocks.is_empty()).then(|| blocks.into());
-        AckHeaders { ack: *ack, blocks, ecn, counts, syn_ecn: self.syn_ecn }
+        AckHeaders { reply: *reply, blocks, ecn, counts, syn_ecn: self.syn_ecn }
     }
 
     /// A queue has marked an acknowledgement.
@@ -295,20 +298,18 @@ impl TrackedFlow {
     }
 
     /// Handles an acknowledgement that reaches the sender, and returns its headers.
-    pub fn receive_ack(&mut self, ack: &Ack, blocks: &[Block]) -> AckHeaders {
+    pub fn receive_ack(&mut self, reply: &Reply, blocks: &[Block]) -> AckHeaders {
+        let Some(ack) = reply.ack() else { return self.ack_headers(reply, blocks, self.received) };
         let mut counts = self.received;
         let mut waiting = self.counted.iter();
         if let Some(index) = ack.has(ack_flag::ACCECN_OPTION).then(|| waiting.position(|one| one.id == ack.id)).flatten() {
             counts = self.counted.remove(index).map_or(counts, |one| one.counts);
             self.counted.drain(..index.saturating_sub(OVERTAKEN));
         }
-        let mut answered = self.ack_headers(ack, blocks, counts);
+        let mut answered = self.ack_headers(reply, blocks, counts);
         if let Some(index) = self.marked.iter().position(|marked| *marked == (ack.ack, ack.id)) {
             self.marked.remove(index);
             answered.ecn = Ecn::Ce;
-        }
-        if ack.has(ack_flag::ECHO) {
-            return answered;
         }
         if ack.has(ack_flag::SYN_ACK) && !self.sender_counts {
             let asks = self.speaks == ProtocolKind::Tcp { ecn: true, accurate: true };
@@ -336,7 +337,7 @@ impl TrackedFlow {
     pub fn syn_of_receiver(&self, answer: &Packet) -> TcpSegment {
         let (flags, opening) = (tcp_flag::SYN | self.ecn_request(), self.opening());
         let window = syn_window(self.hosts.windows.of_syn);
-        TcpSegment { back: true, flags, window, tsval: answer.tsval, opening, ..TcpSegment::default() }
+        TcpSegment { back: true, flags, window, tsval: answer.tcp().tsval(), opening, ..TcpSegment::default() }
     }
 
     /// The headers of a packet of the sender.
@@ -346,8 +347,8 @@ impl TrackedFlow {
         let FirstWindows { of_syn, of_syn_ack } = self.hosts.windows;
         let offered = if self.hosts.receiver_opens() { of_syn_ack } else { of_syn };
         let window = self.hosts.scale_window(offered);
-        let of_all =
-            TcpSegment { ack: 1, flags: tcp_flag::ACK, window, tsval: packet.tsval, tsecr: *tsecr, ..TcpSegment::default() };
+        let tsval = packet.tcp().tsval();
+        let of_all = TcpSegment { ack: 1, flags: tcp_flag::ACK, window, tsval, tsecr: *tsecr, ..TcpSegment::default() };
         if packet.has(flag::SYN) {
             let of_all = TcpSegment { window: syn_window(offered), opening: self.opening(), ..of_all };
             if self.hosts.receiver_opens() {
@@ -358,7 +359,7 @@ impl TrackedFlow {
                     _ => 0,
                 };
                 let counts = (packet.len > SYN_FRAME).then_some(AccEcnCounts::NONE);
-                return TcpSegment { flags: tcp_flag::SYN | tcp_flag::ACK | agrees, tsecr: packet.tsval, counts, ..of_all };
+                return TcpSegment { flags: tcp_flag::SYN | tcp_flag::ACK | agrees, tsecr: tsval, counts, ..of_all };
             }
             let asks = if packet.has(flag::RETRANSMISSION) { 0 } else { self.ecn_request() };
             return TcpSegment { flags: tcp_flag::SYN | asks, ack: 0, tsecr: 0, ..of_all };
@@ -377,12 +378,12 @@ impl TrackedFlow {
         }
         let push = if packet.has(flag::PSH) { tcp_flag::PSH } else { 0 };
         let reduced = if packet.has(flag::CWR) && !self.sender_counts { tcp_flag::CWR } else { 0 };
-        TcpSegment { seq: 1 + self.offset(packet.seq), flags: of_all.flags | ace | push | reduced, counts, ..of_all }
+        TcpSegment { seq: 1 + self.offset(packet.tcp().seq()), flags: of_all.flags | ace | push | reduced, counts, ..of_all }
     }
 
     /// The headers of what the receiver of TCP sends.
-    pub fn answer_segment(&self, answered: &AckHeaders) -> TcpSegment {
-        let AckHeaders { ack, blocks, counts: [ect0, ect1], syn_ecn, .. } = answered;
+    pub fn answer_segment(&self, answered: &AckHeaders, ack: &Ack) -> TcpSegment {
+        let AckHeaders { blocks, counts: [ect0, ect1], syn_ecn, .. } = answered;
         let opens = self.hosts.receiver_opens();
         let (tsval, tsecr) = (ack.tsval, ack.tsecr);
         let of_all = TcpSegment { back: true, seq: 1, ack: 1, flags: tcp_flag::ACK, tsval, tsecr, ..TcpSegment::default() };
@@ -411,7 +412,7 @@ impl TrackedFlow {
             segment.sacks += 1;
         }
         if self.receiver_counts {
-            segment.flags |= tcp_flag::ace(ack.ace);
+            segment.flags |= tcp_flag::ace(ack.ace());
             let counts = AccEcnCounts { ect0: 1 + ect0, ce: ack.ce_bytes, ect1: 1 + ect1 };
             segment.counts = (ack.has(ack_flag::ACCECN_OPTION) && segment.sacks < 3).then_some(counts);
         } else {

@@ -2,7 +2,6 @@
 
 use crate::connection::SendState;
 use dumbbell_core::log::{DropReason, DropSite, Mark, MarkReason};
-use dumbbell_core::packet::Packet;
 use dumbbell_core::units::Time;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -158,8 +157,8 @@ impl Fates {
 /// A transmission that has neither arrived nor been dropped.
 #[derive(Clone, Copy)]
 pub struct Open {
-    seq: u64,
-    tsval: u32,
+    /// [`Packet::transmission`](dumbbell_core::packet::Packet::transmission), or the value of an answer.
+    key: (u64, u32),
     fate: u32,
 }
 
@@ -168,30 +167,30 @@ pub struct Open {
 pub struct OpenFates(VecDeque<Open>);
 
 impl OpenFates {
-    pub fn add(&mut self, packet: &Packet, fate: u32) {
-        self.0.push_back(Open { seq: packet.seq, tsval: packet.tsval, fate });
+    pub fn add(&mut self, key: (u64, u32), fate: u32) {
+        self.0.push_back(Open { key, fate });
     }
 
-    /// The fate of the transmission that is `packet`: of two that look alike the older one.
-    pub fn find(&self, packet: &Packet) -> Option<u32> {
-        self.0.iter().find(|open| open.is(packet)).map(|open| open.fate)
+    /// The fate of the transmission with this key: of two that look alike the older one.
+    pub fn find(&self, key: (u64, u32)) -> Option<u32> {
+        self.0.iter().find(|open| open.key == key).map(|open| open.fate)
     }
 
     /// Finds the number of a packet that was sent a short time ago.
-    pub fn find_new(&self, packet: &Packet) -> Option<u32> {
-        self.0.iter().rev().find(|open| open.is(packet)).map(|open| open.fate)
+    pub fn find_new(&self, key: (u64, u32)) -> Option<u32> {
+        self.0.iter().rev().find(|open| open.key == key).map(|open| open.fate)
     }
 
     /// Finds the transmission with the number `seq`.
     pub fn with_number(&self, seq: u64) -> Option<u32> {
-        self.0.iter().rev().find(|open| open.seq == seq).map(|open| open.fate)
+        self.0.iter().rev().find(|open| open.key.0 == seq).map(|open| open.fate)
     }
 
     /// Takes the transmission of a packet that has arrived or was dropped.
-    pub fn take(&mut self, packet: &Packet) -> Option<u32> {
+    pub fn take(&mut self, key: (u64, u32)) -> Option<u32> {
         let index = match self.0.front() {
-            Some(first) if first.is(packet) => return self.0.pop_front().map(|open| open.fate),
-            _ => self.0.iter().position(|open| open.is(packet))?,
+            Some(first) if first.key == key => return self.0.pop_front().map(|open| open.fate),
+            _ => self.0.iter().position(|open| open.key == key)?,
         };
         self.0.remove(index).map(|open| open.fate)
     }
@@ -209,12 +208,6 @@ impl OpenFates {
     /// All that are left, at the end of a flow.
     pub fn drain(&mut self) -> impl Iterator<Item = u32> + '_ {
         self.0.drain(..).map(|open| open.fate)
-    }
-}
-
-impl Open {
-    fn is(&self, packet: &Packet) -> bool {
-        self.seq == packet.seq && self.tsval == packet.tsval
     }
 }
 
@@ -346,15 +339,14 @@ mod tests {
 
     #[test]
     fn transmissions_of_one_segment_are_distinguished_by_their_time_stamps() {
-        let packet = |seq, tsval| Packet { seq, tsval, ..Packet::EMPTY };
         let mut open = OpenFates::default();
         for (fate, (seq, tsval)) in [(1, 10), (2, 10), (1, 12), (1, 12)].into_iter().enumerate() {
-            open.add(&packet(seq, tsval), fate as u32);
+            open.add((seq, tsval), fate as u32);
         }
-        assert_eq!((open.find(&packet(1, 12)), open.find_new(&packet(1, 12))), (Some(2), Some(3)));
+        assert_eq!((open.find((1, 12)), open.find_new((1, 12))), (Some(2), Some(3)));
         // the second overtakes the first
-        assert_eq!([2, 1].map(|seq| open.take(&packet(seq, 10))), [Some(1), Some(0)]);
-        assert_eq!([open.take(&packet(1, 12)), open.take(&packet(1, 12)), open.take(&packet(1, 12))], [Some(2), Some(3), None]);
+        assert_eq!([2, 1].map(|seq| open.take((seq, 10))), [Some(1), Some(0)]);
+        assert_eq!([open.take((1, 12)), open.take((1, 12)), open.take((1, 12))], [Some(2), Some(3), None]);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::{RECEIVER, SENDER};
 use dumbbell_core::log::Mark;
 use dumbbell_core::observe::{FlowStart, ProtocolKind};
 use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::tcp::{ack_flag, Ack, Block};
+use dumbbell_core::reply::Reply;
+use dumbbell_core::tcp::Block;
 use dumbbell_core::units::{Duration, Time};
 use std::io;
 
@@ -21,9 +22,9 @@ pub enum LoggedEvent {
     Begins(u32, Box<FlowStart>),
     Posted(Packet),
     Delivered(Packet),
-    Answered(Ack, BoxedBlocks),
-    Packed(Packet, Box<Ack>, BoxedBlocks),
-    Acknowledged(Ack, BoxedBlocks),
+    Answered(Reply, BoxedBlocks),
+    Packed(Packet, Box<Reply>, BoxedBlocks),
+    Acknowledged(Reply, BoxedBlocks),
     /// Payload of the datagram of a flow with this number, or of an answer.
     Payload(u32, u64, bool, Box<[u8]>),
     /// At this point, ahead of a queue or not.
@@ -50,7 +51,7 @@ struct Slot {
 
 /// An acknowledgement in hops, by its number there.
 struct HeldAck {
-    ack: Ack,
+    reply: Reply,
     blocks: Box<[Block]>,
     /// Counts of the receiver when the acknowledgement left.
     counts: [u32; 2],
@@ -116,10 +117,10 @@ impl State {
         match event {
             LoggedEvent::Posted(packet) => self.post(&packet, now),
             LoggedEvent::Delivered(packet) => self.deliver(&packet, now),
-            LoggedEvent::Answered(ack, blocks) => self.answer(&ack, &some(blocks), now),
-            LoggedEvent::Acknowledged(ack, blocks) => self.on_ack(&ack, &some(blocks), now),
+            LoggedEvent::Answered(reply, blocks) => self.answer(&reply, &some(blocks), now),
+            LoggedEvent::Acknowledged(reply, blocks) => self.on_ack(&reply, &some(blocks), now),
             LoggedEvent::Begins(flow, beginning) => self.begin(flow, &beginning),
-            LoggedEvent::Packed(packet, ack, blocks) => self.pack(&packet, &ack, &some(blocks)),
+            LoggedEvent::Packed(packet, reply, blocks) => self.pack(&packet, &reply, &some(blocks)),
             LoggedEvent::Payload(flow, number, is_answer, bytes) => self.give_payload(flow, number, is_answer, bytes),
             LoggedEvent::Seen(packet, point, is_new) => self.write_sighting(&packet, point, is_new, now),
             LoggedEvent::Left(packet) => self.settle_back(&packet),
@@ -194,13 +195,13 @@ impl State {
         let is_first_syn = packet.has(flag::SYN) && connection.is_tcp() && connection.is_new();
         let (ahead, start) = (connection.ahead, connection.send(packet));
         let fate = self.fates.add(start);
-        slot.open.add(packet, fate);
+        slot.open.add(packet.transmission(), fate);
         if connection.speaks == ProtocolKind::Datagrams {
             if self.fresh.0 != now {
                 self.fresh.1.clear();
             }
             self.fresh.0 = now;
-            self.fresh.1.push((packet.flow, packet.seq, fate));
+            self.fresh.1.push((packet.flow, packet.udp().number(), fate));
         }
         let record = |at, what| PendingRecord { point: at, connection: index, fate: None, what };
         if is_first_syn && self.hosts.receiver_opens() {
@@ -227,7 +228,7 @@ impl State {
         let Some((slot, connection, index)) = self.flows.find_wanted(packet.flow) else { return };
         connection.deliver(packet);
         let behind = connection.behind;
-        let Some(fate) = slot.open.take(packet) else { return };
+        let Some(fate) = slot.open.take(packet.transmission()) else { return };
         if let Some(point) = point {
             let sent = Sent { packet: *packet, start: self.fates.start(fate) };
             let record = PendingRecord { point, connection: index, fate: Some((fate, true)), what: RecordKind::Sent(sent) };
@@ -236,14 +237,14 @@ impl State {
         self.fates.settle(fate);
     }
 
-    fn answer(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+    fn answer(&mut self, reply: &Reply, blocks: &[Block], now: Time) {
         let point = self.receiver;
-        let Some((slot, connection, index)) = self.flows.find_wanted(ack.flow) else { return };
-        let (answered, behind) = (connection.answer(ack, blocks), connection.behind);
+        let Some((slot, connection, index)) = self.flows.find_wanted(reply.flow()) else { return };
+        let (answered, behind) = (connection.answer(reply, blocks), connection.behind);
         let mut fate = None;
-        if connection.speaks == ProtocolKind::Datagrams {
+        if let Some(answer) = reply.answer().filter(|_| connection.speaks == ProtocolKind::Datagrams) {
             let number = self.fates.add(SendState::default());
-            slot.answers.add(&number_of_answer(ack), number);
+            slot.answers.add((answer.value, 0), number);
             if slot.answers.len() > MOST_ANSWERS {
                 slot.answers.pop().into_iter().for_each(|lost| self.fates.settle(lost));
             }
@@ -251,19 +252,19 @@ impl State {
         }
         if let Some(point) = point {
             let record = PendingRecord { point, connection: index, fate, what: RecordKind::Answered(answered) };
-            self.note(now + behind, record, ack.has(ack_flag::SYN_ACK));
+            self.note(now + behind, record, reply.is_syn_ack());
         }
     }
 
-    fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+    fn on_ack(&mut self, reply: &Reply, blocks: &[Block], now: Time) {
         let point = self.sender;
-        let Some((slot, connection, index)) = self.flows.find_wanted(ack.flow) else { return };
-        let (answered, ahead) = (connection.receive_ack(ack, blocks), connection.ahead);
-        let number = slot.answers.take(&number_of_answer(ack));
+        let Some((slot, connection, index)) = self.flows.find_wanted(reply.flow()) else { return };
+        let (answered, ahead) = (connection.receive_ack(reply, blocks), connection.ahead);
+        let number = reply.answer().and_then(|answer| slot.answers.take((answer.value, 0)));
         if let Some(point) = point {
             let fate = number.map(|fate| (fate, false));
             let record = PendingRecord { point, connection: index, fate, what: RecordKind::Answered(answered) };
-            self.note(now.saturating_sub(ahead), record, ack.has(ack_flag::SYN_ACK));
+            self.note(now.saturating_sub(ahead), record, reply.is_syn_ack());
         }
         if let Some(number) = number {
             self.fates.settle(number);
@@ -289,17 +290,18 @@ impl State {
             return self.see_back(packet, point, is_new, now);
         }
         let Some((slot, _, index)) = self.flows.find_wanted(packet.flow) else { return };
-        let Some(fate) = (if is_new { slot.open.find_new(packet) } else { slot.open.find(packet) }) else { return };
+        let key = packet.transmission();
+        let Some(fate) = (if is_new { slot.open.find_new(key) } else { slot.open.find(key) }) else { return };
         let what = RecordKind::Sent(Sent { packet: *packet, start: self.fates.start(fate) });
         self.note(now, PendingRecord { point, connection: index, fate: Some((fate, true)), what }, opens_connection(packet));
     }
 
     fn see_back(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
-        let Some(Some(held)) = self.held.get_mut(packet.seq as usize) else { return };
+        let Some(Some(held)) = self.held.get_mut(packet.ack_slot() as usize) else { return };
         let Some(index) = self.flows.slots.get(packet.flow as usize).and_then(|slot| slot.connection) else { return };
-        let mut answered = self.flows.connections[index as usize].ack_headers(&held.ack, &held.blocks, held.counts);
-        answered.ecn = packet.ecn;
-        let opens = held.ack.has(ack_flag::SYN_ACK);
+        let mut answered = self.flows.connections[index as usize].ack_headers(&held.reply, &held.blocks, held.counts);
+        answered.ecn = packet.ecn();
+        let opens = held.reply.is_syn_ack();
         // what becomes of it at this hop
         let fate = is_new.then(|| self.fates.add(SendState::default()));
         held.fate = fate.or(held.fate);
@@ -312,33 +314,34 @@ impl State {
 
     /// An acknowledgement has left a hop, or was dropped there.
     fn settle_back(&mut self, packet: &Packet) {
-        if let Some(fate) = self.held.get_mut(packet.seq as usize).and_then(Option::as_mut).and_then(|held| held.fate.take()) {
+        let held = self.held.get_mut(packet.ack_slot() as usize).and_then(Option::as_mut);
+        if let Some(fate) = held.and_then(|held| held.fate.take()) {
             self.fates.settle(fate);
         }
     }
 
-    fn pack(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
-        let Some((_, connection, _)) = self.flows.find_wanted(ack.flow) else { return };
-        let counts = connection.counts(ack);
-        let place = packet.seq as usize;
+    fn pack(&mut self, packet: &Packet, reply: &Reply, blocks: &[Block]) {
+        let Some((_, connection, _)) = self.flows.find_wanted(reply.flow()) else { return };
+        let counts = connection.counts(reply);
+        let place = packet.ack_slot() as usize;
         if self.held.len() <= place {
             self.held.resize_with(place + 1, || None);
         }
-        self.held[place] = Some(HeldAck { ack: *ack, blocks: blocks.into(), counts, fate: None });
+        self.held[place] = Some(HeldAck { reply: *reply, blocks: blocks.into(), counts, fate: None });
     }
 
     fn mark(&mut self, packet: &Packet, marked: Marked) {
         if packet.is_back() {
-            let Some(Some(held)) = self.held.get(packet.seq as usize) else { return };
-            let (ack, fate) = (held.ack, held.fate);
-            if let Some((_, connection, _)) = self.flows.find_wanted(ack.flow) {
-                if marked.mark == Mark::Ce && !ack.has(ack_flag::ECHO) {
-                    connection.mark(&ack);
+            let Some(Some(held)) = self.held.get(packet.ack_slot() as usize) else { return };
+            let (reply, fate) = (held.reply, held.fate);
+            if let Some(ack) = reply.ack().filter(|_| marked.mark == Mark::Ce) {
+                if let Some((_, connection, _)) = self.flows.find_wanted(ack.flow) {
+                    connection.mark(ack);
                 }
             }
             return fate.map_or((), |fate| self.fates.get_mut(fate).mark(marked));
         }
-        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.find(packet)) {
+        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.find(packet.transmission())) {
             self.fates.get_mut(fate).mark(marked);
         }
     }
@@ -347,20 +350,20 @@ impl State {
         if packet.is_back() {
             return;
         }
-        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.find(packet)) {
+        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.find(packet.transmission())) {
             self.fates.get_mut(fate).erased = Some(hop);
         }
     }
 
     fn drop_packet(&mut self, packet: &Packet, dropped: DropRecord) {
         if packet.is_back() {
-            if let Some(fate) = self.held.get(packet.seq as usize).and_then(|held| held.as_ref()?.fate) {
+            if let Some(fate) = self.held.get(packet.ack_slot() as usize).and_then(|held| held.as_ref()?.fate) {
                 self.fates.get_mut(fate).dropped = Some(dropped);
             }
             self.settle_back(packet);
             return;
         }
-        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.take(packet)) {
+        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.take(packet.transmission())) {
             self.fates.get_mut(fate).dropped = Some(dropped);
             self.fates.settle(fate);
         }
@@ -370,9 +373,4 @@ impl State {
 /// Whether it opens a connection.
 fn opens_connection(packet: &Packet) -> bool {
     !packet.has(flag::UDP) && packet.has(flag::SYN | flag::PURE_ACK)
-}
-
-/// An answer with bytes of its own as a packet with its number.
-fn number_of_answer(ack: &Ack) -> Packet {
-    Packet { seq: u64::from(ack.tsval) << 32 | u64::from(ack.tsecr), ..Packet::EMPTY }
 }

@@ -123,19 +123,19 @@ impl Writer {
         let point = record.point;
         let (segment, wire) = match &record.what {
             RecordKind::Sent(sent) => {
-                let Packet { len, ecn, .. } = sent.packet;
+                let (len, ecn) = (sent.packet.len, sent.packet.ecn());
                 let segment = connection.is_tcp().then(|| connection.segment(sent));
                 (segment, WireHeaders { len, ecn, id: sent.start.id })
             }
             RecordKind::Answered(answered) => {
-                let AckHeaders { ack, blocks, ecn, .. } = answered;
-                let segment = connection.is_tcp().then(|| connection.answer_segment(answered));
-                let len = ack.frame(blocks.as_ref().map_or(0, |blocks| blocks.len()));
-                (segment, WireHeaders { len, ecn: *ecn, id: connection.id_of(ack) })
+                let AckHeaders { reply, blocks, ecn, .. } = answered;
+                let segment = reply.ack().map(|ack| connection.answer_segment(answered, ack));
+                let len = reply.frame(blocks.as_ref().map_or(0, |blocks| blocks.len()));
+                (segment, WireHeaders { len, ecn: *ecn, id: connection.id_of(reply) })
             }
             RecordKind::Opening(answer) => (
                 Some(connection.syn_of_receiver(answer)),
-                WireHeaders { len: SYN_FRAME, ecn: answer.ecn, id: connection.id_of_syn() },
+                WireHeaders { len: SYN_FRAME, ecn: answer.ecn(), id: connection.id_of_syn() },
             ),
         };
         let headers = segment.as_ref().map_or(UDP_HEADERS, TcpSegment::headers);
@@ -155,8 +155,8 @@ impl Writer {
             Output::Pcapng(file, snap) => {
                 // of UDP, as programs that measure with it have it: which datagram it is, or answers
                 let number = match &record.what {
-                    RecordKind::Sent(sent) => sent.packet.seq as u32,
-                    RecordKind::Answered(answered) => answered.ack.tsecr,
+                    RecordKind::Sent(sent) => sent.packet.number() as u32,
+                    RecordKind::Answered(answered) => answered.reply.answer().map_or(0, |answer| answer.value as u32),
                     RecordKind::Opening(_) => 0,
                 };
                 let number = number.to_be_bytes();

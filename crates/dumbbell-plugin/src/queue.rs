@@ -84,7 +84,7 @@ impl abi::CPacket {
             arrived: packet.enqueue_time.0,
             flow: packet.flow,
             length: packet.len,
-            ecn: packet.ecn as u8,
+            ecn: packet.ecn() as u8,
             is_ack: packet.is_back(),
         }
     }

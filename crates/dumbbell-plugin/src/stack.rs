@@ -4,8 +4,9 @@
 use crate::abi::{self, Callbacks};
 use crate::datagrams::Datagrams;
 use dumbbell_config::extensions::PluginFault;
-use dumbbell_config::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
+use dumbbell_core::observe::SenderSnapshot;
 use dumbbell_core::packet::{Ecn, UDP_HEADERS};
+use dumbbell_core::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::{Duration, Time};
 use std::ffi::{c_void, CStr, CString};
@@ -333,16 +334,18 @@ impl Protocol for PluginStack {
         let abi::CStackStats { congestion_events, ce, timeouts, pacing_rate, .. } = stats;
         Some(ProtocolStats {
             received: known(received).unwrap_or(0),
-            srtt: known(rtt).map(Duration),
-            min_rtt: known(min_rtt).map(Duration),
-            cwnd: known(cwnd),
-            ssthresh: known(ssthresh),
-            in_flight: known(in_flight),
+            sender: SenderSnapshot {
+                cwnd: known(cwnd),
+                ssthresh: known(ssthresh),
+                in_flight: known(in_flight),
+                srtt: known(rtt).map(Duration),
+                min_rtt: known(min_rtt).map(Duration),
+                lost: known(lost),
+            },
             pacing_rate: known(pacing_rate),
             segment: u64::from(self.payload),
-            lost: known(lost),
             spurious: known(spurious),
-            reductions: known(congestion_events),
+            loss_reductions: known(congestion_events),
             probes: known(timeouts),
             ce: known(ce),
         })

@@ -134,7 +134,7 @@ struct Story {
 
 impl Story {
     fn push_event(&mut self, event: u64, packet: &Packet, at: Time) {
-        self.hash = mix(self.hash ^ mix(event ^ packet.seq << 3) ^ at.0);
+        self.hash = mix(self.hash ^ mix(event ^ packet.number() << 3) ^ at.0);
     }
 }
 
@@ -147,7 +147,7 @@ impl Log for Story {
         self.left += 1;
         self.push_event(2, packet, at.now);
         if packet.enqueue_time > at.now {
-            self.wrong = Some(format!("packet {} left before it came", packet.seq));
+            self.wrong = Some(format!("packet {} left before it came", packet.number()));
         }
     }
     fn on_mark(&mut self, packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, at: At) {
@@ -198,7 +198,7 @@ fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
                 let len = if rng.draw_below(3) == 0 { 66 + rng.draw_below(1400) as u16 } else { MTU_FRAME };
                 let ecn = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce][rng.draw_below(4) as usize];
                 let flow = rng.draw_below(u64::from(FLOWS)) as u32;
-                queue.enqueue(Packet { seq: operation, flow, len, ecn, ..Packet::EMPTY }, now, &mut story);
+                queue.enqueue(Packet { flow, len, ..Packet::new_tcp(operation, ecn, 0) }, now, &mut story);
             }
             9 if rng.draw_below(8) == 0 => queue.set_rate(rate(&mut rng), now),
             _ => drop(queue.dequeue(now, &mut story)),

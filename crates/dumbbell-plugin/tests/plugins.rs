@@ -57,7 +57,7 @@ fn change_example(name: &str, from: &str, to: &str) -> PathBuf {
 }
 
 fn full(seq: u64, ecn: Ecn) -> Packet {
-    Packet { seq, len: 1514, ecn, ..Packet::EMPTY }
+    Packet { len: 1514, ..Packet::new_tcp(seq, ecn, 0) }
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_queue_in_c_by_hand() {
     }
     assert_eq!((queue.packets(), queue.bytes()), (3, 3 * 1514));
     let mut left = || match queue.dequeue(Time(9), &mut ()) {
-        Dequeue::Packet(packet) => Some((packet.seq, packet.ecn, packet.enqueue_time)),
+        Dequeue::Packet(packet) => Some((packet.number(), packet.ecn(), packet.enqueue_time)),
         _ => None,
     };
     assert_eq!(left(), Some((2, Ecn::Ce, Time(2))));
@@ -123,7 +123,8 @@ fn aimd_of_one_and_a_half_does_what_reno_does() {
 }
 
 fn simulate(config: &Value, extensions: Extensions, simulated: &AtomicU64) -> Result<String, String> {
-    let outcome = dumbbell_sim::run_with(config, extensions, &AtomicBool::new(false), simulated);
+    let sim = Sim::builder(config).extensions(extensions).build().map_err(|error| error.to_string())?;
+    let outcome = sim.run(&AtomicBool::new(false), simulated);
     outcome.map(|outcome| outcome.hash).map_err(|error| error.to_string())
 }
 

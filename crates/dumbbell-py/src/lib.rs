@@ -9,7 +9,7 @@ use dumbbell_measure::from_capture::{measure, Capture, CaptureError, HopCaptures
 use dumbbell_plugin::{abi, trial, Plugin, HEADER};
 use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::huge_pages::HugePages;
-use dumbbell_sim::{Outcome, RunError, Tables};
+use dumbbell_sim::{Outcome, RunError, Sim, Tables};
 use packed::{Described, PackedRun};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
@@ -151,6 +151,15 @@ fn config_error(error: ParamError) -> PyErr {
         .map_or_else(|failed| failed, |()| raised)
 }
 
+/// The exception for a run that gave no result.
+fn run_error(error: RunError) -> PyErr {
+    match error {
+        RunError::Config(error) => config_error(error),
+        RunError::Cancelled => Interrupted::new_err("cancelled"),
+        other => PyRuntimeError::new_err(other.to_string()),
+    }
+}
+
 fn parse(config: &str) -> PyResult<Value> {
     serde_json::from_str(config).map_err(|error| config_error(ParamError::new("config", error, "JSON")))
 }
@@ -201,19 +210,14 @@ fn run(
 ) -> PyResult<Result> {
     let flag = &cancel.flag;
     let simulated = progress.map_or_else(Arc::default, |p| p.simulated.clone());
-    let mut extensions = Extensions::default();
-    for (name, plugin) in plugins {
-        load(&plugin)?.add_to(&mut extensions, &name);
-    }
+    let extensions = load_all(&plugins)?;
     py.detach(|| simulate(config, extensions, flag, &simulated))
 }
 
 fn simulate(config: &str, extensions: Extensions, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Result> {
-    dumbbell_sim::run_with(&parse(config)?, extensions, flag, simulated).map(Result::from).map_err(|error| match error {
-        RunError::Config(error) => config_error(error),
-        RunError::Cancelled => Interrupted::new_err("cancelled"),
-        other => PyRuntimeError::new_err(other.to_string()),
-    })
+    let config = parse(config)?;
+    let sim = Sim::builder(&config).extensions(extensions).build().map_err(config_error)?;
+    sim.run(flag, simulated).map(Result::from).map_err(run_error)
 }
 
 /// Runs configurations without plugins, one after the other, as `run` would: short ones wait for no lock of Python's in between.
@@ -254,6 +258,15 @@ fn load(plugin: &Bound<'_, PyAny>) -> PyResult<Plugin> {
         Ok(path) => Plugin::load(path).map_err(|error| PyRuntimeError::new_err(error.to_string())),
         Err(_) => prototype::plugin(plugin),
     }
+}
+
+/// Loads the plugins of a run, by the names that its configuration has for them.
+fn load_all(plugins: &BTreeMap<String, Bound<'_, PyAny>>) -> PyResult<Extensions> {
+    let mut extensions = Extensions::default();
+    for (name, plugin) in plugins {
+        load(plugin)?.add_to(&mut extensions, name);
+    }
+    Ok(extensions)
 }
 
 /// Describes a plugin (a path, or a class in Python) as JSON, like an algorithm of `registry` with its `kind`: `aqm` or `cc`. It is loaded into
@@ -310,8 +323,8 @@ fn try_plugin(
 ) -> PyResult<(u32, u32)> {
     let plugin = load(plugin)?;
     let simulate = |config: &Value, extensions, simulated: &AtomicU64| {
-        let outcome = dumbbell_sim::run_with(config, extensions, &AtomicBool::new(false), simulated);
-        outcome.map(|outcome| outcome.hash).map_err(|error| error.to_string())
+        let sim = Sim::builder(config).extensions(extensions).build().map_err(|error| error.to_string())?;
+        sim.run(&AtomicBool::new(false), simulated).map(|outcome| outcome.hash).map_err(|error| error.to_string())
     };
     let tried = py.detach(|| trial::try_out(&plugin, seed, sequences, runs, &trial.0, simulate));
     let tried = tried.map_err(PyRuntimeError::new_err)?;
@@ -406,35 +419,30 @@ fn from_capture(py: Python<'_>, config: &str, hops: Vec<Hop>, samples: &[u8], st
 }
 
 #[pymodule]
-fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+mod _native {
+    use pyo3::prelude::*;
+
     #[cfg(target_os = "linux")]
-    live::add(module)?;
-    module.add("Interrupted", module.py().get_type::<Interrupted>())?;
-    module.add_class::<Cancel>()?;
-    module.add_class::<Progress>()?;
-    module.add_class::<Trial>()?;
-    module.add_class::<Result>()?;
-    module.add_class::<Rows>()?;
-    module.add_function(wrap_pyfunction!(registry, module)?)?;
-    module.add_function(wrap_pyfunction!(columns, module)?)?;
-    module.add_function(wrap_pyfunction!(engine_version, module)?)?;
-    module.add_function(wrap_pyfunction!(measuring_version, module)?)?;
-    module.add_function(wrap_pyfunction!(check, module)?)?;
-    module.add_function(wrap_pyfunction!(link_layer, module)?)?;
-    module.add_function(wrap_pyfunction!(link_schedule, module)?)?;
-    module.add_function(wrap_pyfunction!(link_rate, module)?)?;
-    module.add_function(wrap_pyfunction!(run, module)?)?;
-    module.add_function(wrap_pyfunction!(run_all, module)?)?;
-    module.add_function(wrap_pyfunction!(qlog::run_qlog, module)?)?;
-    module.add_function(wrap_pyfunction!(packets::packet_points, module)?)?;
-    module.add_function(wrap_pyfunction!(packets::run_packets, module)?)?;
-    module.add_function(wrap_pyfunction!(packets::write_captured, module)?)?;
-    module.add_function(wrap_pyfunction!(describe_plugin, module)?)?;
-    module.add_function(wrap_pyfunction!(try_plugin, module)?)?;
-    module.add_function(wrap_pyfunction!(plugin_header, module)?)?;
-    module.add_function(wrap_pyfunction!(plugin_types, module)?)?;
-    module.add_function(wrap_pyfunction!(schedule, module)?)?;
-    module.add_function(wrap_pyfunction!(from_capture, module)?)?;
-    module.add_function(wrap_pyfunction!(places::toml_places, module)?)?;
-    module.add_function(wrap_pyfunction!(gather, module)?)
+    #[pymodule_export]
+    use super::live::{
+        adopt_descendants, end_descendants, live_check, live_permission, live_run, live_version, shell_check, Shell,
+    };
+    #[pymodule_export]
+    use super::packets::{packet_points, run_packets, write_captured};
+    #[pymodule_export]
+    use super::places::toml_places;
+    #[pymodule_export]
+    use super::qlog::run_qlog;
+    #[pymodule_export]
+    use super::{
+        check, columns, describe_plugin, engine_version, from_capture, gather, link_layer, link_rate, link_schedule,
+        measuring_version, plugin_header, plugin_types, registry, run, run_all, schedule, try_plugin, Cancel, Interrupted,
+        Progress, Result, Rows, Trial,
+    };
+
+    #[cfg(target_os = "linux")]
+    #[pymodule_init]
+    fn add_addresses(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("SHELL_ADDRESSES", super::live::shell_addresses())
+    }
 }

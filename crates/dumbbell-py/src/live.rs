@@ -12,19 +12,19 @@ use std::time::Duration;
 
 /// Version of the live engine: the package's version and a hash of the code of core, simulator and live engine.
 #[pyfunction]
-fn live_version() -> String {
+pub fn live_version() -> String {
     format!("{}.{}", dumbbell_sim::ENGINE_VERSION, env!("DUMBBELL_LIVE_SOURCES"))
 }
 
 /// Checks that a canonical configuration can be run live on this machine; ValueError with `key`, `found` and `allowed`.
 #[pyfunction]
-fn live_check(config: &str) -> PyResult<()> {
+pub fn live_check(config: &str) -> PyResult<()> {
     dumbbell_live::run::check(&parse(config)?).map_err(config_error)
 }
 
 /// Lets this process, which must have one thread only, make network namespaces; OSError says why it may not.
 #[pyfunction]
-fn live_permission() -> PyResult<()> {
+pub fn live_permission() -> PyResult<()> {
     dumbbell_live::namespaces::gain_permission().map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
@@ -34,7 +34,7 @@ fn live_permission() -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (config, cancel, progress=None, trace=None))]
 #[allow(clippy::needless_pass_by_value)] // made from Python's path
-fn live_run(
+pub fn live_run(
     py: Python<'_>,
     config: &str,
     cancel: &Cancel,
@@ -63,25 +63,25 @@ fn live_error(error: LiveError) -> PyErr {
 
 /// Checks that programs can be put behind the bottleneck of a canonical configuration; ValueError with `key`, `found` and `allowed`.
 #[pyfunction]
-fn shell_check(config: &str) -> PyResult<()> {
+pub fn shell_check(config: &str) -> PyResult<()> {
     shell::check(&parse(config)?).map_err(config_error)
 }
 
 /// Ends all processes below this one, which are given `seconds` to do so by themselves.
 #[pyfunction]
-fn end_descendants(py: Python<'_>, seconds: f64) {
+pub fn end_descendants(py: Python<'_>, seconds: f64) {
     py.detach(|| programs::end_descendants(Duration::from_secs_f64(seconds)));
 }
 
 /// From now on what descendants of this process leave behind are its children.
 #[pyfunction]
-fn adopt_descendants() {
+pub fn adopt_descendants() {
     programs::become_subreaper();
 }
 
 /// Namespaces with a bottleneck in between, for programs; `live_permission` comes before.
 #[pyclass(frozen)]
-struct Shell(shell::Shell);
+pub struct Shell(shell::Shell);
 
 #[pymethods]
 impl Shell {
@@ -125,16 +125,8 @@ impl Shell {
     }
 }
 
-/// Adds these functions to the extension module.
-pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(live_version, module)?)?;
-    module.add_function(wrap_pyfunction!(live_check, module)?)?;
-    module.add_function(wrap_pyfunction!(live_permission, module)?)?;
-    module.add_function(wrap_pyfunction!(live_run, module)?)?;
-    module.add_function(wrap_pyfunction!(shell_check, module)?)?;
-    module.add_function(wrap_pyfunction!(adopt_descendants, module)?)?;
-    module.add_function(wrap_pyfunction!(end_descendants, module)?)?;
-    module.add_class::<Shell>()?;
-    let addresses = [("far", namespaces::RIGHT), ("host", namespaces::HOST), ("resolver", namespaces::DNS)];
-    module.add("SHELL_ADDRESSES", addresses.map(|(name, address)| (name, address.to_string())))
+/// Addresses that programs behind the bottleneck see, by the name of their end.
+pub fn shell_addresses() -> [(&'static str, String); 3] {
+    [("far", namespaces::RIGHT), ("host", namespaces::HOST), ("resolver", namespaces::DNS)]
+        .map(|(name, address)| (name, address.to_string()))
 }

@@ -1,8 +1,7 @@
 //! A run whose packets are written.
 
 use crate::arrow::{as_error, coded_or_none, integers_or_none, reals, Rows};
-use crate::qlog::{carry_out, parse_config, Failure};
-use crate::{config_error, load, parse, Cancel, Result};
+use crate::{config_error, load_all, parse, run_error, Cancel, Result};
 use arrow_array::{ArrayRef, StringArray};
 use arrow_schema::ArrowError;
 use dumbbell_config::RunConfig;
@@ -19,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
 
 const PROGRAM: &str = concat!("dumbbell ", env!("CARGO_PKG_VERSION"));
@@ -40,14 +39,15 @@ fn write(
     cancel: &AtomicBool,
     asked: Asked,
     file: Option<(CaptureWriter, &str)>,
-) -> std::result::Result<(Outcome, Written), Failure> {
-    let config = parse_config(config)?;
-    let read = RunConfig::read(&config, &extensions).map_err(|error| Failure::Run(error.into()))?;
+) -> PyResult<(Outcome, Written)> {
+    let config = parse(config)?;
+    let read = RunConfig::read(&config, &extensions).map_err(config_error)?;
     let file = file.map(|(sink, comment)| (sink, PROGRAM, comment));
     let recorder = PacketRecorder::new(&read, asked, file)
-        .map_err(|found| Failure::Run(ParamError::new("points", found, "points of this run").into()))?;
-    let outcome = carry_out(Sim::builder(&config).extensions(extensions).listener(|hop| recorder.listener(hop)), cancel)?;
-    Ok((outcome, recorder.finish().map_err(Failure::File)?))
+        .map_err(|found| config_error(ParamError::new("points", found, "points of this run")))?;
+    let builder = Sim::builder(&config).extensions(extensions).listener(|hop| recorder.listener(hop));
+    let outcome = builder.build().map_err(config_error)?.run(cancel, &AtomicU64::default()).map_err(run_error)?;
+    Ok((outcome, recorder.finish()?))
 }
 
 fn rows(columns: &Columns) -> PyResult<Rows> {
@@ -90,10 +90,7 @@ pub fn run_packets(
     snap: Option<u32>,
     plugins: BTreeMap<String, Bound<'_, PyAny>>,
 ) -> PyResult<(Result, u64, Option<Rows>)> {
-    let mut extensions = Extensions::default();
-    for (name, plugin) in plugins {
-        load(&plugin)?.add_to(&mut extensions, &name);
-    }
+    let extensions = load_all(&plugins)?;
     let asked = Asked { points, flows, from: Time(start), until: Time(end), snap };
     let file = match path {
         Some(path) => Some((py.detach(|| new_file(&path))?, comment)),

@@ -11,7 +11,9 @@ mod sender;
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::observe::{ControlEvent, ListenLevel, SenderSnapshot, Tap};
 use dumbbell_core::packet::{Ecn, Packet};
-use dumbbell_core::tcp::{Ack, Block};
+use dumbbell_core::reply::Reply;
+use dumbbell_core::tcp::sender::Sender;
+use dumbbell_core::tcp::Block;
 use dumbbell_core::units::Time;
 use network::{HopBacklog, NetworkFile};
 use record::Records;
@@ -152,15 +154,15 @@ impl Tap for QlogListener {
         }
     }
 
-    fn on_ack(&mut self, ack: &Ack, blocks: &[Block], _now: Time) {
-        if let Some(flow) = self.recorder.files().flow(ack.flow) {
-            flow.on_ack(ack, blocks);
+    fn on_ack(&mut self, reply: &Reply, blocks: &[Block], _now: Time) {
+        if let Some(flow) = self.recorder.files().flow(reply.flow()) {
+            flow.on_ack(reply, blocks);
         }
     }
 
-    fn on_snapshot(&mut self, flow: u32, belief: &SenderSnapshot<'_>, now: Time) {
+    fn on_snapshot(&mut self, flow: u32, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Time) {
         if let Some(flow) = self.recorder.files().flow(flow) {
-            flow.look(belief, now);
+            flow.record_snapshot(snapshot, tcp, now);
         }
     }
 }

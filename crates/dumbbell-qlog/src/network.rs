@@ -60,12 +60,12 @@ impl NetworkFile {
             if packet.is_back() {
                 data.key("acknowledgement").yes();
             } else if !packet.has(flag::NO_DATA) {
-                data.key("segment").integer(packet.seq);
+                data.key("segment").integer(packet.tcp().seq());
                 if packet.has(flag::RETRANSMISSION) {
                     data.key("retransmission").yes();
                 }
             }
-            data.key("length").integer(u64::from(packet.len)).key("ecn").text(record::ecn(packet.ecn));
+            data.key("length").integer(u64::from(packet.len)).key("ecn").text(record::ecn(packet.ecn()));
             if at.queue > 0 {
                 data.key("queue").integer(u64::from(at.queue));
             }

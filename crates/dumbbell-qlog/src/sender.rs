@@ -7,6 +7,7 @@ use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::cc::Model;
 use dumbbell_core::observe::SenderSnapshot;
 use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, UDP_HEADERS};
+use dumbbell_core::reply::Reply;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::{Duration, Time};
@@ -58,7 +59,7 @@ struct Heard {
     number: u64,
     /// Packets that it acknowledges for the first time, or the largest so far.
     acked: Vec<u64>,
-    ack: Ack,
+    reply: Reply,
     blocks: usize,
 }
 
@@ -107,9 +108,9 @@ pub struct QlogFlow {
 /// Returns a number that distinguishes the packets of a flow: segment and whether it was retransmitted, or a datagram.
 fn payload_number(packet: &Packet) -> u64 {
     if packet.has(flag::UDP) {
-        packet.seq
+        packet.udp().number()
     } else {
-        packet.seq << 1 | u64::from(packet.has(flag::RETRANSMISSION))
+        packet.tcp().seq() << 1 | u64::from(packet.has(flag::RETRANSMISSION))
     }
 }
 
@@ -142,7 +143,7 @@ impl QlogFlow {
 
     /// The number of a packet on its way; none of those without data. Of a segment that was sent again more than once, the last transmission's.
     pub fn number_of(&self, packet: &Packet) -> Option<u64> {
-        if packet.is_back() || packet.flags & (flag::SYN | flag::PURE_ACK) != 0 {
+        if packet.has(flag::SYN | flag::PURE_ACK | flag::BACK) {
             return None;
         }
         self.numbers.get(&payload_number(packet)).copied()
@@ -171,18 +172,19 @@ impl QlogFlow {
         let number = *next;
         *next += 1;
         self.posted.push((*packet, number));
-        if packet.flags & (flag::SYN | flag::PURE_ACK) != 0 {
+        if packet.has(flag::SYN | flag::PURE_ACK) {
             return;
         }
         self.numbers.insert(payload_number(packet), number);
-        if packet.has(flag::UDP) || packet.seq < self.first {
+        if packet.has(flag::UDP) {
             return;
         }
-        let index = (packet.seq - self.first) as usize;
+        let seq = packet.tcp().seq();
+        let Some(index) = seq.checked_sub(self.first).map(|index| index as usize) else { return };
         let sent = UnackedSegment { number, ..UnackedSegment::default() };
         if let Some(before) = self.segments.get_mut(index) {
             let before = std::mem::replace(before, sent);
-            self.superseded.entry(packet.seq).or_insert(before);
+            self.superseded.entry(seq).or_insert(before);
         } else {
             self.segments.resize(index, UnackedSegment::default());
             self.segments.push_back(sent);
@@ -190,15 +192,14 @@ impl QlogFlow {
     }
 
     /// An acknowledgement or an answer reaches the sender.
-    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block]) {
-        let mut heard = Heard { kind: "1RTT", number: self.next_received, acked: Vec::new(), ack: *ack, blocks: blocks.len() };
-        if ack.has(ack_flag::SYN_ACK) {
+    pub fn on_ack(&mut self, reply: &Reply, blocks: &[Block]) {
+        let number = self.next_received;
+        let mut heard = Heard { kind: "1RTT", number, acked: Vec::new(), reply: *reply, blocks: blocks.len() };
+        if reply.is_syn_ack() {
             (heard.kind, heard.number, heard.acked) = ("initial", 0, vec![0]);
         } else {
             self.next_received += 1;
-            if !ack.has(ack_flag::ECHO) {
-                heard.acked = self.newly_acked(ack, blocks);
-            }
+            heard.acked = reply.ack().map_or_else(Vec::new, |ack| self.newly_acked(ack, blocks));
         }
         self.heard.push(heard);
     }
@@ -228,7 +229,7 @@ impl QlogFlow {
     }
 
     /// The sender has done all that an acknowledgement or a timer asked for, at `now` on its clock.
-    pub fn look(&mut self, belief: &SenderSnapshot<'_>, now: Time) {
+    pub fn record_snapshot(&mut self, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Time) {
         if !self.posted.is_empty() {
             self.behind = self.posted_at.saturating_since(now);
         }
@@ -240,34 +241,34 @@ impl QlogFlow {
         for heard in std::mem::take(&mut self.heard) {
             self.write_heard(&heard, now);
         }
-        let lost = belief.lost.unwrap_or(0);
-        if let (Some(sender), true) = (belief.tcp, lost > self.lost) {
+        let lost = snapshot.lost.unwrap_or(0);
+        if let (Some(sender), true) = (tcp, lost > self.lost) {
             self.write_lost(sender, now);
         }
         self.lost = lost;
         self.superseded.clear();
-        if let Some(sender) = belief.tcp {
+        if let Some(sender) = tcp {
             self.write_state(sender, now);
         }
-        let headers = belief.tcp.map_or(HEADERS, |sender| sender.conn.headers());
+        let headers = tcp.map_or(HEADERS, |sender| sender.conn.headers());
         let mut posted = std::mem::take(&mut self.posted);
         for (packet, number) in posted.drain(..) {
             self.write_sent(&packet, number, headers, now);
         }
         self.posted = posted;
-        self.write_metrics(belief, now);
+        self.write_metrics(snapshot, tcp, now);
     }
 
     fn write_heard(&mut self, heard: &Heard, now: Time) {
-        let Heard { ack, blocks, .. } = heard;
-        let length = u64::from(ack.frame(*blocks));
-        if ack.has(ack_flag::ECHO) {
+        let length = u64::from(heard.reply.frame(heard.blocks));
+        if let Some(answer) = heard.reply.answer() {
             let payload = length.saturating_sub(u64::from(UDP_HEADERS));
             self.records.event(now, self.names.name_event(SenderEvent::DatagramsReceived), |data| {
-                datagram(data, payload, Ecn::from_bits(ack.flags), heard.number);
+                datagram(data, payload, answer.ecn, heard.number);
             });
             return;
         }
+        let ack = heard.reply.tcp();
         self.records.event(now, self.names.name_event(SenderEvent::PacketReceived), |data| {
             header(data, heard.kind, heard.number);
             data.key("frames").json("[").object(|frame| {
@@ -295,11 +296,11 @@ impl QlogFlow {
         if packet.has(flag::UDP) {
             let payload = length.saturating_sub(u64::from(UDP_HEADERS));
             self.records.event(now, self.names.name_event(SenderEvent::DatagramsSent), |data| {
-                datagram(data, payload, packet.ecn, number)
+                datagram(data, payload, packet.ecn(), number)
             });
             return;
         }
-        let (kind, has_data) = match packet.flags & (flag::SYN | flag::PURE_ACK) {
+        let (kind, has_data) = match packet.flags() & (flag::SYN | flag::PURE_ACK) {
             flag::SYN => ("initial", false),
             0 => ("1RTT", true),
             _ => ("handshake", false),
@@ -312,9 +313,9 @@ impl QlogFlow {
                     raw.key("payload_length").integer(length.saturating_sub(u64::from(headers)));
                 }
             });
-            data.key("ecn").text(record::ecn(packet.ecn));
+            data.key("ecn").text(record::ecn(packet.ecn()));
             if has_data {
-                data.key("segment").integer(packet.seq);
+                data.key("segment").integer(packet.tcp().seq());
             }
             for (name, bit) in [("retransmission", flag::RETRANSMISSION), ("cwr", flag::CWR)] {
                 if packet.has(bit) {
@@ -374,8 +375,8 @@ impl QlogFlow {
     }
 
     /// Writes the metrics that have changed.
-    fn write_metrics(&mut self, belief: &SenderSnapshot<'_>, now: Time) {
-        let found = metrics(belief);
+    fn write_metrics(&mut self, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Time) {
+        let found = metrics(snapshot, tcp);
         self.metrics.resize(found.len(), Metric::Unknown);
         let is_new = |(&(_, value), &before): (&(&str, Metric), &Metric)| value != before && value != Metric::Unknown;
         if !found.iter().zip(&self.metrics).any(is_new) {
@@ -415,16 +416,16 @@ fn datagram(data: &mut QlogRecord, payload: u64, ecn: Ecn, id: u64) {
 }
 
 /// Returns the sender's state by names of qlog: the metrics of its schema in bytes, ms and bit/s, and for controls with a model the variables of the BBR draft.
-fn metrics(belief: &SenderSnapshot<'_>) -> Vec<(&'static str, Metric)> {
+fn metrics(snapshot: &SenderSnapshot, tcp: Option<&Sender>) -> Vec<(&'static str, Metric)> {
     let whole = |value: Option<u64>| value.map_or(Metric::Unknown, Metric::Whole);
     let ms = |time: Option<Duration>| time.map_or(Metric::Unknown, Metric::Ms);
-    let SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, .. } = *belief;
-    let model = belief.tcp.and_then(Sender::model);
+    let SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, .. } = *snapshot;
+    let model = tcp.and_then(Sender::model);
     let least = match &model {
         Some(model) => model.min_rtt_us.map(|us| Duration::from_micros(u64::from(us))),
         None => min_rtt,
     };
-    let pacing_rate = belief.tcp.map(|sender| sender.conn.pacing_rate).filter(|&rate| rate != u64::MAX);
+    let pacing_rate = tcp.map(|sender| sender.conn.pacing_rate).filter(|&rate| rate != u64::MAX);
     let mut found = vec![
         ("congestion_window", whole(cwnd)),
         ("bytes_in_flight", whole(in_flight)),
@@ -433,11 +434,11 @@ fn metrics(belief: &SenderSnapshot<'_>) -> Vec<(&'static str, Metric)> {
         ("min_rtt", ms(least)),
         ("pacing_rate", whole(pacing_rate.map(|rate| rate.saturating_mul(8)))),
     ];
-    match (model, belief.tcp) {
+    match (model, tcp) {
         (Some(model), Some(sender)) => found.extend(of_model(&model, sender)),
         (_, Some(_)) => {}
         // which packets is not told
-        (_, None) => found.push(("lost", whole(belief.lost))),
+        (_, None) => found.push(("lost", whole(snapshot.lost))),
     }
     found
 }

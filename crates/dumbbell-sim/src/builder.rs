@@ -3,13 +3,13 @@
 use crate::config::{RunConfig, BOTTLENECK};
 use crate::engine::{Engine, Run};
 use crate::extensions::Extensions;
-use crate::protocol::{Protocol, ProtocolContext};
 use crate::Sim;
 use dumbbell_bottleneck::queue_disciplines;
 use dumbbell_core::aqm::{Aqm, QueueContext};
 use dumbbell_core::cc::{CcContext, CongestionControl};
 use dumbbell_core::observe::Tap;
 use dumbbell_core::param::ParamError;
+use dumbbell_core::protocol::{Protocol, ProtocolContext};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 

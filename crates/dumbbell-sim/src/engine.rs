@@ -10,12 +10,13 @@
 
 mod ack_log;
 mod clock;
+mod connection;
+mod datagram_flow;
 mod delay_lines;
 pub mod endpoint;
-mod ingress;
 mod memory;
 mod multi_hop;
-mod other;
+mod port;
 mod setup;
 mod single_hop;
 mod tcp;
@@ -30,31 +31,32 @@ use crate::extensions::TransportSpec;
 use crate::flow::{FlowCounts, FlowResult, Samples};
 use crate::measure::{Measures, SeriesView};
 use crate::outcome::outcome;
-use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, NextEvent};
+use connection::Connection;
+use datagram_flow::DatagramFlow;
 use delay_lines::{AckEntry, DelayLine, ReceiverPort, ReturnPath};
 use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::cc::CcContext;
 use dumbbell_core::observe::{FlowStart, ListenLevel, Reported, Tap};
 use dumbbell_core::packet::{FlowKey, UDP_HEADERS};
+use dumbbell_core::protocol::{Protocol, ProtocolContext};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::sender::Application;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::{Duration, Time};
 use endpoint::{Arena, Endpoint, Origin, UnderWay};
-use ingress::EndpointPort;
 use multi_hop::MultiHop;
-use other::Other;
+use port::EndpointPort;
 use setup::{application, build_stages, line_of, lines, listed_key};
 use single_hop::SingleHop;
 use std::sync::Arc;
 use tcp::Tcp;
 use topology::{backlog, LoopState, Topology};
-use transport::{Connection, Transport};
+use transport::Transport;
 use udp::Udp;
 
 /// Where a run stands.
@@ -192,7 +194,7 @@ impl<N: Topology> Engine<N> {
                     TransportSpec::Stack(stack) => {
                         let (size, app_rate) = (params.size, params.app_rate);
                         let protocol = stack.build(&ProtocolContext { seed, number: index as u64, payload, ecn, size, app_rate });
-                        Transport::Other(Box::new(Other::new(slot, protocol, true, params.base_rtt, size)))
+                        Transport::Datagrams(Box::new(DatagramFlow::new(slot, protocol, true, params.base_rtt, size)))
                     }
                 };
                 let endpoint = Endpoint::new(transport, Origin::Listed, index as u32, class, line, start, stop);
@@ -227,7 +229,8 @@ impl<N: Topology> Engine<N> {
             };
             let stages = build_stages(stages, seed, number as usize);
             let slot = self.arena.add(|slot| {
-                let transport = Transport::Other(Box::new(Other::new(slot, protocol, params.echo, params.base_rtt, None)));
+                let transport =
+                    Transport::Datagrams(Box::new(DatagramFlow::new(slot, protocol, params.echo, params.base_rtt, None)));
                 let stop = params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead));
                 Endpoint { stages, ..Endpoint::new(transport, Origin::Listed, number, class, line, start, stop) }
             });
@@ -608,8 +611,8 @@ impl<N: Topology> Run for Engine<N> {
 
     fn view(&self) -> View {
         let view = |(_, endpoint): (u32, &Endpoint)| {
-            let SeriesView { payload, tcp, .. } = endpoint.transport.series_view();
-            EndpointView { number: endpoint.number, class: endpoint.class, payload, sender: tcp.unwrap_or_default() }
+            let SeriesView { payload, sender, .. } = endpoint.transport.series_view();
+            EndpointView { number: endpoint.number, class: endpoint.class, payload, sender: sender.unwrap_or_default() }
         };
         let there = self.arena.iter().filter(|(_, one)| !one.is_vacant());
         let Bottleneck { aqm, log, .. } = self.net.bottleneck();

@@ -10,15 +10,16 @@ mod min_tree;
 pub use builder::{Builder, Listener};
 pub use dumbbell_bottleneck::{check, check_with};
 use dumbbell_config as config;
-pub use dumbbell_config::{extensions, protocol, registry};
+pub use dumbbell_config::{extensions, registry};
 use dumbbell_core::param::ParamError;
+pub use dumbbell_core::protocol;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::units::Time;
 pub use dumbbell_measure::flow::SenderState;
 use dumbbell_measure::{capacity, classes, flow, hop_log, measure, outcome, short_flows, transit};
 pub use dumbbell_measure::{table, Outcome, Tables};
 use engine::Standing;
-use extensions::{Extensions, PluginFault};
+use extensions::PluginFault;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -142,6 +143,21 @@ impl Sim {
         self.run.view()
     }
 
+    /// Goes on to the end, unless `cancel` stops it, and returns what was measured. `progress` holds the simulated nanoseconds so far.
+    ///
+    /// # Errors
+    /// A broken invariant, what an algorithm from elsewhere did wrong, or cancellation.
+    pub fn run(mut self, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
+        while self.advance(Time::NEVER, SLICE)? != Standing::Over {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(RunError::Cancelled);
+            }
+            progress.store(self.run.time().min(self.end).0, Ordering::Relaxed);
+        }
+        progress.store(self.end.0, Ordering::Relaxed);
+        self.finish()
+    }
+
     /// Goes on to the end, and returns what was measured.
     ///
     /// # Errors
@@ -161,23 +177,7 @@ const SLICE: u64 = 1 << 14;
 /// # Errors
 /// A configuration that cannot be used, a broken invariant, or cancellation.
 pub fn run(config: &Value, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
-    run_with(config, Extensions::default(), cancel, progress)
-}
-
-/// [`run`] with algorithms that are not registered.
-///
-/// # Errors
-/// As [`run`], and what one of them did wrong.
-pub fn run_with(config: &Value, extensions: Extensions, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
-    let mut sim = Sim::builder(config).extensions(extensions).build()?;
-    while sim.advance(Time::NEVER, SLICE)? != Standing::Over {
-        if cancel.load(Ordering::Relaxed) {
-            return Err(RunError::Cancelled);
-        }
-        progress.store(sim.run.time().min(sim.end).0, Ordering::Relaxed);
-    }
-    progress.store(sim.end.0, Ordering::Relaxed);
-    sim.finish()
+    Sim::new(config)?.run(cancel, progress)
 }
 
 #[cfg(doctest)]

@@ -350,6 +350,7 @@ fn a_run_with_an_endpoint_that_is_always_due_can_be_cancelled() {
     let mut extensions = dumbbell_sim::extensions::Extensions::default();
     extensions.endpoint("restless", |_| Ok(()), |(), _| Restless);
     let cancelled = AtomicBool::new(true);
-    let run = dumbbell_sim::run_with(&config, extensions, &cancelled, &AtomicU64::new(0)).map(drop);
+    let sim = Sim::builder(&config).extensions(extensions).build().unwrap();
+    let run = sim.run(&cancelled, &AtomicU64::new(0)).map(drop);
     assert!(matches!(run, Err(RunError::Cancelled)));
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dumbbell.check import fields
@@ -19,7 +18,6 @@ from dumbbell.check.case import (
     CaseVerdict,
 )
 from dumbbell.check.cases import CASES
-from dumbbell.check.lab import PathPoint
 from dumbbell.check.suite import BbrReport, BbrResult
 from dumbbell.experiment import units
 from dumbbell.words import format_count, format_work_time
@@ -29,45 +27,20 @@ _CHECK_SIGNS = {True: "+", False: "F", None: "?"}
 _MOST_REASONS = 3  # of a case and a control
 
 
-@dataclass(frozen=True)
-class Count:
-    """How often a case had each result for a control."""
-
-    passed: int
-    constant: int
-    failed: int
-    of: int  # points at which it applies
-    unknown: int = 0
-
-    @classmethod
-    def from_results(cls, results: Sequence[BbrResult]) -> Count:
-        """Count results."""
-        found = [one.verdict.result for one in results]
-        return cls(
-            found.count(PASSED),
-            found.count(CONSTANT),
-            found.count(FAILED),
-            len(found) - found.count(NOT_APPLICABLE),
-            found.count(CANNOT_TELL),
-        )
-
-    def __str__(self) -> str:
-        if not self.of:
-            return "-"
-        if self.failed == 0 and self.unknown:
-            return f"cannot tell {self.unknown} of {self.of}"
-        if self.failed == 0:
-            return f"{'passed' if not self.constant else 'constant'} {self.of}"
-        return f"failed {self.failed} of {self.of}"
+def count_results(results: Sequence[BbrResult]) -> str:
+    """Return how results came out, in words: `passed 3`, `failed 1 of 3`, `-` if the case applies nowhere."""
+    found = [one.verdict.result for one in results]
+    applicable = len(found) - found.count(NOT_APPLICABLE)
+    if not applicable:
+        return "-"
+    for result in (FAILED, CANNOT_TELL):
+        if result in found:
+            return f"{result} {found.count(result)} of {applicable}"
+    return f"{CONSTANT if CONSTANT in found else PASSED} {applicable}"
 
 
 def _select(report: BbrReport, case: str, control: str) -> list[BbrResult]:
     return [one for one in report.results if (one.case, one.control) == (case, control)]
-
-
-def list_controls(report: BbrReport) -> list[str]:
-    """Return what the controls are called, in order."""
-    return list(dict.fromkeys(one.control for one in report.results))
 
 
 def list_cases(report: BbrReport) -> list[str]:
@@ -75,36 +48,19 @@ def list_cases(report: BbrReport) -> list[str]:
     return list(dict.fromkeys(one.case for one in report.results))
 
 
-def _list_points(report: BbrReport) -> list[PathPoint]:
-    return list(dict.fromkeys(one.point for one in report.results))
-
-
-def count_results(report: BbrReport) -> dict[tuple[str, str], Count]:
-    """Return how often each case had each result for each control."""
-    return {
-        (case, name): Count.from_results(_select(report, case, name))
-        for case in list_cases(report)
-        for name in list_controls(report)
-    }
-
-
 def _format_signs(results: Sequence[BbrResult]) -> str:
     """Return a sign for each point, rates apart."""
     rates: dict[int, str] = {}
     for one in results:
-        rates[one.point.rate] = rates.get(one.point.rate, "") + _SIGNS[one.verdict.result]
+        rates[one.place.rate] = rates.get(one.place.rate, "") + _SIGNS[one.verdict.result]
     return " ".join(rates.values())
 
 
 def _describe_axes(report: BbrReport) -> str:
-    points = _list_points(report)
+    points = [one.place for one in report.results]
     rates = ", ".join(units.show("rate", rate) for rate in dict.fromkeys(point.rate for point in points))
     rtts = ", ".join(units.show("time", round(rtt * 1e9)) for rtt in dict.fromkeys(point.rtt for point in points))
     return f"Groups are rates: {rates}; signs in a group are RTTs: {rtts}."
-
-
-def _describe_legend() -> str:
-    return "\n".join(f"{sign} {result}: {MEANING[result]}" for result, sign in _SIGNS.items())
 
 
 def format_totals(report: BbrReport) -> str:
@@ -116,7 +72,7 @@ def format_totals(report: BbrReport) -> str:
 def _format_summary(report: BbrReport) -> str:
     verdicts = len(report.results)
     lines = [f"{format_count(verdicts, 'verdict')} in {format_work_time(report.seconds)}: {format_totals(report)}"]
-    for name in list_controls(report):
+    for name in report.controls:
         found = [one.verdict for one in report.results if one.control == name]
         if all(one.result == NOT_APPLICABLE for one in found):
             lines.append(f"{name}: nothing could be judged: {found[0].reason}")
@@ -143,7 +99,7 @@ def list_reasons(results: Sequence[BbrResult], result: str) -> list[str]:
             # the figures differ from point to point, what was expected does not
             held = None if result == CANNOT_TELL else False
             key = "; ".join(check.what for check in one.verdict.checks if check.held is held) or one.verdict.reason
-            found.setdefault(key, []).append(f"{one.point}: {one.verdict.reason}")
+            found.setdefault(key, []).append(f"{one.place}: {one.verdict.reason}")
     lines = []
     for places in sorted(found.values(), key=len, reverse=True)[:_MOST_REASONS]:
         others = f" (and at {len(places) - 1} more)" if len(places) > 1 else ""
@@ -153,8 +109,9 @@ def list_reasons(results: Sequence[BbrResult], result: str) -> list[str]:
 
 def format_report(report: BbrReport) -> str:
     """Return the tables as plain text."""
-    names = list_controls(report)
-    parts = [f"{SPECIFICATION}.", _describe_legend(), _describe_axes(report)]
+    names = report.controls
+    legend = "\n".join(f"{sign} {result}: {MEANING[result]}" for result, sign in _SIGNS.items())
+    parts = [f"{SPECIFICATION}.", legend, _describe_axes(report)]
     lines = []
     for key in list_cases(report):
         lines.append(f"{CASES[key].number + '.':4} {CASES[key].heading}")
@@ -198,11 +155,10 @@ def _format_row(key: str, cells: Sequence[str]) -> str:
 
 def make_summary(report: BbrReport) -> str:
     """Return the table of who passes what where."""
-    names = list_controls(report)
+    names = report.controls
     head = f"| | case | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}"
-    counted = count_results(report)
     rows = [
-        f"| {CASES[key].number} | {CASES[key].heading} | {' | '.join(str(counted[key, name]) for name in names)} |"
+        _format_row(key, [CASES[key].heading, *(count_results(_select(report, key, name)) for name in names)])
         for key in list_cases(report)
     ]
     return "\n".join([head, *rows])
@@ -210,7 +166,7 @@ def make_summary(report: BbrReport) -> str:
 
 def format_markdown(report: BbrReport) -> str:
     """Return the tables for a page."""
-    names = list_controls(report)
+    names = report.controls
     parts = [
         f"Cases of {SPECIFICATION}. A number is of the points at which a case applies. Passed: "
         f"{MEANING[PASSED]}. Constant: {MEANING[CONSTANT]}. "
@@ -270,8 +226,8 @@ def to_json(report: BbrReport, **others: Any) -> str:
             "case": one.case,
             "heading": CASES[one.case].heading,
             "control": one.control,
-            "rate_bit": one.point.rate,
-            "rtt_s": one.point.rtt,
+            "rate_bit": one.place.rate,
+            "rtt_s": one.place.rtt,
         }
         | convert_verdict(one.verdict)
         for one in report.results

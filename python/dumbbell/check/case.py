@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -54,6 +54,44 @@ class CaseVerdict:
     log: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class CaseResult:
+    """A case, the control and the place at which it was judged, and the verdict."""
+
+    case: str
+    control: str  # as it is called in tables
+    place: Hashable
+    verdict: CaseVerdict
+
+    @property
+    def key(self) -> tuple[str, str, Hashable]:
+        """The case, the control and the place."""
+        return self.case, self.control, self.place
+
+    @property
+    def where(self) -> str:
+        """The place as a file of expected failures has it."""
+        return str(self.place)
+
+    @property
+    def seconds(self) -> float:
+        """How long its own runs took; runs that several cases share count for the first."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class SuiteReport:
+    """All results of a suite, in order, and how long they took."""
+
+    results: Sequence[CaseResult]
+    seconds: float
+
+    @property
+    def controls(self) -> list[str]:
+        """The names of the controls, in order."""
+        return list(dict.fromkeys(one.control for one in self.results))
+
+
 class Checks:
     """Expectations of a case as they are looked at, in the order of the draft's steps."""
 
@@ -92,6 +130,34 @@ class Checks:
         value = float(self._trace[column][row])
         held = abs(value - expected) <= tolerance * expected
         return self.expect(what, held, f"{value:.4g}", needs=(column,), constant=True)
+
+    def expect_flag(self, column: str, row: int, wanted: int = 1) -> None:
+        """Note that a flag is as expected in a row.
+
+        Without full_bw_reached STARTUP could not end: where a trace does not have it, it is a flag like any other.
+        """
+        value = self._trace[column][row]
+        constant = column != "full_bw_reached" or self._trace.is_without(column)
+        what = f"{column} is {'' if wanted else 'not '}set"
+        self.expect(what, value == wanted, f"{value:g}", needs=(column,), constant=constant)
+
+    def expect_limited(self, what: str, rows: slice, where: str, *, least: float = 0.5) -> None:
+        """Note that the application is the limit in more than a share of some rows."""
+        share = float(np.mean(self._trace["app_limited"][rows])) if rows.stop > rows.start else 0.0
+        self.expect(f"application-limited{what}", share > least, f"in {share:.0%} of {where}", needs=("app_limited",))
+
+    def expect_inflight(self, what: str, row: int, limit: float, room: float, needs: tuple[str, ...]) -> None:
+        """Note that what is in flight in a row is at most a limit, and `room` for bursts."""
+        found = self._trace["in_flight"][row]
+        self.expect(what, found <= limit + room, describe_inflight(found, limit, room), needs=needs)
+
+    def expect_goodput(
+        self, what: str, start: float, end: float, share: float, link: float, unless: tuple[str, ...] = ()
+    ) -> None:
+        """Note that a share of what a link carries, Mbit/s, was delivered between two times."""
+        rate = compute_goodput(self._trace, start, end)
+        found = f"{rate:.4g} of {link:.4g} Mbit/s"
+        self.expect(what, rate >= share * link, found, needs=("delivered",), unless=unless)
 
     def require(self, what: str, *needs: str) -> None:
         """End the case if the trace lacks any of these columns, without which `what` cannot be looked at."""

@@ -19,8 +19,7 @@ def _format_code(names: Iterable[str]) -> str:
 
 
 def _list_options(case: BbrCase) -> str:
-    told = [*(f"--at {name!r}" for name in case.times), *(f"--value {name!r}" for name in case.values)]
-    return _format_code(one.replace("'", '"') for one in told)
+    return _format_code([f'--at "{name}"' for name in case.times] + [f'--value "{name}"' for name in case.values])
 
 
 def describe_cases() -> str:
@@ -50,10 +49,11 @@ def describe_cases() -> str:
 
 def describe_names() -> str:
     """Return every name that --at and --value take."""
-    of_times = {name: [one.number for one in CASES.values() if name in (*one.times, *one.told)] for name in TIMES}
-    of_values = {name: [one.number for one in CASES.values() if name in (*one.values, *one.told)] for name in VALUES}
-    rows = [[f'`--at "{name}=TIME"`', TIMES[name], ", ".join(numbers)] for name, numbers in of_times.items()]
-    rows += [[f'`--value "{name}=NUMBER"`', VALUES[name], ", ".join(numbers)] for name, numbers in of_values.items()]
+    rows = []
+    for option, form, meanings in (("at", "TIME", TIMES), ("value", "NUMBER", VALUES)):
+        for name, meaning in meanings.items():
+            numbers = [one.number for one in CASES.values() if name in (*one.times, *one.values, *one.told)]
+            rows.append([f'`--{option} "{name}={form}"`', meaning, ", ".join(numbers)])
     return _format_table(["option", "meaning", "cases"], rows)
 
 

@@ -8,9 +8,18 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from dumbbell.check.case import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, CaseVerdict
+from dumbbell.check.case import (
+    CANNOT_TELL,
+    CONSTANT,
+    FAILED,
+    NOT_APPLICABLE,
+    PASSED,
+    CaseResult,
+    CaseVerdict,
+    SuiteReport,
+)
 from dumbbell.check.cases import CASES
 from dumbbell.check.lab import PathPoint
 from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, find_nearest, quote_value
@@ -21,46 +30,6 @@ _Key = tuple[str, str, Hashable]
 # what XML 1.0 has no way to say
 _NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-class CaseResult(Protocol):
-    """The result of a case for a control: `place` is where it was judged, `where` is that in words."""
-
-    @property
-    def case(self) -> str:
-        """Key of the case."""
-
-    @property
-    def control(self) -> str:
-        """The name of the control."""
-
-    @property
-    def place(self) -> Hashable:
-        """Where it was judged."""
-
-    @property
-    def where(self) -> str:
-        """The place as --known reads it."""
-
-    @property
-    def verdict(self) -> CaseVerdict:
-        """The finding."""
-
-    @property
-    def seconds(self) -> float:
-        """How long its own runs took; runs that several cases share count for the first."""
-
-
-class SuiteReport(Protocol):
-    """All results of a suite, and how long they took."""
-
-    @property
-    def results(self) -> Sequence[CaseResult]:
-        """All of them, in order."""
-
-    @property
-    def seconds(self) -> float:
-        """How long they took."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +55,6 @@ class Suite:
     def is_bad(self, result: str) -> bool:
         """Whether a result is a failure, or worse than one."""
         return self.rank[result] >= self.rank[FAILED]
-
-    def shorten_name(self, case: str) -> str:
-        """Return the short name of a case."""
-        return self.cases[case][0]
 
 
 def _find_point(words: Sequence[str]) -> tuple[str, Hashable]:
@@ -130,13 +95,13 @@ class Gate:
         return [*self.unexpected.values(), *self.failures, *self.figures, *self.others]
 
 
-def _make_key(one: CaseResult) -> _Key:
-    return one.case, one.control, one.place
+def _describe(verdict: str, one: CaseResult, of: Suite, reason: str = "") -> str:
+    return f"{verdict}: {label(one, of)}: {reason or one.verdict.reason}"
 
 
 def label(one: CaseResult, of: Suite = BBR) -> str:
     """Return what a result is called in lists: case, control and place, as --known reads it."""
-    return f"{of.shorten_name(one.case)} {one.control} {one.where}"
+    return f"{of.cases[one.case][0]} {one.control} {one.where}"
 
 
 def make_gate(
@@ -151,7 +116,7 @@ def make_gate(
 def gate_failures(report: SuiteReport, of: Suite = BBR) -> Gate:
     """Return the gate without anything expected: each failure counts."""
     failed = [one for one in report.results if of.is_bad(one.verdict.result)]
-    return Gate({_make_key(one): f"{one.verdict.result}: {label(one, of)}: {one.verdict.reason}" for one in failed})
+    return Gate({one.key: _describe(one.verdict.result, one, of) for one in failed})
 
 
 # --known
@@ -181,13 +146,13 @@ def gate_by_expected(report: SuiteReport, expected: Sequence[Expected], of: Suit
             continue
         known = [entry.result for entry in expected if entry.matches(one)]
         if any(of.rank[now] <= of.rank[result] for result in known):
-            gate.expected.add(_make_key(one))
+            gate.expected.add(one.key)
         elif known:
             worst = max(known, key=lambda result: of.rank[result])
-            gate.unexpected[_make_key(one)] = f"{worst} is expected, {now}: {label(one, of)}: {one.verdict.reason}"
+            gate.unexpected[one.key] = _describe(f"{worst} is expected, {now}", one, of)
         else:
             new = "new failure" if now == FAILED else f"new failure, {now}"
-            gate.unexpected[_make_key(one)] = f"{new}: {label(one, of)}: {one.verdict.reason}"
+            gate.unexpected[one.key] = _describe(new, one, of)
     for entry in expected:
         fitting = [one for one in report.results if entry.matches(one)]
         judged = [one for one in fitting if one.verdict.result not in (NOT_APPLICABLE, CANNOT_TELL)]
@@ -196,7 +161,7 @@ def gate_by_expected(report: SuiteReport, expected: Sequence[Expected], of: Suit
         if judged:
             said = f"expected to fail, but {judged[0].verdict.result}: {entry.place}"
             if entry.point is not None:
-                gate.unexpected[_make_key(judged[0])] = said
+                gate.unexpected[judged[0].key] = said
             else:
                 gate.failures.append(said)
         elif fitting:
@@ -277,20 +242,18 @@ def gate_by_report(report: SuiteReport, earlier: Before, of: Suite = BBR) -> Gat
     before = dict(earlier.results)
     gate = Gate()
     for one in report.results:
-        now, old = one.verdict.result, before.pop(_make_key(one), None)
+        now, old = one.verdict.result, before.pop(one.key, None)
         if old is None:
             if of.is_bad(now):
-                gate.unexpected[_make_key(one)] = (
-                    f"{now}, not in {earlier.name}: {label(one, of)}: {one.verdict.reason}"
-                )
+                gate.unexpected[one.key] = _describe(f"{now}, not in {earlier.name}", one, of)
         elif now == old:
-            known = earlier.broken.get(_make_key(one))
+            known = earlier.broken.get(one.key)
             if of.is_bad(now) and known is not None and (new := _find_other_broken(one.verdict, known)):
-                gate.unexpected[_make_key(one)] = f"{now} by another limit: {label(one, of)}: {'; '.join(new)}"
+                gate.unexpected[one.key] = _describe(f"{now} by another limit", one, of, "; ".join(new))
             elif of.is_bad(now) or now == CANNOT_TELL:
-                gate.expected.add(_make_key(one))
+                gate.expected.add(one.key)
         elif of.rank[now] > of.rank[old]:
-            gate.unexpected[_make_key(one)] = f"{old} → {now}: {label(one, of)}: {one.verdict.reason}"
+            gate.unexpected[one.key] = _describe(f"{old} → {now}", one, of)
         else:
             gate.others.append(f"{old} → {now}: {label(one, of)}")
     if before:
@@ -323,18 +286,17 @@ def _select_broken(checks: Sequence[tuple[str, str]], result: str) -> frozenset[
 def read_report(path: Path, of: Suite = BBR) -> Before:
     """Read a report of before, as --json wrote it. Raises InputError."""
     text = _read(path)
+    found: dict[_Key, str] = {}
+    broken: dict[_Key, frozenset[str]] = {}
     try:
-        results = json.loads(text)["results"]
-        keys: list[_Key] = [(str(one["case"]), str(one["control"]), of.at(one)) for one in results]
-        found = {key: str(one["result"]) for key, one in zip(keys, results, strict=True)}
-        broken = {
-            key: _select_broken(
-                [(str(check["what"]), str(check["found"])) for check in one["checks"] if check["held"] is False],
-                str(one["result"]),
-            )
-            for key, one in zip(keys, results, strict=True)
-            if "checks" in one
-        }
+        for one in json.loads(text)["results"]:
+            key = str(one["case"]), str(one["control"]), of.at(one)
+            found[key] = str(one["result"])
+            if "checks" in one:
+                checks = [
+                    (str(check["what"]), str(check["found"])) for check in one["checks"] if check["held"] is False
+                ]
+                broken[key] = _select_broken(checks, found[key])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         wanted = f"what dumbbell check {of.name} --json writes"
         raise Unreadable("this is not a report", wanted, file=path) from None
@@ -350,7 +312,7 @@ def read_report(path: Path, of: Suite = BBR) -> Before:
 def format_junit(report: SuiteReport, gate: Gate, of: Suite = BBR) -> str:
     """Return the results as JUnit's XML: the form that Jenkins' xunit plug-in and GitLab read."""
     outer = ElementTree.Element("testsuites")
-    for control in dict.fromkeys(one.control for one in report.results):
+    for control in report.controls:
         results = [one for one in report.results if one.control == control]
         suite = ElementTree.SubElement(outer, "testsuite", name=_escape_xml(f"{of.name} {control}"))
         counted = {"failures": 0, "errors": 0, "skipped": 0}
@@ -396,9 +358,9 @@ _ERRORS = ("crashed", "hung")
 
 def _find_outcome(one: CaseResult, gate: Gate) -> tuple[str, str]:
     """Return the element that a result has in JUnit's XML, if any, and its message."""
-    if _make_key(one) in gate.unexpected:
-        return "error" if one.verdict.result in _ERRORS else "failure", gate.unexpected[_make_key(one)]
-    if _make_key(one) in gate.expected:
+    if one.key in gate.unexpected:
+        return "error" if one.verdict.result in _ERRORS else "failure", gate.unexpected[one.key]
+    if one.key in gate.expected:
         return "skipped", f"expected: {one.verdict.result}: {one.verdict.reason}"
     if one.verdict.result in (CANNOT_TELL, NOT_APPLICABLE):
         return "skipped", f"{one.verdict.result}: {one.verdict.reason}"
@@ -424,11 +386,10 @@ def list_annotations(report: SuiteReport, gate: Gate, of: Suite = BBR) -> list[s
     """
     groups: dict[tuple[str, str, str], list[str]] = {}
     for one in report.results:
-        if _make_key(one) in gate.unexpected:
-            groups.setdefault(("error", one.case, one.control), []).append(gate.unexpected[_make_key(one)])
-        elif one.verdict.result == CANNOT_TELL and _make_key(one) not in gate.expected:
-            text = f"cannot tell: {label(one, of)}: {one.verdict.reason}"
-            groups.setdefault(("warning", one.case, one.control), []).append(text)
+        if one.key in gate.unexpected:
+            groups.setdefault(("error", one.case, one.control), []).append(gate.unexpected[one.key])
+        elif one.verdict.result == CANNOT_TELL and one.key not in gate.expected:
+            groups.setdefault(("warning", one.case, one.control), []).append(_describe("cannot tell", one, of))
     lines = [
         _format_annotation(kind, f"{of.cases[case][1]}, {control}", texts)
         for (kind, case, control), texts in groups.items()
@@ -451,9 +412,7 @@ def _escape_command(text: str, others: str = "") -> str:
 def find_status(report: SuiteReport, gate: Gate, of: Suite = BBR) -> int:
     """Return the exit status: 1 if something failed, 3 if nothing was judged or nobody can tell, otherwise 0."""
     found = {one.verdict.result for one in report.results}
-    unknown = [
-        one for one in report.results if one.verdict.result == CANNOT_TELL and _make_key(one) not in gate.expected
-    ]
+    unknown = [one for one in report.results if one.verdict.result == CANNOT_TELL and one.key not in gate.expected]
     if gate.failed:
         return 1
     if unknown or not any(result in of.good or of.is_bad(result) for result in found):

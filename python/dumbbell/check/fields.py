@@ -48,14 +48,8 @@ class Field:
 
 
 _VOLUMES = {
-    "bbr_inflight",
-    "bbr_inflight_shortterm",
-    "bbr_inflight_longterm",
-    "bbr_extra_acked",
-    "bbr_probe_up_step",
-    "delivered",
-    "lost",
-    "sent",
+    *("bbr_inflight", "bbr_inflight_shortterm", "bbr_inflight_longterm", "bbr_extra_acked", "bbr_probe_up_step"),
+    *("delivered", "lost", "sent"),
 }
 FIELDS = (
     Field("cwnd", "congestion_window", BYTES, "congestion window", ("cwnd", "current_cwnd")),

@@ -29,52 +29,24 @@ def draw(run: CaseRun, case: BbrCase, result: str, control: str) -> figures.Pict
     trace, setup = run.trace, run.setup
     start, end = _choose_window(run)
     rows = trace.select_rows(start, end)
-    point = setup.point
-    panels = [
-        figures.Series(
-            _stack_columns(run, rows, _BANDWIDTHS),
-            "value",
-            "what",
-            "bandwidth, Mbit/s",
-            steps=True,
-            levels=[(point.goodput, "link")],
-        ),
-        figures.Series(
-            _stack_columns(run, rows, _VOLUMES),
-            "value",
-            "what",
-            "segments",
-            steps=True,
-            levels=[(point.bdp, "BDP")] if point.bdp >= 1 else [],
-        ),
-    ]
+    panels = _list_panels(run, rows)
     if trace.has("backlog_bytes"):
         queue = pl.DataFrame({"time_s": trace.time[rows], "value": trace["backlog_bytes"][rows] / FRAME})
         panels.append(figures.Series(queue, "value", None, "queue, packets", steps=True))
     marks = [(time, name) for name, time in setup.times.items() if start <= time <= end]
-    title = f"{case.number}. {case.heading}: {control}, {point}, {result}"
+    title = f"{case.number}. {case.heading}: {control}, {setup.point}, {result}"
     return figures.stacked_series(panels, marks=marks, states={control: _find_states(run, start, end)}, title=title)
 
 
 def draw_file(run: CaseRun, name: str) -> figures.Picture:
     """Draw a whole trace: states, bandwidths, window and what is in flight, RTT; what it has of these."""
-    trace, point = run.trace, run.setup.point
-    end = float(trace.time[-1])
-    rows = slice(0, len(trace))
-    panels = []
-    for columns, title, level in (
-        (_BANDWIDTHS, "bandwidth, Mbit/s", (point.goodput, "link")),
-        (_VOLUMES, "segments", (point.bdp, "BDP")),
-        (_RTTS, "RTT, ms", (point.rtt * 1e3, "base RTT")),
-    ):
-        values = _stack_columns(run, rows, columns)
-        if len(values):
-            panels.append(figures.Series(values, "value", "what", title, steps=True, levels=[level]))
+    end = float(run.trace.time[-1])
+    panels = _list_panels(run, slice(0, len(run.trace)), rtts=True)
     if not panels:
         raise Nothing("no bandwidth, window or RTT", "a trace with one of them", file=name, option="--figures")
     marks = [(time, what) for what, time in run.setup.times.items() if time <= end]
     states = {name: _find_states(run, 0.0, end)}
-    return figures.stacked_series(panels, marks=marks, states=states, title=f"{name}: {point}")
+    return figures.stacked_series(panels, marks=marks, states=states, title=f"{name}: {run.setup.point}")
 
 
 def save_file(run: CaseRun, name: str, folder: Path) -> Path:
@@ -89,6 +61,22 @@ def _find_states(run: CaseRun, start: float, end: float) -> list[figures.Band]:
         figures.Band(max(one.start, start), min(one.end, end), one.state)
         for one in run.trace.phases
         if one.end > start and one.start < end
+    ]
+
+
+def _list_panels(run: CaseRun, rows: slice, *, rtts: bool = False) -> list[figures.Series]:
+    """Return bandwidths, volumes and, if they are wanted, RTTs, where the trace has values of them."""
+    point = run.setup.point
+    kinds = [
+        (_BANDWIDTHS, "bandwidth, Mbit/s", [(point.goodput, "link")]),
+        (_VOLUMES, "segments", [(point.bdp, "BDP")] if point.bdp >= 1 else []),
+        (_RTTS if rtts else {}, "RTT, ms", [(point.rtt * 1e3, "base RTT")]),
+    ]
+    found = [(_stack_columns(run, rows, columns), title, levels) for columns, title, levels in kinds]
+    return [
+        figures.Series(values, "value", "what", title, steps=True, levels=levels)
+        for values, title, levels in found
+        if len(values)
     ]
 
 

@@ -14,7 +14,6 @@ from dumbbell.check import plausible, qlog_trace, suite
 from dumbbell.check.case import BbrCase
 from dumbbell.check.cases import CASES, TIMES, VALUES
 from dumbbell.check.lab import CaseRun, PathPoint, Setup
-from dumbbell.check.trace import Trace
 from dumbbell.errors import Missing, OutOfRange, UnknownName, WrongValue, quote_value
 
 # values of paths that are so from the first packet on: nothing of such a trace is of a plain path
@@ -65,8 +64,8 @@ def judge_file(path: Path, told: TraceDescription) -> JudgedTrace:
             if reason:
                 not_judged[key] = reason
                 continue
-        results.append(suite.BbrResult(key, control, "", setup.point, case.judge_run(judged), judged))
-    return JudgedTrace(suite.BbrReport(results, {}, 0.0, 0.0), run, not_judged, log.notes)
+        results.append(suite.BbrResult(key, control, setup.point, case.judge_run(judged), judged))
+    return JudgedTrace(suite.BbrReport(results, 0.0), run, not_judged, log.notes)
 
 
 def _list_missing(case: BbrCase, setup: Setup) -> list[str]:
@@ -129,8 +128,3 @@ def _parse_named(path: Path, header: dict[str, Any], key: str, allowed: Mapping[
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
             raise WrongValue(quote_value(value), "a number", file=path, key=f"{key}: {name}")
     return {name: float(value) for name, value in table.items()}
-
-
-def list_states(trace: Trace) -> list[str]:
-    """Return the states of a trace in the order in which they come first."""
-    return list(dict.fromkeys(one.state for one in trace.phases))

@@ -11,7 +11,6 @@ from dumbbell.check.case import (
     BbrCase,
     CaseEnded,
     Checks,
-    compute_goodput,
     compute_loss_share,
     count_rounds,
     find_next_phase,
@@ -44,7 +43,6 @@ LEAST_RATE = 64_000  # bit/s, the draft's least
 
 def _probe_rtt(lab: CaseLab) -> CaseRun:
     since = find_start_of_probing(lab).start
-    change = lengthen_path(lab, since)
 
     def is_done(trace: Trace) -> bool:
         found = trace.find_phase("probe_rtt", since)
@@ -52,10 +50,8 @@ def _probe_rtt(lab: CaseLab) -> CaseRun:
 
     interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
     first = since + interval + PROBE_RTT_DURATION + 0.2 + 14 * lab.point.round
-    return CaseRun(
-        lab.run_until(is_done, first, since + 14 + 16 * lab.point.round, change),
-        Setup(lab.point, {"path gets longer": since}),
-    )
+    trace = lab.run_until(is_done, first, since + 14 + 16 * lab.point.round, lengthen_path(lab, since))
+    return CaseRun(trace, Setup(lab.point, {"path gets longer": since}))
 
 
 def _judge_probe_rtt(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -82,22 +78,10 @@ def _judge_probe_rtt(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.expect("for 200 ms", lasted >= 0.99 * PROBE_RTT_DURATION, f"{lasted * 1e3:.4g} ms", needs=INFLIGHT_COLUMNS)
     checks.expect("and a round", passed >= 1, f"{passed:.0f} rounds", needs=(*INFLIGHT_COLUMNS, "round"))
     after = find_next_phase(trace, checks, found, PROBE_BW)
-    reached_flag = trace["full_bw_reached"][after.rows.start]
-    checks.expect(
-        "full_bw_reached is set",
-        reached_flag == 1,
-        f"{reached_flag:g}",
-        needs=("full_bw_reached",),
-        constant=trace.is_without("full_bw_reached"),
-    )
+    checks.expect_flag("full_bw_reached", after.rows.start)
     start = found.end + 2 * setup.point.round
-    rate = compute_goodput(trace, start, min(start + 4 * setup.point.round, float(trace.time[-1])))
-    checks.expect(
-        "it sends as before",
-        rate >= 0.8 * setup.point.goodput,
-        f"{rate:.4g} of {setup.point.goodput:.4g} Mbit/s",
-        needs=("delivered",),
-    )
+    end = min(start + 4 * setup.point.round, float(trace.time[-1]))
+    checks.expect_goodput("it sends as before", start, end, 0.8, setup.point.goodput)
 
 
 # 11
@@ -149,14 +133,9 @@ def _judge_idle(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 def _run_cruise_over_batches(lab: CaseLab) -> CaseRun:
     interval = choose_batch_interval(lab)
-    change = batch_acks(lab)
-
-    def is_done(trace: Trace) -> bool:
-        found = trace.find_phase("probe_cruise")
-        return found is not None and trace.is_over(found)
-
     first = 2 * lab.point.startup + 3.5 + 10 * interval
-    return CaseRun(lab.run_until(is_done, first, 3 * first, change), Setup(lab.point, {}, {"batch": interval}))
+    trace = lab.run_until(lambda trace: trace.is_past("probe_cruise"), first, 3 * first, batch_acks(lab))
+    return CaseRun(trace, Setup(lab.point, {}, {"batch": interval}))
 
 
 def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -199,15 +178,8 @@ def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> No
     filled = 2 * setup.values["batch"] + (
         2 * float(np.nan_to_num(trace["srtt_ms"][rows.start])) / 1e3 if rows.start in before else 0.0
     )
-    start = min(cruise.start + filled, cruise.end)
-    rate = compute_goodput(trace, start, cruise.end)
-    checks.expect(
-        "the link stays full",
-        rate >= 0.95 * point.goodput,
-        f"{rate:.4g} of {point.goodput:.4g} Mbit/s",
-        needs=("delivered",),
-        unless=("srtt_ms",) if rows.start in before else (),
-    )
+    start, unless = min(cruise.start + filled, cruise.end), ("srtt_ms",) if rows.start in before else ()
+    checks.expect_goodput("the link stays full", start, cruise.end, 0.95, point.goodput, unless)
 
 
 # 14
@@ -236,13 +208,8 @@ def _judge_less_than_a_packet(trace: Trace, setup: Setup, checks: Checks) -> Non
             f"{np.median(paced):.4g}, 0.99 of the link's {point.goodput:.4g} Mbit/s",
             needs=("pacing_rate_mbit",),
         )
-    rate = compute_goodput(trace, found.start, float(trace.time[-1]))
-    checks.expect(
-        "the link is full: delayed ACKs do not stall it",
-        rate >= 0.95 * point.goodput,
-        f"{rate:.4g} of {point.goodput:.4g} Mbit/s",
-        needs=("delivered",),
-    )
+    what, end = "the link is full: delayed ACKs do not stall it", float(trace.time[-1])
+    checks.expect_goodput(what, found.start, end, 0.95, point.goodput)
 
 
 def compute_room_for_bursts(lab: CaseLab) -> float:
@@ -456,13 +423,7 @@ def _judge_policed(trace: Trace, setup: Setup, checks: Checks) -> None:
         checks.expect("bw_shortterm and inflight_shortterm react", False, "never set")
     end = float(trace.time[-1])
     half = trace.find_row((start.start + end) / 2)
-    rate = compute_goodput(trace, float(trace.time[half]), end)
-    checks.expect(
-        "it gets the token rate",
-        rate >= 0.7 * token.goodput,
-        f"{rate:.4g} of {token.goodput:.4g} Mbit/s",
-        needs=("delivered",),
-    )
+    checks.expect_goodput("it gets the token rate", float(trace.time[half]), end, 0.7, token.goodput)
     starts = half + np.flatnonzero(np.diff(trace["round"][half:]) > 0)
     shares = [compute_loss_share(trace, int(first), int(last)) for first, last in pairwise(starts)]
     share = float(np.median(shares)) if shares else math.nan

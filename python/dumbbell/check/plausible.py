@@ -7,6 +7,7 @@ counts and shares, or times in round trips.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,46 +36,54 @@ _Array = np.ndarray[Any, Any]
 
 def check(path: Path, trace: Trace, point: PathPoint, falls: int) -> None:
     """Raise InputError, one line, if a trace cannot be one of this path. `falls`: times that lie before the last."""
+    for key, found, hint in _find_faults(trace, point, falls):
+        raise Implausible(found, hint, file=path, key=key)
+
+
+def _find_faults(trace: Trace, point: PathPoint, falls: int) -> Iterator[tuple[str, str, str]]:
+    """Yield what is not plausible: the key, what was found, and a hint."""
     if point.rtt <= 0:
-        raise Implausible(
-            "the base RTT is 0 ms", "the RTT of the path without queues, such as --rtt 40ms", file=path, key="rtt"
-        )
+        yield "rtt", "the base RTT is 0 ms", "the RTT of the path without queues, such as --rtt 40ms"
     if trace.is_without("state"):
         return  # no case is judged by it
-    _check_order(path, trace, falls)
+    for name in ("round", "delivered", "sent"):
+        back = int(np.count_nonzero(np.diff(trace[name]) < 0)) if trace.has(name) else 0
+        if falls > 1 and back > 1:
+            found = f"{fields.name(name)} falls {back} times, and {falls} times lie before the one in front of them"
+            yield "time", found, "times that are differences need time_format delta in common_fields"
     least = _find_least_rtt(trace)
     # the clock first: it is compared with the RTTs of the same file
     with np.errstate(all="ignore"):
         lengths, rtts = _measure_rounds(trace, least if least is not None else 1e3 * point.round)
+    rate = _measure_fastest_rate(trace)
     if len(lengths) >= _ROUNDS:
         ratio = float(np.median(lengths / rtts))
         if not 1 / _FACTOR <= ratio <= _FACTOR:
             length, rtt = _format_ms(float(np.median(lengths))), _format_ms(float(np.median(rtts)))
             found = f"a round trip takes {length} by the clock of the trace, at an RTT of {rtt}"
-            raise Implausible(found, _make_hint(ratio, "times"), file=path, key="time")
-    elif (slower := _compare_clock_with_rate(trace)) is not None and not 1 / _OF_RATE <= slower <= _OF_RATE:
-        found = f"what was delivered comes {slower:.3g} times as slowly by the clock of the trace as bbr_max_bw says"
-        raise Implausible(found, _make_hint(slower, "times"), file=path, key="time")
-    _check_rate(path, trace, point)
+            yield "time", found, _make_hint(ratio, "times")
+    elif rate and trace.has("max_bw_mbit"):
+        slower = float(np.nanmax(trace["max_bw_mbit"]) / rate)
+        if not 1 / _OF_RATE <= slower <= _OF_RATE:
+            found = (
+                f"what was delivered comes {slower:.3g} times as slowly by the clock of the trace as bbr_max_bw says"
+            )
+            yield "time", found, _make_hint(slower, "times")
+    # over a tenth of the trace
+    if rate is not None and rate > _ABOVE * point.goodput:
+        found = f"{rate:.3g} Mbit/s of payload are delivered, and the link carries {point.goodput:.3g} Mbit/s"
+        yield "rate", found, _UNRELATED
     if least is None:
         return
     base, most = 1e3 * point.rtt, 1e3 * _FACTOR * point.round
     if least < _BELOW * base - _LEAST_MS:
         found = f"min_rtt is {_format_ms(least)}, below the base RTT of {_format_ms(base)}"
-        raise Implausible(found, _make_hint(least / base, "RTTs"), file=path, key="min_rtt")
+        yield "min_rtt", found, _make_hint(least / base, "RTTs")
     if least > most:
         found = (
             f"min_rtt is {_format_ms(least)}, more than {_FACTOR:g} times what the path of {point} has without a queue"
         )
-        raise Implausible(found, _make_hint(least / base, "RTTs"), file=path, key="min_rtt")
-
-
-def _check_rate(path: Path, trace: Trace, point: PathPoint) -> None:
-    """Raise InputError if more is delivered, over a tenth of the trace, than the link carries."""
-    rate, carried = _measure_fastest_rate(trace), point.goodput
-    if rate is not None and rate > _ABOVE * carried:
-        found = f"{rate:.3g} Mbit/s of payload are delivered, and the link carries {carried:.3g} Mbit/s"
-        raise Implausible(found, _UNRELATED, file=path, key="rate")
+        yield "min_rtt", found, _make_hint(least / base, "RTTs")
 
 
 def _find_least_rtt(trace: Trace) -> float | None:
@@ -83,16 +92,6 @@ def _find_least_rtt(trace: Trace) -> float | None:
     values = np.concatenate(found) if found else np.zeros(0)
     values = values[np.isfinite(values) & (values > 0)]
     return float(values.min()) if len(values) else None
-
-
-def _check_order(path: Path, trace: Trace, falls: int) -> None:
-    """Raise InputError if counts fall in a trace whose events were not in the order of their times."""
-    for name in ("round", "delivered", "sent"):
-        back = int(np.count_nonzero(np.diff(trace[name]) < 0)) if trace.has(name) else 0
-        if falls > 1 and back > 1:
-            found = f"{fields.name(name)} falls {back} times, and {falls} times lie before the one in front of them"
-            hint = "times that are differences need time_format delta in common_fields"
-            raise Implausible(found, hint, file=path, key="time")
 
 
 def _measure_rounds(trace: Trace, rtt: float) -> tuple[_Array, _Array]:
@@ -112,12 +111,6 @@ def _measure_rounds(trace: Trace, rtt: float) -> tuple[_Array, _Array]:
     lengths = np.array([1e3 * (trace.time[end] - trace.time[first]) for first, end in whole])
     smoothed = trace["srtt_ms"][[end for _, end in whole]] if whole else np.zeros(0)
     return lengths, np.where(smoothed > 0, smoothed, rtt)
-
-
-def _compare_clock_with_rate(trace: Trace) -> float | None:
-    """Return how long the clock says that deliveries take, over how long they take at the largest rate of the trace."""
-    rate = _measure_fastest_rate(trace) if trace.has("max_bw_mbit") else None
-    return float(np.nanmax(trace["max_bw_mbit"]) / rate) if rate else None
 
 
 def _measure_fastest_rate(trace: Trace) -> float | None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from dumbbell.check.case import (
     BbrCase,
     Checks,
     compute_burst,
-    compute_loss_in_round,
     compute_target,
     count_rounds,
-    describe_inflight,
     find_next_phase,
     find_phase,
     format_bound,
@@ -23,11 +23,11 @@ from dumbbell.check.startup import (
     FULL_BW,
     FULL_BW_ROUNDS,
     INFLIGHT_COLUMNS,
-    LOSS_COLUMNS,
-    LOSS_SEEN,
+    check_loss,
     describe_slower_link,
     find_start_of_probing,
     limit_application,
+    lose_packets,
     to_link_time,
 )
 from dumbbell.check.trace import Phase, Trace
@@ -66,14 +66,6 @@ def probe(lab: CaseLab, change: PathChange = BULK, after: float = 0.0, number: i
     return trace, found[number - 1]
 
 
-def lose_packets(lab: CaseLab, share: float, since: float, until: float | None = None) -> PathChange:
-    """Return random loss of what is sent from a time until another."""
-    end = None if until is None else round(to_link_time(lab, until) * 1e9)
-    return PathChange(
-        path=[{"name": "loss", "probability": share, "from": round(to_link_time(lab, since) * 1e9), "to": end}]
-    )
-
-
 def _choose_loss(in_flight: float) -> float:
     """Return a share of loss well above LossThresh: with few segments in flight, such that some are lost in a round."""
     return min(0.5, max(0.08, 4 / max(in_flight, 1)))
@@ -89,8 +81,7 @@ def _run_one_probe(lab: CaseLab) -> CaseRun:
 def _judge_up_plateau(trace: Trace, _: Setup, checks: Checks) -> None:
     up = find_phase(trace, checks, "probe_up")
     first, row = up.rows.start, up.rows.stop
-    lost = trace["lost"][row] - trace["lost"][first]
-    checks.expect("no loss", not lost > 0, f"{lost:.0f} lost", needs=("lost",))
+    _check_no_loss(trace, checks, first, row)
     used = float(np.max(trace["in_flight"][up.rows]))
     bdp = float(trace["inflight_bdp"][first])
     checks.expect(
@@ -105,49 +96,35 @@ def _judge_up_plateau(trace: Trace, _: Setup, checks: Checks) -> None:
         f"after {passed:.0f}",
         needs=("round",),
     )
-    checks.expect(
-        "full_bw_now is set",
-        trace["full_bw_now"][row] == 1,
-        f"{trace['full_bw_now'][row]:g}",
-        needs=("full_bw_now",),
-        constant=True,
-    )
+    checks.expect_flag("full_bw_now", row)
     find_next_phase(trace, checks, up, ("probe_down",))
 
 
 def _run_one_down(lab: CaseLab) -> CaseRun:
     _, up = probe(lab)
-
-    def is_done(trace: Trace) -> bool:
-        found = trace.find_phase("probe_down", up.start)
-        return found is not None and trace.is_over(found)
-
-    return CaseRun(
-        lab.run_until(is_done, up.end + 2 * lab.point.round, up.end + 3 * estimate_cycle(lab)), Setup(lab.point)
-    )
+    first, most = up.end + 2 * lab.point.round, up.end + 3 * estimate_cycle(lab)
+    return CaseRun(lab.run_until(lambda trace: trace.is_past("probe_down", up.start), first, most), Setup(lab.point))
 
 
 # 6 and 7
 
 
-def _run_limited_probe(lab: CaseLab) -> tuple[PathChange, Trace, Phase]:
-    """Return an application that is the limit from the first PROBE_BW on, and the first PROBE_UP that it limits."""
-    since = find_start_of_probing(lab).start
+def _require_inflight(lab: CaseLab) -> None:
     if APP_SHARE * lab.point.bdp < 3:
         raise NotApplicable(
             "nothing is in flight between two segments of the application: each one restarts from idleness"
         )
+
+
+def _run_limited_probe(lab: CaseLab) -> tuple[PathChange, Trace, Phase]:
+    """Return an application that is the limit from the first PROBE_BW on, and the first PROBE_UP that it limits."""
+    since = find_start_of_probing(lab).start
+    _require_inflight(lab)
     change = limit_application(lab, since=since)
 
     def find_limited_phase(trace: Trace) -> Phase | None:
-        return next(
-            (
-                one
-                for one in trace.find_phases("probe_up", since, cut=True)
-                if trace["app_limited"][one.rows.start] == 1
-            ),
-            None,
-        )
+        probes = trace.find_phases("probe_up", since, cut=True)
+        return next((one for one in probes if trace["app_limited"][one.rows.start] == 1), None)
 
     length = since + 2 * estimate_cycle(lab) + LONG * lab.point.round
     trace = lab.run_until(lambda trace: find_limited_phase(trace) is not None, length, 2 * length, change)
@@ -167,14 +144,7 @@ def _run_lossy_probe(lab: CaseLab) -> CaseRun:
 
 def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     since = setup.times["loss begins"]
-    start = trace.select_rows(setup.times["PROBE_UP"], since)
-    share = float(np.mean(trace["app_limited"][start])) if start.stop > start.start else 0.0
-    checks.expect(
-        "application-limited when the loss begins",
-        share > 0.5,
-        f"in {share:.0%} of the time before",
-        needs=("app_limited",),
-    )
+    checks.expect_limited(" when the loss begins", trace.select_rows(setup.times["PROBE_UP"], since), "the time before")
     row = trace.find_row(since)
     if trace.state[row] == "probe_rtt":
         raise NotApplicable("PROBE_RTT is due before the loss begins")
@@ -188,10 +158,7 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
         return
     after = find_next_phase(trace, checks, up, ("probe_down",))
     end = after.rows.start
-    lost = compute_loss_in_round(trace, end, row)
-    checks.expect(
-        "loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight", needs=LOSS_COLUMNS
-    )
+    check_loss(trace, checks, end, row)
     first = trace.find_time(lambda found: found["lost"] > found["lost"][row], since)
     seen = first if first is not None else since
     passed = count_rounds(trace, trace.find_row(seen), end)
@@ -209,18 +176,14 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 
 def _run_limited_startup(lab: CaseLab) -> CaseRun:
-    if APP_SHARE * lab.point.bdp < 3:
-        raise NotApplicable(
-            "nothing is in flight between two segments of the application: each one restarts from idleness"
-        )
+    _require_inflight(lab)
     length = (LONG + 14) * lab.point.round
     return CaseRun(lab.run(length, limit_application(lab)), Setup(lab.point))
 
 
 def _judge_limited_startup(trace: Trace, _: Setup, checks: Checks) -> None:
     _check_no_loss(trace, checks, 0)
-    share = float(np.mean(trace["app_limited"]))
-    checks.expect("application-limited", share > 0.5, f"in {share:.0%} of the time", needs=("app_limited",))
+    checks.expect_limited("", slice(0, len(trace)), "the time")
     passed = count_rounds(trace, 0, len(trace) - 1)
     others = [one for one in trace.phases if one.state not in ("startup", "probe_rtt")]
     left = f"→ {others[0].state} at {others[0].start:.4g} s" if others else f"{passed:.0f} rounds"
@@ -240,8 +203,7 @@ def _judge_limited_up(trace: Trace, setup: Setup, checks: Checks) -> None:
     if up is None:
         raise NotApplicable("the flow is not in PROBE_UP")
     _check_no_loss(trace, checks, up.rows.start)
-    share = float(np.mean(trace["app_limited"][up.rows]))
-    checks.expect("application-limited", share > 0.5, f"in {share:.0%} of the time", needs=("app_limited",))
+    checks.expect_limited("", up.rows, "the time")
     last = up.rows.stop - 1
     after = trace.find_next_phase(up)
     passed = count_rounds(trace, up.rows.start, last)
@@ -254,8 +216,8 @@ def _judge_limited_up(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.expect(f"PROBE_UP for {LONG} rounds", passed >= LONG, f"{passed:.0f} rounds", needs=("round",))
 
 
-def _check_no_loss(trace: Trace, checks: Checks, row: int) -> None:
-    lost = trace["lost"][-1] - trace["lost"][row]
+def _check_no_loss(trace: Trace, checks: Checks, first: int, last: int = -1) -> None:
+    lost = trace["lost"][last] - trace["lost"][first]
     checks.expect("no loss", not lost > 0, f"{lost:.0f} lost", needs=("lost",))
 
 
@@ -265,6 +227,12 @@ def _check_no_loss(trace: Trace, checks: Checks, row: int) -> None:
 def _compute_headroom(longterm: float) -> float:
     """BBRInflightWithHeadroom()."""
     return np.inf if np.isnan(longterm) else max(longterm - max(HEADROOM * longterm, 1), MIN_PIPE_CWND)
+
+
+def _measure_excess(trace: Trace, rows: slice) -> float:
+    """Return by how much inflight is above BBRInflight(1.0) and BBRInflightWithHeadroom() at the least."""
+    headrooms = [_compute_headroom(one) for one in trace["inflight_longterm"][rows]]
+    return float(np.min(trace["in_flight"][rows] - np.minimum(trace["inflight_bdp"][rows], headrooms)))
 
 
 def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -281,26 +249,12 @@ def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
         raise NotApplicable("it is time for the next probe, in rounds, before inflight is down")
     # the next probe may be due by the count of rounds
     find_next_phase(trace, checks, down, ("probe_cruise",), unless=("round", *TARGET_COLUMNS))
-    in_flight, bdp = float(trace["in_flight"][row]), float(trace["inflight_bdp"][row])
     headroom, room = _compute_headroom(float(trace["inflight_longterm"][row])), compute_burst(trace, row, setup)
-    checks.expect(
-        "inflight <= BBRInflight(1.0)",
-        in_flight <= bdp + room,
-        describe_inflight(in_flight, bdp, room),
-        needs=INFLIGHT_COLUMNS,
-    )
+    bdp = float(trace["inflight_bdp"][row])
+    checks.expect_inflight("inflight <= BBRInflight(1.0)", row, bdp, room, INFLIGHT_COLUMNS)
     bounds = ("in_flight", "inflight_longterm")
-    checks.expect(
-        "inflight <= BBRInflightWithHeadroom()",
-        in_flight <= headroom + room,
-        describe_inflight(in_flight, headroom, room),
-        needs=bounds,
-    )
-    inside = slice(first + 1, row)
-    least = np.minimum(
-        trace["inflight_bdp"][inside], [_compute_headroom(one) for one in trace["inflight_longterm"][inside]]
-    )
-    low = float(np.min(trace["in_flight"][inside] - least)) if row > first + 1 else 0.0
+    checks.expect_inflight("inflight <= BBRInflightWithHeadroom()", row, headroom, room, bounds)
+    low = _measure_excess(trace, slice(first + 1, row)) if row > first + 1 else 0.0
     needs = (*INFLIGHT_COLUMNS, "inflight_longterm")
     checks.expect("and not before", low >= -room, f"down to {low:+.0f}, allowed {-room:.0f} for bursts", needs=needs)
 
@@ -317,15 +271,10 @@ def _run_late_down(lab: CaseLab) -> CaseRun:
         if down is None:
             continue
         since = down.start - 1e-9
-
-        def is_done(trace: Trace, since: float = since) -> bool:
-            found = trace.find_phase("probe_down", since)
-            return found is not None and trace.is_over(found)
-
         length = down.start + estimate_cycle(lab)
         for decrease in (0.1, 0.2):
             change = PathChange(rates=[(to_link_time(lab, down.start), (1 - decrease) * lab.point.rate)])
-            trace = lab.run_until(is_done, length, 3 * length, change)
+            trace = lab.run_until(partial(Trace.is_past, state="probe_down", after=since), length, 3 * length, change)
             setup = Setup(lab.point, {"rate falls": down.start}, {"decrease": decrease})
             found = trace.find_phase("probe_down", since, cut=True)
             after = trace.find_next_phase(found) if found else None
@@ -345,11 +294,7 @@ def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
     )
     first, row = down.rows.start, down.rows.stop
     after = trace.find_next_phase(down)
-    inside = slice(first, row)
-    least = np.minimum(
-        trace["inflight_bdp"][inside], [_compute_headroom(one) for one in trace["inflight_longterm"][inside]]
-    )
-    low = float(np.min(trace["in_flight"][inside] - least))
+    low = _measure_excess(trace, down.rows)
     passed = count_rounds(trace, first, row)
     if after is not None and after.state == "probe_cruise" and low <= compute_burst(trace, row, setup):
         raise NotApplicable(
@@ -418,10 +363,7 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
         needs=("full_bw_now",),
     )
     after = find_next_phase(trace, checks, up, ("probe_down",))
-    lost = compute_loss_in_round(trace, row, first)
-    checks.expect(
-        "loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight", needs=LOSS_COLUMNS
-    )
+    check_loss(trace, checks, row, first)
     seen = trace.find_time(lambda found: found["lost"] > found["lost"][first], up.start)
     passed = count_rounds(trace, trace.find_row(seen if seen is not None else up.start), row)
     checks.expect("at once", passed <= 2, f"{passed:.0f} rounds after the first loss", needs=("lost", "round"))
@@ -448,10 +390,7 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 def _run_idle_refill(lab: CaseLab) -> CaseRun:
     point = lab.point
-    if APP_SHARE * point.bdp < 3:
-        raise NotApplicable(
-            "nothing is in flight between two segments of the application: each one restarts from idleness"
-        )
+    _require_inflight(lab)
     trace, up = probe(lab)
     refill = next((one for one in reversed(trace.find_phases("probe_refill")) if one.start < up.start), None)
     if refill is None:
@@ -462,7 +401,7 @@ def _run_idle_refill(lab: CaseLab) -> CaseRun:
         since = max(refill.start - ahead * point.round, 0.0)
         trace = lab.run(up.start + 14 * point.round + 0.5, limit_application(lab, share, since))
         found = trace.find_phase("probe_refill", since)
-        if found is not None and trace.is_over(found) and _measure_limited_time(trace, found) > 0.9:
+        if found and trace.is_over(found) and float(np.mean(trace["app_limited"][found.rows])) > 0.9:
             break
     else:
         raise NotApplicable(
@@ -471,17 +410,10 @@ def _run_idle_refill(lab: CaseLab) -> CaseRun:
     return CaseRun(trace, Setup(point, {"application limits": since}, {"share": share}))
 
 
-def _measure_limited_time(trace: Trace, found: Phase) -> float:
-    return float(np.mean(trace["app_limited"][found.rows]))
-
-
 def _judge_idle_refill(trace: Trace, setup: Setup, checks: Checks) -> None:
     refill = find_phase(trace, checks, "probe_refill", setup.times["application limits"])
     first, row = refill.rows.start, refill.rows.stop
-    share = _measure_limited_time(trace, refill)
-    checks.expect(
-        "application-limited during PROBE_REFILL", share > 0.9, f"in {share:.0%} of it", needs=("app_limited",)
-    )
+    checks.expect_limited(" during PROBE_REFILL", refill.rows, "it", least=0.9)
     before, now = float(trace["max_bw_mbit"][first]), float(trace["max_bw_mbit"][row])
     known = ("max_bw_mbit",)
     checks.expect("max_bw is not lowered", now >= 0.999 * before, f"{before:.4g} → {now:.4g} Mbit/s", needs=known)

@@ -7,11 +7,11 @@ import math
 import numpy as np
 
 from dumbbell.check.case import BbrCase, Checks, compute_target, format_bound
-from dumbbell.check.lab import CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
+from dumbbell.check.lab import CaseLab, CaseRun, NotApplicable, Setup
 from dumbbell.check.path import compute_room_for_bursts
 from dumbbell.check.probing import probe
 from dumbbell.check.shown import check_recovery, check_timeout
-from dumbbell.check.startup import to_link_time
+from dumbbell.check.startup import delay_packets
 from dumbbell.check.trace import Trace
 
 
@@ -30,19 +30,9 @@ def _run_spurious(lab: CaseLab, timeout: bool) -> CaseRun:
         until = since + delay
     else:
         # one burst at the least is in time
-        delay, until = (
-            0.7 * srtt,
-            since
-            + max(0.1 * point.round, 2.5 * point.packet_time, 0.6 * compute_room_for_bursts(lab) * point.packet_time),
-        )
-    stage = {
-        "name": "reorder",
-        "probability": 1.0,
-        "delay": to_nanoseconds(delay),
-        "from": to_nanoseconds(to_link_time(lab, since)),
-        "to": to_nanoseconds(to_link_time(lab, until)),
-    }
-    trace = lab.run(until + delay + 8 * srtt + 0.5, PathChange(path=[stage]))
+        burst = max(2.5, 0.6 * compute_room_for_bursts(lab)) * point.packet_time
+        delay, until = 0.7 * srtt, since + max(0.1 * point.round, burst)
+    trace = lab.run(until + delay + 8 * srtt + 0.5, delay_packets(lab, delay, since, until))
     return CaseRun(trace, Setup(point, {"late segments": since}, {"delay": delay, "for": until - since}))
 
 
@@ -91,15 +81,8 @@ def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool
 
 _V1_BOUNDS = {"bbr1": "BBRv1 has none of these bounds to save and restore"}
 _NEEDS = (
-    "ca_state",
-    "undone",
-    "bw_shortterm_mbit",
-    "inflight_shortterm",
-    "inflight_longterm",
-    "cwnd",
-    "cwnd_gain",
-    "bw_mbit",
-    "min_rtt_ms",
+    *("ca_state", "undone", "bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm"),
+    *("cwnd", "cwnd_gain", "bw_mbit", "min_rtt_ms"),
 )
 SPURIOUS_CASES = (
     BbrCase(

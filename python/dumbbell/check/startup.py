@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dumbbell.check.case import (
@@ -10,7 +12,6 @@ from dumbbell.check.case import (
     compute_burst,
     compute_loss_in_round,
     count_rounds,
-    describe_inflight,
     find_next_phase,
     find_phase,
     find_round_before,
@@ -28,7 +29,6 @@ DRAIN_GAIN = 0.5
 _MOST_WINDOW = 8000  # segments
 APP_SHARE = 0.5  # of the link's rate, of applications that are the limit
 INFLIGHT_COLUMNS = ("in_flight", "inflight_bdp")
-LOSS_COLUMNS = ("lost", "in_flight", "round")  # of loss_in_round()
 _MARGIN = 0.99  # of the estimated bandwidth, that is paced: BBR.PacingMarginPercent
 
 
@@ -53,6 +53,21 @@ def find_start_of_probing(lab: CaseLab) -> Phase:
 def to_link_time(lab: CaseLab, time: float) -> float:
     """Return when what is sent at a time of the sender's clock gets to the bottleneck."""
     return time + lab.point.rtt / 2
+
+
+def lose_packets(lab: CaseLab, share: float, since: float, until: float | None = None) -> PathChange:
+    """Return random loss of what is sent from a time until another."""
+    return _change_packets(lab, {"name": "loss", "probability": share}, since, until)
+
+
+def delay_packets(lab: CaseLab, delay: float, since: float, until: float | None = None) -> PathChange:
+    """Return a delay, in seconds, of all that is sent from a time until another."""
+    return _change_packets(lab, {"name": "reorder", "probability": 1.0, "delay": to_nanoseconds(delay)}, since, until)
+
+
+def _change_packets(lab: CaseLab, stage: dict[str, Any], since: float, until: float | None) -> PathChange:
+    begin, end = (None if at is None else to_nanoseconds(to_link_time(lab, at)) for at in (since, until))
+    return PathChange(path=[stage | {"from": begin, "to": end}])
 
 
 def compute_late_acks(setup: Setup) -> float:
@@ -108,7 +123,7 @@ def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
         f"{bandwidth:.4g} of {expected:.4g} Mbit/s",
         needs=("max_bw_mbit",),
     )
-    check_full_pipe(trace, checks, row)
+    _check_full_pipe(checks, row)
     growth_needs = ("max_bw_mbit", "round")
     # the first of these rounds begins right after the last growth, which Linux looks for at every ACK
     before = find_round_before(trace, row, FULL_BW_ROUNDS - 1)
@@ -129,20 +144,16 @@ def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
     )
 
 
-def check_full_pipe(trace: Trace, checks: Checks, row: int) -> None:
-    """Note that both flags of a full pipe are set.
+def _check_full_pipe(checks: Checks, row: int) -> None:
+    checks.expect_flag("full_bw_now", row)
+    checks.expect_flag("full_bw_reached", row)
 
-    Without full_bw_reached STARTUP could not end: where a trace does not have it, it is a flag like any other.
-    """
-    now, reached = trace["full_bw_now"][row], trace["full_bw_reached"][row]
-    checks.expect("full_bw_now is set", now == 1, f"{now:g}", needs=("full_bw_now",), constant=True)
-    checks.expect(
-        "full_bw_reached is set",
-        reached == 1,
-        f"{reached:g}",
-        needs=("full_bw_reached",),
-        constant=trace.is_without("full_bw_reached"),
-    )
+
+def check_loss(trace: Trace, checks: Checks, row: int, since: int) -> None:
+    """Note that more was lost in the round before a row than BBR tolerates; phases before row `since` do not count."""
+    lost = compute_loss_in_round(trace, row, since)
+    found = f"{lost:.1%} of what is in flight"
+    checks.expect("loss above LossThresh, 2 %", lost >= LOSS_SEEN, found, needs=("lost", "in_flight", "round"))
 
 
 # 2
@@ -160,8 +171,7 @@ def _run_lossy_startup(lab: CaseLab) -> CaseRun:
     if since is None:
         raise NotApplicable(f"the application is not the limit in {length:.3g} s")
     share = min(0.3, max(0.05, 4 * LOST_RANGES / in_round))
-    loss = {"name": "loss", "probability": share, "from": round(to_link_time(lab, since) * 1e9), "to": None}
-    change = limit_application(lab).merge(PathChange(path=[loss]))
+    change = limit_application(lab).merge(lose_packets(lab, share, since))
     trace = lab.run_until(
         lambda trace: trace.find_phase("drain") is not None, since + 12 * point.round, since + 24 * point.round, change
     )
@@ -177,20 +187,10 @@ def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
     if not checks.expect("STARTUP ends", trace.is_over(startup), f"not in {trace.time[-1] - since:.4g} s of loss"):
         return
     before = trace.select_rows(since - setup.point.round, since)
-    share = float(np.mean(trace["app_limited"][before])) if before.stop > before.start else 0.0
-    checks.expect(
-        "application-limited when the loss begins",
-        share > 0.5,
-        f"in {share:.0%} of the round before",
-        needs=("app_limited",),
-    )
-    row = startup.rows.stop
-    lost = compute_loss_in_round(trace, row, trace.find_row(since))
-    checks.expect(
-        "loss above LossThresh, 2 %", lost >= LOSS_SEEN, f"{lost:.1%} of what is in flight", needs=LOSS_COLUMNS
-    )
+    checks.expect_limited(" when the loss begins", before, "the round before")
+    check_loss(trace, checks, startup.rows.stop, trace.find_row(since))
     find_next_phase(trace, checks, startup, ("drain",))
-    check_full_pipe(trace, checks, row)
+    _check_full_pipe(checks, startup.rows.stop)
 
 
 # 3
@@ -213,12 +213,7 @@ def _judge_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     room = compute_burst(trace, row, setup)
     in_flight, target = trace["in_flight"], trace["inflight_bdp"]
     least = max(target[row], target[row - 1])
-    checks.expect(
-        "it ends at inflight <= BBRInflight(1.0)",
-        in_flight[row] <= least + room,
-        describe_inflight(in_flight[row], least, room),
-        needs=INFLIGHT_COLUMNS,
-    )
+    checks.expect_inflight("it ends at inflight <= BBRInflight(1.0)", row, least, room, INFLIGHT_COLUMNS)
     inside = slice(first + 1, last + 1)
     low = float(np.min(in_flight[inside] - target[inside])) if last > first else 0.0
     found = f"down to {low:+.0f}, allowed {-room:.0f} for bursts"
@@ -366,18 +361,7 @@ def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> N
 
 def lengthen_path(lab: CaseLab, since: float) -> PathChange:
     """Return a path that takes 2 % longer from a time on, or a packet, so that no RTT is as small as before."""
-    delay = to_nanoseconds(max(0.02 * lab.point.rtt, lab.point.packet_time))
-    return PathChange(
-        path=[
-            {
-                "name": "reorder",
-                "probability": 1.0,
-                "delay": delay,
-                "from": round(to_link_time(lab, since) * 1e9),
-                "to": None,
-            }
-        ]
-    )
+    return delay_packets(lab, max(0.02 * lab.point.rtt, lab.point.packet_time), since)
 
 
 def _run_slow_startup(lab: CaseLab) -> CaseRun:
@@ -389,28 +373,15 @@ def _run_slow_startup(lab: CaseLab) -> CaseRun:
     change = limit_application(lab).merge(lengthen_path(lab, 3 * point.round))
     needed = 5.5 + 8 * point.round
 
-    def is_done(trace: Trace) -> bool:
-        found = trace.find_phase("probe_rtt")
-        return found is not None and trace.is_over(found)
-
-    return CaseRun(
-        lab.run_until(is_done, needed, 13 + 12 * point.round, change),
-        Setup(point, {"path gets longer": 3 * point.round}),
-    )
+    trace = lab.run_until(lambda trace: trace.is_past("probe_rtt"), needed, 13 + 12 * point.round, change)
+    return CaseRun(trace, Setup(point, {"path gets longer": 3 * point.round}))
 
 
 def _judge_slow_startup(trace: Trace, _: Setup, checks: Checks) -> None:
     probe = find_phase(trace, checks, "probe_rtt")
     before = [one.state for one in trace.phases if one.start < probe.start]
     checks.expect("only STARTUP before", set(before) == {"startup"}, ", ".join(dict.fromkeys(before)))
-    reached = trace["full_bw_reached"][probe.rows.start]
-    checks.expect(
-        "full_bw_reached is not set",
-        reached == 0,
-        f"{reached:g}",
-        needs=("full_bw_reached",),
-        constant=trace.is_without("full_bw_reached"),
-    )
+    checks.expect_flag("full_bw_reached", probe.rows.start, 0)
     find_next_phase(trace, checks, probe, ("startup",))
 
 

@@ -11,11 +11,19 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
-from dumbbell.check.case import FAILED, NOT_APPLICABLE, BbrCase, CaseVerdict, Expectation
+from dumbbell.check.case import (
+    FAILED,
+    NOT_APPLICABLE,
+    BbrCase,
+    CaseResult,
+    CaseVerdict,
+    Expectation,
+    SuiteReport,
+)
 from dumbbell.check.cases import CASES
 from dumbbell.check.lab import FRAME, CaseLab, CaseRun, NotApplicable, PathPoint, PluginFailed
 from dumbbell.check.lab import parse_control as canonical
-from dumbbell.experiment import plugins, units
+from dumbbell.experiment import plugins
 from dumbbell.waiting import restore_ctrl_c
 
 VERSIONS = ("bbr1", "bbr2", "bbr3", "bbr-draft")
@@ -33,36 +41,25 @@ class CaseSelection:
 
 
 @dataclass(frozen=True)
-class BbrResult:
-    """A case, where it was judged, and how. `run` is there if its trace is wanted."""
+class BbrResult(CaseResult):
+    """The result of a case at a point. `run` is there if its trace is wanted."""
 
-    case: str
-    control: str  # as it is called in tables
-    cc: str  # canonical, as JSON
-    point: PathPoint
-    verdict: CaseVerdict
+    place: PathPoint
     run: CaseRun | None = field(default=None, compare=False)
     seconds: float = field(default=0.0, compare=False)  # of a core
 
     @property
-    def place(self) -> PathPoint:
-        """Where it was judged."""
-        return self.point
-
-    @property
     def where(self) -> str:
         """The point as a file of expected failures has it."""
-        return f"{units.show('rate', self.point.rate)} {units.show('time', round(self.point.rtt * 1e9))}"
+        return str(self.place).replace(",", "")
 
 
 @dataclass(frozen=True)
-class BbrReport:
-    """All results, what was left out and why, and how long it took."""
+class BbrReport(SuiteReport):
+    """All results, and the points that were left out, with the reason of each."""
 
     results: list[BbrResult]
-    left_out: dict[PathPoint, str]
-    seconds: float
-    core_seconds: float
+    left_out: dict[PathPoint, str] = field(default_factory=dict)
 
 
 def name_control(control: dict[str, Any]) -> str:
@@ -95,17 +92,16 @@ def make_grid(
 
 def judge_point(
     name: str, cc: dict[str, Any], point: PathPoint, cases: Sequence[str], wanted: CaseSelection
-) -> tuple[list[BbrResult], float]:
-    """Judge cases of one control, called `name`, at one point; return also the seconds that a core took."""
+) -> list[BbrResult]:
+    """Judge cases of one control, called `name`, at one point."""
     lab = CaseLab(point, cc)
-    began = time.process_time()
     results = []
     for key in cases:
         start = time.process_time()
         run, verdict = _judge_case(CASES[key], lab)
         kept = run if run is not None and (wanted.traces or (wanted.failing and verdict.result == "failed")) else None
-        results.append(BbrResult(key, name, json.dumps(cc), point, verdict, kept, time.process_time() - start))
-    return results, time.process_time() - began
+        results.append(BbrResult(key, name, point, verdict, kept, time.process_time() - start))
+    return results
 
 
 def _judge_case(case: BbrCase, lab: CaseLab) -> tuple[CaseRun | None, CaseVerdict]:
@@ -142,15 +138,14 @@ def check(
         ((name_control(cc), settle(cc), point) for cc in controls for point in points),
         key=lambda part: -_estimate_cost(part[2]),
     )
-    found: dict[tuple[str, PathPoint], tuple[list[BbrResult], float]] = {}
+    found: dict[tuple[str, PathPoint], list[BbrResult]] = {}
     if jobs == 1 or len(parts) == 1:
         for number, (name, cc, point) in enumerate(parts):
             found[name, point] = judge_point(name, cc, point, cases, wanted)
             progress(number + 1, len(parts))
     else:
-        context = multiprocessing.get_context(
-            "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-        )
+        methods = multiprocessing.get_all_start_methods()
+        context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
         with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context) as pool:
             restore_ctrl_c()
             begun = {
@@ -166,8 +161,8 @@ def check(
                 for worker in multiprocessing.active_children():
                     worker.terminate()
                 raise
-    results = [one for cc in controls for point in points for one in found[name_control(cc), point][0]]
-    return BbrReport(results, left_out, time.monotonic() - began, sum(seconds for _, seconds in found.values()))
+    results = [one for cc in controls for point in points for one in found[name_control(cc), point]]
+    return BbrReport(results, time.monotonic() - began, left_out)
 
 
 def _estimate_cost(point: PathPoint) -> float:

@@ -14,38 +14,17 @@ from dumbbell.errors import Missing
 STATES = ("startup", "drain", "probe_down", "probe_cruise", "probe_refill", "probe_up", "probe_rtt")
 PROBE_BW = ("probe_down", "probe_cruise", "probe_refill", "probe_up")
 WORDS = ("state", "ca_state")
-NEEDED = ("time_s",)  # what every trace must have; what else it has not is unknown to a judge
+TIME = "time_s"  # the column that every trace must have; a judge does not know what else a trace lacks
 # what a control tells of its model: numbers that may be missing, and counts and flags
 MODEL = (
-    "max_bw_mbit",
-    "bw_mbit",
-    "bw_shortterm_mbit",
-    "inflight_shortterm",
-    "inflight_longterm",
-    "inflight_bdp",
-    "min_rtt_ms",
-    "probe_up_step",
-    "pacing_gain",
-    "cwnd_gain",
+    *("max_bw_mbit", "bw_mbit", "bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm", "inflight_bdp"),
+    *("min_rtt_ms", "probe_up_step", "pacing_gain", "cwnd_gain"),
 )
 MODEL_COUNTS = ("round", "extra_acked", "full_bw_now", "full_bw_reached", "idle_restart")
 NUMBERS = (
-    "time_s",
-    *MODEL,
-    "pacing_rate_mbit",
-    "srtt_ms",
-    *MODEL_COUNTS,
-    "cwnd",
-    "in_flight",
-    "delivered",
-    "lost",
-    "sent",
-    "timeouts",
-    "undone",
-    "app_limited",
-    "backlog_bytes",
+    *("time_s", *MODEL, "pacing_rate_mbit", "srtt_ms", *MODEL_COUNTS, "cwnd", "in_flight", "delivered", "lost", "sent"),
+    *("timeouts", "undone", "app_limited", "backlog_bytes"),
 )
-Rows = slice
 
 
 @dataclass(frozen=True)
@@ -71,10 +50,9 @@ class Trace:
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
-        for name in NEEDED:
-            if name not in columns:
-                raise Missing(f"there with {', '.join(NEEDED)}", command="trace", key=f"column {name}")
-        self.time = np.asarray(columns["time_s"], dtype=float)
+        if TIME not in columns:
+            raise Missing(f"there with {TIME}", command="trace", key=f"column {TIME}")
+        self.time = np.asarray(columns[TIME], dtype=float)
         self._columns = {name: np.asarray(columns[name], dtype=float) for name in NUMBERS if name in columns}
         self.words = {name: np.asarray(columns[name]) for name in WORDS if name in columns}
         self._given = {*self._columns, *self.words}
@@ -101,7 +79,7 @@ class Trace:
 
     def select_columns(self, names: Iterable[str]) -> Trace:
         """Return the trace without all other columns."""
-        wanted = {*NEEDED, *names}
+        wanted = {TIME, *names}
         columns = self._columns | self.words
         return Trace({name: columns[name] for name in self._given & wanted})
 
@@ -161,6 +139,11 @@ class Trace:
     def is_over(self, phase: Phase) -> bool:
         """Whether the phase ended before the trace did."""
         return bool(phase.rows.stop < len(self))
+
+    def is_past(self, state: str, after: float = -1.0) -> bool:
+        """Whether a phase in a state began at or after a time, and ended before the trace did."""
+        found = self.find_phase(state, after)
+        return found is not None and self.is_over(found)
 
     def select_rows(self, start: float, end: float) -> slice:
         """Return the rows from a time until before another."""

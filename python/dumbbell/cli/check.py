@@ -154,7 +154,7 @@ def bbr(
         folders = [_parse_folder(option, name) for option, name in (("--qlog", qlog), ("--figures", figures))]
         wanted = suite.CaseSelection(traces=qlog is not None, failing=figures is not None)
         found = suite.check(controls, cases, points, jobs=jobs, wanted=wanted, progress=Progress())
-        found = suite.BbrReport(found.results, left_out, found.seconds, found.core_seconds)
+        found = suite.BbrReport(found.results, found.seconds, left_out)
         text = bbr_report.format_report(found)
         _keep(found, *folders)
     else:

@@ -140,7 +140,7 @@ def stack(
             others["gate"] = ci.to_json(gate)
             lines = gate.to_lines() or [f"nothing differs from {known or baseline}"]
     else:
-        judged = comparison.split(found, subjects[0].name)
+        judged = found.select_control(subjects[0].name)
         gate = comparison.gate_against(found, subjects[0].name, other.name)
         change = comparison.find_changed_verdicts(found, subjects[0].name, other.name)
         different = comparison.compare_controls(found, subjects[0], other)
@@ -153,8 +153,7 @@ def stack(
         ]
         lead += ["", *change.to_lines(), "", comparison.format_differences(different) if different is not None else ""]
     if kept is not None:
-        judged_all = found if other is None else comparison.split(found, subjects[0].name)
-        made = keeping.keep(judged_all.results, kept, _list_writers(), lambda text: print(text, file=sys.stderr))
+        made = keeping.keep(judged.results, kept, _list_writers(), lambda text: print(text, file=sys.stderr))
         print(f"{kept}: the runs of {format_count(len(made), 'cell')} that failed", file=sys.stderr)
     elif not as_json and not as_markdown:
         command = _write_command(name, window, set_ or [], seeds)

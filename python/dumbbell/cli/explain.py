@@ -31,7 +31,10 @@ def explain(
 
     if one_stored.is_experiment(what):
         run_options.refuse_of_results("explain", {"KEY": key, "--stored": stored_only})
-        run = observed.observe_file(what, settings, cell, where or [], engine=engine, trust=trust, command="explain")
+        chosen, by = observed.select_cell(
+            what, settings, cell, where or [], engine=engine, trust=trust, command="explain"
+        )
+        run = observed.observe_cell(chosen, observed.carry_out_run(chosen, by))
     else:
         run_options.refuse_of_files("explain", {"--set": settings, "--cell": cell, "--trust": trust})
         run = observed.observe_results(one_stored.choose_run(what, key, where or [], engine))

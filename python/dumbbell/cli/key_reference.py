@@ -306,7 +306,7 @@ def _format_keys(keys: Iterable[KeyDescription]) -> str:
 def format_markdown() -> str:
     """Return the whole reference as Markdown."""
     parts = [
-        "# Reference",
+        "# Keys of files, columns of results",
         "Every key of an experiment file and every column of the results, as `dumbbell describe NAME` prints them.",
         "## Experiment files",
         "A file is TOML. Times, rates and sizes have a unit: `20ms`, `1.5s`; `10Mbit`, `1Gbit`; `1514B`, `64KiB`; "

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dumbbell.explain.facts import Burst
+from dumbbell.explain.facts.base import Burst
 
 _SHOWN = 4  # bursts that are listed all
 _LEAST_GAP_S = 0.05
@@ -50,7 +50,7 @@ def select_bursts(bursts: list[Burst]) -> tuple[Burst, ...]:
 
 
 def describe_bursts(found: list[Burst], apart: float) -> dict[str, Any]:
-    """Return what `facts.Grouped` says of bursts, one at least."""
+    """Return what `base.Grouped` says of bursts, one at least."""
     spaces = np.diff([one.from_s for one in found]) if len(found) > 1 else np.zeros(1)
     return {
         "from_s": found[0].from_s,

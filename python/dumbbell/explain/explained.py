@@ -8,7 +8,7 @@ from typing import Any
 
 from dumbbell.experiment import units
 from dumbbell.explain import phrases, queue_facts, sender_facts, share_facts
-from dumbbell.explain.facts import Fact, Rank
+from dumbbell.explain.facts.base import Fact, Rank
 from dumbbell.explain.observed import Observed
 from dumbbell.words import capitalise, format_duration, format_rate, join_words
 

@@ -238,11 +238,11 @@ def _list_differing_columns(kept: dict[str, pl.DataFrame], again: dict[str, pl.D
     return found
 
 
-def carry_out_run(cell: Cell, engine: Engine, progress: _native.Progress | None = None) -> MeasuredRun:
+def carry_out_run(cell: Cell, engine: Engine) -> MeasuredRun:
     """Carry out one run; Ctrl-C ends it. Raises InputError."""
     with engine.open_workers(1) as workers:
         restore_ctrl_c()
-        pending = workers.begin([(cell, progress or _native.Progress())])
+        pending = workers.begin([(cell, _native.Progress())])
         try:
             ended = pending.result()[0]
         except KeyboardInterrupt:
@@ -304,21 +304,6 @@ def observe_results(results: StoredResults) -> Observed:
         key=row["key"],
         engine_text=only.name_engines()[row["engine_version"]],
     )
-
-
-def observe_file(
-    file: str,
-    settings: Sequence[str] | None,
-    cell: int | None,
-    where: Sequence[str],
-    *,
-    engine: str | None,
-    trust: bool,
-    command: str,
-) -> Observed:
-    """Carry out the one run of an experiment file that is meant. Raises InputError."""
-    chosen, by = select_cell(file, settings, cell, where, engine=engine, trust=trust, command=command)
-    return observe_cell(chosen, carry_out_run(chosen, by))
 
 
 def select_cell(

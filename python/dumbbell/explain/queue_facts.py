@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from dumbbell.explain import bursts, facts, phrases
+from dumbbell.explain import bursts, phrases
 from dumbbell.explain.bursts import Array
-from dumbbell.explain.facts import Fact
+from dumbbell.explain.facts import queues, results
+from dumbbell.explain.facts.base import Fact
 from dumbbell.explain.observed import Observed
 from dumbbell.explain.sender_facts import MOST_SINGLE, trace_flows
 
@@ -70,17 +71,17 @@ def _find_totals(run: Observed, row: dict[str, Any], hop: str) -> Iterator[Fact]
     own = has_queue_per_flow(run, hop)
     used = [_get_number(row, name) for name in ("utilisation", "throughput_mbit", "capacity_mbit")]
     if None not in used:
-        yield facts.Utilisation(hop, *(one for one in used if one is not None))
+        yield results.Utilisation(hop, *(one for one in used if one is not None))
     waits = [_get_number(row, f"sojourn_{name}_ms") for name in ("mean", "p50", "p99", "max")]
     if None not in waits:
-        yield facts.Waiting(hop, *(one for one in waits if one is not None), own_queues=own)
+        yield results.Waiting(hop, *(one for one in waits if one is not None), own_queues=own)
     if own and not run.tables["hops"].height:
         yield from _find_facts_by_flow(run, hop, aqm)
     signals = [_get_number(row, name) for name in ("ce_marks", "sce_marks", "drops_overflow", "drops_aqm", "packets")]
     if None not in signals:
         counts = (int(one) for one in signals if one is not None)
         by = "the step" if aqm == "step" else phrases.format_label(aqm)
-        yield facts.Signals(hop, *counts, by=by, own_queues=own)
+        yield results.Signals(hop, *counts, by=by, own_queues=own)
 
 
 def _find_facts_by_flow(run: Observed, hop: str, aqm: str) -> Iterator[Fact]:
@@ -94,7 +95,7 @@ def _find_facts_by_flow(run: Observed, hop: str, aqm: str) -> Iterator[Fact]:
     known = [(name, float(mean)) for name, mean in rows if mean is not None and math.isfinite(mean)]
     if 1 < len(known) <= MOST_SINGLE:
         names, means = zip(*known, strict=True)
-        yield facts.WaitingByFlow(hop, phrases.format_label(aqm), aqm == "dualpi2", names, means)
+        yield results.WaitingByFlow(hop, phrases.format_label(aqm), aqm == "dualpi2", names, means)
 
 
 def _find_changes_over_time(run: Observed, row: dict[str, Any], series: pl.DataFrame, hop: str) -> Iterator[Fact]:
@@ -108,10 +109,10 @@ def _find_changes_over_time(run: Observed, row: dict[str, Any], series: pl.DataF
         fine = bool(run.fine)
         if fine and early.any() and waits[early].max() > 0:
             peak = float(waits[early].max())
-            yield facts.StartPeak(hop, start.from_s, start.until_s, interval, peak, start.of, own_queues=own)
+            yield queues.StartPeak(hop, start.from_s, start.until_s, interval, peak, start.of, own_queues=own)
         at = int(np.argmax(waits))
         if time[at] > start.until_s or not fine:  # else the start reported it
-            yield facts.Peak(hop, float(time[at]), interval, float(waits[at]), own_queues=own)
+            yield queues.Peak(hop, float(time[at]), interval, float(waits[at]), own_queues=own)
         yield from _find_steady_state(run, hop, columns, start if fine else _Start(0.0, 0.0, ()))
     yield from _find_states(run, hop)
     yield from _find_rate_changes(run, hop, columns)
@@ -127,7 +128,7 @@ def _find_actions(run: Observed, hop: str, columns: dict[str, Array]) -> Iterato
         if not run.fine:  # of whole intervals
             found = [dataclasses.replace(one, from_s=max(one.from_s - run.interval_s, 0.0)) for one in found]
         if found:
-            yield facts.Acted(hop, what, **bursts.describe_bursts(found, apart))
+            yield queues.Acted(hop, what, **bursts.describe_bursts(found, apart))
 
 
 def _start(run: Observed) -> _Start:
@@ -152,9 +153,9 @@ def _find_steady_state(run: Observed, hop: str, columns: dict[str, Array], start
     own, weights = has_queue_per_flow(run, hop), columns["throughput_mbit"][rows]
     if since and weights.sum() > 0:
         mean = float((columns["sojourn_mean_ms"][rows] * weights).sum() / weights.sum())
-        yield facts.Steady(hop, since, until, mean, start.of, own_queues=own)
+        yield queues.Steady(hop, since, until, mean, start.of, own_queues=own)
     if run.fine:
-        yield facts.Empty(hop, since, until, run.interval_s, float((backlog[rows] == 0).mean()), own_queues=own)
+        yield queues.Empty(hop, since, until, run.interval_s, float((backlog[rows] == 0).mean()), own_queues=own)
 
 
 def _find_states(run: Observed, hop: str) -> Iterator[Fact]:
@@ -167,7 +168,7 @@ def _find_states(run: Observed, hop: str) -> Iterator[Fact]:
     found = bursts.find_spans(time, value > 0)
     if found:
         longest = max(found, key=lambda one: one[1] - one[0])
-        yield facts.Dropping(
+        yield queues.Dropping(
             hop,
             found[0][0],
             found[-1][1],
@@ -184,7 +185,7 @@ def _find_states(run: Observed, hop: str) -> Iterator[Fact]:
         most = int(np.argmax(value))
         if value[most] > 0:
             at = float(time[most])
-            yield facts.Probability(hop, float(time[0]), float(np.median(value)), float(value[most]), at)
+            yield queues.Probability(hop, float(time[0]), float(np.median(value)), float(value[most]), at)
 
 
 def _find_rate_changes(run: Observed, hop: str, columns: dict[str, Array]) -> Iterator[Fact]:
@@ -204,7 +205,7 @@ def _find_rate_changes(run: Observed, hop: str, columns: dict[str, Array]) -> It
             peak, peak_at = float(columns["sojourn_mean_ms"][rows][worst]), float(columns["time_s"][rows][worst])
             counts = [int(np.nansum(columns[name][rows].astype(np.float64))) for name in ("drops", "ce_marks")]
         if after != before:
-            yield facts.RateChange(hop, at, before, after, until, peak, peak_at, *counts)
+            yield queues.RateChange(hop, at, before, after, until, peak, peak_at, *counts)
         before = after
 
 
@@ -217,7 +218,7 @@ def _find_outages(hop: str, columns: dict[str, Array], interval: float) -> Itera
     found = [one for one in found if one[1] - one[0] >= max(_OUTAGE_S, interval)]
     if found:
         longest = max(found, key=lambda one: one[1] - one[0])
-        yield facts.Outages(
+        yield queues.Outages(
             hop,
             found[0][0],
             found[-1][1],

@@ -12,9 +12,10 @@ import numpy as np
 import polars as pl
 
 from dumbbell.experiment.frame_size import compute_full_frame
-from dumbbell.explain import bursts, facts
+from dumbbell.explain import bursts
 from dumbbell.explain.bursts import Array
-from dumbbell.explain.facts import Fact
+from dumbbell.explain.facts import results, senders
+from dumbbell.explain.facts.base import Fact
 from dumbbell.explain.observed import Observed
 
 MOST_SINGLE = 6  # flows of which each has its own sentences
@@ -118,7 +119,7 @@ def find_facts(run: Observed) -> Iterator[Fact]:
         yield from _find_configured_times(run, one)
         if one.row.get("closed"):
             at = one.start_s + float(one.row["closed_s"])
-            yield facts.Closed(one.name, one.flow, at, str(one.row["closed"]))
+            yield senders.Closed(one.name, one.flow, at, str(one.row["closed"]))
         if not single:
             continue
         yield from round_trips(one.name, one.row)
@@ -144,7 +145,7 @@ def _find_starts(run: Observed, flows: list[TracedFlow]) -> Iterator[Fact]:
         if own:
             starts = [one.start_s for one in own]
             several = f"the {len(own)} flows of {name}" if len(own) > 1 else name
-            yield facts.Started(several, tuple(one.flow for one in own), min(starts), max(starts))
+            yield senders.Started(several, tuple(one.flow for one in own), min(starts), max(starts))
 
 
 def _find_configured_times(run: Observed, one: TracedFlow) -> Iterator[Fact]:
@@ -152,12 +153,12 @@ def _find_configured_times(run: Observed, one: TracedFlow) -> Iterator[Fact]:
     stop = group.get("stop")
     done = one.done_s
     if stop is not None and stop / 1e9 < run.duration_s and (done is None or done > stop / 1e9):
-        yield facts.Stopped(one.name, one.flow, stop / 1e9, done)
+        yield senders.Stopped(one.name, one.flow, stop / 1e9, done)
     elif done is not None:
-        yield facts.Completed(one.name, one.flow, done, done - one.start_s, group.get("size"))
+        yield senders.Completed(one.name, one.flow, done, done - one.start_s, group.get("size"))
     if (pause := group.get("app_pause")) is not None:
         resume = group.get("app_resume")
-        yield facts.Paused(one.name, one.flow, pause / 1e9, None if resume is None else resume / 1e9)
+        yield senders.Paused(one.name, one.flow, pause / 1e9, None if resume is None else resume / 1e9)
 
 
 def round_trips(name: str, row: dict[str, Any]) -> Iterator[Fact]:
@@ -165,7 +166,7 @@ def round_trips(name: str, row: dict[str, Any]) -> Iterator[Fact]:
     found = [row.get(column) for column in ("rtt_min_ms", "rtt_p50_ms", "rtt_p99_ms")]
     if all(value is not None and math.isfinite(value) for value in found):
         least, p50, p99 = (float(value) for value in found if value is not None)
-        yield facts.RoundTrips(name, int(row["flow"]), float(row["base_rtt_ms"]), least, p50, p99)
+        yield results.RoundTrips(name, int(row["flow"]), float(row["base_rtt_ms"]), least, p50, p99)
 
 
 def _find_end_of_slow_start(run: Observed, one: TracedFlow) -> Iterator[Fact]:
@@ -177,18 +178,18 @@ def _find_end_of_slow_start(run: Observed, one: TracedFlow) -> Iterator[Fact]:
             window = int(one.trace["cwnd"][one.find_row_before(at)])
         is_startup = one.has_model or cause == "plateau"
         about = window is not None and bool(run.series_config["trace"])
-        yield facts.SlowStartLeft(one.name, one.flow, at, float(after), cause, window, is_startup, about)
+        yield senders.SlowStartLeft(one.name, one.flow, at, float(after), cause, window, is_startup, about)
     elif one.is_stack:
         return
     elif one.has_trace:
         window = int(one.trace["cwnd"].max())
-        yield facts.StayedInSlowStart(one.name, one.flow, one.start_s, window, one.has_model)
+        yield senders.StayedInSlowStart(one.name, one.flow, one.start_s, window, one.has_model)
     elif run.kind != "sim":
         rows = _select_points(run, one)
         left = rows.filter((pl.col("ssthresh") < _UNSET_SSTHRESH) & (pl.col("cwnd") >= pl.col("ssthresh")))
         if left.height:
             by = float(left["time_s"][0])
-            yield facts.SlowStartLeft(one.name, one.flow, by, by - one.start_s, "", None, is_startup=False, by_s=by)
+            yield senders.SlowStartLeft(one.name, one.flow, by, by - one.start_s, "", None, is_startup=False, by_s=by)
 
 
 def _find_facts_without_trace(run: Observed, one: TracedFlow) -> Iterator[Fact]:
@@ -196,14 +197,14 @@ def _find_facts_without_trace(run: Observed, one: TracedFlow) -> Iterator[Fact]:
     row = one.row
     sent, again, timeouts = (_to_count(row.get(name)) for name in ("sent", "retransmissions", "timeouts"))
     if sent is not None and one.is_stack:
-        yield facts.Totals(one.name, one.flow, sent, again, None, _to_count(row.get("drops")))
+        yield results.Totals(one.name, one.flow, sent, again, None, _to_count(row.get("drops")))
     elif sent is not None and again is not None:
-        yield facts.Totals(one.name, one.flow, sent, again, timeouts)
+        yield results.Totals(one.name, one.flow, sent, again, timeouts)
     own = _select_points(run, one)
     if own.height > 2:
         cwnd = own["cwnd"].to_numpy()
         least, most, middle = int(cwnd.min()), int(cwnd.max()), float(np.median(cwnd))
-        yield facts.WindowRange(one.name, one.flow, float(own["time_s"][0]), least, middle, most, len(cwnd))
+        yield senders.WindowRange(one.name, one.flow, float(own["time_s"][0]), least, middle, most, len(cwnd))
 
 
 def _to_count(value: float | None) -> int | None:
@@ -223,14 +224,14 @@ def _select_points(run: Observed, one: TracedFlow) -> pl.DataFrame:
 def _find_facts_in_trace(one: TracedFlow, run: Observed) -> Iterator[Fact]:
     yield from _describe_reductions(one, run)
     yield from _find_losses(one, run)
-    yield from _find_counted(one, "timeouts", facts.Timeouts)
-    yield from _find_counted(one, "undone", facts.Undone)
+    yield from _find_counted(one, "timeouts", senders.Timeouts)
+    yield from _find_counted(one, "undone", senders.Undone)
     yield from _find_limits(one, run)
     if one.has_model:
         yield from _find_facts_of_bbr(one, run)
 
 
-def find_reductions(one: TracedFlow) -> list[facts.Reduction]:
+def find_reductions(one: TracedFlow) -> list[senders.Reduction]:
     """Return the reductions that the sender counts, in order of time: because of loss, because of marks.
 
     A window is that after the reduction when its episode is over, the next one begins, or the trace ends.
@@ -250,7 +251,7 @@ def find_reductions(one: TracedFlow) -> list[facts.Reduction]:
         ends = [int(is_open[later])] if later < len(is_open) else []
         ends += [following for following, _ in rows[place + 1 : place + 2] if following > row]
         windows = (int(trace["cwnd"][max(row - 1, 0)]), int(trace["cwnd"][min([*ends, last])]))
-        found.append(facts.Reduction(one.name, one.flow, float(trace["time_s"][row]), cause, *windows))
+        found.append(senders.Reduction(one.name, one.flow, float(trace["time_s"][row]), cause, *windows))
     return found
 
 
@@ -264,13 +265,13 @@ def _describe_reductions(one: TracedFlow, run: Observed) -> Iterator[Fact]:
     causes = {cause: n for cause, n in counted.most_common() if n}
     first, last = found[0].at_s, found[-1].at_s
     if one.has_model:
-        yield facts.Repairs(one.name, one.flow, first, last, causes)
+        yield senders.Repairs(one.name, one.flow, first, last, causes)
     elif len(found) <= _FEW:
         yield from found
     else:
         before, after = (float(np.median([getattr(each, name) for each in found])) for name in ("before", "after"))
         apart = float(np.median(np.diff([each.at_s for each in found])))
-        yield facts.Reductions(one.name, one.flow, first, last, causes, before, after, apart)
+        yield senders.Reductions(one.name, one.flow, first, last, causes, before, after, apart)
 
 
 def _find_ignored_marks(one: TracedFlow) -> Iterator[Fact]:
@@ -279,12 +280,12 @@ def _find_ignored_marks(one: TracedFlow) -> Iterator[Fact]:
     if not marks:
         return
     if control["name"] == "bbr1":
-        yield facts.IgnoredMarks(one.name, one.flow, marks, "never")
+        yield senders.IgnoredMarks(one.name, one.flow, marks, "never")
     elif control["name"] in ("bbr2", "bbr3"):
         if not control["ecn"]:
-            yield facts.IgnoredMarks(one.name, one.flow, marks, "ecn")
+            yield senders.IgnoredMarks(one.name, one.flow, marks, "ecn")
         elif _to_count(one.row.get("ecn_reductions")) == 0:
-            yield facts.IgnoredMarks(one.name, one.flow, marks, "rtt")
+            yield senders.IgnoredMarks(one.name, one.flow, marks, "rtt")
 
 
 def _find_increases(trace: dict[str, Array], name: str) -> tuple[Array, Array]:
@@ -304,13 +305,13 @@ def _find_losses(one: TracedFlow, run: Observed) -> Iterator[Fact]:
     whole = run.measured_from_s == 0
     dropped = int(one.row["drops"]) if whole else None
     by_timeout = int(counts[np.isin(at, _find_increases(one.trace, "timeouts")[0])].sum())
-    yield facts.Lost(
+    yield senders.Lost(
         one.name, one.flow, dropped, by_timeout, _describe_path(run, one.group), **bursts.describe_bursts(found, apart)
     )
 
 
 def _describe_path(run: Observed, group: dict[str, Any]) -> str:
-    """Return what a path, without its queues, does to data, as `facts.Lost` has it."""
+    """Return what a path, without its queues, does to data, as `senders.Lost` has it."""
     hops = [run.config["bottleneck"], *run.config.get("hop", []), run.config.get("reverse") or {}]
     stages = [
         *group.get("path", []),
@@ -322,7 +323,7 @@ def _describe_path(run: Observed, group: dict[str, Any]) -> str:
     return " ".join(["loses"] * loses + ["delays"] * delays)
 
 
-def _find_counted(one: TracedFlow, name: str, kind: type[facts.Timeouts] | type[facts.Undone]) -> Iterator[Fact]:
+def _find_counted(one: TracedFlow, name: str, kind: type[senders.Timeouts] | type[senders.Undone]) -> Iterator[Fact]:
     at, counts = _find_increases(one.trace, name)
     if len(at):
         total = int(counts.sum())
@@ -347,7 +348,7 @@ def _find_limits(one: TracedFlow, run: Observed) -> Iterator[Fact]:
     if length > 0:
         share = float((lengths * limited).sum() / length)
         if share >= _LIMITED:
-            yield facts.Limited(one.name, one.flow, float(time[0]), min(share, 1.0))
+            yield senders.Limited(one.name, one.flow, float(time[0]), min(share, 1.0))
 
 
 def _find_facts_of_bbr(one: TracedFlow, run: Observed) -> Iterator[Fact]:
@@ -355,7 +356,7 @@ def _find_facts_of_bbr(one: TracedFlow, run: Observed) -> Iterator[Fact]:
     state, time = trace["state"], trace["time_s"]
     drains = bursts.find_spans(time, state == "drain")
     if drains and drains[0][1] < one.last_s:
-        yield facts.Drained(one.name, one.flow, drains[0][1], drains[0][1] - drains[0][0])
+        yield senders.Drained(one.name, one.flow, drains[0][1], drains[0][1] - drains[0][0])
     yield from _probe_rtts(one)
     known = np.flatnonzero(state != "")
     lengths = np.diff(time, append=time[-1])[known]
@@ -363,7 +364,7 @@ def _find_facts_of_bbr(one: TracedFlow, run: Observed) -> Iterator[Fact]:
     if total > 0:
         shares = {str(name): float(lengths[state[known] == name].sum() / total) for name in np.unique(state[known])}
         entered = int(((state[1:] == "probe_up") & (state[:-1] != "probe_up")).sum())
-        yield facts.Probed(one.name, one.flow, float(time[known[0]]), entered, shares)
+        yield senders.Probed(one.name, one.flow, float(time[known[0]]), entered, shares)
     half = (float(time[0]) + one.last_s) / 2
     late = (time >= half) & np.isfinite(trace["max_bw_mbit"]) & np.isfinite(trace["min_rtt_ms"])
     if late.sum() > 1 and (state[late] != "startup").all():
@@ -374,7 +375,7 @@ def _find_facts_of_bbr(one: TracedFlow, run: Observed) -> Iterator[Fact]:
             since, until = float(time[rows[0]]), float(time[rows[-1]])
             own = series.filter((pl.col("flow") == one.flow) & pl.col("time_s").is_between(since, until))
             slowest = min(hop["rate"] for hop in (run.config["bottleneck"], *run.config.get("hop", [])))
-            yield facts.Believed(
+            yield senders.Believed(
                 one.name,
                 one.flow,
                 float(time[rows[0]]),
@@ -385,7 +386,7 @@ def _find_facts_of_bbr(one: TracedFlow, run: Observed) -> Iterator[Fact]:
             )
 
 
-def probe_rtts(one: TracedFlow) -> list[facts.ProbeRtt]:
+def probe_rtts(one: TracedFlow) -> list[senders.ProbeRtt]:
     """Return BBR's looks for a new min_rtt."""
     trace = one.trace
     found = []
@@ -393,7 +394,7 @@ def probe_rtts(one: TracedFlow) -> list[facts.ProbeRtt]:
         rows = slice(one.find_row(first), max(one.find_row(end), one.find_row(first) + 1))
         before, after = one.find_row_before(first), one.find_row(end)
         found.append(
-            facts.ProbeRtt(
+            senders.ProbeRtt(
                 one.name,
                 one.flow,
                 first,
@@ -413,7 +414,7 @@ def _probe_rtts(one: TracedFlow) -> Iterator[Fact]:
         return
     took = [each.until_s - each.at_s for each in found if each.until_s is not None]
     after = [each.after_ms for each in found]
-    yield facts.ProbeRtts(
+    yield senders.ProbeRtts(
         one.name,
         one.flow,
         found[0].at_s,
@@ -438,7 +439,7 @@ def _summarise_groups(run: Observed, flows: list[TracedFlow]) -> Iterator[Fact]:
         elif left:
             at = [one.start_s + float(one.row["slow_start_exit_s"]) for one in left]
             causes = dict(Counter(str(one.row["slow_start_exit"]) for one in left).most_common())
-            yield facts.SlowStartsLeft(name, len(own), len(left), min(at), max(at), causes)
+            yield senders.SlowStartsLeft(name, len(own), len(left), min(at), max(at), causes)
         total = [one.row for one in own]
         if all(row.get("sent") is not None for row in total):
             sums = [
@@ -449,6 +450,6 @@ def _summarise_groups(run: Observed, flows: list[TracedFlow]) -> Iterator[Fact]:
             sent, again, timeouts, dropped = sums
             if own[0].is_stack:
                 told = None if any(row["retransmissions"] is None for row in total) else again
-                yield facts.Totals(who, own[0].flow, sent, told, None, dropped)
+                yield results.Totals(who, own[0].flow, sent, told, None, dropped)
             else:
-                yield facts.Totals(who, own[0].flow, sent, again, timeouts)
+                yield results.Totals(who, own[0].flow, sent, again, timeouts)

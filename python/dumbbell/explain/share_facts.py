@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.explain import facts, phrases
-from dumbbell.explain.facts import Fact
+from dumbbell.explain import phrases
+from dumbbell.explain.facts import results
+from dumbbell.explain.facts.base import Fact
 from dumbbell.explain.observed import Observed
 from dumbbell.explain.sender_facts import round_trips, trace_flows
 
@@ -31,7 +32,7 @@ def find_facts(run: Observed) -> Iterator[Fact]:
         yield from _find_facts_over_time(run)
     watched = _drop_nan(run.run.get("common_s"))
     if rivals and len(flows) >= 2 and watched is not None and watched >= _SUSTAINED_S:
-        yield facts.Converged(_drop_nan(run.run.get("convergence_s")), watched)
+        yield results.Converged(_drop_nan(run.run.get("convergence_s")), watched)
     yield from _find_short_flows(run)
     yield from _find_udp(run)
 
@@ -66,7 +67,7 @@ def _find_shares(run: Observed) -> Iterator[Fact]:
     shares = tuple((one or 0.0) / total if total > 0 else 0.0 for one in got)
     fair = float(jain) if several and jain is not None else None
     common_s = _drop_nan(run.run.get("common_s")) if own else None
-    yield facts.Shares(names, goodputs, shares, numbers, fair, own, ways if both else (), common_s)
+    yield results.Shares(names, goodputs, shares, numbers, fair, own, ways if both else (), common_s)
 
 
 def _has_unlike_times(run: Observed, rows: list[tuple[Any, ...]]) -> bool:
@@ -107,7 +108,7 @@ def _find_facts_over_time(run: Observed) -> Iterator[Fact]:
     even = _find_start_of_run(away <= _EVEN)
     if even < _SINCE * len(bins):
         within = float(away[even:].max())
-        yield facts.Even(len(flows), float(bins[even][0]), float(until), length, within)
+        yield results.Even(len(flows), float(bins[even][0]), float(until), length, within)
         return
     leader = shares.argmax(axis=0)
     led = np.bincount(leader, minlength=len(flows))
@@ -115,7 +116,7 @@ def _find_facts_over_time(run: Observed) -> Iterator[Fact]:
     firsts = [0, *(int(place) for place in np.flatnonzero(np.diff(leader)) + 1)]
     nexts = [*firsts[1:], len(bins)]
     longest = max(range(len(firsts)), key=lambda n: nexts[n] - firsts[n])
-    yield facts.Leads(
+    yield results.Leads(
         tuple(flows[place].name for place in order),
         tuple(flows[place].flow for place in order),
         tuple(int(led[place]) for place in order),
@@ -158,7 +159,7 @@ def _find_short_flows(run: Observed) -> Iterator[Fact]:
     for row in webs.iter_rows(named=True):
         own = flows.filter(flows["class"] == row["class"])["completion_s"].drop_nulls().drop_nans()
         p50, p95 = (float(own.quantile(q, "nearest") or 0) if len(own) else 0.0 for q in (0.5, 0.95))
-        yield facts.ShortFlows(phrases.format_label(row["cc"]), int(row["flows"]), p50, p95, len(own))
+        yield results.ShortFlows(phrases.format_label(row["cc"]), int(row["flows"]), p50, p95, len(own))
 
 
 def _find_udp(run: Observed) -> Iterator[Fact]:
@@ -173,4 +174,6 @@ def _find_udp(run: Observed) -> Iterator[Fact]:
             continue
         delays = [row.get("delay_mean_ms"), row.get("delay_max_ms")]
         mean, most = (None if one is None or math.isnan(one) else float(one) for one in delays)
-        yield facts.Udp(name, flow, float(row["goodput_mbit"]), int(row["drops"]), mean, most, bool(group.get("echo")))
+        yield results.Udp(
+            name, flow, float(row["goodput_mbit"]), int(row["drops"]), mean, most, bool(group.get("echo"))
+        )

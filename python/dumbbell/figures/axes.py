@@ -4,16 +4,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from dumbbell.errors import Unfit
-from dumbbell.figures.canvas import Picture
-from dumbbell.figures.frames import Numbers, format_plain
+from dumbbell.figures.canvas import Panel, Picture, group_by_measure
+from dumbbell.figures.frames import Numbers, convert_numbers, format_plain, format_value
 
 FEW = 10
 WIDE = 20.0  # a logarithmic axis when values span more
+
+
+def collect_numbers(rows: pl.DataFrame, *names: str | None) -> Numbers:
+    """Return the numbers in columns that can be drawn; a name may be None."""
+    return collect_finite(*(convert_numbers(rows[name]) for name in names if name))
 
 
 def collect_finite(*columns: Numbers) -> Numbers:
@@ -45,6 +51,17 @@ def scale(axis: Axis, values: Numbers, *, log: bool) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: format_plain(value)))
 
 
+def scale_heights(panels: Sequence[Panel], *names: str | None, log: bool, zero: bool = True) -> dict[int, Numbers]:
+    """Make the vertical axes of each measure fit its columns, and return their numbers; axes begin at 0 if `zero`."""
+    found = {}
+    for own, rows in group_by_measure(panels):
+        heights = found[own[0].measure] = collect_numbers(rows, *names)
+        scale(own[0].axes.yaxis, heights, log=is_log(log, heights, "log_y"))
+        if zero:
+            start_at_zero(own[0].axes, heights, log=log)
+    return found
+
+
 def set_ticks_at_values(axes: Axes, values: Numbers, names: Mapping[float, str] | None = None) -> None:
     """Set a tick at each value that occurs, if there are few; `names` are what to write at values."""
     found = np.unique(values)
@@ -68,12 +85,15 @@ def start_at_zero(axes: Axes, values: Numbers, *, log: bool) -> None:
         axes.set_ylim(0, max(float(values.max()) * 1.05, 1e-12))
 
 
+def format_place(names: Sequence[str], key: Sequence[Any]) -> str:
+    """Return the values of several keys at a place of an axis; the axis says what a single one is."""
+    if len(key) == 1:
+        return format_category(key[0])
+    return ", ".join(format_value(name, value) for name, value in zip(names, key, strict=True))
+
+
 def format_category(value: Any) -> str:
     """Return the name of a category at an axis, where the axis says what it is."""
-    return (
-        "none"
-        if value is None
-        else format_plain(float(value))
-        if isinstance(value, int | float) and not isinstance(value, bool)
-        else str(value)
-    )
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return format_plain(float(value))
+    return "none" if value is None else str(value)

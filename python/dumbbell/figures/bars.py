@@ -1,29 +1,29 @@
 """Bars, in groups of up to three levels."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from dumbbell.figures.axes import collect_finite, format_category, is_log, scale, set_names
-from dumbbell.figures.canvas import Picture, group_by_measure, make_drawing, spread
+from dumbbell.figures.axes import format_category, format_place, scale_heights, set_names
+from dumbbell.figures.canvas import Picture, make_drawing, spread
 from dumbbell.figures.frames import (
     Groups,
+    Layout,
     Names,
     Numbers,
-    check,
     check_unique,
-    convert_frame,
     convert_numbers,
     format_axis_label,
-    format_value,
+    list_facets,
     list_names,
     order_values,
+    read_rows,
 )
 from dumbbell.figures.lines import handle
-from dumbbell.figures.style import Style, choose_styles
+from dumbbell.figures.style import Style
 from dumbbell.lazy import call_lazily
 
 _BAR = 0.13  # inches; narrower where there are many
@@ -43,62 +43,39 @@ def bars(
     high: str | None = None,
     group: Names = None,
     inner: Names = None,
-    facet: Names = None,
-    columns: int | Names = None,
     log_y: bool = False,
     reference: str | None = None,
     reference_name: str | None = None,
     each: str | None = None,
-    x_label: str | None = None,
-    y_label: str | None = None,
-    title: str | None = None,
+    **layout: Unpack[Layout],
 ) -> Picture:
     """Draw `y` as bars: at each `x` one bar, or one for each `group`, or one for each `inner` within each `group`.
 
     The last level has the colours and the legend; the others stand below the axis. `low` to `high` is drawn as an
-    error bar, `reference` as a diamond at the bar. On a logarithmic axis a point stands for each bar. Facets and
-    `each` are as for `lines`. Raises InputError as `lines` does.
+    error bar, `reference` as a diamond at the bar. On a logarithmic axis a point stands for each bar. `each` is as for
+    `lines`. Raises InputError as `lines` does.
     """
-    rows = convert_frame(frame)
-    check(
-        rows,
-        ("y", "low", "high", "reference"),
-        **{"x": x, "y": y, "low": low, "high": high, "group": group, "inner": inner, "facet": facet},
-        reference=reference,
-    )
-    over = () if columns is None or isinstance(columns, int) else list_names(columns)
-    check(rows, columns=over, each=each)
+    numbers: dict[str, Names] = {"y": y, "low": low, "high": high, "reference": reference}
+    rows = read_rows(frame, layout, tuple(numbers), each=each, x=x, **numbers, group=group, inner=inner)
     coloured, middle = (inner, group) if inner else (group, None)
-    keys = [*list_names(coloured), *list_names(middle), *list_names(facet), *over, *list_names(each), x]
-    check_unique(rows, list(dict.fromkeys(keys)))
+    check_unique(rows, coloured, middle, list_facets(layout, each), x)
     names = order_values(rows[x])
     colours, middles = Groups.from_frame(rows, coloured), Groups.from_frame(rows, middle)
-    drawn = choose_styles(len(colours.keys))
     # where each group stands, in bars
     count = len(colours.keys)
     stride = count + _BETWEEN
     block = stride * len(middles.keys) + (_APART if middle else 0.0)
     place = {(name, m): i * block + j * stride for i, name in enumerate(names) for j, m in enumerate(middles.keys)}
     whole = block * len(names)
-    picture, panels = spread(
-        rows, facet, columns, wide=choose_bar_width(whole, len(list_names(facet)) > 0) * whole, each=each
-    )
-    spans: dict[int, Numbers] = {}
-    for of_measure, theirs in group_by_measure(panels):
-        heights = collect_finite(*(convert_numbers(theirs[name]) for name in (y, low, high, reference) if name))
-        log = is_log(log_y, heights, "log_y")
-        scale(of_measure[0].axes.yaxis, heights, log=log)
-        spans[of_measure[0].measure] = heights
+    wide = choose_bar_width(whole, facets=bool(list_names(layout.get("facet")))) * whole
+    picture, panels = spread(rows, layout, wide=wide, each=each)
+    spans = scale_heights(panels, y, low, high, reference, log=log_y, zero=False)
     for panel in panels:
         axes, heights = panel.axes, spans[panel.measure]
-        for number, (label, part, style) in enumerate(
-            zip(colours.labels, colours.split(panel.rows), drawn, strict=True)
-        ):
-            if part.is_empty():
-                continue
+        for number, label, part, style in colours.list_parts(panel.rows):
             starts = [place[v, m] for v, m in zip(part[x].to_list(), _list_keys(part, middles.names), strict=True)]
             at = np.array(starts) + number - (count - 1) / 2
-            if log:  # a bar would have no foot
+            if log_y:  # a bar would have no foot
                 axes.plot(
                     at,
                     convert_numbers(part[y]),
@@ -126,36 +103,26 @@ def bars(
                     zorder=4,
                 )
         if middle:
-            texts = [_shorten_name(middles.names, key) for _ in names for key in middles.keys]
+            texts = [format_place(middles.names, key) for _ in names for key in middles.keys]
             set_names(picture, axes, texts, [place[name, key] for name in names for key in middles.keys])
         else:
             set_names(picture, axes, [format_category(name) for name in names], [place[name, ()] for name in names])
         axes.set_xlim(-stride / 2 - 0.2, whole - block + stride * (len(middles.keys) - 0.5) + 0.2)
-        if not log:
+        if not log_y:
             least, most = (float(heights.min()), float(heights.max())) if len(heights) else (0.0, 1.0)
             axes.set_ylim(min(0.0, least * 1.05), max(0.0, most * 1.05) or (0.0 if least < 0 else 1.0))
             axes.axhline(0, color="0.3", linewidth=0.8, zorder=2.2, label="_zero")
     if middle:
         _write_second_line(picture, [format_category(name) for name in names], place, middles, names)
-    if count > 1:
-        for label, style in zip(colours.labels, drawn, strict=True):
-            picture.add_entry(label, handle(style, joined=False) if log else _patch(style))
+    picture.add_groups(colours, lambda style: handle(style, joined=False) if log_y else _make_patch(style))
     if reference:
         diamond = Line2D([], [], linestyle="none", marker="D", markersize=5, markerfacecolor="white", color="black")
         picture.add_entry(reference_name or format_axis_label(reference), diamond)
-    own = (
-        f"{', '.join(format_axis_label(name) for name in middles.names)} within {format_axis_label(x)}"
-        if middle
-        else ""
-    )
-    picture.around.title = title
-    picture.around.x_label = x_label if x_label is not None else own or format_axis_label(x)
-    if each is None:
-        picture.around.y_labels = [format_axis_label(y) if y_label is None else y_label]
-    return picture
+    within = f"{', '.join(map(format_axis_label, middles.names))} within " if middle else ""
+    return picture.set_texts(layout, f"{within}{format_axis_label(x)}", format_axis_label(y), each)
 
 
-def choose_bar_width(bars: float, facets: bool) -> float:
+def choose_bar_width(bars: float, *, facets: bool) -> float:
     """Return the width of a bar in inches."""
     return max(_LEAST_BAR, min(_BAR, (_MOST_WIDE / 2 if facets else _MOST_WIDE) / bars))
 
@@ -177,15 +144,6 @@ def _draw_bar(axes: Axes, at: Numbers, heights: Numbers, style: Style, label: st
 
 def _list_keys(rows: Any, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
     return list(rows.select(names).rows()) if names else [()] * rows.height
-
-
-def _shorten_name(names: tuple[str, ...], key: tuple[Any, ...]) -> str:
-    """Return the middle level's values as they stand below the bars: one name alone is said by the axis label."""
-    return (
-        format_category(key[0])
-        if len(key) == 1
-        else ", ".join(format_value(n, v) for n, v in zip(names, key, strict=True))
-    )
 
 
 def _write_second_line(
@@ -211,5 +169,5 @@ def _write_second_line(
             picture.under[lowest][0].append(note)
 
 
-def _patch(style: Style) -> Patch:
+def _make_patch(style: Style) -> Patch:
     return Patch(facecolor=style.colour, edgecolor="white", hatch=style.hatch, linewidth=0.0)

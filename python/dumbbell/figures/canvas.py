@@ -31,7 +31,8 @@ from matplotlib.transforms import Bbox
 
 from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
-from dumbbell.figures.frames import Groups, Names, list_names, order_values
+from dumbbell.figures.frames import Groups, Layout, list_facets, list_names, order_values
+from dumbbell.keywords import list_keywords
 from dumbbell.scratch import replace_whole
 from dumbbell.writing import get_reason, make_folder
 
@@ -121,6 +122,20 @@ class Picture(Figure):
         """Name something in the legend, once."""
         if label and label not in [known for known, _ in self.entries]:
             self.entries.append((label, handle))
+
+    def add_groups(self, groups: Groups, make_handle: Callable[[style.Style], Artist]) -> None:
+        """Name groups in the legend, if there are several."""
+        if len(groups.keys) > 1:
+            for label, own in zip(groups.labels, groups.styles, strict=True):
+                self.add_entry(label, make_handle(own))
+
+    def set_texts(self, layout: Layout, x: str, y: str, each: str | None = None) -> "Picture":
+        """Write the title and the labels of the axes, `x` and `y` unless a layout has others; measures have theirs."""
+        labels = {"x_label": x, "y_label": y} | {name: text for name, text in layout.items() if text is not None}
+        self.around.title, self.around.x_label = layout.get("title"), str(labels["x_label"])
+        if each is None:
+            self.around.y_labels = [str(labels["y_label"])]
+        return self
 
     def draw_level(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "-") -> None:
         """Draw a reference line across every panel. Call `arrange` afterwards if it has a label."""
@@ -264,20 +279,21 @@ def make_drawing(page: Page | None = None) -> Callable[[Callable[P, Picture]], C
     """
 
     def decorate(draw: Callable[P, Picture]) -> Callable[P, Picture]:
-        known = signature(draw)
+        named = list_keywords(Layout)(draw) if "layout" in signature(draw).parameters else draw
+        known = signature(named)
         if page is not None:
             PAGES[draw.__name__] = page
 
-        @wraps(draw)
+        @wraps(named)
         def draw_arranged(*args: P.args, **kwargs: P.kwargs) -> Picture:
+            given = known.bind(*args, **kwargs)
+            given.apply_defaults()
             with style.look():
                 picture = draw(*args, **kwargs)
                 if _UNARRANGED.get():
                     picture._waits = True
                 else:
                     picture.arrange()
-            given = known.bind(*args, **kwargs)
-            given.apply_defaults()
             picture.source = FigureSource(draw.__name__, given.arguments, page)
             return picture
 
@@ -312,8 +328,7 @@ def choose_panel_size(across: int, *, wide: float = 0.0, series: int = 1) -> tup
 
 def spread(
     rows: pl.DataFrame,
-    facet: Names,
-    columns: int | Names,
+    layout: Layout,
     *,
     wide: float = 0.0,
     series: int = 1,
@@ -323,17 +338,16 @@ def spread(
     each: str | None = None,
     across_each: bool = False,
 ) -> tuple[Picture, list[Panel]]:
-    """Return a figure with a panel for each combination of `facet`.
+    """Return a figure with a panel for each combination of the facets of `layout`.
 
-    `columns` is how many panels stand side by side, or the names of the columns whose values run across while those
-    of `facet` run down. Two facets without `columns` run down and across. Panels have common axes if `shared`.
+    Two facets without `columns` run down and across. Panels have common axes if `shared`.
 
     `each` is a column with names of measures: each has a row of panels with a vertical axis of its own, which its name
     labels, and facets run across. With `across_each` each has a column and a horizontal axis of its own instead.
     """
-    down_names: Sequence[str] = list_names(facet)
+    down_names: Sequence[str] = list_names(layout.get("facet"))
+    columns, facets = layout.get("columns"), list_facets(layout)
     if each is not None:
-        facets = [*down_names, *([] if columns is None or isinstance(columns, int) else list_names(columns))]
         down_names, columns = (facets, [each]) if across_each else ([each], facets)
         if not across_each and (wanted := len(Groups.from_frame(rows, facets).keys)) > MOST_ACROSS:
             found = f"{wanted} panels side by side"

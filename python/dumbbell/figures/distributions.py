@@ -1,27 +1,33 @@
 """Distributions: box plots over runs, cumulative distributions of values or histograms."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
 from matplotlib.patches import Patch
 
-from dumbbell.figures.axes import collect_finite, format_category, is_log, scale, set_names, start_at_zero
+from dumbbell.figures.axes import (
+    collect_finite,
+    collect_numbers,
+    format_category,
+    is_log,
+    scale,
+    scale_heights,
+    set_names,
+)
 from dumbbell.figures.canvas import Panel, Picture, group_by_measure, make_drawing, spread
 from dumbbell.figures.frames import (
     Groups,
+    Layout,
     Names,
     Numbers,
-    check,
-    convert_frame,
     convert_numbers,
     format_axis_label,
-    list_names,
     order_values,
+    read_rows,
     thin_line,
 )
 from dumbbell.figures.lines import handle
-from dumbbell.figures.style import choose_styles
 from dumbbell.lazy import call_lazily
 from dumbbell.results.columns import BINS, LEAST_BIN
 
@@ -37,13 +43,9 @@ def box(
     y: str,
     *,
     by: Names = None,
-    facet: Names = None,
-    columns: int | Names = None,
     log_y: bool = False,
     each: str | None = None,
-    x_label: str | None = None,
-    y_label: str | None = None,
-    title: str | None = None,
+    **layout: Unpack[Layout],
 ) -> Picture:
     """Draw box plots of the rows (seeds) of each value of `x` and group of `by`.
 
@@ -51,22 +53,16 @@ def box(
     within 1.5 of its length. With ten rows or fewer each is drawn as a point, else only those beyond the whiskers.
     `each` is as for `lines`.
     """
-    rows = convert_frame(frame)
-    over = () if columns is None or isinstance(columns, int) else list_names(columns)
-    check(rows, ("y",), x=x, y=y, by=by, facet=facet, columns=over, each=each)
+    rows = read_rows(frame, layout, ("y",), each=each, x=x, y=y, by=by)
     names, groups = order_values(rows[x]), Groups.from_frame(rows, by)
-    drawn, count = choose_styles(len(groups.keys)), len(groups.keys)
+    count = len(groups.keys)
     stride = count + 0.8
-    picture, panels = spread(rows, facet, columns, wide=_choose_width(stride * len(names)), each=each)
-    for of_measure, theirs in group_by_measure(panels):
-        heights = collect_finite(convert_numbers(theirs[y]))
-        log = is_log(log_y, heights, "log_y")
-        scale(of_measure[0].axes.yaxis, heights, log=log)
-        start_at_zero(of_measure[0].axes, heights, log=log)
+    picture, panels = spread(rows, layout, wide=_choose_width(stride * len(names)), each=each)
+    scale_heights(panels, y, log=log_y)
     for panel in panels:
         axes = panel.axes
-        for number, (label, part, style) in enumerate(zip(groups.labels, groups.split(panel.rows), drawn, strict=True)):
-            own = [collect_finite(convert_numbers(part.filter(pl.col(x).eq_missing(name))[y])) for name in names]
+        for number, label, part, style in groups.list_parts(panel.rows):
+            own = [collect_numbers(part.filter(pl.col(x).eq_missing(name)), y) for name in names]
             at = [i * stride + number - (count - 1) / 2 for i in range(len(names))]
             filled = [(place, values) for place, values in zip(at, own, strict=True) if len(values)]
             if not filled:
@@ -105,15 +101,11 @@ def box(
                     )
         set_names(picture, axes, [format_category(name) for name in names], [i * stride for i in range(len(names))])
         axes.set_xlim(-stride / 2 - 0.1, (len(names) - 0.5) * stride + 0.1)
-    if count > 1:
-        for label, style in zip(groups.labels, drawn, strict=True):
-            patch = Patch(facecolor=style.colour, alpha=0.55, edgecolor="0.2", linewidth=0.8, hatch=style.hatch)
-            picture.add_entry(label, patch)
-    picture.around.title = title
-    picture.around.x_label = format_axis_label(x) if x_label is None else x_label
-    if each is None:
-        picture.around.y_labels = [format_axis_label(y) if y_label is None else y_label]
-    return picture
+    picture.add_groups(
+        groups,
+        lambda style: Patch(facecolor=style.colour, alpha=0.55, edgecolor="0.2", linewidth=0.8, hatch=style.hatch),
+    )
+    return picture.set_texts(layout, format_axis_label(x), format_axis_label(y), each)
 
 
 def _choose_width(boxes: float) -> float:
@@ -128,15 +120,11 @@ def cdf(
     *,
     weight: str | None = None,
     by: Names = None,
-    facet: Names = None,
-    columns: int | Names = None,
     complementary: bool = False,
     log_x: bool | None = None,
     log_y: bool = False,
     each: str | None = None,
-    x_label: str | None = None,
-    y_label: str | None = None,
-    title: str | None = None,
+    **layout: Unpack[Layout],
 ) -> Picture:
     """Draw the share of values up to `value`, or above it if `complementary`; one line for each group of `by`.
 
@@ -145,16 +133,14 @@ def cdf(
     empty ones are left out. Bins of several runs in one group are added up. `each` is a column with names of measures:
     a column of panels and a horizontal axis for each, which its name labels; facets then run down.
     """
-    rows = convert_frame(frame)
-    over = () if columns is None or isinstance(columns, int) else list_names(columns)
-    check(rows, ("value", "weight"), value=value, weight=weight, by=by, facet=facet, columns=over, each=each)
+    rows = read_rows(frame, layout, ("value", "weight"), each=each, value=value, weight=weight, by=by)
     groups = Groups.from_frame(rows, by)
-    drawn = choose_styles(len(groups.keys))
-    picture, panels = spread(rows, facet, columns, series=len(groups.keys), each=each, across_each=True)
+    drawn = groups.styles
+    picture, panels = spread(rows, layout, series=len(groups.keys), each=each, across_each=True)
     curves: list[tuple[Panel, int, tuple[Numbers, Numbers]]] = []
     logs: dict[int, bool] = {}
     for of_measure, theirs in group_by_measure(panels):
-        places = collect_finite(convert_numbers(theirs[value]))
+        places = collect_numbers(theirs, value)
         edges = np.unique(places) if weight else np.array([])
         log = logs[of_measure[0].measure] = is_log(log_x, places, "log_x")
         scale(of_measure[0].axes.xaxis, places, log=log)
@@ -185,15 +171,9 @@ def cdf(
             panel.axes.set_ylim(max(float(shares.min()), 1e-7) / 1.3 if len(shares) else 1e-3, 1.2)
         else:
             panel.axes.set_ylim(0, 1.02)
-    if len(groups.keys) > 1:
-        for label, style in zip(groups.labels, drawn, strict=True):
-            picture.add_entry(label, handle(style, joined=True, marked=False))
-    picture.around.title = title
-    picture.around.x_label = format_axis_label(value) if x_label is None else x_label
-    what = weight if weight else "values"
-    said = f"share of {format_axis_label(what)} {'above' if complementary else 'up to'} x"
-    picture.around.y_labels = [said if y_label is None else y_label]
-    return picture
+    picture.add_groups(groups, lambda style: handle(style, joined=True, marked=False))
+    share = f"share of {format_axis_label(weight or 'values')} {'above' if complementary else 'up to'} x"
+    return picture.set_texts(layout, format_axis_label(value), share)
 
 
 def compute_steps(

@@ -1,7 +1,7 @@
 """Throughput against queueing delay, as in the papers of Remy (Winstein and Balakrishnan, 2013) and of BBR."""
 
 from itertools import product
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,20 +9,10 @@ from matplotlib.patches import Ellipse
 from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
-from dumbbell.figures.axes import collect_finite, is_log, scale
+from dumbbell.figures.axes import collect_numbers, is_log, scale
 from dumbbell.figures.canvas import Picture, make_drawing, spread
-from dumbbell.figures.frames import (
-    Groups,
-    Names,
-    Numbers,
-    check,
-    convert_frame,
-    convert_numbers,
-    format_axis_label,
-    list_names,
-)
+from dumbbell.figures.frames import Groups, Layout, Names, Numbers, convert_numbers, format_axis_label, read_rows
 from dumbbell.figures.lines import handle
-from dumbbell.figures.style import choose_styles
 from dumbbell.lazy import call_lazily
 
 _MOST_LABELS = 8
@@ -35,12 +25,8 @@ def ellipses(
     y: str,
     *,
     by: Names = None,
-    facet: Names = None,
-    columns: int | Names = None,
     log_x: bool | None = None,
-    x_label: str | None = None,
-    y_label: str | None = None,
-    title: str | None = None,
+    **layout: Unpack[Layout],
 ) -> Picture:
     """Draw delay `x`, smaller to the right, and throughput `y`: better is up and to the right.
 
@@ -48,21 +34,18 @@ def ellipses(
     along the axes of their covariance. Groups of fewer than three rows have a marker alone. Labels are next to the
     markers where they fit, else all in a legend.
     """
-    rows = convert_frame(frame)
-    over = () if columns is None or isinstance(columns, int) else list_names(columns)
-    check(rows, ("x", "y"), x=x, y=y, by=by, facet=facet, columns=over)
+    rows = read_rows(frame, layout, ("x", "y"), x=x, y=y, by=by)
     groups = Groups.from_frame(rows, by)
-    drawn = choose_styles(len(groups.keys))
-    picture, panels = spread(rows, facet, columns, series=len(groups.keys))
-    places, heights = collect_finite(convert_numbers(rows[x])), collect_finite(convert_numbers(rows[y]))
+    picture, panels = spread(rows, layout, series=len(groups.keys))
+    places = collect_numbers(rows, x)
     log = is_log(log_x, places, "log_x")
     first = panels[0].axes
     scale(first.xaxis, places, log=log)
-    scale(first.yaxis, heights, log=False)
+    scale(first.yaxis, collect_numbers(rows, y), log=False)
     corners: list[tuple[float, float]] = []
     centres: dict[Axes, list[tuple[float, float, str, str]]] = {}
     for panel in panels:
-        for label, part, style in zip(groups.labels, groups.split(panel.rows), drawn, strict=True):
+        for _, label, part, style in groups.list_parts(panel.rows):
             points = select_points(part, x, y, log=log)
             if not len(points):
                 continue
@@ -98,12 +81,10 @@ def ellipses(
             corners.append((at, float(mean[1])))
             centres.setdefault(panel.axes, []).append((at, float(mean[1]), label, style.colour))
     _set_limits(first, corners, log=log)
-    picture.around.title = title
-    picture.around.x_label = f"{format_axis_label(x) if x_label is None else x_label} (smaller is to the right)"
-    picture.around.y_labels = [format_axis_label(y) if y_label is None else y_label]
-    if len(groups.keys) > 1 and not (len(groups.keys) <= _MOST_LABELS and _place_labels(picture, centres)):
-        for label, style in zip(groups.labels, drawn, strict=True):
-            picture.add_entry(label, handle(style, joined=False))
+    picture.set_texts(layout, format_axis_label(x), format_axis_label(y))
+    picture.around.x_label += " (smaller is to the right)"
+    if len(groups.keys) > _MOST_LABELS or (len(groups.keys) > 1 and not _place_labels(picture, centres)):
+        picture.add_groups(groups, lambda style: handle(style, joined=False))
     return picture
 
 

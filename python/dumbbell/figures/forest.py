@@ -1,20 +1,19 @@
 """Forest plots: estimates with their intervals, one below another."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from dumbbell.figures.axes import format_category
 from dumbbell.figures.canvas import Picture, make_drawing, spread
 from dumbbell.figures.frames import (
-    Names,
-    check,
+    Layout,
     check_unique,
-    convert_frame,
     convert_numbers,
     format_axis_label,
-    list_names,
+    list_facets,
     order_values,
+    read_rows,
 )
 from dumbbell.figures.style import COLOURS, GUIDE
 from dumbbell.lazy import call_lazily
@@ -31,25 +30,20 @@ def forest(
     low: str,
     high: str,
     sure: str | None = None,
-    facet: Names = None,
-    columns: int | Names = None,
     limits: tuple[float, float] | None = None,
-    x_label: str | None = None,
-    title: str | None = None,
+    **layout: Unpack[Layout],
 ) -> Picture:
     """Draw `x` with its interval from `low` to `high` in one row for each `y`, around a line at 0.
 
     `sure` names a column of truth values: where it is false, marker and interval are pale. What lies beyond `limits`
-    is drawn as an arrow at the edge. Facets are as for `lines`. Raises InputError as `lines` does.
+    is drawn as an arrow at the edge. Raises InputError as `lines` does.
     """
-    rows = convert_frame(frame)
-    over = () if columns is None or isinstance(columns, int) else list_names(columns)
-    check(rows, ("x", "low", "high"), x=x, y=y, low=low, high=high, sure=sure, facet=facet, columns=over)
-    check_unique(rows, [*list_names(facet), *over, y])
+    rows = read_rows(frame, layout, ("x", "low", "high"), x=x, y=y, low=low, high=high, sure=sure)
+    check_unique(rows, list_facets(layout), y)
     names = order_values(rows[y])
     place = {name: len(names) - 1 - i for i, name in enumerate(names)}
     height = max(_LEAST, _ROW * len(names))
-    picture, panels = spread(rows, facet, columns, size=lambda _: (1.7, height))
+    picture, panels = spread(rows, layout, size=lambda _: (1.7, height))
     for panel in panels:
         axes = panel.axes
         at = np.array([place[name] for name in panel.rows[y].to_list()])
@@ -82,7 +76,4 @@ def forest(
         axes.set_ylim(-0.7, len(names) - 0.3)
         axes.set_yticks(range(len(names)), [format_category(name) for name in reversed(names)])
         axes.grid(visible=True, axis="x")
-    picture.around.title = title
-    picture.around.x_label = format_axis_label(x) if x_label is None else x_label
-    picture.around.y_labels = [""]
-    return picture
+    return picture.set_texts(layout, format_axis_label(x), "")

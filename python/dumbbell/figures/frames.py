@@ -3,17 +3,34 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import polars as pl
 
 from dumbbell.errors import Nothing, Unfit, UnknownName, WrongValue
 from dumbbell.experiment import units
+from dumbbell.figures.style import Style, choose_styles
 from dumbbell.results import columns
 
 Names = str | Sequence[str] | None
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Layout(TypedDict, total=False):
+    """The keywords that figures of panels have in common.
+
+    `facet` makes a panel of each combination of its values. `columns` is how many panels stand side by side, or names
+    of columns whose values run across while those of `facet` run down. `x_label` and `y_label` are written at the axes
+    instead of the columns' names, and `title` above the figure.
+    """
+
+    facet: Names
+    columns: int | Names
+    x_label: str | None
+    y_label: str | None
+    title: str | None
+
 
 # the last word of a column's name → its unit
 _UNITS = {
@@ -49,21 +66,33 @@ def list_names(names: Names) -> tuple[str, ...]:
     return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
-def check(frame: pl.DataFrame, numeric: Sequence[str] = (), **options: Names) -> None:
-    """Raise InputError unless the frame has rows and every named column; those in `numeric` must be numbers."""
-    for option, names in options.items():
+def list_facets(layout: Layout, each: str | None = None) -> list[str]:
+    """Return the columns whose values have panels of their own: those of a layout, and that of the measures."""
+    columns = layout.get("columns")
+    over = None if isinstance(columns, int) else columns
+    return [name for names in (layout.get("facet"), over, each) for name in list_names(names)]
+
+
+def read_rows(
+    frame: Any, layout: Layout, numeric: Sequence[str], *, each: str | None = None, **options: Names
+) -> pl.DataFrame:
+    """Return the rows of a figure; raises InputError if a column is missing, or one in `numeric` has no numbers."""
+    rows = convert_frame(frame)
+    for option, names in {**options, "facet": list_facets(layout), "each": each}.items():
         for name in list_names(names):
-            if name not in frame.columns:
-                raise UnknownName(name, among=frame.columns, key=option, what="column")
-            kind = frame.schema[name]
+            if name not in rows.columns:
+                raise UnknownName(name, among=rows.columns, key=option, what="column")
+            kind = rows.schema[name]
             if option in numeric and not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
                 raise WrongValue(f"{kind}", "a column of numbers", key=f"{option}: column {name}")
-    if frame.is_empty():
+    if rows.is_empty():
         raise Nothing("there are no rows", "rows to draw", key="frame")
+    return rows
 
 
-def check_unique(frame: pl.DataFrame, names: Sequence[str]) -> None:
+def check_unique(frame: pl.DataFrame, *columns: Names) -> None:
     """Raise InputError if two rows are for the same point: a figure does not average."""
+    names = list(dict.fromkeys(name for some in columns for name in list_names(some)))
     if not names or not frame.select(names).is_duplicated().any():
         return
     row = frame.filter(frame.select(names).is_duplicated()).row(0, named=True)
@@ -201,6 +230,16 @@ class Groups:
             return [frame]
         found = frame.partition_by(self.names, as_dict=True, maintain_order=True)
         return [found.get(key, frame.clear()) for key in self.keys]
+
+    @property
+    def styles(self) -> list[Style]:
+        """The style of each group; raises InputError if they are too many to distinguish."""
+        return choose_styles(len(self.keys))
+
+    def list_parts(self, frame: pl.DataFrame) -> list[tuple[int, str, pl.DataFrame, Style]]:
+        """Return number, label, rows and style of each group that has rows in a frame."""
+        every = zip(self.labels, self.split(frame), self.styles, strict=True)
+        return [(number, *own) for number, own in enumerate(every) if not own[1].is_empty()]
 
 
 def thin_line(x: Numbers, y: Numbers, most: int, *, pixels: int = 1200, log: bool = False) -> tuple[Numbers, Numbers]:

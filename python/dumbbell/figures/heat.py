@@ -1,7 +1,7 @@
 """Heat maps over two keys."""
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import matplotlib as mpl
 import numpy as np
@@ -9,21 +9,19 @@ from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from dumbbell.errors import UnknownName
-from dumbbell.figures.axes import collect_finite, format_category, set_names
+from dumbbell.figures.axes import collect_numbers, format_category, set_names
 from dumbbell.figures.canvas import MOST_PANELS, Picture, choose_panel_size, make_drawing, spread
 from dumbbell.figures.frames import (
-    Names,
-    check,
+    Layout,
     check_unique,
-    convert_frame,
     convert_numbers,
     format_axis_label,
     format_number,
-    list_names,
+    list_facets,
     order_values,
+    read_rows,
 )
-from dumbbell.figures.style import DOUBLE, MISSING
-from dumbbell.figures.style import get_sizes as asked
+from dumbbell.figures.style import DOUBLE, MISSING, get_sizes
 from dumbbell.lazy import call_lazily
 
 Kind = Literal["difference", "ratio", "share", "plain"]
@@ -42,48 +40,42 @@ def heat(
     y: str,
     value: str,
     *,
-    facet: Names = None,
-    columns: int | Names = None,
     most_panels: int = MOST_PANELS,
     kind: Kind = "difference",
     limit: float | None = None,
-    x_label: str | None = None,
-    y_label: str | None = None,
     label: str | None = None,
-    title: str | None = None,
+    **layout: Unpack[Layout],
 ) -> Picture:
-    """Draw a heat map of `value` for each combination of `facet`, all with one colour bar, which `label` describes.
+    """Draw a heat map of `value` in each panel, all with one colour bar, which `label` describes.
 
     A "difference" is white at 0, a "ratio" white at 1 on a logarithmic scale, a "share" white at one half from 0 to 1,
     "plain" runs from low to high. `limit`
     is the difference, or the ratio, at which colours end. Cells without a value are hatched. Maps of up to 100 cells
     have their numbers written into them, where a page has room. Rows and columns stand in order at equal distances.
     """
-    rows = convert_frame(frame)
-    over = () if columns is None or isinstance(columns, int) else list_names(columns)
-    check(rows, ("value",), x=x, y=y, value=value, facet=facet, columns=over)
+    rows = read_rows(frame, layout, ("value",), x=x, y=y, value=value)
     if kind not in MAPS:
         raise UnknownName(str(kind), among=MAPS, key="kind", what="map")
-    check_unique(rows, list(dict.fromkeys([*list_names(facet), *over, x, y])))
+    check_unique(rows, list_facets(layout), x, y)
     across, down = order_values(rows[x]), order_values(rows[y])
     column = {name: i for i, name in enumerate(across)}
     line = {name: i for i, name in enumerate(down)}
     written = len(across) * len(down) <= MOST_WRITTEN
 
-    every = collect_finite(convert_numbers(rows[value]))
+    every = collect_numbers(rows, value)
     form = choose_format(every, kind)
     longest = max((len(form(number)) for number in every), default=0) if written else 0
 
     def choose_size(count: int) -> tuple[float, float]:
         nonlocal written
         wide = len(across) * max(_CELL[0], _DIGIT * longest + 0.06)
-        written = written and wide * count <= (asked().width or DOUBLE) - _AROUND
+        written = written and wide * count <= (get_sizes().width or DOUBLE) - _AROUND
         width, height = choose_panel_size(count)
         cells = (wide, _CELL[1] * len(down)) if written else (0.0, 0.0)
         own = max(cells[0], min(width, 0.7 * len(across))), max(cells[1], min(height, 0.5 * len(down)))
         return max(_LEAST[0], own[0]), max(_LEAST[1], own[1])
 
-    picture, panels = spread(rows, facet, columns, size=choose_size, shared=False, most=most_panels)
+    picture, panels = spread(rows, layout, size=choose_size, shared=False, most=most_panels)
     picture.rigid = True
     norm = make_norm(every if limit is None else np.array([limit]), kind)
     colours: Colormap = mpl.colormaps[MAPS[kind]].with_extremes(bad=(0, 0, 0, 0))
@@ -133,10 +125,7 @@ def heat(
     bar.yaxis.set_major_formatter(FuncFormatter(lambda number, _: format_number(f"{number:.3g}")))
     bar.set_ylabel(format_axis_label(value) if label is None else label)
     picture.around.bar = bar
-    picture.around.title = title
-    picture.around.x_label = format_axis_label(x) if x_label is None else x_label
-    picture.around.y_labels = [format_axis_label(y) if y_label is None else y_label]
-    return picture
+    return picture.set_texts(layout, format_axis_label(x), format_axis_label(y))
 
 
 def _select_names(names: list[Any], length: float) -> list[int]:

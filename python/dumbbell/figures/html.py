@@ -68,11 +68,6 @@ def read_shipped(*place: str) -> str:
     return _FOLDER.joinpath(*place).read_text(encoding="utf-8")
 
 
-def list_versions() -> dict[str, str]:
-    """Return the libraries for charts, each with its version, in the order in which a page loads them."""
-    return {name: version for name, version, _ in map(str.split, read_shipped("vega", "VERSIONS").splitlines())}
-
-
 @cache
 def make_library() -> str:
     """Return the libraries for charts as elements of scripts, each with its licence: 780 kB."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import polars as pl
@@ -11,28 +11,28 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
 from dumbbell.figures.axes import (
-    collect_finite,
+    collect_numbers,
     format_category,
     is_log,
     scale,
+    scale_heights,
     set_names,
     set_ticks_at_values,
-    start_at_zero,
 )
-from dumbbell.figures.canvas import Picture, group_by_measure, make_drawing, spread
+from dumbbell.figures.canvas import Picture, make_drawing, spread
 from dumbbell.figures.frames import (
     Groups,
+    Layout,
     Names,
     Numbers,
-    check,
     check_unique,
-    convert_frame,
     convert_numbers,
     format_axis_label,
-    list_names,
+    list_facets,
     order_values,
+    read_rows,
 )
-from dumbbell.figures.style import Style, choose_styles
+from dumbbell.figures.style import Style
 from dumbbell.lazy import call_lazily
 
 _MOST_MARKERS = 25
@@ -48,57 +48,41 @@ def lines(
     low: str | None = None,
     high: str | None = None,
     by: Names = None,
-    facet: Names = None,
-    columns: int | Names = None,
     log_x: bool | None = None,
     log_y: bool = False,
     reference: str | None = None,
     reference_name: str | None = None,
     each: str | None = None,
-    x_label: str | None = None,
     x_names: Mapping[float, str] | None = None,
-    y_label: str | None = None,
-    title: str | None = None,
+    **layout: Unpack[Layout],
 ) -> Picture:
     """Draw `y` over `x`: one line for each group of `by`, with the interval from `low` to `high` if named.
 
     A numeric `x` has lines, on a logarithmic axis if its values are positive and span more than a factor of 20 (or as
     `log_x` says). Any other `x` has names at equal distances, and its points are not joined. `reference` is a column
     with what was published or measured elsewhere, drawn as hollow markers next to the others; `reference_name` is what
-    the legend calls it. `facet` makes a panel of each combination of its values; `columns` is how many stand side by
-    side, or names of columns whose values run across while those of `facet` run down. `each` is a column with names
-    of measures: a row of panels and a vertical axis for each, which its name labels; facets then run across. `x_names`
-    are what to write at numbers of `x`, such as `25kB`.
+    the legend calls it. `each` is a column with names of measures: a row of panels and a vertical axis for each, which
+    its name labels; facets then run across. `x_names` are what to write at numbers of `x`, such as `25kB`.
 
     Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
     """
-    rows = convert_frame(frame)
-    check(
-        rows, ("y", "low", "high", "reference"), x=x, y=y, low=low, high=high, by=by, facet=facet, reference=reference
-    )
-    over = () if columns is None or isinstance(columns, int) else list_names(columns)
-    check(rows, columns=over, each=each)
-    check_unique(rows, list(dict.fromkeys([*list_names(by), *list_names(facet), *over, *list_names(each), x])))
+    numbers: dict[str, Names] = {"y": y, "low": low, "high": high, "reference": reference}
+    rows = read_rows(frame, layout, tuple(numbers), each=each, x=x, **numbers, by=by)
+    check_unique(rows, by, list_facets(layout, each), x)
     numeric = rows.schema[x].is_numeric()
     groups = _select_known(rows, by, [y, *([reference] if reference else [])])
     names = [] if numeric else order_values(rows[x])
     wide = 0.0 if numeric else 0.3 + len(names) * max(0.4, 0.075 * len(groups.keys) + 0.2)
-    picture, panels = spread(rows, facet, columns, wide=wide, series=len(groups.keys), each=each)
-    places = collect_finite(convert_numbers(rows[x])) if numeric else np.array([])
+    picture, panels = spread(rows, layout, wide=wide, series=len(groups.keys), each=each)
+    places = collect_numbers(rows, x) if numeric else np.array([])
     log = numeric and is_log(log_x, places, "log_x")
-    for of_measure, theirs in group_by_measure(panels):
-        heights = collect_finite(*(convert_numbers(theirs[name]) for name in (y, low, high, reference) if name))
-        scale(of_measure[0].axes.yaxis, heights, log=is_log(log_y, heights, "log_y"))
-        start_at_zero(of_measure[0].axes, heights, log=log_y)
+    scale_heights(panels, y, low, high, reference, log=log_y)
     if numeric:
         scale(panels[0].axes.xaxis, places, log=log)
     marked = not numeric or len(np.unique(places)) <= _MOST_MARKERS
-    drawn = choose_styles(len(groups.keys))
-    picture.colours = {label: style.colour for label, style in zip(groups.labels, drawn, strict=True)}
+    picture.colours = {label: style.colour for label, style in zip(groups.labels, groups.styles, strict=True)}
     for panel in panels:
-        for number, (label, part, style) in enumerate(zip(groups.labels, groups.split(panel.rows), drawn, strict=True)):
-            if part.is_empty():
-                continue
+        for number, label, part, style in groups.list_parts(panel.rows):
             shift = 0.0 if numeric else _shift(number, len(groups.keys))
             own = part.sort(x) if numeric else part
             at = (
@@ -113,13 +97,16 @@ def lines(
         else:
             set_names(picture, panel.axes, [format_category(name) for name in names])
             panel.axes.set_xlim(-0.5, len(names) - 0.5)
-    named_reference = reference and (reference_name or format_axis_label(reference))
-    _fill_legend(picture, groups, drawn, joined=numeric, marked=marked, reference=named_reference)
-    picture.around.title = title
-    picture.around.x_label = format_axis_label(x) if x_label is None else x_label
-    if each is None:
-        picture.around.y_labels = [format_axis_label(y) if y_label is None else y_label]
-    return picture
+    picture.add_groups(groups, lambda style: handle(style, joined=numeric, marked=marked))
+    if reference:
+        if len(groups.keys) == 1:
+            own_handle = handle(groups.styles[0], joined=numeric, marked=marked)
+            picture.add_entry(groups.labels[0] or "simulated", own_handle)
+        hollow = Line2D(
+            [], [], linestyle="none", marker="o", markerfacecolor="white", markeredgecolor="0.2", markersize=4.5
+        )
+        picture.add_entry(reference_name or format_axis_label(reference), hollow)
+    return picture.set_texts(layout, format_axis_label(x), format_axis_label(y), each)
 
 
 def _select_known(rows: pl.DataFrame, by: Names, measures: list[str]) -> Groups:
@@ -190,21 +177,6 @@ class _Line:
             )[0]
             assert axes.figure is not None
             hollow.set_transform(axes.transData + ScaledTranslation(4 / 72, 0, axes.figure.dpi_scale_trans))
-
-
-def _fill_legend(
-    picture: Picture, groups: Groups, drawn: list[Style], *, joined: bool, marked: bool, reference: str | None
-) -> None:
-    if len(groups.keys) > 1:
-        for label, style in zip(groups.labels, drawn, strict=True):
-            picture.add_entry(label, handle(style, joined=joined, marked=marked))
-    elif reference:
-        picture.add_entry(groups.labels[0] or "simulated", handle(drawn[0], joined=joined, marked=marked))
-    if reference:
-        hollow = Line2D(
-            [], [], linestyle="none", marker="o", markerfacecolor="white", markeredgecolor="0.2", markersize=4.5
-        )
-        picture.add_entry(reference, hollow)
 
 
 def handle(style: Style, *, joined: bool, marked: bool = True) -> Line2D:

@@ -9,21 +9,20 @@ from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 
 from dumbbell.errors import OutOfRange
-from dumbbell.figures.axes import collect_finite, format_category, is_log, scale, set_names
+from dumbbell.figures.axes import collect_numbers, format_category, is_log, scale, set_names
 from dumbbell.figures.canvas import Picture, make_drawing, spread
 from dumbbell.figures.frames import (
     Groups,
+    Layout,
     Names,
-    check,
     check_unique,
-    convert_frame,
     convert_numbers,
     format_axis_label,
-    list_names,
     order_values,
+    read_rows,
 )
 from dumbbell.figures.lines import handle
-from dumbbell.figures.style import GUIDE, choose_styles
+from dumbbell.figures.style import GUIDE
 
 _STEP, _NARROW = 0.13, 2.4  # inches from one value of the innermost key to the next, and of the narrowest panel
 _INNER = 7.5  # points, of the names of the innermost key
@@ -59,23 +58,23 @@ def nested(
     unless it is logarithmic or values are negative; `bottom` and `top` end it elsewhere, and what lies beyond is cut
     off. Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
     """
-    rows, keys = convert_frame(frame), tuple(x)
+    keys = tuple(x)
     if not 1 <= len(keys) <= len(_APART):
         raise OutOfRange(f"{len(keys)} keys", f"1 to {len(_APART)}", key="x")
-    check(rows, ("y", "low", "high"), x=keys, y=y, low=low, high=high, by=by, facet=facet)
-    check_unique(rows, list(dict.fromkeys([*list_names(by), *list_names(facet), *keys])))
+    layout: Layout = {"facet": facet, "columns": 1, "y_label": y_label, "title": title}
+    rows = read_rows(frame, layout, ("y", "low", "high"), x=keys, y=y, low=low, high=high, by=by)
+    check_unique(rows, by, facet, keys)
     names = [order_values(rows[key]) for key in reversed(keys)]  # the outermost first
     places = _place_names(names)
     end = max(places.values()) + 1
     height = _HEIGHT if len(Groups.from_frame(rows, facet).keys) <= 2 else _LOW
-    picture, panels = spread(rows, facet, 1, size=lambda _: (max(end * _STEP, _NARROW), height))
+    picture, panels = spread(rows, layout, size=lambda _: (max(end * _STEP, _NARROW), height))
     groups = Groups.from_frame(rows, by)
-    drawn = choose_styles(len(groups.keys))
-    heights = collect_finite(*(convert_numbers(rows[name]) for name in (y, low, high) if name))
+    heights = collect_numbers(rows, y, low, high)
     log = is_log(log_y, heights, "log_y")
     scale(panels[0].axes.yaxis, heights, log=log)
     for panel in panels:
-        for label, part, style in zip(groups.labels, groups.split(panel.rows), drawn, strict=True):
+        for label, part, style in zip(groups.labels, groups.split(panel.rows), groups.styles, strict=True):
             known = {place: i for i, place in enumerate(part.select(reversed(keys)).rows())}
             values = convert_numbers(part[y])
             for outer in itertools.product(*names[:-1]):
@@ -107,12 +106,8 @@ def nested(
                 panel.axes.axhline(0, color=GUIDE, linewidth=0.8, zorder=1.6, label="_zero")
     for lowest in picture.list_lowest():
         _write_names(picture, lowest, names, places, list(words or map(format_axis_label, keys)))
-    if len(groups.keys) > 1:
-        for label, style in zip(groups.labels, drawn, strict=True):
-            picture.add_entry(label, handle(style, joined=True))
-    picture.around.title = title
-    picture.around.y_labels = [format_axis_label(y) if y_label is None else y_label]
-    return picture
+    picture.add_groups(groups, lambda style: handle(style, joined=True))
+    return picture.set_texts(layout, "", format_axis_label(y))
 
 
 def _place_names(names: list[list[Any]]) -> dict[_Place, float]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -12,19 +12,21 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from dumbbell.errors import Missing, OutOfRange, TooMany
-from dumbbell.figures.axes import collect_finite, format_category, is_log, scale, set_names, start_at_zero
+from dumbbell.figures.axes import collect_numbers, format_category, is_log, scale, set_names, start_at_zero
 from dumbbell.figures.canvas import MOST_PANELS, Picture, make_drawing, spread
 from dumbbell.figures.frames import (
     Groups,
+    Layout,
     Names,
     Numbers,
-    check,
     check_unique,
     convert_frame,
     convert_numbers,
     format_axis_label,
+    list_facets,
     list_names,
     order_values,
+    read_rows,
     thin_line,
 )
 from dumbbell.figures.lines import handle
@@ -91,8 +93,7 @@ def stacked_series(
         raise Missing("one or more", key="panels")
     frames = []
     for one in given:
-        rows = convert_frame(one.frame)
-        check(rows, ("x", "y"), x=x, y=one.y, by=one.by, columns=columns)
+        rows = read_rows(one.frame, {"columns": columns}, ("x", "y"), x=x, y=one.y, by=one.by)
         frames.append(
             rows.filter(
                 pl.col(one.y).cast(pl.Float64).fill_nan(None).is_not_null().any().over(_make_line(one, columns))
@@ -111,13 +112,13 @@ def stacked_series(
         down, across, ((6.2, 3.2, 2.6, 2.0)[min(across, 4) - 1], 2.8 if down == 1 else 1.5 if down < 4 else 1.25)
     )
     picture.around.column_titles = over.labels if columns else []
-    times = collect_finite(*(convert_numbers(rows[x]) for rows in frames))
+    times = np.concatenate([collect_numbers(rows, x) for rows in frames])
     first_of_column: dict[int, Axes] = {}
     for i, (one, rows, own) in enumerate(zip(given, frames, groups, strict=True)):
-        heights = collect_finite(convert_numbers(rows[TOP if one.stacked else one.y]))
+        heights = collect_numbers(rows, TOP if one.stacked else one.y)
         ceiling = convert_frame(one.ceiling[0]) if one.ceiling else None
         if one.ceiling and ceiling is not None:
-            heights = np.concatenate([heights, collect_finite(convert_numbers(ceiling[one.ceiling[1]]))])
+            heights = np.concatenate([heights, collect_numbers(ceiling, one.ceiling[1])])
         first: Axes | None = None
         for j, (key, part) in enumerate(zip(over.keys, over.split(rows), strict=True)):
             axes = picture.add_panel(i, j, (*key, i), share=(first_of_column.get(j), first))
@@ -298,26 +299,19 @@ def shares(
     y: str,
     *,
     by: Names = None,
-    facet: Names = None,
-    columns: int | Names = None,
-    x_label: str | None = None,
-    y_label: str | None = None,
-    title: str | None = None,
+    **layout: Unpack[Layout],
 ) -> Picture:
     """Draw how the sum of `y` over the groups of `by` is divided, at each `x`: areas over time, bars over a key."""
-    rows = convert_frame(frame)
-    over = () if columns is None or isinstance(columns, int) else list_names(columns)
-    check(rows, ("y",), x=x, y=y, by=by, facet=facet, columns=over)
-    keys = list(dict.fromkeys([*list_names(by), *list_names(facet), *over, x]))
-    check_unique(rows, keys)
-    heights = collect_finite(convert_numbers(rows[y]))
+    rows = read_rows(frame, layout, ("y",), x=x, y=y, by=by)
+    check_unique(rows, by, list_facets(layout), x)
+    heights = collect_numbers(rows, y)
     if len(heights) and heights.min() < 0:
         raise OutOfRange(f"{heights.min():g}", "0 or more", key=y)
     groups = Groups.from_frame(rows, by)
-    drawn = choose_styles(len(groups.keys))
+    drawn = groups.styles
     names = order_values(rows[x])
     areas = is_areas(rows[x])
-    picture, panels = spread(rows, facet, columns, wide=0.0 if areas else 0.32 * len(names) + 0.3)
+    picture, panels = spread(rows, layout, wide=0.0 if areas else 0.32 * len(names) + 0.3)
     place = {name: i for i, name in enumerate(names)}
     for panel in panels:
         parts = groups.split(panel.rows)
@@ -347,10 +341,7 @@ def shares(
         scale(panels[0].axes.xaxis, np.array(names, dtype=float), log=False)
     for label, style in zip(groups.labels, drawn, strict=True):
         picture.add_entry(label, Patch(facecolor=style.colour, edgecolor="white", hatch=style.hatch, linewidth=0.0))
-    picture.around.title = title
-    picture.around.x_label = format_axis_label(x) if x_label is None else x_label
-    picture.around.y_labels = [f"share of {format_axis_label(y).partition(',')[0]}" if y_label is None else y_label]
-    return picture
+    return picture.set_texts(layout, format_axis_label(x), f"share of {format_axis_label(y).partition(',')[0]}")
 
 
 def _draw_share(

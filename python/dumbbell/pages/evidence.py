@@ -55,9 +55,7 @@ class Evidence:
 
     def select_table(self, name: str) -> Rows:
         """Return a table as templates see it."""
-        if name not in self.tables:
-            raise PageError(f"no table {name!r}, only {', '.join(self.tables)}")
-        return Rows(name, self.tables[name])
+        return Rows(name, self[name])
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         if name not in self.tables:

@@ -90,7 +90,8 @@ def find_problems(text: str, names: Iterable[str] = ()) -> list[Problem]:
     """Return what a template says by hand; `names` are further patterns of names that have digits or number words."""
     found: list[Problem] = []
     known = re.compile("|".join(f"(?:{one})" for one in (*names, *NAMES)))
-    for line, data, where in _list_data(make_environment().parse(_blank_code(text))):
+    parsed = make_environment().parse(_blank_code(text))
+    for line, data, where in _list_data(parsed):
         shown = known.sub(_blank_match, ITEM.sub(_blank_match, data))
         hits = list(NUMBER.finditer(shown))
         if where is None:
@@ -103,7 +104,6 @@ def find_problems(text: str, names: Iterable[str] = ()) -> list[Problem]:
         for inside in node.nodes:
             if isinstance(inside, nodes.Const) and re.search(r"\d", str(inside.value)):
                 found.append(Problem(inside.lineno, str(inside.value), "{{ }} of a constant"))
-    parsed = make_environment().parse(_blank_code(text))
     found += _find_rounded_bounds(parsed)
     found += _find_untested(parsed, known)
     return sorted(found, key=lambda one: one.line)

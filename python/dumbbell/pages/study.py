@@ -31,6 +31,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
@@ -41,13 +42,12 @@ from dumbbell import Results, programs
 from dumbbell.errors import UnknownName, Unreadable, WrongValue
 from dumbbell.experiment import shipped
 from dumbbell.experiment.shipped import PROGRAM as PROGRAM
-from dumbbell.figures import Picture, save
+from dumbbell.figures import Picture, save_all
 from dumbbell.pages import evidence as kept
 from dumbbell.pages import prose
 from dumbbell.pages.evidence import Evidence
 from dumbbell.pages.samples import find_changes
 from dumbbell.pages.sweeps import Sweep
-from dumbbell.pages.sweeps import list_names as names_of
 from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
 from dumbbell.published.variants import require_alike
@@ -104,7 +104,7 @@ class Study:
     @property
     def results(self) -> list[str]:
         """The names of its results files."""
-        return names_of(self.sweeps)
+        return list(dict.fromkeys(one.results for one in self.sweeps))
 
     def make_evidence(self, results: Sequence[str | Path]) -> Evidence:
         """Make the evidence from results files, or from those of its names in one folder.
@@ -179,17 +179,14 @@ class Study:
         """Draw its figures, or one, into its folder of figures or another; return their files."""
         if only is not None and only not in self.figures:
             raise UnknownName(only, among=list(self.figures) or "there are none", file=self.name, what="figure")
-        place, found, made = folder or self.place / PICTURES, evidence or self.read_evidence(), []
-        if self.figures:
-            place.mkdir(parents=True, exist_ok=True)
-        for name, make in self.figures.items():
-            if only in (None, name):
-                with self._report_program_errors():
-                    picture = make(found)
-                for ending in formats:
-                    save(picture, str(place / f"{name}{ending}"))
-                    made.append(place / f"{name}{ending}")
-        return made
+        found = evidence or self.read_evidence()
+
+        def make_picture(draw: Callable[[Evidence], Picture]) -> Picture:
+            with self._report_program_errors():
+                return draw(found)
+
+        made = {name: partial(make_picture, draw) for name, draw in self.figures.items()}
+        return save_all(made, folder or self.place / PICTURES, only, formats) if made else []
 
     def list_changes(self) -> list[str]:
         """Return which sampled runs of the evidence have other results with the engine of this checkout."""

@@ -1,6 +1,5 @@
 """The experiments of a study, and running them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -41,8 +40,3 @@ class Sweep:
         """Return the experiments with their settings."""
         settings = {one.partition("=")[0]: one for one in (*self.settings, *(self.quick if quick else ()))}
         return [load(file, list(settings.values())) for file in self.list_files(folder)]
-
-
-def list_names(sweeps: Sequence[Sweep]) -> list[str]:
-    """Return the results files, each once, in the order of the sweeps."""
-    return list(dict.fromkeys(one.results for one in sweeps))

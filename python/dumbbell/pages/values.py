@@ -3,6 +3,7 @@
 Nothing is empty: a selection without rows is an error, so that "in every row" never speaks of no row.
 """
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from statistics import mean, median
 from typing import Any
@@ -95,6 +96,16 @@ def _make_condition(column: str, wanted: Any) -> pl.Expr:
             return col.eq(wanted)
 
 
+def _make_arithmetic(compute: Callable[[Any, Any], Any]) -> Callable[["Values", Any], "Values"]:
+    """Return the method of an operator that gives a value for each row."""
+    return lambda self, other: Values(self.name, self._join_values(other, compute))
+
+
+def _make_comparison(sign: str, compare: Callable[[Any, Any], bool]) -> Callable[["Values", Any], "Answers"]:
+    """Return the method of an operator that gives an answer for each row."""
+    return lambda self, other: Answers(f"{self.name} {sign} {other}", self._join_values(other, compare))
+
+
 class Values:
     """Numbers (or words) in the order of their rows; a missing one is an error where it would count."""
 
@@ -162,41 +173,19 @@ class Values:
             return [of(a, b) for a, b in zip(self._list_numbers(), other._list_numbers(), strict=True)]
         return [of(a, other) for a in self._list_numbers()]
 
-    def __add__(self, other: Any) -> "Values":
-        return Values(self.name, self._join_values(other, lambda a, b: a + b))
-
-    def __sub__(self, other: Any) -> "Values":
-        return Values(self.name, self._join_values(other, lambda a, b: a - b))
-
-    def __mul__(self, other: Any) -> "Values":
-        return Values(self.name, self._join_values(other, lambda a, b: a * b))
-
-    def __rmul__(self, other: Any) -> "Values":
-        return Values(self.name, self._join_values(other, lambda a, b: b * a))
-
-    def __truediv__(self, other: Any) -> "Values":
-        return Values(self.name, self._join_values(other, lambda a, b: a / b))
+    __add__ = _make_arithmetic(operator.add)
+    __sub__ = _make_arithmetic(operator.sub)
+    __mul__ = __rmul__ = _make_arithmetic(operator.mul)
+    __truediv__ = _make_arithmetic(operator.truediv)
+    __lt__ = _make_comparison("<", operator.lt)
+    __le__ = _make_comparison("<=", operator.le)
+    __gt__ = _make_comparison(">", operator.gt)
+    __ge__ = _make_comparison(">=", operator.ge)
+    __eq__ = _make_comparison("==", operator.eq)  # type: ignore[assignment]
+    __ne__ = _make_comparison("!=", operator.ne)  # type: ignore[assignment]
 
     def __abs__(self) -> "Values":
         return Values(self.name, [abs(a) for a in self._list_numbers()])
-
-    def __lt__(self, other: Any) -> "Answers":
-        return Answers(f"{self.name} < {other}", self._join_values(other, lambda a, b: a < b))
-
-    def __le__(self, other: Any) -> "Answers":
-        return Answers(f"{self.name} <= {other}", self._join_values(other, lambda a, b: a <= b))
-
-    def __gt__(self, other: Any) -> "Answers":
-        return Answers(f"{self.name} > {other}", self._join_values(other, lambda a, b: a > b))
-
-    def __ge__(self, other: Any) -> "Answers":
-        return Answers(f"{self.name} >= {other}", self._join_values(other, lambda a, b: a >= b))
-
-    def __eq__(self, other: object) -> "Answers":  # type: ignore[override]
-        return Answers(f"{self.name} == {other}", self._join_values(other, lambda a, b: a == b))
-
-    def __ne__(self, other: object) -> "Answers":  # type: ignore[override]
-        return Answers(f"{self.name} != {other}", self._join_values(other, lambda a, b: a != b))
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from shlex import quote as quoted
 from typing import Any, Literal
 
-from dumbbell.plotting.asked import FEW_LINES, FEW_PANELS, MOST_BESIDE, PlotRequest
 from dumbbell.plotting.placing import is_numeric
+from dumbbell.plotting.request import FEW_LINES, FEW_PANELS, MOST_BESIDE, PlotRequest
 from dumbbell.results import felt
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import StoredResults
@@ -22,7 +22,6 @@ VERSIONS = ("version", "engine_version", "kernel")  # last words of keys whose v
 _MOST_ELLIPSES = 8  # in a panel, beyond which they cover each other
 _FEW_SEEDS = 3  # from which a figure of one cell is of all its seeds
 _NO_KIND = ("count", "start", "stop")  # keys of flows that are no kind of flow
-_DISCIPLINES = 3  # from which results are of the queue, even where flows are unlike
 _MANY = FEW_LINES  # flows, above which each has no line of its own
 
 
@@ -222,11 +221,11 @@ def _choose_by_shape(results: StoredResults, shape: _Shape) -> Iterator[Choice]:
 def _is_of_queues(shape: _Shape, aqms: Sequence[Dimension]) -> bool:
     """Return whether the question is what queue disciplines cost: there are several, and not too many.
 
-    Where flows are unlike and the disciplines are two, or one with several settings, it is what each flow gets.
+    Where flows are unlike, the question is what each flow gets.
     """
     if not aqms or len(aqms[0].ordered) > _MOST_ELLIPSES or shape.cells > len(aqms[0].ordered) * FEW_PANELS:
         return False
-    return not shape.unlike or len({text.partition("(")[0] for text in aqms[0].ordered}) >= _DISCIPLINES
+    return not shape.unlike
 
 
 def _choose_sessions(results: StoredResults) -> Choice:

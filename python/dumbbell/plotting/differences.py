@@ -7,9 +7,9 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Missing, Nothing, Unfit, UnknownName, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import FEW_PANELS, PlotRequest
 from dumbbell.plotting.choice import VERSIONS
 from dumbbell.plotting.kinds import Kind
+from dumbbell.plotting.request import FEW_PANELS, PlotRequest
 from dumbbell.results import aggregate, selecting
 from dumbbell.results import diff as differing
 from dumbbell.results.columns import COLUMNS, is_of_hop

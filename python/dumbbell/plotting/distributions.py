@@ -3,16 +3,17 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 
 from dumbbell import figures
 from dumbbell.errors import Conflict, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import PlotRequest
 from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measure_means import collect_means, describe_late, describe_seeds, format_y_label, require_values
 from dumbbell.plotting.placing import find_common_axes, join_frames, place_keys
+from dumbbell.plotting.request import PlotRequest
 from dumbbell.results import aggregate, censored
 from dumbbell.results.aggregate import Samples
 from dumbbell.results.columns import format_axis_label
@@ -109,10 +110,5 @@ def _collect_values(results: StoredResults, asked: PlotRequest, value: str, keys
     return found, format_y_label(found, asked)
 
 
-def ccdf(results: StoredResults, asked: PlotRequest) -> Picture:
-    """Draw the share above each value."""
-    return cdf(results, asked, complementary=True)
-
-
 CDF = Kind("cdf", cdf, against=False)
-CCDF = Kind("ccdf", ccdf, against=False)
+CCDF = Kind("ccdf", partial(cdf, complementary=True), against=False)

@@ -1,90 +1,45 @@
 """From results to a figure: what suits their shape, or what is asked for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Unpack
 
 from dumbbell import figures
 from dumbbell.errors import Conflict, InputError, TooMany, Unfit, spell_option
-from dumbbell.experiment import units
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import PlotRequest
+from dumbbell.keywords import list_keywords
 from dumbbell.plotting.choice import list_choices
 from dumbbell.plotting.differences import draw_differences_of_two
 from dumbbell.plotting.kinds import Kind, find_kind, list_kinds
 from dumbbell.plotting.reference import draw_with_reference
+from dumbbell.plotting.request import PlotOptions, PlotRequest
 from dumbbell.results import aggregate
 from dumbbell.results.results import StoredResults
 from dumbbell.words import join_words
 
 
+@list_keywords(PlotOptions)
 def plot(
     results: StoredResults,
     kind: str | None = None,
     *,
     other: StoredResults | str | Path | None = None,
-    value: str | Sequence[str] = (),
-    against: str | None = None,
-    by: str | Sequence[str] = (),
-    facet: str | Sequence[str] = (),
-    mean_over: str | Sequence[str] = (),
-    of: str | None = None,
-    baseline: str | None = None,
-    reference: str | Path | None = None,
-    time: str | tuple[float | str, float | str] | None = None,
-    slider: str | Sequence[str] = (),
-    log_x: bool | None = None,
-    log_y: bool | None = None,
-    title: str | None = None,
-    width: float | None = None,
-    height: float | None = None,
-    font_size: float | None = None,
+    **options: Unpack[PlotOptions],
 ) -> Picture:
-    """Return a figure of results: what suits their shape, or what is asked for.
+    """Return a figure of results: what suits their shape, or what is asked for. `Results.plot` describes the options.
 
-    `kind` is one of `KINDS`; `value` what to draw, several in panels of their own; `against` the key along the
-    horizontal axis, `by` the keys that distinguish lines, bars or boxes, `facet` those that distinguish panels. Every
-    other key by which the runs differ becomes a line or a panel, unless it is in `mean_over`. `baseline`,
-    `KEY=VALUE`, draws the difference from the runs with this value, seed by seed (kind "ratio": the ratio).
-    `reference` is a CSV file of published results: errors as heat maps, or, with kind "lines", both against each
-    other. `time` is the part of time series to draw, `(2.0, 3.0)` in seconds or `("2s", "3s")`.
-
-    `other` are results to draw the differences to, of the cells that both have.
-
-    `slider` are further keys of panels; a page of this figure (`figures.write` to a file .html) and a notebook show one
-    of their values at a time, chosen by a slider or from a list.
-
-    `title` is the subject; without it that is the title of the experiment with the conditions of `where`, and ""
-    leaves it out. `width` and `height` are in inches, `font_size` in points; a figure is as wide as one column of a
-    paper, 3.5 in, or as two, 7.16 in.
-
-    Raises InputError if there is no such key or measure, or too much for one figure.
+    `kind` is one of `KINDS`. A page of the figure (`figures.write` to a file .html) and a notebook show one value at a
+    time of the keys in `slider`. Raises InputError if there is no such key or measure, or too much for one figure.
     """
-    with figures.set_sizes(width, height, font_size):
-        picture = _draw_kind(
-            results,
-            kind,
-            PlotRequest(
-                _list_names(value),
-                against,
-                _list_names(by),
-                (*_list_names(facet), *_list_names(slider)),
-                _list_names(slider),
-                _list_names(mean_over),
-                of,
-                baseline,
-                None if time is None else units.parse_span(time, "time"),
-                log_x,
-                bool(log_y),
-            ),
-            reference,
-            other,
-        )
-        _check_axes(picture, log_x, log_y)
-        picture.sliders = _list_names(slider)
-        if title == "":
+    with figures.set_sizes(options.get("width"), options.get("height"), options.get("font_size")):
+        request = PlotRequest.from_options(options)
+        picture = _draw_kind(results, kind, request, options.get("reference"), other)
+        _check_axes(picture, request.log_x, options.get("log_y"))
+        picture.sliders = request.slider
+        subject, note = options.get("title"), picture.around.title or ""
+        if subject == "":
             return picture.set_title(None)
-        subject, note = title, picture.around.title or ""
-        if title is None:
+        if subject is None:
             subject, note = _name_subject(results), "; ".join(filter(None, [_describe_selection(results, note), note]))
         return picture.set_title(f"{subject}\n{note}" if note else subject or None)
 
@@ -226,7 +181,3 @@ def _check_keys(results: StoredResults, asked: PlotRequest, kind: Kind) -> None:
             f"{spell_option('by')}, {spell_option('facet')}"
         )
         raise Unfit(f"the experiments vary different keys: {found}", allowed, file=results.path)
-
-
-def _list_names(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)

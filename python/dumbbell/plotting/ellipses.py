@@ -7,10 +7,10 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Conflict, InputError, WrongValue, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import PlotRequest
 from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measure_means import describe_seeds, require_values
 from dumbbell.plotting.placing import order_frame, place_keys
+from dumbbell.plotting.request import PlotRequest
 from dumbbell.results import aggregate
 from dumbbell.results.aggregate import Axis
 from dumbbell.results.results import Measure, StoredResults

@@ -5,10 +5,10 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Conflict, Nothing, TooMany, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import FEW_PANELS, MOST_PANELS, PlotRequest
 from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measure_means import describe_seeds
 from dumbbell.plotting.placing import MEASURE
+from dumbbell.plotting.request import FEW_PANELS, MOST_PANELS, PlotRequest
 from dumbbell.results import aggregate
 from dumbbell.results import felt as feeling
 from dumbbell.results.felt import LOST, SettingComparison

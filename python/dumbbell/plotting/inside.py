@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.plotting.asked import PlotRequest
 from dumbbell.plotting.placing import order_frame
+from dumbbell.plotting.request import PlotRequest
 from dumbbell.results import aggregate
 from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.results import StoredResults
@@ -31,7 +31,7 @@ def collect_hops(results: StoredResults, asked: PlotRequest) -> Samples | None:
     return replace(found, axes=axes, frame=order_frame(axes, frame))
 
 
-def list_queue_states(results: StoredResults, time: tuple[float, float] | None = None) -> list[Any]:
+def list_queue_states(results: StoredResults, time: tuple[float, float] | None) -> list[Any]:
     """Return a panel for each recorded state of the queue disciplines of a run, one line per hop that has it."""
     rows = _select_time(results.queue_states, time)
     panels = []

@@ -15,7 +15,7 @@ from dumbbell.errors import UnknownName
 
 if TYPE_CHECKING:
     from dumbbell.figures import Picture
-    from dumbbell.plotting.asked import PlotRequest
+    from dumbbell.plotting.request import PlotRequest
     from dumbbell.results.results import StoredResults
 
 # the file of each kind

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 
 from dumbbell import figures
 from dumbbell.errors import Missing, Unfit
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import MOST_LINES, PlotRequest, set_facets
 from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measure_means import (
     collect_means,
@@ -29,6 +29,7 @@ from dumbbell.plotting.placing import (
     order_frame,
     place_keys,
 )
+from dumbbell.plotting.request import MOST_LINES, PlotRequest, set_facets
 from dumbbell.results import censored
 from dumbbell.results.aggregate import Axis, Means, Samples
 from dumbbell.results.columns import COLUMNS
@@ -207,13 +208,8 @@ def _name_share(results: StoredResults, label: str) -> str:
     return f"{label} of {ccs[0] if len(ccs) == 1 else 'the first flow'}"
 
 
-def ratio(results: StoredResults, asked: PlotRequest) -> Picture:
-    """Draw ratios to the baseline as a map."""
-    return heat(results, asked, ratio=True)
-
-
 LINES = Kind("lines", lines, baseline=True)
 BARS = Kind("bars", bars, baseline=True)
 BOX = Kind("box", box, baseline=True)
 HEAT = Kind("heat", heat, values="one", baseline=True)
-RATIO = Kind("ratio", ratio, values="one", baseline=True)
+RATIO = Kind("ratio", partial(heat, ratio=True), values="one", baseline=True)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from dumbbell.errors import Nothing
-from dumbbell.plotting.asked import PlotRequest
 from dumbbell.plotting.placing import choose_first_key
+from dumbbell.plotting.request import PlotRequest
 from dumbbell.results import aggregate, censored, parts, selecting
 from dumbbell.results.aggregate import FEW, Means, Samples
 from dumbbell.results.results import StoredResults
@@ -70,20 +70,16 @@ def _find_baseline(results: StoredResults, asked: PlotRequest) -> tuple[str, lis
     return condition.key, meant
 
 
-def describe_means(found: Sequence[Means], what: str = "95 % interval") -> str | None:
+def describe_means(found: Sequence[Means]) -> str | None:
     """Return what is drawn of one measure or several: of how many seeds, what the bands are, what is left out."""
-    said = [note(one, what) for one in found]
+    said = [note(one) for one in found]
     if len(found) > 1:
         said = [
             text if said.count(text) == len(said) else f"{y}: {text}"
-            for y, text in zip(_list_columns(found), said, strict=True)
+            for y, text in zip((one.measure.label.partition(",")[0] for one in found), said, strict=True)
             if text
         ]
     return "; ".join(dict.fromkeys(text for text in said if text)) or None
-
-
-def _list_columns(found: Sequence[Means]) -> list[str]:
-    return [one.measure.label.partition(",")[0] for one in found]
 
 
 def format_y_label(found: Means | Samples, asked: PlotRequest, kind: str = "") -> str:

@@ -11,11 +11,11 @@ from dumbbell import figures
 from dumbbell.errors import InputError, Nothing, TooMany, Unfit, UnknownName, spell_option
 from dumbbell.experiment import units
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import FEW_LINES, MOST_BESIDE, MOST_LINES, PlotRequest
 from dumbbell.plotting.inside import collect_hops, list_control_states, list_queue_states
 from dumbbell.plotting.interval import SAWTOOTH, suggest_interval
 from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.placing import order_frame
+from dumbbell.plotting.request import FEW_LINES, MOST_BESIDE, MOST_LINES, PlotRequest
 from dumbbell.results import aggregate, parts
 from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.columns import format_axis_label
@@ -82,7 +82,7 @@ def series(results: StoredResults, asked: PlotRequest) -> Picture:
     for name in wanted:
         if name == "signals":
             panels += _make_signal_panels(hops or frames["queue_series"], beside, "" if hops else whole)
-            panels += list_queue_states(first.whole_runs) if alone and not asked.value else []
+            panels += list_queue_states(first.whole_runs, asked.time) if alone and not asked.value else []
             continue
         if name == "sojourn" and hops:
             panels.append(

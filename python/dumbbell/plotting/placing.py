@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 
 from dumbbell.errors import Conflict, TooMany, Unfit, spell_option
-from dumbbell.plotting.asked import FEW_LINES, MOST_LINES, MOST_PANELS, PlotRequest
+from dumbbell.plotting.request import FEW_LINES, MOST_LINES, MOST_PANELS, PlotRequest
 from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.dimensions import NOTHING
 from dumbbell.results.results import StoredResults

@@ -5,7 +5,7 @@ from typing import Any
 
 from dumbbell.errors import Conflict, TooMany, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import PlotRequest
+from dumbbell.plotting.request import PlotRequest
 from dumbbell.published import compare
 from dumbbell.published import pictures as beside
 from dumbbell.results.results import StoredResults

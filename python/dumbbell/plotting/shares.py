@@ -5,11 +5,11 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Nothing, Unfit, spell_option
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import PlotRequest, set_facets
 from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measure_means import collect_means, note
 from dumbbell.plotting.over_time import WHICH, collect_alike, describe_seed, make_error, select_seed
 from dumbbell.plotting.placing import add_numbers, choose_first_key, describe_joined, order_frame, place_keys
+from dumbbell.plotting.request import PlotRequest, set_facets
 from dumbbell.results import aggregate
 from dumbbell.results.results import StoredResults
 

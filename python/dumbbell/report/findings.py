@@ -15,11 +15,10 @@ from dumbbell.claims import ClaimVerdict
 from dumbbell.claims import claims_report as claims_report
 from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, shipped
-from dumbbell.report.report_tables import label
 from dumbbell.report.sources import ReportRuns
 from dumbbell.results import diff, pairing, selecting
 from dumbbell.results import dimensions as dims
-from dumbbell.results.columns import is_of_hop
+from dumbbell.results.columns import format_axis_label, is_of_hop
 from dumbbell.results.diff import (
     Diff,
     describe_opposite_changes,
@@ -234,7 +233,7 @@ def _find_beyond(between: dict[str, tuple[Diff | None, Diff | None]]) -> list[st
             if up * down < 0:
                 found.setdefault((*whose, "larger" if up > 0 else "smaller"), []).append(value)
     return [
-        f"{drop_unit(label(measure, table))}{f' of {part}' if part else ''} is {way} with "
+        f"{drop_unit(format_axis_label(measure, table))}{f' of {part}' if part else ''} is {way} with "
         f"{', '.join(values)} than with the first and the last value"
         for (table, measure, part, way), values in found.items()
         if table != "classes" or (("flows", measure, part, way) not in found)
@@ -284,7 +283,7 @@ def _make_row(row: dict[str, Any]) -> dict[str, Any]:
     whose = {"runs": "run", "flows": "flow", "classes": "class", "slowdowns": "pages", "hops": "hop"}[row["table"]]
     return {
         "measure": f"{row['table']}.{row['measure']}",
-        "label": label(row["measure"], row["table"]),
+        "label": format_axis_label(row["measure"], row["table"]),
         "of": f"{whose} {row['part']}".strip(),
         "a": format_number(row["a"]),
         "b": format_number(row["b"]),

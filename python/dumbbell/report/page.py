@@ -11,7 +11,6 @@ from typing import Any
 
 from dumbbell.figures import html
 from dumbbell.report import findings, references, repeat, report_tables, shares, text, verdict
-from dumbbell.report.findings import ReportSide, SideComparison
 from dumbbell.report.report_tables import ReportTable
 from dumbbell.report.series import RUNS_OF_A_CHUNK, Chunk, ReportSeries
 from dumbbell.report.sources import FILE, ReportRuns, open_files
@@ -210,13 +209,13 @@ class _Report:
             "wall": report_tables.round_values(frame["wall_s"]),
             "late": self._runs.late,
             "side": [side_of[run] for run in frame["run"].to_list()],
-            "sides": [{"name": side.name, "engine": _name_engine(side)} for side in self._sides],
+            "sides": [{"name": side.name, "engine": side.results.engines[0]} for side in self._sides],
             "experiments": {"names": self._runs.experiments, "unlike": _list_unlike(self._runs)},
             "student": [compute_t_quantile(freedom, LEVEL) for freedom in range(1, max(2, most + 1))],
             "tables": [report_tables.to_data(table) for table in self._tables],
             "figures": _plan_figures(self._runs, self._tables, alone=self._is_alone),
             "alone": list(range(len(self._runs))) if self._is_alone else None,
-            "compared": [_convert_comparison(one) for one in self._compared],
+            "compared": [{"a": one.a, "b": one.b, "cells": one.cells, "lines": one.lines} for one in self._compared],
             "published": [{"name": one.name, "side": one.side, "pairs": one.pairs} for one in self._published],
             "chunks": {"runs": RUNS_OF_A_CHUNK, "beside": beside},
         }
@@ -256,10 +255,6 @@ def _make_title(runs: ReportRuns) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{len(names)} experiments"
 
 
-def _name_engine(side: ReportSide) -> str:
-    return side.results.engines[0]
-
-
 def _list_unlike(runs: ReportRuns) -> list[str]:
     """Return the experiments, if they do not all vary the same keys: figures then are of one at first."""
     codes = {key.name: key.codes for key in runs.keys}
@@ -292,7 +287,3 @@ def _plan_figures(runs: ReportRuns, tables: Sequence[ReportTable], *, alone: boo
             min(2, len(found)), {"measure": "runs.sojourn_mean_ms", "kind": "points", "second": "runs.utilisation"}
         )
     return found
-
-
-def _convert_comparison(one: SideComparison) -> dict[str, Any]:
-    return {"a": one.a, "b": one.b, "cells": one.cells, "lines": one.lines}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from dumbbell.errors import InputError
+from dumbbell.plotting.placing import find_common_axes
 from dumbbell.report.sources import ReportRuns
 from dumbbell.results import aggregate
 from dumbbell.results.aggregate import SEED, Axis
@@ -46,7 +46,7 @@ def make_tables(runs: ReportRuns) -> list[ReportTable]:
 
 def _make_table(runs: ReportRuns, name: str) -> ReportTable | None:
     frames: list[pl.DataFrame] = []
-    axes: dict[str, Axis] = {}
+    axes: list[list[Axis]] = []
     keys = {key.name for key in runs.keys} | {one.name for s in runs.sources for one in s.results.dimensions}
     for number, source in enumerate(runs.sources):
         columns = [column for column in source.results.measures(name) if column not in _LEFT_OUT]
@@ -59,8 +59,7 @@ def _make_table(runs: ReportRuns, name: str) -> ReportTable | None:
         except InputError:  # such as of hops, where each run has one
             continue
         parts = [axis for axis in found.axes if axis.name not in keys]
-        for axis in parts:
-            axes[axis.name] = _merge_axes(axes.get(axis.name), axis)
+        axes.append(parts)
         rows = found.frame.with_columns(pl.col(columns).cast(pl.Float64))
         rows = rows.group_by("key", SEED, *(axis.name for axis in parts), maintain_order=True).agg(
             pl.col(columns).mean()
@@ -72,7 +71,7 @@ def _make_table(runs: ReportRuns, name: str) -> ReportTable | None:
         return None
     whole = pl.concat(frames, how="diagonal_relaxed")
     several = []
-    for axis in axes.values():
+    for axis in find_common_axes(axes):
         texts = whole[axis.name].fill_null("-")
         known = [*axis.texts, *(["-"] if (texts == "-").any() and "-" not in axis.texts else [])]
         if len(known) < 2:
@@ -84,29 +83,9 @@ def _make_table(runs: ReportRuns, name: str) -> ReportTable | None:
     measures = [
         column
         for column in COLUMNS[name]
-        if column in whole.columns and column not in {axis.name for axis in several} and _has_values(whole[column])
+        if column in whole.columns and column not in {axis.name for axis in several} and whole[column].is_finite().any()
     ]
     return ReportTable(name, several, whole.sort("run", maintain_order=True), measures) if measures else None
-
-
-def _merge_axes(known: Axis | None, axis: Axis) -> Axis:
-    """Return the axis of two files: all texts, in order."""
-    if known is None:
-        return axis
-    texts = list(dict.fromkeys([*known.texts, *axis.texts]))
-    numbers = None if known.numbers is None or axis.numbers is None else known.numbers | axis.numbers
-    if numbers is not None:
-        texts.sort(key=lambda text: numbers.get(text, math.inf))
-    return Axis(axis.name, texts, numbers, axis.unit)
-
-
-def _has_values(column: pl.Series) -> bool:
-    return bool(column.is_finite().any())
-
-
-def label(name: str, table: str) -> str:
-    """Return a measure in words with its unit."""
-    return format_axis_label(name, table)
 
 
 def round_values(values: pl.Series) -> list[float | int | None]:
@@ -120,7 +99,7 @@ def to_data(table: ReportTable) -> dict[str, Any]:
     measures = [
         {
             "name": name,
-            "label": label(name, table.name),
+            "label": format_axis_label(name, table.name),
             "doc": COLUMNS[table.name][name].doc,
             "most": COLUMNS[table.name][name].most,
             "values": round_values(table.frame[name]),

@@ -28,23 +28,23 @@ _FEW_FLOWS = 6  # flows of a run that have a line each; of more, flows that are 
 _DIGITS = 4
 _NO_THRESHOLD = 2**31 - 1
 
-# table → panel → column, and how points that are put together make one
+# panel → column
 _OF_FLOWS = {
-    "goodput": ("goodput_mbit", "mean"),
-    "cwnd": ("cwnd", "mean"),
-    "ssthresh": ("ssthresh", "mean"),
-    "srtt": ("srtt_ms", "mean"),
-    "pings": ("rtt_ms", "mean"),
-    "retransmissions": ("retransmissions", "sum"),
+    "goodput": "goodput_mbit",
+    "cwnd": "cwnd",
+    "ssthresh": "ssthresh",
+    "srtt": "srtt_ms",
+    "pings": "rtt_ms",
+    "retransmissions": "retransmissions",
 }
 _OF_QUEUE = {
-    "throughput": ("throughput_mbit", "mean"),
-    "capacity": ("capacity_mbit", "mean"),
-    "sojourn": ("sojourn_mean_ms", "mean"),
-    "backlog": ("backlog_packets", "mean"),
-    "CE marks": ("ce_marks", "sum"),
-    "SCE marks": ("sce_marks", "sum"),
-    "drops": ("drops", "sum"),
+    "throughput": "throughput_mbit",
+    "capacity": "capacity_mbit",
+    "sojourn": "sojourn_mean_ms",
+    "backlog": "backlog_packets",
+    "CE marks": "ce_marks",
+    "SCE marks": "sce_marks",
+    "drops": "drops",
 }
 _OF_TRACE = (
     *("max_bw_mbit", "bw_mbit", "bw_shortterm_mbit", "pacing_rate_mbit", "min_rtt_ms", "inflight_shortterm"),
@@ -65,6 +65,10 @@ class Chunk:
         """Return the chunk as text of base64: length of the head, head, body."""
         head = json.dumps(self.head, separators=(",", ":"), ensure_ascii=False).encode()
         return html.pack_bytes(len(head).to_bytes(4, "little") + head + self.body)
+
+
+# the name of a flow: its part, or its control where there is one part
+_NAME = pl.when(pl.col("part").fill_null("") == "").then("cc").otherwise("part")
 
 
 @dataclass
@@ -119,10 +123,10 @@ class ReportSeries:
     @staticmethod
     def _collect_flows(results: StoredResults, own: pl.DataFrame) -> Lines | None:
         known = results.measures("series")
-        columns = {panel: (column, how) for panel, (column, how) in _OF_FLOWS.items() if column in known}
-        if not columns:
+        panels = {column: panel for panel, column in _OF_FLOWS.items() if column in known}
+        if not panels:
             return None
-        names = [column for column, _ in columns.values()]
+        names = list(panels)
         rows = select_lifetime(results.parts("series", ["time_s", *names, *LIFE]), names)
         rows = rows.join(own, on="key", how="inner")
         if "ssthresh" in names:  # which is not set before the first reduction
@@ -135,22 +139,21 @@ class ReportSeries:
         alike = pl.col("flow").n_unique().over("run", "part")
         place = pl.col("flow").rank("dense").over("run", "part")
         # flows of one kind are numbered where each has a line
-        name = pl.when(pl.col("part").fill_null("") == "").then(pl.col("cc")).otherwise(pl.col("part"))
-        own_name = pl.when(alike > 1).then(pl.concat_str(name, pl.lit(" #"), place.cast(pl.Int64))).otherwise(name)
-        shared = pl.concat_str(name, pl.lit(", mean of "), alike, pl.lit(" flows"))
+        own_name = pl.when(alike > 1).then(pl.concat_str(_NAME, pl.lit(" #"), place.cast(pl.Int64))).otherwise(_NAME)
+        shared = pl.concat_str(_NAME, pl.lit(", mean of "), alike, pl.lit(" flows"))
         rows = rows.with_columns(label=pl.when((count <= _FEW_FLOWS) | (alike == 1)).then(own_name).otherwise(shared))
         rows = rows.group_by("run", "label", "time_s", maintain_order=True).agg(pl.col(names).mean())
-        return Lines(_stack_columns(rows, {column: panel for panel, (column, _) in columns.items()}, "flows"), [])
+        return Lines(_stack_columns(rows, panels, "flows"), [])
 
     @staticmethod
     def _collect_queue(results: StoredResults, own: pl.DataFrame) -> Lines | None:
         known = results.measures("queue_series")
-        columns = {panel: column for panel, (column, _) in _OF_QUEUE.items() if column in known}
-        if not columns:
+        panels = {column: panel for panel, column in _OF_QUEUE.items() if column in known}
+        if not panels:
             return None
-        rows = results.frame("queue_series").select("key", "time_s", *columns.values())
+        rows = results.frame("queue_series").select("key", "time_s", *panels)
         rows = rows.join(own, on="key", how="inner").with_columns(label=pl.lit(""))
-        lines = _stack_columns(rows, {column: panel for panel, column in columns.items()}, "queue")
+        lines = _stack_columns(rows, panels, "queue")
         # a rate that does not change is the link's, which the settings say
         same = pl.col("y").n_unique().over("run", "panel") < 2
         zero = (pl.col("y").abs().max().over("run", "panel") == 0) & pl.col("panel").is_in(
@@ -161,11 +164,11 @@ class ReportSeries:
     @staticmethod
     def _collect_hops(results: StoredResults, own: pl.DataFrame) -> Lines | None:
         rows = results.frame("hop_series")
-        columns = {column: panel for panel, (column, _) in _OF_QUEUE.items() if column in rows.columns}
-        if rows.is_empty() or not columns:
+        panels = {column: f"hops: {panel}" for panel, column in _OF_QUEUE.items() if column in rows.columns}
+        if rows.is_empty() or not panels:
             return None
-        rows = rows.select("key", "time_s", *columns, label="hop").join(own, on="key", how="inner")
-        lines = _stack_columns(rows, {column: f"hops: {panel}" for column, panel in columns.items()}, "hops")
+        rows = rows.select("key", "time_s", *panels, label="hop").join(own, on="key", how="inner")
+        lines = _stack_columns(rows, panels, "hops")
         return Lines(lines.filter(pl.col("y").abs().max().over("run", "panel") > 0), [])
 
     @staticmethod
@@ -194,12 +197,11 @@ class ReportSeries:
         known = results.measures("trace")
         columns = [column for column in _OF_TRACE if column in known]
         rows = results.parts("trace", ["time_s", "state", *columns]).join(own, on="key", how="inner")
-        part = pl.when(pl.col("part").fill_null("") == "").then(pl.col("cc")).otherwise("part")
         alike = pl.col("flow").n_unique().over("run", "part")
+        numbered = pl.concat_str(_NAME, pl.lit(" #"), pl.col("flow") + 1)
         rows = rows.with_columns(
-            label=pl.when(alike > 1).then(pl.concat_str(part, pl.lit(" #"), pl.col("flow") + 1)).otherwise(part)
+            pl.col(columns).cast(pl.Float64), label=pl.when(alike > 1).then(numbered).otherwise(_NAME)
         )
-        rows = rows.with_columns(pl.col(columns).cast(pl.Float64))
         panels = {column: f"control: {format_axis_label(column, 'trace')}" for column in columns}
         found = [Lines(_stack_columns(rows, panels, "trace"), [])]
         states = rows.filter(pl.col("state").is_not_null() & (pl.col("state").cast(pl.String) != ""))
@@ -223,8 +225,7 @@ class ReportSeries:
             if results.frame(table).is_empty():
                 continue
             rows = results.parts(table, ["from_ms", count]).join(own, on="key", how="inner")
-            part = pl.when(pl.col("part").fill_null("") == "").then(pl.col("cc")).otherwise("part")
-            rows = rows.with_columns(label=part)
+            rows = rows.with_columns(label=_NAME)
             rows = rows.group_by("run", "label", "from_ms", maintain_order=True).agg(pl.col(count).sum())
             # the share of values that are at least as large
             rows = rows.sort("run", "label", "from_ms").with_columns(

@@ -14,7 +14,7 @@ from dumbbell.results.columns import BINS
 from dumbbell.results.felt import LOST, Felt, SettingComparison
 from dumbbell.results.student import compute_tails
 from dumbbell.results.tables import format_number
-from dumbbell.words import capitalise
+from dumbbell.words import capitalise, join_words
 
 _FALSE = 0.05  # share of false discoveries among what is called significant (Benjamini and Hochberg, 1995)
 _FEW_SEEDS = 5  # below which a verdict says that seeds are few: t is 2.8 with five, 12.7 with two
@@ -58,7 +58,7 @@ def make_verdicts(sides: Sequence[ReportSide]) -> tuple[list[QueueVerdict], str]
 
 
 def _make_verdict(one: SettingComparison, title: str) -> QueueVerdict:
-    ranked = rank(one)
+    ranked = rank_settings(one)
     columns = sorted(one.columns, key=lambda column: column.role == "use")
     costs = len([column for column in columns if column.role != "use"])
     labels = [column.label for column in columns]
@@ -111,7 +111,7 @@ def compute_scores(one: SettingComparison) -> pl.DataFrame:
     )
 
 
-def rank(one: SettingComparison) -> _Ranked:
+def rank_settings(one: SettingComparison) -> _Ranked:
     """Return the settings, best first: those that lose little of what waits, by the delays that it has."""
     found = compute_scores(one)
     mean = dict(found.group_by("setting").agg(pl.col("score").mean()).iter_rows())
@@ -179,10 +179,10 @@ def describe_verdict(one: SettingComparison, ranked: _Ranked) -> list[str]:
         text.append("Each setting has one seed, so that nothing says which differences are chance: run five or more.")
         return text
     if alike:
-        text.append(f"By what people feel, {_join_words([first, *alike])} are not distinguished by {one.seeds} seeds.")
+        text.append(f"By what people feel, {join_words([first, *alike])} are not distinguished by {one.seeds} seeds.")
     else:
         text.append(f"All others have significantly longer waits or lose packets (FDR 5 %, {one.seeds} seeds).")
-    text += [f"{_join_words(same)} have the same values in every run." for same in _find_same_runs(one)]
+    text += [f"{join_words(same)} have the same values in every run." for same in _find_same_runs(one)]
     if one.seeds < _FEW_SEEDS:
         text.append(f"{one.seeds} seeds are few: only differences far larger than their spread can be significant.")
     return text
@@ -241,7 +241,3 @@ def _describe_cost(one: SettingComparison, setting: str) -> str:
         for column, got, less, most in _compute_costs(one, setting)
     ]
     return f"What it costs: {'; '.join(said)}." if said else "No flow measures what it costs."
-
-
-def _join_words(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]])

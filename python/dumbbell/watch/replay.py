@@ -10,7 +10,9 @@ import numpy as np
 import polars as pl
 
 from dumbbell.errors import Nothing
-from dumbbell.explain.facts import Fact, Peak, ProbeRtt, Rank, RateChange, SlowStartsLeft, StartPeak
+from dumbbell.explain.facts.base import Fact, Rank
+from dumbbell.explain.facts.queues import Peak, RateChange, StartPeak
+from dumbbell.explain.facts.senders import ProbeRtt, SlowStartsLeft
 from dumbbell.explain.observed import Observed
 
 Array = np.ndarray[Any, np.dtype[np.float64]]

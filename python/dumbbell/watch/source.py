@@ -15,7 +15,7 @@ from dumbbell.engines.sim import Simulator
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.explain import explained, observed
-from dumbbell.explain.facts import Fact
+from dumbbell.explain.facts.base import Fact
 from dumbbell.explain.observed import Observed
 from dumbbell.watch import replay
 from dumbbell.watch.replay import Replay

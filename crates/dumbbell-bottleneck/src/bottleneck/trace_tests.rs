@@ -27,7 +27,7 @@ fn by_trace(text: &str) -> BottleneckParams {
 }
 
 fn packet(seq: u64, len: u16) -> Packet {
-    Packet { seq, len, ecn: Ecn::NotEct, ..Packet::EMPTY }
+    Packet { len, ..Packet::new_tcp(seq, Ecn::NotEct, 0) }
 }
 
 /// Lets everything at the link happen before `until`, or until then with `and_at`; what leaves goes to `left` as (ns, number).
@@ -35,7 +35,7 @@ fn work<A: Aqm>(link: &mut Bottleneck<A>, until: u64, and_at: bool, left: &mut V
     while link.next.0 < until || (and_at && link.next.0 == until) {
         let now = link.next;
         while link.next <= now {
-            left.extend(link.advance(now).map(|gone| (now.0, gone.seq)));
+            left.extend(link.advance(now).map(|gone| (now.0, gone.number())));
         }
     }
 }

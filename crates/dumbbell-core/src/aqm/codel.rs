@@ -47,7 +47,7 @@ crate::choice! {
 impl CeSelector {
     #[inline]
     fn selects(self, packet: &Packet) -> bool {
-        self == CeSelector::All || packet.ecn == Ecn::Ect1
+        self == CeSelector::All || packet.ecn() == Ecn::Ect1
     }
 }
 
@@ -512,7 +512,7 @@ mod tests {
             state.vars =
                 CodelVars { first_above_time: tick - 1, drop_next, count, lastcount, rec_inv_sqrt: 20_000, dropping: false };
             let sent = state.codel.judge(&mut state.vars, &mut state.fifo, Time(tick * TICK), &mut log).unwrap();
-            assert_eq!((sent.ecn, log.queue.ce_marks), (Ecn::Ce, 1));
+            assert_eq!((sent.ecn(), log.queue.ce_marks), (Ecn::Ce, 1));
             assert_eq!(state.vars.lastcount, state.vars.count);
             (state.vars.count, state.vars.rec_inv_sqrt)
         };
@@ -533,7 +533,7 @@ mod tests {
             state.fifo.push(Packet { len: left, ..packet(1, Ecn::NotEct) });
             state.vars.first_above_time = 1;
             let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(500), &mut log) else { panic!("a packet is queued") };
-            assert_eq!((log.queue.drops_aqm, sent.seq), (drops, drops), "{left} B left");
+            assert_eq!((log.queue.drops_aqm, sent.number()), (drops, drops), "{left} B left");
         }
     }
 
@@ -547,7 +547,7 @@ mod tests {
             if ms >= 10 {
                 let Dequeue::Packet(sent) = state.dequeue(now, &mut log) else { panic!("a packet is queued") };
                 assert_eq!(sent.enqueue_time, Time::from_millis(ms - 10));
-                if sent.ecn == Ecn::Ce {
+                if sent.ecn() == Ecn::Ce {
                     times.push(ms);
                 }
             }
@@ -597,7 +597,7 @@ mod tests {
         let Dequeue::Packet(first) = state.dequeue(Time::from_millis(1), &mut log) else { panic!() };
         let Dequeue::Packet(second) = state.dequeue(Time::from_millis(2), &mut log) else { panic!() };
         let Dequeue::Packet(third) = state.dequeue(Time::from_millis(2), &mut log) else { panic!() };
-        assert_eq!((first.ecn, second.ecn, third.ecn), (Ecn::Ect0, Ecn::NotEct, Ecn::Ce));
+        assert_eq!((first.ecn(), second.ecn(), third.ecn()), (Ecn::Ect0, Ecn::NotEct, Ecn::Ce));
         assert_eq!((log.queue.ce_marks, log.queue.drops_aqm), (1, 0));
         assert!(matches!(state.dequeue(Time::from_millis(3), &mut log), Dequeue::Empty));
     }

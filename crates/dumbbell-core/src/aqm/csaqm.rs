@@ -212,7 +212,7 @@ mod tests {
     /// Values of what leaves until the queue is empty, and whether each was marked.
     fn leave(state: &mut State, now: Time, log: &mut Counters) -> Vec<(u16, bool)> {
         std::iter::from_fn(|| match state.dequeue(now, log) {
-            Dequeue::Packet(packet) => Some((packet.value, packet.ecn == Ecn::Ce)),
+            Dequeue::Packet(packet) => Some((packet.value, packet.ecn() == Ecn::Ce)),
             _ => None,
         })
         .collect()
@@ -275,7 +275,7 @@ mod tests {
         let (mut state, mut log) = (state(), Counters::default());
         offer(&mut state, Ecn::Ect0, [800; 20]);
         let mut next = |queue: &mut State, ms: u64| match queue.dequeue(Time::from_millis(ms), &mut log) {
-            Dequeue::Packet(packet) => packet.ecn == Ecn::Ce,
+            Dequeue::Packet(packet) => packet.ecn() == Ecn::Ce,
             _ => panic!("there are packets"),
         };
         // nothing is marked before the first update
@@ -332,7 +332,7 @@ mod tests {
             state.enqueue(one, now, &mut ());
             if rng.draw_below(20) > 0 {
                 if let Dequeue::Packet(packet) = state.dequeue(now, &mut ()) {
-                    out.push((packet.seq, packet.ecn));
+                    out.push((packet.number(), packet.ecn()));
                 }
             }
             assert_eq!(state.histogram.0.iter().sum::<u64>(), state.bytes());

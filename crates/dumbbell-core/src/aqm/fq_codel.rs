@@ -256,7 +256,7 @@ mod tests {
                 state.enqueue(Packet { flow: 1, ..packet(number, Ecn::Ect0) }, now, &mut counters);
                 for _ in 0..2 {
                     if let Dequeue::Packet(packet) = state.dequeue(now + Duration::from_millis(15), &mut counters) {
-                        if packet.flow == 1 && packet.ecn == Ecn::Ce {
+                        if packet.flow == 1 && packet.ecn() == Ecn::Ce {
                             return true;
                         }
                     }

@@ -297,11 +297,11 @@ pub(crate) mod testing {
 
     use super::{Aqm, FlowKey, QueueContext};
     use crate::packet::{Ecn, Packet, MTU_FRAME};
-    use crate::units::{Rate, Time};
+    use crate::units::Rate;
 
     /// A full frame of flow 0.
     pub fn packet(seq: u64, ecn: Ecn) -> Packet {
-        Packet { enqueue_time: Time::ZERO, seq, flow: 0, tsval: 0, tsecr_age: 0, value: 0, len: MTU_FRAME, ecn, flags: 0 }
+        Packet { len: MTU_FRAME, ..Packet::new_tcp(seq, ecn, 0) }
     }
 
     /// A bottleneck of `mbit` Mbit/s.

@@ -135,7 +135,7 @@ impl State {
         if self.params.bytemode && packet.len <= self.full_frame {
             prob = prob / u32::from(self.full_frame) * u32::from(packet.len);
         }
-        let marked = if self.params.ecn && self.params.scal_mask.has(packet.ecn) {
+        let marked = if self.params.ecn && self.params.scal_mask.has(packet.ecn()) {
             self.scalable.next_u32() < prob && log.set_ce(packet, MarkReason::Coupled, at)
         } else {
             let p = prob / self.params.k;

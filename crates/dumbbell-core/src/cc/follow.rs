@@ -127,11 +127,11 @@ mod tests {
     impl Outlet for Link {
         fn send(&mut self, packet: Packet) {
             self.burst = if self.burst.0 == self.now { (self.now, self.burst.1 + 1) } else { (self.now, 1) };
-            if packet.seq > 100 {
+            if packet.tcp().seq() > 100 {
                 self.longest_burst = self.longest_burst.max(self.burst.1);
             }
             let retransmission = packet.has(flag::RETRANSMISSION);
-            if self.lossy > 0 && packet.seq % self.lossy == self.lossy - 1 && !retransmission {
+            if self.lossy > 0 && packet.tcp().seq() % self.lossy == self.lossy - 1 && !retransmission {
                 return;
             }
             self.free_at = self.free_at.max(self.now + HALF_RTT) + RATE.serialise(u64::from(packet.len));

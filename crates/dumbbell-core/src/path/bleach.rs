@@ -49,7 +49,7 @@ impl<T: Carried> Stage<T> for State {
         if self.from <= now && now < self.to && way.rng.next_f64() < self.probability {
             way.erase(&item, now);
             if let Some(packet) = item.packet_mut() {
-                packet.ecn = Ecn::NotEct;
+                packet.set_ecn(Ecn::NotEct);
             }
         }
         way.pass(item, now);
@@ -80,7 +80,7 @@ mod tests {
         let mut path = Path::new(vec![AnyStage::Bleach(state)], Rng::stream(1, "test", 0));
         let mut seen = Arrived::default();
         for time in times {
-            path.push(Packet { ecn: Ecn::Ce, seq: time, ..Packet::EMPTY }, Time(time), &mut seen);
+            path.push(Packet::new_tcp(time, Ecn::Ce, 0), Time(time), &mut seen);
         }
         seen.0
     }
@@ -89,15 +89,15 @@ mod tests {
     fn a_codepoint_is_gone_in_its_time_and_nothing_else_is_touched() {
         let state = State { probability: 1.0, from: Time(5), to: Time(8) };
         for packet in pass_packets(state, 0..20) {
-            let expected = if (5..8).contains(&packet.seq) { Ecn::NotEct } else { Ecn::Ce };
-            assert_eq!(packet.to_words(), Packet { ecn: expected, seq: packet.seq, ..Packet::EMPTY }.to_words());
+            let expected = if (5..8).contains(&packet.number()) { Ecn::NotEct } else { Ecn::Ce };
+            assert_eq!(packet.to_words(), Packet::new_tcp(packet.number(), expected, 0).to_words());
         }
     }
 
     #[test]
     fn the_share_that_is_bleached_is_the_probability() {
         let bleached = pass_packets(State { probability: 0.25, from: Time::ZERO, to: Time::NEVER }, 0..100_000);
-        let share = bleached.iter().filter(|packet| packet.ecn == Ecn::NotEct).count() as f64 / 1e5;
+        let share = bleached.iter().filter(|packet| packet.ecn() == Ecn::NotEct).count() as f64 / 1e5;
         // standard error: sqrt(0.25 * 0.75 / 100000) = 0.0014
         assert!((share - 0.25).abs() < 0.006, "{share}");
     }

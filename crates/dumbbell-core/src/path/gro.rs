@@ -60,8 +60,8 @@ impl<T> State<T> {
 /// Whether `next` is merged with what ends with `last`, began with a frame of length `full` and has `bytes` so far.
 fn goes_on(last: &Packet, next: &Packet, full: u16, bytes: u32) -> bool {
     next.flow == last.flow
-        && next.seq == last.seq + 1
-        && next.ecn == last.ecn
+        && next.number() == last.number() + 1
+        && next.ecn() == last.ecn()
         && last.len == full
         && next.len <= full
         && !last.has(flag::PSH | flag::NO_DATA)
@@ -101,9 +101,9 @@ impl<T: Carried> Stage<T> for State<T> {
                 bytes += u32::from(packet.len - HEADERS);
             }
             if next.is_some_and(|next| goes_on(packet, next, full, bytes)) {
-                packet.flags |= flag::MORE;
+                packet.add_flags(flag::MORE);
             } else {
-                packet.flags |= if is_first { 0 } else { flag::LAST };
+                packet.add_flags(if is_first { 0 } else { flag::LAST });
                 bytes = 0;
             }
         }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn frame(flow: u32, seq: u64) -> Packet {
-        Packet { flow, seq, len: MTU_FRAME, ecn: Ecn::Ect0, ..Packet::EMPTY }
+        Packet { flow, len: MTU_FRAME, ..Packet::new_tcp(seq, Ecn::Ect0, 0) }
     }
 
     /// Returns the packets that leave, with times, if `packets` arrive at these times (us).
@@ -180,7 +180,7 @@ mod tests {
     fn interrupts_keep_their_distance() {
         let times = [0, 10, 49, 50, 51, 99, 130, 300, 301];
         let left = pass_packets((0..).zip(times).map(|(seq, time)| (time, frame(0, seq))));
-        let left: Vec<_> = left.into_iter().map(|(time, packet)| (time, packet.seq)).collect();
+        let left: Vec<_> = left.into_iter().map(|(time, packet)| (time, packet.number())).collect();
         // at once after idleness; 50 us later what came until then; the last one waits for 350
         assert_eq!(left, [(0, 0), (50, 1), (50, 2), (50, 3), (100, 4), (100, 5), (150, 6), (300, 7), (350, 8)]);
     }
@@ -206,10 +206,10 @@ mod tests {
             }))
         };
         assert_eq!(with(|_| ()), [6]);
-        assert_eq!(with(|packet| packet.ecn = Ecn::Ce), [2, 1, 3]);
-        assert_eq!(with(|packet| packet.flags = flag::PSH), [3, 3]);
-        assert_eq!(with(|packet| packet.flags = flag::CWR), [2, 4]);
-        assert_eq!(with(|packet| packet.flags = flag::SYN), [2, 1, 3]);
+        assert_eq!(with(|packet| packet.set_ecn(Ecn::Ce)), [2, 1, 3]);
+        assert_eq!(with(|packet| packet.add_flags(flag::PSH)), [3, 3]);
+        assert_eq!(with(|packet| packet.add_flags(flag::CWR)), [2, 4]);
+        assert_eq!(with(|packet| packet.add_flags(flag::SYN)), [2, 1, 3]);
         assert_eq!(with(|packet| packet.len = 900), [3, 3]);
         // two short ones: the first ends what came before it, and the second is alone
         let short = |seq| Packet { len: 900, ..frame(0, seq) };

@@ -9,12 +9,12 @@
 use crate::log::DropReason;
 use crate::packet::{Packet, HEADERS};
 use crate::param::{algorithm_specs, AlgorithmSpec, ParamError};
+use crate::reply::Reply;
 use crate::rng::Rng;
-use crate::tcp::Ack;
 use crate::units::{Duration, Time};
 use serde_json::{Map, Value};
 
-/// An item that can pass a path: a packet or an acknowledgement.
+/// An item that can pass a path: a packet or what its receiver replies.
 pub trait Carried {
     /// Names of the stages that do nothing with it.
     const REFUSED: &[&str] = &[];
@@ -41,7 +41,7 @@ impl Carried for Packet {
     }
 }
 
-impl Carried for Ack {
+impl Carried for Reply {
     const REFUSED: &[&str] = &[value_marker::NAME, bleach::NAME, gro::NAME];
 
     #[inline]

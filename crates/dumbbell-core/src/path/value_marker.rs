@@ -141,7 +141,7 @@ impl State {
     /// The value of `packet`; `draw` is uniform in [0, 1).
     #[inline]
     fn value(&mut self, packet: &Packet, now: Time, draw: f64) -> u16 {
-        if packet.has(flag::SYN | flag::PURE_ACK) {
+        if packet.has(flag::SYN | flag::PURE_ACK | flag::BACK) {
             return HIGHEST;
         }
         let (least, most) = self.measure(packet.len, now);
@@ -165,7 +165,7 @@ mod tests {
     use crate::log::DropReason;
     use crate::packet::{Ecn, MTU_FRAME};
     use crate::path::{AnyStage, Path, Sink};
-    use crate::tcp::Ack;
+    use crate::reply::Reply;
 
     fn marker(weight: f64) -> State {
         State::new(Params { weight, ..Params::default() }, &mut Rng::stream(1, "test", 0))
@@ -311,8 +311,12 @@ mod tests {
     #[test]
     fn the_handshake_has_the_highest_value_and_is_not_measured() {
         let mut marker = marker(1.0);
-        let mut value = |flags| marker.value(&Packet { len: 1000, flags, ..Packet::EMPTY }, Time::ZERO, 0.5);
-        assert_eq!((value(flag::SYN), value(flag::PURE_ACK)), (HIGHEST, HIGHEST));
+        let mut value = |flags| {
+            let mut packet = Packet { len: 1000, ..Packet::EMPTY };
+            packet.add_flags(flags);
+            marker.value(&packet, Time::ZERO, 0.5)
+        };
+        assert_eq!([flag::SYN, flag::PURE_ACK, flag::BACK].map(&mut value), [HIGHEST; 3]);
         // after seven frames the bucket is empty, and the others are worth their rate: neither UDP nor retransmissions are spared
         assert!((0..7).all(|_| value(0) == value_of(0.0)));
         let expected = [18_750.0, 18_750.0, 62_500.0].map(value_of);
@@ -335,7 +339,7 @@ mod tests {
         let mut path = Path::new(vec![AnyStage::ValueMarker(marker(1.0))], Rng::stream(1, "test", 0));
         let mut seen = Values::default();
         for n in 0..100_000 {
-            path.push(Packet { len: 1000, ecn: Ecn::Ect0, ..Packet::EMPTY }, Time::from_millis(n), &mut seen);
+            path.push(Packet { len: 1000, ..Packet::new_tcp(0, Ecn::Ect0, 0) }, Time::from_millis(n), &mut seen);
         }
         // half of the packets of 1 MB/s are worth 500 kB/s or less, and none more than 1 MB/s
         let low = seen.0.iter().filter(|&&value| value > value_of(500e3)).count();
@@ -347,7 +351,7 @@ mod tests {
     fn acknowledgements_have_no_value() {
         let stages = [serde_json::json!({"name": NAME}).as_object().unwrap().clone()];
         assert!(crate::path::read::<Packet>(&stages).is_ok());
-        let error = crate::path::read::<(Ack, u32)>(&stages).unwrap_err().to_string();
+        let error = crate::path::read::<(Reply, u32)>(&stages).unwrap_err().to_string();
         assert_eq!(error, "[0].name: found \"value_marker\", allowed: loss, burst_loss, jitter, reorder, batch, policer");
     }
 }

@@ -79,22 +79,27 @@ pub type Block = (u64, u64);
 /// Flags of an [`Ack`].
 pub mod ack_flag {
     /// ECN-Echo.
-    pub const ECE: u8 = 1;
+    pub const ECE: u16 = 1;
     /// SCE's echo, the bit that was NS.
-    pub const ESCE: u8 = 1 << 1;
+    pub const ESCE: u16 = 1 << 1;
     /// Answers a SYN; carries no acknowledgement of data.
-    pub const SYN_ACK: u8 = 1 << 2;
+    pub const SYN_ACK: u16 = 1 << 2;
     /// The first block given with it reports a duplicate (RFC 2883).
-    pub const DSACK: u8 = 1 << 3;
+    pub const DSACK: u16 = 1 << 3;
     /// On a SYN-ACK: the peer agrees to ECN.
-    pub const ECN_SETUP: u8 = 1 << 4;
+    pub const ECN_SETUP: u16 = 1 << 4;
     /// On a SYN-ACK: and it counts CE (RFC 9768) instead of echoing ECE.
-    pub const ACCECN_SETUP: u8 = 1 << 5;
+    pub const ACCECN_SETUP: u16 = 1 << 5;
     /// The segment has the AccECN option: [`Ack::ce_bytes`](super::Ack::ce_bytes) counts.
-    pub const ACCECN_OPTION: u8 = 1 << 6;
-    /// No acknowledgement: the answer to a packet of UDP, whose sending time is in [`Ack::ack`](super::Ack::ack), ns, and its length in
-    /// [`Ack::window`](super::Ack::window).
-    pub const ECHO: u8 = 1 << 7;
+    pub const ACCECN_OPTION: u16 = 1 << 6;
+    /// Where the ACE field begins (RFC 9768 section 3.2.2), which has three bits.
+    pub(super) const ACE: u32 = 13;
+
+    /// The ACE field with the last three bits of `count`: 5 plus the CE packets received.
+    #[inline]
+    pub fn ace(count: u8) -> u16 {
+        u16::from(count) << ACE
+    }
 }
 
 /// One frame in the acknowledgement direction; SACK blocks travel next to it.
@@ -113,11 +118,9 @@ pub struct Ack {
     /// Payload received with CE so far, bytes: field `r.ceb` of the AccECN option (RFC 9768 section 3.2.3), of which the wire has 24 bits. The
     /// option's other two counters say nothing here, where no path changes codepoints.
     pub ce_bytes: u32,
-    /// ACE field (RFC 9768 section 3.2.2): the last three bits of 5 plus the CE packets received.
-    pub ace: u8,
-    /// Bits of [`ack_flag`].
-    pub flags: u8,
-    /// How many acknowledgements of data, or answers, its receiver has sent so far, this one included: the identification of its IP packet counts them
+    /// Bits of [`ack_flag`], and the ACE field.
+    pub flags: u16,
+    /// How many acknowledgements of data its receiver has sent so far, this one included: the identification of its IP packet counts them
     /// (Linux `inet_id`).
     pub id: u16,
 }
@@ -126,9 +129,6 @@ impl Ack {
     /// Length of its frame with `blocks` SACK blocks, without FCS, bytes: what Linux sends. The options of a SYN-ACK are MSS, SACK permitted, time
     /// stamps and window scale; blocks take 4 B and 8 B each (RFC 2018), the AccECN option has room beside one of them, and without its last counter beside two (RFC 9768).
     pub fn frame(&self, blocks: usize) -> u16 {
-        if self.has(ack_flag::ECHO) {
-            return self.window as u16;
-        }
         let headers = if self.has(ack_flag::SYN_ACK) { SYN_FRAME } else { HEADERS };
         let sack = if blocks > 0 { 4 + 8 * blocks as u16 } else { 0 };
         let counts = match blocks {
@@ -140,9 +140,15 @@ impl Ack {
         headers + sack + counts
     }
 
+    /// ACE field.
+    #[inline]
+    pub fn ace(&self) -> u8 {
+        (self.flags >> ack_flag::ACE) as u8
+    }
+
     /// Whether [`ack_flag`] bit `bit` is set.
     #[inline]
-    pub fn has(&self, bit: u8) -> bool {
+    pub fn has(&self, bit: u16) -> bool {
         self.flags & bit != 0
     }
 }

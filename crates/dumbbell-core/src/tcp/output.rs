@@ -234,7 +234,7 @@ impl Sender {
         let arm = !probe_follows && (self.conn.packets_out() == 0 || self.timer.kind == Timer::Tlp);
         // Linux since 5.5 pushes every burst, and leaves single segments to delayed acknowledgement
         let push = self.queue.send(segments) || (segments > 1 && self.host.push_bursts);
-        let stamped = self.new_packet();
+        let (flow, timestamps) = (self.flow, self.timestamps());
         let (una, first) = (self.conn.snd_una, self.conn.snd_nxt);
         let end = first + u64::from(segments);
         let (more, last) = if self.host.offload == Offload::Gso && segments > 1 { (flag::MORE, flag::LAST) } else { (0, 0) };
@@ -242,9 +242,8 @@ impl Sender {
             self.board.push(seq, una, now, seq + 1 == end);
             let (ecn, cwr) = self.ecn.stamp();
             let part = if seq + 1 < end { more } else { last | if push { flag::PSH } else { 0 } };
-            let flags = cwr | part;
             let len = self.queue.payload(seq, self.conn.mss) as u16 + self.conn.headers;
-            net.send(Packet { seq, len, ecn, flags, ..stamped });
+            net.send(Packet { flow, len, ..Packet::new_tcp(seq, ecn, cwr | part).with_timestamps(timestamps) });
         }
         self.conn.snd_nxt = end;
         self.pacer.charge(&self.conn, u64::from(segments));
@@ -354,8 +353,7 @@ impl Sender {
         let ecn = self.ecn.of_other();
         let mss = self.sizes.as_ref().map_or(self.conn.mss, |sizes| sizes.payload_at(seq));
         let len = self.queue.payload(seq, mss) as u16 + self.conn.headers;
-        let flags = flag::RETRANSMISSION;
-        net.send(Packet { seq, len, ecn, flags, ..self.new_packet() });
+        net.send(Packet { len, ..self.new_packet(seq, ecn, flag::RETRANSMISSION) });
         self.pacer.charge(&self.conn, 1);
     }
 }

@@ -11,7 +11,7 @@ mod sack;
 #[cfg(test)]
 mod short_way;
 
-use super::ecn::{ACE_MAX, ACE_START};
+use super::ecn::ACE_START;
 use super::host::HostParams;
 use super::stats::ReceiverStats;
 use super::window::Window;
@@ -206,7 +206,7 @@ impl Receiver {
     /// [`Receiver::blocks`].
     #[inline(always)]
     pub fn on_packet(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
-        let in_order = packet.flags & !flag::PSH == 0 && packet.seq == self.rcv_nxt && !self.has_gaps;
+        let in_order = packet.flags() & !flag::PSH == 0 && packet.tcp().seq() == self.rcv_nxt && !self.has_gaps;
         if unlikely(!in_order || self.srtt_us == 0 || self.has_unread) {
             return self.on_unusual(packet, now);
         }
@@ -214,8 +214,8 @@ impl Receiver {
         self.stats.count(packet);
         self.stats.count_data(packet, self.headers);
         self.window.on_data(packet, now);
-        if packet.seq == self.acked {
-            self.ts_recent = packet.tsval;
+        if packet.tcp().seq() == self.acked {
+            self.ts_recent = packet.tcp().tsval();
         }
         let grows = self.window.may_grow();
         self.take_in_order(now);
@@ -235,7 +235,7 @@ impl Receiver {
     #[inline(never)]
     fn on_unusual(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
         self.stats.count(packet);
-        if packet.flags & flag::NO_DATA != 0 {
+        if packet.has(flag::NO_DATA) {
             return self.on_handshake(packet, now);
         }
         if self.srtt_us == 0 {
@@ -254,7 +254,7 @@ impl Receiver {
 
     #[inline]
     fn on_data(&mut self, packet: &Packet, now: Time) {
-        let seq = packet.seq;
+        let seq = packet.tcp().seq();
         self.stats.count_data(packet, self.headers);
         if packet.has(flag::CWR) && self.echo != Echo::Accurate {
             // RFC 3168 section 6.1.3: the echo stops; the sender's window may be tiny, so acknowledge at once
@@ -263,7 +263,7 @@ impl Receiver {
             self.ack_now = true;
         }
         if seq <= self.acked {
-            self.ts_recent = packet.tsval;
+            self.ts_recent = packet.tcp().tsval();
         }
         if seq < self.rcv_nxt {
             if self.counts_ce() {
@@ -369,12 +369,19 @@ impl Receiver {
         self.ack(now, is_read)
     }
 
-    /// Returns an ACK with echo and window.
+    /// Returns the flags that tell what came: CE, SCE, a duplicate.
     #[inline]
-    fn ack(&mut self, now: Time, is_read: bool) -> Ack {
+    fn take_echo(&mut self) -> u16 {
         let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
         let esce = if std::mem::take(&mut self.esce_queued) { ack_flag::ESCE } else { 0 };
         let dsack = if self.has_dsack { ack_flag::DSACK } else { 0 };
+        ece | esce | dsack
+    }
+
+    /// Returns an ACK with echo and window.
+    #[inline]
+    fn ack(&mut self, now: Time, is_read: bool) -> Ack {
+        let flags = if likely(!(self.demand_cwr | self.esce_queued | self.has_dsack)) { 0 } else { self.take_echo() };
         let window = self.window.offered_window();
         let usual = window >= self.advertised && !is_read && self.holds_one();
         let window = if likely(usual) { window } else { self.select_window(is_read) };
@@ -382,8 +389,8 @@ impl Receiver {
         self.advertised = window;
         let (flow, tsecr) = (self.flow, self.ts_recent);
         let tsval = now.as_millis() as u32;
-        let (flags, id) = (ece | esce | dsack, self.stats.acks as u16);
-        let mut ack = Ack { ack: self.rcv_nxt, flow, tsecr, tsval, window, ce_bytes: 0, ace: 0, flags, id };
+        let id = self.stats.acks as u16;
+        let mut ack = Ack { ack: self.rcv_nxt, flow, tsecr, tsval, window, ce_bytes: 0, flags, id };
         if self.echo == Echo::Accurate {
             self.add_counts(&mut ack);
         }
@@ -393,7 +400,7 @@ impl Receiver {
     /// Adds the ACE field, and the option unless three SACK blocks leave no room for it.
     #[inline]
     fn add_counts(&mut self, ack: &mut Ack) {
-        ack.ace = (self.ce_count as u8).wrapping_add(ACE_START) & ACE_MAX;
+        ack.flags |= ack_flag::ace((self.ce_count as u8).wrapping_add(ACE_START));
         self.ce_pending = 0;
         if self.headers > HEADERS && self.recent.len() + usize::from(ack.has(ack_flag::DSACK)) < MAX_BLOCKS {
             ack.ce_bytes = self.ce_bytes;

@@ -24,7 +24,7 @@ use crate::cc::exit::SlowStartExits;
 use crate::cc::{self, AckEvent, AnyCc, CongestionControl, Control, RateSample};
 use crate::hint::{seldom, unlikely};
 use crate::histogram::CompactHistogram;
-use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
+use crate::packet::{flag, Ecn, Packet, Timestamps, HEADERS, SYN_FRAME};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
 use crate::units::{Duration, Time};
@@ -339,28 +339,21 @@ impl Sender {
     }
 
     /// Sends a packet without data.
-    fn send_bare(&mut self, len: u16, flags: u8, ecn: Ecn, net: &mut impl Outlet) {
+    fn send_bare(&mut self, len: u16, flags: u16, ecn: Ecn, net: &mut impl Outlet) {
         self.stats.bare += 1;
-        net.send(Packet { len, ecn, flags, ..self.new_packet() });
+        net.send(Packet { len, ..self.new_packet(0, ecn, flags) });
     }
 
     /// A packet with this flow's number and the timestamps of now.
     #[inline]
-    pub(super) fn new_packet(&self) -> Packet {
-        let tsval = self.conn.now.as_millis() as u32;
-        let age = if self.has_answer() { tsval.wrapping_sub(self.ts_recent) } else { u32::MAX };
-        let tsecr_age = age.min(u32::from(NO_TSECR)) as u16;
-        Packet {
-            enqueue_time: Time::ZERO,
-            seq: 0,
-            flow: self.flow,
-            tsval,
-            tsecr_age,
-            value: 0,
-            len: 0,
-            ecn: Ecn::NotEct,
-            flags: 0,
-        }
+    pub(super) fn new_packet(&self, seq: u64, ecn: Ecn, flags: u16) -> Packet {
+        Packet { flow: self.flow, ..Packet::new_tcp(seq, ecn, flags).with_timestamps(self.timestamps()) }
+    }
+
+    /// The timestamps of now.
+    #[inline]
+    pub(super) fn timestamps(&self) -> Timestamps {
+        Timestamps::new(self.conn.now.as_millis() as u32, self.has_answer().then_some(self.ts_recent))
     }
 
     /// The peer has answered, so that there is a timestamp to echo.

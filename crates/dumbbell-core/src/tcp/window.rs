@@ -6,7 +6,7 @@
 use super::host::HostParams;
 use crate::buffers::{tcp_overhead, MAX_TCP_HEADER};
 use crate::hint::{seldom, unlikely};
-use crate::packet::{Packet, NO_TSECR};
+use crate::packet::Packet;
 use crate::units::{Duration, Time};
 
 /// Receive buffer of a new connection: sysctl `tcp_rmem[1]`, which a smaller largest one, `tcp_rmem[2]`, does not cut, bytes.
@@ -229,10 +229,7 @@ impl Window {
     /// sender. The first sample for each timestamp counts. Ticks of 1 ms. Linux `tcp_rcv_rtt_measure_ts`.
     #[inline]
     pub fn on_data(&mut self, packet: &Packet, now: Time) {
-        let tsecr = packet.tsval.wrapping_sub(u32::from(packet.tsecr_age));
-        if packet.tsecr_age == NO_TSECR || tsecr == self.rtt_tsecr {
-            return;
-        }
+        let Some(tsecr) = packet.tcp().tsecr().filter(|tsecr| *tsecr != self.rtt_tsecr) else { return };
         seldom();
         self.rtt_tsecr = tsecr;
         let elapsed = (now.as_millis() as u32).wrapping_sub(tsecr).min(1 << 18);
@@ -310,15 +307,15 @@ impl Window {
 mod tests {
     use super::*;
     use crate::aqm::testing::packet;
-    use crate::packet::Ecn;
+    use crate::packet::{Ecn, Timestamps};
 
     fn of_buffer(bytes: u64) -> Window {
         Window::new(&HostParams { receive_buffer: bytes, ..HostParams::default() })
     }
 
-    /// A packet that answers an ACK of 50 ms before.
-    fn answer(sent: u32) -> Packet {
-        Packet { tsval: sent, tsecr_age: 50, ..packet(0, Ecn::NotEct) }
+    /// A packet that answers an ACK of `age` ms before.
+    fn answer(sent: u32, age: u32) -> Packet {
+        packet(0, Ecn::NotEct).with_timestamps(Timestamps::new(sent, Some(sent - age)))
     }
 
     #[test]
@@ -327,14 +324,14 @@ mod tests {
         let mut rtts = Vec::new();
         // (sent at, arrives at): samples 50, 66, again the timestamp of 66 (passed over), 58, 50 ms
         for (sent, now) in [(100, 100), (150, 166), (150, 167), (200, 208), (250, 250)] {
-            window.on_data(&answer(sent), Time::from_millis(now));
+            window.on_data(&answer(sent, 50), Time::from_millis(now));
             rtts.push(window.rtt_us());
         }
         // 50, 50 + 16 / 8 = 52, 52, 52 + 6 / 8 = 52.75, and back to 50
         assert_eq!(rtts, [50_000, 52_000, 52_000, 52_750, 50_000]);
         // it rises though nothing passes between the two, so that the application cannot have read the first
-        window.on_data(&answer(300), Time::from_millis(308));
-        window.on_data(&answer(301), Time::from_millis(308));
+        window.on_data(&answer(300, 50), Time::from_millis(308));
+        window.on_data(&answer(301, 50), Time::from_millis(308));
         // 50 + 8 / 8 = 51, 51 + 6 / 8 = 51.75
         assert_eq!(window.rtt_us(), 51_750);
     }
@@ -343,7 +340,7 @@ mod tests {
     fn timestamps_of_the_same_millisecond_give_no_round_trip_since_linux_6_12() {
         for (receiver_rtt_not_zero, rtt) in [(true, 0), (false, 1000)] {
             let mut window = Window::new(&HostParams { receiver_rtt_not_zero, ..HostParams::default() });
-            window.on_data(&Packet { tsecr_age: 0, ..answer(7) }, Time::from_micros(7_900));
+            window.on_data(&answer(7, 0), Time::from_micros(7_900));
             assert_eq!(window.rtt_us(), rtt);
         }
     }
@@ -366,7 +363,7 @@ mod tests {
         window.in_order(136, Time::from_millis(256));
         assert_eq!(window.rtt_us(), 10_000);
         // timestamps say 50 ms: up by an eighth
-        window.on_data(&answer(257), Time::from_millis(257));
+        window.on_data(&answer(257, 50), Time::from_millis(257));
         assert_eq!(window.rtt_us(), 15_000);
     }
 
@@ -374,7 +371,7 @@ mod tests {
     fn what_is_read_counts_for_the_round_trip_in_which_it_came() {
         let mut window = of_buffer(6_291_456);
         window.on_established(Time::from_millis(100));
-        window.on_data(&answer(100), Time::from_millis(100));
+        window.on_data(&answer(100, 50), Time::from_millis(100));
         window.read(1, 1, Time::from_millis(100));
         // a round trip of 50 ms ends with the first segment read at 150 ms
         window.read(10, 10, Time::from_micros(149_999));
@@ -389,7 +386,7 @@ mod tests {
     fn what_a_hole_held_back_counts_for_the_next_round_trip() {
         let mut window = of_buffer(6_291_456);
         window.on_established(Time::from_millis(100));
-        window.on_data(&answer(100), Time::from_millis(100));
+        window.on_data(&answer(100, 50), Time::from_millis(100));
         // segment 20 fills a hole behind which 40 have come: the first buffer ends with it, 40 wait: 21 - 40 is less than 10
         let buffer = window.buffer;
         window.read(21, 61, Time::from_millis(150));
@@ -453,7 +450,7 @@ mod tests {
         // tcp_rmem[1] = 131072: 64088 B as ever, up to (131072 - 2280) * 162 / 256; and that is all, whatever arrives
         assert_eq!((window.buffer, window.offered, window.limit), (131_072, 64_088, 81_501));
         window.on_established(Time::from_millis(100));
-        window.on_data(&answer(150), Time::from_millis(150));
+        window.on_data(&answer(150, 50), Time::from_millis(150));
         window.read(40, 40, Time::from_millis(150));
         assert_eq!((window.buffer, window.limit), (131_072, 81_501));
     }
@@ -462,7 +459,7 @@ mod tests {
     fn a_larger_buffer_takes_away_what_held_the_first_window_back() {
         let mut window = of_mss(256);
         window.on_established(Time::from_millis(100));
-        window.on_data(&answer(150), Time::from_millis(150));
+        window.on_data(&answer(150, 50), Time::from_millis(150));
         window.read(100, 100, Time::from_millis(150));
         // 25600 B came, 2560 were expected: 51200 + 4096 = 55296, and twice 9 * 55296 more; a buffer of 256 / 60 of it
         assert_eq!((window.last_round, window.buffer), (25_600, 1_050_624 * 256 / 60));
@@ -488,7 +485,7 @@ mod tests {
         // half of 128 KB less one segment, and no more until the buffer grows: no step is acknowledged at once
         assert_eq!((window.offered, window.may_grow()), (65_536 - 1448, false));
         window.on_established(Time::from_millis(100));
-        window.on_data(&answer(150), Time::from_millis(150));
+        window.on_data(&answer(150, 50), Time::from_millis(150));
         window.read(40, 40, Time::from_millis(150));
         // 40 segments came, 10 were expected: a window of 2 * 40 + 16 = 96, and twice 3 * 96 more: 672 segments; each takes 1448 + 896 B,
         // and 5 * 128 more until half of it holds 1448 B

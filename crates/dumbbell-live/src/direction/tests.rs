@@ -139,14 +139,14 @@ struct Story(Vec<(u64, u64, &'static str)>);
 
 impl Log for Story {
     fn on_departure(&mut self, packet: &Packet, now: Time) {
-        self.0.push((now.0, packet.seq, "left"));
+        self.0.push((now.0, packet.number(), "left"));
     }
     fn on_drop(&mut self, packet: &Packet, _: DropReason, _: DropSite, at: At) {
-        self.0.push((at.now.0, packet.seq, "dropped"));
+        self.0.push((at.now.0, packet.number(), "dropped"));
     }
     fn on_mark(&mut self, packet: &Packet, before: Ecn, _: Mark, _: MarkReason, at: At) {
-        if before != packet.ecn {
-            self.0.push((at.now.0, packet.seq, "marked"));
+        if before != packet.ecn() {
+            self.0.push((at.now.0, packet.number(), "marked"));
         }
     }
 }
@@ -181,7 +181,7 @@ fn run_simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)
     for (seq, (at, flow, ecn, len)) in (0..).zip(arrivals()) {
         run(&mut link, at);
         let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn)];
-        link.arrive(Packet { seq, flow: u32::from(flow), len: len as u16, ecn, ..Packet::EMPTY }, Time(at));
+        link.arrive(Packet { flow: u32::from(flow), len: len as u16, ..Packet::new_tcp(seq, ecn, 0) }, Time(at));
     }
     run(&mut link, 20_000_000_000);
     assert_eq!(link.count_packets(), 0, "everything left");

@@ -111,7 +111,7 @@ columns! {
         ecn_reductions: u64 = |row| row.result.sender.ecn_reductions, label "reductions, ECN", by SIM;
         /// How often the sender reduced its window because of loss, timeouts not included. Of BBR: episodes of loss recovery.
         /// For a QUIC stack, its congestion events, ECN included; missing if it does not report them.
-        loss_reductions: u64 = |row| row.result.sender_count(row.result.sender.loss_reductions, |of| of.reductions), label "reductions, loss", by SIM;
+        loss_reductions: u64 = |row| row.result.sender_count(row.result.sender.loss_reductions, |of| of.loss_reductions), label "reductions, loss", by SIM;
         /// Reductions that the sender found spurious and took back.
         undone_reductions: u64 = |row| row.result.sender.undone, label "reductions undone", by SIM;
         /// Packets that reached the receiver with CE.

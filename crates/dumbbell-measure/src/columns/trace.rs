@@ -1,6 +1,7 @@
 //! Table `trace`: what congestion controls believe.
 
 use super::columns;
+use crate::flow::SenderState;
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::cc::Model;
 use dumbbell_core::tcp::stats::SenderStats;
@@ -22,13 +23,9 @@ pub struct TraceRow {
     pub ca_state: CaState,
     /// Bytes per second; the largest number before it is set.
     pub pacing_rate: u64,
-    /// 0 before the first sample.
-    pub srtt_us: u32,
-    /// Segments, as what follows.
-    pub cwnd: u32,
-    /// Sender's estimate of segments in flight.
-    pub in_flight: u32,
-    /// So far, as what follows.
+    /// Smoothed RTT and window, and the sender's estimate of segments in flight.
+    pub sender: SenderState,
+    /// Segments so far, as the next two.
     pub delivered: u64,
     /// By ACKs that echo CE.
     pub delivered_ce: u64,
@@ -120,7 +117,7 @@ columns! {
         /// Pacing rate; payload. NaN before it is set.
         pacing_rate_mbit: f64 = |row| known_mbit(row.pacing_rate), unit "Mbit/s", label "pacing rate";
         /// Smoothed RTT. NaN before the first sample.
-        srtt_ms: f64 = |row| match row.srtt_us {
+        srtt_ms: f64 = |row| match row.sender.srtt_us {
             0 => f64::NAN,
             us => f64::from(us) / 1e3,
         }, unit "ms", label "smoothed RTT";
@@ -140,9 +137,9 @@ columns! {
         #[doc = ZERO]
         idle_restart: u64 = |row| row.count(|model| model.idle_restart), label "restart from idleness";
         /// Congestion window.
-        cwnd: u64 = |row| u64::from(row.cwnd), unit "segments", label "congestion window";
+        cwnd: u64 = |row| u64::from(row.sender.cwnd), unit "segments", label "congestion window";
         /// Sender's estimate of segments in flight.
-        in_flight: u64 = |row| u64::from(row.in_flight), unit "segments", label "segments in flight";
+        in_flight: u64 = |row| u64::from(row.sender.in_flight), unit "segments", label "segments in flight";
         /// Delivered so far; the SYN counts as one. Of a stack, payload that its receiver's application has.
         delivered: u64 = |row| row.delivered, unit "segments", label "segments delivered";
         /// Segments among these that were delivered by ACKs that echo CE.

@@ -1,6 +1,7 @@
 //! Records of a guest: what was captured of packets, and what senders said of themselves.
 
 use super::CaptureError;
+use crate::flow::SenderState;
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Time;
 
@@ -83,13 +84,10 @@ pub struct CapturedSample {
     pub time: Time,
     pub flow: u32,
     pub flags: u32,
-    pub rtt_us: u32,
+    /// For an answer to a packet of UDP, `srtt_us` is its RTT.
+    pub sender: SenderState,
     pub min_rtt_us: u32,
-    pub cwnd: u32,
-    pub ssthresh: u32,
     pub bytes_acked: u64,
-    pub in_flight: u32,
-    pub retransmissions: u32,
     pub sent: u32,
     pub timeouts: u32,
     pub duplicates: u32,
@@ -102,13 +100,15 @@ impl CapturedSample {
             time: Time(long(record, 0)),
             flow: word(record, 8),
             flags: word(record, 12),
-            rtt_us: word(record, 16),
+            sender: SenderState {
+                srtt_us: word(record, 16),
+                cwnd: word(record, 24),
+                ssthresh: word(record, 28),
+                in_flight: word(record, 40),
+                retransmissions: u64::from(word(record, 44)),
+            },
             min_rtt_us: word(record, 20),
-            cwnd: word(record, 24),
-            ssthresh: word(record, 28),
             bytes_acked: long(record, 32),
-            in_flight: word(record, 40),
-            retransmissions: word(record, 44),
             sent: word(record, 48),
             timeouts: word(record, 52),
             duplicates: word(record, 56),

@@ -1,16 +1,17 @@
 //! Acknowledgements that pass hops as packets.
 
-use super::delay_lines::{BlockPool, NO_BLOCKS};
+use super::port::{BlockPool, NO_BLOCKS};
 use crate::hop_log::AckCounters;
 use dumbbell_core::log::{AckLookup, At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::reply::Reply;
 use dumbbell_core::tcp::{Ack, Block};
 use dumbbell_core::units::Time;
 
 /// An acknowledgement in a hop, with the number of its SACK blocks.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct QueuedAck {
-    pub ack: Ack,
+    pub reply: Reply,
     pub blocks: u32,
 }
 
@@ -23,8 +24,8 @@ pub struct AckContents {
 
 impl AckLookup for AckContents {
     fn find_ack(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
-        let QueuedAck { ack, blocks } = self.held.get(packet.seq as usize).filter(|_| packet.is_back())?;
-        Some((ack, if *blocks == NO_BLOCKS { &[] } else { self.pool.get(*blocks) }))
+        let QueuedAck { reply, blocks } = packet.is_back().then(|| self.held.get(packet.ack_slot() as usize)).flatten()?;
+        Some((reply.ack()?, if *blocks == NO_BLOCKS { &[] } else { self.pool.get(*blocks) }))
     }
 }
 
@@ -92,7 +93,7 @@ impl<L: Log> Log for Acks<L> {
         self.listener.on_drop(packet, reason, place, at);
         self.counters.on_drop(packet, reason, place, at);
         if packet.is_back() {
-            self.lost.push(packet.seq);
+            self.lost.push(packet.ack_slot());
         }
     }
 }

@@ -1,20 +1,18 @@
 //! The lines of acknowledgements, one a base RTT, and what happens to a packet when it reaches its receiver.
 
-use super::endpoint::{Arena, Endpoint, Stages};
-use super::transport::{Connection, ReturnPort, Transport};
+use super::connection::Connection;
+use super::endpoint::{Arena, Endpoint};
+use super::port::{BlockPool, ReturnPort, Stages, NO_BLOCKS};
+use super::transport::Transport;
 use crate::min_tree::MinTree;
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::log::DropReason;
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::Sink;
-use dumbbell_core::tcp::receiver::SackBlocks;
-use dumbbell_core::tcp::{Ack, Block};
+use dumbbell_core::reply::Reply;
 use dumbbell_core::units::{Duration, Time};
 use std::collections::VecDeque;
-
-/// No SACK blocks.
-pub const NO_BLOCKS: u32 = u32::MAX;
 
 /// All endpoints of one base RTT and direction, and their acknowledgements on the way back, in order.
 pub struct DelayLine {
@@ -23,46 +21,11 @@ pub struct DelayLine {
     pub up: bool,
     /// By how much the clocks of its senders run ahead of the engine's.
     pub ahead: Duration,
-    pub acks: VecDeque<(Time, Ack, u32)>,
+    pub acks: VecDeque<(Time, Reply, u32)>,
     /// Slots of the endpoints.
     pub members: Vec<u32>,
     /// The measured time of its endpoints is over.
     pub over: bool,
-}
-
-/// SACK blocks on their way back; most ACKs have none.
-#[derive(Default)]
-pub struct BlockPool {
-    blocks: Vec<SackBlocks>,
-    free: Vec<u32>,
-}
-
-impl BlockPool {
-    pub fn put(&mut self, blocks: SackBlocks) -> u32 {
-        if let Some(index) = self.free.pop() {
-            self.blocks[index as usize] = blocks;
-            return index;
-        }
-        self.blocks.push(blocks);
-        (self.blocks.len() - 1) as u32
-    }
-
-    pub fn get(&self, index: u32) -> &[Block] {
-        self.blocks[index as usize].as_slice()
-    }
-
-    /// Returns the SACK blocks with this number, or none.
-    pub fn blocks_or_none(&self, index: u32) -> &[Block] {
-        if index == NO_BLOCKS {
-            &[]
-        } else {
-            self.get(index)
-        }
-    }
-
-    pub fn release(&mut self, index: u32) {
-        self.free.push(index);
-    }
 }
 
 /// The lines of acknowledgements.
@@ -76,14 +39,14 @@ pub struct DelayLines {
 impl DelayLines {
     /// An acknowledgement enters the line `number`.
     #[inline(always)]
-    pub fn push(&mut self, number: u32, ack: Ack, blocks: u32, now: Time) {
+    pub fn push(&mut self, number: u32, reply: Reply, blocks: u32, now: Time) {
         let number = number as usize;
         let line = &mut self.all[number];
         let at = now + line.delay;
         if unlikely(line.acks.is_empty()) {
             self.times.set(number, at);
         }
-        line.acks.push_back((at, ack, blocks));
+        line.acks.push_back((at, reply, blocks));
     }
 
     /// Sets the time of entry `index` behind the lines to `time`.
@@ -95,7 +58,7 @@ impl DelayLines {
 /// Where receivers send their acknowledgements.
 pub trait ReturnPath {
     /// An acknowledgement begins its way in line `line`.
-    fn push_ack(&mut self, line: u32, ack: Ack, blocks: u32, now: Time);
+    fn push_ack(&mut self, line: u32, reply: Reply, blocks: u32, now: Time);
 
     /// SACK blocks under way.
     fn pool(&mut self) -> &mut BlockPool;
@@ -103,17 +66,17 @@ pub trait ReturnPath {
     /// Returns the listener for frames at the receivers, if there is one, and the SACK blocks in flight.
     fn frame_listener(&mut self) -> Option<(&mut dyn Tap, &BlockPool)>;
 
-    /// A receiver sends `ack`.
+    /// A receiver sends `reply`.
     #[inline(always)]
-    fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) {
+    fn acknowledge(&mut self, stages: &mut Stages, line: u32, reply: Reply, blocks: u32, now: Time) {
         if let Some((listener, pool)) = self.frame_listener() {
-            listener.on_send_ack(&ack, pool.blocks_or_none(blocks), now);
+            listener.on_send_ack(&reply, pool.blocks_or_none(blocks), now);
         }
         match &mut stages.acks {
-            None => self.push_ack(line, ack, blocks, now),
+            None => self.push_ack(line, reply, blocks, now),
             Some(path) => {
                 seldom();
-                path.push((ack, blocks), now, &mut AckEntry { back: self, line });
+                path.push((reply, blocks), now, &mut AckEntry { back: self, line });
             }
         }
     }
@@ -127,14 +90,14 @@ pub trait ReturnPath {
         }
         let Endpoint { transport, stages, line, .. } = arena.get_mut(slot);
         let (back, line) = (self, *line);
-        // each has its own way back: that of Other, which libraries see, has to lie in memory
+        // each has its own way back: that of datagrams, which libraries see, has to lie in memory
         let mut timer = match transport {
             Transport::Tcp(tcp) => {
                 tcp.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
             }
-            Transport::Other(other) => {
+            Transport::Datagrams(flow) => {
                 seldom();
-                other.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
+                flow.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
             }
         };
         if let Some(path) = &stages.acks {
@@ -154,13 +117,13 @@ pub struct AckEntry<'a, B: ReturnPath + ?Sized> {
     pub line: u32,
 }
 
-impl<B: ReturnPath + ?Sized> Sink<(Ack, u32)> for AckEntry<'_, B> {
+impl<B: ReturnPath + ?Sized> Sink<(Reply, u32)> for AckEntry<'_, B> {
     #[inline(always)]
-    fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
-        self.back.push_ack(self.line, ack, blocks, now);
+    fn arrive(&mut self, (reply, blocks): (Reply, u32), now: Time) {
+        self.back.push_ack(self.line, reply, blocks, now);
     }
 
-    fn on_drop(&mut self, (_, blocks): (Ack, u32), _reason: DropReason, _now: Time) {
+    fn on_drop(&mut self, (_, blocks): (Reply, u32), _reason: DropReason, _now: Time) {
         if blocks != NO_BLOCKS {
             self.back.pool().release(blocks);
         }
@@ -182,8 +145,8 @@ impl<B: ReturnPath + ?Sized> ReturnPort for ReceiverPort<'_, B> {
     }
 
     #[inline(always)]
-    fn send(&mut self, ack: Ack, blocks: u32) {
-        self.back.acknowledge(self.stages, self.line, ack, blocks, self.now);
+    fn send(&mut self, reply: Reply, blocks: u32) {
+        self.back.acknowledge(self.stages, self.line, reply, blocks, self.now);
     }
 }
 
@@ -195,8 +158,8 @@ pub struct TappedLines<'a, L: Tap> {
 
 impl<L: Tap> ReturnPath for TappedLines<'_, L> {
     #[inline(always)]
-    fn push_ack(&mut self, line: u32, ack: Ack, blocks: u32, now: Time) {
-        self.lines.push(line, ack, blocks, now);
+    fn push_ack(&mut self, line: u32, reply: Reply, blocks: u32, now: Time) {
+        self.lines.push(line, reply, blocks, now);
     }
 
     #[inline(always)]

@@ -1,19 +1,18 @@
 //! Endpoints send through the bottleneck and receive behind it: a TCP connection, or anything else. Each has a slot in the
 //! [`Arena`], which is used again when nothing of it is left anywhere.
 
+use super::connection::Connection;
+use super::port::Stages;
 use super::tcp::Tcp;
-use super::transport::{Connection, Transport};
+use super::transport::Transport;
 use crate::flow::{FlowResult, Samples};
 use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_core::hint::seldom;
-use dumbbell_core::packet::Packet;
-use dumbbell_core::path::Path;
 use dumbbell_core::prefetch::prefetch_part;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::Sender;
-use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::{Duration, Time};
 use std::mem::offset_of;
 
@@ -53,26 +52,6 @@ pub struct Endpoint {
     pub member: u32,
     pub transport: Transport,
     pub samples: Samples,
-}
-
-/// Acknowledgements under way: each with the number of its SACK blocks.
-pub type AckPath = Path<(Ack, u32)>;
-
-/// Stages that the packets of an endpoint pass alone.
-#[derive(Default)]
-pub struct Stages {
-    /// Between the sender and the bottleneck.
-    pub data: Option<Box<Path<Packet>>>,
-    /// Between the receiver and the line of acknowledgements.
-    pub acks: Option<Box<AckPath>>,
-}
-
-impl Stages {
-    #[inline]
-    fn next_timer(&self) -> Time {
-        let data = self.data.as_ref().map_or(Time::NEVER, |path| path.next_timer());
-        data.min(self.acks.as_ref().map_or(Time::NEVER, |path| path.next_timer()))
-    }
 }
 
 /// Checks that as many packets are `there` as are unaccounted for.

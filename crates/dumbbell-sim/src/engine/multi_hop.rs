@@ -9,10 +9,11 @@ mod hop;
 mod return_path;
 
 use super::ack_log::{Acks, QueuedAck};
-use super::delay_lines::{BlockPool, DelayLine, DelayLines, ReturnPath};
+use super::delay_lines::{DelayLine, DelayLines, ReturnPath};
 use super::endpoint::{agree, Arena, UnderWay};
 use super::memory::SendMemory;
-use super::topology::{backlog, Ingress, LoopState, Topology};
+use super::port::{BlockPool, Ingress};
+use super::topology::{backlog, LoopState, Topology};
 use crate::capacity;
 use crate::config::{Class, Classes, Route, RunConfig};
 use crate::hop_log::HopLog;
@@ -27,7 +28,8 @@ use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
-use dumbbell_core::tcp::{Ack, BackEcn};
+use dumbbell_core::reply::Reply;
+use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
 use hop::{RoutedHop, END};
 use std::collections::VecDeque;
@@ -74,7 +76,7 @@ pub struct MultiHop<L: Tap = ()> {
     held: Vec<QueuedAck>,
     free: Vec<u64>,
     /// Acknowledgements that have reached their senders at this instant.
-    due: VecDeque<(Ack, u32)>,
+    due: VecDeque<(Reply, u32)>,
     memory: SendMemory,
     /// The earliest of [`RoutedHop::aqm_at`].
     aqm_at: Time,
@@ -280,7 +282,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
     }
 
     /// The first acknowledgement of those that have come out of the last of their hops.
-    fn on_arrived(&mut self) -> Option<(Ack, u32)> {
+    fn on_arrived(&mut self) -> Option<(Reply, u32)> {
         let first = self.due.pop_front();
         if self.due.is_empty() {
             self.stages.set(STAGES * self.hops.len(), Time::NEVER);
@@ -293,8 +295,8 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
     fn on_stage(&mut self, index: usize, now: Time, arena: &mut Arena) -> Option<u32> {
         let (number, part) = (index / STAGES, HopPart::ALL[index % STAGES]);
         if number == self.hops.len() {
-            let (ack, blocks) = self.on_arrived()?;
-            return Some(self.on_ack(&ack, blocks, now, arena));
+            let (reply, blocks) = self.on_arrived()?;
+            return Some(self.on_ack(&reply, blocks, now, arena));
         }
         self.pass(number as u16, now, arena, |hop, out| hop.on_part(part, now, &mut |left, _, _| out.push(*left)));
         None
@@ -322,7 +324,7 @@ impl<L: Tap + Send + 'static> Sink<Packet> for MultiHop<L> {
     fn arrive(&mut self, packet: Packet, now: Time) {
         let hop = self.members[packet.flow as usize].first;
         let one = &mut self.hops[usize::from(hop)];
-        if one.is_plain && one.hop.bottleneck.is_busy(packet.flags) {
+        if one.is_plain && one.hop.bottleneck.is_busy(packet.flags()) {
             // its link goes on as it was
             one.hop.bottleneck.arrive_busy(packet, now);
             if !one.hop.bottleneck.log.listener.lost.is_empty() {

@@ -1,7 +1,7 @@
 //! Builds the parts of a run from its configuration.
 
 use super::delay_lines::DelayLine;
-use super::endpoint::Stages;
+use super::port::Stages;
 use crate::config::{FlowConfig, RunConfig, StageConfig, UdpConfig};
 use dumbbell_bottleneck::build_path;
 use dumbbell_core::packet::FlowKey;

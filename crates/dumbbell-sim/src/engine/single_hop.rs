@@ -1,11 +1,11 @@
 //! A net of one hop, the fast path: nothing is decided for a packet that a run decides once, and acknowledgements never wait.
 
-use super::delay_lines::{BlockPool, DelayLine, DelayLines, ReturnPath, TappedLines, NO_BLOCKS};
+use super::connection::Connection;
+use super::delay_lines::{DelayLine, DelayLines, ReturnPath, TappedLines};
 use super::endpoint::{agree, Arena, Endpoint, UnderWay};
-use super::ingress::SharedIngress;
 use super::memory::SendMemory;
-use super::topology::{Ingress, LoopState, Topology};
-use super::transport::Connection;
+use super::port::{BlockPool, Ingress, NO_BLOCKS};
+use super::topology::{LoopState, Topology};
 use crate::capacity;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
 use crate::min_tree::MinTree;
@@ -13,8 +13,10 @@ use crate::RunError;
 use dumbbell_bottleneck::{Bottleneck, Hop, HopPart};
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::{likely, unlikely};
+use dumbbell_core::log::DropReason;
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
+use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
@@ -48,37 +50,37 @@ impl<A: Aqm + Send, L: Tap + Send> SingleHop<A, L> {
     #[inline]
     fn on_ack(&mut self, line: usize, now: Time, arena: &mut Arena) -> Option<u32> {
         let queue = &mut self.lines.all[line].acks;
-        let (_, ack, index) = queue.pop_front()?;
+        let (_, reply, index) = queue.pop_front()?;
         let next = queue.front().map_or(Time::NEVER, |head| head.0);
         self.lines.times.set(line, next);
         if unlikely(arena.is_crowded()) {
             let Bottleneck { aqm, log, .. } = &self.entrance.hop.bottleneck;
             if let Some((_, later, _)) = queue.get(LOOK_AHEAD) {
-                arena.prefetch_sender(later.flow);
-                log.counters.flows.prefetch(later.flow);
-                aqm.prefetch(later.flow, false);
+                arena.prefetch_sender(later.flow());
+                log.counters.flows.prefetch(later.flow());
+                aqm.prefetch(later.flow(), false);
             }
             if let Some((_, soon, _)) = queue.get(1) {
-                arena.get(soon.flow).transport.prefetch();
-                aqm.prefetch(soon.flow, true);
+                arena.get(soon.flow()).transport.prefetch();
+                aqm.prefetch(soon.flow(), true);
             }
             if let Some((_, nearest, _)) = queue.front() {
-                arena.get(nearest.flow).transport.prefetch_behind();
+                arena.get(nearest.flow()).transport.prefetch_behind();
             }
         }
-        let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
+        let Endpoint { transport, stages, .. } = arena.get_mut(reply.flow());
         let blocks = if likely(index == NO_BLOCKS) { &[] } else { self.lines.pool.get(index) };
         let listener = &mut self.entrance.hop.bottleneck.log.listener;
         if listener.listen_level() >= ListenLevel::Frames {
-            listener.on_ack(&ack, blocks, now);
+            listener.on_ack(&reply, blocks, now);
         }
-        let timer = transport.on_back(&ack, blocks, stages, now, &mut self.entrance);
-        arena.timer_not_after(ack.flow, timer);
+        let timer = transport.on_back(&reply, blocks, stages, now, &mut self.entrance);
+        arena.timer_not_after(reply.flow(), timer);
         if unlikely(index != NO_BLOCKS) {
             self.lines.pool.release(index);
         }
         self.plan();
-        Some(ack.flow)
+        Some(reply.flow())
     }
 
     /// Stages that all endpoints share have something to do.
@@ -126,9 +128,31 @@ impl<A: Aqm + Send, L: Tap + Send> SingleHop<A, L> {
     }
 }
 
+/// The hop, which all endpoints share, and what their send buffers hold.
+pub struct SharedIngress<A: Aqm, L: Tap> {
+    pub hop: Hop<A, L>,
+    pub memory: SendMemory,
+}
+
+/// The paths of single endpoints lead to what they share.
+impl<A: Aqm, L: Tap> Sink<Packet> for SharedIngress<A, L> {
+    #[inline]
+    fn arrive(&mut self, packet: Packet, now: Time) {
+        self.hop.arrive(packet, now);
+    }
+
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        self.hop.on_drop(packet, reason, now);
+    }
+
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+        self.hop.on_clear_ecn(packet, now);
+    }
+}
+
 impl<A: Aqm, L: Tap> Ingress for SharedIngress<A, L> {
     #[inline(always)]
-    fn is_busy(&self, flags: u8) -> bool {
+    fn is_busy(&self, flags: u16) -> bool {
         likely(self.hop.is_direct()) && self.hop.bottleneck.is_busy(flags)
     }
 

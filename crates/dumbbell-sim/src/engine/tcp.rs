@@ -1,10 +1,7 @@
 //! TCP as an endpoint: a sender and a receiver, and what is measured of them.
 
-use super::delay_lines::NO_BLOCKS;
-use super::endpoint::Stages;
-use super::ingress::EndpointPort;
-use super::topology::Ingress;
-use super::transport::{Connection, ReturnPort};
+use super::connection::Connection;
+use super::port::{EndpointPort, Ingress, ReturnPort, Stages, NO_BLOCKS};
 use crate::flow::{FlowResult, Samples, SenderState};
 use crate::measure::SeriesView;
 use dumbbell_config::EcnEcho;
@@ -14,11 +11,12 @@ use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ControlEvent, ListenLevel, ProtocolKind, Reported, SenderSnapshot, Tap};
 use dumbbell_core::packet::Packet;
+use dumbbell_core::reply::Reply;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::stats::ReceiverStats;
-use dumbbell_core::tcp::{Ack, BackEcn, Block, FlowOptions, Outlet};
+use dumbbell_core::tcp::{BackEcn, Block, FlowOptions, Outlet};
 use dumbbell_core::units::{Duration, Time};
 use dumbbell_measure::trace::Trace;
 use std::sync::Arc;
@@ -68,7 +66,7 @@ fn options(cc: &AnyCc, ecn: bool, echo: EcnEcho) -> FlowOptions {
 }
 
 /// Returns the state of a sender, in bytes.
-fn snapshot(sender: &Sender) -> SenderSnapshot<'_> {
+fn snapshot(sender: &Sender) -> SenderSnapshot {
     let conn = &sender.conn;
     let bytes = |segments: u32| u64::from(segments) * u64::from(conn.mss);
     let rtt = |us: u32| Some(us).filter(|&us| us != 0 && us != u32::MAX).map(|us| Duration::from_micros(u64::from(us)));
@@ -79,7 +77,6 @@ fn snapshot(sender: &Sender) -> SenderSnapshot<'_> {
         srtt: rtt(conn.rtt().srtt_us()),
         min_rtt: rtt(conn.rtt().min_us()),
         lost: Some(sender.count_lost()),
-        tcp: Some(sender),
     }
 }
 
@@ -116,7 +113,7 @@ impl Connection for Tcp {
         let receiver = &mut self.receiver;
         if let Some(ack) = receiver.on_timer(now) {
             let blocks = if receiver.has_blocks() { back.pool().put(receiver.blocks()) } else { NO_BLOCKS };
-            back.send(ack, blocks);
+            back.send(ack.into(), blocks);
         }
     }
 
@@ -134,17 +131,17 @@ impl Connection for Tcp {
         if let Some((early, reported)) = early {
             seldom();
             let reported = if reported.as_slice().is_empty() { NO_BLOCKS } else { back.pool().put(reported) };
-            back.send(early, reported);
+            back.send(early.into(), reported);
         }
         if let Some(ack) = ack {
-            back.send(ack, blocks);
+            back.send(ack.into(), blocks);
         }
         timer
     }
 
     #[inline(always)]
-    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time {
-        self.sender.on_ack(ack, blocks, now, &mut EndpointPort { way, path: &mut stages.data, now });
+    fn on_back(&mut self, reply: &Reply, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time {
+        self.sender.on_ack(reply.tcp(), blocks, now, &mut EndpointPort { way, path: &mut stages.data, now });
         let mut timer = self.sender.no_timer_before();
         if let Some(path) = &stages.data {
             seldom();
@@ -202,7 +199,7 @@ impl Connection for Tcp {
 
     fn sample(&self, samples: &mut Samples, now: Time) {
         if self.sender.finished.is_none_or(|finished| finished >= now) {
-            samples.take(&self.sender);
+            samples.add(&SenderState::from(&self.sender));
         }
     }
 
@@ -221,7 +218,7 @@ impl Connection for Tcp {
         let mut samples = common.samples;
         if samples.count == 0 {
             // over before the first sample was due: its last estimate stands for it
-            samples.take(sender);
+            samples.add(&SenderState::from(sender));
         }
         FlowResult {
             end: sender.finished.unwrap_or(now),
@@ -237,15 +234,7 @@ impl Connection for Tcp {
     }
 
     fn series_view(&self) -> SeriesView {
-        let conn = &self.sender.conn;
-        let tcp = SenderState {
-            srtt_us: conn.rtt().srtt_us(),
-            cwnd: conn.cwnd,
-            ssthresh: conn.ssthresh,
-            in_flight: conn.in_flight(),
-            retransmissions: self.sender.stats().retransmissions,
-        };
-        SeriesView { payload: self.payload(), tcp: Some(tcp), ..SeriesView::default() }
+        SeriesView { payload: self.payload(), sender: Some(SenderState::from(&self.sender)), ..SeriesView::default() }
     }
 
     fn protocol(&self) -> ProtocolKind {
@@ -253,7 +242,7 @@ impl Connection for Tcp {
     }
 
     fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
-        trace.look(slot, &self.sender, now, backlog);
+        trace.record_sender(slot, &self.sender, now, backlog);
     }
 
     fn report_changes(&mut self, said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Time) {
@@ -268,7 +257,7 @@ impl Connection for Tcp {
             listener.on_control_event(slot, &event, now)
         });
         if listener.listen_level() >= ListenLevel::Snapshots {
-            listener.on_snapshot(slot, &snapshot(sender), now);
+            listener.on_snapshot(slot, &snapshot(sender), Some(sender), now);
         }
     }
 }

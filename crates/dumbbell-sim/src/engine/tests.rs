@@ -55,12 +55,12 @@ impl Aqm for Recorder {
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, _log: &mut L) {
         self.note(now, Call::Enqueue(packet.flow));
         let mut packet = Packet { enqueue_time: now, ..packet };
-        if packet.seq == 5 && packet.flags & flag::RETRANSMISSION == 0 {
+        if packet.tcp().seq() == 5 && !packet.has(flag::RETRANSMISSION) {
             match self.fault {
                 Fault::None | Fault::Miscount => {}
                 Fault::Lose => return,
                 Fault::Invent => self.packets.push_back(packet),
-                Fault::Mark => packet.ecn = Ecn::Ce,
+                Fault::Mark => packet.set_ecn(Ecn::Ce),
             }
         }
         self.packets.push_back(packet);
@@ -236,8 +236,8 @@ fn a_slot_is_given_to_another_flow_when_no_acknowledgement_is_left() {
     let mut late = 0;
     while engine.advance(Time::NEVER, 1).expect("no broken invariant") != Standing::Over {
         for line in &engine.net.lines.all {
-            for (at, ack, _) in &line.acks {
-                let endpoint = engine.arena.get(ack.flow);
+            for (at, reply, _) in &line.acks {
+                let endpoint = engine.arena.get(reply.flow());
                 let tcp = endpoint.tcp().unwrap_or_else(|| panic!("at {}: an ACK for a free slot", engine.now));
                 assert!(endpoint.start <= *at - line.delay, "at {}: an ACK for flow {}, of another", engine.now, endpoint.number);
                 late += u64::from(tcp.sender.phase == Phase::Done);

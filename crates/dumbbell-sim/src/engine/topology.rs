@@ -2,7 +2,7 @@
 
 use super::delay_lines::{DelayLines, ReturnPath};
 use super::endpoint::{Arena, UnderWay};
-use super::memory::SendMemory;
+use super::port::Ingress;
 use crate::config::{Class, Route, RunConfig};
 use crate::hop_log::Backlog;
 use crate::hop_log::HopLog;
@@ -11,36 +11,11 @@ use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::log::Log;
 use dumbbell_core::observe::Tap;
-use dumbbell_core::packet::{FlowKey, Packet};
-use dumbbell_core::path::Sink;
+use dumbbell_core::packet::FlowKey;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
 use std::sync::Arc;
-
-/// The way of what is sent into the net.
-pub trait Ingress: Sink<Packet> {
-    /// For a packet with `flags`, [`Ingress::arrive_busy`] does the same as [`Sink::arrive`].
-    #[inline(always)]
-    fn is_busy(&self, _flags: u8) -> bool {
-        true
-    }
-
-    /// Does the same as [`Sink::arrive`] for such a packet. With one hop, where most packets find the queue busy, it is compiled into senders.
-    #[inline(always)]
-    fn arrive_busy(&mut self, packet: Packet, now: Time) {
-        self.arrive(packet, now);
-    }
-
-    /// A sender sends this packet; the listener, if there is one, is notified.
-    fn post(&mut self, packet: &Packet, now: Time);
-
-    /// Returns the memory of the send buffers.
-    fn memory(&self) -> &SendMemory;
-
-    /// Returns the memory of the send buffers.
-    fn memory_mut(&mut self) -> &mut SendMemory;
-}
 
 /// Where the event loop stands.
 pub struct LoopState {

@@ -1,8 +1,8 @@
 //! UDP: it does not respond to congestion. With `echo` its receiver sends each packet back, as the far end of ping and irtt does.
 
 use crate::config::UdpParams;
-use crate::protocol::{Answer, Datagram, DatagramOutlet, Protocol};
 use dumbbell_core::packet::Ecn;
+use dumbbell_core::protocol::{Answer, Datagram, DatagramOutlet, Protocol};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::traffic::UdpSource;
 use dumbbell_core::units::{Duration, Time};
@@ -37,7 +37,7 @@ impl Protocol for Udp {
     fn on_timer(&mut self, now: Time, net: &mut dyn DatagramOutlet) {
         while self.source.next <= now {
             let packet = self.source.send();
-            net.send(Datagram { number: packet.seq, length: packet.len, ecn: packet.ecn });
+            net.send(Datagram { number: packet.udp().number(), length: packet.len, ecn: packet.ecn() });
         }
     }
 

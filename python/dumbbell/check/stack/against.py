@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,20 +11,12 @@ from typing import Any
 import polars as pl
 
 from dumbbell.check import ci
-from dumbbell.check.stack.outcomes import StackFlow
+from dumbbell.check.stack.stack_report import convert_flow
 from dumbbell.check.stack.suite import STACK, StackReport, StackResult, Subject
 from dumbbell.results import diff
 from dumbbell.words import format_count
 
-# columns of table flows, and where a flow of ours has them
-_MEASURES: dict[str, Callable[[StackFlow], float]] = {
-    "goodput_mbit": lambda one: one.goodput,
-    "rtt_p50_ms": lambda one: 1e3 * one.rtt_p50,
-    "rtt_p95_ms": lambda one: 1e3 * one.rtt_p95,
-    "drops": lambda one: one.lost,
-    "completion_s": lambda one: one.completion,
-}
-# the same in a report as JSON
+# columns of table flows, and what a report as JSON calls them
 _KEYS = {
     "goodput_mbit": "goodput_mbit",
     "rtt_p50_ms": "rtt_p50_ms",
@@ -35,6 +26,7 @@ _KEYS = {
 }
 _MORE_IS_BETTER = ("goodput_mbit",)
 WORSE = 0.05  # of a figure: less is reported, and fails no gate
+_Row = tuple[int, str, str, str, str, int, str, float]
 _SCHEMA = {
     "pair": pl.Int64,
     "where": pl.String,
@@ -47,11 +39,6 @@ _SCHEMA = {
 }
 
 
-def split(report: StackReport, control: str) -> StackReport:
-    """Return the report of one control alone."""
-    return StackReport([one for one in report.results if one.control == control], report.seconds, report.runs)
-
-
 def gate_against(report: StackReport, name: str, other: str) -> ci.Gate:
     """Return in which verdicts `name` is worse than `other`, and in which it is better."""
     theirs = {(one.case, name, one.place): one.verdict for one in report.results if one.control == other}
@@ -59,7 +46,7 @@ def gate_against(report: StackReport, name: str, other: str) -> ci.Gate:
     broken: dict[tuple[str, str, object], frozenset[str]] = {
         key: ci.find_broken_limits(verdict) for key, verdict in theirs.items()
     }
-    return ci.gate_by_report(split(report, name), ci.Before(other, before, broken), STACK)
+    return ci.gate_by_report(report.select_control(name), ci.Before(other, before, broken), STACK)
 
 
 def list_worse_figures(found: diff.Diff | None) -> list[str]:
@@ -88,13 +75,8 @@ def compare_with_report(path: Path, report: StackReport, name: str) -> diff.Diff
             continue
         pair, where = places.index((one["case"], one["place"])), f"{one['case']}, {one['place']}"
         for run in one.get("runs", []):
-            flow = run["flows"][one["stack_flows"][0]]
-            theirs += [
-                (pair, where, "flows", measure, "", int(run["seed"]), "", float(flow[key]))
-                for measure, key in _KEYS.items()
-                if flow.get(key) is not None
-            ]
-    before, now = pl.DataFrame(theirs, schema=_SCHEMA, orient="row"), _make_frame(split(report, name))
+            theirs += _list_figures(pair, where, int(run["seed"]), "", run["flows"][one["stack_flows"][0]])
+    before, now = pl.DataFrame(theirs, schema=_SCHEMA, orient="row"), _make_frame(report.select_control(name))
     # equal figures are equal runs
     if before.is_empty() or now.is_empty():
         return None
@@ -110,7 +92,7 @@ def _add_hashes(frame: pl.DataFrame) -> pl.DataFrame:
 
 def compare_controls(report: StackReport, name: Subject, other: Subject) -> diff.Diff | None:
     """Return how the figures of `name` differ from those of `other`, with intervals over seeds; None without any."""
-    theirs, ours = (_make_frame(split(report, one.name)) for one in (other, name))
+    theirs, ours = (_make_frame(report.select_control(one.name)) for one in (other, name))
     if ours.is_empty() or theirs.is_empty():
         return None
     return diff.compare_rows(theirs, ours, (other.name, name.name))
@@ -122,17 +104,21 @@ def _list_places(report: StackReport) -> list[tuple[str, str]]:
 
 def _make_frame(report: StackReport) -> pl.DataFrame:
     places = _list_places(report)
-    rows = [row for one in report.results for row in _list_changes(one, places.index((one.case, one.place)))]
+    rows: list[_Row] = []
+    for one in report.results:
+        pair, number = places.index((one.case, one.place)), one.seen.scene.subjects[0]
+        for run in one.seen.subject.runs:
+            flow = convert_flow(run.flows[number])
+            rows += _list_figures(pair, f"{one.case}, {one.place}", run.seed, run.hash, flow)
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
-def _list_changes(one: StackResult, pair: int) -> list[tuple[int, str, str, str, str, int, str, float]]:
-    number = one.seen.scene.subjects[0]
+def _list_figures(pair: int, where: str, seed: int, digest: str, flow: Mapping[str, Any]) -> list[_Row]:
+    """Return the rows of a flow as a report as JSON has it."""
     return [
-        (pair, f"{one.case}, {one.place}", "flows", measure, "", run.seed, run.hash, value)
-        for run in one.seen.subject.runs
-        for measure, figure in _MEASURES.items()
-        if not math.isnan(value := figure(run.flows[number]))
+        (pair, where, "flows", measure, "", seed, digest, float(flow[key]))
+        for measure, key in _KEYS.items()
+        if flow.get(key) is not None
     ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED, CaseVerdict, Expectation
-from dumbbell.check.stack.outcomes import WITHIN, Outcome
+from dumbbell.check.stack.outcomes import WITHIN, Outcome, StackFlow
 
 DIFFERS = "differs from TCP"
 CLOSED, CRASHED, HUNG = "closed", "crashed", "hung"
@@ -78,6 +78,11 @@ class SceneOutcomes:
     tcp: Outcome
     family: Outcome = field(default_factory=Outcome)
     relative: str = ""
+
+    def compare_means(self, figure: Callable[[StackFlow], float]) -> tuple[float, float]:
+        """Return the mean of a figure of the first flow of the stack, and of TCP's CUBIC in its place."""
+        number = self.scene.subjects[0]
+        return self.subject.compute_mean(number, figure), self.tcp.compute_mean(number, figure)
 
 
 class Limits:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any
 
 from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED
 from dumbbell.check.stack.cases import CASES, GROUPS
-from dumbbell.check.stack.outcomes import StackFlow
+from dumbbell.check.stack.outcomes import Outcome, StackFlow
 from dumbbell.check.stack.stack_case import CLOSED, CRASHED, DIFFERS, HUNG, MEANING
 from dumbbell.check.stack.suite import STACK, StackReport, StackResult
 from dumbbell.words import format_count, format_work_time
@@ -19,16 +19,6 @@ _WIDTH = 120
 _SPACE = "\0"  # where no line may end
 _WORSE = (CLOSED, CRASHED, HUNG)  # told in the headline, with the stack's own words
 SIGNS = {PASSED: "+", DIFFERS: "d", CANNOT_TELL: "?", FAILED: "F", CLOSED: "C", CRASHED: "X", HUNG: "H"}
-
-
-def list_controls(report: StackReport) -> list[str]:
-    """Return what the controls are called, in order."""
-    return list(dict.fromkeys(one.control for one in report.results))
-
-
-def select_results(report: StackReport, control: str) -> list[StackResult]:
-    """Return the results of a control."""
-    return [one for one in report.results if one.control == control]
 
 
 def _group_closed(results: Sequence[StackResult]) -> dict[str, list[StackResult]]:
@@ -40,12 +30,17 @@ def _group_closed(results: Sequence[StackResult]) -> dict[str, list[StackResult]
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
-def _group_crashed(results: Sequence[StackResult]) -> dict[str, list[StackResult]]:
+def _group_by(results: Iterable[StackResult], get_name: Callable[[StackResult], str]) -> dict[str, list[StackResult]]:
+    """Return the results that have a name, by this name."""
     found: dict[str, list[StackResult]] = {}
     for one in results:
-        if one.seen.subject.error:
-            found.setdefault(one.seen.subject.error, []).append(one)
+        if name := get_name(one):
+            found.setdefault(name, []).append(one)
     return found
+
+
+def _group_by_case(results: Iterable[StackResult]) -> dict[str, list[StackResult]]:
+    return _group_by(results, lambda one: one.case)
 
 
 def _describe_place(one: StackResult, words: str) -> str:
@@ -60,7 +55,7 @@ def list_headlines(report: StackReport, control: str, other: str = "") -> list[s
 
     With `other` it is said what that one does in the same places.
     """
-    results = select_results(report, control)
+    results = report.select_control(control).results
     lines = []
     for words, found in _group_closed(results).items():
         beside = ""
@@ -75,29 +70,18 @@ def list_headlines(report: StackReport, control: str, other: str = "") -> list[s
         lines.append(f'{control} closes the connection in {cells} of {len(results)}{beside}: "{words}"')
         lines += [
             f"    {case}: {', '.join(_describe_place(one, words) for one in part)}"
-            for case, part in _group_by_case(found)
+            for case, part in _group_by_case(found).items()
         ]
-    for text, found in _group_crashed(results).items():
+    for text, found in _group_by(results, lambda one: one.seen.subject.error).items():
         lines.append(f"{control} fails in {format_count(len(found), 'cell')} of {len(results)}: {text}")
-        lines += [f"    {case}: {', '.join(one.place for one in part)}" for case, part in _group_by_case(found)]
+        lines += [f"    {case}: {', '.join(one.place for one in part)}" for case, part in _group_by_case(found).items()]
     if not lines:
         lines.append(f"{control} keeps every connection open in {format_count(len(results), 'cell')}.")
     return lines
 
 
 def _find_counterpart(report: StackReport, one: StackResult, control: str) -> StackResult:
-    return next(
-        result
-        for result in report.results
-        if (result.case, result.place, result.control) == (one.case, one.place, control)
-    )
-
-
-def _group_by_case(results: Sequence[StackResult]) -> list[tuple[str, list[StackResult]]]:
-    found: dict[str, list[StackResult]] = {}
-    for one in results:
-        found.setdefault(one.case, []).append(one)
-    return list(found.items())
+    return next(result for result in report.results if result.key == (one.case, control, one.place))
 
 
 def _make_legend(results: Sequence[StackResult]) -> list[tuple[str, str]]:
@@ -107,10 +91,6 @@ def _make_legend(results: Sequence[StackResult]) -> list[tuple[str, str]]:
 
 
 _Keys = Collection[tuple[str, str, Hashable]]  # case, control and place
-
-
-def _is_expected(one: StackResult, expected: _Keys) -> bool:
-    return (one.case, one.control, one.place) in expected
 
 
 def list_reasons(results: Sequence[StackResult], result: str, expected: _Keys = ()) -> list[str]:
@@ -124,7 +104,7 @@ def list_reasons(results: Sequence[StackResult], result: str, expected: _Keys = 
             continue
         held = False if result == FAILED else None
         broken = [check for check in one.verdict.checks if check.held is held]
-        place = f"{one.place} (expected)" if _is_expected(one, expected) else one.place
+        place = f"{one.place} (expected)" if one.key in expected else one.place
         if not broken or result == DIFFERS:
             found.setdefault((one.case, ""), []).append(f"{place}: {one.verdict.reason}")
         for check in broken if result != DIFFERS else []:
@@ -137,7 +117,7 @@ def format_totals(results: Sequence[StackResult], expected: _Keys = ()) -> str:
     parts = []
     for result in MEANING:
         found = [one for one in results if one.verdict.result == result]
-        known = sum(_is_expected(one, expected) for one in found)
+        known = sum(one.key in expected for one in found)
         if found:
             parts.append(f"{len(found)} {result}{f' ({known} expected)' if known else ''}")
     return ", ".join(parts)
@@ -145,9 +125,9 @@ def format_totals(results: Sequence[StackResult], expected: _Keys = ()) -> str:
 
 def _format_summary(report: StackReport, expected: _Keys) -> str:
     parts = [
-        f"{name}: {format_count(len(select_results(report, name)), 'verdict')}: "
-        f"{format_totals(select_results(report, name), expected)}"
-        for name in list_controls(report)
+        f"{name}: {format_count(len(report.select_control(name).results), 'verdict')}: "
+        f"{format_totals(report.select_control(name).results, expected)}"
+        for name in report.controls
     ]
     return "\n".join([*parts, f"{format_count(report.runs, 'run')} in {format_work_time(report.seconds)}"])
 
@@ -179,39 +159,34 @@ def _format_item(line: str) -> str:
 
 def list_commands(report: StackReport, command: Callable[[StackResult, list[str]], str], other: str = "") -> list[str]:
     """Return the commands that repeat the cells that failed, one for each case of a control."""
-    found: dict[tuple[str, str], list[StackResult]] = {}
-    for one in report.results:
-        if one.control != other and STACK.is_bad(one.verdict.result):
-            found.setdefault((one.control, one.case), []).append(one)
+    bad = [one for one in report.results if one.control != other and STACK.is_bad(one.verdict.result)]
+    found = _group_by(bad, lambda one: f"{one.control} {one.case}")
     return [f"  {command(results[0], [one.place for one in results])}" for results in found.values()]
 
 
 def format_report(report: StackReport, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
     """Return it as plain text; `lead` stands in place of the headline, and `other` has no more than its count."""
     parts = ["\n".join(lead).strip("\n")] if lead else []
-    names = [name for name in list_controls(report) if name != other]
+    names = [name for name in report.controls if name != other]
     for name in names:
         if not lead:
             parts.append("\n".join(list_headlines(report, name)))
-        for result, heading in (
-            (FAILED, "failed"),
-            (CANNOT_TELL, "cannot tell"),
-        ):
-            if lines := list_reasons(select_results(report, name), result, expected):
+        for result, heading in ((FAILED, "failed"), (CANNOT_TELL, "cannot tell")):
+            if lines := list_reasons(report.select_control(name).results, result, expected):
                 parts.append("\n".join([f"{name}, {heading}:", *(_format_item(line) for line in lines)]))
     for name in names:
-        signs = ", ".join(f"{sign} {result}" for sign, result in _make_legend(select_results(report, name)))
+        signs = ", ".join(f"{sign} {result}" for sign, result in _make_legend(report.select_control(name).results))
         rows = [f"{name}, case by case ({signs}):"]
         group = ""
-        by_case = _group_by_case(select_results(report, name))
-        wide = max((len(case) for case, _ in by_case), default=0)
-        for case, results in by_case:
+        by_case = _group_by_case(report.select_control(name).results)
+        wide = max(map(len, by_case), default=0)
+        for case, results in by_case.items():
             if CASES[case].group != group:
                 group = CASES[case].group
                 rows.append(f"  {GROUPS[group]}")
             rows.append(_wrap_words(f"    {case:{wide}}  {_format_signs(results):7}  ", _format_figures(results)))
         parts.append("\n".join(rows))
-        if lines := list_reasons(select_results(report, name), DIFFERS):
+        if lines := list_reasons(report.select_control(name).results, DIFFERS):
             parts.append(
                 "\n".join([f"{name}, unlike TCP's CUBIC, and no failure:", *(_format_item(line) for line in lines)])
             )
@@ -221,10 +196,10 @@ def format_report(report: StackReport, *, lead: Sequence[str] = (), other: str =
 def format_markdown(report: StackReport, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
     """Return it for a page."""
     parts = ["\n".join(line if line.startswith("|") else f"{line}\n" for line in lead)] if lead else []
-    for name in list_controls(report):
+    for name in report.controls:
         if name == other:
             continue
-        results = select_results(report, name)
+        results = report.select_control(name).results
         parts.append(f"**{name}**: {format_totals(results, expected)}.")
         if not lead and (lines := list_headlines(report, name)):
             parts.append(
@@ -236,7 +211,7 @@ def format_markdown(report: StackReport, *, lead: Sequence[str] = (), other: str
         rows = [
             f"| {case} | {CASES[case].question} | `{_format_signs(found)}` | "
             f"{_format_figures(found).replace(_SPACE, ' ')} |"
-            for case, found in _group_by_case(results)
+            for case, found in _group_by_case(results).items()
         ]
         signs = ", ".join(f"`{sign}` {result}" for sign, result in _make_legend(results))
         parts.append("\n".join([f"| case | question | {signs} | figures |", "|---|---|---|---|", *rows]))
@@ -245,22 +220,24 @@ def format_markdown(report: StackReport, *, lead: Sequence[str] = (), other: str
     return "\n\n".join([*parts, f"{format_count(report.runs, 'run')} in {format_work_time(report.seconds)}."]) + "\n"
 
 
-def _replace_infinite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _convert_flow(flow: StackFlow) -> dict[str, Any]:
-    return {
-        "goodput_mbit": _replace_infinite(flow.goodput),
-        "rtt_p50_ms": _replace_infinite(1e3 * flow.rtt_p50),
-        "rtt_p95_ms": _replace_infinite(1e3 * flow.rtt_p95),
-        "sent": _replace_infinite(flow.sent),
-        "lost": _replace_infinite(flow.lost),
-        "believed_lost": _replace_infinite(flow.believed),
-        "completion_s": _replace_infinite(flow.completion),
+def convert_flow(flow: StackFlow) -> dict[str, Any]:
+    """Return a flow as JSON has it: null where it has no figure."""
+    figures: dict[str, float | str] = {
+        "goodput_mbit": flow.goodput,
+        "rtt_p50_ms": 1e3 * flow.rtt_p50,
+        "rtt_p95_ms": 1e3 * flow.rtt_p95,
+        "sent": flow.sent,
+        "lost": flow.lost,
+        "believed_lost": flow.believed,
+        "completion_s": flow.completion,
         "closed": flow.closed,
-        "closed_s": _replace_infinite(flow.closed_after),
+        "closed_s": flow.closed_after,
     }
+    return {name: one if isinstance(one, str) or math.isfinite(one) else None for name, one in figures.items()}
+
+
+def _convert_runs(outcome: Outcome) -> list[dict[str, Any]]:
+    return [{"seed": run.seed, "flows": [convert_flow(flow) for flow in run.flows]} for run in outcome.runs]
 
 
 def to_json(report: StackReport, **others: Any) -> str:
@@ -277,17 +254,12 @@ def to_json(report: StackReport, **others: Any) -> str:
             "reason": one.verdict.reason,
             "checks": [{"what": check.what, "held": check.held, "found": check.found} for check in one.verdict.checks],
             "stack_flows": one.seen.scene.subjects,
-            "runs": [
-                {"seed": run.seed, "flows": [_convert_flow(flow) for flow in run.flows]}
-                for run in one.seen.subject.runs
-            ],
-            "tcp_runs": [
-                {"seed": run.seed, "flows": [_convert_flow(flow) for flow in run.flows]} for run in one.seen.tcp.runs
-            ],
+            "runs": _convert_runs(one.seen.subject),
+            "tcp_runs": _convert_runs(one.seen.tcp),
         }
         for one in report.results
     ]
-    failures = {name: list_headlines(report, name) for name in list_controls(report)}
+    failures = {name: list_headlines(report, name) for name in report.controls}
     whole = {"suite": "stack", "first": failures, "results": results, "runs": report.runs, "seconds": report.seconds}
     return json.dumps(whole | others, indent=1)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED, CaseVerdict
+from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED, CaseResult, SuiteReport
 from dumbbell.check.ci import Suite
 from dumbbell.check.stack.cases import CASES
 from dumbbell.check.stack.outcomes import WITHIN, Outcome, StackRun, make_runs
@@ -56,20 +56,12 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class StackResult:
-    """A case, where it was judged, and how."""
+class StackResult(CaseResult):
+    """The result of a case in a scene."""
 
-    case: str
-    control: str
     place: str
-    verdict: CaseVerdict
     seen: SceneOutcomes = field(compare=False, repr=False)
     subject: Subject | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def where(self) -> str:
-        """The place, as --known reads it."""
-        return self.place
 
     @property
     def seconds(self) -> float:
@@ -78,32 +70,38 @@ class StackResult:
 
 
 @dataclass(frozen=True)
-class StackReport:
-    """All results, and how long they took."""
+class StackReport(SuiteReport):
+    """All results, and how many runs there were."""
 
     results: list[StackResult]
-    seconds: float
     runs: int = 0
+
+    def select_control(self, control: str) -> StackReport:
+        """Return the report of one control alone."""
+        return replace(self, results=[one for one in self.results if one.control == control])
 
 
 def select_subject(stack: str, control: str | None, keys: Mapping[str, Any]) -> Subject:
     """Return a stack's control as it is judged; `keys` are those of the stack. Raises InputError if there is none."""
     flow: dict[str, Any] = {"stack": {"name": stack, **keys}} | ({"cc": control} if control is not None else {})
-    table = {"duration": "1s", "bottleneck": {"aqm": "pfifo"}, "flows": [flow], "seeds": [1]}
-    cc = parse(table, "check").make_cell(0).groups["flows"][0]["cc"]
+    cc = _resolve_control(flow)
     return Subject(str(cc["name"]), str(cc.get("control", "")), flow)
+
+
+def _resolve_control(flow: Mapping[str, Any]) -> dict[str, Any]:
+    table = {"duration": "1s", "bottleneck": {"aqm": "pfifo"}, "flows": [flow], "seeds": [1]}
+    found: dict[str, Any] = parse(table, "check").make_cell(0).groups["flows"][0]["cc"]
+    return found
 
 
 def list_parameters(stack: str) -> frozenset[str]:
     """Return the names of the parameters that a stack takes. Raises InputError."""
-    table = {"duration": "1s", "bottleneck": {"aqm": "pfifo"}, "flows": [{"stack": stack}], "seeds": [1]}
-    return frozenset(parse(table, "check").make_cell(0).groups["flows"][0]["cc"])
+    return frozenset(_resolve_control({"stack": stack}))
 
 
 def list_names(stack: str) -> list[str]:
     """Return what the controls of a stack are called in tables. Raises InputError."""
-    table = {"duration": "1s", "bottleneck": {"aqm": "pfifo"}, "flows": [{"stack": stack}], "seeds": [1]}
-    algorithm = plugins.find_algorithm(parse(table, "check").make_cell(0).groups["flows"][0]["cc"], {})
+    algorithm = plugins.find_algorithm(_resolve_control({"stack": stack}), {})
     assert algorithm is not None
     return [f"{algorithm.name}-{one}" for one in algorithm.params["control"].choices]
 
@@ -130,8 +128,8 @@ def check(
         ]
         many = range(min(seeds), min(seeds) + MORE * len(seeds))
         more, others = _judge_cases(subjects, [case for case in again if case.scenes], many, jobs, progress)
-        better = {(one.case, one.control, one.place): one for one in more}
-        results = [better.get((one.case, one.control, one.place), one) for one in results]
+        better = {one.key: one for one in more}
+        results = [better.get(one.key, one) for one in results]
         runs += others
     return StackReport(results, time.monotonic() - began, runs)
 
@@ -154,7 +152,7 @@ def _judge_cases(
     for case in cases:
         about = [one for one in subjects if case.applies_to(one.control)]
         for scene in case.scenes:
-            relatives = {of.name: of for one in about if (of := _find_relative(one)) is not None}
+            relatives = {of[0].name: of[0] for one in about if (of := _find_relative(one)) is not None}
             for one in [*about, *relatives.values(), *([tcp] if about and case.tcp else [])]:
                 table = scene.substitute_control(one.flow, list(seeds))
                 wanted[case.key, scene.place, one.name] = parse(table, f"{case.key} {scene.place} {one.name}")
@@ -170,10 +168,13 @@ def _judge_cases(
     return results, runs
 
 
-def _find_relative(one: Subject) -> Subject | None:
-    """Return Linux's control of the same family; None where that is CUBIC, which is the yardstick anyway."""
+def _find_relative(one: Subject) -> tuple[Subject, str] | None:
+    """Return Linux's control of the same family and its name in words.
+
+    None where that is CUBIC, which is the yardstick anyway.
+    """
     found = next((of for start, of in FAMILIES.items() if one.control.startswith(start)), None)
-    return Subject(f"tcp-{found[0]}", found[0], {"cc": found[0]}) if found else None
+    return (Subject(f"tcp-{found[0]}", found[0], {"cc": found[0]}), found[1]) if found else None
 
 
 def _collect_outcomes(
@@ -184,8 +185,7 @@ def _collect_outcomes(
     ours = found[case.key, scene.place, one.name]
     if relative is None:
         return SceneOutcomes(scene, ours, tcp)
-    words = next(words for name, words in FAMILIES.values() if name == relative.control)
-    return SceneOutcomes(scene, ours, tcp, found[case.key, scene.place, relative.name], words)
+    return SceneOutcomes(scene, ours, tcp, found[case.key, scene.place, relative[0].name], relative[1])
 
 
 def _run(

@@ -253,7 +253,7 @@ def format_markdown() -> str:
             rows.append(f"| `{key.name}` | `{value}` | {', '.join(f'`{one}`' for one in found.told)} |")
     zeros = ", ".join(f"`{name}.{key}`" for name, keys in NOT_ZERO.items() for key in keys)
     always = (f"| {name if name == 'no key' else f'`{name}`'} | {what} |" for name, what in ALWAYS.items())
-    return f"""# Which keys reach the kernel
+    return f"""# Keys on the linux engine
 
 Printed by `dumbbell linux keys`, which sets every key, one at a time, and compares what the kernel is told.
 

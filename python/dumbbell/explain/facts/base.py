@@ -7,7 +7,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
 from dumbbell.explain.phrases import format_span, format_time
 from dumbbell.words import capitalise, format_duration, format_whole, join_words
@@ -23,11 +23,16 @@ class Rank(IntEnum):
     COURSE = 2
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True)
 class Fact:
-    """Something that is known of a run."""
+    """Something that is known of a run. Each class of facts is a frozen dataclass; its class line may set its rank."""
 
     rank: ClassVar[Rank] = Rank.EVENT
+
+    def __init_subclass__(cls, *, rank: Rank | None = None, kw_only: bool = False) -> None:
+        cls.rank = cls.rank if rank is None else rank
+        dataclass(frozen=True, kw_only=kw_only)(cls)
 
     @property
     def kind(self) -> str:
@@ -42,10 +47,9 @@ class Fact:
     @property
     def sentence(self) -> str:
         """The fact in words, one or two sentences."""
-        return capitalise(self.describe())
+        return capitalise(self._describe())
 
-    def describe(self) -> str:
-        """Return the fact in words."""
+    def _describe(self) -> str:
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
@@ -67,7 +71,6 @@ def link_of(hop: str) -> str:
     return f"the link of {hop}" if hop else "the link"
 
 
-@dataclass(frozen=True)
 class OfFlow(Fact):
     """A fact about one flow, with the name and the number of that flow."""
 
@@ -75,7 +78,6 @@ class OfFlow(Fact):
     flow: int
 
 
-@dataclass(frozen=True)
 class OfQueue(Fact):
     """Something that is known of the queue of a hop."""
 
@@ -116,11 +118,8 @@ class Burst:
         return str(self).removeprefix(format_whole(self.count)).lstrip()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Grouped(Fact):
+class Grouped(Fact, rank=Rank.COURSE, kw_only=True):
     """Events in bursts."""
-
-    rank: ClassVar[Rank] = Rank.COURSE
 
     from_s: float
     until_s: float

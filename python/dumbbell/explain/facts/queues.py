@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from dumbbell.explain.facts.base import Grouped, OfQueue, Rank, link_of
 from dumbbell.explain.phrases import format_milliseconds, format_span, format_time
 from dumbbell.words import (
@@ -20,7 +17,6 @@ from dumbbell.words import (
 _MOST_NAMED = 3  # flows
 
 
-@dataclass(frozen=True)
 class Acted(Grouped):
     """A queue marked or dropped packets of any traffic."""
 
@@ -28,7 +24,7 @@ class Acted(Grouped):
     what: str
     """marked (CE), marked_sce or dropped."""
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `The 166 drops came in 4 bursts: …`."""
         what = {"marked": "CE mark", "marked_sce": "SCE mark", "dropped": "drop"}[self.what]
         where = f" at {self.hop}" if self.hop else ""
@@ -46,7 +42,6 @@ def _name_slow_start(of: tuple[str, ...]) -> str:
     return f"the slow start of {join_words(of)}"
 
 
-@dataclass(frozen=True)
 class StartPeak(OfQueue):
     """How long packets waited at most while the first flows were in slow start: the largest mean of an interval."""
 
@@ -57,8 +52,7 @@ class StartPeak(OfQueue):
     of: tuple[str, ...] = ()
     """Which flows; none if it was the slow start of all."""
 
-    def describe(self) -> str:
-        """Say `Slow start built a queue: …`."""
+    def _describe(self) -> str:
         return (
             f"{_name_slow_start(self.of)} built a queue{self.place}: until {format_time(self.until_s)} packets "
             "waited up to "
@@ -66,26 +60,22 @@ class StartPeak(OfQueue):
         )
 
 
-@dataclass(frozen=True)
-class Steady(OfQueue):
+class Steady(OfQueue, rank=Rank.COURSE):
     """Time in queue after the start: the mean of all packets."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     from_s: float
     until_s: float
     mean_ms: float
     of: tuple[str, ...] = ()
     """After whose slow start; none if it was that of all."""
 
-    def describe(self) -> str:
-        """Say `After slow start, from 3 s to 20 s, packets waited 6 ms on average`."""
+    def _describe(self) -> str:
         return (
             f"after {_name_slow_start(self.of)}, {format_span(self.from_s, self.until_s)}, packets waited "
             f"{format_milliseconds(self.mean_ms)} in {self.queue} on average."
         )
 
 
-@dataclass(frozen=True)
 class Peak(OfQueue):
     """The interval in which packets waited longest in the mean."""
 
@@ -93,23 +83,20 @@ class Peak(OfQueue):
     interval_s: float
     mean_ms: float
 
-    def describe(self) -> str:
-        """Say `Packets waited longest …`."""
+    def _describe(self) -> str:
         mean = f"mean of {format_duration(self.interval_s)}"
         return f"packets waited longest: {format_milliseconds(self.mean_ms)} in {self.queue} ({mean})."
 
 
-@dataclass(frozen=True)
-class Empty(OfQueue):
+class Empty(OfQueue, rank=Rank.COURSE):
     """How often a queue was seen empty."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     from_s: float
     until_s: float
     interval_s: float
     share: float
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `The queue was empty for 12 % of the time …`."""
         look = f"looked at every {format_duration(self.interval_s)}"
         when = format_span(self.from_s, self.until_s)
@@ -121,11 +108,9 @@ class Empty(OfQueue):
         return f"{self.queue} was empty for {format_percent(self.share)} of the time {when} ({look})."
 
 
-@dataclass(frozen=True)
-class Dropping(OfQueue):
+class Dropping(OfQueue, rank=Rank.COURSE):
     """Periods in which CoDel, or a queue of several CoDels, was in its state of dropping or marking."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     from_s: float
     until_s: float
     periods: int
@@ -135,7 +120,7 @@ class Dropping(OfQueue):
     longest_at_s: float
     interval_s: float
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `CoDel was in its dropping state, in which it also marks, 12 times …`."""
         longest = (
             f", the longest {format_duration(self.longest_s)} from {format_time(self.longest_at_s)}"
@@ -149,18 +134,15 @@ class Dropping(OfQueue):
         )
 
 
-@dataclass(frozen=True)
-class Probability(OfQueue):
+class Probability(OfQueue, rank=Rank.COURSE):
     """The probability of the control law of PIE, PI2 or DualPI2."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     from_s: float
     median: float
     most: float
     most_at_s: float
 
-    def describe(self) -> str:
-        """Say `The probability of the AQM was 0.012 in the median …`."""
+    def _describe(self) -> str:
         above = "; its law does not stop at 1" if self.most > 1 else ""
         return (
             f"the probability p of the AQM's control law{self.place} was {format_number(self.median, 2)} in the "
@@ -168,7 +150,6 @@ class Probability(OfQueue):
         )
 
 
-@dataclass(frozen=True)
 class RateChange(OfQueue):
     """The rate of a link changed by the configuration, and what the queue did until the next change, 5 s at most."""
 
@@ -181,7 +162,7 @@ class RateChange(OfQueue):
     drops: int
     marks: int
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `The rate fell from 20 to 5 Mbit/s …`."""
         fell = "fell" if self.to_mbit < self.from_mbit else "rose"
         text = (
@@ -196,11 +177,9 @@ class RateChange(OfQueue):
         return text
 
 
-@dataclass(frozen=True)
-class Outages(OfQueue):
+class Outages(OfQueue, rank=Rank.COURSE):
     """Times in which a link could carry nothing."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     from_s: float
     until_s: float
     count: int
@@ -208,7 +187,7 @@ class Outages(OfQueue):
     longest_at_s: float
     total_s: float
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `The link was off 3 times …`."""
         link = link_of(self.hop)
         if self.count == 1:

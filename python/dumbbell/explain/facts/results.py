@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import field
 
 from dumbbell.explain.facts.base import Fact, OfFlow, OfQueue, Rank, link_of
 from dumbbell.explain.phrases import format_milliseconds, format_span
@@ -18,34 +17,29 @@ from dumbbell.words import (
 )
 
 
-@dataclass(frozen=True)
-class Utilisation(OfQueue):
+class Utilisation(OfQueue, rank=Rank.RESULT):
     """The share of the capacity of a link that was used."""
 
-    rank: ClassVar[Rank] = Rank.RESULT
     share: float
     throughput_mbit: float
     capacity_mbit: float
 
-    def describe(self) -> str:
-        """Say `The link carried 9.43 Mbit/s, 94.3 % of the 10 Mbit/s that it could`."""
+    def _describe(self) -> str:
         return (
             f"{link_of(self.hop)} carried {format_rate(self.throughput_mbit)}, {format_percent(self.share)} of the "
             f"{format_rate(self.capacity_mbit)} that it could."
         )
 
 
-@dataclass(frozen=True)
-class Waiting(OfQueue):
+class Waiting(OfQueue, rank=Rank.RESULT):
     """Time in queue of all packets of the measured time."""
 
-    rank: ClassVar[Rank] = Rank.RESULT
     mean_ms: float
     p50_ms: float
     p99_ms: float
     max_ms: float
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `Packets waited 7.2 ms in the queue on average …`."""
         if self.max_ms < 0.001:
             return f"no packet waited{self.place}."
@@ -57,11 +51,9 @@ class Waiting(OfQueue):
         )
 
 
-@dataclass(frozen=True)
-class WaitingByFlow(Fact):
+class WaitingByFlow(Fact, rank=Rank.RESULT):
     """Mean time in queue of each flow in the measured time, where flows have queues of their own."""
 
-    rank: ClassVar[Rank] = Rank.RESULT
     hop: str
     by: str
     """What has these queues."""
@@ -70,7 +62,7 @@ class WaitingByFlow(Fact):
     names: tuple[str, ...]
     mean_ms: tuple[float, ...]
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `FQ-CoDel gives each flow a queue of its own: …`."""
         gives = "has one queue for scalable and one for classic flows" if self.two else "gives each flow its own queue"
         (name, ms), *others = zip(self.names, self.mean_ms, strict=True)
@@ -79,11 +71,9 @@ class WaitingByFlow(Fact):
         return f"{self.by} {gives}: on average {join_words(waits)}."
 
 
-@dataclass(frozen=True)
-class Signals(OfQueue):
+class Signals(OfQueue, rank=Rank.RESULT):
     """Packets that a queue marked or dropped in the measured time."""
 
-    rank: ClassVar[Rank] = Rank.RESULT
     ce_marks: int
     sce_marks: int
     drops_overflow: int
@@ -92,7 +82,7 @@ class Signals(OfQueue):
     by: str = field(default="the AQM", kw_only=True)
     """What decides on marks and drops."""
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `CoDel marked 14 packets and dropped 3 …`."""
         done = []
         if self.ce_marks:
@@ -120,14 +110,12 @@ class Signals(OfQueue):
         return marks / max(self.packets, 1)
 
 
-@dataclass(frozen=True)
-class Shares(Fact):
+class Shares(Fact, rank=Rank.RESULT):
     """Goodput of the flows over the measured time of each, and their shares; Jain's index of TCP, if there are several.
 
     Shares are of what the flows got in the time that they had in common. The largest comes first.
     """
 
-    rank: ClassVar[Rank] = Rank.RESULT
     names: tuple[str, ...]
     goodput_mbit: tuple[float, ...]
     share: tuple[float, ...]
@@ -140,7 +128,7 @@ class Shares(Fact):
     common_s: float | None = None
     """The time that flows had in common; None if that is the measured time of each, or they had none."""
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `BBRv3 got 70 % of the goodput (13.9 Mbit/s), CUBIC 30 % (5.96 Mbit/s)`."""
         if len(self.names) == 1:
             return f"{self.names[0]} had a goodput of {format_rate(self.goodput_mbit[0])}."
@@ -173,11 +161,9 @@ class Shares(Fact):
         return f"{text}.{fair}"
 
 
-@dataclass(frozen=True)
-class Leads(Fact):
+class Leads(Fact, rank=Rank.RESULT):
     """The flow with the most goodput, and in how many intervals of a time."""
 
-    rank: ClassVar[Rank] = Rank.RESULT
     names: tuple[str, ...]
     """Of all flows, who led most often first."""
     flows: tuple[int, ...]
@@ -193,7 +179,7 @@ class Leads(Fact):
     longest_from_s: float
     longest_until_s: float
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `CUBIC led in 28 of the 29 intervals of 1 s from 1 s to 30 s, …`."""
         intervals = (
             f"the {sum(self.led)} intervals of {format_duration(self.interval_s)} "
@@ -208,11 +194,9 @@ class Leads(Fact):
         return f"{text}. The lead changed {format_times(self.changes)}; the longest lead was {longest}."
 
 
-@dataclass(frozen=True)
-class Even(Fact):
+class Even(Fact, rank=Rank.RESULT):
     """The shares of the flows were about equal in every interval of a time."""
 
-    rank: ClassVar[Rank] = Rank.RESULT
     flows: int
     from_s: float
     until_s: float
@@ -220,8 +204,7 @@ class Even(Fact):
     within: float
     """Largest distance of a share from the equal one, 0 to 1."""
 
-    def describe(self) -> str:
-        """Say `From 4 s on no share was more than 8 points from 50 % …`."""
+    def _describe(self) -> str:
         return (
             f"{format_span(self.from_s, self.until_s)} the {self.flows} flows shared evenly: in each interval of "
             f"{format_duration(self.interval_s)} every share was within {format_number(100 * self.within, 2)} "
@@ -230,16 +213,14 @@ class Even(Fact):
         )
 
 
-@dataclass(frozen=True)
-class Converged(Fact):
+class Converged(Fact, rank=Rank.RESULT):
     """When shares were fair and stayed so, from the start of the last flow; None if they did not."""
 
-    rank: ClassVar[Rank] = Rank.RESULT
     after_s: float | None
     watched_s: float
     """The time that all flows had in common, from the last start on."""
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `The flows converged 2.4 s after the last start: …`."""
         fair = "Jain's index in windows of 1 s"
         if self.after_s is None:
@@ -252,18 +233,15 @@ class Converged(Fact):
         return f"the flows converged {after}: from then on, {fair} was 0.95 or more for at least 5 s."
 
 
-@dataclass(frozen=True)
-class RoundTrips(OfFlow):
+class RoundTrips(OfFlow, rank=Rank.RESULT):
     """RTT samples of a flow."""
 
-    rank: ClassVar[Rank] = Rank.RESULT
     base_ms: float
     min_ms: float
     p50_ms: float
     p99_ms: float
 
-    def describe(self) -> str:
-        """Say `CUBIC measured RTTs from 40 ms, …`."""
+    def _describe(self) -> str:
         return (
             f"{self.name} measured RTTs of {format_milliseconds(self.min_ms)} at least, "
             f"{format_milliseconds(self.p50_ms)} in the "
@@ -272,11 +250,9 @@ class RoundTrips(OfFlow):
         )
 
 
-@dataclass(frozen=True)
-class ShortFlows(Fact):
+class ShortFlows(Fact, rank=Rank.RESULT):
     """Short flows of one class."""
 
-    rank: ClassVar[Rank] = Rank.RESULT
     name: str
     began: int
     completion_p50_s: float
@@ -284,7 +260,7 @@ class ShortFlows(Fact):
     kept: int
     """How many of those that ended the percentiles are of."""
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `812 short flows of CUBIC began …`."""
         began = f"{format_count(self.began, 'short flow')} of {self.name} began"
         if not self.kept:
@@ -296,18 +272,16 @@ class ShortFlows(Fact):
         )
 
 
-@dataclass(frozen=True)
-class Udp(OfFlow):
+class Udp(OfFlow, rank=Rank.RESULT):
     """The delivery of unresponsive UDP."""
 
-    rank: ClassVar[Rank] = Rank.RESULT
     goodput_mbit: float
     drops: int
     delay_mean_ms: float | None
     delay_max_ms: float | None
     answered: bool = False
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `UDP received 0.97 Mbit/s …`."""
         text = (
             f"{self.name} delivered {format_rate(self.goodput_mbit)} of payload; the queue dropped "
@@ -323,20 +297,18 @@ class Udp(OfFlow):
         return f"{text}."
 
 
-@dataclass(frozen=True)
-class Totals(OfFlow):
+class Totals(OfFlow, rank=Rank.RESULT):
     """The counters of a sender in the measured time.
 
     Of a stack `retransmissions` are what it took for lost, if it tells it, and `dropped` what the queue dropped.
     """
 
-    rank: ClassVar[Rank] = Rank.RESULT
     sent: int
     retransmissions: int | None
     timeouts: int | None
     dropped: int | None = None
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `CUBIC sent 10 361 packets …`."""
         text = f"{self.name} sent {format_count(self.sent, 'packet')}"
         if self.dropped is not None:

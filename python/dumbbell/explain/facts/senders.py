@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import field
 
 from dumbbell.explain.facts.base import Fact, Grouped, OfFlow, Rank
 from dumbbell.explain.phrases import format_milliseconds, format_span, format_time
@@ -20,7 +19,6 @@ from dumbbell.words import (
 )
 
 
-@dataclass(frozen=True)
 class Started(Fact):
     """Flows started."""
 
@@ -29,7 +27,7 @@ class Started(Fact):
     at_s: float
     last_s: float
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `BBRv3 started`."""
         if len(self.flows) == 1:
             return f"{self.name} started."
@@ -37,7 +35,6 @@ class Started(Fact):
         return f"{self.name} started{until}."
 
 
-@dataclass(frozen=True)
 class Stopped(OfFlow):
     """A flow had nothing more to send, by its configuration."""
 
@@ -45,13 +42,11 @@ class Stopped(OfFlow):
     done_s: float | None
     """When all that it had sent was acknowledged."""
 
-    def describe(self) -> str:
-        """Say `CUBIC stopped sending new data`."""
+    def _describe(self) -> str:
         done = "" if self.done_s is None else f"; the last of it was acknowledged at {format_time(self.done_s)}"
         return f"{self.name} stopped sending new data{done}."
 
 
-@dataclass(frozen=True)
 class Completed(OfFlow):
     """A flow of given size was acknowledged whole."""
 
@@ -59,34 +54,28 @@ class Completed(OfFlow):
     took_s: float
     size_bytes: int | None
 
-    def describe(self) -> str:
-        """Say `CUBIC was done …`."""
+    def _describe(self) -> str:
         size = f"{format_number(self.size_bytes / 1e6)} MB" if self.size_bytes else "data"
         return f"all {size} of {self.name} were acknowledged, {format_duration(self.took_s)} after its start."
 
 
-@dataclass(frozen=True)
-class Closed(OfFlow):
+class Closed(OfFlow, rank=Rank.RESULT):
     """A QUIC stack closed its connection before the end."""
 
-    rank: ClassVar[Rank] = Rank.RESULT
     at_s: float
     why: str
 
-    def describe(self) -> str:
-        """Say `quinn closed its connection …`."""
+    def _describe(self) -> str:
         return f"{self.name} closed its connection at {format_time(self.at_s)}: {self.why}."
 
 
-@dataclass(frozen=True)
 class Paused(OfFlow):
     """The application of a flow wrote nothing for a time."""
 
     at_s: float
     until_s: float | None
 
-    def describe(self) -> str:
-        """Say `The application of CUBIC paused until …`."""
+    def _describe(self) -> str:
         until = "for the rest of the run" if self.until_s is None else f"until {format_time(self.until_s)}"
         return f"the application of {self.name} wrote nothing {until}."
 
@@ -105,7 +94,6 @@ _ENDED = {
 _REDUCERS = {"loss": "loss", "ecn": "CE marks"}
 
 
-@dataclass(frozen=True)
 class SlowStartLeft(OfFlow):
     """Slow start, or BBR's STARTUP, ended first."""
 
@@ -122,7 +110,7 @@ class SlowStartLeft(OfFlow):
     by_s: float | None = None
     """Where it is known to an interval only: the end of that."""
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `Loss ended the slow start of CUBIC at a window of 56 segments`."""
         phase = "STARTUP" if self.is_startup else "slow start"
         if self.by_s is not None:
@@ -135,7 +123,6 @@ class SlowStartLeft(OfFlow):
         return f"{_ENDED[self.cause]} the {phase} of {self.name}{window}{after}."
 
 
-@dataclass(frozen=True)
 class SlowStartsLeft(Fact):
     """Many flows left slow start."""
 
@@ -146,7 +133,7 @@ class SlowStartsLeft(Fact):
     until_s: float
     causes: dict[str, int]
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `9 of the 10 flows of CUBIC left slow start by …`."""
         of = f"all {self.flows}" if self.left == self.flows else f"{self.left} of the {self.flows}"
         last = f"that of the last at {format_time(self.until_s)}"
@@ -158,16 +145,14 @@ class SlowStartsLeft(Fact):
         return f"the slow start of {of} flows of {self.name} ended, {last}: {join_words(causes)}."
 
 
-@dataclass(frozen=True)
-class StayedInSlowStart(OfFlow):
+class StayedInSlowStart(OfFlow, rank=Rank.COURSE):
     """A flow never left slow start."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     from_s: float
     window: int | None
     is_startup: bool
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `CUBIC never left slow start`."""
         phase = "STARTUP" if self.is_startup else "slow start"
         window = f"; its window grew to {format_count(self.window, 'segment')}" if self.window is not None else ""
@@ -181,7 +166,6 @@ def _format_change(before: float, after: float) -> str:
     return f"from {format_number(before)} to {format_number(after)} segments"
 
 
-@dataclass(frozen=True)
 class Reduction(OfFlow):
     """A flow reduced its window once."""
 
@@ -192,7 +176,7 @@ class Reduction(OfFlow):
     after: int
     """Window when the episode was over, segments, or at the end of the run."""
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `Loss made CUBIC reduce its window from 60 to 42 segments`."""
         if self.after > self.before:  # it had grown again before the episode was over
             return (
@@ -203,11 +187,9 @@ class Reduction(OfFlow):
         return f"{_REDUCERS[self.cause]} made {self.name} reduce its window {_format_change(self.before, self.after)}."
 
 
-@dataclass(frozen=True)
-class Reductions(OfFlow):
+class Reductions(OfFlow, rank=Rank.COURSE):
     """A flow reduced its window many times. Timeouts are another fact."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     from_s: float
     until_s: float
     causes: dict[str, int]
@@ -218,7 +200,7 @@ class Reductions(OfFlow):
     apart_s: float
     """Median of the times from one to the next."""
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `Loss made CUBIC reduce its window 29 times …`."""
         why = join_words([_REDUCERS[cause] for cause in self.causes])
         each = f" ({join_words([format_times(n) for n in self.causes.values()])})" if len(self.causes) > 1 else ""
@@ -229,16 +211,14 @@ class Reductions(OfFlow):
         )
 
 
-@dataclass(frozen=True)
-class Repairs(OfFlow):
+class Repairs(OfFlow, rank=Rank.COURSE):
     """Episodes of loss recovery, and of marks that it answers, of a flow that decides by a model of its path."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     from_s: float
     until_s: float
     causes: dict[str, int]
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `Loss took BBRv3 into recovery 12 times …`."""
         what = {
             "loss": "loss took {} into recovery {}",
@@ -257,17 +237,14 @@ class Repairs(OfFlow):
         return f"{join_words(text)} {when}."
 
 
-@dataclass(frozen=True)
-class IgnoredMarks(OfFlow):
+class IgnoredMarks(OfFlow, rank=Rank.COURSE):
     """Packets of a flow were marked with CE in the measured time, and its control does not answer marks."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     marks: int
     because: str
     """`ecn`: its key is false. `rtt`: the path is longer than its ecn_max_rtt. `never`: this control reads no marks."""
 
-    def describe(self) -> str:
-        """Say `BBRv3 answers CE marks only with ecn = true, so the 829 marks …`."""
+    def _describe(self) -> str:
         why = {
             "ecn": "answers CE marks only with ecn = true",
             "rtt": "answers CE marks only where min_rtt is at most its ecn_max_rtt",
@@ -276,7 +253,6 @@ class IgnoredMarks(OfFlow):
         return f"{self.name} {why}, so the {format_count(self.marks, 'mark')} on its packets did not slow it down."
 
 
-@dataclass(frozen=True)
 class Lost(Grouped):
     """Segments that a sender took for lost."""
 
@@ -289,7 +265,7 @@ class Lost(Grouped):
     path: str
     """What else its path does to packets: `loses` some, `delays` some, both with a blank between, or nothing."""
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `CUBIC took 37 segments for lost in 4 bursts: …`."""
         text = f"{self.name} took {format_count(self.count, 'segment')} for lost"
         if self.dropped is None:
@@ -315,7 +291,6 @@ class Lost(Grouped):
         return f"{text}The queue {dropped}; {who} {were} {' or '.join(why)}."
 
 
-@dataclass(frozen=True)
 class _Repeated(OfFlow):
     """An event that happened to a flow a number of times."""
 
@@ -326,11 +301,10 @@ class _Repeated(OfFlow):
     """Each of a few."""
 
 
-@dataclass(frozen=True)
 class Timeouts(_Repeated):
     """Retransmission timeouts of a flow."""
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `The retransmission timer of CUBIC ran out, and again at …`."""
         text = f"the retransmission timer of {self.name} ran out"
         if self.count == 1:
@@ -340,11 +314,10 @@ class Timeouts(_Repeated):
         return f"{text} for the first of {self.count} times, the last at {format_time(self.until_s)}."
 
 
-@dataclass(frozen=True)
 class Undone(_Repeated):
     """Reductions that turned out to be spurious: nothing had been lost."""
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `What CUBIC had taken for lost arrived: it took the reduction back`."""
         text = f"what {self.name} had taken for lost arrived: it took the reduction back"
         if self.count == 1:
@@ -354,35 +327,29 @@ class Undone(_Repeated):
         return f"{text}, the first of {self.count}, of which the last was at {format_time(self.until_s)}."
 
 
-@dataclass(frozen=True)
-class Limited(OfFlow):
+class Limited(OfFlow, rank=Rank.COURSE):
     """For some of its time a flow had too little to send."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     from_s: float
     share: float
     """Of the time from its start to its end, or that of the run."""
 
-    def describe(self) -> str:
-        """Say `CUBIC was limited by its application for 40 % of its time`."""
+    def _describe(self) -> str:
         return (
             f"the application of {self.name} left it with nothing to send for {format_percent(self.share)} of its time."
         )
 
 
-@dataclass(frozen=True)
 class Drained(OfFlow):
     """BBR's DRAIN was over."""
 
     at_s: float
     took_s: float
 
-    def describe(self) -> str:
-        """Say `BBRv3 had drained the queue of its STARTUP`."""
+    def _describe(self) -> str:
         return f"{self.name} had drained what its STARTUP had queued, in {format_duration(self.took_s)}."
 
 
-@dataclass(frozen=True)
 class ProbeRtt(OfFlow):
     """BBR's min_rtt expired: it looked for a new one."""
 
@@ -394,7 +361,7 @@ class ProbeRtt(OfFlow):
     before_ms: float
     after_ms: float
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `min_rtt of BBRv3 expired: PROBE_RTT until …`."""
         until = "until the end of the run" if self.until_s is None else f"until {format_time(self.until_s)}"
         change = (
@@ -408,11 +375,9 @@ class ProbeRtt(OfFlow):
         )
 
 
-@dataclass(frozen=True)
-class ProbeRtts(OfFlow):
+class ProbeRtts(OfFlow, rank=Rank.COURSE):
     """BBR's min_rtt expired several times."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     from_s: float
     until_s: float
     """When the last of them began."""
@@ -425,8 +390,7 @@ class ProbeRtts(OfFlow):
     most_ms: float
     """Smallest and largest min_rtt right after one."""
 
-    def describe(self) -> str:
-        """Say `min_rtt of BBRv3 expired 11 times …`."""
+    def _describe(self) -> str:
         after = (
             f"min_rtt was {format_milliseconds(self.least_ms)} after each"
             if format_number(self.least_ms) == format_number(self.most_ms)
@@ -440,18 +404,16 @@ class ProbeRtts(OfFlow):
         )
 
 
-@dataclass(frozen=True)
-class Probed(OfFlow):
+class Probed(OfFlow, rank=Rank.COURSE):
     """How often BBR probed for more bandwidth, and the states that it was in."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     from_s: float
     count: int
     """How often it entered PROBE_UP."""
     states: dict[str, float]
     """Share of its time in each state, 0 to 1."""
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `BBRv3 probed for bandwidth 12 times …`."""
         most = sorted(self.states.items(), key=lambda one: -one[1])[:3]
         parts = [f"{format_percent(share)} of its time in {most[0][0].upper()}" for _, share in most[:1]]
@@ -464,11 +426,9 @@ class Probed(OfFlow):
         return f"{self.name} {probed} and spent {shown}."
 
 
-@dataclass(frozen=True)
-class Believed(OfFlow):
+class Believed(OfFlow, rank=Rank.COURSE):
     """The estimates of BBR of its path in the second half of its time, in the median."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     from_s: float
     bandwidth_mbit: float
     min_rtt_ms: float
@@ -477,7 +437,7 @@ class Believed(OfFlow):
     goodput_mbit: float
     """What it got in this time."""
 
-    def describe(self) -> str:
+    def _describe(self) -> str:
         """Say `BBRv3 estimated 14 Mbit/s and a min_rtt of 20 ms …`."""
         above = self.min_rtt_ms - self.base_ms
         rtt = f"a min_rtt of {format_milliseconds(self.min_rtt_ms)}"
@@ -493,19 +453,16 @@ class Believed(OfFlow):
         )
 
 
-@dataclass(frozen=True)
-class WindowRange(OfFlow):
+class WindowRange(OfFlow, rank=Rank.COURSE):
     """The congestion window at the points of the time series, where there is no trace."""
 
-    rank: ClassVar[Rank] = Rank.COURSE
     from_s: float
     least: int
     median: float
     most: int
     points: int
 
-    def describe(self) -> str:
-        """Say `The window of CUBIC was 40 to 90 segments …`."""
+    def _describe(self) -> str:
         return (
             f"the window of {self.name} was {self.least} to {format_count(self.most, 'segment')}, "
             f"{format_number(self.median)} in the median of {self.points} points of the time series."

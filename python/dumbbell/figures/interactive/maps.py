@@ -1,47 +1,30 @@
 """Heat maps, ellipses and forests of an interactive figure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import polars as pl
 
-from dumbbell.figures.axes import collect_finite, format_category, is_log
+from dumbbell.figures.axes import collect_numbers, format_category, is_log
 from dumbbell.figures.ellipses import compute_outline, select_points
 from dumbbell.figures.frames import convert_numbers, format_axis_label, order_values
 from dumbbell.figures.heat import MAPS, MOST_WRITTEN, choose_format, list_ratio_ticks, make_norm
-from dumbbell.figures.interactive.sheet import (
-    COLOUR,
-    FORMAT,
-    LINE,
-    PANEL,
-    Spec,
-    break_title,
-    compose,
-    encode_colours,
-    encode_names,
-    encode_quantity,
-    encode_shapes,
-    format_categories,
-    list_tips,
-    make_sheet,
-    make_text_tip,
-    make_zoom,
-    pick,
-)
+from dumbbell.figures.interactive import sheet
 
 _STEPS = 21  # colours that stand for a scale
 _INSIDE = 0.985  # of an axis, where arrows point at what lies beyond it
 _CELL = (34, 26)  # px of a cell, at least
 
 
-def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
+def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> sheet.Spec:
     """Return a heat map in the colours of the figure, with the numbers of its cells where there are few."""
-    of = make_sheet(options, chosen)
+    of = sheet.make_sheet(options, chosen)
     x, y, value, kind = options["x"], options["y"], options["value"], options["kind"]
     across, down = ([format_category(one) for one in order_values(of.rows[name])] for name in (x, y))
-    every = collect_finite(convert_numbers(of.rows[value]))
+    every = collect_numbers(of.rows, value)
     bar_label = format_axis_label(value) if options["label"] is None else options["label"]
     limit = options["limit"]
     norm = make_norm(every if limit is None else np.array([limit]), kind)
@@ -49,12 +32,12 @@ def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
     form = choose_format(every, kind)
     named = {"x": across, "y": down}
     rows = of.rows.with_columns(
-        *(format_categories(column).alias(f"{name} text") for name, column in (("x", x), ("y", y))),
+        *(sheet.format_categories(column).alias(f"{name} text") for name, column in (("x", x), ("y", y))),
         *_write_cells(of.rows[value], norm, colours, form),
     )
-    of = type(of)(rows, of.lines, of.panels, of.controls, of.each)
+    of = replace(of, rows=rows)
     low, high = float(norm.vmin or 0.0), float(norm.vmax or 1.0)
-    hue: Spec = {"field": "value", "type": "quantitative", "legend": _make_legend(bar_label, kind, norm)}
+    hue: sheet.Spec = {"field": "value", "type": "quantitative", "legend": _make_legend(bar_label, kind, norm)}
     places = [float(place) for place in np.linspace(0, 1, _STEPS)]
     ends = [low, *(float(norm.inverse(place)) for place in places[1:-1]), high]
     hue["scale"] = {
@@ -67,11 +50,14 @@ def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
         hue["scale"]["type"] = "log"
     columns = {"x": "x text", "y": "y text", "value": value, "text": "text", "dark": "dark"}
 
-    def make_unit(_rows: pl.DataFrame, _measure: str | None, _number: int) -> Spec:
-        base = {name: encode_names(name, words[name], texts) for name, texts in named.items()}
+    def make_unit(_rows: pl.DataFrame, _measure: str | None, _number: int) -> sheet.Spec:
+        base = {name: sheet.encode_names(name, words[name], texts) for name, texts in named.items()}
         base["y"]["sort"] = down[::-1]
-        shown = [*list_tips(of, ("value", bar_label)), *(make_text_tip(name, words[name]) for name in named)]
-        layers: list[Spec] = [{"mark": {"type": "rect"}, "encoding": {**base, "color": hue, "tooltip": shown}}]
+        shown = [
+            *sheet.list_tips(of, ("value", bar_label)),
+            *(sheet.make_text_tip(name, words[name]) for name in named),
+        ]
+        layers: list[sheet.Spec] = [{"mark": {"type": "rect"}, "encoding": {**base, "color": hue, "tooltip": shown}}]
         if len(across) * len(down) <= MOST_WRITTEN:
             ink = {"condition": {"test": "datum.dark", "value": "white"}, "value": "black"}
             text = {"field": "text", "type": "nominal"}
@@ -84,13 +70,13 @@ def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
         wide = 260 + len(across) * max(_CELL[0], 9 * max(map(len, across)) + 10, 60)
         return {"layer": layers, "height": max(180, _CELL[1] * len(down)), "most": wide}
 
-    return compose(of, make_unit, columns)
+    return sheet.compose(of, make_unit, columns)
 
 
-def _make_legend(title: str, kind: str, norm: Any) -> Spec:
+def _make_legend(title: str, kind: str, norm: Any) -> sheet.Spec:
     """Return the bar of colours, with ticks on both sides of 1 for ratios."""
     own = {"values": list_ratio_ticks(norm)} if kind == "ratio" else {}
-    return {"title": break_title(title, 26), "titleLimit": 300, "format": ".3~g", **own}
+    return {"title": sheet.break_title(title, 26), "titleLimit": 300, "format": ".3~g", **own}
 
 
 def _write_cells(values: pl.Series, norm: Any, colours: Any, form: Any) -> list[pl.Series]:
@@ -102,40 +88,40 @@ def _write_cells(values: pl.Series, norm: Any, colours: Any, form: Any) -> list[
     return [pl.Series("text", texts, dtype=pl.String), pl.Series("dark", dark.tolist(), dtype=pl.Boolean)]
 
 
-def ellipses(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
+def ellipses(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> sheet.Spec:
     """Return means with their ellipses of one standard deviation; smaller delays to the right."""
-    of = make_sheet(options, chosen, by=options["by"])
+    of = sheet.make_sheet(options, chosen, by=options["by"])
     x, y = options["x"], options["y"]
-    places = collect_finite(convert_numbers(of.rows[x]))
+    places = collect_numbers(of.rows, x)
     log = is_log(options["log_x"], places, "log_x")
-    rows = _compute_ellipses(of.rows, [LINE, PANEL, *(one.name for one in of.controls)], x, y, log=log)
-    of = type(of)(rows, of.lines, of.panels, of.controls, of.each)
+    rows = _compute_ellipses(of.rows, [sheet.LINE, sheet.PANEL, *(one.name for one in of.controls)], x, y, log=log)
+    of = replace(of, rows=rows)
     columns = {name: name for name in ("x", "y", "low_x", "high_x", "low_y", "high_y", "n", "what", "order", "id")}
 
-    def make_unit(rows: pl.DataFrame, _measure: str | None, number: int) -> Spec:
-        xs, ys = (collect_finite(convert_numbers(rows[name])) for name in ("x", "y"))
+    def make_unit(rows: pl.DataFrame, _measure: str | None, number: int) -> sheet.Spec:
+        xs, ys = (collect_numbers(rows, name) for name in ("x", "y"))
         base = {
-            "x": encode_quantity("x", words["x"], xs, log=log, reverse=True),
-            "y": encode_quantity("y", words["y"], ys),
+            "x": sheet.encode_quantity("x", words["x"], xs, log=log, reverse=True),
+            "y": sheet.encode_quantity("y", words["y"], ys),
         }
-        shown = list_tips(of, ("x", words["x"]), ("y", words["y"]))
+        shown = sheet.list_tips(of, ("x", words["x"]), ("y", words["y"]))
         sides = {"low_x": "delay from", "high_x": "delay to", "low_y": "from", "high_y": "to", "n": "runs"}
-        shown += [{"field": f, "type": "quantitative", "title": t, "format": FORMAT} for f, t in sides.items()]
-        hue = encode_colours(of)
+        shown += [sheet.make_number_tip(field, title) for field, title in sides.items()]
+        hue = sheet.encode_colours(of)
         closed = {"type": "line", "filled": True, "fillOpacity": 0.22, "strokeWidth": 1}
         area = {**base, **hue, "order": {"field": "order", "type": "quantitative"}, "detail": {"field": "id"}}
-        layers: list[Spec] = [
+        layers: list[sheet.Spec] = [
             {"transform": [{"filter": "datum.what === 'ellipse'"}], "mark": closed, "encoding": area},
             {
                 "transform": [{"filter": "datum.what === 'mean'"}],
                 "mark": {"type": "point", "filled": True, "size": 90},
-                "params": [make_zoom(number), *pick(of)],
-                "encoding": {**base, **hue, **encode_shapes(of), "tooltip": shown},
+                "params": [sheet.make_zoom(number), *sheet.pick(of)],
+                "encoding": {**base, **hue, **sheet.encode_shapes(of), "tooltip": shown},
             },
         ]
         return {"layer": layers}
 
-    return compose(of, make_unit, columns)
+    return sheet.compose(of, make_unit, columns)
 
 
 def _compute_ellipses(rows: pl.DataFrame, keys: list[str], x: str, y: str, *, log: bool) -> pl.DataFrame:
@@ -167,40 +153,43 @@ def _compute_ellipses(rows: pl.DataFrame, keys: list[str], x: str, y: str, *, lo
     return pl.DataFrame(found, schema={**texts, **floats, **dict.fromkeys(("n", "order", "id"), pl.Int64)})
 
 
-def forest(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
+def forest(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> sheet.Spec:
     """Return estimates with their intervals, one below another; hollow where nothing is significant."""
-    of = make_sheet(options, chosen)
+    of = sheet.make_sheet(options, chosen)
     x, y, sure, limits = options["x"], options["y"], options["sure"], options["limits"]
     texts = [format_category(one) for one in order_values(of.rows[y])]
     certain = pl.col(sure).cast(pl.Boolean) if sure else pl.lit(value=True)
-    columns: dict[str, str | pl.Expr] = {"y": format_categories(y), "x": x, "sure": certain}
+    columns: dict[str, str | pl.Expr] = {"y": sheet.format_categories(y), "x": x, "sure": certain}
     columns |= {"low": options["low"], "high": options["high"]}
     clipped = pl.col(x).clip(*(_INSIDE * end for end in limits)) if limits is not None else pl.col(x)
     beyond = pl.when(clipped < pl.col(x)).then(pl.lit("above")).when(clipped > pl.col(x)).then(pl.lit("below"))
     columns |= {"at": clipped, "beyond": beyond.otherwise(pl.lit(""))}
 
-    def make_unit(rows: pl.DataFrame, _measure: str | None, number: int) -> Spec:
-        places = collect_finite(*(convert_numbers(rows[name]) for name in (x, options["low"], options["high"])))
-        across = encode_quantity("x", words["x"], np.concatenate([places, [0.0]]))
+    def make_unit(rows: pl.DataFrame, _measure: str | None, number: int) -> sheet.Spec:
+        places = collect_numbers(rows, x, options["low"], options["high"])
+        across = sheet.encode_quantity("x", words["x"], np.concatenate([places, [0.0]]))
         if limits is not None:
             across["scale"]["domain"] = list(limits)
-        up = encode_names("y", words["y"] or None, texts, labelLimit=320)
-        shown = [make_text_tip("y", "measure"), *list_tips(of, ("x", words["x"]), ("low", "from"), ("high", "to"))]
-        shown.append(make_text_tip("sure", "significant (FDR 5 %)"))
+        up = sheet.encode_names("y", words["y"] or None, texts, labelLimit=320)
+        shown = [
+            sheet.make_text_tip("y", "measure"),
+            *sheet.list_tips(of, ("x", words["x"]), ("low", "from"), ("high", "to")),
+        ]
+        shown.append(sheet.make_text_tip("sure", "significant (FDR 5 %)"))
         filled = {"condition": {"test": "datum.sure", "value": 1}, "value": 0}
         arrows = [
             {"test": f"datum.beyond === '{side}'", "value": f"triangle-{way}"}
             for side, way in (("above", "right"), ("below", "left"))
         ]
-        layers: list[Spec] = [
+        layers: list[sheet.Spec] = [
             {"mark": {"type": "rule", "strokeDash": [3, 3]}, "encoding": {"x": {"datum": 0, "type": "quantitative"}}},
             {
                 "mark": {"type": "rule", "strokeWidth": 1.6, "clip": True},
-                "params": [make_zoom(number, ("x",))],
+                "params": [sheet.make_zoom(number, ("x",))],
                 "encoding": {"x": {**across, "field": "low"}, "x2": {"field": "high"}, "y": up},
             },
             {
-                "mark": {"type": "point", "filled": True, "size": 70, "strokeWidth": 1.6, "stroke": COLOUR},
+                "mark": {"type": "point", "filled": True, "size": 70, "strokeWidth": 1.6, "stroke": sheet.COLOUR},
                 "encoding": {
                     "x": {**across, "field": "at"},
                     "y": up,
@@ -214,4 +203,4 @@ def forest(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequenc
         wide = 60 + min(320, 7 * max(map(len, texts)))
         return {"layer": layers, "height": max(180, 24 * len(texts)), "left": wide}
 
-    return compose(of, make_unit, columns)
+    return sheet.compose(of, make_unit, columns)

@@ -1,14 +1,14 @@
 """Distributions, shares and time series of an interactive figure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from dumbbell.errors import UnknownName
-from dumbbell.figures.axes import collect_finite, format_category, is_log
+from dumbbell.figures.axes import collect_finite, collect_numbers, format_category, is_log
 from dumbbell.figures.distributions import MOST_POINTS, compute_steps
 from dumbbell.figures.frames import (
     Groups,
@@ -21,27 +21,7 @@ from dumbbell.figures.frames import (
     parse_quantity,
     thin_line,
 )
-from dumbbell.figures.interactive.sheet import (
-    FORMAT,
-    LINE,
-    PALE,
-    PANEL,
-    Control,
-    Spec,
-    compose,
-    encode_colours,
-    encode_dashes,
-    encode_names,
-    encode_quantity,
-    format_categories,
-    label_rows,
-    list_sliders,
-    list_tips,
-    make_sheet,
-    make_text_tip,
-    make_zoom,
-    pick,
-)
+from dumbbell.figures.interactive import sheet
 from dumbbell.figures.over_time import BASE, EMPTY, TOP, Series, choose_steps, find_start, is_areas, stack_rows
 from dumbbell.figures.ribbon import SHADES
 
@@ -51,15 +31,15 @@ _FEW_POINTS = 1500  # of a line, where there are many lines
 _MANY_LINES = 24
 
 
-def cdf(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
+def cdf(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> sheet.Spec:
     """Return cumulative distributions: the same corners that the figure has."""
-    of = make_sheet(options, chosen, by=options["by"])
+    of = sheet.make_sheet(options, chosen, by=options["by"])
     value, weight = options["value"], options["weight"]
-    keys = [LINE, PANEL, *(one.name for one in of.controls), *list_names(of.each)]
+    keys = [sheet.LINE, sheet.PANEL, *(one.name for one in of.controls), *list_names(of.each)]
     curves: list[pl.DataFrame] = []
     logs: dict[str | None, bool] = {}
     for measure, rows in of.of_measures:
-        places = collect_finite(convert_numbers(rows[value]))
+        places = collect_numbers(rows, value)
         logs[measure] = is_log(options["log_x"], places, "log_x")
         edges = np.unique(places) if weight else np.array([])
         for key, own in rows.group_by(keys, maintain_order=True):
@@ -70,32 +50,32 @@ def cdf(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[s
             curve = pl.DataFrame({"x": x, "share": y, "order": np.arange(len(x))})
             place = [pl.lit(one, dtype=own.schema[name]).alias(name) for name, one in zip(keys, key, strict=True)]
             curves.append(curve.with_columns(place))
-    of = type(of)(pl.concat(curves), of.lines, of.panels, of.controls, of.each)
+    of = replace(of, rows=pl.concat(curves))
 
-    def make_unit(rows: pl.DataFrame, measure: str | None, number: int) -> Spec:
+    def make_unit(rows: pl.DataFrame, measure: str | None, number: int) -> sheet.Spec:
         x_label = measure or words["x"]
-        across = encode_quantity("x", x_label, collect_finite(convert_numbers(rows["x"])), log=logs[measure])
-        shares = collect_finite(convert_numbers(rows["share"]))
-        up = encode_quantity(
+        across = sheet.encode_quantity("x", x_label, collect_numbers(rows, "x"), log=logs[measure])
+        shares = collect_numbers(rows, "share")
+        up = sheet.encode_quantity(
             "y", words["y"], shares if options["log_y"] else np.array([0.0, 1.0]), log=options["log_y"]
         )
-        base = {"x": across, "y": up, "order": {"field": "order", "type": "quantitative"}, **encode_colours(of)}
-        shown = list_tips(of, ("x", x_label), ("y", words["y"]))
+        base = {"x": across, "y": up, "order": {"field": "order", "type": "quantitative"}, **sheet.encode_colours(of)}
+        shown = sheet.list_tips(of, ("x", x_label), ("y", words["y"]))
         line = {"type": "line", "interpolate": "linear" if weight else "step-after"}
-        layers: list[Spec] = [
+        layers: list[sheet.Spec] = [
             {
                 "mark": line,
-                "params": [make_zoom(number), *(pick(of) if number == 0 else [])],
-                "encoding": {**base, **encode_dashes(of.lines)},
+                "params": [sheet.make_zoom(number), *sheet.pick(of, number)],
+                "encoding": {**base, **sheet.encode_dashes(of.lines)},
             },
             _mark_nearest(f"near{number}", {**base, "tooltip": shown}),
         ]
         return {"layer": layers}
 
-    return compose(of, make_unit, {"x": "x", "y": "share", "order": "order"}, across=True)
+    return sheet.compose(of, make_unit, {"x": "x", "y": "share", "order": "order"}, across=True)
 
 
-def _mark_nearest(name: str, encoding: Spec) -> Spec:
+def _mark_nearest(name: str, encoding: sheet.Spec) -> sheet.Spec:
     """Return points that show what is nearest to the pointer."""
     encoding = {key: value for key, value in encoding.items() if key not in ("opacity", "order")}
     near = {"type": "point", "nearest": True, "on": "pointerover", "clear": "pointerout"}
@@ -106,34 +86,34 @@ def _mark_nearest(name: str, encoding: Spec) -> Spec:
     }
 
 
-def shares(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
+def shares(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> sheet.Spec:
     """Return shares of a sum: areas over time, bars over a key."""
-    of = make_sheet(options, chosen, by=options["by"])
+    of = sheet.make_sheet(options, chosen, by=options["by"])
     x, y = options["x"], options["y"]
     areas = is_areas(of.rows[x])
-    place = [PANEL, *(one.name for one in of.controls), x]
+    place = [sheet.PANEL, *(one.name for one in of.controls), x]
     value = pl.col(y).cast(pl.Float64).fill_nan(None).fill_null(0.0)
     whole = value.sum().over(place)
     rows = of.rows.with_columns(share=pl.when(whole > 0).then(value / whole).otherwise(0.0))
-    of = type(of)(rows, of.lines, of.panels, of.controls, of.each)
+    of = replace(of, rows=rows)
     texts = [format_category(one) for one in order_values(rows[x])]
-    columns: dict[str, Any] = {"x": x if areas else format_categories(x), "y": "share", "value": y}
+    columns: dict[str, Any] = {"x": x if areas else sheet.format_categories(x), "y": "share", "value": y}
 
-    def make_unit(rows: pl.DataFrame, _measure: str | None, number: int) -> Spec:
-        across = encode_names("x", words["x"], texts)
+    def make_unit(rows: pl.DataFrame, _measure: str | None, number: int) -> sheet.Spec:
+        across = sheet.encode_names("x", words["x"], texts)
         if areas:
-            across = encode_quantity("x", words["x"], collect_finite(convert_numbers(rows[x])))
-        up = encode_quantity("y", words["y"], np.array([0.0, 1.0]))
+            across = sheet.encode_quantity("x", words["x"], collect_numbers(rows, x))
+        up = sheet.encode_quantity("y", words["y"], np.array([0.0, 1.0]))
         up["scale"]["domain"] = [0, 1]
         # the first of the legend lies on top, as in the figure
-        rank = "indexof(" + str(of.lines[::-1]) + f", datum.{LINE})"
-        shown = [*list_tips(of, ("y", words["y"]), ("value", format_axis_label(y)))]
-        shown += list_tips(of, ("x", words["x"]))[-1:] if areas else [make_text_tip("x", words["x"])]
+        rank = "indexof(" + str(of.lines[::-1]) + f", datum.{sheet.LINE})"
+        shown = [*sheet.list_tips(of, ("y", words["y"]), ("value", format_axis_label(y)))]
+        shown += sheet.list_tips(of, ("x", words["x"]))[-1:] if areas else [sheet.make_text_tip("x", words["x"])]
         mark = {"type": "area"} if areas else {"type": "bar"}
         encoding = {
             "x": across,
             "y": {**up, "stack": "zero"},
-            **encode_colours(of),
+            **sheet.encode_colours(of),
             "order": {"field": "rank", "type": "quantitative"},
             "tooltip": shown,
         }
@@ -142,13 +122,13 @@ def shares(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequenc
             "layer": [
                 {
                     "mark": mark,
-                    "params": [make_zoom(number, ("x",) if areas else ("y",)), *pick(of)],
+                    "params": [sheet.make_zoom(number, ("x",) if areas else ("y",)), *sheet.pick(of)],
                     "encoding": encoding,
                 }
             ],
         }
 
-    return compose(of, make_unit, columns)
+    return sheet.compose(of, make_unit, columns)
 
 
 @dataclass(frozen=True)
@@ -159,7 +139,7 @@ class _Whole:
     x_label: str
     columns: str | None
     runs: Mapping[Any, str]  # value of `columns` → its label
-    controls: list[Control]
+    controls: list[sheet.Control]
     labels: list[str]
     marks: Sequence[tuple[float, str]]
     why_empty: Mapping[Any, str]
@@ -167,19 +147,19 @@ class _Whole:
     most: int  # points of a line
 
     @property
-    def filters(self) -> list[Spec]:
+    def filters(self) -> list[sheet.Spec]:
         """What chooses the rows that are shown."""
         return [one.filter for one in self.controls]
 
     @property
-    def across(self) -> Spec:
+    def across(self) -> sheet.Spec:
         """The axis of time."""
-        found = encode_quantity("x", None, self.times)
+        found = sheet.encode_quantity("x", None, self.times)
         found["scale"]["domain"] = _find_time_ends(self.times)
         return found
 
 
-def stacked_series(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
+def stacked_series(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> sheet.Spec:
     """Return panels one above another over common time; what stands side by side in the figure is chosen."""
     given = [one if isinstance(one, Series) else Series(*one) for one in options["panels"]]
     x, columns = options["x"], options["columns"]
@@ -188,7 +168,7 @@ def stacked_series(options: Mapping[str, Any], words: Mapping[str, Any], chosen:
     for one in given:
         rows = convert_frame(one.frame)
         rows = stack_rows(rows, x, one.y, one.by, columns) if one.stacked else rows
-        frames.append(label_rows(rows, one.by, LINE))
+        frames.append(sheet.label_rows(rows, one.by, sheet.LINE))
     labels = list(dict.fromkeys(label for _, own in sorted(frames, key=lambda f: -len(f[1])) for label in own))
     many = sum(len(own) for _, own in frames) * max(len(runs), 1) > _MANY_LINES
     whole = _Whole(
@@ -209,7 +189,7 @@ def stacked_series(options: Mapping[str, Any], words: Mapping[str, Any], chosen:
     ]
     panels[-1]["layer"][0]["encoding"]["x"]["title"] = words["x"]
     shared = {"scale": {"x": "shared", "color": "shared"}}
-    body: Spec = {"vconcat": panels, "spacing": 12, "resolve": shared}
+    body: sheet.Spec = {"vconcat": panels, "spacing": 12, "resolve": shared}
     ribbons = _make_ribbons(options["states"] or {}, whole)
     if ribbons:
         body = {
@@ -225,13 +205,15 @@ def stacked_series(options: Mapping[str, Any], words: Mapping[str, Any], chosen:
     ]
     named = [one["name"] for one in first if "color" in one["encoding"]]
     if named:
-        params.append({"name": "pick", "select": {"type": "point", "fields": [LINE]}, "bind": "legend", "views": named})
-    return {"params": params, "usermeta": {"left": _LEFT, "sliders": list_sliders(controls)}, **body}
+        params.append(
+            {"name": "pick", "select": {"type": "point", "fields": [sheet.LINE]}, "bind": "legend", "views": named}
+        )
+    return {"params": params, "usermeta": {"left": _LEFT, "sliders": sheet.list_sliders(controls)}, **body}
 
 
 def _choose_runs(
     given: Sequence[Series], columns: str | None, chosen: Sequence[str]
-) -> tuple[list[Control], dict[Any, str]]:
+) -> tuple[list[sheet.Control], dict[Any, str]]:
     """Return the control of what stands side by side, and the label of each value."""
     for name in chosen:
         if columns is None or name not in (columns, columns.rpartition(".")[2]):
@@ -243,39 +225,39 @@ def _choose_runs(
     groups = Groups.from_frame(pl.concat([convert_frame(one.frame).select(columns) for one in given]), columns)
     runs = {key[0]: label for key, label in zip(groups.keys, groups.labels, strict=True)}
     numeric = all(parse_quantity(str(value)) is not None for value in runs)
-    return [Control("c0", format_axis_label(columns), groups.labels, numeric)], runs
+    return [sheet.Control("c0", format_axis_label(columns), groups.labels, numeric)], runs
 
 
-def _make_panel(number: int, one: Series, rows: pl.DataFrame, label: str, whole: _Whole) -> Spec:
+def _make_panel(number: int, one: Series, rows: pl.DataFrame, label: str, whole: _Whole) -> sheet.Spec:
     """Return one panel: lines or areas, levels, marks, and what the pointer is near to."""
-    data: list[Spec] = []
-    for key, own in rows.group_by([LINE, *([whole.columns] if whole.columns else [])], maintain_order=True):
-        place = {LINE: key[0], **({"c0": whole.runs[key[1]]} if whole.columns else {})}
+    data: list[sheet.Spec] = []
+    for key, own in rows.group_by([sheet.LINE, *([whole.columns] if whole.columns else [])], maintain_order=True):
+        place = {sheet.LINE: key[0], **({"c0": whole.runs[key[1]]} if whole.columns else {})}
         data += [place | point for point in _make_points(own.sort(whole.x), one, whole)]
     ceiling = _make_ceiling(one.ceiling, whole) if one.ceiling else []
     ends = [point["top"] for point in data] + [value for value, _ in one.levels] + [point["y"] for point in ceiling]
     heights = collect_finite(np.array(ends, dtype=float))
     log = is_log(one.log_y or None if one.log_y else False, heights, "log_y")
-    up = encode_quantity("top", label, heights, log=log)
+    up = sheet.encode_quantity("top", label, heights, log=log)
     if not log and len(heights) and heights.min() >= 0:
         up["scale"]["domain"][0] = 0.0
     up["axis"] |= {"tickCount": 4, "minExtent": 52, "titleLimit": 2 * _PANEL_HIGH}
-    hue: Spec = {}
-    if any(point[LINE] for point in data):
+    hue: sheet.Spec = {}
+    if any(point[sheet.LINE] for point in data):
         legend = {"orient": "top", "title": None, "columns": 6, "symbolType": "stroke", "symbolStrokeWidth": 3}
-        hue = {"color": {"field": LINE, "type": "nominal", "scale": {"domain": whole.labels}, "legend": legend}}
-        hue["opacity"] = {"condition": {"param": "pick", "value": 1, "empty": True}, "value": PALE}
+        hue = {"color": {"field": sheet.LINE, "type": "nominal", "scale": {"domain": whole.labels}, "legend": legend}}
+        hue["opacity"] = {"condition": {"param": "pick", "value": 1, "empty": True}, "value": sheet.PALE}
     across = whole.across
     base = {"x": across, "y": up, **hue}
     if one.stacked:
-        mark: Spec = {"type": "area", "clip": True}
+        mark: sheet.Spec = {"type": "area", "clip": True}
         encoding = {**base, "y": {**up, "stack": None}, "y2": {"field": "base"}}
     else:
         mark = {"type": "line", "interpolate": choose_steps(one), "clip": True}
-        encoding = {**base, **(encode_dashes(whole.labels) if hue else {})}
-    said = [make_text_tip(LINE, "what")] if hue else []
-    said += [_number_tip("x", whole.x_label), _number_tip("y", label)]
-    layers: list[Spec] = [
+        encoding = {**base, **(sheet.encode_dashes(whole.labels) if hue else {})}
+    said = [sheet.make_text_tip(sheet.LINE, "what")] if hue else []
+    said += [sheet.make_number_tip("x", whole.x_label), sheet.make_number_tip("y", label)]
+    layers: list[sheet.Spec] = [
         {"name": f"panel{number}", "mark": mark, "encoding": encoding},
         _mark_nearest(f"near{number}", {**base, "tooltip": said}),
     ]
@@ -283,7 +265,7 @@ def _make_panel(number: int, one: Series, rows: pl.DataFrame, label: str, whole:
         name, unit = one.ceiling[2], label.rpartition(", ")[2]
         line = {"type": "line", "strokeDash": [5, 3], "strokeWidth": 1.2, "clip": True}
         own_y = {**up, "field": "y"}
-        shown = [_number_tip("y", f"{name}, {unit}")]
+        shown = [sheet.make_number_tip("y", f"{name}, {unit}")]
         at = {"x": across, "y": own_y, "tooltip": shown}
         layers.append({"data": {"values": ceiling}, "transform": whole.filters, "mark": line, "encoding": at})
         words = {"type": "text", "text": name, "align": "right", "baseline": "bottom", "dy": -3}
@@ -305,11 +287,7 @@ def _make_panel(number: int, one: Series, rows: pl.DataFrame, label: str, whole:
     return {**size, "data": {"values": data}, "transform": whole.filters, "layer": layers}
 
 
-def _number_tip(field: str, title: str) -> Spec:
-    return {"field": field, "type": "quantitative", "title": title, "format": FORMAT}
-
-
-def _make_points(rows: pl.DataFrame, one: Series, whole: _Whole) -> list[Spec]:
+def _make_points(rows: pl.DataFrame, one: Series, whole: _Whole) -> list[sheet.Spec]:
     """Return the points of a line: its place, its value, and where it is drawn."""
     if one.stacked:
         known = rows.select(x=whole.x, y=pl.col(one.y).cast(pl.Float64), top=TOP, base=BASE)
@@ -320,7 +298,7 @@ def _make_points(rows: pl.DataFrame, one: Series, whole: _Whole) -> list[Spec]:
     return known.drop_nulls("top").to_dicts()
 
 
-def _make_ceiling(ceiling: tuple[Any, str, str], whole: _Whole) -> list[Spec]:
+def _make_ceiling(ceiling: tuple[Any, str, str], whole: _Whole) -> list[sheet.Spec]:
     frame, column, _ = ceiling
     run = pl.col(whole.columns) if whole.columns else pl.lit(None)
     rows = convert_frame(frame).sort(whole.x).select(x=whole.x, y=column, c=run).drop_nulls("y")
@@ -330,7 +308,7 @@ def _make_ceiling(ceiling: tuple[Any, str, str], whole: _Whole) -> list[Spec]:
     ]
 
 
-def _make_ribbons(states: Mapping[str, Any], whole: _Whole) -> list[Spec]:
+def _make_ribbons(states: Mapping[str, Any], whole: _Whole) -> list[sheet.Spec]:
     """Return ribbons of states, one per sender."""
     data = [
         {"sender": sender, "state": band.name, "x": band.start, "x2": band.end}
@@ -348,13 +326,13 @@ def _make_ribbons(states: Mapping[str, Any], whole: _Whole) -> list[Spec]:
         "y": {"field": "sender", "type": "nominal", "title": None, "axis": {"minExtent": 52, "labelLimit": 60}},
         "color": {"field": "state", "type": "nominal", "scale": scale, "legend": legend},
         "tooltip": [
-            make_text_tip("sender", "sender"),
-            make_text_tip("state", "state"),
-            _number_tip("x", "from, s"),
-            _number_tip("x2", "to, s"),
+            sheet.make_text_tip("sender", "sender"),
+            sheet.make_text_tip("state", "state"),
+            sheet.make_number_tip("x", "from, s"),
+            sheet.make_number_tip("x2", "to, s"),
         ],
     }
-    ribbon: Spec = {"mark": {"type": "rect", "clip": True}, "encoding": encoding, "data": {"values": data}}
+    ribbon: sheet.Spec = {"mark": {"type": "rect", "clip": True}, "encoding": encoding, "data": {"values": data}}
     return [{"width": _WIDE, "height": _RIBBON * len(states), **ribbon}]
 
 

@@ -1,124 +1,110 @@
 """Lines, bars and boxes of an interactive figure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from dumbbell.figures.axes import format_category
+from dumbbell.figures.axes import format_category, format_place
 from dumbbell.figures.frames import Groups, convert_frame, format_value, list_names, order_values
-from dumbbell.figures.interactive.sheet import (
-    LINE,
-    Sheet,
-    Spec,
-    compose,
-    encode_colours,
-    encode_dashes,
-    encode_names,
-    encode_quantity,
-    encode_shapes,
-    encode_ticks,
-    find_axis,
-    format_categories,
-    list_tips,
-    make_sheet,
-    make_text_tip,
-    make_zoom,
-    pick,
-)
+from dumbbell.figures.interactive import sheet
 
 
-def lines(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
+def lines(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> sheet.Spec:
     """Return lines with their intervals, and what was published as hollow markers."""
-    of = make_sheet(options, chosen, by=options["by"])
+    of = sheet.make_sheet(options, chosen, by=options["by"])
     x, y, reference = options["x"], options["y"], options["reference"]
     low, high = options["low"], options["high"]
     numeric = of.rows.schema[x].is_numeric()
-    columns: dict[str, Any] = {"x": x if numeric else format_categories(x), "y": y}
+    columns: dict[str, Any] = {"x": x if numeric else sheet.format_categories(x), "y": y}
     columns |= {"low": low or y, "high": high or y} if low or high else {}
     columns |= {"reference": reference} if reference else {}
 
-    def make_unit(rows: pl.DataFrame, measure: str | None, number: int) -> Spec:
+    def make_unit(rows: pl.DataFrame, measure: str | None, number: int) -> sheet.Spec:
         y_label = measure or words["y"]
-        heights, log_y = find_axis(options, rows, [y, low, high, reference], "log_y")
+        heights, log_y = sheet.find_axis(options, rows, [y, low, high, reference], "log_y")
         if numeric:
-            places, log_x = find_axis(options, of.rows, [x], "log_x")
-            across = encode_ticks(encode_quantity("x", words["x"], places, log=log_x), places, options["x_names"])
+            places, log_x = sheet.find_axis(options, of.rows, [x], "log_x")
+            across = sheet.encode_ticks(
+                sheet.encode_quantity("x", words["x"], places, log=log_x), places, options["x_names"]
+            )
         else:
-            across = encode_names("x", words["x"], [format_category(one) for one in order_values(of.rows[x])])
-        offset = {} if numeric or len(of.lines) < 2 else {"xOffset": {"field": LINE, "sort": of.lines}}
-        up = encode_quantity("y", y_label, heights, log=log_y, zero=True)
-        said_of = list_tips(of, *([("x", words["x"])] if numeric else []), ("y", y_label))
-        said_of += [] if numeric else [make_text_tip("x", words["x"])]
+            across = sheet.encode_names("x", words["x"], [format_category(one) for one in order_values(of.rows[x])])
+        offset = {} if numeric else sheet.encode_offset(of)
+        up = sheet.encode_quantity("y", y_label, heights, log=log_y, zero=True)
+        said_of = sheet.list_tips(of, *([("x", words["x"])] if numeric else []), ("y", y_label))
+        said_of += [] if numeric else [sheet.make_text_tip("x", words["x"])]
         said_of += list_interval_tips(y_label) if low or high else []
-        base = {"x": across, "y": up, **offset, **encode_colours(of)}
-        layers: list[Spec] = []
+        base = {"x": across, "y": up, **offset, **sheet.encode_colours(of)}
+        layers: list[sheet.Spec] = []
         if low or high:
             layers.append({"mark": {"type": "rule", "strokeWidth": 1.2}, "encoding": encode_ends(base)})
         if numeric:
-            layers.append({"mark": {"type": "line"}, "encoding": {**base, **encode_dashes(of.lines)}})
+            layers.append({"mark": {"type": "line"}, "encoding": {**base, **sheet.encode_dashes(of.lines)}})
         layers.append(
             {
                 "mark": {"type": "point", "filled": True, "size": 55},
-                "encoding": {**base, **encode_shapes(of), "tooltip": said_of},
+                "encoding": {**base, **sheet.encode_shapes(of), "tooltip": said_of},
             }
         )
         if reference:
             name = options["reference_name"] or "published"
             own = [
-                *list_tips(of, ("x", words["x"]) if numeric else ("x", None)),
-                *list_tips(of, ("reference", name))[-1:],
+                *sheet.list_tips(of, ("x", words["x"]) if numeric else ("x", None)),
+                *sheet.list_tips(of, ("reference", name))[-1:],
             ]
             mark = {"type": "point", "filled": False, "size": 70, "strokeWidth": 1.6, "xOffset": 4}
             layers.append({"mark": mark, "encoding": {**base, "y": {**up, "field": "reference"}, "tooltip": own}})
-        layers[0]["params"] = [make_zoom(number, ("x", "y") if numeric else ("y",)), *(pick(of) if number == 0 else [])]
+        layers[0]["params"] = [sheet.make_zoom(number, ("x", "y") if numeric else ("y",)), *sheet.pick(of, number)]
         return {"layer": layers} | ({} if numeric else {"most": _choose_width(len(order_values(of.rows[x])), of)})
 
-    return compose(of, make_unit, columns)
+    return sheet.compose(of, make_unit, columns)
 
 
-def encode_ends(encoding: Spec) -> Spec:
+def encode_ends(encoding: sheet.Spec) -> sheet.Spec:
     """Return the encoding of an interval from `low` to `high`."""
     up = encoding["y"]
     return {**encoding, "y": {**up, "field": "low"}, "y2": {"field": "high"}}
 
 
-def list_interval_tips(label: str) -> list[Spec]:
+def list_interval_tips(label: str) -> list[sheet.Spec]:
     """Return the lines of a tooltip for the ends of an interval."""
     unit = label.rpartition(", ")[2] if ", " in label else ""
-    ends_of = {"low": "from", "high": "to"}
-    return [
-        {"field": field, "type": "quantitative", "title": f"{text}{f', {unit}' * bool(unit)}", "format": ".5~r"}
-        for field, text in ends_of.items()
-    ]
+    ends = {"low": "from", "high": "to"}
+    return [sheet.make_number_tip(field, f"{text}{f', {unit}' * bool(unit)}") for field, text in ends.items()]
 
 
-def bars(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
+def bars(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> sheet.Spec:
     """Return bars in groups; points on a logarithmic axis, where a bar would have no foot."""
     coloured, middle = (options["inner"], options["group"]) if options["inner"] else (options["group"], None)
-    of = make_sheet(options, chosen, by=coloured)
+    of = sheet.make_sheet(options, chosen, by=coloured)
     x, y, reference = options["x"], options["y"], options["reference"]
     low, high = options["low"], options["high"]
     rows, texts = _name_places(of.rows, x, middle)
-    of = type(of)(rows, of.lines, of.panels, of.controls, of.each)
+    of = replace(of, rows=rows)
     columns: dict[str, Any] = {"x": "place", "y": y}
     columns |= {"low": low or y, "high": high or y} if low or high else {}
     columns |= {"reference": reference} if reference else {}
 
-    def make_unit(rows: pl.DataFrame, measure: str | None, number: int) -> Spec:
+    def make_unit(rows: pl.DataFrame, measure: str | None, number: int) -> sheet.Spec:
         y_label = measure or words["y"]
-        heights, log = find_axis(options, rows, [y, low, high, reference], "log_y")
-        up = encode_quantity("y", y_label, heights if log else np.concatenate([heights, [0.0]]), log=log)
+        heights, log = sheet.find_axis(options, rows, [y, low, high, reference], "log_y")
+        up = sheet.encode_quantity("y", y_label, heights if log else np.concatenate([heights, [0.0]]), log=log)
         if not log and len(heights) and heights.min() >= 0:
             up["scale"]["domain"][0] = 0.0
-        offset = {"xOffset": {"field": LINE, "sort": of.lines}} if len(of.lines) > 1 else {}
-        base = {"x": encode_names("x", words["x"] or None, texts), "y": up, **offset, **encode_colours(of)}
-        shown = [*list_tips(of, ("y", y_label)), *([make_text_tip("x", words["x"])] if words["x"] else [])]
+        base = {
+            "x": sheet.encode_names("x", words["x"] or None, texts),
+            "y": up,
+            **sheet.encode_offset(of),
+            **sheet.encode_colours(of),
+        }
+        shown = [*sheet.list_tips(of, ("y", y_label)), *([sheet.make_text_tip("x", words["x"])] if words["x"] else [])]
         shown += list_interval_tips(y_label) if low or high else []
         mark = {"type": "point", "filled": True, "size": 60} if log else {"type": "bar"}
-        layers: list[Spec] = [{"mark": mark, "encoding": {**base, "tooltip": shown}}]
-        layers[0]["params"] = [make_zoom(number, ("y",)), *(pick(of) if number == 0 else [])]
+        layers: list[sheet.Spec] = [{"mark": mark, "encoding": {**base, "tooltip": shown}}]
+        layers[0]["params"] = [sheet.make_zoom(number, ("y",)), *sheet.pick(of, number)]
         if low or high:
             thin = {key: value for key, value in encode_ends(base).items() if key != "color"}
             layers.append({"mark": {"type": "rule", "strokeWidth": 1.3}, "encoding": thin})
@@ -126,14 +112,14 @@ def bars(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
             name = options["reference_name"] or "published"
             mark = {"type": "point", "shape": "diamond", "filled": False, "size": 80}
             thin = {key: value for key, value in base.items() if key != "color"}
-            own = {"y": {**up, "field": "reference"}, "tooltip": list_tips(of, ("reference", name))}
+            own = {"y": {**up, "field": "reference"}, "tooltip": sheet.list_tips(of, ("reference", name))}
             layers.append({"mark": mark, "encoding": {**thin, **own}})
         return {"layer": layers, "most": _choose_width(len(texts), of)}
 
-    return compose(of, make_unit, columns)
+    return sheet.compose(of, make_unit, columns)
 
 
-def _choose_width(places: int, of: Sheet) -> int:
+def _choose_width(places: int, of: sheet.Sheet) -> int:
     """Return the width of a panel in px beyond which bars would only become wider."""
     return 160 + places * max(90, 46 * len(of.lines))
 
@@ -143,7 +129,7 @@ def _name_places(rows: pl.DataFrame, x: str, middle: Any) -> tuple[pl.DataFrame,
     outer = order_values(rows[x])
     groups = Groups.from_frame(rows, middle)
     several = len(groups.keys) > 1 or bool(list_names(middle))
-    short = [_shorten_name(groups.names, key) for key in groups.keys]
+    short = [format_place(groups.names, key) for key in groups.keys]
     schema: dict[str, Any] = {
         x: rows.schema[x],
         **{name: rows.schema[name] for name in groups.names},
@@ -161,36 +147,27 @@ def _name_places(rows: pl.DataFrame, x: str, middle: Any) -> tuple[pl.DataFrame,
     return whole, [place for *_, place in found if place in there]
 
 
-def _shorten_name(keys: tuple[str, ...], values: tuple[Any, ...]) -> str:
-    return (
-        format_category(values[0])
-        if len(values) == 1
-        else ", ".join(format_value(name, value) for name, value in zip(keys, values, strict=True))
-    )
-
-
-def box(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
+def box(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> sheet.Spec:
     """Return box plots with their values as points."""
-    of = make_sheet(options, chosen, by=options["by"])
+    of = sheet.make_sheet(options, chosen, by=options["by"])
     x, y = options["x"], options["y"]
     texts = [format_category(one) for one in order_values(convert_frame(options["frame"])[x])]
-    columns: dict[str, Any] = {"x": format_categories(x), "y": y}
+    columns: dict[str, Any] = {"x": sheet.format_categories(x), "y": y}
 
-    def make_unit(rows: pl.DataFrame, measure: str | None, number: int) -> Spec:
+    def make_unit(rows: pl.DataFrame, measure: str | None, number: int) -> sheet.Spec:
         y_label = measure or words["y"]
-        heights, log = find_axis(options, rows, [y], "log_y")
-        up = encode_quantity("y", y_label, heights, log=log, zero=True)
-        offset = {"xOffset": {"field": LINE, "sort": of.lines}} if len(of.lines) > 1 else {}
-        base = {"x": encode_names("x", words["x"] or None, texts), "y": up, **offset}
-        hue = {key: value for key, value in encode_colours(of).items() if key == "color"}
-        layers: list[Spec] = [
+        heights, log = sheet.find_axis(options, rows, [y], "log_y")
+        up = sheet.encode_quantity("y", y_label, heights, log=log, zero=True)
+        base = {"x": sheet.encode_names("x", words["x"] or None, texts), "y": up, **sheet.encode_offset(of)}
+        hue = {key: value for key, value in sheet.encode_colours(of).items() if key == "color"}
+        layers: list[sheet.Spec] = [
             {"mark": {"type": "boxplot", "extent": 1.5, "outliers": False, "size": 26}, "encoding": {**base, **hue}},
             {
                 "mark": {"type": "point", "filled": True, "size": 22, "opacity": 0.8},
-                "params": [make_zoom(number, ("y",))],
-                "encoding": {**base, "tooltip": list_tips(of, ("y", y_label))},
+                "params": [sheet.make_zoom(number, ("y",))],
+                "encoding": {**base, "tooltip": sheet.list_tips(of, ("y", y_label))},
             },
         ]
         return {"layer": layers, "most": _choose_width(len(texts), of)}
 
-    return compose(of, make_unit, columns)
+    return sheet.compose(of, make_unit, columns)

@@ -13,15 +13,15 @@ import numpy as np
 import polars as pl
 
 from dumbbell.errors import UnknownName
-from dumbbell.figures.axes import FEW, collect_finite, format_category, is_log
+from dumbbell.figures.axes import FEW, collect_numbers, format_category, is_log
 from dumbbell.figures.frames import (
     Groups,
+    Layout,
     Names,
     Numbers,
     convert_frame,
-    convert_numbers,
     format_axis_label,
-    list_names,
+    list_facets,
     order_values,
     parse_quantity,
 )
@@ -98,19 +98,15 @@ def label_rows(rows: pl.DataFrame, names: Names, column: str) -> tuple[pl.DataFr
     return rows.join(table, on=groups.names, how="left", nulls_equal=True, maintain_order="left"), groups.labels
 
 
-def make_sheet(options: Mapping[str, Any], chosen: Sequence[str] = (), *, by: Names = None, frame: Any = None) -> Sheet:
+def make_sheet(options: Mapping[str, Any], chosen: Sequence[str], *, by: Names = None) -> Sheet:
     """Return the rows of a figure, in lines by `by`, in panels and controls by its facets.
 
     Facets in `chosen` are controls. So are others that are numbers with more than two values, and those of which there
     would be too many panels.
     """
-    rows = convert_frame(options["frame"] if frame is None else frame)
-    columns = options.get("columns")
-    facets = [
-        *list_names(options.get("facet")),
-        *([] if columns is None or isinstance(columns, int) else list_names(columns)),
-    ]
-    facets = [name for name in dict.fromkeys(facets) if rows[name].n_unique() > 1]
+    rows = convert_frame(options["frame"])
+    layout: Layout = {"facet": options.get("facet"), "columns": options.get("columns")}
+    facets = [name for name in dict.fromkeys(list_facets(layout)) if rows[name].n_unique() > 1]
     for name in chosen:
         if name not in facets:
             raise UnknownName(name, among=facets or "no panels in this figure", option="--slider", what="key of panels")
@@ -224,7 +220,7 @@ def find_axis(
     options: Mapping[str, Any], rows: pl.DataFrame, columns: Sequence[str | None], option: str
 ) -> tuple[Numbers, bool]:
     """Return all numbers of an axis, and whether it is logarithmic, as the figure has it."""
-    values = collect_finite(*(convert_numbers(rows[name]) for name in columns if name))
+    values = collect_numbers(rows, *columns)
     return values, is_log(options.get(option), values, option)
 
 
@@ -256,9 +252,14 @@ def encode_shapes(of: Sheet) -> Spec:
     return {"shape": {"field": LINE, "type": "nominal", "scale": scale, "legend": None}}
 
 
-def pick(of: Sheet) -> list[Spec]:
-    """Return the selection of a line by its name in the legend."""
-    if len(of.lines) < 2:
+def encode_offset(of: Sheet) -> Spec:
+    """Return the encoding of the places of lines next to each other at a name."""
+    return {"xOffset": {"field": LINE, "sort": of.lines}} if len(of.lines) > 1 else {}
+
+
+def pick(of: Sheet, number: int = 0) -> list[Spec]:
+    """Return the selection of a line by its name in the legend, which the first measure has for all."""
+    if len(of.lines) < 2 or number > 0:
         return []
     return [{"name": "pick", "select": {"type": "point", "fields": [LINE]}, "bind": "legend"}]
 
@@ -276,10 +277,12 @@ def list_tips(of: Sheet, *shown: tuple[str, str | None]) -> list[Spec]:
     if of.panels:
         said.append({"field": PANEL, "type": "nominal", "title": "panel"})
     said += [{"field": one.name, "type": "nominal", "title": one.label} for one in of.controls]
-    for field, title in shown:
-        if title is not None:
-            said.append({"field": field, "type": "quantitative", "title": title, "format": FORMAT})
-    return said
+    return [*said, *(make_number_tip(field, title) for field, title in shown if title is not None)]
+
+
+def make_number_tip(field: str, title: str) -> Spec:
+    """Return a line of a tooltip with a number, to five digits."""
+    return {"field": field, "type": "quantitative", "title": title, "format": FORMAT}
 
 
 def make_text_tip(field: str, title: str) -> Spec:

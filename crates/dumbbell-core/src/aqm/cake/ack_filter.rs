@@ -22,13 +22,13 @@ crate::choice! {
 
 /// Returns the bits ECE and CWR of the TCP header, which AccECN's counter uses as well (RFC 9768, section 3.2.2).
 fn echo(ack: &Ack) -> u8 {
-    ack.flags & ack_flag::ECE | (ack.ace & 0b11) << 1
+    u8::from(ack.has(ack_flag::ECE)) | (ack.ace() & 0b11) << 1
 }
 
 /// Whether an acknowledgement may go at all: the bit that was NS is not set (ESCE, or AccECN's AE), and there is no option but time
 /// stamps and SACK blocks.
 fn may_go(ack: &Ack) -> bool {
-    !ack.has(ack_flag::SYN_ACK | ack_flag::ESCE | ack_flag::ACCECN_OPTION | ack_flag::ECHO) && ack.ace & 0b100 == 0
+    !ack.has(ack_flag::SYN_ACK | ack_flag::ESCE | ack_flag::ACCECN_OPTION) && ack.ace() & 0b100 == 0
 }
 
 /// Compares what two acknowledgements report beyond their cumulative one: less if `newer` misses something that `older` has, greater
@@ -52,15 +52,15 @@ fn by_blocks(older: (&Ack, &[Block]), newer: &[Block]) -> Ordering {
 /// Takes one acknowledgement out of `queue`, whose last packet has just arrived, if that makes it superfluous.
 pub fn filter(mode: AckFilter, store: &mut Store, queue: &mut Chain, acks: &dyn AckLookup) -> Option<Packet> {
     let newest = store.last(queue).filter(|packet| packet.is_back())?;
-    let (newer, newer_blocks) = acks.find_ack(newest).filter(|(ack, _)| !ack.has(ack_flag::SYN_ACK | ack_flag::ECHO))?;
-    let (flow, newest_seq) = (newest.flow, newest.seq);
+    let (newer, newer_blocks) = acks.find_ack(newest).filter(|(ack, _)| !ack.has(ack_flag::SYN_ACK))?;
+    let (flow, newest_slot) = (newest.flow, newest.ack_slot());
     // the first that may go: the place ahead of it, its echo, and whether it is the last ahead of the newest
     let mut first: Option<(Option<u32>, u8, bool)> = None;
     let mut found = 0;
     let mut two = false;
     let mut ahead = None;
     for (place, packet) in store.entries(queue) {
-        let is_newest = packet.is_back() && packet.flow == flow && packet.seq == newest_seq;
+        let is_newest = packet.is_back() && packet.flow == flow && packet.ack_slot() == newest_slot;
         if is_newest {
             break;
         }
@@ -100,14 +100,14 @@ pub fn filter(mode: AckFilter, store: &mut Store, queue: &mut Chain, acks: &dyn 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::flag;
+    use crate::packet::Ecn;
 
     /// Contents of the acknowledgements, by the number that a packet has.
     struct Said(Vec<(Ack, Vec<Block>)>);
 
     impl AckLookup for Said {
         fn find_ack(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
-            self.0.get(packet.seq as usize).map(|(ack, blocks)| (ack, blocks.as_slice()))
+            self.0.get(packet.ack_slot() as usize).map(|(ack, blocks)| (ack, blocks.as_slice()))
         }
     }
 
@@ -120,14 +120,14 @@ mod tests {
         let mut found = Vec::new();
         for seq in 0..count {
             let flow = log.0[seq as usize].0.flow;
-            store.push(&mut queue, Packet { seq, flow, len: 66, flags: flag::BACK, ..Packet::EMPTY });
+            store.push(&mut queue, Packet { flow, len: 66, ..Packet::new_ack_slot(seq, Ecn::NotEct) });
             if let Some(packet) = filter(mode, &mut store, &mut queue, &log) {
-                found.push((seq, packet.seq));
+                found.push((seq, packet.ack_slot()));
             }
         }
-        let left: Vec<u64> = store.entries(&queue).map(|(_, packet)| packet.seq).collect();
+        let left: Vec<u64> = store.entries(&queue).map(|(_, packet)| packet.ack_slot()).collect();
         assert_eq!(left.len() as u64 + found.len() as u64, count);
-        assert_eq!(std::iter::from_fn(|| store.pop(&mut queue)).map(|packet| packet.seq).collect::<Vec<_>>(), left);
+        assert_eq!(std::iter::from_fn(|| store.pop(&mut queue)).map(|packet| packet.ack_slot()).collect::<Vec<_>>(), left);
         found
     }
 

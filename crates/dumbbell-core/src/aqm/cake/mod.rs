@@ -406,7 +406,7 @@ impl Aqm for State {
                     self.table.backlogs[slot as usize] -= u32::from(packet.len);
                     let sojourn = now - packet.enqueue_time;
                     let verdict =
-                        flow.cobalt.judge(thresholds, now, sojourn, packet.ecn.is_capable(), bulk_flows, &mut self.coins);
+                        flow.cobalt.judge(thresholds, now, sojourn, packet.ecn().is_capable(), bulk_flows, &mut self.coins);
                     // The last packet of a flow may be marked, but is never dropped.
                     if verdict.drop && !flow.packets.is_empty() {
                         log.on_drop(&packet, DropReason::Aqm, DropSite::Queue, at);

@@ -90,9 +90,9 @@ impl Ramp {
 /// Turns ECT(0) into SCE, which is ECT(1); any other codepoint stays. Returns whether it did.
 #[inline]
 pub fn set_sce(packet: &mut Packet) -> bool {
-    let marked = packet.ecn == Ecn::Ect0;
+    let marked = packet.ecn() == Ecn::Ect0;
     if marked {
-        packet.ecn = Ecn::Ect1;
+        packet.set_ecn(Ecn::Ect1);
     }
     marked
 }
@@ -197,7 +197,7 @@ mod tests {
     fn only_ect0_becomes_sce() {
         let after = |ecn| {
             let mut packet = packet(0, ecn);
-            (set_sce(&mut packet), packet.ecn)
+            (set_sce(&mut packet), packet.ecn())
         };
         assert_eq!(after(Ecn::Ect0), (true, Ecn::Ect1));
         for ecn in [Ecn::Ect1, Ecn::Ce, Ecn::NotEct] {

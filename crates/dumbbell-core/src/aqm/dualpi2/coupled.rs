@@ -183,7 +183,7 @@ impl Coupled {
         if backlog < self.min_backlog {
             return CoupledVerdict::PASS;
         }
-        let scalable = self.scal_mask.has(packet.ecn);
+        let scalable = self.scal_mask.has(packet.ecn());
         match law {
             Law::Linux if scalable => self.judge_scalable(packet, at, log),
             Law::TsFifo if scalable && !self.overload => {
@@ -214,7 +214,7 @@ impl Coupled {
 
     /// A classic packet is hit.
     fn signal_classic<L: Log>(&self, packet: &mut Packet, drop: bool, at: At, log: &mut L) -> CoupledVerdict {
-        match !drop && self.mark_mask.has(packet.ecn) && log.set_ce(packet, MarkReason::Aqm, at) {
+        match !drop && self.mark_mask.has(packet.ecn()) && log.set_ce(packet, MarkReason::Aqm, at) {
             true => CoupledVerdict::mark(true),
             false => CoupledVerdict::DROP,
         }

@@ -205,7 +205,7 @@ impl State {
             };
             self.memory -= u64::from(memory);
             // a mark is reported once: of those of arrival, CE is what is left
-            let mut marked = !at_dequeue && packet.ecn == Ecn::Ce;
+            let mut marked = !at_dequeue && packet.ecn() == Ecn::Ce;
             if at_dequeue {
                 let native = if ramp { self.coupled.ramp(beyond) } else { 0.0 };
                 let verdict = self.coupled.judge_by(law, packet, backlog - u64::from(len), native, at, log);
@@ -218,7 +218,7 @@ impl State {
                 marked = verdict.marked;
                 self.statistics.ecn_mark += u64::from(marked);
             }
-            if beyond > 0 && !ramp && !(law == Law::TsFifo && packet.ecn == Ecn::Ce) {
+            if beyond > 0 && !ramp && !(law == Law::TsFifo && packet.ecn() == Ecn::Ce) {
                 // what is in L is ECN-capable
                 let stepped = marked || log.set_ce(packet, MarkReason::Step, at);
                 self.statistics.step_marks += u64::from(stepped);
@@ -245,7 +245,7 @@ impl State {
 impl Aqm for State {
     #[inline]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
-        let queue = if self.setup.queue_mask.has(packet.ecn) { DualQueue::L } else { DualQueue::C };
+        let queue = if self.setup.queue_mask.has(packet.ecn()) { DualQueue::L } else { DualQueue::C };
         let at = At { now, queue: queue as u32 };
         let (packets, bytes) = (self.packets(), self.bytes());
         let memory = self.memory + u64::from(truesize(&packet, self.small_heads));

@@ -16,7 +16,7 @@ impl Receiver {
     /// Linux `tcp_ecn_received_counters`.
     #[inline]
     pub(super) fn count_ce(&mut self, packet: &Packet) {
-        if packet.ecn == Ecn::Ce {
+        if packet.ecn() == Ecn::Ce {
             //= draft-ietf-tcpm-accurate-ecn-34, section 3.2
             //# The Data Receiver MUST increment the CE packet counter (r.cep), for every Acceptable packet that it receives with the CE code
             //# point in the IP ECN field, including CE marked control packets and retransmissions but excluding CE on SYN packets (SYN=1;
@@ -28,22 +28,22 @@ impl Receiver {
         let data = !packet.has(flag::PURE_ACK);
         //= draft-ietf-tcpm-accurate-ecn-34, section 3.2.2.5.1
         //# An AccECN Data Receiver SHOULD emit an ACK whenever a data packet marked CE arrives after the previous packet was not CE.
-        self.ack_now |= data && (packet.ecn != self.last_ecn || self.ce_pending >= MANY_CE);
-        self.last_ecn = packet.ecn;
+        self.ack_now |= data && (packet.ecn() != self.last_ecn || self.ce_pending >= MANY_CE);
+        self.last_ecn = packet.ecn();
         self.ecn_settled = 0;
     }
 
     /// The codepoint of a data packet that is no duplicate. Most are as the one before, and change nothing.
     #[inline(always)]
     pub(super) fn observe_ecn(&mut self, packet: &Packet, now: Time) {
-        if self.ecn_settled & (1 << packet.ecn as u8) == 0 {
+        if self.ecn_settled & (1 << packet.ecn() as u8) == 0 {
             seldom();
             self.update_ece(packet, now);
             self.ecn_settled = self.settled_codepoints();
         }
         // each packet with SCE asks for an echo, also where nothing else changes
         if self.sce_state {
-            self.esce_queued |= packet.ecn == Ecn::Ect1;
+            self.esce_queued |= packet.ecn() == Ecn::Ect1;
         }
         self.prior_rcv_nxt = self.rcv_nxt;
     }
@@ -72,7 +72,7 @@ impl Receiver {
     /// RFC 3168 section 6.1.3 as in Linux `tcp_ecn_check_ce`: CE is echoed until CWR.
     #[inline(never)]
     fn update_ece(&mut self, packet: &Packet, now: Time) {
-        let ecn = packet.ecn;
+        let ecn = packet.ecn();
         if !self.ecn_ok {
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::Receiver;
 use crate::cc::Echo;
-use crate::packet::{flag, Packet, HEADERS, NO_TSECR};
+use crate::packet::{flag, Packet, HEADERS};
 use crate::tcp::ecn::{ACE_START, OPTION_BYTES};
 use crate::tcp::{ack_flag, Ack};
 use crate::units::Time;
@@ -18,7 +18,7 @@ impl Receiver {
             if self.syn_ack_at == Time::NEVER {
                 // a SYN that was sent again does not ask for ECN; later ones are answered as the first that came
                 self.ecn_ok = self.accepts_ecn && !packet.has(flag::RETRANSMISSION);
-                self.last_ecn = packet.ecn;
+                self.last_ecn = packet.ecn();
                 if self.counts_ce() && self.host.accecn_option {
                     self.headers += OPTION_BYTES;
                 }
@@ -35,9 +35,9 @@ impl Receiver {
             let option = if self.headers > HEADERS { ack_flag::ACCECN_OPTION } else { 0 };
             let window = self.window.offered_first();
             self.advertised = window;
-            let flags = ack_flag::SYN_ACK | setup | option;
-            let tsval = now.as_millis() as u32;
-            return Some(Ack { flow: self.flow, tsecr: packet.tsval, tsval, window, ace: ACE_START, flags, ..Ack::default() });
+            let flags = ack_flag::SYN_ACK | setup | option | ack_flag::ace(ACE_START);
+            let (tsecr, tsval) = (packet.tcp().tsval(), now.as_millis() as u32);
+            return Some(Ack { flow: self.flow, tsecr, tsval, window, flags, ..Ack::default() });
         }
         if packet.has(flag::PURE_ACK) {
             if self.srtt_us == 0 {
@@ -54,9 +54,8 @@ impl Receiver {
     /// `tcp_synack_rtt_meas`.
     #[cold]
     pub(super) fn establish(&mut self, packet: &Packet, now: Time) {
-        let rtt = if self.syn_ack_repeated && packet.tsecr_age != NO_TSECR {
+        let rtt = if let Some(tsecr) = packet.tcp().tsecr().filter(|_| self.syn_ack_repeated) {
             // whichever SYN-ACK it answers: its timestamp tells, in whole ms
-            let tsecr = packet.tsval.wrapping_sub(u32::from(packet.tsecr_age));
             u64::from((now.as_millis() as u32).wrapping_sub(tsecr).max(1)) * 1000
         } else {
             now.saturating_since(self.syn_ack_at).as_micros()

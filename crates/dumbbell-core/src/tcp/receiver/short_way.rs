@@ -1,7 +1,7 @@
 //! The short way of the usual packet comes to what the general way comes to.
 
 use super::*;
-use crate::packet::MTU_FRAME;
+use crate::packet::{Timestamps, MTU_FRAME};
 use crate::rng::mix;
 
 /// A random choice in `0..below`.
@@ -10,9 +10,10 @@ fn choose(state: &mut u64, below: u64) -> u64 {
     *state % below
 }
 
-fn packet(seq: u64, ecn: Ecn, flags: u8, now: Time) -> Packet {
+fn packet(seq: u64, ecn: Ecn, flags: u16, now: Time) -> Packet {
     let tsval = now.as_millis() as u32;
-    Packet { seq, flow: 7, len: MTU_FRAME, ecn, flags, tsval, tsecr_age: 20, ..Packet::EMPTY }
+    let timestamps = Timestamps::new(tsval, Some(tsval - 20));
+    Packet { flow: 7, len: MTU_FRAME, ..Packet::new_tcp(seq, ecn, flags).with_timestamps(timestamps) }
 }
 
 /// One story, told to a receiver as it is and to one that takes no short way.

@@ -136,15 +136,15 @@ fn ecn_on_every_packet_once_it_is_agreed() {
     for (ecn, codepoint) in [(true, crate::packet::Ecn::Ect0), (false, crate::packet::Ecn::NotEct)] {
         let mut story = Story::with_config(&json!({"name": "bbr2", "ecn": ecn}), plain(10), Application::Bulk);
         story.start();
-        assert_eq!(story.last[0].ecn, crate::packet::Ecn::NotEct, "a SYN is not ECN-capable");
+        assert_eq!(story.last[0].ecn(), crate::packet::Ecn::NotEct, "a SYN is not ECN-capable");
         story.advance(RTT);
         story.syn_ack(ack_flag::ECN_SETUP);
-        assert_eq!(story.last[0].ecn, codepoint, "the last packet of the handshake");
-        assert!(story.last[1..].iter().all(|packet| packet.ecn == crate::packet::Ecn::Ect0));
+        assert_eq!(story.last[0].ecn(), codepoint, "the last packet of the handshake");
+        assert!(story.last[1..].iter().all(|packet| packet.ecn() == crate::packet::Ecn::Ect0));
         story.advance(RTT);
         story.sack(0, &[(1, 5)]);
         let again = story.last.iter().find(|packet| packet.has(flag::RETRANSMISSION)).expect("segment 0 is lost");
-        assert_eq!(again.ecn, codepoint);
+        assert_eq!(again.ecn(), codepoint);
     }
 }
 

@@ -10,12 +10,12 @@ fn ece_reduces_once_a_window_and_cwr_goes_with_the_next_new_segment() {
     // window 10 -> ssthresh 5. PRR: in flight 8; 5 * 2 / 10 = 1 segment for these 2
     assert_eq!(story.ece(2), [10]);
     assert_eq!(story.cwnd(), (9, 5, CaState::Cwr));
-    assert_eq!((story.last[0].flags, story.last[0].ecn), (flag::CWR, Ecn::Ect0));
+    assert_eq!((story.last[0].flags(), story.last[0].ecn()), (flag::CWR, Ecn::Ect0));
     assert_eq!((story.conn().high_seq, story.conn().prior_cwnd), (10, 10));
     // the receiver goes on echoing until it sees CWR: 7 and 6 left in flight, one more for each 2; then 5 are enough
     for (ack, sent) in [(4, 1), (6, 1), (8, 0)] {
         assert_eq!(story.ece(ack).len(), sent);
-        assert!(story.last.iter().all(|packet| packet.flags == 0));
+        assert!(story.last.iter().all(|packet| packet.flags() == 0));
     }
     assert_eq!((story.sender.stats.ecn_reductions, story.sender.stats.ece_acks), (1, 4));
     assert_eq!(story.cwnd(), (5, 5, CaState::Cwr));
@@ -68,8 +68,8 @@ fn retransmissions_are_not_ecn_capable_and_leave_cwr_to_new_data() {
     story.advance(RTT);
     // 3 delivered: PRR allows ceil(5 * 3 / 10) = 2, the retransmission and the new segment that carries CWR
     assert_eq!(story.sack(0, &[(1, 4)]), [0, 10]);
-    assert_eq!((story.last[0].ecn, story.last[0].flags), (Ecn::NotEct, flag::RETRANSMISSION));
-    assert_eq!((story.last[1].ecn, story.last[1].flags), (Ecn::Ect0, flag::CWR));
+    assert_eq!((story.last[0].ecn(), story.last[0].flags()), (Ecn::NotEct, flag::RETRANSMISSION));
+    assert_eq!((story.last[1].ecn(), story.last[1].flags()), (Ecn::Ect0, flag::CWR));
 }
 
 #[test]
@@ -131,14 +131,15 @@ fn accecn_counts_what_was_marked_and_reduces_once_a_window() {
     let window = story.window.saturating_mul(story.conn().mss);
     for (ack, ce_count, delivered_ce) in [(2, 1, 1), (4, 1, 1), (6, 3, 3)] {
         let now = story.now;
-        let ack = Ack { ack, flow: 7, window, ace: (5 + ce_count as u8) & 7, ce_bytes: ce_count * 1436, ..Ack::default() };
+        let ack =
+            Ack { ack, flow: 7, window, flags: ack_flag::ace(5 + ce_count as u8), ce_bytes: ce_count * 1436, ..Ack::default() };
         story.sender.on_ack(&ack, &[], now, &mut story.wire);
         // of the two segments that the first ACK covers one was marked
         assert_eq!(story.conn().delivered_ce, delivered_ce);
     }
     assert_eq!((story.sender.stats.ecn_reductions, story.sender.stats.ece_acks), (1, 2));
     // no CWR: nothing is latched that it could end
-    assert!(story.take().len() > 1 && story.last.iter().all(|packet| packet.flags & flag::CWR == 0));
+    assert!(story.take().len() > 1 && story.last.iter().all(|packet| !packet.has(flag::CWR)));
 }
 
 #[test]
@@ -157,7 +158,7 @@ fn a_late_ack_with_an_old_count_says_nothing() {
     story.advance(RTT);
     let window = story.window.saturating_mul(story.conn().mss);
     let mut heard = |ace, tsval| {
-        let ack = Ack { ack: 2, flow: 7, tsval, window, ace, ..Ack::default() };
+        let ack = Ack { ack: 2, flow: 7, tsval, window, flags: ack_flag::ace(ace), ..Ack::default() };
         story.sender.on_ack(&ack, &[], story.now, &mut story.wire);
         story.sender.conn.delivered_ce
     };
@@ -220,7 +221,7 @@ fn an_immediate_reduction_is_silent_until_enough_has_left() {
     assert!(story.last.is_empty());
     assert!(story.ece(4).is_empty() && story.ece(5).is_empty());
     assert_eq!(story.ece(6), [20]);
-    assert_eq!(story.last[0].flags, flag::CWR);
+    assert_eq!(story.last[0].flags(), flag::CWR);
     assert_eq!(story.ack(20).len(), 14);
     // no growth until the round is over
     assert_eq!(story.cwnd(), (15, 15, CaState::Cwr));

@@ -10,15 +10,15 @@ fn syn_then_pure_ack_and_the_initial_window() {
     let mut story = Story::new("reno", plain(10), Application::Bulk);
     story.start();
     let syn = story.last[0];
-    assert_eq!((story.last.len(), syn.flags, syn.len, syn.ecn, syn.flow), (1, flag::SYN, SYN_FRAME, Ecn::NotEct, 7));
+    assert_eq!((story.last.len(), syn.flags(), syn.len, syn.ecn(), syn.flow), (1, flag::SYN, SYN_FRAME, Ecn::NotEct, 7));
     assert_eq!((story.sender.phase, story.sender.next_timer()), (Phase::SynSent, story.due(1000)));
 
     story.advance(RTT);
     assert_eq!(story.syn_ack(ack_flag::ECN_SETUP), (0..10).collect::<Vec<_>>());
     let ack = story.last[0];
-    assert_eq!((ack.flags, ack.len, ack.ecn), (flag::PURE_ACK, HEADERS, Ecn::NotEct));
+    assert_eq!((ack.flags(), ack.len, ack.ecn()), (flag::PURE_ACK, HEADERS, Ecn::NotEct));
     for packet in &story.last[1..] {
-        assert_eq!((packet.flags, packet.len, packet.ecn, packet.tsval), (0, MTU_FRAME, Ecn::Ect0, 40));
+        assert_eq!((packet.flags(), packet.len, packet.ecn(), packet.tcp().tsval()), (0, MTU_FRAME, Ecn::Ect0, 40));
     }
     // RTT sample of 40 ms: srtt 40 ms, variance 2 * 40 = 80 ms below the floor of 200 ms
     let rtt = &story.conn().rtt;
@@ -48,7 +48,7 @@ fn where_the_receiver_opens_a_lost_syn_ack_costs_time_and_not_ecn() {
         let bare = story.last.iter().filter(|packet| packet.has(flag::PURE_ACK)).count();
         assert_eq!(bare, usize::from(opener == Opener::Sender));
         let last = story.last.last().expect("data");
-        assert_eq!(last.ecn, if asks { Ecn::Ect0 } else { Ecn::NotEct });
+        assert_eq!(last.ecn(), if asks { Ecn::Ect0 } else { Ecn::NotEct });
     }
 }
 
@@ -123,7 +123,7 @@ fn a_syn_that_is_sent_again_asks_for_no_ecn() {
     let first = story.last[0];
     story.fire();
     let again = story.last[0];
-    assert_eq!([first.flags, again.flags], [flag::SYN, flag::SYN | flag::RETRANSMISSION]);
+    assert_eq!([first.flags(), again.flags()], [flag::SYN, flag::SYN | flag::RETRANSMISSION]);
     // the first one that arrives decides
     for (syns, ecn) in [([first, again], true), ([again, again], false), ([again, first], false)] {
         let mut receiver = Receiver::new(7, Arc::new(HostParams::default()), FlowOptions::default());
@@ -140,7 +140,7 @@ fn a_control_that_requires_ecn_is_reno_without_it() {
     story.start();
     story.advance(RTT);
     story.syn_ack(0);
-    assert!(story.last.iter().all(|packet| packet.ecn == Ecn::NotEct));
+    assert!(story.last.iter().all(|packet| packet.ecn() == Ecn::NotEct));
     assert_eq!(format!("{:?}", story.sender.cc), format!("{:?}", crate::cc::AnyCc::without_ecn()));
 }
 
@@ -153,7 +153,7 @@ fn ecn_needs_both_ends() {
         story.start();
         story.advance(RTT);
         story.syn_ack(if peer { ack_flag::ECN_SETUP } else { 0 });
-        assert!(story.last[1..].iter().all(|packet| packet.ecn == codepoint), "host {host}, peer {peer}");
+        assert!(story.last[1..].iter().all(|packet| packet.ecn() == codepoint), "host {host}, peer {peer}");
         // without agreement an ECE bit says nothing
         story.advance(RTT);
         story.ece(2);
@@ -167,14 +167,14 @@ fn every_packet_of_a_control_that_requires_ecn_is_ecn_capable() {
     for (setup, codepoint) in [(ack_flag::ECN_SETUP, Ecn::Ect0), (0, Ecn::NotEct)] {
         let mut story = Story::new("dctcp", plain(10), Application::Bulk);
         story.start();
-        assert_eq!(story.last[0].ecn, Ecn::Ect0);
+        assert_eq!(story.last[0].ecn(), Ecn::Ect0);
         // a SYN that is sent again as well
         story.fire();
-        assert_eq!(story.last[0].ecn, Ecn::Ect0);
+        assert_eq!(story.last[0].ecn(), Ecn::Ect0);
         story.advance(RTT);
         story.syn_ack(setup);
         // the handshake's ACK and ten segments
-        assert_eq!(story.last.iter().filter(|packet| packet.ecn == codepoint).count(), 11);
+        assert_eq!(story.last.iter().filter(|packet| packet.ecn() == codepoint).count(), 11);
     }
 }
 
@@ -210,17 +210,16 @@ fn the_peers_window_limits_the_first_flight() {
 fn packets_echo_the_timestamp_of_the_newest_ack() {
     let mut story = Story::new("reno", plain(10), Application::Bulk);
     story.start();
-    assert_eq!(story.last[0].tsecr_age, crate::packet::NO_TSECR);
+    assert_eq!(story.last[0].tcp().tsecr(), None);
     // the SYN-ACK left at 20 ms and comes at 40 ms
     story.advance(RTT);
     story.syn_ack(0);
-    assert!(story.last.iter().all(|packet| (packet.tsval, packet.tsecr_age) == (40, 20)));
+    assert!(story.last.iter().all(|packet| (packet.tcp().tsval(), packet.tcp().tsecr()) == (40, Some(20))));
     // an ACK that left at 60 ms comes at 80 ms
     story.advance(RTT);
     story.ack(2);
-    assert!(story.last.iter().all(|packet| (packet.tsval, packet.tsecr_age) == (80, 20)));
+    assert!(story.last.iter().all(|packet| (packet.tcp().tsval(), packet.tcp().tsecr()) == (80, Some(60))));
     // the probe after 2 * 40 + 2 ms of silence still echoes it
     assert_eq!(story.fire().len(), 1);
-    let probe = story.last[0];
-    assert_eq!(u64::from(probe.tsval) - u64::from(probe.tsecr_age), 60);
+    assert_eq!(story.last[0].tcp().tsecr(), Some(60));
 }

@@ -143,7 +143,7 @@ impl Story {
     fn take(&mut self) -> Vec<u64> {
         self.last = std::mem::take(&mut self.wire.0);
         self.check();
-        self.last.iter().filter(|packet| packet.flags & flag::NO_DATA == 0).map(|packet| packet.seq).collect()
+        self.last.iter().filter(|packet| !packet.has(flag::NO_DATA)).map(|packet| packet.tcp().seq()).collect()
     }
 
     /// Checks what must hold after every step.
@@ -178,7 +178,7 @@ impl Story {
     }
 
     /// An ACK of any kind arrives. Returns the data segments sent for it.
-    fn answer(&mut self, ack: u64, flags: u8, blocks: &[Block]) -> Vec<u64> {
+    fn answer(&mut self, ack: u64, flags: u16, blocks: &[Block]) -> Vec<u64> {
         let sent = self.now.saturating_sub(self.rtt).as_millis() as u32;
         let window = self.window.saturating_mul(self.conn().mss);
         let ack = Ack { ack, flow: 7, tsecr: self.echo.unwrap_or(sent), tsval: self.acked_at(), window, flags, ..Ack::default() };
@@ -191,7 +191,7 @@ impl Story {
         self.now.saturating_sub(self.rtt / 2).as_millis() as u32
     }
 
-    fn syn_ack(&mut self, setup: u8) -> Vec<u64> {
+    fn syn_ack(&mut self, setup: u16) -> Vec<u64> {
         self.answer(0, ack_flag::SYN_ACK | setup, &[])
     }
 
@@ -261,8 +261,8 @@ impl Story {
         let mut sent: Vec<(Time, Packet)> = self.last.drain(..).map(|packet| (self.now, packet)).collect();
         let mut seen = 0;
         loop {
-            for &(at, packet) in sent[seen..].iter().filter(|(_, packet)| packet.flags & flag::NO_DATA == 0) {
-                self.acks.push_back((at + self.rtt, packet.seq + 1));
+            for &(at, packet) in sent[seen..].iter().filter(|(_, packet)| !packet.has(flag::NO_DATA)) {
+                self.acks.push_back((at + self.rtt, packet.tcp().seq() + 1));
             }
             seen = sent.len();
             let ack_at = self.acks.front().map_or(Time::NEVER, |ack| ack.0);

@@ -133,7 +133,7 @@ fn list_pushes(rtt_us: u64, host: HostParams) -> Vec<u64> {
     story.syn_ack(ack_flag::ECN_SETUP);
     let window = story.conn().cwnd as usize;
     assert_eq!(story.last.len(), 1 + window);
-    story.last[1..].iter().filter(|packet| packet.has(flag::PSH)).map(|packet| packet.seq).collect()
+    story.last[1..].iter().filter(|packet| packet.has(flag::PSH)).map(|packet| packet.tcp().seq()).collect()
 }
 
 #[test]
@@ -154,7 +154,8 @@ fn bursts_end_with_psh_and_grow_on_short_paths() {
     // (the first fills 46080 B with a buffer of 45 segments, of which the initial window leaves meanwhile, and another 10)
     let mut story = Story::open("reno", HostParams { push_bursts: false, ..host(10) }, Application::Bulk);
     let sent = story.flow(Time::from_millis(3 * RTT));
-    let pushed: Vec<u64> = sent.iter().filter(|(_, packet)| packet.has(flag::PSH)).map(|(_, packet)| packet.seq).collect();
+    let pushed: Vec<u64> =
+        sent.iter().filter(|(_, packet)| packet.has(flag::PSH)).map(|(_, packet)| packet.tcp().seq()).collect();
     assert_eq!(pushed[0], 54);
     // without offload there are no bursts
     assert_eq!(list_pushes(40_000, plain(10)), [] as [u64; 0]);

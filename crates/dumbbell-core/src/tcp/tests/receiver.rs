@@ -1,7 +1,7 @@
 //! The receiving end: when it acknowledges, what it reports, what window it offers.
 
 use super::*;
-use crate::packet::{Ecn, HEADERS, MTU_FRAME, NO_TSECR, SYN_FRAME};
+use crate::packet::{Ecn, Timestamps, HEADERS, MTU_FRAME, SYN_FRAME};
 use crate::tcp::receiver::Echo;
 
 /// A receiver that is played to.
@@ -18,18 +18,9 @@ fn receiver(options: FlowOptions) -> Receiver {
     Receiver::new(7, Arc::new(HostParams::default()), options)
 }
 
-fn packet(seq: u64, ecn: Ecn, flags: u8) -> Packet {
-    Packet {
-        enqueue_time: Time::ZERO,
-        seq,
-        flow: 7,
-        tsval: seq as u32 + 1000,
-        tsecr_age: NO_TSECR,
-        value: 0,
-        len: MTU_FRAME,
-        ecn,
-        flags,
-    }
+fn packet(seq: u64, ecn: Ecn, flags: u16) -> Packet {
+    let timestamps = Timestamps::new(seq as u32 + 1000, None);
+    Packet { flow: 7, len: MTU_FRAME, ..Packet::new_tcp(seq, ecn, flags).with_timestamps(timestamps) }
 }
 
 impl Peer {
@@ -80,9 +71,10 @@ impl Peer {
         peer
     }
 
-    fn send_bare(&mut self, flags: u8) -> Option<Ack> {
+    fn send_bare(&mut self, flags: u16) -> Option<Ack> {
         let len = if flags == flag::SYN { SYN_FRAME } else { HEADERS };
-        self.receiver.on_packet(&Packet { len, tsval: 5, ..packet(0, Ecn::NotEct, flags) }, self.now)
+        self.receiver
+            .on_packet(&Packet { len, ..packet(0, Ecn::NotEct, flags) }.with_timestamps(Timestamps::new(5, None)), self.now)
     }
 
     /// The next segment in order arrives.
@@ -95,10 +87,12 @@ impl Peer {
         self.packet(seq, Ecn::Ect0, 0)
     }
 
-    fn packet(&mut self, seq: u64, ecn: Ecn, flags: u8) -> Option<Ack> {
+    fn packet(&mut self, seq: u64, ecn: Ecn, flags: u16) -> Option<Ack> {
         let data = packet(seq, ecn, flags);
-        let tsecr_age = (u64::from(data.tsval) + self.answers_after).saturating_sub(self.now.as_millis()) as u16;
-        self.receiver.on_packet(&Packet { tsecr_age, ..data }, self.now)
+        let tsval = data.tcp().tsval();
+        let age = (u64::from(tsval) + self.answers_after).saturating_sub(self.now.as_millis()) as u16;
+        let timestamps = Timestamps::new(tsval, Some(tsval.wrapping_sub(u32::from(age))));
+        self.receiver.on_packet(&data.with_timestamps(timestamps), self.now)
     }
 
     /// Returns the ACK and SACK blocks that `seq` must cause at once.
@@ -113,7 +107,7 @@ impl Peer {
     }
 }
 
-fn has(ack: Option<Ack>, bit: u8) -> bool {
+fn has(ack: Option<Ack>, bit: u16) -> bool {
     ack.expect("an immediate ACK").has(bit)
 }
 
@@ -121,7 +115,7 @@ fn has(ack: Option<Ack>, bit: u8) -> bool {
 fn a_syn_ack_agrees_to_ecn_and_offers_the_first_window() {
     for ecn in [true, false] {
         let mut receiver = receiver(FlowOptions { ecn, ..FlowOptions::default() });
-        let syn = Packet { len: SYN_FRAME, tsval: 3, ..packet(0, Ecn::NotEct, flag::SYN) };
+        let syn = Packet { len: SYN_FRAME, ..packet(0, Ecn::NotEct, flag::SYN) }.with_timestamps(Timestamps::new(3, None));
         let ack = receiver.on_packet(&syn, Time::ZERO).expect("a SYN-ACK");
         assert!(ack.has(ack_flag::SYN_ACK));
         // 16 bits without scale, in whole segments: 45 of 1448 B
@@ -142,7 +136,7 @@ fn a_syn_ack_has_the_accecn_option_if_it_agrees_to_counts() {
     ] {
         let host = HostParams { accecn_option, ..HostParams::default() };
         let mut receiver = Receiver::new(7, Arc::new(host), options);
-        let syn = Packet { len: SYN_FRAME, tsval: 3, ..packet(0, Ecn::NotEct, flag::SYN) };
+        let syn = Packet { len: SYN_FRAME, ..packet(0, Ecn::NotEct, flag::SYN) }.with_timestamps(Timestamps::new(3, None));
         let ack = receiver.on_packet(&syn, Time::ZERO).expect("a SYN-ACK");
         assert_eq!((ack.frame(0), ack.has(ack_flag::ACCECN_OPTION), ack.ce_bytes), (length, length > 74, 0));
     }
@@ -304,8 +298,8 @@ fn ce_is_echoed_until_cwr_and_begins_with_two_immediate_acks() {
 /// ACE field and CE bytes of an ACK with nothing else but the option.
 fn counts(ack: Option<Ack>) -> Option<(u8, u32)> {
     ack.map(|ack| {
-        assert_eq!(ack.flags, ack_flag::ACCECN_OPTION);
-        (ack.ace, ack.ce_bytes)
+        assert_eq!(ack.flags & !ack_flag::ace(7), ack_flag::ACCECN_OPTION);
+        (ack.ace(), ack.ce_bytes)
     })
 }
 
@@ -322,7 +316,7 @@ fn accecn_counts_ce_on_every_ack_and_latches_nothing() {
     assert!(peer.packet(29, Ecn::Ect0, 0).is_none());
     assert_eq!(counts(peer.packet(30, Ecn::Ect0, 0)), Some((0, 3 * 1436)));
     // a duplicate counts as well
-    assert_eq!(peer.packet(30, Ecn::Ce, 0).map(|ack| (ack.ace, ack.ce_bytes)), Some((1, 4 * 1436)));
+    assert_eq!(peer.packet(30, Ecn::Ce, 0).map(|ack| (ack.ace(), ack.ce_bytes)), Some((1, 4 * 1436)));
 }
 
 #[test]
@@ -343,7 +337,7 @@ fn the_option_leaves_when_sack_blocks_need_its_room() {
     }
     let without = HostParams { accecn_option: false, ..HostParams::default() };
     let mut silent = Peer::warm_on(without, FlowOptions { echo: Echo::Accurate, ..FlowOptions::default() });
-    assert_eq!(silent.packet(23, Ecn::Ce, 0).map(|ack| (ack.ace, ack.flags)), Some((6, 0)));
+    assert_eq!(silent.packet(23, Ecn::Ce, 0).map(|ack| (ack.ace(), ack.flags)), Some((6, ack_flag::ace(6))));
 }
 
 #[test]
@@ -373,7 +367,7 @@ fn a_mark_on_what_carries_no_data_is_counted_but_not_echoed() {
         assert_eq!((receiver.stats.arrived, receiver.stats.ce), (2, 2));
         let ack = receiver.on_packet(&packet(0, Ecn::Ect0, 0), Time::ZERO).expect("an ACK");
         // but for AccECN, which counts the handshake's last packet (not the SYN: RFC 9768 section 3.2.2.1)
-        assert_eq!((ack.has(ack_flag::ECE), ack.ace), (false, if echo == Echo::Accurate { 6 } else { 0 }));
+        assert_eq!((ack.has(ack_flag::ECE), ack.ace()), (false, if echo == Echo::Accurate { 6 } else { 0 }));
     }
 }
 
@@ -531,8 +525,9 @@ fn data_completes_a_handshake_whose_ack_was_lost() {
 fn a_repeated_syn_ack_leaves_the_round_trip_to_timestamps() {
     // answered at 100 and 105 ms; at 165 ms comes what answers the first, or the second
     for age in [65, 60] {
-        let ack = Packet { len: HEADERS, tsval: 165, tsecr_age: age, ..packet(0, Ecn::NotEct, flag::PURE_ACK) };
-        assert_eq!(handshake(2, &ack).receiver.srtt_us, u32::from(age) * 1000);
+        let timestamps = Timestamps::new(165, Some(165 - age));
+        let ack = Packet { len: HEADERS, ..packet(0, Ecn::NotEct, flag::PURE_ACK) }.with_timestamps(timestamps);
+        assert_eq!(handshake(2, &ack).receiver.srtt_us, age * 1000);
     }
 }
 
@@ -615,11 +610,10 @@ fn a_push_is_acknowledged_at_once() {
     // before Linux 6.6 only short segments
     let mut older = Peer::warm_on(HostParams { ack_push: false, ..HostParams::default() }, FlowOptions::default());
     assert!(older.packet(23, Ecn::Ect0, flag::PSH).is_none());
-    let short = Packet { len: HEADERS + 100, ..packet(24, Ecn::Ect0, flag::PSH) };
-    assert!(older.receiver.on_packet(&short, older.now).is_some());
+    let short = |seq| Packet { len: HEADERS + 100, ..packet(seq, Ecn::Ect0, flag::PSH) };
+    assert!(older.receiver.on_packet(&short(24), older.now).is_some());
     let mut lone = Peer::warm_on(HostParams { ack_push: false, ..HostParams::default() }, FlowOptions::default());
-    let last = Packet { seq: 23, ..short };
-    assert!(lone.receiver.on_packet(&last, lone.now).is_some());
+    assert!(lone.receiver.on_packet(&short(23), lone.now).is_some());
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn three_segments_above_a_hole_show_a_loss() {
     story.advance(1);
     // in flight 12 - 3 - 1 = 8; PRR ceil(5 * 1 / 10) = 1: the retransmission
     assert_eq!(story.sack(0, &[(1, 4)]), [0]);
-    assert_eq!(story.last[0].flags, flag::RETRANSMISSION);
+    assert_eq!(story.last[0].flags(), flag::RETRANSMISSION);
     assert_eq!(story.cwnd(), (9, 5, CaState::Recovery));
     assert_eq!((story.conn().high_seq, story.conn().lost_out, story.conn().retrans_out), (12, 1, 1));
     // 4 to 9: for d = 2..7 delivered ceil(d / 2) may be out: 0 1 0 and then 5 are in flight: nothing
@@ -297,9 +297,9 @@ fn a_burst_of_losses_is_repaired_in_order_without_a_timeout() {
     let mut resent = Vec::new();
     story.exchange(&mut receiver, Time::from_secs(10), |packet| {
         if packet.has(flag::RETRANSMISSION) {
-            resent.push(packet.seq);
+            resent.push(packet.tcp().seq());
         }
-        packet.flags & (flag::RETRANSMISSION | flag::NO_DATA) == 0 && (5..25).contains(&packet.seq)
+        packet.flags() & (flag::RETRANSMISSION | flag::NO_DATA) == 0 && (5..25).contains(&packet.tcp().seq())
     });
     assert_eq!(resent, (5..25).collect::<Vec<_>>(), "each once, in order");
     let stats = &story.sender.stats;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cc::{build, CcContext};
-use crate::packet::{Ecn, MTU_FRAME};
+use crate::packet::{Ecn, Timestamps, MTU_FRAME};
 use crate::tcp::receiver::Echo;
 
 /// Everything of `sender` and `receiver` but what the ring of the scoreboard holds, which is written before it is read.
@@ -28,9 +28,9 @@ fn who_begins_again_is_as_new() {
             // of 276 segments every 23rd is lost once, and of the others some are marked
             let mut lost = Vec::new();
             story.exchange(&mut receiver, Time::from_secs(20), |packet| {
-                let once = packet.flags & flag::NO_DATA == 0 && packet.seq % 23 == 7 && !lost.contains(&packet.seq);
-                lost.extend(once.then_some(packet.seq));
-                packet.ecn = [Ecn::Ce, Ecn::Ect1, packet.ecn, packet.ecn][packet.seq as usize / 10 % 4];
+                let once = !packet.has(flag::NO_DATA) && packet.tcp().seq() % 23 == 7 && !lost.contains(&packet.tcp().seq());
+                lost.extend(once.then_some(packet.tcp().seq()));
+                packet.set_ecn([Ecn::Ce, Ecn::Ect1, packet.ecn(), packet.ecn()][packet.tcp().seq() as usize / 10 % 4]);
                 once
             });
             // what comes last leaves marks that no ACK has told of, a gap and a duplicate
@@ -38,7 +38,8 @@ fn who_begins_again_is_as_new() {
             for (seq, ecn) in
                 [(next, Ecn::Ect0), (next + 1, Ecn::Ce), (next + 1, Ecn::Ect1), (next + 4, Ecn::Ect1), (next + 6, Ecn::Ect1)]
             {
-                let packet = Packet { seq, len: MTU_FRAME, ecn, tsval: 30_000, tsecr_age: 20, ..Packet::EMPTY };
+                let timestamps = Timestamps::new(30_000, Some(29_980));
+                let packet = Packet { len: MTU_FRAME, ..Packet::new_tcp(seq, ecn, 0).with_timestamps(timestamps) };
                 receiver.on_packet(&packet, Time::from_secs(30));
             }
             let Story { mut sender, .. } = story;

@@ -21,7 +21,7 @@ fn a_probe_is_sent_after_two_srtt_and_two_ticks() {
     // 2 * 40 + 2
     assert_eq!((story.sender.next_timer(), story.sender.timer.kind), (story.due(82), Timer::Tlp));
     assert_eq!(story.fire(), [9]);
-    assert_eq!((story.last[0].flags, story.sender.stats.probes), (flag::RETRANSMISSION, 1));
+    assert_eq!((story.last[0].flags(), story.sender.stats.probes), (flag::RETRANSMISSION, 1));
     // the timeout starts again with the probe: 240 ms
     assert_eq!((story.sender.next_timer(), story.sender.timer.kind), (story.due(240), Timer::Rto));
 }

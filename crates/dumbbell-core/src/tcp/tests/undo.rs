@@ -100,7 +100,7 @@ fn a_reduction_that_is_undone_before_new_data_went_out_leaves_no_cwr() {
     story.echo = Some(40);
     let sent = story.sack(4, &[]);
     assert_eq!((story.sender.stats.undone, story.conn().state), (1, CaState::Open));
-    assert!(!sent.is_empty() && story.last.iter().all(|packet| packet.flags == 0), "{:?}", story.last);
+    assert!(!sent.is_empty() && story.last.iter().all(|packet| packet.flags() == 0), "{:?}", story.last);
 }
 
 #[test]

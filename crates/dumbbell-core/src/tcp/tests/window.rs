@@ -78,7 +78,7 @@ fn an_application_of_constant_rate_offers_whole_segments_in_time() {
     // 20 segments per round trip of 40 ms: one every 2 ms; 20 were there when the connection opened
     let mut story = Story::open("reno", plain(100), rate(2000));
     let sent = story.flow(Time::from_millis(439));
-    let data: Vec<u64> = sent.iter().filter(|(_, packet)| packet.flags & flag::NO_DATA == 0).map(|(at, _)| at.0).collect();
+    let data: Vec<u64> = sent.iter().filter(|(_, packet)| !packet.has(flag::NO_DATA)).map(|(at, _)| at.0).collect();
     assert_eq!(data[..20], [40_000_000; 20]);
     for (n, at) in data.iter().enumerate().skip(20) {
         // segment n is complete (n + 1) * 2 ms after the start
@@ -123,7 +123,7 @@ fn sizes_around_whole_segments() {
 fn a_short_last_segment_is_short_when_sent_again() {
     let mut story = Story::open("reno", plain(10), Application::Size(3000));
     assert_eq!(story.fire(), [2]);
-    assert_eq!((story.last[0].len - HEADERS, story.last[0].flags), (104, flag::RETRANSMISSION));
+    assert_eq!((story.last[0].len - HEADERS, story.last[0].flags()), (104, flag::RETRANSMISSION));
 }
 
 #[test]

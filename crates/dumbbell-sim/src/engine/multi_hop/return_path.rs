@@ -1,16 +1,18 @@
 //! The way back: acknowledgements in their lines, and as packets in the hops.
 
 use super::super::ack_log::{AckContents, QueuedAck};
-use super::super::delay_lines::{frame_listener, BlockPool, DelayLine, ReturnPath, NO_BLOCKS};
+use super::super::connection::Connection;
+use super::super::delay_lines::{frame_listener, DelayLine, ReturnPath};
 use super::super::endpoint::{Arena, Endpoint};
+use super::super::port::{BlockPool, NO_BLOCKS};
 use super::super::topology::Topology;
-use super::super::transport::Connection;
 use super::hop::END;
 use super::{MultiHop, STAGES};
 use dumbbell_core::hint::seldom;
 use dumbbell_core::observe::{ListenLevel, Tap};
-use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::tcp::{ack_flag, Ack, Block};
+use dumbbell_core::packet::Packet;
+use dumbbell_core::reply::{DatagramAnswer, Reply};
+use dumbbell_core::tcp::Block;
 use dumbbell_core::units::Time;
 
 impl<L: Tap + Send + 'static> MultiHop<L> {
@@ -40,21 +42,28 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
     }
 
     /// An acknowledgement enters the hops as a packet.
-    pub(super) fn send_back(&mut self, ack: Ack, blocks: u32, now: Time) {
+    pub(super) fn send_back(&mut self, reply: Reply, blocks: u32, now: Time) {
         let count = if blocks == NO_BLOCKS { 0 } else { self.lines.pool.get(blocks).len() };
-        let member = &mut self.members[ack.flow as usize];
+        let member = &mut self.members[reply.flow() as usize];
         member.acks += 1;
-        member.back_ecn.negotiate(&ack);
-        let (hop, ecn) = (member.back, member.back_ecn.ack_codepoint(&ack));
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.held.push(QueuedAck::default());
-            self.held.len() as u64 - 1
-        });
-        self.held[place as usize] = QueuedAck { ack, blocks };
-        let len = ack.frame(count);
-        let packet = Packet { seq: place, flow: ack.flow, len, ecn, flags: flag::BACK, ..Packet::EMPTY };
+        if let Some(ack) = reply.ack() {
+            member.back_ecn.negotiate(ack);
+        }
+        let (hop, ecn) = (member.back, reply.codepoint(&member.back_ecn));
+        let queued = QueuedAck { reply, blocks };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.held[place as usize] = queued;
+                place
+            }
+            None => {
+                self.held.push(queued);
+                self.held.len() as u64 - 1
+            }
+        };
+        let packet = Packet { flow: reply.flow(), len: reply.frame(count), ..Packet::new_ack_slot(place, ecn) };
         if let Some((listener, pool)) = self.back().frame_listener() {
-            listener.on_pack_ack(&packet, &ack, pool.blocks_or_none(blocks));
+            listener.on_pack_ack(&packet, &reply, pool.blocks_or_none(blocks));
         }
         self.enter(hop, packet, now);
     }
@@ -63,7 +72,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
     #[inline(always)]
     pub(super) fn release(&mut self, place: u64) -> QueuedAck {
         let held = self.held[place as usize];
-        self.members[held.ack.flow as usize].acks -= 1;
+        self.members[held.reply.flow() as usize].acks -= 1;
         self.free.push(place);
         held
     }
@@ -71,16 +80,16 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
     /// An acknowledgement has left the last hop of its route as this `packet`.
     #[inline(never)]
     pub(super) fn end_of_ack(&mut self, packet: &Packet, now: Time) {
-        let QueuedAck { mut ack, blocks } = self.release(packet.seq);
-        if ack.flags & ack_flag::ECHO != 0 {
-            ack.flags = ack_flag::ECHO | packet.ecn as u8;
+        let QueuedAck { mut reply, blocks } = self.release(packet.ack_slot());
+        if let Some(answer) = reply.answer() {
+            reply = DatagramAnswer { ecn: packet.ecn(), ..answer }.into();
         }
-        let line = self.members[ack.flow as usize].line;
+        let line = self.members[reply.flow() as usize].line;
         if self.lines.all[line as usize].up {
-            self.due.push_back((ack, blocks));
+            self.due.push_back((reply, blocks));
             self.stages.set(STAGES * self.hops.len(), now);
         } else {
-            self.lines.push(line, ack, blocks, now);
+            self.lines.push(line, reply, blocks, now);
         }
     }
 
@@ -88,45 +97,45 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
     #[inline(always)]
     pub(super) fn on_line(&mut self, line: usize, now: Time, arena: &mut Arena) -> Option<u32> {
         let DelayLine { acks, up, .. } = &mut self.lines.all[line];
-        let (_, ack, blocks) = acks.pop_front()?;
+        let (_, reply, blocks) = acks.pop_front()?;
         let next = acks.front().map_or(Time::NEVER, |head| head.0);
         let up = *up;
         self.lines.times.set(line, next);
-        if up && self.members[ack.flow as usize].back != END {
-            self.send_back(ack, blocks, now);
+        if up && self.members[reply.flow() as usize].back != END {
+            self.send_back(reply, blocks, now);
             return None;
         }
-        Some(self.on_ack(&ack, blocks, now, arena))
+        Some(self.on_ack(&reply, blocks, now, arena))
     }
 
     /// An acknowledgement reaches its sender.
     #[inline(always)]
-    pub(super) fn on_ack(&mut self, ack: &Ack, blocks: u32, now: Time, arena: &mut Arena) -> u32 {
-        let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
+    pub(super) fn on_ack(&mut self, reply: &Reply, blocks: u32, now: Time, arena: &mut Arena) -> u32 {
+        let Endpoint { transport, stages, .. } = arena.get_mut(reply.flow());
         // nothing that a sender does puts SACK blocks on their way
         let pool = (blocks != NO_BLOCKS).then(|| std::mem::take(&mut self.lines.pool));
         let sacked: &[Block] = pool.as_ref().map_or(&[], |pool| pool.get(blocks));
         if self.listener().listen_level() >= ListenLevel::Frames {
-            self.listener().on_ack(ack, sacked, now);
+            self.listener().on_ack(reply, sacked, now);
         }
-        let timer = transport.on_back(ack, sacked, stages, now, self);
+        let timer = transport.on_back(reply, sacked, stages, now, self);
         if let Some(pool) = pool {
             seldom();
             self.lines.pool = pool;
             self.lines.pool.release(blocks);
         }
-        arena.timer_not_after(ack.flow, timer);
-        ack.flow
+        arena.timer_not_after(reply.flow(), timer);
+        reply.flow()
     }
 }
 
 impl<L: Tap + Send + 'static> ReturnPath for &mut MultiHop<L> {
     #[inline(always)]
-    fn push_ack(&mut self, line: u32, ack: Ack, blocks: u32, now: Time) {
-        if self.members[ack.flow as usize].back == END || self.lines.all[line as usize].up {
-            self.lines.push(line, ack, blocks, now);
+    fn push_ack(&mut self, line: u32, reply: Reply, blocks: u32, now: Time) {
+        if self.members[reply.flow() as usize].back == END || self.lines.all[line as usize].up {
+            self.lines.push(line, reply, blocks, now);
         } else {
-            self.send_back(ack, blocks, now);
+            self.send_back(reply, blocks, now);
         }
     }
 

@@ -8,7 +8,7 @@ use dumbbell_bottleneck::queue_disciplines;
 use dumbbell_config::schedule::Schedule;
 use dumbbell_core::log::{At, Log};
 use dumbbell_core::observe::Tap;
-use dumbbell_core::packet::Packet;
+use dumbbell_core::packet::{Ecn, Packet, Timestamps};
 use dumbbell_core::units::Time;
 use dumbbell_measure::from_capture::{measure, sampled, Capture, HopCaptures, PACKET_BYTES, POLL_NS, SAMPLE_BYTES};
 use serde_json::{json, Value};
@@ -20,14 +20,15 @@ use std::sync::{Arc, Mutex};
 struct Written(Arc<Mutex<(Vec<u8>, Vec<u8>)>>);
 
 fn record(packet: &Packet, now: Time) -> [u8; PACKET_BYTES] {
+    let (number, stamp) = packet.transmission();
     let mut bytes = [0; PACKET_BYTES];
     bytes[..8].copy_from_slice(&(now.0 + 7).to_le_bytes());
     bytes[8..12].copy_from_slice(&packet.flow.to_le_bytes());
-    bytes[12..16].copy_from_slice(&(packet.seq as u32).to_le_bytes());
+    bytes[12..16].copy_from_slice(&(number as u32).to_le_bytes());
     bytes[16..20].copy_from_slice(&u32::from(packet.len).to_le_bytes());
     // the last packet of a handshake and the first data have one number, and may leave in one millisecond
-    bytes[24..26].copy_from_slice(&(packet.tsval as u16).wrapping_add(packet.len).to_le_bytes());
-    bytes[28] = packet.ecn as u8;
+    bytes[24..26].copy_from_slice(&(stamp as u16).wrapping_add(packet.len).to_le_bytes());
+    bytes[28] = packet.ecn() as u8;
     bytes
 }
 
@@ -204,7 +205,7 @@ fn packets_that_never_left_were_dropped_if_the_queue_says_so() {
 fn two_frames_that_leave_a_bucket_at_once_go_one_by_one_over_the_link() {
     // 1250 B at 10 Mbit/s: 1 ms. The first two arrive and leave together, the third after both are gone
     let at = [10, 10, 20].map(Time::from_millis);
-    let packet = |seq| Packet { seq, len: 1250, ..Packet::EMPTY };
+    let packet = |seq| Packet { len: 1250, ..Packet::new_tcp(seq, Ecn::NotEct, 0) };
     let records: Vec<u8> = (0..).zip(at).flat_map(|(seq, now)| record(&packet(seq), now)).collect();
     let delays = |shaper: &str| {
         let bottleneck = json!({"rate": 10_000_000, "shaper": shaper, "aqm": {"name": "pfifo"}});
@@ -238,7 +239,8 @@ fn what_does_not_fit_together_is_an_error() {
 
 /// A frame of `flow` in a capture, which goes back to its sender.
 fn back(flow: u32, id: u16, len: u16, ms: u64) -> [u8; PACKET_BYTES] {
-    let mut bytes = record(&Packet { flow, len, tsval: u32::from(id), ..Packet::EMPTY }, Time::from_millis(ms));
+    let mut bytes =
+        record(&Packet { flow, len, ..Packet::EMPTY.with_timestamps(Timestamps::new(id.into(), None)) }, Time::from_millis(ms));
     bytes[29] = 1;
     bytes
 }
@@ -252,7 +254,7 @@ fn hops_are_counted_one_by_one_and_flows_along_their_routes() {
     let config = json!({"duration": 1_000_000_000_u64, "bottleneck": {"rate": 10_000_000, "shaper": "htb", "aqm": {"name": "pfifo"}},
         "hop": [hop("second", 3_000_000)], "reverse": way_back,
         "udp": [{"size": 500, "route": route, "echo": true, "base_rtt": 20_000_000}, {"size": 800, "direction": "up"}]});
-    let packet = |flow, seq, len| Packet { flow, seq, len, ..Packet::EMPTY };
+    let packet = |flow, seq, len| Packet { flow, len, ..Packet::new_tcp(seq, Ecn::NotEct, 0) };
     let at = |seq, ms| record(&packet(0, seq, 500), Time::from_millis(ms));
     // of three packets of flow 0 the second hop, which is the first that they pass, drops the second; they wait there for 2 ms and then for 5 and 8 ms
     let of_second = [[at(0, 100), at(1, 200), at(2, 300)].concat(), [at(0, 102), at(2, 302)].concat()];

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from dumbbell.check.stack.outcomes import Outcome
 from dumbbell.check.stack.scenes import describe_path, format_rate, make_scene, make_subject
 from dumbbell.check.stack.stack_case import Limits, SceneOutcomes, StackCase
 
@@ -29,23 +30,20 @@ _CELLS = (
 
 def use(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge the goodput of one connection."""
-    ours, theirs = (
-        seen.subject.compute_mean(0, lambda one: one.goodput),
-        seen.tcp.compute_mean(0, lambda one: one.goodput),
-    )
+    ours, theirs = seen.compare_means(lambda one: one.goodput)
     limits.require(
         f"at least {LEAST_USE:.0%} of the goodput of TCP's CUBIC",
         ours >= LEAST_USE * theirs,
         f"{ours:.3g} Mbit/s, TCP's CUBIC {theirs:.3g}",
     )
-    delay, of_tcp = (one.compute_mean(0, lambda flow: flow.rtt_p50) for one in (seen.subject, seen.tcp))
+    delay, of_tcp = seen.compare_means(lambda one: one.rtt_p50)
     if not of_tcp / _MUCH <= delay <= of_tcp * _MUCH:
         limits.note(f"median RTT {delay * 1e3:.3g} ms, TCP's CUBIC {of_tcp * 1e3:.3g} ms")
 
 
 def judge_queue(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge the delay that one connection makes in a deep queue."""
-    ours, theirs = (one.compute_mean(0, lambda flow: flow.rtt_p95) for one in (seen.subject, seen.tcp))
+    ours, theirs = seen.compare_means(lambda one: one.rtt_p95)
     limits.require(
         f"P95 of the RTT at most {MOST_QUEUE:g} times that of TCP's CUBIC",
         ours <= MOST_QUEUE * theirs,
@@ -58,10 +56,7 @@ def judge_queue(seen: SceneOutcomes, limits: Limits) -> None:
 def judge_loss(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge what several connections lose in a short queue."""
     flows = seen.scene.subjects
-    ours, theirs = (
-        sum(one.compute_mean(number, lambda flow: flow.lost_share) for number in flows) / len(flows)
-        for one in (seen.subject, seen.tcp)
-    )
+    ours, theirs = (_measure_loss(seen, one) for one in (seen.subject, seen.tcp))
     most = max(MOST_LOSS, MOST_LOSS_OF_TCP * theirs)
     limits.require(
         f"at most {most:.1%} of the packets lost", ours <= most, f"{ours:.1%} lost, by TCP's CUBIC {theirs:.1%}"
@@ -72,13 +67,17 @@ def judge_loss(seen: SceneOutcomes, limits: Limits) -> None:
         limits.note(f"it took {believed:.0f} packets for lost, and {real:.0f} were lost")
 
 
+def _measure_loss(seen: SceneOutcomes, outcome: Outcome) -> float:
+    flows = seen.scene.subjects
+    return sum(outcome.compute_mean(number, lambda one: one.lost_share) for number in flows) / len(flows)
+
+
 def _describe_losses(seen: SceneOutcomes) -> str:
     """Return the share of packets that all flows of the stack lost, and what the stack believes if it tells that."""
     flows = seen.scene.subjects
-    share = sum(seen.subject.compute_mean(number, lambda flow: flow.lost_share) for number in flows) / len(flows)
     sent, believed = (seen.subject.sum_up(flows, of) for of in (lambda one: one.sent, lambda one: one.believed))
     known = f" ({believed / sent:.1%} believed)" if sent and not math.isnan(believed) else ""
-    return f"{share:.1%}{known}"
+    return f"{_measure_loss(seen, seen.subject):.1%}{known}"
 
 
 def judge_limited(seen: SceneOutcomes, limits: Limits) -> None:
@@ -98,6 +97,10 @@ def judge_limited(seen: SceneOutcomes, limits: Limits) -> None:
     )
 
 
+def _describe_goodput(seen: SceneOutcomes) -> str:
+    return f"{seen.subject.compute_mean(0, lambda one: one.goodput):.3g}"
+
+
 CASES = (
     StackCase(
         "use",
@@ -108,7 +111,7 @@ CASES = (
         use,
         tuple(make_scene(describe_path(rate, rtt), rate, rtt, seconds) for rate, rtt, seconds in _CELLS),
         measure="goodput, Mbit/s",
-        figure=lambda seen: f"{seen.subject.compute_mean(0, lambda one: one.goodput):.3g}",
+        figure=_describe_goodput,
     ),
     StackCase(
         "queue",
@@ -132,14 +135,7 @@ CASES = (
         f"at most {MOST_LOSS:.0%} of the packets, or {MOST_LOSS_OF_TCP:g} times the share of TCP's CUBIC",
         judge_loss,
         tuple(
-            make_scene(
-                describe_path(20.0, 0.04) + f" {buffer:g}BDP",
-                20.0,
-                0.04,
-                10.0,
-                buffer=buffer,
-                flows=[make_subject(0.04)] * 3,
-            )
+            make_scene(f"20Mbit 40ms {buffer:g}BDP", 20.0, 0.04, 10.0, buffer=buffer, flows=[make_subject(0.04)] * 3)
             for buffer in (0.25, 0.5, 1.5)
         ),
         measure="packets lost",
@@ -159,6 +155,6 @@ CASES = (
         ),
         tcp=False,
         measure="goodput, Mbit/s",
-        figure=lambda seen: f"{seen.subject.compute_mean(0, lambda one: one.goodput):.3g}",
+        figure=_describe_goodput,
     ),
 )

@@ -11,7 +11,7 @@ import numpy as np
 from dumbbell.check.lab import FRAME, PathPoint
 from dumbbell.check.stack.outcomes import StackRun
 from dumbbell.check.stack.scenes import make_scene
-from dumbbell.check.stack.stack_case import Limits, Scene, SceneOutcomes, StackCase
+from dumbbell.check.stack.stack_case import Judge, Limits, Scene, SceneOutcomes, StackCase
 
 FULL = 0.9  # of the link's rate: the pipe is full
 DRAINED = 0.5  # BDP that may be left in the queue: BBR.drain_pacing_gain empties it, the cruise refills it a little
@@ -26,35 +26,28 @@ MOST_POLICED = 0.15  # share of packets that may be lost at a policer
 _RATE, _RTT = 20.0, 0.04
 
 
-def _find_startup_time(scene: Scene) -> float:
-    return PathPoint(round(scene.rate * 1e6), scene.rtt).startup
-
-
 def _find_first(run: StackRun, after: float, held: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float:
     """Return when something held for the first time after a time, as seconds after it; infinity if it never did."""
     found = np.flatnonzero(held & (run.link.times > after + 1e-9))
     return float(run.link.times[found[0]]) - after if len(found) else float("inf")
 
 
-def _format_span(seconds: float) -> str:
-    return f"{seconds:.3g} s" if np.isfinite(seconds) else "never"
+def _require_within(limits: Limits, what: str, seconds: float, most: float, since: str = "") -> None:
+    found = f"{seconds:.3g} s" if np.isfinite(seconds) else "never"
+    limits.require(f"{what} within {most:.3g} s{since}", seconds <= most, f"{found} until then")
 
 
 def judge_startup(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge how soon the link is full, and how soon the queue is empty again."""
     scene = seen.scene
-    most = _find_startup_time(scene)
+    most = PathPoint(round(scene.rate * 1e6), scene.rtt).startup
     full = max(_find_first(one, one.flows[0].start, one.link.rates >= FULL * scene.rate) for one in seen.subject.runs)
-    limits.require(f"{FULL:.0%} of the rate within {most:.3g} s", full <= most, f"{_format_span(full)} until then")
+    _require_within(limits, f"{FULL:.0%} of the rate", full, most)
     if not np.isfinite(full):
         return
     least = DRAINED * scene.rtt * 1e3
     drained = max(_find_first(one, one.flows[0].start + full, one.link.sojourns <= least) for one in seen.subject.runs)
-    limits.require(
-        f"a queue of at most {DRAINED:g} BDP within {most:.3g} s after that",
-        drained <= most,
-        f"{_format_span(drained)} until then",
-    )
+    _require_within(limits, f"a queue of at most {DRAINED:g} BDP", drained, most, " after that")
 
 
 def judge_dip(seen: SceneOutcomes, limits: Limits) -> None:
@@ -87,9 +80,7 @@ def judge_faster_link(seen: SceneOutcomes, limits: Limits) -> None:
     # one round more in PROBE_UP for each doubling, in each of which the draft's volume of probing doubles, and cycles
     most = CYCLE_S * (1 + np.log2(after / scene.rate))
     found = max(_find_first(one, scene.changed, one.link.rates >= FULL * after) for one in seen.subject.runs)
-    limits.require(
-        f"{FULL:.0%} of the new rate within {most:.3g} s", found <= most, f"{_format_span(found)} until then"
-    )
+    _require_within(limits, f"{FULL:.0%} of the new rate", found, most)
 
 
 def judge_slower_link(seen: SceneOutcomes, limits: Limits) -> None:
@@ -100,9 +91,7 @@ def judge_slower_link(seen: SceneOutcomes, limits: Limits) -> None:
     # besides 1.5 RTTs some packets, which are much at a low rate: the least window, and delayed ACKs
     least = 1e3 * (scene.rtt * 1.5 + PACKETS * 8 * FRAME / (1e6 * scene.rate_after))
     found = max(_find_first(one, scene.changed + 0.5, one.link.sojourns <= least) + 0.5 for one in seen.subject.runs)
-    limits.require(
-        f"at most {least:.3g} ms in the queue within {most:.3g} s", found <= most, f"{_format_span(found)} until then"
-    )
+    _require_within(limits, f"at most {least:.3g} ms in the queue", found, most)
 
 
 def judge_lossy_link(seen: SceneOutcomes, limits: Limits) -> None:
@@ -117,13 +106,14 @@ def judge_policer(seen: SceneOutcomes, limits: Limits) -> None:
     limits.require(f"at most {MOST_POLICED:.0%} of the packets lost", share <= MOST_POLICED, f"{share:.1%} lost")
 
 
-def _make_case(key: str, question: str, number: str, limit: str, judge: object, *scenes: Scene) -> StackCase:
-    assert callable(judge)
+def _make_case(key: str, question: str, number: str, limit: str, judge: Judge, *scenes: Scene) -> StackCase:
     source = f"draft-ietf-ccwg-bbr, BBR Example Test Cases, {number}"
     return StackCase(key, "bbr", question, source, limit, judge, scenes, only="bbr", tcp=False)
 
 
 _LONGER = [{"name": "reorder", "probability": 1.0, "delay": "1ms", "from": "2s"}]
+_LOSS = {"name": "loss", "probability": 0.01}
+_POLICER = {"name": "policer", "rate": "10Mbit", "burst": "50kB"}
 CASES = (
     _make_case(
         "bbr-startup",
@@ -146,7 +136,7 @@ CASES = (
             "20Mbit 40ms",
             _RATE,
             _RTT,
-            2.0 + 1.0 + PROBE_RTT_S,
+            3.0 + PROBE_RTT_S,
             buffer=4.0,
             interval=0.02,
             flow={"path": _LONGER},
@@ -177,15 +167,7 @@ CASES = (
         "cases 2, 6 and 21: below BBR.LossThresh of 2 %",
         f"goodput at least {LEAST_LOSSY:.0%} of the rate",
         judge_lossy_link,
-        make_scene(
-            "1%",
-            _RATE,
-            _RTT,
-            12.0,
-            since=2.0,
-            buffer=2.0,
-            flow={"path": [{"name": "loss", "probability": 0.01}]},
-        ),
+        make_scene("1%", _RATE, _RTT, 12.0, since=2.0, buffer=2.0, flow={"path": [_LOSS]}),
     ),
     _make_case(
         "bbr-policer",
@@ -193,13 +175,6 @@ CASES = (
         "case 17",
         f"at most {MOST_POLICED:.0%} of the packets lost, after 4 s",
         judge_policer,
-        make_scene(
-            "10Mbit",
-            _RATE,
-            _RTT,
-            14.0,
-            since=4.0,
-            flow={"path": [{"name": "policer", "rate": "10Mbit", "burst": "50kB"}]},
-        ),
+        make_scene("10Mbit", _RATE, _RTT, 14.0, since=4.0, flow={"path": [_POLICER]}),
     ),
 )

@@ -78,21 +78,14 @@ def _list_rates(*rates: tuple[float, float]) -> list[tuple[float, float]]:
 
 # the draft's bad Wi-Fi; a queue of one BDP of 2 ms would drop what the link holds back for 90 ms
 _WIFI: dict[str, Any] = {"link": {"name": "wifi", "jitter": "7ms"}, "packets": 100}
+_LOST = [{"name": "loss", "probability": 1.0, "from": "2s", "to": "4s"}]
 _LATE = [{"name": "reorder", "probability": 1.0, "delay": "70ms", "from": "1s"}]  # all packets: a longer path
 _ALONE = (
     _make_scene("base", 20, 0.08, 10, 5.0),
     _make_scene("short-fast", 200, 0.04, 20, 1.25),
     _make_scene("low-and-up", 5, 0.1, 7, 7.9, rates=_list_rates((2.5, 10))),
     _make_scene("drop-and-back", 10, 0.1, 7, 8.15, rates=_list_rates((1.5, 5), (3.5, 10))),
-    _make_scene(
-        "black-hole",
-        20,
-        0.07,
-        10,
-        6.1,
-        flow={"path": [{"name": "loss", "probability": 1.0, "from": "2s", "to": "4s"}]},
-        outages=((2.0, 4.0),),
-    ),
+    _make_scene("black-hole", 20, 0.07, 10, 6.1, flow={"path": _LOST}, outages=((2.0, 4.0),)),
     _make_scene("short-to-long", 10, 0.03, 20, 22.0, flow={"path": _LATE}),
     _make_scene("suspension", 20, 0.01, 10, 5.4, link={"name": "onoff", "on": "1.8s", "off": "200ms"}),
     # the draft says 10 MB, which 10 Mbit/s cannot carry in this time; 4 MB is what its other cases with bad Wi-Fi have

@@ -43,8 +43,7 @@ def judge_reordering(seen: SceneOutcomes, limits: Limits) -> None:
 
 
 def _compare_goodputs(seen: SceneOutcomes) -> tuple[float, float, str]:
-    number = seen.scene.subjects[0]
-    ours, theirs = (one.compute_mean(number, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
+    ours, theirs = seen.compare_means(lambda one: one.goodput)
     return ours, theirs, f"{ours:.3g} Mbit/s, TCP's CUBIC {theirs:.3g}"
 
 
@@ -109,7 +108,7 @@ _LIMITS = f"{_STALLS}, goodput at least {LEAST_OF_TCP:.0%} of that of TCP's CUBI
 
 
 def _describe_figure(seen: SceneOutcomes) -> str:
-    ours, theirs = (one.compute_mean(0, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
+    ours, theirs = seen.compare_means(lambda one: one.goodput)
     return f"{ours / theirs:.2g}" if theirs else ""
 
 

@@ -207,9 +207,7 @@ fn small_packets_meet_the_limit_of_packets_before_that_of_memory() {
     // an ACK takes 832 B: 30280000 / 832 = 36394 of them would fit
     let mut state = queue(json!({}));
     let mut log = Counters::default();
-    (0..20_000).for_each(|seq| {
-        state.enqueue(Packet { len: 66, flags: crate::packet::flag::BACK, ..packet(seq, Ecn::NotEct) }, Time::ZERO, &mut log)
-    });
+    (0..20_000).for_each(|seq| state.enqueue(Packet { len: 66, ..Packet::new_ack_slot(seq, Ecn::NotEct) }, Time::ZERO, &mut log));
     assert_eq!((state.packets(), state.memory), (10_000, 8_320_000));
     serve_order(&mut state, 10_000, Time::ZERO, &mut log);
     assert_eq!((state.packets(), state.memory), (0, 0));

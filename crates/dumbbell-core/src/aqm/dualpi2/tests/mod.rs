@@ -41,7 +41,7 @@ fn fill_queues(config: Value, count: u64) -> (State, Counters) {
 fn serve_order(state: &mut State, count: usize, now: Time, log: &mut Counters) -> String {
     (0..count)
         .map(|_| match state.dequeue(now, log) {
-            Dequeue::Packet(packet) if packet.seq % 2 == 0 => 'L',
+            Dequeue::Packet(packet) if packet.number() % 2 == 0 => 'L',
             Dequeue::Packet(_) => 'C',
             _ => '-',
         })
@@ -81,7 +81,7 @@ fn story(config: Value) -> Vec<(u64, Ecn, Time)> {
         state.enqueue(packet(seq, ecn), now, &mut log);
         if seq % 2 == 0 {
             if let Dequeue::Packet(packet) = state.dequeue(now, &mut log) {
-                sent.push((packet.seq, packet.ecn, now));
+                sent.push((packet.number(), packet.ecn(), now));
             }
         }
     }

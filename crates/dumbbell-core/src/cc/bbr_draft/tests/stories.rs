@@ -220,7 +220,9 @@ fn startup_ends_on_loss_before_the_plateau() {
     slow.run_to(2.0);
     assert_eq!((slow.model().state, slow.model().full_bw_reached), ("startup", Some(false)));
     slow.path.fate =
-        Box::new(|packet, _| if packet.seq % 4 == 0 && !packet.has(flag::RETRANSMISSION) { Fate::Lose } else { Fate::Pass });
+        Box::new(
+            |packet, _| if packet.tcp().seq() % 4 == 0 && !packet.has(flag::RETRANSMISSION) { Fate::Lose } else { Fate::Pass },
+        );
     slow.run_to(4.0);
     // so little is in flight that Drain is over with the ACK that begins it
     assert!(slow.model().full_bw_reached == Some(true) && slow.visits()[1].0 == "probe_cruise", "{:?}", slow.visits());
@@ -324,7 +326,7 @@ fn states(story: &Story, from: usize) -> Vec<&'static str> {
 /// Delays every `nth` packet that is sent from now on by `late`, `left` of them in all.
 fn delay(story: &mut Story, nth: u64, mut left: u32, late: Duration) {
     story.path.fate = Box::new(move |packet, _| {
-        if left > 0 && packet.seq % nth == 0 && !packet.has(flag::RETRANSMISSION) {
+        if left > 0 && packet.tcp().seq() % nth == 0 && !packet.has(flag::RETRANSMISSION) {
             left -= 1;
             return Fate::Late(late);
         }

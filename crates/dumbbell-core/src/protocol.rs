@@ -2,8 +2,9 @@
 //!
 //! UDP (`engine/udp.rs` of the simulator) is one; a program adds others by `Builder::endpoint` there, and stacks of QUIC come from libraries.
 
-use dumbbell_core::packet::Ecn;
-use dumbbell_core::units::{Duration, Rate, Time};
+use crate::observe::SenderSnapshot;
+use crate::packet::Ecn;
+use crate::units::{Duration, Rate, Time};
 
 /// A packet on its way to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,26 +45,16 @@ pub trait AnswerOutlet {
 pub struct ProtocolStats {
     /// Payload that the receiver's application has, in order, bytes.
     pub received: u64,
-    /// Smoothed RTT.
-    pub srtt: Option<Duration>,
-    /// Smallest RTT.
-    pub min_rtt: Option<Duration>,
-    /// Congestion window, bytes.
-    pub cwnd: Option<u64>,
-    /// Slow-start threshold, bytes.
-    pub ssthresh: Option<u64>,
-    /// Bytes in flight.
-    pub in_flight: Option<u64>,
+    /// State of the sender.
+    pub sender: SenderSnapshot,
     /// Pacing rate, bytes per second.
     pub pacing_rate: Option<u64>,
     /// Bytes of a datagram that carries as much as one can: windows are shown in these.
     pub segment: u64,
-    /// Packets that the sender took for lost.
-    pub lost: Option<u64>,
     /// Retransmissions of data that had arrived.
     pub spurious: Option<u64>,
     /// Reductions of the window.
-    pub reductions: Option<u64>,
+    pub loss_reductions: Option<u64>,
     /// Probe timeouts.
     pub probes: Option<u64>,
     /// CE marks that the receiver reported.

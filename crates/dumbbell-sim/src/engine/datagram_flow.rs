@@ -1,21 +1,19 @@
-//! An endpoint that is no TCP: any [`Protocol`], and what is measured of it. Its receiver measures one-way delays, and its sender, if there are
-//! answers, RTTs. A transport says more of itself.
+//! Both ends of a flow without TCP: any [`Protocol`], and what is measured of it. Its receiver measures one-way delays, and its sender, if there are
+//! answers, RTTs. A transport also reports its own state.
 
-use super::delay_lines::NO_BLOCKS;
-use super::endpoint::Stages;
-use super::topology::Ingress;
-use super::transport::{Connection, ReturnPort};
-use crate::flow::{FlowResult, Samples, SenderState, StackResult};
+use super::connection::Connection;
+use super::port::{Ingress, ReturnPort, Stages, NO_BLOCKS};
+use crate::flow::{whole_micros, FlowResult, Samples, SenderState, StackResult};
 use crate::measure::{AnswerCounts, SeriesView};
-use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolStats};
 use crate::transit::{patience, Transit};
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::observe::{ListenLevel, ProtocolKind, Reported, SenderSnapshot, Tap};
-use dumbbell_core::packet::{flag, Ecn, Packet, UDP_HEADERS};
+use dumbbell_core::observe::{ListenLevel, ProtocolKind, Reported, Tap};
+use dumbbell_core::packet::{Packet, UDP_HEADERS};
+use dumbbell_core::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol};
+use dumbbell_core::reply::{DatagramAnswer, Reply};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::tcp::{ack_flag, Ack, Block, Outlet};
+use dumbbell_core::tcp::{Block, Outlet};
 use dumbbell_core::units::{Duration, Time};
-use dumbbell_measure::table::UNTOLD;
 use dumbbell_measure::trace::Trace;
 use std::collections::VecDeque;
 
@@ -65,8 +63,8 @@ impl Default for Answers {
     }
 }
 
-/// A protocol's two ends.
-pub struct Other {
+/// Both ends of a [`Protocol`].
+pub struct DatagramFlow {
     protocol: Box<dyn Protocol>,
     /// Whether it is a transport, which reports its state.
     is_transport: bool,
@@ -97,11 +95,12 @@ pub struct Other {
 /// Makes packets of datagrams.
 struct Sending<'a, N: Outlet> {
     port: &'a mut N,
-    packet: Packet,
+    slot: u32,
+    now: Time,
     sent: &'a mut u64,
     fresh: Option<&'a mut Vec<(u64, bool)>>,
-    /// Packets whose answer is awaited, and the time.
-    awaited: Option<(&'a mut VecDeque<(u64, Time)>, Time)>,
+    /// Packets whose answer is awaited.
+    awaited: Option<&'a mut VecDeque<(u64, Time)>>,
 }
 
 impl<N: Outlet> DatagramOutlet for Sending<'_, N> {
@@ -110,10 +109,10 @@ impl<N: Outlet> DatagramOutlet for Sending<'_, N> {
         if let Some(fresh) = &mut self.fresh {
             fresh.push((number, false));
         }
-        if let Some((awaited, now)) = &mut self.awaited {
-            awaited.push_back((number, *now));
+        if let Some(awaited) = &mut self.awaited {
+            awaited.push_back((number, self.now));
         }
-        self.port.send(Packet { seq: number, len: length, ecn, ..self.packet });
+        self.port.send(Packet { flow: self.slot, len: length, ..Packet::new_udp(number, ecn, self.now) });
     }
 }
 
@@ -127,16 +126,13 @@ struct AnswerPort<'a, B: ReturnPort> {
 }
 
 impl<B: ReturnPort> AnswerOutlet for AnswerPort<'_, B> {
-    fn answer(&mut self, Answer { value, length, ecn }: Answer) {
+    fn answer(&mut self, Answer { value, length: len, ecn }: Answer) {
         *self.acks += 1;
         if let Some(fresh) = &mut self.fresh {
             fresh.push((value, true));
         }
-        let (window, flags) = (u32::from(length), ack_flag::ECHO | ecn as u8);
-        let (tsecr, tsval) = (value as u32, (value >> 32) as u32);
         let id = *self.acks as u16;
-        let ack = Ack { flow: self.slot, ack: self.left.0, window, flags, tsecr, tsval, id, ..Ack::default() };
-        self.back.send(ack, NO_BLOCKS);
+        self.back.send(DatagramAnswer { flow: self.slot, sent: self.left, value, len, ecn, id }.into(), NO_BLOCKS);
     }
 }
 
@@ -150,10 +146,10 @@ impl AnswerOutlet for Nobody {
 /// Calls of a timer at one instant before other events have their turn: a protocol that is always due does not stop the engine.
 const CALLS: u32 = 10_000;
 
-impl Other {
+impl DatagramFlow {
     /// `protocol` in `slot`, which has not begun.
-    pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Duration, size: Option<u64>) -> Other {
-        Other {
+    pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Duration, size: Option<u64>) -> DatagramFlow {
+        DatagramFlow {
             is_transport: protocol.stats().is_some(),
             protocol,
             slot,
@@ -195,12 +191,12 @@ impl Other {
         self.received.count(packet);
         self.received.data += 1;
         self.received.bytes += u64::from(packet.len.saturating_sub(UDP_HEADERS));
-        let age = packet.age(now);
+        let age = packet.udp().age(now);
         self.transit.record_delay(age + self.half_rtt);
         self.left = Time(now.0.wrapping_sub(age.0));
-        let datagram = Datagram { number: packet.seq, length: packet.len, ecn: packet.ecn };
+        let datagram = Datagram { number: packet.udp().number(), length: packet.len, ecn: packet.ecn() };
         if self.answers.is_some() {
-            let Other { slot, left, .. } = *self;
+            let DatagramFlow { slot, left, .. } = *self;
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let acks = &mut self.received.acks;
             self.protocol.receive(&datagram, now, &mut AnswerPort { back, slot, left, acks, fresh });
@@ -211,7 +207,7 @@ impl Other {
     }
 }
 
-impl Connection for Other {
+impl Connection for DatagramFlow {
     fn has_begun(&self) -> bool {
         self.begun
     }
@@ -238,16 +234,14 @@ impl Connection for Other {
             self.stopped = Some(now);
             *stop = Time::NEVER;
         }
-        let mut packet = Packet { flow: self.slot, flags: flag::UDP, ..Packet::EMPTY };
-        packet.stamp(now);
         for _ in 0..CALLS {
             if !self.begun || self.protocol.next_timer() > now {
                 break;
             }
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let answers = self.answers.as_deref_mut().filter(|_| !self.is_transport);
-            let awaited = answers.map(|answers| (&mut answers.awaited, now));
-            self.protocol.on_timer(now, &mut Sending { port, packet, sent: &mut self.sent, fresh, awaited });
+            let awaited = answers.map(|answers| &mut answers.awaited);
+            self.protocol.on_timer(now, &mut Sending { port, slot: self.slot, now, sent: &mut self.sent, fresh, awaited });
         }
         self.look(now);
         begins
@@ -258,7 +252,7 @@ impl Connection for Other {
             if !self.begun || self.protocol.receiver_timer() > now {
                 break;
             }
-            let Other { slot, left, .. } = *self;
+            let DatagramFlow { slot, left, .. } = *self;
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let acks = &mut self.received.acks;
             self.protocol.on_receiver_timer(now, &mut AnswerPort { back, slot, left, acks, fresh });
@@ -273,16 +267,16 @@ impl Connection for Other {
 
     #[cold]
     #[inline(never)]
-    fn on_back(&mut self, answer: &Ack, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Ingress) -> Time {
-        let rtt = Duration(now.0.wrapping_sub(answer.ack));
-        let value = u64::from(answer.tsval) << 32 | u64::from(answer.tsecr);
+    fn on_back(&mut self, reply: &Reply, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Ingress) -> Time {
+        let Some(DatagramAnswer { sent, value, len: length, ecn, .. }) = reply.answer() else { return self.timer() };
+        let rtt = Duration(now.0.wrapping_sub(sent.0));
         if let Some(answers) = self.answers.as_deref_mut() {
             answers.take(value, rtt);
             let Answers { rtts, samples, least_us, all, .. } = answers;
-            let micros = micros(rtt);
+            let micros = whole_micros(rtt);
             // a transport is asked for its state instead
             if !self.is_transport {
-                samples.add(micros, 0);
+                samples.add(&SenderState { srtt_us: micros, ..SenderState::default() });
             }
             *least_us = micros.min(*least_us);
             all.add(micros);
@@ -290,19 +284,19 @@ impl Connection for Other {
                 rtts.record(rtt);
             }
         }
-        let (length, ecn) = (answer.window as u16, Ecn::from_bits(answer.flags));
         self.protocol.on_answer(&Answer { value, length, ecn }, rtt, now);
         self.look(now);
         self.timer()
     }
 
     fn payload(&self) -> u64 {
-        self.protocol.stats().map_or(self.received.bytes, |told| told.received)
+        self.protocol.stats().map_or(self.received.bytes, |stats| stats.received)
     }
 
     fn sample(&self, samples: &mut Samples, _now: Time) {
-        let Some(ProtocolStats { srtt: Some(srtt), cwnd, segment, .. }) = self.protocol.stats() else { return };
-        samples.add(micros(srtt), segments(cwnd, segment));
+        if let Some(stats) = self.protocol.stats() {
+            samples.add(&SenderState::from(&stats));
+        }
     }
 
     fn sent_and_received(&self) -> (u64, ReceiverStats) {
@@ -317,8 +311,8 @@ impl Connection for Other {
         if listener.listen_level() < ListenLevel::Snapshots {
             return;
         }
-        let ProtocolStats { srtt, min_rtt, cwnd, ssthresh, in_flight, lost, .. } = self.protocol.stats().unwrap_or_default();
-        listener.on_snapshot(slot, &SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, lost, tcp: None }, now);
+        let stats = self.protocol.stats().unwrap_or_default();
+        listener.on_snapshot(slot, &stats.sender, None, now);
     }
 
     fn protocol(&self) -> ProtocolKind {
@@ -365,7 +359,7 @@ impl Connection for Other {
         FlowResult {
             // as of TCP: measured until everything has arrived, not until it is told to stop
             end: self.complete.unwrap_or(now),
-            min_rtt_us: stats.min_rtt.map_or(u32::MAX, micros),
+            min_rtt_us: stats.sender.min_rtt.map_or(u32::MAX, whole_micros),
             completion: self.complete.map(|at| at + self.half_rtt - self.started),
             sender,
             stack: Some(Box::new(StackResult { stats, closed })),
@@ -374,22 +368,15 @@ impl Connection for Other {
     }
 
     fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
-        if let Some(told) = self.protocol.stats().filter(|_| self.begun) {
-            trace.look_told(slot, &told, self.sent, now, backlog);
+        if let Some(stats) = self.protocol.stats().filter(|_| self.begun) {
+            trace.record_stack(slot, &stats, self.sent, now, backlog);
         }
     }
 
     fn series_view(&self) -> SeriesView {
-        let tcp = self.protocol.stats().map(|ProtocolStats { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SenderState {
-            srtt_us: srtt.map_or(0, micros),
-            cwnd: segments(cwnd, segment),
-            ssthresh: segments(ssthresh, segment),
-            in_flight: segments(in_flight, segment),
-            retransmissions: lost.unwrap_or(UNTOLD),
-        });
         SeriesView {
             payload: self.payload(),
-            tcp,
+            sender: self.protocol.stats().as_ref().map(SenderState::from),
             answered: self.answers.as_ref().map_or_else(AnswerCounts::default, |one| one.all),
         }
     }
@@ -400,14 +387,4 @@ impl Connection for Other {
             (answers.samples, answers.rtts) = (Samples::default(), Some(CompactHistogram::default()));
         }
     }
-}
-
-/// In whole us, at least one.
-fn micros(time: Duration) -> u32 {
-    u32::try_from(time.0 / 1000).unwrap_or(u32::MAX).max(1)
-}
-
-/// Bytes in segments, as windows of TCP are; 0 if unknown.
-fn segments(bytes: Option<u64>, segment: u64) -> u32 {
-    u32::try_from(bytes.unwrap_or(0) / segment.max(1)).unwrap_or(u32::MAX)
 }
