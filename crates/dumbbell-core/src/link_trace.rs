@@ -366,7 +366,7 @@ impl ParamType for LinkTrace {
 /// packets it [`Opportunities::skip_to`]s the present first: what came before is lost.
 ///
 /// ```
-/// use dumbbell_core::{link_trace::{LinkTrace, Opportunities}, units::{Duration, Time}};
+/// use dumbbell_core::{link_trace::{LinkTrace, Opportunities}, units::Time};
 /// let trace = LinkTrace::parse("example", b"2\n5\n").unwrap();
 /// let mut link = Opportunities::new(trace, Time::ZERO);
 /// assert_eq!(link.next(), Time::from_millis(2));

@@ -153,18 +153,18 @@ impl ParamError {
 /// another ([`ParamSpec::of_frame`]).
 ///
 /// ```
-/// use dumbbell_core::{params, units::{Duration, Time}};
+/// use dumbbell_core::{params, units::Duration};
 /// params! {
 ///     /// Parameters of an example.
 ///     pub struct Params {
 ///         /// Acceptable standing queue.
-///         target: Duration = Time::from_millis(5), unit "", range Time::from_micros(1), Time::from_secs(10), source "RFC 8289 section 4.3";
+///         target: Duration = Duration::from_millis(5), unit "", range Duration::from_micros(1), Duration::from_secs(10), source "RFC 8289 section 4.3";
 ///         /// Mark instead of drop.
 ///         ecn: bool = false, unit "", source "tc-codel(8)";
 ///     }
 /// }
 /// let params = Params::from_json(serde_json::json!({"ecn": true}).as_object().unwrap()).unwrap();
-/// assert!(params.ecn && params.target == Time::from_millis(5));
+/// assert!(params.ecn && params.target == Duration::from_millis(5));
 /// assert_eq!(Params::specs()[0].doc.trim(), "Acceptable standing queue.");
 /// ```
 #[macro_export]

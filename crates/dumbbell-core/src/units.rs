@@ -1,6 +1,6 @@
-//! Units of the simulator: integer time and rate.
+//! Units of the simulator: instants, durations and rates, all integers.
 //!
-//! Time is nanoseconds in a `u64` (584 years); a rate is bits per second of Ethernet frames without FCS, so that an
+//! Instants and durations are nanoseconds in a `u64` (584 years); a rate is bits per second of Ethernet frames without FCS, so that an
 //! MSS of 1448 B (a 1514 B frame) fills a link at a goodput of 1448/1514 of its rate.
 
 use std::fmt;
@@ -97,6 +97,11 @@ macro_rules! count_nanoseconds {
 ///
 /// The difference of two instants is a [`Duration`]. Two instants cannot be added:
 ///
+/// ```
+/// use dumbbell_core::units::{Duration, Time};
+/// let later = Time::from_millis(1) + Duration::from_millis(2);
+/// assert_eq!(later - Time::from_millis(1), Duration::from_millis(2));
+/// ```
 /// ```compile_fail
 /// use dumbbell_core::units::Time;
 /// let later = Time::from_millis(1) + Time::from_millis(2);
