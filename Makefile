@@ -5,6 +5,7 @@
 # make agree-stacks  runs 15 cells of a QUIC stack in virtual time and over real UDP in 8 minutes (after dumbbell stack build quinn), and writes
 #             docs/validation-stacks.md
 # make docs   builds the documentation site: open target/site/index.html; it needs no network
+# make man    writes a manual page for each command into target/man
 # make docs-check  opens every page of that site in headless Chromium, wide and narrow, and checks errors, requests, links, pictures and search
 # make test   runs cargo test and the quick tests of pytest, and names the slowest ten
 # make test-slow  runs the tests of pytest that take more than 0.7 s, then those that assert times, one by one
@@ -60,9 +61,9 @@ UNCOMPILED := $(if $(filter ci,$(PROFILE)),--no-compile)
 
 demo: build
 	$(BIN)/dumbbell run sce/one-flow-reno-cubic -o demo.duckdb
-	@$(BIN)/dumbbell compare demo.duckdb sce
+	@$(BIN)/dumbbell validate demo.duckdb sce
 	@printf '\n%s\n\n' 'The same runs against real Linux 6.12:'
-	@$(BIN)/dumbbell compare demo.duckdb linux-6.12 --scores
+	@$(BIN)/dumbbell validate demo.duckdb linux-6.12 --scores
 	@printf '%s\n' '' 'The results are in demo.duckdb. Next, for example:' '' \
 		'    source $(BIN)/activate' \
 		'    dumbbell plot demo.duckdb --reference linux-6.12 -o errors.png    # where RTT differs from Linux' \
@@ -89,7 +90,11 @@ docs: $(STAMPS)/native $(STAMPS)/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo 'the site is in target/site/index.html'
 
-.PHONY: docs-check
+.PHONY: docs-check man
+man: $(STAMPS)/native
+	$(BIN)/python -m website.man target/man
+	@echo 'man -l target/man/dumbbell.1 shows the first manual page'
+
 docs-check: docs
 	$(BIN)/python -m website.browser
 
@@ -259,7 +264,7 @@ wheel-test: wheel
 		&& cd "$$folder/empty" && PATH="$$folder/venv/bin:$$PATH" && unset PYTHONPATH \
 		&& dumbbell list experiments | grep sce/one-flow-reno-cubic \
 		&& dumbbell run sce/one-flow-reno-cubic \
-		&& dumbbell paper sce results.duckdb | grep '^## 5.1.1' \
+		&& dumbbell study tables sce results.duckdb | grep '^## 5.1.1' \
 		&& echo 'the wheel works in an empty folder'
 
 # pip builds the source package where Rust is installed. All files in it must be committed.

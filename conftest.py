@@ -91,7 +91,7 @@ def run_settings(path: Path, *settings: list[str], **changes: Any) -> dumbbell.R
 
 @pytest.fixture(autouse=True)
 def _schema_is_held_against_every_table(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Every table that a test parses, junk apart, is one more test of `dumbbell schema`."""
+    """Every table that a test parses, junk apart, is one more test of `dumbbell describe --schema`."""
     if request.node.get_closest_marker("junk"):
         yield
         return

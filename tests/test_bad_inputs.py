@@ -18,10 +18,11 @@ READ = {
     "plot": ["plot", "BAD", "-o", "NEW.png"],
     "report": ["report", "BAD", "-o", "NEW.html"],
     "diff": ["diff", "BAD", "BAD"],
-    "compare": ["compare", "BAD", "--engines"],
-    "paper sce": ["paper", "sce", "BAD"],
-    "paper": ["paper", "abe", "BAD"],
-    "claims": ["claims", "BAD", "BAD"],
+    "validate": ["validate", "BAD", "--engines"],
+    "study tables sce": ["study", "tables", "sce", "BAD"],
+    "study tables": ["study", "tables", "abe", "BAD"],
+    "study claims": ["study", "claims", "coexistence", "BAD"],
+    "study claims of a file": ["study", "claims", "BAD", "BAD"],
     "export": ["export", "BAD", "-o", "NEW"],
     "check": ["check", "bbr", "--trace", "BAD", "--rate", "10Mbit", "--rtt", "20ms"],
     "check --known": ["check", "bbr", "--known", "BAD"],
@@ -66,19 +67,20 @@ def test_a_file_that_is_not_what_it_should_be_is_one_line(
 
 
 KINDS = {
-    "results": "this is a results file, which dumbbell table, plot, report, diff, compare and explain read",
+    "results": "this is a results file, which dumbbell table, plot, report, diff, validate and explain read",
     "experiment": "this is an experiment file, which dumbbell run, explain and trace read",
     "pcap": "this is a capture, which dumbbell import reads",
     "pcapng": "this is a capture, which dumbbell import reads",
     "pcap.gz": "this is a capture, which dumbbell import reads",
     "flent": "this is a data file of Flent, which dumbbell import reads",
     "iperf3": "this is JSON of iperf3, which dumbbell import reads",
-    "qlog": "this is a qlog file, which dumbbell import and dumbbell qlog plot read",
+    "qlog": "this is a qlog file, which dumbbell import and plot read",
     "parquet": "this is a Parquet file",
 }
 OTHERS = {
     "run": set(KINDS) - {"experiment"},
-    **dict.fromkeys(("table", "plot", "report", "diff", "compare", "explain"), set(KINDS) - {"results"}),
+    **dict.fromkeys(("table", "plot", "report", "diff", "validate", "explain"), set(KINDS) - {"results"}),
+    "plot": set(KINDS) - {"results", "qlog"},
     "import": {"results", "experiment", "parquet"},
 }
 

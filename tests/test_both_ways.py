@@ -76,10 +76,10 @@ def headings(markdown: str) -> list[str]:
 def test_tables_of_every_part(command: Command, both: Path, of: str, names: list[str]) -> None:
     said = command("table", both, "--of", of).stdout
     assert headings(said) == names
-    rows = list(csv.DictReader(io.StringIO(command("table", both, "--of", of, "--csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(command("table", both, "--of", of, "--format", "csv").stdout)))
     key = {"flows": "flow", "hops": "hop"}.get(of, "class")
     assert list(dict.fromkeys(row[key] for row in rows)) == names and len(rows) == 2 * len(names)
-    assert all(name in command("table", both, "--of", of, "--latex").stdout for name in names)
+    assert all(name in command("table", both, "--of", of, "--format", "latex").stdout for name in names)
 
 
 def test_a_table_of_hops_is_of_hops_if_nobody_says_what(command: Command, both: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_table_of_hops_is_of_hops_if_nobody_says_what(command: Command, both: 
 
 def test_values_are_under_their_names(command: Command, both: Path) -> None:
     flows = pl.DataFrame(StoredResults(both).flows)
-    for row in csv.DictReader(io.StringIO(command("table", both, "--csv").stdout)):
+    for row in csv.DictReader(io.StringIO(command("table", both, "--format", "csv").stdout)):
         cc, way = row["flow"].split(", ")
         own = flows.filter((pl.col("cc") == cc) & (pl.col("direction") == way))["goodput_mbit"].to_list()
         assert len(own) == 4, "two queues, two seeds"
@@ -98,7 +98,7 @@ def test_values_are_under_their_names(command: Command, both: Path) -> None:
 
 
 def _csv(command: Command, path: Path, of: str) -> str:
-    return command("table", path, "--of", of, "--value", "throughput", "--csv").stdout
+    return command("table", path, "--of", of, "--value", "throughput", "--format", "csv").stdout
 
 
 @pytest.mark.parametrize("of", ["flows", "classes"])
@@ -106,13 +106,13 @@ def test_direction_is_a_key_of_tables(command: Command, both: Path, of: str) -> 
     key, names = ("flow", FLOWS) if of == "flows" else ("class", CLASSES)
     up = [name for name in names if "up" in name]
     assert headings(command("table", both, "--of", of, "--where", "direction=up").stdout) == up
-    raw = list(csv.DictReader(io.StringIO(command("table", both, "--of", of, "--raw").stdout)))
+    raw = list(csv.DictReader(io.StringIO(command("table", both, "--of", of, "--format", "raw").stdout)))
     assert {row["direction"] for row in raw} == {"down", "up"} and len(raw) == 4 * len(names)
     said = command("table", both, "--of", of, "--rows", "direction", "--where", "kind=udp").stdout
     lines = [line.split("|")[1].strip() for line in said.splitlines() if line.startswith("|")]
     assert lines[2:] == ["down", "up"]
     for name in names:
-        chosen = command("table", both, "--of", of, "--raw", "--where", f'{key}="{name}"').stdout
+        chosen = command("table", both, "--of", of, "--format", "raw", "--where", f'{key}="{name}"').stdout
         own = list(csv.DictReader(io.StringIO(chosen)))
         assert len(own) == 4 and {row["direction"] for row in own} == {"up" if "up" in name else "down"}, name
 
@@ -149,7 +149,7 @@ def test_time_series_of_a_queue_say_which(command: Command, both: Path, tmp_path
 
 
 def test_a_diff_names_flows_and_classes(command: Command, both: Path) -> None:
-    said = command("diff", both, "--by", "bottleneck.aqm=codel,fq_codel", "--csv").stdout
+    said = command("diff", both, "--by", "bottleneck.aqm=codel,fq_codel", "--format", "csv").stdout
     of: dict[str, set[str]] = {}
     for row in csv.DictReader(io.StringIO(said)):
         of.setdefault(row["table"], set()).add(row["part"])
@@ -188,20 +188,26 @@ def test_describe_knows_direction_and_class(command: Command) -> None:
     assert "direction and routes" in command("describe", "class").stdout
 
 
-@pytest.mark.parametrize("wanted", [("compare", "{}", "sce"), ("paper", "sce", "{}"), ("paper", "abe", "{}")])
+@pytest.mark.parametrize(
+    "wanted", [("validate", "{}", "sce"), ("study", "tables", "sce", "{}"), ("study", "tables", "abe", "{}")]
+)
 def test_papers_have_no_cell_with_traffic_both_ways(command: Command, both: Path, wanted: tuple[str, ...]) -> None:
     done = command(*(str(both) if word == "{}" else word for word in wanted))
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "no run" in done.stderr, done.stderr
 
 
 def test_the_store_is_whole(command: Command, both: Path) -> None:
-    assert command("export", both, "--parquet", "-o", "whole").returncode == 0
+    assert command("export", both, "--format", "parquet", "-o", "whole").returncode == 0
 
 
 def test_classes_that_differ_in_route_and_ecn_alone_are_told_apart(command: Command, tmp_path: Path) -> None:
     (tmp_path / "routes.toml").write_text(ROUTES)
     command("run", tmp_path / "routes.toml", "-o", tmp_path / "r.duckdb")
-    rows = list(csv.DictReader(io.StringIO(command("table", tmp_path / "r.duckdb", "--of", "classes", "--csv").stdout)))
+    rows = list(
+        csv.DictReader(
+            io.StringIO(command("table", tmp_path / "r.duckdb", "--of", "classes", "--format", "csv").stdout)
+        )
+    )
     assert [row["class"] for row in rows] == [
         "down, over bottleneck",
         "down, over bottleneck, no ECN",

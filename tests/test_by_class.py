@@ -92,7 +92,7 @@ def test_overload_counts_tcp_and_udp_apart(tmp_path: Path, command: Command) -> 
     assert tcp["a", "queue_delay_abs mean"].error == pytest.approx(mean - 2)
     scored = {pair.score.partition(": ")[0] for pair in result.pairs}
     assert scored == {"overload, tcp", "overload, udp"}
-    printed = command("compare", tmp_path / "e.duckdb", tmp_path / "classes.csv").stdout
+    printed = command("validate", tmp_path / "e.duckdb", tmp_path / "classes.csv").stdout
     assert "| 14 in a | tcp" in printed and "| 14 in a | udp" in printed
     assert "overload, tcp: queue delay mean, \\|sim - pub\\| ms" in printed
 
@@ -112,4 +112,4 @@ def test_the_second_class_alone(tmp_path: Path, command: Command) -> None:
     assert result.missing == 0 and not any(of == "a" for of, _ in alone)
     assert alone["b", "rate_per_flow_mbit mean"].simulated == only["throughput_mbit"]
     assert alone["b", "drop_pct mean"].simulated == pytest.approx(100 * only["drop_share"])
-    assert "cubic 10Mbit 20ms pie" in command("compare", tmp_path / "e.duckdb", tmp_path / "classes.csv").stdout
+    assert "cubic 10Mbit 20ms pie" in command("validate", tmp_path / "e.duckdb", tmp_path / "classes.csv").stdout

@@ -145,7 +145,7 @@ def test_a_file_that_cannot_be_read_names_its_line(tmp_path: Path) -> None:
 
 
 def test_compare_prints_a_row_per_run(results: StoredResults, tmp_path: Path, command: Command) -> None:
-    said = command("compare", str(results.path), str(written(tmp_path / "r.csv", ROW))).stdout
+    said = command("validate", str(results.path), str(written(tmp_path / "r.csv", ROW))).stdout
     (row,) = [line for line in said.splitlines() if line.startswith("| 2020-01-01")]
     assert row.split("|")[2].strip() == "cake / cake ack-filter" and row.split("|")[3].strip() == "20/2"
     assert "Compared: 4 of the 4 figures" in said

@@ -406,7 +406,7 @@ def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, comman
     assert first["file_schema"] == "urn:ietf:params:qlog:file:sequential"
     said = command("check", "bbr", "--trace", file, "--case", "3")
     assert said.returncode == 0 and said.stdout.startswith("3. Exiting DRAIN Based on Inflight: passed")
-    wrong = command("check", "bbr", "--trace", file, "--case", "1", "--rate", "18Mbit", "--json")
+    wrong = command("check", "bbr", "--trace", file, "--case", "1", "--rate", "18Mbit", "--format", "json")
     assert wrong.returncode == 1 and json.loads(wrong.stdout)["results"][0]["result"] == FAILED, wrong
     # of another path
     other = command("check", "bbr", "--trace", file, "--case", "14", "--rate", "64kbit", "--rtt", "1ms")
@@ -450,7 +450,7 @@ def test_a_failing_case_is_drawn_with_its_states(tmp_path: Path) -> None:
         (["bbr", "--case", "23"], 'check: --case: unknown case "23"'),
         (["bbr", "--rate", "100Gbit", "--rtt", "1s"], "check: --rate, --rtt is 100Gbit, 1s"),
         (["bbr", "--rate", "10"], 'check: --rate is "10"'),
-        (["bbr", "--json", "--markdown"], "--json and --markdown"),
+        (["bbr", "--format", "json", "--github"], "--github and --format json"),
         (["bbr", "--at", "x=1s"], "check: --trace is missing; it must be a FILE: --at is of one trace"),
         (["bbr", "--trace", "none.sqlog", "--case", "1"], "none.sqlog: no such file"),
         (["bbr", "--rate", "0bit"], 'check: --rate is "0bit"; it must be from 1kbit to 10Tbit'),

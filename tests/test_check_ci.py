@@ -186,7 +186,7 @@ def test_annotations_are_one_a_case_and_control_and_escaped() -> None:
 
 def test_the_options_work_together(tmp_path: Path, command: Command) -> None:
     point = ["--cc", "bbr3", "--rate", "10Mbit", "--rtt", "20ms", "--case", "4", "--case", "1"]
-    plain = command("check", "bbr", *point, "--json")
+    plain = command("check", "bbr", *point, "--format", "json")
     assert plain.returncode == 1
     before, known, xml = tmp_path / "before.json", tmp_path / "known", tmp_path / "junit.xml"
     before.write_text(plain.stdout)
@@ -194,9 +194,9 @@ def test_the_options_work_together(tmp_path: Path, command: Command) -> None:
     assert said.returncode == 0 and "nothing differs from" in said.stdout and "::error" not in said.stdout
     assert ElementTree.parse(xml).getroot()[0].attrib["failures"] == "0"
     known.write_text("4 bbr3\n")
-    assert command("check", "bbr", *point, "--known", known, "--markdown").returncode == 0
+    assert command("check", "bbr", *point, "--known", known, "--format", "markdown").returncode == 0
     known.write_text("1 bbr3\n")
-    said = command("check", "bbr", *point, "--known", known, "--json", "--junit", xml)
+    said = command("check", "bbr", *point, "--known", known, "--format", "json", "--junit", xml)
     assert said.returncode == 1
     assert len(json.loads(said.stdout)["gate"]["unexpected"]) == 2
     assert [one.attrib["failures"] for one in ElementTree.parse(xml).getroot()] == ["1", "1"]

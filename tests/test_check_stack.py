@@ -389,8 +389,8 @@ def test_the_example_is_judged(tmp_path: Path, command: Command) -> None:
     assert "window-aimd: 6 verdicts: " in said.stdout
     counted = ElementTree.parse(tmp_path / "out.xml").getroot()[0].attrib
     assert said.returncode == (1 if int(counted["failures"]) else 0) and counted["tests"] == "6"
-    whole = json.loads(command(*line, "--json", "--jobs", "1").stdout)
-    again = json.loads(command(*line, "--json", "--jobs", "2").stdout)
+    whole = json.loads(command(*line, "--format", "json", "--jobs", "1").stdout)
+    again = json.loads(command(*line, "--format", "json", "--jobs", "2").stdout)
     assert whole["results"] == again["results"]
     fixed = command(*line[:3], "--case", "loss", "--seeds", "1", "--cc", "fixed", "--set", "initial=400")
     assert fixed.returncode == 1 and "window-fixed, failed:\n  loss, at most" in fixed.stdout
@@ -423,7 +423,7 @@ def test_two_versions_are_held_against_each_other(tmp_path: Path, command: Comma
     assert second == 'new-aimd closes the connection in 1 cell of 1, old-aimd in none of these: "out of paper"'
     slow = command("check", "stack", built(tmp_path, "slow", "slow"), "--against", good, "--case", "rate-steps")
     assert re.search(r"\| rate-steps, 4s +\| goodput, Mbit/s", slow.stdout), slow.stdout
-    assert command("check", "stack", good, "--against", bad, *line[5:], "--markdown").returncode == 0
+    assert command("check", "stack", good, "--against", bad, *line[5:], "--format", "markdown").returncode == 0
     # a control of another name, also of the same stack
     said = command("check", "stack", good, "--against", good, "--against-cc", "fixed", "--case", "limited")
     assert said.stdout.startswith("old-aimd is worse than old-fixed in 0 verdicts, better in 2."), said.stdout
@@ -442,7 +442,7 @@ def test_two_versions_are_held_against_each_other(tmp_path: Path, command: Comma
         (["--against", "x.so", "--known", "x"], "check: --against and --known do not go together"),
         (["--against-cc", "fixed"], "check stack: --against is missing; it must be OTHER"),
         (["--against", "window.so", "--against-cc", "reno"], 'check: --against-cc is "reno"; it must be aimd or fixed'),
-        (["--json", "--markdown"], "check: --json and --markdown do not go together"),
+        (["--format", "json", "--github"], "check: --github and --format json do not go together"),
     ],
 )
 def test_mistakes_get_one_line_and_status_2(tmp_path: Path, command: Command, options: list[str], found: str) -> None:
@@ -552,5 +552,5 @@ def test_the_steps_of_the_example_workflow_run(tmp_path: Path, known: str) -> No
 def test_the_page_has_the_cases_as_they_are() -> None:
     page = (WORKFLOW.parent.parent / "check-stack.md").read_text()
     made = stack_report.format_cases(list(CASES))
-    said = "dumbbell check stack NAME --list --markdown makes the table of docs/check-stack.md"
+    said = "dumbbell check stack NAME --list --format markdown makes the table of docs/check-stack.md"
     assert page.partition("<!-- table cases -->")[2].partition("<!-- end -->")[0].strip() == made, said

@@ -188,7 +188,7 @@ def test_losses_are_those_of_the_wire_whatever_a_stack_says(
     library = tmp_path / "flood.so"
     words = ["cc", "-std=c11", "-w", "-O1", "-shared", "-fPIC", "-I", str(CRATE / "include"), str(tmp_path / "flood.c")]
     subprocess.run([*words, "-o", str(library)], check=True)
-    done = command("check", "stack", library, "--cc", "fixed", "--case", "loss", "--seeds", "1", "--json")
+    done = command("check", "stack", library, "--cc", "fixed", "--case", "loss", "--seeds", "1", "--format", "json")
     assert done.returncode == 1, done.stderr
     for one in json.loads(done.stdout)["results"]:
         assert one["result"] == FAILED

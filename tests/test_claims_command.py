@@ -1,4 +1,4 @@
-"""`dumbbell claims`: what it writes, its options, and the claims that come along."""
+"""`dumbbell study claims`: what it writes, its options, and the claims that come along."""
 
 import csv
 import io
@@ -128,7 +128,7 @@ def test_the_command(
     paper: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dumbbell", "claims", *paper, "--run-program", *arguments])
+        monkeypatch.setattr(sys, "argv", ["dumbbell", "study", "claims", *reversed(paper), "--run-program", *arguments])
         with pytest.raises(SystemExit) as left:
             cli.main()
         output = capsys.readouterr()
@@ -137,17 +137,17 @@ def test_the_command(
     status, out, _ = run()
     assert status == 0 and "1 of 2 judged claims hold (50 %); 0 without data" in out
     assert run("--fail")[0] == 1 and run("--fail", "--only", "holds")[0] == 0
-    status, out, _ = run("--csv")
+    status, out, _ = run("--format", "csv")
     assert [row["verdict"] for row in csv.DictReader(io.StringIO(out))] == ["holds", "fails"]
-    assert json.loads(run("--json")[1])["claims"][1]["held"] == 12
-    assert run("--markdown")[1].startswith("# ")
-    assert run("--json", "--csv")[0] == 2
+    assert json.loads(run("--format", "json")[1])["claims"][1]["held"] == 12
+    assert run("--format", "markdown")[1].startswith("# ")
+    assert run("--format", "html")[0] == 2
     status, _, err = run("--only", "hods")
     assert (status, err.count("\n")) == (2, 1) and 'did you mean "holds"?' in err
 
 
 def test_a_file_that_is_not_there_gets_the_nearest_name(command: Command) -> None:
-    done = command("claims", "no.duckdb", "coexistance")
+    done = command("study", "claims", "coexistance", "no.duckdb")
     assert done.returncode == 2 and "coexistance: no such file" in done.stderr
     assert "did you mean coexistence?" in done.stderr
 
@@ -160,7 +160,16 @@ def test_claims_are_judged_on_what_has_run(command: Command, tmp_path: Path) -> 
         described(bottleneck=link, flows=[{"cc": "dctcp", "base_rtt": "5ms", "count": 2}]),
         output=tmp_path / "step.duckdb",
     )
-    done = command("claims", "step.duckdb", "--only", "dctcp-step-recommended,dctcp-fair", "--json")
+    done = command(
+        "study",
+        "claims",
+        "coexistence",
+        "step.duckdb",
+        "--only",
+        "dctcp-step-recommended,dctcp-fair",
+        "--format",
+        "json",
+    )
     first, second = json.loads(done.stdout)["claims"]
     assert (first["id"], first["cells"], first["seeds"]) == ("dctcp-fair", 84, 1)
     assert (first["verdict"], first["unknown"], len(first["missing"])) == ("no data", 83, 83)
@@ -177,18 +186,20 @@ def test_conditions_choose_the_runs_of_claims(command: Command, tmp_path: Path) 
     dumbbell.run(described(bottleneck=link, flows=[flow], matrix=matrix), output=tmp_path / "steps.duckdb")
 
     def missing(*conditions: str) -> int:
-        done = command("claims", "steps.duckdb", "--only", "dctcp-fair", "--json", *conditions)
+        done = command(
+            "study", "claims", "coexistence", "steps.duckdb", "--only", "dctcp-fair", "--format", "json", *conditions
+        )
         assert done.returncode == 0, done.stderr
         return int(json.loads(done.stdout)["claims"][0]["unknown"])
 
     assert missing() == 82 and missing("--where", "bottleneck.aqm.min=106250B") == 83
-    part = command("claims", "steps.duckdb", "--where", "flow=0")
+    part = command("study", "claims", "coexistence", "steps.duckdb", "--where", "flow=0")
     assert (part.returncode, len(part.stderr.splitlines())) == (2, 1) and "claims are of whole runs" in part.stderr
 
 
 def test_results_of_something_else_are_refused(command: Command, tmp_path: Path) -> None:
     dumbbell.run(described(), output=tmp_path / "other.duckdb")
-    done = command("claims", "other.duckdb")
+    done = command("study", "claims", "coexistence", "other.duckdb")
     assert done.returncode == 2 and "other.duckdb: no run of DCTCP" in done.stderr
 
 

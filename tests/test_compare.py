@@ -179,11 +179,11 @@ def test_the_shipped_reference_is_answered(tmp_path: Path, command: Command) -> 
     plan = shipped.list_experiments()["sce/one-flow-reno-cubic"]
     few = ["--set", "bottleneck.rate=500kbit", "--set", "duration=5s"]
     assert command("run", plan, "-o", "r.duckdb", *few).returncode == 0
-    done = command("compare", "r.duckdb", shipped.list_references()["sce"])
+    done = command("validate", "r.duckdb", shipped.list_references()["sce"])
     assert done.returncode == 0, done.stderr
     assert "### Table 12: cubic, triple-isolate: throughput_mbit (simulated / published / error)" in done.stdout
     assert "| RTT, \\|sim - pub\\| / pub" in done.stdout
-    rows = command("compare", "r.duckdb", shipped.list_references()["sce"], "--csv").stdout.splitlines()
+    rows = command("validate", "r.duckdb", shipped.list_references()["sce"], "--format", "csv").stdout.splitlines()
     assert (
         rows[0].startswith("table,qdisc,cc1,cc2,rate_mbit,delay_ms,flow,metric,simulated,published") and len(rows) > 8
     )

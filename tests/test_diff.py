@@ -213,7 +213,7 @@ def test_exit_status_is_that_of_diff(tmp_path: Path, command: Command) -> None:
     other = command("diff", "r.duckdb", "--by", "bottleneck.aqm.target=5ms,9000us")
     assert other.returncode == 1 and "Different:" in other.stdout and "95 % interval" in other.stdout
     assert command("diff", "r.duckdb", "--by", "target", "--cells").stdout.count("\n") > 5
-    assert command("diff", "r.duckdb", "--by", "target", "--csv").stdout.startswith(
+    assert command("diff", "r.duckdb", "--by", "target", "--format", "csv").stdout.startswith(
         "pair,where,table,measure,part,a,b,"
     )
     for line in (

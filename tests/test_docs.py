@@ -8,7 +8,7 @@ What a writer has to know. The blocks of a document in `RUN` are carried out in 
 - `python` is executed; all blocks of a document share their names.
 - Lines of `sh`, of blocks without a language and of indented blocks are run if they begin with `dumbbell` or
   `.venv/bin/dumbbell`. `make demo` runs what it does once everything is built. A line with a placeholder (`FILE`,
-  `[-o …]`) is a synopsis: its command and options must exist.
+  `[-o …]`) is a synopsis: the command line must accept it, without brackets and with the first of `a|b`.
 - `text` right after any of these is what it prints; a line `…` stands for any lines. A command whose output is shown
   may fail, any other may not.
 - `<!-- slow -->` before a block: it is read, not run.
@@ -17,7 +17,6 @@ The blocks of all other documents are read, not run.
 """
 
 import contextlib
-import functools
 import io
 import os
 import re
@@ -32,11 +31,14 @@ from typing import Any
 
 import pytest
 
+import command_lines
 import dumbbell
 import in_process
 from dumbbell import experiment
+from dumbbell.cli.command_table import COMMANDS, GROUPS, RETIRED_COMMANDS
 from every_case import every_case
 from schema_corpus import validator
+from website import commands
 
 ROOT = Path(__file__).parent.parent
 RUN = [
@@ -64,7 +66,12 @@ RUN = [
 ]
 READ = [
     path
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+    for path in [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").glob("**/*.md")),
+        *sorted((ROOT / "studies").glob("*/README.md")),
+    ]
     if path not in RUN and path.name != "lab-book.md"
 ]
 SHELL = ("", "sh", "bash", "shell", "console")
@@ -160,31 +167,10 @@ def as_experiment(block: Block) -> tuple[dict[str, Any], bool]:
     return table | {"duration": f"{2 + max(map(int, begins), default=0)}s", "seeds": [1]}, whole
 
 
-@functools.cache
-def help_of(command: str) -> str:
-    """Return what `dumbbell COMMAND --help` prints; `command` may be empty."""
-    wide = {"COLUMNS": "300", "NO_COLOR": "1", "TERM": "dumb"}
-    done = in_process.run([*command.split(), "--help"], ROOT, wide)
-    assert done.returncode == 0, f"dumbbell {command} --help: {done.stderr}"
-    return done.stdout
-
-
-def command_names(of: str = "") -> set[str]:
-    """Return the commands that `dumbbell --help` lists, or those of the command `of`."""
-    listed = help_of(of).partition("Commands")[2]
-    return set(re.findall(r"^[│|]?\s{1,2}([a-z][a-z-]*)\s{2,}", listed, re.MULTILINE))
-
-
-def check_synopsis(line: str, place: str) -> None:
-    """Check that command and options of a line exist."""
-    words = re.split(r"[\s\[\]|]+", line)
-    name = words[1]
-    assert name.startswith("--") or name in command_names(), f"{place}: no command {name}"
-    if words[2:3] and words[2] in command_names(name):
-        name = f"{name} {words[2]}"
-    shown = help_of("" if name.startswith("--") else name)
-    for option in re.findall(r"(?<![\w-])--?[a-z][\w-]*", line.split("'")[0]):
-        assert re.search(rf"(?<![\w-]){option}(?![\w-])", shown), f"{place}: dumbbell {name} has no {option}"
+def check_line(line: str, place: str) -> None:
+    """Check that the commands, options and arguments of a line exist; a synopsis stands for a command with them all."""
+    for words in command_lines.find_commands(line):
+        assert not (error := command_lines.find_error(words)), f"{place}: {line}: {error}"
 
 
 def check_make(line: str, place: str) -> None:
@@ -294,7 +280,7 @@ class Reader:
             lines = demo() if line == "make demo" else [line] if DUMBBELL.match(line) else []
             for one in lines:
                 if block.slow or PLACEHOLDER.search(one):
-                    check_synopsis(one, block.place)
+                    check_line(one, block.place)
                     continue
                 status, output, everything = run_line(one, self.folder)
                 assert status == 0 or may_fail, f"{block.place}: {one}\n{everything}"
@@ -345,7 +331,7 @@ def test_a_document_names_what_exists(document: Path) -> None:
             compile(block.text, block.place, "exec")
         for line in block.commands:
             if DUMBBELL.match(line):
-                check_synopsis(line, block.place)
+                check_line(line, block.place)
                 for path in re.findall(r"(?:experiments|references)/[\w/.-]+\.(?:toml|csv)", line):
                     assert (ROOT / path).exists(), f"{block.place}: no file {path}"
             elif line.startswith("make "):
@@ -360,21 +346,71 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def test_the_page_of_commands_lists_every_command() -> None:
-    synopsis = next(block for block in blocks(ROOT / "docs" / "commands.md") if "dumbbell run FILE" in block.text)
-    listed = {line.split()[1] for line in synopsis.commands if DUMBBELL.match(line)}
-    assert listed == command_names()
+    page = commands.make_page()
+    listed = re.findall(r"^### dumbbell (.+)$", page, re.MULTILINE)
+    assert listed == [name for name in COMMANDS if not command_lines.command_names(name.split()[0]) or " " in name]
+    assert re.findall(r"^## (.+)$", page, re.MULTILINE) == list(GROUPS)
+
+
+def list_texts() -> list[Path]:
+    """Return the files of the repository that people write and that may name commands."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    if not listed:
+        pytest.skip("no git checkout")
+    left_out = re.compile(r"lab-book|CHANGELOG|/evidence/|figures/vega|command_table|test_commands|test_docs")
+    endings = ("", ".md", ".py", ".rs", ".toml", ".yml", ".js", ".ts", ".c", ".h", ".ipynb", ".html")
+    return [ROOT / one for one in listed if not left_out.search(one) and Path(one).suffix in endings]
+
+
+FORMER = re.compile(rf"(?<![\w./-])dumbbell ({'|'.join(one for one in RETIRED_COMMANDS if ' ' not in one)})\b")
+CODE_SPAN = re.compile(r"(?<!`)`((?:[\w./]*/)?dumbbell [^`]+)`(?!`)")
+MENTION = re.compile(r"(?<![\w./-])dumbbell ([a-z]+)(?: ([a-z]+))?((?: +[^ \n`\"',;)]+)*)")
+
+
+def test_no_file_names_a_former_command() -> None:
+    found = [f"{path.relative_to(ROOT)}: {name}" for path in list_texts() for name in FORMER.findall(_read(path))]
+    assert not found
+
+
+def test_commands_within_sentences_exist() -> None:
+    """Commands in backticks parse; whatever follows the name of a command elsewhere has no unknown option."""
+    for path in list_texts():
+        text, place = _read(path), str(path.relative_to(ROOT))
+        if path.suffix == ".md":
+            for span in CODE_SPAN.findall(text):
+                if span.split()[1] in command_lines.command_names() and not re.search(r"\s…|\$\{|\{\{", span):
+                    check_mention(re.sub(r"\s+", " ", span), place)
+        for first, second, rest in MENTION.findall(text):
+            command = command_lines.program().commands.get(first)
+            command = getattr(command, "commands", {}).get(second, command)
+            if command is None or hasattr(command, "commands"):
+                continue
+            known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help"}
+            for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", rest.split(" -- ")[0]):
+                assert option in known, f"{place}: dumbbell {first} {second} has no {option}"
+
+
+def check_mention(span: str, place: str) -> None:
+    """Check a command in a sentence, which may leave out its arguments but names nothing that does not exist."""
+    for words in command_lines.find_commands(span):
+        error = command_lines.find_error(words)
+        assert re.match("$|Missing (argument|command)|Option .* requires an", error), f"{place}: {span}: {error}"
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def test_blocks_are_found_as_a_writer_means_them(tmp_path: Path) -> None:
     document = tmp_path / "a.md"
     document.write_text(
         "Write `a.toml`:\n\n```toml\nseeds = [1]\n```\n\n- a list\n\n    not a block\n\nThen\n\n"
-        "    dumbbell run a.toml    # quick\n    dumbbell list; dumbbell schema\n\n```text\nout\n…\n```\n\n"
+        "    dumbbell run a.toml    # quick\n    dumbbell list; dumbbell describe cake\n\n```text\nout\n…\n```\n\n"
         "<!-- slow -->\n```python\n# b.py\nx = 1\n```\n"
     )
     toml, shell, text, python = blocks(document)
     assert (toml.language, toml.name, toml.line, toml.slow) == ("toml", "a.toml", 4, False)
-    assert shell.commands == ["dumbbell run a.toml", "dumbbell list", "dumbbell schema"]
+    assert shell.commands == ["dumbbell run a.toml", "dumbbell list", "dumbbell describe cake"]
     assert text.follows and not shell.follows
     assert python.slow and python.name == "b.py" and not python.follows
 

@@ -719,7 +719,7 @@ def test_a_stored_run_is_named_by_key_or_conditions(command: Command, results: s
     assert command("explain", results, "--where", "aqm=pie", "--where", "seed=2").stdout == by_key.stdout
     run = dumbbell.open(tmp_path / results).run(aqm="pie", seed=2)
     assert f"{run.explain()}\n" == by_key.stdout
-    without = json.loads(command("explain", results, key, "--stored", "--json").stdout)
+    without = json.loads(command("explain", results, key, "--stored", "--format", "json").stdout)
     assert run.explain(stored=True).to_json() == without
     assert "seed 1" in command("explain", results, "--where", "aqm=pie").stdout
     of_file = command("explain", "e.toml", "--where", "bottleneck.aqm=pie").stdout
@@ -727,7 +727,7 @@ def test_a_stored_run_is_named_by_key_or_conditions(command: Command, results: s
 
 
 def test_json_has_every_fact(command: Command, results: str) -> None:
-    done = command("explain", results, "--where", "aqm=pie", "--json")
+    done = command("explain", results, "--where", "aqm=pie", "--format", "json")
     told = json.loads(done.stdout, parse_constant=lambda name: pytest.fail(name))
     text = command("explain", results, "--where", "aqm=pie").stdout
     assert told["seed"] == 1 and told["matrix"] == {"bottleneck.aqm": "pie"}
@@ -739,11 +739,11 @@ def test_json_has_every_fact(command: Command, results: str) -> None:
 
 
 def test_without_a_second_run_causes_and_totals_are_left(command: Command, results: str) -> None:
-    done = command("explain", results, "--where", "aqm=pie", "--stored", "--json")
+    done = command("explain", results, "--where", "aqm=pie", "--stored", "--format", "json")
     told = json.loads(done.stdout)
     kinds = {fact["kind"] for fact in told["facts"]}
     assert "totals" in kinds and not {"reductions", "lost", "probability", "start_peak"} & kinds
-    whole = json.loads(command("explain", results, "--where", "aqm=pie", "--json").stdout)
+    whole = json.loads(command("explain", results, "--where", "aqm=pie", "--format", "json").stdout)
     for kind in ("utilisation", "shares", "waiting", "signals"):
         of = [[one for one in each["facts"] if one["kind"] == kind] for each in (told, whole)]
         assert of[0] == of[1]

@@ -186,7 +186,7 @@ def test_a_folder_has_a_file_per_run(tmp_path: Path, command: Command) -> None:
         '[matrix]\n"bottleneck.aqm" = ["codel", "pie"]\n'
     )
     assert command("run", "m.toml", "-o", "m.duckdb").returncode == 0
-    done = command("export", "m.duckdb", "--flent", "-o", "out")
+    done = command("export", "m.duckdb", "--format", "flent", "-o", "out")
     assert done.returncode == 0
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == sorted(
@@ -196,11 +196,11 @@ def test_a_folder_has_a_file_per_run(tmp_path: Path, command: Command) -> None:
     )
     assert sorted(Path(line).name for line in done.stdout.splitlines()) == names
     for arguments, words in (
-        (["-o", "one.flent.gz"], "there may be 1 in a file: --where KEY=VALUE chooses it, --flent -o FOLDER"),
-        (["--flent", "-o", "m.toml"], "choose a folder that can be written to, with space, or NAME.flent.gz"),
+        (["-o", "one.flent.gz"], "there may be 1 in a file: --where KEY=VALUE chooses it, --format flent -o FOLDER"),
+        (["--format", "flent", "-o", "m.toml"], "choose a folder that can be written to, with space, or NAME.flent.gz"),
         (["-o", "all.csv"], '-o is "all.csv"; it must be a folder for a file of each table, or NAME.flent.gz'),
-        (["--flent", "--csv"], "--csv and --flent do not go together"),
-        (["--flent", "-o", "out"], "this file exists"),
+        (["--format", "csv", "-o", "one.flent.gz"], "--format csv and one.flent.gz do not go together"),
+        (["--format", "flent", "-o", "out"], "this file exists"),
         (["-o", "none/one.flent.gz", "--where", "seed=1", "--where", "bottleneck.aqm=pie"], "none"),
     ):
         refused = command("export", "m.duckdb", *arguments)

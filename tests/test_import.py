@@ -158,7 +158,7 @@ def test_qlog_that_dumbbell_writes_says_what_the_run_measured(tmp_path: Path, co
     (tmp_path / "one.toml").write_text(
         'duration = "5s"\n[bottleneck]\nrate = "10Mbit"\naqm = "codel"\n[[flows]]\ncc = "cubic"\nbase_rtt = "20ms"\n'
     )
-    assert command("qlog", "write", "one.toml", "-o", "q").returncode == 0
+    assert command("trace", "one.toml", "-o", "q").returncode == 0
     (flow,) = formats.read(tmp_path / "q" / "flow-0.sqlog").flows
     (wanted,) = dumbbell.run(table).flows.to_dicts()
     for key, rel in (
@@ -454,7 +454,7 @@ def test_a_file_under_another_name_is_another_run(tmp_path: Path) -> None:
 def test_shares_of_single_flows_are_compared_where_the_sum_is_the_same(tmp_path: Path, command: Command) -> None:
     (tmp_path / "far.pcap.gz").write_bytes((SAMPLES / "far.pcap.gz").read_bytes())
     assert command("import", "far.pcap.gz", "--run", "-o", "r.duckdb").returncode == 0
-    compared = command("compare", "r.duckdb", "--engines", "--engine", "import").stdout
+    compared = command("validate", "r.duckdb", "--engines", "--engine", "import").stdout
     shares = dumbbell.open(tmp_path / "r.duckdb", engine="all").flows.filter(pl.col("flow") == 0)["share"]
     assert f"the share differs by at most {abs(shares[0] - shares[1]):.2g}: flow " in compared
     pairs = [
@@ -500,7 +500,7 @@ def test_a_file_may_be_the_measurement_of_an_experiment(tmp_path: Path, command:
     found = dumbbell.open(tmp_path / "r.duckdb", engine="all")
     assert found.runs["cell"].n_unique() == 1 and len(found) == 2
     assert found.runs.filter(pl.col("engine_version") == imported_tables.VERSION)["experiment"].to_list() == ["lab"]
-    compared = command("compare", "r.duckdb", "--engines", "--engine", "import")
+    compared = command("validate", "r.duckdb", "--engines", "--engine", "import")
     assert compared.returncode == 0 and "the only cell" in compared.stdout and "nan" not in compared.stdout
     two = command("import", "up.ss.txt", "--as", "lab.toml", "--set", "flows[0].count=2", "-o", "s.duckdb")
     assert two.returncode == 2 and "the file has 1 flow of TCP or QUIC, and lab 2" in two.stderr

@@ -21,10 +21,10 @@ READERS = (
     *(("plot", "--kind", "series", *more, "-o", "s.png") for more in ((), ("--value", "goodput"))),
     ("plot", "--kind", "series", "-o", "s.html"),
     *(("report", *more, "-o", "r.html") for more in ((), ("--engine", "all"))),
-    *(("table", *more) for more in ((), ("--engine", "all", "--raw"), ("--of", "runs", "--csv"))),
-    *(("explain", *more) for more in ((), ("--json",), ("--stored",))),
-    *(("export", how, "-o", how.strip("-")) for how in ("--csv", "--parquet", "--flent")),
-    *(("watch", *more) for more in ((), ("--csv",), ("--stored",))),
+    *(("table", *more) for more in ((), ("--engine", "all", "--format", "raw"), ("--of", "runs", "--format", "csv"))),
+    *(("explain", *more) for more in ((), ("--format", "json"), ("--stored",))),
+    *(("export", "--format", form, "-o", form) for form in ("csv", "parquet", "flent")),
+    *(("watch", *more) for more in ((), ("--format", "csv"), ("--stored",))),
 )
 
 

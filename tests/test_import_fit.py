@@ -89,7 +89,7 @@ def test_cells_of_several_imports_have_their_names(tmp_path: Path, command: Comm
         assert command("import", f"{name}.ss.txt", "--run", "-o", "r.duckdb").returncode == 0
     (tmp_path / "two.ss.txt").write_text(iperf3(10, 10))
     assert command("import", "two.ss.txt", "--run", "--name", "three", "-o", "r.duckdb").returncode == 0
-    said = command("compare", "r.duckdb", "--engines", "--engine", "import").stdout
+    said = command("validate", "r.duckdb", "--engines", "--engine", "import").stdout
     assert "the only cell" not in said
     assert all(any(line.startswith(f"| {name} ") for line in said.splitlines()) for name in ("one.ss", "three"))
 

@@ -98,10 +98,10 @@ def test_tables_and_figures_show_the_names(path: Path, command: Command) -> None
     assert {"default", "target20"} <= legend
     everything = dumbbell.open(path).engine("all")
     assert everything.tidy()["kernel"].unique(maintain_order=True).to_list() == ["-", "default", "target20"]
-    rows = command("table", path, "--engine", "linux", "--raw").stdout.splitlines()
+    rows = command("table", path, "--engine", "linux", "--format", "raw").stdout.splitlines()
     assert rows[0].startswith("engine_version,experiment,bottleneck.rate_mbit,seed")
     assert {row.split(",")[0] for row in rows[1:]} == {"linux:default", "linux:target20"}
-    means = command("table", path, "--engine", "linux", "--csv").stdout.splitlines()
+    means = command("table", path, "--engine", "linux", "--format", "csv").stdout.splitlines()
     assert means[0].startswith("engine_version,bottleneck.rate_mbit")
     assert {row.split(",")[0] for row in means[1:]} == {"linux:default", "linux:target20"}
     assert everything._runs.find_key("kernel").ordered == ["default", "target20", "-"]
@@ -139,15 +139,15 @@ def test_a_difference_between_kernels_is_found(path: Path, command: Command) -> 
 
 
 def test_engines_are_compared_by_name_in_the_order_of_rates(path: Path, command: Command) -> None:
-    done = command("compare", path, "--engines", "linux:default,linux:target20")
+    done = command("validate", path, "--engines", "linux:default,linux:target20")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("First linux:default, second linux:target20;")
     places = [done.stdout.index(f"| {rate}Mbit") for rate in (10, 20)]
     assert places == sorted(places)
-    assert done.stdout == command("compare", path, "--engines", "--engine", "linux:default,linux:target20").stdout
+    assert done.stdout == command("validate", path, "--engines", "--engine", "linux:default,linux:target20").stdout
     with_sim = engines.compare(path, engines=("sim", "linux:default"))
     assert all(pair.compute_error(index) == 0 for pair in with_sim.pairs for index in range(3))
-    wrong = command("compare", path, "--engines", "linux:default,linux:x")
+    wrong = command("validate", path, "--engines", "linux:default,linux:x")
     assert wrong.returncode == 2 and "no runs of linux:x; it needs runs of two engines; there are" in wrong.stderr
 
 
@@ -168,11 +168,11 @@ def test_commands_take_names_of_kernels(path: Path, command: Command, tmp_path: 
     assert len(rows) == 5 and all("bbbbbbbb" in row for row in rows[1:])
     assert command("table", path, *one).returncode == 0
     assert command("plot", path, "-o", "a.png", *one).returncode == 0
-    both = command("compare", path, "sce", "--engine", "linux")
+    both = command("validate", path, "sce", "--engine", "linux")
     assert both.returncode == 2
     assert "--engine: linux is 2 kernels; use linux:default or linux:target20" in both.stderr
-    for arguments in (("claims", path, "--engine", "linux:x"), ("paper", "sce", path, "--engine", "linux:x")):
-        wrong = command(*arguments)
+    for arguments in (("claims", "coexistence"), ("tables", "sce")):
+        wrong = command("study", *arguments, path, "--engine", "linux:x")
         assert wrong.returncode == 2 and "unknown engine linux:x; " in wrong.stderr, arguments
 
 

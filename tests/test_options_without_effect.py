@@ -19,12 +19,21 @@ base_rtt = "20ms"
 REFUSED = {
     "trace beyond the end": (["trace", "one.toml", "--time", "20s..30s"], "trace: --time is 20 s in a run of 1 s"),
     "trace at the end": (["trace", "one.toml", "--time", "1s..2s"], "a time that begins before the end of the run"),
-    "qlog of stacks": (["qlog", "write", "one.toml", "--stacks"], "qlog: --stacks: no flow of this run has a stack"),
+    "qlog of stacks": (
+        ["trace", "one.toml", "--stacks", "-o", "out"],
+        "trace: --stacks: no flow of this run has a stack",
+    ),
     "report": (["report", "one.duckdb", "--run-program"], "--claims is missing"),
     "linux build": (["linux", "build", "--install", "--dry-run"], "--dry-run and --install do not go together"),
     "check bbr": (["check", "bbr", "--list", "--at", "x=1s"], "--list and --at do not go together"),
-    "check bbr as JSON": (["check", "bbr", "--list", "--json"], "--list and --json do not go together"),
-    "paper": (["paper", "abe", "one.duckdb", "--format", "pdf"], "--output is missing"),
+    "check bbr as JSON": (["check", "bbr", "--list", "--format", "json"], "--list and --format do not go together"),
+    "tables of a paper": (
+        ["study", "tables", "bbr", "--only", "1"],
+        "--only and the evidence of bbr do not go together",
+    ),
+    "figures of a study": (["study", "figure", "bbr", "--where", "seed=1"], "--where and the evidence of bbr"),
+    "qlog of packets": (["trace", "one.toml", "--qvis"], "--qvis and run.pcapng do not go together"),
+    "a plot of qlog": (["plot", "a.sqlog", "--kind", "bars"], "--kind and a qlog file do not go together"),
     "watch": (["watch", "1", "--speed", "2"], "--speed and a session do not go together"),
     "commands": (
         ["run", "one.toml", "--engine", "linux", "--show-commands", "--jobs", "2"],

@@ -30,12 +30,12 @@ PRINTING = [
     ["list"],
     ["describe", "cake"],
     ["describe", "--all"],
-    ["schema"],
+    ["describe", "--schema"],
     ["run", "small.toml", "--dry-run"],
     ["table", "r.duckdb"],
-    ["table", "r.duckdb", "--csv"],
-    ["table", "r.duckdb", "--latex"],
-    ["table", "r.duckdb", "--raw"],
+    ["table", "r.duckdb", "--format", "csv"],
+    ["table", "r.duckdb", "--format", "latex"],
+    ["table", "r.duckdb", "--format", "raw"],
 ]
 
 
@@ -72,7 +72,7 @@ def test_errors_that_cannot_be_said_keep_their_status(results: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_an_export_that_finds_no_room_leaves_no_part_of_a_table(ending: str, results: Path) -> None:
-    script = f'ulimit -f 1; "$0" -B -m dumbbell export r.duckdb -o {ending} --{ending}'
+    script = f'ulimit -f 1; "$0" -B -m dumbbell export r.duckdb -o {ending} --format {ending}'
     line = ["bash", "-c", script, sys.executable]
     done = subprocess.run(line, cwd=results, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1) and done.stderr.startswith(f"{ending}: ")

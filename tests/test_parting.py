@@ -195,7 +195,7 @@ def test_a_capture_of_another_tool_has_relative_numbers_and_real_windows(tmp_pat
 REFUSED = {
     "nothing to compare with": (["one.toml", "--packets"], "another file, --by KEY=A,B, or --engine A --engine B"),
     "one value": (["one.toml", "--packets", "--by", "bottleneck.aqm.limit"], "a key with two values, KEY=A,B"),
-    "an option of results": (["one.toml", "two.toml", "--packets", "--csv"], "--packets and --csv"),
+    "an option of results": (["one.toml", "two.toml", "--packets", "--format", "csv"], "--packets and --format"),
     "an option of packets": (["one.duckdb", "--by", "bottleneck.rate", "--at", "receiver"], "--at and results"),
     "around is not for results": (["one.duckdb", "--by", "bottleneck.rate", "--around", "5"], "--around and results"),
     "keys of a file": (["run.parquet", "run.parquet", "--packets", "--set", "duration=1s"], "--set and run.parquet"),

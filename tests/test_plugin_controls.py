@@ -152,7 +152,7 @@ def test_a_model_is_traced_and_what_it_does_not_tell_is_not_known(language: str,
 def test_check_bbr_takes_plugins_and_judges_by_what_they_tell(language: str, tmp_path: Path, command: Command) -> None:
     path = control(tmp_path, language, "both")
     line = ("check", "bbr", "--cc", f'{{ plugin = "{path}", rate = "9Mbit" }}', "--rate", "10Mbit", "--rtt", "20ms")
-    done = command(*line, "--case", "1", "--json")
+    done = command(*line, "--case", "1", "--format", "json")
     assert done.returncode in (1, 3) and not done.stderr.startswith("a fault"), done.stderr
     (one,) = json.loads(done.stdout)["results"]
     assert re.fullmatch(r"held@[0-9a-f]{6}\(rate=9Mbit\)", one["control"])
@@ -160,7 +160,7 @@ def test_check_bbr_takes_plugins_and_judges_by_what_they_tell(language: str, tmp
     checks = {check["what"]: check["held"] for check in one["checks"]}
     assert checks["startup"] and checks["startup ends"], checks
     # in several processes, too
-    many = command(*line[:5], "10Mbit", "--rate", "20Mbit", *line[6:], "--case", "1", "--jobs", "2", "--json")
+    many = command(*line[:5], "10Mbit", "--rate", "20Mbit", *line[6:], "--case", "1", "--jobs", "2", "--format", "json")
     assert [each["control"] for each in json.loads(many.stdout)["results"]] == [one["control"]] * 2
 
 

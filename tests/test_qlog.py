@@ -1,4 +1,4 @@
-"""`dumbbell qlog`: what is written is qlog as its drafts have it, says what the run measured, and can be read again."""
+"""qlog of `dumbbell trace`: it follows its drafts, agrees with the results of the run, and can be read again."""
 
 import json
 import tomllib
@@ -122,7 +122,7 @@ EVENT = table({"time": is_real, "name": is_text, "data": lambda value: isinstanc
 
 @pytest.mark.slow
 def test_files_are_as_the_drafts_have_them(command: Command, experiment: str, tmp_path: Path) -> None:
-    done = command("qlog", "write", experiment, "-o", "out")
+    done = command("trace", experiment, "-o", "out")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split() == ["out/flow-0.sqlog", "out/flow-1.sqlog", "out/network.sqlog"]
     seen = set()
@@ -182,7 +182,7 @@ def test_the_same_run_gives_the_same_bytes(experiment: str, tmp_path: Path) -> N
 
 def test_qvis_finds_what_it_looks_for(command: Command, experiment: str, tmp_path: Path) -> None:
     """Its loaders (visualizations/src/components/filemanager, src/data/QlogLoaderV2.ts) ask for these."""
-    assert command("qlog", "write", experiment, "--qvis", "-o", "one.sqlog", "--flow", "0").returncode == 0
+    assert command("trace", experiment, "--qvis", "-o", "one.sqlog", "--flow", "0").returncode == 0
     header, *events = records(tmp_path / "one.sqlog")
     assert (header["qlog_version"], header["qlog_format"]) == ("0.3", "JSON-SEQ")
     assert header["trace"]["common_fields"] == {"time_format": "relative", "reference_time": 0}
@@ -201,7 +201,7 @@ def test_qvis_finds_what_it_looks_for(command: Command, experiment: str, tmp_pat
 
 
 def test_check_bbr_reads_it(command: Command, experiment: str, tmp_path: Path) -> None:
-    command("qlog", "write", experiment, "-o", "out")
+    command("trace", experiment, "-o", "out")
     log = traces.read(tmp_path / "out" / "flow-1.sqlog")
     assert log.notes == []
     assert [one.state for one in log.trace.phases[:2]] == ["startup", "drain"]
@@ -250,7 +250,7 @@ def test_bad_input_is_said(command: Command, experiment: str) -> None:
         (["-o", "one.sqlog", "--flow", "0", "--stacks"], "--stacks and one file"),
         (["-o", f"{experiment}/out"], "not a directory"),
     ):
-        done = command("qlog", "write", experiment, *words)
+        done = command("trace", experiment, *words)
         assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
         assert said in done.stderr
 
@@ -261,14 +261,14 @@ def test_a_run_with_a_plugin_is_written_in_a_process_of_its_own(command: Command
     file = next(tmp_path.rglob("*.py"))
     text = TWO_FLOWS.replace('"cubic"', f'{{ plugin = "{file.relative_to(tmp_path)}" }}')
     (tmp_path / "p.toml").write_text(text.replace('"5s"', '"1s"'))
-    done = command("qlog", "write", "p.toml", "--trust", "-o", "out")
+    done = command("trace", "p.toml", "--trust", "-o", "out")
     assert done.returncode == 0, done.stderr
     assert len(named(records(tmp_path / "out" / "flow-0.sqlog"), "quic:packet_sent")) > 100
 
 
 @pytest.mark.slow
 def test_files_are_drawn_alone_and_together(command: Command, experiment: str, tmp_path: Path) -> None:
-    command("qlog", "write", experiment, "-o", "out")
+    command("trace", experiment, "-o", "out")
     one = tmp_path / "out" / "flow-0.sqlog"
     found = figure.read(one).frames
     events = records(one)
@@ -283,10 +283,10 @@ def test_files_are_drawn_alone_and_together(command: Command, experiment: str, t
     assert found["minimum RTT"]["time_s"].max() == found["in flight"]["time_s"].max()
     assert len(figure.draw(figure.read_all([one])).panels) == 3
     assert len(figure.draw(figure.read_all([one, one.with_name("flow-1.sqlog")]), (1.0, 2.0)).panels) == 4
-    done = command("qlog", "plot", "out/flow-0.sqlog", "out/flow-1.sqlog", "--time", "1s..3s", "-o", "both.png")
+    done = command("plot", "out/flow-0.sqlog", "out/flow-1.sqlog", "--time", "1s..3s", "-o", "both.png")
     assert done.returncode == 0 and (tmp_path / "both.png").stat().st_size > 1000
-    assert "given twice" in command("qlog", "plot", "out/flow-0.sqlog", "out/flow-0.sqlog").stderr
-    assert "no window" in command("qlog", "plot", "out/network.sqlog").stderr
+    assert "given twice" in command("plot", "out/flow-0.sqlog", "out/flow-0.sqlog").stderr
+    assert "no window" in command("plot", "out/network.sqlog").stderr
 
 
 def test_losses_are_counted_where_packets_are_not_named(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import zlib
-from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markupsafe import escape
 
 import dumbbell
 from conftest import Command, described, examples

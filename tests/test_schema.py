@@ -1,4 +1,4 @@
-"""`dumbbell schema`: what it accepts and refuses. conftest.py holds it against every table that any test parses."""
+"""`dumbbell describe --schema`: what it accepts and refuses. conftest.py checks it with every table of the tests."""
 
 import json
 import re
@@ -25,7 +25,7 @@ SHIPPED = sorted(shipped.list_experiments().values())
 
 @pytest.mark.slow
 def test_it_is_a_json_schema_and_knows_every_algorithm(command: Command) -> None:
-    printed = json.loads(command("schema").stdout)
+    printed = json.loads(command("describe", "--schema").stdout)
     assert printed == json.loads(json.dumps(json_schema.make_schema()))
     jsonschema.Draft202012Validator.check_schema(printed)
     known = read_registry()

@@ -21,8 +21,9 @@ from conftest import Command, described
 from dumbbell import Results, experiment, figures, plotting
 from dumbbell._native import Cancel, Progress
 from dumbbell._native import run as simulate
-from dumbbell.cli.commands import COMMANDS, load_command
-from dumbbell.cli.compare import compare
+from dumbbell.cli import study as studies
+from dumbbell.cli.commands import TOP_LEVEL, load_command
+from dumbbell.cli.validate import validate
 from dumbbell.engines import sweep
 from dumbbell.errors import Conflict, InputError
 from dumbbell.experiment import registry, switches
@@ -165,9 +166,9 @@ USES: dict[str, Callable[..., Used]] = {
     "table of classes": table("goodput", of="classes"),
     "table jain": table("jain"),
     "table slowdown": table("slowdown"),
-    "table --raw": no_means(lambda r: tables.tidy(r._runs, ["goodput"])),
-    "table --raw of runs": no_means(lambda r: tables.tidy(r._runs, ["jain"])),
-    "table --csv": lambda r, **options: rows_of(r.table("goodput", **options).plain),
+    "table --format raw": no_means(lambda r: tables.tidy(r._runs, ["goodput"])),
+    "table --format raw of runs": no_means(lambda r: tables.tidy(r._runs, ["jain"])),
+    "table --format csv": lambda r, **options: rows_of(r.table("goodput", **options).plain),
     "diff": no_means(lambda r: r.diff(by="bottleneck.aqm").frame.drop("pair")),
     "diff jain": no_means(lambda r: r.diff(by="bottleneck.aqm", values=["jain"]).frame.drop("pair")),
     "sql": no_means(lambda r: r.sql("SELECT key, class, kind, goodput_mbit FROM classes")),
@@ -244,10 +245,12 @@ def test_each_mean_changes_the_rows_that_are_used_or_is_refused(name: str, mixed
 
 
 def test_every_command_with_conditions_is_here() -> None:
-    functions = {name: found for name in COMMANDS if inspect.isfunction(found := load_command(name))}
+    functions = {name: found for name in TOP_LEVEL if inspect.isfunction(found := load_command(name))}
     taking = {name for name, one in functions.items() if "where" in inspect.signature(one).parameters}
-    of_results = {"table", "plot", "report", "diff", "compare", "paper", "claims", "export"}
+    of_results = {"table", "plot", "report", "diff", "validate", "export"}
     assert taking == of_results | {"explain", "watch", "trace"}
+    of_studies = (studies.tables, studies.figure, studies.claims)
+    assert all("where" in inspect.signature(one).parameters for one in of_studies)
     assert {kind for kind in plotting.KINDS if any(name.split()[0] == kind for name in USES)} == set(plotting.KINDS)
 
 
@@ -263,8 +266,8 @@ def test_a_reference_is_held_against_whole_runs(mixed: Results, tmp_path: Path) 
     path.write_text("cc1,rate_mbit,delay_ms,metric,value\nreno,10,20,rtt_ms,22\n")
     with pytest.raises(InputError, match="where: cc=reno keeps parts of runs, while a reference"):
         mixed.where("cc=reno").plot(reference=path)
-    with pytest.raises(InputError, match="while compare holds whole runs"):
-        compare(str(mixed.path), str(path), ["cc=reno"], None)
+    with pytest.raises(InputError, match="while validate holds whole runs"):
+        validate(str(mixed.path), str(path), ["cc=reno"], None)
 
 
 def test_an_export_writes_the_runs_that_are_chosen(mixed: Results, tmp_path: Path, command: Command) -> None:

@@ -385,7 +385,7 @@ def test_watch_shows_what_goes_on(link: Path) -> None:
         [*began, *fetched("http://far:8080/file")[1:]], cwd=link.parent, stdout=subprocess.DEVNULL
     ) as session:
         assert until(lambda: [one for one in watch.list_running() if one.about["output"] == str(path.resolve())], 60)
-        command = line("watch", path, "--csv", "--interval", "200ms")
+        command = line("watch", path, "--format", "csv", "--interval", "200ms")
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
             assert watching.stdout is not None
             seen = watching.stdout.readline() + watching.stdout.readline()

@@ -238,7 +238,7 @@ def test_every_command_and_option_has_its_place() -> None:
     found = commands.list_commands()
     assert {"run", "check bbr", "linux build", "study figure"} <= set(found)
     for name, command in found.items():
-        section = text.split(f"\n## dumbbell {name}\n")[1].partition("\n## ")[0]
+        section = text.split(f"\n### dumbbell {name}\n")[1].partition("\n### ")[0]
         for param in command.params:
             for option in (*param.opts, *param.secondary_opts):
                 assert not option.startswith("-") or option in section, f"{name}: no {option}"

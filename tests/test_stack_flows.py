@@ -219,7 +219,7 @@ base_rtt = "20ms"
 def test_options_without_effect_are_refused(tmp_path: Path, command: Command) -> None:
     file = tmp_path / "tcp.toml"
     file.write_text('duration = "2s"\n[bottleneck]\naqm = "pfifo"\n[[flows]]\ncc = "cubic"\n')
-    done = command("qlog", "write", file, "--stacks", "-o", tmp_path / "logs")
+    done = command("trace", file, "--stacks", "-o", tmp_path / "logs")
     assert done.returncode == 2 and "--stacks: no flow of this run has a stack" in done.stderr, done.stderr
     done = command("trace", file, "--time", "20s..30s", "-o", tmp_path / "t.pcapng")
     assert done.returncode == 2 and "--time is 20 s in a run of 2 s; it must be" in done.stderr, done.stderr

@@ -87,7 +87,7 @@ def fake(
 @pytest.mark.usefixtures("home")
 def test_stacks_are_listed_by_version_and_removed(command: Command) -> None:
     assert command("stack", "list").stdout == "no stacks: dumbbell stack build quinn\n"
-    assert command("stack", "list", "--json").stdout == "[]\n"
+    assert command("stack", "list", "--format", "json").stdout == "[]\n"
     for name, stack, version in (
         ("noq-1.4.0", "noq", "1.4.0"),
         ("quinn-0.11.9", "quinn", "0.11.9"),
@@ -97,7 +97,7 @@ def test_stacks_are_listed_by_version_and_removed(command: Command) -> None:
     lines = command("stack", "list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["name", "quinn-0.11.9", "q", "noq-1.4.0"]
     assert lines[-1].endswith("cubic newreno bbr3")
-    told = json.loads(command("stack", "list", "--json").stdout)
+    told = json.loads(command("stack", "list", "--format", "json").stdout)
     assert (told[0]["name"], told[0]["controls"]) == ("quinn-0.11.9", CONTROLS["quinn"])
     assert command("stack", "remove", "q", "noq-1.4.0").stdout == "q: removed\nnoq-1.4.0: removed\n"
     assert [one.name for one in stacks.list_installed()] == ["quinn-0.11.9"]
@@ -157,7 +157,7 @@ def test_a_library_is_found_by_name_or_as_the_newest() -> None:
 def test_what_cannot_be_built_is_refused_before_anything_is_done(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "find_program", lambda program="cargo": f"/nowhere/{program}")
+    monkeypatch.setattr(tools, "find_program", lambda program: f"/nowhere/{program}")
     monkeypatch.setattr(tools, "read_rustc_version", lambda: "rustc 1")
     refusals = {
         ("quin",): "stack build: unknown stack quin; did you mean quinn?",
@@ -192,7 +192,7 @@ def test_without_cargo_there_is_a_way_to_get_it(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.usefixtures("home")
 def test_doctor_says_what_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "find_program", lambda program="cargo": f"/nowhere/{program}")
+    monkeypatch.setattr(tools, "find_program", lambda program: f"/nowhere/{program}")
     assert doctor._check_stacks().remedy == "dumbbell stack build quinn"
     fake("quinn-0.11.16", "quinn", "0.11.16")
     assert (doctor._check_stacks().state, doctor._check_stacks().found) == ("ok", "quinn-0.11.16")
@@ -206,7 +206,7 @@ def test_a_library_that_a_stack_has_not_cannot_be_left_out(stack: str) -> None:
 
 @pytest.mark.usefixtures("home")
 def test_a_version_that_is_built_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "find_program", lambda program="cargo": f"/nowhere/{program}")
+    monkeypatch.setattr(tools, "find_program", lambda program: f"/nowhere/{program}")
     monkeypatch.setattr(tools, "read_rustc_version", lambda: "rustc 1")
     plan = project.BuildPlan("quinn", "0.11.16", None)
     fake("quinn-0.11.16", "quinn", "0.11.16", digest=project.compute_digest(plan, "rustc 1"))
@@ -231,8 +231,7 @@ def test_libclang_is_asked_for_before_anything_is_compiled(monkeypatch: pytest.M
         def print_line(self, line: str) -> None:
             heard.append(line)
 
-    monkeypatch.setattr(tools, "find_cmake", lambda: "cmake")
-    monkeypatch.setattr(tools, "find_cargo", lambda: "cargo")
+    monkeypatch.setattr(tools, "require_program", lambda program: program)
     monkeypatch.setattr(tools, "finds_libclang", lambda: False)
     with pytest.raises(InputError, match="a released version"):
         building.build(building.StackRequest("quiche", "x"), Heard())

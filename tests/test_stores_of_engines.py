@@ -30,7 +30,7 @@ READS = [
     ("diff", "{}", "{}"),
     ("export", "{}", "-o", "tables"),
     ("explain", "{}", "--seed", "1"),
-    ("export", "{}", "--parquet", "-o", "parquet"),
+    ("export", "{}", "--format", "parquet", "-o", "parquet"),
 ]
 
 

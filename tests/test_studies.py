@@ -55,11 +55,11 @@ def test_a_study_of_ones_own(command: Command, tmp_path: Path, monkeypatch: pyte
     assert written == ["mine/README.md", "mine/figures/shares.png"]
     page = (tmp_path / "mine" / "README.md").read_text()
     assert page.startswith("# CUBIC against Reno\n\n12 runs by ") and "**A fair queue shares fairly:**" in page
-    assert command("study", "page", "./mine", "--check").returncode == 0
+    assert command("study", "check", "./mine").returncode == 0
     assert (
         command("study", "figure", "./mine", "shares", "-o", "drawn", "--from", "mine").stdout == "drawn/shares.png\n"
     )
-    judged = ("claims", "mine/results.duckdb", "mine/claims.toml")
+    judged = ("study", "claims", "./mine", "mine/results.duckdb")
     refused = command(*judged)
     assert refused.returncode == 2 and "mine/study.py is a program; use option --run-program" in refused.stderr
     said = command(*judged, "--run-program").stdout
@@ -122,10 +122,10 @@ def test_a_page_is_written_elsewhere_if_it_is_told(
     monkeypatch.setattr(shipped, "PACKAGE", shipped.place().parent)
     refused = command("study", "page", "abe", "--no-figures")
     assert refused.returncode == 2 and "this is the installed package; choose another folder" in refused.stderr
-    assert command("study", "page", "abe", "--check", "-o", "x").returncode == 2
+    assert command("study", "check", "abe", "-o", "x").returncode == 2
 
 
 def test_a_former_place_of_a_reference_gets_its_name(command: Command, small: Path) -> None:
     assert command("run", small, "-o", "r.duckdb").returncode == 0
-    done = command("compare", "r.duckdb", "references/sce.csv")
+    done = command("validate", "r.duckdb", "references/sce.csv")
     assert done.returncode == 2 and "references/sce.csv: no such file or directory; did you mean sce?" in done.stderr

@@ -251,16 +251,14 @@ def test_bad_options_get_one_line(
         ["frobnicate"],
         ["run"],
         ["run", small, "--jobs", "0"],
-        ["table", results.path, "--csv", "--markdown"],
-        ["table", results.path, "--csv", "--latex"],
-        ["table", results.path, "--raw", "--latex"],
-        ["table", results.path, "--raw", "--rows", "rate"],
-        ["table", results.path, "--raw", "--mean-over", "rate"],
-        ["table", results.path, "--raw", "--limit", "1"],
-        ["table", results.path, "--csv", "--rows", "rae"],
+        ["table", results.path, "--format", "html"],
+        ["table", results.path, "--format", "raw", "--rows", "rate"],
+        ["table", results.path, "--format", "raw", "--mean-over", "rate"],
+        ["table", results.path, "--format", "raw", "--limit", "1"],
+        ["table", results.path, "--format", "csv", "--rows", "rae"],
         ["table", results.path, "--of", "clases"],
         ["table", results.path, "--engine", "2"],
-        ["compare", results.path, "sce", "--csv", "--scores"],
+        ["validate", results.path, "sce", "--format", "csv", "--scores"],
     ):
         refused(capsys, *line)
 
@@ -273,16 +271,15 @@ def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None
     assert command("run", small, "-o", "r.duckdb").stderr.startswith("0 runs done, 8 kept")
     table = command("table", "r.duckdb", "--rows", "bottleneck.rate", "--columns", "base_rtt", "--value", "goodput")
     assert table.returncode == 0 and "| 10Mbit" in table.stdout and " 40ms |" in table.stdout
-    raw = command("table", "r.duckdb", "--raw", "--value", "sojourn_p99").stdout
+    raw = command("table", "r.duckdb", "--format", "raw", "--value", "sojourn_p99").stdout
     assert raw == tidy(dumbbell.open(tmp_path / "r.duckdb")._runs, ["sojourn_p99"]).write_csv()
     assert raw.count("sojourn_p99_ms") == 8
-    assert raw == command("table", "r.duckdb", "--raw", "--csv", "--value", "sojourn_p99").stdout
     line = ["table", "r.duckdb", "--rows", "bottleneck.rate", "--columns", "base_rtt", "--value", "goodput"]
     shown = dumbbell.open(tmp_path / "r.duckdb").table("goodput", "bottleneck.rate", "base_rtt")
-    means = pl.read_csv(io.StringIO(command(*line, "--csv").stdout), schema=shown.plain.schema)
+    means = pl.read_csv(io.StringIO(command(*line, "--format", "csv").stdout), schema=shown.plain.schema)
     assert means.equals(shown.frame.select(means.columns)) and means.height == 8
-    assert command(*line, "--csv", "--limit", "1").stdout.count("goodput_mbit") == 2
-    assert command(*line, "--latex").stdout.count(r"\\") == 5
+    assert command(*line, "--format", "csv", "--limit", "1").stdout.count("goodput_mbit") == 2
+    assert command(*line, "--format", "latex").stdout.count(r"\\") == 5
     assert "±" not in command("table", "r.duckdb", "--no-spread").stdout
     assert command("table", "r.duckdb", "--where", "rate=2000kbit").stdout.count("2Mbit") == 0
     done = command(
@@ -299,10 +296,10 @@ def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None
     ):
         done = command("plot", "r.duckdb", "-o", "q.svg", *options)
         assert done.returncode == 0, (options, done.stderr)
-    assert command("export", "r.duckdb", "--parquet", "-o", "out").returncode == 0
+    assert command("export", "r.duckdb", "--format", "parquet", "-o", "out").returncode == 0
     assert pl.read_parquet(tmp_path / "out" / "runs.parquet").height == 8
-    assert command("export", "r.duckdb", "--parquet", "-o", "out").returncode == 2
-    assert json.loads(command("schema").stdout)["$defs"]
+    assert command("export", "r.duckdb", "--format", "parquet", "-o", "out").returncode == 2
+    assert json.loads(command("describe", "--schema").stdout)["$defs"]
 
 
 def test_everything_registered_is_listed_described_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

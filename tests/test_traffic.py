@@ -394,7 +394,9 @@ def test_tables_of_short_flows_and_classes(mixed: Path, command: Command) -> Non
     means = results.classes.group_by("kind").agg(pl.col("throughput_mbit").mean())
     for kind, mean in means.iter_rows():
         assert found.filter(pl.col("kind") == kind)["mean"][0] == pytest.approx(mean)
-    tidy = command("table", mixed, "--of", "short_flows", "--raw", "--where", "udp[0].rate=5Mbit").stdout.splitlines()
+    tidy = command(
+        "table", mixed, "--of", "short_flows", "--format", "raw", "--where", "udp[0].rate=5Mbit"
+    ).stdout.splitlines()
     assert tidy[0].endswith(",seed,class,measure,value") and len(tidy) > 500
     said = command("table", mixed, "--of", "slowdown")
     assert said.returncode == 2 and said.stderr.startswith("--of: unknown part ")
@@ -417,9 +419,9 @@ def test_runs_without_flows_fall_over_nothing(tmp_path: Path, command: Command) 
     assert command("run", "only.toml", "-o", "r.duckdb").returncode == 0
     assert command("run", "only.toml", "-o", "r.duckdb", "--dry-run").stdout.startswith("1 run, 1 of them already")
     for line in (
-        ["compare", "r.duckdb", "linux-6.12"],
-        ["paper", "sce", "r.duckdb"],
-        ["paper", "abe", "r.duckdb"],
+        ["validate", "r.duckdb", "linux-6.12"],
+        ["study", "tables", "sce", "r.duckdb"],
+        ["study", "tables", "abe", "r.duckdb"],
     ):
         done = command(*line)
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
@@ -427,7 +429,7 @@ def test_runs_without_flows_fall_over_nothing(tmp_path: Path, command: Command) 
         ["table", "r.duckdb", "--value", "short_flows"],
         ["table", "r.duckdb", "--value", "goodput"],
         ["plot", "r.duckdb", "-o", "p.svg", "--value", "backlog_packets"],
-        ["export", "r.duckdb", "--csv", "-o", "out"],
+        ["export", "r.duckdb", "--format", "csv", "-o", "out"],
     ):
         done = command(*line)
         assert done.returncode == 0, done.stderr

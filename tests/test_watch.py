@@ -71,7 +71,7 @@ def rows_of(text: str) -> pl.DataFrame:
 def test_what_is_shown_is_what_was_measured(command: Command, experiment: str, tmp_path: Path) -> None:
     command("run", experiment, "-o", "r.duckdb", "--set", "record.interval=100ms")
     for words in ([experiment], ["r.duckdb"], ["r.duckdb", "--stored"]):
-        done = command("watch", *words, "--csv", "--interval", "1s")
+        done = command("watch", *words, "--format", "csv", "--interval", "1s")
         assert done.returncode == 0, done.stderr
         rows = rows_of(done.stdout)
         runs, flows = (
@@ -89,7 +89,7 @@ def test_what_is_shown_is_what_was_measured(command: Command, experiment: str, t
 def test_a_run_is_named_by_its_key(command: Command, experiment: str, tmp_path: Path) -> None:
     command("run", experiment, "-o", "r.duckdb", "--set", "seeds=[1, 2]")
     key = StoredResults(tmp_path / "r.duckdb").keys[1]
-    assert "seed 2" not in command("watch", "r.duckdb", "--csv").stdout
+    assert "seed 2" not in command("watch", "r.duckdb", "--format", "csv").stdout
     done = command("watch", "r.duckdb", key[:6], "--interval", "1s")
     assert done.returncode == 0
     assert command("watch", "r.duckdb", "ffffffffffff").returncode == 2
@@ -100,7 +100,7 @@ def test_a_run_is_named_by_its_key(command: Command, experiment: str, tmp_path: 
 
 def test_no_series_is_said(command: Command, experiment: str) -> None:
     command("run", experiment, "-o", "r.duckdb", "--set", "record.series=false")
-    assert command("watch", "r.duckdb", "--csv").returncode == 0  # the run is repeated with them
+    assert command("watch", "r.duckdb", "--format", "csv").returncode == 0  # the run is repeated with them
     done = command("watch", "r.duckdb", "--stored")
     assert done.returncode == 2
     assert "kept no time series" in done.stderr
@@ -159,9 +159,9 @@ def test_a_long_run_is_shown_while_it_goes_on(monkeypatch: pytest.MonkeyPatch, t
         command="watch",
     )
     seen = []
-    with source.Carried(chosen, by, 300, None) as carried:
+    with source.CarriedRun(chosen, by, 300, None) as carried:
         while not carried.is_done:
-            if (found := carried.look()) is not None:
+            if (found := carried.take_replay()) is not None:
                 seen.append(found)
             time.sleep(0.005)
     assert len(seen) > 1
@@ -222,10 +222,10 @@ def test_the_picture_fits_its_terminal(width: int, height: int, tmp_path: Path, 
     chosen, by = observed.select_cell(
         str(tmp_path / experiment), [], None, [], engine=None, trust=False, command="watch"
     )
-    with source.Carried(chosen, by, 300, None) as carried:
+    with source.CarriedRun(chosen, by, 300, None) as carried:
         found: replay.Replay | None = None
         while not carried.is_done:
-            found = carried.look() or found
+            found = carried.take_replay() or found
     assert found is not None
     for at in (0.0, 0.02, 2.0, 4.0):
         player = Player(4.0, found.interval_s, time_s=at, known_s=4.0)

@@ -1,10 +1,9 @@
-"""The command line reference, from the commands themselves."""
+"""The command line reference, from the commands themselves, in the groups of `dumbbell --help`."""
 
 from collections.abc import Iterator
 from typing import Any
 
-import typer
-
+from dumbbell.cli.command_table import COMMANDS, GROUPS
 from dumbbell.cli.commands import make_program
 from website.markdown import escape_cell, format_code, format_table, join_paragraphs
 
@@ -20,20 +19,29 @@ def list_commands() -> dict[str, Any]:
             else:
                 found[" ".join((*words, name))] = command
 
-    walk(typer.main.get_command(make_program()), ())
+    walk(make_program(), ())
     return found
 
 
 def _make_section(name: str, command: Any) -> Iterator[str]:
     context = command.context_class(command, info_name=f"dumbbell {name}")
-    yield f"## dumbbell {name}"
+    yield f"### dumbbell {name}"
     yield (command.help or "").replace("<", "&lt;").strip()  # what looks like HTML is text
     usage = command.get_usage(context).removeprefix("Usage: ").split()
     yield f"```text\n{' '.join(usage)}\n```"
     records = [param.get_help_record(context) for param in command.get_params(context)]
     yield format_table(["", "meaning"], [[format_code(said[0]), escape_cell(said[1])] for said in records if said])
+    yield "Example:"
+    yield f"```sh\n{COMMANDS[name].example}\n```"
 
 
 def make_page() -> str:
     """Return what follows the introduction of the page."""
-    return join_paragraphs(part for name, command in list_commands().items() for part in _make_section(name, command))
+    commands = list_commands()
+    parts: list[str] = []
+    for group, names in GROUPS.items():
+        parts.append(f"## {group}")
+        for name, command in commands.items():
+            if name.split()[0] in names:
+                parts += _make_section(name, command)
+    return join_paragraphs(parts)

@@ -56,12 +56,12 @@ class FileKind:
         return f"{self.name}, which {self.commands} {verb}" if self.commands else self.name
 
 
-RESULTS = FileKind("a results file", "dumbbell table, plot, report, diff, compare and explain")
+RESULTS = FileKind("a results file", "dumbbell table, plot, report, diff, validate and explain")
 EXPERIMENT = FileKind("an experiment file", "dumbbell run, explain and trace")
 CAPTURE = FileKind("a capture", "dumbbell import")
 FLENT = FileKind("a data file of Flent", "dumbbell import")
 IPERF3 = FileKind("JSON of iperf3", "dumbbell import")
-QLOG = FileKind("a qlog file", "dumbbell import and dumbbell qlog plot")
+QLOG = FileKind("a qlog file", "dumbbell import and plot")
 PARQUET = FileKind("a Parquet file", "")
 SQLITE = FileKind("a SQLite database", "")
 

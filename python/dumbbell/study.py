@@ -10,7 +10,7 @@ from dumbbell.figures import Picture, Series
 from dumbbell.notebook import Results
 from dumbbell.pages.captions import count_experiment_seeds, count_seeds, describe_runs, list_durations
 from dumbbell.pages.evidence import Evidence, Tables, list_members
-from dumbbell.pages.summaries import compute_means, make_cross_table, map_names, order_names
+from dumbbell.pages.summaries import compute_means, draw_means, make_grid, map_names, order_names
 from dumbbell.pages.sweeps import Sweep
 from dumbbell.pages.template_words import format_count
 from dumbbell.pages.values import Answers, Rows
@@ -37,6 +37,7 @@ __all__ = [
     "count_experiment_seeds",
     "count_seeds",
     "describe_runs",
+    "draw_means",
     "explain_bins",
     "figures",
     "format_count",
@@ -48,7 +49,7 @@ __all__ = [
     "list_durations",
     "list_members",
     "load",
-    "make_cross_table",
+    "make_grid",
     "map_names",
     "order_names",
     "parse",

@@ -19,6 +19,7 @@ from dumbbell.study import (
     Series,
     align_table,
     compute_half_width,
+    draw_means,
     figures,
     format_counts,
     order_names,
@@ -194,21 +195,18 @@ def _name_rtts(frame: pl.DataFrame) -> pl.DataFrame:
 def _draw_gain(results: Results) -> Picture:
     gains = _order_rows(results.compute_gains().filter(pl.col("abe")))
     shown = gains.filter((pl.col("rate_mbit") == 10) | (pl.col("cc") == "CUBIC"))  # as in the slides
-    picture = figures.lines(
+    return draw_means(
         _name_rtts(shown),
         "rtt_ms",
         "gain",
-        low="low",
-        high="high",
         by="beta_ecn",
         facet=["cc", "rate_mbit"],
         columns="aqm",
         x_label="base RTT",
         y_label="gain in goodput, %",
         title=f"Gain in goodput over the same control without ABE\none flow; {_describe_points(shown['n'], 'start')}",
+        level=0,
     )
-    picture.draw_level(0)
-    return picture
 
 
 def select_sojourns(results: Results) -> pl.DataFrame:
@@ -277,12 +275,10 @@ def _draw_ratio(results: Results) -> Picture:
         .then(pl.lit("standard TCP with ECN"))
         .otherwise(pl.lit("standard TCP without ECN")),
     )
-    picture = figures.lines(
+    picture = draw_means(
         _rename_algorithms(mean, "aqm"),
         "beta",
         "rate_ratio",
-        low="low",
-        high="high",
         by="rtt",
         facet="standard",
         columns="aqm",
@@ -343,12 +339,10 @@ def _draw_reductions(results: Results) -> Picture:
         .group_by("reduction", "beta")
         .agg(pl.col("reductions").mean(), low=pl.col("reductions").min(), high=pl.col("reductions").max())
     )
-    picture = figures.lines(
+    picture = draw_means(
         counted,
         "beta",
         "reductions",
-        low="low",
-        high="high",
         by="reduction",
         x_label="beta with ABE",
         y_label="reductions",
@@ -377,12 +371,10 @@ def collect_completions(results: Results) -> pl.DataFrame:
 
 def _draw_completion(results: Results) -> Picture:
     ratios = _order_rows(collect_completions(results).filter(pl.col("beta") != pl.col("cc").replace_strict(STANDARD)))
-    picture = figures.lines(
+    return draw_means(
         ratios.with_columns(pl.col("size").map_elements(lambda size: f"{size / 1e3:g} MB", pl.String)),
         "size",
         "ratio",
-        low="low",
-        high="high",
         by="beta_ecn",
         facet="cc",
         columns="aqm",
@@ -390,9 +382,8 @@ def _draw_completion(results: Results) -> Picture:
         x_label="size",
         y_label="completion time / standard",
         title="Completion time of short flows over that without ABE\nmean and min-max over base RTTs",
+        level=1,
     )
-    picture.draw_level(1)
-    return picture
 
 
 FIGURES = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import LEVEL, Evidence, Picture, Results, Rows, Sweep, align_table, compute_half_width, shipped
+from dumbbell.study import LEVEL, Evidence, Picture, Results, Rows, Sweep, align_table, make_grid, shipped
 
 from . import paper
 
@@ -22,7 +22,6 @@ RUNS = (
     Sweep("abe-prr.duckdb", ("closed-form",), ("hosts.ecn_reduction=prr",)),
     Sweep("abe-unpaced.duckdb", ("closed-form",), ("hosts.pacing=cc",)),
 )
-NAMES = (r"6\.12", r"RFC 8511's", r"beta²")
 LINUX = "linux-cubic-beta"
 CCS = {"reno": "NewReno", "cubic": "CUBIC"}
 AQMS = {"codel": "CoDel", "pie": "PIE"}
@@ -138,13 +137,6 @@ class Kept(paper.Results):
         return self.select_runs("slow-start")
 
 
-def _compute_mean(frame: pl.DataFrame, by: list[str], value: str) -> pl.DataFrame:
-    """Return means of a column with half of the 95 % interval."""
-    column = pl.col(value)
-    means = frame.group_by(by).agg(mean=column.mean(), deviation=column.std(), n=column.count())
-    return means.with_columns(half=compute_half_width(pl.col("deviation"), pl.col("n"))).drop("deviation").sort(by)
-
-
 def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what the template asks for beside the runs."""
     gains = Kept(found).compute_gains().with_columns(half=pl.col("high") - pl.col("gain"))
@@ -223,14 +215,9 @@ def _test_ranks(found: Evidence, cc: str, aqm: str, rtt: float) -> float:
 
 def format_closed_table(found: Evidence) -> str:
     """Return utilisation, simulated (theory), of a flow that is paced and reduced at once."""
-    own = found["closed"].filter(hosts="as theory")
-    depths = sorted(set(own["depth"].round(3)))
-    shown = {
-        (r["beta"], round(r["depth"], 3)): f"{r['utilisation']:.3f} ({r['theory']:.3g})"
-        for r in own.iter_rows(named=True)
-    }
-    betas = sorted(set(own["beta"]))
-    rows = [[f"{beta:g}", *(shown[beta, depth] for depth in depths)] for beta in betas]
+    own = found["closed"].filter(hosts="as theory").with_columns(pl.col("depth").round(3)).sort("beta")
+    depths = sorted(set(own["depth"]))
+    rows = make_grid(own, ["beta"], "depth", depths, lambda row: f"{row['utilisation']:.3f} ({row['theory']:.3g})")
     return align_table(["beta \\ threshold / BDP", *(f"{depth:g}" for depth in depths)], rows)
 
 
@@ -250,14 +237,14 @@ def format_gain_table(found: Evidence) -> str:
 
 def format_linux_table(found: Evidence) -> str:
     """Return goodput and marks of the simulator and of Linux."""
-    rows = []
-    for (rate, rtt), own in found["linux"].group_by("rate", "rtt", maintain_order=True):
-        cells = [
-            f"{r['goodput']:.2f} / {r['linux']:.2f}, {r['marks']:.0f} / {r['linux_marks']:.0f}"
-            for r in own.iter_rows(named=True)
-        ]
-        rows.append([f"{rate:g} Mbit/s, {rtt:g} ms", *cells])
-    return align_table(["", *(f"beta {beta:g}" for beta in sorted(set(found["linux"]["beta"])))], rows)
+    betas = sorted(set(found["linux"]["beta"]))
+
+    def format_cell(row: dict[str, Any]) -> str:
+        return f"{row['goodput']:.2f} / {row['linux']:.2f}, {row['marks']:.0f} / {row['linux_marks']:.0f}"
+
+    cells = make_grid(found["linux"], ["rate", "rtt"], "beta", betas, format_cell)
+    rows = [[f"{rate} Mbit/s, {rtt} ms", *texts] for rate, rtt, *texts in cells]
+    return align_table(["", *(f"beta {beta:g}" for beta in betas)], rows)
 
 
 def format_waits_table(found: Evidence) -> str:

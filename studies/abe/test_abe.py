@@ -122,7 +122,7 @@ def test_means_of_seeds_and_times_that_every_run_can_show() -> None:
 def test_a_folder_of_figures_and_tables(results: Path, tmp_path: Path, command: Command) -> None:
     text = abe.format_tables(abe.Results(results))
     assert text.count("### ") == 7 and "| reno | codel | 10   | 0.8  |" in text
-    wrong = command("paper", "abc", str(results))
+    wrong = command("study", "tables", "abc", str(results))
     assert wrong.returncode == 2 and "did you mean abe? Known are abe, " in wrong.stderr
     runs = tmp_path / "other.duckdb"
     (tmp_path / "other.toml").write_text(
@@ -139,23 +139,27 @@ def test_a_paper_shows_what_there_are_runs_for(results: Path, tmp_path: Path, co
     dumbbell.run(results.with_name("gain.toml"), output=some)
     found = abe.Results(some)
     assert found.missing == ["convergence", "coexistence", "slow-start", "short"]
-    said = command("paper", "abe", str(some), "-o", str(tmp_path / "figures"), "--format", "png,pdf")
+    said = command("study", "tables", "abe", str(some))
     assert said.returncode == 0, said.stderr
+    line = ("study", "figure", "abe", "--from", str(some), "-o", str(tmp_path / "figures"))
+    assert command(*line, "--format", "png,pdf").returncode == 0
     assert "Gain in goodput" in said.stdout and "no runs of convergence, coexistence, slow-start, short" in said.stdout
     assert "abe-gain.png" in {path.name for path in (tmp_path / "figures").iterdir()}
-    wrong = command("paper", "abe", str(some), "--only", "abe-gian")
+    wrong = command(*line, "abe-gian")
     assert wrong.returncode == 2 and "did you mean abe-gain" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
 
 
 @pytest.mark.slow
 def test_conditions_choose_the_runs_of_a_paper(results: Path, command: Command) -> None:
-    some = command("paper", "abe", str(results), "--where", "experiment=gain", "--where", "flows[0].cc.abe=true")
+    some = command(
+        "study", "tables", "abe", str(results), "--where", "experiment=gain", "--where", "flows[0].cc.abe=true"
+    )
     assert some.returncode == 0, some.stderr
     assert "no runs of convergence, coexistence, slow-start, short" in some.stdout
-    assert command("paper", "abe", str(results)).stdout.count("\n") > some.stdout.count("\n")
-    part = command("paper", "abe", str(results), "--where", "flow=0")
+    assert command("study", "tables", "abe", str(results)).stdout.count("\n") > some.stdout.count("\n")
+    part = command("study", "tables", "abe", str(results), "--where", "flow=0")
     assert (part.returncode, len(part.stderr.splitlines())) == (2, 1) and "a paper holds whole runs" in part.stderr
-    other = command("paper", "abe", str(results), "--engine", "live")
+    other = command("study", "tables", "abe", str(results), "--engine", "live")
     assert (other.returncode, len(other.stderr.splitlines())) == (2, 1) and "live" in other.stderr
 
 
@@ -197,8 +201,8 @@ def test_statistics_of_classes_beside_published_ones(tmp_path: Path, command: Co
     assert ratio.simulated == pytest.approx(a["throughput_mbit"] / b["throughput_mbit"])
     assert ratio.figure.value == 1.25
     assert b["mark_share"] == 0 and b["drop_share"] > 0
-    printed = command("compare", str(output), str(published))
+    printed = command("validate", str(output), str(published))
     assert printed.returncode == 0 and "rate ratio, \\|ln(sim / pub)\\|" in printed.stdout
     published.write_text(CLASSES.replace(",a,queue", ",c,queue"))
-    wrong = command("compare", str(output), str(published))
+    wrong = command("validate", str(output), str(published))
     assert wrong.returncode == 2 and "line 4" in wrong.stderr

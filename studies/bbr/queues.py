@@ -10,9 +10,10 @@ from dumbbell.study import (
     align_table,
     compute_means,
     describe_runs,
+    draw_means,
     figures,
     list_durations,
-    make_cross_table,
+    make_grid,
     map_names,
     order_names,
 )
@@ -29,33 +30,29 @@ def draw_fair_queue(found: Evidence) -> Picture:
     """Draw the share of one BBR flow over four queues."""
     shares = found["fair_queue"].with_columns(shown=pl.format("with {}", "second"))
     values = compute_means(shares, ["shown", "ecn", "cc", "queue"], "share")
-    picture = figures.lines(
+    return draw_means(
         values.with_columns(order_names("cc", FIVE), order_names("queue", REMEDIES), map_names("ecn", ECN)),
         "queue",
         "share",
-        low="low",
-        high="high",
         by="cc",
         facet="ecn",
         columns="shown",
         x_label="",
         y_label="share of the first flow",
         title=f"Share of one flow over four queues\n50 Mbit/s, 40 ms, tail drop of 2 BDP; {describe_runs(values['n'])}",
+        level=0.5,
+        level_name="equal shares",
     )
-    picture.draw_level(0.5, "equal shares", "--")
-    return picture.arrange()
 
 
 def thin_flow(found: Evidence) -> Picture:
     """Draw the delay of a thin flow beside the pairs."""
     thin = found["fair_queue"].filter(pl.col("second") == "CUBIC")
     values = compute_means(thin, ["ecn", "cc", "queue"], "thin_p99")
-    return figures.lines(
+    return draw_means(
         values.with_columns(order_names("cc", FIVE), order_names("queue", REMEDIES), map_names("ecn", ECN)),
         "queue",
         "thin_p99",
-        low="low",
-        high="high",
         by="cc",
         facet="ecn",
         log_y=True,
@@ -69,15 +66,9 @@ def thin_flow(found: Evidence) -> Picture:
 def format_fair_queue_table(found: Evidence) -> str:
     """Return the time in queue of the first flow's own packets beside CUBIC."""
     own = found["fair_queue"].filter(pl.col("second") == "CUBIC")
-    values = compute_means(own, ["ecn", "cc", "queue"], "own_mean", "own_p99")
-    rows = []
-    for ecn, name in ECN.items():
-        for queue in REMEDIES:
-            here = {
-                row["cc"]: row
-                for row in values.filter(pl.col("ecn") == ecn, pl.col("queue") == queue).iter_rows(named=True)
-            }
-            rows.append([name, queue, *(f"{here[cc]['own_mean']:.2g} / {here[cc]['own_p99']:.2g}" for cc in FIVE)])
+    own = own.with_columns(map_names("ecn", ECN), order_names("queue", REMEDIES))
+    values = compute_means(own, ["ecn", "queue", "cc"], "own_mean", "own_p99")
+    rows = make_grid(values, ["ecn", "queue"], "cc", FIVE, lambda row: f"{row['own_mean']:.2g} / {row['own_p99']:.2g}")
     return align_table(["", "own queue, ms", *FIVE], rows, words=(0, 1))
 
 
@@ -102,12 +93,10 @@ def draw_ecn_limit(found: Evidence) -> Picture:
     values = compute_means(rows, ["count", "version", "rtt"], "sojourn").join(
         linux, on=["count", "version", "rtt"], how="left"
     )
-    picture = figures.lines(
+    picture = draw_means(
         values.with_columns(order_names("version", answers), map_names("count", counts)),
         "rtt",
         "sojourn",
-        low="low",
-        high="high",
         by="version",
         facet="count",
         log_x=False,
@@ -127,14 +116,14 @@ def draw_ecn_limit(found: Evidence) -> Picture:
 def format_ecn_table(found: Evidence) -> str:
     """Return time in queue, share of marks, utilisation and fairness of four flows."""
     values = compute_means(
-        found["ecn"].filter(pl.col("count") > 1), ["version", "rtt"], "sojourn", "mark_share", "utilisation", "jain"
+        found["ecn"].filter(pl.col("count") > 1), ["rtt", "version"], "sojourn", "mark_share", "utilisation", "jain"
     )
 
     def format_row(row: dict[str, Any]) -> str:
         shares = f"{100 * row['mark_share']:.0f}; {100 * row['utilisation']:.1f}"
         return f"{format_two_digits(row['sojourn'])}; {shares}; {row['jain']:.2f}"
 
-    return align_table(["base RTT, ms", *ANSWERS], make_cross_table(values, "rtt", "version", ANSWERS, format_row))
+    return align_table(["base RTT, ms", *ANSWERS], make_grid(values, ["rtt"], "version", ANSWERS, format_row))
 
 
 def format_linux_table(found: Evidence) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -17,9 +18,10 @@ from dumbbell.study import (
     compute_means,
     count_experiment_seeds,
     describe_runs,
+    draw_means,
     figures,
     list_durations,
-    make_cross_table,
+    make_grid,
     map_names,
     order_names,
 )
@@ -32,7 +34,7 @@ QUESTION = (
 )
 GALLERY = {"as-linux-ecn": "bbr-ecn-limit", "share-by-buffer": "bbr-share", "ware-many": "bbr-ware"}
 RUNS = (Sweep("bbr.duckdb", ("*",)),)
-NAMES = (r"ECT\(0\)", r"bbr[123]", r"google/bbr", r"4ce5e87", r"arXiv 2505\.07741", r"6e321d1c986a")
+NAMES = (r"4ce5e87",)
 DEPTH = "buffer, BDP"
 HALF = "equal shares"
 
@@ -45,25 +47,14 @@ def make_evidence(bbr: Results) -> dict[str, Callable[[], pl.DataFrame]]:
 # 1
 
 
-def share(found: Evidence) -> Picture:
-    """Draw the share of one BBR flow against one CUBIC flow over the depth of the buffer."""
-    return _share(found, "CUBIC", linux=True)
-
-
-def share_reno(found: Evidence) -> Picture:
-    """Draw the same against one Reno flow."""
-    return _share(found, "Reno", linux=False)
-
-
-def _share(found: Evidence, second: str, *, linux: bool) -> Picture:
+def draw_share(found: Evidence, second: str, *, linux: bool) -> Picture:
+    """Draw the share of one BBR flow against one CUBIC or Reno flow over the depth of the buffer."""
     values = compute_means(found["share"].filter(pl.col("second") == second), ["cc", "depth"], "share")
     measured = found["linux"].group_by("cc", "depth").agg(linux=pl.col("share").mean())
-    picture = figures.lines(
+    return draw_means(
         values.join(measured, on=["cc", "depth"], how="left").with_columns(order_names("cc", FIVE)),
         "depth",
         "share",
-        low="low",
-        high="high",
         by="cc",
         log_x=True,
         reference="linux" if linux else None,
@@ -72,9 +63,9 @@ def _share(found: Evidence, second: str, *, linux: bool) -> Picture:
         y_label="share of the first flow",
         title=f"Share of one flow sharing with one {second} flow\n"
         f"50 Mbit/s, 40 ms, tail drop; {describe_runs(values['n'], seconds=list_durations(found, 'share-by-buffer'))}",
+        level=0.5,
+        level_name=HALF,
     )
-    picture.draw_level(0.5, HALF, "--")
-    return picture.arrange()
 
 
 def share_late(found: Evidence) -> Picture:
@@ -90,12 +81,10 @@ def share_late(found: Evidence) -> Picture:
         ]
     )
     values = compute_means(both, ["span", "cc", "depth"], "share")
-    picture = figures.lines(
+    return draw_means(
         values.with_columns(order_names("cc", BBR), map_names("span", spans)),
         "depth",
         "share",
-        low="low",
-        high="high",
         by="cc",
         facet="span",
         log_x=True,
@@ -103,21 +92,19 @@ def share_late(found: Evidence) -> Picture:
         y_label="share of BBR",
         title="Share of one BBR flow sharing with one CUBIC flow, early and late\n"
         f"50 Mbit/s, 40 ms, tail drop; {describe_runs(values['n'])}",
+        level=0.5,
+        level_name=HALF,
     )
-    picture.draw_level(0.5, HALF, "--")
-    return picture.arrange()
 
 
 def share_loss(found: Evidence) -> Picture:
     """Draw the loss in the runs of 120 s."""
     shares = found["share"].with_columns(shown=pl.format("with {}", "second"))
     values = compute_means(shares, ["shown", "cc", "depth"], "loss")
-    return figures.lines(
+    return draw_means(
         values.with_columns(order_names("cc", FIVE)),
         "depth",
         "loss",
-        low="low",
-        high="high",
         by="cc",
         facet="shown",
         log_x=True,
@@ -131,22 +118,16 @@ def share_loss(found: Evidence) -> Picture:
 
 def share_table(found: Evidence) -> str:
     """Return the shares against CUBIC and against Reno."""
-    rows = []
-    for second in ("CUBIC", "Reno"):
-        values = compute_means(found["share"].filter(pl.col("second") == second), ["cc", "depth"], "share")
-        rows += [
-            [second, *row]
-            for row in make_cross_table(values, "depth", "cc", FIVE, lambda row: format_percent(row, "share"))
-        ]
+    values = compute_means(found["share"], ["second", "depth", "cc"], "share")
+    rows = make_grid(values, ["second", "depth"], "cc", FIVE, lambda row: format_percent(row, "share"))
     return align_table(["sharing with", "BDP", *FIVE], rows)
 
 
 def format_late_table(found: Evidence) -> str:
     """Return the shares against CUBIC in the long run."""
-    values = compute_means(found["late"], ["cc", "depth"], "share")
-    return align_table(
-        ["BDP", *BBR], make_cross_table(values, "depth", "cc", BBR, lambda row: format_percent(row, "share"))
-    )
+    values = compute_means(found["late"], ["depth", "cc"], "share")
+    rows = make_grid(values, ["depth"], "cc", BBR, lambda row: format_percent(row, "share"))
+    return align_table(["BDP", *BBR], rows)
 
 
 def format_linux_table(found: Evidence) -> str:
@@ -166,18 +147,13 @@ def format_linux_table(found: Evidence) -> str:
 
 def format_mechanisms_table(found: Evidence) -> str:
     """Return the shares with single parameters changed, and how long a flow probes upwards."""
-    values = compute_means(found["mechanisms"], ["cc", "changed", "depth"], "share", "up")
+    values = compute_means(
+        found["mechanisms"].with_columns(order_names("cc", BBR)), ["cc", "changed", "depth"], "share", "up"
+    )
+    values = values.sort("cc", pl.col("changed") != "as it is", maintain_order=True)
     depths = sorted(values["depth"].unique())
-    rows = []
-    for (cc, changed), part in (
-        values.with_columns(order_names("cc", BBR))
-        .sort("cc", "changed")
-        .group_by(["cc", "changed"], maintain_order=True)
-    ):
-        of = {row["depth"]: row for row in part.iter_rows(named=True)}
-        cells = [format_percent(of[depth], "share") for depth in depths]
-        rows.append([str(cc), str(changed), *cells, f"{100 * of[1.0]['up']:.0f}"])
-    rows.sort(key=lambda row: (BBR.index(row[0]), row[1] != "as it is"))
+    shares = make_grid(values, ["cc", "changed"], "depth", depths, lambda row: format_percent(row, "share"))
+    rows = [[*row, f"{100 * up:.0f}"] for row, up in zip(shares, values.filter(depth=1.0)["up"], strict=True)]
     header = ["", "changed", *(f"share at {depth:g} BDP, %" for depth in depths), "time in UP at 1 BDP, %"]
     return align_table(header, rows, words=(0, 1))
 
@@ -200,12 +176,10 @@ def draw_ware(found: Evidence) -> Picture:
     long = long.filter(pl.col("value").is_not_null()).with_columns(
         low=pl.when(simulated).then("low").otherwise("value"), high=pl.when(simulated).then("high").otherwise("value")
     )
-    picture = figures.lines(
+    return draw_means(
         long.with_columns(map_names("source", sources)),
         "bdps",
         "value",
-        low="low",
-        high="high",
         by="source",
         facet="shown",
         log_x=True,
@@ -213,9 +187,9 @@ def draw_ware(found: Evidence) -> Picture:
         y_label="share of BBRv1",
         title="Share of one BBRv1 flow where its model was validated\n"
         "Last 400 s (CUBIC) or 200 s (Reno) of 1000 s, tail drop",
+        level=0.5,
+        level_name=HALF,
     )
-    picture.draw_level(0.5, HALF, "--")
-    return picture.arrange()
 
 
 def format_ware_table(found: Evidence) -> str:
@@ -246,12 +220,10 @@ def draw_rtt(found: Evidence) -> Picture:
     """Draw the share of a flow of 10 ms sharing with one of another RTT."""
     buffers = {62_500: "buffer of 10 ms", 1_250_000: "buffer of 200 ms"}
     values = compute_means(found["rtt"], ["bytes", "cc", "second_rtt"], "share")
-    picture = figures.lines(
+    return draw_means(
         values.with_columns(order_names("cc", FIVE), map_names("bytes", buffers)),
         "second_rtt",
         "share",
-        low="low",
-        high="high",
         by="cc",
         facet="bytes",
         log_x=True,
@@ -259,27 +231,25 @@ def draw_rtt(found: Evidence) -> Picture:
         y_label="share of the flow of 10 ms",
         title="Share of a flow of 10 ms sharing with one of the same control and a longer RTT\n"
         f"50 Mbit/s, tail drop; {describe_runs(values['n'])}",
+        level=0.5,
+        level_name=HALF,
     )
-    picture.draw_level(0.5, HALF, "--")
-    return picture.arrange()
 
 
 def format_rtt_table(found: Evidence) -> str:
     """Return the second flow's goodput over the first's, time in queue and loss."""
-    rows = []
-    for limit, name in ((62_500, "10 ms"), (1_250_000, "200 ms")):
-        values = compute_means(
-            found["rtt"].filter(pl.col("bytes") == limit), ["cc", "second_rtt"], "share", "sojourn", "loss"
-        )
+    buffers = map_names("bytes", {62_500: "10 ms", 1_250_000: "200 ms"})
+    values = compute_means(
+        found["rtt"].with_columns(buffers), ["bytes", "second_rtt", "cc"], "share", "sojourn", "loss"
+    )
 
-        def format_row(row: dict[str, Any]) -> str:
-            return (
-                f"{format_two_digits(1 / row['share'] - 1)}; {row['sojourn']:.0f} ms; "
-                f"{format_two_digits(row['loss'])} %"
-            )
+    def format_cell(row: dict[str, Any]) -> str:
+        ratio, loss = format_two_digits(1 / row["share"] - 1), format_two_digits(row["loss"])
+        return f"{ratio}; {row['sojourn']:.0f} ms; {loss} %"
 
-        rows += [[name, *row] for row in make_cross_table(values, "second_rtt", "cc", FIVE, format_row)]
-    return align_table(["buffer", "RTT, ms", *FIVE], rows)
+    return align_table(
+        ["buffer", "RTT, ms", *FIVE], make_grid(values, ["bytes", "second_rtt"], "cc", FIVE, format_cell)
+    )
 
 
 # 3
@@ -294,12 +264,10 @@ def draw_groups(found: Evidence) -> Picture:
         all=map_names("flows", order),
     )
     values = compute_means(shares, ["shown", "cc", "all", "of_flows"], "share")
-    picture = figures.lines(
+    picture = draw_means(
         values.with_columns(order_names("cc", BBR)),
         "of_flows",
         "share",
-        low="low",
-        high="high",
         by="all",
         facet="shown",
         columns="cc",
@@ -328,12 +296,10 @@ def draw_one_of_many(found: Evidence) -> Picture:
     pictured = compute_means(long, ["measure", "shown", "cc", "others"], "value").with_columns(
         order_names("cc", BBR), map_names("measure", measures)
     )
-    return figures.lines(
+    return draw_means(
         pictured,
         "others",
         "value",
-        low="low",
-        high="high",
         by="cc",
         facet="shown",
         each="measure",
@@ -357,12 +323,10 @@ def draw_latecomer(found: Evidence) -> Picture:
         order_names("cc", FIVE),
         shown=pl.format("buffer of {} BDP", pl.col("depth").cast(pl.Int64)),
     )
-    picture = figures.lines(
+    return draw_means(
         late,
         "time",
         "fair",
-        low="low",
-        high="high",
         by="cc",
         facet="shown",
         columns="kind",
@@ -371,37 +335,23 @@ def draw_latecomer(found: Evidence) -> Picture:
         y_label="goodput over a fifth of the link",
         title="Goodput of a flow that comes 10 to 30 s late\n"
         f"50 Mbit/s, 40 ms, tail drop; means of 5 s; {describe_runs(count_experiment_seeds(found, 'latecomer'))}",
+        level=1,
+        level_name="fair",
     )
-    picture.draw_level(1, "fair", "--")
-    return picture.arrange()
 
 
 def format_latecomer_table(found: Evidence) -> str:
     """Return how soon the late flow has four fifths of its fair share over 5 s, and what it has from 50 to 60 s."""
-    values = (
-        found["latecomers"]
-        .group_by("depth", "kind", "cc")
-        .agg(
-            reached=pl.col("reached").cast(pl.Float64).fill_null(math.inf).median(),
-            count=pl.col("reached").count(),
-            n=pl.len(),
-            end=pl.col("end").mean(),
-        )
-    )
-    rows = []
-    for depth in sorted(values["depth"].unique()):
-        for kind, name in AMONG.items():
-            here = {
-                row["cc"]: row
-                for row in values.filter(pl.col("depth") == depth, pl.col("kind") == kind).iter_rows(named=True)
-            }
-            rows.append([f"{depth:g}", name, *(_format_reached(here.get(cc)) for cc in FIVE)])
+    kinds = found["latecomers"].with_columns(map_names("kind", AMONG)).group_by("depth", "kind", "cc")
+    reached = pl.col("reached").cast(pl.Float64)
+    values = kinds.agg(
+        reached=reached.fill_null(math.inf).median(), count=reached.count(), n=pl.len(), end=pl.col("end").mean()
+    ).sort("depth", "kind")
+    rows = make_grid(values, ["depth", "kind"], "cc", FIVE, _format_reached, missing="")
     return align_table(["BDP", "", *FIVE], rows, words=(0, 1))
 
 
-def _format_reached(row: dict[str, Any] | None) -> str:
-    if row is None:
-        return ""
+def _format_reached(row: dict[str, Any]) -> str:
     time = f"{row['reached']:.0f} s" if math.isfinite(row["reached"]) else "never"
     some = "" if row["count"] in (0, row["n"]) else f" ({row['count']} of {row['n']})"
     return f"{time}{some}; {row['end']:.2f}"
@@ -420,12 +370,10 @@ def draw_shallow(found: Evidence) -> Picture:
     values = compute_means(found["shallow"], ["count", "cc", "depth"], "loss").with_columns(
         order_names("cc", FIVE), map_names("count", counts)
     )
-    picture = figures.lines(
+    picture = draw_means(
         values,
         "depth",
         "loss",
-        low="low",
-        high="high",
         by="cc",
         facet="count",
         columns=4,
@@ -446,16 +394,13 @@ def draw_shallow(found: Evidence) -> Picture:
 
 def format_shallow_table(found: Evidence) -> str:
     """Return loss and utilisation in shallow buffers."""
-    values = compute_means(found["shallow"], ["count", "cc", "depth"], "loss", "utilisation")
-    rows = []
-    for count in sorted(values["count"].unique()):
-        here = values.filter(pl.col("count") == count, pl.col("depth").is_in([0.05, 0.2, 0.5, 1, 2]))
+    some = found["shallow"].filter(pl.col("depth").is_in([0.05, 0.2, 0.5, 1, 2]))
 
-        def format_row(row: dict[str, Any]) -> str:
-            return f"{format_two_digits(row['loss'])}; {100 * row['utilisation']:.1f}"
+    def format_cell(row: dict[str, Any]) -> str:
+        return f"{format_two_digits(row['loss'])}; {100 * row['utilisation']:.1f}"
 
-        rows += [[str(count), *row] for row in make_cross_table(here, "depth", "cc", FIVE, format_row)]
-    return align_table(["flows", "BDP", *FIVE], rows)
+    values = compute_means(some, ["count", "depth", "cc"], "loss", "utilisation")
+    return align_table(["flows", "BDP", *FIVE], make_grid(values, ["count", "depth"], "cc", FIVE, format_cell))
 
 
 # 6
@@ -472,12 +417,10 @@ def draw_policer(found: Evidence) -> Picture:
     frame = compute_means(long, ["measure", "cc", "bucket"], "value").with_columns(
         order_names("cc", POLICED), map_names("measure", measures)
     )
-    return figures.lines(
+    return draw_means(
         frame,
         "bucket",
         "value",
-        low="low",
-        high="high",
         by="cc",
         each="measure",
         log_x=True,
@@ -585,9 +528,9 @@ def make_facts(found: Evidence) -> dict[str, Any]:
 
 
 FIGURES: dict[str, Callable[[Evidence], Picture]] = {
-    "bbr-share": share,
+    "bbr-share": partial(draw_share, second="CUBIC", linux=True),
     "bbr-share-late": share_late,
-    "bbr-share-reno": share_reno,
+    "bbr-share-reno": partial(draw_share, second="Reno", linux=False),
     "bbr-share-loss": share_loss,
     "bbr-ware": draw_ware,
     "bbr-rtt": draw_rtt,

@@ -2,7 +2,7 @@
 
 python -m studies.bbr_suite.gather [--figures FOLDER] [--report JSON] [--linux CSV]
 
-Runs the suite, or reads the report that `dumbbell check bbr --json` wrote, and keeps what the page rests on in
+Runs the suite, or reads the report that `dumbbell check bbr --format json` wrote, and keeps what the page rests on in
 studies/bbr_suite/evidence; `dumbbell study page bbr-suite` then makes the page. `--figures` draws one failing case of
 each kind. `--linux` is a file of traces of BBRv2 and v3 on Linux: what TCP_INFO and TCP_CC_INFO say every 20 to 40 ms
 and at each change of phase (version, ecn, qdisc, rate_mbit, t_s, rtt_us, phase, pacing_gain). Without it the tables

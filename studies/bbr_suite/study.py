@@ -16,7 +16,6 @@ from dumbbell.experiment import units
 from dumbbell.study import Evidence, Picture
 
 QUESTION = "Which of the draft's 22 test cases does each version pass?"
-NAMES = (r"Linux's", r"PROBE_\w+")
 SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
 PROBE_LIMIT = 2  # round trips; the case asks for three rounds or more
 DRAWN = ("spurious-recovery", "bbr3", PathPoint(10_000_000, 0.04))
@@ -115,7 +114,6 @@ def make_facts(found: Evidence) -> dict[str, Any]:
         "draft_passed": draft["passed"].sum(),
         "draft_applies": draft["applies"].sum(),
         "failing": found["counts"].filter(pl.col("failed") > 0)["case"].unique(maintain_order=True).to_list(),
-        "headings": len({case.heading for case in CASES.values()}),
         "heading": lambda key: f"{CASES[key].number}. {CASES[key].heading}",
         "drawn_at": f"{DRAWN[2].rate / 1e6:g} Mbit/s and {DRAWN[2].rtt * 1e3:g} ms",
         "probe_limit": PROBE_LIMIT,

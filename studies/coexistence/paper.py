@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -24,6 +25,7 @@ from dumbbell.study import (
     figures,
     format_counts,
     format_mean,
+    make_grid,
     order_names,
 )
 
@@ -254,17 +256,16 @@ def format_tables(found: Results) -> str:
 def _format_grid(figure: _Figure, frame: pl.DataFrame) -> str:
     keys = [*figure.facet, "aqm", "n", *(["cls"] if figure.by_class else [])]
     ks = frame["k"].unique().sort().to_list()
-    lines: dict[tuple[str, ...], dict[float, str]] = {}
-    for row in frame.iter_rows(named=True):
+
+    def format_cell(row: dict[str, Any]) -> str:
         # the paper's histogram has bins of 1 ms, and the target is K times the smallest base RTT
         rtts = map(float, re.findall(r"[\d.]+", row["rtt"]))
         width = 1 / (row["k"] * min(rtts)) if figure.measure == "delay_whole" else None
         half = None if row["low"] is None else row["value"] - row["low"]
-        text = format_mean(row["value"], half, width)
-        lines.setdefault(tuple(row[key] for key in keys), {})[row["k"]] = text
-    heads = [_HEADS.get(key, key) for key in keys]
-    body = [[*line, *(cells.get(k, "-") for k in ks)] for line, cells in lines.items()]
-    return align_table([*heads, *(f"{k:g}" for k in ks)], body, words=tuple(range(len(keys))))
+        return format_mean(row["value"], half, width)
+
+    heads = [*(_HEADS.get(key, key) for key in keys), *(f"{k:g}" for k in ks)]
+    return align_table(heads, make_grid(frame, keys, "k", ks, format_cell), words=tuple(range(len(keys))))
 
 
 _HEADS = {"aqm": "AQM", "n": "N", "cls": "class", "rtt": "RTT", "mix": "flows", "variant": "BBRv2's ECN"}

@@ -1,6 +1,7 @@
 """BBRv2 and DCTCP over STEP, PI2 and CSAQM, from its experiments and the cells of Linux."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -15,11 +16,13 @@ from dumbbell.study import (
     align_table,
     count_experiment_seeds,
     describe_runs,
+    draw_means,
     figures,
     format_count,
     format_number,
     join_words,
     list_durations,
+    make_grid,
     map_names,
 )
 
@@ -42,13 +45,8 @@ RUNS = (  # no figure and no claim needs coexistence/mono-10g
     Sweep("coexistence-questions.duckdb", ("questions-*", "coexistence*")),
 )
 NAMES = (
-    r"\b\d+(?:-\d+){1,3}\b",  # N of unlike RTTs: 2-2-8-8
-    r"1\.33 K",
-    r"Linux (?:since )?4\.17",
-    r"(?:before|until|of|as in) 5\.\d+",
-    r"November 2019 on 5\.4-rc6",
-    r"v2alpha on 6\.1",
-    r"\b[13]:[13]\b",
+    *(r"\b\d+(?:-\d+){1,3}\b", r"1\.33 K", r"(?:before|until|of|as in) 5\.\d+", r"November 2019 on 5\.4-rc6"),
+    *(r"v2alpha on 6\.1", r"\b[13]:[13]\b"),
 )
 USE, SHARE, RTT = 0.03, 0.08, 0.10  # bars of a cell beside Linux: of the rate, of the goodput, relative
 AQMS = pl.Enum(["STEP", "PI2", "CSAQM"])
@@ -234,11 +232,9 @@ def _format_cells(mean: bool, held: int, cells: int, value: float) -> str:
 
 def format_hosts_table(found: Evidence) -> str:
     """Return the utilisation of DCTCP over STEP by what of the host was changed."""
-    frame = found["hosts"].with_columns(pl.col("host").cast(pl.String))
+    frame = found["hosts"].with_columns(pl.col("host").cast(pl.String)).sort("n", "host")
     ks = sorted(set(frame["k"]))
-    cells = {(row["n"], row["host"], row["k"]): row["use"] for row in frame.iter_rows(named=True)}
-    lines = sorted({(row["n"], row["host"]) for row in frame.iter_rows(named=True)})
-    rows = [[str(n), host, *(f"{100 * cells[n, host, k]:.0f}" for k in ks)] for n, host in lines]
+    rows = make_grid(frame, ["n", "host"], "k", ks, lambda row: f"{100 * row['use']:.0f}")
     return align_table(["N", "host", *(f"{k:g}" for k in ks)], rows, words=(0, 1))
 
 
@@ -293,27 +289,20 @@ def _format_pair(row: dict[str, Any], name: str, scale: float, places: int) -> s
 
 def format_linux_rtts_table(found: Evidence) -> str:
     """Return relative throughput by class where controls and RTTs differ: Linux / simulator [with Linux's starts]."""
-    frame = found["linux_rtts"]
-    order = [("bbr2", 50), ("dctcp", 50), ("bbr2", 5), ("dctcp", 5)]
-    cells = {
-        (
-            row["k"],
-            row["cc"],
-            row["rtt"],
-        ): f"{row['linux']:.2f} / {row['low']:.2f}-{row['high']:.2f} [{row['started']:.2f}]"
-        for row in frame.iter_rows(named=True)
-    }
-    rows = [[f"{k:g}", *(cells[k, cc, rtt] for cc, rtt in order)] for k in sorted(set(frame["k"]))]
-    return align_table(["K", *(f"{CLASSES[cc]}, {rtt} ms" for cc, rtt in order)], rows)
+    frame = found["linux_rtts"].with_columns(cls=pl.format("{}, {} ms", pl.col("cc").replace(CLASSES), "rtt")).sort("k")
+    order = [f"{cc}, {rtt} ms" for rtt in (50, 5) for cc in CLASSES.values()]
+
+    def format_cell(row: dict[str, Any]) -> str:
+        return f"{row['linux']:.2f} / {row['low']:.2f}-{row['high']:.2f} [{row['started']:.2f}]"
+
+    return align_table(["K", *order], make_grid(frame, ["k"], "cls", order, format_cell))
 
 
 def limit_table(found: Evidence) -> str:
     """Return BBRv2's relative throughput beside DCTCP over STEP with and without its limit on ECN."""
-    frame = found["limit"].with_columns(pl.col("rtt", "n").cast(pl.String))
-    ks = sorted(set(frame["k"]))
-    cells = {(row["rtt"], row["n"], row["variant"], row["k"]): row["relative"] for row in frame.iter_rows(named=True)}
-    lines = sorted({key[:3] for key in cells}, key=lambda one: (int(one[0]), int(one[1]), one[2] != terms.NO_LIMIT))
-    rows = [[f"{rtt} ms", n, variant, *(f"{cells[rtt, n, variant, k]:.2f}" for k in ks)] for rtt, n, variant in lines]
+    frame = found["limit"].sort(pl.col("rtt", "n").cast(pl.Int64), pl.col("variant") != terms.NO_LIMIT)
+    ks, named = sorted(set(frame["k"])), frame.with_columns(rtt=pl.format("{} ms", "rtt"))
+    rows = make_grid(named, ["rtt", "n", "variant"], "k", ks, lambda row: f"{row['relative']:.2f}")
     return align_table(["RTT", "N", "answers ECN", *(f"K = {k:g}" for k in ks)], rows, words=(0, 2))
 
 
@@ -336,32 +325,22 @@ def format_acceptance_table(found: Evidence) -> str:
     return align_table([*head, f"CSAQM {GOOD:g} or better", f"{UNFAIR:g} or better", "least"], rows)
 
 
-def _collect_weights(found: Evidence, experiment: str) -> str:
+def format_weights_table(found: Evidence, experiment: str = "questions-weights") -> str:
     """Return the first class's share in percent, and how many cells are within 5 points of the weights."""
-    frame = found["weights"].filter(pl.col("experiment") == experiment)
-    columns = sorted(set(frame.select("window", "rate").rows()), key=lambda column: (-column[0], column[1]))
-    rows: dict[tuple[str, str], dict[tuple[float, float], dict[str, Any]]] = {}
-    for row in frame.sort("mix", "weights").iter_rows(named=True):
-        rows.setdefault((row["mix"], row["weights"]), {})[row["window"], row["rate"]] = row
+    frame = found["weights"].filter(pl.col("experiment") == experiment).sort("mix", "weights")
+    columns = frame.select("window", "rate").unique().sort("window", "rate", descending=[True, False]).rows()
 
     def format_weights(row: dict[str, Any]) -> str:
         return f"{100 * row['share']:.1f}{'' if row['off'] <= runs.POINTS else ' *'}"
 
-    body = [[mix, by, *(format_weights(cells[column]) for column in columns)] for (mix, by), cells in rows.items()]
-    held = [sum(cells[column]["off"] <= runs.POINTS for cells in rows.values()) for column in columns]
-    body.append([f"within {100 * runs.POINTS:.0f} points", "", *(f"{count} of {len(rows)}" for count in held)])
+    frame = frame.with_columns(place=pl.format("{} {}", "window", "rate"))
+    body = make_grid(
+        frame, ["mix", "weights"], "place", [f"{window} {rate}" for window, rate in columns], format_weights
+    )
+    held = [sum(not line[place].endswith("*") for line in body) for place in range(2, 2 + len(columns))]
+    body.append([f"within {100 * runs.POINTS:.0f} points", "", *(f"{count} of {len(body)}" for count in held)])
     header = [f"{rate:g} Mbit/s, window {window:g} ms" for window, rate in columns]
     return align_table(["flows", "weights", *header], body, words=(0, 1))
-
-
-def format_weights_table(found: Evidence) -> str:
-    """Return the shares of two classes of four flows by weight."""
-    return _collect_weights(found, "questions-weights")
-
-
-def format_classes_table(found: Evidence) -> str:
-    """Return the shares of two classes of customers by weight."""
-    return _collect_weights(found, "questions-classes")
 
 
 # Figures: K across, a panel for each number of flows
@@ -403,9 +382,8 @@ def draw_utilisation(found: Evidence) -> Picture:
     )
 
 
-def _draw_throughput(found: Evidence, mix: str, rtt: str, title: str, order: Iterable[tuple[str, str]]) -> Picture:
+def draw_throughput(found: Evidence, mix: str, rtt: str, title: str, order: Sequence[tuple[str, str]]) -> Picture:
     """Draw relative throughput of the classes of a mix: queue disciplines down, numbers of flows across."""
-    order = list(order)
     several = len({rtt for _, rtt in order}) > 1
     names = {f"{cc}-{ms}": f"{CLASSES[cc]}, {ms} ms" if several else CLASSES[cc] for cc, ms in order}
     chosen = found["classes"].filter(
@@ -430,32 +408,20 @@ def _draw_throughput(found: Evidence, mix: str, rtt: str, title: str, order: Ite
     return picture
 
 
-def draw_near(found: Evidence) -> Picture:
-    """Draw BBRv2 and DCTCP at 5 ms (figure 8)."""
-    return _draw_throughput(found, "both", "5", "BBRv2 and DCTCP, half each, at 5 ms", [("bbr2", "5"), ("dctcp", "5")])
-
-
-def draw_far(found: Evidence) -> Picture:
-    """Draw BBRv2 and DCTCP at 50 ms (figure 11)."""
-    return _draw_throughput(
-        found, "both", "50", "BBRv2 and DCTCP, half each, at 50 ms", [("bbr2", "50"), ("dctcp", "50")]
-    )
-
-
-def draw_dctcp_rtts(found: Evidence) -> Picture:
-    """Draw DCTCP of 5 and 50 ms (figure 14)."""
-    return _draw_throughput(found, "dctcp", "5+50", "DCTCP of 50 ms and of 5 ms", [("dctcp", "50"), ("dctcp", "5")])
-
-
-def draw_bbr_rtts(found: Evidence) -> Picture:
-    """Draw BBRv2 of 5 and 50 ms (figure 15)."""
-    return _draw_throughput(found, "bbr2", "5+50", "BBRv2 of 50 ms and of 5 ms", [("bbr2", "50"), ("bbr2", "5")])
-
-
-def draw_both_rtts(found: Evidence) -> Picture:
-    """Draw both controls of 5 and 50 ms (figure 16)."""
-    order = [("bbr2", "50"), ("dctcp", "50"), ("bbr2", "5"), ("dctcp", "5")]
-    return _draw_throughput(found, "both", "5+50", "BBRv2 and DCTCP of 50 ms and of 5 ms", order)
+_FOUR = [(cc, rtt) for rtt in ("50", "5") for cc in CLASSES]
+# number of the paper's figure → congestion controls, base RTTs, title and order of the classes
+THROUGHPUTS = {
+    "08": ("both", "5", "BBRv2 and DCTCP, half each, at 5 ms", [("bbr2", "5"), ("dctcp", "5")]),
+    "11": ("both", "50", "BBRv2 and DCTCP, half each, at 50 ms", [("bbr2", "50"), ("dctcp", "50")]),
+    "14": ("dctcp", "5+50", "DCTCP of 50 ms and of 5 ms", [("dctcp", "50"), ("dctcp", "5")]),
+    "15": ("bbr2", "5+50", "BBRv2 of 50 ms and of 5 ms", [("bbr2", "50"), ("bbr2", "5")]),
+    "16": (
+        "both",
+        "5+50",
+        "BBRv2 and DCTCP of 50 ms and of 5 ms",
+        [(cc, rtt) for rtt in ("50", "5") for cc in CLASSES],
+    ),
+}
 
 
 def draw_with_linux(found: Evidence) -> Picture:
@@ -490,12 +456,10 @@ def draw_with_linux(found: Evidence) -> Picture:
             pl.Enum(["simulator, starts random", "simulator, starts as on Linux"])
         ),
     )
-    return figures.lines(
+    return draw_means(
         shown.sort("k"),
         "k",
         "value",
-        low="low",
-        high="high",
         by="starts",
         facet=["limit"],
         columns=["place"],
@@ -509,7 +473,7 @@ def draw_with_linux(found: Evidence) -> Picture:
     )
 
 
-TABLES = {
+TABLES: dict[str, Callable[[Evidence], str]] = {
     "claims": format_claims_table,
     "failing": format_failing_table,
     "hosts": format_hosts_table,
@@ -520,14 +484,13 @@ TABLES = {
     "limit": limit_table,
     "acceptance": format_acceptance_table,
     "weights": format_weights_table,
-    "classes": format_classes_table,
+    "classes": partial(format_weights_table, experiment="questions-classes"),
 }
-FIGURES = {
+FIGURES: dict[str, Callable[[Evidence], Picture]] = {
     "coexistence-01": draw_utilisation,
     "coexistence-linux": draw_with_linux,
-    "coexistence-08": draw_near,
-    "coexistence-11": draw_far,
-    "coexistence-14": draw_dctcp_rtts,
-    "coexistence-15": draw_bbr_rtts,
-    "coexistence-16": draw_both_rtts,
+    **{
+        f"coexistence-{number}": partial(draw_throughput, mix=mix, rtt=rtt, title=title, order=order)
+        for number, (mix, rtt, title, order) in THROUGHPUTS.items()
+    },
 }

@@ -122,7 +122,7 @@ def test_tables_of_questions(program: ModuleType, questions: Path, tmp_path: Pat
     assert len(rtts) == 2 + 4 and rtts[4].split("|")[2].strip().startswith("2.66 /")  # K = 2, BBRv2 of 50 ms on Linux
     weights = program.format_weights_table(found).splitlines()
     assert len(weights) == 2 + 18 + 1 and "of 18" in weights[-1]
-    assert program.format_classes_table(found).splitlines()[-1].count("of 4") == 2
+    assert program.TABLES["classes"](found).splitlines()[-1].count("of 4") == 2
 
 
 def test_a_question_without_runs_is_named(program: ModuleType, questions: Path) -> None:

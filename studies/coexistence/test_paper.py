@@ -225,7 +225,7 @@ def test_a_store_without_such_runs_is_refused(tmp_path: Path, small: Path, comma
     dumbbell.run(small, output=tmp_path / "other.duckdb", progress=False)
     with pytest.raises(InputError, match="no run of DCTCP or BBRv2"):
         coexistence.runs(tmp_path / "other.duckdb")
-    done = command("paper", "coexistence", "other.duckdb")
+    done = command("study", "tables", "coexistence", "other.duckdb")
     assert done.returncode == 2 and "coexistence/*" in done.stderr and "Traceback" not in done.stderr
 
 
@@ -290,9 +290,9 @@ def test_a_logarithmic_axis_leaves_out_what_reaches_0() -> None:
 
 
 def test_the_command_names_its_papers(command: Command) -> None:
-    done = command("paper", "coexistance", "none.duckdb")
+    done = command("study", "tables", "coexistance", "none.duckdb")
     assert done.returncode == 2 and "did you mean coexistence?" in done.stderr
     for name in ("abe", "coexistence", "dualpi2-versions"):
         assert name in done.stderr
-    done = command("paper", "coexistence", "none.duckdb", "--reference", "x.csv")
+    done = command("study", "tables", "coexistence", "none.duckdb", "--reference", "x.csv")
     assert done.returncode == 2 and "--reference" in done.stderr

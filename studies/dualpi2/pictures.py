@@ -13,7 +13,9 @@ from dumbbell.study import (
     compute_means,
     count_experiment_seeds,
     describe_runs,
+    draw_means,
     figures,
+    make_grid,
     map_names,
     order_names,
 )
@@ -45,21 +47,13 @@ def spread_of(rows: Rows) -> Rows:
 
 def format_rates_table(found: Evidence) -> str:
     """Return how much Prague's rate depends on its RTT from 1 to 20 ms: the largest mean over the least."""
-    near = (
-        found["rates"]
-        .filter(pl.col("rtt") <= 20)
-        .group_by("rate", "count", "second_ecn", "rtt")
-        .agg(cs.numeric().mean())
-    )
-    of = {
-        (r["rate"], r["count"], r["second_ecn"]): r["spread"]
-        for r in spread_of(Rows("rates", near)).frame.iter_rows(named=True)
-    }
-    kinds = [(1, False), (1, True), (4, False), (4, True)]
-    names = [f"{count} each, {'ECN' if ecn else 'no ECN'}" for count, ecn in kinds]
-    rates = sorted({key[0] for key in of})
-    rows = [[f"{rate:g} Mbit/s", *(f"{of[rate, count, ecn]:.2f}" for count, ecn in kinds)] for rate in rates]
-    return align_table(["", *names], rows, words=(0,))
+    near = found["rates"].filter(pl.col("rtt") <= 20).group_by("rate", "count", "second_ecn", "rtt")
+    spreads = spread_of(Rows("rates", near.agg(cs.numeric().mean()))).frame.sort("rate", "count", "second_ecn")
+    ecn = pl.when("second_ecn").then(pl.lit("ECN")).otherwise(pl.lit("no ECN"))
+    named = spreads.with_columns(kind=pl.format("{} each, {}", "count", ecn))
+    names = named["kind"].unique(maintain_order=True).to_list()
+    rows = make_grid(named, ["rate"], "kind", names, lambda row: f"{row['spread']:.2f}")
+    return align_table(["", *names], [[f"{rate} Mbit/s", *cells] for rate, *cells in rows], words=(0,))
 
 
 # 1
@@ -69,20 +63,17 @@ def draw_rtt(found: Evidence) -> Picture:
     """Draw the ratio of rates over the base RTT of both flows."""
     equal = found["rtt"].filter(pl.col("rtt") == pl.col("second_rtt"))
     shown = compute_means(equal, ["version", "rtt"], "ratio")
-    picture = figures.lines(
+    return draw_means(
         shown,
         "rtt",
         "ratio",
-        low="low",
-        high="high",
         by="version",
         log_x=True,
         x_label="base RTT of both, ms",
         y_label="rate of Prague over that of CUBIC",
         title=f"How Prague shares with CUBIC over DualPI2\n40 Mbit/s; {describe_runs(shown['n'], what='seed')}",
+        level=1,
     )
-    picture.draw_level(1)
-    return picture
 
 
 def draw_rtt_map(found: Evidence) -> Picture:
@@ -128,12 +119,10 @@ def draw_rtt_rates(found: Evidence) -> Picture:
         )
     )
     values = compute_means(shown, ["at", "beside", "rtt"], "relative")
-    picture = figures.lines(
+    return draw_means(
         values,
         "rtt",
         "relative",
-        low="low",
-        high="high",
         by="beside",
         facet="at",
         columns=2,
@@ -142,9 +131,8 @@ def draw_rtt_rates(found: Evidence) -> Picture:
         y_label="rate over that at 10 ms",
         title="How Prague's rate depends on its own RTT\nDualPI2, CUBIC at 20 ms; "
         f"{describe_runs(values['n'], what='seed')}",
+        level=1,
     )
-    picture.draw_level(1)
-    return picture
 
 
 # 2
@@ -217,12 +205,10 @@ def _collect_protection(found: Evidence, value: str, of: int) -> pl.DataFrame:
 def draw_protection_delay(found: Evidence) -> Picture:
     """Draw the delay of Prague over classic protection."""
     values = _collect_protection(found, "p99", 0)
-    return figures.lines(
+    return draw_means(
         values,
         "protection",
         "p99",
-        low="low",
-        high="high",
         by="load",
         facet="shown",
         log_x=True,
@@ -237,12 +223,10 @@ def draw_protection_delay(found: Evidence) -> Picture:
 def draw_protection_share(found: Evidence) -> Picture:
     """Draw what CUBIC has of the link over classic protection."""
     values = _collect_protection(found, "share", 1)
-    picture = figures.lines(
+    picture = draw_means(
         values,
         "protection",
         "share",
-        low="low",
-        high="high",
         by="load",
         facet="shown",
         log_x=True,
@@ -337,15 +321,13 @@ def draw_fq_delay(found: Evidence) -> Picture:
     middle = prague.group_by("queue", "rate", "rtt", maintain_order=True).agg(
         pl.col("p99").median(), low=pl.col("p99").min(), high=pl.col("p99").max(), n=pl.col("p99").count()
     )
-    return figures.lines(
+    return draw_means(
         middle.with_columns(
             order_names("queue", KINDS),
             rate=map_names("rate", {rate: f"{rate:g} Mbit/s" for rate in rates}),
         ),
         "rtt",
         "p99",
-        low="low",
-        high="high",
         by="queue",
         facet="rate",
         log_x=True,
@@ -404,12 +386,8 @@ def format_fq_table(found: Evidence) -> str:
 
 def format_short_table(found: Evidence) -> str:
     """Return mean and P99 of the slow-down of short flows of some sizes."""
-    of = {(r["web"], r["queue"], r["from_bytes"]): r for r in found["short"].iter_rows(named=True)}
-    rows = [
-        [name, kind, *(f"{of[web, kind, size]['mean']:.1f} / {of[web, kind, size]['p99']:.1f}" for size in SIZES)]
-        for web, name in WEB.items()
-        for kind in KINDS
-    ]
+    named = found["short"].with_columns(map_names("web", WEB), order_names("queue", KINDS)).sort("web", "queue")
+    rows = make_grid(named, ["web", "queue"], "from_bytes", SIZES, lambda row: f"{row['mean']:.1f} / {row['p99']:.1f}")
     return align_table(["", "queue", *(f"from {size // 1000} kB" for size in SIZES)], rows, words=(0, 1))
 
 

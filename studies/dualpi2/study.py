@@ -26,55 +26,13 @@ GALLERY = {
 RUNS = (Sweep("dualpi2.duckdb", ("questions-*", "stability")),)
 # constants of the algorithms and formulas; headings
 NAMES = (
-    r"(?:[Uu]p to|[Bb]e(?:yond|low)|in|/) 25 ms",  # RTT up to which Prague's growth does not depend on it
-    *(r"p'² > 25 %", r"not 15\.", r"60 s \(", r"3 Gbit/s", r"15 s\)"),
-    *(r"wherever 10", r"100 ms\. The model has"),
-    *(r"0\.[67]\b", r"ect1", r"PI2", r"10⁵", r"\bp'²", r"[12] p'", r"100 (?:CUBIC )?flows", r"P99\.9"),
-    *(r"Six questions", r"\*\*(?:Not decided|Does it hold)[^*]*\*\*", r"burst of 100 short flows", r"The third queue"),
-    *(
-        r"100 kbit/s",
-        r"25 ms\)², ?",
-        r"\(RTT / 25 ms\)²",
-        r"2 \(1 - [pb]\)",
-        r"1\.33/?p?'?",
-        r"0\.75 \(RTT[^)]*\)(?: / 25 ms)?",
-    ),
-    *(
-        r"15 ms of queue",
-        r"once in 25 ms",
-        r"3 ms of the link",
-        r"with 1 ms",
-        r"step of 1 ms",
-        r"2 s after",
-        r"protected 10 %",
-        r"1\.2 ms",
-    ),
-    *(
-        r"> 25 %",
-        r"above 1/2",
-        r"sqrt\(1\.76 / p\)",
-        r"\b1/(?:W|R|RTT)\b",
-        r"after 10 s",
-        r"holds 5 ms and not 15",
-        r"200 ms or more",
-    ),
-    *(
-        r"second half",
-        r"runs of 60 s \(3 Gbit/s 40 s, 10 Gbit/s 15 s\)",
-        r"0\.2 to 0\.5 is packets",
-        r"1 to 3 ms, and windows",
-    ),
-    *(
-        r"30 % of its",
-        r"√2",
-        r"g 0\.80",
-        r"\^\(1/3\)",
-        r"below -15°",
-        r"above 20°",
-        r"gain is 1",
-        r"holds 15 ms",
-        r"of two flows",
-    ),
+    *(r"(?:[Uu]p to|[Bb]e(?:yond|low)|in|/) 25 ms", r"not 15\.", r"60 s \(", r"3 Gbit/s", r"15 s\)"),
+    *(r"100 ms\. The model has", r"0\.[67]\b", r"10⁵", r"[12] p'", r"100 (?:CUBIC )?flows", r"Six questions"),
+    *(r"burst of 100 short flows", r"The third queue", r"100 kbit/s", r"2 \(1 - [pb]\)", r"1\.33/?p?'?"),
+    *(r"0\.75 \(RTT[^)]*\)(?: / 25 ms)?", r"15 ms of queue", r"3 ms of the link", r"step of 1 ms", r"2 s after"),
+    *(r"protected 10 %", r"> 25 %", r"above 1/2", r"sqrt\(1\.76 / p\)", r"\b1/(?:W|R|RTT)\b", r"200 ms or more"),
+    *(r"second half", r"0\.2 to 0\.5 is packets", r"1 to 3 ms, and windows", r"30 % of its", r"√2", r"g 0\.80"),
+    *(r"\^\(1/3\)", r"below -15°", r"above 20°", r"gain is 1", r"holds 15 ms", r"of two flows"),
 )
 
 

@@ -30,6 +30,7 @@ from dumbbell.study import (
     format_counts,
     format_half,
     format_number,
+    make_grid,
 )
 
 SCALABLE = ("dctcp", "prague")  # what goes to the L queue
@@ -515,15 +516,11 @@ def draw(found: Results, folder: str | Path, only: str | None = None, formats: S
 
 # tables
 
+_OF_COUNTS = (RATIO, *NORMALISED, DELAYS[0], DELAYS[2])
 _TABLES: tuple[tuple[str, str, Sequence[str], Sequence[str]], ...] = (
     ("Equal RTT", "equal", ("load", "cc", "rate", "rtt_l"), (RATIO, USE, *DELAYS, SIGNALS[0], SIGNALS[3])),
-    ("Numbers of flows, ten together", "ten", ("cc", "flows_l", "flows_c"), (RATIO, *NORMALISED, DELAYS[0], DELAYS[2])),
-    (
-        "Numbers of flows, as many in each class",
-        "same",
-        ("cc", "flows_l", "flows_c"),
-        (RATIO, *NORMALISED, DELAYS[0], DELAYS[2]),
-    ),
+    ("Numbers of flows, ten together", "ten", ("cc", "flows_l", "flows_c"), _OF_COUNTS),
+    ("Numbers of flows, as many in each class", "same", ("cc", "flows_l", "flows_c"), _OF_COUNTS),
     ("Mixed RTT", "mixed", ("cc", "rtt_l", "rtt_c"), (RATIO, WINDOW_RATIO, USE, *DELAYS, SIGNALS[0], SIGNALS[3])),
     ("Overload", "overload", ("cc", "udp_in", "udp"), (*RATES, *DELAYS, *SIGNALS)),
 )
@@ -558,16 +555,7 @@ def _format_grid(
     frame: pl.DataFrame, keys: Sequence[str], heads: Sequence[str], column: str, text: Callable[[dict[str, Any]], str]
 ) -> str:
     """Return a Markdown table: a row for each combination of `keys`, a column for each value of `column`."""
-    lines: dict[tuple[Any, ...], dict[str, str]] = {}
-    for row in frame.sort(keys).iter_rows(named=True):
-        lines.setdefault(tuple(row[key] for key in keys), {})[str(row[column])] = text(row)
-    body = [
-        [
-            *(f"{part:g}" if isinstance(part, float) else str(part) for part in key),
-            *(cells.get(head, "-") for head in heads),
-        ]
-        for key, cells in lines.items()
-    ]
+    body = make_grid(frame.sort(keys), keys, column, heads, text)
     words = tuple(i for i, key in enumerate(keys) if frame.schema[key] in (pl.String, pl.Enum))
     return align_table([*(_WORDS.get(key, key) for key in keys), *heads], body, words=words)
 

@@ -270,10 +270,12 @@ def test_an_interval_narrower_than_a_bin_says_so() -> None:
 
 @pytest.mark.slow
 def test_a_folder_of_figures_and_tables(store: Path, tmp_path: Path, command: Command) -> None:
-    done = command("paper", "dualpi2-versions", store, "-o", tmp_path / "new")
+    done = command("study", "tables", "dualpi2-versions", store)
     assert done.returncode == 0, done.stderr
+    figures = command("study", "figure", "dualpi2-versions", "--from", store, "-o", tmp_path / "new")
+    assert figures.returncode == 0, figures.stderr
     drawn = sorted(path.name for path in (tmp_path / "new").glob("*.png"))
-    assert sorted(Path(line).name for line in done.stderr.splitlines() if line.endswith(".png")) == drawn
+    assert sorted(Path(line).name for line in figures.stdout.splitlines() if line.endswith(".png")) == drawn
     for name in (
         "schedulers-ccdf",
         "schedulers-completion-cubic",
@@ -284,7 +286,7 @@ def test_a_folder_of_figures_and_tables(store: Path, tmp_path: Path, command: Co
         assert f"{name}.png" in drawn
     assert not any(name.startswith("commits") for name in drawn), "no runs of them"
     assert "## Schedulers" in done.stdout and "### Overload\n\nNo runs." in done.stdout
-    wrong = command("paper", "abe", store, "--reference", "x.csv")
+    wrong = command("study", "tables", "abe", store, "--reference", "x.csv")
     assert wrong.returncode == 2 and "--reference" in wrong.stderr
 
 

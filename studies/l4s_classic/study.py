@@ -15,7 +15,9 @@ from dumbbell.study import (
     align_table,
     count_seeds,
     describe_runs,
+    draw_means,
     figures,
+    make_grid,
     map_names,
     order_names,
 )
@@ -32,31 +34,9 @@ RUNS = (
 )
 # versions, headings, what is in the figures, formulas and the published set-up
 NAMES = (
-    *(
-        r"Prague 0\.\d",
-        r"and 0\.7 has",
-        r"(?:of|\() ?0\.[57]\b",
-        r"Linux 5\.4",
-        r"ect1",
-        r"W is about 2",
-        r"1/√p",
-        r"August 2020",
-    ),
-    *(
-        r"\*\*Not decided\.\*\*",
-        r"\*\*Another scalable control[^*]*\*\*",
-        r"six queues, three versions",
-        r"of two CUBIC flows",
-    ),
-    *(
-        r"a third CUBIC flow",
-        r"mean of 40 s",
-        r"eight seeds",
-        r"never starts the timer",
-        r"scenario [56]",
-        r"Section 3",
-        r"of two starts",
-    ),
+    *(r"and 0\.7 has", r"(?:of|\() ?0\.[57]\b", r"W is about 2", r"1/√p", r"August 2020"),
+    *(r"six queues, three versions", r"of two CUBIC flows", r"a third CUBIC flow", r"mean of 40 s", r"eight seeds"),
+    *(r"never starts the timer", r"scenario [56]", r"Section 3", r"of two starts"),
 )
 
 # throughput of Prague and of the other flow in Mbit/s at 50 Mbit/s, 20 ms: github.com/heistp/l4s-tests e21cd91,
@@ -256,33 +236,26 @@ def _spread(frame: pl.DataFrame, *by: str, value: str = "ratio") -> pl.DataFrame
     return frame.group_by(by, maintain_order=True).agg(col.median(), low=col.min(), high=col.max())
 
 
+def _format_range(row: dict[str, Any]) -> str:
+    return f"{row['ratio']:.0f} ({row['low']:.0f} to {row['high']:.0f})"
+
+
 def format_hosts_table(found: Evidence) -> str:
     """Return what each part of the published set-up does to the ratio."""
-    ranges = {
-        (r["hosts"], r["queue"], r["second"]): r
-        for r in _spread(found["hosts"], "hosts", "queue", "second").iter_rows(named=True)
-    }
-    rows = []
-    for name in HOSTS.values():
-        keys = [(queue, second) for queue in (QUEUES[0], QUEUES[2]) for second in ("CUBIC", "Reno")]
-        cells = [ranges[name, *key] for key in keys]
-        rows.append([name, *(f"{c['ratio']:.0f} ({c['low']:.0f} to {c['high']:.0f})" for c in cells)])
+    ranges = _spread(found["hosts"], "hosts", "queue", "second").sort(order_names("hosts", HOSTS.values()))
+    placed = ranges.with_columns(place=pl.format("{}: {}", "queue", "second"))
+    places = [f"{queue}: {second}" for queue in (QUEUES[0], QUEUES[2]) for second in ("CUBIC", "Reno")]
+    rows = make_grid(placed, ["hosts"], "place", places, _format_range)
     return align_table(["hosts", f"{QUEUES[0]}: CUBIC", "Reno", "PIE: CUBIC", "Reno"], rows, words=(0,))
 
 
 def format_marks_table(found: Evidence) -> str:
     """Return the share of the classic flow by queue, with and without ECN of its own."""
-    ranges = {
-        (r["queue"], r["second"], r["ecn"]): r
-        for r in _spread(found["marks"], "queue", "second", "ecn", value="share").iter_rows(named=True)
-    }
-    rows = []
-    for queue in MARKS:
-        cells = [ranges[queue, second, ecn] for second in ("CUBIC", "Reno") for ecn in (True, False)]
-        rows.append(
-            [queue, *(f"{100 * c['share']:.0f} ({100 * c['low']:.0f} to {100 * c['high']:.0f})" for c in cells)]
-        )
-    return align_table(["queue", "CUBIC, ECN", "CUBIC, no ECN", "Reno, ECN", "Reno, no ECN"], rows, words=(0,))
+    ecn = pl.when("ecn").then(pl.lit("ECN")).otherwise(pl.lit("no ECN"))
+    shares = found["marks"].with_columns(place=pl.format("{}, {}", "second", ecn), ratio=100 * pl.col("share"))
+    ranges = _spread(shares, "queue", "place").sort(order_names("queue", MARKS))
+    places = ["CUBIC, ECN", "CUBIC, no ECN", "Reno, ECN", "Reno, no ECN"]
+    return align_table(["queue", *places], make_grid(ranges, ["queue"], "place", places, _format_range), words=(0,))
 
 
 def format_signals_table(found: Evidence) -> str:
@@ -324,12 +297,11 @@ def format_tunnel_table(found: Evidence) -> str:
 
 def format_dctcp_table(found: Evidence) -> str:
     """Return the ratio of DCTCP to a classic flow on Linux and in the simulator."""
-    rows = []
     ranges = _spread(found["dctcp"], "queue", "second", "engine")
-    of = {(r["queue"], r["second"], r["engine"]): r for r in ranges.iter_rows(named=True)}
-    for queue, second in dict.fromkeys((r["queue"], r["second"]) for r in ranges.iter_rows(named=True)):
-        cells = [of[queue, second, engine] for engine in ("simulator", "Linux")]
-        rows.append([second, queue, *(f"{c['low']:.1f} to {c['high']:.1f}" for c in cells)])
+    engines = ("simulator", "Linux")
+    rows = make_grid(
+        ranges, ["second", "queue"], "engine", engines, lambda row: f"{row['low']:.1f} to {row['high']:.1f}"
+    )
     return align_table(["against DCTCP", "queue", "simulator", "Linux 6.12"], rows, words=(0, 1))
 
 
@@ -342,12 +314,10 @@ def draw_by_rate(found: Evidence) -> Picture:
         share=100 * pl.col("share"),
     )
     counts = count_seeds(shown, "queue", "at", "against", "rate")
-    return figures.lines(
+    return draw_means(
         _spread(shown, "queue", "at", "against", "rate", value="share").sort("queue", "at", "against", "rate"),
         "rate",
         "share",
-        low="low",
-        high="high",
         by="against",
         facet=["queue", "at"],
         log_x=True,

@@ -26,7 +26,7 @@ GALLERY = {
     "findings-window": "sce-window",
 }
 RUNS = (Sweep("sce-questions.duckdb", ("findings-*",)),)
-NAMES = (r"draft-heist-tsvwg-sce-one-and-two-flow-tests-00", r"version B", r"2/\(W\+2\)", r"1/\(1\+√W\)")
+NAMES = (r"2/\(W\+2\)", r"1/\(1\+√W\)")
 EXPERIMENTS = (
     *("trains", "window", "scale", "parts", "ramp", "defer", "rtt", "rtt-bursts"),
     *("fair-pair", "fair-alone", "fair-parts", "fair-target", "fair-alone-parts"),
@@ -96,24 +96,14 @@ def _select_series(results: Results, runs: pl.DataFrame, *values: str) -> pl.Dat
 def select_means(found: Evidence, experiment: str, *keys: str) -> pl.DataFrame:
     """Return an experiment's cells by the keys that tell them apart."""
     runs = found["runs"].filter(experiment=experiment)
-    measures = [
-        "utilisation",
-        "goodput",
-        "flow_goodput",
-        "jain",
-        "sojourn",
-        "sojourn_max",
-        "cwnd_mean",
-        "srtt",
-        "beyond",
-    ]
-    return runs.group_by(keys).agg(pl.col(measures).mean()).sort(keys)
+    return runs.group_by(keys).agg(pl.col(MEASURES).mean()).sort(keys)
 
 
-def add_part(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add `part`, what a run changed."""
+def select_parts(found: Evidence, experiment: str, **where: Any) -> pl.DataFrame:
+    """Return the cells of an experiment that changes one thing at a time, with `part`, what a run changed."""
+    frame = select_means(found, experiment, "cc", "divisor", "pacing", "target", "rate", "rtt").filter(**where)
     paced, divided, high = pl.col("pacing") == "fq", pl.col("divisor") == 1448, pl.col("target") == 20
-    said = (
+    changed = (
         pl.when(paced & divided)
         .then(pl.lit("both"))
         .when(paced)
@@ -124,16 +114,12 @@ def add_part(frame: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("target 20 ms"))
         .otherwise(pl.lit("as published"))
     )
-    return frame.with_columns(part=said.cast(pl.Enum(CHANGES)))
+    return frame.with_columns(part=changed.cast(pl.Enum(CHANGES)))
 
 
 def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what the template asks for beside the runs: parts by name, pairs with what they have alone."""
-    parts = add_part(select_means(found, "findings-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
-    fair = add_part(select_means(found, "findings-fair-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
-    alone = add_part(
-        select_means(found, "findings-fair-alone-parts", "cc", "divisor", "pacing", "target", "rate", "rtt")
-    )
+    parts, fair = (select_parts(found, name) for name in ("findings-parts", "findings-fair-parts"))
     text = pl.col("part").cast(pl.String)
     ramps = found["runs"].filter(experiment="findings-ramp")["ramp"].unique()
     return {
@@ -141,7 +127,6 @@ def make_facts(found: Evidence) -> dict[str, Any]:
         "ramp_on": next(ramp for ramp in ramps if ramp.startswith("on")),
         "parts": Rows("parts", parts.with_columns(part=text)),
         "fair_parts": Rows("fair_parts", fair.with_columns(part=text)),
-        "alone_parts": Rows("alone_parts", alone.with_columns(part=text)),
         "waits": Rows("waits", collect_waits(found)),
         "predicted": Rows("predicted", predict_fairness(found)),
         "window": Rows("window", select_means(found, "findings-window", "cc", "rate", "rtt", "pacing", "delayed_ack")),
@@ -173,9 +158,7 @@ def _pair(
 
 def format_parts_table(found: Evidence) -> str:
     """Return the utilisation at 80 ms with one change at a time."""
-    frame = add_part(
-        select_means(found, "findings-parts", "cc", "divisor", "pacing", "target", "rate", "rtt").filter(rtt=80.0)
-    )
+    frame = select_parts(found, "findings-parts", rtt=80.0)
     rates = [1.0, 2.0, 5.0, 10.0, 25.0]
     head = ["80 ms, DCTCP-SCE / Reno-SCE", *(f"{rate:g} Mbit/s" for rate in rates)]
     return align_table(head, _pair(frame, "part", CHANGES, "rate", rates, "utilisation"))
@@ -183,55 +166,36 @@ def format_parts_table(found: Evidence) -> str:
 
 def format_fair_parts_table(found: Evidence) -> str:
     """Return Jain's index of pairs at 80 ms with one change at a time."""
-    keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
-    frame = add_part(select_means(found, "findings-fair-parts", *keys).filter(rtt=80.0))
+    frame = select_parts(found, "findings-fair-parts", rtt=80.0)
     rates = [2.0, 5.0, 10.0, 20.0]
     head = ["80 ms, DCTCP-SCE / Reno-SCE against CUBIC", *(f"{rate:g} Mbit/s" for rate in rates)]
     return align_table(head, _pair(frame, "part", CHANGES[:4], "rate", rates, "jain"))
 
 
-def _select_alone(found: Evidence) -> pl.DataFrame:
-    keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
-    alone = add_part(select_means(found, "findings-fair-alone-parts", *keys).filter(rtt=80.0, rate=2.5))
-    return alone.select("cc", "part", alone="flow_goodput")
-
-
-def _select_longer(found: Evidence) -> pl.DataFrame:
-    keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
-    every = select_means(found, "findings-fair-target", *keys)
-    longer, longest = (
-        add_part(every.filter(target=target)).select("cc", "part", "flow_goodput") for target in (7.25, 10.0)
-    )
-    return longer.join(longest, on=["cc", "part"], suffix="_10").rename(
-        {"flow_goodput": "longer", "flow_goodput_10": "longest"}
-    )
+def _collect_waits(found: Evidence) -> pl.DataFrame:
+    by = ["cc", "part"]
+    own = select_parts(found, "findings-fair-parts", rtt=80.0, rate=5.0).select(*by, "flow_goodput")
+    for name, experiment, where in (
+        ("alone", "findings-fair-alone-parts", {"rtt": 80.0, "rate": 2.5}),
+        ("longer", "findings-fair-target", {"target": 7.25}),
+        ("longest", "findings-fair-target", {"target": 10.0}),
+    ):
+        there = select_parts(found, experiment, **where).select(*by, pl.col("flow_goodput").alias(name))
+        own = own.join(there, on=by)
+    return own.sort(by)
 
 
 def collect_waits(found: Evidence) -> pl.DataFrame:
     """Return what a flow of 5 Mbit/s and 80 ms takes in the pair, alone at half the rate, and with longer targets."""
-    pair = add_part(select_means(found, "findings-fair-parts", "cc", "divisor", "pacing", "target", "rate", "rtt"))
-    own = pair.filter(rtt=80.0, rate=5.0).select("cc", "part", "flow_goodput")
-    both = own.join(_select_alone(found), on=["cc", "part"]).join(_select_longer(found), on=["cc", "part"])
-    return both.with_columns(pl.col("part").cast(pl.String)).sort("cc", "part")
+    return _collect_waits(found).with_columns(pl.col("part").cast(pl.String)).sort("cc", "part")
 
 
 def format_alone_parts_table(found: Evidence) -> str:
     """Return the goodput at 5 Mbit/s and 80 ms, in the pair and alone at half the rate, with one change at a time."""
-    keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
-    pair = add_part(select_means(found, "findings-fair-parts", *keys).filter(rtt=80.0, rate=5.0))
-    both = (
-        pair.join(_select_alone(found), on=["cc", "part"])
-        .join(_select_longer(found), on=["cc", "part"])
-        .sort("cc", "part")
-    )
+    columns = ("flow_goodput", "alone", "longer", "longest")
     rows = [
-        [
-            SCE[row["cc"]],
-            row["part"],
-            f"{row['flow_goodput']:.2f}",
-            *(f"{row[name]:.2f}" for name in ("alone", "longer", "longest")),
-        ]
-        for row in both.iter_rows(named=True)
+        [SCE[row["cc"]], row["part"], *(f"{row[name]:.2f}" for name in columns)]
+        for row in _collect_waits(found).iter_rows(named=True)
     ]
     head = ["5 Mbit/s, 80 ms", "changed", "in the pair, Mbit/s", "alone on a link of its share"]
     return align_table([*head, "pair, target 7.25 ms", "pair, target 10 ms"], rows, words=(0, 1))
@@ -383,9 +347,7 @@ def draw_window(found: Evidence) -> Picture:
 
 def draw_parts(found: Evidence) -> Picture:
     """Draw the utilisation over the rate with one change at a time."""
-    frame = add_part(
-        select_means(found, "findings-parts", "cc", "divisor", "pacing", "target", "rate", "rtt").filter(rtt=80.0)
-    )
+    frame = select_parts(found, "findings-parts", rtt=80.0)
     return figures.lines(
         _name_controls(frame),
         "rate",
@@ -436,8 +398,7 @@ def draw_fair(found: Evidence) -> Picture:
 
 def draw_fair_parts(found: Evidence) -> Picture:
     """Draw Jain's index over the rate with one change at a time."""
-    keys = ("cc", "divisor", "pacing", "target", "rate", "rtt")
-    frame = add_part(select_means(found, "findings-fair-parts", *keys).filter(rtt=80.0))
+    frame = select_parts(found, "findings-fair-parts", rtt=80.0)
     return figures.lines(
         _name_controls(frame),
         "rate",

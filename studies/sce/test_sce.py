@@ -161,13 +161,15 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.slow
 def test_the_command(stores: tuple[Path, Path], tmp_path: Path, command: Command) -> None:
-    done = command("paper", "sce", *stores, "--only", "12,52", "-o", "maps")
+    done = command("study", "tables", "sce", *stores, "--only", "12,52")
     assert done.returncode == 0, done.stderr
     assert "\nTable 12: cubic TCP Throughput (Mbit); Columns: netem" in done.stdout and "Table 13" not in done.stdout
     groups = ("one-flow-triple-isolate", "two-flow-triple-isolate")
-    assert done.stderr == "".join(f"maps/{group}-throughput_mbit.png\n" for group in groups)
+    drawn = command("study", "figure", "sce", "-o", "maps", *(word for one in stores for word in ("--from", one)))
+    assert drawn.returncode == 0, drawn.stderr
+    assert drawn.stdout == "".join(f"maps/{group}-throughput_mbit.png\n" for group in groups)
     assert (tmp_path / "maps" / "one-flow-triple-isolate-throughput_mbit.png").stat().st_size > 5000
-    rows = list(csv.DictReader(io.StringIO(command("paper", "sce", *stores, "--csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(command("study", "tables", "sce", *stores, "--format", "csv").stdout)))
     assert len(rows) == 4 * 64 + 7 * 20 + 10 * 64 + 90 * 20 * 2
     simulated = [row for row in rows if row["simulated"]]
     assert [(row["table"], row["flow"]) for row in simulated] == [
@@ -179,33 +181,32 @@ def test_the_command(stores: tuple[Path, Path], tmp_path: Path, command: Command
 
 def test_conditions_choose_the_runs_of_a_draft(stores: tuple[Path, Path], command: Command) -> None:
     def list_simulated(*conditions: str) -> set[str]:
-        done = command("paper", "sce", stores[1], "--csv", *conditions)
+        done = command("study", "tables", "sce", stores[1], "--format", "csv", *conditions)
         assert done.returncode == 0, done.stderr
         return {row["table"] for row in csv.DictReader(io.StringIO(done.stdout)) if row["simulated"]}
 
     assert list_simulated() == list_simulated("--where", "seed=1") != set()
-    none = command("paper", "sce", stores[1], "--where", "bottleneck.rate=1Gbit")
+    none = command("study", "tables", "sce", stores[1], "--where", "bottleneck.rate=1Gbit")
     assert (none.returncode, len(none.stderr.splitlines())) == (2, 1) and "bottleneck.rate" in none.stderr
-    part = command("paper", "sce", stores[1], "--where", "flow=0")
+    part = command("study", "tables", "sce", stores[1], "--where", "flow=0")
     assert (part.returncode, len(part.stderr.splitlines())) == (2, 1) and "a paper holds whole runs" in part.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["sec", "STORE"], "paper: unknown paper sec; did you mean sce?"),
+        (["sec", "STORE"], "study: unknown study sec; did you mean sce?"),
         (["sce", "none.duckdb"], "none.duckdb: "),
         (["sce", "STORE", "--only", "x"], "--only is "),
         (["sce", "STORE", "--reference", "none.csv"], "none.csv: "),
         (["sce", "STORE", "--only", "13"], "STORE: no run that answers a cell"),
-        (["sce", "STORE", "-o", "STORE"], "STORE: "),
-        (["abe", "STORE", "--csv"], "paper: --csv and abe"),
-        (["abe", "STORE", "STORE"], "paper: RESULTS is 2 files; it must be one of abe"),
-        (["sce", "STORE", "--format", "svg"], "paper: --output is missing"),
+        (["abe", "STORE", "--format", "csv"], "study tables: --format csv and abe"),
+        (["abe", "STORE", "--only", "1"], "study tables: --only and abe"),
+        (["abe", "STORE", "STORE"], "study tables: RESULTS is 2 files; it must be one of abe"),
     ],
 )
 def test_bad_input(arguments: list[str], said: str, stores: tuple[Path, Path], command: Command) -> None:
     store = str(stores[0])
-    done = command("paper", *(store if argument == "STORE" else argument for argument in arguments))
+    done = command("study", "tables", *(store if argument == "STORE" else argument for argument in arguments))
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith(said.replace("STORE", store))

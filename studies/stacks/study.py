@@ -1,6 +1,7 @@
 """What quinn, noq and picoquic do next to Linux, and the mechanisms by which their CUBIC differs from that of Linux."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -15,6 +16,7 @@ from dumbbell.study import (
     describe_runs,
     figures,
     list_durations,
+    make_grid,
     order_names,
 )
 
@@ -48,32 +50,8 @@ STEPS = (
 )
 # of versions, of cells by their rates and RTTs, and of the set-up
 NAMES = (
-    *(
-        r"three QUIC stacks",
-        r"FIFO of 1000 kB",
-        r"[Tt]hree of these senders",
-        r"[Ss]ection \d",
-        r"in 30 s",
-        r"(?:three|six) seeds",
-        r"another 30 %",
-    ),
-    *(
-        r"1494 B with 1421 B",
-        r"1514 B with 1448(?: B)?",
-        r"1448 B",
-        r"from 10 s to 60 s",
-        r"\d+ Mbit/s and \d+ ms",
-        r"1\.25 windows",
-    ),
-    *(
-        r"0\.11\.1[69]",
-        r"BBRv?3",
-        r"64 MB",
-        r"one bandwidth-delay product",
-        r"[Oo]ne (?:change|constant|flow)",
-        r"in one queue",
-    ),
-    *(r"[Ee]ach loss", r"once more"),
+    *(r"three QUIC stacks", r"FIFO of 1000 kB", r"[Ss]ection \d", r"in 30 s", r"(?:three|six) seeds", r"another 30 %"),
+    *(r"from 10 s to 60 s", r"\d+ Mbit/s and \d+ ms", r"1\.25 windows", r"0\.11\.1[69]", r"64 MB"),
 )
 
 
@@ -197,7 +175,6 @@ def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what else the template may name."""
     return {
         "effects": compute_effects(found),
-        "steps_in_order": list(STEPS),
         "as_it_is": STEPS[0],
         "no_hystart": STEPS[1],
         "paced": STEPS[2],
@@ -210,55 +187,43 @@ def make_facts(found: Evidence) -> dict[str, Any]:
     }
 
 
-def _format_mean_table(frame: pl.DataFrame, control: str) -> str:
-    """Return use of the link and RTT of each sender alone, by cell and queue."""
-    frame = frame.filter(cc=control)
+def format_alone_table(found: Evidence, control: str) -> str:
+    """Return goodput, RTT and drops of each sender of a control alone, by cell and queue."""
+    frame = found["alone"].filter(cc=control)
     names = [name for name in SENDERS.values() if name in set(frame["sender"])]
     means = frame.group_by("rate", "rtt", "queue", "sender", maintain_order=True).agg(
         pl.col("goodput", "rtt_mean", "drops").mean(), closed=(pl.col("closed") != "").sum()
     )
-    found = {(r["rate"], r["rtt"], r["queue"], r["sender"]): r for r in means.iter_rows(named=True)}
-    rows = []
-    for rate, rtt, queue in dict.fromkeys((a, b, c) for a, b, c, _ in found):
-        row = [f"{rate} Mbit/s, {rtt} ms", queue]
-        for name in names:
-            r = found[rate, rtt, queue, name]
-            row.append(f"{r['goodput']:.1f} / {r['rtt_mean']:.0f} / {r['drops']:.0f}" + ("*" if r["closed"] else ""))
-        rows.append(row)
-    return align_table(["cell", "queue", *names], rows, words=(0, 1))
+
+    def format_sender(row: dict[str, Any]) -> str:
+        closed = "*" if row["closed"] else ""
+        return f"{row['goodput']:.1f} / {row['rtt_mean']:.0f} / {row['drops']:.0f}{closed}"
+
+    return align_table(["cell", "queue", *names], _make_rows(means, "sender", names, format_sender), words=(0, 1))
 
 
-def format_cubic_table(found: Evidence) -> str:
-    """Return what CUBIC does alone."""
-    return _format_mean_table(found["alone"], "CUBIC")
-
-
-def format_bbr_table(found: Evidence) -> str:
-    """Return what BBR does alone."""
-    return _format_mean_table(found["alone"], "BBR")
+def _make_rows(
+    means: pl.DataFrame, column: str, names: Sequence[str], text: Callable[[dict[str, Any]], str]
+) -> list[list[str]]:
+    """Return a row for each cell and queue."""
+    named = means.with_columns(cell=pl.format("{} Mbit/s, {} ms", "rate", "rtt"))
+    return make_grid(named, ["cell", "queue"], column, names, text)
 
 
 def format_beside_table(found: Evidence) -> str:
     """Return the share of each sender next to each of Linux's, by queue."""
     means = found["beside"].group_by("other", "sender", "queue", maintain_order=True).agg(pl.col("share").mean())
-    shares = {(r["other"], r["sender"], r["queue"]): r["share"] for r in means.iter_rows(named=True)}
-    queues = list(dict.fromkeys(queue for *_, queue in shares))
-    pairs = [
-        (other, name) for name in SENDERS.values() for other in SENDERS.values() if (other, name, queues[0]) in shares
-    ]
-    rows = [
-        [name, other, *(f"{100 * shares[other, name, queue]:.0f}" for queue in queues)]
-        for other, name in sorted(pairs, key=lambda pair: (pair[0], list(SENDERS.values()).index(pair[1])))
-    ]
+    queues = means["queue"].unique(maintain_order=True).to_list()
+    ordered = means.sort("other", order_names("sender", SENDERS.values()), maintain_order=True)
+    rows = make_grid(ordered, ["sender", "other"], "queue", queues, lambda row: f"{100 * row['share']:.0f}")
     return align_table(["flow", "next to", *queues], rows, words=(0, 1))
 
 
 def format_any_loss_table(found: Evidence) -> str:
     """Return picoquic's share next to Linux's CUBIC, as it is and with an answer to each loss."""
     means = found["any_loss"].group_by("sender", "queue", maintain_order=True).agg(pl.col("share").mean())
-    shares = {(r["sender"], r["queue"]): r["share"] for r in means.iter_rows(named=True)}
-    queues, names = (list(dict.fromkeys(key[n] for key in shares)) for n in (1, 0))
-    rows = [[name, *(f"{100 * shares[name, queue]:.0f}" for queue in queues)] for name in names]
+    queues = means["queue"].unique(maintain_order=True).to_list()
+    rows = make_grid(means, ["sender"], "queue", queues, lambda row: f"{100 * row['share']:.0f}")
     return align_table(["flow", *queues], rows, words=(0,))
 
 
@@ -282,14 +247,9 @@ def format_steps_table(found: Evidence) -> str:
         .group_by("rate", "rtt", "queue", "step", maintain_order=True)
         .agg(pl.col("use", "rtt_mean", "drops").mean())
     )
-    of = {(r["rate"], r["rtt"], r["queue"], r["step"]): r for r in means.iter_rows(named=True)}
-    rows = []
-    for rate, rtt, queue in dict.fromkeys((a, b, c) for a, b, c, _ in of):
-        row = [f"{rate} Mbit/s, {rtt} ms", queue]
-        for step in STEPS:
-            r = of[rate, rtt, queue, step]
-            row.append(f"{100 * r['use']:.1f} / {r['rtt_mean']:.0f} / {r['drops']:.0f}")
-        rows.append(row)
+    rows = _make_rows(
+        means, "step", STEPS, lambda row: f"{100 * row['use']:.1f} / {row['rtt_mean']:.0f} / {row['drops']:.0f}"
+    )
     return align_table(["cell", "queue", *STEPS], rows, words=(0, 1))
 
 
@@ -320,8 +280,8 @@ def draw_drops_by_step(found: Evidence) -> Picture:
 
 
 TABLES = {
-    "cubic": format_cubic_table,
-    "bbr": format_bbr_table,
+    "cubic": partial(format_alone_table, control="CUBIC"),
+    "bbr": partial(format_alone_table, control="BBR"),
     "beside": format_beside_table,
     "steps": format_steps_table,
     "any_loss": format_any_loss_table,

@@ -24,7 +24,7 @@ RUNS = (
     Sweep("sce.duckdb", ("sce/one-flow", "sce/two-flow")),
     Sweep("abe.duckdb", ("abe/closed-form",)),
 )
-NAMES = (r"Prague's", r"two queues")
+NAMES = (r"two queues",)
 KERNEL = "a real kernel, run as a process on a virtual clock (User-Mode Linux), Debian's 6.12"
 SHOWN = 5  # cells named of those that do not agree
 
@@ -146,7 +146,6 @@ def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what the templates ask for beside the tables."""
     return {
         "outside_of": lambda name: describe_outside(found, name),
-        "per_cent": format_percent,
         "worst": lambda reference: find_worst(found, reference),
         "linux": Rows("rows of Linux", rank_rows(found, "Linux")),
         "lab": Rows("rows of the SCE draft", rank_rows(found, PUBLISHED)),

@@ -25,7 +25,7 @@ use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::packet::HEADERS;
 use dumbbell_core::param::{check_keys, ParamError};
 use dumbbell_core::path::{self, StageSpec};
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::rng::{mix, Rng};
 use dumbbell_core::tcp::host::{self, HostParams};
 use dumbbell_core::units::{Duration, Time};
@@ -42,7 +42,7 @@ pub fn registry() -> Value {
         "aqm": algorithms(aqm::specs()),
         "cc": algorithms(cc::specs()),
         "stage": algorithms(path::specs()),
-        "stages_of_data": <Reply as path::Carried>::REFUSED,
+        "stages_of_data": <ReceiverReply as path::Carried>::REFUSED,
         "link": algorithms(link::specs()),
         "sections": {
             "run": section(RunParams::specs()), "bottleneck": section(BottleneckParams::specs()),

@@ -9,7 +9,7 @@ use dumbbell_core::aqm;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError};
 use dumbbell_core::path::StageSpec;
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::units::{Duration, Time};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -135,7 +135,7 @@ pub(crate) fn read_states(root: &Map<String, Value>) -> Result<Vec<&'static str>
 }
 
 pub(crate) fn read_stages(map: &Map<String, Value>) -> Result<StageConfig, ParamError> {
-    Ok(StageConfig { path: read_path::<Packet>(map, "path")?, ack_path: read_path::<Reply>(map, "ack_path")? })
+    Ok(StageConfig { path: read_path::<Packet>(map, "path")?, ack_path: read_path::<ReceiverReply>(map, "ack_path")? })
 }
 
 /// Checks that a flow of a stack asks for nothing that only TCP's application and receiver can do.

@@ -7,7 +7,7 @@ use crate::cc::exit::SlowStartExit;
 use crate::cc::RateSample;
 use crate::log::Log;
 use crate::packet::{FlowKey, Packet};
-use crate::reply::Reply;
+use crate::reply::ReceiverReply;
 use crate::tcp::sender::Sender;
 use crate::tcp::{BackEcn, Block};
 use crate::units::{Duration, Time};
@@ -165,15 +165,15 @@ pub trait Tap: Log {
 
     /// A receiver sends an acknowledgement or an answer, with its SACK blocks, at `now` on the clock of the engine.
     #[inline]
-    fn on_send_ack(&mut self, _reply: &Reply, _blocks: &[Block], _now: Time) {}
+    fn on_send_ack(&mut self, _reply: &ReceiverReply, _blocks: &[Block], _now: Time) {}
 
     /// An acknowledgement or an answer enters hops as this packet, whose number is free again when it has left them or was dropped.
     #[inline]
-    fn on_pack_ack(&mut self, _packet: &Packet, _reply: &Reply, _blocks: &[Block]) {}
+    fn on_pack_ack(&mut self, _packet: &Packet, _reply: &ReceiverReply, _blocks: &[Block]) {}
 
     /// An acknowledgement, or an answer, reaches its sender, with its SACK blocks, at `now` on the clock of the engine. [`Tap::on_snapshot`] follows.
     #[inline]
-    fn on_ack(&mut self, _reply: &Reply, _blocks: &[Block], _now: Time) {}
+    fn on_ack(&mut self, _reply: &ReceiverReply, _blocks: &[Block], _now: Time) {}
 
     /// The payload of a datagram of `flow` that was sent at this instant: of the packet with this number, or of the answer with this value.
     #[inline]
@@ -196,9 +196,9 @@ macro_rules! tap_to {
             on_send(packet: &Packet, now: Time);
             on_flow_start(flow: u32, start: &FlowStart);
             on_delivery(packet: &Packet, now: Time);
-            on_send_ack(reply: &Reply, blocks: &[Block], now: Time);
-            on_pack_ack(packet: &Packet, reply: &Reply, blocks: &[Block]);
-            on_ack(reply: &Reply, blocks: &[Block], now: Time);
+            on_send_ack(reply: &ReceiverReply, blocks: &[Block], now: Time);
+            on_pack_ack(packet: &Packet, reply: &ReceiverReply, blocks: &[Block]);
+            on_ack(reply: &ReceiverReply, blocks: &[Block], now: Time);
             on_payload(flow: u32, number: u64, is_answer: bool, bytes: &[u8]);
             on_snapshot(flow: u32, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Time);
         }

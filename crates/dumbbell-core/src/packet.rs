@@ -151,7 +151,7 @@ impl Packet {
         Packet::new(seq, ecn, flags)
     }
 
-    /// The same packet of TCP with these timestamps.
+    /// Returns this packet of TCP with these timestamps.
     #[inline(always)]
     pub fn with_timestamps(self, Timestamps { tsval, tsecr_age }: Timestamps) -> Packet {
         debug_assert!(!self.has(flag::NO_TCP));
@@ -232,7 +232,7 @@ impl Packet {
         Ecn::from_bits(self.marks.0 as u8)
     }
 
-    /// Writes the ECN field.
+    /// Changes the ECN field.
     #[inline(always)]
     pub fn set_ecn(&mut self, ecn: Ecn) {
         self.marks.0 = self.marks.0 & !flag::ECN | ecn as u16;
@@ -256,14 +256,14 @@ impl Packet {
         (self.number.0, self.stamp.0)
     }
 
-    /// What a TCP sender says in it.
+    /// Reads it as a packet of a TCP sender.
     #[inline(always)]
     pub fn tcp(&self) -> TcpView<'_> {
         debug_assert!(!self.has(flag::NO_TCP), "no packet of TCP: {self:?}");
         TcpView(self)
     }
 
-    /// What a datagram of UDP says.
+    /// Reads it as a datagram of UDP.
     #[inline(always)]
     pub fn udp(&self) -> UdpView<'_> {
         debug_assert_eq!(self.flags() & flag::NO_TCP, flag::UDP, "no datagram: {self:?}");

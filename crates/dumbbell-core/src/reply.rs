@@ -1,4 +1,4 @@
-//! What a receiver sends back.
+//! Replies of receivers: acknowledgements of TCP, and answers of other protocols.
 
 use crate::packet::Ecn;
 use crate::tcp::{ack_flag, Ack, BackEcn};
@@ -24,29 +24,29 @@ pub struct DatagramAnswer {
 /// One frame on the way back from a receiver, an [`Ack`] or a [`DatagramAnswer`]; SACK blocks travel next to it.
 // An answer lies in the fields of an `Ack` and has a flag that no `Ack` has. An enum of the two costs 0.7 % more instructions.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reply(Ack);
+pub struct ReceiverReply(Ack);
 
 /// Marks an answer.
 const ANSWER: u16 = 1 << 12;
 
-impl From<Ack> for Reply {
+impl From<Ack> for ReceiverReply {
     #[inline(always)]
-    fn from(ack: Ack) -> Reply {
+    fn from(ack: Ack) -> ReceiverReply {
         debug_assert!(!ack.has(ANSWER));
-        Reply(ack)
+        ReceiverReply(ack)
     }
 }
 
-impl From<DatagramAnswer> for Reply {
+impl From<DatagramAnswer> for ReceiverReply {
     #[inline]
-    fn from(DatagramAnswer { flow, sent, value, len, ecn, id }: DatagramAnswer) -> Reply {
+    fn from(DatagramAnswer { flow, sent, value, len, ecn, id }: DatagramAnswer) -> ReceiverReply {
         let (tsecr, tsval) = (value as u32, (value >> 32) as u32);
         let (window, flags) = (u32::from(len), ANSWER | ecn as u16);
-        Reply(Ack { ack: sent.0, flow, tsecr, tsval, window, flags, id, ..Ack::default() })
+        ReceiverReply(Ack { ack: sent.0, flow, tsecr, tsval, window, flags, id, ..Ack::default() })
     }
 }
 
-impl Reply {
+impl ReceiverReply {
     /// Flow.
     #[inline(always)]
     pub fn flow(&self) -> u32 {
@@ -103,13 +103,13 @@ mod tests {
     fn an_answer_keeps_every_field_and_is_no_acknowledgement() {
         for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
             let answer = DatagramAnswer { flow: 3, sent: Time(u64::MAX - 7), value: u64::MAX - 1, len: u16::MAX, ecn, id: 9 };
-            let reply = Reply::from(answer);
+            let reply = ReceiverReply::from(answer);
             assert_eq!((reply.answer(), reply.flow(), reply.id(), reply.frame(2)), (Some(answer), 3, 9, u16::MAX));
             assert!(reply.ack().is_none() && reply.codepoint(&BackEcn::NOT_ECT) == ecn);
         }
-        let reply = Reply::from(Ack { flags: !ANSWER, ..Ack::default() });
+        let reply = ReceiverReply::from(Ack { flags: !ANSWER, ..Ack::default() });
         assert!(reply.answer().is_none() && reply.ack().is_some_and(|ack| ack.ace() == 7) && reply.is_syn_ack());
-        assert_eq!(size_of::<Reply>(), 32);
+        assert_eq!(size_of::<ReceiverReply>(), 32);
     }
 
     #[test]
@@ -117,6 +117,6 @@ mod tests {
     #[should_panic(expected = "no acknowledgement")]
     fn an_answer_does_not_reach_tcp() {
         let answer = DatagramAnswer { flow: 3, sent: Time::ZERO, value: 1, len: 60, ecn: Ecn::NotEct, id: 1 };
-        Reply::from(answer).tcp();
+        ReceiverReply::from(answer).tcp();
     }
 }

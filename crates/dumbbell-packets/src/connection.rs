@@ -3,7 +3,7 @@
 use crate::frame::{tcp_flag, AccEcnCounts, Endpoints, TcpSegment};
 use dumbbell_core::observe::{FlowStart, ProtocolKind};
 use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, SYN_FRAME};
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::host::{HostParams, Opener};
 use dumbbell_core::tcp::window::{first, scale};
 use dumbbell_core::tcp::{ack_flag, Ack, BackEcn, Block};
@@ -120,7 +120,7 @@ pub struct Sent {
 /// Header fields of the receiver's packets.
 #[derive(Clone, Debug)]
 pub struct AckHeaders {
-    pub reply: Reply,
+    pub reply: ReceiverReply,
     pub blocks: Option<Box<[Block]>>,
     pub ecn: Ecn,
     counts: [u32; 2],
@@ -252,7 +252,7 @@ impl TrackedFlow {
     }
 
     /// The receiver sends this.
-    pub fn answer(&mut self, reply: &Reply, blocks: &[Block]) -> AckHeaders {
+    pub fn answer(&mut self, reply: &ReceiverReply, blocks: &[Block]) -> AckHeaders {
         if let Some(ack) = reply.ack() {
             if ack.has(ack_flag::SYN_ACK) {
                 self.receiver_counts = ack.has(ack_flag::ACCECN_SETUP);
@@ -266,14 +266,14 @@ impl TrackedFlow {
     }
 
     /// Returns the counts of the receiver when `reply` left.
-    pub fn counts(&self, reply: &Reply) -> [u32; 2] {
+    pub fn counts(&self, reply: &ReceiverReply) -> [u32; 2] {
         let ack = reply.ack().filter(|ack| ack.has(ack_flag::ACCECN_OPTION));
         let found = ack.and_then(|ack| self.counted.iter().find(|one| one.id == ack.id));
         found.map_or(self.received, |one| one.counts)
     }
 
     /// Identification of the IP packet of what the receiver sends. A SYN-ACK belongs to no socket yet, and has none (Linux `ip_build_and_send_pkt`).
-    pub fn id_of(&self, reply: &Reply) -> u16 {
+    pub fn id_of(&self, reply: &ReceiverReply) -> u16 {
         if reply.is_syn_ack() && !self.hosts.receiver_opens() {
             return 0;
         }
@@ -286,7 +286,7 @@ impl TrackedFlow {
     }
 
     /// Returns the headers of an acknowledgement somewhere on its path, with these counts.
-    pub fn ack_headers(&self, reply: &Reply, blocks: &[Block], counts: [u32; 2]) -> AckHeaders {
+    pub fn ack_headers(&self, reply: &ReceiverReply, blocks: &[Block], counts: [u32; 2]) -> AckHeaders {
         let ecn = reply.codepoint(&self.back_ecn);
         let blocks = (!blocks.is_empty()).then(|| blocks.into());
         AckHeaders { reply: *reply, blocks, ecn, counts, syn_ecn: self.syn_ecn }
@@ -298,7 +298,7 @@ impl TrackedFlow {
     }
 
     /// Handles an acknowledgement that reaches the sender, and returns its headers.
-    pub fn receive_ack(&mut self, reply: &Reply, blocks: &[Block]) -> AckHeaders {
+    pub fn receive_ack(&mut self, reply: &ReceiverReply, blocks: &[Block]) -> AckHeaders {
         let Some(ack) = reply.ack() else { return self.ack_headers(reply, blocks, self.received) };
         let mut counts = self.received;
         let mut waiting = self.counted.iter();

@@ -9,7 +9,7 @@ use dumbbell_config::{RunConfig, UdpConfig};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::observe::{FlowStart, ListenLevel, Tap};
 use dumbbell_core::packet::{Ecn, Packet};
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::{ack_flag, Block};
 use dumbbell_core::units::{Duration, Time};
 use std::io;
@@ -217,7 +217,7 @@ impl Tap for PacketListener {
         self.push_event(now, LoggedEvent::Delivered(*packet));
     }
 
-    fn on_send_ack(&mut self, reply: &Reply, blocks: &[Block], now: Time) {
+    fn on_send_ack(&mut self, reply: &ReceiverReply, blocks: &[Block], now: Time) {
         // others are of no account before they reach their sender
         let is_plain = reply.ack().is_some_and(|ack| !ack.has(ack_flag::SYN_ACK | ack_flag::ACCECN_OPTION));
         if !self.hears_receivers && is_plain {
@@ -226,11 +226,11 @@ impl Tap for PacketListener {
         self.push_event(now, LoggedEvent::Answered(*reply, some(blocks)));
     }
 
-    fn on_pack_ack(&mut self, packet: &Packet, reply: &Reply, blocks: &[Block]) {
+    fn on_pack_ack(&mut self, packet: &Packet, reply: &ReceiverReply, blocks: &[Block]) {
         self.push_event(Time::ZERO, LoggedEvent::Packed(*packet, Box::new(*reply), some(blocks)));
     }
 
-    fn on_ack(&mut self, reply: &Reply, blocks: &[Block], now: Time) {
+    fn on_ack(&mut self, reply: &ReceiverReply, blocks: &[Block], now: Time) {
         self.push_event(now, LoggedEvent::Acknowledged(*reply, some(blocks)));
     }
 

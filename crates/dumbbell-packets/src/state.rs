@@ -7,7 +7,7 @@ use crate::{RECEIVER, SENDER};
 use dumbbell_core::log::Mark;
 use dumbbell_core::observe::{FlowStart, ProtocolKind};
 use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::Block;
 use dumbbell_core::units::{Duration, Time};
 use std::io;
@@ -22,9 +22,9 @@ pub enum LoggedEvent {
     Begins(u32, Box<FlowStart>),
     Posted(Packet),
     Delivered(Packet),
-    Answered(Reply, BoxedBlocks),
-    Packed(Packet, Box<Reply>, BoxedBlocks),
-    Acknowledged(Reply, BoxedBlocks),
+    Answered(ReceiverReply, BoxedBlocks),
+    Packed(Packet, Box<ReceiverReply>, BoxedBlocks),
+    Acknowledged(ReceiverReply, BoxedBlocks),
     /// Payload of the datagram of a flow with this number, or of an answer.
     Payload(u32, u64, bool, Box<[u8]>),
     /// At this point, ahead of a queue or not.
@@ -51,7 +51,7 @@ struct Slot {
 
 /// An acknowledgement in hops, by its number there.
 struct HeldAck {
-    reply: Reply,
+    reply: ReceiverReply,
     blocks: Box<[Block]>,
     /// Counts of the receiver when the acknowledgement left.
     counts: [u32; 2],
@@ -237,7 +237,7 @@ impl State {
         self.fates.settle(fate);
     }
 
-    fn answer(&mut self, reply: &Reply, blocks: &[Block], now: Time) {
+    fn answer(&mut self, reply: &ReceiverReply, blocks: &[Block], now: Time) {
         let point = self.receiver;
         let Some((slot, connection, index)) = self.flows.find_wanted(reply.flow()) else { return };
         let (answered, behind) = (connection.answer(reply, blocks), connection.behind);
@@ -256,7 +256,7 @@ impl State {
         }
     }
 
-    fn on_ack(&mut self, reply: &Reply, blocks: &[Block], now: Time) {
+    fn on_ack(&mut self, reply: &ReceiverReply, blocks: &[Block], now: Time) {
         let point = self.sender;
         let Some((slot, connection, index)) = self.flows.find_wanted(reply.flow()) else { return };
         let (answered, ahead) = (connection.receive_ack(reply, blocks), connection.ahead);
@@ -320,7 +320,7 @@ impl State {
         }
     }
 
-    fn pack(&mut self, packet: &Packet, reply: &Reply, blocks: &[Block]) {
+    fn pack(&mut self, packet: &Packet, reply: &ReceiverReply, blocks: &[Block]) {
         let Some((_, connection, _)) = self.flows.find_wanted(reply.flow()) else { return };
         let counts = connection.counts(reply);
         let place = packet.ack_slot() as usize;

@@ -11,7 +11,7 @@ mod sender;
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::observe::{ControlEvent, ListenLevel, SenderSnapshot, Tap};
 use dumbbell_core::packet::{Ecn, Packet};
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::Block;
 use dumbbell_core::units::Time;
@@ -154,7 +154,7 @@ impl Tap for QlogListener {
         }
     }
 
-    fn on_ack(&mut self, reply: &Reply, blocks: &[Block], _now: Time) {
+    fn on_ack(&mut self, reply: &ReceiverReply, blocks: &[Block], _now: Time) {
         if let Some(flow) = self.recorder.files().flow(reply.flow()) {
             flow.on_ack(reply, blocks);
         }

@@ -7,7 +7,7 @@ use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::cc::Model;
 use dumbbell_core::observe::SenderSnapshot;
 use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, UDP_HEADERS};
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::{Duration, Time};
@@ -59,7 +59,7 @@ struct Heard {
     number: u64,
     /// Packets that it acknowledges for the first time, or the largest so far.
     acked: Vec<u64>,
-    reply: Reply,
+    reply: ReceiverReply,
     blocks: usize,
 }
 
@@ -192,7 +192,7 @@ impl QlogFlow {
     }
 
     /// An acknowledgement or an answer reaches the sender.
-    pub fn on_ack(&mut self, reply: &Reply, blocks: &[Block]) {
+    pub fn on_ack(&mut self, reply: &ReceiverReply, blocks: &[Block]) {
         let number = self.next_received;
         let mut heard = Heard { kind: "1RTT", number, acked: Vec::new(), reply: *reply, blocks: blocks.len() };
         if reply.is_syn_ack() {

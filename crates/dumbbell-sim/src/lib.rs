@@ -76,7 +76,7 @@ pub struct View {
 /// A run on its way: it can be paused at any time, looked into and gone on with, to the same bits.
 ///
 /// ```
-/// use dumbbell_core::units::{Duration, Time};
+/// use dumbbell_core::units::Duration;
 /// let config = serde_json::json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}},
 ///     "flows": [{"cc": {"name": "cubic"}}]});
 /// let mut sim = dumbbell_sim::Sim::new(&config).unwrap();

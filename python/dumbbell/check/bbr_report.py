@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dumbbell.check import fields
@@ -149,40 +149,27 @@ def format_verdicts(report: BbrReport, not_judged: Mapping[str, str]) -> str:
     return "\n".join([*lines, "", format_totals(report) or "nothing could be judged"])
 
 
-def _format_row(key: str, cells: Sequence[str]) -> str:
-    return f"| {CASES[key].number} | {' | '.join(cells)} |"
-
-
-def make_summary(report: BbrReport) -> str:
-    """Return the table of who passes what where."""
-    names = report.controls
-    head = f"| | case | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}"
-    rows = [
-        _format_row(key, [CASES[key].heading, *(count_results(_select(report, key, name)) for name in names)])
-        for key in list_cases(report)
-    ]
-    return "\n".join([head, *rows])
+def _format_table(report: BbrReport, format_cell: Callable[[list[BbrResult]], str], *, headings: bool) -> str:
+    """Return a table with a row for each case and a column for each control."""
+    columns = [*(["case"] if headings else []), *report.controls]
+    lines = [f"| | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
+    for key in list_cases(report):
+        head = [CASES[key].number, *([CASES[key].heading] if headings else [])]
+        cells = [*head, *(format_cell(_select(report, key, name)) for name in report.controls)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def format_markdown(report: BbrReport) -> str:
     """Return the tables for a page."""
-    names = report.controls
     parts = [
         f"Cases of {SPECIFICATION}. A number is of the points at which a case applies. Passed: "
         f"{MEANING[PASSED]}. Constant: {MEANING[CONSTANT]}. "
         f"Failed: {MEANING[FAILED]}. Cannot tell: {MEANING[CANNOT_TELL]}. -: {MEANING[NOT_APPLICABLE]}.",
-        make_summary(report),
+        _format_table(report, count_results, headings=True),
         "Point by point: `+` passed, `c` constant, `F` failed, `?` cannot tell, `.` not applicable. "
         f"{_describe_axes(report)}",
-        "\n".join(
-            [
-                f"| | {' | '.join(names)} |\n|---|{'---|' * len(names)}",
-                *(
-                    _format_row(key, [f"`{_format_signs(_select(report, key, name))}`" for name in names])
-                    for key in list_cases(report)
-                ),
-            ]
-        ),
+        _format_table(report, lambda results: f"`{_format_signs(results)}`", headings=False),
     ]
     for title, result in (
         ("What failed", FAILED),
@@ -190,14 +177,13 @@ def format_markdown(report: BbrReport) -> str:
         ("Where a constant differs", CONSTANT),
         ("Where a case does not apply", NOT_APPLICABLE),
     ):
-        lines = []
-        for key in list_cases(report):
-            for name in names:
-                found = list_reasons(_select(report, key, name), result)
-                lines += [
-                    f"- {CASES[key].number}, {name}: {line}"
-                    for line in found[: 1 if result == NOT_APPLICABLE else _MOST_REASONS]
-                ]
+        most = 1 if result == NOT_APPLICABLE else _MOST_REASONS
+        lines = [
+            f"- {CASES[key].number}, {name}: {line}"
+            for key in list_cases(report)
+            for name in report.controls
+            for line in list_reasons(_select(report, key, name), result)[:most]
+        ]
         if lines:
             parts.append("\n".join([f"{title}, with the first point of each kind:", "", *lines]))
     if of_cases := list_notes(report):

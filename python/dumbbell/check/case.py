@@ -202,7 +202,7 @@ class BbrCase:
     `without` are controls that lack what the case is about, and why.
 
     For traces of others: `setup` is what has to be done to the flow, `times` and `values` what the judge must be told
-    of it by name, `told` what else may be said of it. `columns` is what the trace needs in addition to states, `flags`
+    of it by name, `optional` what else it may be told. `columns` is what the trace needs in addition to states, `flags`
     what is compared if it has it. `shown` says why a trace does not show the set-up, or nothing. `real` says how to
     give a real stack these conditions.
     """
@@ -219,7 +219,7 @@ class BbrCase:
     flags: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
     shown: Callable[[Trace, Setup], str] = lambda _trace, _setup: ""
     note: str = ""
     without: Mapping[str, str] = field(default_factory=dict)

@@ -52,7 +52,7 @@ def describe_names() -> str:
     rows = []
     for option, form, meanings in (("at", "TIME", TIMES), ("value", "NUMBER", VALUES)):
         for name, meaning in meanings.items():
-            numbers = [one.number for one in CASES.values() if name in (*one.times, *one.values, *one.told)]
+            numbers = [one.number for one in CASES.values() if name in (*one.times, *one.values, *one.optional)]
             rows.append([f'`--{option} "{name}={form}"`', meaning, ", ".join(numbers)])
     return _format_table(["option", "meaning", "cases"], rows)
 

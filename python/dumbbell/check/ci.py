@@ -284,7 +284,7 @@ def _select_broken(checks: Sequence[tuple[str, str]], result: str) -> frozenset[
 
 
 def read_report(path: Path, of: Suite = BBR) -> Before:
-    """Read a report of before, as --json wrote it. Raises InputError."""
+    """Read a report of before, as --format json wrote it. Raises InputError."""
     text = _read(path)
     found: dict[_Key, str] = {}
     broken: dict[_Key, frozenset[str]] = {}
@@ -298,7 +298,7 @@ def read_report(path: Path, of: Suite = BBR) -> Before:
                 ]
                 broken[key] = _select_broken(checks, found[key])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        wanted = f"what dumbbell check {of.name} --json writes"
+        wanted = f"what dumbbell check {of.name} --format json writes"
         raise Unreadable("this is not a report", wanted, file=path) from None
     for result in found.values():
         if result not in of.rank:
@@ -421,5 +421,5 @@ def find_status(report: SuiteReport, gate: Gate, of: Suite = BBR) -> int:
 
 
 def to_json(gate: Gate) -> dict[str, Any]:
-    """Return the gate for --json."""
+    """Return the gate for --format json."""
     return {"unexpected": [*gate.unexpected.values(), *gate.failures, *gate.figures], "changed": gate.others}

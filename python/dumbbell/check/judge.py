@@ -43,20 +43,20 @@ class JudgedTrace:
     notes: list[str]
 
 
-def judge_file(path: Path, told: TraceDescription) -> JudgedTrace:
+def judge_file(path: Path, description: TraceDescription) -> JudgedTrace:
     """Judge a trace file. Raises InputError."""
-    log = qlog_trace.read(path, told.states)
-    setup = _read_setup(path, log.header, told)
+    log = qlog_trace.read(path, description.states)
+    setup = _read_setup(path, log.header, description)
     plausible.check(path, log.trace, setup.point, log.falls)
     run = CaseRun(log.trace, setup)
     of_header = log.header.get("case")
     control = log.header.get("control")
     control = control if isinstance(control, str) and control.isprintable() else path.name.partition(".")[0]
     results, not_judged = [], {}
-    for key in told.cases if told.cases is not None else CASES:
+    for key in description.cases if description.cases is not None else CASES:
         case, judged = CASES[key], run
         missing = _list_missing(case, setup)
-        if told.cases is not None:
+        if description.cases is not None:
             if missing:
                 raise Missing(f"given to judge case {case.key}", file=path, key=" and ".join(missing))
         elif key != of_header or log.cut:
@@ -89,7 +89,7 @@ def _show_state(case: BbrCase, run: CaseRun, missing: list[str]) -> tuple[CaseRu
         run = CaseRun(trace.select_before(first), Setup(setup.point))
         if not len(run.trace):
             return run, f"nothing is before the first change, at {first:.4g} s"
-    elif others := sorted(given - {*case.times, *case.values, *case.told}):
+    elif others := sorted(given - {*case.times, *case.values, *case.optional}):
         return run, f"the set-up is that of another case ({', '.join(others)})"
     # without states nobody can tell: the verdict says so, and what to log
     if run.trace.is_without("state"):
@@ -98,14 +98,22 @@ def _show_state(case: BbrCase, run: CaseRun, missing: list[str]) -> tuple[CaseRu
         return run, case.shown(run.trace, run.setup)
 
 
-def _read_setup(path: Path, header: dict[str, Any], told: TraceDescription) -> Setup:
-    rate = told.rate if told.rate is not None else _parse_number(path, header, "rate_bit", _RATES, "--rate RATE")
-    rtt = told.rtt if told.rtt is not None else _parse_number(path, header, "rtt_s", _RTTS, "--rtt TIME")
+def _read_setup(path: Path, header: dict[str, Any], description: TraceDescription) -> Setup:
+    rate = (
+        description.rate
+        if description.rate is not None
+        else _parse_number(path, header, "rate_bit", _RATES, "--rate RATE")
+    )
+    rtt = description.rtt if description.rtt is not None else _parse_number(path, header, "rtt_s", _RTTS, "--rtt TIME")
     return Setup(
         PathPoint(round(rate), rtt),
-        _parse_named(path, header, "times_s", TIMES) | dict(told.times),
-        _parse_named(path, header, "values", VALUES) | dict(told.values),
+        _parse_named(path, header, "times_s", TIMES) | dict(description.times),
+        _parse_named(path, header, "values", VALUES) | dict(description.values),
     )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _parse_number(path: Path, header: dict[str, Any], key: str, limits: tuple[float, float], option: str) -> float:
@@ -113,7 +121,7 @@ def _parse_number(path: Path, header: dict[str, Any], key: str, limits: tuple[fl
     if key not in header:
         raise Missing(f"in its header, or {option} with it", file=path, key=key)
     value = header[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+    if not _is_number(value) or not least <= value <= most:
         raise OutOfRange(quote_value(value), f"a number from {least:g} to {most:g}", file=path, key=key)
     return float(value)
 
@@ -125,6 +133,6 @@ def _parse_named(path: Path, header: dict[str, Any], key: str, allowed: Mapping[
     for name, value in table.items():
         if name not in allowed:
             raise UnknownName(quote_value(name), among=list(allowed), file=path, key=key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
+        if not _is_number(value) or not abs(value) < math.inf:
             raise WrongValue(quote_value(value), "a number", file=path, key=f"{key}: {name}")
     return {name: float(value) for name, value in table.items()}

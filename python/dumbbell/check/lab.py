@@ -164,7 +164,6 @@ class CaseLab:
 
     def __init__(self, point: PathPoint, cc: dict[str, Any]) -> None:
         self.point, self.cc = point, cc
-        self.packets = 0.0  # of all runs so far
         self._runs: dict[str, tuple[float, Trace]] = {}
 
     def run(self, duration: float, change: PathChange = BULK, point: PathPoint | None = None) -> Trace:
@@ -175,9 +174,8 @@ class CaseLab:
         packets = fastest * duration / (8 * FRAME)
         if packets > MOST_PACKETS:
             raise NotApplicable(
-                f"too much for one run: {duration:.3g} s at this rate are {packets / 1e6:.0f} million packets, "
-                f"left out above "
-                f"{MOST_PACKETS / 1e6:.0f} million"
+                f"too much for one run: {duration:.3g} s at this rate are {packets / 1e6:.0f} million packets, left "
+                f"out above {MOST_PACKETS / 1e6:.0f} million"
             )
         buffer = change.buffer if change.buffer is not None else 100 + 4 * max(point.bdp, point.set_rate(fastest).bdp)
         config["bottleneck"] |= {
@@ -198,7 +196,6 @@ class CaseLab:
             config["duration"] = to_nanoseconds(duration)
             rows = max(to_nanoseconds(point.round / _ROWS_IN_ROUND), to_nanoseconds(duration / MOST_ROWS))
             config["record"] |= {"trace": rows, "series": False}
-            self.packets += packets
             try:
                 self._runs[kind] = known = (duration, run_traced(config))
             except ValueError as limit:  # such as a batch of more than a minute

@@ -370,9 +370,8 @@ def _judge_a_tenth(trace: Trace, setup: Setup, checks: Checks) -> None:
     if len(cycles) < 2:
         last = float(trace["max_bw_mbit"][-1])
         raise NotApplicable(
-            f"PROBE_RTT falls into all but {len(cycles)} of the cycles of PROBE_BW in "
-            f"{trace.time[-1] - since:.3g} s; in the end max_bw is {last:.4g}, the link "
-            f"{slow.goodput:.4g} Mbit/s"
+            f"PROBE_RTT falls into all but {len(cycles)} of the cycles of PROBE_BW in {trace.time[-1] - since:.3g} s; "
+            f"in the end max_bw is {last:.4g}, the link {slow.goodput:.4g} Mbit/s"
         )
     at = cycles[1]
     bandwidth = float(trace["max_bw_mbit"][at])
@@ -465,7 +464,7 @@ PATH_CASES = (
         real="your application, behind `dumbbell shell`",
         columns=("in_flight", "idle_restart"),
         times=("resume",),
-        told=("pause",),
+        optional=("pause",),
     ),
     AGGREGATION,
     BbrCase(
@@ -508,7 +507,7 @@ PATH_CASES = (
         real="`dumbbell shell` with `rate_changes`",
         columns=("max_bw_mbit", "round", "inflight_longterm", "probe_up_step"),
         times=("rate rises",),
-        told=("rate before",),
+        optional=("rate before",),
     ),
     BbrCase(
         "16",
@@ -523,11 +522,10 @@ PATH_CASES = (
         columns=("max_bw_mbit", "bw_shortterm_mbit", "lost", "round"),
         times=("rate falls",),
         values=("rate after",),
-        told=("buffer",),
-        note="Cycles into which PROBE_RTT falls do not count. The draft advances the filter of max_bw at the "
-        "start of the round after PROBE_UP, but not in PROBE_RTT, and "
-        "not with samples that PROBE_RTT has marked as application-limited: with a RTT of 1 s PROBE_RTT falls "
-        "into every cycle, and max_bw does not age.",
+        optional=("buffer",),
+        note="Cycles into which PROBE_RTT falls do not count. The draft advances the filter of max_bw at the start of "
+        "the round after PROBE_UP, but not in PROBE_RTT, and not with samples that PROBE_RTT has marked as "
+        "application-limited: with a RTT of 1 s PROBE_RTT falls into every cycle, and max_bw does not age.",
     ),
     BbrCase(
         "17",
@@ -540,7 +538,7 @@ PATH_CASES = (
         real="a policer is yours to add (`tc … action police`); `dumbbell shell` has none",
         columns=("lost", "delivered", "round", "bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm"),
         values=("token rate",),
-        told=("bucket",),
+        optional=("bucket",),
     ),
     SLOW_STARTUP,
 )

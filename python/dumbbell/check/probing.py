@@ -462,7 +462,7 @@ PROBING_CASES = (
             "min_rtt_ms",
         ),
         times=("PROBE_UP", "loss begins"),
-        told=("loss",),
+        optional=("loss",),
         note="The case wants inflight_longterm updated regardless of the application limit. The draft's "
         "HandleInflightTooHigh() does not lower it where the sample "
         "is application-limited, so either is accepted: it is kept, or set to at least Beta times the target.",
@@ -520,12 +520,11 @@ PROBING_CASES = (
         real="as case 4, at the time of PROBE_DOWN",
         columns=("in_flight", "inflight_bdp", "inflight_longterm", "round", "cwnd", "srtt_ms"),
         times=("rate falls",),
-        told=("decrease",),
+        optional=("decrease",),
         shown=require_state_at("rate falls", "probe_down"),
-        note="PROBE_DOWN paces at 0.9 of the estimate less a margin of 1 %, which is 1 % less than what is "
-        "left of the link: inflight falls all the same, by about "
-        "1 % of the BDP a round trip. Where the queue of PROBE_UP is gone before it is time to probe, the case "
-        "is run with a decrease of 20 %.",
+        note="PROBE_DOWN paces at 0.9 of the estimate less a margin of 1 %, which is 1 % less than what is left of "
+        "the link: inflight falls all the same, by about 1 % of the BDP a round trip. Where the queue of PROBE_UP is "
+        "gone before it is time to probe, the case is run with a decrease of 20 %.",
         without=_V1,
     ),
     BbrCase(
@@ -539,7 +538,7 @@ PROBING_CASES = (
         real="as case 2",
         columns=("inflight_longterm", "full_bw_now", "lost", "in_flight", "round", "cwnd", "bw_mbit", "min_rtt_ms"),
         times=("PROBE_UP",),
-        told=("first loss", "second loss", "loss"),
+        optional=("first loss", "second loss", "loss"),
         shown=check_loss_in_probe_up,
         without=_V1,
     ),
@@ -554,7 +553,7 @@ PROBING_CASES = (
         real="your application, behind `dumbbell shell`",
         columns=("app_limited", "max_bw_mbit", "round"),
         times=("application limits",),
-        told=("share",),
+        optional=("share",),
         note="The application goes on slowly instead of pausing: without acknowledgements no round trip would end.",
         without=_V1,
     ),

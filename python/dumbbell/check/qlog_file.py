@@ -40,13 +40,15 @@ class Event:
 
 @dataclass
 class QlogFile:
-    """The events of congestion control in order of time, what the header says, and notes on the reading."""
+    """The events of congestion control in order of time, what the header says, and notes on the reading.
+
+    `falls` counts the events whose time lies before that of the one in front of them in the file.
+    """
 
     events: list[Event]
     header: dict[str, Any]
     notes: list[str] = field(default_factory=list)
     falls: int = 0
-    """Events whose time lies before that of the one in front of them in the file."""
 
 
 @dataclass

@@ -38,13 +38,15 @@ _ZERO_AT_FIRST = {one.column for one in FIELDS if one.unit in (COUNT, FLAG)}
 
 @dataclass
 class Log:
-    """The content of a file: the trace, what its header knows of the path, and what to know of the reading."""
+    """The content of a file: the trace, what its header knows of the path, and what to know of the reading.
+
+    `falls` counts the events whose time lies before that of the one in front of them.
+    """
 
     trace: Trace
     header: dict[str, Any]
     notes: list[str] = field(default_factory=list)
     falls: int = 0
-    """Events whose time lies before that of the one in front of them."""
 
     @property
     def cut(self) -> bool:
@@ -109,8 +111,8 @@ def read(path: Path, own_states: Mapping[str, str] | None = None) -> Log:
     file = read_events(path, _EVENTS)
     rows = _TraceRows(path, {states.normalise_name(theirs): ours for theirs, ours in (own_states or {}).items()})
     for event in file.events:
-        rows.take(event)
-    if not rows.times:
+        rows.add_event(event)
+    if not rows.rows:
         raise Nothing("no event of congestion control", f"events {_STATE} and {_METRIC}", file=path)
     if rows.has_unknown():
         found = ", ".join(quote_value(name) for name in list(rows.unknown)[:_MOST_NAMED])
@@ -128,18 +130,15 @@ class _TraceRows:
     """Rows of a trace as they come from events."""
 
     def __init__(self, path: Path, own: dict[str, str]) -> None:
-        self.times: list[float] = []
+        self.rows: list[tuple[float, str, str, dict[str, float]]] = []  # time, state, state of recovery, metrics
         self.unknown: dict[str, None] = {}
         self._path, self._own = path, own
-        self._states: list[str] = []
-        self._recoveries: list[str] = []
-        self._metrics: list[dict[str, float]] = []
         self._state, self._recovery = "", "open"
         self._known: dict[str, float] = {}
         self._has_states = self._has_recovery = self._alone = False
 
-    def take(self, event: Event) -> None:
-        """Add what an event says."""
+    def add_event(self, event: Event) -> None:
+        """Add a row with the values that hold after an event."""
         for key, value in event.data.items():
             known = _NAMES.get(key)
             if known is not None:
@@ -159,13 +158,9 @@ class _TraceRows:
             state = states.find_state_of_gain(self._known.get("pacing_gain", 1.0))
             self._alone = True
         # a row of the same time is replaced, but for a state that lasted no time
-        if self.times and self.times[-1] == event.time and (self._states[-1] == state or alone):
-            for column in (self.times, self._states, self._recoveries, self._metrics):
-                column.pop()
-        self.times.append(event.time)
-        self._states.append(state)
-        self._recoveries.append(self._recovery)
-        self._metrics.append(dict(self._known))
+        if self.rows and self.rows[-1][0] == event.time and (self.rows[-1][1] == state or alone):
+            self.rows.pop()
+        self.rows.append((event.time, state, self._recovery, dict(self._known)))
 
     def has_unknown(self) -> bool:
         """Whether there are states of which nothing is known: PROBE_BW without phase and gain is one."""
@@ -199,13 +194,14 @@ class _TraceRows:
 
     def make_columns(self) -> dict[str, Any]:
         """Return what a trace is made of."""
-        found: dict[str, Any] = {"time_s": self.times}
+        times, names, recoveries, metrics = zip(*self.rows, strict=True)
+        found: dict[str, Any] = {"time_s": times}
         if self._has_states:
-            found["state"] = self._states
+            found["state"] = names
         if self._has_recovery:
-            found["ca_state"] = self._recoveries
+            found["ca_state"] = recoveries
         for column in BY_COLUMN:
-            if any(column in row for row in self._metrics):
+            if any(column in row for row in metrics):
                 first = 0.0 if column in _ZERO_AT_FIRST else math.nan
-                found[column] = [row.get(column, first) for row in self._metrics]
+                found[column] = [row.get(column, first) for row in metrics]
         return found

@@ -11,7 +11,7 @@ from dumbbell.check.lab import CaseLab, CaseRun, NotApplicable, Setup
 from dumbbell.check.path import compute_room_for_bursts
 from dumbbell.check.probing import probe
 from dumbbell.check.shown import check_recovery, check_timeout
-from dumbbell.check.startup import delay_packets
+from dumbbell.check.startup import make_packets_late
 from dumbbell.check.trace import Trace
 
 
@@ -32,7 +32,7 @@ def _run_spurious(lab: CaseLab, timeout: bool) -> CaseRun:
         # one burst at the least is in time
         burst = max(2.5, 0.6 * compute_room_for_bursts(lab)) * point.packet_time
         delay, until = 0.7 * srtt, since + max(0.1 * point.round, burst)
-    trace = lab.run(until + delay + 8 * srtt + 0.5, delay_packets(lab, delay, since, until))
+    trace = lab.run(until + delay + 8 * srtt + 0.5, make_packets_late(lab, delay, since, until))
     return CaseRun(trace, Setup(point, {"late segments": since}, {"delay": delay, "for": until - since}))
 
 
@@ -97,7 +97,7 @@ SPURIOUS_CASES = (
         real="late packets are yours to make (`tc qdisc … netem delay`); `dumbbell shell` makes none",
         columns=_NEEDS,
         times=("late segments",),
-        told=("delay", "for"),
+        optional=("delay", "for"),
         shown=check_recovery,
         without=_V1_BOUNDS,
     ),
@@ -113,7 +113,7 @@ SPURIOUS_CASES = (
         real="as case 18",
         columns=_NEEDS,
         times=("late segments",),
-        told=("delay", "for"),
+        optional=("delay", "for"),
         shown=check_timeout,
         without=_V1_BOUNDS,
     ),

@@ -60,7 +60,7 @@ def lose_packets(lab: CaseLab, share: float, since: float, until: float | None =
     return _change_packets(lab, {"name": "loss", "probability": share}, since, until)
 
 
-def delay_packets(lab: CaseLab, delay: float, since: float, until: float | None = None) -> PathChange:
+def make_packets_late(lab: CaseLab, delay: float, since: float, until: float | None = None) -> PathChange:
     """Return a delay, in seconds, of all that is sent from a time until another."""
     return _change_packets(lab, {"name": "reorder", "probability": 1.0, "delay": to_nanoseconds(delay)}, since, until)
 
@@ -231,9 +231,8 @@ def _require_drain(trace: Trace) -> None:
     if after is not None and after.state in PROBE_BW:
         row = after.rows.start
         raise NotApplicable(
-            f"DRAIN ends with the ACK that begins it: {trace['in_flight'][row]:.0f} in flight, "
-            f"BBRInflight(1.0) was {trace['inflight_bdp'][row - 1]:.0f} "
-            "with its allowance for bursts"
+            f"DRAIN ends with the ACK that begins it: {trace['in_flight'][row]:.0f} in flight, BBRInflight(1.0) was "
+            f"{trace['inflight_bdp'][row - 1]:.0f} with its allowance for bursts"
         )
 
 
@@ -361,7 +360,7 @@ def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> N
 
 def lengthen_path(lab: CaseLab, since: float) -> PathChange:
     """Return a path that takes 2 % longer from a time on, or a packet, so that no RTT is as small as before."""
-    return delay_packets(lab, max(0.02 * lab.point.rtt, lab.point.packet_time), since)
+    return make_packets_late(lab, max(0.02 * lab.point.rtt, lab.point.packet_time), since)
 
 
 def _run_slow_startup(lab: CaseLab) -> CaseRun:
@@ -416,7 +415,7 @@ STARTUP_CASES = (
         columns=("app_limited", "lost", "in_flight", "inflight_bdp", "round"),
         flags=("full_bw_now", "full_bw_reached"),
         times=("loss begins",),
-        told=("loss",),
+        optional=("loss",),
         without={"bbr1": _NO_LOSS_EXIT},
     ),
     BbrCase(
@@ -443,13 +442,12 @@ STARTUP_CASES = (
         "again until DRAIN begins within a round trip of it",
         columns=("in_flight", "inflight_bdp", "round"),
         times=("rate falls",),
-        told=("decrease",),
+        optional=("decrease",),
         shown=require_state_at("rate falls", "drain"),
-        note="The draft's decrease of 10 % does not keep inflight above BBRInflight(1.0): DRAIN paces at half "
-        "of the estimated bandwidth, so that the queue of "
-        "STARTUP, at most one BDP with a window gain of 2, falls by 0.4 BDP a round trip and is gone before "
-        "three rounds are over. Where that is so, the case is "
-        "run with a decrease of 60 %, at which the link is slower than DRAIN paces.",
+        note="The draft's decrease of 10 % does not keep inflight above BBRInflight(1.0): DRAIN paces at half of the "
+        "estimated bandwidth, so that the queue of STARTUP, at most one BDP with a window gain of 2, falls by 0.4 BDP "
+        "a round trip and is gone before three rounds are over. Where that is so, the case is run with a decrease of "
+        "60 %, at which the link is slower than DRAIN paces.",
     ),
 )
 AGGREGATION = BbrCase(

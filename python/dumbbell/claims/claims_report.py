@@ -119,8 +119,8 @@ def format_markdown(claims: Claims, verdicts: Sequence[ClaimVerdict]) -> str:
         ]
         header = ["claim", "figure", "it says", "verdict", "value", "predicate", "cells"]
         parts += [f"## {section.title}", align_table(header, rows, words=tuple(range(len(header))))]
-        said = [f"- `{one.claim.id}`: {' '.join(list_remarks(one))}" for one in of if list_remarks(one)]
-        parts += ["\n".join(said)] if said else []
+        remarks = [f"- `{one.claim.id}`: {' '.join(list_remarks(one))}" for one in of if list_remarks(one)]
+        parts += ["\n".join(remarks)] if remarks else []
     words = [[name, format_number(one), why] for name, (one, why) in claims.words.items()]
     words += [
         [name, f"{'more than' if one.strict else 'at least'} {format_number(one.share)} of the cells", why]

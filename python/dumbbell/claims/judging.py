@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -170,15 +171,12 @@ def _check_conditions(claim: Claim, stored: Cell, indices: Mapping[str, Index]) 
     return known or None
 
 
-def _drop_column(cell: Cell, column: str) -> Cell:
-    return tuple(pair for pair in cell if pair[0] != column)
-
-
 def _group_cells(values: Values, column: str) -> dict[Cell, dict[Value, Seeds | None]]:
     """Return the cells that differ in one column alone."""
     groups: dict[Cell, dict[Value, Seeds | None]] = {}
     for cell, seeds in values.items():
-        groups.setdefault(_drop_column(cell, column), {})[dict(cell)[column]] = seeds
+        rest = tuple(pair for pair in cell if pair[0] != column)
+        groups.setdefault(rest, {})[dict(cell)[column]] = seeds
     return groups
 
 
@@ -221,37 +219,30 @@ def _reduce_cells(values: Values, column: str, kind: str, order: Sequence[Value]
     found: Values = {}
     for cell, members in _group_cells(values, column).items():
         present = [value for value in order if value in members]
-
-        def make(series: list[float], places: list[Value] = present) -> float:
-            return _reduce_series(kind, places, series)
-
-        found[cell] = _combine_by_seed([members[value] for value in present], make)
+        found[cell] = _combine_by_seed([members[value] for value in present], partial(_reduce_series, kind, present))
     return found
+
+
+_REDUCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
+    "mean": statistics.fmean,
+    "least": min,
+    "greatest": max,
+    "range": lambda series: max(series) - min(series),
+    "balance": lambda series: _compute_ratio([min(series), max(series)]),
+    "change": lambda series: series[-1] - series[0],
+}
 
 
 def _reduce_series(kind: str, places: Sequence[Value], series: Sequence[float]) -> float:
     """Return what a kind of `language.ALONG` makes of values at consecutive values of a key."""
-    match kind:
-        case "mean":
-            return statistics.fmean(series)
-        case "least":
-            return min(series)
-        case "greatest":
-            return max(series)
-        case "range":
-            return max(series) - min(series)
-        case "balance":
-            return _compute_ratio([min(series), max(series)])
-        case "change":
-            return series[-1] - series[0]
-        case "least at":
-            return float(places[series.index(min(series))])
+    if kind in _REDUCTIONS:
+        return _REDUCTIONS[kind](series)
+    if kind == "least at":
+        return float(places[series.index(min(series))])
     if len(set(series)) < 2:
         return 0.0
-    ranks = pl.select(
-        pl.corr(pl.Series(range(len(series)), dtype=pl.Float64), pl.Series(series), method="spearman")
-    ).item()
-    return float(ranks)
+    places_in_order = pl.Series(range(len(series)), dtype=pl.Float64)
+    return float(pl.select(pl.corr(places_in_order, pl.Series(series), method="spearman")).item())
 
 
 # from values to verdicts
@@ -285,17 +276,14 @@ def _make_verdict(claim: Claim, values: Values, missing: Sequence[Cell]) -> Clai
     known = {cell: seeds for cell, seeds in values.items() if seeds is not None}
     unknown = len(values) - len(known)
     lacking = tuple(_format_cell(cell, _find_distinguishing_columns(claim.cells)) for cell in missing)
-    why = (
-        f"{len(missing)} of {len(claim.cells)} cells have no run{_describe_common_values(missing, claim.cells)}"
-        if missing
-        else ""
-    )
-    if unknown and not missing:
+    why = ""
+    if missing:
+        common = _describe_common_values(missing, claim.cells)
+        why = f"{len(missing)} of {len(claim.cells)} cells have no run{common}"
+    elif unknown:
         why = f"{unknown} of {len(values)} comparisons have no seed in common"
     if not known:
-        return ClaimVerdict(
-            claim, NO_DATA, 0, len(values), unknown, Interval(math.nan, seeds=0), missing=lacking, why=why
-        )
+        return replace(_make_empty_verdict(claim, why), cells=len(values), unknown=unknown, missing=lacking)
     cells = {cell: estimate_mean(seeds.values()) for cell, seeds in known.items()}
     shared = [seed for seed in next(iter(known.values())) if all(seed in seeds for seeds in known.values())]
     over_seeds = [statistics.fmean(seeds[seed] for seeds in known.values()) for seed in shared]
@@ -312,11 +300,8 @@ def _make_verdict(claim: Claim, values: Values, missing: Sequence[Cell]) -> Clai
     else:  # what is missing may decide
         verdict = NO_DATA if quantifier.is_true_of(held + unknown, len(values)) else FAILS
     telling = _find_distinguishing_columns(values)
-    failing = (
-        ()
-        if quantifier.is_mean
-        else tuple(_format_cell(cell, telling) for cell, is_good in good.items() if not is_good)
-    )
+    bad = [] if quantifier.is_mean else [cell for cell, is_good in good.items() if not is_good]
+    failing = tuple(_format_cell(cell, telling) for cell in bad)
     return ClaimVerdict(
         claim,
         verdict,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dumbbell.errors import (
     Conflict,
@@ -24,6 +25,7 @@ from dumbbell.errors import (
 from dumbbell.experiment import places, shipped
 from dumbbell.experiment.toml_file import read_toml
 
+_T = TypeVar("_T")
 Value = str | float
 Cell = tuple[tuple[str, Value], ...]  # what distinguishes a cell: columns with their values, in the order of the file
 
@@ -47,6 +49,12 @@ _CLAIM_KEYS = (
     *("id", "section", "figure", "says", "measure", "set", "where", "except", "given", "over", "along", "against"),
     *("is", "cells", "note", "reason", "linux"),
 )
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _OPERATORS = "< X, <= X, > X, >= X, within X..Y, outside X..Y, where X is a number or a word"
 
 
@@ -61,18 +69,9 @@ class Predicate:
 
     def is_true_of(self, value: float) -> bool:
         """Whether a value satisfies it."""
-        match self.op:
-            case "<":
-                return value < self.low
-            case "<=":
-                return value <= self.low
-            case ">":
-                return value > self.low
-            case ">=":
-                return value >= self.low
-            case "within":
-                return self.low <= value <= self.high
-        return not self.low <= value <= self.high
+        if self.op in COMPARISONS:
+            return COMPARISONS[self.op](value, self.low)
+        return (self.low <= value <= self.high) == (self.op == "within")
 
     def __str__(self) -> str:
         """As in the file, with numbers in the place of words: `>= 0.95`."""
@@ -270,23 +269,15 @@ class _ClaimsReader:
 
     def read_claims(self) -> Claims:
         top = _check_keys("", self.table, _FILE_KEYS, ("frames", "tables", "cells", "sections", "claims"))
-        self.words = {
-            name: (self._number_of(f"words.{name}", one, "value"), str(one["reason"]))
-            for name, one in self._read_named("words").items()
-        }
-        self.shares = {
-            name: self._read_share(f"shares.{name}", one) for name, one in self._read_named("shares").items()
-        }
-        self.tables = {
-            name: self._read_table(f"tables.{name}", one) for name, one in self._read_named("tables").items()
-        }
+        self.words = self._read_named("words", self._read_word)
+        self.shares = self._read_named("shares", self._read_share)
+        self.tables = self._read_named("tables", self._read_table)
         self.own = {key for table in self.tables.values() for key in table.keys}
-        self.matrix = list(
-            self._read_blocks(_check_kind("cells", top["cells"], list, "tables, each a product of values"))
-        )
+        blocks = _check_kind("cells", top["cells"], list, "tables, each a product of values")
+        self.matrix = list(self._read_blocks(blocks))
         self.defaults = self._read_selection("defaults", top.get("defaults", {}))
-        self.sets = {name: self._read_selection(f"sets.{name}", one) for name, one in self._read_named("sets").items()}
-        sections = {name: self._read_section(name, one) for name, one in self._read_named("sections").items()}
+        self.sets = self._read_named("sets", self._read_selection)
+        sections = self._read_named("sections", self._read_section)
         claims: dict[str, Claim] = {}
         for number, one in enumerate(_check_kind("claims", top["claims"], list, "tables, one per claim")):
             name = _check_kind(f"claims[{number}]", one, dict, "a table").get("id")
@@ -300,23 +291,18 @@ class _ClaimsReader:
                 raise error.move_into("", f"claim {name}: ") from None
         order = {column: tuple(values) for column, values in self.columns.items()}
         title, frames = (_check_kind(key, top.get(key, ""), str, "text") for key in ("title", "frames"))
-        return Claims(
-            self.file,
-            title,
-            frames,
-            self.tables,
-            self.words,
-            self.shares,
-            sections,
-            tuple(claims.values()),
-            order,
-        )
+        found = tuple(claims.values())
+        return Claims(self.file, title, frames, self.tables, self.words, self.shares, sections, found, order)
 
     # head of the file
 
-    def _read_named(self, key: str) -> dict[str, Any]:
+    def _read_named(self, key: str, read: Callable[[str, Any], _T]) -> dict[str, _T]:
+        """Return what `read` makes of each table of a table, by name."""
         found: dict[str, Any] = _check_kind(key, self.table.get(key, {}), dict, "a table of tables")
-        return found
+        return {name: read(f"{key}.{name}", one) for name, one in found.items()}
+
+    def _read_word(self, key: str, one: Any) -> tuple[float, str]:
+        return self._number_of(key, one, "value"), str(one["reason"])
 
     def _number_of(self, key: str, one: Any, name: str) -> float:
         table = _check_keys(key, one, (name, "reason"), (name, "reason"))
@@ -338,16 +324,17 @@ class _ClaimsReader:
 
     def _read_table(self, key: str, one: Any) -> ClaimTable:
         table = _check_keys(key, one, ("measures", "keys"), ("measures",))
-        lists = [
-            _check_kind(f"{key}.{name}", table.get(name, []), list, "a list of columns")
-            for name in ("measures", "keys")
-        ]
-        return ClaimTable(*(tuple(map(str, each)) for each in lists))
+        return ClaimTable(
+            *(
+                tuple(map(str, _check_kind(f"{key}.{name}", table.get(name, []), list, "a list of columns")))
+                for name in ("measures", "keys")
+            )
+        )
 
-    def _read_section(self, name: str, one: Any) -> ClaimSection:
-        table = _check_keys(f"sections.{name}", one, ("title", "counted"), ("title",))
-        counted = _check_kind(f"sections.{name}.counted", table.get("counted", True), bool, "true or false")
-        return ClaimSection(name, str(table["title"]), counted)
+    def _read_section(self, key: str, one: Any) -> ClaimSection:
+        table = _check_keys(key, one, ("title", "counted"), ("title",))
+        counted = _check_kind(f"{key}.counted", table.get("counted", True), bool, "true or false")
+        return ClaimSection(key.removeprefix("sections."), str(table["title"]), counted)
 
     def _read_blocks(self, blocks: list[Any]) -> Iterator[dict[str, list[Value]]]:
         """Return each block of the paper's matrix and learn the columns; all blocks have the same columns."""
@@ -388,7 +375,7 @@ class _ClaimsReader:
 
     def _read_predicate(self, key: str, text: Any) -> Predicate:
         op, _, rest = _check_kind(key, text, str, _OPERATORS).partition(" ")
-        if op in ("<", "<=", ">", ">="):
+        if op in COMPARISONS:
             return Predicate(text, op, self._read_number(key, rest.strip()))
         low, dots, high = rest.partition("..")
         if op not in ("within", "outside") or not dots:
@@ -506,9 +493,8 @@ class _ClaimsReader:
         ]
         figures = self._list("figure", one.get("figure", []))
         linux = _check_keys("linux", one.get("linux", {}), ("fails", "says"))
-        quantifiers = {**{name: Quantifier(name, float(name != "some")) for name in QUANTIFIERS}}
-        quantifiers["some"] = Quantifier("some", 0.0, strict=True)
-        quantifiers |= {name: share for name, (share, _) in self.shares.items()}
+        quantifiers = {"every": Quantifier("every"), "some": Quantifier("some", 0.0, strict=True)}
+        quantifiers |= {"mean": Quantifier("mean")} | {name: share for name, (share, _) in self.shares.items()}
         return Claim(
             id=one["id"],
             section=_check_name("section", one["section"], list(sections)),

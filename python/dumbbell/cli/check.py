@@ -62,38 +62,42 @@ def bbr(
         Option(
             "--cc",
             metavar="NAME",
-            help="Control, or a table with name or plugin and parameters; bbr1, bbr2, bbr3, bbr-draft.",
+            help="Congestion control, or a table with name or plugin and parameters. By default: bbr1, bbr2, bbr3 and "
+            "bbr-draft.",
         ),
     ] = None,
     case: Annotated[
         list[str] | None,
-        Option("--case", metavar="CASE", help="Number or key of a case; all by default, or all that a trace shows."),
+        Option("--case", metavar="CASE", help="Number or key of a case. By default, all, or all that a trace shows."),
     ] = None,
     rate: Annotated[
-        list[str] | None, Option("--rate", help="Rate of the link, such as 10Mbit; several are allowed.")
+        list[str] | None, Option("--rate", metavar="RATE", help="Rate of the link, such as 10Mbit. May be repeated.")
     ] = None,
     rtt: Annotated[
-        list[str] | None, Option("--rtt", help="Round-trip propagation, such as 20ms; several are allowed.")
+        list[str] | None, Option("--rtt", metavar="TIME", help="Base RTT, such as 20ms. May be repeated.")
     ] = None,
     trace: Annotated[
-        str | None, Option("--trace", metavar="FILE", help="Judge this qlog file instead of runs of our own.")
+        str | None, Option("--trace", metavar="FILE", help="Judge this qlog file instead of simulated runs.")
     ] = None,
     at: Annotated[
         list[str] | None,
         Option(
-            "--at", metavar="NAME=TIME", help="With --trace: when the set-up changed, if its header does not say it."
+            "--at", metavar="NAME=TIME", help="With --trace: when the set-up changed, if the header does not say so."
         ),
     ] = None,
     value: Annotated[
-        list[str] | None, Option("--value", metavar="NAME=NUMBER", help="With --trace: the same of its values.")
+        list[str] | None, Option("--value", metavar="NAME=NUMBER", help="With --trace: a value of the set-up.")
     ] = None,
     state: Annotated[
         list[str] | None,
-        Option("--state", metavar="THEIRS=OURS", help="With --trace: what a state of the file is; - passes it over."),
+        Option(
+            "--state",
+            metavar="THEIRS=OURS",
+            help="With --trace: which state of BBR a state of the file is; - ignores it.",
+        ),
     ] = None,
-    jobs: Annotated[int | None, Option(min=1, help="Parts at a time; all cores by default.")] = None,
-    as_json: Annotated[bool, Option("--json", help="Every verdict with all that was looked at, as JSON.")] = False,
-    as_markdown: check_output.AsMarkdown = False,
+    jobs: Annotated[int | None, Option(min=1, metavar="N", help="Parts at a time. By default, one per core.")] = None,
+    form: check_output.Format = "text",
     known: check_output.Known = None,
     baseline: check_output.Baseline = None,
     junit: check_output.Junit = None,
@@ -102,23 +106,23 @@ def bbr(
     figures: Annotated[
         str | None,
         Option(
-            "--figures", metavar="DIR", help="Draw the trace of every case that failed; with --trace the whole file."
+            "--figures",
+            metavar="DIR",
+            help="Draw the trace of every case that failed. With --trace, draw the whole file.",
         ),
     ] = None,
-    listed: Annotated[bool, Option("--list", help="List the cases.")] = False,
+    listed: Annotated[bool, Option("--list", help="List the cases, and exit.")] = False,
 ) -> None:
-    """Put congestion controls through the test cases of the BBR draft, over a grid of rates and RTTs.
+    """Each case runs at every rate and RTT of a grid.
 
-    The status is 0 if all applicable cases passed, constants aside, 1 if one failed, 2 for bad input, 3 if nothing
-    could be judged or a judge cannot tell.
+    Exit status: 0 all applicable cases passed, constants aside, 1 one failed, 2 bad input, 3 nothing could be judged or
+    a verdict is uncertain.
     """
     from dumbbell.check import bbr_report, ci, judge, suite
     from dumbbell.check.cases import CASES
     from dumbbell.experiment.registry import read_registry
 
-    check_report_options(
-        as_json=as_json, as_markdown=as_markdown, known=known, baseline=baseline, junit=junit, github=github
-    )
+    check_report_options(form=form, known=known, baseline=baseline, junit=junit, github=github)
     controls = [_parse_control(one) for one in cc or suite.VERSIONS] if trace is None else []
     names = [*read_registry().cc, *map(suite.name_control, controls)] if trace is None else None
     expected = ci.read_expected(Path(known), controls=names) if known else None
@@ -127,7 +131,7 @@ def bbr(
     if listed:
         others_of_list = {
             "--cc": cc, "--rate": rate, "--rtt": rtt, "--trace": trace, "--at": at, "--value": value, "--state": state,
-            "--jobs": jobs, "--json": as_json, "--markdown": as_markdown, "--known": known, "--baseline": baseline,
+            "--jobs": jobs, "--format": form != "text", "--known": known, "--baseline": baseline,
             "--junit": junit, "--github": github, "--qlog": qlog, "--figures": figures,
         }  # fmt: skip
         for option, given in others_of_list.items():
@@ -182,10 +186,10 @@ def bbr(
     if known or baseline:
         others["gate"] = ci.to_json(gate)
         lines += gate.to_lines() or [f"nothing differs from {known or baseline}"]
-    if as_json:
+    if form == "json":
         print(bbr_report.to_json(found, **others))
     else:
-        print(join_lines([bbr_report.format_markdown(found) if as_markdown else text, *lines]))
+        print(join_lines([bbr_report.format_markdown(found) if form == "markdown" else text, *lines]))
     if junit is not None:
         write_junit(junit, ci.format_junit(found, gate))
     if github:

@@ -6,22 +6,26 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Option
 
 from dumbbell.errors import Conflict, Unwritable
 from dumbbell.writing import write_text
 
-AsMarkdown = Annotated[bool, Option("--markdown", help="Tables for a page.")]
+Format = Annotated[
+    Literal["text", "markdown", "json"],
+    Option("--format", help="markdown: tables for a page; json: every verdict with all its numbers."),
+]
 Known = Annotated[
-    str | None, Option("--known", metavar="FILE", help="Expected failures: only what differs from them fails.")
+    str | None, Option("--known", metavar="FILE", help="File of expected failures. Only other failures count.")
 ]
 Baseline = Annotated[
-    str | None, Option("--baseline", metavar="JSON", help="A report of before: only what got worse fails.")
+    str | None,
+    Option("--baseline", metavar="FILE.json", help="An earlier report. Only what got worse counts as failed."),
 ]
-Junit = Annotated[str | None, Option("--junit", metavar="FILE", help="Write JUnit's XML, too.")]
-Github = Annotated[bool, Option("--github", help="Print annotations of GitHub Actions, too.")]
+Junit = Annotated[str | None, Option("--junit", metavar="FILE", help="Also write JUnit XML.")]
+Github = Annotated[bool, Option("--github", help="Also print annotations for GitHub Actions.")]
 _LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is not a terminal
 
 
@@ -51,13 +55,12 @@ def refuse_together(*pairs: tuple[tuple[str, object], tuple[str, object]]) -> No
 
 
 def check_report_options(
-    *, as_json: bool, as_markdown: bool, known: str | None, baseline: str | None, junit: str | None, github: bool
+    *, form: str, known: str | None, baseline: str | None, junit: str | None, github: bool
 ) -> None:
     """Check the options for reports, before anything runs for minutes. Raises InputError."""
     refuse_together(
-        (("--json", as_json), ("--markdown", as_markdown)),
         (("--known", known), ("--baseline", baseline)),
-        (("--github", github), ("--json", as_json)),
+        (("--github", github), ("--format json", form == "json")),
     )
     if junit is not None and not Path(junit).parent.is_dir():
         raise Unwritable(

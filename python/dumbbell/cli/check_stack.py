@@ -35,54 +35,55 @@ _DEFAULT: tuple[str | None, ...] = (None,)  # control
 
 def stack(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A stack of dumbbell stack list, or the file of one.")
+        str, typer.Argument(metavar="[NAME]", help="A stack of dumbbell stack list, or the file of one.")
     ] = "",
     cc: Annotated[
-        list[str] | None, Option("--cc", metavar="NAME", help="Control of the stack; its default one. Several may be.")
+        list[str] | None,
+        Option(
+            "--cc",
+            metavar="NAME",
+            help="Congestion control of the stack. By default, its own default. May be repeated.",
+        ),
     ] = None,
     against: Annotated[
-        str | None, Option("--against", metavar="OTHER", help="Another stack, in the same places: what differs?")
+        str | None, Option("--against", metavar="OTHER", help="Compare with another stack in the same places.")
     ] = None,
     against_cc: Annotated[
-        str | None, Option("--against-cc", metavar="NAME", help="Control of OTHER, if it is not that of --cc.")
+        str | None,
+        Option("--against-cc", metavar="NAME", help="Congestion control of OTHER. By default, that of --cc."),
     ] = None,
     case: Annotated[
-        list[str] | None, Option("--case", metavar="CASE", help="A case or a group of them; all by default.")
+        list[str] | None, Option("--case", metavar="CASE", help="A case, or a group of cases. By default, all.")
     ] = None,
     place: Annotated[
-        list[str] | None, Option("--place", metavar="PLACE", help="A place of these cases; all by default.")
+        list[str] | None, Option("--place", metavar="PLACE", help="A place of these cases. By default, all.")
     ] = None,
     keep: Annotated[
         str | None,
-        Option(
-            "--keep", metavar="DIR", help="Write experiment, qlog and packets of each cell that fails into a folder."
-        ),
+        Option("--keep", metavar="DIR", help="Write experiment, qlog and packets of each failing cell to this folder."),
     ] = None,
     window: Annotated[
         str,
-        Option("--window", metavar="SIZE", help=f"Windows of flow control; {_OWN}: those that the stack has itself."),
+        Option("--window", metavar="SIZE", help=f"Windows of flow control, or {_OWN} for the stack's own."),
     ] = WINDOW,
     set_: Annotated[
-        list[str] | None, Option("--set", metavar="KEY=VALUE", help="A parameter of the stack; several are allowed.")
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Set a parameter of the stack. May be repeated.")
     ] = None,
     seeds: Annotated[
-        int, Option("--seeds", min=1, max=100, help="Runs of each scene, with other start times.")
+        int, Option("--seeds", min=1, max=100, metavar="N", help="Runs of each scene, with different start times.")
     ] = SEEDS,
-    jobs: Annotated[int | None, Option(min=1, help="Runs at a time; all cores by default.")] = None,
-    as_json: Annotated[bool, Option("--json", help="Every verdict with its figures, as JSON.")] = False,
-    as_markdown: check_output.AsMarkdown = False,
+    jobs: Annotated[int | None, Option(min=1, metavar="N", help="Runs at a time. By default, one per core.")] = None,
+    form: check_output.Format = "text",
     known: check_output.Known = None,
     baseline: check_output.Baseline = None,
     junit: check_output.Junit = None,
     github: check_output.Github = False,
-    listed: Annotated[
-        bool, Option("--list", help="List the cases with limits and sources; NAME is not needed.")
-    ] = False,
+    listed: Annotated[bool, Option("--list", help="List the cases with limits and sources, and exit.")] = False,
 ) -> None:
-    """Judge a QUIC stack from outside: alone, next to others, and on paths that lose, reorder, change and fail.
+    """Difficult paths lose, reorder, change and fail. The limits come from RFCs and measurements.
 
-    The status is 0 if all is within the limits, 1 if something failed (with --against: if NAME is worse in a
-    verdict), 2 for bad input, 3 if nothing was judged or a judge cannot tell.
+    Exit status: 0 all is within the limits, 1 something failed (with --against: NAME is worse in a verdict), 2 bad
+    input, 3 nothing was judged or a verdict is uncertain.
     """
     from dumbbell.check import ci
     from dumbbell.check.stack import against as comparison
@@ -90,9 +91,7 @@ def stack(
     from dumbbell.check.stack import stack_report, suite
     from dumbbell.check.stack.cases import CASES
 
-    check_report_options(
-        as_json=as_json, as_markdown=as_markdown, known=known, baseline=baseline, junit=junit, github=github
-    )
+    check_report_options(form=form, known=known, baseline=baseline, junit=junit, github=github)
     refuse_together(
         (("--against", against), ("--known", known)),
         (("--against", against), ("--baseline", baseline)),
@@ -100,7 +99,7 @@ def stack(
     )
     keys = _select_cases(case or [])
     if listed:
-        print(stack_report.format_cases(keys) if as_markdown else stack_report.list_cases(keys))
+        print(stack_report.format_cases(keys) if form == "markdown" else stack_report.list_cases(keys))
         return
     if not name:
         raise Missing("a stack of dumbbell stack list, or the file of one", command="check stack", key="NAME")
@@ -155,14 +154,14 @@ def stack(
     if kept is not None:
         made = keeping.keep(judged.results, kept, _list_writers(), lambda text: print(text, file=sys.stderr))
         print(f"{kept}: the runs of {format_count(len(made), 'cell')} that failed", file=sys.stderr)
-    elif not as_json and not as_markdown:
+    elif form == "text":
         command = _write_command(name, window, set_ or [], seeds)
         if again := stack_report.list_commands(found, command, other=other.name if other else ""):
             lines += ["To run what failed again, and keep the runs:", *again]
-    if as_json:
+    if form == "json":
         print(stack_report.to_json(found, **others))
     else:
-        as_text = stack_report.format_markdown if as_markdown else stack_report.format_report
+        as_text = stack_report.format_markdown if form == "markdown" else stack_report.format_report
         shown_report = as_text(found, lead=lead, other=other.name if other else "", expected=gate.expected)
         print(join_lines([shown_report, *([""] if lines else []), *lines]))
     if junit is not None:

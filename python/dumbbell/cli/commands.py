@@ -1,7 +1,7 @@
-"""The table of commands, and how typer makes the command line of it.
+"""How typer makes the command line of the table of commands.
 
-A command NAME is the function, or the group of commands, NAME in the file NAME.py. Its help begins with its line here
-and goes on with the docstring of the function.
+A command NAME is the function, or the group of commands, NAME in the file NAME.py. Its help begins with its summary in
+the table, goes on with the docstring of the function, and ends with its example.
 """
 
 import importlib
@@ -12,40 +12,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from dumbbell.cli.command_table import COMMANDS, DESCRIPTION, EXAMPLE, GROUPS, RETIRED_COMMANDS, RETIRED_OPTIONS
 from dumbbell.cli.status import LineError, format_version
 from dumbbell.errors import escape_line
 
-COMMANDS = {
-    "run": "Run experiments; what the results file has already is not run again.",
-    "list": "List queue disciplines, congestion controls, stages of paths, links and experiments that come with "
-    "dumbbell.",
-    "describe": "Say what a key, table or algorithm of experiment files takes, or what a column of the results is.",
-    "schema": "Print the JSON Schema of experiment files, for editors.",
-    "table": "Print means over seeds with their intervals: any key by any other, all keys that differ.",
-    "plot": "Draw what suits the results, or what is asked for: lines, bars, distributions, heat maps, time series.",
-    "report": "Write a page with all that results say: findings, figures, tables, and the runs behind every cell.",
-    "diff": "Print what differs between two results, surest and largest first; or, with --packets, where two runs "
-    "part.",
-    "compare": "Print results against published ones, or two engines' side by side, cell by cell, with errors and "
-    "scores.",
-    "paper": "Print a paper's results as tables and, with -o, draw its figures: those that there are runs for.",
-    "claims": "Print whether a paper's claims hold in results, with values and intervals.",
-    "export": "Write every table of the results as CSV or Parquet, or runs for Flent; files that exist are not written "
-    "over.",
-    "import": "Read what other tools measured into results, next to simulations of the same set-up.",
-    "explain": "Say what happened in one run, in sentences made from its events.",
-    "check": "Judge congestion controls and QUIC stacks by suites of test cases.",
-    "doctor": "Say what each engine needs, what is missing on this machine, and how to fix it.",
-    "shell": "Run a shell or a command behind the bottleneck of an experiment file, both directions through it.",
-    "watch": "Show a run as it goes, a stored run again, or a running dumbbell shell in another terminal.",
-    "linux": "Build, list and remove kernels that run as processes on a virtual clock.",
-    "plugin": "Write, test and trust queue disciplines, congestion controls and stacks of your own.",
-    "stack": "Build, list and remove QUIC stacks that run in virtual time.",
-    "trace": "Run one cell of an experiment and write its packets, as tcpdump would have seen them.",
-    "qlog": "Write runs as qlog, and draw qlog files.",
-    "study": "Studies: experiments, a page and figures.",
-    "completion": "Print a script for bash, zsh or fish that completes commands, options, experiments and columns.",
-}
+TOP_LEVEL = tuple(name for names in GROUPS.values() for name in names)
 
 
 class CommandGroup(TyperGroup):
@@ -56,47 +27,108 @@ class CommandGroup(TyperGroup):
         return super().parse_args(ctx, args or ["--help"])
 
 
+class _Program(CommandGroup):
+    """The command `dumbbell`, whose help shows its commands in groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, which stand above the options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the groups of commands, and the options below them."""
+        width = max(map(len, TOP_LEVEL))
+        for group, names in GROUPS.items():
+            formatter.write(f"\n{group}:\n")
+            formatter.write("".join(f"  {name:{width}}  {COMMANDS[name].summary}\n" for name in names))
+        super().format_options(ctx, formatter)
+
+
 def load_command(name: str) -> Any:
     """Import one command: a function or a Typer."""
     own = f"{name}_" if keyword.iskeyword(name) or name == "list" else name
     return getattr(importlib.import_module(f"dumbbell.cli.{own}"), own)
 
 
-def make_program(*names: str, listing: bool = False) -> typer.Typer:
+def make_program(*names: str, listing: bool = False) -> Any:
     """Return the command line with the commands `names`, or with all.
 
     With `listing`, commands are only listed: the help shows them all, and nothing is imported for it.
     """
     app = typer.Typer(
-        cls=CommandGroup,
+        cls=_Program,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        help="A laboratory for congestion control and active queue management.",
+        help=DESCRIPTION,
     )
     app.callback()(_set_options)
-    for name in names or COMMANDS:
-        line = COMMANDS[name]
+    for name in names or TOP_LEVEL:
         command = _do_nothing if listing else load_command(name)
         if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name, help=line)
+            app.add_typer(command, name=name)
         else:
-            app.command(name, help="\n\n".join(filter(None, [line, inspect.getdoc(command)])))(command)
-    return app
+            app.command(name)(command)
+    program: Any = typer.main.get_command(app)
+    _set_example(program, EXAMPLE)
+    if not listing:
+        _add_help(program, "")
+    return program
+
+
+def _add_help(group: Any, prefix: str) -> None:
+    """Give the commands of a group their summaries and examples."""
+    for name, command in group.commands.items():
+        entry = COMMANDS[f"{prefix}{name}"]
+        command.short_help = entry.summary
+        command.help = "\n\n".join(filter(None, [entry.summary, inspect.getdoc(command.callback)]))
+        _set_example(command, entry.example)
+        _name_values(command)
+        if hasattr(command, "commands"):
+            command.help = entry.summary  # a group has no docstring of its own
+            _add_help(command, f"{prefix}{name} ")
+
+
+def _name_values(command: Any) -> None:
+    """Show arguments as `FILE` and `[FILE]`, and options of a few words as `text|csv`, where typer has brackets."""
+    for param in command.params:
+        if param.param_type_name == "argument":
+            param.make_metavar = lambda *_, metavar=param.metavar, **__: metavar
+        elif choices := getattr(param.type, "choices", None):
+            param.metavar = "|".join(choices)
+
+
+def _set_example(command: Any, example: str) -> None:
+    """Let the help of a command end with an example, whose lines are left as they are."""
+    lines = "".join(f"  {line}\n" for line in example.splitlines())
+    command.format_epilog = lambda _, formatter: formatter.write(f"\nExample:\n{lines}")
 
 
 def carry_out(words: list[str]) -> int:
     """Carry out the command that `words` are and return its exit status; raises LineError if there is none."""
     if words[0] == "--":
         words = words[1:] or ["--help"]
-    app = make_program(words[0]) if words[0] in COMMANDS else make_program(listing=True)
+    _refuse_retired_command(words)
+    program = make_program(words[0]) if words[0] in TOP_LEVEL else make_program(listing=True)
     try:
-        status: int = app(words, standalone_mode=False, prog_name="dumbbell")
+        status: int = program(words, standalone_mode=False, prog_name="dumbbell")
     except typer.TyperException as error:
-        raise LineError(escape_line(error.format_message())) from None
+        raise LineError(escape_line(error.format_message()) + _name_replacement(error)) from None
     except typer.Abort:
         raise KeyboardInterrupt from None
     return status
+
+
+def _refuse_retired_command(words: list[str]) -> None:
+    """Raise LineError, with the command to use instead, if words begin with a command of former versions."""
+    for length in (2, 1):
+        former = " ".join(words[:length])
+        if replacement := RETIRED_COMMANDS.get(former):
+            raise LineError(f"{former} is now dumbbell {replacement}")
+
+
+def _name_replacement(error: Exception) -> str:
+    """Return what replaced an unknown option, if an option of former versions has its name."""
+    replacement = RETIRED_OPTIONS.get(getattr(error, "option_name", ""))
+    return f"; it is now {replacement}" if replacement else ""
 
 
 def _do_nothing() -> None: ...
@@ -110,7 +142,7 @@ def _print_version(wanted: bool) -> None:
 
 def _set_options(
     _: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print versions and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     from dumbbell import scratch

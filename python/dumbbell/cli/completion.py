@@ -28,7 +28,7 @@ class Command:
     values: dict[str, list[str]] = field(default_factory=dict)
 
 
-def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish")]) -> None:
+def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="The shell.")]) -> None:
     if shell not in _WRITTEN:
         raise UnknownName(shell, among=tuple(_WRITTEN), command="completion", what="shell")
     print(_WRITTEN[shell](list_commands()), end="")
@@ -42,13 +42,13 @@ def list_commands() -> dict[str, Command]:
     keys = {key.name for group in key_reference.list_groups() for key in group.keys if '"' not in key.name}
     measures = sorted(keys.union(*columns.COLUMNS.values()))
     names = {
-        **{name: [*shipped.list_experiments()] for name in ("run", "explain", "watch")},
-        **{f"study {name}": [*shipped.list_studies()] for name in ("run", "page", "figure")},
+        **{name: [*shipped.list_experiments()] for name in ("run", "explain", "watch", "trace", "shell")},
+        **{f"study {name}": [*shipped.list_studies()] for name in ("run", "page", "check", "tables", "figure")},
+        "study claims": [*shipped.list_claims()],
         "list": [*list_.KINDS],
         "describe": key_reference.list_names(),
         "doctor": [one.name for one in versions.list_runners()],
         "completion": [*_WRITTEN],
-        "paper": [*shipped.list_papers()],
     }
     takes: dict[str, list[str]] = {
         "--engine": [*versions.KINDS, "all"],
@@ -63,6 +63,9 @@ def list_commands() -> dict[str, Command]:
         inner = getattr(command, "commands", {})
         options = [name for param in command.params if param.param_type_name == "option" for name in param.opts]
         values = {name: takes[name] for name in options if name in takes}
+        for param in command.params:
+            if choices := getattr(param.type, "choices", None):
+                values |= {name: [*choices] for name in param.opts}
         if words == ("check", "stack"):  # the controls are those of a stack
             values.pop("--cc", None)
         if words in (("run",), ("trace",)) and "--engine" in values:  # what runs experiments, not what results are of
@@ -72,7 +75,7 @@ def list_commands() -> dict[str, Command]:
         for one, below in inner.items():
             walk(below, (*words, one))
 
-    walk(typer.main.get_command(commands.make_program()), ())
+    walk(commands.make_program(), ())
     return found
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,40 +23,48 @@ def diff(
     results: Annotated[
         str,
         typer.Argument(
-            metavar="RESULTS", help="Results file; with --packets an experiment file, .pcapng, .pcap or .parquet."
+            metavar="RESULTS", help="Results file. With --packets: experiment file, .pcapng, .pcap or .parquet."
         ),
     ],
-    other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="What to hold against the first.")] = None,
+    other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="Compare with this file.")] = None,
     by: Annotated[
-        str | None, Option(metavar="KEY[=A,B]", help="Hold the runs of one value of a key against another.")
+        str | None,
+        Option(metavar="KEY[=A,B]", help="Compare runs with one value of a key with runs with another."),
     ] = None,
-    value: Annotated[list[str] | None, Option(help="Measures to compare; by default all.")] = None,
+    value: Annotated[list[str] | None, Option(metavar="MEASURE", help="Measure to compare. By default, all.")] = None,
     where: results_files.Where = None,
     engine: Annotated[
         list[str] | None,
         Option(
             "--engine",
             metavar="ENGINE",
-            help="Runs of sim, live, linux (all kernels), linux:NAME, a version, or all; by default the newest of sim. "
-            "With --packets what carries the runs out; given twice, one against the other.",
+            help="Runs of sim, live, linux (all kernels), linux:NAME, a version, or all. By default, the newest of sim."
+            " With --packets: the engine that runs FILE; give two to compare them.",
         ),
     ] = None,
-    cells: Annotated[bool, Option("--cells", help="Every cell that differs, not only each measure.")] = False,
-    as_csv: Annotated[bool, Option("--csv", help="One row per compared cell and measure.")] = False,
+    cells: Annotated[bool, Option("--cells", help="Print every cell that differs, not only each measure.")] = False,
+    form: Annotated[
+        Literal["markdown", "csv"], Option("--format", help="csv: one row per compared cell and measure.")
+    ] = "markdown",
     packets: Annotated[
-        bool, Option("--packets", help="Print the first packet that differs between two runs or files of packets.")
+        bool, Option("--packets", help="Print the first packet that differs between two runs, or two files of packets.")
     ] = False,
     settings: run_options.Settings = None,
     cell: run_options.Number = None,
     at: Annotated[
-        str | None, Option(metavar="POINT", help="With --packets: sender (default), receiver, a hop or HOP:out.")
+        str | None,
+        Option(
+            metavar="POINT",
+            help="With --packets: where packets are seen: sender (default), receiver, a hop or HOP:out.",
+        ),
     ] = None,
     flow: run_options.Flows = None,
     within: Annotated[
-        str | None, Option(metavar="TIME", help="With --packets: packets further apart than this differ, such as 1us.")
+        str | None, Option(metavar="TIME", help="With --packets: ignore differences in time up to this, such as 1us.")
     ] = None,
     around: Annotated[
-        int | None, Option(min=1, max=1000, metavar="N", help="With --packets: packets shown before and after; 5.")
+        int | None,
+        Option(min=1, max=1000, metavar="N", help="With --packets: print N packets before and after. By default, 5."),
     ] = None,
     trust: run_options.Trust = False,
 ) -> None:
@@ -70,7 +78,7 @@ def diff(
         "--around": around,
         "--trust": trust,
     }
-    of_results = {"--value": value, "--cells": cells, "--csv": as_csv}
+    of_results = {"--value": value, "--cells": cells, "--format": form == "csv"}
     for name, given in (of_results if packets else of_packets).items():
         if given not in (None, False, []):
             allowed = "--packets without it" if packets else _OF_PACKETS
@@ -94,7 +102,7 @@ def diff(
             where=where,
             engine=engine[0] if engine else None,
             cells=cells,
-            as_csv=as_csv,
+            as_csv=form == "csv",
         )
     if different:
         raise typer.Exit(DIFFERENT)
@@ -119,7 +127,7 @@ def _compare(
             raise Missing("another results file, or --by KEY", command="diff", key="OTHER")
         raise Conflict("OTHER and --by", "one of them", command="diff")
     if cells and as_csv:
-        raise Conflict("--cells and --csv", "one of them", command="diff")
+        raise Conflict("--cells and --format csv", "one of them", command="diff")
     engine = engine or differing.find_compared_engines(by)
     first = results_files.open_results(results, where, engine)
     second = None if other is None else results_files.open_results(other, where, engine)

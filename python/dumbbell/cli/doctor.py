@@ -52,9 +52,9 @@ def format_checks(checks: dict[str, list[Check]]) -> str:
 
 
 def doctor(
-    engine: Annotated[str, typer.Argument(metavar="[ENGINE]", help="sim, linux or live; all by default.")] = "",
+    engine: Annotated[str, typer.Argument(metavar="[ENGINE]", help="sim, linux or live. By default, all.")] = "",
 ) -> None:
-    """The status is 0 if the simulator works, or the engine that is named; else 1."""
+    """Exit status: 0 if the simulator works, or the engine that is named; else 1."""
     names = [one.name for one in versions.list_runners()]
     if engine and engine not in names:
         raise UnknownName(engine, among=names, command="doctor", what="engine")

@@ -1,6 +1,6 @@
 """`dumbbell explain`."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,7 +11,8 @@ def explain(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="RESULTS|FILE", help="Results file, or experiment file or a name from dumbbell list, which is run."
+            metavar="RESULTS|FILE",
+            help="Results file, or an experiment to run: a file, or a name from dumbbell list experiments.",
         ),
     ],
     key: run_options.Key = "",
@@ -19,12 +20,14 @@ def explain(
     cell: run_options.Number = None,
     settings: run_options.Settings = None,
     engine: run_options.Engine = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Every fact with its numbers and its sentence.")] = False,
+    form: Annotated[
+        Literal["text", "json"], typer.Option("--format", help="json: every fact with its numbers and its sentence.")
+    ] = "text",
     stored_only: run_options.StoredOnly = False,
     trust: run_options.Trust = False,
 ) -> None:
-    """A stored run of the simulator is repeated with its trace, which takes the time of one run: it measures the
-    same.
+    """A stored run of the simulator is repeated to record its trace. The results are the same; it takes the time of
+    one run.
     """
     from dumbbell.explain import explained, observed
     from dumbbell.results import one_stored
@@ -41,4 +44,4 @@ def explain(
     if not stored_only:
         observed.repeat(run)
     found = explained.explain_run(run)
-    print(found.to_json_text() if as_json else found.to_text())
+    print(found.to_json_text() if form == "json" else found.to_text())

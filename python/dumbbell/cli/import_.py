@@ -26,37 +26,40 @@ Option = typer.Option
 def import_(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="Files of Flent, iperf3 --json, ss -ti with times, pcap, pcapng, qlog."),
+        typer.Argument(
+            metavar="FILE...", help="Files of Flent, iperf3 --json, ss -ti with times, pcap, pcapng or qlog."
+        ),
     ],
     output: Annotated[
-        str, Option("-o", "--output", help="Results file; files that it has are skipped.")
+        str, Option("-o", "--output", metavar="RESULTS", help="Results file. Files already in it are skipped.")
     ] = "results.duckdb",
     propose: Annotated[
         str | None,
-        Option("--propose", metavar="FILE.toml|DIR", help="Write the experiment that simulates the same set-up."),
+        Option("--propose", metavar="FILE.toml|DIR", help="Write an experiment that simulates the same set-up."),
     ] = None,
     simulate: Annotated[
         bool,
-        Option("--run", help="Write that experiment, here unless --propose says where, and run it into the results."),
+        Option("--run", help="Write that experiment to --propose or here, and run it into the results file."),
     ] = False,
     experiment: Annotated[
         str | None,
         Option(
-            "--as", metavar="EXPERIMENT", help="The files measured this experiment of one cell; nothing is proposed."
+            "--as", metavar="FILE.toml", help="Treat the files as measurements of this experiment, which has one cell."
         ),
     ] = None,
     settings: Annotated[
-        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Replaces a key of the proposal, or of --as.")
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Replace a key of the proposal, or of --as.")
     ] = None,
     name: Annotated[
         str | None,
-        Option("--name", metavar="NAME", help="Name of the experiment; files with one set-up are its seeds."),
+        Option("--name", metavar="NAME", help="Name of the experiment. Files with one set-up become its seeds."),
     ] = None,
     interval: Annotated[
         str | None,
-        Option("--interval", metavar="TIME", help="Between points of series of packets and events; rounds of ss."),
+        Option("--interval", metavar="TIME", help="Sampling interval of time series, or of rounds of ss."),
     ] = None,
 ) -> None:
+    """The results can be compared with simulations of the same set-up, which --run makes at once."""
     from dumbbell.exchange import keep
 
     if experiment is not None and (propose is not None or simulate or name is not None):

@@ -311,7 +311,7 @@ def format_markdown() -> str:
         "## Experiment files",
         "A file is TOML. Times, rates and sizes have a unit: `20ms`, `1.5s`; `10Mbit`, `1Gbit`; `1514B`, `64KiB`; "
         "a bare `0` needs none. A table such as `[[flows]]` is repeated for each kind of flow.",
-        f"`dumbbell schema` prints a JSON Schema of these files. {json_schema.LIMITS}",
+        f"`dumbbell describe --schema` prints a JSON Schema of these files. {json_schema.LIMITS}",
     ]
     for group in list_sections().values():
         parts += [f"### {group.name}", f"{group.title.capitalize()}." if group.title[0] != "[" else f"{group.title}."]

@@ -21,30 +21,27 @@ Option = typer.Option
 
 @linux.command()
 def build(
-    name: Annotated[str, Option(help="What the kernel will be called: --engine linux:NAME.")] = kernels.DEFAULT,
+    name: Annotated[str, Option(metavar="NAME", help="Name of the kernel, for --engine linux:NAME.")] = kernels.DEFAULT,
     version: Annotated[
         str | None,
         Option(
-            metavar="VERSION", help=f"The distribution's linux-source-VERSION; {sources.DEFAULT_VERSION} by default."
+            metavar="VERSION", help=f"The distribution's linux-source-VERSION. By default, {sources.DEFAULT_VERSION}."
         ),
     ] = None,
     tree: Annotated[
-        str | None, Option(metavar="PATH", help="An unpacked kernel tree instead; it is not changed.")
+        str | None, Option(metavar="DIR", help="Build this unpacked kernel tree instead, which is not changed.")
     ] = None,
     patch: Annotated[
-        list[str] | None, Option(metavar="FILE", help="A patch (-p1); several are applied in order.")
+        list[str] | None, Option(metavar="FILE", help="Apply a patch (-p1). May be repeated, in order.")
     ] = None,
-    config: Annotated[
-        str | None, Option(metavar="FILE", help="More of the configuration: CONFIG_NAME=y lines.")
+    config: Annotated[str | None, Option(metavar="FILE", help="Add lines CONFIG_NAME=y to the configuration.")] = None,
+    jobs: Annotated[
+        int | None, Option(min=1, metavar="N", help="Compilers at a time. By default, one per core.")
     ] = None,
-    jobs: Annotated[int | None, Option(min=1, help="Compilers at a time; all cores by default.")] = None,
-    install: Annotated[bool, Option("--install", help="Install missing tools with apt-get, as root.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Say what there is to do, and leave.")] = False,
+    install: Annotated[bool, Option("--install", help="First install missing tools with apt-get, as root.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print what would be done, and exit.")] = False,
 ) -> None:
-    """Build a kernel; what an earlier start has done already is not done again.
-
-    All congestion controls (TCP_CONG_*) and queue disciplines (NET_SCH_*) that a tree or patch has are switched on.
-    """
+    """All congestion controls (TCP_CONG_*) and queue disciplines (NET_SCH_*) of the tree are enabled."""
     wanted = building.KernelRequest(
         name=name,
         version=version,
@@ -68,7 +65,6 @@ def build(
 
 @linux.command("list")
 def list_() -> None:
-    """List the kernels: name, release, digest, size, what they were made from, congestion controls."""
     found = kernels.list_installed()
     if not found:
         print("no kernels: dumbbell linux build")
@@ -93,7 +89,7 @@ def list_() -> None:
 
 @linux.command("keys")
 def print_keys() -> None:
-    """Print which keys of an experiment reach the kernel, what it is given in any case, and what is refused."""
+    """The command also prints what the kernel gets for every experiment, and which keys are refused."""
     from dumbbell.engines.linux import reach
 
     print(reach.format_markdown(), end="")
@@ -102,11 +98,10 @@ def print_keys() -> None:
 @linux.command()
 def remove(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME...]", help="Kernels, as dumbbell linux list has them.")
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="Kernels of dumbbell linux list.")
     ] = None,
-    source_packages: Annotated[bool, Option("--sources", help="Unpacked source packages as well.")] = False,
+    source_packages: Annotated[bool, Option("--sources", help="Also remove unpacked source packages.")] = False,
 ) -> None:
-    """Remove kernels and what was built for them."""
     if not names and not source_packages:
         raise Missing("names of kernels, or --sources", command="linux remove", key="NAME")
     for name in names or []:

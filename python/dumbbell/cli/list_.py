@@ -12,7 +12,9 @@ from dumbbell.experiment.toml_file import read_title
 KINDS = (*read_registry().kinds, "experiments")
 
 
-def list_(what: Annotated[str, typer.Argument(metavar=f"[{'|'.join(KINDS)}]")] = "") -> None:
+def list_(
+    what: Annotated[str, typer.Argument(metavar=f"[{'|'.join(KINDS)}]", help="What to list. By default, all.")] = "",
+) -> None:
     if what and what not in KINDS:
         raise UnknownName(what, among=KINDS, command="list", what="kind")
     for kind, algorithms in read_registry().kinds.items():

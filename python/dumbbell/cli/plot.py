@@ -10,59 +10,85 @@ from typing import Annotated
 
 import typer
 
+from dumbbell.cli import qlog_plot
 from dumbbell.cli import results_files as options
-from dumbbell.errors import Conflict, InputError, WrongValue, quote_value
+from dumbbell.errors import Conflict, InputError, TooMany, WrongValue, quote_value
 from dumbbell.experiment import units
 from dumbbell.plotting.kinds import KINDS
 
 
 def plot(
-    results: options.File,
-    other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="Results to draw the differences to.")] = None,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...", help="Results file, or two to draw their differences; or qlog files, ours or others'."
+        ),
+    ],
     output: Annotated[
-        str, typer.Option("-o", "--output", help="Picture: .png, .pdf or .svg; .html is interactive.")
+        str, typer.Option("-o", "--output", metavar="FILE", help="Picture: .png, .pdf, .svg, or interactive .html.")
     ] = "plot.png",
     kind: Annotated[
         str | None,
-        typer.Option(help=f"How to draw: {', '.join(KINDS)}."),
+        typer.Option(metavar="KIND", help=f"Kind of figure: {', '.join(KINDS)}."),
     ] = None,
-    value: Annotated[list[str] | None, typer.Option(help="What to draw: goodput, rtt, sojourn, ...")] = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MEASURE", help="Measure, such as goodput, rtt or sojourn. May be repeated."),
+    ] = None,
     against: Annotated[str | None, typer.Option(metavar="KEY", help="Key along the horizontal axis.")] = None,
-    by: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Key that distinguishes lines or bars.")] = None,
-    facet: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Key that distinguishes panels.")] = None,
-    reference: Annotated[str | None, typer.Option(help="Draw against this CSV of published results.")] = None,
+    by: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Key whose values are lines or bars.")] = None,
+    facet: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Key whose values are panels.")] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="CSV", help="Draw errors against published results: a file, or a name such as sce."),
+    ] = None,
     baseline: Annotated[
-        str | None, typer.Option(metavar="KEY=VALUE", help="Draw the difference from the runs with this value.")
+        str | None, typer.Option(metavar="KEY=VALUE", help="Draw differences from the runs with this value.")
     ] = None,
-    time: Annotated[
-        str | None, typer.Option(metavar="FROM..TO", help="Part of time series to draw, such as 20s..21s.")
-    ] = None,
+    time: Annotated[str | None, typer.Option(metavar="FROM..TO", help="Part of the time, such as 20s..21s.")] = None,
     slider: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="Key that a slider or a list chooses from, in .html.")
+        list[str] | None, typer.Option(metavar="KEY", help="Key that a slider or a list selects in .html.")
     ] = None,
     where: options.Where = None,
     mean_over: options.MeanOver = None,
     of: options.Of = None,
     engine: options.Engine = None,
     width: Annotated[
-        str | None, typer.Option(metavar="WIDTH", help="3.5in, 9cm, 90mm; single or double, columns of a paper.")
+        str | None,
+        typer.Option(metavar="WIDTH", help="Such as 3.5in, 9cm or 90mm; or single or double, for columns of a paper."),
     ] = None,
-    height: Annotated[str | None, typer.Option(metavar="HEIGHT", help="Such as 2.5in; by default what suits.")] = None,
-    font_size: Annotated[float | None, typer.Option(min=4, max=40, help="Of the text, in points.")] = None,
+    height: Annotated[str | None, typer.Option(metavar="HEIGHT", help="Such as 2.5in. By default, what suits.")] = None,
+    font_size: Annotated[float | None, typer.Option(min=4, max=40, metavar="POINTS", help="Size of the text.")] = None,
     log_x: Annotated[bool | None, typer.Option("--log-x/--linear-x", help="Scale of the horizontal axis.")] = None,
     log_y: Annotated[bool | None, typer.Option("--log-y/--linear-y", help="Scale of the vertical axis.")] = None,
-    title: Annotated[str | None, typer.Option(help="Instead of the title of the experiment.")] = None,
-    no_title: Annotated[bool, typer.Option("--no-title", help="No title: papers have it in the caption.")] = False,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title, instead of that of the experiment.")] = None,
+    no_title: Annotated[bool, typer.Option("--no-title", help="Draw no title, as papers do.")] = False,
 ) -> None:
-    """Of what suits, a line says why, and which option draws another figure. A page, .html, needs no network.
+    """The command picks a suitable figure, and prints why and how to get another. Experiments that vary different keys
+    get a figure each, NAME-EXPERIMENT.png, unless options name keys. A .html page needs no network.
 
-    Experiments that vary different keys have a figure each, NAME-EXPERIMENT.png, unless keys say what to draw.
+    qlog files are drawn over time: window, bytes in flight, RTT and losses. --time, --title and -o apply to them.
     """
     from dumbbell import figures, plotting
 
     if no_title and title is not None:
         raise Conflict("--title and --no-title", "one of them", command="plot")
 
+    if qlog_plot.is_qlog(files[0]):
+        of_results: dict[str, object] = {
+            "--kind": kind, "--value": value, "--against": against, "--by": by, "--facet": facet,
+            "--reference": reference, "--baseline": baseline, "--slider": slider, "--where": where,
+            "--mean-over": mean_over, "--of": of, "--engine": engine, "--width": width, "--height": height,
+            "--font-size": font_size, "--log-x": log_x, "--log-y": log_y, "--no-title": no_title,
+        }  # fmt: skip
+        for name, given in of_results.items():
+            if given is not None and given is not False:
+                raise Conflict(f"{name} and a qlog file", f"{name} with a results file", command="plot")
+        qlog_plot.draw(files, output, time, title)
+        return
+    if len(files) > 2:
+        raise TooMany(f"{len(files)} results files", "one, or two for their differences", command="plot", key="FILE")
+    results, other = files[0], next(iter(files[1:]), None)
     options.require_part(of)
     found = options.open_results(results, where, engine)
     draw = partial(

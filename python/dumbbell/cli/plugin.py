@@ -20,14 +20,12 @@ Option = typer.Option
 
 @plugin.command()
 def new(
-    kind: Annotated[str, typer.Argument(metavar="queue|control|stack", help="What it is.")],
-    name: Annotated[str, typer.Argument(help="What it is called, in experiment files and tables.")],
-    language: Annotated[
-        str, Option(metavar="c|rust|python", help="What it is written in; a stack in C or Rust.")
-    ] = "c",
-    folder: Annotated[str, Option("-o", "--output", metavar="FOLDER", help="Where to; NAME by default.")] = "",
+    kind: Annotated[str, typer.Argument(metavar="queue|control|stack", help="Kind of plugin.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name in experiment files and tables.")],
+    language: Annotated[str, Option(metavar="c|rust|python", help="Language. A stack is in C or Rust.")] = "c",
+    folder: Annotated[str, Option("-o", "--output", metavar="DIR", help="Folder to make. By default, NAME.")] = "",
 ) -> None:
-    """Make a plugin that works, to be changed: a folder with its source and an experiment."""
+    """The folder has the source of the plugin and an experiment that uses it."""
     place = Path(folder or name)
     file, build = project.make(kind, name, language, place)
     steps = [
@@ -42,20 +40,28 @@ def new(
 
 @plugin.command()
 def test(
-    file: Annotated[str, typer.Argument(help="The plugin: a shared library, or a program in Python. Its code is run.")],
-    seed: Annotated[int, Option(min=0, max=2**63 - 1, help="What the operations and runs are drawn from.")] = 1,
-    sequences: Annotated[int, Option(min=0, max=10**6, help="Sequences of operations on a queue.")] = 200,
-    runs: Annotated[int, Option(min=0, max=10**6, help="Short runs with other algorithms.")] = 40,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The plugin: a shared library or a Python program. Its code is run.")
+    ],
+    seed: Annotated[int, Option(min=0, max=2**63 - 1, metavar="N", help="Seed of the random operations and runs.")] = 1,
+    sequences: Annotated[
+        int, Option(min=0, max=10**6, metavar="N", help="Number of sequences of operations on a queue.")
+    ] = 200,
+    runs: Annotated[
+        int, Option(min=0, max=10**6, metavar="N", help="Number of short runs with other algorithms.")
+    ] = 40,
     within: Annotated[
         float | None,
         Option(
             min=0.1,
             max=86400,
-            help="It hangs if a sequence or run does not get on for so many seconds; 3, or DUMBBELL_PLUGIN_HANG_S.",
+            metavar="SECONDS",
+            help="Time without progress after which the plugin counts as hung. By default, 3 s, or "
+            "DUMBBELL_PLUGIN_HANG_S.",
         ),
     ] = None,
 ) -> None:
-    """Try a plugin out: random operations and runs, each twice; says what it does that it must not."""
+    """Every operation and run is done twice, to check that the plugin is deterministic. The first fault is printed."""
     path = Path(file)
     trust.trust(path.absolute().parent)
     try:
@@ -82,9 +88,11 @@ def test(
 
 @plugin.command("trust")
 def trust_(
-    folder: Annotated[str, typer.Argument(help="Plugins in it, and in folders below it, may be loaded.")] = "",
+    folder: Annotated[
+        str, typer.Argument(metavar="[FOLDER]", help="Folder whose plugins, and those in folders below, may be loaded.")
+    ] = "",
 ) -> None:
-    """Let experiments load the plugins of a folder, from now on; without a folder, list those that are trusted."""
+    """The permission is kept. Without a folder, the command lists the folders that are trusted."""
     if not folder:
         print("\n".join(map(str, trust.list_folders())) or "no folder is trusted")
         return

@@ -6,41 +6,50 @@ import typer
 
 
 def report(
-    results: Annotated[list[str], typer.Argument(metavar="RESULTS...", help="Results files; several are compared.")],
+    results: Annotated[list[str], typer.Argument(metavar="RESULTS...", help="Results file. Several are compared.")],
     output: Annotated[
         str,
         typer.Option(
             "-o",
             "--output",
             metavar="DIR|FILE.html",
-            help="One page, or a folder with the page and all data next to it.",
+            help="A page, or a folder for the page with all its data.",
         ),
     ] = "report.html",
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", metavar="KEY=VALUE[,VALUE]", help="Only runs like this: docs/selecting.md."),
+        typer.Option(
+            "--where", metavar="KEY=VALUE[,VALUE]", help="Only these runs, such as aqm=codel or rate=10Mbit,20Mbit."
+        ),
     ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
             "--engine",
             metavar="ENGINE",
-            help="Runs of sim, live, linux, linux:NAME, a version, or all; by default the newest of each kind.",
+            help="Runs of sim, live, linux, linux:NAME, a version, or all. By default, the newest of each kind.",
         ),
     ] = None,
     claims: Annotated[
-        list[str] | None, typer.Option("--claims", metavar="CLAIMS", help="Judge these claims: a file, or a study.")
+        list[str] | None,
+        typer.Option("--claims", metavar="CLAIMS", help="Judge these claims: a file, or the name of a study."),
     ] = None,
     run_program: Annotated[
-        bool, typer.Option("--run-program", help="Run the program that the claims name, NAME.py next to them.")
+        bool, typer.Option("--run-program", help="Run NAME.py next to the claims, if they name it as their frames.")
     ] = False,
     reference: Annotated[
         list[str] | None,
-        typer.Option("--reference", metavar="CSV", help="Show these published numbers: a file, sce, linux-6.12, ..."),
+        typer.Option(
+            "--reference",
+            metavar="CSV",
+            help="Show these published numbers: a file, or a name such as sce or linux-6.12.",
+        ),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Instead of the title of the experiment.")] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Title of the page, instead of that of the experiment.")
+    ] = None,
 ) -> None:
-    """It needs no network. Claims and published numbers that come with dumbbell are taken in if they are about these
+    """The page needs no network. Claims and published numbers that come with dumbbell are shown if they are about these
     runs.
     """
     from dumbbell import report as reporting

@@ -23,21 +23,23 @@ File = Annotated[str, typer.Argument(metavar="RESULTS", help="Results file writt
 Where = Annotated[
     list[str] | None,
     typer.Option(
-        "--where", metavar="KEY=VALUE[,VALUE]", help="Only runs, flows and classes like this: docs/selecting.md."
+        "--where",
+        metavar="KEY=VALUE[,VALUE]",
+        help="Only these runs, flows or classes, such as cc=cubic or rate=10Mbit,20Mbit.",
     ),
 ]
 MeanOver = Annotated[
-    list[str] | None, typer.Option("--mean-over", metavar="KEY", help="Take means over the values of this key.")
+    list[str] | None, typer.Option("--mean-over", metavar="KEY", help="Average over the values of this key.")
 ]
 Engine = Annotated[
     str | None,
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="Runs of sim, live, linux (all kernels), linux:NAME, a version, or all; by default the newest of sim.",
+        help="Runs of sim, live, linux (all kernels), linux:NAME, a version, or all. By default, the newest of sim.",
     ),
 ]
-Of = Annotated[str | None, typer.Option(help=f"Whose figures: {', '.join(WHOSE)}.")]
+Of = Annotated[str | None, typer.Option(metavar="PART", help=f"Measures of {', '.join(PARTS)} or runs.")]
 
 
 def open_results(path: str, where: list[str] | None = None, engine: str | None = None) -> StoredResults:

@@ -25,37 +25,50 @@ _LARGE = 10e9  # bytes of results that are announced before they are made
 
 def run(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Experiment files, or names from dumbbell list.")
+        list[str], typer.Argument(metavar="FILE...", help="Experiment files, or names from dumbbell list experiments.")
     ],
     output: Annotated[
-        str, typer.Option("-o", "--output", help="Results file; runs that it has are skipped.")
+        str, typer.Option("-o", "--output", metavar="RESULTS", help="Results file. It may have runs already.")
     ] = "results.duckdb",
-    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; all cores by default.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Runs at a time. By default, one per core.")
+    ] = None,
     cluster: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler, tcp://HOST:PORT.")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Run on a Dask cluster, by the address of its scheduler: tcp://HOST:PORT."
+        ),
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of the files.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key of the files.")
     ] = None,
     engine: Annotated[
         str,
         typer.Option(
             "--engine",
             metavar="ENGINE",
-            help="What runs them: sim, live, linux or linux:NAME, a kernel of dumbbell linux.",
+            help="The engine: sim, live, linux, or linux:NAME for a kernel of dumbbell linux list.",
         ),
     ] = "sim",
     trust: Annotated[
-        bool, typer.Option("--trust", help="Load the plugins that lie next to the files, or in folders below: code.")
+        bool, typer.Option("--trust", help="Allow plugins (code!) in the folders of the files and below them.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check, try out a few runs, and say how many, how long, how large.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Check the files and print how many runs there are, how long they take and how large they get.",
+        ),
     ] = False,
     show_commands: Annotated[
         bool,
-        typer.Option("--show-commands", help="With --engine linux: print what each cell tells the kernel, and leave."),
+        typer.Option(
+            "--show-commands",
+            help="With --engine linux: print the commands that set up the kernel for each cell, and exit.",
+        ),
     ] = False,
 ) -> None:
+    """Exit status: 0 done, 1 runs failed, 2 bad input, 130 interrupted. A sweep resumes where it stopped."""
     from dumbbell import engines
     from dumbbell.engines.sim import Simulator
 

@@ -1,4 +1,4 @@
-"""Options of the commands that look at one run: `dumbbell trace`, `qlog write`, `explain` and `watch`."""
+"""Options of the commands that look at one run: `dumbbell trace`, `explain` and `watch`."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -8,32 +8,28 @@ import typer
 from dumbbell.errors import Conflict
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="Experiment file, or a name from dumbbell list.")]
-Key = Annotated[str, typer.Argument(metavar="[KEY]", help="The run: the beginning of its key in RESULTS.")]
+Key = Annotated[str, typer.Argument(metavar="[KEY]", help="The beginning of the key of a run in RESULTS.")]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of the experiment.")
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key of the experiment.")
 ]
-Number = Annotated[int | None, typer.Option("--cell", metavar="N", help="Number of the run of the experiment, from 1.")]
+Number = Annotated[int | None, typer.Option("--cell", metavar="N", help="Number of a run of the experiment, from 1.")]
 Where = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="KEY=VALUE", help="The run like this, by keys as in tables; its first seed."),
+    typer.Option("--where", metavar="KEY=VALUE", help="Choose the run by keys as in tables; its first seed."),
 ]
 Flows = Annotated[
-    list[int] | None, typer.Option("--flow", metavar="N", help="Only this flow, from 0; several are allowed.")
+    list[int] | None, typer.Option("--flow", metavar="N", help="Only this flow, from 0. May be repeated.")
 ]
 Engine = Annotated[
     str | None,
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="What runs FILE: sim, live, linux or linux:NAME; of RESULTS the runs of this engine.",
+        help="The engine that runs FILE, or whose runs are taken from RESULTS: sim, live, linux or linux:NAME.",
     ),
 ]
-StoredOnly = Annotated[
-    bool, typer.Option("--stored", help="What RESULTS have, without repeating the run for its trace.")
-]
-Trust = Annotated[
-    bool, typer.Option("--trust", help="Load the plugins that lie next to the file, or in folders below: code.")
-]
+StoredOnly = Annotated[bool, typer.Option("--stored", help="Use stored data only. The run is not repeated.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Allow plugins (code!) in the folder of the file and below it.")]
 
 
 def refuse_of_results(command: str, options: Mapping[str, object]) -> None:

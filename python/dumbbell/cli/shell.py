@@ -7,28 +7,30 @@ import typer
 
 def shell(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Experiment file, or a name from dumbbell list: its bottleneck.")
+        str, typer.Argument(metavar="FILE", help="Experiment file, or a name from dumbbell list experiments.")
     ],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="What to run; by default your shell.")
+        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="Command to run. By default, your shell.")
     ] = None,
-    output: Annotated[str, typer.Option("-o", "--output", help="Results file.")] = "results.duckdb",
+    output: Annotated[str, typer.Option("-o", "--output", metavar="RESULTS", help="Results file.")] = "results.duckdb",
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of the file.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key of the file.")
     ] = None,
     up: Annotated[
         list[str] | None,
-        typer.Option("--up", metavar="KEY=VALUE", help="Replaces a key on the way up, from the command, alone."),
+        typer.Option(
+            "--up", metavar="KEY=VALUE", help="Replace a key only for the way up, from the command to the far end."
+        ),
     ] = None,
     server: Annotated[
         list[str] | None,
-        typer.Option(metavar="COMMAND", help="A server at the far end, which is called far; several are allowed."),
+        typer.Option(metavar="COMMAND", help="Start a server at the far end, whose name is far. May be repeated."),
     ] = None,
     alone: Annotated[
-        bool, typer.Option("--alone", help="Nothing but the far end can be reached: no host, no Internet.")
+        bool, typer.Option("--alone", help="Let the command reach only the far end: no host, no Internet.")
     ] = False,
 ) -> None:
-    """The exit status is that of the command; 2 if there is no network to work in."""
+    """The exit status is that of the command, or 2 if no network can be set up."""
     from dumbbell.shell import session
 
     status = session.start(

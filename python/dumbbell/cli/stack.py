@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,22 +17,21 @@ Option = typer.Option
 
 @stack.command()
 def build(
-    kind: Annotated[str, typer.Argument(metavar="quinn|noq|quiche|picoquic", help="Which stack.")],
+    kind: Annotated[str, typer.Argument(metavar="quinn|noq|quiche|picoquic", help="The stack.")],
     version: Annotated[
-        str | None, Option(metavar="VERSION", help="Of the crate with the stack; the newest by default.")
+        str | None, Option(metavar="VERSION", help="Version of the stack's crate. By default, the newest.")
     ] = None,
     path: Annotated[
         str | None,
-        Option(metavar="DIR", help="A tree of the stack, or a crate with controls for it; picoquic has no other way."),
+        Option(metavar="DIR", help="Source tree of the stack, or a crate with controls for it. Required for picoquic."),
     ] = None,
-    name: Annotated[str | None, Option(metavar="NAME", help="What it will be called.")] = None,
+    name: Annotated[str | None, Option(metavar="NAME", help="Name of the result.")] = None,
     no_qlog: Annotated[
-        bool, Option("--no-qlog", help="Leave out the second library, which writes the stack's own qlog.")
+        bool, Option("--no-qlog", help="Skip the second library, which writes the stack's own qlog.")
     ] = False,
 ) -> None:
-    """Build a stack with cargo, picoquic with cmake; what is built already is not built again.
-
-    A crate with congestion controls has a function controllers(), which returns names and factories of the stack.
+    """A stack that is built already is not built again. A crate with congestion controls has a function controllers(),
+    which returns names and factories of the stack.
     """
     from dumbbell.engines.progress import StepProgress
     from dumbbell.stacks import build as building
@@ -45,11 +44,10 @@ def build(
 
 @stack.command("list")
 def list_(
-    as_json: Annotated[bool, Option("--json", help="All that is known of each, as JSON.")] = False,
+    form: Annotated[Literal["text", "json"], Option("--format", help="json: everything known about each.")] = "text",
 ) -> None:
-    """List the stacks: name, version, size, what each was made from, congestion controls."""
     found = built.list_installed()
-    if as_json:
+    if form == "json":
         told = [{"name": one.name, "library": str(one.library), **one.described} for one in found]
         print(json.dumps(told, indent=2))
         return
@@ -67,12 +65,11 @@ def list_(
 
 @stack.command()
 def remove(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Stacks, as dumbbell stack list has them.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Stacks of dumbbell stack list.")],
 ) -> None:
-    """Remove stacks; with the last one goes what was compiled for them."""
     from dumbbell.stacks import build as building
 
     for name in names:
         built.remove(name)
         print(f"{name}: removed")
-    building.tidy()
+    building.remove_compiled()

@@ -1,23 +1,38 @@
-"""`dumbbell study`: what is run for a page of findings, the page, and its figures."""
+"""`dumbbell study`: the experiments behind a page of findings, its page, tables and figures, and the paper it tests."""
+
+from __future__ import annotations
 
 import difflib
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dumbbell.cli import results_files as options
 from dumbbell.cli.commands import CommandGroup
-from dumbbell.errors import Conflict, UnknownName, Unwritable
+from dumbbell.cli.status import DIFFERENT, FAILED
+from dumbbell.errors import Conflict, UnknownName, Unwritable, WrongValue
+from dumbbell.experiment import shipped
+
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+    from dumbbell.pages.study import Study
 
 study = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A study of dumbbell study list, or your own: ./FOLDER.")]
+Jobs = Annotated[int | None, typer.Option(min=1, metavar="N", help="Runs at a time. By default, one per core.")]
+Reference = Annotated[
+    str | None, typer.Option(metavar="CSV", help="Published numbers to show, for dualpi2-versions and sce.")
+]
+_ALLOWED = ", ".join(shipped.list_papers())
 
 
 @study.command("list")
 def list_() -> None:
-    """List the studies that come with dumbbell, with their questions and figures."""
     from dumbbell.pages import study as studies
 
     for name in studies.list_studies():
@@ -30,12 +45,14 @@ def run(
     name: Name,
     output: Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="Folder for the results files.")] = ".",
     quick: Annotated[
-        bool, typer.Option("--quick", help="One seed and what else the study shortens: a look, not evidence.")
+        bool, typer.Option("--quick", help="Run one seed, and what else the study shortens, for a first look.")
     ] = False,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time; all cores by default.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how many runs there are, and how long.")] = False,
+    jobs: Jobs = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print how many runs there are and how long they take.")
+    ] = False,
 ) -> None:
-    """Run a study's experiments; what its results files have already is not run again."""
+    """Runs already in the results files are skipped."""
     from dumbbell import engines
     from dumbbell.cli import run as running
     from dumbbell.pages import study as studies
@@ -51,9 +68,9 @@ def run(
 
 @study.command()
 def new(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder that is not there yet.")],
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder that does not exist yet.")],
 ) -> None:
-    """Make a study of your own: an experiment, claims, a program and the template of a page, ready to be changed."""
+    """The folder has an experiment, claims, a program and the template of a page."""
     from dumbbell.pages import new as making
 
     print("\n".join(map(str, making.make(Path(folder)))))
@@ -64,58 +81,62 @@ def page(
     name: Name,
     results: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RESULTS]...", help="Results, or their folder: makes the evidence from them again."),
+        typer.Argument(metavar="[RESULTS]...", help="Results files, or their folder, to make new evidence from."),
     ] = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Write nothing; exit with 1 if the page is not what its evidence gives, or if sampled runs of the"
-            " evidence have other results with this engine.",
-        ),
-    ] = False,
-    figures: Annotated[bool, typer.Option(help="Draw the figures, too.")] = True,
+    figures: Annotated[bool, typer.Option(help="Draw the figures as well.")] = True,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="DIR", help="Folder for all of it; the study's own by default."),
+        typer.Option("-o", "--output", metavar="DIR", help="Folder for page and figures. By default, the study's."),
     ] = None,
 ) -> None:
-    """Write a page from its evidence, or from results.
-
-    A statement that the results contradict is named, and no page is written.
-    """
-    from dumbbell.experiment import shipped
+    """If the results contradict a statement, the command names it and writes no page."""
     from dumbbell.pages import study as studies
-    from dumbbell.pages.values import PageError
 
     found = studies.find(name, None if output is None else Path(output))
-    if check and (results or output):
-        raise Conflict(f"--check and {'RESULTS' if results else '--output'}", "one of them", command="study page")
-    if shipped.is_installed() and not check and found.place.resolve().is_relative_to(shipped.place()):
+    if shipped.is_installed() and found.place.resolve().is_relative_to(shipped.place()):
         raise Unwritable("this is the installed package", "another folder: --output DIR", file=found.place)
     found.place.mkdir(parents=True, exist_ok=True)
     if results:
         found.gather(results)
-    try:
-        texts, by_hand = found.render_files(), found.list_problems()
-    except PageError as error:
-        print(error, file=sys.stderr)
-        raise typer.Exit(1) from None
-    for problem in by_hand:
-        print(f"{found.folder / studies.TEMPLATE}:{problem}", file=sys.stderr)
-    if check:
-        changed = [path for path, text in texts.items() if _print_difference(path, text)]
-        outdated = found.list_changes()
-        for line in outdated:
-            print(f"{found.name}: {line}; dumbbell study run {name} and study page {name} renew it", file=sys.stderr)
-        if changed or by_hand or outdated:
-            raise typer.Exit(1)
-        return
-    if by_hand:
-        raise typer.Exit(1)
+    texts, has_problems = _render(found)
+    if has_problems:
+        raise typer.Exit(FAILED)
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
     print("\n".join(map(str, [*texts, *(found.draw() if figures else [])])), file=sys.stderr)
+
+
+@study.command()
+def check(name: Name) -> None:
+    """Nothing is written. Sampled runs are repeated, to see whether this engine still gives the evidence.
+
+    Exit status: 0 the page is up to date, 1 it differs or results do, 2 bad input.
+    """
+    from dumbbell.pages import study as studies
+
+    found = studies.find(name)
+    texts, has_problems = _render(found)
+    changed = [path for path, text in texts.items() if _print_difference(path, text)]
+    outdated = found.list_changes()
+    for line in outdated:
+        print(f"{found.name}: {line}; dumbbell study run {name} and study page {name} renew it", file=sys.stderr)
+    if changed or has_problems or outdated:
+        raise typer.Exit(DIFFERENT)
+
+
+def _render(found: Study) -> tuple[dict[Path, str], bool]:
+    """Return the texts of a study's files, and whether its template has numbers by hand, which are printed."""
+    from dumbbell.pages import study as studies
+    from dumbbell.pages.values import PageError
+
+    try:
+        texts, problems = found.render_files(), found.list_problems()
+    except PageError as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(FAILED) from None
+    for problem in problems:
+        print(f"{found.folder / studies.TEMPLATE}:{problem}", file=sys.stderr)
+    return texts, bool(problems)
 
 
 def _print_difference(path: Path, text: str) -> bool:
@@ -128,37 +149,165 @@ def _print_difference(path: Path, text: str) -> bool:
 
 
 @study.command()
+def tables(
+    name: Name,
+    results: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RESULTS]...", help="Results files, several only for sce; or the folder of study run."),
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(metavar="NUMBERS", help="For sce: print these tables, such as 12,22-36.")
+    ] = None,
+    reference: Reference = None,
+    where: options.Where = None,
+    engine: options.Engine = None,
+    form: Annotated[
+        Literal["markdown", "csv"], typer.Option("--format", help="csv, for sce: one row per published number.")
+    ] = "markdown",
+) -> None:
+    """Without RESULTS, the tables come from the study's evidence. abe, coexistence, dualpi2-versions and sce are
+    papers: with results files, they print all tables of the paper.
+    """
+    from dumbbell.pages import study as studies
+
+    if not _is_for_paper(name, results or []):
+        given = {"--only": only, "--reference": reference, "--where": where, "--engine": engine}
+        _refuse_without_paper(name, given | {"--format csv": form == "csv"})
+        found = studies.find(name)
+        print(found.format_tables(found.make_evidence(results) if results else found.read_evidence()))
+        return
+    module, of_paper = _open_paper(name, results or [], "study tables", where, engine, reference, only)
+    if form == "csv" and not hasattr(module, "list_rows"):
+        raise Conflict(f"--format csv and {name}", "it with sce", command="study tables")
+    if form == "csv":
+        options.print_csv(module.list_rows(of_paper))
+    else:
+        print(module.format_tables(of_paper))
+
+
+@study.command()
 def figure(
     name: Name,
-    which: Annotated[str | None, typer.Argument(metavar="[FIGURE]", help="One figure; all without it.")] = None,
+    which: Annotated[str | None, typer.Argument(metavar="[FIGURE]", help="One figure. By default, all.")] = None,
     output: Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="Folder for the figures.")] = ".",
-    formats: Annotated[
-        str, typer.Option("--format", metavar="FORMATS", help="png, pdf, svg, or several with commas.")
+    form: Annotated[
+        str, typer.Option("--format", metavar="png|pdf|svg", help="Format of the figures, or several with commas.")
     ] = "png",
     results: Annotated[
-        str | None, typer.Option("--from", metavar="DIR", help="Folder of results of study run, instead of evidence.")
+        list[str] | None,
+        typer.Option("--from", metavar="RESULTS", help="Results files, several only for sce; or the folder of them."),
     ] = None,
+    reference: Reference = None,
+    where: options.Where = None,
+    engine: options.Engine = None,
 ) -> None:
-    """Draw a study's figures, from its evidence (no run is needed) or from results."""
+    """Without --from, the figures come from the study's evidence. abe, coexistence, dualpi2-versions and sce are
+    papers: with results files, they draw all figures of the paper.
+    """
     from dumbbell.pages import study as studies
     from dumbbell.pages.values import PageError
 
-    endings = [f".{one.strip().removeprefix('.')}" for one in formats.split(",")]
+    endings = [f".{one.strip().removeprefix('.')}" for one in form.split(",")]
     for ending in endings:
         if ending not in studies.FORMATS:
-            raise UnknownName(
-                ending[1:],
-                among=[one[1:] for one in studies.FORMATS],
-                command="study figure",
-                option="--format",
-                what="format",
-            )
+            known = [one[1:] for one in studies.FORMATS]
+            raise UnknownName(ending[1:], among=known, command="study figure", option="--format", what="format")
     folder = Path(output)
+    if _is_for_paper(name, results or []):
+        module, of_paper = _open_paper(name, results or [], "study figure", where, engine, reference)
+        print("\n".join(map(str, module.draw(of_paper, folder, which, endings))))
+        return
+    _refuse_without_paper(name, {"--reference": reference, "--where": where, "--engine": engine})
+    found = studies.find(name)
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        found = studies.find(name)
-        drawn = found.draw(which, folder, endings, None if results is None else found.make_evidence([results]))
+        drawn = found.draw(which, folder, endings, found.make_evidence(results) if results else None)
     except PageError as error:
         print(error, file=sys.stderr)
-        raise typer.Exit(1) from None
+        raise typer.Exit(FAILED) from None
     print("\n".join(map(str, drawn)))
+
+
+def _is_for_paper(name: str, results: list[str]) -> bool:
+    """Whether results files are those of a paper; a folder has the results of its study."""
+    return name in shipped.list_papers() and bool(results) and not any(Path(one).is_dir() for one in results)
+
+
+def _refuse_without_paper(name: str, given: dict[str, object]) -> None:
+    """Raise Conflict if an option is given that only papers have."""
+    for option in filter(given.get, given):
+        raise Conflict(f"{option} and the evidence of {name}", f"{option} with results files of {_ALLOWED}")
+
+
+def _open_paper(
+    name: str,
+    results: list[str],
+    command: str,
+    where: list[str] | None,
+    engine: str | None,
+    reference: str | None,
+    only: str | None = None,
+) -> tuple[ModuleType, Any]:
+    """Return the program of a paper, and its runs among results. Raises InputError."""
+    from dumbbell import programs
+
+    module = programs.load(shipped.list_papers()[name])
+    is_by_number = hasattr(module, "select_tables")
+    if reference is not None and not getattr(module, "TAKES_REFERENCE", False):
+        raise Conflict(f"--reference and {name}", "it with dualpi2-versions or sce", command=command)
+    if only is not None and not is_by_number:
+        raise Conflict(f"--only and {name}", "it with sce", command=command)
+    if len(results) > 1 and not is_by_number:
+        raise WrongValue(f"{len(results)} files", f"one of {name}", command=command, key="RESULTS")
+    chosen = [options.open_whole_runs(file, where, engine, "a paper holds whole runs") for file in results]
+    if is_by_number:
+        return module, module.Results(chosen, reference, only)
+    return module, module.Results(chosen[0]) if reference is None else module.Results(chosen[0], reference)
+
+
+@study.command()
+def claims(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A study with claims, your own (./FOLDER), or a file of claims.")
+    ],
+    results: options.File,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="ID[,ID]", help="Judge only these claims or sections.")
+    ] = None,
+    form: Annotated[
+        Literal["text", "markdown", "csv", "json"],
+        typer.Option(
+            "--format", help="text; markdown: a page by section; csv: a row per claim; json: all numbers of each."
+        ),
+    ] = "text",
+    fail: Annotated[bool, typer.Option("--fail", help="Exit with status 1 if a claim fails.")] = False,
+    run_program: Annotated[
+        bool, typer.Option("--run-program", help="Run NAME.py next to the claims, if they name it as their frames.")
+    ] = False,
+    where: options.Where = None,
+    engine: options.Engine = None,
+) -> None:
+    """Exit status: 0 done, 1 a claim fails (with --fail), 2 bad input."""
+    from dumbbell import claims as claiming
+    from dumbbell.claims import claims_report
+
+    wanted = claiming.load(_find_claims(name)).select([one for names in only or [] for one in names.split(",")])
+    found = options.open_whole_runs(results, where, engine, "claims are of whole runs")
+    verdicts = claiming.judge(wanted, claiming.run_tables(wanted, found, run_program=run_program))
+    if form == "csv":
+        options.print_csv([claims_report.make_row(one) for one in verdicts])
+    elif form == "json":
+        print(claims_report.to_json(wanted, verdicts))
+    else:
+        write = claims_report.format_markdown if form == "markdown" else claims_report.format_report
+        print("\n\n".join([write(wanted, verdicts), *found.notes]))
+    if fail and any(one.verdict == claiming.FAILS for one in verdicts):
+        raise typer.Exit(DIFFERENT)
+
+
+def _find_claims(name: str) -> str:
+    """Return the file of claims of a study, or that of a folder."""
+    known = shipped.list_claims()
+    if name in known and not Path(name).is_file():
+        return str(known[name])
+    return str(Path(name) / shipped.CLAIMS) if Path(name).is_dir() else name

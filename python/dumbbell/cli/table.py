@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,39 +12,38 @@ from dumbbell.errors import Conflict, Unfit
 
 def table(
     results: options.File,
-    rows: Annotated[list[str] | None, typer.Option(help="Key whose values are the rows; several are allowed.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Key whose values are the columns.")] = None,
-    value: Annotated[list[str] | None, typer.Option(help="What to show: goodput, rtt, sojourn_p99, ...")] = None,
+    rows: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="Key whose values are the rows. May be repeated.")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(metavar="KEY", help="Key whose values are the columns.")] = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MEASURE", help="Measure, such as goodput, rtt or sojourn_p99. May be repeated."),
+    ] = None,
     where: options.Where = None,
     mean_over: options.MeanOver = None,
     of: options.Of = None,
     engine: options.Engine = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Print no more than so many rows.")] = None,
-    no_spread: Annotated[bool, typer.Option("--no-spread", help="Means without their 95 % intervals.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="CSV: one mean per row, every key a column.")] = False,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="CSV of the values of every run, not of their means; --csv may be added.")
-    ] = False,
-    as_latex: Annotated[bool, typer.Option("--latex", help="LaTeX, with the rules of booktabs.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Print at most N rows.")] = None,
+    no_spread: Annotated[bool, typer.Option("--no-spread", help="Print means without their 95 % intervals.")] = False,
+    form: Annotated[
+        Literal["markdown", "csv", "raw", "latex"],
+        typer.Option("--format", help="csv: one row per mean; raw: CSV of every run; latex: with booktabs."),
+    ] = "markdown",
     caption: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="With --latex: a table with this text, measure and unit as its caption."),
+        typer.Option(metavar="TEXT", help="With --format latex: a table with this text, measure and unit as caption."),
     ] = None,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="An aligned Markdown table (the default).")] = False,
 ) -> None:
-    """Whatever else the runs differ in becomes a row, unless --mean-over names it."""
+    """All other keys in which the runs differ become rows, unless --mean-over names them."""
     from dumbbell.results import tables
 
-    formats = {"--csv": as_csv or raw, "--latex": as_latex, "--markdown": as_markdown}
-    if sum(formats.values()) > 1:
-        wanted = {"--raw": raw} | formats | {"--csv": as_csv and not raw}
-        raise Conflict(" and ".join(name for name, given in wanted.items() if given), "one of them", command="table")
-    if caption is not None and not as_latex:
-        raise Unfit("it is of LaTeX tables", "--latex as well", option="--caption")
+    if caption is not None and form != "latex":
+        raise Unfit("it is of LaTeX tables", "--format latex as well", option="--caption")
     options.require_part(of)
     found = options.open_results(results, where, engine)
     values = value or found.choose_measures(of)
-    if raw:
+    if form == "raw":
         for name, given in (
             ("--rows", rows),
             ("--columns", columns),
@@ -53,8 +52,8 @@ def table(
             ("--limit", limit),
         ):
             if given:
-                allowed = "--raw without it, for every value of every run, or --csv, for the means"
-                raise Conflict(f"--raw and {name}", allowed, command="table")
+                allowed = "--format raw without it, for every value of every run, or --format csv, for the means"
+                raise Conflict(f"--format raw and {name}", allowed, command="table")
         print(tables.tidy(found, values, of).write_csv(), end="")
         return
     shown = [
@@ -63,7 +62,7 @@ def table(
         )
         for one in values
     ]
-    if as_csv:
+    if form == "csv":
         print(tables.join_csv(shown), end="")
     else:
-        print("\n\n".join(one.to_latex(caption) if as_latex else one.to_markdown() for one in shown))
+        print("\n\n".join(one.to_latex(caption) if form == "latex" else one.to_markdown() for one in shown))

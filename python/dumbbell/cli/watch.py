@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,8 +19,8 @@ def watch(
         str,
         typer.Argument(
             metavar="[FILE|RESULTS|PID]",
-            help="Experiment file, or a name from dumbbell list, which is run; results file; or a session of dumbbell "
-            "shell: its process, or its results file while it runs.",
+            help="Experiment to run; results file; or a dumbbell shell: its process id, or its results file while it "
+            "runs. By default, the only shell.",
         ),
     ] = "",
     key: run_options.Key = "",
@@ -29,17 +29,24 @@ def watch(
     settings: run_options.Settings = None,
     engine: run_options.Engine = None,
     speed: Annotated[
-        float | None, typer.Option(metavar="X", help="Seconds of the run per second; 1, or for lines no limit.")
+        float | None,
+        typer.Option(metavar="X", help="Seconds of the run per second. By default, 1; unlimited for lines."),
     ] = None,
     interval: Annotated[
-        str, typer.Option(metavar="TIME", help="Between two updates, in time of the run; of a session 250ms, or 1s.")
+        str,
+        typer.Option(
+            metavar="TIME", help="Time of the run between two updates. By default for a shell, 250ms, or 1s for lines."
+        ),
     ] = "",
     stored_only: run_options.StoredOnly = False,
     trust: run_options.Trust = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One row per link or flow and interval, as CSV.")] = False,
+    form: Annotated[
+        Literal["screen", "csv"],
+        typer.Option("--format", help="csv: one row per link or flow and interval; else a screen, or lines."),
+    ] = "screen",
 ) -> None:
-    """Keys: space pauses, . and , step, + and - change the speed, [ and ] seek, q quits. Without a terminal there is a
-    line for each interval; of a session, one for each direction. A session is shown until it ends.
+    """Keys: space pauses, . and , step, + and - change the speed, [ and ] seek, q quits. Without a terminal, it
+    prints one line per interval; for a shell, one per direction. A shell is shown until it ends.
     """
     from dumbbell.explain import observed
     from dumbbell.results import one_stored
@@ -59,14 +66,14 @@ def watch(
         for option, value in of_runs.items():
             if value:
                 raise Conflict(f"{option} and a session", "an experiment file or a results file", command="watch")
-        sessions.follow(what, interval, as_csv=as_csv)
+        sessions.follow(what, interval, as_csv=form == "csv")
         return
     interval_s = _parse_interval(interval)
     if speed is not None and not 1 / 64 <= speed <= 4096:
         raise OutOfRange(f"{speed:g}", "from 1/64 to 4096", command="watch", option="--speed")
     from dumbbell.watch import lines, replay, screen, source
 
-    is_screen = sys.stdout.isatty() and not as_csv and os.environ.get("TERM") != "dumb"
+    is_screen = sys.stdout.isatty() and form != "csv" and os.environ.get("TERM") != "dumb"
     frames = replay.FRAMES if is_screen else replay.LINES
     found: source.RunSource
     if is_file:
@@ -74,7 +81,7 @@ def watch(
         chosen, by = observed.select_cell(
             what, settings, cell, where or [], engine=engine, trust=trust, command="watch"
         )
-        found = source.Carried(chosen, by, frames, interval_s)
+        found = source.CarriedRun(chosen, by, frames, interval_s)
     else:
         run_options.refuse_of_files("watch", {"--set": settings, "--cell": cell, "--trust": trust})
         run = observed.observe_results(one_stored.choose_run(what, key, where or [], engine))
@@ -84,7 +91,7 @@ def watch(
     if is_screen:
         screen.show(found, speed or 1.0)
     else:
-        lines.write(found, speed, as_csv=as_csv)
+        lines.write(found, speed, as_csv=form == "csv")
 
 
 def _parse_interval(text: str) -> float | None:

@@ -35,7 +35,7 @@ def list_studies() -> dict[str, Path]:
 
 
 def list_papers() -> dict[str, Path]:
-    """Return the programs that show a paper whole, `dumbbell paper`, by the names of their studies."""
+    """Return the programs that show a whole paper, by the names of their studies."""
     return {name_study(path.parent): path for path in sorted(place().glob(f"*/{PAPER}"))}
 
 

@@ -245,7 +245,7 @@ def save_all(
     """Write figures, or one of them, to a folder as NAME.png and so on; raises InputError if that is not possible."""
     if only is not None and only not in made:
         raise UnknownName(
-            only, among=list(made) or "there are runs for none of this paper", key="--only", what="figure"
+            only, among=list(made) or "there are runs for none of this paper", key="FIGURE", what="figure"
         )
     make_folder(folder)
     paths = []

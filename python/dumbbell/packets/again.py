@@ -42,10 +42,10 @@ def repeat_packets(
     engine = find_kind(rows["engine_version"])
     if engine != "sim":
         trace = f"a run of sim, or dumbbell trace --engine {engine}, which carries the experiment out again"
-        said, some = f"the run is of engine {rows['engine_version']}, which is not repeated here", trace
+        reason, some = f"the run is of engine {rows['engine_version']}, which is not repeated here", trace
         if engine == "import":
-            said, some = "the run was imported: another tool measured it", "a run of sim, or a capture of your own"
-        raise Unfit(said, some, file=file, key="packets")
+            reason, some = "the run was imported: another tool measured it", "a run of sim, or a capture of your own"
+        raise Unfit(reason, some, file=file, key="packets")
     cell = Cell(rows["experiment"], rows["title"], json.loads(rows["matrix"]), rows["seed"], json.loads(rows["config"]))
     points = [at] if isinstance(at, str) else at
     numbers = [flows] if isinstance(flows, int) else flows

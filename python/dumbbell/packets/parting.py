@@ -67,14 +67,13 @@ class PacketStream:
 
 @dataclass(frozen=True)
 class Parting:
-    """The packets that two sides share, and where they part."""
+    """The packets that two sides share, where they part, and what differs in the first packet that does."""
 
     point: str
     sides: tuple[PacketSide, PacketSide]
     within_ns: int | None
     streams: list[PacketStream]
     differences: list[str] = field(default_factory=list)
-    """What differs in the first packet that does."""
     shown: list[list[str]] = field(default_factory=list)
 
     @property
@@ -90,11 +89,9 @@ class Parting:
         if not _have_same_clock(a, b):
             starts = " and ".join(_format_seconds(side.start_ns) for side in self.sides)
             clock = f"Times count from the first packet of each side, at {starts} s of its own clock"
-        time = (
-            "they are not compared"
-            if self.within_ns is None
-            else f"they may be {_format_microseconds(self.within_ns)} us apart"
-        )
+        time = "they are not compared"
+        if self.within_ns is not None:
+            time = f"they may be {_format_microseconds(self.within_ns)} us apart"
         head = f"Packets at {self.point}. {clock}; {time}."
         rows = [_make_row(stream) for stream in self.streams[:MOST_STREAMS]]
         table = align_table(list(_HEADER), rows, words=(1,))
@@ -105,51 +102,31 @@ class Parting:
         if not self.differences:
             equal = format_count(sum(stream.equal for stream in self.streams), "packet")
             most = max(stream.apart_ns[1] for stream in self.streams)
-            return "\n\n".join(
-                [*parts, f"No difference in {equal}; their times are at most {_format_microseconds(most)} us apart."]
-            )
+            sentence = f"No difference in {equal}; their times are at most {_format_microseconds(most)} us apart."
+            return "\n\n".join([*parts, sentence])
         first = self.streams[0]
         assert first.first_ns is not None
-        said = (
+        sentence = (
             f"The first that differs is packet {first.equal + 1} of flow {first.flow}, {first.direction}, "
             f"at {_format_seconds(first.first_ns)} s:"
         )
-        columns = [
-            "",
-            "way",
-            "packet",
-            "A, s",
-            "B - A, us",
-            "seq",
-            "payload",
-            "ack",
-            "flags",
-            "window",
-            "ECN",
-            "SACK",
-            "fate",
-        ]
-        empty = [place for place in range(5, len(columns)) if all(row[place] == "" for row in self.shown)]
-        keep = [place for place in range(len(columns)) if place not in empty]
-        view = align_table(
-            [columns[place] for place in keep],
-            [[row[place] for place in keep] for row in self.shown],
-            words=tuple(place for place, column in enumerate(keep) if columns[column] in _WORDS),
-        )
+        filled = [n for n in range(len(_COLUMNS)) if n < _ALWAYS or any(row[n] for row in self.shown)]
+        columns = [_COLUMNS[n] for n in filled]
+        words = tuple(n for n, column in enumerate(columns) if column in _WORDS)
+        view = align_table(columns, [[row[n] for n in filled] for row in self.shown], words=words)
         legend = "`=` equal, `!` differs (A / B), `A` or `B`: only that side has it there."
-        return "\n\n".join([*parts, "\n".join([said, *(f"- {one}" for one in self.differences)]), view, legend])
+        return "\n\n".join([*parts, "\n".join([sentence, *(f"- {one}" for one in self.differences)]), view, legend])
 
 
 _HEADER = (
-    "flow",
-    "way",
-    "packets of A",
-    "of B",
-    "equal until they part",
-    "they part at, s",
-    "apart, median, us",
-    "most, us",
+    *("flow", "way", "packets of A", "of B", "equal until they part", "they part at, s"),
+    *("apart, median, us", "most, us"),
 )
+_COLUMNS = (
+    *("", "way", "packet", "A, s", "B - A, us"),
+    *("seq", "payload", "ack", "flags", "window", "ECN", "SACK", "fate"),
+)
+_ALWAYS = 5  # columns that are there even if they are empty
 _WORDS = ("", "way", "flags", "ECN", "SACK", "fate")
 
 
@@ -199,16 +176,10 @@ def find(a: PacketSide, b: PacketSide, point: str, *, within_ns: int | None = No
         median=pl.col("apart_ns").filter(equal).median().fill_null(0.0),
         most=pl.col("apart_ns").filter(equal).max().fill_null(0),
     )
+    order = ("first_ns", "first_row", "flow", "direction")
     found = [
-        PacketStream(
-            row["flow"],
-            row["direction"],
-            (row["a"], row["b"]),
-            row["equal"],
-            row["first_ns"],
-            (row["median"], row["most"]),
-        )
-        for row in streams.sort("first_ns", "first_row", "flow", "direction", nulls_last=True).rows(named=True)
+        PacketStream(flow, direction, (in_a, in_b), equal, first_ns, (median, most))
+        for flow, direction, in_a, in_b, equal, first_ns, _, median, most in streams.sort(order, nulls_last=True).rows()
     ]
     if found[0].first_ns is None:
         return Parting(point, (a, b), within_ns, found)
@@ -301,12 +272,9 @@ def _match_packets(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> Iterator
     for _, first, last, first_b, last_b in difflib.SequenceMatcher(a=keys[0], b=keys[1], autojunk=False).get_opcodes():
         left, right = a[first:last], b[first_b:last_b]
         while left or right:
-            if left and right and left[0]["direction"] == right[0]["direction"]:
-                yield _join_halves(left.pop(0), right.pop(0))
-            elif left:
-                yield _join_halves(left.pop(0), None)
-            else:
-                yield _join_halves(None, right.pop(0))
+            both = left and right and left[0]["direction"] == right[0]["direction"]
+            mine = left.pop(0) if left else None
+            yield _join_halves(mine, right.pop(0) if both or mine is None else None)
 
 
 def _join_halves(a: dict[str, Any] | None, b: dict[str, Any] | None) -> dict[str, Any]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dumbbell import _native, engines
 from dumbbell.engines.base import Captures, prepare_experiments
@@ -17,7 +16,7 @@ from dumbbell.experiment.plugins import process
 from dumbbell.packets.wanted import PacketSelection, list_points
 from dumbbell.results.versions import find_kind
 from dumbbell.scratch import Scratch, keep_whole
-from dumbbell.waiting import restore_ctrl_c
+from dumbbell.waiting import run_engine
 from dumbbell.writing import report_write_failures
 
 if TYPE_CHECKING:
@@ -113,35 +112,15 @@ def _capture_packets(
 
 
 def _run(cell: Cell, wanted: PacketSelection, output: Path, comment: str) -> tuple[int, str]:
-    """Run and write; return how many packets there are, and the hash of what was measured."""
-    if loaded := plugins.list_copies(cell.groups):
-        return _run_apart(cell, wanted, output, comment, loaded)
-    result, count, _ = _simulate_packets(cell, wanted, output, comment)
-    return count, result.hash
+    """Run and write; return how many packets there are, and the hash of what was measured.
 
-
-def _simulate_packets(
-    cell: Cell, wanted: PacketSelection, output: Path | None, comment: str
-) -> tuple[_native.Result, int, _native.Rows | None]:
-    cancel = _native.Cancel()
-    # a thread of its own: Ctrl-C is heard here meanwhile
-    with ThreadPoolExecutor(1) as pool:
-        restore_ctrl_c()
-        running = pool.submit(_native.run_packets, cell.config, cancel, output, comment=comment, **wanted.keywords)
-        try:
-            return running.result()
-        except KeyboardInterrupt:
-            cancel.cancel()
-            raise
-        except RuntimeError as error:
-            raise Failed(escape_line(str(error)), "a run that can be carried out", command="trace") from None
-
-
-def _run_apart(
-    cell: Cell, wanted: PacketSelection, output: Path, comment: str, loaded: dict[str, str]
-) -> tuple[int, str]:
-    """Do so in a process of its own, where plugins crash alone."""
-    asked: dict[str, Any] = {
+    Plugins run in a process of its own, where they crash alone.
+    """
+    loaded = plugins.list_copies(cell.groups)
+    if not loaded:
+        result, count, _ = _simulate_packets(cell, wanted, output, comment)
+        return count, result.hash
+    job = {
         "config": cell.config,
         "plugins": loaded,
         "output": str(output.absolute()),
@@ -149,7 +128,13 @@ def _run_apart(
         "wanted": wanted.keywords,
     }
     try:
-        answer = process.carry_out("packets", asked, site=output.suffix == PARQUET)
+        answer = process.carry_out("packets", job, site=output.suffix == PARQUET)
     except RuntimeError as error:
         raise Failed(str(error), "plugins that work", command="trace") from None
     return answer["count"], answer["hash"]
+
+
+def _simulate_packets(
+    cell: Cell, wanted: PacketSelection, output: Path | None, comment: str
+) -> tuple[_native.Result, int, _native.Rows | None]:
+    return run_engine("trace", _native.run_packets, cell.config, output, comment=comment, **wanted.keywords)

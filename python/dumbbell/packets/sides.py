@@ -62,9 +62,9 @@ def carry_out_side(
     """
     captures, experiment = recording.find_engine(experiment, engine)
     cell = choose_cell(experiment, number, where, "diff")
-    asked = wanted.check_selection(cell, [point or SENDER], flows)
+    selection = wanted.check_selection(cell, [point or SENDER], flows)
     notes = captures.check(cell, experiment.file) if captures is not None else []
-    rows, _ = recording.record_packets(cell, asked, captures)
+    rows, _ = recording.record_packets(cell, selection, captures)
     return PacketSide(recording.describe_cell(cell), _select_columns(rows)), notes
 
 
@@ -77,9 +77,7 @@ def _read_parquet(file: Path, point: str | None) -> pl.DataFrame:
         if (point or SENDER) not in points:
             raise UnknownName(point or SENDER, among=points, file=file, option="--at", what="point")
         return _select_columns(rows.filter(pl.col("point") == (point or SENDER)))
-    except InputError:
-        raise
-    except OSError:
+    except (InputError, OSError):
         raise
     except Exception:  # of Polars and its reader, which are many
         raise Unfit("this table has no packets", "a file of dumbbell trace -o NAME.parquet", file=file) from None
@@ -88,12 +86,8 @@ def _read_parquet(file: Path, point: str | None) -> pl.DataFrame:
 def _select_columns(rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows of `recording.record_packets` with the columns that are compared."""
     text = [pl.col(name).cast(pl.String) for name in ("direction", "protocol", "flags", "ecn", "sack")]
-    fate = pl.concat_str(
-        pl.when(pl.col("mark").is_not_null()).then(pl.col("mark").cast(pl.String) + pl.lit(" ")).otherwise(pl.lit("")),
-        pl.when(pl.col("drop_hop").is_not_null())
-        .then(pl.lit("dropped at ") + pl.col("drop_hop").cast(pl.String))
-        .otherwise(pl.lit("")),
-    ).str.strip_chars()
+    drop = pl.lit("dropped at ") + pl.col("drop_hop").cast(pl.String)
+    fate = pl.concat_str(pl.col("mark").cast(pl.String), drop, separator=" ", ignore_nulls=True)
     return rows.with_columns(*text, fate=fate, time_ns=(pl.col("time_s") * 1e9).round().cast(pl.Int64)).select(
         "time_ns", *_COLUMNS, "fate"
     )

@@ -7,8 +7,8 @@
     figures/      its figures
     experiments/  experiment files of its own (optional)
     references/   published numbers that it needs, as CSV (optional)
-    claims.toml   a paper's statements, for `dumbbell claims` (optional)
-    paper.py      all tables and figures of a paper, for `dumbbell paper` (optional)
+    claims.toml   a paper's statements, for `dumbbell study claims` (optional)
+    paper.py      all tables and figures of a paper, for `dumbbell study tables` and `study figure` (optional)
 
 `study.py` has
 
@@ -39,7 +39,7 @@ from typing import NoReturn
 import polars as pl
 
 from dumbbell import Results, programs
-from dumbbell.errors import UnknownName, Unreadable, WrongValue
+from dumbbell.errors import Nothing, UnknownName, Unreadable, WrongValue
 from dumbbell.experiment import shipped
 from dumbbell.experiment.shipped import PROGRAM as PROGRAM
 from dumbbell.figures import Picture, save_all
@@ -168,6 +168,14 @@ class Study:
         text = (self.folder / template).read_text(encoding="utf-8")
         given = {"table": find_table, "validation": summarise_validation, **facts}
         return render(text, found, given, str(self.folder / template))
+
+    def format_tables(self, evidence: Evidence) -> str:
+        """Return its tables as Markdown, each under its name."""
+        with self._report_program_errors():
+            made = {name: str(make(evidence)) for name, make in getattr(self.program, "TABLES", {}).items()}
+        if not made:
+            raise Nothing("no tables", "a study whose page has tables", file=self.name)
+        return "\n\n".join(f"## {name}\n\n{text}" for name, text in made.items())
 
     def draw(
         self,

@@ -5,6 +5,9 @@ from typing import Any
 
 import polars as pl
 
+from dumbbell import figures
+from dumbbell.figures import Picture
+
 
 def compute_means(frame: pl.DataFrame, by: Sequence[str], *values: str) -> pl.DataFrame:
     """Return means over seeds; of the first value also min and max, as `low` and `high`, and how many, `n`."""
@@ -23,11 +26,36 @@ def order_names(column: str, order: Iterable[str]) -> pl.Expr:
     return pl.col(column).cast(pl.Enum(list(order)))
 
 
-def make_cross_table(
-    frame: pl.DataFrame, rows: str, columns: str, order: Iterable[str], text: Callable[[dict[str, Any]], str]
+def make_grid(
+    frame: pl.DataFrame,
+    rows: Sequence[str],
+    column: str,
+    order: Iterable[Any],
+    text: Callable[[dict[str, Any]], str],
+    missing: str = "-",
 ) -> list[list[str]]:
-    """Return the cells of a table: a row for each value of `rows`, the values of `columns` across."""
-    cells = {(row[rows], str(row[columns])): text(row) for row in frame.iter_rows(named=True)}
-    values = frame[rows].unique().sort().to_list()
-    shown = {value: value if isinstance(value, str) else f"{value:g}" for value in values}
-    return [[shown[value], *(cells.get((value, name), "-") for name in order)] for value in values]
+    """Return the cells of a table: a row for each combination of `rows` as they come, the values of `column` across."""
+    lines: dict[tuple[Any, ...], dict[Any, str]] = {}
+    for row in frame.iter_rows(named=True):
+        lines.setdefault(tuple(row[name] for name in rows), {})[row[column]] = text(row)
+    across = list(order)
+    return [
+        [
+            *(f"{value:g}" if isinstance(value, float) else str(value) for value in place),
+            *(cells.get(value, missing) for value in across),
+        ]
+        for place, cells in lines.items()
+    ]
+
+
+def draw_means(
+    frame: pl.DataFrame, x: str, y: str, *, level: float | None = None, level_name: str = "", **options: Any
+) -> Picture:
+    """Draw lines of means with their intervals from `low` to `high`, and a reference line; it is dashed if named.
+
+    The other options are those of `figures.lines`.
+    """
+    picture = figures.lines(frame, x, y, low="low", high="high", **options)
+    if level is not None:
+        picture.draw_level(level, level_name, "--" if level_name else "-")
+    return picture.arrange()

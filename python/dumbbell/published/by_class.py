@@ -6,7 +6,6 @@ One row per cell, class and statistic, with its mean and percentiles. Class `a` 
 
 import json
 import math
-import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,13 +18,15 @@ from dumbbell.published.compare import (
     Comparison,
     Figure,
     Pair,
+    compute_relative_error,
     format_cell,
+    format_pair,
     has_columns,
     read_csv,
     select_alike,
     select_latest_engine,
 )
-from dumbbell.results.tables import align_table, format_number
+from dumbbell.results.tables import align_table
 
 COLUMNS = frozenset(
     ("aqm", "cc_a", "cc_b", "link_mbit", "rtt_a_ms", "rtt_b_ms", "flows_a", "flows_b", "class", "statistic", "mean")
@@ -148,14 +149,9 @@ def compare(runs: pl.DataFrame, classes: pl.DataFrame, figures: Iterable[Figure]
             continue
         answers = select_alike(select_latest_engine(places.get(_find_place(figure.cell), [])), format_cell(figure.cell))
         values = [v for run in answers if (v := _find_measured(run, by_run.get(run["key"], []), figure)) is not None]
-        if not values:
-            result.missing += 1
-            continue
-        simulated = statistics.fmean(values)
-        score, error = _compute_error(figure, simulated)
-        pair = Pair(figure, simulated, len(values), score, error, tuple(run["key"] for run in answers))
-        found.setdefault(figure.cell, {})[figure.table, figure.metric] = pair
-        result.pairs.append(pair)
+        pair = result.add(figure, values, tuple(run["key"] for run in answers), _compute_error)
+        if pair is not None:
+            found.setdefault(figure.cell, {})[figure.table, figure.metric] = pair
     for pairs in found.values():
         result.pairs += [*_make_ratio_pairs(pairs), *_make_absolute_pairs(pairs)]
     return result
@@ -208,8 +204,7 @@ def _compute_error(figure: Figure, simulated: float) -> tuple[str, float]:
     published, before = figure.value, _name_load(figure.cell)
     match statistic:
         case "queue_delay_ms":
-            error = (simulated - published) / published if published else math.nan
-            return f"{before}queue delay {of}, |sim - pub| / pub", error
+            return f"{before}queue delay {of}, |sim - pub| / pub", compute_relative_error(simulated, published)
         case "mark_pct" | "drop_pct":
             error = math.log(simulated / published) if min(simulated, published) > 0 else math.nan
             return f"{before}{statistic}, |ln(sim / pub)|", error
@@ -263,12 +258,8 @@ def format_table(comparison: Comparison) -> str:
         if overload:
             udp = f"{named['udp_mbit']:g} in {named['udp_class']}" if named["udp_mbit"] else "-"
             row += [udp, named["counted"]]
-        rows.append(row + [_format_pair(pairs.get(key)) for key in shown])
+        rows.append(row + [format_pair(pairs.get(key)) for key in shown])
     header = ["queue", "cc", "RTT a / b", *(("UDP", "counted") if overload else ())]
     words = range(len(header))
     header += [f"{metric.removesuffix(' mean')} {side}" for side, metric in shown]
     return align_table(header, rows, words=tuple(words))
-
-
-def _format_pair(pair: Pair | None) -> str:
-    return "-" if pair is None else f"{format_number(pair.simulated)} / {format_number(pair.figure.value)}"

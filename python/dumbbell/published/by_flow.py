@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import InputError, Unreadable
+from dumbbell.errors import InputError
 from dumbbell.experiment.units import parse
 from dumbbell.published.compare import (
     MEASURED,
@@ -25,7 +25,9 @@ from dumbbell.published.compare import (
     Figure,
     Pair,
     compute_error,
+    compute_relative_error,
     format_cell,
+    format_pair,
     has_columns,
     has_only_flows,
     matches_qdisc,
@@ -33,14 +35,12 @@ from dumbbell.published.compare import (
     select_alike,
     select_latest_engine,
 )
-from dumbbell.results.tables import align_table, format_number
+from dumbbell.results.tables import align_table
 
 Row = dict[str, str]
 Run = list[Row]
 """The rows of a run, one per flow."""
 
-# columns of files that somebody wrote for this command before there were keys in them
-_FORMER = frozenset(("qdisc", "ecn", "ccs", "rate_mbit", "rtts_ms", "seconds", "seed", "flow", "cc", "goodput_mbit"))
 # column of the file → measure; those of the queue stand in the row of every flow
 _OF_FLOW = {"goodput_mbit": "goodput_mbit", "rtt_mean_ms": "rtt_ms", "retransmissions": "retransmissions"}
 _OF_QUEUE = {"drops": "drops", "sojourn_mean_l_ms": "sojourn_l_ms", "sojourn_mean_c_ms": "sojourn_c_ms"}
@@ -66,9 +66,7 @@ class _Flow:
 
 def describes(path: str | Path) -> bool:
     """Whether a CSV file is of this kind and has flows or keys that a grid of rates and base RTTs has no place for."""
-    if not has_columns(path, MEASURED):
-        return has_columns(path, _FORMER)
-    return any(
+    return has_columns(path, MEASURED) and any(
         len(run) > 2
         or len({row["flows.base_rtt"] for row in run}) > 1
         or any(key not in _IN_A_GRID for key, _ in _list_stated(run))
@@ -82,7 +80,6 @@ def _read_runs(path: str, _changed: int) -> list[Run]:
 
     def add(row: Row) -> list[Row]:
         row = {column: value or "" for column, value in row.items() if column}
-        row = _rename(row) if "ccs" in row else row
         number = int(row["flow"])
         for column in (*_OF_FLOW, *_OF_QUEUE, *_MARKS):
             float(row.get(column) or 0)
@@ -95,46 +92,12 @@ def _read_runs(path: str, _changed: int) -> list[Run]:
         return []
 
     read_csv(path, add)
-    for run in runs:
-        if len(run) != int(run[0].get("flows") or len(run)):
-            raise Unreadable(
-                f"there are {len(run)} rows of a run of {run[0]['flows']} flows, seed {run[0].get('seed')}",
-                "a row for each flow of a run",
-                file=path,
-                key="flow",
-            )
     return runs
 
 
 def read_runs(path: str | Path) -> list[Run]:
     """Return the runs of a file; raises InputError."""
     return _read_runs(str(path), Path(path).stat().st_mtime_ns if Path(path).exists() else 0)
-
-
-def _rename(row: Row) -> Row:
-    """Return a row with `ccs` and `rtts_ms` of its run under the names of keys."""
-    ccs, rtts = row["ccs"].split("+"), row["rtts_ms"].split("+")
-    number = int(row["flow"]) - 1
-    if not 0 <= number < len(ccs):
-        raise ValueError(f"flow {row['flow']} of {row['ccs']}")
-    options = row.get("options") or "default"
-    named = {
-        "bottleneck.aqm": row["qdisc"] if options == "default" else f"{row['qdisc']} {options}",
-        "bottleneck.rate": f"{row['rate_mbit']}Mbit",
-        "hosts.ecn": "true" if row["ecn"] == "1" else "false",
-        "duration": f"{row['seconds']}s",
-        "flows": str(len(ccs)),
-        "flows.cc": row["cc"],
-        "flows.cc.ect": row.get("ect", "") if row["cc"] == "dctcp" else "",
-        "flows.base_rtt": f"{rtts[number % len(rtts)]}ms",
-        "rtt_mean_ms": row.get("mean_rtt_ms", ""),
-        "ce_reported": row.get("delivered_ce", ""),
-        "drops": row.get("queue_drops", ""),
-        "ce_marks_c": row.get("queue_marks_c", ""),
-        "sojourn_mean_c_ms": row.get("mean_delay_c_ms", ""),
-        "sojourn_mean_l_ms": row.get("mean_delay_l_ms", ""),
-    }
-    return named | {c: row.get(c, "") for c in ("seed", "goodput_mbit", "retransmissions")} | {"flow": str(number)}
 
 
 def read(path: str | Path, counts: Callable[[Sequence[float]], bool] | None = None) -> list[Figure]:
@@ -317,12 +280,7 @@ def compare(
             ]
         of_figure = figure.flow, figure.metric
         values = [v for found in simulated[figure.cell] if not math.isnan(v := found.get(of_figure, math.nan))]
-        if not values:
-            result.missing += 1
-            continue
-        mean = statistics.fmean(values)
-        score, error = _compute_error(figure, mean)
-        result.pairs.append(Pair(figure, mean, len(values), score, error, keys[figure.cell]))
+        result.add(figure, values, keys[figure.cell], _compute_error)
     result.pairs += _make_share_pairs(result.pairs)
     return result
 
@@ -357,8 +315,7 @@ def _compute_error(figure: Figure, simulated: float) -> tuple[str, float]:
         queue = "L" if figure.metric == "sojourn_l_ms" else "C"
         return f"time in queue {queue}, |sim - pub| / pub", (simulated - published) / published if published else 0.0
     if figure.metric == "signals":
-        error = (simulated - published) / published if published else math.nan
-        return "marks and drops, |sim - pub| / pub", error
+        return "marks and drops, |sim - pub| / pub", compute_relative_error(simulated, published)
     return compute_error(figure, simulated)
 
 
@@ -396,10 +353,7 @@ def format_table(comparison: Comparison) -> str:
     for cell, pairs in cells.items():
         named = dict(cell)
         row = [named["ccs"], "on" if named["ecn"] else "off", f"{named['rate_mbit']:g}", named["rtts_ms"]]
-        for key in shown:
-            one = pairs.get(key)
-            row.append("-" if one is None else f"{format_number(one.simulated)} / {format_number(one.figure.value)}")
-        rows.append(row)
+        rows.append(row + [format_pair(pairs.get(key)) for key in shown])
     header = ["cc", "ECN", "Mbit/s", "RTT", "goodput 1", "rtt 1", "goodput 2", "rtt 2"]
     header += ["marks and drops", "drops", "sojourn L", "sojourn C"]
     return align_table(header, rows)

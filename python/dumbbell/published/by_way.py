@@ -6,7 +6,6 @@ way up; `cc1`, `delay_ms`, `ecn` and `pacing` are of all flows.
 
 import json
 import math
-import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +19,14 @@ from dumbbell.published.compare import (
     Figure,
     Pair,
     format_cell,
+    format_pair,
     has_columns,
     matches_qdisc,
     read_csv,
     select_alike,
     select_latest_engine,
 )
-from dumbbell.results.tables import align_table, format_number
+from dumbbell.results.tables import align_table
 
 _WORDS = ("source", "qdisc", "qdisc_up", "cc1", "pacing")
 _NUMBERS = ("ecn", "flows_down", "flows_up", "rate_mbit", "up_mbit", "delay_ms", "seconds")
@@ -119,12 +119,7 @@ def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) 
     result = Comparison()
     for figure in figures:
         of_runs = [values[key][figure.metric] for key in keys[figure.cell]]
-        if not of_runs:
-            result.missing += 1
-            continue
-        simulated = statistics.fmean(of_runs)
-        score, error = _compute_error(figure, simulated)
-        result.pairs.append(Pair(figure, simulated, len(of_runs), score, error, tuple(keys[figure.cell])))
+        result.add(figure, of_runs, tuple(keys[figure.cell]), _compute_error)
     return result
 
 
@@ -152,9 +147,6 @@ def format_table(comparison: Comparison) -> str:
         queues = [named["qdisc"], *([named["qdisc_up"]] if named["qdisc_up"] != named["qdisc"] else [])]
         row = [time, " / ".join(queues), f"{named['rate_mbit']:g}/{named['up_mbit']:g}", f"{named['delay_ms']:g}"]
         row += ["on" if named["ecn"] else "off", named["pacing"]]
-        for measure in MEASURES:
-            one = pairs.get(measure)
-            row.append("-" if one is None else f"{format_number(one.simulated)} / {format_number(one.figure.value)}")
-        rows.append(row)
+        rows.append(row + [format_pair(pairs.get(measure)) for measure in MEASURES])
     header = ["run", "queue", "Mbit/s", "RTT", "ECN", "pacing", "down", "up", "ping P50", "ping P99"]
     return align_table(header, rows, words=(0, 1, 2, 4, 5))

@@ -5,7 +5,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -39,10 +39,7 @@ _CELL = ("qdisc", "shaper", "ecn", "cc1", "cc2", "rate_mbit", "delay_ms", "secon
 _NUMBERS = ("ecn", "rate_mbit", "delay_ms", "seconds", "stagger_ms")
 # of a file with keys of an experiment and columns of the results tables, one row per flow of a run
 MEASURED = frozenset(
-    (
-        *("bottleneck.aqm", "bottleneck.rate", "hosts.ecn", "duration", "flow", "flows.cc", "flows.base_rtt"),
-        "goodput_mbit",
-    )
+    ("bottleneck.aqm", "bottleneck.rate", "hosts.ecn", "duration", "flow", "flows.cc", "flows.base_rtt", "goodput_mbit")
 )
 # of a published Cake that marks SCE, nothing says so where no flow takes notice
 _UNSTATED = {"sce": (False, True, "off", "on")}
@@ -66,7 +63,10 @@ class Figure:
 
 @dataclass
 class Pair:
-    """A simulated figure (mean over seeds), the published one, and the error of the first as it is scored."""
+    """A simulated figure (mean over seeds), the published one, and the error of the first as it is scored.
+
+    `keys` are those of the runs that gave the simulated figure.
+    """
 
     figure: Figure
     simulated: float
@@ -74,7 +74,6 @@ class Pair:
     score: str
     error: float
     keys: tuple[str, ...] = ()
-    """Of the runs from which the simulated figure comes."""
 
 
 @dataclass
@@ -83,6 +82,21 @@ class Comparison:
 
     pairs: list[Pair] = field(default_factory=list)
     missing: int = 0
+
+    def add(
+        self,
+        figure: Figure,
+        values: Sequence[float],
+        keys: tuple[str, ...],
+        compute_error: Callable[[Figure, float], tuple[str, float]],
+    ) -> Pair | None:
+        """Add the mean of what runs give for a figure with its error; without values the figure is missing."""
+        if not values:
+            self.missing += 1
+            return None
+        mean = statistics.fmean(values)
+        self.pairs.append(Pair(figure, mean, len(values), *compute_error(figure, mean), keys))
+        return self.pairs[-1]
 
 
 def has_columns(path: str | Path, wanted: frozenset[str]) -> bool:
@@ -238,10 +252,10 @@ def matches_qdisc(words: str, aqm: dict[str, Any]) -> bool:
 
     What the words leave out has its default.
     """
-    name, said = _parse_words(words)
+    name, stated = _parse_words(words)
     if aqm["name"] != name:
         return False
-    for param, wanted in said:
+    for param, wanted in stated:
         actual = aqm.get(param.name)
         if wanted is not None:
             if wanted != actual:
@@ -251,34 +265,29 @@ def matches_qdisc(words: str, aqm: dict[str, Any]) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class _SimulatedRun:
-    """What of a run's configuration decides which published cell it answers."""
-
-    config: dict[str, Any]
-
-    def matches(self, column: str, value: Any) -> bool:
-        config, flows = self.config, self.config["flows"]
-        match column:
-            case "qdisc":
-                return matches_qdisc(value, config["bottleneck"]["aqm"])
-            case "shaper":
-                return bool(config["bottleneck"]["shaper"] == value)
-            case "ecn":
-                return bool(config["hosts"]["ecn"] == bool(value))
-            case "cc1":
-                return _name_control(flows[0]["cc"]) == str(value)
-            case "cc2":
-                return (_name_control(flows[1]["cc"]) if len(flows) > 1 else "") == str(value)
-            case "rate_mbit":
-                return math.isclose(config["bottleneck"]["rate"] / 1e6, value)
-            case "delay_ms":
-                return all(math.isclose(flow["base_rtt"] / 1e6, value, abs_tol=1e-9) for flow in flows)
-            case "stagger_ms":
-                start = flows[-1]["start"]
-                return bool(start["min"] == start["max"] == value * 1e6)
-            case _:
-                return math.isclose(config["duration"] / 1e9, value)
+def _matches(config: dict[str, Any], column: str, value: Any) -> bool:
+    """Whether a run has the value that a column of a published cell states."""
+    flows = config["flows"]
+    match column:
+        case "qdisc":
+            return matches_qdisc(value, config["bottleneck"]["aqm"])
+        case "shaper":
+            return bool(config["bottleneck"]["shaper"] == value)
+        case "ecn":
+            return bool(config["hosts"]["ecn"] == bool(value))
+        case "cc1":
+            return _name_control(flows[0]["cc"]) == str(value)
+        case "cc2":
+            return (_name_control(flows[1]["cc"]) if len(flows) > 1 else "") == str(value)
+        case "rate_mbit":
+            return math.isclose(config["bottleneck"]["rate"] / 1e6, value)
+        case "delay_ms":
+            return all(math.isclose(flow["base_rtt"] / 1e6, value, abs_tol=1e-9) for flow in flows)
+        case "stagger_ms":
+            start = flows[-1]["start"]
+            return bool(start["min"] == start["max"] == value * 1e6)
+        case _:
+            return math.isclose(config["duration"] / 1e9, value)
 
 
 def compare(
@@ -288,22 +297,22 @@ def compare(
 
     `any_length` takes runs of any duration as answers to a cell that states one.
     """
-    configs = [(_unfold_text(row["config"]), row) for row in runs.iter_rows(named=True)]
-    described = [(_SimulatedRun(config), row) for config, row in configs if has_only_flows(config)]
     by_flow = {(row["key"], row["flow"]): row for row in flows.iter_rows(named=True)} if flows.height else {}
     first_flow = min((flow for _, flow in by_flow), default=0)
     answers: dict[Cell, list[dict[str, Any]]] = {}
-    coarse: dict[tuple[float, float], list[tuple[_SimulatedRun, dict[str, Any]]]] = {}
-    for run, row in described:
-        place = (run.config["bottleneck"]["rate"] / 1e6, run.config["flows"][0]["base_rtt"] / 1e6)
-        coarse.setdefault(place, []).append((run, row))
+    coarse: dict[tuple[float, float], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    for row in runs.iter_rows(named=True):
+        config = _unfold_text(row["config"])
+        if has_only_flows(config):
+            place = (config["bottleneck"]["rate"] / 1e6, config["flows"][0]["base_rtt"] / 1e6)
+            coarse.setdefault(place, []).append((config, row))
     result = Comparison()
     for figure in figures:
         if figure.cell not in answers:
             stated = [(c, v) for c, v in figure.cell if not (any_length and c == "seconds")]
             stated.sort(key=lambda one: one[0] == "qdisc")  # what takes longest comes last
             place = (dict(figure.cell)["rate_mbit"], dict(figure.cell)["delay_ms"])
-            found = [row for run, row in coarse.get(place, []) if all(run.matches(c, v) for c, v in stated)]
+            found = [row for config, row in coarse.get(place, []) if all(_matches(config, c, v) for c, v in stated)]
             answers[figure.cell] = select_alike(select_latest_engine(found), format_cell(figure.cell))
         source = METRICS.get(figure.metric, figure.metric)
         values = []
@@ -311,13 +320,7 @@ def compare(
             measured = by_flow.get((row["key"], first_flow + figure.flow - 1), {}) if figure.flow else row
             if measured.get(source) is not None:
                 values.append(float(measured[source]))
-        if not values:
-            result.missing += 1
-            continue
-        simulated = statistics.fmean(values)
-        score, error = compute_error(figure, simulated)
-        keys = tuple(row["key"] for row in answers[figure.cell])
-        result.pairs.append(Pair(figure, simulated, len(values), score, error, keys))
+        result.add(figure, values, tuple(row["key"] for row in answers[figure.cell]), compute_error)
     result.pairs += _make_share_pairs(result.pairs)
     answering = {key for pair in result.pairs for key in pair.keys}
     require_alike(runs.filter(pl.col("key").is_in(list(answering))))
@@ -352,12 +355,17 @@ def _unfold_text(text: str) -> dict[str, Any]:
     return config
 
 
+def compute_relative_error(simulated: float, published: float) -> float:
+    """Return the error of a simulated value over the published one; NaN if that is 0."""
+    return (simulated - published) / published if published else math.nan
+
+
 def compute_error(figure: Figure, simulated: float) -> tuple[str, float]:
     """Return the score that a figure belongs to and its error: signed, relative where the score is."""
     if METRICS.get(figure.metric) == "goodput_mbit":
         return "goodput, |sim - pub| / rate", (simulated - figure.value) / dict(figure.cell)["rate_mbit"]
     if figure.metric == "rtt_ms":
-        return "RTT, |sim - pub| / pub", (simulated - figure.value) / figure.value if figure.value else math.nan
+        return "RTT, |sim - pub| / pub", compute_relative_error(simulated, figure.value)
     if figure.metric in _COUNTS:
         return f"{figure.metric}, |ln((sim + 1) / (pub + 1))|", math.log((simulated + 1) / (figure.value + 1))
     return f"{figure.metric}, |sim - pub|", simulated - figure.value
@@ -441,19 +449,27 @@ def format_grids(comparison: Comparison) -> str:
         rates = sorted({dict(p.figure.cell)["rate_mbit"] for p in pairs})
         delays = sorted({dict(p.figure.cell)["delay_ms"] for p in pairs})
         cells = {(dict(p.figure.cell)["rate_mbit"], dict(p.figure.cell)["delay_ms"]): p for p in pairs}
-        rows = [[f"{rate:g} Mbit/s", *(_format_pair(cells.get((rate, delay))) for delay in delays)] for rate in rates]
+        rows = [
+            [f"{rate:g} Mbit/s", *(_format_pair_with_error(cells.get((rate, delay))) for delay in delays)]
+            for rate in rates
+        ]
         header = ["rate \\ delay", *(f"{d:g} ms" for d in delays)]
         heading = f"### {title}: {metric}{of} (simulated / published / error)"
         parts.append(f"{heading}\n\n{align_table(header, rows)}")
     return "\n\n".join(parts)
 
 
-def _format_pair(pair: Pair | None) -> str:
+def format_pair(pair: Pair | None) -> str:
+    """Return the simulated and the published figure, `-` where there is none."""
+    return "-" if pair is None else f"{format_number(pair.simulated)} / {format_number(pair.figure.value)}"
+
+
+def _format_pair_with_error(pair: Pair | None) -> str:
     if pair is None:
         return "-"
     relative = pair.score.startswith(("goodput", "RTT"))
     error = f"{100 * pair.error:+.1f}%" if relative else f"{pair.error:+.3f}"
-    return f"{format_number(pair.simulated)} / {format_number(pair.figure.value)} / {error}"
+    return f"{format_pair(pair)} / {error}"
 
 
 def tidy_rows(comparison: Comparison) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class EnginePair:
-    """One cell on both engines: means over seeds, in the order of `MEASURES`."""
+    """One cell on both engines: means over seeds, in the order of `MEASURES`, and shares of the goodput by flow."""
 
     cell: str
     ccs: tuple[str, ...]
@@ -52,7 +52,6 @@ class EnginePair:
     second: tuple[float, ...]
     seeds: tuple[int, int]
     shares: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
-    """Of each flow its mean share of the goodput, on both engines."""
 
     def compute_error(self, index: int) -> float:
         """Return the error of the first engine's value, signed; NaN if there is none."""
@@ -74,14 +73,16 @@ class EnginePair:
 
 @dataclass(frozen=True)
 class EngineComparison:
-    """All cells that both engines ran, how many only one did, and how many runs in real time did not count."""
+    """All cells that both engines ran, how many only one did, and how many runs in real time did not count.
+
+    `names` are those of the engines; their versions if it is unset.
+    """
 
     engines: tuple[str, str]
     pairs: list[EnginePair]
     alone: int
     invalid: int = 0
     names: tuple[str, str] | None = None
-    """What the engines are called; their versions if unset."""
 
     def find_bar(self, measure: EngineMeasure) -> float:
         """Return the error up to which the two agree."""
@@ -105,11 +106,13 @@ _QUERY = """
 
 @dataclass(frozen=True)
 class _Cells:
-    """The cells of a file by engine and by the keys that were set, if that matters to the engine."""
+    """The cells of a file by engine and by the keys that were set, if that matters to the engine.
+
+    `late` has for each engine the number of runs that were too late to count.
+    """
 
     frame: pl.DataFrame
     late: dict[str, int]
-    """Of each engine how many runs were too late to count."""
     names: Names
 
     @property

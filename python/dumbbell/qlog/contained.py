@@ -13,13 +13,10 @@ from dumbbell.writing import report_write_failures
 
 
 def run(cell: Cell, output: Path, flows: Sequence[int] = ()) -> None:
-    """Run a cell and write it as one file: of one flow's sender if it ends in .sqlog, else with the network's trace.
+    """Run a cell and write the traces of its senders and of the network as one file.
 
     `flows` are numbers as in table `flows`; all of `[[flows]]` by default. Raises InputError.
     """
-    if output.suffix == writing.ENDING:
-        writing.write(cell, output, flows)
-        return
     with Scratch() as folder:
         sequences = writing.write(cell, folder, flows).files
         with report_write_failures(output, "a file to write to", command="trace", option="--output"):

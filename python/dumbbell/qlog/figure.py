@@ -100,7 +100,7 @@ def _read_connection(path: Path) -> qlog_file.QlogFile:
 def read_all(paths: Sequence[Path]) -> dict[Path, Curves]:
     """Return what files have. Raises InputError."""
     if len({path.absolute() for path in paths}) < len(paths):
-        raise Conflict("a file that is given twice", "different files", command="qlog")
+        raise Conflict("a file that is given twice", "different files", command="plot")
     return {path: read(path) for path in paths}
 
 
@@ -125,7 +125,7 @@ def draw(
         if len(rows):
             series.append(figures.Series(rows, "value", "what", label, steps="RTT" not in label))
     if not series:
-        raise Nothing("nothing in this part of the time", "a part of the files' time", command="qlog", option="--time")
+        raise Nothing("nothing in this part of the time", "a part of the files' time", command="plot", option="--time")
     return figures.stacked_series(series, title=title or " and ".join(names))
 
 

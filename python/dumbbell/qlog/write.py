@@ -10,19 +10,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dumbbell import _native
-from dumbbell.errors import Conflict, Failed, Nothing, OutOfRange, Unfit, escape_line
+from dumbbell.errors import Conflict, Failed, Nothing, OutOfRange, Unfit
 from dumbbell.experiment import plugins, units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import label
 from dumbbell.experiment.plugins import built, process
 from dumbbell.scratch import keep_whole
-from dumbbell.waiting import restore_ctrl_c
+from dumbbell.waiting import run_engine
 from dumbbell.writing import report_write_failures
 
 ENDING = ".sqlog"
@@ -57,20 +56,20 @@ def write(
         raise Nothing("no flow", "one or more in [[flows]]: they have senders", file=cell.experiment, key="flows")
     for number in flows:
         if not 0 <= number < len(listed):
-            raise OutOfRange(str(number), f"from 0 to {len(listed) - 1}", command="qlog", option="--flow")
+            raise OutOfRange(str(number), f"from 0 to {len(listed) - 1}", command="trace", option="--flow")
     wanted = list(dict.fromkeys(flows)) or list(range(len(listed)))
     alone = output.suffix == ENDING
     if alone and len(wanted) > 1:
-        raise Conflict(f"{len(wanted)} flows and one file", "--flow, or a folder for --output", command="qlog")
+        raise Conflict(f"{len(wanted)} flows and one file", "--flow, or a folder for --output", command="trace")
     if alone and stacks:
-        raise Conflict("--stacks and one file", "a folder for --output", command="qlog")
+        raise Conflict("--stacks and one file", "a folder for --output", command="trace")
     digests = [one["cc"]["plugin"] for one in cell.groups["flows"] if "plugin" in one["cc"]]
     if stacks and not any(plugins.get_known(digest).kind == "stack" for digest in digests):
         raise Unfit(
-            "no flow of this run has a stack", "a run with one, or no --stacks", command="qlog", option="--stacks"
+            "no flow of this run has a stack", "a run with one, or no --stacks", command="trace", option="--stacks"
         )
     folder = output.parent if alone else output
-    with report_write_failures(output, "a folder or file to write to", command="qlog", option="--output"):
+    with report_write_failures(output, "a folder or file to write to", command="trace", option="--output"):
         folder.mkdir(parents=True, exist_ok=True)
         paths = {n: output if alone else folder / f"flow-{n}{ENDING}" for n in wanted}
         senders = {
@@ -87,11 +86,11 @@ def write(
 
 def _describe_flows(cell: Cell) -> list[str]:
     """Return what to say of each flow of `[[flows]]`: its control and its base RTT."""
-    said = []
+    texts = []
     for one in cell.groups["flows"]:
         control = label({key: value for key, value in one["cc"].items() if key in ("name", "control")})
-        said += [f"{control}, base RTT {units.show('time', one['base_rtt'])}"] * one["count"]
-    return said
+        texts += [f"{control}, base RTT {units.show('time', one['base_rtt'])}"] * one["count"]
+    return texts
 
 
 def _make_header(cell: Cell, name: str, what: str, vantage_point: str, *, old: bool) -> str:
@@ -124,55 +123,32 @@ _File = tuple[Path, str]
 def _run(
     cell: Cell, senders: dict[int, _File], network: _File | None, *, old: bool, own: Path | None
 ) -> tuple[int, str]:
-    """Run and write; return how many records there are, and the hash of what was measured. Raises InputError."""
-    if loaded := plugins.list_copies(cell.groups):
-        return _run_apart(cell, senders, network, loaded, old=old, own=own)
-    cancel = _native.Cancel()
-    # a thread of its own: Ctrl-C is heard here meanwhile
-    with ThreadPoolExecutor(1) as pool:
-        restore_ctrl_c()
-        running = pool.submit(_native.run_qlog, cell.config, cancel, senders, network, old_names=old)
-        try:
-            result, records = running.result()
-        except KeyboardInterrupt:
-            cancel.cancel()
-            raise
-        except RuntimeError as error:
-            raise Failed(escape_line(str(error)), "a run that can be carried out", command="qlog") from None
-    return records, result.hash
+    """Run and write; return how many records there are, and the hash of what was measured. Raises InputError.
 
-
-def _run_apart(
-    cell: Cell,
-    senders: dict[int, _File],
-    network: _File | None,
-    loaded: dict[str, str],
-    *,
-    old: bool,
-    own: Path | None,
-) -> tuple[int, str]:
-    """Do so in a process of its own, where plugins crash alone."""
+    Plugins run in a process of its own, where they crash alone.
+    """
+    loaded = plugins.list_copies(cell.groups)
+    if not loaded:
+        result, records = run_engine("trace", _native.run_qlog, cell.config, senders, network, old_names=old)
+        return records, result.hash
+    environment = {name: value for name, value in os.environ.items() if name != STACK_QLOG}
     if own is not None:
         loaded = {digest: str(built.find_logging_library(Path(path))) for digest, path in loaded.items()}
-    asked = {
+        for stale in own.glob(OF_STACKS):
+            stale.unlink()
+        lags = " ".join(map(str, _measure_clock_lags(cell)))
+        environment |= {STACK_QLOG: str(own.absolute()), STACK_QLOG_AHEAD: lags}
+    job = {
         "config": cell.config,
         "plugins": loaded,
         "senders": {number: [str(path.absolute()), header] for number, (path, header) in senders.items()},
         "network": [str(network[0].absolute()), network[1]] if network else None,
         "old_names": old,
     }
-    environment = {name: value for name, value in os.environ.items() if name != STACK_QLOG}
-    if own is not None:
-        for stale in own.glob(OF_STACKS):
-            stale.unlink()
-        environment |= {
-            STACK_QLOG: str(own.absolute()),
-            STACK_QLOG_AHEAD: " ".join(map(str, _measure_clock_lags(cell))),
-        }
     try:
-        answer = process.carry_out("qlog", asked, environment=environment)
+        answer = process.carry_out("qlog", job, environment=environment)
     except RuntimeError as error:
-        raise Failed(str(error), "plugins that work", command="qlog") from None
+        raise Failed(str(error), "plugins that work", command="trace") from None
     return answer["count"], answer["hash"]
 
 

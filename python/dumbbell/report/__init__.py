@@ -2,8 +2,8 @@
 
 `sources` selects the runs, `report_tables` has their measurements, `series` their time series; `findings` and
 `references` have what to know first; `repeat` has the command for each run; `text` makes what is there before scripts
-run, `page` writes all of it. The scripts and the style of the page are in `web`; `figures.html` has what every page
-needs.
+run, `page` writes all of it. The sections, scripts and style of the page are in `web`; `figures.html` has what every
+page needs.
 """
 
 from typing import TYPE_CHECKING

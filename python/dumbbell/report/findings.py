@@ -29,6 +29,7 @@ from dumbbell.results.diff import (
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import StoredResults
 from dumbbell.results.tables import format_number
+from dumbbell.words import capitalise
 
 _MOST_VALUES = 6  # values of a key that are held against its first
 _MOST_MEASURES = 8  # of one comparison
@@ -81,6 +82,21 @@ class Ranking:
     lines: list[str]
     rows: list[dict[str, Any]]
     beyond: list[str]
+
+    @property
+    def changes(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """The first measures, each with the flows of which its change is significant, and that change."""
+        measures = itertools.groupby(self.rows, key=lambda row: row["measure"])
+        return [_list_changes(list(rows)) for _, rows in itertools.islice(measures, 3)]
+
+
+def _list_changes(rows: Sequence[dict[str, Any]]) -> tuple[str, list[tuple[str, str]]]:
+    changes = []
+    for row in rows:
+        part = row["of"].partition(" ")[2]
+        change = f"{row['a']} to {row['b']}" if row["change"] == "-" else row["change"]
+        changes += [(f" of {part}" if part else "", change)] * row["sure"]
+    return drop_unit(rows[0]["label"]), changes
 
 
 @dataclass
@@ -166,7 +182,7 @@ def rank_keys(of: Sequence[ReportSide]) -> list[Ranking]:
                 rows = _sort_rows(differing[by])
                 shown = differing[by].measures.filter("differs", _name.is_in([row["measure"] for row in rows]))
                 beyond = [*_find_beyond(pairs), *filter(None, [describe_opposite_means(shown)])]
-                found.append(Ranking(heading, differing[by].lines[1:], rows, beyond))
+                found.append(Ranking(heading, differing[by].lines[1:], rows, list(map(capitalise, beyond))))
     return found
 
 
@@ -328,12 +344,11 @@ def _judge_file(name: str, side: ReportSide, *, run_program: bool = False) -> Ju
 
 
 def _convert_verdict(one: ClaimVerdict) -> dict[str, Any]:
+    remarks = " ".join(claims_report.list_remarks(one))
     return {
         "verdict": one.verdict,
-        "id": one.claim.id,
+        "decided": one.verdict != claiming.NO_DATA,
         "says": one.claim.says,
         "value": claims_report.format_value(one),
-        "predicate": one.claim.text,
-        "selects": one.claim.selects,
-        "remarks": " ".join(claims_report.list_remarks(one)),
+        "note": ". ".join([f"{one.claim.selects}; {one.claim.text}", *filter(None, [remarks])]),
     }

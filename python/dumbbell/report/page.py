@@ -96,12 +96,13 @@ class _Report:
         verdicts, narrowed = verdict.make_verdicts(self._sides)
         self._sections = {}
         if verdicts:
-            self._sections["verdict"] = ("Verdict", text.make_verdicts_section(verdicts, narrowed))
+            self._sections["verdict"] = ("Verdict", text.make_section("verdicts", verdicts, narrowed))
         self._sections |= {
             "run": ("What was run", text.make_setup_section(runs, self._sides)),
             "findings": (
                 "Findings",
-                text.make_findings_section(
+                text.make_section(
+                    "findings",
                     judged,
                     self._compared,
                     refused,
@@ -166,8 +167,8 @@ class _Report:
         if self._compared:
             sections["sides-section"] = ("Side by side", '<h2>Side by side</h2><div id="sides"></div>')
         if self._published:
-            sections["published-section"] = ("Published numbers", text.make_published_section(self._published))
-        sections["means-section"] = ("ReportTable", '<h2>Table</h2><div id="means"></div>')
+            sections["published-section"] = ("Published numbers", text.make_section("published", self._published))
+        sections["means-section"] = ("Table", '<h2>Table</h2><div id="means"></div>')
         sections["data"] = ("Data", text.make_data_section(self._runs, files.split(), rounded))
         links = "".join(f'<a href="#{name}">{escape(label)}</a>' for name, (label, _) in sections.items())
         body = f'<nav class="parts" aria-label="Parts of this page">{links}</nav>'

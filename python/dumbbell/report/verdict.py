@@ -54,7 +54,7 @@ def make_verdicts(sides: Sequence[ReportSide]) -> tuple[list[QueueVerdict], str]
             found.append(_make_verdict(one, title))
     if len(found) <= _MOST_TABLES:
         return found, ""
-    return found[:_MOST_TABLES], f"the first {_MOST_TABLES} of {len(found)} combinations; --where narrows them"
+    return found[:_MOST_TABLES], f"The first {_MOST_TABLES} of {len(found)} combinations; --where narrows them."
 
 
 def _make_verdict(one: SettingComparison, title: str) -> QueueVerdict:

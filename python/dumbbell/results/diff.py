@@ -73,7 +73,7 @@ class Diff:
             parts += explain_bins(text for row in body for text in row)
             parts += _explain_dashes(shown, cells=cells)
         if differ.height > shown.height:
-            parts.append(f"{differ.height - shown.height} more differ (--csv has all).")
+            parts.append(f"{differ.height - shown.height} more differ (--format csv has all).")
         if not cells and (opposite := describe_opposite_means(shown)):
             parts.append(f"{opposite} (--cells lists them).")
         return "\n\n".join([*parts, self._format_verdict()])

@@ -36,8 +36,8 @@ TABLES = tuple(DECLARED)
 ALLOWED = "a results file written by dumbbell run"
 # what makes files that are called so from results, or from an experiment
 _MADE_BY = {
-    ".csv": "dumbbell export RESULTS --csv",
-    ".parquet": "dumbbell export RESULTS --parquet",
+    ".csv": "dumbbell export RESULTS --format csv",
+    ".parquet": "dumbbell export RESULTS --format parquet",
     ".pcapng": "dumbbell trace FILE",
     ".qlog": "dumbbell trace FILE",
     ".html": "dumbbell report RESULTS",

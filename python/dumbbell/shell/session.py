@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -97,10 +97,8 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
             raise TooMany(f"{found.matrix.size} cells, by {axes},", allowed, file=found.file, key="matrix")
         cell = found.make_cell(0)
         _refuse(cell, found.file, up)
-        record = {key: value for key, value in cell.groups["record"].items() if key != "queue"} | {
-            "from": 0,
-            "trace": None,
-        }
+        record = cell.groups["record"] | {"from": 0, "trace": None}
+        record.pop("queue", None)
         is_reverse = direction == "up" and cell.groups.get("reverse") is not None
         groups = select_direction(cell.groups, list(SENDERS), up=direction == "up")
         cell = dataclasses.replace(cell, groups=groups | {"record": record})
@@ -121,13 +119,12 @@ def _refuse(cell: Cell, file: str, up: list[str]) -> None:
         raise Unsupported("further hops", "[bottleneck] and [reverse]", file=file, key="hop[0]", where="a session")
     for name, hop in list_hops(cell.groups):
         if (link := hop.get("link")) and link["name"] != "trace":
-            raise Unsupported(
-                f"the link {link['name']}", "shaper, or a trace", file=file, key=f"{name}.link", where="a session"
-            )
-        if hop.get("delay"):
-            raise Unsupported(
-                "propagation of a hop", "base_rtt of the first flow", file=file, key=f"{name}.delay", where="a session"
-            )
+            found, key, allowed = f"the link {link['name']}", "link", "shaper, or a trace"
+        elif hop.get("delay"):
+            found, key, allowed = "propagation of a hop", "delay", "base_rtt of the first flow"
+        else:
+            continue
+        raise Unsupported(found, allowed, file=file, key=f"{name}.{key}", where="a session")
     if up and cell.groups.get("reverse") is not None:
         raise Conflict(f"{up[0]} and [reverse] in {file}", "--set reverse.KEY=VALUE", option="--up")
 
@@ -171,7 +168,7 @@ class _SessionChild:
         self.process = subprocess.Popen(line, pass_fds=(theirs_in, theirs_out), env=os.environ | addresses | names)
         os.close(theirs_in)
         os.close(theirs_out)
-        self.said: IO[bytes] = os.fdopen(ours_in, "rb")
+        self.reports: IO[bytes] = os.fdopen(ours_in, "rb")
         self._orders = os.fdopen(ours_out, "wb", buffering=0)
 
     def order(self, line: str) -> None:
@@ -188,7 +185,7 @@ class _SessionChild:
             self.process.kill()
             self.process.wait()
         _native.end_descendants(0.0)
-        self.said.close()
+        self.reports.close()
 
 
 @contextlib.contextmanager
@@ -200,9 +197,8 @@ def _handle_signals(child: _SessionChild) -> Iterator[list[int]]:
         come.append(number)
         child.order(f"end {number}")
 
-    handlers = {signal.SIGTERM: forward_signal, signal.SIGHUP: forward_signal} | dict.fromkeys(
-        (signal.SIGINT, signal.SIGQUIT), lambda *_: None
-    )
+    handlers: dict[int, Callable[[int, Any], None]] = dict.fromkeys((signal.SIGTERM, signal.SIGHUP), forward_signal)
+    handlers |= dict.fromkeys((signal.SIGINT, signal.SIGQUIT), lambda *_: None)
     before = {number: signal.getsignal(number) for number in handlers}
     for number, handler in handlers.items():
         if before[number] is not signal.SIG_IGN:
@@ -210,8 +206,8 @@ def _handle_signals(child: _SessionChild) -> Iterator[list[int]]:
     try:
         yield come
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
 def run(session: Session) -> SessionEnd:
@@ -221,18 +217,15 @@ def run(session: Session) -> SessionEnd:
     try:
         with _handle_signals(child):
             child.order(json.dumps(session.describe_job()))
-            for line in child.said:
+            for line in child.reports:
                 word, _, rest = line.decode(errors="replace").rstrip("\n").partition(" ")
                 if word == "ready":
                     _greet(session)
                     child.order("go")
                 elif word == "done":
                     status, servers, *lengths = rest.split(" ")
-                    parts = [child.said.read(int(length)) for length in lengths]
-                    results = {
-                        direction: _native.Result.from_bytes(part)
-                        for direction, part in zip(DIRECTIONS, parts, strict=True)
-                    }
+                    parts = [child.reports.read(int(length)) for length in lengths]
+                    results = dict(zip(DIRECTIONS, map(_native.Result.from_bytes, parts), strict=True))
                     return SessionEnd(int(status), json.loads(servers), results)
                 elif word == "failed":
                     _fail(session, *rest.split(" ", 1))
@@ -262,7 +255,7 @@ def describe_bottleneck(cell: Cell) -> str:
 def _fail(session: Session, kind: str, text: str = "") -> NoReturn:
     if kind in ("FileNotFoundError", "PermissionError"):
         found = "no such program" if kind == "FileNotFoundError" else text.partition(" (os error")[0].lower()
-        print(escape_line(f"dumbbell shell: {session.command[0]}: {found}"), file=sys.stderr)
+        _print_line(f"{session.command[0]}: {found}")
         raise typer.Exit(NOT_FOUND if kind == "FileNotFoundError" else NOT_RUN)
     if kind == "ChildProcessError":  # server N ended with status S
         words = text.split()
@@ -275,7 +268,7 @@ def _fail(session: Session, kind: str, text: str = "") -> NoReturn:
     raise parse_engine_error("shell", text)
 
 
-def keep(session: Session, ended: SessionEnd, started: datetime, seconds: float) -> None:
+def store_session(session: Session, ended: SessionEnd, started: datetime, seconds: float) -> None:
     """Add a session to its results file: a run for each direction, of the flows that were seen."""
     runs = []
     for direction, result in ended.results.items():
@@ -283,30 +276,35 @@ def keep(session: Session, ended: SessionEnd, started: datetime, seconds: float)
         summary = json.loads(result.summary)
         path = (cell.groups["flows"] or [{"base_rtt": 20_000_000, "start": {"min": 0, "max": 0}}])[0]
         flows = [path | {"cc": {"name": kind}, "count": count} for kind, count in summary["flows_seen"].items()]
-        told = {
+        described = {
             "direction": direction,
             "command": shlex.join(session.command),
             "servers": session.servers,
             "started": started.isoformat(timespec="milliseconds"),
         }
-        groups = cell.groups | {"duration": int(seconds * 1e9), "flows": flows, "web": [], "udp": [], "shell": told}
+        groups = cell.groups | {
+            "duration": int(seconds * 1e9),
+            "flows": flows,
+            "web": [],
+            "udp": [],
+            "shell": described,
+        }
         engine = LiveEngine()
         # the keys by which sessions are distinguished
-        matrix = {f"shell.{key}": str(told[key]) for key in ("direction", "command", "started")}
+        matrix = {f"shell.{key}": str(described[key]) for key in ("direction", "command", "started")}
         done = dataclasses.replace(cell, matrix=matrix, groups=groups, engine=engine.version)
         runs.append(Finished(done, MeasuredRun(seconds, result, engine.described)))
     with Store.open(session.output, write=True) as store:
         store.add(runs)
 
 
-def _print_start(session: Session, ended: SessionEnd) -> None:
+def _print_line(text: str) -> None:
+    print(escape_line(f"dumbbell shell: {text}"), file=sys.stderr)
+
+
+def _print_end(session: Session, ended: SessionEnd) -> None:
     for number, status in ended.servers:
-        print(
-            escape_line(
-                f"dumbbell shell: server {quote_value(session.servers[number])} ended early, with status {status}"
-            ),
-            file=sys.stderr,
-        )
+        _print_line(f"server {quote_value(session.servers[number])} ended early, with status {status}")
     texts = []
     for direction in ("down", "up"):
         summary = json.loads(ended.results[direction].summary)
@@ -314,10 +312,10 @@ def _print_start(session: Session, ended: SessionEnd) -> None:
             f"{direction} {summary['throughput_mbit']:.3g} Mbit/s, {summary['sojourn_mean_ms']:.3g} ms in queue, "
             f"{summary['ce_marks']} marks, {summary['drops']} drops"
         )
-    print(f"dumbbell shell: {'; '.join(texts)}: {session.output}", file=sys.stderr)
+    _print_line(f"{'; '.join(texts)}: {session.output}")
     # both were forwarded by one thread, but the faster link allows less
     if invalid := explain_rejection(ended.results["down"]) or explain_rejection(ended.results["up"]):
-        print(escape_line(f"dumbbell shell: INVALID: {invalid}"), file=sys.stderr)
+        _print_line(f"INVALID: {invalid}")
 
 
 def _check_output(path: Path) -> None:
@@ -351,6 +349,6 @@ def start(
     _check_output(Path(output))
     started, began = datetime.now().astimezone(), time.monotonic()
     ended = run(session)
-    keep(session, ended, started, time.monotonic() - began)
-    _print_start(session, ended)
+    store_session(session, ended, started, time.monotonic() - began)
+    _print_end(session, ended)
     return ended.status

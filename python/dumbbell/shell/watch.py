@@ -30,14 +30,12 @@ COLUMNS = ("time_s", "direction", "rate_mbit", "sojourn_ms", "marks", "drops", "
 
 @dataclass(frozen=True)
 class LinkInterval:
-    """One direction in one interval."""
+    """One direction in one interval: `rate_mbit` left the link, `sojourn_ms` is None if nothing left the queue."""
 
     time_s: float
     direction: str
     rate_mbit: float
-    """What left the link."""
     sojourn_ms: float | None
-    """Mean time in queue; none if nothing left the queue."""
     marks: int
     drops: int
     queued_packets: int
@@ -51,31 +49,28 @@ class LinkInterval:
         return [f"{self.time_s:.2f}", self.direction, f"{self.rate_mbit:.3f}", sojourn, *counts]
 
 
-class Running:
+class RunningSession:
     """A running session, as its process reports it."""
 
     def __init__(self, address: str) -> None:
-        """Raise OSError if it is over, or another user's."""
+        """Raise OSError or ValueError if it is over, or another user's."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(_PATIENCE_S)
         try:
             self._socket.connect(address)
             self._lines: IO[str] = self._socket.makefile("r")
-            self.about: dict[str, Any] = json.loads(self._lines.readline() or "null") or {}
+            self.about: dict[str, Any] = json.loads(self._lines.readline())  # ValueError if it is over
         except (OSError, ValueError):
             self.close()
             raise
-        if not self.about:
-            self.close()
-            raise ConnectionRefusedError
 
     def close(self) -> None:
-        """Look no longer."""
+        """Close the connection to the session."""
         self._socket.close()
 
     @property
     def described(self) -> str:
-        """In few words."""
+        """The session in few words."""
         return f"{self.about['pid']} ({self.about['experiment']}: {self.about['command']})"
 
     def take_snapshots(self) -> Iterator[dict[str, Any]]:
@@ -85,7 +80,7 @@ class Running:
                 yield json.loads(line)
 
 
-def list_running() -> list[Running]:
+def list_running() -> list[RunningSession]:
     """Return all sessions of this user in this network namespace."""
     try:
         text = _UNIX.read_text(errors="replace")
@@ -94,11 +89,11 @@ def list_running() -> list[Running]:
     found = []
     for name in dict.fromkeys(re.findall(rf"@(dumbbell-{os.getuid()}-\d+)$", text, re.MULTILINE)):
         with contextlib.suppress(OSError, ValueError):
-            found.append(Running(f"\0{name}"))
+            found.append(RunningSession(f"\0{name}"))
     return found
 
 
-def find(which: str) -> Running:
+def find(which: str) -> RunningSession:
     """Return the session that `which` names: its process, its results file, or the only one if empty."""
     sessions = list_running()
     path = str(Path(which).resolve())
@@ -121,15 +116,15 @@ def is_running(which: str) -> bool:
     return any(one.about["output"] == path for one in found)
 
 
-def measure_intervals(session: Running, length_ns: int) -> Iterator[list[LinkInterval]]:
+def measure_intervals(session: RunningSession, length_ns: int) -> Iterator[list[LinkInterval]]:
     """Yield both directions, interval by interval."""
     before: dict[str, Any] | None = None
-    for look in session.take_snapshots():
+    for now in session.take_snapshots():
         if before is None:
-            before = look
-        elif look["time_s"] - before["time_s"] >= 0.95 * length_ns / 1e9:
-            yield [_measure_between(direction, before, look) for direction in _DIRECTIONS]
-            before = look
+            before = now
+        elif now["time_s"] - before["time_s"] >= 0.95 * length_ns / 1e9:
+            yield [_measure_between(direction, before, now) for direction in _DIRECTIONS]
+            before = now
 
 
 def _measure_between(direction: str, before: dict[str, Any], after: dict[str, Any]) -> LinkInterval:
@@ -144,7 +139,7 @@ def _measure_between(direction: str, before: dict[str, Any], after: dict[str, An
     )
 
 
-def _print_lines(session: Running, length_ns: int, *, as_csv: bool) -> None:
+def _print_lines(session: RunningSession, length_ns: int, *, as_csv: bool) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if as_csv:
         writer.writerow(COLUMNS)
@@ -161,7 +156,7 @@ def _print_lines(session: Running, length_ns: int, *, as_csv: bool) -> None:
         sys.stdout.flush()
 
 
-def _show_screen(session: Running, length_ns: int) -> None:
+def _show_screen(session: RunningSession, length_ns: int) -> None:
     from rich.live import Live
     from rich.table import Table
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
-import hashlib
-import os
 import re
 import shutil
 import tomllib
@@ -21,38 +18,40 @@ from dumbbell.stacks import picoquic, project, tools, tree
 from dumbbell.stacks.project import BuildPlan
 from dumbbell.stacks.work import WORK, StackWork, Step, keep
 
+# variables that would change a build, and those that keep cargo's output plain
+_CHANGING = r"(RUSTFLAGS|CARGO_(ENCODED_RUSTFLAGS|BUILD_|PROFILE_|TARGET_)|DUMBBELL_STACK_)"
+_QUIET = {"CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never"}
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
 @dataclass(frozen=True)
 class StackRequest:
-    """The options of the user."""
+    """The options of the user; `logs` asks for the library that writes the stack's own qlog, too, if there is one."""
 
     stack: str
     version: str | None = None
     path: Path | None = None
     name: str | None = None
     logs: bool = True
-    """Whether to build the library, too, that writes the stack's own qlog, if there is one."""
 
 
-def make_plan(wanted: StackRequest) -> BuildPlan:
+def make_plan(request: StackRequest) -> BuildPlan:
     """Return what is to be built; raises InputError if that cannot be."""
-    if wanted.stack not in built.STACKS:
-        raise UnknownName(wanted.stack, among=built.STACKS, command="stack build", what="stack")
-    if wanted.name is not None:
-        built.check_name(wanted.name)
-    found = tree.read(wanted.path, wanted.stack) if wanted.path is not None else None
-    if wanted.version is not None:
-        _check_version(wanted.stack, wanted.version)
+    if request.stack not in built.STACKS:
+        raise UnknownName(request.stack, among=built.STACKS, command="stack build", what="stack")
+    if request.name is not None:
+        built.check_name(request.name)
+    found = tree.read(request.path, request.stack) if request.path is not None else None
+    if request.version is not None:
+        _check_version(request.stack, request.version)
         if found is not None and not found.has_controls:
             raise WrongValue(
-                wanted.version,
+                request.version,
                 f"left out: {found.folder} is {found.version}",
                 command="stack build",
                 option="--version",
             )
-    return BuildPlan(wanted.stack, wanted.version, found)
+    return BuildPlan(request.stack, request.version, found)
 
 
 def _check_version(stack: str, version: str) -> None:
@@ -68,72 +67,72 @@ def _check_version(stack: str, version: str) -> None:
         raise OutOfRange(version, f"{oldest} or a later one of {series}", command="stack build", option="--version")
 
 
-def build(wanted: StackRequest, told: StepProgress) -> tuple[Built, bool]:
+def build(request: StackRequest, progress: StepProgress) -> tuple[Built, bool]:
     """Build a stack; return it, and whether there was anything to do. Raises InputError.
 
     A released version is built once for the sources of the adapter and the compiler that it depends on.
     """
-    if not wanted.logs and wanted.stack not in project.LOGGING:
+    if not request.logs and request.stack not in project.LOGGING:
         having = " or ".join(project.LOGGING)
         raise Unfit(
-            f"there is no library of {wanted.stack} for its own qlog", having, command="stack build", option="--no-qlog"
+            f"there is no library of {request.stack} for its own qlog",
+            having,
+            command="stack build",
+            option="--no-qlog",
         )
-    if wanted.stack == picoquic.STACK:
-        return picoquic.build(wanted.version, wanted.path, wanted.name, told)
-    tools.find_cargo()
-    if wanted.stack == "quiche":
-        tools.find_cmake()  # for BoringSSL
+    if request.stack == picoquic.STACK:
+        return picoquic.build(request.version, request.path, request.name, progress)
+    tools.require_program("cargo")
+    if request.stack == "quiche":
+        tools.require_program("cmake")  # for BoringSSL
         if not tools.finds_libclang():
-            told.print_line(f"{tools.NO_LIBCLANG}, unless the build finds it elsewhere")
-    what, rustc = make_plan(wanted), tools.read_rustc_version()
+            progress.print_line(f"{tools.NO_LIBCLANG}, unless the build finds it elsewhere")
+    what, rustc = make_plan(request), tools.read_rustc_version()
     if what.version is not None and what.tree is None:
-        name = wanted.name or f"{what.stack}-{what.version}"
-        if there := _find_built(name, project.compute_digest(what, rustc), wanted):
+        name = request.name or f"{what.stack}-{what.version}"
+        if there := _find_built(name, project.compute_digest(what, rustc), request):
             return there, False
-    with _CargoWork(told) as work:
+    with _CargoWork(progress) as work:
         work.write(project.make_contents(what))
         version = work.resolve_version(tree.CRATES[what.stack])
-        name = wanted.name or _name(what, version)
+        name = request.name or _name(what, version)
         if what.tree is None:
             what = BuildPlan(what.stack, version, None)
-            if there := _find_built(name, project.compute_digest(what, rustc), wanted):
+            if there := _find_built(name, project.compute_digest(what, rustc), request):
                 return there, False
-        told.print_line(f"{name}:")
-        features, said = project.list_features(what, version), project.make_environment(what, name, version)
-        content = work.compile_library("cargo", features, said).read_bytes()
+        progress.print_line(f"{name}:")
+        features, variables = project.list_features(what, version), project.make_environment(what, name, version)
+        content = work.compile_library("cargo", features, variables).read_bytes()
         logging = None
-        if what.stack in project.LOGGING and wanted.logs:
-            logging = work.compile_library("with its own qlog", [*features, project.LOG], said).read_bytes()
+        if what.stack in project.LOGGING and request.logs:
+            logging = work.compile_library("with its own qlog", [*features, project.LOG], variables).read_bytes()
     described = {
         "stack": what.stack,
         "version": version,
         "release": what.tree is None,
         "origin": f"{tree.CRATES[what.stack]} {version}" if what.tree is None else str(what.tree.folder),
         "digest": project.compute_digest(what, rustc),
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "rustc": rustc.splitlines()[0],
     }
     return keep(name, content, described, logging), True
 
 
-def tidy() -> None:
+def remove_compiled() -> None:
     """Remove what cargo has compiled if no stack is left and nobody builds one."""
     place = built.find_home() / WORK
     if built.list_installed() or not place.exists():
         return
-    with (place / "lock").open("a+b") as held, contextlib.suppress(TimeoutError):
-        lock_file(held.fileno(), 0)
+    with (place / "lock").open("a+b") as lock, contextlib.suppress(TimeoutError):
+        lock_file(lock.fileno(), 0)
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _find_built(name: str, digest: str, wanted: StackRequest) -> Built | None:
-    """Return the stack of this name if it is built from the same sources, by the same compiler, with what is wanted."""
+def _find_built(name: str, digest: str, request: StackRequest) -> Built | None:
+    """Return the stack of this name if it is built from the same sources, by the same compiler, as wanted."""
     one = next(
         (one for one in built.list_installed() if one.name == name and one.described.get("digest") == digest), None
     )
-    lacks_logs = one is not None and wanted.logs and one.stack in project.LOGGING and one.logging is None
+    lacks_logs = one is not None and request.logs and one.stack in project.LOGGING and one.logging is None
     return None if lacks_logs else one
 
 
@@ -161,7 +160,7 @@ class _CargoWork(StackWork):
 
     def resolve_version(self, crate: str) -> str:
         """Let cargo choose versions, and return that of a crate. Raises InputError."""
-        with self.told.step("versions") as result:
+        with self.progress.step("versions") as result:
             needed = "versions that there are, and a registry that can be reached"
             self._run_cargo("no versions can be chosen", needed, ["generate-lockfile"])
             packages = tomllib.loads((self._project / "Cargo.lock").read_text(encoding="utf-8"))["package"]
@@ -172,32 +171,19 @@ class _CargoWork(StackWork):
             raise Failed(found, f"a crate that depends on the same {crate}", command="stack build")
         return versions[0]
 
-    def compile_library(self, step: str, features: list[str], said: dict[str, str]) -> Path:
+    def compile_library(self, step: str, features: list[str], variables: dict[str, str]) -> Path:
         """Compile the library and return its path. Raises InputError."""
-        with self.told.step(step) as result:
+        with self.progress.step(step) as result:
             command = ["build", "--release", "--locked", "--features", ",".join(features)]
-            count = self._run_cargo("it does not compile", "sources that compile", command, said)
+            count = self._run_cargo("it does not compile", "sources that compile", command, variables)
             result.append(f"{count} crates")
         return self.place / "target" / "release" / "libstack.so"
 
-    def _run_cargo(self, what: str, needed: str, words: list[str], said: dict[str, str] | None = None) -> int:
+    def _run_cargo(self, what: str, needed: str, words: list[str], variables: dict[str, str] | None = None) -> int:
         """Let cargo work; return how many crates it compiled. Raises InputError, as `run` does."""
-        count = 0
-
-        def watch_line(line: bytes) -> None:
-            nonlocal count
-            if line.lstrip().startswith((b"Compiling", b"Downloaded")):
-                count += line.lstrip().startswith(b"Compiling")
-                self.told.advance(count, None, "crates")
-
-        environment = _make_environment() | (said or {}) | {"CARGO_TARGET_DIR": str(self.place / "target")}
-        step = Step([tools.find_cargo(), *words], self._project, environment, what, needed, tools.find_complaint)
-        self.run(step, watch_line)
-        return count
-
-
-def _make_environment() -> dict[str, str]:
-    """Return our environment without what would change a build."""
-    theirs = re.compile(r"(RUSTFLAGS|CARGO_(ENCODED_RUSTFLAGS|BUILD_|PROFILE_|TARGET_)|DUMBBELL_STACK_)")
-    quiet = {"CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never", "LC_ALL": "C"}
-    return {name: value for name, value in os.environ.items() if not theirs.match(name)} | quiet
+        environment = tools.clean_environment(_CHANGING) | _QUIET | (variables or {})
+        environment["CARGO_TARGET_DIR"] = str(self.place / "target")
+        step = Step(
+            [tools.require_program("cargo"), *words], self._project, environment, what, needed, tools.find_complaint
+        )
+        return self.run(step, r"\s*Compiling", "crates")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import os
 import re
@@ -21,6 +20,8 @@ from dumbbell.stacks.work import StackWork, Step, keep
 from dumbbell.words import format_count
 
 STACK = "picoquic"
+# variables that would change a build
+_CHANGING = r"(((C|CXX|CPP|LD)FLAGS|CMAKE_(BUILD_TYPE|TOOLCHAIN_FILE|GENERATOR.*)|MAKEFLAGS|DESTDIR)$)"
 _KIND = "a tree of picoquic, with CMakeLists.txt and the folder picoquic"
 # where picotls may lie: next to the tree or in it, or where cmake has fetched it for an earlier build of the tree
 _PICOTLS = ("../picotls", "picotls", "_deps/picotls-src", "build/_deps/picotls-src")
@@ -29,13 +30,11 @@ _NEEDED_OF_PICOTLS = ("include/picotls.h", "deps/cifra/src/sha256.c", "deps/micr
 
 @dataclass(frozen=True)
 class Sources:
-    """A tree of picoquic."""
+    """A tree of picoquic, with the version that its project states; cmake has to fetch picotls if there is no tree."""
 
     folder: Path
     version: str
-    """As its project has it."""
     picotls: Path | None
-    """A tree of picotls; None if cmake has to fetch it."""
 
 
 def read(folder: Path | None, version: str | None) -> Sources:
@@ -62,15 +61,15 @@ def read(folder: Path | None, version: str | None) -> Sources:
     return Sources(folder, found[1], picotls.resolve() if picotls is not None else None)
 
 
-def build(version: str | None, path: Path | None, name: str | None, told: StepProgress) -> tuple[Built, bool]:
+def build(version: str | None, path: Path | None, name: str | None, progress: StepProgress) -> tuple[Built, bool]:
     """Build the stack of a tree; return it, and True: each build looks at the tree again. Raises InputError."""
     if name is not None:
         built.check_name(name)
     sources = read(path, version)
-    tools.find_cmake()
+    tools.require_program("cmake")
     name = name or f"{STACK}-{sources.version}"
-    with StackWork(told) as work:
-        told.print_line(f"{name}:")
+    with StackWork(progress) as work:
+        progress.print_line(f"{name}:")
         content = _compile_library(work, sources, name).read_bytes()
     described = {
         "stack": STACK,
@@ -79,9 +78,6 @@ def build(version: str | None, path: Path | None, name: str | None, told: StepPr
         "origin": str(sources.folder),
         "state": tree.describe_folder(sources.folder),
         "picotls": tree.describe_folder(sources.picotls) if sources.picotls is not None else "as the tree fetches it",
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
     return keep(name, content, described), True
 
@@ -102,24 +98,28 @@ def _compile_library(work: StackWork, sources: Sources, name: str) -> Path:
         "STACK_TITLE": f"QUIC: picoquic {sources.version} from a tree of one's own",
     }
     words = [f"-D{key}={value}" for key, value in settings.items()]
-    configure = [tools.find_cmake(), *generator, "-S", str(project), "-B", str(output), *words]
-    make = [tools.find_cmake(), "--build", str(output), "--target", "stack", "--parallel", str(os.cpu_count() or 1)]
-    with work.told.step("cmake") as result:
+    configure = [tools.require_program("cmake"), *generator, "-S", str(project), "-B", str(output), *words]
+    make = [
+        tools.require_program("cmake"),
+        "--build",
+        str(output),
+        "--target",
+        "stack",
+        "--parallel",
+        str(os.cpu_count() or 1),
+    ]
+    environment = tools.clean_environment(_CHANGING)
+    with work.progress.step("cmake") as result:
         fetches = "" if sources.picotls else f"; for picotls: next to {sources.folder} or from where cmake fetches it"
         needed = f"cmake 3.14, compilers of C and C++, make or ninja{fetches}"
         failure = "it cannot be configured"
-        work.run(
-            Step(configure, project, _make_environment(), failure, needed, tools.find_complaint_of_cmake),
-            lambda _: None,
-        )
+        work.run(Step(configure, project, environment, failure, needed, tools.find_complaint_of_cmake))
         result.append(f"picoquic {sources.version}")
-    with work.told.step("compile") as result:
+    with work.progress.step("compile") as result:
         failure, needed = "it does not compile", "sources that compile"
-        seen = _Counter(work.told)
-        work.run(
-            Step(make, project, _make_environment(), failure, needed, tools.find_complaint_of_cmake), seen.watch_line
-        )
-        result.append(format_count(seen.count, "file") if seen.count else "nothing new")
+        step = Step(make, project, environment, failure, needed, tools.find_complaint_of_cmake)
+        count = work.run(step, ".*Building C", "files")
+        result.append(format_count(count, "file") if count else "nothing new")
     return output / "libstack.so"
 
 
@@ -135,21 +135,3 @@ def _write(project: Path) -> None:
         file = project / name
         if not file.is_file() or file.read_bytes() != content:
             file.write_bytes(content)
-
-
-class _Counter:
-    """Counts files that are compiled, and tells how far that is."""
-
-    def __init__(self, told: StepProgress) -> None:
-        self._told, self.count = told, 0
-
-    def watch_line(self, line: bytes) -> None:
-        if b"Building C" in line:
-            self.count += 1
-            self._told.advance(self.count, None, "files")
-
-
-def _make_environment() -> dict[str, str]:
-    """Return our environment without what would change a build."""
-    theirs = re.compile(r"((C|CXX|CPP|LD)FLAGS|CMAKE_(BUILD_TYPE|TOOLCHAIN_FILE|GENERATOR.*)|MAKEFLAGS|DESTDIR)")
-    return {name: value for name, value in os.environ.items() if not theirs.fullmatch(name)} | {"LC_ALL": "C"}

@@ -48,11 +48,10 @@ _RAND_CORE = 'rand_core = { version = "0.10", default-features = false, optional
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """The plan of a build."""
+    """The plan of a build: `version` is that of the crate with the state machine, None the newest of the series."""
 
     stack: str
     version: str | None
-    """Of the crate with the state machine; None: the newest of the series."""
     tree: Tree | None
 
     @property

@@ -14,25 +14,22 @@ NO_LIBCLANG = "there is no libclang, which bindings to BoringSSL need (package l
 CMAKE = "the package cmake, with make or ninja and compilers of C and C++"
 
 
-def find_program(program: str = "cargo") -> str | None:
+def find_program(program: str) -> str | None:
     """Return the path of a program, if it is there."""
     return shutil.which(program)
 
 
-def find_cargo() -> str:
-    """Return the path of cargo; raises InputError if it is not there."""
-    path = find_program()
+def require_program(program: str) -> str:
+    """Return the path of cargo, rustc or cmake; raises InputError if it is not there."""
+    path = find_program(program)
     if path is None:
-        raise Needs("cargo", RUSTUP, command="stack build")
+        raise Needs(program, CMAKE if program == "cmake" else RUSTUP, command="stack build")
     return path
 
 
-def find_cmake() -> str:
-    """Return the path of cmake; raises InputError if it is not there."""
-    path = find_program("cmake")
-    if path is None:
-        raise Needs("cmake", CMAKE, command="stack build")
-    return path
+def clean_environment(changing: str) -> dict[str, str]:
+    """Return our environment without the variables that would change a build, which match `changing`."""
+    return {name: value for name, value in os.environ.items() if not re.match(changing, name)} | {"LC_ALL": "C"}
 
 
 def finds_libclang() -> bool:
@@ -43,13 +40,12 @@ def finds_libclang() -> bool:
 
 def read_rustc_version() -> str:
     """Return which compiler it is, on which builds depend; raises InputError if there is none."""
-    path = find_program("rustc")
-    if path is None:
-        raise Needs("rustc", RUSTUP, command="stack build")
-    asked = subprocess.run([path, "-vV"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    if asked.returncode != 0:
-        raise Needs(f"a rustc that works ({find_complaint(asked.stderr)})", RUSTUP, command="stack build")
-    return asked.stdout.strip()
+    answer = subprocess.run(
+        [require_program("rustc"), "-vV"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    if answer.returncode != 0:
+        raise Needs(f"a rustc that works ({find_complaint(answer.stderr)})", RUSTUP, command="stack build")
+    return answer.stdout.strip()
 
 
 def find_complaint(output: str) -> str:
@@ -57,23 +53,23 @@ def find_complaint(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if any("Unable to find libclang" in line for line in lines):
         return NO_LIBCLANG
-    told = []
+    complaints = []
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if re.match(r"error(\[E\d+\])?:", line) and not line.startswith("error: could not compile"):
-            told.append(f"{line} ({following.removeprefix('--> ')})" if following.startswith("--> ") else line)
+            complaints.append(f"{line} ({following.removeprefix('--> ')})" if following.startswith("--> ") else line)
             if re.match(r"error: failed to", line) and "Caused by:" in lines:
-                told += lines[lines.index("Caused by:") + 1 :][:4]
+                complaints += lines[lines.index("Caused by:") + 1 :][:4]
                 break
-    return "; ".join(told[:3] if told else lines[-3:])[:600]
+    return "; ".join(complaints[:3] if complaints else lines[-3:])[:600]
 
 
 def find_complaint_of_cmake(output: str) -> str:
     """Return in a line what cmake or a compiler complains of: the first errors, or else the last lines."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    told = []
+    complaints = []
     for n, line in enumerate(lines):
         if re.match(r"CMake Error( at|:)", line):
-            told.append(" ".join([line, *lines[n + 1 : n + 3]]))
+            complaints.append(" ".join([line, *lines[n + 1 : n + 3]]))
         elif re.search(r"\b(fatal )?error: ", line) or "undefined reference to" in line:
-            told.append(line)
-    return "; ".join(told[:2] if told else lines[-3:])[:600]
+            complaints.append(line)
+    return "; ".join(complaints[:2] if complaints else lines[-3:])[:600]

@@ -18,34 +18,29 @@ CRATES = {"quinn": "quinn-proto", "noq": "noq-proto", "quiche": "quiche"}  # wit
 
 @dataclass(frozen=True)
 class Tree:
-    """A folder that the user gave."""
+    """A crate of the user: its folder, name and version.
+
+    `dependency` is the entry of Cargo.toml for the crate with the state machine, without the name. `has_controls` says
+    that the crate has congestion controls, and is not the stack.
+    """
 
     folder: Path
-    """Of the crate itself."""
     package: str
-    """What the crate is called."""
     version: str
-    """Of the crate."""
     dependency: str
-    """What Cargo.toml says of the crate with the state machine, without the name."""
     has_controls: bool
-    """Whether it is a crate with congestion controls, and not the stack."""
 
 
 def read(folder: Path, stack: str) -> Tree:
     """Return what lies in the folder; raises InputError if it is neither the stack nor a crate that depends on it."""
     crate = CRATES[stack]
+    allowed = f"a tree of {stack}, or a crate that depends on {crate}"
     if not folder.is_dir():
-        found = f"{escape_line(str(folder))} is no folder"
-        raise Unfit(
-            found, f"a tree of {stack}, or a crate that depends on {crate}", command="stack build", option="--path"
-        )
+        raise Unfit(f"{escape_line(str(folder))} is no folder", allowed, command="stack build", option="--path")
     place = next((one for one in (folder / crate, folder) if (one / "Cargo.toml").is_file()), None)
     if place is None:
         found = f"{escape_line(str(folder))} has neither Cargo.toml nor {crate}/Cargo.toml"
-        raise Unfit(
-            found, f"a tree of {stack}, or a crate that depends on {crate}", command="stack build", option="--path"
-        )
+        raise Unfit(found, allowed, command="stack build", option="--path")
     place = place.resolve()
     package = _read_package(place)
     name, version = str(package["name"]), str(package["version"])
@@ -56,9 +51,7 @@ def read(folder: Path, stack: str) -> Tree:
     uses = [one for one in package["dependencies"] if one["name"] == crate and one.get("kind") is None]
     if not uses:
         found = f"{escape_line(str(place))} is {name}, which does not depend on {crate}"
-        raise Unfit(
-            found, f"a tree of {stack}, or a crate that depends on {crate}", command="stack build", option="--path"
-        )
+        raise Unfit(found, allowed, command="stack build", option="--path")
     return Tree(place, name, version, _make_dependency(uses[0]), has_controls=True)
 
 
@@ -69,25 +62,18 @@ def _read_package(place: Path) -> dict[str, Any]:
         tomllib.loads(manifest.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise Unreadable(escape_line(str(error)), "a manifest of cargo", file=manifest) from None
-    command = [
-        tools.find_cargo(),
-        "metadata",
-        "--format-version=1",
-        "--no-deps",
-        "--offline",
-        "--manifest-path",
-        str(manifest),
-    ]
-    asked = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    if asked.returncode != 0:
-        said = escape_line(tools.find_complaint(asked.stderr))
+    words = ["metadata", "--format-version=1", "--no-deps", "--offline", "--manifest-path", str(manifest)]
+    command = [tools.require_program("cargo"), *words]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if answer.returncode != 0:
+        text = escape_line(tools.find_complaint(answer.stderr))
         raise Failed(
-            f"cargo cannot read {manifest}: {said}",
+            f"cargo cannot read {manifest}: {text}",
             "a manifest that cargo reads",
             command="stack build",
             option="--path",
         )
-    packages: list[dict[str, Any]] = json.loads(asked.stdout)["packages"]
+    packages: list[dict[str, Any]] = json.loads(answer.stdout)["packages"]
     for package in packages:
         if Path(package["manifest_path"]).resolve() == manifest.resolve():
             return package
@@ -106,9 +92,9 @@ def _make_dependency(use: dict[str, Any]) -> str:
     source = str(use.get("source") or "")
     if source.startswith("git+"):
         place = urlsplit(source.removeprefix("git+"))
-        said = [f"git = {json.dumps(place._replace(query='', fragment='').geturl())}"]
-        said += [f"{key} = {json.dumps(values[0])}" for key, values in parse_qs(place.query).items()]
-        return ", ".join(said)
+        text = [f"git = {json.dumps(place._replace(query='', fragment='').geturl())}"]
+        text += [f"{key} = {json.dumps(values[0])}" for key, values in parse_qs(place.query).items()]
+        return ", ".join(text)
     return f"version = {json.dumps(str(use['req']))}"
 
 
@@ -116,8 +102,8 @@ def describe_folder(folder: Path) -> str:
     """Return what git calls the state of a folder, `local` if it does not know it."""
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--tags"]
     try:
-        asked = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"LC_ALL": "C"})
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"LC_ALL": "C"})
     except OSError:
         return "local"
-    said = asked.stdout.strip() if asked.returncode == 0 else ""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", said)[:48].strip(".-_") or "local"
+    text = answer.stdout.strip() if answer.returncode == 0 else ""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:48].strip(".-_") or "local"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+import datetime
+import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -26,24 +28,24 @@ LOCK_WAIT_S = 600.0  # for another build
 
 @dataclass(frozen=True)
 class Step:
-    """A program that does part of a build."""
+    """A program that does part of a build.
+
+    If it fails, an error says `failure` and what is `needed`; `complaint` finds in its output what it complained of.
+    """
 
     command: list[str]
     folder: Path
     environment: dict[str, str]
     failure: str
-    """What it means if the program fails."""
     needed: str
-    """What it would have taken."""
     complaint: Callable[[str], str]
-    """Returns in a line what the program complained of in its output."""
 
 
 class StackWork:
     """The folder that stacks are built in, while one process works in it."""
 
-    def __init__(self, told: StepProgress) -> None:
-        self.told, self.place = told, built.find_home() / WORK
+    def __init__(self, progress: StepProgress) -> None:
+        self.progress, self.place = progress, built.find_home() / WORK
         self._log = self.place / "log"
 
     def __enter__(self) -> Self:
@@ -52,7 +54,7 @@ class StackWork:
             self._lock = (self.place / "lock").open("a+b")
         try:
             waiting = f"another build is at work; waiting for its end (log: {self._log})"
-            lock_file(self._lock.fileno(), LOCK_WAIT_S, lambda: self.told.print_line(waiting))
+            lock_file(self._lock.fileno(), LOCK_WAIT_S, lambda: self.progress.print_line(waiting))
         except TimeoutError:
             raise InUse("another build", f"wait for its end (log: {self._log})", command="stack build") from None
         self._log.write_bytes(b"")
@@ -61,26 +63,28 @@ class StackWork:
     def __exit__(self, *_: object) -> None:
         self._lock.close()
 
-    def run(self, step: Step, see: Callable[[bytes], None]) -> None:
-        """Let a program work, its output into the log and by lines to `see`. Raises InputError if it fails."""
+    def run(self, step: Step, counted: str = "", unit: str = "") -> int:
+        """Let a program work, with its output in the log; return how many lines of it match `counted`.
+
+        They are the progress, in `unit`. Raises InputError if the program fails.
+        """
+        count = 0
         start = self._log.stat().st_size
-        with self._open_output(step) as lines, self._log.open("ab", buffering=0) as log:
+        started = start_group(step.command, self._lock.fileno(), step.folder, step.environment)
+        with started as child, self._log.open("ab", buffering=0) as log:
+            assert child.stdout is not None
             log.write(f"$ {Path(step.command[0]).name} {' '.join(step.command[1:])}\n".encode())
-            for line in lines:
+            for line in child.stdout:
                 log.write(line)
-                see(line)
-        if self._status != 0:
+                if counted and re.match(counted.encode(), line):
+                    count += 1
+                    self.progress.advance(count, None, unit)
+            status = child.wait()
+        if status != 0:
             text = self._log.read_bytes()[start:].decode(errors="replace")
             found = f"{step.failure}: {escape_line(step.complaint(text))} (log: {self._log})"
             raise Failed(found, step.needed, command="stack build")
-
-    @contextlib.contextmanager
-    def _open_output(self, step: Step) -> Iterator[Iterator[bytes]]:
-        """Yield the lines of a program, which ends with us."""
-        with start_group(step.command, self._lock.fileno(), step.folder, step.environment) as child:
-            assert child.stdout is not None
-            yield iter(child.stdout.readline, b"")
-            self._status = child.wait()
+        return count
 
 
 def keep(name: str, content: bytes, described: dict[str, object], logging: bytes | None = None) -> Built:
@@ -90,7 +94,12 @@ def keep(name: str, content: bytes, described: dict[str, object], logging: bytes
         place.mkdir(parents=True, exist_ok=True)
         draft = place / f".{os.getpid()}.new"
         draft.write_bytes(content)
-        described["controls"] = list_controls(draft, name)
+        described |= {
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "bytes": len(content),
+            "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "controls": list_controls(draft, name),
+        }
         (place / built.DESCRIPTION).unlink(missing_ok=True)
         draft.replace(place / built.LIBRARY)  # a process that has loaded the former one keeps it
         (place / built.LOGGING).unlink(missing_ok=True)
@@ -111,11 +120,11 @@ def list_controls(library: Path, name: str) -> list[str]:
     script = Path(__file__).with_name("describe.py")
     command = [sys.executable, "-I", "-S", str(script), str(library)]
     try:
-        asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DESCRIBE_S)
-        if asked.returncode == 0:
-            return [str(control) for control in json.loads(asked.stdout)]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DESCRIBE_S)
+        if answer.returncode == 0:
+            return [str(control) for control in json.loads(answer.stdout)]
         found = escape_line(
-            asked.stderr.strip().splitlines()[-1] if asked.stderr.strip() else f"status {asked.returncode}"
+            answer.stderr.strip().splitlines()[-1] if answer.stderr.strip() else f"status {answer.returncode}"
         )
     except subprocess.TimeoutExpired:
         found = f"nothing for {DESCRIBE_S:g} s"

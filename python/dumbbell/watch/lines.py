@@ -15,7 +15,7 @@ COLUMNS = (
     *("time_s", "part", "rate_mbit", "capacity_mbit", "sojourn_ms", "queued_packets", "marks", "drops"),
     *("cwnd", "rtt_ms", "retransmissions", "state"),
 )
-_LOOK_S = 0.02
+_WAIT_S = 0.02
 
 
 def write(source: RunSource, speed: float | None, *, as_csv: bool) -> None:
@@ -23,16 +23,16 @@ def write(source: RunSource, speed: float | None, *, as_csv: bool) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if as_csv:
         writer.writerow(COLUMNS)
-    printed, told = 0, 0
+    printed, printed_events = 0, 0
     with source:
         begun = time.monotonic()
         while True:
             is_done = source.is_done
-            found = source.look()
+            found = source.take_replay()
             if found is None:
                 if is_done:
                     break
-                time.sleep(_LOOK_S)
+                time.sleep(_WAIT_S)
                 continue
             while printed < len(found):
                 end = float(found.times[printed])
@@ -43,10 +43,10 @@ def write(source: RunSource, speed: float | None, *, as_csv: bool) -> None:
                 if as_csv:
                     writer.writerows(_list_rows(found, printed))
                 else:
-                    while told < len(found.events) and found.events[told][0] <= end:
-                        when, said = found.events[told]
-                        print(f"{when:9.3f} s  * {said}")
-                        told += 1
+                    while printed_events < len(found.events) and found.events[printed_events][0] <= end:
+                        when, text = found.events[printed_events]
+                        print(f"{when:9.3f} s  * {text}")
+                        printed_events += 1
                     print(_format_line(found, printed))
                 sys.stdout.flush()
                 printed += 1
@@ -70,14 +70,14 @@ def _format_link(one: LinkReplay, at: int) -> str:
 
 def _format_flow(one: FlowReplay, at: int) -> str:
     rate = format_measured(one.rate_mbit[at])
-    said = [f"{one.name} {rate} Mbit/s"]
+    parts = [f"{one.name} {rate} Mbit/s"]
     if not math.isnan(one.cwnd[at]):
-        said.append(f"cwnd {one.cwnd[at]:.0f}")
+        parts.append(f"cwnd {one.cwnd[at]:.0f}")
     if not math.isnan(one.rtt_ms[at]):
-        said.append(f"RTT {format_measured(one.rtt_ms[at])} ms")
+        parts.append(f"RTT {format_measured(one.rtt_ms[at])} ms")
     if one.state[at]:
-        said.append(one.state[at])
-    return ", ".join(said)
+        parts.append(one.state[at])
+    return ", ".join(parts)
 
 
 def _list_rows(found: Replay, at: int) -> list[list[str]]:

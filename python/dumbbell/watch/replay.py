@@ -25,27 +25,31 @@ _MACHINE = {"recovery": "recovery", "cwr": "CWR", "loss": "after timeout"}
 
 @dataclass(frozen=True)
 class LinkReplay:
-    """A link and its queue; arrays have a value per interval."""
+    """A link and its queue; arrays have a value per interval.
+
+    `sojourn_ms` is the mean time in queue, NaN where nothing left it; `queued` counts the packets in the queue at the
+    end of the interval.
+    """
 
     name: str
     rate_mbit: Array
     capacity_mbit: Array
     sojourn_ms: Array
-    """Mean time in queue; NaN where nothing left it."""
     queued: Array
-    """Packets in the queue at the end of the interval."""
     marks: Array
     drops: Array
 
 
 @dataclass(frozen=True)
 class FlowReplay:
-    """A flow; arrays have a value per interval. Those of a sender are NaN where it has none, or none yet."""
+    """A flow; arrays have a value per interval. Those of a sender are NaN where it has none, or none yet.
+
+    `cwnd`, in segments, `rtt_ms` and `state` are those at the end of the interval.
+    """
 
     name: str
     rate_mbit: Array
     cwnd: Array
-    """Segments, at the end of the interval, as `rtt_ms` and `state`."""
     rtt_ms: Array
     retransmissions: Array
     state: list[str]
@@ -53,7 +57,7 @@ class FlowReplay:
 
 @dataclass(frozen=True)
 class Replay:
-    """A run in intervals of `interval_s`, whose ends are `times`."""
+    """A run in intervals of `interval_s`, whose ends are `times`; `events` are sentences of `dumbbell explain`."""
 
     title: str
     duration_s: float
@@ -62,7 +66,6 @@ class Replay:
     links: list[LinkReplay]
     flows: list[FlowReplay]
     events: list[tuple[float, str]]
-    """What happened when, in order: the sentences of `dumbbell explain`."""
     notes: list[str]
 
     def __len__(self) -> int:
@@ -91,10 +94,10 @@ def make_replay(run: Observed, events: list[Fact], interval_s: float) -> Replay:
     bins = _Bins(times, length)
     links = [_link(name if len(run.hops) > 1 else "link", rows, bins) for name, rows in _select_busy_hops(run).items()]
     flows = _replay_flows(run, bins)
-    said = [_describe_event(one) for one in events if one.rank is Rank.EVENT and not isinstance(one, Peak)]
+    sentences = [_describe_event(one) for one in events if one.rank is Rank.EVENT and not isinstance(one, Peak)]
     keys = "".join(f", {key} = {value}" for key, value in run.matrix.items())
     title = f"{run.experiment}{keys}, seed {run.seed}"
-    return Replay(title, run.duration_s, length, times, links, flows, sorted(said), list(run.notes))
+    return Replay(title, run.duration_s, length, times, links, flows, sorted(sentences), list(run.notes))
 
 
 def _describe_event(fact: Fact) -> tuple[float, str]:

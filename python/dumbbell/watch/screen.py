@@ -37,7 +37,7 @@ def show(source: RunSource, speed: float) -> None:
         before = time.monotonic()
         going = True
         while going:
-            newer = source.look()
+            newer = source.take_replay()
             if newer is not None:
                 found = newer
                 player.interval_s, player.known_s = found.interval_s, found.duration_s
@@ -63,9 +63,9 @@ def draw_screen(found: Replay | None, player: Player, source: RunSource, width: 
         parts += [Text(), _draw_links(found, at, width), Text()]
         rows = max(1, height - len(found.links) - 10 - min(_EVENTS, len(found.events)))
         parts.append(_draw_flows(found, at, width, rows))
-        past = [(when, said) for when, said in found.events if when <= player.time_s][-_EVENTS:]
+        past = [(when, text) for when, text in found.events if when <= player.time_s][-_EVENTS:]
         parts.append(Text())
-        parts += [Text(f"{when:9.3f} s  {said}", no_wrap=True, overflow="ellipsis") for when, said in past]
+        parts += [Text(f"{when:9.3f} s  {text}", no_wrap=True, overflow="ellipsis") for when, text in past]
     parts += [Text(), Text(KEYS, style="dim", no_wrap=True, overflow="ellipsis")]
     return Group(*parts)
 
@@ -91,8 +91,8 @@ def _draw_head(found: Replay | None, player: Player, source: RunSource, width: i
 
 def _draw_history(values: Array, top: float, at: int, room: int) -> str:
     """Return the last values as bars, the newest at the right."""
-    kept = values[max(0, at + 1 - room) : at + 1]
-    return draw_sparks((0.0 if math.isnan(value) else float(value) for value in kept), top).rjust(room)
+    shown = values[max(0, at + 1 - room) : at + 1]
+    return draw_sparks((0.0 if math.isnan(value) else float(value) for value in shown), top).rjust(room)
 
 
 def _find_top(values: Array) -> float:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from typing import Protocol, Self
+from typing import Self
 
 from dumbbell import _native
 from dumbbell.engines.base import Ended, Engine, Workers
@@ -26,51 +26,25 @@ _LEAST_PART_NS = 100_000_000
 _SETTLED = ("started", "stopped", "paused", "slow_start_left", "drained")
 
 
-class RunSource(Protocol):
-    """A run that is there, or comes."""
+class RunSource:
+    """A run that is stored, or that goes on meanwhile; `is_done` says whether all of it is there.
+
+    `about` describes the run in few words, `when_shown` says when there will be something to see.
+    """
 
     duration_s: float
-    """Of the whole run."""
     about: str
-    """What it is, in few words."""
     when_shown: str
-    """When there is something to see, where there is nothing yet."""
+    is_done: bool
 
-    def look(self) -> Replay | None:
-        """Return what there is of the run, if that is more than at the look before. Raises InputError."""
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all of it is there."""
+    def take_replay(self) -> Replay | None:
+        """Return what there is of the run, if that is more than the call before returned. Raises InputError."""
+        raise NotImplementedError
 
     @property
     def reached_s(self) -> float:
         """How far the run has come, in its own time."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
-def _cut(run: Observed, facts: Sequence[Fact], duration_s: float, frames: int, interval_s: float | None) -> Replay:
-    return replay.make_replay(run, list(facts), interval_s or replay.choose_interval(run, duration_s, frames))
-
-
-class StoredReplay:
-    """A run of a results file."""
-
-    def __init__(self, run: Observed, frames: int, interval_s: float | None) -> None:
-        self.duration_s = self.reached_s = run.duration_s
-        self.about = f"run {run.key[:8]}, engine {run.engine_text}"
-        self._found: Replay | None = _cut(run, explained.explain_run(run).facts, run.duration_s, frames, interval_s)
-
-    is_done = True
-    when_shown = "it is shown at once"
-
-    def look(self) -> Replay | None:
-        """Return the run, once."""
-        found, self._found = self._found, None
-        return found
+        return self.duration_s
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +53,28 @@ class StoredReplay:
         pass
 
 
-class Carried:
+def _cut(run: Observed, facts: Sequence[Fact], duration_s: float, frames: int, interval_s: float | None) -> Replay:
+    return replay.make_replay(run, list(facts), interval_s or replay.choose_interval(run, duration_s, frames))
+
+
+class StoredReplay(RunSource):
+    """A run of a results file."""
+
+    def __init__(self, run: Observed, frames: int, interval_s: float | None) -> None:
+        self.duration_s = run.duration_s
+        self.about = f"run {run.key[:8]}, engine {run.engine_text}"
+        self._found: Replay | None = _cut(run, explained.explain_run(run).facts, run.duration_s, frames, interval_s)
+
+    is_done = True
+    when_shown = "it is shown at once"
+
+    def take_replay(self) -> Replay | None:
+        """Return the run, once."""
+        found, self._found = self._found, None
+        return found
+
+
+class CarriedRun(RunSource):
     """A run that an engine carries out meanwhile.
 
     The simulator is much faster than the clock. Of a run that takes longer than a moment its beginning is simulated
@@ -120,8 +115,8 @@ class Carried:
         """How far the run has come, in its own time."""
         return self.duration_s if self.is_done else self._progress.simulated / 1e9
 
-    def look(self) -> Replay | None:
-        """Return what there is of the run, if that is more than at the look before. Raises InputError."""
+    def take_replay(self) -> Replay | None:
+        """Return what there is of the run, if that is more than the call before returned. Raises InputError."""
         if self.is_done:
             return None
         if self._whole.done():

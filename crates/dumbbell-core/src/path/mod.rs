@@ -9,7 +9,7 @@
 use crate::log::DropReason;
 use crate::packet::{Packet, HEADERS};
 use crate::param::{algorithm_specs, AlgorithmSpec, ParamError};
-use crate::reply::Reply;
+use crate::reply::ReceiverReply;
 use crate::rng::Rng;
 use crate::units::{Duration, Time};
 use serde_json::{Map, Value};
@@ -41,7 +41,7 @@ impl Carried for Packet {
     }
 }
 
-impl Carried for Reply {
+impl Carried for ReceiverReply {
     const REFUSED: &[&str] = &[value_marker::NAME, bleach::NAME, gro::NAME];
 
     #[inline]

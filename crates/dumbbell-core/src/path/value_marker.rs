@@ -165,7 +165,7 @@ mod tests {
     use crate::log::DropReason;
     use crate::packet::{Ecn, MTU_FRAME};
     use crate::path::{AnyStage, Path, Sink};
-    use crate::reply::Reply;
+    use crate::reply::ReceiverReply;
 
     fn marker(weight: f64) -> State {
         State::new(Params { weight, ..Params::default() }, &mut Rng::stream(1, "test", 0))
@@ -351,7 +351,7 @@ mod tests {
     fn acknowledgements_have_no_value() {
         let stages = [serde_json::json!({"name": NAME}).as_object().unwrap().clone()];
         assert!(crate::path::read::<Packet>(&stages).is_ok());
-        let error = crate::path::read::<(Reply, u32)>(&stages).unwrap_err().to_string();
+        let error = crate::path::read::<(ReceiverReply, u32)>(&stages).unwrap_err().to_string();
         assert_eq!(error, "[0].name: found \"value_marker\", allowed: loss, burst_loss, jitter, reorder, batch, policer");
     }
 }

@@ -4,14 +4,14 @@ use super::port::{BlockPool, NO_BLOCKS};
 use crate::hop_log::AckCounters;
 use dumbbell_core::log::{AckLookup, At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::{Ack, Block};
 use dumbbell_core::units::Time;
 
 /// An acknowledgement in a hop, with the number of its SACK blocks.
 #[derive(Clone, Copy)]
 pub struct QueuedAck {
-    pub reply: Reply,
+    pub reply: ReceiverReply,
     pub blocks: u32,
 }
 

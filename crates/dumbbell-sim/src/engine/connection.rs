@@ -7,7 +7,7 @@ use crate::transit::Transit;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ProtocolKind, Reported, Tap};
 use dumbbell_core::packet::Packet;
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::{BackEcn, Block, Outlet};
 use dumbbell_core::units::Time;
@@ -32,7 +32,14 @@ pub trait Connection {
     fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time;
 
     /// Handles an answer that reaches the sender. Returns when that has something to do, at the latest, its `stages` included.
-    fn on_back(&mut self, reply: &Reply, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time;
+    fn on_back(
+        &mut self,
+        reply: &ReceiverReply,
+        blocks: &[Block],
+        stages: &mut Stages,
+        now: Time,
+        way: &mut impl Ingress,
+    ) -> Time;
 
     /// Prefetches the sender, which an answer will soon reach.
     fn prefetch(&self) {}

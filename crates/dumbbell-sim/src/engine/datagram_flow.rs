@@ -10,7 +10,7 @@ use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ListenLevel, ProtocolKind, Reported, Tap};
 use dumbbell_core::packet::{Packet, UDP_HEADERS};
 use dumbbell_core::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol};
-use dumbbell_core::reply::{DatagramAnswer, Reply};
+use dumbbell_core::reply::{DatagramAnswer, ReceiverReply};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{Block, Outlet};
 use dumbbell_core::units::{Duration, Time};
@@ -267,7 +267,14 @@ impl Connection for DatagramFlow {
 
     #[cold]
     #[inline(never)]
-    fn on_back(&mut self, reply: &Reply, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Ingress) -> Time {
+    fn on_back(
+        &mut self,
+        reply: &ReceiverReply,
+        _blocks: &[Block],
+        _stages: &mut Stages,
+        now: Time,
+        _way: &mut impl Ingress,
+    ) -> Time {
         let Some(DatagramAnswer { sent, value, len: length, ecn, .. }) = reply.answer() else { return self.timer() };
         let rtt = Duration(now.0.wrapping_sub(sent.0));
         if let Some(answers) = self.answers.as_deref_mut() {

@@ -10,7 +10,7 @@ use dumbbell_core::log::DropReason;
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::Sink;
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::units::{Duration, Time};
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ pub struct DelayLine {
     pub up: bool,
     /// By how much the clocks of its senders run ahead of the engine's.
     pub ahead: Duration,
-    pub acks: VecDeque<(Time, Reply, u32)>,
+    pub acks: VecDeque<(Time, ReceiverReply, u32)>,
     /// Slots of the endpoints.
     pub members: Vec<u32>,
     /// The measured time of its endpoints is over.
@@ -39,7 +39,7 @@ pub struct DelayLines {
 impl DelayLines {
     /// An acknowledgement enters the line `number`.
     #[inline(always)]
-    pub fn push(&mut self, number: u32, reply: Reply, blocks: u32, now: Time) {
+    pub fn push(&mut self, number: u32, reply: ReceiverReply, blocks: u32, now: Time) {
         let number = number as usize;
         let line = &mut self.all[number];
         let at = now + line.delay;
@@ -58,7 +58,7 @@ impl DelayLines {
 /// Where receivers send their acknowledgements.
 pub trait ReturnPath {
     /// An acknowledgement begins its way in line `line`.
-    fn push_ack(&mut self, line: u32, reply: Reply, blocks: u32, now: Time);
+    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Time);
 
     /// SACK blocks under way.
     fn pool(&mut self) -> &mut BlockPool;
@@ -68,7 +68,7 @@ pub trait ReturnPath {
 
     /// A receiver sends `reply`.
     #[inline(always)]
-    fn acknowledge(&mut self, stages: &mut Stages, line: u32, reply: Reply, blocks: u32, now: Time) {
+    fn acknowledge(&mut self, stages: &mut Stages, line: u32, reply: ReceiverReply, blocks: u32, now: Time) {
         if let Some((listener, pool)) = self.frame_listener() {
             listener.on_send_ack(&reply, pool.blocks_or_none(blocks), now);
         }
@@ -117,13 +117,13 @@ pub struct AckEntry<'a, B: ReturnPath + ?Sized> {
     pub line: u32,
 }
 
-impl<B: ReturnPath + ?Sized> Sink<(Reply, u32)> for AckEntry<'_, B> {
+impl<B: ReturnPath + ?Sized> Sink<(ReceiverReply, u32)> for AckEntry<'_, B> {
     #[inline(always)]
-    fn arrive(&mut self, (reply, blocks): (Reply, u32), now: Time) {
+    fn arrive(&mut self, (reply, blocks): (ReceiverReply, u32), now: Time) {
         self.back.push_ack(self.line, reply, blocks, now);
     }
 
-    fn on_drop(&mut self, (_, blocks): (Reply, u32), _reason: DropReason, _now: Time) {
+    fn on_drop(&mut self, (_, blocks): (ReceiverReply, u32), _reason: DropReason, _now: Time) {
         if blocks != NO_BLOCKS {
             self.back.pool().release(blocks);
         }
@@ -145,7 +145,7 @@ impl<B: ReturnPath + ?Sized> ReturnPort for ReceiverPort<'_, B> {
     }
 
     #[inline(always)]
-    fn send(&mut self, reply: Reply, blocks: u32) {
+    fn send(&mut self, reply: ReceiverReply, blocks: u32) {
         self.back.acknowledge(self.stages, self.line, reply, blocks, self.now);
     }
 }
@@ -158,7 +158,7 @@ pub struct TappedLines<'a, L: Tap> {
 
 impl<L: Tap> ReturnPath for TappedLines<'_, L> {
     #[inline(always)]
-    fn push_ack(&mut self, line: u32, reply: Reply, blocks: u32, now: Time) {
+    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Time) {
         self.lines.push(line, reply, blocks, now);
     }
 

@@ -28,7 +28,7 @@ use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
 use hop::{RoutedHop, END};
@@ -76,7 +76,7 @@ pub struct MultiHop<L: Tap = ()> {
     held: Vec<QueuedAck>,
     free: Vec<u64>,
     /// Acknowledgements that have reached their senders at this instant.
-    due: VecDeque<(Reply, u32)>,
+    due: VecDeque<(ReceiverReply, u32)>,
     memory: SendMemory,
     /// The earliest of [`RoutedHop::aqm_at`].
     aqm_at: Time,
@@ -282,7 +282,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
     }
 
     /// The first acknowledgement of those that have come out of the last of their hops.
-    fn on_arrived(&mut self) -> Option<(Reply, u32)> {
+    fn on_arrived(&mut self) -> Option<(ReceiverReply, u32)> {
         let first = self.due.pop_front();
         if self.due.is_empty() {
             self.stages.set(STAGES * self.hops.len(), Time::NEVER);

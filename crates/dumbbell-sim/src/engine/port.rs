@@ -5,7 +5,7 @@ use dumbbell_bottleneck::without_burst_marks;
 use dumbbell_core::hint::seldom;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::{Path, Sink};
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::receiver::SackBlocks;
 use dumbbell_core::tcp::{Block, Outlet};
 use dumbbell_core::units::Time;
@@ -35,7 +35,7 @@ pub trait Ingress: Sink<Packet> {
 }
 
 /// Acknowledgements under way: each with the number of its SACK blocks.
-pub type AckPath = Path<(Reply, u32)>;
+pub type AckPath = Path<(ReceiverReply, u32)>;
 
 /// Stages that the packets of an endpoint pass alone.
 #[derive(Default)]
@@ -146,5 +146,5 @@ pub trait ReturnPort {
     fn pool(&mut self) -> &mut BlockPool;
 
     /// Sends an acknowledgement or an answer, with the number of its SACK blocks.
-    fn send(&mut self, reply: Reply, blocks: u32);
+    fn send(&mut self, reply: ReceiverReply, blocks: u32);
 }

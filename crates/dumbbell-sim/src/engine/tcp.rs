@@ -11,7 +11,7 @@ use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ControlEvent, ListenLevel, ProtocolKind, Reported, SenderSnapshot, Tap};
 use dumbbell_core::packet::Packet;
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
@@ -140,7 +140,14 @@ impl Connection for Tcp {
     }
 
     #[inline(always)]
-    fn on_back(&mut self, reply: &Reply, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time {
+    fn on_back(
+        &mut self,
+        reply: &ReceiverReply,
+        blocks: &[Block],
+        stages: &mut Stages,
+        now: Time,
+        way: &mut impl Ingress,
+    ) -> Time {
         self.sender.on_ack(reply.tcp(), blocks, now, &mut EndpointPort { way, path: &mut stages.data, now });
         let mut timer = self.sender.no_timer_before();
         if let Some(path) = &stages.data {

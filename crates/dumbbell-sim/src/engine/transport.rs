@@ -11,7 +11,7 @@ use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ProtocolKind, Reported, Tap};
 use dumbbell_core::packet::Packet;
-use dumbbell_core::reply::Reply;
+use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::{BackEcn, Block, Outlet};
 use dumbbell_core::units::Time;
@@ -50,7 +50,7 @@ impl Connection for Transport {
         #[inline] fn on_timer[&mut self](start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool;
         #[inline] fn on_receiver_timer[&mut self](now: Time, back: &mut impl ReturnPort) -> ();
         #[inline(always)] fn on_packet[&mut self](packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time;
-        #[inline(always)] fn on_back[&mut self](reply: &Reply, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time;
+        #[inline(always)] fn on_back[&mut self](reply: &ReceiverReply, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time;
         #[inline(always)] fn prefetch[&self]() -> ();
         #[inline(always)] fn prefetch_behind[&self]() -> ();
         fn back_ecn[&self]() -> BackEcn;

@@ -64,7 +64,7 @@ def list_worse_figures(found: diff.Diff | None) -> list[str]:
 
 
 def compare_with_report(path: Path, report: StackReport, name: str) -> diff.Diff | None:
-    """Return how the figures of a control differ from those of a report of before, as --json wrote it.
+    """Return how the figures of a control differ from those of a report of before, as --format json wrote it.
 
     Raises InputError. None if the two have no place in common.
     """
@@ -171,7 +171,7 @@ def find_changed_verdicts(report: StackReport, name: str, other: str) -> Changed
 
 def format_differences(found: diff.Diff) -> str:
     """Return the figures that differ as a table, the surest and largest first."""
-    return found.to_markdown(cells=True).replace("(--csv has all)", "(--json has all)")
+    return found.to_markdown(cells=True).replace("(--format csv has all)", "(--format json has all)")
 
 
 def list_differences(found: diff.Diff) -> list[dict[str, Any]]:

@@ -78,4 +78,4 @@ def make_scene(
         "flows": [dict(one) for one in flows] if flows is not None else [make_subject(rtt, **(flow or {}))],
         "record": {"interval": format_time(interval), "from": format_time(since)},
     }
-    return Scene(place, table, rate, rtt, seconds, since=since, **facts)
+    return Scene(place, table, rate, rtt, seconds, **facts)

@@ -24,8 +24,7 @@ MEANING = {
     HUNG: "the stack did not come back from a call",
 }
 _HANGS = "the plugin hangs"  # what the process of a run says of one
-SUBJECT = "subject"
-"""What stands for the stack in the table of an experiment: `{"who": SUBJECT}`."""
+SUBJECT = "subject"  # stands for the stack in the table of an experiment: `{"who": SUBJECT}`
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Scene:
     """One experiment of a case: where it takes place, in a word or two, and what the judge has to know of it.
 
     Rates are Mbit/s of frames, times seconds. `outages` are the times in which nothing can be delivered, `within`
-    is the longest time for completion, counted from 0, `since` when measurement starts. At `changed` the rate becomes
+    is the longest time for completion, counted from 0. At `changed` the rate becomes
     `rate_after`, or the path changes in another way.
     """
 
@@ -44,7 +43,6 @@ class Scene:
     seconds: float
     outages: tuple[tuple[float, float], ...] = ()
     within: float | None = None
-    since: float = 0.0
     changed: float | None = None
     rate_after: float | None = None
 

@@ -288,14 +288,14 @@ def format_cases(keys: Sequence[str]) -> str:
         found = [CASES[key] for key in keys if CASES[key].group == group]
         limits = [one.limits for one in found]
         common = max(limits, key=limits.count, default="")
-        said = f"Limits, if no others are named: {common}." if limits.count(common) > 1 else ""
+        common_limits = f"Limits, if no others are named: {common}." if limits.count(common) > 1 else ""
         rows = [
             f"| `{one.key}` | {one.question} | {', '.join(scene.place for scene in one.scenes)}"
-            f" | {'' if said and one.limits == common else one.limits} | {one.source} |"
+            f" | {'' if common_limits and one.limits == common else one.limits} | {one.source} |"
             for one in found
         ]
         head = ["| case | question | in | limits | source |", "| --- | --- | --- | --- | --- |"]
         if found:
-            about = f"`{group}`: {about}. {said}".rstrip()
+            about = f"`{group}`: {about}. {common_limits}".rstrip()
             parts.append("\n".join([about, "", *head, *rows]))
     return "\n\n".join(parts)

@@ -75,7 +75,7 @@ def export(results: StoredResults, output: str) -> list[Path]:
     Files that exist are not written over. Raises InputError.
     """
     if is_file(output) and len(results) > 1:
-        allowed = "1 in a file: --where KEY=VALUE chooses it, --flent -o FOLDER writes a file of each"
+        allowed = "1 in a file: --where KEY=VALUE chooses it, --format flent -o FOLDER writes a file of each"
         raise TooMany(f"{len(results)} runs", allowed, file=results.path)
     texts = results.name_cells()
     files: dict[Path, bytes] = {}

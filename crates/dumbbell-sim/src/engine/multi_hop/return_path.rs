@@ -11,7 +11,7 @@ use super::{MultiHop, STAGES};
 use dumbbell_core::hint::seldom;
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::Packet;
-use dumbbell_core::reply::{DatagramAnswer, Reply};
+use dumbbell_core::reply::{DatagramAnswer, ReceiverReply};
 use dumbbell_core::tcp::Block;
 use dumbbell_core::units::Time;
 
@@ -42,7 +42,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
     }
 
     /// An acknowledgement enters the hops as a packet.
-    pub(super) fn send_back(&mut self, reply: Reply, blocks: u32, now: Time) {
+    pub(super) fn send_back(&mut self, reply: ReceiverReply, blocks: u32, now: Time) {
         let count = if blocks == NO_BLOCKS { 0 } else { self.lines.pool.get(blocks).len() };
         let member = &mut self.members[reply.flow() as usize];
         member.acks += 1;
@@ -110,7 +110,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
     /// An acknowledgement reaches its sender.
     #[inline(always)]
-    pub(super) fn on_ack(&mut self, reply: &Reply, blocks: u32, now: Time, arena: &mut Arena) -> u32 {
+    pub(super) fn on_ack(&mut self, reply: &ReceiverReply, blocks: u32, now: Time, arena: &mut Arena) -> u32 {
         let Endpoint { transport, stages, .. } = arena.get_mut(reply.flow());
         // nothing that a sender does puts SACK blocks on their way
         let pool = (blocks != NO_BLOCKS).then(|| std::mem::take(&mut self.lines.pool));
@@ -131,7 +131,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
 impl<L: Tap + Send + 'static> ReturnPath for &mut MultiHop<L> {
     #[inline(always)]
-    fn push_ack(&mut self, line: u32, reply: Reply, blocks: u32, now: Time) {
+    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Time) {
         if self.members[reply.flow() as usize].back == END || self.lines.all[line as usize].up {
             self.lines.push(line, reply, blocks, now);
         } else {

@@ -1,9 +1,9 @@
-"""`dumbbell compare`."""
+"""`dumbbell validate`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,14 +11,14 @@ from dumbbell.cli import results_files as options
 from dumbbell.errors import Conflict, Missing, Nothing
 
 
-def compare(
+def validate(
     results: options.File,
     reference: Annotated[
         str,
         typer.Argument(
             metavar="[REFERENCE]",
-            help="CSV of published results, or sce, linux-6.12 and so on; with --engines, other results "
-            "or two engines.",
+            help="CSV of published results, or a name such as sce or linux-6.12. With --engines: other results, or two "
+            "engines.",
         ),
     ] = "",
     where: options.Where = None,
@@ -27,23 +27,29 @@ def compare(
         bool,
         typer.Option(
             "--engines",
-            help="The same cells on the simulator and on another engine, side by side, or on the two that follow: "
-            "--engines linux:a,linux:b.",
+            help="Compare the same cells on two engines: the simulator and another one, or the two that follow, such "
+            "as --engines linux:a,linux:b.",
         ),
     ] = False,
-    scores_only: Annotated[bool, typer.Option("--scores", help="Scores alone, no cells.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One compared figure per row.")] = False,
+    scores_only: Annotated[bool, typer.Option("--scores", help="Print only the scores, without cells.")] = False,
+    form: Annotated[
+        Literal["text", "csv"], typer.Option("--format", help="csv: one row per compared number.")
+    ] = "text",
     any_length: Annotated[bool, typer.Option("--any-length", help="Match runs of any duration.")] = False,
 ) -> None:
+    """Cell by cell, the command prints measured and published numbers, their errors, and scores over all cells.
+
+    To see only what differs, use dumbbell diff.
+    """
     from dumbbell.published import compare as comparing
     from dumbbell.published import engines as beside
     from dumbbell.published.reference import compare_reference as compare_with
 
-    if scores_only and as_csv:
-        raise Conflict("--scores and --csv", "one of them", command="compare")
+    if scores_only and form == "csv":
+        raise Conflict("--scores and --format csv", "one of them", command="validate")
     if engines:
-        if where or as_csv or any_length:
-            raise Conflict("--engines and other options", "--engine and --scores with it alone", command="compare")
+        if where or form == "csv" or any_length:
+            raise Conflict("--engines and other options", "--engine and --scores with it alone", command="validate")
         pair = reference if "," in reference and not Path(reference).exists() else engine or ""
         other = None if pair == reference else reference
         first, comma, second = pair.partition(",")
@@ -52,13 +58,13 @@ def compare(
         print("\n\n".join(filter(None, [text, beside.describe_sharing(both)])))
         return
     if not reference:
-        raise Missing("a CSV of published results, or --engines", command="compare", key="REFERENCE")
+        raise Missing("a CSV of published results, or --engines", command="validate", key="REFERENCE")
     reference = options.find_reference(reference)
-    found = options.open_whole_runs(results, where, engine, "compare holds whole runs")
+    found = options.open_whole_runs(results, where, engine, "validate holds whole runs")
     compared, table = compare_with(found, reference, any_length=any_length)
     if not compared.pairs:
         raise Nothing("no run that answers a cell", f"runs of cells in {reference}", file=results)
-    if as_csv:
+    if form == "csv":
         options.print_csv(comparing.tidy_rows(compared))
         return
     if not scores_only:
