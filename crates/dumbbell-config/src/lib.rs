@@ -28,7 +28,7 @@ use dumbbell_core::path::{self, StageSpec};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::rng::{mix, Rng};
 use dumbbell_core::tcp::host::{self, HostParams};
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_core::{aqm, cc};
 use serde_json::{json, Value};
 use std::sync::Arc;
@@ -58,14 +58,14 @@ pub fn registry() -> Value {
 #[derive(Clone, Copy, Debug)]
 pub struct StartRange {
     /// Earliest.
-    pub min: Time,
+    pub min: Instant,
     /// Latest.
-    pub max: Time,
+    pub max: Instant,
 }
 
 impl StartRange {
     /// A start drawn from the stream `name` of `seed`, number `index`.
-    pub fn draw(&self, seed: u64, name: &str, index: usize) -> Time {
+    pub fn draw(&self, seed: u64, name: &str, index: usize) -> Instant {
         self.min + Duration(Rng::stream(seed, name, index as u64).draw_below((self.max - self.min).0 + 1))
     }
 }
@@ -276,13 +276,13 @@ impl RunConfig {
     }
 
     /// When the run ends.
-    pub fn end(&self) -> Time {
-        Time::ZERO + self.run.duration
+    pub fn end(&self) -> Instant {
+        Instant::ZERO + self.run.duration
     }
 
     /// When counting begins: [`RecordParams::from`] in whole intervals of the samples.
-    pub fn measured_from(&self) -> Time {
-        Time(self.record.from.0.next_multiple_of(SAMPLE_INTERVAL.0))
+    pub fn measured_from(&self) -> Instant {
+        Instant(self.record.from.0.next_multiple_of(SAMPLE_INTERVAL.0))
     }
 
     /// For how long is counted.
@@ -291,7 +291,7 @@ impl RunConfig {
     }
 
     /// Bits that the bottleneck can carry after `from` and until `until`, and if `from` is 0 at that instant too.
-    pub fn capacity_bits(&self, from: Time, until: Time) -> f64 {
+    pub fn capacity_bits(&self, from: Instant, until: Instant) -> f64 {
         self.capacity_bits_of(0, from, until)
     }
 
@@ -333,14 +333,14 @@ impl RunConfig {
     }
 
     /// Returns the capacity of hop `hop` between two times, bits; 0 is the bottleneck.
-    pub fn capacity_bits_of(&self, hop: usize, from: Time, until: Time) -> f64 {
+    pub fn capacity_bits_of(&self, hop: usize, from: Instant, until: Instant) -> f64 {
         let (link, _) = self.hop(hop);
         if let Some(trace) = &link.trace {
-            let before = if from == Time::ZERO { 0 } else { trace.bytes_until(from) };
+            let before = if from == Instant::ZERO { 0 } else { trace.bytes_until(from) };
             return (trace.bytes_until(until) - before) as f64 * 8.0;
         }
         let mut built = self.named_link(hop);
-        let open = |own: &mut Option<AnyLink>, begin: Time, end: Time| match own {
+        let open = |own: &mut Option<AnyLink>, begin: Instant, end: Instant| match own {
             None => (end - begin).as_secs_f64(),
             Some(own) => own.open(begin, end),
         };

@@ -10,7 +10,7 @@ use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError};
 use dumbbell_core::path::StageSpec;
 use dumbbell_core::reply::ReceiverReply;
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -160,12 +160,12 @@ pub(crate) fn read_count(map: &Map<String, Value>) -> Result<usize, ParamError> 
 
 pub(crate) fn read_start(map: &Map<String, Value>) -> Result<StartRange, ParamError> {
     match map.get("start") {
-        None => Ok(StartRange { min: Time::ZERO, max: Time::ZERO }),
+        None => Ok(StartRange { min: Instant::ZERO, max: Instant::ZERO }),
         Some(Value::Object(range)) => {
             check_keys(range, &[], &["min", "max"]).map_err(|e| e.prefix_key("start"))?;
-            let end = |key: &str| range.get(key).and_then(Value::as_u64).map(Time);
+            let end = |key: &str| range.get(key).and_then(Value::as_u64).map(Instant);
             match (end("min"), end("max")) {
-                (Some(min), Some(max)) if min <= max && max <= Time::from_secs(86_400) => Ok(StartRange { min, max }),
+                (Some(min), Some(max)) if min <= max && max <= Instant::from_secs(86_400) => Ok(StartRange { min, max }),
                 _ => Err(ParamError::new("start", Value::Object(range.clone()), "min <= max, within a day")),
             }
         }

@@ -10,7 +10,7 @@ use crate::packet::{Ecn, Packet};
 use crate::param::{ParamKind, ParamType};
 use crate::real;
 use crate::rng::Rng;
-use crate::units::{Duration, Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -253,10 +253,10 @@ pub struct UdpSource {
     ecn: Ecn,
     rng: Rng,
     /// When the first packet is due, and how far the schedule has come since, ns.
-    started: Time,
+    started: Instant,
     elapsed_ns: f64,
     /// When the next packet is due.
-    pub next: Time,
+    pub next: Instant,
     /// Packets sent.
     pub sent: u64,
 }
@@ -271,22 +271,22 @@ impl UdpSource {
             len,
             ecn,
             rng,
-            started: Time::NEVER,
+            started: Instant::NEVER,
             elapsed_ns: 0.0,
-            next: Time::NEVER,
+            next: Instant::NEVER,
             sent: 0,
         }
     }
 
     /// The first packet is due at `now`.
-    pub fn start(&mut self, now: Time) {
+    pub fn start(&mut self, now: Instant) {
         self.started = now;
         self.next = now;
     }
 
     /// Sends nothing more.
     pub fn stop(&mut self) {
-        self.next = Time::NEVER;
+        self.next = Instant::NEVER;
     }
 
     /// The packet that is due at [`UdpSource::next`].
@@ -377,7 +377,7 @@ mod tests {
     fn udp_keeps_its_rate_exactly() {
         // 1514 B at 7 Mbit/s: 1730285.71 ns apart; the 7000000th of 12112 bits is due at 12112 s
         let mut udp = UdpSource::new(0, Rate::from_mbit(7), 1514, Ecn::Ect1, Spacing::Constant, rng());
-        udp.start(Time::from_secs(1));
+        udp.start(Instant::from_secs(1));
         for _ in 0..70_000 {
             let packet = udp.send();
             assert_eq!((packet.ecn(), packet.len, packet.has(crate::packet::flag::UDP)), (Ecn::Ect1, 1514, true));
@@ -385,13 +385,13 @@ mod tests {
         // 70000 * 12112 bit / 7 Mbit/s = 121.12 s
         assert!((udp.next.as_secs_f64() - 122.12).abs() < 1e-6, "{}", udp.next);
         udp.stop();
-        assert_eq!(udp.next, Time::NEVER);
+        assert_eq!(udp.next, Instant::NEVER);
     }
 
     #[test]
     fn poisson_udp_has_the_same_mean_and_another_spacing() {
         let mut udp = UdpSource::new(0, Rate::from_mbit(12), 1500, Ecn::NotEct, Spacing::Poisson, rng());
-        udp.start(Time::ZERO);
+        udp.start(Instant::ZERO);
         let mut gaps = Vec::new();
         for _ in 0..100_000 {
             let before = udp.next;

@@ -93,51 +93,51 @@ macro_rules! count_nanoseconds {
     };
 }
 
-/// An instant, in nanoseconds since the start of the run.
+/// An instant: nanoseconds since the start of the run.
 ///
 /// The difference of two instants is a [`Duration`]. Two instants cannot be added:
 ///
 /// ```
-/// use dumbbell_core::units::{Duration, Time};
-/// let later = Time::from_millis(1) + Duration::from_millis(2);
-/// assert_eq!(later - Time::from_millis(1), Duration::from_millis(2));
+/// use dumbbell_core::units::{Duration, Instant};
+/// let later = Instant::from_millis(1) + Duration::from_millis(2);
+/// assert_eq!(later - Instant::from_millis(1), Duration::from_millis(2));
 /// ```
 /// ```compile_fail
-/// use dumbbell_core::units::Time;
-/// let later = Time::from_millis(1) + Time::from_millis(2);
+/// use dumbbell_core::units::Instant;
+/// let later = Instant::from_millis(1) + Instant::from_millis(2);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(pub u64);
+pub struct Instant(pub u64);
 
 /// A length of time in nanoseconds.
 ///
 /// It moves an instant or another duration; an instant cannot be taken from it:
 ///
 /// ```compile_fail
-/// use dumbbell_core::units::{Duration, Time};
-/// let rest = Duration::from_millis(2) - Time::from_millis(1);
+/// use dumbbell_core::units::{Duration, Instant};
+/// let rest = Duration::from_millis(2) - Instant::from_millis(1);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(pub u64);
 
-count_nanoseconds!(Time, "never");
+count_nanoseconds!(Instant, "never");
 count_nanoseconds!(Duration, "for ever");
 
-impl Time {
+impl Instant {
     /// Later than every event.
-    pub const NEVER: Time = Time(u64::MAX);
+    pub const NEVER: Instant = Instant(u64::MAX);
 
     /// `self - earlier`, or zero if `earlier` is later.
     #[inline]
-    pub const fn saturating_since(self, earlier: Time) -> Duration {
+    pub const fn saturating_since(self, earlier: Instant) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 }
 
-impl Sub for Time {
+impl Sub for Instant {
     type Output = Duration;
     #[inline]
-    fn sub(self, earlier: Time) -> Duration {
+    fn sub(self, earlier: Instant) -> Duration {
         Duration(self.0 - earlier.0)
     }
 }
@@ -210,14 +210,14 @@ impl fmt::Display for Rate {
 /// Expiry of a Linux timer set at `now` for `delay` later: `HZ` = 1000, so that `delay` becomes whole milliseconds, rounded up,
 /// from the last one. The timer wheel then rounds up once more so that no timer is early: to the next millisecond, from 63 on to the
 /// next multiple of 8, from 504 on of 64, and so on. Linux since 4.8, `calc_wheel_index` (kernel/time/timer.c).
-pub fn timer_wheel(now: Time, delay: Duration) -> Time {
+pub fn timer_wheel(now: Instant, delay: Duration) -> Instant {
     let delay = delay.0.div_ceil(1_000_000);
     let mut shift = 0;
     while delay >= 63 << shift && shift < 21 {
         shift += 3;
     }
     let expires = now.as_millis() + delay;
-    Time::from_millis(((expires >> shift) + 1) << shift)
+    Instant::from_millis(((expires >> shift) + 1) << shift)
 }
 
 #[cfg(test)]
@@ -235,13 +235,13 @@ mod tests {
 
     #[test]
     fn durations_lie_between_instants_and_move_them() {
-        let (early, late, step) = (Time::from_millis(2), Time::from_millis(5), Duration::from_millis(3));
+        let (early, late, step) = (Instant::from_millis(2), Instant::from_millis(5), Duration::from_millis(3));
         assert_eq!(late - early, step);
         assert_eq!((early + step, late - step), (late, early));
         let mut moved = early;
         moved += step * 4;
         moved -= step / 3;
-        assert_eq!(moved, Time::from_millis(13));
+        assert_eq!(moved, Instant::from_millis(13));
         let mut sum = step + step;
         sum -= Duration::from_millis(1);
         assert_eq!(sum - step, Duration::from_millis(2));
@@ -249,18 +249,18 @@ mod tests {
 
     #[test]
     fn saturating_forms_stay_between_zero_and_the_end() {
-        let (early, late, step) = (Time(2), Time(5), Duration(3));
+        let (early, late, step) = (Instant(2), Instant(5), Duration(3));
         assert_eq!((late.saturating_since(early), early.saturating_since(late)), (step, Duration::ZERO));
-        assert_eq!((late.saturating_sub(step), early.saturating_sub(step)), (early, Time::ZERO));
-        assert_eq!((early.saturating_add(step), early.saturating_add(Duration::MAX)), (late, Time::NEVER));
+        assert_eq!((late.saturating_sub(step), early.saturating_sub(step)), (early, Instant::ZERO));
+        assert_eq!((early.saturating_add(step), early.saturating_add(Duration::MAX)), (late, Instant::NEVER));
         assert_eq!((step.saturating_sub(Duration(4)), step.saturating_add(Duration::MAX)), (Duration::ZERO, Duration::MAX));
     }
 
     #[test]
     fn display_uses_the_largest_exact_unit() {
-        assert_eq!(Time::from_millis(1500).to_string(), "1500ms");
+        assert_eq!(Instant::from_millis(1500).to_string(), "1500ms");
         assert_eq!(Duration::from_micros(1500).to_string(), "1500us");
-        assert_eq!((Time::NEVER.to_string(), Duration::MAX.to_string()), ("never".to_owned(), "for ever".to_owned()));
+        assert_eq!((Instant::NEVER.to_string(), Duration::MAX.to_string()), ("never".to_owned(), "for ever".to_owned()));
         assert_eq!(Rate::from_mbit(2500).to_string(), "2500Mbit");
     }
 
@@ -282,8 +282,8 @@ mod tests {
             (0, 504_000, 512),
             (0, 1_000_000, 1024),
         ] {
-            let expiry = timer_wheel(Time::from_micros(now_us), Duration::from_micros(delay_us));
-            assert_eq!(expiry, Time::from_millis(expiry_ms), "{now_us} + {delay_us}");
+            let expiry = timer_wheel(Instant::from_micros(now_us), Duration::from_micros(delay_us));
+            assert_eq!(expiry, Instant::from_millis(expiry_ms), "{now_us} + {delay_us}");
         }
     }
 }

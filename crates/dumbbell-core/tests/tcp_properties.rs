@@ -12,7 +12,7 @@ use dumbbell_core::tcp::receiver::{Echo, Receiver};
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, FlowOptions, Outlet};
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
 use std::collections::VecDeque;
@@ -144,11 +144,11 @@ prop_compose! {
 
 /// A direction of the path, in order.
 struct TestLine<T> {
-    queue: VecDeque<(Time, T)>,
+    queue: VecDeque<(Instant, T)>,
     fates: VecDeque<Fate>,
     gap: Duration,
     delay: Duration,
-    free: Time,
+    free: Instant,
     loss: u8,
     random: u64,
 }
@@ -160,13 +160,13 @@ impl<T: Clone> TestLine<T> {
             fates: fates.iter().copied().collect(),
             gap,
             delay,
-            free: Time::ZERO,
+            free: Instant::ZERO,
             loss,
             random: seed,
         }
     }
 
-    fn send(&mut self, item: T, now: Time, mark: impl FnOnce(&mut T, Fate)) {
+    fn send(&mut self, item: T, now: Instant, mark: impl FnOnce(&mut T, Fate)) {
         let fate = self.fates.pop_front().unwrap_or_else(|| {
             self.random = mix(self.random);
             if self.random as u8 >= self.loss {
@@ -191,8 +191,8 @@ impl<T: Clone> TestLine<T> {
         }
     }
 
-    fn next(&self) -> Time {
-        self.queue.front().map_or(Time::NEVER, |item| item.0)
+    fn next(&self) -> Instant {
+        self.queue.front().map_or(Instant::NEVER, |item| item.0)
     }
 }
 
@@ -233,7 +233,7 @@ impl Transfer {
         let mut forward: TestLine<Packet> = TestLine::new(&self.data, self.gap, self.one_way, self.loss, self.seed);
         let mut back: TestLine<(Ack, Vec<Block>)> =
             TestLine::new(&self.acks, Duration::ZERO, self.one_way, self.loss, !self.seed);
-        let mut now = Time::from_micros(self.seed % 10_000);
+        let mut now = Instant::from_micros(self.seed % 10_000);
         let mut trace = 0_u64;
         let (mut una, mut expected) = (0, 0);
         sender.start(now, &mut wire);
@@ -270,7 +270,7 @@ impl Transfer {
                 break;
             }
             let at = forward.next().min(back.next()).min(sender.next_timer()).min(receiver.next_timer());
-            prop_assert!(at != Time::NEVER, "{}: nothing will ever happen again at {}: {:?}", name, now, sender);
+            prop_assert!(at != Instant::NEVER, "{}: nothing will ever happen again at {}: {:?}", name, now, sender);
             prop_assert!(event < MOST_EVENTS, "{}: no end at {}: {:?}", name, now, sender);
             now = now.max(at);
             let ack = if forward.next() <= now {
@@ -304,7 +304,7 @@ impl Transfer {
         prop_assert_eq!(receiver.stats.data - receiver.stats.duplicates, segments, "each segment is new once");
         prop_assert_eq!(sender.bytes_acked(), self.size);
         prop_assert_eq!(sender.finished, Some(now));
-        prop_assert_eq!(sender.next_timer(), Time::NEVER);
+        prop_assert_eq!(sender.next_timer(), Instant::NEVER);
         if !self.host.ecn && !needs_ecn || !self.peer_ecn {
             // the SYN of a control that needs ECN is ECN-capable whatever the peer answers
             let syns = if needs_ecn { sender.stats().bare } else { 0 };
@@ -394,8 +394,8 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
     let options = FlowOptions { ecn: host.ecn, echo };
     let mut sender = Sender::new(0, cc, Arc::new(host.clone()), options, app);
     let mut wire = Wire::default();
-    sender.start(Time::ZERO, &mut wire);
-    let mut now = Time::from_millis(20);
+    sender.start(Instant::ZERO, &mut wire);
+    let mut now = Instant::from_millis(20);
     let counts = if echo == Echo::Accurate { ack_flag::ACCECN_SETUP | ack_flag::ACCECN_OPTION } else { 0 };
     let syn_ack = Ack { window: u32::MAX, flags: ack_flag::SYN_ACK | ack_flag::ECN_SETUP | counts, ..Ack::default() };
     sender.on_ack(&syn_ack, &[], now, &mut wire);
@@ -424,7 +424,7 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
                 sender.on_ack(&ack, &[], now, &mut wire);
             }
             Step::Timer => {
-                if sender.next_timer() != Time::NEVER {
+                if sender.next_timer() != Instant::NEVER {
                     now = now.max(sender.next_timer());
                     sender.on_timer(now, &mut wire);
                     prop_assert!(sender.next_timer() > now, "a timer that does not move: {:?}", sender);
@@ -441,7 +441,7 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
         // not more than the window allows, but for probes, timeouts and the first retransmission
         wire.0.clear();
         if sender.phase == Phase::Established && sender.conn.packets_out() > 0 {
-            prop_assert!(sender.next_timer() != Time::NEVER, "segments are out and no timer runs: {:?}", sender);
+            prop_assert!(sender.next_timer() != Instant::NEVER, "segments are out and no timer runs: {:?}", sender);
         }
         if matches!(step, Step::Stop) && sender.phase == Phase::Done {
             prop_assert_eq!(sender.conn.packets_out(), 0);
@@ -528,7 +528,7 @@ prop_compose! {
 /// Lets `arrivals` happen to a receiver.
 pub(crate) fn receive(host: HostParams, options: FlowOptions, arrivals: &[Arrival]) -> Result<(), TestCaseError> {
     let mut receiver = Receiver::new(0, Arc::new(host), options);
-    let mut now = Time::ZERO;
+    let mut now = Instant::ZERO;
     let mut seen = std::collections::BTreeSet::new();
     for &Arrival { after_us, seq, flags, ecn, len, tsval, tsecr_age } in arrivals {
         now += Duration::from_micros(after_us);

@@ -5,7 +5,7 @@ use crate::frame::{Tuple, TCP};
 use crate::namespaces::{LEFT, LEFT_ECN, RIGHT, RIGHT_ECN};
 use crate::tcp_info::TcpInfo;
 use dumbbell_config::SAMPLE_INTERVAL;
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_measure::from_live::{LiveFlow, TcpSample};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -36,9 +36,9 @@ pub struct FlowPlan {
     /// The kernel's name of the congestion control.
     pub cc: String,
     /// When it connects.
-    pub start: Time,
+    pub start: Instant,
     /// Nothing new is written from then on.
-    pub stop: Option<Time>,
+    pub stop: Option<Instant>,
     /// Payload, bytes; as much as it can if unset.
     pub size: Option<u64>,
     /// Whether it asks for ECN.
@@ -137,7 +137,7 @@ impl Plans {
         &self,
         up: bool,
         clock: &MonotonicClock,
-        (end, series): (Time, Option<Duration>),
+        (end, series): (Instant, Option<Duration>),
         stop: &AtomicBool,
     ) -> io::Result<Vec<LiveFlow>> {
         let mut senders = Senders {
@@ -227,10 +227,11 @@ struct Senders<'a> {
 }
 
 impl Senders<'_> {
-    fn run(&mut self, clock: &MonotonicClock, end: Time, series: Option<Duration>, stop: &AtomicBool) -> io::Result<()> {
+    fn run(&mut self, clock: &MonotonicClock, end: Instant, series: Option<Duration>, stop: &AtomicBool) -> io::Result<()> {
         let payload = vec![0; WRITE];
         let mut events = [EpollEvent::empty(); 64];
-        let (mut regular, mut point) = (Time::ZERO + SAMPLE_INTERVAL, series.map_or(Time::NEVER, |first| Time::ZERO + first));
+        let (mut regular, mut point) =
+            (Instant::ZERO + SAMPLE_INTERVAL, series.map_or(Instant::NEVER, |first| Instant::ZERO + first));
         while !stop.load(Ordering::Relaxed) {
             let now = clock.now();
             if regular.min(point) <= now {
@@ -261,14 +262,14 @@ impl Senders<'_> {
     }
 
     /// Starts and stops what is to, and sees what is over. Returns when there is something to do next.
-    fn start_and_stop(&mut self, now: Time) -> io::Result<Time> {
-        let mut next = Time::NEVER;
+    fn start_and_stop(&mut self, now: Instant) -> io::Result<Instant> {
+        let mut next = Instant::NEVER;
         for number in 0..self.senders.len() {
             let plan = &self.plans.plans[number];
             if plan.up != self.up {
                 continue;
             }
-            let stop = plan.stop.unwrap_or(Time::NEVER);
+            let stop = plan.stop.unwrap_or(Instant::NEVER);
             let sender = &mut self.senders[number];
             if self.flows[number].start.is_none() {
                 if plan.start.max(now) >= stop {
@@ -348,7 +349,7 @@ impl Senders<'_> {
         Ok(())
     }
 
-    fn sample(&mut self, time: Time, is_regular: bool) {
+    fn sample(&mut self, time: Instant, is_regular: bool) {
         for (sender, flow) in self.senders.iter().zip(&mut self.flows) {
             let said = sender.socket.as_ref().and_then(|socket| TcpInfo::read(socket.as_fd()).ok());
             match (said, flow.samples.last()) {

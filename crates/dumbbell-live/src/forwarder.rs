@@ -6,7 +6,7 @@ use crate::lateness::Lateness;
 use crate::port::{FramePort, BATCH};
 use crate::priority::SpinGuard;
 use dumbbell_core::aqm::Aqm;
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use nix::poll::{ppoll, PollFd, PollFlags};
 use nix::sys::time::TimeSpec;
 use std::io;
@@ -25,20 +25,20 @@ const SPIN: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(10
 
 /// Looks at a run while it goes on, or steers it: series, changes of rate, a live view.
 pub trait RunWatcher<A: Aqm> {
-    /// When it wants to look next; [`Time::NEVER`] for no more.
-    fn next(&self) -> Time;
+    /// When it wants to look next; [`Instant::NEVER`] for no more.
+    fn next(&self) -> Instant;
 
     /// Handles the time `now`, for which it asked; all that was due until then has happened.
-    fn look(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]);
+    fn look(&mut self, now: Instant, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]);
 }
 
 /// Watches nothing.
 impl<A: Aqm> RunWatcher<A> for () {
-    fn next(&self) -> Time {
-        Time::NEVER
+    fn next(&self) -> Instant {
+        Instant::NEVER
     }
 
-    fn look(&mut self, _now: Time, _directions: &mut [Direction<A>; 2], _lateness: &mut [Lateness; 2]) {}
+    fn look(&mut self, _now: Instant, _directions: &mut [Direction<A>; 2], _lateness: &mut [Lateness; 2]) {}
 }
 
 /// How long before its time a sleeper wants to be woken, so that it is there in time: somewhat longer than it overslept of late. The
@@ -146,11 +146,11 @@ impl<A: Aqm, P: FramePort> Forwarder<A, P> {
     }
 
     /// Sends what is due in direction `from` until `until`. Returns whether there was anything.
-    fn send_due(&mut self, from: usize, until: Time, clock: &MonotonicClock) -> io::Result<bool> {
+    fn send_due(&mut self, from: usize, until: Instant, clock: &MonotonicClock) -> io::Result<bool> {
         let (direction, port) = (&mut self.directions[from], &mut self.ports[1 - from]);
         let mut any = false;
         loop {
-            let mut batch = [Departure { due: Time::ZERO, frame: 0 }; BATCH];
+            let mut batch = [Departure { due: Instant::ZERO, frame: 0 }; BATCH];
             let mut count = 0;
             while count < BATCH {
                 let Some(departure) = direction.depart(until) else { break };
@@ -186,8 +186,8 @@ impl<A: Aqm, P: FramePort> Forwarder<A, P> {
     }
 
     /// Sleeps until a frame arrives or shortly before something is due. Returns whether it slept.
-    fn wait(&mut self, clock: &MonotonicClock, watched: Time) -> io::Result<bool> {
-        let next = self.directions.iter().map(Direction::next_wakeup).fold(watched, Time::min);
+    fn wait(&mut self, clock: &MonotonicClock, watched: Instant) -> io::Result<bool> {
+        let next = self.directions.iter().map(Direction::next_wakeup).fold(watched, Instant::min);
         let now = clock.now();
         let awake = next.saturating_sub(self.patience.0);
         if awake <= now {
@@ -257,8 +257,8 @@ mod tests {
             || Direction::<pfifo::State>::new(None, Treatment { delay: Duration::from_secs(3600), ..Treatment::default() }, 4096);
         let mut forwarder = Forwarder::new(ports, [line(), line()]);
         while forwarder.round(&clock, began, &mut ()).expect("no error") {}
-        let due: Vec<Time> =
-            std::iter::from_fn(|| forwarder.directions[0].depart(Time::from_secs(7200)).map(|one| one.due)).collect();
+        let due: Vec<Instant> =
+            std::iter::from_fn(|| forwarder.directions[0].depart(Instant::from_secs(7200)).map(|one| one.due)).collect();
         let arrived = (0..frames).map(|number| began.now - Duration::from_millis(20) + Duration::from_micros(10 * number));
         assert_eq!(due, arrived.map(|at| at + Duration::from_secs(3600)).collect::<Vec<_>>());
     }

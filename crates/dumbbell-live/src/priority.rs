@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // three calls without a safe interface
 
 use crate::clock::MonotonicClock;
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
 
@@ -118,14 +118,14 @@ impl SpinGuard {
         let mut turn = SpinTurn::default();
         turn.begin(clock.now(), cpu_time());
         if policy < 0 || policy & !libc::SCHED_RESET_ON_FORK != libc::SCHED_FIFO {
-            turn.next = Time::NEVER;
+            turn.next = Instant::NEVER;
         }
         SpinGuard { priority: parameters.sched_priority, turn }
     }
 
     /// To be called often, with the time that it is.
     #[inline]
-    pub fn look(&mut self, now: Time) {
+    pub fn look(&mut self, now: Instant) {
         if now >= self.turn.next {
             let priority = if self.turn.look(now, cpu_time()) { 0 } else { self.priority };
             set_real_time(priority);
@@ -136,20 +136,20 @@ impl SpinGuard {
 /// One turn: real time at first, and no more after [`STEP_BACK`] if the thread has not slept.
 #[derive(Debug, Default)]
 struct SpinTurn {
-    began: Time,
+    began: Instant,
     /// CPU time of the thread at that moment.
     computed: Duration,
     /// When there is something to decide.
-    next: Time,
+    next: Instant,
 }
 
 impl SpinTurn {
-    fn begin(&mut self, now: Time, computed: Duration) {
+    fn begin(&mut self, now: Instant, computed: Duration) {
         *self = SpinTurn { began: now, computed, next: now + STEP_BACK };
     }
 
     /// Decides whether the thread steps back, and returns that; `computed` is its CPU time so far.
-    fn look(&mut self, now: Time, computed: Duration) -> bool {
+    fn look(&mut self, now: Instant, computed: Duration) -> bool {
         let over = self.began + TURN;
         if now < over && computed.saturating_sub(self.computed) >= MOST {
             self.next = over;
@@ -185,18 +185,18 @@ mod tests {
     #[test]
     fn a_thread_that_does_not_sleep_steps_back_once_a_turn() {
         let mut turn = SpinTurn::default();
-        turn.begin(Time::from_millis(100), Duration::from_millis(10));
-        assert_eq!(turn.next, Time::from_millis(1020));
+        turn.begin(Instant::from_millis(100), Duration::from_millis(10));
+        assert_eq!(turn.next, Instant::from_millis(1020));
         // 910 ms of CPU time: back until the turn is over, then a new one
-        assert!(turn.look(Time::from_millis(1020), Duration::from_millis(920)));
-        assert_eq!(turn.next, Time::from_millis(1100));
-        assert!(!turn.look(Time::from_millis(1101), Duration::from_millis(990)));
-        assert_eq!(turn.next, Time::from_millis(2021));
+        assert!(turn.look(Instant::from_millis(1020), Duration::from_millis(920)));
+        assert_eq!(turn.next, Instant::from_millis(1100));
+        assert!(!turn.look(Instant::from_millis(1101), Duration::from_millis(990)));
+        assert_eq!(turn.next, Instant::from_millis(2021));
         // 700 ms: it slept enough
-        assert!(!turn.look(Time::from_millis(2021), Duration::from_millis(1690)));
-        assert_eq!(turn.next, Time::from_millis(2941));
+        assert!(!turn.look(Instant::from_millis(2021), Duration::from_millis(1690)));
+        assert_eq!(turn.next, Instant::from_millis(2941));
         // after a stop of its own the turn is over anyhow
-        assert!(!turn.look(Time::from_millis(3100), Duration::from_millis(2690)));
+        assert!(!turn.look(Instant::from_millis(3100), Duration::from_millis(2690)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use dumbbell_config::{Classes, EcnEcho, FlowConfig, Route, RunConfig, REVERSE};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::packet::FlowKey;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_core::with_aqm;
 use dumbbell_measure::capacity;
 use dumbbell_measure::columns::Timing;
@@ -178,7 +178,7 @@ struct Director {
     config: Arc<RunConfig>,
     recorder: LiveRecorder,
     /// Actions that are still to come, the next one at the end.
-    agenda: Vec<(Time, Act)>,
+    agenda: Vec<(Instant, Act)>,
     over: Arc<AtomicBool>,
     progress: Arc<AtomicU64>,
 }
@@ -197,15 +197,15 @@ impl Director {
     fn new(config: &Arc<RunConfig>, over: &Arc<AtomicBool>, progress: &Arc<AtomicU64>) -> Director {
         let (from, end) = (config.measured_from(), config.end());
         let mut agenda = vec![(end, Act::End)];
-        if from > Time::ZERO {
+        if from > Instant::ZERO {
             agenda.push((from, Act::Begin));
         }
         let rates = config.rate_changes.iter().enumerate().filter(|(_, change)| change.at < end);
         agenda.extend(rates.map(|(number, change)| (change.at, Act::Rate(number))));
         if let Some(interval) = config.series_interval() {
-            agenda.extend((1..=end.0 / interval.0).map(|point| (Time::ZERO + interval * point, Act::Point)));
+            agenda.extend((1..=end.0 / interval.0).map(|point| (Instant::ZERO + interval * point, Act::Point)));
         }
-        agenda.extend((1..=end.0 / LOOK.0).map(|look| (Time::ZERO + LOOK * look, Act::Look)));
+        agenda.extend((1..=end.0 / LOOK.0).map(|look| (Instant::ZERO + LOOK * look, Act::Look)));
         agenda.sort_unstable_by(|one, other| other.cmp(one));
         let recorder = LiveRecorder::new(Arc::clone(config));
         Director { config: Arc::clone(config), recorder, agenda, over: Arc::clone(over), progress: Arc::clone(progress) }
@@ -229,7 +229,7 @@ fn flow_counts<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Ve
 }
 
 /// Returns the state of each hop at `now`; `at_end` adds the counters of the queue discipline itself.
-fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], now: Time, at_end: bool) -> Vec<LiveHop<'_>> {
+fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], now: Instant, at_end: bool) -> Vec<LiveHop<'_>> {
     let queues = directions.iter_mut().filter_map(Direction::queue_mut);
     let found = queues.map(|queue| {
         queue.settle(now);
@@ -241,11 +241,11 @@ fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], now: Time, at_end: bool) -> 
 }
 
 impl<A: Aqm> RunWatcher<A> for Director {
-    fn next(&self) -> Time {
-        self.agenda.last().map_or(Time::NEVER, |&(at, _)| at)
+    fn next(&self) -> Instant {
+        self.agenda.last().map_or(Instant::NEVER, |&(at, _)| at)
     }
 
-    fn look(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
+    fn look(&mut self, now: Instant, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
         let Some((_, act)) = self.agenda.pop() else { return };
         self.progress.store(now.0, Ordering::Relaxed);
         let flows =

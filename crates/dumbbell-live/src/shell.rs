@@ -16,7 +16,7 @@ use dumbbell_config::RunConfig;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
-use dumbbell_core::units::{Duration, Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use dumbbell_core::with_aqm;
 use dumbbell_measure::capacity;
 use dumbbell_measure::from_frames::{self, FrameRecorder};
@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{self, Instant};
+use std::time;
 
 /// Names of the directions, in the order of the forwarder: port 0 is the command's.
 pub const DIRECTIONS: [&str; 2] = ["up", "down"];
@@ -226,7 +226,7 @@ impl Shell {
             let program = programs::server(line).context("standard error for a server")?;
             servers.push(self.start(program, false));
         }
-        let began = Instant::now();
+        let began = time::Instant::now();
         let is_waiting = || began.elapsed() < SERVER_PATIENCE && !programs::listen_at(&self.wire.right, servers.len());
         while !servers.is_empty() && is_waiting() {
             for (number, news) in servers.iter().enumerate() {
@@ -268,7 +268,7 @@ impl Shell {
 
     fn wait(&self, news: &Receiver<ProgramEvent>, stop: &AtomicBool) -> Result<ExitStatus, LiveError> {
         let mut process = None;
-        let mut asked: Option<Instant> = None;
+        let mut asked: Option<time::Instant> = None;
         loop {
             match news.recv_timeout(time::Duration::from_millis(20)) {
                 Ok(ProgramEvent::Began(pid)) => process = Some(Pid::from_raw(pid)),
@@ -291,7 +291,7 @@ impl Shell {
                     for one in asking {
                         let _ = kill(pid, one);
                     }
-                    asked = Some(Instant::now());
+                    asked = Some(time::Instant::now());
                 }
                 Some(since) if since.elapsed() > END_PATIENCE => {
                     let _ = kill(pid, Signal::SIGKILL);
@@ -306,7 +306,7 @@ impl Shell {
         &self,
         forwarder: &mut Forwarder<A, RelayPort<PacketSocket>>,
         observing: Observing<'_>,
-        end: Time,
+        end: Instant,
     ) -> Result<[Outcome; 2], LiveError> {
         let mut outcomes = Vec::new();
         for (number, recorder) in observing.recorders.into_iter().enumerate() {
@@ -318,7 +318,7 @@ impl Shell {
             let Some(queue) = direction.queue() else { continue };
             capacity::check(config, 0, end, &queue.log.counters.queue, queue.link_use()).map_err(LiveError::Invariant)?;
             let mut outcome = recorder.finish(
-                end - Time::ZERO,
+                end - Instant::ZERO,
                 flows(direction),
                 &queue.log.counters,
                 queue.aqm.counters(),
@@ -396,11 +396,11 @@ struct Observing<'a> {
     recorders: [FrameRecorder; 2],
     /// The interval of the series of each direction.
     intervals: [Option<Duration>; 2],
-    points: [Time; 2],
+    points: [Instant; 2],
     /// Changes of rate to come, the next at the end.
-    changes: [Vec<(Time, Rate)>; 2],
+    changes: [Vec<(Instant, Rate)>; 2],
     rates: [Rate; 2],
-    look: Time,
+    look: Instant,
     live: &'a Mutex<Value>,
 }
 
@@ -414,19 +414,19 @@ impl<'a> Observing<'a> {
         Observing {
             recorders: [of(up, true), of(down, false)],
             intervals,
-            points: intervals.map(|first| first.map_or(Time::NEVER, |first| Time::ZERO + first)),
+            points: intervals.map(|first| first.map_or(Instant::NEVER, |first| Instant::ZERO + first)),
             changes: [changes(up), changes(down)],
             rates: [up.bottleneck.rate, down.bottleneck.rate],
-            look: Time::ZERO,
+            look: Instant::ZERO,
             live,
         }
     }
 
-    fn next_change(&self, number: usize) -> Time {
-        self.changes[number].last().map_or(Time::NEVER, |&(at, _)| at)
+    fn next_change(&self, number: usize) -> Instant {
+        self.changes[number].last().map_or(Instant::NEVER, |&(at, _)| at)
     }
 
-    fn show<A: Aqm>(&self, now: Time, directions: &[Direction<A>; 2], lateness: &[Lateness; 2]) {
+    fn show<A: Aqm>(&self, now: Instant, directions: &[Direction<A>; 2], lateness: &[Lateness; 2]) {
         let mut shown = json!({"time_s": now.as_secs_f64()});
         for (number, name) in DIRECTIONS.into_iter().enumerate() {
             let Some(queue) = directions[number].queue() else { continue };
@@ -444,12 +444,12 @@ impl<'a> Observing<'a> {
 }
 
 impl<A: Aqm> RunWatcher<A> for Observing<'_> {
-    fn next(&self) -> Time {
+    fn next(&self) -> Instant {
         let of = |number: usize| self.points[number].min(self.next_change(number));
         self.look.min(of(0)).min(of(1))
     }
 
-    fn look(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
+    fn look(&mut self, now: Instant, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
         for (number, direction) in directions.iter_mut().enumerate() {
             if self.next_change(number) <= now {
                 if let (Some((_, rate)), Some(queue)) = (self.changes[number].pop(), direction.queue_mut()) {

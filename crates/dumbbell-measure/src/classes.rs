@@ -133,7 +133,7 @@ mod tests {
     use crate::flow::Samples;
     use dumbbell_core::record::FlowCounters;
     use dumbbell_core::tcp::stats::ReceiverStats;
-    use dumbbell_core::units::Time;
+    use dumbbell_core::units::Instant;
     use std::sync::Arc;
 
     fn class(kind: ClassKind, cc: &str, rtt_ms: u64) -> Class {
@@ -143,7 +143,7 @@ mod tests {
     /// A flow that lived one second: Mbit/s of frames and payload, RTT and time in queue in ms, packets, marks, drops.
     fn flow(throughput: u64, goodput: u64, rtt: u64, sojourn: u64, packets: u64, ce: u64, drops: u64) -> FlowResult {
         FlowResult {
-            end: Time::from_secs(1),
+            end: Instant::from_secs(1),
             payload: goodput * 125_000,
             samples: Samples { count: 1, srtt_us: rtt * 1000, ..Samples::default() },
             receiver: ReceiverStats { frame_bytes: throughput * 125_000, ce, ..ReceiverStats::default() },

@@ -10,7 +10,7 @@ use dumbbell_core::protocol::ProtocolStats;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 
 /// State of a TCP sender, or of a stack that reports as much (TCP_INFO, linux/tcp.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,11 +111,11 @@ pub struct FlowCounts {
 #[derive(Clone, Debug, Default)]
 pub struct FlowResult {
     /// On the engine's clock.
-    pub start: Time,
+    pub start: Instant,
     /// When counting began, if that is after the start.
-    pub since: Time,
+    pub since: Instant,
     /// When counting ended.
-    pub end: Time,
+    pub end: Instant,
     /// Payload that arrived: acknowledged for TCP, received for UDP; bytes.
     pub payload: u64,
     /// Smallest RTT; the largest number if there is none.

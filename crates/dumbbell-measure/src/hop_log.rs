@@ -7,7 +7,7 @@ use dumbbell_core::histogram::Histogram;
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::record::QueueCounters;
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use std::collections::BTreeMap;
 
 /// Backlog of a queue at one moment.
@@ -44,14 +44,14 @@ impl Log for AckCounters {
     }
 
     #[inline(always)]
-    fn on_departure(&mut self, packet: &Packet, _now: Time) {
+    fn on_departure(&mut self, packet: &Packet, _now: Instant) {
         if packet.is_back() {
             self.departed += 1;
         }
     }
 
     #[inline(always)]
-    fn on_bypass(&mut self, packet: &Packet, _now: Time, _leaves: Time) {
+    fn on_bypass(&mut self, packet: &Packet, _now: Instant, _leaves: Instant) {
         if packet.is_back() {
             self.sent += 1;
             self.departed += 1;
@@ -100,7 +100,7 @@ pub struct HopLog {
 
 impl HopLog {
     /// A point of the time series at `now`: what is in the queue of `hop`, and what was counted since the last point.
-    pub fn point(&mut self, now: Time, hop: &str, backlog: Backlog, since: HopCounts) {
+    pub fn point(&mut self, now: Instant, hop: &str, backlog: Backlog, since: HopCounts) {
         let (capacity_mbit, seconds) = Default::default();
         self.points.push(HopSeriesRow { time: now, hop: hop.to_owned(), backlog, since, capacity_mbit, seconds });
     }

@@ -14,7 +14,7 @@ use dumbbell_config::{Classes, RunConfig};
 use dumbbell_core::histogram::{Histogram, BINS, LEAST_BIN};
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::rng::mix;
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Map, Value};
 use std::sync::OnceLock;
@@ -297,7 +297,7 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     // a point stands for the interval before it
     let interval = config.series_interval().unwrap_or(Duration::ZERO);
     for (point, row) in (0..).zip(&mut measures.queue_series) {
-        let from = Time(point * interval.0);
+        let from = Instant(point * interval.0);
         row.capacity_mbit += config.capacity_bits(from, from + interval) * 1e-6 / interval.as_secs_f64();
     }
     let trace = measures.trace.map_or_else(|| Trace::default().table(), |trace| trace.table());

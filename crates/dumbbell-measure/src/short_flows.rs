@@ -4,7 +4,7 @@ use crate::columns::{self, ShortFlowsRow, Slowdowns};
 use crate::table::Table;
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::rng::Rng;
-use dumbbell_core::units::{Duration, Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use std::collections::BTreeMap;
 
 /// A short flow that is over, or was not when its measured time ended.
@@ -17,7 +17,7 @@ pub struct ShortFlow {
     /// Payload, bytes.
     pub size: u64,
     /// When its SYN was sent, on its own clock.
-    pub start: Time,
+    pub start: Instant,
     /// From its SYN until everything was acknowledged.
     pub completion: Option<Duration>,
     /// Propagation, both directions together.
@@ -176,7 +176,7 @@ mod tests {
 
     fn flow(number: u32, size: u64, completion_ms: u64) -> ShortFlow {
         let completion = (completion_ms > 0).then(|| Duration::from_millis(completion_ms));
-        ShortFlow { number, class: 0, size, start: Time::ZERO, completion, base_rtt: Duration::from_millis(10) }
+        ShortFlow { number, class: 0, size, start: Instant::ZERO, completion, base_rtt: Duration::from_millis(10) }
     }
 
     #[test]

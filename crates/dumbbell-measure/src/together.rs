@@ -6,7 +6,7 @@
 use crate::flow::FlowResult;
 use crate::statistics::jain;
 use dumbbell_config::RunConfig;
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 /// Between two looks.
@@ -27,7 +27,7 @@ pub struct FlowProgress {
     /// Frames that reached the receiver, bytes.
     pub frames: u64,
     /// When its last byte was acknowledged, if it was.
-    pub finished: Option<Time>,
+    pub finished: Option<Instant>,
 }
 
 /// Bytes that every listed endpoint got in the time that the flows have in common.
@@ -61,18 +61,18 @@ pub struct CommonTime {
     /// Whether a flow may end before the run does.
     may_end: bool,
     /// When the last flow started.
-    start: Option<Time>,
+    start: Option<Instant>,
     at_start: Vec<FlowProgress>,
     /// The last look.
     seen: Vec<FlowProgress>,
-    seen_at: Time,
+    seen_at: Instant,
     /// Frames of the flows at the looks of the last window.
     looks: VecDeque<Vec<u64>>,
     /// Start of the first of the fair windows that followed one another until now.
-    fair_since: Option<Time>,
+    fair_since: Option<Instant>,
     /// When the first flow ended, and what had arrived by then: payload and frames.
-    ended: Option<(Time, Vec<[f64; 2]>)>,
-    next: Time,
+    ended: Option<(Instant, Vec<[f64; 2]>)>,
+    next: Instant,
     /// From the start of the last flow until their shares became fair and stayed so.
     pub convergence: Option<Duration>,
     /// From there until the shares of everything that arrived since were first fair.
@@ -92,18 +92,18 @@ impl CommonTime {
             start: None,
             at_start: Vec::new(),
             seen: Vec::new(),
-            seen_at: Time::ZERO,
+            seen_at: Instant::ZERO,
             looks: VecDeque::with_capacity(WINDOW + 1),
             fair_since: None,
             ended: None,
-            next: Time::NEVER,
+            next: Instant::NEVER,
             convergence: None,
             convergence_cumulative: None,
         }
     }
 
     /// A flow of `[[flows]]` started at `now`; `listed` is what has arrived of the listed endpoints.
-    pub fn start_flow(&mut self, now: Time, listed: impl Iterator<Item = FlowProgress>) {
+    pub fn start_flow(&mut self, now: Instant, listed: impl Iterator<Item = FlowProgress>) {
         self.waiting -= 1;
         if self.waiting > 0 {
             return;
@@ -120,19 +120,19 @@ impl CommonTime {
         self.plan(now);
     }
 
-    /// When to look next; [`Time::NEVER`] if there is nothing more to see.
-    pub fn next(&self) -> Time {
+    /// When to look next; [`Instant::NEVER`] if there is nothing more to see.
+    pub fn next(&self) -> Instant {
         self.next
     }
 
-    fn plan(&mut self, now: Time) {
+    fn plan(&mut self, now: Instant) {
         let awaited = self.convergence.is_none() || self.convergence_cumulative.is_none();
         let needed = self.ended.is_none() && (self.may_end || (self.flows > 1 && awaited));
-        self.next = if needed { now + LOOK } else { Time::NEVER };
+        self.next = if needed { now + LOOK } else { Instant::NEVER };
     }
 
     /// Looks at what has arrived of the listed endpoints at `now`, which is [`CommonTime::next`].
-    pub fn look(&mut self, now: Time, listed: impl Iterator<Item = FlowProgress>) {
+    pub fn look(&mut self, now: Instant, listed: impl Iterator<Item = FlowProgress>) {
         let Some(start) = self.start else { return };
         let before = std::mem::take(&mut self.seen);
         self.seen = listed.collect();
@@ -154,7 +154,7 @@ impl CommonTime {
         self.plan(now);
     }
 
-    fn follow_shares(&mut self, start: Time, now: Time) {
+    fn follow_shares(&mut self, start: Instant, now: Instant) {
         let mut frames = if self.looks.len() > WINDOW { self.looks.pop_front().unwrap_or_default() } else { Vec::new() };
         frames.clear();
         frames.extend(self.seen[..self.flows].iter().map(|one| one.frames));
@@ -242,12 +242,12 @@ mod tests {
     /// Two flows of which the second starts after 5 s, and what each gets per look from then on.
     fn second_flow_rates(rates: impl IntoIterator<Item = [u64; 2]>) -> CommonTime {
         let mut found = measure_together(2, json!({}));
-        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
+        found.start_flow(Instant::ZERO, progress_from(&[0, 0]));
         let mut got = [5_000, 0];
-        found.start_flow(Time::from_secs(5), progress_from(&got));
+        found.start_flow(Instant::from_secs(5), progress_from(&got));
         for each in rates {
             let now = found.next();
-            if now == Time::NEVER {
+            if now == Instant::NEVER {
                 break;
             }
             got = [got[0] + each[0], got[1] + each[1]];
@@ -288,17 +288,17 @@ mod tests {
     #[test]
     fn nothing_is_looked_at_that_nobody_needs() {
         let mut alone = measure_together(1, json!({}));
-        alone.start_flow(Time::ZERO, progress_from(&[0]));
-        assert_eq!(alone.next(), Time::NEVER);
+        alone.start_flow(Instant::ZERO, progress_from(&[0]));
+        assert_eq!(alone.next(), Instant::NEVER);
         let mut waiting = measure_together(2, json!({}));
-        waiting.start_flow(Time::ZERO, progress_from(&[0, 0]));
-        assert_eq!(waiting.next(), Time::NEVER);
-        assert_eq!(second_flow_rates(repeat_looks([5, 5], 10)).next(), Time::NEVER);
+        waiting.start_flow(Instant::ZERO, progress_from(&[0, 0]));
+        assert_eq!(waiting.next(), Instant::NEVER);
+        assert_eq!(second_flow_rates(repeat_looks([5, 5], 10)).next(), Instant::NEVER);
     }
 
     /// A flow that got `bytes` from `start` until `end`, s.
     fn result(start: u64, end: u64, bytes: u64) -> FlowResult {
-        let [start, end] = [start, end].map(Time::from_secs);
+        let [start, end] = [start, end].map(Instant::from_secs);
         let receiver = ReceiverStats { frame_bytes: bytes, ..ReceiverStats::default() };
         FlowResult { start, end, payload: bytes, receiver, ..FlowResult::default() }
     }
@@ -315,14 +315,14 @@ mod tests {
     #[test]
     fn the_common_time_ends_with_the_first_flow() {
         let mut found = measure_together(2, json!({"size": 50}));
-        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
-        found.start_flow(Time::from_secs(1), progress_from(&[20, 0]));
+        found.start_flow(Instant::ZERO, progress_from(&[0, 0]));
+        found.start_flow(Instant::from_secs(1), progress_from(&[20, 0]));
         // the first is done 50 ms after the last look, when the second had half of what it gets until the next one
-        found.look(Time::from_millis(1100), progress_from(&[40, 10]));
-        let finished = Some(Time::from_millis(1150));
+        found.look(Instant::from_millis(1100), progress_from(&[40, 10]));
+        let finished = Some(Instant::from_millis(1150));
         let last = [FlowProgress { payload: 50, frames: 50, finished }, FlowProgress { payload: 30, frames: 30, finished: None }];
-        found.look(Time::from_millis(1200), last.into_iter());
-        assert_eq!(found.next(), Time::NEVER);
+        found.look(Instant::from_millis(1200), last.into_iter());
+        assert_eq!(found.next(), Instant::NEVER);
         let common = found.common(&[result(0, 2, 50), result(1, 9, 50)], &[]).expect("a common time");
         assert_eq!((common.payload, common.seconds), (vec![30.0, 20.0], 0.15));
     }
@@ -330,23 +330,23 @@ mod tests {
     #[test]
     fn flows_that_never_meet_share_nothing() {
         let mut found = measure_together(2, json!({"size": 50}));
-        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
-        let over = FlowProgress { payload: 50, frames: 50, finished: Some(Time::from_secs(2)) };
-        found.start_flow(Time::from_secs(5), [over, FlowProgress::default()].into_iter());
-        assert_eq!(found.next(), Time::NEVER);
+        found.start_flow(Instant::ZERO, progress_from(&[0, 0]));
+        let over = FlowProgress { payload: 50, frames: 50, finished: Some(Instant::from_secs(2)) };
+        found.start_flow(Instant::from_secs(5), [over, FlowProgress::default()].into_iter());
+        assert_eq!(found.next(), Instant::NEVER);
         assert_eq!(found.common(&[result(0, 2, 50), result(5, 9, 50)], &[]), None);
         // one never started
         let mut waiting = measure_together(2, json!({}));
-        waiting.start_flow(Time::ZERO, progress_from(&[0, 0]));
+        waiting.start_flow(Instant::ZERO, progress_from(&[0, 0]));
         assert_eq!(waiting.common(&[result(0, 9, 50), result(9, 9, 0)], &[]), None);
     }
 
     #[test]
     fn what_came_before_counting_began_is_not_shared() {
         let mut found = measure_together(2, json!({}));
-        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
-        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
-        let since = |one: FlowResult| FlowResult { since: Time::from_secs(4), ..one };
+        found.start_flow(Instant::ZERO, progress_from(&[0, 0]));
+        found.start_flow(Instant::ZERO, progress_from(&[0, 0]));
+        let since = |one: FlowResult| FlowResult { since: Instant::from_secs(4), ..one };
         let common = found.common(&[since(result(0, 10, 30)), since(result(0, 10, 60))], &[result(0, 4, 900), result(0, 4, 0)]);
         assert_eq!(common, Some(Common { seconds: 6.0, payload: vec![30.0, 60.0], frames: vec![30.0, 60.0] }));
     }

@@ -16,7 +16,7 @@ use crate::write::{Asked, Output, Written};
 use crate::{CaptureWriter, OUT, RECEIVER, SENDER};
 use dumbbell_config::schedule::Schedule;
 use dumbbell_config::RunConfig;
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind};
@@ -120,7 +120,7 @@ fn wrong(text: String) -> io::Error {
 
 /// A frame that passes a place.
 struct Passing {
-    time: Time,
+    time: Instant,
     outgoing: bool,
     whose: FrameOwner,
     frame: FrameHeaders,
@@ -149,7 +149,7 @@ impl<'a> FrameReader<'a> {
     fn next(&mut self) -> io::Result<Option<Passing>> {
         while self.burst.is_empty() {
             let Some(record) = CaptureRecord::read(&mut self.from)? else { return Ok(None) };
-            let time = Time(record.time.saturating_sub(self.captured.started)).saturating_sub(self.earlier);
+            let time = Instant(record.time.saturating_sub(self.captured.started)).saturating_sub(self.earlier);
             for frame in record.frames(self.captured.mss, self.captured.completes) {
                 if let Some(whose) = self.captured.find_flow(&frame, self.place, record.outgoing) {
                     self.burst.push_back(Passing { time, outgoing: record.outgoing, whose, frame });
@@ -277,7 +277,7 @@ impl CapturedConnection {
 /// A run while its packets are written.
 struct Writing {
     directions: Directions,
-    end: Time,
+    end: Instant,
     asked: Asked,
     points: Vec<String>,
     hops: Vec<String>,

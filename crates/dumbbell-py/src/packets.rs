@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, StringArray};
 use arrow_schema::ArrowError;
 use dumbbell_config::RunConfig;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_packets::{
     points, Asked, CapturePoint, CaptureWriter, Captured, ColumnValues, Columns, InferredQueue, PacketRecorder, Stream, Written,
 };
@@ -91,7 +91,7 @@ pub fn run_packets(
     plugins: BTreeMap<String, Bound<'_, PyAny>>,
 ) -> PyResult<(Result, u64, Option<Rows>)> {
     let extensions = load_all(&plugins)?;
-    let asked = Asked { points, flows, from: Time(start), until: Time(end), snap };
+    let asked = Asked { points, flows, from: Instant(start), until: Instant(end), snap };
     let file = match path {
         Some(path) => Some((py.detach(|| new_file(&path))?, comment)),
         None => None,
@@ -158,7 +158,7 @@ pub fn write_captured(
     snap: Option<u32>,
 ) -> PyResult<(u64, Option<Rows>)> {
     let config = RunConfig::from_json(&parse(config)?).map_err(config_error)?;
-    let asked = Asked { points, flows, from: Time(start), until: Time(end), snap };
+    let asked = Asked { points, flows, from: Instant(start), until: Instant(end), snap };
     let stream = |(name, hop, records, earlier): (String, u16, PathBuf, u64)| {
         Ok(Stream { place: place(&name, hop)?, path: records, earlier: Duration(earlier) })
     };

@@ -2,7 +2,7 @@
 
 use crate::QlogWriter;
 use dumbbell_core::packet::Ecn;
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 
@@ -118,7 +118,7 @@ impl Records {
     }
 
     /// Writes an event, whose data `fill` fills. Nothing is written after an error.
-    pub fn event(&mut self, time: Time, name: &str, fill: impl FnOnce(&mut QlogRecord)) {
+    pub fn event(&mut self, time: Instant, name: &str, fill: impl FnOnce(&mut QlogRecord)) {
         if self.error.is_some() {
             return;
         }
@@ -126,7 +126,7 @@ impl Records {
         record.text.clear();
         record.text.push(SEPARATOR);
         record.object(|event| {
-            event.key("time").ms(time - Time::ZERO).key("name").text(name).key("data").object(fill);
+            event.key("time").ms(time - Instant::ZERO).key("name").text(name).key("data").object(fill);
         });
         record.text.push('\n');
         self.error = self.out.write_all(record.text.as_bytes()).err();

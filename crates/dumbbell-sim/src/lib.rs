@@ -14,7 +14,7 @@ pub use dumbbell_config::{extensions, registry};
 use dumbbell_core::param::ParamError;
 pub use dumbbell_core::protocol;
 use dumbbell_core::record::QueueCounters;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 pub use dumbbell_measure::flow::SenderState;
 use dumbbell_measure::{capacity, classes, flow, hop_log, measure, outcome, short_flows, transit};
 pub use dumbbell_measure::{table, Outcome, Tables};
@@ -60,7 +60,7 @@ pub struct EndpointView {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     /// Time of the last event.
-    pub now: Time,
+    pub now: Instant,
     /// Events so far.
     pub events: u64,
     /// Packets in the queue.
@@ -87,8 +87,8 @@ pub struct View {
 /// ```
 pub struct Sim {
     run: Box<dyn engine::Run>,
-    end: Time,
-    reached: Time,
+    end: Instant,
+    reached: Instant,
     over: bool,
     fault: PluginFault,
 }
@@ -107,20 +107,20 @@ impl Sim {
         Builder::new(config)
     }
 
-    fn from_run(run: Box<dyn engine::Run>, end: Time, fault: PluginFault) -> Sim {
-        Sim { run, end, reached: Time::ZERO, over: false, fault }
+    fn from_run(run: Box<dyn engine::Run>, end: Instant, fault: PluginFault) -> Sim {
+        Sim { run, end, reached: Instant::ZERO, over: false, fault }
     }
 
     /// Lets everything happen until `until`, that instant included. Returns whether the run is over.
     ///
     /// # Errors
     /// A broken invariant.
-    pub fn step(&mut self, until: Time) -> Result<bool, RunError> {
+    pub fn step(&mut self, until: Instant) -> Result<bool, RunError> {
         while !self.over && self.advance(until, SLICE)? != Standing::Paused {}
         Ok(self.over)
     }
 
-    fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError> {
+    fn advance(&mut self, until: Instant, events: u64) -> Result<Standing, RunError> {
         let standing = self.run.advance(until, events);
         if let Some(what) = self.fault.message() {
             return Err(RunError::Plugin(what.to_owned()));
@@ -134,7 +134,7 @@ impl Sim {
     }
 
     /// How far the run has come.
-    pub fn now(&self) -> Time {
+    pub fn now(&self) -> Instant {
         self.reached
     }
 
@@ -148,7 +148,7 @@ impl Sim {
     /// # Errors
     /// A broken invariant, what an algorithm from elsewhere did wrong, or cancellation.
     pub fn run(mut self, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
-        while self.advance(Time::NEVER, SLICE)? != Standing::Over {
+        while self.advance(Instant::NEVER, SLICE)? != Standing::Over {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
             }
@@ -163,7 +163,7 @@ impl Sim {
     /// # Errors
     /// A broken invariant.
     pub fn finish(mut self) -> Result<Outcome, RunError> {
-        self.step(Time::NEVER)?;
+        self.step(Instant::NEVER)?;
         self.run.finish()
     }
 }

@@ -15,7 +15,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Ecn, Packet};
-use crate::units::{Duration, Time};
+use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "codel";
@@ -185,7 +185,7 @@ impl Codel {
         &self,
         vars: &mut CodelVars,
         source: &'a mut S,
-        now: Time,
+        now: Instant,
         log: &mut L,
     ) -> Option<&'a Packet> {
         let at = At { now, queue: source.number() };
@@ -334,7 +334,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         if self.fifo.len() >= self.limit {
             log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
@@ -343,7 +343,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let Some(head) = self.codel.judge(&mut self.vars, &mut self.fifo, now, log) else { return Dequeue::Empty };
         log.on_dequeue(head, At::time(now));
         let (packet, len) = (Dequeue::Packet(*head), head.len);
@@ -460,7 +460,7 @@ mod tests {
             let (mut vars, mut source, mut log) = (CodelVars::default(), OneOfSeveral::default(), Counters::default());
             let mut marks = Vec::new();
             for (start, &wait) in [0, 200, 400].into_iter().zip(waits) {
-                let [arrival, departure] = [start, start + wait].map(Time::from_millis);
+                let [arrival, departure] = [start, start + wait].map(Instant::from_millis);
                 source.0.accept(packet(start, Ecn::Ect0), arrival, &mut log);
                 let before = log.queue.ce_marks;
                 assert!(codel.judge(&mut vars, &mut source, departure, &mut log).is_some());
@@ -511,7 +511,7 @@ mod tests {
             }
             state.vars =
                 CodelVars { first_above_time: tick - 1, drop_next, count, lastcount, rec_inv_sqrt: 20_000, dropping: false };
-            let sent = state.codel.judge(&mut state.vars, &mut state.fifo, Time(tick * TICK), &mut log).unwrap();
+            let sent = state.codel.judge(&mut state.vars, &mut state.fifo, Instant(tick * TICK), &mut log).unwrap();
             assert_eq!((sent.ecn(), log.queue.ce_marks), (Ecn::Ce, 1));
             assert_eq!(state.vars.lastcount, state.vars.count);
             (state.vars.count, state.vars.rec_inv_sqrt)
@@ -532,7 +532,7 @@ mod tests {
             state.fifo.push(packet(0, Ecn::NotEct));
             state.fifo.push(Packet { len: left, ..packet(1, Ecn::NotEct) });
             state.vars.first_above_time = 1;
-            let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(500), &mut log) else { panic!("a packet is queued") };
+            let Dequeue::Packet(sent) = state.dequeue(Instant::from_millis(500), &mut log) else { panic!("a packet is queued") };
             assert_eq!((log.queue.drops_aqm, sent.number()), (drops, drops), "{left} B left");
         }
     }
@@ -542,11 +542,11 @@ mod tests {
         let (mut state, mut log) = state(params);
         let mut times = Vec::new();
         for ms in 0..until_ms {
-            let now = Time::from_millis(ms);
+            let now = Instant::from_millis(ms);
             state.enqueue(packet(ms, Ecn::Ect0), now, &mut log);
             if ms >= 10 {
                 let Dequeue::Packet(sent) = state.dequeue(now, &mut log) else { panic!("a packet is queued") };
-                assert_eq!(sent.enqueue_time, Time::from_millis(ms - 10));
+                assert_eq!(sent.enqueue_time, Instant::from_millis(ms - 10));
                 if sent.ecn() == Ecn::Ce {
                     times.push(ms);
                 }
@@ -577,7 +577,7 @@ mod tests {
             // 300 ms behind schedule at count 2
             state.vars =
                 CodelVars { first_above_time: 1, drop_next: 1000, count: 2, lastcount: 1, rec_inv_sqrt: 32769, dropping: true };
-            let _ = state.dequeue(Time((1000 + 292_968) * TICK), &mut log);
+            let _ = state.dequeue(Instant((1000 + 292_968) * TICK), &mut log);
             (log.queue.ce_marks, log.queue.drops_aqm)
         };
         assert_eq!(overdue(Ecn::Ect1), (1, 0));
@@ -591,15 +591,15 @@ mod tests {
         let threshold = Params { ce_threshold: Some(Duration::from_millis(1)), ..Params::default() };
         let (mut state, mut log) = state(threshold);
         for (seq, ecn) in [(0, Ecn::Ect0), (1, Ecn::NotEct), (2, Ecn::Ect1)] {
-            state.enqueue(packet(seq, ecn), Time::ZERO, &mut log);
+            state.enqueue(packet(seq, ecn), Instant::ZERO, &mut log);
         }
         // strictly more: 1 ms is 976 ticks on both sides
-        let Dequeue::Packet(first) = state.dequeue(Time::from_millis(1), &mut log) else { panic!() };
-        let Dequeue::Packet(second) = state.dequeue(Time::from_millis(2), &mut log) else { panic!() };
-        let Dequeue::Packet(third) = state.dequeue(Time::from_millis(2), &mut log) else { panic!() };
+        let Dequeue::Packet(first) = state.dequeue(Instant::from_millis(1), &mut log) else { panic!() };
+        let Dequeue::Packet(second) = state.dequeue(Instant::from_millis(2), &mut log) else { panic!() };
+        let Dequeue::Packet(third) = state.dequeue(Instant::from_millis(2), &mut log) else { panic!() };
         assert_eq!((first.ecn(), second.ecn(), third.ecn()), (Ecn::Ect0, Ecn::NotEct, Ecn::Ce));
         assert_eq!((log.queue.ce_marks, log.queue.drops_aqm), (1, 0));
-        assert!(matches!(state.dequeue(Time::from_millis(3), &mut log), Dequeue::Empty));
+        assert!(matches!(state.dequeue(Instant::from_millis(3), &mut log), Dequeue::Empty));
     }
 
     #[test]
@@ -610,12 +610,12 @@ mod tests {
         let (mut next_in, mut seq, mut longest, mut last) = (0, 0, 0, u64::MAX);
         for ms in 0..6000_u64 {
             while next_in <= ms * 1_000_000 {
-                state.enqueue(packet(seq, Ecn::NotEct), Time(next_in), &mut log);
+                state.enqueue(packet(seq, Ecn::NotEct), Instant(next_in), &mut log);
                 next_in += 1_000_000_000 / 1100;
                 seq += 1;
             }
-            if let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(ms), &mut log) {
-                last = (Time::from_millis(ms) - sent.enqueue_time).as_millis();
+            if let Dequeue::Packet(sent) = state.dequeue(Instant::from_millis(ms), &mut log) {
+                last = (Instant::from_millis(ms) - sent.enqueue_time).as_millis();
                 longest = longest.max(last);
             }
         }
@@ -627,15 +627,15 @@ mod tests {
     fn a_sojourn_of_target_starts_the_interval_and_an_empty_queue_ends_it() {
         let (mut state, mut log) = state(Params { control_law: ControlLaw::Rfc8289, ..Params::default() });
         for seq in 0..4 {
-            state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log);
+            state.enqueue(packet(seq, Ecn::NotEct), Instant::ZERO, &mut log);
         }
-        let _ = state.dequeue(Time(4_999_999), &mut log);
+        let _ = state.dequeue(Instant(4_999_999), &mut log);
         assert_eq!(state.vars.first_above_time, 0);
         // RFC 8289 section 5: only a sojourn time below target ends it
-        let _ = state.dequeue(Time(5_000_000), &mut log);
+        let _ = state.dequeue(Instant(5_000_000), &mut log);
         assert_eq!(state.vars.first_above_time, 105_000_000);
         let _ = (state.fifo.pop(), state.fifo.pop());
-        assert!(matches!(state.dequeue(Time::from_millis(6), &mut log), Dequeue::Empty));
+        assert!(matches!(state.dequeue(Instant::from_millis(6), &mut log), Dequeue::Empty));
         assert_eq!(state.vars.first_above_time, 0);
     }
 }

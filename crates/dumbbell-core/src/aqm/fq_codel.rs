@@ -16,7 +16,7 @@ use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
-use crate::units::{Duration, Time};
+use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "fq_codel";
@@ -140,7 +140,7 @@ impl State {
 
     /// Drops from the head of the queue with the most bytes, until half of them or a batch of packets has gone.
     #[cold]
-    fn drop_batch<L: Log>(&mut self, now: Time, log: &mut L) {
+    fn drop_batch<L: Log>(&mut self, now: Instant, log: &mut L) {
         let index = self.queues.longest();
         let at = At { now, queue: index as u32 };
         let enough = self.queues.backlog(index) / 2;
@@ -164,7 +164,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         let index = self.queues.of_flow(packet.flow);
         self.queues.push(index, packet, now, log);
         if self.queues.packets() > self.limit || self.queues.memory() > self.memory_limit {
@@ -173,7 +173,7 @@ impl Aqm for State {
     }
 
     #[inline]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         while let Some(index) = self.queues.turn() {
             let mut source = FlowQueue { queues: &mut self.queues, index, guards_itself: self.guards_itself };
             match self.codel.judge(&mut self.vars[index], &mut source, now, log) {
@@ -249,7 +249,7 @@ mod tests {
             let mut state = state(params);
             let mut counters = Counters::default();
             for number in 0..60 {
-                let now = Time::from_millis(20 * number);
+                let now = Instant::from_millis(20 * number);
                 if number == 0 {
                     (0..200).for_each(|_| state.enqueue(packet(0, Ecn::Ect0), now, &mut counters));
                 }
@@ -278,7 +278,7 @@ mod tests {
     fn fill_queue(packets: u64, limit: u32) -> (State, Counters) {
         let mut state = state(Params { limit, ..Params::default() });
         let mut log = Counters::default();
-        (0..packets).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
+        (0..packets).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Instant::ZERO, &mut log));
         (state, log)
     }
 
@@ -287,7 +287,7 @@ mod tests {
         // 101 * 1514 B, half 76457 B: 50 packets are 75700 B, 51 are enough; 100 * 1514 B: 50 are half; 64 are less than half of 300
         for (queued, dropped) in [(101, 51), (100, 50), (300, 64)] {
             let (mut state, mut log) = fill_queue(queued, 10_240);
-            state.drop_batch(Time::ZERO, &mut log);
+            state.drop_batch(Instant::ZERO, &mut log);
             assert_eq!((log.queue.drops_overflow, state.vars[0].count), (dropped, dropped as u32));
             assert_eq!(state.packets() as u64, queued - dropped);
         }
@@ -307,9 +307,9 @@ mod tests {
         let params = Params { memory_limit: 10 * 2280, ..Params::default() };
         let mut state = state(params);
         let mut log = Counters::default();
-        (0..10).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
+        (0..10).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Instant::ZERO, &mut log));
         assert_eq!(log.queue.drops_overflow, 0);
-        state.enqueue(packet(10, Ecn::Ect0), Time::ZERO, &mut log);
+        state.enqueue(packet(10, Ecn::Ect0), Instant::ZERO, &mut log);
         // 11 packets, half of 16654 B is 8327 B: 6 packets
         assert_eq!(log.queue.drops_overflow, 6);
     }
@@ -319,8 +319,8 @@ mod tests {
         let (mut state, mut log) = fill_queue(101, 100);
         // half of 101 * 1514 B are 51 packets: the count says so, but the first signal, after 100 ms above target, is the first
         assert_eq!(state.vars[0].count, 51);
-        assert!(matches!(state.dequeue(Time::from_millis(10), &mut log), Dequeue::Packet(_)));
-        assert!(matches!(state.dequeue(Time::from_millis(111), &mut log), Dequeue::Packet(_)));
+        assert!(matches!(state.dequeue(Instant::from_millis(10), &mut log), Dequeue::Packet(_)));
+        assert!(matches!(state.dequeue(Instant::from_millis(111), &mut log), Dequeue::Packet(_)));
         assert_eq!((state.vars[0].count, log.queue.ce_marks), (1, 1));
     }
 
@@ -330,10 +330,10 @@ mod tests {
         let mut state = state(Params::default());
         let mut log = Counters::default();
         for flow in [0, 1] {
-            (0..3).for_each(|seq| state.enqueue(Packet { flow, ..packet(seq, Ecn::Ect0) }, Time::ZERO, &mut log));
+            (0..3).for_each(|seq| state.enqueue(Packet { flow, ..packet(seq, Ecn::Ect0) }, Instant::ZERO, &mut log));
         }
         for ms in [10, 10, 120, 120, 240, 240] {
-            let _ = state.dequeue(Time::from_millis(ms), &mut log);
+            let _ = state.dequeue(Instant::from_millis(ms), &mut log);
         }
         // the first packets start the interval, the second are marked; the third of flow 0 leaves 1514 B behind and is let through
         assert_eq!((log.flows.flow_counters(0).ce, log.flows.flow_counters(1).ce), (1, 1));
@@ -350,8 +350,8 @@ mod tests {
             let ce_threshold = Some(Duration::from_millis(1));
             let mut state = state(Params { ce_threshold, ce_threshold_selector: selector, ..Params::default() });
             let mut log = Counters::default();
-            state.enqueue(packet(0, ecn), Time::ZERO, &mut log);
-            let _ = state.dequeue(Time::from_millis(2), &mut log);
+            state.enqueue(packet(0, ecn), Instant::ZERO, &mut log);
+            let _ = state.dequeue(Instant::from_millis(2), &mut log);
             assert_eq!(log.queue.ce_marks == 1, marked, "{selector:?} {ecn:?}");
         }
     }

@@ -6,7 +6,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
-use crate::units::Time;
+use crate::units::Instant;
 
 /// Name in experiment files.
 pub const NAME: &str = "pfifo";
@@ -39,7 +39,7 @@ impl State {
 
 impl Aqm for State {
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         if self.fifo.len() >= self.params.limit as usize {
             log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
@@ -48,7 +48,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
         log.on_dequeue(&packet, At::time(now));
         Dequeue::Packet(packet)

@@ -30,7 +30,7 @@ use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
 use crate::rng::Rng;
-use crate::units::{timer_wheel, Duration, Time};
+use crate::units::{timer_wheel, Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "pie";
@@ -189,7 +189,7 @@ impl Pie {
             target: params.target.unwrap_or(set.target).0 >> set.tick_shift,
             alpha: params.alpha,
             beta: params.beta,
-            tupdate: if set.on_timer_wheel { timer_wheel(Time::ZERO, tupdate) - Time::ZERO } else { tupdate },
+            tupdate: if set.on_timer_wheel { timer_wheel(Instant::ZERO, tupdate) - Instant::ZERO } else { tupdate },
             burst: set.burst.0 >> set.tick_shift,
             ecn: params.ecn,
             ecn_limit: set.percent * u64::from(params.ecn_prob),
@@ -201,8 +201,8 @@ impl Pie {
     }
 
     /// Time of the first update: the queue is older than the run, so that it may come at any time within `tupdate`.
-    pub fn first_update(&self, seed: u64) -> Time {
-        Time(1 + Rng::stream(seed, "pie phase", 0).draw_below(self.tupdate.0))
+    pub fn first_update(&self, seed: u64) -> Instant {
+        Instant(1 + Rng::stream(seed, "pie phase", 0).draw_below(self.tupdate.0))
     }
 
     /// State of an idle queue.
@@ -278,7 +278,7 @@ impl Pie {
 
     /// `packet` departs and leaves `backlog` bytes behind. Linux `pie_process_dequeue`; RFC 8033 section 5.2.
     #[inline]
-    pub fn on_departure(&self, vars: &mut PieVars, packet: &Packet, backlog: u64, now: Time) {
+    pub fn on_departure(&self, vars: &mut PieVars, packet: &Packet, backlog: u64, now: Instant) {
         let now = now.0 >> self.tick_shift;
         let mut passed = 0;
         if let Some(estimator) = &self.estimator {
@@ -425,7 +425,7 @@ pub struct State {
     vars: PieVars,
     fifo: Fifo,
     rng: Rng,
-    next_update: Time,
+    next_update: Instant,
 }
 
 impl State {
@@ -445,7 +445,7 @@ impl State {
 
 impl Aqm for State {
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         let at = At::time(now);
         if self.fifo.len() >= self.limit {
             self.pie.overflow(&mut self.vars);
@@ -460,7 +460,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
         self.pie.on_departure(&mut self.vars, &packet, self.fifo.bytes(), now);
         log.on_dequeue(&packet, At::time(now));
@@ -476,11 +476,11 @@ impl Aqm for State {
         tell("burst_ms", ms(self.vars.burst_time));
     }
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.next_update
     }
 
-    fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
+    fn on_timer<L: Log>(&mut self, now: Instant, _log: &mut L) {
         self.pie.update(&mut self.vars, self.fifo.bytes());
         self.next_update = now + self.pie.tupdate;
     }
@@ -503,8 +503,8 @@ mod tests {
         for (version, ms) in [(PieVersion::Linux, 16), (PieVersion::Linux4, 31), (PieVersion::Rfc8033, 15)] {
             let pie = pie(version);
             assert_eq!(pie.tupdate, Duration::from_millis(ms));
-            let firsts: Vec<Time> = (0..100).map(|seed| pie.first_update(seed)).collect();
-            assert!(firsts.iter().all(|&first| first > Time::ZERO && first <= Time::ZERO + pie.tupdate));
+            let firsts: Vec<Instant> = (0..100).map(|seed| pie.first_update(seed)).collect();
+            assert!(firsts.iter().all(|&first| first > Instant::ZERO && first <= Instant::ZERO + pie.tupdate));
             // 100 uniform moments: the least and the greatest are within a tenth of the ends, but for 0.9^100 = 3e-5
             assert!(
                 firsts.iter().min().unwrap().0 < pie.tupdate.0 / 10 && firsts.iter().max().unwrap().0 > pie.tupdate.0 / 10 * 9
@@ -518,7 +518,7 @@ mod tests {
 
     /// One update with time stamps: probability before, delay and old delay in ms; the probability after.
     fn update_prob(pie: &Pie, prob: f64, delay: u64, old: u64) -> f64 {
-        let ticks = |ms| Time::from_millis(ms).0 >> pie.tick_shift;
+        let ticks = |ms| Instant::from_millis(ms).0 >> pie.tick_shift;
         let mut vars = PieVars { prob: (prob * ONE as f64) as u64, qdelay: ticks(delay), qdelay_old: ticks(old), ..pie.vars() };
         if pie.estimator.is_some() {
             // backlog that takes `delay` at one byte a tick
@@ -617,7 +617,7 @@ mod tests {
     /// A queue with probability `prob`, past its burst allowance, with a delay of 20 ms.
     fn busy(params: Params, prob: f64) -> (State, Counters) {
         let mut state = State::new(params, &context(10));
-        let delay = Time::from_millis(20).0 >> state.pie.tick_shift;
+        let delay = Instant::from_millis(20).0 >> state.pie.tick_shift;
         state.vars =
             PieVars { prob: (prob * ONE as f64) as u64, qdelay: delay, qdelay_old: delay, burst_time: 0, ..state.pie.vars() };
         // three packets without a decision
@@ -632,7 +632,7 @@ mod tests {
         let (mut last, mut gaps) = (0, Vec::new());
         for seq in 1..=200_000 {
             let before = log.queue.drops_aqm;
-            state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log);
+            state.enqueue(packet(seq, Ecn::NotEct), Instant::ZERO, &mut log);
             if log.queue.drops_aqm > before {
                 gaps.push(seq - last);
                 last = seq;
@@ -650,7 +650,7 @@ mod tests {
     fn coins_of_linux_4_are_plain() {
         let (mut state, mut log) = busy(Params { version: PieVersion::Linux4, ..Params::default() }, 0.01);
         for seq in 0..200_000 {
-            state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log);
+            state.enqueue(packet(seq, Ecn::NotEct), Instant::ZERO, &mut log);
             if state.packets() > 3 {
                 state.fifo.pop();
             }
@@ -666,7 +666,7 @@ mod tests {
         {
             let (mut state, mut log) = busy(Params { ecn: true, ..Params::default() }, prob);
             state.vars.accu_prob = MAX_PROB / 2 * 17;
-            state.enqueue(packet(9, ecn), Time::ZERO, &mut log);
+            state.enqueue(packet(9, ecn), Instant::ZERO, &mut log);
             assert_eq!((log.queue.ce_marks, log.queue.drops_aqm), (u64::from(marks), u64::from(!marks)), "{prob} {ecn:?}");
         }
     }
@@ -677,7 +677,7 @@ mod tests {
             let (mut state, mut log) = busy(Params::default(), 0.15);
             state.vars.accu_prob = MAX_PROB / 2 * 17;
             change(&mut state);
-            state.enqueue(packet(9, Ecn::NotEct), Time::ZERO, &mut log);
+            state.enqueue(packet(9, Ecn::NotEct), Instant::ZERO, &mut log);
             log.queue.drops_aqm == 1
         };
         assert!(certain(&|_| {}));
@@ -706,21 +706,21 @@ mod tests {
         let (mut state, mut log) = busy(Params::default(), 0.0);
         state.vars = state.pie.vars();
         for seq in 0..20 {
-            state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log);
+            state.enqueue(packet(seq, Ecn::Ect0), Instant::ZERO, &mut log);
         }
         let left = |queue: &State| queue.vars.burst_time << TICK_SHIFT;
-        let _ = state.dequeue(Time::from_millis(10), &mut log);
+        let _ = state.dequeue(Instant::from_millis(10), &mut log);
         assert_eq!(left(&state), 150_000_000);
-        let _ = state.dequeue(Time::from_millis(50), &mut log);
+        let _ = state.dequeue(Instant::from_millis(50), &mut log);
         assert_eq!(left(&state), 110_000_000);
         assert_eq!(state.vars.qdelay << TICK_SHIFT, 50_000_000);
         // an update with a long delay leaves it alone; two with none give it back once the probability is 0
-        state.on_timer(Time::from_millis(60), &mut log);
+        state.on_timer(Instant::from_millis(60), &mut log);
         assert_eq!(left(&state), 110_000_000);
-        while matches!(state.dequeue(Time::from_millis(61), &mut log), Dequeue::Packet(_)) {}
+        while matches!(state.dequeue(Instant::from_millis(61), &mut log), Dequeue::Packet(_)) {}
         assert_eq!(state.vars.qdelay, 0);
         for update in 0..3000 {
-            state.on_timer(Time::from_millis(75 + 15 * update), &mut log);
+            state.on_timer(Instant::from_millis(75 + 15 * update), &mut log);
         }
         assert_eq!(left(&state), 150_000_000);
     }
@@ -730,15 +730,15 @@ mod tests {
         let params = Params { dq_rate_estimator: true, ..Params::default() };
         let mut state = State::new(params, &context(10));
         let mut log = Counters::default();
-        (0..40).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
+        (0..40).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Instant::ZERO, &mut log));
         // one frame every 1.2112 ms = 18925 ticks
         for n in 1..=11 {
             assert_eq!(state.vars.departures.rate, 0);
-            let _ = state.dequeue(Time(1_211_200 * n), &mut log);
+            let _ = state.dequeue(Instant(1_211_200 * n), &mut log);
         }
         // begins with the first departure, 11 * 1514 = 16654 >= 16384 B in ten gaps of 18925 ticks: 16654 * 256 / 189250
         assert_eq!(state.vars.departures.rate, 22);
-        state.on_timer(Time::from_millis(15), &mut log);
+        state.on_timer(Instant::from_millis(15), &mut log);
         // 29 * 1514 * 256 / 22 ticks of 64 ns
         assert_eq!(state.vars.qdelay, 29 * 1514 * 256 / 22);
     }

@@ -9,7 +9,7 @@ use super::{Aqm, Dequeue, QueueContext};
 use crate::hint::seldom;
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
-use crate::units::{Duration, Time};
+use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "step";
@@ -56,7 +56,7 @@ impl State {
 
 impl Aqm for State {
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         if self.fifo.len() >= self.params.limit as usize {
             log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
@@ -65,7 +65,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let at = At::time(now);
         while let Some(mut packet) = self.fifo.pop() {
             let above = now - packet.enqueue_time > self.params.threshold;
@@ -104,8 +104,8 @@ mod tests {
     fn verdict(not_ect: NotEct, ecn: Ecn, ns: u64) -> (u64, u64) {
         let mut state = State::new(Params { not_ect, ..Params::default() }, &context(10));
         let mut log = Counters::default();
-        state.enqueue(packet(0, ecn), Time::ZERO, &mut log);
-        let _ = state.dequeue(Time(ns), &mut log);
+        state.enqueue(packet(0, ecn), Instant::ZERO, &mut log);
+        let _ = state.dequeue(Instant(ns), &mut log);
         assert_eq!(state.packets(), 0);
         (log.queue.ce_marks, log.queue.drops_aqm)
     }

@@ -36,7 +36,7 @@ use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, EcnUse, LossEvent, Model, RateSample};
 use crate::packet::Ecn;
 use crate::rng::Rng;
-use crate::units::{Duration, Time};
+use crate::units::{Duration, Instant};
 use filter::MaxOfCycles;
 
 /// Name in experiment files.
@@ -199,7 +199,7 @@ struct ExtraAcked {
     /// `BBR.extra_acked`, segments.
     extra: f64,
     filter: WindowedMax<f64>,
-    interval_start: Time,
+    interval_start: Instant,
     delivered: f64,
 }
 
@@ -223,7 +223,7 @@ struct LossRound {
 struct Undo {
     saved: Saved,
     /// When losses were last marked, if recovery has not begun since nor an ACK been answered.
-    marked_at: Option<Time>,
+    marked_at: Option<Instant>,
     /// The state before these marks.
     before_marks: Saved,
 }
@@ -245,7 +245,7 @@ struct Climb {
 pub struct State {
     params: Params,
     rng: Rng,
-    phase: BbrPhase<Time, Climb>,
+    phase: BbrPhase<Instant, Climb>,
     ack_phase: AckPhase,
     is_bw_probe_sample: bool,
     last_probe: LastProbe,
@@ -253,9 +253,9 @@ pub struct State {
     bw: Bandwidth,
     inflight: Inflight,
     /// us; infinite before the first sample.
-    min_rtt: MinRtt<f64, Time>,
+    min_rtt: MinRtt<f64, Instant>,
     /// `BBR.probe_rtt_min_delay` and its stamp, whose age asks for ProbeRTT.
-    probe_rtt_min: MinRtt<f64, Time>,
+    probe_rtt_min: MinRtt<f64, Instant>,
     probe_rtt_expired: bool,
     extra_acked: ExtraAcked,
     loss_round: LossRound,
@@ -275,7 +275,7 @@ impl State {
     /// BBR with `params`.
     pub fn new(params: Params, context: &CcContext) -> State {
         let filter = MaxOfCycles::new(params.max_bw_filter_len);
-        let unset = MinRtt { rtt: f64::INFINITY, stamp: Time::ZERO };
+        let unset = MinRtt { rtt: f64::INFINITY, stamp: Instant::ZERO };
         State {
             rng: Rng::stream(context.seed, NAME, context.flow),
             params,

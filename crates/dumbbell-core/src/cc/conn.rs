@@ -2,7 +2,7 @@
 
 use super::exit::{ExitCause, SlowStartExit, SlowStartExits};
 use crate::rtt::RttEstimator;
-use crate::units::{Duration, Time};
+use crate::units::{Duration, Instant};
 
 /// State of the loss and congestion machine, as Linux's `tcp_ca_state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +89,7 @@ pub struct Conn {
     /// Ends of slow start so far.
     pub(crate) exits: SlowStartExits,
     /// Time of the event that is being handled.
-    pub(crate) now: Time,
+    pub(crate) now: Instant,
     /// Oldest segment that is not acknowledged.
     pub(crate) snd_una: u64,
     /// Next segment to send for the first time.
@@ -145,7 +145,7 @@ impl Conn {
 
     /// Time of the event that is being handled.
     #[inline]
-    pub fn now(&self) -> Time {
+    pub fn now(&self) -> Instant {
         self.now
     }
 

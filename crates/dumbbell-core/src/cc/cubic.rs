@@ -395,7 +395,7 @@ impl CongestionControl for State {
 mod tests {
     use super::super::driver::{conn, DrivenSender};
     use super::*;
-    use crate::units::Time;
+    use crate::units::Instant;
     use proptest::prelude::*;
 
     /// C as Linux has it: 41 * 10 / 1024.
@@ -573,14 +573,14 @@ mod tests {
     #[test]
     fn idle_time_is_taken_out_of_the_epoch() {
         let mut cc = after_cut(100, 70);
-        let mut conn = Conn { now: Time::from_secs(10), ..conn() };
+        let mut conn = Conn { now: Instant::from_secs(10), ..conn() };
         cc.cwnd_event(&mut conn, CaEvent::TxStart { idle: ms(4_000), app_limited: false });
         assert_eq!(cc.epoch_start, Some(4_000));
         // never into the future
         cc.cwnd_event(&mut conn, CaEvent::TxStart { idle: ms(8_000), app_limited: false });
         assert_eq!(cc.epoch_start, Some(10_000));
         // in jiffies: 10000.2 ms less 0.5 ms is jiffy 9999
-        conn.now = Time::from_micros(10_000_200);
+        conn.now = Instant::from_micros(10_000_200);
         cc.epoch_start = Some(4_000);
         cc.cwnd_event(&mut conn, CaEvent::TxStart { idle: Duration::from_micros(500), app_limited: false });
         assert_eq!(cc.epoch_start, Some(4_001));
@@ -589,10 +589,10 @@ mod tests {
     #[test]
     fn rtt_samples_of_the_first_second_of_an_epoch_are_ignored() {
         let mut cc = after_cut(100, 70);
-        let mut conn = Conn { now: Time::from_micros(999_999), ..conn() };
+        let mut conn = Conn { now: Instant::from_micros(999_999), ..conn() };
         cc.pkts_acked(&mut conn, 1, Some(5_000));
         assert_eq!(cc.min_rtt_us, NO_RTT);
-        conn.now = Time::from_secs(1);
+        conn.now = Instant::from_secs(1);
         cc.pkts_acked(&mut conn, 1, None);
         assert_eq!(cc.min_rtt_us, NO_RTT);
         cc.pkts_acked(&mut conn, 1, Some(5_000));
@@ -820,7 +820,7 @@ mod tests {
             sender.cc.pkts_acked(&mut sender.conn, 1, Some(rtt_ms as u32 * 1000));
             sender.congestion(Congestion::Loss);
             let mut reference = Rfc9438::after_cut(f64::from(w_max), f64::from(sender.conn.cwnd));
-            let end = Time((reference.k * 1.5e9) as u64);
+            let end = Instant((reference.k * 1.5e9) as u64);
             let start = reference.cwnd;
             let tolerance = 3.0 + 8.0 / 15.0 * 32.0 / rtt_ms as f64;
             while sender.conn.now < end {

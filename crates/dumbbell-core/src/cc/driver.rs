@@ -5,12 +5,12 @@
 use super::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use super::{AckEvent, CongestionControl};
 use crate::rtt::RttEstimator;
-use crate::units::{Duration, Time};
+use crate::units::{Duration, Instant};
 
 /// A connection that uses its whole window of 10 segments and has acknowledged nothing yet.
 pub fn conn() -> Conn {
     Conn {
-        now: Time::ZERO,
+        now: Instant::ZERO,
         cwnd: 10,
         cwnd_cnt: 0,
         ssthresh: INFINITE_SSTHRESH,

@@ -8,7 +8,7 @@
 use super::conn::Conn;
 use super::exit::ExitCause;
 use crate::buffers::SK_GSO_MAX_SIZE;
-use crate::units::{Duration, Time};
+use crate::units::{Duration, Instant};
 
 /// A way to end slow start before the first loss or mark, for any control that begins with slow start.
 pub trait EarlyExit {
@@ -135,7 +135,7 @@ impl Hystart {
             by_delay: detect != HystartDetect::Train,
             found: false,
             low_window,
-            ack_delta: clock(form, Time::ZERO + ack_delta),
+            ack_delta: clock(form, Instant::ZERO + ack_delta),
             delay_min: NO_DELAY,
             round: Round { start: 0, last_ack: 0, end_seq: 0, curr_rtt: u32::MAX, sample_cnt: 0 },
         }
@@ -194,7 +194,7 @@ impl Hystart {
 
 /// `time` on the clock of HyStart: ms up to Linux 5.5, us since.
 #[inline]
-fn clock(form: HystartForm, time: Time) -> u64 {
+fn clock(form: HystartForm, time: Instant) -> u64 {
     match form {
         HystartForm::Milliseconds => time.as_millis(),
         _ => time.as_micros(),
@@ -286,7 +286,7 @@ mod tests {
     fn train(form: HystartForm, edit: impl FnOnce(&mut Conn)) -> Option<u64> {
         let mut sender = hystart(form, HystartDetect::Train, ms(40));
         edit(&mut sender.conn);
-        let start = Time(match form {
+        let start = Instant(match form {
             HystartForm::Milliseconds => sender.cc.exit.round.start * 1_000_000,
             _ => sender.cc.exit.round.start * 1_000,
         });

@@ -28,7 +28,7 @@ use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::exit::ExitCause;
 use super::{CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
 use crate::packet::Ecn;
-use crate::units::{Duration, Time};
+use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "prague";
@@ -147,9 +147,9 @@ pub struct State {
     /// Slow average of the round trip, 1/8 us times 128. Linux `hsrtt_us`.
     slow_rtt: u64,
     /// When alpha last moved; at first when the connection began.
-    alpha_stamp: Time,
+    alpha_stamp: Instant,
     /// When the window was last cut for a mark.
-    cwr_stamp: Option<Time>,
+    cwr_stamp: Option<Instant>,
     /// The round ends when this segment is acknowledged.
     next_seq: u64,
     /// Delivered before this round.
@@ -188,7 +188,7 @@ impl State {
             segment_rate: 0,
             increase: SEGMENT,
             slow_rtt: 0,
-            alpha_stamp: Time::ZERO,
+            alpha_stamp: Instant::ZERO,
             cwr_stamp: None,
             next_seq: 0,
             old_delivered: 0,

@@ -8,7 +8,7 @@ use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::cc::{self, AckEvent, AnyCc, CcContext, CongestionControl, Control, RateSample};
 use crate::param::{AlgorithmSpec, ParamKind};
 use crate::rtt::RttEstimator;
-use crate::units::{Duration, Time};
+use crate::units::{Duration, Instant};
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
 
@@ -131,7 +131,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Where a sequence begins.
 #[derive(Clone, Debug)]
 struct Start {
-    now: Time,
+    now: Instant,
     cwnd: u32,
     cwnd_clamp: u32,
     ssthresh: u32,
@@ -151,7 +151,7 @@ fn start() -> impl Strategy<Value = Start> {
         .prop_map(|(now, cwnd, cwnd_clamp, ssthresh, pacing_rate, paced)| {
             // rates of all magnitudes
             let pacing_rate = pacing_rate >> (pacing_rate % 64);
-            Start { now: Time(now), cwnd, cwnd_clamp, ssthresh, pacing_rate, paced }
+            Start { now: Instant(now), cwnd, cwnd_clamp, ssthresh, pacing_rate, paced }
         })
 }
 
@@ -159,7 +159,7 @@ struct Sender {
     name: String,
     conn: Conn,
     cc: AnyCc,
-    last_sent: Time,
+    last_sent: Instant,
 }
 
 impl Sender {
@@ -378,7 +378,8 @@ fn windows_of_any_size_can_be_reduced() {
     for (name, config) in cc::specs().iter().flat_map(variants) {
         for cwnd in [1, 2, 3, 4, 10, 1 << 16, 1 << 30, u32::MAX] {
             for cause in [Congestion::Ecn, Congestion::Loss, Congestion::Timeout] {
-                let start = Start { now: Time::ZERO, cwnd, cwnd_clamp: u32::MAX, ssthresh: cwnd, pacing_rate: 0, paced: false };
+                let start =
+                    Start { now: Instant::ZERO, cwnd, cwnd_clamp: u32::MAX, ssthresh: cwnd, pacing_rate: 0, paced: false };
                 let ack = Step::Ack(Ack {
                     gap: Duration::from_millis(40),
                     acked: 2,

@@ -5,7 +5,7 @@
 //! and so is the time of the first hand-over: a run begins at any time between two.
 
 use super::{Link, LinkContext, QueueContent};
-use crate::units::{Duration, Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
 pub const NAME: &str = "leo";
@@ -51,8 +51,8 @@ struct Satellite {
     share: f64,
     delay: Duration,
     /// Time at which it begins to carry, and time of the next hand-over.
-    opens: Time,
-    ends: Time,
+    opens: Instant,
+    ends: Instant,
 }
 
 /// The satellite that the terminal is with.
@@ -63,7 +63,7 @@ pub struct State {
     /// For how long the terminal was with the first satellite when the run began.
     before: Duration,
     /// The last packet, bytes, and when it has left.
-    last: (u64, Time),
+    last: (u64, Instant),
     with: Satellite,
     /// Satellite of the packets whose delay was last asked for. During a hand-over the next packet may be taken before that is asked for the last one.
     left_by: Satellite,
@@ -76,24 +76,24 @@ impl State {
     pub fn new(params: Params, context: &LinkContext) -> State {
         let before = Duration(context.rng("link leo first", 0).draw_below(params.interval.0));
         let with = State::satellite(&params, context, before, 0);
-        State { params, context: *context, before, last: (0, Time::ZERO), with, left_by: with }
+        State { params, context: *context, before, last: (0, Instant::ZERO), with, left_by: with }
     }
 
     fn satellite(params: &Params, context: &LinkContext, before: Duration, number: u64) -> Satellite {
         let mut rng = context.rng("link leo", number);
         let share = params.low_rate + (1.0 - params.low_rate) * rng.next_f64();
         let delay = params.delay_min + Duration(rng.draw_below((params.delay_max - params.delay_min).0 + 1));
-        let starts = Time(number.saturating_mul(params.interval.0)).saturating_sub(before);
+        let starts = Instant(number.saturating_mul(params.interval.0)).saturating_sub(before);
         let opens = if number == 0 { starts } else { starts.saturating_add(params.outage) };
-        Satellite { share, delay, opens, ends: Time((number + 1).saturating_mul(params.interval.0)).saturating_sub(before) }
+        Satellite { share, delay, opens, ends: Instant((number + 1).saturating_mul(params.interval.0)).saturating_sub(before) }
     }
 
-    fn satellite_at(&self, now: Time) -> Satellite {
+    fn satellite_at(&self, now: Instant) -> Satellite {
         let number = now.saturating_add(self.before).0 / self.params.interval.0;
         State::satellite(&self.params, &self.context, self.before, number)
     }
 
-    fn go_to(&mut self, now: Time) {
+    fn go_to(&mut self, now: Instant) {
         if now >= self.with.ends {
             self.with = self.satellite_at(now);
         }
@@ -108,15 +108,15 @@ impl State {
 impl Link for State {
     const DELAYS: bool = true;
 
-    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Instant) -> Option<Instant> {
         self.go_to(now);
         if now >= self.with.opens {
             return None;
         }
-        Some(if waiting.packets == 0 { Time::NEVER } else { self.with.opens })
+        Some(if waiting.packets == 0 { Instant::NEVER } else { self.with.opens })
     }
 
-    fn take(&mut self, bytes: u64, now: Time) -> Time {
+    fn take(&mut self, bytes: u64, now: Instant) -> Instant {
         let (mut at, mut bits) = (now, u128::from(bytes) * 8);
         loop {
             self.go_to(at);
@@ -133,25 +133,25 @@ impl Link for State {
         }
     }
 
-    fn set_rate(&mut self, rate: Rate, _now: Time) {
+    fn set_rate(&mut self, rate: Rate, _now: Instant) {
         self.context.rate = rate;
     }
 
     /// At the rate of the satellite that carries the end of it; an outage in front of that counts as if it carried.
-    fn unsent(&self, now: Time) -> u64 {
+    fn unsent(&self, now: Instant) -> u64 {
         let (bytes, ends) = self.last;
         let left = u128::from(ends.saturating_since(now).0) * u128::from(self.rate());
         (left.div_ceil(8 * NANOS) as u64).min(bytes)
     }
 
-    fn delay(&mut self, now: Time) -> Duration {
+    fn delay(&mut self, now: Instant) -> Duration {
         if now >= self.left_by.ends {
             self.left_by = self.satellite_at(now);
         }
         self.left_by.delay
     }
 
-    fn open(&mut self, from: Time, until: Time) -> f64 {
+    fn open(&mut self, from: Instant, until: Instant) -> f64 {
         let (mut at, mut open) = (from, 0.0);
         while at < until {
             self.go_to(at);
@@ -178,7 +178,7 @@ mod tests {
     fn link_in_interval(params: Params, mbit: u64) -> State {
         let mut link = State::new(params, &context(mbit));
         link.before = Duration::ZERO;
-        link.with = link.satellite_at(Time::ZERO);
+        link.with = link.satellite_at(Instant::ZERO);
         link.left_by = link.with;
         link
     }
@@ -198,8 +198,8 @@ mod tests {
         assert_eq!(left, [(0, 800_000), (999_500_000, 1_050_300_000), (1_050_300_000, 1_051_100_000)]);
         // 10 s at 1 Mbit/s go on over ten hand-overs with 9 outages
         let mut slow = even_satellites();
-        slow.set_rate(Rate::from_mbit(1), Time::ZERO);
-        assert_eq!(slow.take(1_250_000, Time::ZERO), Time(10_500_000_000));
+        slow.set_rate(Rate::from_mbit(1), Instant::ZERO);
+        assert_eq!(slow.take(1_250_000, Instant::ZERO), Instant(10_500_000_000));
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
         let mut link = link_in_interval(Params::default(), 100);
         let (mut shares, mut delays) = (Vec::new(), Vec::new());
         for number in 0..10_000 {
-            let at = Time(number * Params::default().interval.0);
+            let at = Instant(number * Params::default().interval.0);
             delays.push(link.delay(at).0);
             shares.push(link.left_by.share);
             assert_eq!(link.delay(at + Duration::from_secs(14)).0, delays[number as usize]);
@@ -224,9 +224,9 @@ mod tests {
     #[test]
     fn the_open_time_leaves_outages_out() {
         // the first satellite has no outage: 1 s, 0.95 s, and of the third 0.05 s
-        let open = even_satellites().open(Time::ZERO, Time::from_millis(2_100));
+        let open = even_satellites().open(Instant::ZERO, Instant::from_millis(2_100));
         assert!((open - 2.0).abs() < 1e-9, "{open}");
-        assert!(even_satellites().open(Time::from_millis(1_010), Time::from_millis(1_040)) == 0.0);
+        assert!(even_satellites().open(Instant::from_millis(1_010), Instant::from_millis(1_040)) == 0.0);
     }
 
     #[test]

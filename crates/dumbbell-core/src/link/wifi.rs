@@ -15,7 +15,7 @@ use super::pace::Pace;
 use super::{Link, LinkContext, QueueContent};
 use crate::packet::MTU_FRAME;
 use crate::rng::Rng;
-use crate::units::{Duration, Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
 pub const NAME: &str = "wifi";
@@ -64,14 +64,14 @@ pub struct State {
     /// Packets are waiting for a grant, or are part of one.
     waits: bool,
     /// When the medium is granted, or was last.
-    grant: Time,
+    grant: Instant,
     /// Packets of this grant.
     taken: u32,
     /// Until when the rate has paid for what was sent, and had paid when this grant was asked for.
-    paid: Time,
-    paid_before: Time,
+    paid: Instant,
+    paid_before: Instant,
     /// Since when packets have been waiting or leaving.
-    busy_since: Time,
+    busy_since: Instant,
     /// Bytes that the link could carry less than its share until then.
     lost: f64,
 }
@@ -103,11 +103,11 @@ impl State {
             bad,
             rng: context.rng("link wifi", 0),
             waits: false,
-            grant: Time::ZERO,
+            grant: Instant::ZERO,
             taken: 0,
-            paid: Time::ZERO,
-            paid_before: Time::ZERO,
-            busy_since: Time::ZERO,
+            paid: Instant::ZERO,
+            paid_before: Instant::ZERO,
+            busy_since: Instant::ZERO,
             lost: 0.0,
         }
     }
@@ -127,7 +127,7 @@ impl State {
     }
 
     /// Notes that no packet waits from `now` on. While none waits, the link could carry its share; while packets wait, its capacity is known.
-    fn rest(&mut self, now: Time) {
+    fn rest(&mut self, now: Instant) {
         if self.waits {
             self.close_grant();
             let busy = now.saturating_since(self.busy_since);
@@ -148,10 +148,10 @@ impl State {
 }
 
 impl Link for State {
-    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Instant) -> Option<Instant> {
         if waiting.packets == 0 {
             self.rest(now);
-            return Some(Time::NEVER);
+            return Some(Instant::NEVER);
         }
         if !self.waits || self.grant < now {
             // the queue had nothing to send until now
@@ -174,13 +174,13 @@ impl Link for State {
         (self.grant > now).then_some(self.grant)
     }
 
-    fn take(&mut self, bytes: u64, now: Time) -> Time {
+    fn take(&mut self, bytes: u64, now: Instant) -> Instant {
         self.paid += self.pace.take(bytes);
         self.taken += 1;
         now
     }
 
-    fn set_rate(&mut self, rate: Rate, now: Time) {
+    fn set_rate(&mut self, rate: Rate, now: Instant) {
         if self.waits {
             // what was carried until now counts at the old rate
             let busy = now.saturating_since(self.busy_since);
@@ -195,11 +195,11 @@ impl Link for State {
         self.share = share_of(self.bad, self.full, self.frames);
     }
 
-    fn unsent(&self, now: Time) -> u64 {
+    fn unsent(&self, now: Instant) -> u64 {
         self.pace.bytes_in(self.paid.saturating_since(now))
     }
 
-    fn capacity_deficit(&self, now: Time) -> i64 {
+    fn capacity_deficit(&self, now: Instant) -> i64 {
         let mut until = self.clone();
         if until.waits && until.taken == 0 {
             // as if it were granted now
@@ -209,7 +209,7 @@ impl Link for State {
         until.lost as i64
     }
 
-    fn open(&mut self, from: Time, until: Time) -> f64 {
+    fn open(&mut self, from: Instant, until: Instant) -> f64 {
         (until - from).as_secs_f64() * self.share
     }
 }
@@ -329,9 +329,9 @@ mod tests {
         // full frames, always enough of them: what it carries is what it could, to the byte, and in the mean its share of the rate
         for (mbit, jitter, frames) in [(100, 7, 64), (100, 1, 64), (20, 12, 16), (10, 1, 1), (1_000, 7, 1_024), (10, 7, 64)] {
             let mut link = State::new(Params { jitter: Duration::from_millis(jitter), frames }, &context(mbit));
-            let until = Time::from_secs(400);
+            let until = Instant::from_secs(400);
             let mut carried = 0;
-            let mut now = Time::ZERO;
+            let mut now = Instant::ZERO;
             while now < until {
                 match link.wait(waiting(10_000), now) {
                     Some(later) => now = later,
@@ -342,7 +342,7 @@ mod tests {
                 }
             }
             let could =
-                Rate::from_mbit(mbit).bits() as f64 / 8.0 * link.open(Time::ZERO, now) - link.capacity_deficit(now) as f64;
+                Rate::from_mbit(mbit).bits() as f64 / 8.0 * link.open(Instant::ZERO, now) - link.capacity_deficit(now) as f64;
             let used = (carried - link.unsent(now)) as f64 / could;
             assert!((0.999..=1.0).contains(&used), "{mbit} Mbit/s, {jitter} ms, {frames}: {used}");
             let mean = carried as f64 * 8.0 / now.as_secs_f64() / Rate::from_mbit(mbit).bits() as f64;
@@ -356,11 +356,11 @@ mod tests {
             [(100, 1, 7, 4), (1, 100, 7, 4), (1, 100, 12, 1_024), (100, 1, 12, 64), (5, 50, 1, 1)]
         {
             let mut link = State::new(Params { jitter: Duration::from_millis(jitter), frames }, &context(first));
-            let (mut carried, mut could, mut now, mut changed) = (0, 0.0, Time::ZERO, Time::ZERO);
+            let (mut carried, mut could, mut now, mut changed) = (0, 0.0, Instant::ZERO, Instant::ZERO);
             // the rates take turns, each for some 300 ms and never at the instant of a grant
             for turn in 0..400_u64 {
                 let mbit = [first, second][turn as usize % 2];
-                let until = Time::from_millis((turn + 1) * 300) + Duration(turn * 1_234_567);
+                let until = Instant::from_millis((turn + 1) * 300) + Duration(turn * 1_234_567);
                 loop {
                     match link.wait(waiting(10_000), now) {
                         Some(later) if later > until => break,
@@ -388,16 +388,16 @@ mod tests {
     #[test]
     fn while_it_rests_it_could_carry_its_share() {
         let mut link = State::new(Params { jitter: Duration::from_millis(7), frames: 64 }, &context(100));
-        assert_eq!(link.capacity_deficit(Time::from_secs(9)), 0);
+        assert_eq!(link.capacity_deficit(Instant::from_secs(9)), 0);
         // a packet, and nothing behind it: what it could carry meanwhile is at most the rate
-        let granted = link.wait(waiting(1), Time::from_secs(10)).expect("a grant");
+        let granted = link.wait(waiting(1), Instant::from_secs(10)).expect("a grant");
         assert_eq!(link.wait(waiting(1), granted), None);
         link.take(1_514, granted);
         link.wait(waiting(0), granted);
         let busy = (granted - Duration::from_secs(10)).as_secs_f64();
-        let gained = -link.capacity_deficit(Time::from_secs(20)) as f64;
+        let gained = -link.capacity_deficit(Instant::from_secs(20)) as f64;
         assert!(gained <= (1.0 - link.share) * busy * 12.5e6 && gained > -busy * 12.5e6, "{gained} in {busy} s");
-        assert_eq!(link.capacity_deficit(Time::from_secs(20)), link.capacity_deficit(Time::from_secs(30)));
+        assert_eq!(link.capacity_deficit(Instant::from_secs(20)), link.capacity_deficit(Instant::from_secs(30)));
     }
 
     #[test]

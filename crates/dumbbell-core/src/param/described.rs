@@ -1,7 +1,7 @@
 //! Parameters as JSON: descriptions of them, and reading them.
 
 use super::ParamError;
-use crate::units::{Duration, Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 use serde_json::{json, Map, Value};
 
 /// Kind of value that a parameter takes; in canonical JSON, times are integer ns, rates integer bit/s, sizes integer B.
@@ -171,7 +171,7 @@ macro_rules! newtype_param {
     )*};
 }
 newtype_param! {
-    Time: Time, "a time (integer nanoseconds)";
+    Instant: Time, "a time (integer nanoseconds)";
     Duration: Time, "a time (integer nanoseconds)";
     Rate: Rate, "a rate (integer bit/s)";
 }

@@ -14,7 +14,7 @@ use crate::cc::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
 use crate::cc::{CongestionControl, Control};
 use crate::hint::{likely, seldom};
-use crate::units::{Duration, Time};
+use crate::units::{Duration, Instant};
 
 impl Sender {
     /// An ACK that is not plain progress, or any ACK outside Open. `prior_una` is `snd_una` before it. Returns what to
@@ -399,7 +399,7 @@ impl Sender {
 
     /// When the oldest segment in flight was last sent.
     #[inline]
-    fn oldest_sent(&self) -> Time {
+    fn oldest_sent(&self) -> Instant {
         self.board.get(self.conn.snd_una).sent
     }
 

@@ -27,7 +27,7 @@ use crate::histogram::CompactHistogram;
 use crate::packet::{flag, Ecn, Packet, Timestamps, HEADERS, SYN_FRAME};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
-use crate::units::{Duration, Time};
+use crate::units::{Duration, Instant};
 use std::sync::Arc;
 
 /// Where the connection stands.
@@ -50,7 +50,7 @@ pub enum Phase {
 pub struct Sender {
     // seldom needed
     /// When the connection began to send (its SYN).
-    pub started: Time,
+    pub started: Instant,
     syn_retries: u32,
     /// A timeout may turn out to be spurious (RFC 5682).
     pub(super) frto_active: bool,
@@ -82,7 +82,7 @@ pub struct Sender {
     /// Segment after the last one that the receiver's window allows.
     pub(super) window_end: u64,
     /// When data last left, sent again or not; at first the handshake's ACK.
-    pub(super) last_sent: Time,
+    pub(super) last_sent: Instant,
     /// Segments of the last largest burst, and the bytes from which on it is as many.
     pub(super) last_burst: (u32, u32),
     /// When this segment is acknowledged, it is decided again whether the window is in full use.
@@ -98,7 +98,7 @@ pub struct Sender {
 
     // seldom needed
     /// When everything was acknowledged.
-    pub finished: Option<Time>,
+    pub finished: Option<Instant>,
     /// Payloads of segments, if the congestion control has changed them.
     pub(super) sizes: Option<Box<SegmentSizes>>,
     /// Loss marks so far, retransmissions that were lost again included.
@@ -115,7 +115,7 @@ fn micros(time: Duration) -> u32 {
 /// A connection to `host` that has not begun.
 fn first_conn(host: &HostParams, app: &Application) -> Conn {
     Conn {
-        now: Time::ZERO,
+        now: Instant::ZERO,
         cwnd: host.initial_window,
         cwnd_cnt: 0,
         ssthresh: host.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
@@ -195,7 +195,7 @@ impl Sender {
             stats: SenderStats::default(),
             rtt_samples: None,
             phase: Phase::Idle,
-            started: Time::ZERO,
+            started: Instant::ZERO,
             finished: None,
             syn_retries: 0,
             sizes: None,
@@ -204,7 +204,7 @@ impl Sender {
             window_end: 0,
             peer_window: 0,
             peer_segments: 0,
-            last_sent: Time::ZERO,
+            last_sent: Instant::ZERO,
             cwnd_usage_seq: 0,
             last_burst: (0, u32::MAX),
             timer: RetransmissionTimer::new(),
@@ -225,7 +225,7 @@ impl Sender {
     }
 
     /// Opens the connection: sends a SYN.
-    pub fn start(&mut self, now: Time, net: &mut impl Outlet) {
+    pub fn start(&mut self, now: Instant, net: &mut impl Outlet) {
         self.conn.now = now;
         self.started = now;
         self.queue.started = now;
@@ -234,10 +234,10 @@ impl Sender {
     }
 
     /// Sends no new data from now on.
-    pub fn stop(&mut self, now: Time) {
+    pub fn stop(&mut self, now: Instant) {
         self.conn.now = now;
         self.queue.stopped = true;
-        self.queue.wakes_at = Time::NEVER;
+        self.queue.wakes_at = Instant::NEVER;
         if self.phase == Phase::Established && self.conn.snd_una == self.conn.snd_nxt {
             self.finish();
         }
@@ -286,7 +286,7 @@ impl Sender {
 
     /// When [`Sender::on_timer`] wants to be called.
     #[inline]
-    pub fn next_timer(&self) -> Time {
+    pub fn next_timer(&self) -> Instant {
         let other = self.pacer.timer().min(self.queue.wakes_at);
         // seldom the later one: most timers of a paced sender are its pacer's
         if other <= self.timer.not_before() {
@@ -298,7 +298,7 @@ impl Sender {
 
     /// A time at or before [`Sender::next_timer`], which costs less.
     #[inline]
-    pub fn no_timer_before(&self) -> Time {
+    pub fn no_timer_before(&self) -> Instant {
         self.timer.not_before().min(self.pacer.timer()).min(self.queue.wakes_at)
     }
 
@@ -446,7 +446,7 @@ impl Sender {
 
     /// Takes an acknowledgement with its SACK blocks.
     #[inline(always)]
-    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time, net: &mut impl Outlet) {
+    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Instant, net: &mut impl Outlet) {
         self.conn.now = now;
         let syn = ack.has(ack_flag::SYN_ACK);
         if unlikely(syn || self.phase != Phase::Established) {
@@ -698,7 +698,7 @@ impl Sender {
 
     /// Takes the RTT samples of an ACK for `segments` that were sent once, from `first` to `last`; returns that of the newest, us.
     #[inline(always)]
-    fn take_rtt_of_row(&mut self, first: Time, last: Time, segments: u32, flags: &mut AckFlags) -> u32 {
+    fn take_rtt_of_row(&mut self, first: Instant, last: Instant, segments: u32, flags: &mut AckFlags) -> u32 {
         let now = self.conn.now;
         let oldest = micros(now - first);
         let newest = if last == first { oldest } else { micros(now - last) };
@@ -713,7 +713,7 @@ impl Sender {
     #[inline(never)]
     fn take_rtt(&mut self, delivered: &Delivered, ack: &Ack, flags: &mut AckFlags) -> Option<u32> {
         let now = self.conn.now;
-        let since = |sent: Time| micros(now - sent);
+        let since = |sent: Instant| micros(now - sent);
         let (mut sample, mut newest) = (None, None);
         if !delivered.retransmission_acked {
             sample = delivered.first_acked.map(since);
@@ -755,11 +755,11 @@ impl Sender {
         self.finished = Some(self.conn.now);
         self.timer.stop();
         self.pacer.release();
-        self.queue.wakes_at = Time::NEVER;
+        self.queue.wakes_at = Instant::NEVER;
     }
 
     /// A time given by [`Sender::next_timer`] has come.
-    pub fn on_timer(&mut self, now: Time, net: &mut impl Outlet) {
+    pub fn on_timer(&mut self, now: Instant, net: &mut impl Outlet) {
         self.conn.now = now;
         if self.timer.not_before() <= now && self.timer.fire_time() <= now {
             match (self.phase, self.timer.kind) {
@@ -775,7 +775,7 @@ impl Sender {
             }
         }
         if self.queue.wakes_at <= now {
-            self.queue.wakes_at = Time::NEVER;
+            self.queue.wakes_at = Instant::NEVER;
             self.push(net);
         }
         if self.pacer.timer() <= now {

@@ -2,7 +2,7 @@
 
 use crate::hint::likely;
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
-use crate::units::{timer_wheel, Duration, Time};
+use crate::units::{timer_wheel, Duration, Instant};
 
 /// Linux `TCP_TIMEOUT_MIN_US`: two ticks, the least that a timer is set for.
 const TIMEOUT_MIN_US: u64 = 2_000;
@@ -25,7 +25,7 @@ pub enum Timer {
 pub(super) struct RetransmissionTimer {
     /// When it was set, and for how much later; the wheel rounds that up ([`RetransmissionTimer::fire_time`]). Most ACKs set it again, so that
     /// the rounding is left until somebody asks.
-    set_at: Time,
+    set_at: Instant,
     timeout: Duration,
     /// Purpose for which it is set.
     pub kind: Timer,
@@ -37,11 +37,11 @@ pub(super) struct RetransmissionTimer {
 
 impl RetransmissionTimer {
     pub fn new() -> RetransmissionTimer {
-        RetransmissionTimer { set_at: Time::NEVER, timeout: Duration::ZERO, kind: Timer::Off, backoff: 0, timeouts: 0 }
+        RetransmissionTimer { set_at: Instant::NEVER, timeout: Duration::ZERO, kind: Timer::Off, backoff: 0, timeouts: 0 }
     }
 
     #[inline]
-    pub fn set(&mut self, kind: Timer, timeout_us: u64, now: Time) {
+    pub fn set(&mut self, kind: Timer, timeout_us: u64, now: Instant) {
         self.kind = kind;
         self.set_at = now;
         self.timeout = Duration::from_micros(timeout_us);
@@ -56,13 +56,13 @@ impl RetransmissionTimer {
     /// Stops the timer, and remembers its purpose.
     #[inline]
     pub fn disarm(&mut self) {
-        self.set_at = Time::NEVER;
+        self.set_at = Instant::NEVER;
     }
 
     /// When it fires.
-    pub fn fire_time(&self) -> Time {
-        if self.set_at == Time::NEVER {
-            Time::NEVER
+    pub fn fire_time(&self) -> Instant {
+        if self.set_at == Instant::NEVER {
+            Instant::NEVER
         } else {
             timer_wheel(self.set_at, self.timeout)
         }
@@ -70,12 +70,12 @@ impl RetransmissionTimer {
 
     /// Returns a time before which the timer does not fire; cheaper than [`RetransmissionTimer::fire_time`].
     #[inline]
-    pub fn not_before(&self) -> Time {
+    pub fn not_before(&self) -> Instant {
         self.set_at.saturating_add(self.timeout)
     }
 
     /// Sets it for the end of RACK's reordering window, at most for a timeout.
-    pub fn set_reordering(&mut self, wait: Duration, rtt: &RttEstimator, now: Time) {
+    pub fn set_reordering(&mut self, wait: Duration, rtt: &RttEstimator, now: Instant) {
         self.set(Timer::Reordering, (wait.as_micros() + TIMEOUT_MIN_US).min(self.rto_us(rtt)), now);
     }
 
@@ -96,7 +96,7 @@ impl RetransmissionTimer {
     }
 
     /// Returns the rest of the timeout of a segment that was sent at `sent`, us.
-    fn rto_left_us(&self, rtt: &RttEstimator, sent: Time, now: Time) -> u64 {
+    fn rto_left_us(&self, rtt: &RttEstimator, sent: Instant, now: Instant) -> u64 {
         self.whole_rto_us(rtt).saturating_sub((now - sent).as_micros())
     }
 
@@ -107,7 +107,7 @@ impl RetransmissionTimer {
     }
 
     /// Sets it for the timeout of the oldest segment, last sent at `oldest_sent`. Linux `tcp_rearm_rto`.
-    pub fn set_rto(&mut self, rtt: &RttEstimator, oldest_sent: Time, now: Time) {
+    pub fn set_rto(&mut self, rtt: &RttEstimator, oldest_sent: Instant, now: Instant) {
         let timeout = match self.kind {
             // these were set instead of the timeout, whose clock goes on from the oldest segment
             Timer::Tlp | Timer::Reordering => self.rto_left_us(rtt, oldest_sent, now).max(1),
@@ -125,7 +125,7 @@ impl RetransmissionTimer {
         packets_out: u32,
         used: Duration,
         rto_min_us: impl FnOnce() -> u32,
-        now: Time,
+        now: Instant,
     ) {
         let mut timeout = match rtt.srtt_us() {
             0 => u64::from(RTO_INIT_US),
@@ -155,7 +155,7 @@ impl RetransmissionTimer {
 mod tests {
     use super::*;
 
-    const NOW: Time = Time::from_millis(1_000);
+    const NOW: Instant = Instant::from_millis(1_000);
 
     /// srtt 40 ms, variance at the floor: RTO 240 ms.
     fn rtt() -> RttEstimator {
@@ -164,7 +164,7 @@ mod tests {
         rtt
     }
 
-    fn due(ms: u64) -> Time {
+    fn due(ms: u64) -> Instant {
         timer_wheel(NOW, Duration::from_millis(ms))
     }
 

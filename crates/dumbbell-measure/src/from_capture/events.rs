@@ -5,7 +5,7 @@ use super::{CaptureError, HopCaptures};
 use dumbbell_config::{RunConfig, Shaper};
 use dumbbell_core::aqm::AqmSpec;
 use dumbbell_core::packet::Ecn;
-use dumbbell_core::units::{Duration, Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use std::collections::VecDeque;
 
 /// An event of a packet at the queue.
@@ -16,11 +16,11 @@ pub enum QueueEvent {
     /// The packet was marked CE; this was its codepoint before.
     Marked(Ecn),
     /// The packet was sent on; it had arrived at this time.
-    Sent(Time),
+    Sent(Instant),
     /// The packet left the link, this long after it had arrived at the queue.
     Departed {
         /// When it had arrived at the queue.
-        since: Time,
+        since: Instant,
         /// How long after that.
         delay: Duration,
     },
@@ -34,7 +34,7 @@ pub fn events(
     started: u64,
     (hop, config): (usize, &RunConfig),
     senders: usize,
-) -> Result<Vec<(Time, QueueEvent, CapturedFrame)>, CaptureError> {
+) -> Result<Vec<(Instant, QueueEvent, CapturedFrame)>, CaptureError> {
     let (link, aqm) = hop.checked_sub(1).map_or((&config.bottleneck, &config.aqm), |other| {
         let other = &config.hops[other];
         (&other.params, &other.aqm)
@@ -54,7 +54,7 @@ pub fn events(
         waiting[queue_of(&frame)].push_back(frame);
         all.push((frame.time, QueueEvent::Arrived, frame));
     }
-    let mut free = Time::ZERO;
+    let mut free = Instant::ZERO;
     for frame in sent {
         if frame.flow as usize >= senders {
             return Err(stranger(&frame));

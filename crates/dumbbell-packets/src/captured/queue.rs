@@ -4,7 +4,7 @@ use super::{wrong, CapturePoint, Captured, FrameReader, Passing, QueueFates, Tra
 use crate::fate::{DropRecord, Marked};
 use dumbbell_core::log::{DropReason, DropSite as DropPlace, Mark};
 use dumbbell_core::packet::Ecn;
-use dumbbell_core::units::{Duration, Time};
+use dumbbell_core::units::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub struct InferredQueue {
 /// A packet that is queued, as far as is known.
 struct WaitingPacket {
     of: Transmission,
-    time: Time,
+    time: Instant,
     ecn: Ecn,
     /// Packets that had arrived before and not left, dropped or not.
     ahead: u64,
@@ -40,14 +40,14 @@ struct WaitingPacket {
 /// A drop, with how many packets were queued then.
 struct FoundDrop {
     of: Transmission,
-    at: Time,
+    at: Instant,
     queued: u64,
 }
 
 impl InferredQueue {
     /// Finds its marks and drops. What waits in one queue leaves in the order in which it came, so that those in between were dropped. What came after the last that left is still queued,
     /// unless the queue counts more drops than were found: `dumbbell_measure::from_capture` counts so, too.
-    pub(super) fn look(&self, captured: &Captured, hop: u16, end: Time, fates: &mut QueueFates) -> io::Result<()> {
+    pub(super) fn look(&self, captured: &Captured, hop: u16, end: Instant, fates: &mut QueueFates) -> io::Result<()> {
         let open = |path: &PathBuf| FrameReader::open(captured, path, CapturePoint::Into(hop), Duration::ZERO);
         let (mut arrivals, mut departures) = (open(&self.arrived)?, open(&self.left)?);
         let (mut arrived, mut left) = (arrivals.next()?, departures.next()?);
@@ -111,7 +111,7 @@ impl InferredQueue {
     }
 
     /// The packet was dropped, of which that is known once another one left at `now`; `queued` are left.
-    fn drop_at(&self, one: WaitingPacket, now: Time, queued: u64) -> FoundDrop {
+    fn drop_at(&self, one: WaitingPacket, now: Instant, queued: u64) -> FoundDrop {
         if self.drops_on_arrival {
             return FoundDrop { of: one.of, at: one.time, queued: one.ahead };
         }
@@ -179,7 +179,7 @@ mod tests {
             completes: true,
         };
         let mut fates = QueueFates::default();
-        queue.look(&captured, 0, Time(1000), &mut fates)?;
+        queue.look(&captured, 0, Instant(1000), &mut fates)?;
         let hops = ["bottleneck".to_owned()];
         let say = |(of, fate): (&Transmission, &crate::fate::Fate)| {
             let mut text = String::new();

@@ -6,7 +6,7 @@ use crate::config::{FlowConfig, RunConfig, StageConfig, UdpConfig};
 use dumbbell_bottleneck::build_path;
 use dumbbell_core::packet::FlowKey;
 use dumbbell_core::tcp::sender::{AppPlan, Application};
-use dumbbell_core::units::{Duration, Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -39,14 +39,14 @@ pub fn line_of(lines: &[DelayLine], base_rtt: Duration, up: bool) -> u32 {
 }
 
 /// Returns the application of `flow`. The sender's clock is `ahead` of the engine's. It is `silent` between connecting and writing.
-pub fn application(flow: &FlowConfig, ahead: Duration, silent: Range<Time>) -> Application {
+pub fn application(flow: &FlowConfig, ahead: Duration, silent: Range<Instant>) -> Application {
     let params = &flow.params;
     let rate = params.app_rate.map(Rate::bytes);
     if params.connect.is_some() {
-        return Application::Planned(Box::new(AppPlan::new(None, Time::ZERO, silent.start, silent.end)));
+        return Application::Planned(Box::new(AppPlan::new(None, Instant::ZERO, silent.start, silent.end)));
     }
-    if params.app_rate_from > Time::ZERO || params.app_pause.is_some() {
-        let of = |time: Option<Time>| time.map_or(Time::NEVER, |time| time.saturating_add(ahead));
+    if params.app_rate_from > Instant::ZERO || params.app_pause.is_some() {
+        let of = |time: Option<Instant>| time.map_or(Instant::NEVER, |time| time.saturating_add(ahead));
         let rate_from = params.app_rate_from.saturating_add(ahead);
         return Application::Planned(Box::new(AppPlan::new(rate, rate_from, of(params.app_pause), of(params.app_resume))));
     }

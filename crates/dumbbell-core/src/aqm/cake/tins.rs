@@ -6,7 +6,7 @@ use super::cobalt::Thresholds;
 use super::isolation::FlowList;
 use super::sce::{Ramp, SceSetting};
 use super::shaper::ByteTime;
-use crate::units::{Duration, Time};
+use crate::units::{Duration, Instant};
 
 /// One tin.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct Tin {
     pub flow_quantum: u32,
     byte_time: ByteTime,
     /// When the tin is within its rate again.
-    pub next: Time,
+    pub next: Instant,
     quantum: i32,
     /// Bytes left in its turn; without a shaper.
     pub deficit: i32,
@@ -61,7 +61,7 @@ impl Tin {
             thresholds,
             flow_quantum,
             byte_time,
-            next: Time::ZERO,
+            next: Instant::ZERO,
             quantum,
             deficit: 0,
             lists,
@@ -85,7 +85,7 @@ impl Tin {
 
     /// Charges `bytes` to the tin's own clock, which lags at most one packet behind.
     #[inline]
-    pub fn charge(&mut self, bytes: u32, now: Time) {
+    pub fn charge(&mut self, bytes: u32, now: Instant) {
         let duration = self.byte_time.times(bytes);
         if self.next < now {
             self.next += duration;
@@ -97,8 +97,8 @@ impl Tin {
 
 /// With a shaper: of the tins with flows, the last one within its rate, or else the one that will be first.
 #[inline]
-pub fn by_schedule(tins: &[Tin], now: Time) -> usize {
-    let mut best = (0, Time::NEVER);
+pub fn by_schedule(tins: &[Tin], now: Instant) -> usize {
+    let mut best = (0, Instant::NEVER);
     for (index, tin) in tins.iter().enumerate() {
         if tin.is_active() && tin.next <= best.1.max(now) {
             best = (index, tin.next);
@@ -147,8 +147,8 @@ mod tests {
             let (got_quantum, th) = rate_dependent(Rate(kbit * 1000).bytes(), 1514, Duration::from_millis(100), NO_SCE);
             // a byte time of 34 bits loses up to 0.02 ns in 189 ms, so that a whole number may be cut to the one below
             assert!(mtu_time_ns - th.mtu_time.0 <= 1, "{kbit} kbit/s: {}", th.mtu_time);
-            assert!(Time::from_micros(target_us).0 - th.target.0 <= 2, "{kbit} kbit/s: {}", th.target);
-            assert!(Time::from_micros(interval_us).0 - th.interval.0 <= 4, "{kbit} kbit/s: {}", th.interval);
+            assert!(Instant::from_micros(target_us).0 - th.target.0 <= 2, "{kbit} kbit/s: {}", th.target);
+            assert!(Instant::from_micros(interval_us).0 - th.interval.0 <= 4, "{kbit} kbit/s: {}", th.interval);
             assert_eq!(got_quantum, quantum, "{kbit} kbit/s");
         }
     }
@@ -158,7 +158,7 @@ mod tests {
         // cake_set_rate: at 1 Mbit/s 1.5 * 8 us a byte: 526 B 6.312 ms, 9000 B 108 ms, and an interval of twice as much; the quantum stays
         for (frame, target_us, interval_us) in [(154, 5_000, 100_000), (526, 6_312, 101_312), (9_000, 108_000, 216_000)] {
             let (quantum, th) = rate_dependent(125_000, frame, Duration::from_millis(100), NO_SCE);
-            let [target, interval] = [target_us, interval_us].map(Time::from_micros);
+            let [target, interval] = [target_us, interval_us].map(Instant::from_micros);
             assert!(target.0 - th.target.0 <= 2 && interval.0 - th.interval.0 <= 4, "{frame} B: {} {}", th.target, th.interval);
             assert_eq!(quantum, 300);
         }

@@ -49,7 +49,7 @@ use crate::hint::{seldom, unlikely};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Ecn, Packet};
 use crate::rng::Rng;
-use crate::units::{Duration, Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 use controller::Arithmetic;
 use coupled::Coupled;
 use scheduler::{DualQueue, Scheduler, SchedulerKind, SchedulerTurn};
@@ -156,7 +156,7 @@ pub struct State {
     memory: u64,
     small_heads: bool,
     statistics: Statistics,
-    next_update: Time,
+    next_update: Instant,
 }
 
 impl State {
@@ -173,13 +173,13 @@ impl State {
             memory: 0,
             small_heads: context.small_heads,
             statistics: Statistics::default(),
-            next_update: Time(1 + Rng::stream(context.seed, "dualpi2 phase", 0).draw_below(setup.tupdate.0)),
+            next_update: Instant(1 + Rng::stream(context.seed, "dualpi2 phase", 0).draw_below(setup.tupdate.0)),
         }
     }
 
     /// The next packet. `LINUX`: by the law of Linux, which decides at dequeue. That is the usual one, and has code of its own.
     #[inline(always)]
-    fn take<L: Log, const LINUX: bool>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn take<L: Log, const LINUX: bool>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let law = if LINUX { Law::Linux } else { self.setup.law };
         let at_dequeue = LINUX || self.setup.decision == Decision::Dequeue;
         let ramp = law == Law::Rfc9332;
@@ -233,7 +233,7 @@ impl State {
     }
 
     /// Longest time that the head of a queue has waited.
-    fn head_delay(&self, now: Time) -> Duration {
+    fn head_delay(&self, now: Instant) -> Duration {
         let delay = |fifo: &Fifo| fifo.head().map_or(Duration::ZERO, |head| now - head.enqueue_time);
         //= RFC 9332, section A.2
         //# Instead, line 2a of the full PI-update function (Figure 8) ensures that the Base PI AQM in line 3 is driven by whichever of the two
@@ -244,7 +244,7 @@ impl State {
 
 impl Aqm for State {
     #[inline]
-    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         let queue = if self.setup.queue_mask.has(packet.ecn()) { DualQueue::L } else { DualQueue::C };
         let at = At { now, queue: queue as u32 };
         let (packets, bytes) = (self.packets(), self.bytes());
@@ -285,7 +285,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         match (self.setup.law, self.setup.decision) {
             (Law::Linux, Decision::Dequeue) => self.take::<L, true>(now, log),
             _ => self.take::<L, false>(now, log),
@@ -302,16 +302,16 @@ impl Aqm for State {
         self.l.bytes() + self.c.bytes()
     }
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.next_update
     }
 
-    fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
+    fn on_timer<L: Log>(&mut self, now: Instant, _log: &mut L) {
         self.coupled.update(self.head_delay(now));
         self.next_update = now + self.setup.tupdate;
     }
 
-    fn set_rate(&mut self, rate: Rate, _now: Time) {
+    fn set_rate(&mut self, rate: Rate, _now: Instant) {
         self.setup.set_rate(rate);
     }
 

@@ -9,7 +9,7 @@
 //! | `wrr-bytes-turns` | for a turn of bytes, which starts again whenever L is alone or empty | @fc0f216, `WRR_OPT3` |
 
 use crate::packet::Packet;
-use crate::units::{Duration, Time};
+use crate::units::{Duration, Instant};
 
 crate::choice! {
     /// Which of the two queues is served next.
@@ -137,7 +137,7 @@ impl Scheduler {
 
     /// Whose turn it is, from the heads of both queues; `None` if both are empty.
     #[inline]
-    pub fn next(&mut self, head_l: Option<&Packet>, head_c: Option<&Packet>, now: Time) -> Option<SchedulerTurn> {
+    pub fn next(&mut self, head_l: Option<&Packet>, head_c: Option<&Packet>, now: Instant) -> Option<SchedulerTurn> {
         let at_once = |queue| Some(SchedulerTurn::at_once(queue));
         let len = |packet: &Packet| i64::from(packet.len);
         match (self, head_l, head_c) {

@@ -48,7 +48,7 @@ fn a_probe_that_pacing_holds_is_not_sent() {
     assert_eq!(story.fire(), [] as [u64; 0]);
     assert_eq!((story.sender.stats.probes, story.sender.probe.is_open()), (0, false));
     // the timeout goes on from the oldest segment, which left at 40 ms; less than 1 ms of pacing is nothing
-    let left = Time::from_millis(40 + 240) - story.now;
+    let left = Instant::from_millis(40 + 240) - story.now;
     assert_eq!((story.sender.timer.kind, story.sender.timer.fire_time()), (Timer::Rto, timer_wheel(story.now, left)));
 }
 
@@ -295,7 +295,7 @@ fn only_what_timed_out_is_lost() {
     // a timeout at 100 ms, earlier than any real one
     let now = story.now;
     story.sender.timer.set(Timer::Rto, 19_000, now);
-    assert_eq!(story.sender.next_timer(), Time::from_millis(100));
+    assert_eq!(story.sender.next_timer(), Instant::from_millis(100));
     assert_eq!(story.fire(), [2]);
     for seq in 2..14 {
         let lost = story.sender.board.get(seq).flags & seg::LOST != 0;
