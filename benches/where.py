@@ -50,12 +50,14 @@ PARTS = {
     "crates/dumbbell-core/src/tcp/receiver": "receiver",
     "crates/dumbbell-core/src/tcp/window": "receiver",
     "crates/dumbbell-core/src/cc": "control",
+    "crates/dumbbell-core/src/reply": "receiver",
     "crates/dumbbell-core/src/record": "measuring",
     "crates/dumbbell-core/src/histogram": "measuring",
     "crates/dumbbell-core/src/log.rs": "measuring",
     "crates/dumbbell-core/src/observe.rs": "measuring",
     "crates/dumbbell-measure/src": "measuring",
     "crates/dumbbell-config/src": "scheduling",
+    "crates/dumbbell-core/src/protocol": "scheduling",
     "crates/dumbbell-core/src/traffic": "scheduling",
 }
 HELPERS = re.compile(r"^crates/dumbbell-core/src/(units|buffers|real|rng|slots|prefetch|hint|param)\b")

@@ -15,6 +15,7 @@ from dumbbell.check import bbr_report, figure, qlog_trace, suite
 from dumbbell.check.case import CONSTANT, FAILED, NOT_APPLICABLE, PASSED, CaseVerdict
 from dumbbell.check.cases import CASES
 from dumbbell.check.lab import FRAME, PAYLOAD, CaseLab, CaseRun, PathPoint, Setup
+from dumbbell.check.shown import LONG
 from dumbbell.check.trace import Trace
 from dumbbell.errors import InputError
 
@@ -475,4 +476,5 @@ def test_mistakes_get_one_line_and_status_2(command: Command, line: list[str], f
 def test_cases_are_those_of_the_draft() -> None:
     assert [one.number for one in CASES.values()] == [*"123456", "7a", "7b", *map(str, range(8, 23))]
     assert len({one.heading for one in CASES.values()}) == 22
+    assert all(f"{LONG} rounds" in CASES[key].expects for key in ("limited-startup", "limited-up"))
     assert FRAME - PAYLOAD == 66

@@ -109,8 +109,13 @@ def test_a_former_command_names_the_new_one_in_one_line(former: str, command: Co
 )
 def test_a_former_option_names_the_new_one_in_one_line(words: str) -> None:
     option = words.split()[-1]
-    with pytest.raises(LineError, match=f"{option}; it is now {RETIRED_OPTIONS[option]}"), _silence():
+    with pytest.raises(LineError, match=f"^{option} is now {RETIRED_OPTIONS[option]}$"), _silence():
         carry_out(words.split())
+
+
+def test_an_option_that_a_command_never_had_is_unknown() -> None:
+    with pytest.raises(LineError, match="No such option: --csv"), _silence():
+        carry_out(["run", "a.toml", "--csv"])
 
 
 @contextlib.contextmanager

@@ -438,7 +438,7 @@ def test_shown_text_is_compared(shown: str, printed: str, same: bool) -> None:
     [
         ("dumbbell run FILE… [-o results.duckdb]", True),
         ("dumbbell list [aqm|cc]", True),
-        ("dumbbell export RESULTS --csv|--parquet", True),
+        ("dumbbell export RESULTS --format csv|parquet", True),
         ("dumbbell table r.duckdb --where KEY=VALUE", True),
         ("dumbbell run a.toml --set 'flows[0].cc=reno'", False),
         ("dumbbell table r.duckdb --rows flows[0].base_rtt --where bottleneck.rate=10Mbit", False),

@@ -493,7 +493,7 @@ def drawn_texts(picture: Picture) -> list[tuple[Text, Bbox]]:
 
 def check_layout(picture: Picture) -> None:
     picture.draw_without_rendering()
-    with style.look(picture.asked):  # ticks depend on the size of text
+    with style.apply_style(picture.sizes):  # ticks depend on the size of text
         texts = drawn_texts(picture)
     whole = picture.bbox
     for text, box in texts:
@@ -961,7 +961,7 @@ def test_ticks_are_at_round_numbers() -> None:
     for most in (3, 10, 19, 24, 85, 250):
         frame = pl.DataFrame({"time_s": [0.0, 1.0], "y": [0.0, float(most)]})
         [axes] = figures.stacked_series([(frame, "y")]).panels.values()
-        with style.look():
+        with style.apply_style():
             steps = {round(float(step), 9) for step in np.diff(axes.get_yticks())}
             low, high = axes.get_ylim()
             assert len([tick for tick in axes.get_yticks() if low <= tick <= high]) >= 3

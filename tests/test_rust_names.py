@@ -27,7 +27,7 @@ FRAGMENT = re.compile(
     r"|through|to|together|under|up|whole|whose|with|within|without"
 )
 # what people do, and no part: it reports, reads, writes, records
-PEOPLE = re.compile(r"adds|asks|belief|believes|fits|hears?|looks|passes|says?|sees?|speaks|tells?|wants|tell_\w+")
+PEOPLE = re.compile(r"adds|asks|belief|believes|fits|hears?|looks?|passes|says?|sees?|speaks|tells?|wants|tell_\w+")
 FORMER_TYPE = re.compile(
     r"Additions|Back|Beginning|Belief|Chosen|Due|Ends?|Foreign|Hears|Lines?|Maker|Moment|Place|Said|Speech|Told|Way|WayBack"
 )

@@ -10,11 +10,11 @@ from dumbbell.figures import Picture, Series
 from dumbbell.notebook import Results
 from dumbbell.pages.captions import count_experiment_seeds, count_seeds, describe_runs, list_durations
 from dumbbell.pages.evidence import Evidence, Tables, list_members
-from dumbbell.pages.summaries import compute_means, draw_means, make_grid, map_names, order_names
+from dumbbell.pages.summaries import compute_intervals, compute_means, draw_means, make_grid, map_names, order_names
 from dumbbell.pages.sweeps import Sweep
 from dumbbell.pages.template_words import format_count
 from dumbbell.pages.values import Answers, Rows
-from dumbbell.results.aggregate import LEVEL, compute_half_width, format_counts
+from dumbbell.results.aggregate import LEVEL, format_counts
 from dumbbell.results.tables import align_table, explain_bins, format_half, format_mean, format_number
 from dumbbell.words import join_words
 
@@ -32,7 +32,7 @@ __all__ = [
     "Tables",
     "Unreadable",
     "align_table",
-    "compute_half_width",
+    "compute_intervals",
     "compute_means",
     "count_experiment_seeds",
     "count_seeds",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from dumbbell.errors import Unreadable, Unwritable
@@ -14,27 +15,20 @@ def get_reason(error: Exception) -> str:
 
 
 @contextmanager
-def report_write_failures(
-    path: str | Path, allowed: str = "", *, command: str = "", option: str = ""
+def _report_failures(
+    kind: type[Unreadable | Unwritable], path: str | Path, allowed: str = "", *, command: str = "", option: str = ""
 ) -> Iterator[None]:
-    """Let failures to write be Unwritable, of the path, or of an option of a command that names it."""
+    """Let errors of the system be errors of this kind, of the path, or of an option of a command that names it."""
     try:
         yield
     except OSError as error:
         if command:
-            raise Unwritable(f"{path}: {get_reason(error)}", allowed, file=command, option=option) from None
-        raise Unwritable(get_reason(error), allowed, file=path) from None
+            raise kind(f"{path}: {get_reason(error)}", allowed, file=command, option=option) from None
+        raise kind(get_reason(error), allowed, file=path) from None
 
 
-@contextmanager
-def report_read_failures(path: str | Path, allowed: str, *, command: str = "", option: str = "") -> Iterator[None]:
-    """Let failures to read be Unreadable, of the path, or of an option of a command that names it."""
-    try:
-        yield
-    except OSError as error:
-        if command:
-            raise Unreadable(f"{path}: {get_reason(error)}", allowed, file=command, option=option) from None
-        raise Unreadable(get_reason(error), allowed, file=path) from None
+report_write_failures = partial(_report_failures, Unwritable)
+report_read_failures = partial(_report_failures, Unreadable)
 
 
 def write_text(path: Path, text: str, allowed: str, *, command: str = "", option: str = "") -> None:

@@ -18,10 +18,11 @@ from dumbbell.study import (
     Picture,
     Series,
     align_table,
-    compute_half_width,
+    compute_intervals,
     draw_means,
     figures,
     format_counts,
+    make_grid,
     order_names,
 )
 
@@ -63,18 +64,6 @@ def _describe(found: results.StoredResults) -> pl.DataFrame:
 def _replace_late(seconds: pl.Expr) -> pl.Expr:
     """Return times for convergence, null where they are longer than every run can show."""
     return pl.when(seconds <= WITHIN_S).then(seconds)
-
-
-def _compute_seed_means(runs: pl.DataFrame, by: list[str], *measures: str) -> pl.DataFrame:
-    """Return means over seeds with `low` and `high`, the 95 % interval of the first measure, and `n` different runs."""
-    value = pl.col(measures[0])
-    mean = runs.group_by(by).agg(
-        pl.col(measures).mean(),
-        deviation=value.std(),
-        n=pl.when(pl.col("hash").n_unique() > 1).then(value.count()).otherwise(1),
-    )
-    half = compute_half_width(pl.col("deviation"), pl.col("n"))
-    return mean.with_columns(low=value - half, high=value + half)
 
 
 def _has_abe(config: dict[str, Any]) -> bool:
@@ -145,7 +134,7 @@ class Results:
             p50=pl.col(measures[1]) - pl.col(f"standard_{measures[1]}"),
             p99=pl.col(measures[2]) / pl.col(f"standard_{measures[2]}"),
         )
-        return _compute_seed_means(gains, ["cc", "abe", "beta", "ecn", *_PLACE], "gain", "p50", "p99", *measures)
+        return compute_intervals(gains, ["cc", "abe", "beta", "ecn", *_PLACE], "gain", "p50", "p99", *measures)
 
     def count_overshoots(self) -> pl.DataFrame:
         """Return, for each run of slow-start.toml, how often the window was reduced until the queue was drained."""
@@ -269,7 +258,7 @@ def _draw_ratio(results: Results) -> Picture:
             over_rtts.with_columns(rtt=pl.lit("mean")).select(runs.columns),
         ]
     )
-    mean = _compute_seed_means(each, [*place, "rtt"], "rate_ratio").with_columns(
+    mean = compute_intervals(each, [*place, "rtt"], "rate_ratio").with_columns(
         pl.col("rtt").cast(pl.Enum([*names, "mean"])),
         standard=pl.when("rival_ecn")
         .then(pl.lit("standard TCP with ECN"))
@@ -395,24 +384,19 @@ FIGURES = {
     "reductions": _draw_reductions,
     "completion": _draw_completion,
 }
-# the file of its experiments that each needs
-_NEEDS = {
-    "gain": "gain",
-    "sojourn": "gain",
-    "convergence": "convergence",
-    "ratio": "coexistence",
-    "slow-start": "slow-start",
-    "reductions": "slow-start",
-    "completion": "short",
-}
+# figures that need an experiment of another name
+_NEEDS = {"sojourn": "gain", "ratio": "coexistence", "reductions": "slow-start", "completion": "short"}
 
 
 def draw(
     results: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".png",)
 ) -> list[Path]:
     """Draw every figure that there are runs for, or one, as `abe-….png` in `folder`; raises InputError."""
-    there = {name: figure for name, figure in FIGURES.items() if _NEEDS[name] not in results.missing}
-    made = {f"abe-{name}": partial(figure, results) for name, figure in there.items()}
+    made = {
+        f"abe-{name}": partial(figure, results)
+        for name, figure in FIGURES.items()
+        if _NEEDS.get(name, name) not in results.missing
+    }
     return figures.save_all(made, folder, only, formats)
 
 
@@ -420,62 +404,39 @@ def _format_grid(frame: pl.DataFrame, rows: list[str], column: str, value: str, 
     """Return a Markdown table of means over the runs that have a value: `rows` by the values of `column`."""
     heads = sorted(frame[column].unique())
     known = pl.col(value).count()
-    grouped = frame.group_by(*rows, column).agg(pl.col(value).mean(), known.alias("known"), pl.len().alias("of"))
-    cells = {tuple(r[:-3]): r[-3:] for r in grouped.rows()}
-    lines = sorted({key[:-1] for key in cells}, key=lambda key: tuple(str(part) for part in key))
+    means = frame.group_by(*rows, column).agg(pl.col(value).mean(), known.alias("known"), pl.len().alias("of"))
+    text = [pl.col(name).cast(pl.String) for name in rows]
 
-    def format_mean(mean: float | None, known: int, of: int) -> str:
-        part = f" ({known} of {of})" if known < of else ""
-        return (format(mean, form) if mean is not None else "-") + part
+    def format_mean(row: dict[str, Any]) -> str:
+        part = f" ({row['known']} of {row['of']})" if row["known"] < row["of"] else ""
+        return (format(row[value], form) if row["known"] else "-") + part
 
-    body = [
-        [*(f"{part:g}" if isinstance(part, float) else str(part) for part in line)]
-        + [format_mean(*cells.get((*line, head), (None, 0, 0))) for head in heads]
-        for line in lines
-    ]
+    body = make_grid(means.sort(text), rows, column, heads, format_mean)
     return align_table([*rows, *(f"{head:g}" for head in heads)], body, words=tuple(range(len(rows))))
 
 
 def format_tables(results: Results) -> str:
     """Return the figures' numbers as Markdown tables, base RTT across; those that there are runs for."""
-    place, by_rtt = ["cc", "aqm", "rate", "beta"], "rtt"
-    parts = []
+    parts: list[tuple[str, pl.DataFrame, list[str], str, str, str]] = []
     if "gain" not in results.missing:
-        gains = results.compute_gains()
-        own = gains.filter(pl.col("abe"))
+        gains, place = results.compute_gains().filter(pl.col("abe")), ["cc", "aqm", "rate", "beta"]
         parts += [
-            (
-                f"Gain in goodput, %: means of {format_counts(own['n'])} runs",
-                _format_grid(own, place, by_rtt, "gain", "+.1f"),
-            ),
-            ("Time in queue, P50 - standard, ms", _format_grid(own, place, by_rtt, "p50", "+.1f")),
-            ("Time in queue, P99 / standard", _format_grid(own, place, by_rtt, "p99", ".2f")),
+            (f"Gain in goodput, %: means of {format_counts(gains['n'])} runs", gains, place, "rtt", "gain", "+.1f"),
+            ("Time in queue, P50 - standard, ms", gains, place, "rtt", "p50", "+.1f"),
+            ("Time in queue, P99 / standard", gains, place, "rtt", "p99", ".2f"),
         ]
     if "convergence" not in results.missing:
         title = f"Time to Jain 0.95, s: mean of the runs that reach it within {WITHIN_S:g} s; how many, if not all"
         rows = results.select_runs("convergence")
-        parts.append((title, _format_grid(rows, ["cc", "aqm", "beta"], by_rtt, "convergence", ".1f")))
+        parts.append((title, rows, ["cc", "aqm", "beta"], "rtt", "convergence", ".1f"))
     if "coexistence" not in results.missing:
-        coexistence = results.select_runs("coexistence").with_columns(
-            standard=pl.when("rival_ecn").then(pl.lit("ECN")).otherwise(pl.lit("no ECN"))
-        )
-        parts.append(
-            (
-                "Throughput ratio",
-                _format_grid(coexistence, ["cc", "aqm", "standard", "beta"], by_rtt, "rate_ratio", ".2f"),
-            )
-        )
+        standard = pl.when("rival_ecn").then(pl.lit("ECN")).otherwise(pl.lit("no ECN"))
+        rows = results.select_runs("coexistence").with_columns(standard=standard)
+        parts.append(("Throughput ratio", rows, ["cc", "aqm", "standard", "beta"], "rtt", "rate_ratio", ".2f"))
     if "slow-start" not in results.missing:
-        overshoots = results.count_overshoots().with_columns(pl.col("reductions").cast(pl.Float64))
-        parts.append(
-            ("Reductions until drained", _format_grid(overshoots, ["reduction", "beta"], by_rtt, "reductions", ".0f"))
-        )
+        rows = results.count_overshoots().with_columns(pl.col("reductions").cast(pl.Float64))
+        parts.append(("Reductions until drained", rows, ["reduction", "beta"], "rtt", "reductions", ".0f"))
     if "short" not in results.missing:
-        flat = collect_completions(results)
-        parts.append(
-            (
-                "Completion time / standard, by size in kB",
-                _format_grid(flat, ["cc", "aqm", "beta"], "size", "ratio", ".3f"),
-            )
-        )
-    return "\n\n".join([*(f"### {title}\n\n{table}" for title, table in parts), *results.notes])
+        rows, title = collect_completions(results), "Completion time / standard, by size in kB"
+        parts.append((title, rows, ["cc", "aqm", "beta"], "size", "ratio", ".3f"))
+    return "\n\n".join([*(f"### {part[0]}\n\n{_format_grid(*part[1:])}" for part in parts), *results.notes])

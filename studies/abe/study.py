@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -271,11 +272,9 @@ TABLES = {
 }
 
 
-def _make_figure(name: str) -> Any:
-    def draw(found: Evidence) -> Picture:
-        return paper.FIGURES[name](Kept(found))
-
-    return draw
+def draw_figure(found: Evidence, name: str) -> Picture:
+    """Draw a figure of the paper from the evidence."""
+    return paper.FIGURES[name](Kept(found))
 
 
-FIGURES = {f"abe-{name}": _make_figure(name) for name in paper.FIGURES}
+FIGURES = {f"abe-{name}": partial(draw_figure, name=name) for name in paper.FIGURES}

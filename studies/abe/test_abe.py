@@ -10,7 +10,7 @@ from conftest import Command
 from dumbbell import experiment
 from dumbbell.published import by_class
 from dumbbell.results.store import Store
-from dumbbell.study import InputError
+from dumbbell.study import InputError, compute_intervals
 from studies.abe import paper as abe
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ def test_gain_overshoots_and_completions(results: Path) -> None:
 
 def test_means_of_seeds_and_times_that_every_run_can_show() -> None:
     runs = pl.DataFrame({"beta": [0.8] * 3 + [0.9] * 3, "gain": [1.0, 2.0, 3.0] + [5.0] * 3, "hash": [*"abcddd"]})
-    random, one = abe._compute_seed_means(runs, ["beta"], "gain").sort("beta").iter_rows(named=True)
+    random, one = compute_intervals(runs, ["beta"], "gain").sort("beta").iter_rows(named=True)
     assert random["n"] == 3 and random["high"] - 2 == pytest.approx(4.3027 / 3**0.5, rel=1e-4)  # Student's t, s = 1
     assert one["n"] == 1 and one["gain"] == 5 and one["high"] is None
     file = tomllib.loads((ROOT / "studies/abe/experiments/convergence.toml").read_text())

@@ -1,7 +1,5 @@
 """What the page on BBR rests on: rows of runs of its experiments, cells of Linux, and what others published."""
 
-import json
-import re
 from typing import Any
 
 import polars as pl
@@ -69,8 +67,7 @@ class Found:
 
     def __init__(self, results: Results) -> None:
         self.results = results
-        rows = [row for row in results.runs.iter_rows(named=True) if row["experiment"] in EXPERIMENTS]
-        self.runs = pl.DataFrame([_place(row) for row in rows], infer_schema_length=None)
+        self.runs = _describe_runs(results)
         self.classes = results.frame("classes").drop("cc", strict=False)
         self.flows = results.frame("flows").drop("cc", "class", strict=False)
 
@@ -102,50 +99,39 @@ class Found:
         return self.select_runs(name).join(share, on="key")
 
 
-def _place(row: dict[str, Any]) -> dict[str, Any]:
-    config = json.loads(row["config"])
-    flows, bottleneck = config["flows"], config["bottleneck"]
-    first, last = flows[0], flows[-1]
-    aqm, path = bottleneck["aqm"], bottleneck["path"]
-    bdp = bottleneck["rate"] * first["base_rtt"] / 8e9  # bytes
-    return {
-        "key": row["key"],
-        "seed": row["seed"],
-        "experiment": row["experiment"],
-        "rate": bottleneck["rate"] / 1e6,
-        "rtt": first["base_rtt"] / 1e6,
-        "second_rtt": last["base_rtt"] / 1e6,
-        "cc": NAMES[first["cc"]["name"]],
-        "version": _name_version(first),
-        "changed": _describe_change(row),
-        "second": NAMES[last["cc"]["name"]],
-        "count": first["count"],
-        "flows": sum(flow["count"] for flow in flows),
-        "queue": QUEUES[aqm["name"]],
-        "mask": aqm.get("ecn_mask"),
-        "ecn": config["hosts"]["ecn"],
-        "shaper": bottleneck["shaper"],
-        "bytes": aqm.get("limit"),
-        "threshold": aqm.get("min") if aqm["name"] == "red" else None,
-        "depth": aqm["limit"] / bdp if aqm["name"] == "bfifo" else None,
-        "bucket": path[0]["burst"] / 1e3 if path else None,
-        "utilisation": row["utilisation"],
-        "loss": 100 * row["drop_share"],
-        "sojourn": row["sojourn_mean_ms"],
-        "jain": row["jain"],
-    }
+KEYS = {
+    "rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "cc": "flows[0].cc.name", "answers": "flows[0].cc.ecn",
+    "count": "flows[0].count", "aqm": "bottleneck.aqm.name", "mask": "bottleneck.aqm.ecn_mask", "ecn": "hosts.ecn",
+    "shaper": "bottleneck.shaper", "bytes": "bottleneck.aqm.limit", "least": "bottleneck.aqm.min",
+    "burst": "bottleneck.path[0].burst",
+}  # fmt: skip
 
 
-def _name_version(flow: dict[str, Any]) -> str:
-    """Return the name of a flow's congestion control, and whether it answers ECN."""
-    name = NAMES[flow["cc"]["name"]]
-    return f"{name}, ECN" if flow["cc"].get("ecn") else name
-
-
-def _describe_change(row: dict[str, Any]) -> str:
-    """Return what a run changed of its first flow's control; empty if nothing."""
-    found = re.search(r"\((.*)\)", json.loads(row["matrix"]).get("flows[0].cc", ""))
-    return found[1].replace("ecn=true", "").removeprefix(", ").replace("=", " = ") if found else ""
+def _describe_runs(results: Results) -> pl.DataFrame:
+    """Return the runs of this page with what tells them apart, and measures under short names."""
+    listed = results.flows.filter(pl.col("cc").is_in(list(NAMES))).sort("flow").group_by("key")
+    last = listed.agg(flows=pl.len(), second=pl.col("cc").last(), second_rtt=pl.col("base_rtt_ms").last())
+    changes = pl.col("matrix").str.json_path_match("$['flows[0].cc']").str.extract(r"\((.*)\)").fill_null("")
+    changed = (
+        changes.str.replace("ecn=true", "", literal=True)
+        .str.strip_prefix(", ")
+        .str.replace_all("=", " = ", literal=True)
+    )
+    runs = results.tidy("runs", KEYS).filter(pl.col("experiment").is_in(EXPERIMENTS)).join(last, on="key")
+    cc, aqm = pl.col("cc").replace_strict(NAMES), pl.col("aqm")
+    return runs.join(results.runs.select("key", changed=changed), on="key").select(
+        *("key", "seed", "experiment", "rate", "rtt", "second_rtt", "changed", "count", "flows", "mask", "ecn"),
+        *("shaper", "bytes", "utilisation", "jain"),
+        cc=cc,
+        version=pl.when("answers").then(cc + ", ECN").otherwise(cc),
+        second=pl.col("second").replace_strict(NAMES),
+        queue=aqm.replace_strict(QUEUES),
+        threshold=pl.when(aqm == "red").then("least"),
+        depth=pl.when(aqm == "bfifo").then(pl.col("bytes") / (pl.col("rate") * pl.col("rtt") * 125)),
+        bucket=pl.col("burst") / 1e3,
+        loss=100 * pl.col("drop_share"),
+        sojourn="sojourn_mean_ms",
+    )
 
 
 def format_percent(row: dict[str, Any], name: str, digits: int = 0) -> str:

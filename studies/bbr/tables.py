@@ -163,8 +163,8 @@ def _collect_latecomer(found: Found) -> dict[str, pl.DataFrame]:
     )
     curve = bins.group_by(*keys, "time").agg(pl.col("fair").mean(), low=pl.col("fair").min(), high=pl.col("fair").max())
     return {
-        "latecomer": curve.sort(*keys, "time"),
-        "latecomers": each.drop("key").sort(*keys, "seed"),
+        "latecomer": curve,
+        "latecomers": each.drop("key"),
     }
 
 
@@ -185,7 +185,7 @@ def _collect_estimates(found: Found) -> pl.DataFrame:
         .group_by("cc", "seed", "flow")
         .agg(first_min_rtt=pl.col("min_rtt_ms").min())
     )
-    return end.join(first, on=["cc", "seed", "flow"], how="left").sort("cc", "seed", "flow")
+    return end.join(first, on=["cc", "seed", "flow"], how="left")
 
 
 def _collect_policer(found: Found) -> dict[str, pl.DataFrame]:
@@ -204,9 +204,9 @@ def _collect_policer(found: Found) -> dict[str, pl.DataFrame]:
         lost=100 * (lost.max() - lost.min()) / (sent.max() - sent.min())
     )
     return {
-        "policer": flows.select("cc", "bucket", "seed", "goodput_mbit", "lost").sort("cc", "bucket", "seed"),
-        "policer_believed": believed.sort("cc", "time"),
-        "policer_lost": losses.sort("cc", "time"),
+        "policer": flows.select("cc", "bucket", "seed", "goodput_mbit", "lost"),
+        "policer_believed": believed,
+        "policer_lost": losses,
     }
 
 
@@ -221,16 +221,12 @@ def _collect_fair_queue(found: Found) -> pl.DataFrame:
         )
 
     listed = pl.col("kind") == "flows"
-    found_ = shares
-    for part, name in (
-        (listed & (pl.col("class") == 0), "own"),
-        (listed & (pl.col("class") == 1), "other"),
-        (pl.col("kind") == "udp", "thin"),
-    ):
-        found_ = found_.join(select_delay(part, name), on="key", how="left")
-    return found_.select(
+    parts = {"own": listed & (pl.col("class") == 0), "other": listed & (pl.col("class") == 1)}
+    for name, part in (parts | {"thin": pl.col("kind") == "udp"}).items():
+        shares = shares.join(select_delay(part, name), on="key", how="left")
+    return shares.select(
         "second", "ecn", "cc", "queue", "seed", "share", "own_mean", "own_p99", "other_mean", "thin_p99"
-    ).sort("second", "ecn", "cc", "queue", "seed")
+    )
 
 
 def _collect_ecn(found: Found) -> pl.DataFrame:
@@ -239,7 +235,6 @@ def _collect_ecn(found: Found) -> pl.DataFrame:
         found.select_runs("ecn-limit")
         .join(marks, on="key")
         .select("version", "count", "rtt", "seed", "sojourn", "mark_share", "utilisation", "jain")
-        .sort("version", "count", "rtt", "seed")
     )
 
 
@@ -258,14 +253,10 @@ def _collect_short_path(found: Found) -> pl.DataFrame:
         .filter(pl.col("time_s") > 10)
         .with_columns(twice_bdp=2 * pl.col("bw_mbit") * pl.col("min_rtt_ms") * 1e3 / 8 / MSS, bursts=3 * burst)
     )
-    return (
-        rows.group_by("cc", "rtt", "seed")
-        .agg(
-            pl.col("cwnd", "twice_bdp", "bursts").mean(),
-            limited=(pl.col("bursts") > pl.col("twice_bdp")).mean(),
-            sojourn=pl.col("sojourn").first(),
-        )
-        .sort("cc", "rtt", "seed")
+    return rows.group_by("cc", "rtt", "seed").agg(
+        pl.col("cwnd", "twice_bdp", "bursts").mean(),
+        limited=(pl.col("bursts") > pl.col("twice_bdp")).mean(),
+        sojourn=pl.col("sojourn").first(),
     )
 
 
@@ -318,7 +309,7 @@ def _compare_with_linux(found: Found) -> pl.DataFrame:
             }
             for seed, value in zip(mine["seed"], values, strict=True)
         ]
-    return pl.DataFrame(rows).sort("kind", "name", "seed")
+    return pl.DataFrame(rows)
 
 
 def _collect_gigabit(found: Found) -> pl.DataFrame:
@@ -348,7 +339,7 @@ def _collect_gigabit(found: Found) -> pl.DataFrame:
         .agg(share=goodput.filter(own).sum() / goodput.sum(), **_make_bounds(pl.col("rtt_min_ms").filter(own)))
         .select(*keys, "seed", "share", "min_rtt", "highest", source=pl.col("shaper"))
     )
-    return pl.concat([measured, mine], how="vertical_relaxed").sort("source", *keys, "seed")
+    return pl.concat([measured, mine], how="vertical_relaxed")
 
 
 def _make_bounds(smallest: pl.Expr) -> dict[str, pl.Expr]:
@@ -361,6 +352,4 @@ def _collect_three(found: Found, name: str, keys: list[str]) -> pl.DataFrame:
     flows = found.select_flows(found.select_runs(name)).with_columns(
         role=pl.col("flow").replace_strict(roles), changed=pl.col("changed").replace("", "as it is")
     )
-    return flows.select(
-        *keys, "version", "seed", "role", "goodput_mbit", pl.col("sojourn_mean_ms").alias("queue_ms")
-    ).sort(*keys, "version", "seed", "role")
+    return flows.select(*keys, "version", "seed", "role", "goodput_mbit", pl.col("sojourn_mean_ms").alias("queue_ms"))

@@ -20,7 +20,7 @@ from dumbbell.published.variants import list_left_out, require_alike
 from dumbbell.study import (
     Picture,
     align_table,
-    compute_half_width,
+    compute_intervals,
     explain_bins,
     figures,
     format_counts,
@@ -165,15 +165,8 @@ class Results:
             pl.col("mix").is_in(figure.mix),
             pl.col("variant").is_in(figure.variants),
         )
-        value = pl.col(figure.measure)
         keys = [*PLACE, "mix", *(["cls"] if figure.by_class else [])]
-        mean = rows.group_by(keys).agg(
-            value=value.mean(),
-            deviation=value.std(),
-            runs=pl.when(pl.col("hash").n_unique() > 1).then(value.count()).otherwise(pl.lit(1, pl.UInt32)),
-        )
-        half = compute_half_width(pl.col("deviation"), pl.col("runs"))
-        mean = mean.with_columns(low=pl.col("value") - half, high=pl.col("value") + half).drop("deviation")
+        mean = compute_intervals(rows.rename({figure.measure: "value"}), keys, "value", count="runs")
         named = {name: words for name, words in _FACETS.items() if name in figure.facet}
         return (
             mean.filter(pl.col("value").is_not_null())

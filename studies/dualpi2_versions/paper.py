@@ -24,7 +24,7 @@ from dumbbell.study import (
     Picture,
     Unreadable,
     align_table,
-    compute_half_width,
+    compute_intervals,
     explain_bins,
     figures,
     format_counts,
@@ -147,13 +147,7 @@ class Results:
 
     def _collect_measured(self) -> pl.DataFrame:
         every = self.runs.join(stack_values(self._tables["runs"], self._tables["classes"]), on="key")
-        mean = every.group_by(*_PLACE, "what").agg(
-            pl.col("value").mean(),
-            deviation=pl.col("value").std(),
-            n=pl.when(pl.col("hash").n_unique() > 1).then(pl.len()).otherwise(1),
-        )
-        half = compute_half_width(pl.col("deviation"), pl.col("n"))
-        return mean.with_columns(low=pl.col("value") - half, high=pl.col("value") + half).drop("deviation")
+        return compute_intervals(every, [*_PLACE, "what"], "value")
 
     def list_reports(self) -> list[str]:
         """Return the reports that there are runs of."""

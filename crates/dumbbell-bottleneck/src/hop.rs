@@ -5,13 +5,13 @@ use dumbbell_config::{HopConfig, RunConfig};
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::path::{Carried, Path, Sink, StageSpec};
+use dumbbell_core::path::{Path, PathItem, Sink, StageSpec};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 /// The path of `stages`, which draws from stream `name` of `seed`, number `index`; `None` if there are no stages.
-pub fn build_path<T: Carried>(stages: &[StageSpec], seed: u64, name: &str, index: usize) -> Option<Box<Path<T>>> {
+pub fn build_path<T: PathItem>(stages: &[StageSpec], seed: u64, name: &str, index: usize) -> Option<Box<Path<T>>> {
     (!stages.is_empty()).then(|| Box::new(Path::build(stages, Rng::stream(seed, name, index as u64))))
 }
 
@@ -30,16 +30,16 @@ pub enum HopPart {
     /// Stages behind the link.
     Behind,
     /// Propagation.
-    Wire,
+    Propagation,
 }
 
 impl HopPart {
     /// All of them, in order.
-    pub const ALL: [HopPart; 3] = [HopPart::Ahead, HopPart::Behind, HopPart::Wire];
+    pub const ALL: [HopPart; 3] = [HopPart::Ahead, HopPart::Behind, HopPart::Propagation];
 }
 
 /// Propagation, and the packets on their way with the times at which they arrive.
-struct Wire {
+struct PropagationDelay {
     delay: Duration,
     /// The link adds a delay to that, which changes.
     varies: bool,
@@ -52,7 +52,7 @@ pub struct Hop<A: Aqm, L: Log> {
     /// The queue and its link.
     pub bottleneck: Bottleneck<A, L>,
     behind: Option<Box<Path<Packet>>>,
-    wire: Wire,
+    propagation: PropagationDelay,
     /// A packet that leaves the link leaves the hop.
     is_open: bool,
     /// Whether a packet that comes to the hop comes to the queue, without a stage ahead of it.
@@ -63,16 +63,16 @@ impl<A: Aqm, L: Log> Hop<A, L> {
     /// Hop number `index` of `config` with this queue discipline and listener, for flows of `classes` connection classes.
     pub fn new(config: &RunConfig, (index, hop): (usize, &HopConfig), classes: usize, aqm: A, listener: L) -> Hop<A, L> {
         let behind = build_path(&hop.behind, config.run.seed, "path behind", index);
-        let wire = Wire { delay: hop.delay, varies: config.link_delays(index), packets: VecDeque::new() };
+        let propagation = PropagationDelay { delay: hop.delay, varies: config.link_delays(index), packets: VecDeque::new() };
         let ahead = build_path(&hop.path, config.run.seed, "shared path", index);
-        let is_open = behind.is_none() && wire.delay == Duration::ZERO && !wire.varies;
+        let is_open = behind.is_none() && propagation.delay == Duration::ZERO && !propagation.varies;
         Hop {
             is_open,
             is_bare: is_open && ahead.is_none(),
             ahead,
             bottleneck: Bottleneck::with_link(config.named_link(index), aqm, classes, &hop.params, listener),
             behind,
-            wire,
+            propagation,
         }
     }
 
@@ -101,7 +101,7 @@ impl<A: Aqm, L: Log> Hop<A, L> {
         match part {
             HopPart::Ahead => timer(&self.ahead),
             HopPart::Behind => timer(&self.behind),
-            HopPart::Wire => self.wire.packets.front().map_or(Instant::NEVER, |first| first.0),
+            HopPart::Propagation => self.propagation.packets.front().map_or(Instant::NEVER, |first| first.0),
         }
     }
 
@@ -125,8 +125,8 @@ impl<A: Aqm, L: Log> Hop<A, L> {
 
     /// A packet leaves the link. What leaves the hop goes to `out`, with the time and the listener. An [open hop](Hop::is_open) need not be asked.
     pub fn leave(&mut self, packet: Packet, now: Instant, out: &mut impl FnMut(&Packet, Instant, &mut L)) {
-        let Hop { bottleneck, behind, wire, .. } = self;
-        let mut end = HopEnd { bottleneck, wire, out };
+        let Hop { bottleneck, behind, propagation, .. } = self;
+        let mut end = HopEnd { bottleneck, propagation, out };
         match behind {
             None => end.arrive(packet, now),
             Some(path) => path.push(without_burst_marks(packet), now, &mut end),
@@ -135,15 +135,15 @@ impl<A: Aqm, L: Log> Hop<A, L> {
 
     /// The time of a part has come. What leaves the hop goes to `out`, with the time and the listener.
     pub fn on_part(&mut self, part: HopPart, now: Instant, out: &mut impl FnMut(&Packet, Instant, &mut L)) {
-        let Hop { ahead, bottleneck, behind, wire, .. } = self;
+        let Hop { ahead, bottleneck, behind, propagation, .. } = self;
         match part {
             HopPart::Ahead => ahead.iter_mut().for_each(|path| path.on_timer(now, bottleneck)),
             HopPart::Behind => {
-                let mut end = HopEnd { bottleneck, wire, out };
+                let mut end = HopEnd { bottleneck, propagation, out };
                 behind.iter_mut().for_each(|path| path.on_timer(now, &mut end));
             }
-            HopPart::Wire => {
-                if let Some((_, packet)) = wire.packets.pop_front() {
+            HopPart::Propagation => {
+                if let Some((_, packet)) = propagation.packets.pop_front() {
                     out(&packet, now, &mut bottleneck.log.listener);
                 }
             }
@@ -157,7 +157,7 @@ impl<A: Aqm, L: Log> Hop<A, L> {
 
     /// Packets behind the link.
     pub fn count_behind(&self) -> u64 {
-        self.behind.as_ref().map_or(0, |path| path.count_items() as u64) + self.wire.packets.len() as u64
+        self.behind.as_ref().map_or(0, |path| path.count_items() as u64) + self.propagation.packets.len() as u64
     }
 }
 
@@ -183,14 +183,14 @@ impl<A: Aqm, L: Log> Sink<Packet> for Hop<A, L> {
 /// The end of the stages behind the link, where propagation begins.
 struct HopEnd<'a, A: Aqm, L: Log, F> {
     bottleneck: &'a mut Bottleneck<A, L>,
-    wire: &'a mut Wire,
+    propagation: &'a mut PropagationDelay,
     out: &'a mut F,
 }
 
 impl<A: Aqm, L: Log, F: FnMut(&Packet, Instant, &mut L)> Sink<Packet> for HopEnd<'_, A, L, F> {
     #[inline]
     fn arrive(&mut self, packet: Packet, now: Instant) {
-        let Wire { delay, varies, packets } = &mut *self.wire;
+        let PropagationDelay { delay, varies, packets } = &mut *self.propagation;
         if *delay == Duration::ZERO && !*varies {
             return (self.out)(&packet, now, &mut self.bottleneck.log.listener);
         }

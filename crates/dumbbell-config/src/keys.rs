@@ -1,7 +1,7 @@
 //! Reading the values of keys.
 
 use dumbbell_core::param::{ParamError, ParamType};
-use dumbbell_core::path::{self, Carried, StageSpec};
+use dumbbell_core::path::{self, PathItem, StageSpec};
 use serde_json::{Map, Value};
 
 pub(crate) fn without_keys(map: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
@@ -26,7 +26,7 @@ pub(crate) fn field<T: ParamType>(map: &Map<String, Value>, key: &str, default: 
 }
 
 /// The stages in the list `key`, for items of type `T`.
-pub(crate) fn read_path<T: Carried>(map: &Map<String, Value>, key: &str) -> Result<Vec<StageSpec>, ParamError> {
+pub(crate) fn read_path<T: PathItem>(map: &Map<String, Value>, key: &str) -> Result<Vec<StageSpec>, ParamError> {
     let entries = list(map.get(key), key)?.iter().enumerate();
     let stages =
         entries.map(|(index, stage)| object(stage, &format!("{key}[{index}]")).cloned()).collect::<Result<Vec<_>, _>>()?;

@@ -42,7 +42,7 @@ pub fn registry() -> Value {
         "aqm": algorithms(aqm::specs()),
         "cc": algorithms(cc::specs()),
         "stage": algorithms(path::specs()),
-        "stages_of_data": <ReceiverReply as path::Carried>::REFUSED,
+        "stages_of_data": <ReceiverReply as path::PathItem>::REFUSED,
         "link": algorithms(link::specs()),
         "sections": {
             "run": section(RunParams::specs()), "bottleneck": section(BottleneckParams::specs()),

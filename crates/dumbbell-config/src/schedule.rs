@@ -1,4 +1,4 @@
-//! When everything in a run starts, drawn from its seed: for engines that are told so ahead of the run.
+//! When everything in a run starts, drawn from its seed: for engines that need all starts before the run.
 
 use crate::web::WebProcess;
 use crate::RunConfig;

@@ -11,7 +11,7 @@ use crate::units::Duration;
 const SUB_BITS: u32 = 6;
 /// Bits of a nanosecond count below the histogram's resolution: 1.024 us, the clock of Linux's CoDel.
 const UNIT_BITS: u32 = 10;
-/// Buckets in every doubling of a value: how finely quantiles are told.
+/// Buckets in every doubling of a value: the resolution of quantiles.
 pub const BINS: u32 = 1 << SUB_BITS;
 /// Width of the narrowest bucket.
 pub const LEAST_BIN: Duration = Duration(1 << UNIT_BITS);
@@ -51,8 +51,6 @@ fn rank(q: f64, total: u64) -> u64 {
 
 /// A count of one bucket.
 pub trait Count: Copy + Default {
-    /// Adds 1.
-    fn increment(&mut self);
     /// Adds `more`.
     fn add(&mut self, more: u64);
     /// The count.
@@ -60,11 +58,6 @@ pub trait Count: Copy + Default {
 }
 
 impl Count for u64 {
-    #[inline(always)]
-    fn increment(&mut self) {
-        *self += 1;
-    }
-
     #[inline(always)]
     fn add(&mut self, more: u64) {
         *self += more;
@@ -78,11 +71,6 @@ impl Count for u64 {
 
 /// Stays at its largest value, 2^32 - 1.
 impl Count for u32 {
-    #[inline(always)]
-    fn increment(&mut self) {
-        *self = self.saturating_add(1);
-    }
-
     #[inline(always)]
     fn add(&mut self, more: u64) {
         *self = self.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
@@ -112,9 +100,9 @@ impl<C: Count> Buckets<C> {
         match self.counts.get_mut(place) {
             Some(count) => {
                 self.last = place as u32;
-                count.increment();
+                count.add(1);
             }
-            None => self.grow(index).increment(),
+            None => self.grow(index).add(1),
         }
     }
 

@@ -121,7 +121,7 @@ impl Default for Reported {
 }
 
 impl Reported {
-    /// Tells what is new of a connection whose control is in `phase` and which may have `ended`, in the order of events.
+    /// Reports the changes of a connection whose control is in `phase` and which may have `ended`, in the order of events.
     pub fn report_changes(&mut self, conn: &Conn, phase: &'static str, ended: bool, mut tell: impl FnMut(ControlEvent)) {
         let before = std::mem::replace(self, Reported { state: conn.state, phase, exit: conn.exits.last, ended });
         if let Some(exit) = conn.exits.last.filter(|_| before.exit != conn.exits.last) {

@@ -95,13 +95,16 @@ macro_rules! count_nanoseconds {
 
 /// An instant: nanoseconds since the start of the run.
 ///
-/// The difference of two instants is a [`Duration`]. Two instants cannot be added:
+/// The difference of two instants is a [`Duration`], which moves an instant:
 ///
 /// ```
 /// use dumbbell_core::units::{Duration, Instant};
 /// let later = Instant::from_millis(1) + Duration::from_millis(2);
 /// assert_eq!(later - Instant::from_millis(1), Duration::from_millis(2));
 /// ```
+///
+/// Two instants cannot be added:
+///
 /// ```compile_fail
 /// use dumbbell_core::units::Instant;
 /// let later = Instant::from_millis(1) + Instant::from_millis(2);

@@ -1,4 +1,4 @@
-//! A packet that `Aqm::bypass_max_len` lets pass fares as one that is enqueued and dequeued, for every registered queue discipline: the same story is told to two queues,
+//! A packet that `Aqm::bypass_max_len` lets pass fares as one that is enqueued and dequeued, for every registered queue discipline: the same story is played to two queues,
 //! one of which packets pass that find it and the link idle.
 
 #![allow(clippy::disallowed_methods)] // examples need not be the same on every system
@@ -58,7 +58,7 @@ fn arrival() -> impl Strategy<Value = Arrival> {
     })
 }
 
-/// A queue, its link, and what was told; `passes`: packets may pass it.
+/// A queue, its link, and the events reported; `passes`: packets may pass it.
 struct Served<A> {
     aqm: A,
     told: StoryLog,

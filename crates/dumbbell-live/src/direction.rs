@@ -110,7 +110,7 @@ struct SeenFlow {
     received: ReceiverStats,
 }
 
-/// Most flows that are told apart at a time: as many as a port has numbers.
+/// Most flows that are distinguished at a time: as many as a port has numbers.
 const MOST_FLOWS: usize = 1 << 16;
 /// Slots that are looked at for one that can be given to another flow.
 const LOOKS: usize = 64;

@@ -56,7 +56,7 @@ pub struct Plans {
     ccs: Vec<String>,
 }
 
-/// The error of a kernel that has something else than it was told.
+/// The error of a kernel that uses another value than the one set.
 fn unlike(key: &str, asked: impl std::fmt::Display, got: impl std::fmt::Display) -> io::Error {
     io::Error::other(format!("the kernel has not what it was told: {key}: asked {asked}, got {got}"))
 }

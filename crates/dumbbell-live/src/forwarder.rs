@@ -25,11 +25,11 @@ const SPIN: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(10
 
 /// Looks at a run while it goes on, or steers it: series, changes of rate, a live view.
 pub trait RunWatcher<A: Aqm> {
-    /// When it wants to look next; [`Instant::NEVER`] for no more.
+    /// When it is called next; [`Instant::NEVER`] for no more.
     fn next(&self) -> Instant;
 
     /// Handles the time `now`, for which it asked; all that was due until then has happened.
-    fn look(&mut self, now: Instant, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]);
+    fn on_time(&mut self, now: Instant, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]);
 }
 
 /// Watches nothing.
@@ -38,7 +38,7 @@ impl<A: Aqm> RunWatcher<A> for () {
         Instant::NEVER
     }
 
-    fn look(&mut self, _now: Instant, _directions: &mut [Direction<A>; 2], _lateness: &mut [Lateness; 2]) {}
+    fn on_time(&mut self, _now: Instant, _directions: &mut [Direction<A>; 2], _lateness: &mut [Lateness; 2]) {}
 }
 
 /// How long before its time a sleeper wants to be woken, so that it is there in time: somewhat longer than it overslept of late. The
@@ -61,7 +61,7 @@ impl WakeLead {
 
 /// Counters of the thread's work.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Effort {
+pub struct LoopCounters {
     /// Rounds of its loop.
     pub rounds: u64,
     /// Rounds in which it slept.
@@ -84,7 +84,7 @@ pub struct Forwarder<A: Aqm, P: FramePort> {
     /// How late the frames of each direction were sent.
     pub lateness: [Lateness; 2],
     /// The thread's work so far.
-    pub effort: Effort,
+    pub effort: LoopCounters,
     patience: WakeLead,
 }
 
@@ -92,7 +92,7 @@ impl<A: Aqm, P: FramePort> Forwarder<A, P> {
     /// Nothing has been forwarded yet.
     pub fn new(ports: [P; 2], directions: [Direction<A>; 2]) -> Forwarder<A, P> {
         let lateness = Default::default();
-        Forwarder { ports, directions, lateness, effort: Effort::default(), patience: WakeLead(SPIN[0]) }
+        Forwarder { ports, directions, lateness, effort: LoopCounters::default(), patience: WakeLead(SPIN[0]) }
     }
 
     /// Forwards until one of `stops` is set.
@@ -110,7 +110,7 @@ impl<A: Aqm, P: FramePort> Forwarder<A, P> {
             if spun <= LONGEST_IDLE {
                 self.effort.idle += spun;
             }
-            turns.look(began.now);
+            turns.update(began.now);
             let is_idle = !self.round(clock, began, watch)? && !self.wait(clock, watch.next())?;
             spun_since = is_idle.then_some(began.now);
         }
@@ -136,7 +136,7 @@ impl<A: Aqm, P: FramePort> Forwarder<A, P> {
         while watch.next() <= both {
             let at = watch.next();
             self.directions.iter_mut().for_each(|direction| direction.advance(at));
-            watch.look(at, &mut self.directions, &mut self.lateness);
+            watch.on_time(at, &mut self.directions, &mut self.lateness);
         }
         for (from, end) in until.into_iter().enumerate() {
             self.directions[from].advance(end);

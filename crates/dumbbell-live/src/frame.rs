@@ -34,7 +34,7 @@ impl Tuple {
         Tuple { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, protocol: self.protocol }
     }
 
-    /// The identity for queues that tell flows apart. Hosts are told apart by 32 bits, of IPv6 folded.
+    /// The identity for queues that distinguish flows. A host is known by 32 bits, which are folded for IPv6.
     pub fn key(&self, dscp: u8) -> FlowKey {
         let fold = |address: u128| (address ^ (address >> 32) ^ (address >> 64) ^ (address >> 96)) as u32;
         let ports = (u32::from(self.src_port) << 16 | u32::from(self.dst_port)) ^ u32::from(self.protocol).rotate_left(24);

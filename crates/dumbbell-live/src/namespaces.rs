@@ -36,7 +36,7 @@ pub enum SetupError {
 }
 
 /// Says what was to be done when an error came.
-pub trait Doing<T> {
+pub trait SetupContext<T> {
     /// The result, or [`SetupError::Failed`].
     ///
     /// # Errors
@@ -44,7 +44,7 @@ pub trait Doing<T> {
     fn context(self, what: &'static str) -> Result<T, SetupError>;
 }
 
-impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
+impl<T, E: Into<io::Error>> SetupContext<T> for Result<T, E> {
     fn context(self, what: &'static str) -> Result<T, SetupError> {
         self.map_err(|error| SetupError::Failed { what, source: error.into() })
     }

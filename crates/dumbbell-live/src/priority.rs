@@ -125,9 +125,9 @@ impl SpinGuard {
 
     /// To be called often, with the time that it is.
     #[inline]
-    pub fn look(&mut self, now: Instant) {
+    pub fn update(&mut self, now: Instant) {
         if now >= self.turn.next {
-            let priority = if self.turn.look(now, cpu_time()) { 0 } else { self.priority };
+            let priority = if self.turn.steps_back(now, cpu_time()) { 0 } else { self.priority };
             set_real_time(priority);
         }
     }
@@ -149,7 +149,7 @@ impl SpinTurn {
     }
 
     /// Decides whether the thread steps back, and returns that; `computed` is its CPU time so far.
-    fn look(&mut self, now: Instant, computed: Duration) -> bool {
+    fn steps_back(&mut self, now: Instant, computed: Duration) -> bool {
         let over = self.began + TURN;
         if now < over && computed.saturating_sub(self.computed) >= MOST {
             self.next = over;
@@ -188,15 +188,15 @@ mod tests {
         turn.begin(Instant::from_millis(100), Duration::from_millis(10));
         assert_eq!(turn.next, Instant::from_millis(1020));
         // 910 ms of CPU time: back until the turn is over, then a new one
-        assert!(turn.look(Instant::from_millis(1020), Duration::from_millis(920)));
+        assert!(turn.steps_back(Instant::from_millis(1020), Duration::from_millis(920)));
         assert_eq!(turn.next, Instant::from_millis(1100));
-        assert!(!turn.look(Instant::from_millis(1101), Duration::from_millis(990)));
+        assert!(!turn.steps_back(Instant::from_millis(1101), Duration::from_millis(990)));
         assert_eq!(turn.next, Instant::from_millis(2021));
         // 700 ms: it slept enough
-        assert!(!turn.look(Instant::from_millis(2021), Duration::from_millis(1690)));
+        assert!(!turn.steps_back(Instant::from_millis(2021), Duration::from_millis(1690)));
         assert_eq!(turn.next, Instant::from_millis(2941));
         // after a stop of its own the turn is over anyhow
-        assert!(!turn.look(Instant::from_millis(3100), Duration::from_millis(2690)));
+        assert!(!turn.steps_back(Instant::from_millis(3100), Duration::from_millis(2690)));
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use crate::clock::MonotonicClock;
 use crate::direction::{needs_values, Direction, FrameLog, Treatment};
 use crate::flows::{FlowPlan, Plans, Receivers, MOST_FLOWS};
-use crate::forwarder::{Effort, Forwarder, RunWatcher};
+use crate::forwarder::{Forwarder, LoopCounters, RunWatcher};
 use crate::lateness::{allowed_lateness, target, Lateness};
-use crate::namespaces::{Doing, HostPair, SetupError};
+use crate::namespaces::{HostPair, SetupContext, SetupError};
 use crate::packet_socket::PacketSocket;
 use crate::port::FramePort;
 use crate::priority;
@@ -178,14 +178,14 @@ struct Director {
     config: Arc<RunConfig>,
     recorder: LiveRecorder,
     /// Actions that are still to come, the next one at the end.
-    agenda: Vec<(Instant, Act)>,
+    agenda: Vec<(Instant, Action)>,
     over: Arc<AtomicBool>,
     progress: Arc<AtomicU64>,
 }
 
 /// In the order in which they come at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Act {
+enum Action {
     Rate(usize),
     Point,
     Look,
@@ -196,16 +196,16 @@ enum Act {
 impl Director {
     fn new(config: &Arc<RunConfig>, over: &Arc<AtomicBool>, progress: &Arc<AtomicU64>) -> Director {
         let (from, end) = (config.measured_from(), config.end());
-        let mut agenda = vec![(end, Act::End)];
+        let mut agenda = vec![(end, Action::End)];
         if from > Instant::ZERO {
-            agenda.push((from, Act::Begin));
+            agenda.push((from, Action::Begin));
         }
         let rates = config.rate_changes.iter().enumerate().filter(|(_, change)| change.at < end);
-        agenda.extend(rates.map(|(number, change)| (change.at, Act::Rate(number))));
+        agenda.extend(rates.map(|(number, change)| (change.at, Action::Rate(number))));
         if let Some(interval) = config.series_interval() {
-            agenda.extend((1..=end.0 / interval.0).map(|point| (Instant::ZERO + interval * point, Act::Point)));
+            agenda.extend((1..=end.0 / interval.0).map(|point| (Instant::ZERO + interval * point, Action::Point)));
         }
-        agenda.extend((1..=end.0 / LOOK.0).map(|look| (Instant::ZERO + LOOK * look, Act::Look)));
+        agenda.extend((1..=end.0 / LOOK.0).map(|look| (Instant::ZERO + LOOK * look, Action::Look)));
         agenda.sort_unstable_by(|one, other| other.cmp(one));
         let recorder = LiveRecorder::new(Arc::clone(config));
         Director { config: Arc::clone(config), recorder, agenda, over: Arc::clone(over), progress: Arc::clone(progress) }
@@ -245,26 +245,29 @@ impl<A: Aqm> RunWatcher<A> for Director {
         self.agenda.last().map_or(Instant::NEVER, |&(at, _)| at)
     }
 
-    fn look(&mut self, now: Instant, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
+    fn on_time(&mut self, now: Instant, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
         let Some((_, act)) = self.agenda.pop() else { return };
         self.progress.store(now.0, Ordering::Relaxed);
-        let flows =
-            if matches!(act, Act::Look | Act::Begin | Act::End) { flow_counts(directions, &self.config) } else { Vec::new() };
+        let flows = if matches!(act, Action::Look | Action::Begin | Action::End) {
+            flow_counts(directions, &self.config)
+        } else {
+            Vec::new()
+        };
         match act {
-            Act::Rate(number) => {
+            Action::Rate(number) => {
                 let change = self.config.rate_changes[number];
                 // the only other hop is that of the other direction
                 if let Some(queue) = directions[usize::from(change.hop)].queue_mut() {
                     queue.set_rate(change.rate, now);
                 }
             }
-            Act::Point => self.recorder.point(now, &hops(directions, now, false)),
-            Act::Look => self.recorder.look(now, &flows),
-            Act::Begin => {
+            Action::Point => self.recorder.point(now, &hops(directions, now, false)),
+            Action::Look => self.recorder.record_counts(now, &flows),
+            Action::Begin => {
                 lateness.iter_mut().for_each(Lateness::forget);
                 self.recorder.begin(&mut hops(directions, now, false), flows);
             }
-            Act::End => {
+            Action::End => {
                 self.recorder.end(&hops(directions, now, true), flows);
                 self.over.store(true, Ordering::Relaxed);
             }
@@ -480,7 +483,7 @@ pub(crate) fn judge<A: Aqm, P: FramePort>(
     Ok(())
 }
 
-fn describe_effort(effort: &Effort) -> Value {
+fn describe_effort(effort: &LoopCounters) -> Value {
     json!({"rounds": effort.rounds, "sleeps": effort.sleeps, "refused_sends": effort.refused_sends})
 }
 

@@ -5,7 +5,7 @@ use crate::direction::{needs_values, Direction, FrameLog, Treatment};
 use crate::forwarder::{Forwarder, RunWatcher};
 use crate::frame::{Tuple, TCP, UDP};
 use crate::lateness::{allowed_lateness, target, Lateness};
-use crate::namespaces::{Doing, HostPair, Namespace};
+use crate::namespaces::{HostPair, Namespace, SetupContext};
 use crate::packet_socket::PacketSocket;
 use crate::priority;
 use crate::programs::{self, end_descendants, HostFiles, ProgramEvent};
@@ -39,7 +39,7 @@ use std::time;
 
 /// Names of the directions, in the order of the forwarder: port 0 is the command's.
 pub const DIRECTIONS: [&str; 2] = ["up", "down"];
-/// How often what is seen is put where [`Shell::look`] finds it.
+/// How often what is seen is put where [`Shell::view`] finds it.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long servers may take until they listen.
 const SERVER_PATIENCE: time::Duration = time::Duration::from_secs(10);
@@ -50,7 +50,7 @@ const BASE_RTT: Duration = Duration::from_millis(20);
 
 /// Settings of a run of `dumbbell shell`, without the command itself.
 #[derive(Debug, Default)]
-pub struct Job {
+pub struct ShellJob {
     /// Canonical JSON of the bottleneck in each direction, in the order of [`DIRECTIONS`].
     pub configs: [Value; 2],
     /// Commands of the far end, lines for the shell.
@@ -103,7 +103,7 @@ fn base_rtt(config: &RunConfig) -> Duration {
 }
 
 /// How a session ended.
-pub struct Ended {
+pub struct ShellOutcome {
     /// Exit status of the command; 128 and the number of the signal that ended it.
     pub status: i32,
     /// Measurements of each direction, in the order of [`DIRECTIONS`].
@@ -114,7 +114,7 @@ pub struct Ended {
 
 /// Namespaces that are ready for programs.
 pub struct Shell {
-    job: Job,
+    job: ShellJob,
     configs: [RunConfig; 2],
     wire: HostPair,
     outside: Option<Outside>,
@@ -128,7 +128,7 @@ impl Shell {
     ///
     /// # Errors
     /// A configuration that cannot be used, no network to work in.
-    pub fn new(job: Job) -> Result<Shell, LiveError> {
+    pub fn new(job: ShellJob) -> Result<Shell, LiveError> {
         let mut configs = Vec::new();
         for config in &job.configs {
             check(config)?;
@@ -145,7 +145,7 @@ impl Shell {
     }
 
     /// Returns the state so far as JSON: `time_s`, and for each direction counters that only grow, the backlog, and the rate.
-    pub fn look(&self) -> Value {
+    pub fn view(&self) -> Value {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -158,7 +158,7 @@ impl Shell {
     ///
     /// # Errors
     /// The command cannot be started, or frames cannot be forwarded.
-    pub fn run(&self, command: &[OsString]) -> Result<Ended, LiveError> {
+    pub fn run(&self, command: &[OsString]) -> Result<ShellOutcome, LiveError> {
         let [up, down] = &self.configs;
         let of_up = dumbbell_bottleneck::queue_discipline(up)?;
         let of_down = dumbbell_bottleneck::queue_discipline(down)?;
@@ -172,7 +172,7 @@ impl Shell {
                 self.carry_out([of_up, of_down], command)?
             };
             let early = servers.iter().enumerate().filter_map(|(number, news)| Some((number, ended_early(news)?.ok()?)));
-            Ok(Ended { status, measured, servers: early.collect() })
+            Ok(ShellOutcome { status, measured, servers: early.collect() })
         });
         end_descendants(END_PATIENCE);
         result
@@ -194,7 +194,7 @@ impl Shell {
             return Err(LiveError::Invariant("two ports and two directions".to_owned()));
         };
         let mut forwarder = Forwarder::new(ports, directions);
-        let mut observing = Observing::new(&self.configs, &self.live);
+        let mut observing = DirectionRecorder::new(&self.configs, &self.live);
         let _awake = priority::Awake::keep();
         let clock = MonotonicClock::start();
         let stop = AtomicBool::new(false);
@@ -305,7 +305,7 @@ impl Shell {
     fn finish<A: Aqm>(
         &self,
         forwarder: &mut Forwarder<A, RelayPort<PacketSocket>>,
-        observing: Observing<'_>,
+        observing: DirectionRecorder<'_>,
         end: Instant,
     ) -> Result<[Outcome; 2], LiveError> {
         let mut outcomes = Vec::new();
@@ -391,8 +391,8 @@ fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::FrameFlow> {
         .collect()
 }
 
-/// Takes down both directions: points of their series, changes of rate, and what [`Shell::look`] shows.
-struct Observing<'a> {
+/// Takes down both directions: points of their series, changes of rate, and what [`Shell::view`] shows.
+struct DirectionRecorder<'a> {
     recorders: [FrameRecorder; 2],
     /// The interval of the series of each direction.
     intervals: [Option<Duration>; 2],
@@ -404,14 +404,14 @@ struct Observing<'a> {
     live: &'a Mutex<Value>,
 }
 
-impl<'a> Observing<'a> {
-    fn new(configs: &'a [RunConfig; 2], live: &'a Mutex<Value>) -> Observing<'a> {
+impl<'a> DirectionRecorder<'a> {
+    fn new(configs: &'a [RunConfig; 2], live: &'a Mutex<Value>) -> DirectionRecorder<'a> {
         let of = |config: &RunConfig, is_up| FrameRecorder::new(config, base_rtt(config), is_up);
         let interval = |config: &RunConfig| config.record.series.then_some(config.record.interval);
         let changes = |config: &RunConfig| config.rate_changes.iter().rev().map(|change| (change.at, change.rate)).collect();
         let [up, down] = configs;
         let intervals = [interval(up), interval(down)];
-        Observing {
+        DirectionRecorder {
             recorders: [of(up, true), of(down, false)],
             intervals,
             points: intervals.map(|first| first.map_or(Instant::NEVER, |first| Instant::ZERO + first)),
@@ -443,13 +443,13 @@ impl<'a> Observing<'a> {
     }
 }
 
-impl<A: Aqm> RunWatcher<A> for Observing<'_> {
+impl<A: Aqm> RunWatcher<A> for DirectionRecorder<'_> {
     fn next(&self) -> Instant {
         let of = |number: usize| self.points[number].min(self.next_change(number));
         self.look.min(of(0)).min(of(1))
     }
 
-    fn look(&mut self, now: Instant, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
+    fn on_time(&mut self, now: Instant, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
         for (number, direction) in directions.iter_mut().enumerate() {
             if self.next_change(number) <= now {
                 if let (Some((_, rate)), Some(queue)) = (self.changes[number].pop(), direction.queue_mut()) {

@@ -96,7 +96,7 @@ impl TraceWriter {
         let next = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
         let batch = std::mem::replace(batch, next);
         if let Some(full) = &self.full {
-            // whoever writes has ended with an error otherwise, which `finish` tells
+            // otherwise the writing thread has ended with an error, which `finish` returns
             if let Err(TrySendError::Full((_, batch))) = full.try_send((kind as usize, batch)) {
                 self.lost += (batch.len() / RECORD) as u64;
             }

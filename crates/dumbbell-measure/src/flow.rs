@@ -1,7 +1,7 @@
 //! Measurements of one flow.
 
 use crate::statistics::{mean, rtt_percentiles_ms};
-use crate::table::UNTOLD;
+use crate::table::UNREPORTED;
 use crate::transit::{Transit, UdpFate};
 use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::histogram::CompactHistogram;
@@ -23,7 +23,7 @@ pub struct SenderState {
     pub ssthresh: u32,
     /// Segments in flight.
     pub in_flight: u32,
-    /// Retransmissions since the start; [`UNTOLD`] if the sender does not report them.
+    /// Retransmissions since the start; [`UNREPORTED`] if the sender does not report them.
     pub retransmissions: u64,
 }
 
@@ -50,7 +50,7 @@ impl From<&ProtocolStats> for SenderState {
             cwnd: segments(cwnd),
             ssthresh: segments(ssthresh),
             in_flight: segments(in_flight),
-            retransmissions: lost.unwrap_or(UNTOLD),
+            retransmissions: lost.unwrap_or(UNREPORTED),
         }
     }
 }
@@ -148,9 +148,9 @@ impl FlowResult {
         self.stack.as_deref().and_then(|stack| count(&stack.stats)).map_or(f64::NAN, |count| count as f64)
     }
 
-    /// A count of the sender: of a stack what it tells, [`UNTOLD`] if it does not.
+    /// Returns a count of the sender; for a stack the count that it reports, [`UNREPORTED`] if it does not.
     pub fn sender_count(&self, of_sender: u64, of_stack: impl Fn(&ProtocolStats) -> Option<u64>) -> u64 {
-        self.stack.as_deref().map_or(of_sender, |stack| of_stack(&stack.stats).unwrap_or(UNTOLD))
+        self.stack.as_deref().map_or(of_sender, |stack| of_stack(&stack.stats).unwrap_or(UNREPORTED))
     }
 
     /// Packets that its sender sent again, or, of a stack, took for lost.

@@ -419,7 +419,7 @@ impl Replay<'_> {
             CaptureEvent::Look => {
                 if self.measures.together.next() == now {
                     let arrived = self.flow_progress(now);
-                    self.measures.together.look(now, arrived.into_iter());
+                    self.measures.together.update(now, arrived.into_iter());
                 }
             }
             CaptureEvent::Flow { flow, over: false } => {

@@ -161,7 +161,7 @@ impl LiveRecorder {
     }
 
     /// Records the counts of the flows at `time`, every [`LOOK`](crate::together::LOOK) from the start of the run.
-    pub fn look(&mut self, time: Instant, flows: &[FlowCounts]) {
+    pub fn record_counts(&mut self, time: Instant, flows: &[FlowCounts]) {
         self.looks.push((time, flows.iter().map(|flow| flow.received.frame_bytes).collect()));
     }
 
@@ -194,7 +194,7 @@ impl LiveRecorder {
         while self.measures.together.next() <= self.config.end() {
             let now = self.measures.together.next();
             let seen = arrived(self, now);
-            self.measures.together.look(now, seen.into_iter());
+            self.measures.together.update(now, seen.into_iter());
         }
     }
 

@@ -4,7 +4,7 @@ use crate::columns::{QueueSeriesRow, QueueStatesRow, SeriesRow};
 use crate::flow::{FlowCounts, FlowResult, SenderState};
 use crate::hop_log::{Backlog, HopLog};
 use crate::short_flows::ShortFlows;
-use crate::table::UNTOLD;
+use crate::table::UNREPORTED;
 use crate::together::CommonTime;
 use crate::trace::Trace;
 use dumbbell_config::RunConfig;
@@ -151,7 +151,7 @@ impl Measures {
                 ssthresh,
                 in_flight,
                 retransmissions: match retransmissions {
-                    UNTOLD => UNTOLD,
+                    UNREPORTED => UNREPORTED,
                     told => told.saturating_sub(before.retransmissions),
                 },
                 rtt_ms: answered.mean_ms_since(before.answered),

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A count that nobody tells, as in a column of integers: it is missing in results.
-pub const UNTOLD: u64 = u64::MAX;
+/// A count that is not reported, as in a column of integers: it is missing in results.
+pub const UNREPORTED: u64 = u64::MAX;
 
 /// One column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Column {
-    /// Integers; [`UNTOLD`] where there is no value.
+    /// Integers; [`UNREPORTED`] where there is no value.
     U64(Vec<u64>),
     /// Real numbers; NaN where there is no value.
     F64(Vec<f64>),

@@ -131,8 +131,8 @@ impl CommonTime {
         self.next = if needed { now + LOOK } else { Instant::NEVER };
     }
 
-    /// Looks at what has arrived of the listed endpoints at `now`, which is [`CommonTime::next`].
-    pub fn look(&mut self, now: Instant, listed: impl Iterator<Item = FlowProgress>) {
+    /// Takes the data that the listed endpoints have received by `now`, which is [`CommonTime::next`].
+    pub fn update(&mut self, now: Instant, listed: impl Iterator<Item = FlowProgress>) {
         let Some(start) = self.start else { return };
         let before = std::mem::take(&mut self.seen);
         self.seen = listed.collect();
@@ -251,7 +251,7 @@ mod tests {
                 break;
             }
             got = [got[0] + each[0], got[1] + each[1]];
-            found.look(now, progress_from(&got));
+            found.update(now, progress_from(&got));
         }
         found
     }
@@ -318,10 +318,10 @@ mod tests {
         found.start_flow(Instant::ZERO, progress_from(&[0, 0]));
         found.start_flow(Instant::from_secs(1), progress_from(&[20, 0]));
         // the first is done 50 ms after the last look, when the second had half of what it gets until the next one
-        found.look(Instant::from_millis(1100), progress_from(&[40, 10]));
+        found.update(Instant::from_millis(1100), progress_from(&[40, 10]));
         let finished = Some(Instant::from_millis(1150));
         let last = [FlowProgress { payload: 50, frames: 50, finished }, FlowProgress { payload: 30, frames: 30, finished: None }];
-        found.look(Instant::from_millis(1200), last.into_iter());
+        found.update(Instant::from_millis(1200), last.into_iter());
         assert_eq!(found.next(), Instant::NEVER);
         let common = found.common(&[result(0, 2, 50), result(1, 9, 50)], &[]).expect("a common time");
         assert_eq!((common.payload, common.seconds), (vec![30.0, 20.0], 0.15));

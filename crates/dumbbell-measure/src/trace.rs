@@ -3,7 +3,7 @@
 
 use crate::columns::{self, TraceRow};
 use crate::flow::SenderState;
-use crate::table::{Table, UNTOLD};
+use crate::table::{Table, UNREPORTED};
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::cc::Model;
 use dumbbell_core::protocol::ProtocolStats;
@@ -23,7 +23,7 @@ struct State {
 
 /// The last row of a flow.
 #[derive(Clone, Copy, Debug, Default)]
-struct Last {
+struct LastRow {
     state: Option<State>,
     at: Instant,
 }
@@ -32,14 +32,14 @@ struct Last {
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     interval: Duration,
-    last: Vec<Last>,
+    last: Vec<LastRow>,
     rows: Vec<TraceRow>,
 }
 
 impl Trace {
     /// Returns a trace of `flows` flows, with at most one row per `interval` while the state is the same.
     pub fn new(interval: Duration, flows: usize) -> Trace {
-        Trace { interval, last: vec![Last::default(); flows], ..Trace::default() }
+        Trace { interval, last: vec![LastRow::default(); flows], ..Trace::default() }
     }
 
     /// Something happened to flow `number`, at `now` on its clock. `backlog` says how many bytes are in the queue.
@@ -83,8 +83,8 @@ impl Trace {
             stats: SenderStats {
                 sent,
                 retransmissions: sender.retransmissions,
-                timeouts: stats.probes.unwrap_or(UNTOLD),
-                loss_reductions: stats.loss_reductions.unwrap_or(UNTOLD),
+                timeouts: stats.probes.unwrap_or(UNREPORTED),
+                loss_reductions: stats.loss_reductions.unwrap_or(UNREPORTED),
                 ..SenderStats::default()
             },
             is_app_limited: false,
@@ -106,7 +106,7 @@ impl Trace {
         if last.state == Some(state) && now < last.at.saturating_add(self.interval) {
             return false;
         }
-        *last = Last { state: Some(state), at: now };
+        *last = LastRow { state: Some(state), at: now };
         true
     }
 

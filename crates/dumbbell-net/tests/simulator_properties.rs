@@ -31,7 +31,7 @@ struct Sent {
 /// A packet that comes out: time, flow, number in the flow, ECN field.
 type Came = (u64, usize, u64, Ecn);
 
-/// A sender of the simulator that tells its part of a story, and its receiver.
+/// A sender of the simulator that sends the packets of a story, and its receiver.
 struct Teller {
     flow: usize,
     story: Vec<Sent>,

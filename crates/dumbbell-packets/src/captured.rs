@@ -1,4 +1,4 @@
-//! Frames that kernels sent, from files that an engine wrote while a run went on: merged, told apart by flows, and written as packets of a simulation are.
+//! Frames that kernels sent, from files that an engine wrote while a run went on: merged, sorted by flow, and written as packets of a simulation are.
 //!
 //! Headers are those that were sent. What a queue did with a packet is known of its whole journey, so that it is looked for before anything is written.
 
@@ -12,7 +12,7 @@ use self::record::FrameOwner;
 use crate::columns::Sighting;
 use crate::fate::{DropRecord, Fate, Marked};
 use crate::frame::{tcp_flag, TcpSegment};
-use crate::write::{Asked, Output, Written};
+use crate::write::{Output, PacketSelection, WrittenPackets};
 use crate::{CaptureWriter, OUT, RECEIVER, SENDER};
 use dumbbell_config::schedule::Schedule;
 use dumbbell_config::RunConfig;
@@ -48,10 +48,10 @@ pub struct Stream {
 }
 
 /// Captures of a run.
-pub struct Captured {
+pub struct CapturedRun {
     /// All files.
     pub streams: Vec<Stream>,
-    /// Files of what the queues of hops told of frames.
+    /// Files with the events that the queues of hops reported.
     pub told: Vec<(u16, PathBuf)>,
     /// Clock of the records at the start of the run, ns.
     pub started: u64,
@@ -97,7 +97,7 @@ impl QueueFates {
 }
 
 impl QueueFates {
-    /// Takes what a queue told.
+    /// Takes the events that a queue reported.
     fn read_decisions(&mut self, mut frames: FrameReader<'_>, hop: u16) -> io::Result<()> {
         while let Some(Passing { time: at, whose, frame, .. }) = frames.next()? {
             let of = Transmission::from_frame(whose, &frame);
@@ -128,7 +128,7 @@ struct Passing {
 
 /// The frames of a file, in order.
 struct FrameReader<'a> {
-    captured: &'a Captured,
+    captured: &'a CapturedRun,
     place: CapturePoint,
     earlier: Duration,
     from: BufReader<File>,
@@ -140,7 +140,7 @@ struct FrameReader<'a> {
 }
 
 impl<'a> FrameReader<'a> {
-    fn open(captured: &'a Captured, path: &Path, place: CapturePoint, earlier: Duration) -> io::Result<FrameReader<'a>> {
+    fn open(captured: &'a CapturedRun, path: &Path, place: CapturePoint, earlier: Duration) -> io::Result<FrameReader<'a>> {
         let from = BufReader::with_capacity(1 << 18, File::open(path)?);
         Ok(FrameReader { captured, place, earlier, from, burst: VecDeque::new(), records: 0, told: None })
     }
@@ -162,7 +162,7 @@ impl<'a> FrameReader<'a> {
     }
 }
 
-impl Captured {
+impl CapturedRun {
     fn find_flow(&self, frame: &FrameHeaders, place: CapturePoint, outgoing: bool) -> Option<FrameOwner> {
         let [source, target] = frame.ports;
         let back = match (&self.receivers, place) {
@@ -175,21 +175,21 @@ impl Captured {
         Some(FrameOwner { number: u32::from(sender.checked_sub(self.first_port)?), back })
     }
 
-    /// Writes the packets of a run of `config`: into a file that was made by a program and has a comment, or as columns. `queues` are those of the hops, if they told nothing.
+    /// Writes the packets of a run of `config`: into a file that was made by a program and has a comment, or as columns. `queues` are those of the hops, if they reported nothing.
     ///
     /// # Errors
     /// A file cannot be read or written; [`ErrorKind::InvalidData`]: files do not fit together, or a point that the run has not.
     pub fn write(
         &self,
         config: &RunConfig,
-        asked: Asked,
+        asked: PacketSelection,
         queues: &[InferredQueue],
         file: Option<(CaptureWriter, &str, &str)>,
-    ) -> io::Result<Written> {
+    ) -> io::Result<WrittenPackets> {
         let (points, hops) = asked.names(config).map_err(wrong)?;
         let mut fates = QueueFates::default();
         for (hop, queue) in (0..).zip(queues) {
-            queue.look(self, hop, config.end(), &mut fates)?;
+            queue.infer_fates(self, hop, config.end(), &mut fates)?;
         }
         for (hop, path) in &self.told {
             fates.read_decisions(FrameReader::open(self, path, CapturePoint::Into(*hop), Duration::ZERO)?, *hop)?;
@@ -278,7 +278,7 @@ impl CapturedConnection {
 struct Writing {
     directions: Directions,
     end: Instant,
-    asked: Asked,
+    asked: PacketSelection,
     points: Vec<String>,
     hops: Vec<String>,
     fates: QueueFates,
@@ -292,7 +292,7 @@ struct Writing {
 
 impl Writing {
     /// Merges all files.
-    fn merge_files(mut self, captured: &Captured) -> io::Result<Written> {
+    fn merge_files(mut self, captured: &CapturedRun) -> io::Result<WrittenPackets> {
         let open = |stream: &Stream| FrameReader::open(captured, &stream.path, stream.place, stream.earlier);
         let mut streams = captured.streams.iter().map(open).collect::<io::Result<Vec<_>>>()?;
         let mut heads = streams.iter_mut().map(FrameReader::next).collect::<io::Result<Vec<_>>>()?;
@@ -316,7 +316,7 @@ impl Writing {
                 self.write_passing(streams[index].place, &passing)?;
             }
         }
-        Ok(Written { count: self.count, columns: self.output.finish()? })
+        Ok(WrittenPackets { count: self.count, columns: self.output.finish()? })
     }
 
     fn write_passing(&mut self, place: CapturePoint, passing: &Passing) -> io::Result<()> {

@@ -80,7 +80,7 @@ pub struct TrackedFlow {
     rows: Vec<EqualSegments>,
     /// Number of the next new segment, and bytes ahead of it.
     next: (u64, u64),
-    /// Both ends count CE: the receiver says so, and the sender has heard it.
+    /// Both ends count CE: the receiver said so in a packet that has reached the sender.
     receiver_counts: bool,
     sender_counts: bool,
     /// Codepoint with which the sender left its part of the handshake: a receiver that opens has sent its SYN with the same.
@@ -91,7 +91,7 @@ pub struct TrackedFlow {
     /// Payload that came with ECT(0) and with ECT(1), bytes.
     received: [u32; 2],
     counted: VecDeque<CountedAck>,
-    /// Time stamp of the newest acknowledgement that the sender has heard.
+    /// Time stamp of the newest acknowledgement that has reached the sender.
     heard: u32,
     /// Packets that the sender has sent, modulo 65536.
     sent: u16,

@@ -7,7 +7,7 @@
 //! The simulator counts segments and the headers count bytes, so numbers are derived: data begin one behind the sequence number of the SYN, and each segment follows the one
 //! before it. TCP's payload is zeros; its checksums hold for the whole frame, of which a file may keep less. Connections do not close.
 //!
-//! Frames of kernels are [`Captured`] instead: headers as they were, from files that another engine writes while a run goes on.
+//! Frames of kernels are [`CapturedRun`] instead: headers as they were, from files that another engine writes while a run goes on.
 
 mod captured;
 mod columns;
@@ -19,11 +19,11 @@ mod recorder;
 mod state;
 mod write;
 
-pub use captured::{CapturePoint, CaptureRecord, Captured, InferredQueue, QueueDecision, Stream, RECORD};
+pub use captured::{CapturePoint, CaptureRecord, CapturedRun, InferredQueue, QueueDecision, Stream, RECORD};
 pub use columns::{ColumnValues, Columns};
 pub use recorder::{PacketListener, PacketRecorder};
 use std::io::Write;
-pub use write::{Asked, Written};
+pub use write::{PacketSelection, WrittenPackets};
 
 /// Where a file goes.
 pub type CaptureWriter = Box<dyn Write + Send>;

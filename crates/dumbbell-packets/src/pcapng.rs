@@ -141,7 +141,7 @@ impl Pcapng {
         let next = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(BUFFER));
         let blocks = std::mem::replace(&mut self.blocks, next);
         if let Some(full) = &self.full {
-            // whoever writes has ended with an error, which `finish` tells
+            // the writing thread has ended with an error, which `finish` returns
             let _ = full.send(blocks);
         }
     }

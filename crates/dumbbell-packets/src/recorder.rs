@@ -3,7 +3,7 @@
 use crate::connection::HostTraits;
 use crate::fate::{DropRecord, Marked};
 use crate::state::{BoxedBlocks, LoggedEvent, State};
-use crate::write::{Asked, Writer, Written};
+use crate::write::{PacketSelection, Writer, WrittenPackets};
 use crate::{CaptureWriter, OUT, RECEIVER};
 use dumbbell_config::{RunConfig, UdpConfig};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
@@ -25,15 +25,15 @@ const BATCHES: usize = 8;
 type Batch = Vec<(Instant, LoggedEvent)>;
 
 /// Events that have not been handed to the writer yet.
-struct Heard {
+struct RecordedEvent {
     events: Batch,
     full: Option<SyncSender<Batch>>,
     /// Memory that comes back.
     empty: Receiver<Batch>,
-    writer: JoinHandle<io::Result<Written>>,
+    writer: JoinHandle<io::Result<WrittenPackets>>,
 }
 
-impl Heard {
+impl RecordedEvent {
     #[inline(always)]
     fn push(&mut self, now: Instant, event: LoggedEvent) {
         self.events.push((now, event));
@@ -47,14 +47,14 @@ impl Heard {
         let next = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
         let events = std::mem::replace(&mut self.events, next);
         if let Some(full) = &self.full {
-            // whoever takes it is there until `finish`, unless it panicked, which `finish` tells
+            // the receiving thread lives until `finish`, unless it panicked, which `finish` returns
             let _ = full.send(events);
         }
     }
 }
 
 /// Where the listeners of a run leave what they hear.
-type Shared = Arc<Mutex<Option<Heard>>>;
+type Shared = Arc<Mutex<Option<RecordedEvent>>>;
 
 /// Writes the packets of a run.
 #[derive(Clone)]
@@ -70,7 +70,11 @@ impl PacketRecorder {
     ///
     /// # Errors
     /// A point that the run has not.
-    pub fn new(config: &RunConfig, asked: Asked, file: Option<(CaptureWriter, &str, &str)>) -> Result<PacketRecorder, String> {
+    pub fn new(
+        config: &RunConfig,
+        asked: PacketSelection,
+        file: Option<(CaptureWriter, &str, &str)>,
+    ) -> Result<PacketRecorder, String> {
         let (names, hops) = asked.names(config)?;
         let output = asked.output(&names, file);
         let flows = config.flows.iter().map(|flow| flow.params.base_rtt);
@@ -93,7 +97,7 @@ impl PacketRecorder {
             }
             state.finish()
         });
-        let heard = Heard { events: Vec::with_capacity(BATCH), full: Some(full), empty, writer };
+        let heard = RecordedEvent { events: Vec::with_capacity(BATCH), full: Some(full), empty, writer };
         Ok(PacketRecorder { heard: Arc::new(Mutex::new(Some(heard))), points, hops: all_hops })
     }
 
@@ -111,7 +115,7 @@ impl PacketRecorder {
     ///
     /// # Errors
     /// The first that there was while something was written.
-    pub fn finish(&self) -> io::Result<Written> {
+    pub fn finish(&self) -> io::Result<WrittenPackets> {
         let Some(mut heard) = lock(&self.heard).take() else {
             return Err(io::Error::other("it was finished before, or a listener is left"));
         };
@@ -121,7 +125,7 @@ impl PacketRecorder {
     }
 }
 
-fn lock(heard: &Mutex<Option<Heard>>) -> MutexGuard<'_, Option<Heard>> {
+fn lock(heard: &Mutex<Option<RecordedEvent>>) -> MutexGuard<'_, Option<RecordedEvent>> {
     // a panic elsewhere leaves events that are whole
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -133,7 +137,7 @@ fn some(blocks: &[Block]) -> BoxedBlocks {
 /// Listens at a hop.
 pub struct PacketListener {
     /// Events of the only listener: a lock for each event would cost as much as the rest of its work.
-    own: Option<Heard>,
+    own: Option<RecordedEvent>,
     heard: Shared,
     hop: u16,
     /// The points ahead of its queue and behind its link.

@@ -2,7 +2,7 @@
 
 use crate::connection::{HostTraits, SendState, Sent, TrackedFlow};
 use crate::fate::{DropRecord, Fates, Marked, OpenFates, TimeOrder};
-use crate::write::{Asked, PendingRecord, RecordKind, Writer, Written};
+use crate::write::{PacketSelection, PendingRecord, RecordKind, Writer, WrittenPackets};
 use crate::{RECEIVER, SENDER};
 use dumbbell_core::log::Mark;
 use dumbbell_core::observe::{FlowStart, ProtocolKind};
@@ -76,7 +76,7 @@ impl Flows {
 
 pub struct State {
     hosts: HostTraits,
-    asked: Asked,
+    asked: PacketSelection,
     sender: Option<u32>,
     receiver: Option<u32>,
     flows: Flows,
@@ -93,7 +93,7 @@ pub struct State {
 
 impl State {
     /// Returns the state for hosts with these traits; clocks of senders are at most `most_ahead` behind.
-    pub fn new(hosts: HostTraits, asked: Asked, writer: Writer, most_ahead: Duration) -> State {
+    pub fn new(hosts: HostTraits, asked: PacketSelection, writer: Writer, most_ahead: Duration) -> State {
         let number = |name: &str| writer.points.iter().position(|known| known == name).map(|index| index as u32);
         State {
             hosts,
@@ -134,11 +134,11 @@ impl State {
     ///
     /// # Errors
     /// The first that there was while something was written.
-    pub fn finish(mut self) -> io::Result<Written> {
+    pub fn finish(mut self) -> io::Result<WrittenPackets> {
         while let Some((time, record)) = self.waiting.pop_if(|_, _| true) {
             self.write(time, &record);
         }
-        Ok(Written { count: self.writer.count, columns: self.writer.output.finish()? })
+        Ok(WrittenPackets { count: self.writer.count, columns: self.writer.output.finish()? })
     }
 
     /// Notes what was seen, if it was at a time that is asked for.
@@ -152,8 +152,8 @@ impl State {
         self.waiting.push(time, record);
     }
 
-    /// Writes records that nothing can come before, and of whose packets it is known what became of them.
-    fn look(&mut self, now: Instant) {
+    /// Writes the records that no earlier one can precede any more, once the fate of their packets is known.
+    fn write_settled(&mut self, now: Instant) {
         if now < self.next_look {
             return;
         }
@@ -220,7 +220,7 @@ impl State {
                 opens_connection(packet),
             );
         }
-        self.look(now);
+        self.write_settled(now);
     }
 
     fn deliver(&mut self, packet: &Packet, now: Instant) {
@@ -269,7 +269,7 @@ impl State {
         if let Some(number) = number {
             self.fates.settle(number);
         }
-        self.look(now);
+        self.write_settled(now);
     }
 
     fn give_payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: Box<[u8]>) {

@@ -48,7 +48,7 @@ impl Output {
 
 /// Options: which packets of a run are written, and where.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct PacketSelection {
     /// The points, of [`points`]; none: the senders' alone.
     pub points: Vec<String>,
     /// Numbers of flows; none: all.
@@ -61,7 +61,7 @@ pub struct Asked {
     pub snap: Option<u32>,
 }
 
-impl Asked {
+impl PacketSelection {
     /// Names of the points that are asked for, and of all hops.
     pub(crate) fn names(&self, config: &RunConfig) -> Result<(Vec<String>, Vec<String>), String> {
         let hops: Vec<String> = (0..=config.hops.len()).map(|hop| config.hop_name(hop).to_owned()).collect();
@@ -82,7 +82,7 @@ impl Asked {
 }
 
 /// Summary of what was written.
-pub struct Written {
+pub struct WrittenPackets {
     /// How many records.
     pub count: u64,
     /// The rows, if no file was asked for.

@@ -2,7 +2,7 @@
 
 use dumbbell_config::RunConfig;
 use dumbbell_core::units::Instant;
-use dumbbell_packets::{points, Asked, ColumnValues, Columns, PacketRecorder, Written};
+use dumbbell_packets::{points, ColumnValues, Columns, PacketRecorder, PacketSelection, WrittenPackets};
 use dumbbell_sim::{Outcome, Sim};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
@@ -24,11 +24,11 @@ impl Write for Memory {
     }
 }
 
-fn ask_everything() -> Asked {
-    Asked { until: Instant::NEVER, ..Asked::default() }
+fn ask_everything() -> PacketSelection {
+    PacketSelection { until: Instant::NEVER, ..PacketSelection::default() }
 }
 
-fn run(config: &Value, asked: Asked, file: Option<Memory>) -> (Outcome, Written) {
+fn run(config: &Value, asked: PacketSelection, file: Option<Memory>) -> (Outcome, WrittenPackets) {
     let read = RunConfig::from_json(config).unwrap();
     let file = file.map(|memory| (Box::new(memory) as dumbbell_packets::CaptureWriter, "test", "why"));
     let recorder = PacketRecorder::new(&read, asked, file).unwrap();
@@ -39,7 +39,7 @@ fn run(config: &Value, asked: Asked, file: Option<Memory>) -> (Outcome, Written)
 fn at_all_points(config: &Value) -> (Outcome, Rows) {
     let read = RunConfig::from_json(config).unwrap();
     let hops: Vec<&str> = (0..=read.hops.len()).map(|hop| read.hop_name(hop)).collect();
-    let (outcome, written) = run(config, Asked { points: points(hops), ..ask_everything() }, None);
+    let (outcome, written) = run(config, PacketSelection { points: points(hops), ..ask_everything() }, None);
     (outcome, Rows::new(&written.columns.unwrap()))
 }
 
@@ -182,7 +182,7 @@ fn checksums_and_lengths_of_whole_frames_are_right() {
         config["udp"] = json!([{"rate": 500_000, "size": 301, "echo": true, "base_rtt": 10_000_000}]);
         config["web"] = json!([{"cc": {"name": "cubic"}, "arrivals": {"per_second": 20}, "size": {"fixed": 5000}}]);
         let memory = Memory::default();
-        let (_, written) = run(&config, Asked { snap: Some(0), ..ask_everything() }, Some(memory.clone()));
+        let (_, written) = run(&config, PacketSelection { snap: Some(0), ..ask_everything() }, Some(memory.clone()));
         let found = frames(&memory);
         assert_eq!((found.len() as u64, written.count > 1000), (written.count, true));
         found.iter().for_each(check);
@@ -196,7 +196,7 @@ fn a_file_keeps_headers_or_as_much_as_it_is_told() {
     let config = config("cubic", "codel");
     for (snap, most) in [(None, 94), (Some(40), 40)] {
         let memory = Memory::default();
-        run(&config, Asked { snap, ..ask_everything() }, Some(memory.clone()));
+        run(&config, PacketSelection { snap, ..ask_everything() }, Some(memory.clone()));
         let found = frames(&memory);
         assert!(found.iter().all(|frame| frame.bytes.len() <= most && frame.length >= 66));
         assert!(found.iter().any(|frame| frame.length == 1514 && frame.bytes.len() == most.min(66)));
@@ -292,7 +292,7 @@ fn a_receiver_that_opens_has_a_syn_in_front() {
     let mut config = config("cubic", "codel");
     config["hosts"] = json!({"opener": "receiver"});
     let memory = Memory::default();
-    run(&config, Asked { snap: Some(0), flows: vec![0], ..ask_everything() }, Some(memory.clone()));
+    run(&config, PacketSelection { snap: Some(0), flows: vec![0], ..ask_everything() }, Some(memory.clone()));
     let found = frames(&memory);
     found.iter().for_each(check);
     let flags: Vec<u16> =
@@ -311,7 +311,7 @@ fn both_ends_have_seen_the_accecn_option_when_they_send_it() {
         let mut config = config("prague", "dualpi2");
         config["hosts"] = json!({"opener": opener});
         let memory = Memory::default();
-        run(&config, Asked { snap: Some(0), flows: vec![0], ..ask_everything() }, Some(memory.clone()));
+        run(&config, PacketSelection { snap: Some(0), flows: vec![0], ..ask_everything() }, Some(memory.clone()));
         let found = frames(&memory);
         found.iter().for_each(check);
         assert_eq!(found[..3].iter().map(|frame| frame.length).collect::<Vec<_>>(), first);
@@ -339,7 +339,7 @@ fn both_ends_count_their_ip_packets() {
         config["udp"] = json!([{"rate": 500_000, "size": 301, "echo": true, "base_rtt": 10_000_000}]);
         let memory = Memory::default();
         let names = vec!["sender".to_owned(), "receiver".to_owned()];
-        run(&config, Asked { points: names, flows: vec![0, 2], ..ask_everything() }, Some(memory.clone()));
+        run(&config, PacketSelection { points: names, flows: vec![0, 2], ..ask_everything() }, Some(memory.clone()));
         let found = frames(&memory);
         let (pings, found): (Vec<Frame>, Vec<Frame>) = found.into_iter().partition(|frame| frame.bytes[23] == 17);
         for (at, port) in [(0, 50_002_u16.to_be_bytes()), (1, [0, 9])] {
@@ -370,7 +370,7 @@ fn first_windows_are_those_of_linux() {
         let mut config = config("cubic", "pfifo");
         config["hosts"] = json!({"opener": opener});
         let memory = Memory::default();
-        run(&config, Asked { flows: vec![0], ..ask_everything() }, Some(memory.clone()));
+        run(&config, PacketSelection { flows: vec![0], ..ask_everything() }, Some(memory.clone()));
         let windows = frames(&memory).into_iter().take(4).map(|frame| u16::from_be_bytes([frame.bytes[48], frame.bytes[49]]));
         assert_eq!(windows.collect::<Vec<_>>(), expected, "{opener}");
     }
@@ -439,7 +439,7 @@ fn a_packet_is_the_same_at_all_points() {
             let read = RunConfig::from_json(&config).unwrap();
             let names = points((0..=read.hops.len()).map(|hop| read.hop_name(hop)));
             let memory = Memory::default();
-            run(&config, Asked { points: names.clone(), ..ask_everything() }, Some(memory.clone()));
+            run(&config, PacketSelection { points: names.clone(), ..ask_everything() }, Some(memory.clone()));
             let found = frames(&memory);
             let last = names.len() as u32 - 1;
             for (from, to, port) in [(0, last, 50_000_u16.to_be_bytes()), (last, 0, [0, 9])] {
@@ -460,7 +460,11 @@ fn a_packet_is_the_same_at_all_points() {
 #[test]
 fn accecn_counts_what_came_with_ce() {
     let memory = Memory::default();
-    run(&config("prague", "dualpi2"), Asked { flows: vec![0], snap: Some(0), ..ask_everything() }, Some(memory.clone()));
+    run(
+        &config("prague", "dualpi2"),
+        PacketSelection { flows: vec![0], snap: Some(0), ..ask_everything() },
+        Some(memory.clone()),
+    );
     let found = frames(&memory);
     // options of acknowledgements: kind 174, 11 bytes with three counters of 24 bits; that of CE is in the middle
     let mut last = 0;
@@ -478,7 +482,12 @@ fn accecn_counts_what_came_with_ce() {
 fn only_some_flows_and_some_time_but_always_handshakes() {
     let config = config("cubic", "codel");
     let memory = Memory::default();
-    let asked = Asked { flows: vec![1], from: Instant::from_secs(2), until: Instant::from_secs(3), ..Asked::default() };
+    let asked = PacketSelection {
+        flows: vec![1],
+        from: Instant::from_secs(2),
+        until: Instant::from_secs(3),
+        ..PacketSelection::default()
+    };
     run(&config, asked, Some(memory.clone()));
     let found = frames(&memory);
     let (opening, rest) = found.split_at(3);
@@ -491,7 +500,7 @@ fn only_some_flows_and_some_time_but_always_handshakes() {
 #[test]
 fn unknown_points_are_refused() {
     let read = RunConfig::from_json(&config("cubic", "codel")).unwrap();
-    let asked = Asked { points: vec!["nowhere".to_owned()], ..ask_everything() };
+    let asked = PacketSelection { points: vec!["nowhere".to_owned()], ..ask_everything() };
     let error = PacketRecorder::new(&read, asked, None).err().unwrap();
     assert_eq!(error, "nowhere: no point, allowed: sender, bottleneck, bottleneck:out, receiver");
 }
@@ -510,7 +519,7 @@ fn hosts_have_their_addresses_whichever_way_data_go() {
     config["udp"] = json!([of(json!({"rate": 100_000, "size": 100, "echo": true, "direction": "up"}))]);
     let memory = Memory::default();
     let names = vec!["sender".to_owned(), "receiver".to_owned()];
-    run(&config, Asked { points: names, ..ask_everything() }, Some(memory.clone()));
+    run(&config, PacketSelection { points: names, ..ask_everything() }, Some(memory.clone()));
     let (left, right): ([u8; 4], [u8; 4]) = ([10, 0, 0, 5], [10, 128, 0, 7]);
     let (mut asked, mut answered) = (Vec::new(), Vec::new());
     for frame in frames(&memory) {
@@ -553,7 +562,11 @@ fn codepoints_are_those_that_linux_sends() {
             let config = json!({"duration": 500_000_000, "bottleneck": {"rate": 20_000_000, "aqm": {"name": "codel"}},
                 "hosts": {"opener": opener, "ecn": true}, "flows": [{"cc": own, "ecn_echo": echo}]});
             let memory = Memory::default();
-            run(&config, Asked { snap: Some(0), points: vec!["sender".to_owned()], ..ask_everything() }, Some(memory.clone()));
+            run(
+                &config,
+                PacketSelection { snap: Some(0), points: vec!["sender".to_owned()], ..ask_everything() },
+                Some(memory.clone()),
+            );
             let found = frames(&memory);
             let ecn = |frame: &Frame| frame.bytes[15] & 3;
             let is_from_receiver = |frame: &Frame| frame.bytes[34..36] == [0, 9];

@@ -17,7 +17,7 @@ pub struct PluginControl {
     this: *mut c_void,
     name: Arc<str>,
     fault: PluginFault,
-    /// The state that it told last.
+    /// The state that it reported last.
     state: Cell<&'static str>,
 }
 
@@ -243,7 +243,7 @@ impl CongestionControl for PluginControl {
     fn model(&self, conn: &Conn) -> Option<Model> {
         let tell = self.functions.model.filter(|_| !self.this.is_null())?;
         let mut told = abi::CModel::UNKNOWN;
-        // SAFETY: `this` came from `create`; what is read and told is valid for the call
+        // SAFETY: `this` came from `create`; the connection and the model are valid for the call
         unsafe { tell(self.this, &abi::CConn::read_conn(conn), &raw mut told) }
         if told.state.is_null() {
             return None;

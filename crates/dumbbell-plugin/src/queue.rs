@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::abi::{self, Callbacks};
-use crate::shelf::Shelf;
+use crate::packet_table::PacketTable;
 use dumbbell_config::extensions::PluginFault;
 use dumbbell_core::aqm::{Aqm, Dequeue, QueueContext, STATES};
 use dumbbell_core::log::Log;
@@ -15,7 +15,7 @@ use std::ffi::{c_char, c_int, c_void, CStr};
 pub struct PluginQueue {
     functions: &'static abi::CQueue,
     this: *mut c_void,
-    shelf: Shelf,
+    table: PacketTable,
     /// Result of timer_at() after the last call: the engine reads it several times per packet.
     next: Instant,
 }
@@ -26,7 +26,7 @@ unsafe impl Send for PluginQueue {}
 
 /// Target of the library's callbacks while it is called.
 struct Call<'a> {
-    shelf: &'a mut Shelf,
+    table: &'a mut PacketTable,
     log: &'a mut dyn Log,
     now: Instant,
     /// Where a packet is put that the library looks at.
@@ -54,19 +54,19 @@ macro_rules! calls_back {
 }
 
 calls_back! {
-    mark(call, id: u64) -> c_int { c_int::from(call.shelf.mark(id, call.now, call.log)) }
-    drop_packet(call, id: u64) { call.shelf.drop(id, call.now, call.log) }
-    push(call, list: u32, id: u64) { call.shelf.push(list, id) }
-    first(call, list: u32) -> *const abi::CPacket { call.show(call.shelf.first(list)) }
-    last(call, list: u32) -> *const abi::CPacket { call.show(call.shelf.last(list)) }
-    packets(call, list: u32) -> u64 { call.shelf.in_list(list).0 }
-    bytes(call, list: u32) -> u64 { call.shelf.in_list(list).1 }
-    wait(call, time: u64) { call.shelf.wait(Instant(time)) }
+    mark(call, id: u64) -> c_int { c_int::from(call.table.mark(id, call.now, call.log)) }
+    drop_packet(call, id: u64) { call.table.drop(id, call.now, call.log) }
+    push(call, list: u32, id: u64) { call.table.push(list, id) }
+    first(call, list: u32) -> *const abi::CPacket { call.show(call.table.first(list)) }
+    last(call, list: u32) -> *const abi::CPacket { call.show(call.table.last(list)) }
+    packets(call, list: u32) -> u64 { call.table.in_list(list).0 }
+    bytes(call, list: u32) -> u64 { call.table.in_list(list).1 }
+    wait(call, time: u64) { call.table.wait(Instant(time)) }
 }
 
 impl Call<'_> {
     fn show(&mut self, id: Option<u64>) -> *const abi::CPacket {
-        match id.and_then(|id| Some((id, self.shelf.packet(id)?))) {
+        match id.and_then(|id| Some((id, self.table.packet(id)?))) {
             None => std::ptr::null(),
             Some((id, packet)) => {
                 self.shown = abi::CPacket::read_packet(id, packet);
@@ -102,11 +102,11 @@ impl PluginQueue {
         let link = abi::CLink { rate: context.rate.bits(), seed: context.seed };
         // SAFETY: both pointers are valid for the call, and there are as many values as the library declared parameters
         let this = functions.create.map_or(std::ptr::null_mut(), |create| unsafe { create(&link, values.as_ptr()) });
-        let shelf = Shelf::new(name, fault);
+        let table = PacketTable::new(name, fault);
         if this.is_null() {
-            shelf.wrong(|| "create() returned NULL".to_owned());
+            table.wrong(|| "create() returned NULL".to_owned());
         }
-        let mut queue = PluginQueue { functions, this, shelf, next: Instant::NEVER };
+        let mut queue = PluginQueue { functions, this, table, next: Instant::NEVER };
         queue.ask();
         queue
     }
@@ -125,7 +125,7 @@ impl PluginQueue {
             return none;
         }
         let nothing = abi::CPacket { id: 0, arrived: 0, flow: 0, length: 0, ecn: 0, is_ack: false };
-        let mut call = Call { shelf: &mut self.shelf, log, now, shown: nothing };
+        let mut call = Call { table: &mut self.table, log, now, shown: nothing };
         let functions = abi::CHost { mark, drop: drop_packet, push, first, last, packets, bytes, wait };
         let mut host = Callbacks { functions, call: (&raw mut call).cast() };
         let answer = act(self.this, (&raw mut host).cast());
@@ -153,28 +153,28 @@ impl Aqm for PluginQueue {
     }
 
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        let id = self.shelf.arrive(packet, now);
-        let seen = self.shelf.packet(id).map(|kept| abi::CPacket::read_packet(id, kept));
+        let id = self.table.arrive(packet, now);
+        let seen = self.table.packet(id).map(|kept| abi::CPacket::read_packet(id, kept));
         if let (Some(enqueue), Some(seen)) = (self.functions.enqueue, seen) {
             // SAFETY: `this` came from `create`; host and packet are valid for the call
             self.call(now, log, (), |this, host| unsafe { enqueue(this, host, &seen, now.0) });
         }
-        self.shelf.settle(now, log);
+        self.table.settle(now, log);
     }
 
     fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let Some(dequeue) = self.functions.dequeue else { return Dequeue::Empty };
         // SAFETY: `this` came from `create`; host is valid for the call
         let id = self.call(now, log, 0, |this, host| unsafe { dequeue(this, host, now.0) });
-        self.shelf.leave(id, now, log)
+        self.table.leave(id, now, log)
     }
 
     fn packets(&self) -> usize {
-        self.shelf.count_queued()
+        self.table.count_queued()
     }
 
     fn bytes(&self) -> u64 {
-        self.shelf.held_bytes()
+        self.table.held_bytes()
     }
 
     fn next_timer(&self) -> Instant {
@@ -186,7 +186,7 @@ impl Aqm for PluginQueue {
             // SAFETY: `this` came from `create`; host is valid for the call
             self.call(now, log, (), |this, host| unsafe { timer(this, host, now.0) });
         }
-        self.shelf.check_timer(self.next, now);
+        self.table.check_timer(self.next, now);
     }
 
     fn set_rate(&mut self, rate: Rate, now: Instant) {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Counts of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tried {
+pub struct TrialCounts {
     /// Sequences of operations on a queue discipline.
     pub sequences: u32,
     /// Runs, each of which was made twice.
@@ -64,7 +64,7 @@ impl TrialProgress {
 }
 
 /// Tries `plugin` in `sequences` sequences of operations, if it is a queue discipline, and in `runs` runs, all drawn from `seed`. `simulate` makes
-/// a run of a configuration, stores its simulated time as it goes, and returns its hash. `watch` is told how far it has come.
+/// a run of a configuration, stores its simulated time as it goes, and returns its hash. `watch` counts what is done.
 ///
 /// # Errors
 /// One line: what went wrong, and where.
@@ -75,8 +75,8 @@ pub fn try_out(
     runs: u32,
     watch: &TrialProgress,
     simulate: impl Fn(&Value, Extensions, &AtomicU64) -> Result<String, String>,
-) -> Result<Tried, String> {
-    let mut tried = Tried::default();
+) -> Result<TrialCounts, String> {
+    let mut tried = TrialCounts::default();
     if matches!(plugin.make(), Make::Queue(_)) {
         for number in 0..sequences {
             watch.begin(number, "sequence", seed, None);

@@ -7,7 +7,7 @@ use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, DictionaryArray, PrimitiveArray, RecordBatch, RecordBatchIterator};
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
-use dumbbell_sim::table::UNTOLD;
+use dumbbell_sim::table::UNREPORTED;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -38,9 +38,9 @@ pub fn coded_or_none(codes: &[i32], texts: ArrayRef) -> Result<ArrayRef, ArrowEr
     Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, texts)?))
 }
 
-/// Integers; what nobody tells is missing.
+/// Integers; a count that is not reported is missing.
 pub fn integers(words: Vec<u64>) -> ArrayRef {
-    let valid = words.contains(&UNTOLD).then(|| NullBuffer::from_iter(words.iter().map(|&word| word != UNTOLD)));
+    let valid = words.contains(&UNREPORTED).then(|| NullBuffer::from_iter(words.iter().map(|&word| word != UNREPORTED)));
     numbers::<Int64Type>(words, valid)
 }
 

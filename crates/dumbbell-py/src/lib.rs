@@ -425,7 +425,7 @@ mod _native {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::live::{
-        adopt_descendants, end_descendants, live_check, live_permission, live_run, live_version, shell_check, Shell,
+        adopt_descendants, end_descendants, live_check, live_permission, live_run, live_version, shell_check, PyShell,
     };
     #[pymodule_export]
     use super::packets::{packet_points, run_packets, write_captured};

@@ -80,11 +80,11 @@ pub fn adopt_descendants() {
 }
 
 /// Namespaces with a bottleneck in between, for programs; `live_permission` comes before.
-#[pyclass(frozen)]
-pub struct Shell(shell::Shell);
+#[pyclass(frozen, name = "Shell")]
+pub struct PyShell(shell::Shell);
 
 #[pymethods]
-impl Shell {
+impl PyShell {
     /// `up` and `down` are the canonical configurations of the two directions, `servers` lines for the shell of the far end, `files` path and content
     /// of what the command finds in place of the host's; `resolver` is an address that only the host reaches. ValueError and OSError as for `live_run`.
     #[new]
@@ -96,13 +96,13 @@ impl Shell {
         files: Vec<(String, String)>,
         way_out: bool,
         resolver: Option<IpAddr>,
-    ) -> PyResult<Shell> {
+    ) -> PyResult<PyShell> {
         let configs = [parse(up)?, parse(down)?];
         let resolver = match resolver {
             Some(IpAddr::V4(address)) => Some(address),
             _ => None,
         };
-        shell::Shell::new(shell::Job { configs, servers, files, way_out, resolver }).map(Shell).map_err(live_error)
+        shell::Shell::new(shell::ShellJob { configs, servers, files, way_out, resolver }).map(PyShell).map_err(live_error)
     }
 
     /// Runs a command until it is over: its exit status, what was measured on the way up and down, and servers that ended before, with their
@@ -115,8 +115,8 @@ impl Shell {
     }
 
     /// Returns the state so far, JSON.
-    fn look(&self) -> String {
-        self.0.look().to_string()
+    fn view(&self) -> String {
+        self.0.view().to_string()
     }
 
     /// Ends the command by a signal.

@@ -5,7 +5,7 @@
 
 use crate::arrow::{as_error, encode_texts, integers, reals, Rows};
 use arrow_array::{ArrayRef, StringArray};
-use dumbbell_sim::table::{self, Table, UNTOLD};
+use dumbbell_sim::table::{self, Table, UNREPORTED};
 use dumbbell_sim::Outcome;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
@@ -88,7 +88,7 @@ impl PackedRun {
                 own
             };
             let value = match kind {
-                PackedKind::U64 => json!(Some(word).filter(|&word| word != UNTOLD)),
+                PackedKind::U64 => json!(Some(word).filter(|&word| word != UNREPORTED)),
                 PackedKind::F64 => json!(f64::from_bits(word)),
                 PackedKind::Text => json!(text()),
                 PackedKind::Json => serde_json::from_str(text()).unwrap_or_default(),

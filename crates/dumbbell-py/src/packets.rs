@@ -8,7 +8,8 @@ use dumbbell_config::RunConfig;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::{Duration, Instant};
 use dumbbell_packets::{
-    points, Asked, CapturePoint, CaptureWriter, Captured, ColumnValues, Columns, InferredQueue, PacketRecorder, Stream, Written,
+    points, CapturePoint, CaptureWriter, CapturedRun, ColumnValues, Columns, InferredQueue, PacketRecorder, PacketSelection,
+    Stream, WrittenPackets,
 };
 use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::{Outcome, Sim};
@@ -37,9 +38,9 @@ fn write(
     config: &str,
     extensions: Extensions,
     cancel: &AtomicBool,
-    asked: Asked,
+    asked: PacketSelection,
     file: Option<(CaptureWriter, &str)>,
-) -> PyResult<(Outcome, Written)> {
+) -> PyResult<(Outcome, WrittenPackets)> {
     let config = parse(config)?;
     let read = RunConfig::read(&config, &extensions).map_err(config_error)?;
     let file = file.map(|(sink, comment)| (sink, PROGRAM, comment));
@@ -91,12 +92,12 @@ pub fn run_packets(
     plugins: BTreeMap<String, Bound<'_, PyAny>>,
 ) -> PyResult<(Result, u64, Option<Rows>)> {
     let extensions = load_all(&plugins)?;
-    let asked = Asked { points, flows, from: Instant(start), until: Instant(end), snap };
+    let asked = PacketSelection { points, flows, from: Instant(start), until: Instant(end), snap };
     let file = match path {
         Some(path) => Some((py.detach(|| new_file(&path))?, comment)),
         None => None,
     };
-    let (outcome, Written { count, columns }) = py.detach(|| write(config, extensions, &cancel.flag, asked, file))?;
+    let (outcome, WrittenPackets { count, columns }) = py.detach(|| write(config, extensions, &cancel.flag, asked, file))?;
     let rows = columns.as_ref().map(rows).transpose()?;
     Ok((outcome.into(), count, rows))
 }
@@ -158,11 +159,11 @@ pub fn write_captured(
     snap: Option<u32>,
 ) -> PyResult<(u64, Option<Rows>)> {
     let config = RunConfig::from_json(&parse(config)?).map_err(config_error)?;
-    let asked = Asked { points, flows, from: Instant(start), until: Instant(end), snap };
+    let asked = PacketSelection { points, flows, from: Instant(start), until: Instant(end), snap };
     let stream = |(name, hop, records, earlier): (String, u16, PathBuf, u64)| {
         Ok(Stream { place: place(&name, hop)?, path: records, earlier: Duration(earlier) })
     };
-    let captured = Captured {
+    let captured = CapturedRun {
         streams: files.streams.into_iter().map(stream).collect::<PyResult<_>>()?,
         told: files.told,
         started: files.started,

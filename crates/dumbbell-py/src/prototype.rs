@@ -5,7 +5,7 @@ use dumbbell_core::cc::{self, CcContext, Control, Echo, EcnUse};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, FlowKey, Packet};
 use dumbbell_core::units::{Instant, Rate};
-use dumbbell_plugin::shelf::Shelf;
+use dumbbell_plugin::packet_table::PacketTable;
 use dumbbell_plugin::{abi, Declared, Make, Plugin};
 use dumbbell_sim::extensions::PluginFault;
 use pyo3::exceptions::PyValueError;
@@ -53,7 +53,7 @@ impl Log for DeferredLogCalls {
 }
 
 struct CallState {
-    shelf: Shelf,
+    table: PacketTable,
     now: Instant,
     later: DeferredLogCalls,
 }
@@ -69,10 +69,10 @@ impl PyHost {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn show_packet(&self, choose: impl FnOnce(&Shelf) -> Option<u64>) -> Option<PyPacket> {
+    fn show_packet(&self, choose: impl FnOnce(&PacketTable) -> Option<u64>) -> Option<PyPacket> {
         let kept = self.lock();
-        let id = choose(&kept.shelf)?;
-        kept.shelf.packet(id).map(|packet| PyPacket::from_packet(id, packet))
+        let id = choose(&kept.table)?;
+        kept.table.packet(id).map(|packet| PyPacket::from_packet(id, packet))
     }
 }
 
@@ -80,44 +80,44 @@ impl PyHost {
 impl PyHost {
     /// Sets CE; returns False if the packet cannot have it.
     fn mark(&self, id: u64) -> bool {
-        let CallState { shelf, now, later } = &mut *self.lock();
-        shelf.mark(id, *now, later)
+        let CallState { table, now, later } = &mut *self.lock();
+        table.mark(id, *now, later)
     }
 
     /// Drops a packet: the one that arrives, or one in the queue.
     fn drop(&self, id: u64) {
-        let CallState { shelf, now, later } = &mut *self.lock();
-        shelf.drop(id, *now, later);
+        let CallState { table, now, later } = &mut *self.lock();
+        table.drop(id, *now, later);
     }
 
     /// Puts the packet at the end of a list.
     fn push(&self, list: u32, id: u64) {
-        self.lock().shelf.push(list, id);
+        self.lock().table.push(list, id);
     }
 
     /// First packet of a list, or None.
     fn first(&self, list: u32) -> Option<PyPacket> {
-        self.show_packet(|shelf| shelf.first(list))
+        self.show_packet(|table| table.first(list))
     }
 
     /// Last packet of a list, or None.
     fn last(&self, list: u32) -> Option<PyPacket> {
-        self.show_packet(|shelf| shelf.last(list))
+        self.show_packet(|table| table.last(list))
     }
 
     /// Packets in a list.
     fn packets(&self, list: u32) -> u64 {
-        self.lock().shelf.in_list(list).0
+        self.lock().table.in_list(list).0
     }
 
     /// Bytes in a list.
     fn bytes(&self, list: u32) -> u64 {
-        self.lock().shelf.in_list(list).1
+        self.lock().table.in_list(list).1
     }
 
     /// In dequeue(): nothing leaves before `time`.
     fn wait(&self, time: u64) {
-        self.lock().shelf.wait(Instant(time));
+        self.lock().table.wait(Instant(time));
     }
 }
 
@@ -260,14 +260,14 @@ impl Aqm for PyQueue {
         let seen = {
             let mut kept = self.lock();
             kept.now = now;
-            let id = kept.shelf.arrive(packet, now);
-            kept.shelf.packet(id).map(|one| PyPacket::from_packet(id, one))
+            let id = kept.table.arrive(packet, now);
+            kept.table.packet(id).map(|one| PyPacket::from_packet(id, one))
         };
         let host = &self.host;
         self.instance.call("enqueue", |py| (host.clone_ref(py), seen, now.0).into_pyobject(py), |_| Ok(()));
         self.ask();
         self.report_calls(log);
-        self.lock().shelf.settle(now, log);
+        self.lock().table.settle(now, log);
     }
 
     fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
@@ -280,15 +280,15 @@ impl Aqm for PyQueue {
         );
         self.ask();
         self.report_calls(log);
-        self.lock().shelf.leave(id.flatten().unwrap_or(0), now, log)
+        self.lock().table.leave(id.flatten().unwrap_or(0), now, log)
     }
 
     fn packets(&self) -> usize {
-        self.lock().shelf.count_queued()
+        self.lock().table.count_queued()
     }
 
     fn bytes(&self) -> u64 {
-        self.lock().shelf.held_bytes()
+        self.lock().table.held_bytes()
     }
 
     fn next_timer(&self) -> Instant {
@@ -301,7 +301,7 @@ impl Aqm for PyQueue {
         self.instance.call("timer", |py| (host.clone_ref(py), now.0).into_pyobject(py), |_| Ok(()));
         self.ask();
         self.report_calls(log);
-        self.lock().shelf.check_timer(self.next, now);
+        self.lock().table.check_timer(self.next, now);
     }
 
     fn set_rate(&mut self, rate: Rate, now: Instant) {
@@ -419,8 +419,11 @@ pub fn plugin(class: &Bound<'_, PyAny>) -> PyResult<Plugin> {
         Make::Queue(Arc::new(move |values, context: &QueueContext, fault| {
             let (rate, seed) = (context.rate.bits(), context.seed);
             let arguments = |py: Python<'_>| Ok((table(py, &names, values)?, rate, seed).into_pyobject(py)?.unbind());
-            let kept =
-                CallState { shelf: Shelf::new(&own, fault.clone()), now: Instant::ZERO, later: DeferredLogCalls::default() };
+            let kept = CallState {
+                table: PacketTable::new(&own, fault.clone()),
+                now: Instant::ZERO,
+                later: DeferredLogCalls::default(),
+            };
             let kept = Arc::new(Mutex::new(kept));
             let instance = Instance::new(&of, &QUEUE, format!("queue {own}"), fault, arguments);
             let host = Python::attach(|py| Py::new(py, PyHost { kept: Arc::clone(&kept) }));

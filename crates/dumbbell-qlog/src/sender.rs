@@ -54,7 +54,7 @@ struct UnackedSegment {
 }
 
 /// An acknowledgement that has come since the last look.
-struct Heard {
+struct ReceivedAck {
     kind: &'static str,
     number: u64,
     /// Packets that it acknowledges for the first time, or the largest so far.
@@ -95,7 +95,7 @@ pub struct QlogFlow {
     largest_acked: Option<u64>,
     /// Numbers of packets by what they carry, see [`payload_number`].
     numbers: HashMap<u64, u64>,
-    heard: Vec<Heard>,
+    heard: Vec<ReceivedAck>,
     posted: Vec<(Packet, u64)>,
     /// Segments that were sent again since the last look: what they were before.
     superseded: HashMap<u64, UnackedSegment>,
@@ -194,7 +194,7 @@ impl QlogFlow {
     /// An acknowledgement or an answer reaches the sender.
     pub fn on_ack(&mut self, reply: &ReceiverReply, blocks: &[Block]) {
         let number = self.next_received;
-        let mut heard = Heard { kind: "1RTT", number, acked: Vec::new(), reply: *reply, blocks: blocks.len() };
+        let mut heard = ReceivedAck { kind: "1RTT", number, acked: Vec::new(), reply: *reply, blocks: blocks.len() };
         if reply.is_syn_ack() {
             (heard.kind, heard.number, heard.acked) = ("initial", 0, vec![0]);
         } else {
@@ -259,7 +259,7 @@ impl QlogFlow {
         self.write_metrics(snapshot, tcp, now);
     }
 
-    fn write_heard(&mut self, heard: &Heard, now: Instant) {
+    fn write_heard(&mut self, heard: &ReceivedAck, now: Instant) {
         let length = u64::from(heard.reply.frame(heard.blocks));
         if let Some(answer) = heard.reply.answer() {
             let payload = length.saturating_sub(u64::from(UDP_HEADERS));
@@ -437,7 +437,7 @@ fn metrics(snapshot: &SenderSnapshot, tcp: Option<&Sender>) -> Vec<(&'static str
     match (model, tcp) {
         (Some(model), Some(sender)) => found.extend(of_model(&model, sender)),
         (_, Some(_)) => {}
-        // which packets is not told
+        // which packets were lost is not reported
         (_, None) => found.push(("lost", whole(snapshot.lost))),
     }
     found

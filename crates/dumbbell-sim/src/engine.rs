@@ -61,7 +61,7 @@ use udp::Udp;
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum RunState {
     /// Everything until the time that was asked for has happened.
     Paused,
     /// As many events have happened as were allowed.
@@ -76,7 +76,7 @@ pub trait Run: Send {
     ///
     /// # Errors
     /// A broken invariant.
-    fn advance(&mut self, until: Instant, events: u64) -> Result<Standing, RunError>;
+    fn advance(&mut self, until: Instant, events: u64) -> Result<RunState, RunError>;
 
     /// Time of the last event.
     fn time(&self) -> Instant;
@@ -116,7 +116,7 @@ pub struct Engine<N: Topology> {
     /// Lines whose endpoints are still measured.
     lines_left: usize,
     queue_over: bool,
-    /// By slot, what its sender told last and its number; of listeners that hear controls only.
+    /// By slot, the last reported state of its sender, and its number; empty unless a listener receives events of controls.
     said: Vec<(u32, Reported)>,
 }
 
@@ -463,7 +463,7 @@ impl<N: Topology> Engine<N> {
             }
             NextEvent::Look => {
                 let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
-                self.measures.together.look(now, listed.map(|one| one.transport.progress()));
+                self.measures.together.update(now, listed.map(|one| one.transport.progress()));
                 self.plan_look();
             }
             NextEvent::End => {
@@ -555,10 +555,10 @@ impl<N: Topology> Engine<N> {
 }
 
 impl<N: Topology> Run for Engine<N> {
-    fn advance(&mut self, until: Instant, events: u64) -> Result<Standing, RunError> {
+    fn advance(&mut self, until: Instant, events: u64) -> Result<RunState, RunError> {
         let watched = self.measures.trace.is_some() || self.net.listener().listen_level() >= ListenLevel::Controls;
         let mut moment = LoopState { now: self.now, before: until, events: 0, most_events: events, watched };
-        let mut standing = Standing::Busy;
+        let mut standing = RunState::Busy;
         while moment.events < events {
             let (packets_at, due) = self.net.next_due();
             let (timer_at, slot) = self.arena.timers.min();
@@ -566,7 +566,7 @@ impl<N: Topology> Run for Engine<N> {
             let clock_at = self.clock.next().min(aqm_at);
             if packets_at <= timer_at && packets_at <= clock_at {
                 if packets_at > until {
-                    standing = Standing::Paused;
+                    standing = RunState::Paused;
                     break;
                 }
                 moment.now = packets_at;
@@ -581,7 +581,7 @@ impl<N: Topology> Run for Engine<N> {
                     }
                 }
             } else if timer_at.min(clock_at) > until {
-                standing = Standing::Paused;
+                standing = RunState::Paused;
                 break;
             } else if timer_at <= clock_at {
                 moment.now = timer_at;
@@ -594,7 +594,7 @@ impl<N: Topology> Run for Engine<N> {
                 self.tick(clock_at)?;
                 if self.queue_over && self.lines_left == 0 {
                     moment.events += 1;
-                    standing = Standing::Over;
+                    standing = RunState::Over;
                     break;
                 }
             }

@@ -18,7 +18,7 @@ use dumbbell_core::units::Instant;
 pub use dumbbell_measure::flow::SenderState;
 use dumbbell_measure::{capacity, classes, flow, hop_log, measure, outcome, short_flows, transit};
 pub use dumbbell_measure::{table, Outcome, Tables};
-use engine::Standing;
+use engine::RunState;
 use extensions::PluginFault;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -76,7 +76,7 @@ pub struct View {
 /// A run on its way: it can be paused at any time, looked into and gone on with, to the same bits.
 ///
 /// ```
-/// use dumbbell_core::units::Duration;
+/// use dumbbell_core::units::{Duration, Instant};
 /// let config = serde_json::json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}},
 ///     "flows": [{"cc": {"name": "cubic"}}]});
 /// let mut sim = dumbbell_sim::Sim::new(&config).unwrap();
@@ -116,18 +116,18 @@ impl Sim {
     /// # Errors
     /// A broken invariant.
     pub fn step(&mut self, until: Instant) -> Result<bool, RunError> {
-        while !self.over && self.advance(until, SLICE)? != Standing::Paused {}
+        while !self.over && self.advance(until, SLICE)? != RunState::Paused {}
         Ok(self.over)
     }
 
-    fn advance(&mut self, until: Instant, events: u64) -> Result<Standing, RunError> {
+    fn advance(&mut self, until: Instant, events: u64) -> Result<RunState, RunError> {
         let standing = self.run.advance(until, events);
         if let Some(what) = self.fault.message() {
             return Err(RunError::Plugin(what.to_owned()));
         }
         let standing = standing?;
-        self.over = standing == Standing::Over;
-        if standing == Standing::Paused {
+        self.over = standing == RunState::Over;
+        if standing == RunState::Paused {
             self.reached = self.reached.max(until);
         }
         Ok(standing)
@@ -148,7 +148,7 @@ impl Sim {
     /// # Errors
     /// A broken invariant, what an algorithm from elsewhere did wrong, or cancellation.
     pub fn run(mut self, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
-        while self.advance(Instant::NEVER, SLICE)? != Standing::Over {
+        while self.advance(Instant::NEVER, SLICE)? != RunState::Over {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
             }

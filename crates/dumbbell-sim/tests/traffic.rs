@@ -283,7 +283,7 @@ fn stages_on_every_way_lose_no_packet_silently() {
 
 #[test]
 fn batches_of_acknowledgements_are_released_together() {
-    // 10 Mbit/s: 826 packets per second, acknowledged by twos. With grants every 20 ms the sender hears something at 50 moments a second, so
+    // 10 Mbit/s: 826 packets per second, acknowledged by twos. With grants every 20 ms ACKs reach the sender at 50 moments a second, so
     // that of steps of 1 ms no more than one in 20 moves its window.
     let busy_steps = |ack_path: Value| {
         let flow = json!({"cc": {"name": "reno"}, "base_rtt": 20 * MS, "ack_path": ack_path});

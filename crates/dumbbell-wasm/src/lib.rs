@@ -27,7 +27,7 @@ thread_local! {
     static LAST_WORDS: RefCell<String> = RefCell::default();
 }
 
-/// A bug tells where it is before it traps.
+/// A panic reports its place before it traps.
 fn install_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -194,25 +194,34 @@ Judge = Callable[[Trace, Setup, Checks], None]
 
 
 @dataclass(frozen=True)
-class BbrCase:
-    """One case of the draft: how to set it up, and how a trace is judged.
+class CaseProgram:
+    """The functions of a case: one sets it up, one judges a trace, and `shown` says why a trace is not of this set-up.
+
+    `without` are controls that lack what the case is about, and why.
+    """
+
+    prepare: Prepare
+    judge: Judge
+    shown: Callable[[Trace, Setup], str] = lambda _trace, _setup: ""
+    without: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BbrCase(CaseProgram):
+    """One case of the draft: how to set it up, how a trace is judged, and its texts in cases.toml.
 
     `number` counts the headings of the appendix, `heading` is the heading itself. `note` says what to know
     of the case in the draft.
-    `without` are controls that lack what the case is about, and why.
 
     For traces of others: `setup` is what has to be done to the flow, `times` and `values` what the judge must be told
     of it by name, `optional` what else it may be told. `columns` is what the trace needs in addition to states, `flags`
-    what is compared if it has it. `shown` says why a trace does not show the set-up, or nothing. `real` says how to
-    give a real stack these conditions.
+    what is compared if it has it. `real` says how to give a real stack these conditions.
     """
 
     number: str
     key: str
     heading: str
     expects: str
-    prepare: Prepare
-    judge: Judge
     setup: str
     real: str
     columns: tuple[str, ...] = ()
@@ -220,9 +229,7 @@ class BbrCase:
     times: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
-    shown: Callable[[Trace, Setup], str] = lambda _trace, _setup: ""
     note: str = ""
-    without: Mapping[str, str] = field(default_factory=dict)
 
     def judge_run(self, run: CaseRun) -> CaseVerdict:
         """Judge a run."""

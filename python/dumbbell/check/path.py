@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from dumbbell.check.case import (
-    BbrCase,
     CaseEnded,
+    CaseProgram,
     Checks,
     compute_loss_share,
     count_rounds,
@@ -20,10 +20,8 @@ from dumbbell.check.lab import FRAME, PAYLOAD, CaseLab, CaseRun, NotApplicable, 
 from dumbbell.check.probing import MIN_PIPE_CWND, estimate_cycle
 from dumbbell.check.shown import check_small_path, probe_rtt_after, require_state
 from dumbbell.check.startup import (
-    AGGREGATION,
     INFLIGHT_COLUMNS,
     LOSS_THRESH,
-    SLOW_STARTUP,
     batch_acks,
     choose_batch_interval,
     compute_late_acks,
@@ -435,110 +433,14 @@ def _judge_policed(trace: Trace, setup: Setup, checks: Checks) -> None:
     )
 
 
-PATH_CASES = (
-    BbrCase(
-        "10",
-        "probe-rtt",
-        "Entering and Exiting PROBE_RTT",
-        "after 5 s without a new minimum: window gain 0.5, 200 ms and a round, back to PROBE_BW",
-        _probe_rtt,
-        _judge_probe_rtt,
-        setup="a bulk transfer for 15 s; when PROBE_BW begins the path gets 2 % longer, so that no RTT is a"
-        " new minimum",
-        real="`dumbbell shell` for 15 s; the time is that of the last new `min_rtt` before PROBE_RTT",
-        columns=("in_flight", "inflight_bdp", "round", "delivered"),
-        flags=("cwnd_gain", "full_bw_reached"),
-        times=("path gets longer",),
-        shown=probe_rtt_after("path gets longer"),
-        note="Whether a sample that equals the minimum is a new one differs between implementations. So that "
-        "there is none, the path takes 2 % longer from PROBE_BW on.",
+PATH = {
+    "probe-rtt": CaseProgram(_probe_rtt, _judge_probe_rtt, shown=probe_rtt_after("path gets longer")),
+    "idle": CaseProgram(_run_idle, _judge_idle),
+    "cruise-aggregation": CaseProgram(
+        _run_cruise_over_batches, _judge_cruise_over_batches, shown=require_state("probe_cruise")
     ),
-    BbrCase(
-        "11",
-        "idle",
-        "Skipping PROBE_RTT Due to Application-Limited Sending",
-        "a pause of more than 5 s in PROBE_BW: idle_restart, and no PROBE_RTT",
-        _run_idle,
-        _judge_idle,
-        setup="an application that pauses for more than 6 s in PROBE_BW and then sends at full rate for some seconds",
-        real="your application, behind `dumbbell shell`",
-        columns=("in_flight", "idle_restart"),
-        times=("resume",),
-        optional=("pause",),
-    ),
-    AGGREGATION,
-    BbrCase(
-        "13",
-        "cruise-aggregation",
-        "Achieving Expected Cruise Bandwidth on a Link With Aggregation",
-        "ACKs in batches: extra_acked is kept, cwnd holds it, the link stays full",
-        _run_cruise_over_batches,
-        _judge_cruise_over_batches,
-        setup="as case 12, for 10 s",
-        real="as case 12",
-        columns=("round", "extra_acked", "delivered", "srtt_ms"),
-        flags=("cwnd", "cwnd_gain", "max_bw_mbit", "min_rtt_ms", "inflight_shortterm", "inflight_longterm"),
-        values=("batch",),
-        shown=require_state("probe_cruise"),
-        note="Linux allows for 100 ms of aggregation at the most, the draft for all.",
-    ),
-    BbrCase(
-        "14",
-        "sub-packet",
-        "Correctly Managing Sub-Packet BDPs",
-        "cwnd of 4 packets at the least, pacing at the link's rate, no stalls",
-        _run_less_than_a_packet,
-        _judge_less_than_a_packet,
-        setup="a bulk transfer over a path whose BDP is less than a packet, such as 64 kbit/s and 10 ms, "
-        "for 100 round trips of four packets",
-        real="`dumbbell shell` at such a rate",
-        columns=("cwnd", "pacing_gain", "pacing_rate_mbit", "delivered"),
-        shown=check_small_path,
-    ),
-    BbrCase(
-        "15",
-        "rate-up",
-        "Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached",
-        "the step of inflight_longterm doubles each round of PROBE_UP, and the new rate is found in O(log BDP) rounds",
-        _run_ten_times_more,
-        _judge_ten_times_more,
-        setup="a bulk transfer over a queue of one BDP of the lower rate; in PROBE_BW the rate rises "
-        "tenfold. `--rate` is the higher one",
-        real="`dumbbell shell` with `rate_changes`",
-        columns=("max_bw_mbit", "round", "inflight_longterm", "probe_up_step"),
-        times=("rate rises",),
-        optional=("rate before",),
-    ),
-    BbrCase(
-        "16",
-        "rate-down",
-        "Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down",
-        "bw_shortterm falls with the loss, and max_bw is the new rate after two cycles of PROBE_BW",
-        _run_a_tenth,
-        _judge_a_tenth,
-        setup="a bulk transfer over a queue of one BDP of the lower rate; in PROBE_BW the rate falls to a "
-        "tenth. `--rate` is the higher one",
-        real="`dumbbell shell` with `rate_changes`",
-        columns=("max_bw_mbit", "bw_shortterm_mbit", "lost", "round"),
-        times=("rate falls",),
-        values=("rate after",),
-        optional=("buffer",),
-        note="Cycles into which PROBE_RTT falls do not count. The draft advances the filter of max_bw at the start of "
-        "the round after PROBE_UP, but not in PROBE_RTT, and not with samples that PROBE_RTT has marked as "
-        "application-limited: with a RTT of 1 s PROBE_RTT falls into every cycle, and max_bw does not age.",
-    ),
-    BbrCase(
-        "17",
-        "policer",
-        "Handling Token Bucket Policers",
-        "short-term bounds react to its drops; in the end the token rate, and loss below 2 %",
-        _run_policed,
-        _judge_policed,
-        setup="a bulk transfer through a token bucket at half of the rate of the link, of half a BDP, without a queue",
-        real="a policer is yours to add (`tc … action police`); `dumbbell shell` has none",
-        columns=("lost", "delivered", "round", "bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm"),
-        values=("token rate",),
-        optional=("bucket",),
-    ),
-    SLOW_STARTUP,
-)
+    "sub-packet": CaseProgram(_run_less_than_a_packet, _judge_less_than_a_packet, shown=check_small_path),
+    "rate-up": CaseProgram(_run_ten_times_more, _judge_ten_times_more),
+    "rate-down": CaseProgram(_run_a_tenth, _judge_a_tenth),
+    "policer": CaseProgram(_run_policed, _judge_policed),
+}

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from dumbbell.check.case import (
-    BbrCase,
+    CaseProgram,
     Checks,
     compute_burst,
     compute_target,
@@ -424,137 +424,20 @@ def _judge_idle_refill(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.expect("max_bw is kept while it probes", held >= 0.999 * before, f"{held:.4g} Mbit/s", needs=known)
 
 
-_NO_PHASES = "BBRv1 has a fixed cycle of gains, without REFILL, bounds and rules that end a probe"
-_V1 = {"bbr1": _NO_PHASES}
-PROBING_CASES = (
-    BbrCase(
-        "5",
-        "up-plateau",
-        "Exiting PROBE_UP on Bandwidth Plateau",
-        "three rounds of less than 25 % growth set full_bw_now and lead to PROBE_DOWN",
-        _run_one_probe,
-        _judge_up_plateau,
-        setup="a bulk transfer for some seconds, without loss",
-        real="as case 1",
-        columns=("lost", "in_flight", "inflight_bdp", "max_bw_mbit", "round"),
-        flags=("full_bw_now",),
-        shown=require_bulk("probe_up"),
-        without=_V1,
+_V1 = {"bbr1": "BBRv1 has a fixed cycle of gains, without REFILL, bounds and rules that end a probe"}
+PROBING = {
+    "up-plateau": CaseProgram(_run_one_probe, _judge_up_plateau, shown=require_bulk("probe_up"), without=_V1),
+    "up-loss": CaseProgram(_run_lossy_probe, _judge_lossy_probe, without=_V1),
+    "limited-startup": CaseProgram(
+        _run_limited_startup, _judge_limited_startup, shown=require_limited("startup", LONG)
     ),
-    BbrCase(
-        "6",
-        "up-loss",
-        "Exiting PROBE_UP on Loss When Application-Limited",
-        "an application at half of the rate; loss above 2 % leads to PROBE_DOWN",
-        _run_lossy_probe,
-        _judge_lossy_probe,
-        setup="an application at half of the rate from PROBE_BW on; random loss above 8 % from a time in PROBE_UP on",
-        real="as case 2",
-        columns=(
-            "app_limited",
-            "lost",
-            "in_flight",
-            "inflight_bdp",
-            "round",
-            "inflight_longterm",
-            "cwnd",
-            "bw_mbit",
-            "min_rtt_ms",
-        ),
-        times=("PROBE_UP", "loss begins"),
-        optional=("loss",),
-        note="The case wants inflight_longterm updated regardless of the application limit. The draft's "
-        "HandleInflightTooHigh() does not lower it where the sample "
-        "is application-limited, so either is accepted: it is kept, or set to at least Beta times the target.",
-        without=_V1,
+    "limited-up": CaseProgram(_run_limited_up, _judge_limited_up, shown=require_limited("probe_up", LONG), without=_V1),
+    "down-inflight": CaseProgram(_run_one_down, _judge_down_inflight, shown=require_bulk("probe_down"), without=_V1),
+    "down-time": CaseProgram(
+        _run_late_down, _judge_late_down, shown=require_state_at("rate falls", "probe_down"), without=_V1
     ),
-    BbrCase(
-        "7a",
-        "limited-startup",
-        "Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss",
-        f"STARTUP: an application at half of the rate stays there; {LONG} rounds stand for ever",
-        _run_limited_startup,
-        _judge_limited_startup,
-        setup="an application at half of the rate from the first packet on, for more than 20 round trips",
-        real="your application, behind `dumbbell shell`",
-        columns=("lost", "app_limited", "round"),
-        shown=require_limited("startup", LONG),
+    "up-loss-bound": CaseProgram(
+        _run_loss_below_bound, _judge_loss_below_bound, shown=check_loss_in_probe_up, without=_V1
     ),
-    BbrCase(
-        "7b",
-        "limited-up",
-        "Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss",
-        f"PROBE_UP: the same; {LONG} rounds, or until PROBE_RTT is due",
-        _run_limited_up,
-        _judge_limited_up,
-        setup="an application at half of the rate from PROBE_BW on, until more than 20 round trips after a "
-        "PROBE_UP began",
-        real="your application, behind `dumbbell shell`",
-        columns=("lost", "app_limited", "round"),
-        times=("PROBE_UP",),
-        shown=require_limited("probe_up", LONG),
-        without=_V1,
-    ),
-    BbrCase(
-        "8",
-        "down-inflight",
-        "Exiting PROBE_DOWN on Inflight",
-        "pacing gain 0.90; PROBE_CRUISE when inflight is at most BBRInflightWithHeadroom() and BBRInflight(1.0)",
-        _run_one_down,
-        _judge_down_inflight,
-        setup="as case 5",
-        real="as case 1",
-        columns=("in_flight", "inflight_bdp", "inflight_longterm", "round", "cwnd", "bw_mbit", "min_rtt_ms"),
-        flags=("pacing_gain",),
-        shown=require_bulk("probe_down"),
-        without=_V1,
-    ),
-    BbrCase(
-        "9",
-        "down-time",
-        "Exiting PROBE_DOWN After Max Time",
-        "the link gets slower as PROBE_DOWN begins; PROBE_REFILL without PROBE_CRUISE when it is time to probe",
-        _run_late_down,
-        _judge_late_down,
-        setup="a bulk transfer; the link loses 10 % of its rate when PROBE_DOWN begins",
-        real="as case 4, at the time of PROBE_DOWN",
-        columns=("in_flight", "inflight_bdp", "inflight_longterm", "round", "cwnd", "srtt_ms"),
-        times=("rate falls",),
-        optional=("decrease",),
-        shown=require_state_at("rate falls", "probe_down"),
-        note="PROBE_DOWN paces at 0.9 of the estimate less a margin of 1 %, which is 1 % less than what is left of "
-        "the link: inflight falls all the same, by about 1 % of the BDP a round trip. Where the queue of PROBE_UP is "
-        "gone before it is time to probe, the case is run with a decrease of 20 %.",
-        without=_V1,
-    ),
-    BbrCase(
-        "21",
-        "up-loss-bound",
-        "Handling Loss During PROBE_UP After inflight_longterm is Set",
-        "loss before the plateau: inflight_longterm by Beta, PROBE_DOWN at once",
-        _run_loss_below_bound,
-        _judge_loss_below_bound,
-        setup="a bulk transfer; random loss for a round trip of one PROBE_UP, then again in a later one",
-        real="as case 2",
-        columns=("inflight_longterm", "full_bw_now", "lost", "in_flight", "round", "cwnd", "bw_mbit", "min_rtt_ms"),
-        times=("PROBE_UP",),
-        optional=("first loss", "second loss", "loss"),
-        shown=check_loss_in_probe_up,
-        without=_V1,
-    ),
-    BbrCase(
-        "22",
-        "refill-limited",
-        "Handling Application-Limited Sending During PROBE_REFILL",
-        "an application at 0.3 of the rate during PROBE_REFILL: max_bw is kept, PROBE_UP follows",
-        _run_idle_refill,
-        _judge_idle_refill,
-        setup="a bulk transfer that becomes an application at 0.3 of the rate before a PROBE_REFILL",
-        real="your application, behind `dumbbell shell`",
-        columns=("app_limited", "max_bw_mbit", "round"),
-        times=("application limits",),
-        optional=("share",),
-        note="The application goes on slowly instead of pausing: without acknowledgements no round trip would end.",
-        without=_V1,
-    ),
-)
+    "refill-limited": CaseProgram(_run_idle_refill, _judge_idle_refill, without=_V1),
+}

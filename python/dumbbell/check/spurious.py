@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
-from dumbbell.check.case import BbrCase, Checks, compute_target, format_bound
+from dumbbell.check.case import CaseProgram, Checks, compute_target, format_bound
 from dumbbell.check.lab import CaseLab, CaseRun, NotApplicable, Setup
 from dumbbell.check.path import compute_room_for_bursts
 from dumbbell.check.probing import probe
@@ -80,41 +81,17 @@ def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool
 
 
 _V1_BOUNDS = {"bbr1": "BBRv1 has none of these bounds to save and restore"}
-_NEEDS = (
-    *("ca_state", "undone", "bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm"),
-    *("cwnd", "cwnd_gain", "bw_mbit", "min_rtt_ms"),
-)
-SPURIOUS_CASES = (
-    BbrCase(
-        "18",
-        "spurious-recovery",
-        "Handling Spurious Fast Recovery",
-        "reordering in PROBE_UP: state and bounds are restored",
-        lambda lab: _run_spurious(lab, timeout=False),
-        lambda trace, setup, checks: _judge_spurious(trace, setup, checks, timeout=False),
-        setup="a bulk transfer; a round trip into PROBE_UP all that is sent in a tenth of a round trip "
-        "comes 0.7 RTT late",
-        real="late packets are yours to make (`tc qdisc … netem delay`); `dumbbell shell` makes none",
-        columns=_NEEDS,
-        times=("late segments",),
-        optional=("delay", "for"),
+SPURIOUS = {
+    "spurious-recovery": CaseProgram(
+        partial(_run_spurious, timeout=False),
+        partial(_judge_spurious, timeout=False),
         shown=check_recovery,
         without=_V1_BOUNDS,
     ),
-    BbrCase(
-        "19",
-        "spurious-timeout",
-        "Handling Spurious RTO Recovery",
-        "late segments in PROBE_UP: state and bounds are restored",
-        lambda lab: _run_spurious(lab, timeout=True),
-        lambda trace, setup, checks: _judge_spurious(trace, setup, checks, timeout=True),
-        setup="a bulk transfer; a round trip into PROBE_UP everything comes late by more than the "
-        "retransmission timeout",
-        real="as case 18",
-        columns=_NEEDS,
-        times=("late segments",),
-        optional=("delay", "for"),
+    "spurious-timeout": CaseProgram(
+        partial(_run_spurious, timeout=True),
+        partial(_judge_spurious, timeout=True),
         shown=check_timeout,
         without=_V1_BOUNDS,
     ),
-)
+}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dumbbell.check.case import (
-    BbrCase,
+    CaseProgram,
     Checks,
     compute_burst,
     compute_loss_in_round,
@@ -384,96 +384,12 @@ def _judge_slow_startup(trace: Trace, _: Setup, checks: Checks) -> None:
     find_next_phase(trace, checks, probe, ("startup",))
 
 
-_NO_LOSS_EXIT = "BBRv1 does not look at loss in STARTUP"
-STARTUP_CASES = (
-    BbrCase(
-        "1",
-        "startup-plateau",
-        "Exiting STARTUP on Bandwidth Plateau",
-        "max_bw within 2 % of the link; after three rounds of less than 25 % growth full_bw_now, "
-        "full_bw_reached and DRAIN",
-        _run_plateau,
-        _judge_plateau,
-        setup="a bulk transfer from its first packet on, over a queue of two BDP or more",
-        real="`dumbbell shell` with a long tail drop queue",
-        columns=("max_bw_mbit", "round"),
-        flags=("full_bw_now", "full_bw_reached"),
-        shown=require_bulk("startup"),
-        note="Below 300 kbit/s delayed ACKs come with their timer, and single samples of few packets are up to "
-        "a third too large. The maximum may be so as well.",
-    ),
-    BbrCase(
-        "2",
-        "startup-loss",
-        "Exiting STARTUP on Loss When Application-Limited",
-        "an application at half of the rate; loss in many places of every round ends STARTUP",
-        _run_lossy_startup,
-        _judge_lossy_startup,
-        setup="an application at half of the rate from the first packet on; 5 to 30 % of random loss from a"
-        " time in STARTUP on",
-        real="loss is yours to add (`tc qdisc … netem loss`); `dumbbell shell` has none",
-        columns=("app_limited", "lost", "in_flight", "inflight_bdp", "round"),
-        flags=("full_bw_now", "full_bw_reached"),
-        times=("loss begins",),
-        optional=("loss",),
-        without={"bbr1": _NO_LOSS_EXIT},
-    ),
-    BbrCase(
-        "3",
-        "drain-inflight",
-        "Exiting DRAIN Based on Inflight",
-        "pacing gain 0.5; PROBE_BW when inflight is at most BBRInflight(1.0)",
-        _run_plateau,
-        _judge_drain,
-        setup="as case 1",
-        real="as case 1",
-        columns=("in_flight", "inflight_bdp", "pacing_gain", "pacing_rate_mbit", "bw_mbit"),
-        shown=require_bulk("drain"),
-    ),
-    BbrCase(
-        "4",
-        "drain-time",
-        "Exiting DRAIN Based on Time",
-        "the link gets slower as DRAIN begins; PROBE_BW after three rounds though inflight is above the BDP",
-        _run_late_drain,
-        _judge_late_drain,
-        setup="a bulk transfer; the link loses 10 % of its rate (60 % in our runs, see the note) when DRAIN begins",
-        real="`dumbbell shell` with `rate_changes` at the time of DRAIN, which a first session shows; try "
-        "again until DRAIN begins within a round trip of it",
-        columns=("in_flight", "inflight_bdp", "round"),
-        times=("rate falls",),
-        optional=("decrease",),
-        shown=require_state_at("rate falls", "drain"),
-        note="The draft's decrease of 10 % does not keep inflight above BBRInflight(1.0): DRAIN paces at half of the "
-        "estimated bandwidth, so that the queue of STARTUP, at most one BDP with a window gain of 2, falls by 0.4 BDP "
-        "a round trip and is gone before three rounds are over. Where that is so, the case is run with a decrease of "
-        "60 %, at which the link is slower than DRAIN paces.",
-    ),
-)
-AGGREGATION = BbrCase(
-    "12",
-    "startup-aggregation",
-    "Achieving Expected STARTUP Bandwidth on a Link With Aggregation",
-    "ACKs in batches: extra_acked is right, cwnd above 2 BDP, and STARTUP finds the full bandwidth",
-    _run_startup_over_batches,
-    _judge_startup_over_batches,
-    setup="a bulk transfer; acknowledgements come in batches, one each quarter of a round trip, over a "
-    "queue of eight BDP",
-    real="a link that aggregates, such as Wi-Fi; `dumbbell shell` has none",
-    columns=("extra_acked", "cwnd", "max_bw_mbit"),
-    values=("batch",),
-)
-SLOW_STARTUP = BbrCase(
-    "20",
-    "startup-probe-rtt",
-    "Entering and Exiting PROBE_RTT During STARTUP",
-    "an application keeps the flow in STARTUP until PROBE_RTT is due, and the flow returns to STARTUP",
-    _run_slow_startup,
-    _judge_slow_startup,
-    setup="an application at half of the rate from the first packet on, for 15 s; after three round trips "
-    "the path gets 2 % longer",
-    real="your application; delay is yours to add (`tc qdisc … netem delay`)",
-    flags=("full_bw_reached",),
-    times=("path gets longer",),
-    shown=require_limited("startup"),
-)
+_V1 = {"bbr1": "BBRv1 does not look at loss in STARTUP"}
+STARTUP = {
+    "startup-plateau": CaseProgram(_run_plateau, _judge_plateau, shown=require_bulk("startup")),
+    "startup-loss": CaseProgram(_run_lossy_startup, _judge_lossy_startup, without=_V1),
+    "drain-inflight": CaseProgram(_run_plateau, _judge_drain, shown=require_bulk("drain")),
+    "drain-time": CaseProgram(_run_late_drain, _judge_late_drain, shown=require_state_at("rate falls", "drain")),
+    "startup-aggregation": CaseProgram(_run_startup_over_batches, _judge_startup_over_batches),
+    "startup-probe-rtt": CaseProgram(_run_slow_startup, _judge_slow_startup, shown=require_limited("startup")),
+}

@@ -87,7 +87,7 @@ COMMANDS = {
         "dumbbell check bbr --list",
     ),
     "check stack": CommandEntry(
-        "Test a QUIC stack alone, beside others and on difficult paths.",
+        "Test a QUIC stack alone, next to others and on difficult paths.",
         "dumbbell check stack quinn --against picoquic --case fill",
         is_cheap=False,
     ),

@@ -111,7 +111,7 @@ def carry_out(words: list[str]) -> int:
     try:
         status: int = program(words, standalone_mode=False, prog_name="dumbbell")
     except typer.TyperException as error:
-        raise LineError(escape_line(error.format_message()) + _name_replacement(error)) from None
+        raise LineError(_name_replacement(error) or escape_line(error.format_message())) from None
     except typer.Abort:
         raise KeyboardInterrupt from None
     return status
@@ -125,10 +125,14 @@ def _refuse_retired_command(words: list[str]) -> None:
             raise LineError(f"{former} is now dumbbell {replacement}")
 
 
-def _name_replacement(error: Exception) -> str:
-    """Return what replaced an unknown option, if an option of former versions has its name."""
-    replacement = RETIRED_OPTIONS.get(getattr(error, "option_name", ""))
-    return f"; it is now {replacement}" if replacement else ""
+def _name_replacement(error: Any) -> str:
+    """Return what to use instead of an option of former versions, if its replacement is one of the same command."""
+    option = getattr(error, "option_name", "")
+    replacement = RETIRED_OPTIONS.get(option, "")
+    known = {name for param in error.ctx.command.params for name in param.opts} if replacement else set()
+    if replacement.partition(" ")[0] in known or (option == "--check" and error.ctx.command.name == "page"):
+        return f"{option} is now {replacement}"
+    return ""
 
 
 def _do_nothing() -> None: ...

@@ -1,5 +1,6 @@
 """`dumbbell explain`."""
 
+import json
 from typing import Annotated, Literal
 
 import typer
@@ -44,4 +45,4 @@ def explain(
     if not stored_only:
         observed.repeat(run)
     found = explained.explain_run(run)
-    print(found.to_json_text() if form == "json" else found.to_text())
+    print(json.dumps(found.to_json(), ensure_ascii=False, indent=2) if form == "json" else found.to_text())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,10 +78,6 @@ class Explained:
             "facts": [one.to_json() for one in self.facts],
             "notes": self.notes,
         }
-
-    def to_json_text(self) -> str:
-        """Return that as text."""
-        return json.dumps(self.to_json(), ensure_ascii=False, indent=2)
 
 
 def explain_run(run: Observed) -> Explained:

@@ -95,7 +95,7 @@ class Picture(Figure):
         self.grid: list[list[Axes | None]] = [[None] * across for _ in range(down)]
         self.panel_size = size
         self.rigid = False  # whether panels keep their height, whatever their width
-        self.asked = style.get_sizes()
+        self.sizes = style.get_sizes()
         self.title_pad = 6.0  # points
         self.hint: str | None = None  # what the caller may want to know, in addition to the figure
         self.source: FigureSource | None = None
@@ -139,7 +139,7 @@ class Picture(Figure):
 
     def draw_level(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "-") -> None:
         """Draw a reference line across every panel. Call `arrange` afterwards if it has a label."""
-        with style.look(self.asked):
+        with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 low, high = axes.get_ylim()
                 if not low <= value <= high:  # what the legend names can be seen
@@ -149,7 +149,7 @@ class Picture(Figure):
 
     def draw_band(self, low: float, high: float, label: str = "", x: tuple[float, float] | None = None) -> None:
         """Shade what lies between two values in every panel, all over or between two places `x`."""
-        with style.look(self.asked):
+        with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 span = x or (axes.get_xlim() if x is None else x)
                 axes.fill_between(span, low, high, color="0.85", linewidth=0, zorder=0.5, label=f"_{label}")
@@ -157,7 +157,7 @@ class Picture(Figure):
 
     def draw_curve(self, x: Sequence[float], y: Sequence[float], label: str) -> None:
         """Draw a theoretical curve in black in every panel."""
-        with style.look(self.asked):
+        with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 axes.plot(x, y, color="black", linewidth=1.2, label=label, zorder=1.8)
             self.add_entry(label, Line2D([], [], color="black", linewidth=1.2))
@@ -165,7 +165,7 @@ class Picture(Figure):
     def arrange(self) -> "Picture":
         """Set the size of the figure so that no text is cut off or lies over another; return the figure."""
         self._waits = False
-        with style.look(self.asked):
+        with style.apply_style(self.sizes):
             _Arrangement(self).make()
         return self
 
@@ -182,13 +182,13 @@ class Picture(Figure):
     def draw(self, renderer: Any) -> None:
         """Draw with the ticks and sizes that room was made for, whatever the user's own settings are."""
         self._settle()
-        with style.look(self.asked):
+        with style.apply_style(self.sizes):
             super().draw(renderer)
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         """See `Figure.savefig`; text stays text."""
         self._settle()
-        with style.look(self.asked):
+        with style.apply_style(self.sizes):
             super().savefig(*args, **kwargs)
 
     def _repr_png_(self) -> bytes:
@@ -197,17 +197,20 @@ class Picture(Figure):
         return out.getvalue()
 
 
-def save(fig: Picture, path: str | Path) -> Path:
-    """Write a figure as PNG, SVG or PDF, which its name says; raises InputError if that is not possible."""
+def check_output(path: str | Path, endings: Sequence[str]) -> Path:
+    """Return where a figure is written; raises InputError if the name has another ending, or the folder is missing."""
     path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise Unfit(
-            f"no figure is written as {path.suffix or 'a file without ending'}",
-            f"a file name that ends in {', '.join(SUFFIXES)}",
-            file=path,
-        )
+    if path.suffix.lower() not in endings:
+        found = f"no figure is written as {path.suffix or 'a file without ending'}"
+        raise Unfit(found, f"a file name that ends in {', '.join(endings)}", file=path)
     if not path.parent.is_dir():
         raise Unwritable(f"no folder {path.parent}", "a folder that exists", file=path)
+    return path
+
+
+def save(fig: Picture, path: str | Path) -> Path:
+    """Write a figure as PNG, SVG or PDF, which its name says; raises InputError if that is not possible."""
+    path = check_output(path, SUFFIXES)
     # no date: the same results give the same file
     dated = {"CreationDate": None} if path.suffix.lower() == ".pdf" else {"Date": None}
     metadata: dict[str, Any] = {} if path.suffix.lower() == ".png" else dated
@@ -288,7 +291,7 @@ def make_drawing(page: Page | None = None) -> Callable[[Callable[P, Picture]], C
         def draw_arranged(*args: P.args, **kwargs: P.kwargs) -> Picture:
             given = known.bind(*args, **kwargs)
             given.apply_defaults()
-            with style.look():
+            with style.apply_style():
                 picture = draw(*args, **kwargs)
                 if _UNARRANGED.get():
                     picture._waits = True
@@ -450,19 +453,19 @@ class _Arrangement:
         picture = self.picture
         natural_w, natural_h = picture.panel_size
         alone = self.across == 1 and natural_w <= _ALONE
-        wanted = picture.asked.width or (style.SINGLE if alone else style.DOUBLE)
+        wanted = picture.sizes.width or (style.SINGLE if alone else style.DOUBLE)
         self.width = max(_LEAST_WIDE, (wanted - 0.7) / self.across - _GAP)
         self.height = natural_h
         for _ in range(_PASSES):
-            if not picture.rigid and picture.asked.height is None:
+            if not picture.rigid and picture.sizes.height is None:
                 self.height = natural_h * min(1.1, max(0.7, self.width / natural_w))
             around = self._measure(wanted)
             missing = wanted - around.width
-            if picture.asked.height is not None:
-                self.height = max(_LEAST_HIGH, self.height + (picture.asked.height - around.height) / self.down)
-            if abs(missing) < 0.01 * self.across and picture.asked.height is None:
+            if picture.sizes.height is not None:
+                self.height = max(_LEAST_HIGH, self.height + (picture.sizes.height - around.height) / self.down)
+            if abs(missing) < 0.01 * self.across and picture.sizes.height is None:
                 break  # nothing has changed since it was measured
-            if abs(missing) < 0.01 * self.across and abs((picture.asked.height or 0.0) - around.height) < 0.02:
+            if abs(missing) < 0.01 * self.across and abs((picture.sizes.height or 0.0) - around.height) < 0.02:
                 around = self._measure(wanted)
                 break
             self.width = max(_LEAST_WIDE, self.width + missing / self.across)

@@ -104,33 +104,14 @@ def make_page(
 
     """
     policy = _POLICY.format(scripts=" file: 'self'" if loads_scripts else "")
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark">',
-            '<link rel="icon" href="data:,">',
-            f"<title>{escape(title)}</title>",
-            f"<style>\n{read_shipped('web', 'page.css')}{style}</style>",
-            make_script(read_shipped("web", "theme.js")),
-            "</head>",
-            "<body>",
-            '<a class="skip" href="#main">To the content</a>',
-            f'<header class="bar"><h1>{escape(title)}</h1>',
-            '<button type="button" id="theme" hidden>Dark</button></header>',
-            f'<main id="main">\n{body}\n</main>',
-            "<noscript><p>This page needs JavaScript, and no network.</p></noscript>",
-            *elements,
-            *([make_library()] if charts else []),
-            *map(make_script, [read_shipped("web", "page.js"), *scripts]),
-            "</body>",
-            "</html>",
-            "",
-        ]
+    libraries = [make_library()] if charts else []
+    return read_shipped("web", "page.html").format(
+        policy=escape(policy),
+        title=escape(title),
+        style=read_shipped("web", "page.css") + style,
+        theme=make_script(read_shipped("web", "theme.js")),
+        body=body,
+        scripts="\n".join([*elements, *libraries, *map(make_script, [read_shipped("web", "page.js"), *scripts])]),
     )
 
 

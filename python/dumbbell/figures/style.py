@@ -1,7 +1,7 @@
 """How every figure looks: colours, markers and line styles that can be distinguished in grey too, and sizes.
 
-A figure is as wide as a column of a paper, or as two, so that its text has the size that it says. `asked` gives other
-sizes to all figures that are drawn within it.
+A figure is as wide as a column of a paper, or as two, so that its text has the size that it says. `set_sizes` gives
+other sizes to all figures that are drawn within it.
 """
 
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ _OWN = {
 }
 # what belongs to the user's session and not to the look of a figure
 _LEFT = {"backend", "backend_fallback", "interactive", "toolbar", "timezone", "figure.max_open_warning", "date.epoch"}
-_LOOK: dict[Any, Any] = {key: value for key, value in mpl.rcParamsDefault.items() if key not in _LEFT} | _OWN
+_RC: dict[Any, Any] = {key: value for key, value in mpl.rcParamsDefault.items() if key not in _LEFT} | _OWN
 
 
 @dataclass(frozen=True)
@@ -88,39 +88,36 @@ class FigureSizes:
     text: float | None = None
 
 
-_ASKED: ContextVar[FigureSizes | None] = ContextVar("asked", default=None)
+_WANTED_SIZES: ContextVar[FigureSizes | None] = ContextVar("sizes", default=None)
 
 
 @contextmanager
 def set_sizes(width: float | None = None, height: float | None = None, text: float | None = None) -> Iterator[None]:
     """Give figures drawn here a width and a height in inches, and text of so many points."""
-    token = _ASKED.set(FigureSizes(width, height, text))
+    token = _WANTED_SIZES.set(FigureSizes(width, height, text))
     try:
         yield
     finally:
-        _ASKED.reset(token)
+        _WANTED_SIZES.reset(token)
 
 
 def get_sizes() -> FigureSizes:
-    """Return what was asked."""
-    return _ASKED.get() or FigureSizes()
-
-
-def _scale(of: FigureSizes) -> float:
-    """Return by how much text is larger than usual."""
-    return 1.0 if of.text is None else of.text / TEXT
+    """Return the sizes of figures drawn here."""
+    return _WANTED_SIZES.get() or FigureSizes()
 
 
 _SIZES = ("font.size", "axes.titlesize", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize")
 
 
 @contextmanager
-def look(of: FigureSizes | None = None) -> Iterator[None]:
+def apply_style(sizes: FigureSizes | None = None) -> Iterator[None]:
     """Draw as this package does, whatever the user's own settings are; they are back afterwards.
 
-    A figure that exists is drawn in the sizes `of` which it was made, as its ticks depend on them.
+    A figure that exists is drawn in the `sizes` in which it was made, as its ticks depend on them.
     """
-    with mpl.rc_context(_LOOK | {size: _LOOK[size] * _scale(of or get_sizes()) for size in _SIZES}):
+    text = (sizes or get_sizes()).text
+    scale = 1.0 if text is None else text / TEXT
+    with mpl.rc_context(_RC | {size: _RC[size] * scale for size in _SIZES}):
         yield
 
 

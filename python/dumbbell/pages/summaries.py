@@ -7,12 +7,28 @@ import polars as pl
 
 from dumbbell import figures
 from dumbbell.figures import Picture
+from dumbbell.results.aggregate import compute_half_width
 
 
 def compute_means(frame: pl.DataFrame, by: Sequence[str], *values: str) -> pl.DataFrame:
     """Return means over seeds; of the first value also min and max, as `low` and `high`, and how many, `n`."""
     first = pl.col(values[0])
     return frame.group_by(by).agg(pl.col(values).mean(), low=first.min(), high=first.max(), n=first.count()).sort(by)
+
+
+def compute_intervals(runs: pl.DataFrame, by: Sequence[str], *values: str, count: str = "n") -> pl.DataFrame:
+    """Return means over seeds, with `low` and `high`, the 95 % interval of the first value, and `count` different runs.
+
+    Runs whose `hash` is the same count as one, so that they have no interval.
+    """
+    first = pl.col(values[0])
+    means = runs.group_by(by).agg(
+        pl.col(values).mean(),
+        deviation=first.std(),
+        **{count: pl.when(pl.col("hash").n_unique() > 1).then(first.count()).otherwise(1)},
+    )
+    half = compute_half_width(pl.col("deviation"), pl.col(count))
+    return means.with_columns(low=first - half, high=first + half).drop("deviation")
 
 
 def map_names(column: str | pl.Expr, names: Mapping[Any, str]) -> pl.Expr:

@@ -47,14 +47,14 @@ class Choice:
     baseline: str | None = None
     where: str | None = None
 
-    def complete_request(self, asked: PlotRequest) -> PlotRequest:
+    def complete_request(self, request: PlotRequest) -> PlotRequest:
         """Return what is asked for, with what this figure needs."""
         return replace(
-            asked,
-            value=asked.value or self.value,
-            by=asked.by or self.by,
-            facet=asked.facet or self.facet,
-            baseline=asked.baseline or self.baseline,
+            request,
+            value=request.value or self.value,
+            by=request.by or self.by,
+            facet=request.facet or self.facet,
+            baseline=request.baseline or self.baseline,
         )
 
     @property
@@ -101,11 +101,11 @@ class _Shape:
         return got, "flows.sojourn_mean_ms" if self.udp else "flows.rtt_mean_ms"
 
 
-def _find_shape(results: StoredResults, asked: PlotRequest) -> _Shape:
+def _find_shape(results: StoredResults, request: PlotRequest) -> _Shape:
     configs = list(results.configurations.values())
     flows = [_count_values(config, "flows") for config in configs] or [0]
     return _Shape(
-        keys=[one for one in results.dimensions if not one.is_any_of(asked.mean_over)],
+        keys=[one for one in results.dimensions if not one.is_any_of(request.mean_over)],
         seeds=len(results.seeds),
         flows=(min(flows), max(flows)),
         udp=any(_count_values(config, "udp") for config in configs),
@@ -126,27 +126,27 @@ def _count_values(config: dict[str, Any], section: str) -> int:
     return sum(one.get("count", 1) for one in config.get(section) or [])
 
 
-def list_choices(results: StoredResults, asked: PlotRequest) -> Iterator[Choice]:
+def list_choices(results: StoredResults, request: PlotRequest) -> Iterator[Choice]:
     """Yield the figures that suit results, the best first; the last can be drawn of almost any."""
-    wanted = (asked.value, asked.keys, asked.of, asked.baseline, asked.time)
-    shape = _find_shape(results, asked)
+    wanted = (request.value, request.keys, request.of, request.baseline, request.time)
+    shape = _find_shape(results, request)
     found = _choose_by_shape(results, shape) if not any(wanted) and not results.of_parts else iter(())
-    for one in itertools.chain(found, _choose_by_request(results, asked)):
-        yield replace(one, others=tuple(other for other in one.others if _can_draw(other, results, shape, asked)))
+    for one in itertools.chain(found, _choose_by_request(results, request)):
+        yield replace(one, others=tuple(other for other in one.others if _can_draw(other, results, shape, request)))
 
 
-def _can_draw(other: OtherFigure, results: StoredResults, shape: _Shape, asked: PlotRequest) -> bool:
+def _can_draw(other: OtherFigure, results: StoredResults, shape: _Shape, request: PlotRequest) -> bool:
     """Return whether another figure can be drawn of these results."""
-    free = [one for one in shape.keys if not one.is_any_of([*asked.by, *asked.facet])]
+    free = [one for one in shape.keys if not one.is_any_of([*request.by, *request.facet])]
     match other.needs:
         case "packets":
             return not results.frame("sojourn").is_empty()
         case "queue":
             return bool(results.whole_runs.queue_series["throughput_mbit"].is_not_null().any())
         case "number":
-            return asked.against is None and any(one.is_numeric for one in free)
+            return request.against is None and any(one.is_numeric for one in free)
         case "two keys":
-            return len(free) > 1 and len(asked.value) < 2
+            return len(free) > 1 and len(request.value) < 2
         case "unlike flows":
             return shape.unlike
     return True
@@ -303,33 +303,33 @@ def _describe_axis(keys: Sequence[Dimension]) -> str:
     return "has" if len(keys) == 1 else "have"
 
 
-def _choose_by_request(results: StoredResults, asked: PlotRequest) -> Iterator[Choice]:
+def _choose_by_request(results: StoredResults, request: PlotRequest) -> Iterator[Choice]:
     """Yield what suits the keys and measures that are asked for, or any results at all."""
     box, lines = OtherFigure("--kind box"), OtherFigure("--kind lines", needs="number")
-    several = [one for one in results.dimensions if not one.is_any_of(asked.mean_over)]
-    if asked.time is not None:
+    several = [one for one in results.dimensions if not one.is_any_of(request.mean_over)]
+    if request.time is not None:
         yield Choice("series", "a part of the time is asked for", (OtherFigure("--kind shares", needs="unlike flows"),))
         return
-    if asked.against is not None or asked.by or asked.facet:
-        free = [one for one in several if not one.is_any_of([*asked.by, *asked.facet])]
+    if request.against is not None or request.by or request.facet:
+        free = [one for one in several if not one.is_any_of([*request.by, *request.facet])]
         numbers = [one.name for one in free if one.is_numeric]
-        if asked.against is not None and (is_numeric(results, asked.against) or asked.baseline):
-            yield Choice("lines", f"{asked.against} is a number", (OtherFigure("--kind bars"), box))
-        elif asked.against is not None:
-            yield Choice("bars", f"{asked.against} has names, which no line joins", (box,))
+        if request.against is not None and (is_numeric(results, request.against) or request.baseline):
+            yield Choice("lines", f"{request.against} is a number", (OtherFigure("--kind bars"), box))
+        elif request.against is not None:
+            yield Choice("bars", f"{request.against} has names, which no line joins", (box,))
         elif numbers:
-            why = f"{join_words(asked.keys)} as asked for, lines along {join_words(numbers)}"
+            why = f"{join_words(request.keys)} as asked for, lines along {join_words(numbers)}"
             yield Choice("lines", why, (OtherFigure("--kind bars"), box))
         else:
-            yield Choice("bars", f"{join_words(asked.keys)} as asked for, and no other key is a number", (box,))
+            yield Choice("bars", f"{join_words(request.keys)} as asked for, and no other key is a number", (box,))
         return
     said = join_words([one.name for one in several])
-    if results.sessions and not asked.of and not asked.value and len(results) <= MOST_BESIDE:
+    if results.sessions and not request.of and not request.value and len(results) <= MOST_BESIDE:
         yield _choose_sessions(results)
         return
     if not several:
-        packets = OtherFigure("--kind cdf", needs="" if asked.value else "packets")
-        if not asked.of and any(config["record"]["series"] for config in results.configurations.values()):
+        packets = OtherFigure("--kind cdf", needs="" if request.value else "packets")
+        if not request.of and any(config["record"]["series"] for config in results.configurations.values()):
             yield Choice("series", "the runs differ in nothing", (OtherFigure("--kind bars"), packets))
         elif len(results) > 4:
             yield Choice("box", f"{len(results)} runs differ in their seeds alone", (OtherFigure("--kind bars"),))
@@ -342,7 +342,9 @@ def _choose_by_request(results: StoredResults, asked: PlotRequest) -> Iterator[C
     if longest < 3:
         yield Choice("bars", f"{said} {_describe_axis(several)} few values", (box, lines))
     elif (
-        math.prod(sizes) / longest > FEW_LINES * FEW_PANELS and sum(size > 2 for size in sizes) > 1 and not asked.value
+        math.prod(sizes) / longest > FEW_LINES * FEW_PANELS
+        and sum(size > 2 for size in sizes) > 1
+        and not request.value
     ):
         choose = OtherFigure("--where KEY=VALUE and --kind lines")
         yield Choice("heat", f"{math.prod(sizes)} combinations of {said}", (choose,))

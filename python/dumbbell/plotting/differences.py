@@ -26,33 +26,33 @@ _LEAST, _MOST = 5.0, 150.0  # per cent at which an axis may end
 _MOST_ROWS = 30
 
 
-def differences(results: StoredResults, asked: PlotRequest) -> Picture:
+def differences(results: StoredResults, request: PlotRequest) -> Picture:
     """Draw the change of each measure from the baseline, in per cent, with 95 % intervals over seeds.
 
     A panel is a cell, or all of them together if they are many, and one other value of the baseline's key.
     """
-    key, first, others = _choose_sides(results, asked)
-    values = _choose_values(asked, results)
+    key, first, others = _choose_sides(results, request)
+    values = _choose_values(request, results)
     found = [(text, differing.compare_results(results, by=f"{key}={first},{text}", values=values)) for text in others]
     return _draw_comparisons(found, first, values, f"{results.path}: {key}")
 
 
-def draw_differences_of_two(results: StoredResults, other: StoredResults, asked: PlotRequest) -> Picture:
+def draw_differences_of_two(results: StoredResults, other: StoredResults, request: PlotRequest) -> Picture:
     """Draw the change of each measure from one results file to another, over the cells that both have."""
-    values = _choose_values(asked, results, other)
+    values = _choose_values(request, results, other)
     found = differing.compare_results(results, other, values=values)
     first, second = (one.path.name for one in (results, other))
     names = (first, second) if first != second else (str(results.path), str(other.path))
     return _draw_comparisons([(names[1], found)], names[0], values, names[0])
 
 
-def _choose_values(asked: PlotRequest, *results: StoredResults) -> tuple[str, ...]:
+def _choose_values(request: PlotRequest, *results: StoredResults) -> tuple[str, ...]:
     """Return the measures that are asked for, or those of the usual ones that all results have."""
     some = any(one.of_parts for one in results)  # of some flows, whose runs as a whole are not meant
     names = [name for name in _MEASURES if name.startswith("flows.") or not some]
     if all(len(one.hops_of_cells) == len(one.configurations) for one in results):
         names = [f"hops.{name.partition('.')[2]}" if is_of_hop(*name.split(".")) else name for name in names]
-    return asked.value or tuple(name for name in names if all(_is_known(one, name) for one in results))
+    return request.value or tuple(name for name in names if all(_is_known(one, name) for one in results))
 
 
 def _draw_comparisons(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str], place: str) -> Picture:
@@ -129,14 +129,14 @@ def _order_names(rows: pl.DataFrame, values: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(name for *_, name in found))[:_MOST_ROWS]
 
 
-def _choose_sides(results: StoredResults, asked: PlotRequest) -> tuple[str, str, list[str]]:
+def _choose_sides(results: StoredResults, request: PlotRequest) -> tuple[str, str, list[str]]:
     """Return the key, its value to compare with, and its other values."""
-    if asked.baseline is None:
+    if request.baseline is None:
         known = [one for one in results.dimensions if one.word in VERSIONS]
         if not known:
             raise Missing("KEY=VALUE, the runs from which the others differ", key="--baseline")
         return known[0].name, known[0].ordered[0], known[0].ordered[1:]
-    condition = selecting.parse(asked.baseline, "--baseline")
+    condition = selecting.parse(request.baseline, "--baseline")
     dimension = results.find_key(condition.key, "--baseline")
     meant = selecting.select_dimension_texts(dimension, condition.text, results.configurations, "--baseline")
     if len(meant) != 1:

@@ -28,33 +28,33 @@ _BINS = {
 }
 
 
-def cdf(results: StoredResults, asked: PlotRequest, *, complementary: bool = False) -> Picture:
+def cdf(results: StoredResults, request: PlotRequest, *, complementary: bool = False) -> Picture:
     """Draw the share of packets, round trips, short flows or runs up to each value; above it if `complementary`."""
-    values = asked.value or ("sojourn",)
+    values = request.value or ("sojourn",)
     of_bins = [value for value in values if value in _BINS]
     if 0 < len(of_bins) < len(values):
         found_values = (
             f"{', '.join(values)}, of which {', '.join(of_bins)} are counts of packets and the others values,"
         )
         raise Conflict(found_values, f"either of {', '.join(_BINS)}, or others", option="--value")
-    if asked.of is not None and of_bins:
+    if request.of is not None and of_bins:
         kind = CCDF if complementary else CDF
         raise Conflict(
-            f"{asked.of} and kind {kind.name}", f"{spell_option('value')}, which names what is drawn", option="--of"
+            f"{request.of} and kind {kind.name}", f"{spell_option('value')}, which names what is drawn", option="--of"
         )
-    found = [_collect_values(results, asked, value, asked.keys) for value in values]
-    unnamed = len(of_bins) > 1 and not {"class", "which"} & set(asked.keys)
+    found = [_collect_values(results, request, value, request.keys) for value in values]
+    unnamed = len(of_bins) > 1 and not {"class", "which"} & set(request.keys)
     if unnamed and any(axis.name == "class" for one, _ in found for axis in one.axes):
         # RTTs of a single class say whose they are beside times in queue of several
-        found = [_collect_values(results, asked, value, [*asked.keys, "which"]) for value in values]
+        found = [_collect_values(results, request, value, [*request.keys, "which"]) for value in values]
     axes = find_common_axes([one.axes for one, _ in found])
-    by, facet = place_keys(results, axes, asked, None)
+    by, facet = place_keys(results, axes, request, None)
     frame, each = join_frames(axes, [(label, one) for one, label in found])
     values_of = frame["from_ms" if of_bins else "value"]
     missing = [f"no value in {values_of.null_count()} of {values_of.len()}"] if values_of.null_count() else []
     frame = frame.drop_nulls("from_ms" if of_bins else "value")
     require_values(results, frame, values)
-    if of_bins and asked.log_x is not False:
+    if of_bins and request.log_x is not False:
         frame = frame.with_columns(pl.col("from_ms").clip(_AT_ONCE_MS))
     runs = frame.group_by([*(axis.name for axis in axes), *([each] if each else [])] or pl.lit(1))
     seeds = runs.agg(pl.col("hash").n_unique())["hash"]
@@ -72,8 +72,8 @@ def cdf(results: StoredResults, asked: PlotRequest, *, complementary: bool = Fal
         by=by or None,
         facet=facet or None,
         complementary=complementary,
-        log_x=asked.log_x,
-        log_y=asked.log_y or complementary,
+        log_x=request.log_x,
+        log_y=request.log_y or complementary,
         each=each,
         x_label=found[0][1],
         y_label=f"share{f' of {counted}' * (not each)} {'above' if complementary else 'up to'} x",
@@ -81,7 +81,9 @@ def cdf(results: StoredResults, asked: PlotRequest, *, complementary: bool = Fal
     )
 
 
-def _collect_values(results: StoredResults, asked: PlotRequest, value: str, keys: Sequence[str]) -> tuple[Samples, str]:
+def _collect_values(
+    results: StoredResults, request: PlotRequest, value: str, keys: Sequence[str]
+) -> tuple[Samples, str]:
     """Return what one distribution is of, as `value`, or as bins with `from_ms` and a count; and what it is called."""
     if value in _BINS:
         table, column, weight = _BINS[value]
@@ -89,25 +91,25 @@ def _collect_values(results: StoredResults, asked: PlotRequest, value: str, keys
         if value == "pings":
             results, label = results.where("kind=udp"), label.replace("RTT", "RTT of pings")
         found = aggregate.collect_rows(
-            results, table, [column, weight], keys, mean_over=asked.mean_over, options=asked.options
+            results, table, [column, weight], keys, mean_over=request.mean_over, options=request.options
         )
         return replace(found, frame=found.frame.rename({weight: _COUNT})), label
     if value in ("completion", "slowdown", "completion_s"):
         column = "slowdown" if value == "slowdown" else "completion_s"
         found = aggregate.collect_rows(
-            results, "short_flows", [column], keys, mean_over=asked.mean_over, options=asked.options
+            results, "short_flows", [column], keys, mean_over=request.mean_over, options=request.options
         )
         return replace(found, frame=found.frame.rename({column: "value"})), format_axis_label(column, "short_flows")
-    found, means = collect_means(results, asked, value)
+    found, means = collect_means(results, request, value)
     if censored.is_censored(found.measure):  # such runs are in no step, and in the number that shares are of
         late = describe_late(int(means.frame["none"].sum()), int(means.frame["runs"].sum()))
-        label = f"{format_y_label(found, asked)}{'; ' * bool(late)}{late}"
+        label = f"{format_y_label(found, request)}{'; ' * bool(late)}{late}"
         return replace(found, frame=found.frame.with_columns(pl.col("value").fill_null(math.inf))), label
-    if found.measure.of != "run" and not asked.mean_over:  # of each flow, not of those that are alike together
+    if found.measure.of != "run" and not request.mean_over:  # of each flow, not of those that are alike together
         measure = found.measure
-        own = aggregate.collect_rows(results, measure.table, [measure.column], asked.keys)
+        own = aggregate.collect_rows(results, measure.table, [measure.column], request.keys)
         found = replace(own, frame=own.frame.rename({measure.column: "value"}))
-    return found, format_y_label(found, asked)
+    return found, format_y_label(found, request)
 
 
 CDF = Kind("cdf", cdf, against=False)

@@ -71,46 +71,46 @@ def _check_axes(picture: Picture, log_x: bool | None, log_y: bool | None) -> Non
 def _draw_kind(
     results: StoredResults,
     kind: str | None,
-    asked: PlotRequest,
+    request: PlotRequest,
     reference: str | Path | None,
     other: StoredResults | str | Path | None = None,
 ) -> Picture:
     """Draw a figure without its subject."""
     one = None if kind is None else find_kind(kind)
     if reference is not None:
-        return draw_with_reference(results, reference, kind, asked)
+        return draw_with_reference(results, reference, kind, request)
     if other is not None:
-        return _draw_two(results, other if isinstance(other, StoredResults) else StoredResults(other), kind, asked)
+        return _draw_two(results, other if isinstance(other, StoredResults) else StoredResults(other), kind, request)
     if one is None:
-        return _draw_suitable(results, asked)
-    _check_keys(results, asked, one)
-    _check_options(asked, one)
-    picture = one.draw(results, asked)
+        return _draw_suitable(results, request)
+    _check_keys(results, request, one)
+    _check_options(request, one)
+    picture = one.draw(results, request)
     if not one.says_rest:
-        line = aggregate.name_further_keys(results, asked.keys, asked.mean_over)
+        line = aggregate.name_further_keys(results, request.keys, request.mean_over)
         line = line[:1].lower() + line[1:]
         picture.around.title = "; ".join(filter(None, [picture.around.title, line])) or None
     return picture
 
 
-def _check_options(asked: PlotRequest, kind: Kind) -> None:
+def _check_options(request: PlotRequest, kind: Kind) -> None:
     """Refuse options that this kind of figure does not take, and name the kinds that do."""
-    if kind.values == "one" and len(asked.value) > 1:
+    if kind.values == "one" and len(request.value) > 1:
         several = _list_kinds(lambda one: one.values == "several", "and")
-        raise TooMany(", ".join(asked.value), f"one for {kind.name}; several for {several}", option="--value")
-    if asked.time is not None and not kind.time:
+        raise TooMany(", ".join(request.value), f"one for {kind.name}; several for {several}", option="--value")
+    if request.time is not None and not kind.time:
         takers = _list_kinds(lambda one: one.time, "or")
         raise Unfit(f"{kind.name} has no time", f"kind {takers}", option="--time")
-    if asked.baseline is not None and not kind.baseline:
+    if request.baseline is not None and not kind.baseline:
         takers = _list_kinds(lambda one: one.baseline, "or")
         raise Unfit(f"{kind.name} has no baseline", f"kind {takers}", option="--baseline")
-    shows = kind.shows(asked)
-    if asked.of is not None and shows:
+    shows = kind.shows(request)
+    if request.of is not None and shows:
         raise Conflict(
-            f"{asked.of} and kind {kind.name}", f"{spell_option('value')}, which names what is drawn", option="--of"
+            f"{request.of} and kind {kind.name}", f"{spell_option('value')}, which names what is drawn", option="--of"
         )
-    if asked.mean_over and shows:
-        found = f"{', '.join(asked.mean_over)} and kind {kind.name}, which shows {shows},"
+    if request.mean_over and shows:
+        found = f"{', '.join(request.mean_over)} and kind {kind.name}, which shows {shows},"
         raise Conflict(found, f"{spell_option('where')} for some of the runs", option="--mean-over")
 
 
@@ -118,16 +118,21 @@ def _list_kinds(takes: Callable[[Kind], bool], word: str) -> str:
     return join_words((one.name for one in list_kinds() if takes(one)), word)
 
 
-def _draw_two(results: StoredResults, other: StoredResults, kind: str | None, asked: PlotRequest) -> Picture:
+def _draw_two(results: StoredResults, other: StoredResults, kind: str | None, request: PlotRequest) -> Picture:
     """Draw the differences between two results files."""
     if kind not in (None, "differences"):
         raise Conflict(f"{kind} and two results", "kind differences, or one of the two", option="--kind")
-    given = {"--baseline": asked.baseline, "--of": asked.of, "--mean-over": asked.mean_over, "--time": asked.time}
-    for option, value in {**given, **{option: name for name, option in asked.options.items()}}.items():
+    given = {
+        "--baseline": request.baseline,
+        "--of": request.of,
+        "--mean-over": request.mean_over,
+        "--time": request.time,
+    }
+    for option, value in {**given, **{option: name for name, option in request.options.items()}}.items():
         if value:
             found = f"{spell_option(option)} and two results, whose cells are the panels,"
             raise Conflict(found, f"{spell_option('value')} and {spell_option('where')}")
-    picture = draw_differences_of_two(results, other, asked)
+    picture = draw_differences_of_two(results, other, request)
     if kind is None:
         picture.why = (
             "kind differences: two results, what changes in the cells that both have; another: one of them alone"
@@ -135,13 +140,13 @@ def _draw_two(results: StoredResults, other: StoredResults, kind: str | None, as
     return picture
 
 
-def _draw_suitable(results: StoredResults, asked: PlotRequest) -> Picture:
+def _draw_suitable(results: StoredResults, request: PlotRequest) -> Picture:
     """Draw the first of the figures that suit the shape of the results and can be drawn."""
     failed: InputError | None = None
-    for choice in list_choices(results, asked):
+    for choice in list_choices(results, request):
         try:
             own = results.where(choice.where) if choice.where else results
-            picture = _draw_kind(own, choice.kind, choice.complete_request(asked), None)
+            picture = _draw_kind(own, choice.kind, choice.complete_request(request), None)
         except InputError as error:
             failed = error
         else:
@@ -151,30 +156,30 @@ def _draw_suitable(results: StoredResults, asked: PlotRequest) -> Picture:
     raise failed
 
 
-def _check_keys(results: StoredResults, asked: PlotRequest, kind: Kind) -> None:
+def _check_keys(results: StoredResults, request: PlotRequest, kind: Kind) -> None:
     """Refuse keys that this kind of figure has no place for, and a choice that would have to be guessed."""
-    for name in asked.keys:
-        if asked.keys.count(name) > 1:
+    for name in request.keys:
+        if request.keys.count(name) > 1:
             raise Conflict(
                 f"{name} twice among {spell_option('against')}, {spell_option('by')}, {spell_option('facet')} "
                 f"and {spell_option('slider')}",
                 "each key in one place",
                 option="--by",
             )
-    if asked.against is not None and not kind.against:
+    if request.against is not None and not kind.against:
         raise Conflict(
-            f"{asked.against} and kind {kind.name}",
+            f"{request.against} and kind {kind.name}",
             f"{spell_option('by')} or {spell_option('facet')}, or kind lines or bars",
             option="--against",
         )
-    if asked.keys and not kind.keys:
+    if request.keys and not kind.keys:
         raise Conflict(
-            f"{', '.join(asked.keys)} and kind {kind.name}",
+            f"{', '.join(request.keys)} and kind {kind.name}",
             f"{spell_option('baseline')} KEY=VALUE",
-            option=asked.options[asked.keys[0]],
+            option=request.options[request.keys[0]],
         )
     experiments = results.unlike_experiments
-    if experiments and not (asked.keys or asked.mean_over) and not kind.experiments:
+    if experiments and not (request.keys or request.mean_over) and not kind.experiments:
         found = "; ".join(f"{name} ({', '.join(keys) or 'one cell'})" for name, keys in experiments.items())
         allowed = (
             f"{spell_option('where')} experiment=NAME for a figure of one, or {spell_option('against')}, "

@@ -18,14 +18,14 @@ from dumbbell.results.results import Measure, StoredResults
 _FILLED = 0.5  # of its link, up to which a queue says nothing
 
 
-def ellipses(results: StoredResults, asked: PlotRequest) -> Picture:
+def ellipses(results: StoredResults, request: PlotRequest) -> Picture:
     """Draw throughput against delay, with one standard deviation around the mean."""
-    if len(asked.value) not in (0, 2):
-        raise WrongValue(", ".join(asked.value), "two: a delay and a throughput", option="--value")
-    measures = _choose_measures(results, asked)
+    if len(request.value) not in (0, 2):
+        raise WrongValue(", ".join(request.value), "two: a delay and a throughput", option="--value")
+    measures = _choose_measures(results, request)
     delay, throughput = (
         aggregate.collect_samples(
-            results, f"{one.table}.{one.column}", asked.keys, mean_over=asked.mean_over, options=asked.options
+            results, f"{one.table}.{one.column}", request.keys, mean_over=request.mean_over, options=request.options
         )
         for one in measures
     )
@@ -38,7 +38,7 @@ def ellipses(results: StoredResults, asked: PlotRequest) -> Picture:
     if delay.measure.table == "hops":
         joined, axes, idle = _select_filled(results, joined, axes)
     require_values(results, joined, [one.column for one in measures])
-    by, facet = place_keys(results, axes, asked, None, few=12)
+    by, facet = place_keys(results, axes, request, None, few=12)
     seeds = joined.group_by(names or pl.lit(1)).agg(pl.col("hash").n_unique())["hash"]
     how_often = f"mean and standard deviation of {describe_seeds(seeds)}" if seeds.max() != 1 else "one run each"
     hops = [text for axis in axes if axis.name == "hop" for text in axis.texts]
@@ -49,7 +49,7 @@ def ellipses(results: StoredResults, asked: PlotRequest) -> Picture:
         "value of throughput",
         by=by or None,
         facet=facet or None,
-        log_x=asked.log_x,
+        log_x=request.log_x,
         x_label=delay.measure.label + of_hop,
         y_label=throughput.measure.label + of_hop,
         title="; ".join([how_often, *filter(None, [missing, idle]), *delay.left_out]),
@@ -78,12 +78,12 @@ def _select_filled(
     )
 
 
-def _choose_measures(results: StoredResults, asked: PlotRequest) -> tuple[Measure, Measure]:
+def _choose_measures(results: StoredResults, request: PlotRequest) -> tuple[Measure, Measure]:
     """Return what ellipses have across and up: two measures of runs, of flows or of classes."""
-    if not asked.value and asked.of is None:
+    if not request.value and request.of is None:
         return Measure("flows", "sojourn_mean_ms"), Measure("flows", "throughput_mbit")
-    names = asked.value or ("sojourn", "throughput")
-    tables = [asked.of] if asked.of else [results.measure(name, by_part=asked.keys).table for name in names]
+    names = request.value or ("sojourn", "throughput")
+    tables = [request.of] if request.of else [results.measure(name, by_part=request.keys).table for name in names]
     for table in dict.fromkeys([*tables, "flows", "classes"]):
         both = [measure for measure in (_measure(results, name, table) for name in names) if measure]
         if len(both) == 2 and both[0].table == both[1].table == table:

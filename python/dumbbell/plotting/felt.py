@@ -17,9 +17,9 @@ from dumbbell.results.results import StoredResults
 _SETTING = "setting"
 
 
-def felt(results: StoredResults, asked: PlotRequest) -> Picture:
+def felt(results: StoredResults, request: PlotRequest) -> Picture:
     """Draw delays of what waits for others, losses that are felt, and rates, as bars, a panel for each."""
-    own = [*asked.value, *asked.keys, *asked.mean_over, *([asked.of] if asked.of else [])]
+    own = [*request.value, *request.keys, *request.mean_over, *([request.of] if request.of else [])]
     if own:
         asked_for = ", ".join(own)
         raise Conflict(

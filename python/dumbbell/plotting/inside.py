@@ -19,13 +19,13 @@ _MOST_STRETCHES = 400  # of states, which a ribbon can show
 _MEASURES = ("sojourn_mean_ms", "ce_marks", "sce_marks", "drops")
 
 
-def collect_hops(results: StoredResults, asked: PlotRequest) -> Samples | None:
+def collect_hops(results: StoredResults, request: PlotRequest) -> Samples | None:
     """Return the series of every hop of a run with several, with the axis `hop`; None of any other run."""
     rows = results.hop_series
     if rows["hop"].n_unique() < 2:
         return None
     found = aggregate.collect_rows(results, "hop_series", ["time_s", "hop", *_MEASURES])
-    frame = _select_time(found.frame, asked.time)
+    frame = _select_time(found.frame, request.time)
     hop = Axis("hop", rows["hop"].unique(maintain_order=True).to_list())
     axes = [*found.axes, hop]
     return replace(found, axes=axes, frame=order_frame(axes, frame))

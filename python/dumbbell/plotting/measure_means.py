@@ -14,7 +14,7 @@ from dumbbell.results.results import StoredResults
 
 def collect_means(
     results: StoredResults,
-    asked: PlotRequest,
+    request: PlotRequest,
     value: str,
     *,
     ratio: bool = False,
@@ -26,44 +26,44 @@ def collect_means(
     The baseline itself, of which the difference is 0 and the ratio 1, is among them where its key is along an axis:
     horizontally or, if `numeric` is None, in both directions.
     """
-    keys = asked.keys
-    base, texts = _find_baseline(results, asked) if asked.baseline else (None, [])
+    keys = request.keys
+    base, texts = _find_baseline(results, request) if request.baseline else (None, [])
     if base and base not in keys:
         keys = [*keys, base]
     found = aggregate.collect_samples(
-        results, value, keys, of=asked.of, mean_over=asked.mean_over, options=asked.options, total=total
+        results, value, keys, of=request.of, mean_over=request.mean_over, options=request.options, total=total
     )
     if base:
         texts = texts or selecting.select_texts(
-            selecting.parse(asked.baseline or "").text,
+            selecting.parse(request.baseline or "").text,
             next(axis for axis in found.axes if axis.name == base).texts,
             lambda _: [],
             key=base,
             option="--baseline",
         )
         compared = aggregate.subtract_baseline(found, base, texts, ratio=ratio)
-        along = numeric is None or choose_first_key(results, compared.axes, asked, numeric=numeric).name == base
+        along = numeric is None or choose_first_key(results, compared.axes, request, numeric=numeric).name == base
         found = compared if along else aggregate.drop_texts(compared, base, texts)
     return found, censored.drop_partial(aggregate.average_samples(found))
 
 
-def _find_baseline(results: StoredResults, asked: PlotRequest) -> tuple[str, list[str]]:
+def _find_baseline(results: StoredResults, request: PlotRequest) -> tuple[str, list[str]]:
     """Return the key of the baseline, as one of those asked for if it is the same, and the texts that are meant.
 
     There are no texts of a key of flows: the rows have them.
     """
-    condition = selecting.parse(asked.baseline or "", "--baseline")
+    condition = selecting.parse(request.baseline or "", "--baseline")
     if condition.key in ("flow", "class", "kind") or (
         condition.key in ("cc", "base_rtt") and not results.is_of_runs(condition.key)
     ):
         named = condition.key == "flow" and not condition.text.replace(",", "").isdigit()
-        return "which" if named and "flow" not in asked.keys else condition.key, []
+        return "which" if named and "flow" not in request.keys else condition.key, []
     base = results.find_key(condition.key, "--baseline")
     meant = selecting.select_dimension_texts(base, condition.text, results.configurations, "--baseline")
-    for name in asked.keys:
+    for name in request.keys:
         if name in parts.KEYS and not results.is_of_runs(name):
             continue
-        other = results.find_key(name, asked.options[name])
+        other = results.find_key(name, request.options[name])
         pairs = {(base.texts[cell], other.texts[cell]) for cell in base.texts}
         if len(pairs) == len(base.ordered) == len(other.ordered):
             return name, [there for own, there in pairs if own in meant]
@@ -82,11 +82,11 @@ def describe_means(found: Sequence[Means]) -> str | None:
     return "; ".join(dict.fromkeys(text for text in said if text)) or None
 
 
-def format_y_label(found: Means | Samples, asked: PlotRequest, kind: str = "") -> str:
+def format_y_label(found: Means | Samples, request: PlotRequest, kind: str = "") -> str:
     """Return the name of a measure with its unit, and what it is compared with."""
     label = found.measure.label
-    if asked.baseline:
-        label = f"{label}, {'ratio to' if kind == 'ratio' else 'difference from'} {asked.baseline}"
+    if request.baseline:
+        label = f"{label}, {'ratio to' if kind == 'ratio' else 'difference from'} {request.baseline}"
     return label
 
 

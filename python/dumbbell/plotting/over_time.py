@@ -31,12 +31,12 @@ _RATES = "rates"  # goodput on top of each other
 _REPAIRED = "goodput above the rate: a hole was filled, and all that waited behind it counts at once"
 
 
-def series(results: StoredResults, asked: PlotRequest) -> Picture:
+def series(results: StoredResults, request: PlotRequest) -> Picture:
     """Draw time series of one seed, one measure above another."""
-    alone = len(results.configurations) == 1 and not (asked.by or asked.facet)
-    wanted = list(asked.value or (_OF_SESSIONS if results.sessions else _OF_ONE if alone else _SERIES))
+    alone = len(results.configurations) == 1 and not (request.by or request.facet)
+    wanted = list(request.value or (_OF_SESSIONS if results.sessions else _OF_ONE if alone else _SERIES))
     panels_of = [_find_panel(name) for name in wanted]
-    if results.of_parts and asked.value and all(table == "queue_series" for table, _ in panels_of):
+    if results.of_parts and request.value and all(table == "queue_series" for table, _ in panels_of):
         results.require_whole_runs(
             f"{', '.join(wanted)} is of the whole queue", f"{spell_option('value')} goodput, cwnd or srtt, too"
         )
@@ -46,43 +46,43 @@ def series(results: StoredResults, asked: PlotRequest) -> Picture:
     for table in ("series", "queue_series"):
         known = first.measures(table)  # not every engine measures all of it
         columns = [c for c in dict.fromkeys(column for of, column in OVER_TIME.values() if of == table) if c in known]
-        keys = [key for key in (*asked.by, *asked.facet) if table == "series" and key in parts.KEYS]
+        keys = [key for key in (*request.by, *request.facet) if table == "series" and key in parts.KEYS]
         of_runs = first if table == "series" else first.whole_runs
         if not columns:
             raise make_error(results)
         found = aggregate.collect_rows(
-            of_runs, table, ["time_s", *columns, *LIFE * (table == "series")], keys, options=asked.options
+            of_runs, table, ["time_s", *columns, *LIFE * (table == "series")], keys, options=request.options
         )
         if found.frame.is_empty() and table == "queue_series":
             raise make_error(results)
-        if asked.time:
-            found.frame = found.frame.filter(pl.col("time_s").is_between(*asked.time))
+        if request.time:
+            found.frame = found.frame.filter(pl.col("time_s").is_between(*request.time))
             if found.frame.is_empty() and table == "queue_series":
                 raise Nothing("no point of the time series is in this time", "a time within the runs", option="--time")
         if table == "series":
             found.frame = select_lifetime(found.frame, columns)
             found, alike = collect_alike(found, columns)
         frames[table] = found
-    _check_shown(results, frames, asked)
-    beside = _choose_side_by_side(frames, asked)
+    _check_shown(results, frames, request)
+    beside = _choose_side_by_side(frames, request)
     varies = _has_varying_rate(frames["queue_series"])
     if _RATES in wanted and (why := _explain_missing_sum(first, alike, alone=alone)):
-        if asked.value:
+        if request.value:
             raise Unfit(
                 f"rates on top of each other, of {why}",
                 f"goodput, or {spell_option('where')} for one run",
                 option="--value",
             )
         wanted[wanted.index(_RATES)] = "goodput"
-    if varies and not asked.value and not {"throughput", "rates"} & {*wanted}:
+    if varies and not request.value and not {"throughput", "rates"} & {*wanted}:
         wanted.insert(0, "throughput")
     whole = ", all traffic" * bool(results.of_parts) + ", bottleneck" * (first.whole_runs.hops.height > 0)
-    hops = collect_hops(first.whole_runs, asked) if alone and not asked.value else None
+    hops = collect_hops(first.whole_runs, request) if alone and not request.value else None
     panels = []
     for name in wanted:
         if name == "signals":
             panels += _make_signal_panels(hops or frames["queue_series"], beside, "" if hops else whole)
-            panels += list_queue_states(first.whole_runs, asked.time) if alone and not asked.value else []
+            panels += list_queue_states(first.whole_runs, request.time) if alone and not request.value else []
             continue
         if name == "sojourn" and hops:
             panels.append(
@@ -94,7 +94,7 @@ def series(results: StoredResults, asked: PlotRequest) -> Picture:
         table, column = _find_panel(name)
         found = frames[table]
         if column not in found.frame.columns:
-            if not asked.value:
+            if not request.value:
                 continue
             what = f"no {name} in these runs"
             raise Nothing(what, "runs of an engine that measures it", file=results.path, option="--value")
@@ -110,7 +110,7 @@ def series(results: StoredResults, asked: PlotRequest) -> Picture:
             )
         frame = order_frame(found.axes, found.frame).drop_nulls(column)
         if frame.is_empty():
-            if not asked.value:
+            if not request.value:
                 continue
             raise Nothing(
                 f"no flow has {name} in this time", f"another {spell_option('time')}, or other flows", option="--value"
@@ -127,7 +127,7 @@ def series(results: StoredResults, asked: PlotRequest) -> Picture:
     said += [f"each line of flows the mean of {alike} alike, of those that have begun"] * (alike > 1)
     said += [_REPAIRED] * (bool({"goodput", "rates"} & {*wanted}) and _exceeds_rate(frames["series"], first))
     title = "; ".join(said) or None
-    states = list_control_states(first, asked.time) if alone and not asked.value else {}
+    states = list_control_states(first, request.time) if alone and not request.value else {}
     picture = figures.stacked_series(
         panels,
         columns=beside,
@@ -176,15 +176,15 @@ def make_error(results: StoredResults) -> InputError:
     )
 
 
-def _check_shown(results: StoredResults, frames: dict[str, Samples], asked: PlotRequest) -> None:
+def _check_shown(results: StoredResults, frames: dict[str, Samples], request: PlotRequest) -> None:
     """Refuse keys asked for in which nothing that is drawn over time differs."""
     several = [axis.name for found in frames.values() for axis in found.several]
-    for name in (*asked.by, *asked.facet):
+    for name in (*request.by, *request.facet):
         if not any(name in (one, one.rpartition(".")[2]) for one in several):
             if name not in parts.KEYS:
-                results.find_key(name, asked.options[name])
+                results.find_key(name, request.options[name])
             found = f"nothing that is drawn differs in {name}"
-            raise Unfit(found, list(dict.fromkeys(several)) or "no key", option=asked.options[name])
+            raise Unfit(found, list(dict.fromkeys(several)) or "no key", option=request.options[name])
 
 
 def select_seed(results: StoredResults) -> StoredResults:
@@ -219,19 +219,19 @@ def collect_alike(found: Samples, columns: Sequence[str], *, total: bool = False
     return replace(found, frame=found.frame.group_by(place, maintain_order=True).agg(values)), alike
 
 
-def _choose_side_by_side(frames: dict[str, Samples], asked: PlotRequest) -> str | None:
+def _choose_side_by_side(frames: dict[str, Samples], request: PlotRequest) -> str | None:
     """Return the key of runs whose values stand side by side: the facet asked for, else one where flows differ too."""
     queue, flows = frames["queue_series"], frames["series"]
-    several = [axis for axis in queue.several if not {axis.name, axis.name.rpartition(".")[2]} & set(asked.by)]
+    several = [axis for axis in queue.several if not {axis.name, axis.name.rpartition(".")[2]} & set(request.by)]
     of_runs = [axis for axis in several if len(axis.texts) <= MOST_BESIDE]
     names = [axis.name for axis in of_runs]
-    for name in asked.facet:
+    for name in request.facet:
         full = next((one for one in names if name in (one, one.rpartition(".")[2])), None)
         if full is None:
             raise Unfit(
                 f"{name} is not of runs, or has too many values",
                 f"a key of runs with at most {MOST_BESIDE} values: {', '.join(names)}",
-                option=asked.options[name],
+                option=request.options[name],
             )
         return full
     of_flows = len(flows.several) > len(queue.several)

@@ -101,20 +101,20 @@ def describe_joined(axis: Axis) -> str:
 
 
 def place_keys(
-    results: StoredResults, axes: Sequence[Axis], asked: PlotRequest, first: Axis | None, *, few: int = FEW_LINES
+    results: StoredResults, axes: Sequence[Axis], request: PlotRequest, first: Axis | None, *, few: int = FEW_LINES
 ) -> tuple[list[str], list[str]]:
     """Return which keys distinguish lines and which panels; InputError if there are too many of either."""
     several = [axis for axis in axes if len(axis.texts) > 1 and axis is not first]
     size = {axis.name: len(axis.texts) for axis in several}
     if few < MOST_LINES and math.prod(size.values()) > few * MOST_PANELS:
         few = MOST_LINES
-    by = [axis.name for axis in several if axis.name in asked.by]
-    facet = [axis.name for axis in several if axis.name in asked.facet]
+    by = [axis.name for axis in several if axis.name in request.by]
+    facet = [axis.name for axis in several if axis.name in request.facet]
     rest = [axis for axis in several if axis.name not in (*by, *facet)]
     for axis in sorted(rest, key=lambda one: (one.name != "flow", len(one.texts))):
         lines = math.prod(size[name] for name in by) * len(axis.texts)
         fits = lines <= (MOST_LINES if not by and len(rest) == 1 else few)
-        (by if fits and not (asked.by and not asked.facet) else facet).append(axis.name)
+        (by if fits and not (request.by and not request.facet) else facet).append(axis.name)
     lines, panels = (math.prod(size[name] for name in names) for names in (by, facet))
     if lines > MOST_LINES or panels > MOST_PANELS:
         what = f"{lines} lines" if lines > MOST_LINES else f"{panels} panels"
@@ -125,11 +125,11 @@ def place_keys(
     return by, facet
 
 
-def choose_first_key(results: StoredResults, axes: Sequence[Axis], asked: PlotRequest, *, numeric: bool) -> Axis:
+def choose_first_key(results: StoredResults, axes: Sequence[Axis], request: PlotRequest, *, numeric: bool) -> Axis:
     """Return the key along the horizontal axis: the one asked for, or that with the most values."""
-    if asked.against is not None:
-        return next(axis for axis in axes if axis.name == asked.against)
-    free = [axis for axis in axes if axis.name not in (*asked.by, *asked.facet) and len(axis.texts) > 1]
+    if request.against is not None:
+        return next(axis for axis in axes if axis.name == request.against)
+    free = [axis for axis in axes if axis.name not in (*request.by, *request.facet) and len(axis.texts) > 1]
     if numeric and any(axis.numbers is not None for axis in free):
         free = [axis for axis in free if axis.numbers is not None]
     if not free:

@@ -11,20 +11,22 @@ from dumbbell.published import pictures as beside
 from dumbbell.results.results import StoredResults
 
 
-def draw_with_reference(results: StoredResults, reference: str | Path, kind: str | None, asked: PlotRequest) -> Picture:
+def draw_with_reference(
+    results: StoredResults, reference: str | Path, kind: str | None, request: PlotRequest
+) -> Picture:
     """Draw results against published ones: errors as heat maps, or both as lines over the base RTT."""
     if kind not in (None, "heat", "lines"):
         raise Conflict(f"{kind} and {spell_option('reference')}", ("heat", "lines"), option="--kind")
-    if len(asked.value) > 1:
-        raise TooMany(", ".join(asked.value), f"one with {spell_option('reference')}", option="--value")
+    if len(request.value) > 1:
+        raise TooMany(", ".join(request.value), f"one with {spell_option('reference')}", option="--value")
     given: dict[str, Any] = {
-        "--against": asked.against,
-        "--by": asked.by,
-        "--slider": asked.slider,
-        "--facet": asked.facet,
-        "--mean-over": asked.mean_over,
+        "--against": request.against,
+        "--by": request.by,
+        "--slider": request.slider,
+        "--facet": request.facet,
+        "--mean-over": request.mean_over,
     }
-    given |= {"--of": asked.of, "--baseline": asked.baseline, "--time": asked.time}
+    given |= {"--of": request.of, "--baseline": request.baseline, "--time": request.time}
     for option, value in given.items():
         if value:
             raise Conflict(
@@ -33,7 +35,7 @@ def draw_with_reference(results: StoredResults, reference: str | Path, kind: str
             )
     results.require_whole_runs("a reference holds whole runs", "keys of runs, such as bottleneck.rate")
     compared = compare.compare(results.runs, results.flows, compare.read_reference(reference))
-    metric = asked.value[0] if asked.value else "rtt_ms"
+    metric = request.value[0] if request.value else "rtt_ms"
     metric = {"goodput": "goodput_mbit", "throughput": "throughput_mbit", "rtt": "rtt_ms"}.get(metric, metric)
     known = {pair.figure.metric for pair in compared.pairs}
     # a publication states one of the two, and scores hold either against the same of the simulation

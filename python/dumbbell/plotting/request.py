@@ -77,9 +77,9 @@ class PlotRequest:
         return found | ({self.against: "--against"} if self.against else {})
 
 
-def set_facets(asked: PlotRequest, facet: Sequence[str]) -> PlotRequest:
+def set_facets(request: PlotRequest, facet: Sequence[str]) -> PlotRequest:
     """Return what is asked for, with these keys as facets and no others."""
-    return replace(asked, against=None, by=(), facet=tuple(facet))
+    return replace(request, against=None, by=(), facet=tuple(facet))
 
 
 def list_names(names: object) -> tuple[str, ...]:

@@ -14,15 +14,15 @@ from dumbbell.results import aggregate
 from dumbbell.results.results import StoredResults
 
 
-def shares(results: StoredResults, asked: PlotRequest) -> Picture:
+def shares(results: StoredResults, request: PlotRequest) -> Picture:
     """Draw how goodput is divided: over time, or along a key."""
-    if asked.against is None:
+    if request.against is None:
         one = select_seed(results)
         if not one.measures("series"):
             raise make_error(results)
-        found = aggregate.collect_rows(one, "series", ["time_s", "goodput_mbit"], asked.keys, options=asked.options)
-        if asked.time:
-            found.frame = found.frame.filter(pl.col("time_s").is_between(*asked.time))
+        found = aggregate.collect_rows(one, "series", ["time_s", "goodput_mbit"], request.keys, options=request.options)
+        if request.time:
+            found.frame = found.frame.filter(pl.col("time_s").is_between(*request.time))
         if found.frame.is_empty():
             raise Nothing(
                 "the runs have no time series, which kind shares draws",
@@ -35,19 +35,21 @@ def shares(results: StoredResults, asked: PlotRequest) -> Picture:
         said = describe_seed(results, one) or None
         axes, first = found.axes, None
     else:
-        _, means = collect_means(results, asked, asked.value[0] if asked.value else "flows.goodput_mbit", total=True)
-        first = choose_first_key(results, means.axes, asked, numeric=True)
+        _, means = collect_means(
+            results, request, request.value[0] if request.value else "flows.goodput_mbit", total=True
+        )
+        first = choose_first_key(results, means.axes, request, numeric=True)
         frame, x, _ = add_numbers(first, order_frame(means.axes, means.frame))
         y, label, axes = "mean", first.label, means.axes
         said = "; ".join(filter(None, [note(means, ""), describe_joined(first)])) or None
-    divided = ("flow", WHICH, *asked.by)
+    divided = ("flow", WHICH, *request.by)
     by = [axis.name for axis in axes if axis.name in divided and len(axis.texts) > 1]
     if not by:
         raise Unfit(
             "the flows are all alike, which kind shares tells apart", "flows that differ, or few", file=results.path
         )
     rest = tuple(axis.name for axis in axes if axis.name not in divided and axis is not first)
-    _, facet = place_keys(results, [a for a in axes if a.name in rest], set_facets(asked, rest), None)
+    _, facet = place_keys(results, [a for a in axes if a.name in rest], set_facets(request, rest), None)
     return figures.shares(
         frame,
         x,
@@ -60,8 +62,8 @@ def shares(results: StoredResults, asked: PlotRequest) -> Picture:
     )
 
 
-def _show_runs(asked: PlotRequest) -> str:
-    return "runs one by one" if asked.against is None else ""
+def _show_runs(request: PlotRequest) -> str:
+    return "runs one by one" if request.against is None else ""
 
 
 SHARES = Kind("shares", shares, values="one", time=True, shows=_show_runs)

@@ -66,7 +66,7 @@ def _write_watcher(watcher: socket.socket, about: dict[str, Any], shell: Any) ->
         watcher.settimeout(10)
         watcher.sendall(json.dumps(about).encode() + b"\n")
         while True:
-            if (seen := shell.look()) != "null":
+            if (seen := shell.view()) != "null":
                 watcher.sendall(seen.encode() + b"\n")
             time.sleep(LOOK_S)
 

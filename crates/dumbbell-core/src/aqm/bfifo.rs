@@ -4,7 +4,7 @@
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, DropSite, Log};
+use crate::log::{At, Log};
 use crate::packet::{Packet, MTU_FRAME};
 use crate::units::Instant;
 
@@ -45,11 +45,8 @@ impl Aqm for State {
 
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        if !self.has_room(u64::from(packet.len)) {
-            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
-            return;
-        }
-        self.fifo.accept(packet, now, log);
+        let fits = self.has_room(u64::from(packet.len));
+        self.fifo.accept_if(fits, packet, now, log);
     }
 
     #[inline(always)]

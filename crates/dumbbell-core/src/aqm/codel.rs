@@ -335,11 +335,8 @@ impl Aqm for State {
 
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        if self.fifo.len() >= self.limit {
-            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
-            return;
-        }
-        self.fifo.accept(packet, now, log);
+        let fits = self.fifo.len() < self.limit;
+        self.fifo.accept_if(fits, packet, now, log);
     }
 
     #[inline(always)]
@@ -351,7 +348,7 @@ impl Aqm for State {
         packet
     }
 
-    /// The law has been told that the queue is empty: it does not drop, and a packet that does not wait is not above the target.
+    /// The law knows that the queue is empty: it does not drop, and a packet that does not wait is not above the target.
     fn bypass_max_len(&self) -> u16 {
         if self.limit > 0 {
             u16::MAX

@@ -1,6 +1,6 @@
 //! The ring of packets inside every single-queue discipline.
 
-use crate::log::{At, Log};
+use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
 use crate::units::Instant;
 use std::collections::VecDeque;
@@ -17,6 +17,16 @@ impl Fifo {
     #[inline]
     pub fn accept<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         self.accept_at(packet, At::time(now), log);
+    }
+
+    /// Accepts `packet` if it `fits`, and drops it otherwise.
+    #[inline(always)]
+    pub fn accept_if<L: Log>(&mut self, fits: bool, packet: Packet, now: Instant, log: &mut L) {
+        if fits {
+            self.accept(packet, now, log);
+        } else {
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
+        }
     }
 
     /// Stamps `packet` with the time, appends and reports it, in a discipline of several queues.

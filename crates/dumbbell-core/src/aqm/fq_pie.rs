@@ -138,23 +138,7 @@ impl Aqm for State {
         Dequeue::Empty
     }
 
-    #[inline]
-    fn next_flow_hint(&self) -> Option<u32> {
-        self.queues.next_flow_hint()
-    }
-
-    #[inline]
-    fn prefetch(&self, flow: u32, near: bool) {
-        self.queues.prefetch(flow, near);
-    }
-
-    fn packets(&self) -> usize {
-        self.queues.packets()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.queues.bytes()
-    }
+    look_at_queues!();
 
     fn next_timer(&self) -> Instant {
         self.next_update

@@ -80,7 +80,7 @@ pub trait Aqm {
     /// The next packet to send.
     fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue;
 
-    /// The flow of the packet that most likely leaves next, if that is easily told: where there are thousands, what its receiver needs is fetched
+    /// The flow of the packet that most likely leaves next, if that is easily known: with thousands of flows, the memory that its receiver needs is fetched
     /// ahead.
     #[inline]
     fn next_flow_hint(&self) -> Option<u32> {
@@ -91,8 +91,8 @@ pub trait Aqm {
     #[inline]
     fn prefetch(&self, _flow: u32, _near: bool) {}
 
-    /// Frames of up to this number of bytes pass: the queue need not be told of one that comes to an idle link, where the last call of
-    /// [`Aqm::dequeue`] was told [`Dequeue::Empty`] or the last packet passed. `enqueue` and `dequeue` would report it as enqueued and sent and
+    /// Frames of up to this number of bytes pass: the queue need not be called for a frame that comes to an idle link, where the last call of
+    /// [`Aqm::dequeue`] returned [`Dequeue::Empty`] or the last packet passed. `enqueue` and `dequeue` would report it as enqueued and sent and
     /// leave everything else as it was, and one more call of `dequeue` would change nothing and find nothing. So a queue that never has
     /// anything in it costs little. The same throughout a run; 0 if none passes.
     fn bypass_max_len(&self) -> u16 {
@@ -158,6 +158,29 @@ macro_rules! look_at_fifo {
         #[inline]
         fn next_flow_hint(&self) -> Option<u32> {
             self.fifo.head().map(|packet| packet.flow)
+        }
+    };
+}
+
+/// The methods of [`Aqm`] that look at the flow queues of a discipline, `self.queues`.
+macro_rules! look_at_queues {
+    () => {
+        #[inline]
+        fn next_flow_hint(&self) -> Option<u32> {
+            self.queues.next_flow_hint()
+        }
+
+        #[inline]
+        fn prefetch(&self, flow: u32, near: bool) {
+            self.queues.prefetch(flow, near);
+        }
+
+        fn packets(&self) -> usize {
+            self.queues.packets()
+        }
+
+        fn bytes(&self) -> u64 {
+            self.queues.bytes()
         }
     };
 }

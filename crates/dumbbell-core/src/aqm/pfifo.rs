@@ -4,7 +4,7 @@
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, DropSite, Log};
+use crate::log::{At, Log};
 use crate::packet::Packet;
 use crate::units::Instant;
 
@@ -40,11 +40,8 @@ impl State {
 impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        if self.fifo.len() >= self.params.limit as usize {
-            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
-            return;
-        }
-        self.fifo.accept(packet, now, log);
+        let fits = self.fifo.len() < self.params.limit as usize;
+        self.fifo.accept_if(fits, packet, now, log);
     }
 
     #[inline(always)]

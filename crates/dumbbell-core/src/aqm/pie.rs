@@ -342,7 +342,7 @@ impl Pie {
         if vars.qdelay > HIGH_DELAY.0 >> self.tick_shift {
             delta = delta.wrapping_add(two_percent);
         }
-        // Linux tells by the 64 bits having wrapped, so that 1 is no limit
+        // Linux detects it by the wrap of the 64 bits, so that 1 is no limit
         vars.prob = match vars.prob.checked_add_signed(delta) {
             Some(prob) => prob,
             None if delta > 0 => MAX_PROB,

@@ -295,11 +295,8 @@ impl Aqm for State {
             log.on_drop(&packet, DropReason::Aqm, DropSite::Arrival, At::time(now));
             return;
         }
-        if self.fifo.bytes() + u64::from(packet.len) > u64::from(self.params.limit) {
-            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
-            return;
-        }
-        self.fifo.accept(packet, now, log);
+        let fits = self.fifo.bytes() + u64::from(packet.len) <= u64::from(self.params.limit);
+        self.fifo.accept_if(fits, packet, now, log);
     }
 
     #[inline(always)]

@@ -57,11 +57,8 @@ impl State {
 impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        if self.fifo.len() >= self.params.limit as usize {
-            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
-            return;
-        }
-        self.fifo.accept(packet, now, log);
+        let fits = self.fifo.len() < self.params.limit as usize;
+        self.fifo.accept_if(fits, packet, now, log);
     }
 
     #[inline(always)]

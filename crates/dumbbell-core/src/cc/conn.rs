@@ -1,6 +1,7 @@
 //! The state of a sending connection that a congestion control may see: Linux's `tcp_sock`, as far as it matters. The transport keeps it.
 
 use super::exit::{ExitCause, SlowStartExit, SlowStartExits};
+use crate::packet::{HEADERS, MSS};
 use crate::rtt::RttEstimator;
 use crate::units::{Duration, Instant};
 
@@ -139,56 +140,85 @@ pub struct Conn {
     pub(crate) rtt: RttEstimator,
 }
 
+/// Declares methods that return the field of the same name.
+macro_rules! getters {
+    ($($(#[$doc:meta])* $field:ident: $type:ty,)*) => { $(
+        $(#[$doc])*
+        #[inline]
+        pub fn $field(&self) -> $type {
+            self.$field
+        }
+    )* };
+}
+
 impl Conn {
+    /// A connection that has not begun: no window, nothing sent, full segments of 1448 bytes.
+    pub(crate) fn new() -> Conn {
+        Conn {
+            exits: SlowStartExits::default(),
+            now: Instant::ZERO,
+            snd_una: 0,
+            snd_nxt: 0,
+            cwnd: 0,
+            cwnd_cnt: 0,
+            ssthresh: INFINITE_SSTHRESH,
+            cwnd_clamp: u32::MAX,
+            sacked_out: 0,
+            lost_out: 0,
+            retrans_out: 0,
+            max_packets_out: 0,
+            delivered: 0,
+            delivered_ce: 0,
+            high_seq: 0,
+            pacing_rate: 0,
+            mss: u32::from(MSS),
+            least_mss: 1,
+            prior_cwnd: 0,
+            headers: HEADERS,
+            state: CaState::Open,
+            is_cwnd_limited: false,
+            paced: false,
+            holds_back: false,
+            rtt: RttEstimator::default(),
+        }
+    }
+
     /// Where what every ACK touches begins, bytes from the start.
     pub(crate) const HOT_AT: usize = std::mem::offset_of!(Conn, now);
 
-    /// Time of the event that is being handled.
-    #[inline]
-    pub fn now(&self) -> Instant {
-        self.now
-    }
-
-    /// `cwnd` at the start of the last reduction.
-    #[inline]
-    pub fn prior_cwnd(&self) -> u32 {
-        self.prior_cwnd
-    }
-
-    /// `cwnd` never exceeds this.
-    #[inline]
-    pub fn cwnd_clamp(&self) -> u32 {
-        self.cwnd_clamp
-    }
-
-    /// Oldest segment that is not acknowledged.
-    #[inline]
-    pub fn snd_una(&self) -> u64 {
-        self.snd_una
-    }
-
-    /// Next segment to send for the first time.
-    #[inline]
-    pub fn snd_nxt(&self) -> u64 {
-        self.snd_nxt
-    }
-
-    /// Segments selectively acknowledged above `snd_una`.
-    #[inline]
-    pub fn sacked_out(&self) -> u32 {
-        self.sacked_out
-    }
-
-    /// Segments thought lost.
-    #[inline]
-    pub fn lost_out(&self) -> u32 {
-        self.lost_out
-    }
-
-    /// Retransmitted segments thought to be in flight.
-    #[inline]
-    pub fn retrans_out(&self) -> u32 {
-        self.retrans_out
+    getters! {
+        /// Time of the event that is being handled.
+        now: Instant,
+        /// `cwnd` at the start of the last reduction.
+        prior_cwnd: u32,
+        /// `cwnd` never exceeds this.
+        cwnd_clamp: u32,
+        /// Oldest segment that is not acknowledged.
+        snd_una: u64,
+        /// Next segment to send for the first time.
+        snd_nxt: u64,
+        /// Segments selectively acknowledged above `snd_una`.
+        sacked_out: u32,
+        /// Segments thought lost.
+        lost_out: u32,
+        /// Retransmitted segments thought to be in flight.
+        retrans_out: u32,
+        /// Segments delivered so far by ACKs with ECE.
+        delivered_ce: u64,
+        /// Where the congestion machine stands.
+        state: CaState,
+        /// `snd_nxt` when the current episode began.
+        high_seq: u64,
+        /// The last transmission was held back by `cwnd`.
+        is_cwnd_limited: bool,
+        /// Most segments outstanding in the current window of data.
+        max_packets_out: u32,
+        /// Returns the smallest `mss` that a congestion control may set.
+        least_mss: u32,
+        /// Bytes of a frame in addition to the payload.
+        headers: u16,
+        /// Ends of slow start so far.
+        exits: SlowStartExits,
     }
 
     /// Segments delivered so far.
@@ -197,58 +227,10 @@ impl Conn {
         self.delivered
     }
 
-    /// Segments delivered so far by ACKs with ECE.
-    #[inline]
-    pub fn delivered_ce(&self) -> u64 {
-        self.delivered_ce
-    }
-
-    /// Where the congestion machine stands.
-    #[inline]
-    pub fn state(&self) -> CaState {
-        self.state
-    }
-
-    /// `snd_nxt` when the current episode began.
-    #[inline]
-    pub fn high_seq(&self) -> u64 {
-        self.high_seq
-    }
-
-    /// The last transmission was held back by `cwnd`.
-    #[inline]
-    pub fn is_cwnd_limited(&self) -> bool {
-        self.is_cwnd_limited
-    }
-
-    /// Most segments outstanding in the current window of data.
-    #[inline]
-    pub fn max_packets_out(&self) -> u32 {
-        self.max_packets_out
-    }
-
     /// Estimates of the round-trip time.
     #[inline]
     pub fn rtt(&self) -> &RttEstimator {
         &self.rtt
-    }
-
-    /// Returns the smallest `mss` that a congestion control may set.
-    #[inline]
-    pub fn least_mss(&self) -> u32 {
-        self.least_mss
-    }
-
-    /// Bytes of a frame in addition to the payload.
-    #[inline]
-    pub fn headers(&self) -> u16 {
-        self.headers
-    }
-
-    /// Ends of slow start so far.
-    #[inline]
-    pub fn exits(&self) -> SlowStartExits {
-        self.exits
     }
 
     /// Segments sent for the first time and not yet cumulatively acknowledged.

@@ -2,40 +2,13 @@
 //!
 //! The sender has endless data, loses nothing and goes through congestion episodes in one step.
 
-use super::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
+use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{AckEvent, CongestionControl};
-use crate::rtt::RttEstimator;
-use crate::units::{Duration, Instant};
+use crate::units::Duration;
 
 /// A connection that uses its whole window of 10 segments and has acknowledged nothing yet.
 pub fn conn() -> Conn {
-    Conn {
-        now: Instant::ZERO,
-        cwnd: 10,
-        cwnd_cnt: 0,
-        ssthresh: INFINITE_SSTHRESH,
-        prior_cwnd: 0,
-        cwnd_clamp: u32::MAX,
-        snd_una: 0,
-        snd_nxt: 10,
-        sacked_out: 0,
-        lost_out: 0,
-        retrans_out: 0,
-        delivered: 0,
-        delivered_ce: 0,
-        state: CaState::Open,
-        high_seq: 0,
-        is_cwnd_limited: true,
-        max_packets_out: 10,
-        rtt: RttEstimator::default(),
-        pacing_rate: 0,
-        holds_back: false,
-        paced: false,
-        mss: 1448,
-        least_mss: 1,
-        headers: crate::packet::HEADERS,
-        exits: Default::default(),
-    }
+    Conn { cwnd: 10, snd_nxt: 10, max_packets_out: 10, is_cwnd_limited: true, ..Conn::new() }
 }
 
 /// A sender with endless data: whatever is acknowledged is replaced by as much as the window allows.

@@ -60,7 +60,7 @@ pub struct CcContext {
 }
 
 /// Contents of an arriving ACK. The data that it delivers are in [`RateSample`]; the counters of the connection have it already, unless the
-/// host tells of ACKs before it cleans the scoreboard ([`early_ack_event`](crate::tcp::host::HostParams::early_ack_event)).
+/// host calls it for ACKs before it cleans the scoreboard ([`early_ack_event`](crate::tcp::host::HostParams::early_ack_event)).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckEvent {
     /// The ACK carries ECE, or an AccECN receiver counted CE.

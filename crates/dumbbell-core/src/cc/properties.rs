@@ -5,9 +5,9 @@
 //! checked after every step; an algorithm that is exempt from something says so in [`exempt`].
 
 use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
+use crate::cc::driver::conn;
 use crate::cc::{self, AckEvent, AnyCc, CcContext, CongestionControl, Control, RateSample};
 use crate::param::{AlgorithmSpec, ParamKind};
-use crate::rtt::RttEstimator;
 use crate::units::{Duration, Instant};
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
@@ -27,7 +27,7 @@ enum Rule {
 /// Exemptions by name, which may be followed by a choice (see [`variants`]).
 fn exempt(name: &str, rule: Rule) -> bool {
     match rule {
-        // it holds what it is told to hold
+        // it holds the window that it was given
         _ if name.starts_with("constant") => true,
         // the module leaves `ssthresh` where it was or at half of the peak, and cuts when PRR is over: cc/sce.rs
         Rule::Reduction => ["reno-sce", "dctcp-sce"].iter().any(|n| name.starts_with(n)) && !name.ends_with("documented"),
@@ -165,33 +165,9 @@ struct Sender {
 impl Sender {
     fn new(name: &str, config: &Map<String, Value>, start: &Start) -> Sender {
         let mut cc = cc::build(config, &CcContext::default()).expect("a registered name, with what it allows");
-        let mut conn = Conn {
-            exits: Default::default(),
-            holds_back: false,
-            now: start.now,
-            cwnd: start.cwnd,
-            cwnd_cnt: 0,
-            ssthresh: start.ssthresh,
-            prior_cwnd: 0,
-            cwnd_clamp: start.cwnd_clamp,
-            snd_una: 0,
-            snd_nxt: u64::from(start.cwnd),
-            sacked_out: 0,
-            lost_out: 0,
-            retrans_out: 0,
-            delivered: 0,
-            delivered_ce: 0,
-            state: CaState::Open,
-            high_seq: 0,
-            is_cwnd_limited: true,
-            max_packets_out: start.cwnd,
-            rtt: RttEstimator::default(),
-            pacing_rate: start.pacing_rate,
-            paced: start.paced,
-            mss: 1448,
-            least_mss: 1,
-            headers: crate::packet::HEADERS,
-        };
+        let Start { now, cwnd, cwnd_clamp, ssthresh, pacing_rate, paced } = *start;
+        let snd_nxt = u64::from(cwnd);
+        let mut conn = Conn { now, cwnd, snd_nxt, max_packets_out: cwnd, cwnd_clamp, ssthresh, pacing_rate, paced, ..conn() };
         cc.init(&mut conn);
         Sender { name: name.to_string(), conn, cc, last_sent: start.now }
     }

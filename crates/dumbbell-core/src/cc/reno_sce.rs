@@ -11,9 +11,9 @@
 //!
 //! ECN is negotiated as usual, with ECT(0) on data: SCE has no handshake of its own.
 
-use super::conn::{CaEvent, Congestion, Conn};
+use super::conn::Conn;
+use super::sce::{hooks_of_sce, Sce, SceConfig};
 pub use super::sce::{CeResponse, EsceExit, SceVersion};
-use super::sce::{Sce, SceConfig};
 use super::{AckEvent, CcContext, CongestionControl};
 
 /// Name in experiment files.
@@ -62,26 +62,12 @@ impl CongestionControl for State {
         self.sce.on_ack(conn, ack, |bytes, _cwnd, root| (bytes * u64::from(root)) >> shift);
     }
 
-    fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
-        self.sce.ssthresh(conn, cause)
-    }
-
-    #[inline]
-    fn cong_avoid(&mut self, conn: &mut Conn, acked: u32) {
-        self.sce.cong_avoid(conn, acked);
-    }
-
-    fn cwnd_event(&mut self, conn: &mut Conn, event: CaEvent) {
-        self.sce.cwnd_event(conn, event);
-    }
-
-    fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
-        self.sce.undo_cwnd(conn)
-    }
+    hooks_of_sce!();
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::conn::Congestion;
     use super::super::driver::DrivenSender;
     use super::super::sce::Root;
     use super::*;

@@ -148,6 +148,29 @@ impl Root {
     }
 }
 
+/// The hooks of a congestion control that are those of its [`Sce`], `self.sce`: all but the one for each ACK.
+macro_rules! hooks_of_sce {
+    () => {
+        fn ssthresh(&mut self, conn: &$crate::cc::conn::Conn, cause: $crate::cc::conn::Congestion) -> u32 {
+            self.sce.ssthresh(conn, cause)
+        }
+
+        #[inline]
+        fn cong_avoid(&mut self, conn: &mut $crate::cc::conn::Conn, acked: u32) {
+            self.sce.cong_avoid(conn, acked);
+        }
+
+        fn cwnd_event(&mut self, conn: &mut $crate::cc::conn::Conn, event: $crate::cc::conn::CaEvent) {
+            self.sce.cwnd_event(conn, event);
+        }
+
+        fn undo_cwnd(&mut self, conn: &mut $crate::cc::conn::Conn) -> u32 {
+            self.sce.undo_cwnd(conn)
+        }
+    };
+}
+pub(super) use hooks_of_sce;
+
 /// State of a sender whose window is moved by a count of bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Sce {

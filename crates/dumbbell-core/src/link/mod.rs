@@ -44,8 +44,8 @@ pub trait Link {
     /// Whether packets that leave take longer by [`Link::delay`].
     const DELAYS: bool = false;
 
-    /// When the link looks at the queue again: `None` if the queue may be asked now, [`Instant::NEVER`] if the next packet that comes is to
-    /// be told.
+    /// When the link looks at the queue again: `None` if the queue may be asked now, [`Instant::NEVER`] if it is to be
+    /// called for the next packet that comes.
     fn wait(&mut self, waiting: QueueContent, now: Instant) -> Option<Instant>;
 
     /// A packet that is `bytes` long on the link comes out of the queue. Returns when it has left, not before `now`.

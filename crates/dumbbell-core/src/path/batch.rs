@@ -3,7 +3,7 @@
 //! Grants come every `interval`, at a random phase. All packets that are held go on with the next grant, or as soon as there are
 //! `frames` of them. On the ACK path this is ACK aggregation.
 
-use super::{Carried, Downstream, Stage};
+use super::{Downstream, PathItem, Stage};
 use crate::rng::Rng;
 use crate::units::{Duration, Instant};
 
@@ -53,7 +53,7 @@ impl<T> State<T> {
     }
 }
 
-impl<T: Carried> State<T> {
+impl<T: PathItem> State<T> {
     fn release(&mut self, now: Instant, way: &mut Downstream<T>) {
         self.grant = Instant::NEVER;
         for item in self.held.drain(..) {
@@ -62,7 +62,7 @@ impl<T: Carried> State<T> {
     }
 }
 
-impl<T: Carried> Stage<T> for State<T> {
+impl<T: PathItem> Stage<T> for State<T> {
     fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>) {
         if self.held.is_empty() {
             self.grant = self.grant_after(now);

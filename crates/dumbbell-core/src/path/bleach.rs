@@ -4,7 +4,7 @@
 //! gone. The flags of TCP headers stay, so that both ends believe in ECN (RFC 9331 section 5.2 and RFC 3168 section 18 speak of such
 //! paths; draft-ietf-ccwg-bbr and QUIC's ECN validation, RFC 9000 section 13.4.2, of what a sender makes of them).
 
-use super::{Carried, Downstream, Stage};
+use super::{Downstream, PathItem, Stage};
 use crate::packet::Ecn;
 use crate::rng::Rng;
 use crate::units::Instant;
@@ -43,7 +43,7 @@ impl State {
     }
 }
 
-impl<T: Carried> Stage<T> for State {
+impl<T: PathItem> Stage<T> for State {
     #[inline]
     fn push(&mut self, mut item: T, now: Instant, way: &mut Downstream<T>) {
         if self.from <= now && now < self.to && way.rng.next_f64() < self.probability {

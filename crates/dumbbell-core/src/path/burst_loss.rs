@@ -10,7 +10,7 @@
 //!
 //! Deviation: the chain begins in its stationary distribution, where netem begins in the good state.
 
-use super::{Carried, Downstream, Stage};
+use super::{Downstream, PathItem, Stage};
 use crate::log::DropReason;
 use crate::param::ParamError;
 use crate::rng::Rng;
@@ -61,7 +61,7 @@ impl State {
     }
 }
 
-impl<T: Carried> Stage<T> for State {
+impl<T: PathItem> Stage<T> for State {
     #[inline]
     fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>) {
         let Params { p, r, h, k } = self.params;

@@ -7,7 +7,7 @@
 //!
 //! Deviations: all flows share one receive queue; the NIC's interval does not adapt to the load; a poll has no budget of 64 frames.
 
-use super::{Carried, Downstream, Stage};
+use super::{Downstream, PathItem, Stage};
 use crate::packet::{flag, Packet, HEADERS};
 use crate::rng::Rng;
 use crate::units::{Duration, Instant};
@@ -69,7 +69,7 @@ fn goes_on(last: &Packet, next: &Packet, full: u16, bytes: u32) -> bool {
         && bytes + u32::from(next.len) - u32::from(HEADERS) <= GRO_MAX_SIZE
 }
 
-impl<T: Carried> Stage<T> for State<T> {
+impl<T: PathItem> Stage<T> for State<T> {
     fn push(&mut self, mut item: T, now: Instant, way: &mut Downstream<T>) {
         let Some(packet) = item.packet_mut() else { return way.pass(item, now) };
         self.held.push(HeldFrame { flow: packet.flow, number: self.held.len() as u32, item });

@@ -1,6 +1,6 @@
 //! Jitter: each packet takes a random time longer; packets stay in order.
 
-use super::{Carried, Downstream, Stage};
+use super::{Downstream, PathItem, Stage};
 use crate::rng::Rng;
 use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ impl<T> State<T> {
     }
 }
 
-impl<T: Carried> Stage<T> for State<T> {
+impl<T: PathItem> Stage<T> for State<T> {
     fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>) {
         let extra = Duration(way.rng.draw_below(self.max.0 + 1));
         let last = self.held.back().map_or(Instant::ZERO, |held| held.0);

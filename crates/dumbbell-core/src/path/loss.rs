@@ -1,6 +1,6 @@
 //! Independent loss: each packet is lost with the same probability.
 
-use super::{Carried, Downstream, Stage};
+use super::{Downstream, PathItem, Stage};
 use crate::log::DropReason;
 use crate::rng::Rng;
 use crate::units::Instant;
@@ -39,7 +39,7 @@ impl State {
     }
 }
 
-impl<T: Carried> Stage<T> for State {
+impl<T: PathItem> Stage<T> for State {
     #[inline]
     fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>) {
         if self.from <= now && now < self.to && way.rng.next_f64() < self.probability {

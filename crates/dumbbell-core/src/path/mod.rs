@@ -1,7 +1,7 @@
 //! Paths: what packets or acknowledgements go through on their way to a queue, or behind it.
 //!
 //! A [`Path`] is a row of [`Stage`]s. Each stage loses, delays or releases what passes, and knows nothing but the [`Downstream`] behind it:
-//! the next stages and, at the end, whatever the path leads to ([`Sink`]). A stage works on anything that is [`Carried`], so that the
+//! the next stages and, at the end, whatever the path leads to ([`Sink`]). A stage works on anything that is [`PathItem`], so that the
 //! same loss or batching serves both directions. A bottleneck, a queue for acknowledgements or a second bottleneck is an [`Sink`].
 //!
 //! To add a stage: write the file, add one line to `stages!` below.
@@ -15,7 +15,7 @@ use crate::units::{Duration, Instant};
 use serde_json::{Map, Value};
 
 /// An item that can pass a path: a packet or what its receiver replies.
-pub trait Carried {
+pub trait PathItem {
     /// Names of the stages that do nothing with it.
     const REFUSED: &[&str] = &[];
 
@@ -29,7 +29,7 @@ pub trait Carried {
     }
 }
 
-impl Carried for Packet {
+impl PathItem for Packet {
     #[inline]
     fn frame(&self) -> u32 {
         u32::from(self.len)
@@ -41,7 +41,7 @@ impl Carried for Packet {
     }
 }
 
-impl Carried for ReceiverReply {
+impl PathItem for ReceiverReply {
     const REFUSED: &[&str] = &[value_marker::NAME, bleach::NAME, gro::NAME];
 
     #[inline]
@@ -51,7 +51,7 @@ impl Carried for ReceiverReply {
 }
 
 /// With something that is carried along.
-impl<T: Carried, With> Carried for (T, With) {
+impl<T: PathItem, With> PathItem for (T, With) {
     const REFUSED: &[&str] = T::REFUSED;
 
     #[inline]
@@ -86,7 +86,7 @@ pub struct Downstream<'a, T> {
     end: &'a mut dyn Sink<T>,
 }
 
-impl<T: Carried> Downstream<'_, T> {
+impl<T: PathItem> Downstream<'_, T> {
     /// `item` goes on to the next stage, or leaves the path.
     pub fn pass(&mut self, item: T, now: Instant) {
         match self.rest.split_first_mut() {
@@ -110,7 +110,7 @@ impl<T: Carried> Downstream<'_, T> {
 /// One thing that happens on a path.
 ///
 /// Time never goes back between calls. Every item that is pushed is passed on or dropped once, at once or later.
-pub trait Stage<T: Carried> {
+pub trait Stage<T: PathItem> {
     /// `item` reaches the stage.
     fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>);
 
@@ -141,7 +141,7 @@ macro_rules! stages {
             $variant($state),
         )* }
 
-        impl<T: Carried> Stage<T> for AnyStage<T> {
+        impl<T: PathItem> Stage<T> for AnyStage<T> {
             #[inline]
             fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>) {
                 match self { $( AnyStage::$variant(stage) => stage.push(item, now, way), )* }
@@ -167,7 +167,7 @@ macro_rules! stages {
 
         impl StageSpec {
             /// Builds the stage, which may draw from `rng`.
-            fn build<T: Carried>(&self, rng: &mut Rng) -> AnyStage<T> {
+            fn build<T: PathItem>(&self, rng: &mut Rng) -> AnyStage<T> {
                 match self { $( StageSpec::$variant(params) => AnyStage::$variant(<$state>::new(params.clone(), rng)), )* }
             }
         }
@@ -206,7 +206,7 @@ pub struct Path<T> {
     lost: u64,
 }
 
-impl<T: Carried> Path<T> {
+impl<T: PathItem> Path<T> {
     /// `stages` in this order, which draw from `rng`.
     pub fn new(stages: Vec<AnyStage<T>>, rng: Rng) -> Path<T> {
         Path { stages, rng, lost: 0 }
@@ -258,7 +258,7 @@ impl<T: Carried> Path<T> {
 ///
 /// # Errors
 /// An unknown name, key or value; the key begins with the number of the stage.
-pub fn read<T: Carried>(configs: &[Map<String, Value>]) -> Result<Vec<StageSpec>, ParamError> {
+pub fn read<T: PathItem>(configs: &[Map<String, Value>]) -> Result<Vec<StageSpec>, ParamError> {
     let read_stage = |(index, config): (usize, &Map<String, Value>)| {
         let name = config.get("name").and_then(Value::as_str).unwrap_or("");
         let allowed: Vec<&str> = StageSpec::NAMES.iter().copied().filter(|known| !T::REFUSED.contains(known)).collect();
@@ -275,7 +275,7 @@ pub fn read<T: Carried>(configs: &[Map<String, Value>]) -> Result<Vec<StageSpec>
 pub(crate) mod testing {
     //! Helpers that the tests of stages share.
 
-    use super::{AnyStage, Carried, Path, Sink};
+    use super::{AnyStage, Path, PathItem, Sink};
     use crate::log::DropReason;
     use crate::rng::Rng;
     use crate::units::Instant;
@@ -284,7 +284,7 @@ pub(crate) mod testing {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Item(pub u64);
 
-    impl Carried for Item {
+    impl PathItem for Item {
         fn frame(&self) -> u32 {
             1000
         }

@@ -4,7 +4,7 @@
 //! an excess burst of 0 and red packets dropped. As in Linux, tokens are nanoseconds of transmission at `rate`; the bucket is full at
 //! first. Rates count frames without FCS.
 
-use super::{Carried, Downstream, Stage};
+use super::{Downstream, PathItem, Stage};
 use crate::log::DropReason;
 use crate::rng::Rng;
 use crate::units::{Duration, Instant, Rate};
@@ -44,7 +44,7 @@ impl State {
     }
 }
 
-impl<T: Carried> Stage<T> for State {
+impl<T: PathItem> Stage<T> for State {
     fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>) {
         self.tokens = (self.tokens + (now - self.filled_at)).min(self.depth);
         self.filled_at = now;

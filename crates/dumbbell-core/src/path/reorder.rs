@@ -1,6 +1,6 @@
 //! Reordering: some packets take a longer way, and others overtake them.
 
-use super::{Carried, Downstream, Stage};
+use super::{Downstream, PathItem, Stage};
 use crate::rng::Rng;
 use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
@@ -41,7 +41,7 @@ impl<T> State<T> {
     }
 }
 
-impl<T: Carried> Stage<T> for State<T> {
+impl<T: PathItem> Stage<T> for State<T> {
     fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>) {
         let Params { probability, from, to, .. } = self.params;
         let reorders = from <= now && to.is_none_or(|to| now < to);

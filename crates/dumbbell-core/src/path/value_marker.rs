@@ -26,7 +26,7 @@
 //!
 //! In `bottleneck.path` it measures and values all flows as one.
 
-use super::{Carried, Downstream, Stage};
+use super::{Downstream, PathItem, Stage};
 use crate::packet::{flag, Packet};
 use crate::real;
 use crate::rng::Rng;
@@ -149,7 +149,7 @@ impl State {
     }
 }
 
-impl<T: Carried> Stage<T> for State {
+impl<T: PathItem> Stage<T> for State {
     #[inline]
     fn push(&mut self, mut item: T, now: Instant, way: &mut Downstream<T>) {
         if let Some(packet) = item.packet_mut() {

@@ -146,8 +146,8 @@ impl SenderEcn {
         u32::from(ack.ace().wrapping_sub(ACE_START).wrapping_sub(delivered_ce as u8) & ACE_MAX)
     }
 
-    /// CE packets that the receiver newly counted. Linux `__tcp_accecn_process`: up to seven segments the ACE field tells; beyond, it may have
-    /// wrapped, and the option tells, or how many segments ACKs deliver on average.
+    /// CE packets that the receiver newly counted. Linux `__tcp_accecn_process`: up to seven segments the ACE field counts them; beyond, it may have
+    /// wrapped, and the count follows from the option, or from the average number of segments that ACKs deliver.
     #[inline]
     pub fn count(&mut self, ack: &Ack, progress: DeliveryProgress) -> u32 {
         let by_field = self.by_field(ack, progress.delivered_ce);

@@ -147,7 +147,7 @@ params! {
         accecn_option: bool = true, unit "", source "RFC 9768 section 3.2.3; sysctl tcp_ecn_option = 2";
         /// The receiver acknowledges the last segment of a write at once, even if it is full.
         ack_push: bool = true, unit "", source "Linux since 6.6 and in 6.1.192 (tcp_measure_rcv_mss); false for older kernels";
-        /// The congestion control hears of an ACK before the scoreboard is cleaned, and not after.
+        /// The congestion control is called for an ACK before the scoreboard is cleaned, and not after.
         early_ack_event: bool = false, unit "", source "tcp_ack: in_ack_event after tcp_clean_rtx_queue, Linux 6.12.117 and 6.1.192; true for older kernels";
         /// The receiver offers the fraction of its buffer that holds payload, instead of half.
         window_by_payload: bool = true, unit "", source "scaling_ratio in tcp_win_from_space, Linux since 6.6; false for older kernels (sysctl tcp_adv_win_scale = 1)";

@@ -9,7 +9,7 @@ pub(super) enum ProbeVerdict {
     Open,
     /// Nothing was lost.
     Needless,
-    /// The ACK is of the probe, or of what the probe repeats: the next one tells.
+    /// The ACK is of the probe, or of the segment that the probe repeats: the next one decides.
     Ambiguous,
     /// The probe repaired a loss that nothing else would have shown.
     RepairedLoss,

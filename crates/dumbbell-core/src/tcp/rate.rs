@@ -51,7 +51,7 @@ pub(super) struct RateSampler {
     /// The segment that a tail-loss probe repeated was sent while the application was the limit. Linux `tlp_orig_data_app_limited`.
     pub probed_app_limited: bool,
     newest: Option<Newest>,
-    /// Loss marks that the control has not been told of.
+    /// Loss marks that the control has not received yet.
     pub losses: Vec<LossEvent>,
     /// The last sample, if samples are asked for.
     kept: Option<Box<Option<RateSample>>>,

@@ -20,11 +20,10 @@ pub use super::write_queue::{AppPlan, Application};
 use super::write_queue::{SegmentSizes, WriteQueue};
 use super::{ack_flag, Ack, Block, FlowOptions, Outlet};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
-use crate::cc::exit::SlowStartExits;
 use crate::cc::{self, AckEvent, AnyCc, CongestionControl, Control, RateSample};
 use crate::hint::{seldom, unlikely};
 use crate::histogram::CompactHistogram;
-use crate::packet::{flag, Ecn, Packet, Timestamps, HEADERS, SYN_FRAME};
+use crate::packet::{flag, Ecn, Packet, Timestamps, SYN_FRAME};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
 use crate::units::{Duration, Instant};
@@ -115,32 +114,15 @@ fn micros(time: Duration) -> u32 {
 /// A connection to `host` that has not begun.
 fn first_conn(host: &HostParams, app: &Application) -> Conn {
     Conn {
-        now: Instant::ZERO,
         cwnd: host.initial_window,
-        cwnd_cnt: 0,
         ssthresh: host.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
-        prior_cwnd: 0,
-        cwnd_clamp: u32::MAX,
-        snd_una: 0,
-        snd_nxt: 0,
-        sacked_out: 0,
-        lost_out: 0,
-        retrans_out: 0,
-        delivered: 0,
-        delivered_ce: 0,
-        state: CaState::Open,
-        high_seq: 0,
-        is_cwnd_limited: false,
-        max_packets_out: 0,
         rtt: RttEstimator::new(host.rto_min_us()),
         pacing_rate: u64::MAX,
         paced: host.pacing == Pacing::Fq,
-        holds_back: false,
         mss: host.mss,
         // transfers of a size and applications of a rate count whole segments
         least_mss: if *app == Application::Bulk { 1 } else { host.mss },
-        headers: HEADERS,
-        exits: SlowStartExits::default(),
+        ..Conn::new()
     }
 }
 
@@ -380,7 +362,7 @@ impl Sender {
             let rtt = micros(self.conn.now - self.started);
             self.sample_rtt(rtt);
         } else {
-            // whichever SYN is answered: its timestamp tells (RFC 7323 section 4.1), in whole ms
+            // the echoed timestamp is that of the SYN that is answered (RFC 7323 section 4.1), in whole ms
             let ms = (self.conn.now.as_millis() as u32).wrapping_sub(ack.tsecr).max(1);
             self.sample_rtt(ms.saturating_mul(1000));
             // Linux tcp_init_transfer, tcp_try_undo_spurious_syn: the initial window shrinks if more than one SYN was sent again, and the
@@ -724,7 +706,7 @@ impl Sender {
             newest = Some(since(last));
         }
         if sample.is_none() && delivered.acked > 0 {
-            // only segments that were sent again, or SACKed before: the timestamp tells which transmission arrived
+            // only segments that were sent again, or SACKed before: the timestamp shows which transmission arrived
             sample = self.rtt_by_timestamp(ack);
             newest = sample;
         }

@@ -122,7 +122,7 @@ pub fn offer(ends: [&Namespace; 2], load: &Load) -> io::Result<Offered> {
         let (mut last, mut longest) = (clock.now(), 0);
         loop {
             let now = clock.now();
-            turns.look(now);
+            turns.update(now);
             longest = longest.max(now.0 - last.0);
             last = now;
             let due = |rate: u64| rate * now.0.min(SECONDS * 1_000_000_000) / 1_000_000_000;

@@ -73,7 +73,7 @@ fn a_late_caller_does_not_slow_the_link_down() {
     link.advance(Instant::from_secs(1));
     let due: Vec<u64> = std::iter::from_fn(|| link.depart(Instant::from_secs(1))).map(|one| one.due.0).collect();
     assert_eq!(due, [FRAME, 2 * FRAME, 3 * FRAME]);
-    // a frame that arrived meanwhile, but is heard of only now, cannot have been queued before
+    // a frame that arrived meanwhile, but is read only now, cannot have been queued before
     link.arrive(&ipv4(9, 0, 1514), Instant(5));
     assert_eq!(departures(&mut link), [(1_000_000_000 + FRAME, 9, Ecn::NotEct)]);
 }

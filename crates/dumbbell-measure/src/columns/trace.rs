@@ -48,7 +48,7 @@ impl TraceRow {
         self.model.as_ref().map_or(f64::NAN, of)
     }
 
-    /// A count or a flag; 0 if it is not told.
+    /// A count or a flag; 0 if it is not reported.
     fn count<T: Into<u64>>(&self, of: impl Fn(&Model) -> Option<T>) -> u64 {
         self.model.as_ref().and_then(of).map_or(0, Into::into)
     }

@@ -73,7 +73,7 @@ pub fn events(
                     let rate = change.map_or(link.rate, |change| change.rate);
                     let wire = if serial { rate.serialise(u64::from(frame.len)) } else { Duration::ZERO };
                     // A token bucket with a burst of one frame may let two frames out at once; the link behind it sends one by one. Only
-                    // delays are told apart that finely: what is counted departs as if the link had been free.
+                    // delays are resolved that finely: a counted frame departs as if the link had been free.
                     free = free.max(frame.time) + wire;
                     let delay = free.saturating_since(one.time);
                     all.push((frame.time + wire, QueueEvent::Departed { since: one.time, delay }, frame));

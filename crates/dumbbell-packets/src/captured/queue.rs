@@ -1,6 +1,6 @@
 //! Derives the decisions of a queue from the packets that arrived at it and that left it.
 
-use super::{wrong, CapturePoint, Captured, FrameReader, Passing, QueueFates, Transmission};
+use super::{wrong, CapturePoint, CapturedRun, FrameReader, Passing, QueueFates, Transmission};
 use crate::fate::{DropRecord, Marked};
 use dumbbell_core::log::{DropReason, DropSite as DropPlace, Mark};
 use dumbbell_core::packet::Ecn;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
 
-/// A queue whose decisions nobody told.
+/// A queue that reports no decisions.
 #[derive(Clone, Debug)]
 pub struct InferredQueue {
     /// The file of what arrived.
@@ -47,7 +47,7 @@ struct FoundDrop {
 impl InferredQueue {
     /// Finds its marks and drops. What waits in one queue leaves in the order in which it came, so that those in between were dropped. What came after the last that left is still queued,
     /// unless the queue counts more drops than were found: `dumbbell_measure::from_capture` counts so, too.
-    pub(super) fn look(&self, captured: &Captured, hop: u16, end: Instant, fates: &mut QueueFates) -> io::Result<()> {
+    pub(super) fn infer_fates(&self, captured: &CapturedRun, hop: u16, end: Instant, fates: &mut QueueFates) -> io::Result<()> {
         let open = |path: &PathBuf| FrameReader::open(captured, path, CapturePoint::Into(hop), Duration::ZERO);
         let (mut arrivals, mut departures) = (open(&self.arrived)?, open(&self.left)?);
         let (mut arrived, mut left) = (arrivals.next()?, departures.next()?);
@@ -169,7 +169,7 @@ mod tests {
 
     /// Numbers of packets with what became of them.
     fn find_drops(queue: &InferredQueue) -> io::Result<Vec<(u16, String)>> {
-        let captured = Captured {
+        let captured = CapturedRun {
             streams: Vec::new(),
             told: Vec::new(),
             started: STARTED,
@@ -179,7 +179,7 @@ mod tests {
             completes: true,
         };
         let mut fates = QueueFates::default();
-        queue.look(&captured, 0, Instant(1000), &mut fates)?;
+        queue.infer_fates(&captured, 0, Instant(1000), &mut fates)?;
         let hops = ["bottleneck".to_owned()];
         let say = |(of, fate): (&Transmission, &crate::fate::Fate)| {
             let mut text = String::new();

@@ -205,7 +205,7 @@ impl CongestionControl for PyControl {
     }
 }
 
-/// Reads a value that model() tells, by the word for its type; a value of another type says what it may be.
+/// Reads a value that model() returns, by the word for its type; the error for a value of another type names the type.
 macro_rules! told {
     (Flag, $value:expr) => {
         $value.extract::<bool>().map(abi::Flag::from).map_err(|_| "True or False")
@@ -218,7 +218,7 @@ macro_rules! told {
     };
 }
 
-/// Declares how what model() tells is read: the state, which is text and comes first, and the other fields of `dumbbell_model`.
+/// Declares how the dict that model() returns is read: the state, which is text and comes first, and the other fields of `dumbbell_model`.
 macro_rules! read_model {
     ($state:ident: Text, $($field:ident: $kind:ident,)*) => {
         /// Reads the dict that model() returns; a key that is not there, or None, is not known.

@@ -107,12 +107,12 @@ pub trait Connection {
     /// Appends the state of the congestion control to `trace`; does nothing without one. `backlog` returns the bytes in the queue.
     fn trace(&self, _trace: &mut Trace, _slot: u32, _now: Instant, _backlog: impl FnOnce() -> u64) {}
 
-    /// Tells `listener` what is new of its control, if it has one; `said` is what was told before.
+    /// Reports to `listener` what has changed in the congestion control, if there is one, since the last report, `said`.
     fn report_changes(&mut self, _said: &mut Reported, _listener: &mut impl Tap, _slot: u32, _now: Instant) {}
 
     /// Returns the protocol of its ends, and whether they agree on ECN.
     fn protocol(&self) -> ProtocolKind;
 
-    /// Tells `listener` the payload of what has been sent since the last call, at this instant; not of zeros.
+    /// Reports to `listener` the payload of the datagrams sent since the last call, at this instant; not of zeros.
     fn report_payloads(&mut self, _listener: &mut dyn Tap) {}
 }

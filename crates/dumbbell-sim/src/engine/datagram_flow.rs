@@ -93,7 +93,7 @@ pub struct DatagramFlow {
 }
 
 /// Makes packets of datagrams.
-struct Sending<'a, N: Outlet> {
+struct DatagramPort<'a, N: Outlet> {
     port: &'a mut N,
     slot: u32,
     now: Instant,
@@ -103,7 +103,7 @@ struct Sending<'a, N: Outlet> {
     awaited: Option<&'a mut VecDeque<(u64, Instant)>>,
 }
 
-impl<N: Outlet> DatagramOutlet for Sending<'_, N> {
+impl<N: Outlet> DatagramOutlet for DatagramPort<'_, N> {
     fn send(&mut self, Datagram { number, length, ecn }: Datagram) {
         *self.sent += 1;
         if let Some(fresh) = &mut self.fresh {
@@ -137,9 +137,9 @@ impl<B: ReturnPort> AnswerOutlet for AnswerPort<'_, B> {
 }
 
 /// Answers of who may not give any.
-struct Nobody;
+struct NoAnswers;
 
-impl AnswerOutlet for Nobody {
+impl AnswerOutlet for NoAnswers {
     fn answer(&mut self, _answer: Answer) {}
 }
 
@@ -174,8 +174,8 @@ impl DatagramFlow {
         self.protocol.next_timer().min(self.protocol.receiver_timer())
     }
 
-    /// Looks whether everything has arrived, or it was closed.
-    fn look(&mut self, now: Instant) {
+    /// Notes the time if everything has arrived, or the connection was closed.
+    fn note_end(&mut self, now: Instant) {
         if self.complete.is_none() && self.size.is_some_and(|size| self.payload() >= size) {
             self.complete = Some(now);
         }
@@ -201,9 +201,9 @@ impl DatagramFlow {
             let acks = &mut self.received.acks;
             self.protocol.receive(&datagram, now, &mut AnswerPort { back, slot, left, acks, fresh });
         } else {
-            self.protocol.receive(&datagram, now, &mut Nobody);
+            self.protocol.receive(&datagram, now, &mut NoAnswers);
         }
-        self.look(now);
+        self.note_end(now);
     }
 }
 
@@ -241,9 +241,9 @@ impl Connection for DatagramFlow {
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let answers = self.answers.as_deref_mut().filter(|_| !self.is_transport);
             let awaited = answers.map(|answers| &mut answers.awaited);
-            self.protocol.on_timer(now, &mut Sending { port, slot: self.slot, now, sent: &mut self.sent, fresh, awaited });
+            self.protocol.on_timer(now, &mut DatagramPort { port, slot: self.slot, now, sent: &mut self.sent, fresh, awaited });
         }
-        self.look(now);
+        self.note_end(now);
         begins
     }
 
@@ -292,7 +292,7 @@ impl Connection for DatagramFlow {
             }
         }
         self.protocol.on_answer(&Answer { value, length, ecn }, rtt, now);
-        self.look(now);
+        self.note_end(now);
         self.timer()
     }
 
@@ -364,7 +364,7 @@ impl Connection for DatagramFlow {
         };
         let closed = self.closed.and_then(|at| self.protocol.close_reason().map(|why| (why.to_owned(), at - self.started)));
         FlowResult {
-            // as of TCP: measured until everything has arrived, not until it is told to stop
+            // as of TCP: measured until everything has arrived, not until its stop
             end: self.complete.unwrap_or(now),
             min_rtt_us: stats.sender.min_rtt.map_or(u32::MAX, whole_micros),
             completion: self.complete.map(|at| at + self.half_rtt - self.started),

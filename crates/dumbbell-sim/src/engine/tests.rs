@@ -109,7 +109,7 @@ fn record_seeded(
     let queue = Recorder { calls: Arc::clone(&calls), packets: VecDeque::new(), shapes, fault };
     let mut run: Box<dyn Run> = Box::new(Engine::new(config, queue, ()));
     let outcome = run.advance(Instant::NEVER, u64::MAX).and_then(|standing| {
-        assert_eq!(standing, Standing::Over);
+        assert_eq!(standing, RunState::Over);
         run.finish()
     });
     let calls = calls.lock().expect("one thread").clone();
@@ -234,7 +234,7 @@ fn a_slot_is_given_to_another_flow_when_no_acknowledgement_is_left() {
     let queue = Recorder { calls: Arc::default(), packets: VecDeque::new(), shapes: false, fault: Fault::None };
     let mut engine = Box::new(Engine::new(config, queue, ()));
     let mut late = 0;
-    while engine.advance(Instant::NEVER, 1).expect("no broken invariant") != Standing::Over {
+    while engine.advance(Instant::NEVER, 1).expect("no broken invariant") != RunState::Over {
         for line in &engine.net.lines.all {
             for (at, reply, _) in &line.acks {
                 let endpoint = engine.arena.get(reply.flow());

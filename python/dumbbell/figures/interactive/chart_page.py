@@ -5,9 +5,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import Unfit, Unwritable
+from dumbbell.errors import Unfit
 from dumbbell.figures import html
-from dumbbell.figures.canvas import PAGES, SUFFIXES, Picture, save
+from dumbbell.figures.canvas import PAGES, SUFFIXES, Picture, check_output, save
 from dumbbell.figures.interactive.sheet import COLOUR
 from dumbbell.figures.style import COLOURS
 from dumbbell.writing import write_text
@@ -91,19 +91,13 @@ def make_page(picture: Picture, title: str = "Figure") -> str:
 
 def write(picture: Picture, path: str | Path) -> Path:
     """Write a figure as PNG, SVG or PDF, or as a page, which its name says; raises InputError if that is impossible."""
-    path = Path(path)
-    if path.suffix.lower() != _PAGE:
-        if path.suffix.lower() not in SUFFIXES:
-            found = f"no figure is written as {path.suffix or 'a file without ending'}"
-            raise Unfit(found, f"a file name that ends in {', '.join([*SUFFIXES, _PAGE])}", file=path)
-        if picture.sliders:
-            raise Unfit(f"{path.suffix} has no slider", f"-o {path.stem}{_PAGE}", option="--slider")
-        return save(picture, path)
-    if not path.parent.is_dir():
-        raise Unwritable(f"no folder {path.parent}", "a folder that exists", file=path)
-    text = make_page(picture, path.stem)
-    write_text(path, text, "a file that can be written")
-    return path
+    path = check_output(path, (*SUFFIXES, _PAGE))
+    if path.suffix.lower() == _PAGE:
+        write_text(path, make_page(picture, path.stem), "a file that can be written")
+        return path
+    if picture.sliders:
+        raise Unfit(f"{path.suffix} has no slider", f"-o {path.stem}{_PAGE}", option="--slider")
+    return save(picture, path)
 
 
 class Interactive:

@@ -142,7 +142,7 @@ impl Cobalt {
         verdict.sce = !verdict.drop && th.sce.marks(sojourn, over, &mut coins.sce);
 
         if self.count == 0 {
-            // Not needed for the schedule: drop_next also tells how long ago the queue was active.
+            // Not needed for the schedule: drop_next also shows how long ago the queue was active.
             self.drop_next = now + th.interval;
         } else if past_due && !verdict.drop {
             // A schedule that lags behind is not caught up with.

@@ -29,7 +29,7 @@ fn packet(flow: u32, seq: u64, len: u16, ecn: Ecn) -> Packet {
     Packet { flow, len, ..Packet::new_tcp(seq, ecn, 0) }
 }
 
-/// Takes packets from `now` on, waiting where told to, until `until` or until nothing is left.
+/// Takes packets from `now` on, waiting as the queue demands, until `until` or until nothing is left.
 fn drain(state: &mut State, log: &mut Counters, mut now: Instant, until: Instant) -> Vec<(Instant, Packet)> {
     let mut sent = Vec::new();
     while now < until {

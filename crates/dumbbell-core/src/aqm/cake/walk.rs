@@ -54,7 +54,7 @@ impl Vectors {
         }
     }
 
-    /// Gives turns from the place `head` on until a flow may send, and returns its place, which is told to `soon` as early as it is known.
+    /// Gives turns from the place `head` on until a flow may send, and returns its place; `soon` is called with it as early as it is known.
     /// There must be such a flow.
     #[inline(always)]
     pub fn walk(self, circle: Circle, head: usize, chances: &mut Chances, soon: impl FnMut(usize)) -> usize {

@@ -55,7 +55,7 @@ impl Receiver {
     #[cold]
     pub(super) fn establish(&mut self, packet: &Packet, now: Instant) {
         let rtt = if let Some(tsecr) = packet.tcp().tsecr().filter(|_| self.syn_ack_repeated) {
-            // whichever SYN-ACK it answers: its timestamp tells, in whole ms
+            // the echoed timestamp is that of the SYN-ACK that it answers, in whole ms
             u64::from((now.as_millis() as u32).wrapping_sub(tsecr).max(1)) * 1000
         } else {
             now.saturating_since(self.syn_ack_at).as_micros()

@@ -16,7 +16,7 @@ fn packet(seq: u64, ecn: Ecn, flags: u16, now: Instant) -> Packet {
     Packet { flow: 7, len: MTU_FRAME, ..Packet::new_tcp(seq, ecn, flags).with_timestamps(timestamps) }
 }
 
-/// One story, told to a receiver as it is and to one that takes no short way.
+/// One story, played to a receiver as it is and to one that takes no short way.
 fn compare(seed: u64, echo: Echo, host: &Arc<HostParams>, ecn: bool) {
     let mut short = Receiver::new(7, Arc::clone(host), FlowOptions { ecn, echo });
     let mut long = short.clone();

@@ -33,7 +33,7 @@ fn who_begins_again_is_as_new() {
                 packet.set_ecn([Ecn::Ce, Ecn::Ect1, packet.ecn(), packet.ecn()][packet.tcp().seq() as usize / 10 % 4]);
                 once
             });
-            // what comes last leaves marks that no ACK has told of, a gap and a duplicate
+            // the last packets leave marks that no ACK has reported, a gap and a duplicate
             let next = receiver.rcv_nxt;
             for (seq, ecn) in
                 [(next, Ecn::Ect0), (next + 1, Ecn::Ce), (next + 1, Ecn::Ect1), (next + 4, Ecn::Ect1), (next + 6, Ecn::Ect1)]

@@ -13,7 +13,7 @@ struct Seen {
     dropped: u64,
     /// CE packets that arrived at the receiver.
     received: u64,
-    /// CE packets that the sender heard of.
+    /// CE packets that were reported to the sender.
     heard: u64,
     reductions: u64,
     retransmissions: u64,
@@ -33,7 +33,7 @@ fn transfer(cc: &str, echo: &str, aqm: Value, mut hosts: Value, path: Value, ack
     with_aqm!(aqms.remove(0), aqm => {
         let mut engine = Box::new(Engine::new(config, aqm, ()));
         let (mut reductions, mut round_ends) = (0, 0);
-        while engine.advance(Instant::NEVER, 1).expect("no broken invariant") != Standing::Over {
+        while engine.advance(Instant::NEVER, 1).expect("no broken invariant") != RunState::Over {
             let Tcp { sender, .. } = engine.arena.get(0).tcp().expect("a connection");
             if sender.stats().ecn_reductions > reductions {
                 assert_eq!(sender.stats().ecn_reductions, reductions + 1);
@@ -61,7 +61,7 @@ fn step() -> Value {
     json!({"name": "step"})
 }
 
-/// Marks set = marks received = marks heard of, and more than `least`.
+/// Marks set = marks received = marks reported, and more than `least`.
 fn check_conservation(seen: &Seen, least: u64, what: &str) {
     assert_eq!((seen.marked - seen.dropped, seen.received), (seen.received, seen.heard), "{what}: {seen:?}");
     assert!(seen.marked > least, "{what}: {seen:?}");

@@ -1,7 +1,7 @@
 //! Events that a simulation reports at its queue, taken for a capture, give the tables of that simulation.
 
 use crate::config::RunConfig;
-use crate::engine::{Engine, Run, Standing};
+use crate::engine::{Engine, Run, RunState};
 use crate::table::{Column, Table};
 use crate::{Outcome, Tables};
 use dumbbell_bottleneck::queue_disciplines;
@@ -73,12 +73,12 @@ fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     for (flow, &start) in (0..).zip(schedule.flows.iter().chain(&schedule.udp)) {
         samples.extend(sample(start, flow, sampled::START, None));
     }
-    let mut standing = Standing::Paused;
+    let mut standing = RunState::Paused;
     for poll in 1.. {
         let at = Instant(poll * POLL_NS);
-        while standing == Standing::Busy || (standing == Standing::Paused && run.time() < at + ahead) {
+        while standing == RunState::Busy || (standing == RunState::Paused && run.time() < at + ahead) {
             standing = run.advance(at + ahead, u64::MAX).expect("no broken invariant");
-            if standing == Standing::Paused {
+            if standing == RunState::Paused {
                 break;
             }
         }
@@ -90,7 +90,7 @@ fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
             break;
         }
     }
-    while standing != Standing::Over {
+    while standing != RunState::Over {
         standing = run.advance(Instant::NEVER, u64::MAX).expect("no broken invariant");
     }
     let simulated = run.finish().expect("no broken invariant");

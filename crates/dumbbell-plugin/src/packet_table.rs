@@ -20,32 +20,32 @@ struct Entry {
 
 /// Packets in one list.
 #[derive(Default)]
-struct ShelfList {
+struct PacketList {
     ids: VecDeque<u64>,
     bytes: u64,
 }
 
 /// The packets of one queue discipline.
-pub struct Shelf {
+pub struct PacketTable {
     name: String,
     fault: PluginFault,
     entries: Vec<Entry>,
     free: Vec<u32>,
-    lists: Vec<ShelfList>,
+    lists: Vec<PacketList>,
     packets: usize,
     bytes: u64,
     /// Numbers so far: the upper half of each.
     given: u64,
-    /// The packet that arrives now: nobody has been told of it.
+    /// The packet that arrives now; no log has an event of it yet.
     arriving: u64,
-    /// [`Shelf::wait`] was called.
+    /// [`PacketTable::wait`] was called.
     until: Option<Instant>,
 }
 
-impl Shelf {
+impl PacketTable {
     /// Nothing, for the discipline `name`, whose mistakes are reported to `fault`.
-    pub fn new(name: &str, fault: PluginFault) -> Shelf {
-        Shelf {
+    pub fn new(name: &str, fault: PluginFault) -> PacketTable {
+        PacketTable {
             name: name.to_owned(),
             fault,
             entries: Vec::new(),
@@ -141,7 +141,7 @@ impl Shelf {
         entry.list = Some(list);
         let length = u64::from(entry.packet.len);
         if self.lists.len() <= list as usize {
-            self.lists.resize_with(list as usize + 1, ShelfList::default);
+            self.lists.resize_with(list as usize + 1, PacketList::default);
         }
         let list = &mut self.lists[list as usize];
         list.ids.push_back(id);
@@ -195,7 +195,7 @@ impl Shelf {
         }
     }
 
-    /// A packet leaves its list and the shelf.
+    /// A packet leaves its list and the table.
     fn take(&mut self, id: u64, doing: &str) -> Option<Packet> {
         let entry = self.find_entry(id, doing)?;
         let (packet, list) = (entry.packet, entry.list.take());
@@ -204,7 +204,7 @@ impl Shelf {
         self.packets -= 1;
         self.bytes -= u64::from(packet.len);
         if let Some(list) = list {
-            let ShelfList { ids, bytes } = &mut self.lists[list as usize];
+            let PacketList { ids, bytes } = &mut self.lists[list as usize];
             *bytes -= u64::from(packet.len);
             if ids.front() == Some(&id) {
                 ids.pop_front();
