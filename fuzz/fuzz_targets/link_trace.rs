@@ -3,7 +3,7 @@
 #![no_main]
 
 use dumbbell_core::link_trace::LinkTrace;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
             let period = trace.period();
             let mut before = 0;
             for part in 0..=8 {
-                let at = Time(period.0 / 4 * part);
+                let at = Instant::ZERO + period / 4 * part;
                 let sent = trace.bytes_until(at);
                 assert!(sent >= before);
                 before = sent;

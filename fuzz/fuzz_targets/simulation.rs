@@ -4,7 +4,7 @@
 #![no_main]
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Duration;
 use dumbbell_fuzz::run;
 use dumbbell_sim::{RunError, Sim};
 use libfuzzer_sys::{fuzz_target, Corpus};
@@ -98,7 +98,7 @@ fn outcome(config: &Value) -> Option<String> {
 /// The hash of the run in pieces.
 fn in_pieces(config: &Value) -> Option<String> {
     let mut sim = Sim::new(config).ok()?;
-    let piece = Time(end(config) / 7 + 1);
+    let piece = Duration(end(config) / 7 + 1);
     while !sim.step(sim.now() + piece).unwrap_or_else(|error| panic!("{error}")) {
         sim.view();
     }

@@ -10,7 +10,7 @@ use dumbbell_core::log_to;
 use dumbbell_core::packet::{flag, FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::{Counters, FlowLog, InternalLog, LinkUse};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use std::collections::VecDeque;
 
 /// Bytes that a frame of `len` takes on the link.
@@ -23,19 +23,19 @@ fn on_link(layer: &Option<LinkLayer>, len: u16) -> u64 {
 
 /// [`Aqm::dequeue`], compiled once more for token buckets only.
 #[inline(never)]
-fn ask<A: Aqm, L: Log>(aqm: &mut A, now: Time, log: &mut L) -> Dequeue {
+fn ask<A: Aqm, L: Log>(aqm: &mut A, now: Instant, log: &mut L) -> Dequeue {
     aqm.dequeue(now, log)
 }
 
 /// [`Link::wait`] of the links that are not asked for every packet of most runs.
 #[inline(never)]
-fn wait(link: &mut AnyLink, waiting: QueueContent, now: Time) -> Option<Time> {
+fn wait(link: &mut AnyLink, waiting: QueueContent, now: Instant) -> Option<Instant> {
     link.wait(waiting, now)
 }
 
 /// [`Link::take`] of the same.
 #[inline(never)]
-fn take(link: &mut AnyLink, bytes: u64, now: Time) -> Time {
+fn take(link: &mut AnyLink, bytes: u64, now: Instant) -> Instant {
     link.take(bytes, now)
 }
 
@@ -62,7 +62,7 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     /// Packets that leave a token bucket behind it at the same instant.
     following: VecDeque<Packet>,
     /// When the link needs attention.
-    pub next: Time,
+    pub next: Instant,
     link: AnyLink,
     /// Link layer, if frames take more on the link than themselves.
     layer: Option<LinkLayer>,
@@ -100,7 +100,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             log: Listeners { counters, listener },
             in_service: None,
             following: VecDeque::new(),
-            next: Time::NEVER,
+            next: Instant::NEVER,
             link,
             layer: Some(params.layer()).filter(|layer| *layer != LinkLayer::RAW),
             coming: Vec::new(),
@@ -120,31 +120,31 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 
     /// A packet reaches the queue.
     #[inline(never)]
-    pub fn arrive(&mut self, mut packet: Packet, now: Time) {
+    pub fn arrive(&mut self, mut packet: Packet, now: Instant) {
         self.bypass(&mut packet, now, |_| false);
     }
 
     /// A packet with `flags` that comes now has nothing to do but to enter the queue, as most have.
     #[inline(always)]
     pub fn is_busy(&self, flags: u16) -> bool {
-        self.next != Time::NEVER && flags & (flag::MORE | flag::LAST) == 0 && !matches!(self.link, AnyLink::Htb(_))
+        self.next != Instant::NEVER && flags & (flag::MORE | flag::LAST) == 0 && !matches!(self.link, AnyLink::Htb(_))
     }
 
     /// Does the same as [`Bottleneck::arrive`], if it [is busy](Bottleneck::is_busy). It is compiled into the loops of senders.
     #[inline(always)]
-    pub fn arrive_busy(&mut self, packet: Packet, now: Time) {
+    pub fn arrive_busy(&mut self, packet: Packet, now: Instant) {
         self.log.on_arrival(&packet, now);
         self.aqm.enqueue(packet, now, &mut self.log);
     }
 
     /// Takes a packet as [`Bottleneck::arrive`] does. One that finds queue and link idle leaves at once, if its departure `is_next` of all events: returns when it left.
     #[inline(always)]
-    pub fn bypass(&mut self, packet: &mut Packet, now: Time, is_next: impl FnOnce(Time) -> bool) -> Option<Time> {
+    pub fn bypass(&mut self, packet: &mut Packet, now: Instant, is_next: impl FnOnce(Instant) -> bool) -> Option<Instant> {
         // a packet whose rest was dropped on the way ends the burst that came before it
         if packet.has(flag::MORE | flag::LAST) || !self.coming.is_empty() {
             self.collect(*packet, now);
         } else {
-            if let (Time::NEVER, AnyLink::Serial(link), true) = (self.next, &mut self.link, packet.len <= self.passes) {
+            if let (Instant::NEVER, AnyLink::Serial(link), true) = (self.next, &mut self.link, packet.len <= self.passes) {
                 debug_assert_eq!(self.aqm.packets(), 0);
                 let bytes = on_link(&self.layer, packet.len);
                 let leaves = link.take(bytes, now);
@@ -164,7 +164,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             self.log.on_arrival(packet, now);
             self.aqm.enqueue(*packet, now, &mut self.log);
         }
-        if self.next == Time::NEVER {
+        if self.next == Instant::NEVER {
             self.serve(now);
         } else if self.in_service.is_some() {
             self.follow(now);
@@ -175,9 +175,9 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// Packets leave a token bucket as they arrive while it has tokens, and never count as queued: Linux runs a queue discipline after each
     /// packet that it takes (`__dev_xmit_skb`). One that leaves at this instant is in service already.
     #[inline]
-    fn follow(&mut self, now: Time) {
+    fn follow(&mut self, now: Instant) {
         let AnyLink::Htb(bucket) = &mut self.link else { return };
-        while (self.leaving || bucket.debt(now) == Time::ZERO) && self.aqm.packets() > 0 {
+        while (self.leaving || bucket.debt(now) == Duration::ZERO) && self.aqm.packets() > 0 {
             let Dequeue::Packet(packet) = ask(&mut self.aqm, now, &mut self.log) else { return };
             let bytes = on_link(&self.layer, packet.len);
             bucket.take(bytes, now);
@@ -189,7 +189,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 
     /// A packet of a burst that counts as one packet; with the last of them it is in the queue, or dropped.
     #[inline(never)]
-    fn collect(&mut self, packet: Packet, now: Time) {
+    fn collect(&mut self, packet: Packet, now: Instant) {
         self.coming.push(packet);
         if packet.has(flag::MORE) {
             return;
@@ -208,11 +208,11 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 
     /// The link has time for the next packet, if there is one.
     #[inline(always)]
-    fn serve(&mut self, now: Time) {
+    fn serve(&mut self, now: Instant) {
         if unlikely(self.passing) {
             self.passing = false;
             if self.aqm.packets() == 0 {
-                self.next = Time::NEVER;
+                self.next = Instant::NEVER;
                 return;
             }
         }
@@ -224,13 +224,13 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 
     /// Asks the queue, if the link may send.
     #[inline(always)]
-    fn look_for_packet(&mut self, now: Time) {
+    fn look_for_packet(&mut self, now: Instant) {
         match &mut self.link {
             AnyLink::Serial(_) => {}
             AnyLink::Unshaped(bucket) => {
                 let debt = bucket.debt(now);
-                if debt > Time::ZERO {
-                    self.next = if self.aqm.packets() == 0 { Time::NEVER } else { now + debt };
+                if debt > Duration::ZERO {
+                    self.next = if self.aqm.packets() == 0 { Instant::NEVER } else { now + debt };
                     return;
                 }
             }
@@ -238,10 +238,10 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 let debt = bucket.debt(now);
                 if self.aqm.packets() == 0 {
                     // sch_htb takes a class without packets out of its rounds: the queue is not asked, and does not learn that it is empty
-                    self.next = Time::NEVER;
+                    self.next = Instant::NEVER;
                     return;
                 }
-                if debt > Time::ZERO && !self.leaving {
+                if debt > Duration::ZERO && !self.leaving {
                     self.next = now + debt;
                     return;
                 }
@@ -258,7 +258,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         match &self.aqm.dequeue(now, &mut self.log) {
             Dequeue::Empty => {
                 seldom();
-                self.next = Time::NEVER;
+                self.next = Instant::NEVER;
             }
             Dequeue::Wait(until) => self.next = *until,
             Dequeue::Packet(packet) => {
@@ -293,7 +293,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     }
 
     /// Brings up to `now` what is counted of the link: what it has carried, to the byte, and could not carry.
-    pub fn settle(&mut self, now: Time) {
+    pub fn settle(&mut self, now: Instant) {
         let queue = &mut self.log.counters.queue;
         // a change of the rate changes the time that a bucket's debt stands for
         queue.carried_bytes = queue.carried_bytes.max(self.taken as i64 - self.link.unsent(now) as i64);
@@ -302,13 +302,13 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     }
 
     /// How much longer a packet takes that leaves the link at `now`.
-    pub fn delay(&mut self, now: Time) -> Time {
+    pub fn delay(&mut self, now: Instant) -> Duration {
         self.link.delay(now)
     }
 
     /// [`Bottleneck::next`] has come. Returns the packet that leaves, if one does; call again while it does.
     #[inline]
-    pub fn advance(&mut self, now: Time) -> Option<Packet> {
+    pub fn advance(&mut self, now: Instant) -> Option<Packet> {
         let packet = self.in_service.take();
         if let Some(packet) = &packet {
             self.log.on_departure(packet, now);
@@ -324,13 +324,13 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// Returns whether the next packet of the burst of `packet`, which has just left, leaves at the same instant. It does not if it was lost, or on a serial link.
     #[cold]
     #[inline(never)]
-    pub fn burst_goes_on(&self, packet: &Packet, now: Time) -> bool {
+    pub fn burst_goes_on(&self, packet: &Packet, now: Instant) -> bool {
         let follows = |next: &Packet| self.next == now && next.flow == packet.flow && next.number() == packet.number() + 1;
         self.in_service.as_ref().is_some_and(follows)
     }
 
     /// The time of [`Aqm::next_timer`] has come.
-    pub fn on_aqm_timer(&mut self, now: Time) {
+    pub fn on_aqm_timer(&mut self, now: Instant) {
         self.aqm.on_timer(now, &mut self.log);
     }
 
@@ -346,13 +346,13 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     }
 
     /// The rate changes; what is on the wire goes on at the old one.
-    pub fn set_rate(&mut self, rate: Rate, now: Time) {
+    pub fn set_rate(&mut self, rate: Rate, now: Instant) {
         self.link.set_rate(rate, now);
         self.aqm.set_rate(rate, now);
         if self.is_paced && self.aqm.shapes() {
             self.aqm.set_rate(Rate::UNLIMITED, now);
         }
-        if self.in_service.is_none() && self.next != Time::NEVER {
+        if self.in_service.is_none() && self.next != Instant::NEVER {
             self.serve(now);
         }
     }
@@ -360,15 +360,15 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 
 /// A path leads to the queue.
 impl<A: Aqm, L: Log> Sink<Packet> for Bottleneck<A, L> {
-    fn arrive(&mut self, packet: Packet, now: Time) {
+    fn arrive(&mut self, packet: Packet, now: Instant) {
         Bottleneck::arrive(self, packet, now);
     }
 
-    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Instant) {
         self.log.on_drop(&packet, reason, DropSite::Ahead, At::time(now));
     }
 
-    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Instant) {
         self.log.on_clear_ecn(packet, now);
     }
 }

@@ -6,7 +6,7 @@ use dumbbell_core::aqm::{AnyAqm, Aqm, QueueContext};
 use dumbbell_core::link::LinkSpec;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::mix;
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Instant, Rate};
 use serde_json::Value;
 
 /// Checks a configuration, canonical JSON, without running it.
@@ -93,7 +93,7 @@ fn build_queue(config: &RunConfig, hop: usize) -> Result<AnyAqm, ParamError> {
     // a link with a pace of its own: its rate is the mean of others, which is none to shape at, and a queue that shapes leaves the pace to it
     let is_paced = params.trace.is_some() || (link.is_some() && !is_unshaped);
     if is_paced && any.shapes() {
-        any.set_rate(Rate::UNLIMITED, Time::ZERO);
+        any.set_rate(Rate::UNLIMITED, Instant::ZERO);
     }
     Ok(any)
 }

@@ -7,7 +7,7 @@ use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::{Path, PathItem, Sink, StageSpec};
 use dumbbell_core::rng::Rng;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 /// The path of `stages`, which draws from stream `name` of `seed`, number `index`; `None` if there are no stages.
@@ -40,10 +40,10 @@ impl HopPart {
 
 /// Propagation, and the packets on their way with the times at which they arrive.
 struct PropagationDelay {
-    delay: Time,
+    delay: Duration,
     /// The link adds a delay to that, which changes.
     varies: bool,
-    packets: VecDeque<(Time, Packet)>,
+    packets: VecDeque<(Instant, Packet)>,
 }
 
 /// Stages, queue, link and propagation. What happens to packets is reported to `L`.
@@ -65,7 +65,7 @@ impl<A: Aqm, L: Log> Hop<A, L> {
         let behind = build_path(&hop.behind, config.run.seed, "path behind", index);
         let propagation = PropagationDelay { delay: hop.delay, varies: config.link_delays(index), packets: VecDeque::new() };
         let ahead = build_path(&hop.path, config.run.seed, "shared path", index);
-        let is_open = behind.is_none() && propagation.delay == Time::ZERO && !propagation.varies;
+        let is_open = behind.is_none() && propagation.delay == Duration::ZERO && !propagation.varies;
         Hop {
             is_open,
             is_bare: is_open && ahead.is_none(),
@@ -96,18 +96,18 @@ impl<A: Aqm, L: Log> Hop<A, L> {
 
     /// When this part has something to do.
     #[inline]
-    pub fn part_time(&self, part: HopPart) -> Time {
-        let timer = |path: &Option<Box<Path<Packet>>>| path.as_ref().map_or(Time::NEVER, |path| path.next_timer());
+    pub fn part_time(&self, part: HopPart) -> Instant {
+        let timer = |path: &Option<Box<Path<Packet>>>| path.as_ref().map_or(Instant::NEVER, |path| path.next_timer());
         match part {
             HopPart::Ahead => timer(&self.ahead),
             HopPart::Behind => timer(&self.behind),
-            HopPart::Propagation => self.propagation.packets.front().map_or(Time::NEVER, |first| first.0),
+            HopPart::Propagation => self.propagation.packets.front().map_or(Instant::NEVER, |first| first.0),
         }
     }
 
     /// [`Bottleneck::advance`]; a packet of a burst that does not go on is the last of it.
     #[inline(always)]
-    pub fn advance(&mut self, now: Time) -> Option<Packet> {
+    pub fn advance(&mut self, now: Instant) -> Option<Packet> {
         match self.bottleneck.advance(now) {
             Some(packet) if packet.has(flag::MORE) => Some(self.end_burst(packet, now)),
             other => other,
@@ -116,7 +116,7 @@ impl<A: Aqm, L: Log> Hop<A, L> {
 
     #[cold]
     #[inline(never)]
-    fn end_burst(&self, mut packet: Packet, now: Time) -> Packet {
+    fn end_burst(&self, mut packet: Packet, now: Instant) -> Packet {
         if !self.bottleneck.burst_goes_on(&packet, now) {
             packet.clear_flags(flag::MORE);
         }
@@ -124,7 +124,7 @@ impl<A: Aqm, L: Log> Hop<A, L> {
     }
 
     /// A packet leaves the link. What leaves the hop goes to `out`, with the time and the listener. An [open hop](Hop::is_open) need not be asked.
-    pub fn leave(&mut self, packet: Packet, now: Time, out: &mut impl FnMut(&Packet, Time, &mut L)) {
+    pub fn leave(&mut self, packet: Packet, now: Instant, out: &mut impl FnMut(&Packet, Instant, &mut L)) {
         let Hop { bottleneck, behind, propagation, .. } = self;
         let mut end = HopEnd { bottleneck, propagation, out };
         match behind {
@@ -134,7 +134,7 @@ impl<A: Aqm, L: Log> Hop<A, L> {
     }
 
     /// The time of a part has come. What leaves the hop goes to `out`, with the time and the listener.
-    pub fn on_part(&mut self, part: HopPart, now: Time, out: &mut impl FnMut(&Packet, Time, &mut L)) {
+    pub fn on_part(&mut self, part: HopPart, now: Instant, out: &mut impl FnMut(&Packet, Instant, &mut L)) {
         let Hop { ahead, bottleneck, behind, propagation, .. } = self;
         match part {
             HopPart::Ahead => ahead.iter_mut().for_each(|path| path.on_timer(now, bottleneck)),
@@ -164,18 +164,18 @@ impl<A: Aqm, L: Log> Hop<A, L> {
 /// A packet comes to the hop.
 impl<A: Aqm, L: Log> Sink<Packet> for Hop<A, L> {
     #[inline]
-    fn arrive(&mut self, packet: Packet, now: Time) {
+    fn arrive(&mut self, packet: Packet, now: Instant) {
         match &mut self.ahead {
             None => self.bottleneck.arrive(packet, now),
             Some(path) => path.push(without_burst_marks(packet), now, &mut self.bottleneck),
         }
     }
 
-    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Instant) {
         self.bottleneck.on_drop(packet, reason, now);
     }
 
-    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Instant) {
         self.bottleneck.log.on_clear_ecn(packet, now);
     }
 }
@@ -187,27 +187,27 @@ struct HopEnd<'a, A: Aqm, L: Log, F> {
     out: &'a mut F,
 }
 
-impl<A: Aqm, L: Log, F: FnMut(&Packet, Time, &mut L)> Sink<Packet> for HopEnd<'_, A, L, F> {
+impl<A: Aqm, L: Log, F: FnMut(&Packet, Instant, &mut L)> Sink<Packet> for HopEnd<'_, A, L, F> {
     #[inline]
-    fn arrive(&mut self, packet: Packet, now: Time) {
+    fn arrive(&mut self, packet: Packet, now: Instant) {
         let PropagationDelay { delay, varies, packets } = &mut *self.propagation;
-        if *delay == Time::ZERO && !*varies {
+        if *delay == Duration::ZERO && !*varies {
             return (self.out)(&packet, now, &mut self.bottleneck.log.listener);
         }
         let mut at = now + *delay;
         if *varies {
             // a delay that falls does not let a packet overtake the one in front
-            let ahead = packets.back().map_or(Time::ZERO, |last| last.0);
+            let ahead = packets.back().map_or(Instant::ZERO, |last| last.0);
             at = (at + self.bottleneck.delay(now)).max(ahead);
         }
         packets.push_back((at, packet));
     }
 
-    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Instant) {
         self.bottleneck.log.on_drop(&packet, reason, DropSite::Behind, At::time(now));
     }
 
-    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Instant) {
         self.bottleneck.log.on_clear_ecn(packet, now);
     }
 }

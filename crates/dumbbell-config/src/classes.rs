@@ -1,7 +1,7 @@
 //! Classes of traffic: flows that are alike.
 
 use crate::{FlowConfig, Route, RunConfig, UdpConfig, UdpParams};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Duration;
 use std::sync::Arc;
 
 /// Largest number of connection classes; all further connections are in the last one.
@@ -37,7 +37,7 @@ pub struct Class {
     /// Name of the congestion control; "udp" for UDP.
     pub cc: String,
     /// Base RTT.
-    pub base_rtt: Time,
+    pub base_rtt: Duration,
     /// Which hops its members' packets pass.
     pub route: Arc<Route>,
 }
@@ -57,7 +57,7 @@ pub struct Classes {
 
 impl Classes {
     /// Adds a class, or returns the last one if there are too many.
-    fn add(&mut self, kind: ClassKind, cc: &str, base_rtt: Time, route: &Arc<Route>) -> u16 {
+    fn add(&mut self, kind: ClassKind, cc: &str, base_rtt: Duration, route: &Arc<Route>) -> u16 {
         if self.list.len() < MAX_CLASSES {
             self.list.push(Class { kind, cc: cc.to_owned(), base_rtt, route: Arc::clone(route) });
         }

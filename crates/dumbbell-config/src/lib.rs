@@ -28,7 +28,7 @@ use dumbbell_core::path::{self, StageSpec};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::rng::{mix, Rng};
 use dumbbell_core::tcp::host::{self, HostParams};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_core::{aqm, cc};
 use serde_json::{json, Value};
 use std::sync::Arc;
@@ -58,15 +58,15 @@ pub fn registry() -> Value {
 #[derive(Clone, Copy, Debug)]
 pub struct StartRange {
     /// Earliest.
-    pub min: Time,
+    pub min: Instant,
     /// Latest.
-    pub max: Time,
+    pub max: Instant,
 }
 
 impl StartRange {
     /// A start drawn from the stream `name` of `seed`, number `index`.
-    pub fn draw(&self, seed: u64, name: &str, index: usize) -> Time {
-        self.min + Time(Rng::stream(seed, name, index as u64).draw_below((self.max - self.min).0 + 1))
+    pub fn draw(&self, seed: u64, name: &str, index: usize) -> Instant {
+        self.min + Duration(Rng::stream(seed, name, index as u64).draw_below((self.max - self.min).0 + 1))
     }
 }
 
@@ -145,7 +145,7 @@ impl UdpConfig {
     }
 
     /// Propagation, both directions together, and whether it is sent up: 0 and down of what nobody answers.
-    pub fn line(&self) -> (Time, bool) {
+    pub fn line(&self) -> (Duration, bool) {
         (self.params.base_rtt, self.params.echo && self.route.up)
     }
 }
@@ -168,7 +168,7 @@ pub struct RunConfig {
     /// Stages that all packets pass behind the bottleneck.
     pub behind: Vec<StageSpec>,
     /// Propagation behind the bottleneck's link.
-    pub delay: Time,
+    pub delay: Duration,
     /// The other hops.
     pub hops: Vec<HopConfig>,
     /// Both ends.
@@ -186,7 +186,7 @@ pub struct RunConfig {
 }
 
 /// `ss` and Flent poll TCP_INFO at this interval.
-pub const SAMPLE_INTERVAL: Time = Time::from_millis(200);
+pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Most flows and UDP sources in one run.
 pub const MAX_FLOWS: usize = 1_000_000;
@@ -268,25 +268,30 @@ impl RunConfig {
             record,
             states,
         };
-        if resolved.measured_from() >= resolved.run.duration {
-            let [found, most] = [resolved.record.from, resolved.run.duration].map(|time| format!("{} s", time.as_secs_f64()));
+        if resolved.measured_from() >= resolved.end() {
+            let [found, most] = [resolved.record.from, resolved.end()].map(|time| format!("{} s", time.as_secs_f64()));
             return Err(ParamError::new("record.from", found, format!("less than the duration, {most}")));
         }
         Ok(resolved)
     }
 
+    /// When the run ends.
+    pub fn end(&self) -> Instant {
+        Instant::ZERO + self.run.duration
+    }
+
     /// When counting begins: [`RecordParams::from`] in whole intervals of the samples.
-    pub fn measured_from(&self) -> Time {
-        Time(self.record.from.0.next_multiple_of(SAMPLE_INTERVAL.0))
+    pub fn measured_from(&self) -> Instant {
+        Instant(self.record.from.0.next_multiple_of(SAMPLE_INTERVAL.0))
     }
 
     /// For how long is counted.
-    pub fn measured_time(&self) -> Time {
-        self.run.duration - self.measured_from()
+    pub fn measured_time(&self) -> Duration {
+        self.end() - self.measured_from()
     }
 
     /// Bits that the bottleneck can carry after `from` and until `until`, and if `from` is 0 at that instant too.
-    pub fn capacity_bits(&self, from: Time, until: Time) -> f64 {
+    pub fn capacity_bits(&self, from: Instant, until: Instant) -> f64 {
         self.capacity_bits_of(0, from, until)
     }
 
@@ -328,14 +333,14 @@ impl RunConfig {
     }
 
     /// Returns the capacity of hop `hop` between two times, bits; 0 is the bottleneck.
-    pub fn capacity_bits_of(&self, hop: usize, from: Time, until: Time) -> f64 {
+    pub fn capacity_bits_of(&self, hop: usize, from: Instant, until: Instant) -> f64 {
         let (link, _) = self.hop(hop);
         if let Some(trace) = &link.trace {
-            let before = if from == Time::ZERO { 0 } else { trace.bytes_until(from) };
+            let before = if from == Instant::ZERO { 0 } else { trace.bytes_until(from) };
             return (trace.bytes_until(until) - before) as f64 * 8.0;
         }
         let mut built = self.named_link(hop);
-        let open = |own: &mut Option<AnyLink>, begin: Time, end: Time| match own {
+        let open = |own: &mut Option<AnyLink>, begin: Instant, end: Instant| match own {
             None => (end - begin).as_secs_f64(),
             Some(own) => own.open(begin, end),
         };
@@ -355,7 +360,7 @@ impl RunConfig {
     pub fn link_rates(&self) -> Vec<f64> {
         let of_hop = |hop: usize| match self.hop(hop) {
             (BottleneckParams { trace: None, rate, .. }, None) => rate.bits() as f64,
-            _ => self.capacity_bits_of(hop, self.measured_from(), self.run.duration) / self.measured_time().as_secs_f64(),
+            _ => self.capacity_bits_of(hop, self.measured_from(), self.end()) / self.measured_time().as_secs_f64(),
         };
         (0..=self.hops.len()).map(of_hop).collect()
     }
@@ -365,7 +370,7 @@ impl RunConfig {
     pub fn is_one_hop(&self) -> bool {
         let flows = self.flows.iter().map(|flow| &flow.route);
         let mut routes = flows.chain(self.web.iter().map(|web| &web.route)).chain(self.udp.iter().map(|udp| &udp.route));
-        let is_even = self.delay == Time::ZERO && !self.link_delays(0);
+        let is_even = self.delay == Duration::ZERO && !self.link_delays(0);
         self.hops.is_empty() && is_even && routes.all(|route| **route == Route::default())
     }
 
@@ -375,7 +380,7 @@ impl RunConfig {
     }
 
     /// Interval of the time series, if it is kept and a point falls into the run.
-    pub fn series_interval(&self) -> Option<Time> {
+    pub fn series_interval(&self) -> Option<Duration> {
         let interval = self.record.interval;
         (self.record.series && interval <= self.run.duration).then_some(interval)
     }

@@ -10,7 +10,7 @@ use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError};
 use dumbbell_core::path::StageSpec;
 use dumbbell_core::reply::ReceiverReply;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ pub(crate) fn read_flow(
     let count = read_count(map)?;
     let mut stages = read_stages(map)?;
     // loss and jitter are short for the stages that come first
-    if params.jitter > Time::ZERO {
+    if params.jitter > Duration::ZERO {
         stages.path.insert(0, StageSpec::uniform_jitter(params.jitter));
     }
     if params.loss > 0.0 {
@@ -112,7 +112,7 @@ pub(crate) fn read_udp(value: &Value, hops: &[&str], extensions: &Extensions) ->
             Some(extensions.read_endpoint(keys).map_err(|e| e.prefix_key("protocol"))?)
         }
     };
-    if params.base_rtt > Time::ZERO && !params.echo {
+    if params.base_rtt > Duration::ZERO && !params.echo {
         return Err(ParamError::new("base_rtt", params.base_rtt, "0s without echo"));
     }
     let route = read_route(map, hops)?;
@@ -160,12 +160,12 @@ pub(crate) fn read_count(map: &Map<String, Value>) -> Result<usize, ParamError> 
 
 pub(crate) fn read_start(map: &Map<String, Value>) -> Result<StartRange, ParamError> {
     match map.get("start") {
-        None => Ok(StartRange { min: Time::ZERO, max: Time::ZERO }),
+        None => Ok(StartRange { min: Instant::ZERO, max: Instant::ZERO }),
         Some(Value::Object(range)) => {
             check_keys(range, &[], &["min", "max"]).map_err(|e| e.prefix_key("start"))?;
-            let end = |key: &str| range.get(key).and_then(Value::as_u64).map(Time);
+            let end = |key: &str| range.get(key).and_then(Value::as_u64).map(Instant);
             match (end("min"), end("max")) {
-                (Some(min), Some(max)) if min <= max && max <= Time::from_secs(86_400) => Ok(StartRange { min, max }),
+                (Some(min), Some(max)) if min <= max && max <= Instant::from_secs(86_400) => Ok(StartRange { min, max }),
                 _ => Err(ParamError::new("start", Value::Object(range.clone()), "min <= max, within a day")),
             }
         }

@@ -9,7 +9,7 @@ use dumbbell_core::link::LinkSpec;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
 use dumbbell_core::path::StageSpec;
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub struct RateChange {
     /// When.
-    pub at: Time,
+    pub at: Instant,
     /// To what.
     pub rate: Rate,
     /// Number of the hop: 0 is the bottleneck.
@@ -47,7 +47,7 @@ pub struct HopConfig {
     /// Stages that all packets pass behind the link.
     pub behind: Vec<StageSpec>,
     /// Propagation behind the link.
-    pub delay: Time,
+    pub delay: Duration,
 }
 
 /// Which hops packets pass: 0 is the bottleneck, then those of [`RunConfig::hops`]. No hop is in both.
@@ -108,8 +108,8 @@ pub fn read_hop(
     if params.trace.is_some() && !own.is_empty() {
         return Err(ParamError::new("rate_changes", "changes of rate beside a trace", "a trace without them"));
     }
-    let delay = field(section, "delay", Time::ZERO)?;
-    if delay > Time::from_secs(60) {
+    let delay = field(section, "delay", Duration::ZERO)?;
+    if delay > Duration::from_secs(60) {
         return Err(ParamError::new("delay", delay, "at most 60 s"));
     }
     Ok(HopConfig { name: name.to_owned(), params, link, aqm, path, behind, delay })
@@ -225,7 +225,7 @@ fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
     let map = object(value, "[]")?;
     check_keys(map, &[], &["at", "rate"])?;
     let field = |key: &str| map.get(key).cloned().unwrap_or(Value::Null);
-    let at = Time::from_json(&field("at")).map_err(|allowed| ParamError::new("at", field("at"), allowed))?;
+    let at = Instant::from_json(&field("at")).map_err(|allowed| ParamError::new("at", field("at"), allowed))?;
     let rate = Rate::from_json(&field("rate")).map_err(|allowed| ParamError::new("rate", field("rate"), allowed))?;
     if rate.0 < 1000 || rate.0 > 10_000_000_000_000 {
         return Err(ParamError::new("rate", rate, "1kbit to 10000Gbit"));

@@ -2,15 +2,15 @@
 
 use crate::web::WebProcess;
 use crate::RunConfig;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use serde_json::{json, Value};
 
 /// When everything in a run starts, drawn from its seed.
 pub struct Schedule {
     /// Starts of `[[flows]]`, on their own clocks.
-    pub flows: Vec<Time>,
+    pub flows: Vec<Instant>,
     /// Starts of `[[udp]]`.
-    pub udp: Vec<Time>,
+    pub udp: Vec<Instant>,
     /// Short flows, in the order of their numbers.
     pub web: Vec<FlowArrival>,
 }
@@ -20,7 +20,7 @@ pub struct FlowArrival {
     /// Which process of `[[web]]`.
     pub process: usize,
     /// When it connects.
-    pub at: Time,
+    pub at: Instant,
     /// Payload, bytes.
     pub size: u64,
 }
@@ -31,9 +31,9 @@ impl Schedule {
         let seed = config.run.seed;
         let mut web = Vec::new();
         for (index, one) in config.web.iter().enumerate() {
-            let ahead = Time(one.params.base_rtt.0 / 2);
+            let ahead = one.params.base_rtt / 2;
             let (mut process, mut at) = WebProcess::new(config, one, index);
-            while at != Time::NEVER {
+            while at != Instant::NEVER {
                 web.push((at, FlowArrival { process: index, at: at - ahead, size: process.size() }));
                 at = process.next_arrival(at);
             }
@@ -49,7 +49,7 @@ impl Schedule {
 
     /// As JSON: `{"flows": [ns], "udp": [ns], "web": [[process, ns, bytes]]}`.
     pub fn to_json(&self) -> Value {
-        let times = |of: &[Time]| of.iter().map(|time| time.0).collect::<Vec<_>>();
+        let times = |of: &[Instant]| of.iter().map(|time| time.0).collect::<Vec<_>>();
         let web: Vec<_> = self.web.iter().map(|one| json!([one.process, one.at.0, one.size])).collect();
         json!({"flows": times(&self.flows), "udp": times(&self.udp), "web": web})
     }

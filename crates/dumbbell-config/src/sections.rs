@@ -4,7 +4,7 @@ use dumbbell_core::link_layer::{Framing, LinkLayer, Preset};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::traffic::{Arrivals, Codepoint, FlowSizes, Spacing};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use dumbbell_core::{choice, params};
 
 choice! {
@@ -35,7 +35,7 @@ params! {
     /// The whole run.
     pub struct RunParams {
         /// Length of the run.
-        duration: Time = Time::from_secs(60), unit "", range Time(1), Time::from_secs(86_400), source "tcp_nup of Flent runs 60 s by default";
+        duration: Duration = Duration::from_secs(60), unit "", range Duration(1), Duration::from_secs(86_400), source "tcp_nup of Flent runs 60 s by default";
         /// Seed of every random stream.
         seed: u64 = 1, unit "", source "";
     }
@@ -95,25 +95,25 @@ params! {
     /// One flow, except for its congestion control and start.
     pub struct FlowParams {
         /// Propagation, both directions together.
-        base_rtt: Time = Time::from_millis(20), unit "", range Time(0), Time::from_secs(60), source "";
+        base_rtt: Duration = Duration::from_millis(20), unit "", range Duration(0), Duration::from_secs(60), source "";
         /// When it connects, if that is before `start`; its application still starts to write at `start`.
-        connect: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
+        connect: Option<Instant> = None, unit "", range Instant(0), Instant::from_secs(86_400), source "";
         /// From this time on it sends no new data.
-        stop: Option<Time> = None, unit "", source "";
+        stop: Option<Instant> = None, unit "", source "";
         /// Ends after this much payload.
         size: Option<u64> = None, unit "bytes", range 1_u64, 1_u64 << 60, source "";
         /// The application writes payload at this rate instead of as fast as it can.
         app_rate: Option<Rate> = None, unit "", range Rate(1000), Rate(10_000_000_000_000), source "";
         /// From this time on it writes at `app_rate`; until then as fast as it can.
-        app_rate_from: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(86_400), source "";
+        app_rate_from: Instant = Instant::ZERO, unit "", range Instant(0), Instant::from_secs(86_400), source "";
         /// From this time on the application writes nothing; data already written is still sent.
-        app_pause: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
+        app_pause: Option<Instant> = None, unit "", range Instant(0), Instant::from_secs(86_400), source "";
         /// When it continues after `app_pause`; unset: never. It does not make up for the pause.
-        app_resume: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
+        app_resume: Option<Instant> = None, unit "", range Instant(0), Instant::from_secs(86_400), source "";
         /// Random loss of data packets ahead of the bottleneck.
         loss: f64 = 0.0, unit "probability", range 0.0, 1.0, source "";
         /// Random extra delay of each data packet, uniform from 0 to this; packets stay in order.
-        jitter: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(60), source "";
+        jitter: Duration = Duration::ZERO, unit "", range Duration(0), Duration::from_secs(60), source "";
         /// Host that sends what goes down and receives what goes up, for queues that isolate hosts.
         src_host: u32 = 1, unit "", source "";
         /// Host that receives what goes down and sends what goes up, for queues that isolate hosts.
@@ -129,11 +129,11 @@ params! {
 
 impl FlowParams {
     fn check(&self) -> Result<(), ParamError> {
-        let changes = self.app_rate_from > Time::ZERO || self.app_pause.is_some();
+        let changes = self.app_rate_from > Instant::ZERO || self.app_pause.is_some();
         if changes && self.size.is_some() {
             return Err(ParamError::new("size", "a size", "none beside app_rate_from and app_pause"));
         }
-        if self.app_rate_from > Time::ZERO && self.app_rate.is_none() {
+        if self.app_rate_from > Instant::ZERO && self.app_rate.is_none() {
             return Err(ParamError::new("app_rate_from", self.app_rate_from, "0s without app_rate"));
         }
         if self.connect.is_some() && (changes || self.size.is_some() || self.app_rate.is_some()) {
@@ -157,9 +157,9 @@ params! {
         /// Payload of each flow: a size, { pareto = SHAPE, min = SIZE, max = SIZE }, or { csv = FILE } with a size in bytes and a weight per line.
         size: FlowSizes = FlowSizes::Pareto { shape: 0.9, min: 1_000, max: 1_000_000 }, unit "", source "De Schepper et al. 2015: bounded Pareto, 1 kB to 1 MB, 9 kB in the mean";
         /// Propagation, both directions together.
-        base_rtt: Time = Time::from_millis(20), unit "", range Time(0), Time::from_secs(60), source "";
+        base_rtt: Duration = Duration::from_millis(20), unit "", range Duration(0), Duration::from_secs(60), source "";
         /// No flow starts from this time on.
-        stop: Option<Time> = None, unit "", source "";
+        stop: Option<Instant> = None, unit "", source "";
         /// Host that sends what goes down and receives what goes up, for queues that isolate hosts.
         src_host: u32 = 1, unit "", source "";
         /// Host that receives what goes down and sends what goes up, for queues that isolate hosts.
@@ -186,11 +186,11 @@ params! {
         /// ECN field.
         ecn: Codepoint = Codepoint::NotEct, unit "", source "RFC 3168 section 5, RFC 9331";
         /// Sends nothing from this time on.
-        stop: Option<Time> = None, unit "", source "";
+        stop: Option<Instant> = None, unit "", source "";
         /// The receiver sends each packet back at once, and RTTs are measured: ping, irtt.
         echo: bool = false, unit "", source "";
         /// With `echo`: propagation, both directions together. UDP that nobody answers has none.
-        base_rtt: Time = Time(0), unit "", range Time(0), Time::from_secs(60), source "";
+        base_rtt: Duration = Duration(0), unit "", range Duration(0), Duration::from_secs(60), source "";
         /// Host that sends what goes down and receives what goes up, for queues that isolate hosts.
         src_host: u32 = 1, unit "", source "";
         /// Host that receives what goes down and sends what goes up, for queues that isolate hosts.
@@ -205,14 +205,14 @@ params! {
     pub struct RecordParams {
         /// Measurement starts at this time, rounded up to a multiple of 200 ms. Time series, convergence, completion times, smallest RTTs and the
         /// queue discipline's own counters cover the whole run. Short flows that started earlier are left out.
-        from: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(86_400), source "";
+        from: Instant = Instant::ZERO, unit "", range Instant(0), Instant::from_secs(86_400), source "";
         /// Whether time series are stored.
         series: bool = true, unit "", source "";
         /// Interval of the time series.
-        interval: Time = Time::from_secs(1), unit "", range Time::from_millis(1), Time::from_secs(86_400), source "";
+        interval: Duration = Duration::from_secs(1), unit "", range Duration::from_millis(1), Duration::from_secs(86_400), source "";
         /// Interval of the trace of each listed flow's congestion control; unset, there is no trace. A change of state also writes a row. With 0s
         /// each event of the flow writes a row.
-        trace: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "";
+        trace: Option<Duration> = None, unit "", range Duration(0), Duration::from_secs(86_400), source "";
         /// Largest number of short flows that are stored one by one. If there are more, a uniform random sample is stored; statistics by size
         /// always cover all of them.
         short_flows: u32 = 100_000, unit "flows", range 0_u32, 100_000_000_u32, source "";

@@ -4,7 +4,7 @@ use crate::{RunConfig, WebConfig};
 use dumbbell_core::packet::FlowKey;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::traffic::{Arrivals, SizeSource};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Instant, Rate};
 
 /// One process of arrivals.
 pub struct WebProcess {
@@ -14,17 +14,17 @@ pub struct WebProcess {
     arrival_rng: Rng,
     size_rng: Rng,
     /// No flow arrives from then on, on the engine's clock.
-    until: Time,
+    until: Instant,
     key: FlowKey,
 }
 
 impl WebProcess {
     /// Process number `index` of `config`. Returns it with the time of its first arrival.
-    pub fn new(config: &RunConfig, web: &WebConfig, index: usize) -> (WebProcess, Time) {
+    pub fn new(config: &RunConfig, web: &WebConfig, index: usize) -> (WebProcess, Instant) {
         let (seed, params) = (config.run.seed, &web.params);
-        let ahead = Time(params.base_rtt.0 / 2);
+        let ahead = params.base_rtt / 2;
         let start = web.start.draw(seed, "web start", index);
-        let end = params.stop.map_or(config.run.duration, |stop| stop.min(config.run.duration));
+        let end = params.stop.map_or(config.end(), |stop| stop.min(config.end()));
         let mut process = WebProcess {
             arrivals: params.arrivals,
             sizes: params.size.source(),
@@ -38,13 +38,13 @@ impl WebProcess {
         (process, first)
     }
 
-    /// When the next flow arrives after `time`; [`Time::NEVER`] if none does.
-    pub fn next_arrival(&mut self, time: Time) -> Time {
+    /// When the next flow arrives after `time`; [`Instant::NEVER`] if none does.
+    pub fn next_arrival(&mut self, time: Instant) -> Instant {
         let next = time.saturating_add(self.arrivals.gap(self.rate, &mut self.arrival_rng));
         if next < self.until {
             next
         } else {
-            Time::NEVER
+            Instant::NEVER
         }
     }
 

@@ -5,11 +5,11 @@
 use dumbbell_core::aqm::{build, Aqm, Dequeue, QueueContext};
 use dumbbell_core::packet::{Ecn, FlowKey, Packet, MTU_FRAME};
 use dumbbell_core::record::Counters;
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Instant, Rate};
 use dumbbell_core::with_aqm;
 use serde_json::json;
 use std::hint::black_box;
-use std::time::Instant;
+use std::time;
 
 const RATE: Rate = Rate::from_mbit(1000);
 const PACKETS: u64 = 3_000_000;
@@ -23,7 +23,7 @@ fn drive(mut aqm: impl Aqm, flows: u32, log: &mut Counters) -> u64 {
     let gap = RATE.serialise(u64::from(MTU_FRAME)).0;
     let (mut sent, mut flow) = (0, 0);
     for seq in 0..PACKETS {
-        let now = Time(seq * gap);
+        let now = Instant(seq * gap);
         flow = if flow + 1 < flows { flow + 1 } else { 0 };
         let packet = Packet { enqueue_time: now, flow, len: MTU_FRAME, ..Packet::new_tcp(seq, Ecn::Ect0, 0) };
         aqm.enqueue(packet, now, log);
@@ -62,13 +62,13 @@ fn main() {
             let context = QueueContext::new(RATE, 1);
             let config_map = config.as_object().expect("an object");
             let make = || build(config_map, &context).expect("a valid configuration");
-            let start = Instant::now();
+            let start = time::Instant::now();
             for _ in 0..100 {
                 black_box(make());
             }
             let build_us = start.elapsed().as_secs_f64() * 1e6 / 100.0;
             let mut log = Counters::default();
-            let begin = Instant::now();
+            let begin = time::Instant::now();
             let sent = with_aqm!(make(), aqm => drive(aqm, flows, &mut log));
             let ns = begin.elapsed().as_secs_f64() * 1e9 / PACKETS as f64;
             let share = sent as f64 / (PACKETS * u64::from(MTU_FRAME)) as f64;

@@ -58,10 +58,10 @@ pub fn truesize(packet: &Packet, small_heads: bool) -> u32 {
 mod tests {
     use super::*;
     use crate::packet::Ecn;
-    use crate::units::Time;
+    use crate::units::Instant;
 
     fn udp(len: u16) -> Packet {
-        Packet { len, ..Packet::new_udp(0, Ecn::NotEct, Time::ZERO) }
+        Packet { len, ..Packet::new_udp(0, Ecn::NotEct, Instant::ZERO) }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use crate::hint::unlikely;
 use crate::prefetch::prefetch;
-use crate::units::Time;
+use crate::units::Duration;
 
 /// Sub-buckets per octave: 2^6, so that a quantile is exact to 1/64.
 const SUB_BITS: u32 = 6;
@@ -14,7 +14,7 @@ const UNIT_BITS: u32 = 10;
 /// Buckets in every doubling of a value: the resolution of quantiles.
 pub const BINS: u32 = 1 << SUB_BITS;
 /// Width of the narrowest bucket.
-pub const LEAST_BIN: Time = Time(1 << UNIT_BITS);
+pub const LEAST_BIN: Duration = Duration(1 << UNIT_BITS);
 /// Buckets for values below 2^46 ns (19.5 h); what is longer falls into the last one.
 const BUCKETS: usize = (46 - UNIT_BITS as usize - SUB_BITS as usize + 1) << SUB_BITS;
 /// Buckets of a range that holds one value: an octave. No range is smaller.
@@ -22,7 +22,7 @@ const FIRST_RANGE: usize = 1 << SUB_BITS;
 
 /// The bucket of `value`. Whatever is not below [`BUCKETS`] means the last one: [`Buckets::grow`] sees to that.
 #[inline]
-fn bucket(value: Time) -> usize {
+fn bucket(value: Duration) -> usize {
     // Exponent and first bits of the mantissa of a real number are number and part of its octave, for fewer instructions than shifts
     // take. What the conversion rounds, from 2^53 on, is in the last bucket anyhow.
     const BEFORE_FIRST_OCTAVE: usize = (f64::MAX_EXP - 1) as usize + (UNIT_BITS + SUB_BITS) as usize - 1;
@@ -34,14 +34,14 @@ fn bucket(value: Time) -> usize {
 }
 
 /// Smallest value of bucket `index`.
-fn lower(index: usize) -> Time {
+fn lower(index: usize) -> Duration {
     let octave = (index >> SUB_BITS).saturating_sub(1);
-    Time(((index - (octave << SUB_BITS)) as u64) << octave << UNIT_BITS)
+    Duration(((index - (octave << SUB_BITS)) as u64) << octave << UNIT_BITS)
 }
 
 /// Middle of bucket `index`.
-fn middle(index: usize) -> Time {
-    Time((lower(index).0 + lower(index + 1).0) / 2)
+fn middle(index: usize) -> Duration {
+    Duration((lower(index).0 + lower(index + 1).0) / 2)
 }
 
 /// Which of `total` values, counted from 1 in ascending order, is the `q`-quantile.
@@ -168,13 +168,13 @@ pub struct Histogram {
     counts: Buckets<u64>,
     total: u64,
     sum: u128,
-    max: Time,
+    max: Duration,
 }
 
 impl Histogram {
     /// Counts one value.
     #[inline]
-    pub fn record(&mut self, value: Time) {
+    pub fn record(&mut self, value: Duration) {
         self.counts.increment(bucket(value));
         self.total += 1;
         self.sum += u128::from(value.0);
@@ -204,17 +204,17 @@ impl Histogram {
     }
 
     /// Exact largest value.
-    pub fn max(&self) -> Time {
+    pub fn max(&self) -> Duration {
         self.max
     }
 
     /// The value below or at which a share `q` (0..=1) of all values lies, as the middle of its bucket.
-    pub fn quantile(&self, q: f64) -> Time {
-        self.counts.of_rank(rank(q, self.total)).map_or(Time::ZERO, |index| middle(index).min(self.max))
+    pub fn quantile(&self, q: f64) -> Duration {
+        self.counts.of_rank(rank(q, self.total)).map_or(Duration::ZERO, |index| middle(index).min(self.max))
     }
 
     /// The buckets that are not empty: (smallest value, count), ascending.
-    pub fn buckets(&self) -> impl Iterator<Item = (Time, u64)> + '_ {
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         self.counts.iter().map(|(index, count)| (lower(index), count))
     }
 }
@@ -226,20 +226,20 @@ impl Histogram {
 #[derive(Clone, Debug)]
 pub struct CompactHistogram<C = u32> {
     counts: Buckets<C>,
-    min: Time,
-    max: Time,
+    min: Duration,
+    max: Duration,
 }
 
 impl<C: Count> Default for CompactHistogram<C> {
     fn default() -> CompactHistogram<C> {
-        CompactHistogram { counts: Buckets::default(), min: Time::NEVER, max: Time::ZERO }
+        CompactHistogram { counts: Buckets::default(), min: Duration::MAX, max: Duration::ZERO }
     }
 }
 
 impl<C: Count> CompactHistogram<C> {
     /// Counts one value.
     #[inline(always)]
-    pub fn record(&mut self, value: Time) {
+    pub fn record(&mut self, value: Duration) {
         // seldom, and two jumps cost less than two minima
         if value < self.min || value > self.max {
             self.widen(value, value);
@@ -256,7 +256,7 @@ impl<C: Count> CompactHistogram<C> {
 
     #[cold]
     #[inline(never)]
-    fn widen(&mut self, min: Time, max: Time) {
+    fn widen(&mut self, min: Duration, max: Duration) {
         self.min = self.min.min(min);
         self.max = self.max.max(max);
     }
@@ -273,20 +273,20 @@ impl<C: Count> CompactHistogram<C> {
     }
 
     /// Exact smallest and largest value. `None` without any.
-    pub fn range(&self) -> Option<(Time, Time)> {
+    pub fn range(&self) -> Option<(Duration, Duration)> {
         (self.min <= self.max).then_some((self.min, self.max))
     }
 
     /// The values below or at which these shares (0..=1) of all values lie: the middles of their buckets, but not outside of what was
     /// recorded. `None` without any.
-    pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> Option<[Time; N]> {
+    pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> Option<[Duration; N]> {
         let total = self.total();
         let value = |q| middle(self.counts.of_rank(rank(q, total)).unwrap_or(0)).clamp(self.min, self.max);
         (total > 0).then(|| shares.map(value))
     }
 
     /// The buckets that are not empty: (smallest value, count), ascending.
-    pub fn buckets(&self) -> impl Iterator<Item = (Time, u64)> + '_ {
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         self.counts.iter().map(|(index, count)| (lower(index), count))
     }
 
@@ -301,11 +301,11 @@ mod tests {
     use super::*;
     use crate::rng::mix;
 
-    fn ms(value: u64) -> Time {
-        Time::from_millis(value)
+    fn ms(value: u64) -> Duration {
+        Duration::from_millis(value)
     }
 
-    fn compact(values: impl IntoIterator<Item = Time>) -> CompactHistogram {
+    fn compact(values: impl IntoIterator<Item = Duration>) -> CompactHistogram {
         let mut histogram = CompactHistogram::default();
         values.into_iter().for_each(|value| histogram.record(value));
         histogram
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn buckets_are_those_of_shifts() {
         // HdrHistogram's integer form
-        let shifted = |value: Time| {
+        let shifted = |value: Duration| {
             let units = value.0 >> UNIT_BITS;
             let octave = (63 - (units | 1).leading_zeros()).saturating_sub(SUB_BITS);
             (((octave as usize) << SUB_BITS) + (units >> octave) as usize).min(BUCKETS - 1)
@@ -324,7 +324,7 @@ mod tests {
             let random = mix(seed) >> (seed % 64);
             let edge = lower((random % BUCKETS as u64) as usize).0;
             for value in [random, !random, edge, edge.saturating_sub(1), edge + 1, 1 << (seed % 64), (1 << (seed % 64)) - 1] {
-                assert_eq!(bucket(Time(value)).min(BUCKETS - 1), shifted(Time(value)), "{value}");
+                assert_eq!(bucket(Duration(value)).min(BUCKETS - 1), shifted(Duration(value)), "{value}");
             }
         }
     }
@@ -333,7 +333,7 @@ mod tests {
     fn every_value_lies_in_its_bucket_and_buckets_are_narrow() {
         for shift in 0..46 {
             for low in [0_u64, 1, 77, 1000] {
-                let value = Time((1 << shift) + low);
+                let value = Duration((1 << shift) + low);
                 let index = bucket(value);
                 let (from, to) = (lower(index), lower(index + 1));
                 assert!(from <= value && value < to, "{value:?} in {from:?}..{to:?}");
@@ -345,13 +345,13 @@ mod tests {
     #[test]
     fn quantiles_of_one_to_a_hundred_milliseconds() {
         let mut histogram = Histogram::default();
-        (1..=100).for_each(|ms| histogram.record(Time::from_millis(ms)));
+        (1..=100).for_each(|ms| histogram.record(Duration::from_millis(ms)));
         assert_eq!(histogram.mean(), 50.5e6);
         for (q, ms) in [(0.01, 1.0), (0.5, 50.0), (0.99, 99.0)] {
             let got = histogram.quantile(q).0 as f64 / 1e6;
             assert!((got / ms - 1.0).abs() < 1.0 / 64.0, "p{q}: {got}");
         }
-        assert_eq!(histogram.quantile(1.0), Time::from_millis(100).min(histogram.max()));
+        assert_eq!(histogram.quantile(1.0), Duration::from_millis(100).min(histogram.max()));
         assert_eq!(histogram.buckets().map(|(_, n)| n).sum::<u64>(), 100);
     }
 
@@ -359,8 +359,8 @@ mod tests {
     fn merged_histograms_are_one_of_all_values() {
         let (mut all, mut parts) = (Histogram::default(), [Histogram::default(), Histogram::default()]);
         for ms in 1..=100 {
-            all.record(Time::from_millis(ms));
-            parts[ms as usize % 2].record(Time::from_millis(ms));
+            all.record(Duration::from_millis(ms));
+            parts[ms as usize % 2].record(Duration::from_millis(ms));
         }
         let [mut merged, odd] = parts;
         merged.merge(&odd);
@@ -371,9 +371,9 @@ mod tests {
     #[test]
     fn longest_values_do_not_overflow() {
         let mut histogram = Histogram::default();
-        histogram.record(Time(u64::MAX - 1));
+        histogram.record(Duration(u64::MAX - 1));
         assert_eq!(histogram.total(), 1);
-        assert!(histogram.quantile(0.5) > Time::ZERO);
+        assert!(histogram.quantile(0.5) > Duration::ZERO);
     }
 
     #[test]
@@ -387,16 +387,16 @@ mod tests {
         // values number 50, 51, 95, 96, 99 and 100
         let found = histogram.quantiles([0.5, 0.501, 0.95, 0.951, 0.99, 1.0]);
         let expected = [20_054_016, 40_108_032, 40_108_032, 60_030_976, 60_030_976, 200_000_000];
-        assert_eq!(found, Some(expected.map(Time)));
+        assert_eq!(found, Some(expected.map(Duration)));
         assert_eq!(CompactHistogram::<u32>::default().quantiles([0.5]), None);
     }
 
     #[test]
     fn a_constant_value_is_exact() {
         for nanos in [0, 1, 20_000_000, 20_121_000, u64::MAX - 1] {
-            let three = compact([Time(nanos); 3]);
-            assert_eq!(three.quantiles([0.0, 0.5, 1.0]), Some([Time(nanos); 3]));
-            assert_eq!(three.range(), Some((Time(nanos), Time(nanos))));
+            let three = compact([Duration(nanos); 3]);
+            assert_eq!(three.quantiles([0.0, 0.5, 1.0]), Some([Duration(nanos); 3]));
+            assert_eq!(three.range(), Some((Duration(nanos), Duration(nanos))));
         }
         assert_eq!(compact([]).range(), None);
         assert_eq!(compact([ms(3), ms(1), ms(2)]).range(), Some((ms(1), ms(3))));
@@ -426,8 +426,8 @@ mod tests {
         assert_eq!(range(&compact([ms(40), ms(640)])), 652..909);
         assert_eq!(range(&compact([ms(640), ms(40)])), 652..972);
         // as far as there are buckets
-        let mut whole = compact([ms(1), Time::ZERO]);
-        (0..10).for_each(|_| whole.record(Time(u64::MAX - 1)));
+        let mut whole = compact([ms(1), Duration::ZERO]);
+        (0..10).for_each(|_| whole.record(Duration(u64::MAX - 1)));
         assert_eq!(range(&whole), 0..BUCKETS);
         assert_eq!(whole.total(), 12);
     }
@@ -447,9 +447,9 @@ mod tests {
             let count = 1 + mix(seed) % 2_000;
             let draw = |n: u64| {
                 let random = mix(mix(seed) ^ n);
-                Time((1000 << (random % octaves)) + (random >> 32) % 1_000_000)
+                Duration((1000 << (random % octaves)) + (random >> 32) % 1_000_000)
             };
-            let mut sorted: Vec<Time> = (0..count).map(draw).collect();
+            let mut sorted: Vec<Duration> = (0..count).map(draw).collect();
             let histogram = compact(sorted.iter().copied());
             sorted.sort_unstable();
             let found = histogram.quantiles(SHARES).expect("values");
@@ -471,7 +471,7 @@ mod tests {
         assert_eq!(class.quantiles([0.0, 0.3, 0.5, 0.99, 1.0]), all.quantiles([0.0, 0.3, 0.5, 0.99, 1.0]));
         assert!(class.buckets().eq(all.buckets()));
         // 10 ms are in bucket 524: 76 << 17 ns
-        assert_eq!(class.buckets().find(|&(from, _)| from.0 == 76 << 17), Some((Time(9_961_472), 2)));
+        assert_eq!(class.buckets().find(|&(from, _)| from.0 == 76 << 17), Some((Duration(9_961_472), 2)));
     }
 
     #[test]
@@ -479,7 +479,7 @@ mod tests {
         let mut flow = compact([ms(1), ms(2)]);
         flow.counts.counts[0] = u32::MAX - 1;
         (0..3).for_each(|_| flow.record(ms(1)));
-        flow.record(ms(1) + Time(1));
+        flow.record(ms(1) + Duration(1));
         flow.counts.counts[64] = 0;
         assert_eq!(flow.total(), u64::from(u32::MAX));
         let mut class = CompactHistogram::<u64>::default();

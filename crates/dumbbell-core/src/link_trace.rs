@@ -16,7 +16,7 @@
 
 use crate::packet::MTU_FRAME;
 use crate::param::{ParamKind, ParamType};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -56,8 +56,8 @@ struct OpportunityGroup {
 }
 
 impl OpportunityGroup {
-    fn time(self) -> Time {
-        Time::from_millis(u64::from(self.at_ms))
+    fn time(self) -> Duration {
+        Duration::from_millis(u64::from(self.at_ms))
     }
 }
 
@@ -153,7 +153,7 @@ impl LinkTrace {
     }
 
     /// Time after which the trace begins again.
-    pub fn period(&self) -> Time {
+    pub fn period(&self) -> Duration {
         self.last().time()
     }
 
@@ -168,8 +168,8 @@ impl LinkTrace {
     }
 
     /// Bytes of all opportunities from time 0 until `until`, that instant included.
-    pub fn bytes_until(&self, until: Time) -> u64 {
-        let (laps, rest) = (until.0 / self.period().0, Time(until.0 % self.period().0));
+    pub fn bytes_until(&self, until: Instant) -> u64 {
+        let (laps, rest) = (until.0 / self.period().0, Duration(until.0 % self.period().0));
         let index = self.moments.partition_point(|moment| moment.time() <= rest);
         let begun = index.checked_sub(1).map_or(0, |last| self.moments[last].through);
         (laps * u64::from(self.lines()) + u64::from(begun)) * OPPORTUNITY
@@ -182,14 +182,14 @@ impl LinkTrace {
 
     /// How long a packet takes, one way, that leaves the link at `at`, in addition to what it takes anyway: as the last line that is not
     /// after `at` says, or the first line ahead of all.
-    pub fn delay_at(&self, at: Time) -> Time {
+    pub fn delay_at(&self, at: Instant) -> Duration {
         if self.delays.is_empty() {
-            return Time::ZERO;
+            return Duration::ZERO;
         }
-        let (laps, rest) = (at.0 / self.period().0, Time(at.0 % self.period().0));
+        let (laps, rest) = (at.0 / self.period().0, Duration(at.0 % self.period().0));
         let begun = self.moments.partition_point(|moment| moment.time() <= rest);
         let before = if laps == 0 { 0 } else { self.delays.len() - 1 };
-        Time::from_micros(u64::from(self.delays[begun.checked_sub(1).unwrap_or(before)]))
+        Duration::from_micros(u64::from(self.delays[begun.checked_sub(1).unwrap_or(before)]))
     }
 
     /// Bytes of moment `index`.
@@ -366,21 +366,21 @@ impl ParamType for LinkTrace {
 /// packets it [`Opportunities::skip_to`]s the present first: what came before is lost.
 ///
 /// ```
-/// use dumbbell_core::{link_trace::{LinkTrace, Opportunities}, units::Time};
+/// use dumbbell_core::{link_trace::{LinkTrace, Opportunities}, units::Instant};
 /// let trace = LinkTrace::parse("example", b"2\n5\n").unwrap();
-/// let mut link = Opportunities::new(trace, Time::ZERO);
-/// assert_eq!(link.next(), Time::from_millis(2));
+/// let mut link = Opportunities::new(trace, Instant::ZERO);
+/// assert_eq!(link.next(), Instant::from_millis(2));
 /// // 2000 bytes: 1514 of the first opportunity, the rest of the second, which has 1028 left
-/// assert_eq!(link.take(2000), Time::from_millis(5));
-/// assert_eq!(link.take(1028), Time::from_millis(5));
+/// assert_eq!(link.take(2000), Instant::from_millis(5));
+/// assert_eq!(link.take(1028), Instant::from_millis(5));
 /// // the trace began again at 5 ms
-/// assert_eq!(link.next(), Time::from_millis(7));
+/// assert_eq!(link.next(), Instant::from_millis(7));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Opportunities {
     trace: LinkTrace,
     /// When the trace last began.
-    lap: Time,
+    lap: Instant,
     /// The moment whose bytes are used, and how many of them are left; at least one.
     index: usize,
     left: u64,
@@ -388,14 +388,14 @@ pub struct Opportunities {
 
 impl Opportunities {
     /// All of `trace`, which begins at `start`.
-    pub fn new(trace: LinkTrace, start: Time) -> Opportunities {
+    pub fn new(trace: LinkTrace, start: Instant) -> Opportunities {
         let left = trace.bytes_of(0);
         Opportunities { trace, lap: start, index: 0, left }
     }
 
     /// When the next byte may leave.
     #[inline]
-    pub fn next(&self) -> Time {
+    pub fn next(&self) -> Instant {
         self.lap.saturating_add(self.trace.moments[self.index].time())
     }
 
@@ -416,7 +416,7 @@ impl Opportunities {
     }
 
     /// Uses `bytes`, at least one; returns when the last of them leaves.
-    pub fn take(&mut self, mut bytes: u64) -> Time {
+    pub fn take(&mut self, mut bytes: u64) -> Instant {
         while bytes > self.left {
             bytes -= self.left;
             self.step();
@@ -431,19 +431,19 @@ impl Opportunities {
 
     /// Nothing was there to send until `now`: opportunities before that are lost, those of this instant are not.
     #[inline]
-    pub fn skip_to(&mut self, now: Time) {
+    pub fn skip_to(&mut self, now: Instant) {
         if self.next() < now {
             self.skip_far(now);
         }
     }
 
-    fn skip_far(&mut self, now: Time) {
+    fn skip_far(&mut self, now: Instant) {
         let period = self.trace.period();
         // the lap in which it comes to `now`, the instant of its end included: it is not the first instant of the trace, which is not before `now`
         let since = now - self.lap;
         let laps = (since.0 - 1) / period.0;
-        self.lap += Time(laps * period.0);
-        let within = Time(since.0 - laps * period.0);
+        self.lap += Duration(laps * period.0);
+        let within = Duration(since.0 - laps * period.0);
         self.index = self.trace.moments.partition_point(|moment| moment.time() < within);
         self.left = self.trace.bytes_of(self.index);
     }

@@ -5,7 +5,7 @@
 
 use crate::packet::{Ecn, Packet};
 use crate::tcp::{Ack, Block};
-use crate::units::Time;
+use crate::units::Instant;
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl MarkReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
     /// The time.
-    pub now: Time,
+    pub now: Instant,
     /// Number of the internal queue: the flow queue of FQ disciplines, the tin of Cake, 0 where there is only one.
     pub queue: u32,
 }
@@ -134,7 +134,7 @@ pub struct At {
 impl At {
     /// At `now`, in a discipline with one queue.
     #[inline]
-    pub fn time(now: Time) -> At {
+    pub fn time(now: Instant) -> At {
         At { now, queue: 0 }
     }
 }
@@ -153,7 +153,7 @@ pub trait AckLookup {
 pub trait Log {
     /// The packet reached the bottleneck.
     #[inline]
-    fn on_arrival(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_arrival(&mut self, _packet: &Packet, _now: Instant) {}
 
     /// The queue accepted the packet.
     #[inline]
@@ -165,12 +165,12 @@ pub trait Log {
 
     /// The last bit of the packet left the link.
     #[inline]
-    fn on_departure(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_departure(&mut self, _packet: &Packet, _now: Instant) {}
 
     /// A packet for which queue and link are idle arrives at `now`, is enqueued, sent at once and has left the link at `leaves`, and nothing else
     /// happens meanwhile. Who counts may do all of it in one.
     #[inline]
-    fn on_bypass(&mut self, packet: &Packet, now: Time, leaves: Time) {
+    fn on_bypass(&mut self, packet: &Packet, now: Instant, leaves: Instant) {
         self.on_arrival(packet, now);
         self.on_enqueue(packet, At::time(now));
         self.on_dequeue(packet, At::time(now));
@@ -187,7 +187,7 @@ pub trait Log {
 
     /// A router on the path, and not the queue, is about to clear the codepoint of the packet.
     #[inline]
-    fn on_clear_ecn(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_clear_ecn(&mut self, _packet: &Packet, _now: Instant) {}
 
     /// The contents of the acknowledgements that wait in queues as packets, for filters, if this log knows them.
     #[inline]
@@ -215,14 +215,14 @@ impl Log for () {}
 macro_rules! log_to {
     ($self:ident => $($log:expr),+ $(,)?) => {
         $crate::log_to! { @events $self [$($log),+]
-            on_arrival(packet: &$crate::packet::Packet, now: $crate::units::Time);
+            on_arrival(packet: &$crate::packet::Packet, now: $crate::units::Instant);
             on_enqueue(packet: &$crate::packet::Packet, at: $crate::log::At);
             on_dequeue(packet: &$crate::packet::Packet, at: $crate::log::At);
-            on_departure(packet: &$crate::packet::Packet, now: $crate::units::Time);
-            on_bypass(packet: &$crate::packet::Packet, now: $crate::units::Time, leaves: $crate::units::Time);
+            on_departure(packet: &$crate::packet::Packet, now: $crate::units::Instant);
+            on_bypass(packet: &$crate::packet::Packet, now: $crate::units::Instant, leaves: $crate::units::Instant);
             on_mark(packet: &$crate::packet::Packet, before: $crate::packet::Ecn, mark: $crate::log::Mark, reason: $crate::log::MarkReason, at: $crate::log::At);
             on_drop(packet: &$crate::packet::Packet, reason: $crate::log::DropReason, site: $crate::log::DropSite, at: $crate::log::At);
-            on_clear_ecn(packet: &$crate::packet::Packet, now: $crate::units::Time);
+            on_clear_ecn(packet: &$crate::packet::Packet, now: $crate::units::Instant);
         }
         #[inline]
         fn acks(&$self) -> Option<&dyn $crate::log::AckLookup> {
@@ -286,7 +286,7 @@ mod tests {
     fn both_logs_of_a_pair_hear_of_a_mark() {
         let mut first = Marks::default();
         let mut pair = (&mut first, Marks::default());
-        let at = At { now: Time::ZERO, queue: 3 };
+        let at = At { now: Instant::ZERO, queue: 3 };
         let mut of = |ecn| {
             let mut one = packet(0, ecn);
             (pair.set_ce(&mut one, MarkReason::Step, at), one.ecn())

@@ -10,7 +10,7 @@ use crate::packet::{FlowKey, Packet};
 use crate::reply::ReceiverReply;
 use crate::tcp::sender::Sender;
 use crate::tcp::{BackEcn, Block};
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// Events that a listener receives in addition to those of packets. Levels are cumulative: each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,9 +33,9 @@ pub struct FlowStart {
     /// Number of the flow in the run.
     pub number: u32,
     /// By how much the clock of the engine is ahead of its sender's.
-    pub ahead: Time,
+    pub ahead: Duration,
     /// By how much it is behind its receiver's.
-    pub behind: Time,
+    pub behind: Duration,
     /// Flow key; the source is the left host.
     pub key: FlowKey,
     /// Whether its data go up, from the right to the left.
@@ -72,9 +72,9 @@ pub struct SenderSnapshot {
     /// Bytes in flight.
     pub in_flight: Option<u64>,
     /// Smoothed RTT.
-    pub srtt: Option<Time>,
+    pub srtt: Option<Duration>,
     /// Smallest RTT.
-    pub min_rtt: Option<Time>,
+    pub min_rtt: Option<Duration>,
     /// Packets that it took for lost so far.
     pub lost: Option<u64>,
 }
@@ -149,7 +149,7 @@ pub trait Tap: Log {
 
     /// The sender of `flow`, numbered as [`Packet::flow`], reports an event, at `now` on the clock of its host.
     #[inline]
-    fn on_control_event(&mut self, _flow: u32, _event: &ControlEvent, _now: Time) {}
+    fn on_control_event(&mut self, _flow: u32, _event: &ControlEvent, _now: Instant) {}
 
     /// The slot `flow`, as [`Packet::flow`] has it, belongs to another flow from now on.
     #[inline]
@@ -157,15 +157,15 @@ pub trait Tap: Log {
 
     /// A sender sends the packet into the net, at `now` on the clock of the engine. [`Tap::on_snapshot`] follows.
     #[inline]
-    fn on_send(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_send(&mut self, _packet: &Packet, _now: Instant) {}
 
     /// The packet reaches its receiver, at `now` on the clock of the engine.
     #[inline]
-    fn on_delivery(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_delivery(&mut self, _packet: &Packet, _now: Instant) {}
 
     /// A receiver sends an acknowledgement or an answer, with its SACK blocks, at `now` on the clock of the engine.
     #[inline]
-    fn on_send_ack(&mut self, _reply: &ReceiverReply, _blocks: &[Block], _now: Time) {}
+    fn on_send_ack(&mut self, _reply: &ReceiverReply, _blocks: &[Block], _now: Instant) {}
 
     /// An acknowledgement or an answer enters hops as this packet, whose number is free again when it has left them or was dropped.
     #[inline]
@@ -173,7 +173,7 @@ pub trait Tap: Log {
 
     /// An acknowledgement, or an answer, reaches its sender, with its SACK blocks, at `now` on the clock of the engine. [`Tap::on_snapshot`] follows.
     #[inline]
-    fn on_ack(&mut self, _reply: &ReceiverReply, _blocks: &[Block], _now: Time) {}
+    fn on_ack(&mut self, _reply: &ReceiverReply, _blocks: &[Block], _now: Instant) {}
 
     /// The payload of a datagram of `flow` that was sent at this instant: of the packet with this number, or of the answer with this value.
     #[inline]
@@ -182,7 +182,7 @@ pub trait Tap: Log {
     /// Receives the state of the sender of `flow` after an acknowledgement or a timer, at `now` on the clock of its host: the time of all that was posted and
     /// acknowledged since the last call. `tcp` is the sender, if it is one of TCP.
     #[inline]
-    fn on_snapshot(&mut self, _flow: u32, _snapshot: &SenderSnapshot, _tcp: Option<&Sender>, _now: Time) {}
+    fn on_snapshot(&mut self, _flow: u32, _snapshot: &SenderSnapshot, _tcp: Option<&Sender>, _now: Instant) {}
 }
 
 /// Listens to nothing.
@@ -192,15 +192,15 @@ impl Tap for () {}
 macro_rules! tap_to {
     ($self:ident => $($tap:expr),+) => {
         $crate::log_to! { @events $self [$($tap),+]
-            on_control_event(flow: u32, event: &ControlEvent, now: Time);
-            on_send(packet: &Packet, now: Time);
+            on_control_event(flow: u32, event: &ControlEvent, now: Instant);
+            on_send(packet: &Packet, now: Instant);
             on_flow_start(flow: u32, start: &FlowStart);
-            on_delivery(packet: &Packet, now: Time);
-            on_send_ack(reply: &ReceiverReply, blocks: &[Block], now: Time);
+            on_delivery(packet: &Packet, now: Instant);
+            on_send_ack(reply: &ReceiverReply, blocks: &[Block], now: Instant);
             on_pack_ack(packet: &Packet, reply: &ReceiverReply, blocks: &[Block]);
-            on_ack(reply: &ReceiverReply, blocks: &[Block], now: Time);
+            on_ack(reply: &ReceiverReply, blocks: &[Block], now: Instant);
             on_payload(flow: u32, number: u64, is_answer: bool, bytes: &[u8]);
-            on_snapshot(flow: u32, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Time);
+            on_snapshot(flow: u32, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Instant);
         }
         #[inline(always)]
         fn listen_level(&$self) -> ListenLevel {

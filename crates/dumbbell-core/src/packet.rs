@@ -1,6 +1,6 @@
 //! Packets, as they cross the bottleneck.
 
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// The two ECN bits of the IP header (RFC 3168 section 5); the discriminants are the bits on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Timestamps {
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
     /// When the bottleneck queue accepted it (set by the queue).
-    pub enqueue_time: Time,
+    pub enqueue_time: Instant,
     /// TCP: segment number. UDP: number of the datagram. Others: slot of the contents.
     pub number: ByKind<u64>,
     /// Index of its flow in the run.
@@ -129,7 +129,7 @@ pub struct Packet {
 impl Packet {
     /// All zero, Not-ECT.
     pub const EMPTY: Packet = Packet {
-        enqueue_time: Time::ZERO,
+        enqueue_time: Instant::ZERO,
         number: ByKind(0),
         flow: 0,
         stamp: ByKind(0),
@@ -161,7 +161,7 @@ impl Packet {
     /// Datagram `number` of UDP, sent at `sent`. UDP has no timestamps of its own: the sending time, modulo 2^48 ns (78 h), lies
     /// where TCP has its timestamps, so that the packet does not become larger.
     #[inline(always)]
-    pub fn new_udp(number: u64, ecn: Ecn, sent: Time) -> Packet {
+    pub fn new_udp(number: u64, ecn: Ecn, sent: Instant) -> Packet {
         let (stamp, stamp_rest) = (ByKind(sent.0 as u32), ByKind((sent.0 >> 32) as u16));
         Packet { stamp, stamp_rest, ..Packet::new(number, ecn, flag::UDP) }
     }
@@ -191,7 +191,7 @@ impl Packet {
     #[inline]
     pub fn from_words([enqueue_time, number, numbers, last]: [u64; 4]) -> Packet {
         Packet {
-            enqueue_time: Time(enqueue_time),
+            enqueue_time: Instant(enqueue_time),
             number: ByKind(number),
             flow: numbers as u32,
             stamp: ByKind((numbers >> 32) as u32),
@@ -334,9 +334,9 @@ impl UdpView<'_> {
 
     /// How long ago it was sent, modulo 2^48 ns.
     #[inline]
-    pub fn age(self, now: Time) -> Time {
+    pub fn age(self, now: Instant) -> Duration {
         let sent = u64::from(self.0.stamp_rest.0) << 32 | u64::from(self.0.stamp.0);
-        Time(now.0.wrapping_sub(sent) & ((1 << 48) - 1))
+        Duration(now.0.wrapping_sub(sent) & ((1 << 48) - 1))
     }
 }
 
@@ -361,7 +361,7 @@ mod tests {
     fn words_hold_every_field() {
         for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
             let packet = Packet {
-                enqueue_time: Time(0x1122_3344_5566_7788),
+                enqueue_time: Instant(0x1122_3344_5566_7788),
                 flow: 3,
                 value: 6,
                 len: 7,
@@ -410,8 +410,8 @@ mod tests {
     fn a_stamp_says_how_long_ago_a_packet_was_sent() {
         for sent in [0, 1, (1 << 32) - 1, 1 << 32, (1 << 48) - 1, 1 << 48, 3 * (1 << 48) + 12_345] {
             for age in [0, 1, 20_000_000, 1 << 32, (1 << 48) - 1] {
-                let packet = Packet::new_udp(0, Ecn::NotEct, Time(sent));
-                assert_eq!(packet.udp().age(Time(sent + age)), Time(age), "sent at {sent}");
+                let packet = Packet::new_udp(0, Ecn::NotEct, Instant(sent));
+                assert_eq!(packet.udp().age(Instant(sent + age)), Duration(age), "sent at {sent}");
             }
         }
     }

@@ -153,18 +153,18 @@ impl ParamError {
 /// another ([`ParamSpec::of_frame`]).
 ///
 /// ```
-/// use dumbbell_core::{params, units::Time};
+/// use dumbbell_core::{params, units::Duration};
 /// params! {
 ///     /// Parameters of an example.
 ///     pub struct Params {
 ///         /// Acceptable standing queue.
-///         target: Time = Time::from_millis(5), unit "", range Time::from_micros(1), Time::from_secs(10), source "RFC 8289 section 4.3";
+///         target: Duration = Duration::from_millis(5), unit "", range Duration::from_micros(1), Duration::from_secs(10), source "RFC 8289 section 4.3";
 ///         /// Mark instead of drop.
 ///         ecn: bool = false, unit "", source "tc-codel(8)";
 ///     }
 /// }
 /// let params = Params::from_json(serde_json::json!({"ecn": true}).as_object().unwrap()).unwrap();
-/// assert!(params.ecn && params.target == Time::from_millis(5));
+/// assert!(params.ecn && params.target == Duration::from_millis(5));
 /// assert_eq!(Params::specs()[0].doc.trim(), "Acceptable standing queue.");
 /// ```
 #[macro_export]
@@ -334,7 +334,7 @@ macro_rules! versions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Time;
+    use crate::units::Duration;
     use serde_json::{json, Value};
 
     choice! {
@@ -347,11 +347,11 @@ mod tests {
         /// Example.
         pub struct Params {
             /// A time.
-            target: Time = Time::from_millis(5), unit "", range Time(1), Time::from_secs(1), source "test";
+            target: Duration = Duration::from_millis(5), unit "", range Duration(1), Duration::from_secs(1), source "test";
             /// A word.
             mode: Mode = Mode::One, unit "", source "test";
             /// May be off.
-            threshold: Option<Time> = None, unit "", source "test";
+            threshold: Option<Duration> = None, unit "", source "test";
         }
     }
 
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn keys_override_defaults() {
         let params = read(json!({"name": "x", "mode": "two", "threshold": 7})).unwrap();
-        assert_eq!((params.target, params.mode, params.threshold), (Time::from_millis(5), Mode::Two, Some(Time(7))));
+        assert_eq!((params.target, params.mode, params.threshold), (Duration::from_millis(5), Mode::Two, Some(Duration(7))));
     }
 
     #[test]

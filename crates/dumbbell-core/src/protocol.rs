@@ -4,7 +4,7 @@
 
 use crate::observe::SenderSnapshot;
 use crate::packet::Ecn;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 
 /// A packet on its way to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,37 +65,37 @@ pub struct ProtocolStats {
 /// its [`ProtocolContext`].
 pub trait Protocol: Send {
     /// Starts the flow. To send at once, let [`Protocol::next_timer`] be `now`.
-    fn start(&mut self, now: Time);
+    fn start(&mut self, now: Instant);
 
     /// Stops the flow: it sends nothing from now on.
-    fn stop(&mut self, now: Time);
+    fn stop(&mut self, now: Instant);
 
-    /// When [`Protocol::on_timer`] is called next, [`Time::NEVER`] for not at all. Asked after each other call.
-    fn next_timer(&self) -> Time;
+    /// When [`Protocol::on_timer`] is called next, [`Instant::NEVER`] for not at all. Asked after each other call.
+    fn next_timer(&self) -> Instant;
 
     /// The time of [`Protocol::next_timer`] has come: the place to send. The next time is later, sooner or later.
-    fn on_timer(&mut self, now: Time, net: &mut dyn DatagramOutlet);
+    fn on_timer(&mut self, now: Instant, net: &mut dyn DatagramOutlet);
 
     /// A datagram reaches the receiver, which may answer it. Answers need `echo` in the configuration.
-    fn on_datagram(&mut self, datagram: &Datagram, now: Time) -> Option<Answer>;
+    fn on_datagram(&mut self, datagram: &Datagram, now: Instant) -> Option<Answer>;
 
     /// An answer reaches the sender, `rtt` after the last datagram left that had come when it was sent.
-    fn on_answer(&mut self, answer: &Answer, rtt: Time, now: Time);
+    fn on_answer(&mut self, answer: &Answer, rtt: Duration, now: Instant);
 
     /// [`Protocol::on_datagram`] for receivers that send more than one answer, or none of the kind.
-    fn receive(&mut self, datagram: &Datagram, now: Time, back: &mut dyn AnswerOutlet) {
+    fn receive(&mut self, datagram: &Datagram, now: Instant, back: &mut dyn AnswerOutlet) {
         if let Some(answer) = self.on_datagram(datagram, now) {
             back.answer(answer);
         }
     }
 
-    /// When [`Protocol::on_receiver_timer`] is called next; [`Time::NEVER`] for receivers that only answer.
-    fn receiver_timer(&self) -> Time {
-        Time::NEVER
+    /// When [`Protocol::on_receiver_timer`] is called next; [`Instant::NEVER`] for receivers that only answer.
+    fn receiver_timer(&self) -> Instant {
+        Instant::NEVER
     }
 
     /// The time of [`Protocol::receiver_timer`] has come.
-    fn on_receiver_timer(&mut self, _now: Time, _back: &mut dyn AnswerOutlet) {}
+    fn on_receiver_timer(&mut self, _now: Instant, _back: &mut dyn AnswerOutlet) {}
 
     /// Returns its counters and state, if it is a transport.
     fn stats(&self) -> Option<ProtocolStats> {

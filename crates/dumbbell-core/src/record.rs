@@ -7,7 +7,7 @@ use crate::log_to;
 use crate::packet::{Ecn, Packet};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::slots::SlotTable;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// Gives counters that only grow a method for what was counted since an earlier copy of them: `counted_after!(Name: every, field)`.
 #[macro_export]
@@ -196,7 +196,7 @@ impl FlowLog {
 
 impl Log for FlowLog {
     #[inline(always)]
-    fn on_arrival(&mut self, packet: &Packet, _now: Time) {
+    fn on_arrival(&mut self, packet: &Packet, _now: Instant) {
         self.passed.entry(packet.flow).arrived += 1;
     }
 
@@ -212,17 +212,17 @@ impl Log for FlowLog {
     }
 
     #[inline(always)]
-    fn on_departure(&mut self, packet: &Packet, _now: Time) {
+    fn on_departure(&mut self, packet: &Packet, _now: Instant) {
         self.passed.entry(packet.flow).departed += 1;
     }
 
     #[inline(always)]
-    fn on_bypass(&mut self, packet: &Packet, _now: Time, _leaves: Time) {
+    fn on_bypass(&mut self, packet: &Packet, _now: Instant, _leaves: Instant) {
         let flow = self.passed.entry(packet.flow);
         flow.arrived += 1;
         flow.departed += 1;
         match self.sojourn.get_mut(usize::from(flow.class)) {
-            Some(of_class) => of_class.record(Time::ZERO),
+            Some(of_class) => of_class.record(Duration::ZERO),
             None => seldom(),
         }
     }
@@ -253,7 +253,7 @@ impl Log for FlowLog {
         }
     }
 
-    fn on_clear_ecn(&mut self, packet: &Packet, _now: Time) {
+    fn on_clear_ecn(&mut self, packet: &Packet, _now: Instant) {
         self.signals.entry(packet.flow).loses_mark(packet);
     }
 }
@@ -302,13 +302,13 @@ impl Log for QueueCounters {
     }
 
     #[inline(always)]
-    fn on_departure(&mut self, packet: &Packet, _now: Time) {
+    fn on_departure(&mut self, packet: &Packet, _now: Instant) {
         self.packets += 1;
         self.bytes += u64::from(packet.len);
     }
 
     #[inline(always)]
-    fn on_bypass(&mut self, packet: &Packet, _now: Time, leaves: Time) {
+    fn on_bypass(&mut self, packet: &Packet, _now: Instant, leaves: Instant) {
         self.sent += 1;
         self.on_departure(packet, leaves);
     }
@@ -391,7 +391,7 @@ impl Log for InternalLog {
     }
 
     #[inline(always)]
-    fn on_bypass(&mut self, _packet: &Packet, now: Time, _leaves: Time) {
+    fn on_bypass(&mut self, _packet: &Packet, now: Instant, _leaves: Instant) {
         self.count(At::time(now), |queue| queue.packets += 1);
     }
 
@@ -435,7 +435,7 @@ mod tests {
     fn only_what_the_queue_marked_is_counted_as_dropped_sce() {
         let mut log = FlowLog::default();
         let of_flow = |flow, ecn| Packet { flow, ..packet(0, ecn) };
-        let at = At::time(Time::ZERO);
+        let at = At::time(Instant::ZERO);
         // Flow 0 sends ECT(0) and is marked once; flow 1 sends ECT(1).
         log.on_mark(&of_flow(0, Ecn::Ect1), Ecn::Ect0, Mark::Sce, MarkReason::Ramp, at);
         for (flow, ecn) in [(0, Ecn::Ect0), (0, Ecn::Ect1), (0, Ecn::Ce), (0, Ecn::NotEct), (1, Ecn::Ect1)] {
@@ -450,8 +450,8 @@ mod tests {
         let mut log = FlowLog::default();
         assert_eq!(log.flow_counters(7), FlowCounters::default());
         let packet = Packet { flow: 7, ..packet(0, Ecn::Ect0) };
-        log.on_arrival(&packet, Time::ZERO);
-        log.on_drop(&packet, DropReason::Aqm, DropSite::Queue, At::time(Time::ZERO));
+        log.on_arrival(&packet, Instant::ZERO);
+        log.on_drop(&packet, DropReason::Aqm, DropSite::Queue, At::time(Instant::ZERO));
         assert_eq!((log.flow_counters(7).arrived, log.flow_counters(7).dropped_aqm, log.flow_counters(8).arrived), (1, 1, 0));
         log.forget(7);
         assert_eq!(log.flow_counters(7), FlowCounters::default());
@@ -466,8 +466,8 @@ mod tests {
         };
         log.flows.flow_starts(5, 1);
         let packet = Packet { flow: 5, ..packet(0, Ecn::Ect1) };
-        log.on_dequeue(&packet, At { now: Time(3_000), queue: 1 });
-        log.on_drop(&packet, DropReason::Loss, DropSite::Ahead, At::time(Time::ZERO));
+        log.on_dequeue(&packet, At { now: Instant(3_000), queue: 1 });
+        log.on_drop(&packet, DropReason::Loss, DropSite::Ahead, At::time(Instant::ZERO));
         let one = InternalCounters { packets: 1, sojourn_ns: 3_000, ..InternalCounters::default() };
         assert_eq!(log.internal.iter().collect::<Vec<_>>(), [("classic", &InternalCounters::default()), ("l4s", &one)]);
         assert_eq!([0, 1].map(|class: usize| log.flows.sojourn[class].total()), [0, 1]);

@@ -2,7 +2,7 @@
 
 use crate::packet::Ecn;
 use crate::tcp::{ack_flag, Ack, BackEcn};
-use crate::units::Time;
+use crate::units::Instant;
 
 /// The answer of a receiver that does not speak TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct DatagramAnswer {
     /// Flow.
     pub flow: u32,
     /// When the sender sent the datagram that came last.
-    pub sent: Time,
+    pub sent: Instant,
     /// A number that the protocol understands.
     pub value: u64,
     /// Frame length on the wire without FCS, bytes.
@@ -76,7 +76,7 @@ impl ReceiverReply {
     pub fn answer(&self) -> Option<DatagramAnswer> {
         let Ack { ack, flow, tsecr, tsval, window, flags, id, .. } = self.0;
         let (value, ecn) = (u64::from(tsval) << 32 | u64::from(tsecr), Ecn::from_bits(flags as u8));
-        self.0.has(ANSWER).then_some(DatagramAnswer { flow, sent: Time(ack), value, len: window as u16, ecn, id })
+        self.0.has(ANSWER).then_some(DatagramAnswer { flow, sent: Instant(ack), value, len: window as u16, ecn, id })
     }
 
     /// Whether it answers a SYN.
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn an_answer_keeps_every_field_and_is_no_acknowledgement() {
         for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
-            let answer = DatagramAnswer { flow: 3, sent: Time(u64::MAX - 7), value: u64::MAX - 1, len: u16::MAX, ecn, id: 9 };
+            let answer = DatagramAnswer { flow: 3, sent: Instant(u64::MAX - 7), value: u64::MAX - 1, len: u16::MAX, ecn, id: 9 };
             let reply = ReceiverReply::from(answer);
             assert_eq!((reply.answer(), reply.flow(), reply.id(), reply.frame(2)), (Some(answer), 3, 9, u16::MAX));
             assert!(reply.ack().is_none() && reply.codepoint(&BackEcn::NOT_ECT) == ecn);
@@ -116,7 +116,7 @@ mod tests {
     #[cfg(debug_assertions)]
     #[should_panic(expected = "no acknowledgement")]
     fn an_answer_does_not_reach_tcp() {
-        let answer = DatagramAnswer { flow: 3, sent: Time::ZERO, value: 1, len: 60, ecn: Ecn::NotEct, id: 1 };
+        let answer = DatagramAnswer { flow: 3, sent: Instant::ZERO, value: 1, len: 60, ecn: Ecn::NotEct, id: 1 };
         ReceiverReply::from(answer).tcp();
     }
 }

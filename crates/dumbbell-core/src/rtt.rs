@@ -1,7 +1,7 @@
 //! Round-trip time: `srtt`, `mdev`, `rttvar`, RTO and the windowed minimum, in Linux's fixed point.
 
 use crate::hint::{likely, unlikely};
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// Linux `TCP_RTO_MIN`: 200 ms (RFC 6298 asks for 1 s).
 pub const RTO_MIN_US: u32 = 200_000;
@@ -12,7 +12,7 @@ pub const RTO_INIT_US: u32 = 1_000_000;
 /// Longest sample, us: 268 s, so that everything made of it fits 32 bits.
 const SAMPLE_MAX_US: u32 = 1 << 28;
 /// The minimum is kept over this window: sysctl `tcp_min_rtt_wlen`, 300 s.
-pub const MIN_RTT_WINDOW: Time = Time::from_secs(300);
+pub const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
 /// Jacobson's estimator as Linux computes it: variance is tracked as the largest mean deviation of a window of data.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct RttEstimator {
     /// `rttvar_us` decays when this segment is acknowledged.
     rtt_seq: u64,
     /// Windowed minimum: times of the three best samples.
-    min_at: [Time; 3],
+    min_at: [Instant; 3],
     /// The samples, us.
     min: [u32; 3],
     /// Floor of `rttvar_us`.
@@ -45,7 +45,7 @@ impl Default for RttEstimator {
 impl RttEstimator {
     /// Before the first sample, with `rto_min_us` as the floor of the variance.
     pub fn new(rto_min_us: u32) -> RttEstimator {
-        let (min_at, min) = ([Time::ZERO; 3], [u32::MAX; 3]);
+        let (min_at, min) = ([Instant::ZERO; 3], [u32::MAX; 3]);
         RttEstimator { srtt_8us: 0, mdev_4us: 0, mdev_max_us: 0, rttvar_us: 0, rtt_seq: 0, min_at, min, rto_min_us }
     }
 
@@ -105,13 +105,13 @@ impl RttEstimator {
 
     /// Feeds the windowed minimum: Nichols' filter of three samples, as Linux `win_minmax.c`.
     #[inline]
-    pub fn sample_min(&mut self, rtt_us: u32, now: Time) {
-        let age = now.saturating_sub(self.min_at[0]);
-        if likely(rtt_us > self.min[2] && age <= Time(MIN_RTT_WINDOW.0 / 4)) {
+    pub fn sample_min(&mut self, rtt_us: u32, now: Instant) {
+        let age = now.saturating_since(self.min_at[0]);
+        if likely(rtt_us > self.min[2] && age <= Duration(MIN_RTT_WINDOW.0 / 4)) {
             // above all three, the oldest of which is too young for any to be replaced
             return;
         }
-        if rtt_us <= self.min[0] || now.saturating_sub(self.min_at[2]) > MIN_RTT_WINDOW {
+        if rtt_us <= self.min[0] || now.saturating_since(self.min_at[2]) > MIN_RTT_WINDOW {
             return self.replace_min(0, rtt_us, now);
         }
         if rtt_us <= self.min[1] {
@@ -121,24 +121,24 @@ impl RttEstimator {
         }
         if age > MIN_RTT_WINDOW {
             self.forget_min(rtt_us, now);
-            if now.saturating_sub(self.min_at[0]) > MIN_RTT_WINDOW {
+            if now.saturating_since(self.min_at[0]) > MIN_RTT_WINDOW {
                 self.forget_min(rtt_us, now);
             }
-        } else if self.min_at[1] == self.min_at[0] && age > Time(MIN_RTT_WINDOW.0 / 4) {
+        } else if self.min_at[1] == self.min_at[0] && age > Duration(MIN_RTT_WINDOW.0 / 4) {
             self.replace_min(1, rtt_us, now);
-        } else if self.min_at[2] == self.min_at[1] && age > Time(MIN_RTT_WINDOW.0 / 2) {
+        } else if self.min_at[2] == self.min_at[1] && age > Duration(MIN_RTT_WINDOW.0 / 2) {
             self.replace_min(2, rtt_us, now);
         }
     }
 
     /// A new sample takes the place of number `from` and of those behind it.
-    fn replace_min(&mut self, from: usize, rtt_us: u32, now: Time) {
+    fn replace_min(&mut self, from: usize, rtt_us: u32, now: Instant) {
         self.min[from..].fill(rtt_us);
         self.min_at[from..].fill(now);
     }
 
     /// The first of the three is too old: the others move up, and a new sample comes behind them.
-    fn forget_min(&mut self, rtt_us: u32, now: Time) {
+    fn forget_min(&mut self, rtt_us: u32, now: Instant) {
         self.min = [self.min[1], self.min[2], rtt_us];
         self.min_at = [self.min_at[1], self.min_at[2], now];
     }
@@ -190,12 +190,12 @@ mod tests {
     #[test]
     fn minimum_is_forgotten_after_its_window() {
         let mut rtt = RttEstimator::default();
-        rtt.sample_min(10, Time::ZERO);
+        rtt.sample_min(10, Instant::ZERO);
         for s in 1..=299 {
-            rtt.sample_min(20, Time::from_secs(s));
+            rtt.sample_min(20, Instant::from_secs(s));
         }
         assert_eq!(rtt.min_us(), 10);
-        rtt.sample_min(20, Time::from_secs(301));
+        rtt.sample_min(20, Instant::from_secs(301));
         assert_eq!(rtt.min_us(), 20);
     }
 
@@ -268,14 +268,14 @@ mod tests {
     fn windowed_minimum_agrees_with_the_true_one_of_half_the_window_or_better() {
         // Nichols' filter keeps three samples: never below the true minimum, and not above that of the newer half
         let mut rtt = RttEstimator::default();
-        let mut samples: Vec<(Time, u32)> = Vec::new();
+        let mut samples: Vec<(Instant, u32)> = Vec::new();
         for second in 0..2_000 {
-            let now = Time::from_secs(second);
+            let now = Instant::from_secs(second);
             let sample = 100 + (crate::rng::mix(second) % 1_000) as u32 + (second % 700) as u32;
             samples.push((now, sample));
             rtt.sample_min(sample, now);
             let least = |age: u64| {
-                let from = now.saturating_sub(Time::from_secs(age));
+                let from = now.saturating_sub(Duration::from_secs(age));
                 samples.iter().filter(|(at, _)| *at >= from).map(|&(_, value)| value).min().expect("a sample")
             };
             assert!((least(300)..=least(150)).contains(&rtt.min_us()), "at {now}: {}", rtt.min_us());

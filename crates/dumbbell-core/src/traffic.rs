@@ -10,7 +10,7 @@ use crate::packet::{Ecn, Packet};
 use crate::param::{ParamKind, ParamType};
 use crate::real;
 use crate::rng::Rng;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -35,20 +35,20 @@ impl Arrivals {
         }
     }
 
-    /// Time to the next arrival over a bottleneck of `rate`; [`Time::NEVER`] if there is none.
-    pub fn gap(self, rate: Rate, rng: &mut Rng) -> Time {
+    /// Time to the next arrival over a bottleneck of `rate`; [`Duration::MAX`] if there is none.
+    pub fn gap(self, rate: Rate, rng: &mut Rng) -> Duration {
         exponential(self.per_second(rate), rng)
     }
 }
 
-/// Time to the next event of a Poisson process with `per_second` events per second; [`Time::NEVER`] if that is 0.
-pub(crate) fn exponential(per_second: f64, rng: &mut Rng) -> Time {
+/// Time to the next event of a Poisson process with `per_second` events per second; [`Duration::MAX`] if that is 0.
+pub(crate) fn exponential(per_second: f64, rng: &mut Rng) -> Duration {
     // 1 - u lies in (0, 1]; -ln of it is at most 36.8
     let seconds = -real::ln(1.0 - rng.next_f64()) / per_second;
     if seconds.is_finite() && seconds < 1e9 {
-        Time((seconds * 1e9) as u64)
+        Duration((seconds * 1e9) as u64)
     } else {
-        Time::NEVER
+        Duration::MAX
     }
 }
 
@@ -253,10 +253,10 @@ pub struct UdpSource {
     ecn: Ecn,
     rng: Rng,
     /// When the first packet is due, and how far the schedule has come since, ns.
-    started: Time,
+    started: Instant,
     elapsed_ns: f64,
     /// When the next packet is due.
-    pub next: Time,
+    pub next: Instant,
     /// Packets sent.
     pub sent: u64,
 }
@@ -271,22 +271,22 @@ impl UdpSource {
             len,
             ecn,
             rng,
-            started: Time::NEVER,
+            started: Instant::NEVER,
             elapsed_ns: 0.0,
-            next: Time::NEVER,
+            next: Instant::NEVER,
             sent: 0,
         }
     }
 
     /// The first packet is due at `now`.
-    pub fn start(&mut self, now: Time) {
+    pub fn start(&mut self, now: Instant) {
         self.started = now;
         self.next = now;
     }
 
     /// Sends nothing more.
     pub fn stop(&mut self) {
-        self.next = Time::NEVER;
+        self.next = Instant::NEVER;
     }
 
     /// The packet that is due at [`UdpSource::next`].
@@ -299,7 +299,7 @@ impl UdpSource {
             Spacing::Constant => self.gap_ns,
             Spacing::Poisson => -real::ln(1.0 - self.rng.next_f64()) * self.gap_ns,
         };
-        self.next = self.started.saturating_add(Time(self.elapsed_ns as u64));
+        self.next = self.started.saturating_add(Duration(self.elapsed_ns as u64));
         packet
     }
 }
@@ -320,7 +320,7 @@ mod tests {
         let total: f64 = (0..100_000).map(|_| Arrivals::PerSecond(100.0).gap(Rate(0), &mut random).as_secs_f64()).sum();
         // 1000 s expected, standard deviation 1000 / sqrt(100000) = 3.2 s
         assert!((total - 1000.0).abs() < 12.0, "{total}");
-        assert_eq!(Arrivals::PerSecond(0.0).gap(Rate(0), &mut random), Time::NEVER);
+        assert_eq!(Arrivals::PerSecond(0.0).gap(Rate(0), &mut random), Duration::MAX);
     }
 
     #[test]
@@ -377,7 +377,7 @@ mod tests {
     fn udp_keeps_its_rate_exactly() {
         // 1514 B at 7 Mbit/s: 1730285.71 ns apart; the 7000000th of 12112 bits is due at 12112 s
         let mut udp = UdpSource::new(0, Rate::from_mbit(7), 1514, Ecn::Ect1, Spacing::Constant, rng());
-        udp.start(Time::from_secs(1));
+        udp.start(Instant::from_secs(1));
         for _ in 0..70_000 {
             let packet = udp.send();
             assert_eq!((packet.ecn(), packet.len, packet.has(crate::packet::flag::UDP)), (Ecn::Ect1, 1514, true));
@@ -385,13 +385,13 @@ mod tests {
         // 70000 * 12112 bit / 7 Mbit/s = 121.12 s
         assert!((udp.next.as_secs_f64() - 122.12).abs() < 1e-6, "{}", udp.next);
         udp.stop();
-        assert_eq!(udp.next, Time::NEVER);
+        assert_eq!(udp.next, Instant::NEVER);
     }
 
     #[test]
     fn poisson_udp_has_the_same_mean_and_another_spacing() {
         let mut udp = UdpSource::new(0, Rate::from_mbit(12), 1500, Ecn::NotEct, Spacing::Poisson, rng());
-        udp.start(Time::ZERO);
+        udp.start(Instant::ZERO);
         let mut gaps = Vec::new();
         for _ in 0..100_000 {
             let before = udp.next;

@@ -6,7 +6,7 @@
 use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, QueueContext};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, FlowKey, Packet};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use dumbbell_core::with_aqm;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -62,7 +62,7 @@ fn arrival() -> impl Strategy<Value = Arrival> {
 struct Served<A> {
     aqm: A,
     told: StoryLog,
-    free: Time,
+    free: Instant,
     busy: bool,
     passing: bool,
     passes: bool,
@@ -74,11 +74,11 @@ impl<A: Aqm> Served<A> {
         for flow in 0..4_u32 {
             aqm.flow_starts(flow, &FlowKey { src_host: flow, dst_host: flow, ports: flow, dscp: 0 });
         }
-        Served { aqm, told: StoryLog::default(), free: Time::NEVER, busy: false, passing: false, passes, passed: 0 }
+        Served { aqm, told: StoryLog::default(), free: Instant::NEVER, busy: false, passing: false, passes, passed: 0 }
     }
 
     /// The link asks, as often as it has time until `until`.
-    fn serve_until(&mut self, until: Time, service: Time) {
+    fn serve_until(&mut self, until: Instant, service: Duration) {
         loop {
             let timer = self.aqm.next_timer();
             let next = self.free.min(timer);
@@ -94,20 +94,20 @@ impl<A: Aqm> Served<A> {
         }
     }
 
-    fn ask(&mut self, now: Time, service: Time) {
+    fn ask(&mut self, now: Instant, service: Duration) {
         if std::mem::take(&mut self.passing) && self.aqm.packets() == 0 {
-            self.free = Time::NEVER;
+            self.free = Instant::NEVER;
             return;
         }
         (self.free, self.busy) = match self.aqm.dequeue(now, &mut self.told) {
             Dequeue::Packet(_) => (now + service, true),
             Dequeue::Wait(time) => (time, false),
-            Dequeue::Empty => (Time::NEVER, false),
+            Dequeue::Empty => (Instant::NEVER, false),
         };
     }
 
-    fn arrive(&mut self, mut packet: Packet, now: Time, service: Time) {
-        if self.passes && self.free == Time::NEVER && packet.len <= self.aqm.bypass_max_len() {
+    fn arrive(&mut self, mut packet: Packet, now: Instant, service: Duration) {
+        if self.passes && self.free == Instant::NEVER && packet.len <= self.aqm.bypass_max_len() {
             packet.enqueue_time = now;
             self.told.on_enqueue(&packet, At::time(now));
             self.told.on_dequeue(&packet, At::time(now));
@@ -123,15 +123,15 @@ impl<A: Aqm> Served<A> {
 }
 
 fn run_story<A: Aqm>(mut queue: Served<A>, story: &[Arrival]) -> (StoryLog, Vec<(String, u64)>, u64) {
-    let mut now = Time::ZERO;
+    let mut now = Instant::ZERO;
     for (seq, one) in (0..).zip(story) {
-        now += Time(one.gap);
-        let service = Time(one.service);
+        now += Duration(one.gap);
+        let service = Duration(one.service);
         queue.serve_until(now, service);
         let packet = Packet { flow: one.flow, len: one.len, ..Packet::new_tcp(seq, one.ecn, 0) };
         queue.arrive(packet, now, service);
     }
-    queue.serve_until(now + Time::from_secs(2), Time(1));
+    queue.serve_until(now + Duration::from_secs(2), Duration(1));
     queue.aqm.state(&mut |name, value| queue.told.0.push(format!("{name} = {value}")));
     (queue.told, queue.aqm.counters(), queue.passed)
 }

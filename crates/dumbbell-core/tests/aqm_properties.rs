@@ -11,7 +11,7 @@ use dumbbell_core::packet::{flag, Ecn, FlowKey, Packet, Timestamps};
 use dumbbell_core::param::{AlgorithmSpec, ParamError, ParamKind, ParamSpec};
 use dumbbell_core::record::{Counters, FlowCounters, InternalCounters, InternalLog};
 use dumbbell_core::rng::mix;
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use dumbbell_core::with_aqm;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -84,7 +84,7 @@ fn value(spec: &ParamSpec, draw: u64) -> Value {
 /// An independent count of the events that a queue reports, which must tell a consistent story of every packet.
 #[derive(Default)]
 pub(crate) struct Tally {
-    now: Time,
+    now: Instant,
     /// Whether internal queues keep the order of their packets. The tins of Cake hold many flow queues each.
     in_order: bool,
     /// Codepoint of every packet inside, on arrival and now.
@@ -140,7 +140,7 @@ impl Tally {
 }
 
 impl Log for Tally {
-    fn on_arrival(&mut self, packet: &Packet, now: Time) {
+    fn on_arrival(&mut self, packet: &Packet, now: Instant) {
         self.now = now;
         self.codepoints.insert((packet.flow, packet.number()), (packet.ecn(), packet.ecn()));
     }
@@ -223,7 +223,7 @@ impl Model {
     }
 
     /// `packet` left: it must have come in, behind all of its flow that left before, and be the same but for its ECN field.
-    fn take_packet(&mut self, packet: &Packet, now: Time) {
+    fn take_packet(&mut self, packet: &Packet, now: Instant) {
         let flow = packet.flow as usize;
         let in_order = "a packet that leaves has come in, and in order";
         let lane =
@@ -271,7 +271,7 @@ impl Model {
 }
 
 /// Lets time pass until `until`, with the timers on the way.
-fn pass(aqm: &mut impl Aqm, now: &mut Time, until: Time, log: &mut Logs) {
+fn pass(aqm: &mut impl Aqm, now: &mut Instant, until: Instant, log: &mut Logs) {
     while aqm.next_timer() <= until {
         *now = aqm.next_timer().max(*now);
         log.1.now = *now;
@@ -282,7 +282,7 @@ fn pass(aqm: &mut impl Aqm, now: &mut Time, until: Time, log: &mut Logs) {
 }
 
 /// Asks once; what it says must be plausible. Returns when to ask again if it waits, `None` if it is empty.
-fn ask(aqm: &mut impl Aqm, now: Time, log: &mut Logs, model: &mut Model) -> Option<Time> {
+fn ask(aqm: &mut impl Aqm, now: Instant, log: &mut Logs, model: &mut Model) -> Option<Instant> {
     log.1.now = now;
     let nothing_before = aqm.earliest_packet(now);
     match aqm.dequeue(now, log) {
@@ -301,7 +301,7 @@ fn ask(aqm: &mut impl Aqm, now: Time, log: &mut Logs, model: &mut Model) -> Opti
         }
         Dequeue::Empty => {
             assert_eq!(aqm.packets(), 0, "says that it is empty");
-            assert!(nothing_before.is_none_or(|until| until == Time::NEVER), "said {nothing_before:?}, is empty");
+            assert!(nothing_before.is_none_or(|until| until == Instant::NEVER), "said {nothing_before:?}, is empty");
             None
         }
     }
@@ -319,7 +319,7 @@ fn start_flows(aqm: &mut impl Aqm) -> Logs {
 /// Returns the SCE marks.
 pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
     let mut log = start_flows(&mut aqm);
-    let (mut model, mut now) = (Model::new(&aqm), Time::ZERO);
+    let (mut model, mut now) = (Model::new(&aqm), Instant::ZERO);
     for op in ops {
         match *op {
             Op::Arrive { flow, ecn, burst } => {
@@ -333,7 +333,7 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
                     let seq = model.entered[flow];
                     let (flow_id, len) = (flow as u32, LENGTHS[flow]);
                     let packet = Packet {
-                        enqueue_time: Time::NEVER,
+                        enqueue_time: Instant::NEVER,
                         flow: flow_id,
                         // any value, and each of the ends at times
                         value: [0, u16::MAX, mix(seq) as u16, mix(seq ^ 1) as u16][seq as usize % 4],
@@ -353,7 +353,7 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
                 }
             }
             Op::Pass { nanos } => {
-                let until = now + Time(nanos);
+                let until = now + Duration(nanos);
                 pass(&mut aqm, &mut now, until, &mut log);
             }
             Op::Rate { bits } => aqm.set_rate(Rate(bits), now),
@@ -525,19 +525,19 @@ fn dualpi2_keeps_its_promises_in_every_version_with_every_scheduler() {
 }
 
 /// Full frames of one flow, one every `gap`, through a link of 10 Mbit/s for `seconds`; returns what was counted.
-fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Time, seconds: u64) -> Counters {
+fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Duration, seconds: u64) -> Counters {
     let context = QueueContext::new(Rate::from_mbit(10), 1);
     let any = build(&configuration(spec, &[]), &context).expect("defaults are accepted");
     with_aqm!(any, aqm => {
         let mut aqm = aqm;
         let (mut log, mut model) = (start_flows(&mut aqm), Model::new(&aqm));
         let frame = context.rate.serialise(1514);
-        let (mut now, mut seq) = (Time::ZERO, 0);
+        let (mut now, mut seq) = (Instant::ZERO, 0);
         // When the link asks next; an idle one asks after an arrival.
-        let mut link = Time::NEVER;
+        let mut link = Instant::NEVER;
         loop {
-            let arrival = Time(seq * gap.0);
-            if arrival > Time::from_secs(seconds) {
+            let arrival = Instant(seq * gap.0);
+            if arrival > Instant::from_secs(seconds) {
                 break;
             }
             pass(&mut aqm, &mut now, arrival.min(link), &mut log);
@@ -547,13 +547,13 @@ fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Time, seconds: u64) -> Counters {
                 log.on_arrival(&packet, now);
                 aqm.enqueue(packet, now, &mut log);
                 seq += 1;
-                link = if link == Time::NEVER { now } else { link };
+                link = if link == Instant::NEVER { now } else { link };
             } else {
                 link = match ask(&mut aqm, now, &mut log, &mut model) {
-                    None => Time::NEVER,
+                    None => Instant::NEVER,
                     Some(later) if later > now => later,
                     // one that shapes is asked again at once
-                    Some(_) => now + if aqm.shapes() { Time(1) } else { frame },
+                    Some(_) => now + if aqm.shapes() { Duration(1) } else { frame },
                 };
             }
         }
@@ -568,7 +568,7 @@ fn every_queue_signals_under_overload() {
     // 21 % more than the link carries, for 20 s: 3487 frames too many
     for spec in specs() {
         for ecn in [Ecn::NotEct, Ecn::Ect0] {
-            let counted = steady(&spec, ecn, Time::from_millis(1), 20).queue;
+            let counted = steady(&spec, ecn, Duration::from_millis(1), 20).queue;
             let signals = counted.ce_marks + counted.sce_marks + counted.drops_aqm + counted.drops_overflow;
             assert!(signals > 100, "{}, {ecn:?}: {counted:?}", spec.name);
             assert!(ecn.is_capable() || counted.ce_marks + counted.sce_marks == 0, "{}: {counted:?}", spec.name);
@@ -581,7 +581,7 @@ fn no_queue_signals_while_it_never_holds_more_than_one_packet() {
     // half of what the link carries
     for spec in specs() {
         for ecn in [Ecn::NotEct, Ecn::Ect0] {
-            let counted = steady(&spec, ecn, Time::from_micros(2_422), 20).queue;
+            let counted = steady(&spec, ecn, Duration::from_micros(2_422), 20).queue;
             let signals = counted.ce_marks + counted.sce_marks + counted.drops_aqm + counted.drops_overflow;
             assert_eq!((signals, counted.sojourn_ns), (0, 0), "{}, {ecn:?}: {counted:?}", spec.name);
             assert!(counted.sent >= 8_257, "{}: {counted:?}", spec.name);
@@ -642,7 +642,7 @@ fn the_same_seed_gives_the_same_run() {
                 let (mut log, _) = start_flows(&mut aqm);
                 let mut out = Vec::new();
                 for step in 0..20_000_u64 {
-                    let now = Time::from_micros(step * 400);
+                    let now = Instant::from_micros(step * 400);
                     let flow = (step % 6) as u32;
                     let len = LENGTHS[flow as usize];
                     let arriving = Packet { enqueue_time: now, flow, len, ..Packet::new_tcp(step, Ecn::Ect0, 0) };

@@ -3,7 +3,7 @@
 use dumbbell_core::link::{self, AnyLink, LinkContext, LinkSpec, QueueContent};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::{AlgorithmSpec, ParamKind, ParamType};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
 use std::collections::VecDeque;
@@ -67,23 +67,23 @@ struct Hop {
     link: AnyLink,
     queue: VecDeque<(u64, u64)>,
     on_link: Option<(u64, u64)>,
-    next: Time,
+    next: Instant,
     /// Number and bytes of each packet, and when it left.
-    left: Vec<(u64, u64, Time)>,
+    left: Vec<(u64, u64, Instant)>,
     looks: u64,
 }
 
 impl Hop {
-    fn serve(&mut self, now: Time) {
+    fn serve(&mut self, now: Instant) {
         let waiting = QueueContent { packets: self.queue.len(), bytes: self.queue.iter().map(|packet| packet.1).sum() };
         self.next = match self.link.wait(waiting, now) {
             Some(until) => {
                 assert!(until > now, "it looks again at {until}, now is {now}");
-                assert!(until < Time::NEVER || waiting.packets == 0, "it forgets {} packets", waiting.packets);
+                assert!(until < Instant::NEVER || waiting.packets == 0, "it forgets {} packets", waiting.packets);
                 until
             }
             None => match self.queue.pop_front() {
-                None => Time::NEVER,
+                None => Instant::NEVER,
                 Some(packet) => {
                     self.on_link = Some(packet);
                     self.link.take(packet.1, now)
@@ -93,8 +93,8 @@ impl Hop {
         assert!(self.next >= now, "time goes back from {now} to {}", self.next);
     }
 
-    fn work(&mut self, until: Time) {
-        while self.next <= until && self.next < Time::NEVER {
+    fn work(&mut self, until: Instant) {
+        while self.next <= until && self.next < Instant::NEVER {
             self.looks += 1;
             let now = self.next;
             if let Some((number, bytes)) = self.on_link.take() {
@@ -116,25 +116,25 @@ proptest! {
             let chosen = pick_spec(&spec, &picks);
             let rate = Rate(first_kbit * 1_000);
             let mut hop = Hop {
-                link: chosen.build(&LinkContext { rate, seed }), queue: VecDeque::new(), on_link: None, next: Time::NEVER, left: Vec::new(), looks: 0,
+                link: chosen.build(&LinkContext { rate, seed }), queue: VecDeque::new(), on_link: None, next: Instant::NEVER, left: Vec::new(), looks: 0,
             };
-            let (mut now, mut number, mut lost, mut fastest) = (Time::ZERO, 0, 0, rate);
+            let (mut now, mut number, mut lost, mut fastest) = (Instant::ZERO, 0, 0, rate);
             for &step in &steps {
                 let (Step::Packets { after, .. } | Step::Rate { after, .. } | Step::Flush { after }) = step;
-                now += Time::from_micros(after);
+                now += Duration::from_micros(after);
                 hop.work(now);
                 match step {
                     Step::Packets { bytes, count, .. } => for _ in 0..count {
                         hop.queue.push_back((number, bytes));
                         number += 1;
-                        if hop.next == Time::NEVER {
+                        if hop.next == Instant::NEVER {
                             hop.serve(now);
                         }
                     },
                     Step::Rate { kbit, .. } => {
                         fastest = fastest.max(Rate(kbit * 1_000));
                         hop.link.set_rate(Rate(kbit * 1_000), now);
-                        if hop.on_link.is_none() && hop.next != Time::NEVER {
+                        if hop.on_link.is_none() && hop.next != Instant::NEVER {
                             hop.serve(now);
                         }
                     }
@@ -143,13 +143,13 @@ proptest! {
             }
             let loaded = now;
             // a day is enough for all of them: at most 40 * 40 frames, at the least rate with the least share of it
-            hop.work(now + Time::from_secs(200_000));
+            hop.work(now + Duration::from_secs(200_000));
             prop_assert!(hop.queue.is_empty() && hop.on_link.is_none(), "{}: {:?}: {} are left", spec.name, chosen, hop.queue.len());
             prop_assert_eq!(hop.left.len() + lost, number as usize, "{}: {:?}", spec.name, chosen);
             let ordered = hop.left.windows(2).all(|two| two[0].0 < two[1].0 && two[0].2 <= two[1].2);
             prop_assert!(ordered, "{}: {:?}: out of order", spec.name, chosen);
             // an idle link looks at nothing
-            prop_assert_eq!(hop.next, Time::NEVER, "{}: {:?}", spec.name, chosen);
+            prop_assert_eq!(hop.next, Instant::NEVER, "{}: {:?}", spec.name, chosen);
             let last = hop.left.last().map_or(loaded, |gone| gone.2).max(loaded);
             let most_looks = 10 * (number + 10) + 20 * last.0 / 1_000_000;
             prop_assert!(hop.looks <= most_looks, "{}: {:?}: looks {} times", spec.name, chosen, hop.looks);
@@ -159,14 +159,14 @@ proptest! {
             // delays are the same whenever one asks, and bounded
             let (mut one, mut other) = (chosen.build(&LinkContext { rate, seed }), chosen.build(&LinkContext { rate, seed }));
             for second in 0..40 {
-                let at = Time::from_millis(777 * second);
-                prop_assert!(one.delay(at) <= Time::from_secs(60) && (chosen.delays() || one.delay(at) == Time::ZERO), "{}", spec.name);
+                let at = Instant::from_millis(777 * second);
+                prop_assert!(one.delay(at) <= Duration::from_secs(60) && (chosen.delays() || one.delay(at) == Duration::ZERO), "{}", spec.name);
                 if second % 3 == 0 {
                     prop_assert_eq!(one.delay(at), other.delay(at), "{}", spec.name);
                 }
             }
             // it carries at its whole rate for no longer than the time
-            let open = other.open(Time::ZERO, Time::from_secs(300));
+            let open = other.open(Instant::ZERO, Instant::from_secs(300));
             let of_trace = if matches!(chosen, LinkSpec::Trace(_)) { 1.0 } else { 1e-6 };
             prop_assert!((0.0..=300.0 + of_trace).contains(&open), "{}: {:?}: {}", spec.name, chosen, open);
         }
@@ -177,7 +177,7 @@ proptest! {
 fn is_bounded(
     spec: &AlgorithmSpec,
     chosen: &LinkSpec,
-    left: &[(u64, u64, Time)],
+    left: &[(u64, u64, Instant)],
     fastest: Rate,
     changes: u64,
 ) -> Result<(), TestCaseError> {

@@ -12,7 +12,7 @@ use dumbbell_core::tcp::receiver::{Echo, Receiver};
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, FlowOptions, Outlet};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
 use std::collections::VecDeque;
@@ -83,8 +83,8 @@ struct Transfer {
     options: FlowOptions,
     peer_ecn: bool,
     /// Time on the wire of a packet.
-    gap: Time,
-    one_way: Time,
+    gap: Duration,
+    one_way: Duration,
     /// Fates of the first data packets (SYN included) and ACKs; afterwards all pass.
     data: Vec<Fate>,
     acks: Vec<Fate>,
@@ -107,7 +107,7 @@ prop_compose! {
         ecn_reduction in prop::sample::select(&[EcnReduction::Prr, EcnReduction::Immediate][..]),
         frto in any::<bool>(),
         slow_start_after_idle in any::<bool>(),
-        rto_min in prop_oneof![Just(200_000_u64), 1_000_u64..1_000_000].prop_map(Time::from_micros),
+        rto_min in prop_oneof![Just(200_000_u64), 1_000_u64..1_000_000].prop_map(Duration::from_micros),
     ) -> HostParams {
         HostParams {
             ecn, initial_window, mss, offload, tso_rtt, tso_defer_near, push_bursts, pacing, send_buffer, prr, ecn_reduction, frto,
@@ -137,36 +137,36 @@ prop_compose! {
         };
         let options = FlowOptions { ecn: host.ecn, echo };
         let size = segments * u64::from(host.mss) - short;
-        let one_way = Time::from_micros(base_ms * 500);
-        Transfer { size, host, peer, options, peer_ecn: ecn, gap: Time::from_micros(gap_us), one_way, data, acks, loss, seed }
+        let one_way = Duration::from_micros(base_ms * 500);
+        Transfer { size, host, peer, options, peer_ecn: ecn, gap: Duration::from_micros(gap_us), one_way, data, acks, loss, seed }
     }
 }
 
 /// A direction of the path, in order.
 struct TestLine<T> {
-    queue: VecDeque<(Time, T)>,
+    queue: VecDeque<(Instant, T)>,
     fates: VecDeque<Fate>,
-    gap: Time,
-    delay: Time,
-    free: Time,
+    gap: Duration,
+    delay: Duration,
+    free: Instant,
     loss: u8,
     random: u64,
 }
 
 impl<T: Clone> TestLine<T> {
-    fn new(fates: &[Fate], gap: Time, delay: Time, loss: u8, seed: u64) -> TestLine<T> {
+    fn new(fates: &[Fate], gap: Duration, delay: Duration, loss: u8, seed: u64) -> TestLine<T> {
         TestLine {
             queue: VecDeque::new(),
             fates: fates.iter().copied().collect(),
             gap,
             delay,
-            free: Time::ZERO,
+            free: Instant::ZERO,
             loss,
             random: seed,
         }
     }
 
-    fn send(&mut self, item: T, now: Time, mark: impl FnOnce(&mut T, Fate)) {
+    fn send(&mut self, item: T, now: Instant, mark: impl FnOnce(&mut T, Fate)) {
         let fate = self.fates.pop_front().unwrap_or_else(|| {
             self.random = mix(self.random);
             if self.random as u8 >= self.loss {
@@ -183,7 +183,7 @@ impl<T: Clone> TestLine<T> {
             Fate::Lose => return,
             Fate::Mark | Fate::Hint => mark(&mut item, fate),
             Fate::Duplicate => copies = 2,
-            Fate::Stall(ms) => self.free += Time::from_millis(u64::from(ms)),
+            Fate::Stall(ms) => self.free += Duration::from_millis(u64::from(ms)),
         }
         for _ in 0..copies {
             self.free += self.gap;
@@ -191,8 +191,8 @@ impl<T: Clone> TestLine<T> {
         }
     }
 
-    fn next(&self) -> Time {
-        self.queue.front().map_or(Time::NEVER, |item| item.0)
+    fn next(&self) -> Instant {
+        self.queue.front().map_or(Instant::NEVER, |item| item.0)
     }
 }
 
@@ -231,8 +231,9 @@ impl Transfer {
         let mut receiver = Receiver::new(3, Arc::new(self.peer.clone()), peer);
         let mut wire = Wire::default();
         let mut forward: TestLine<Packet> = TestLine::new(&self.data, self.gap, self.one_way, self.loss, self.seed);
-        let mut back: TestLine<(Ack, Vec<Block>)> = TestLine::new(&self.acks, Time::ZERO, self.one_way, self.loss, !self.seed);
-        let mut now = Time::from_micros(self.seed % 10_000);
+        let mut back: TestLine<(Ack, Vec<Block>)> =
+            TestLine::new(&self.acks, Duration::ZERO, self.one_way, self.loss, !self.seed);
+        let mut now = Instant::from_micros(self.seed % 10_000);
         let mut trace = 0_u64;
         let (mut una, mut expected) = (0, 0);
         sender.start(now, &mut wire);
@@ -269,7 +270,7 @@ impl Transfer {
                 break;
             }
             let at = forward.next().min(back.next()).min(sender.next_timer()).min(receiver.next_timer());
-            prop_assert!(at != Time::NEVER, "{}: nothing will ever happen again at {}: {:?}", name, now, sender);
+            prop_assert!(at != Instant::NEVER, "{}: nothing will ever happen again at {}: {:?}", name, now, sender);
             prop_assert!(event < MOST_EVENTS, "{}: no end at {}: {:?}", name, now, sender);
             now = now.max(at);
             let ack = if forward.next() <= now {
@@ -303,7 +304,7 @@ impl Transfer {
         prop_assert_eq!(receiver.stats.data - receiver.stats.duplicates, segments, "each segment is new once");
         prop_assert_eq!(sender.bytes_acked(), self.size);
         prop_assert_eq!(sender.finished, Some(now));
-        prop_assert_eq!(sender.next_timer(), Time::NEVER);
+        prop_assert_eq!(sender.next_timer(), Instant::NEVER);
         if !self.host.ecn && !needs_ecn || !self.peer_ecn {
             // the SYN of a control that needs ECN is ECN-capable whatever the peer answers
             let syns = if needs_ecn { sender.stats().bare } else { 0 };
@@ -339,7 +340,7 @@ proptest! {
     // but for tail loss probes: a first burst that takes longer than twice the round trip of the handshake and 2 ms is probed
     #[test]
     fn a_clean_path_sees_every_segment_once(transfer in transfer(0..1), marked in any::<u64>()) {
-        let host = HostParams { rto_min: Time::from_millis(200), ..transfer.host };
+        let host = HostParams { rto_min: Duration::from_millis(200), ..transfer.host };
         let data = (0..64).map(|n| if marked >> n & 1 == 1 { Fate::Mark } else { Fate::Hint }).collect();
         let clean = Transfer { host, data, acks: Vec::new(), ..transfer };
         for spec in cc::specs() {
@@ -393,8 +394,8 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
     let options = FlowOptions { ecn: host.ecn, echo };
     let mut sender = Sender::new(0, cc, Arc::new(host.clone()), options, app);
     let mut wire = Wire::default();
-    sender.start(Time::ZERO, &mut wire);
-    let mut now = Time::from_millis(20);
+    sender.start(Instant::ZERO, &mut wire);
+    let mut now = Instant::from_millis(20);
     let counts = if echo == Echo::Accurate { ack_flag::ACCECN_SETUP | ack_flag::ACCECN_OPTION } else { 0 };
     let syn_ack = Ack { window: u32::MAX, flags: ack_flag::SYN_ACK | ack_flag::ECN_SETUP | counts, ..Ack::default() };
     sender.on_ack(&syn_ack, &[], now, &mut wire);
@@ -403,7 +404,7 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
         let absolute = |relative: i64| una.saturating_add_signed(relative);
         match step {
             Step::Ack { after_us, ack, blocks, flags, window, tsecr, ce_bytes } => {
-                now += Time::from_micros(*after_us);
+                now += Duration::from_micros(*after_us);
                 let blocks: Vec<Block> = blocks.iter().map(|&(start, end)| (absolute(start), absolute(end))).collect();
                 let ack = Ack {
                     ack: absolute(*ack),
@@ -418,12 +419,12 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
                 sender.on_ack(&ack, &blocks, now, &mut wire);
             }
             Step::AckAll { after_us } => {
-                now += Time::from_micros(*after_us);
+                now += Duration::from_micros(*after_us);
                 let ack = Ack { ack: sender.conn.snd_nxt(), window: u32::MAX, ..Ack::default() };
                 sender.on_ack(&ack, &[], now, &mut wire);
             }
             Step::Timer => {
-                if sender.next_timer() != Time::NEVER {
+                if sender.next_timer() != Instant::NEVER {
                     now = now.max(sender.next_timer());
                     sender.on_timer(now, &mut wire);
                     prop_assert!(sender.next_timer() > now, "a timer that does not move: {:?}", sender);
@@ -440,7 +441,7 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
         // not more than the window allows, but for probes, timeouts and the first retransmission
         wire.0.clear();
         if sender.phase == Phase::Established && sender.conn.packets_out() > 0 {
-            prop_assert!(sender.next_timer() != Time::NEVER, "segments are out and no timer runs: {:?}", sender);
+            prop_assert!(sender.next_timer() != Instant::NEVER, "segments are out and no timer runs: {:?}", sender);
         }
         if matches!(step, Step::Stop) && sender.phase == Phase::Done {
             prop_assert_eq!(sender.conn.packets_out(), 0);
@@ -527,10 +528,10 @@ prop_compose! {
 /// Lets `arrivals` happen to a receiver.
 pub(crate) fn receive(host: HostParams, options: FlowOptions, arrivals: &[Arrival]) -> Result<(), TestCaseError> {
     let mut receiver = Receiver::new(0, Arc::new(host), options);
-    let mut now = Time::ZERO;
+    let mut now = Instant::ZERO;
     let mut seen = std::collections::BTreeSet::new();
     for &Arrival { after_us, seq, flags, ecn, len, tsval, tsecr_age } in arrivals {
-        now += Time::from_micros(after_us);
+        now += Duration::from_micros(after_us);
         let timestamps = Timestamps::new(tsval, Some(tsval.wrapping_sub(u32::from(tsecr_age))));
         let packet = Packet { enqueue_time: now, len, ..Packet::new_tcp(seq, ecn, flags).with_timestamps(timestamps) };
         while receiver.next_timer() < now {

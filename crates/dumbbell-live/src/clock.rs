@@ -1,6 +1,6 @@
 //! The real clock of a run.
 
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use nix::time::{clock_gettime, ClockId};
 
 fn nanoseconds(clock: ClockId) -> u64 {
@@ -21,8 +21,8 @@ impl MonotonicClock {
     }
 
     /// The time since the start.
-    pub fn now(&self) -> Time {
-        Time(nanoseconds(ClockId::CLOCK_MONOTONIC) - self.started)
+    pub fn now(&self) -> Instant {
+        Instant(nanoseconds(ClockId::CLOCK_MONOTONIC) - self.started)
     }
 
     /// How wall-clock times are turned into times of the run, as the two clocks stand now.
@@ -35,15 +35,15 @@ impl MonotonicClock {
 #[derive(Clone, Copy, Debug)]
 pub struct Stamps {
     /// By the clock of the run.
-    pub now: Time,
+    pub now: Instant,
     /// By that of the wall, ns since 1970.
     pub wall: u64,
 }
 
 impl Stamps {
     /// The time of the run at `wall`, ns since 1970, of something that has happened: never later than the moment of these stamps.
-    pub fn time(&self, wall: u64) -> Time {
-        self.now.saturating_sub(Time(self.wall.saturating_sub(wall)))
+    pub fn time(&self, wall: u64) -> Instant {
+        self.now.saturating_sub(Duration(self.wall.saturating_sub(wall)))
     }
 }
 
@@ -53,9 +53,9 @@ mod tests {
 
     #[test]
     fn a_stamp_is_as_long_ago_on_both_clocks() {
-        let stamps = Stamps { now: Time(500), wall: 10_000 };
+        let stamps = Stamps { now: Instant(500), wall: 10_000 };
         let of = |wall| stamps.time(wall);
         // 100 ns ago; in the future, after a step of the wall clock; before the start
-        assert_eq!((of(9_900), of(10_700), of(9)), (Time(400), Time(500), Time::ZERO));
+        assert_eq!((of(9_900), of(10_700), of(9)), (Instant(400), Instant(500), Instant::ZERO));
     }
 }

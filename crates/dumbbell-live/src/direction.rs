@@ -11,7 +11,7 @@ use dumbbell_core::aqm::{Aqm, AqmSpec};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{flag, Ecn, FlowKey, Packet};
 use dumbbell_core::tcp::stats::ReceiverStats;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_measure::from_live::AckCounters;
 use dumbbell_packets::QueueDecision;
 use foldhash::{HashMap, HashMapExt};
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 /// Hears which frames the queue dropped; [`Packet::seq`] is the number of the frame. Counts acknowledgements.
 #[derive(Default)]
 pub struct FrameLog {
-    frames: Vec<(u32, DropReason, DropSite, Time)>,
+    frames: Vec<(u32, DropReason, DropSite, Instant)>,
     /// Marks of frames that are queued, if anybody wants to know them.
     marks: Option<Vec<(u32, Mark, MarkReason)>>,
     /// Acknowledgements of the announced flow whose data go in the other direction.
@@ -34,7 +34,7 @@ impl Log for FrameLog {
     }
 
     #[inline]
-    fn on_departure(&mut self, packet: &Packet, now: Time) {
+    fn on_departure(&mut self, packet: &Packet, now: Instant) {
         self.acks.on_departure(packet, now);
     }
 
@@ -62,7 +62,7 @@ pub struct Treatment {
     /// Connection class.
     pub class: u16,
     /// Propagation in this direction, behind the queue.
-    pub delay: Time,
+    pub delay: Duration,
     /// They are acknowledgements: the data go in the other direction.
     pub back: bool,
 }
@@ -71,14 +71,14 @@ pub struct Treatment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
     /// When it should.
-    pub due: Time,
+    pub due: Instant,
     /// Number of the frame: see [`Direction::bytes`].
     pub frame: u32,
 }
 
 /// All flows of one delay; their frames leave in the order in which they came.
 struct DelayQueue {
-    delay: Time,
+    delay: Duration,
     waiting: VecDeque<Departure>,
 }
 
@@ -104,7 +104,7 @@ struct SeenFlow {
     line: u32,
     back: bool,
     /// When its first frame arrived, and its last one so far.
-    lifetime: [Time; 2],
+    lifetime: [Instant; 2],
     arrived: u64,
     /// Counts of the frames that left the queue.
     received: ReceiverStats,
@@ -128,7 +128,7 @@ pub struct Direction<A: Aqm> {
     class_of: fn(&Tuple) -> u16,
     lines: Vec<DelayQueue>,
     frames: FrameBuffers,
-    now: Time,
+    now: Instant,
     counts: DirectionCounts,
     trace: Option<Box<TraceWriter>>,
 }
@@ -147,7 +147,7 @@ impl<A: Aqm> Direction<A> {
             class_of: |_| 0,
             lines: Vec::new(),
             frames: FrameBuffers::new(most_frames),
-            now: Time::ZERO,
+            now: Instant::ZERO,
             counts: DirectionCounts::default(),
             trace: None,
         }
@@ -173,7 +173,7 @@ impl<A: Aqm> Direction<A> {
     }
 
     /// A frame that departed is sent at `now`.
-    pub fn sends(&mut self, frame: u32, now: Time) {
+    pub fn sends(&mut self, frame: u32, now: Instant) {
         if let Some(trace) = &mut self.trace {
             trace.write_frame(TraceFile::Sent, now, self.frames.get(frame));
         }
@@ -211,7 +211,7 @@ impl<A: Aqm> Direction<A> {
         }
     }
 
-    fn line(&mut self, delay: Time) -> u32 {
+    fn line(&mut self, delay: Duration) -> u32 {
         let known = self.lines.iter().position(|line| line.delay == delay);
         known.unwrap_or_else(|| {
             self.lines.push(DelayQueue { delay, waiting: VecDeque::new() });
@@ -250,7 +250,7 @@ impl<A: Aqm> Direction<A> {
     }
 
     /// A frame arrives at `at`, or, if that is before what has happened already, now. Time goes on to then.
-    pub fn arrive(&mut self, frame: &[u8], at: Time) {
+    pub fn arrive(&mut self, frame: &[u8], at: Instant) {
         let at = at.max(self.now);
         // what is due at that instant comes after the frame, as in the simulator
         self.process_events(|time| time < at);
@@ -290,11 +290,11 @@ impl<A: Aqm> Direction<A> {
         }
     }
 
-    fn enter_line(&mut self, flow: u32, frame: u32, at: Time) {
+    fn enter_line(&mut self, flow: u32, frame: u32, at: Instant) {
         self.enter(self.flows[flow as usize].line, frame, at);
     }
 
-    fn enter(&mut self, line: u32, frame: u32, at: Time) {
+    fn enter(&mut self, line: u32, frame: u32, at: Instant) {
         let line = &mut self.lines[line as usize];
         line.waiting.push_back(Departure { due: at + line.delay, frame });
     }
@@ -313,11 +313,11 @@ impl<A: Aqm> Direction<A> {
     }
 
     /// Lets the queue do everything that it is to do at times that `is_due`.
-    fn process_events(&mut self, is_due: impl Fn(Time) -> bool) {
+    fn process_events(&mut self, is_due: impl Fn(Instant) -> bool) {
         while let Some(queue) = &mut self.queue {
             let (link, timer) = (queue.next, queue.aqm.next_timer());
             let now = link.min(timer);
-            if now == Time::NEVER || !is_due(now) {
+            if now == Instant::NEVER || !is_due(now) {
                 return;
             }
             if link > now {
@@ -329,7 +329,7 @@ impl<A: Aqm> Direction<A> {
         }
     }
 
-    fn leave_queue(&mut self, packet: Packet, now: Time) {
+    fn leave_queue(&mut self, packet: Packet, now: Instant) {
         let frame = packet.frame_slot();
         let bytes = self.frames.get_mut(frame);
         write_ecn(bytes, packet.ecn());
@@ -348,24 +348,24 @@ impl<A: Aqm> Direction<A> {
     }
 
     /// Lets everything happen that is due until `now`, that instant included.
-    pub fn advance(&mut self, now: Time) {
+    pub fn advance(&mut self, now: Instant) {
         self.process_events(|time| time <= now);
         self.now = self.now.max(now);
     }
 
     /// The time up to which everything has happened.
-    pub fn now(&self) -> Time {
+    pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// When the queue has something to do next, or a frame is to leave; [`Time::NEVER`] if nothing is there.
-    pub fn next_wakeup(&self) -> Time {
-        let queue = self.queue.as_ref().map_or(Time::NEVER, |queue| queue.next.min(queue.aqm.next_timer()));
+    /// When the queue has something to do next, or a frame is to leave; [`Instant::NEVER`] if nothing is there.
+    pub fn next_wakeup(&self) -> Instant {
+        let queue = self.queue.as_ref().map_or(Instant::NEVER, |queue| queue.next.min(queue.aqm.next_timer()));
         self.lines.iter().filter_map(|line| line.waiting.front()).fold(queue, |first, head| first.min(head.due))
     }
 
     /// The next frame that is to leave until `now`, the earliest first. Its bytes are there until [`Direction::release_frame`].
-    pub fn depart(&mut self, now: Time) -> Option<Departure> {
+    pub fn depart(&mut self, now: Instant) -> Option<Departure> {
         let due = |line: &&mut DelayQueue| line.waiting.front().is_some_and(|head| head.due <= now);
         let first = self.lines.iter_mut().filter(due).min_by_key(|line| line.waiting.front().map(|head| head.due))?;
         self.counts.left += 1;
@@ -408,7 +408,7 @@ impl<A: Aqm> Direction<A> {
     }
 
     /// Returns for each slot in order the addresses and ports of its flow, and when the first and the last of its frames arrived.
-    pub fn flows(&self) -> impl Iterator<Item = (Tuple, [Time; 2])> + '_ {
+    pub fn flows(&self) -> impl Iterator<Item = (Tuple, [Instant; 2])> + '_ {
         self.flows.iter().map(|flow| (flow.tuple, flow.lifetime))
     }
 

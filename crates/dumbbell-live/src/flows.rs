@@ -5,7 +5,7 @@ use crate::frame::{Tuple, TCP};
 use crate::namespaces::{LEFT, LEFT_ECN, RIGHT, RIGHT_ECN};
 use crate::tcp_info::TcpInfo;
 use dumbbell_config::SAMPLE_INTERVAL;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_measure::from_live::{LiveFlow, TcpSample};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -26,7 +26,7 @@ const WRITE: usize = 128 << 10;
 /// Unsent bytes in a socket whose flow stops before the run is over: what is in it then still leaves.
 const UNSENT: u32 = 16 << 10;
 /// How often a flow that has written all is asked whether it has arrived.
-const LOOK: Time = Time::from_millis(1);
+const LOOK: Duration = Duration::from_millis(1);
 /// Bytes per read of a receiver; the kernel discards them.
 const READ: usize = 1 << 20;
 
@@ -36,9 +36,9 @@ pub struct FlowPlan {
     /// The kernel's name of the congestion control.
     pub cc: String,
     /// When it connects.
-    pub start: Time,
+    pub start: Instant,
     /// Nothing new is written from then on.
-    pub stop: Option<Time>,
+    pub stop: Option<Instant>,
     /// Payload, bytes; as much as it can if unset.
     pub size: Option<u64>,
     /// Whether it asks for ECN.
@@ -128,7 +128,7 @@ impl Plans {
         Ok(Receivers { listeners: sockets.len(), sockets, epoll })
     }
 
-    /// Carries out all flows that send `up`, or all others, until `duration`, or until `stop` is set; to be called in the namespace of their senders.
+    /// Carries out all flows that send `up`, or all others, until `end`, or until `stop` is set; to be called in the namespace of their senders.
     /// `series` is the interval of the time series, for samples at its points. The others have nothing in what is returned.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl Plans {
         &self,
         up: bool,
         clock: &MonotonicClock,
-        (duration, series): (Time, Option<Time>),
+        (end, series): (Instant, Option<Duration>),
         stop: &AtomicBool,
     ) -> io::Result<Vec<LiveFlow>> {
         let mut senders = Senders {
@@ -147,7 +147,7 @@ impl Plans {
             plans: self,
             up,
         };
-        senders.run(clock, duration, series, stop)?;
+        senders.run(clock, end, series, stop)?;
         Ok(senders.flows)
     }
 }
@@ -227,31 +227,32 @@ struct Senders<'a> {
 }
 
 impl Senders<'_> {
-    fn run(&mut self, clock: &MonotonicClock, duration: Time, series: Option<Time>, stop: &AtomicBool) -> io::Result<()> {
+    fn run(&mut self, clock: &MonotonicClock, end: Instant, series: Option<Duration>, stop: &AtomicBool) -> io::Result<()> {
         let payload = vec![0; WRITE];
         let mut events = [EpollEvent::empty(); 64];
-        let (mut regular, mut point) = (SAMPLE_INTERVAL, series.unwrap_or(Time::NEVER));
+        let (mut regular, mut point) =
+            (Instant::ZERO + SAMPLE_INTERVAL, series.map_or(Instant::NEVER, |first| Instant::ZERO + first));
         while !stop.load(Ordering::Relaxed) {
             let now = clock.now();
             if regular.min(point) <= now {
                 // samples of the last instant of the run count, too
-                let at = regular.min(point).min(duration);
+                let at = regular.min(point).min(end);
                 self.sample(at, regular <= now);
                 if regular <= now {
                     regular += SAMPLE_INTERVAL;
                 }
                 if point <= now {
-                    point += series.unwrap_or(Time::NEVER);
+                    point += series.unwrap_or(Duration::MAX);
                 }
                 continue;
             }
-            if now >= duration {
-                self.sample(duration, false);
+            if now >= end {
+                self.sample(end, false);
                 return Ok(());
             }
-            let next = self.start_and_stop(now)?.min(regular).min(point).min(duration);
+            let next = self.start_and_stop(now)?.min(regular).min(point).min(end);
             // rounded up, so that it does not turn on the spot
-            let ms = next.saturating_sub(now).0.div_ceil(1_000_000).min(20) as u16;
+            let ms = next.saturating_since(now).0.div_ceil(1_000_000).min(20) as u16;
             let count = wait(&self.epoll, &mut events, ms)?;
             for event in &events[..count] {
                 self.write(event.data() as usize, &payload)?;
@@ -261,14 +262,14 @@ impl Senders<'_> {
     }
 
     /// Starts and stops what is to, and sees what is over. Returns when there is something to do next.
-    fn start_and_stop(&mut self, now: Time) -> io::Result<Time> {
-        let mut next = Time::NEVER;
+    fn start_and_stop(&mut self, now: Instant) -> io::Result<Instant> {
+        let mut next = Instant::NEVER;
         for number in 0..self.senders.len() {
             let plan = &self.plans.plans[number];
             if plan.up != self.up {
                 continue;
             }
-            let stop = plan.stop.unwrap_or(Time::NEVER);
+            let stop = plan.stop.unwrap_or(Instant::NEVER);
             let sender = &mut self.senders[number];
             if self.flows[number].start.is_none() {
                 if plan.start.max(now) >= stop {
@@ -348,7 +349,7 @@ impl Senders<'_> {
         Ok(())
     }
 
-    fn sample(&mut self, time: Time, is_regular: bool) {
+    fn sample(&mut self, time: Instant, is_regular: bool) {
         for (sender, flow) in self.senders.iter().zip(&mut self.flows) {
             let said = sender.socket.as_ref().and_then(|socket| TcpInfo::read(socket.as_fd()).ok());
             match (said, flow.samples.last()) {

@@ -6,7 +6,7 @@ use crate::lateness::Lateness;
 use crate::port::{FramePort, BATCH};
 use crate::priority::SpinGuard;
 use dumbbell_core::aqm::Aqm;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use nix::poll::{ppoll, PollFd, PollFlags};
 use nix::sys::time::TimeSpec;
 use std::io;
@@ -15,47 +15,47 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Frames that are taken from a port before due frames are sent again.
 const TAKEN_AT_ONCE: usize = 64;
 /// Longest sleep, after which the thread looks whether it shall end.
-const LONGEST_SLEEP: Time = Time::from_millis(20);
+const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 /// Times that the kernel may refuse to take a frame, as it does if its memory for us is full, before the frame is given up.
 const TRIES: u32 = 1000;
 /// A round without work takes below 1 us, of which most are looks at the clock.
-const LONGEST_IDLE: Time = Time::from_micros(20);
+const LONGEST_IDLE: Duration = Duration::from_micros(20);
 /// Bounds of [`WakeLead`]: what a sleep is shortened by at least and at most.
-const SPIN: [Time; 2] = [Time::from_micros(20), Time::from_micros(100)];
+const SPIN: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(100)];
 
 /// Looks at a run while it goes on, or steers it: series, changes of rate, a live view.
 pub trait RunWatcher<A: Aqm> {
-    /// When it is called next; [`Time::NEVER`] for no more.
-    fn next(&self) -> Time;
+    /// When it is called next; [`Instant::NEVER`] for no more.
+    fn next(&self) -> Instant;
 
     /// Handles the time `now`, for which it asked; all that was due until then has happened.
-    fn on_time(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]);
+    fn on_time(&mut self, now: Instant, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]);
 }
 
 /// Watches nothing.
 impl<A: Aqm> RunWatcher<A> for () {
-    fn next(&self) -> Time {
-        Time::NEVER
+    fn next(&self) -> Instant {
+        Instant::NEVER
     }
 
-    fn on_time(&mut self, _now: Time, _directions: &mut [Direction<A>; 2], _lateness: &mut [Lateness; 2]) {}
+    fn on_time(&mut self, _now: Instant, _directions: &mut [Direction<A>; 2], _lateness: &mut [Lateness; 2]) {}
 }
 
 /// How long before its time a sleeper wants to be woken, so that it is there in time: somewhat longer than it overslept of late. The
 /// rest of the time it spins.
 #[derive(Clone, Copy, Debug)]
-struct WakeLead(Time);
+struct WakeLead(Duration);
 
 impl WakeLead {
     /// Notes a round without a sleep: the estimate decays by 1 ns per round, since only sleeps bring new measurements. A round takes about 1 us.
     fn stayed_awake(&mut self) {
-        self.0 = Time(self.0 .0 - 1).max(SPIN[0]);
+        self.0 = Duration(self.0 .0 - 1).max(SPIN[0]);
     }
 
-    fn add_oversleep(&mut self, by: Time) {
+    fn add_oversleep(&mut self, by: Duration) {
         // a late awakening counts at once, and is forgotten over some hundreds of timely ones
         let faded = self.0 .0 - self.0 .0 / 256;
-        self.0 = Time(faded.max(by.0 + by.0 / 4)).clamp(SPIN[0], SPIN[1]);
+        self.0 = Duration(faded.max(by.0 + by.0 / 4)).clamp(SPIN[0], SPIN[1]);
     }
 }
 
@@ -68,7 +68,7 @@ pub struct LoopCounters {
     pub sleeps: u64,
     /// Time of rounds in which there was nothing to do, without the sleeps: the thread spun. A round that took longer than
     /// `LONGEST_IDLE` was interrupted and does not count.
-    pub idle: Time,
+    pub idle: Duration,
     /// Tries to send after which the kernel had taken nothing.
     pub refused_sends: u64,
     /// Frames that were given up after many tries: they are lost.
@@ -106,7 +106,7 @@ impl<A: Aqm, P: FramePort> Forwarder<A, P> {
         while !stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
             self.effort.rounds += 1;
             let began = clock.stamps();
-            let spun = spun_since.map_or(Time::ZERO, |since| began.now - since);
+            let spun = spun_since.map_or(Duration::ZERO, |since| began.now - since);
             if spun <= LONGEST_IDLE {
                 self.effort.idle += spun;
             }
@@ -146,11 +146,11 @@ impl<A: Aqm, P: FramePort> Forwarder<A, P> {
     }
 
     /// Sends what is due in direction `from` until `until`. Returns whether there was anything.
-    fn send_due(&mut self, from: usize, until: Time, clock: &MonotonicClock) -> io::Result<bool> {
+    fn send_due(&mut self, from: usize, until: Instant, clock: &MonotonicClock) -> io::Result<bool> {
         let (direction, port) = (&mut self.directions[from], &mut self.ports[1 - from]);
         let mut any = false;
         loop {
-            let mut batch = [Departure { due: Time::ZERO, frame: 0 }; BATCH];
+            let mut batch = [Departure { due: Instant::ZERO, frame: 0 }; BATCH];
             let mut count = 0;
             while count < BATCH {
                 let Some(departure) = direction.depart(until) else { break };
@@ -175,7 +175,7 @@ impl<A: Aqm, P: FramePort> Forwarder<A, P> {
                 let more = port.send(&frames[sent..count])?;
                 // when the call returns the other end has them: the kernel does its work within it
                 let after = clock.now();
-                batch[sent..sent + more].iter().for_each(|one| self.lateness[from].record(after.saturating_sub(one.due)));
+                batch[sent..sent + more].iter().for_each(|one| self.lateness[from].record(after.saturating_since(one.due)));
                 tries += u32::from(more == 0);
                 sent += more;
             }
@@ -186,8 +186,8 @@ impl<A: Aqm, P: FramePort> Forwarder<A, P> {
     }
 
     /// Sleeps until a frame arrives or shortly before something is due. Returns whether it slept.
-    fn wait(&mut self, clock: &MonotonicClock, watched: Time) -> io::Result<bool> {
-        let next = self.directions.iter().map(Direction::next_wakeup).fold(watched, Time::min);
+    fn wait(&mut self, clock: &MonotonicClock, watched: Instant) -> io::Result<bool> {
+        let next = self.directions.iter().map(Direction::next_wakeup).fold(watched, Instant::min);
         let now = clock.now();
         let awake = next.saturating_sub(self.patience.0);
         if awake <= now {
@@ -205,7 +205,7 @@ impl<A: Aqm, P: FramePort> Forwarder<A, P> {
             };
         self.effort.sleeps += 1;
         if woken == 0 {
-            self.patience.add_oversleep(clock.now().saturating_sub(target));
+            self.patience.add_oversleep(clock.now().saturating_since(target));
         }
         Ok(true)
     }
@@ -254,25 +254,25 @@ mod tests {
         let walls = (0..frames).map(|number| began.wall - 20_000_000 + 10_000 * number).collect();
         let ports = [walls, VecDeque::new()].map(|walls| Arrived(walls, File::open("/dev/null").expect("a file")));
         let line =
-            || Direction::<pfifo::State>::new(None, Treatment { delay: Time::from_secs(3600), ..Treatment::default() }, 4096);
+            || Direction::<pfifo::State>::new(None, Treatment { delay: Duration::from_secs(3600), ..Treatment::default() }, 4096);
         let mut forwarder = Forwarder::new(ports, [line(), line()]);
         while forwarder.round(&clock, began, &mut ()).expect("no error") {}
-        let due: Vec<Time> =
-            std::iter::from_fn(|| forwarder.directions[0].depart(Time::from_secs(7200)).map(|one| one.due)).collect();
-        let arrived = (0..frames).map(|number| began.now - Time::from_millis(20) + Time::from_micros(10 * number));
-        assert_eq!(due, arrived.map(|at| at + Time::from_secs(3600)).collect::<Vec<_>>());
+        let due: Vec<Instant> =
+            std::iter::from_fn(|| forwarder.directions[0].depart(Instant::from_secs(7200)).map(|one| one.due)).collect();
+        let arrived = (0..frames).map(|number| began.now - Duration::from_millis(20) + Duration::from_micros(10 * number));
+        assert_eq!(due, arrived.map(|at| at + Duration::from_secs(3600)).collect::<Vec<_>>());
     }
 
     #[test]
     fn patience_grows_at_once_and_shrinks_slowly() {
         let mut patience = WakeLead(SPIN[0]);
-        patience.add_oversleep(Time::from_micros(64));
-        assert_eq!(patience.0, Time::from_micros(80));
-        patience.add_oversleep(Time::ZERO);
-        assert_eq!(patience.0, Time(80_000 - 312));
-        (0..1000).for_each(|_| patience.add_oversleep(Time::ZERO));
+        patience.add_oversleep(Duration::from_micros(64));
+        assert_eq!(patience.0, Duration::from_micros(80));
+        patience.add_oversleep(Duration::ZERO);
+        assert_eq!(patience.0, Duration(80_000 - 312));
+        (0..1000).for_each(|_| patience.add_oversleep(Duration::ZERO));
         assert_eq!(patience.0, SPIN[0]);
-        patience.add_oversleep(Time::from_secs(1));
+        patience.add_oversleep(Duration::from_secs(1));
         assert_eq!(patience.0, SPIN[1]);
         // it must not spin for ever after one bad moment
         (0..80_000).for_each(|_| patience.stayed_awake());

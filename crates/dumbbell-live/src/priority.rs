@@ -2,10 +2,9 @@
 #![allow(unsafe_code)] // three calls without a safe interface
 
 use crate::clock::MonotonicClock;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
-use std::time::Duration;
 
 /// Priority of senders and receivers: the lowest real-time priority (sched(7)), above all threads without one.
 pub const ENDS: libc::c_int = 1;
@@ -93,9 +92,9 @@ impl Awake {
 }
 
 /// How long a turn of [`SpinGuard`] is: the period in which the kernel counts real-time threads (sched(7), sched_rt_period_us).
-const TURN: Time = Time::from_millis(1000);
+const TURN: Duration = Duration::from_millis(1000);
 /// When in its turn the thread steps back.
-const STEP_BACK: Time = Time::from_millis(920);
+const STEP_BACK: Duration = Duration::from_millis(920);
 /// CPU time up to there that makes it do so.
 const MOST: Duration = Duration::from_millis(800);
 
@@ -119,14 +118,14 @@ impl SpinGuard {
         let mut turn = SpinTurn::default();
         turn.begin(clock.now(), cpu_time());
         if policy < 0 || policy & !libc::SCHED_RESET_ON_FORK != libc::SCHED_FIFO {
-            turn.next = Time::NEVER;
+            turn.next = Instant::NEVER;
         }
         SpinGuard { priority: parameters.sched_priority, turn }
     }
 
     /// To be called often, with the time that it is.
     #[inline]
-    pub fn update(&mut self, now: Time) {
+    pub fn update(&mut self, now: Instant) {
         if now >= self.turn.next {
             let priority = if self.turn.steps_back(now, cpu_time()) { 0 } else { self.priority };
             set_real_time(priority);
@@ -137,20 +136,20 @@ impl SpinGuard {
 /// One turn: real time at first, and no more after [`STEP_BACK`] if the thread has not slept.
 #[derive(Debug, Default)]
 struct SpinTurn {
-    began: Time,
+    began: Instant,
     /// CPU time of the thread at that moment.
     computed: Duration,
     /// When there is something to decide.
-    next: Time,
+    next: Instant,
 }
 
 impl SpinTurn {
-    fn begin(&mut self, now: Time, computed: Duration) {
+    fn begin(&mut self, now: Instant, computed: Duration) {
         *self = SpinTurn { began: now, computed, next: now + STEP_BACK };
     }
 
     /// Decides whether the thread steps back, and returns that; `computed` is its CPU time so far.
-    fn steps_back(&mut self, now: Time, computed: Duration) -> bool {
+    fn steps_back(&mut self, now: Instant, computed: Duration) -> bool {
         let over = self.began + TURN;
         if now < over && computed.saturating_sub(self.computed) >= MOST {
             self.next = over;
@@ -163,19 +162,20 @@ impl SpinTurn {
 
 /// CPU time of the calling thread.
 fn cpu_time() -> Duration {
-    nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map_or(Duration::ZERO, |time| Duration(std::time::Duration::from(time).as_nanos() as u64))
 }
 
 /// How long the calling thread has waited for a core on average each time that it had something to do, while others had it
 /// (/proc/PID/schedstat of proc(5): ns on the core, ns waiting for it, times on it); `None` where the kernel does not count that.
-pub fn mean_core_wait() -> Option<Time> {
+pub fn mean_core_wait() -> Option<Duration> {
     mean_wait(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
-fn mean_wait(schedstat: &str) -> Option<Time> {
+fn mean_wait(schedstat: &str) -> Option<Duration> {
     let mut numbers = schedstat.split_whitespace().skip(1).map(str::parse::<u64>);
     let (waited, times) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-    Some(Time(waited.checked_div(times)?))
+    Some(Duration(waited.checked_div(times)?))
 }
 
 #[cfg(test)]
@@ -185,18 +185,18 @@ mod tests {
     #[test]
     fn a_thread_that_does_not_sleep_steps_back_once_a_turn() {
         let mut turn = SpinTurn::default();
-        turn.begin(Time::from_millis(100), Duration::from_millis(10));
-        assert_eq!(turn.next, Time::from_millis(1020));
+        turn.begin(Instant::from_millis(100), Duration::from_millis(10));
+        assert_eq!(turn.next, Instant::from_millis(1020));
         // 910 ms of CPU time: back until the turn is over, then a new one
-        assert!(turn.steps_back(Time::from_millis(1020), Duration::from_millis(920)));
-        assert_eq!(turn.next, Time::from_millis(1100));
-        assert!(!turn.steps_back(Time::from_millis(1101), Duration::from_millis(990)));
-        assert_eq!(turn.next, Time::from_millis(2021));
+        assert!(turn.steps_back(Instant::from_millis(1020), Duration::from_millis(920)));
+        assert_eq!(turn.next, Instant::from_millis(1100));
+        assert!(!turn.steps_back(Instant::from_millis(1101), Duration::from_millis(990)));
+        assert_eq!(turn.next, Instant::from_millis(2021));
         // 700 ms: it slept enough
-        assert!(!turn.steps_back(Time::from_millis(2021), Duration::from_millis(1690)));
-        assert_eq!(turn.next, Time::from_millis(2941));
+        assert!(!turn.steps_back(Instant::from_millis(2021), Duration::from_millis(1690)));
+        assert_eq!(turn.next, Instant::from_millis(2941));
         // after a stop of its own the turn is over anyhow
-        assert!(!turn.steps_back(Time::from_millis(3100), Duration::from_millis(2690)));
+        assert!(!turn.steps_back(Instant::from_millis(3100), Duration::from_millis(2690)));
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_the_kernel_counts_of_waiting() {
-        assert_eq!(mean_wait("3146326244 298723793 114704\n"), Some(Time(2604)));
+        assert_eq!(mean_wait("3146326244 298723793 114704\n"), Some(Duration(2604)));
         assert_eq!((mean_wait("1 2 0\n"), mean_wait("0 0"), mean_wait("")), (None, None, None));
     }
 }

@@ -15,7 +15,7 @@ use dumbbell_config::{Classes, EcnEcho, FlowConfig, Route, RunConfig, REVERSE};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::packet::FlowKey;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_core::with_aqm;
 use dumbbell_measure::capacity;
 use dumbbell_measure::columns::Timing;
@@ -166,7 +166,7 @@ fn readable_hops(config: &RunConfig) -> Result<(), ParamError> {
         if has_stages {
             return refuse(&format!("{place}.path"), "stages of a path", "none");
         }
-        if delay > Time::ZERO {
+        if delay > Duration::ZERO {
             return refuse(&format!("{place}.delay"), delay, "0s, and base RTTs of the flows,");
         }
     }
@@ -178,7 +178,7 @@ struct Director {
     config: Arc<RunConfig>,
     recorder: LiveRecorder,
     /// Actions that are still to come, the next one at the end.
-    agenda: Vec<(Time, Action)>,
+    agenda: Vec<(Instant, Action)>,
     over: Arc<AtomicBool>,
     progress: Arc<AtomicU64>,
 }
@@ -195,17 +195,17 @@ enum Action {
 
 impl Director {
     fn new(config: &Arc<RunConfig>, over: &Arc<AtomicBool>, progress: &Arc<AtomicU64>) -> Director {
-        let (from, duration) = (config.measured_from(), config.run.duration);
-        let mut agenda = vec![(duration, Action::End)];
-        if from > Time::ZERO {
+        let (from, end) = (config.measured_from(), config.end());
+        let mut agenda = vec![(end, Action::End)];
+        if from > Instant::ZERO {
             agenda.push((from, Action::Begin));
         }
-        let rates = config.rate_changes.iter().enumerate().filter(|(_, change)| change.at < duration);
+        let rates = config.rate_changes.iter().enumerate().filter(|(_, change)| change.at < end);
         agenda.extend(rates.map(|(number, change)| (change.at, Action::Rate(number))));
         if let Some(interval) = config.series_interval() {
-            agenda.extend((1..=duration.0 / interval.0).map(|point| (Time(point * interval.0), Action::Point)));
+            agenda.extend((1..=end.0 / interval.0).map(|point| (Instant::ZERO + interval * point, Action::Point)));
         }
-        agenda.extend((1..=duration.0 / LOOK.0).map(|look| (Time(look * LOOK.0), Action::Look)));
+        agenda.extend((1..=end.0 / LOOK.0).map(|look| (Instant::ZERO + LOOK * look, Action::Look)));
         agenda.sort_unstable_by(|one, other| other.cmp(one));
         let recorder = LiveRecorder::new(Arc::clone(config));
         Director { config: Arc::clone(config), recorder, agenda, over: Arc::clone(over), progress: Arc::clone(progress) }
@@ -229,7 +229,7 @@ fn flow_counts<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Ve
 }
 
 /// Returns the state of each hop at `now`; `at_end` adds the counters of the queue discipline itself.
-fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], now: Time, at_end: bool) -> Vec<LiveHop<'_>> {
+fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], now: Instant, at_end: bool) -> Vec<LiveHop<'_>> {
     let queues = directions.iter_mut().filter_map(Direction::queue_mut);
     let found = queues.map(|queue| {
         queue.settle(now);
@@ -241,11 +241,11 @@ fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], now: Time, at_end: bool) -> 
 }
 
 impl<A: Aqm> RunWatcher<A> for Director {
-    fn next(&self) -> Time {
-        self.agenda.last().map_or(Time::NEVER, |&(at, _)| at)
+    fn next(&self) -> Instant {
+        self.agenda.last().map_or(Instant::NEVER, |&(at, _)| at)
     }
 
-    fn on_time(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
+    fn on_time(&mut self, now: Instant, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
         let Some((_, act)) = self.agenda.pop() else { return };
         self.progress.store(now.0, Ordering::Relaxed);
         let flows = if matches!(act, Action::Look | Action::Begin | Action::End) {
@@ -328,7 +328,7 @@ fn directions<A: Aqm>(config: &RunConfig, plans: &Plans, classes: &Classes, aqms
         let up = flow.route.up;
         let (data, back) = if up { (turned, key) } else { (key, turned) };
         let back = FlowKey { ports: back.ports ^ (1 << 31), ..back };
-        let behind = |is_up: bool| if is_up { params.base_rtt } else { Time::ZERO };
+        let behind = |is_up: bool| if is_up { params.base_rtt } else { Duration::ZERO };
         let of_data = Treatment { key: data, class, delay: behind(up), back: false };
         let of_acks = Treatment { key: back, class, delay: behind(!up), back: true };
         directions[usize::from(up)].announce(tuple, &of_data);
@@ -372,7 +372,7 @@ fn carry_out<A: Aqm + Send>(
     }
     let mut forwarder = Forwarder::new([left, right], directions);
     let clock = MonotonicClock::start();
-    let (duration, series) = (config.run.duration, config.series_interval());
+    let (end_of_run, series) = (config.end(), config.series_interval());
     // ends all threads: when the run is over, one of them has failed, or the caller wants it
     let stop = AtomicBool::new(false);
     let (sent, received, forwarded) = std::thread::scope(|scope| {
@@ -394,7 +394,7 @@ fn carry_out<A: Aqm + Send>(
             scope.spawn(move || {
                 priority::raise(priority::ENDS);
                 let mut flows = Vec::new();
-                let done = end(!up).enter().and_then(|()| plans.send(up, clock, (duration, series), stop));
+                let done = end(!up).enter().and_then(|()| plans.send(up, clock, (end_of_run, series), stop));
                 ending(done.map(|found| flows = found)).map(|()| (flows, priority::mean_core_wait()))
             })
         };
@@ -445,7 +445,7 @@ fn finish<A: Aqm, P: FramePort>(
     recorder: LiveRecorder,
     forwarder: &mut Forwarder<A, P>,
     flows: &[LiveFlow],
-    waited: Option<Time>,
+    waited: Option<Duration>,
 ) -> Result<Outcome, LiveError> {
     for direction in &forwarder.directions {
         direction.check_conservation().map_err(LiveError::Invariant)?;
@@ -453,14 +453,14 @@ fn finish<A: Aqm, P: FramePort>(
     // settled last when the run was over
     for (number, queue) in forwarder.directions.iter().filter_map(Direction::queue).enumerate() {
         let counted = &queue.log.counters.queue;
-        capacity::check(config, number, config.run.duration, counted, queue.link_use()).map_err(LiveError::Invariant)?;
+        capacity::check(config, number, config.end(), counted, queue.link_use()).map_err(LiveError::Invariant)?;
     }
     let events: u64 = forwarder.directions.iter().map(|direction| direction.counts().arrived).sum();
     let mut outcome = recorder.finish(flows, events);
     let rtts = || config.flows.iter().map(|flow| flow.params.base_rtt);
     let first = allowed_lateness(rtts(), target(&config.aqm), config.bottleneck.rate);
     let allowed =
-        config.hops.iter().map(|hop| allowed_lateness(rtts(), target(&hop.aqm), hop.params.rate)).fold(first, Time::min);
+        config.hops.iter().map(|hop| allowed_lateness(rtts(), target(&hop.aqm), hop.params.rate)).fold(first, Duration::min);
     judge(&mut outcome, forwarder, allowed, waited)?;
     Ok(outcome)
 }
@@ -470,8 +470,8 @@ fn finish<A: Aqm, P: FramePort>(
 pub(crate) fn judge<A: Aqm, P: FramePort>(
     outcome: &mut Outcome,
     forwarder: &mut Forwarder<A, P>,
-    allowed: Time,
-    waited: Option<Time>,
+    allowed: Duration,
+    waited: Option<Duration>,
 ) -> Result<(), LiveError> {
     let mut lost = forwarder.effort.unsent;
     for port in &mut forwarder.ports {
@@ -488,7 +488,7 @@ fn describe_effort(effort: &LoopCounters) -> Value {
 }
 
 /// P50, P99 and largest lateness of the direction with the larger P99.
-fn worse(of: &[Lateness; 2]) -> [Time; 3] {
+fn worse(of: &[Lateness; 2]) -> [Duration; 3] {
     let [one, other] = [of[0].p50_p99_max(), of[1].p50_p99_max()];
     if one[1] >= other[1] {
         one

@@ -16,7 +16,7 @@ use dumbbell_config::RunConfig;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use dumbbell_core::with_aqm;
 use dumbbell_measure::capacity;
 use dumbbell_measure::from_frames::{self, FrameRecorder};
@@ -35,18 +35,18 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time;
 
 /// Names of the directions, in the order of the forwarder: port 0 is the command's.
 pub const DIRECTIONS: [&str; 2] = ["up", "down"];
 /// How often what is seen is put where [`Shell::view`] finds it.
-const LOOK: Time = Time::from_millis(50);
+const LOOK: Duration = Duration::from_millis(50);
 /// How long servers may take until they listen.
-const SERVER_PATIENCE: Duration = Duration::from_secs(10);
+const SERVER_PATIENCE: time::Duration = time::Duration::from_secs(10);
 /// How long programs may take to end once they have been asked to.
-const END_PATIENCE: Duration = Duration::from_secs(2);
+const END_PATIENCE: time::Duration = time::Duration::from_secs(2);
 /// Base RTT of a path that no flow describes: the default of `flows.base_rtt`.
-const BASE_RTT: Time = Time::from_millis(20);
+const BASE_RTT: Duration = Duration::from_millis(20);
 
 /// Settings of a run of `dumbbell shell`, without the command itself.
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ fn usable(config: &RunConfig) -> Result<(), ParamError> {
 }
 
 /// The base RTT of the path: the first flow's, or else the first `[[web]]`'s.
-fn base_rtt(config: &RunConfig) -> Time {
+fn base_rtt(config: &RunConfig) -> Duration {
     let of_web = || config.web.first().map(|web| web.params.base_rtt);
     config.flows.first().map(|flow| flow.params.base_rtt).or_else(of_web).unwrap_or(BASE_RTT)
 }
@@ -187,7 +187,7 @@ impl Shell {
         let mut directions = Vec::new();
         for (config, aqm) in self.configs.iter().zip(aqms) {
             let queue = Bottleneck::new(aqm, from_frames::KINDS.len(), &config.bottleneck, FrameLog::default());
-            let others = Treatment { delay: Time(base_rtt(config).0 / 2), ..Treatment::default() };
+            let others = Treatment { delay: base_rtt(config) / 2, ..Treatment::default() };
             directions.push(Direction::new(Some(queue), others, MOST_FRAMES).with_classes(kind_of));
         }
         let (Ok(ports), Ok(directions)) = (<[_; 2]>::try_from(ports), <[_; 2]>::try_from(directions)) else {
@@ -211,11 +211,11 @@ impl Shell {
             stop.store(true, Ordering::Relaxed);
             (status, forwarding.join())
         });
-        let duration = clock.now();
+        let end = clock.now();
         let panicked = || Err(std::io::Error::other("a thread that ended early"));
         forwarded.unwrap_or_else(|_| panicked()).context("to forward frames")?;
         let status = status?;
-        let measured = self.finish(&mut forwarder, observing, duration)?;
+        let measured = self.finish(&mut forwarder, observing, end)?;
         Ok((status_of(status), measured))
     }
 
@@ -226,7 +226,7 @@ impl Shell {
             let program = programs::server(line).context("standard error for a server")?;
             servers.push(self.start(program, false));
         }
-        let began = Instant::now();
+        let began = time::Instant::now();
         let is_waiting = || began.elapsed() < SERVER_PATIENCE && !programs::listen_at(&self.wire.right, servers.len());
         while !servers.is_empty() && is_waiting() {
             for (number, news) in servers.iter().enumerate() {
@@ -239,7 +239,7 @@ impl Shell {
             if self.ending.load(Ordering::Relaxed) != 0 {
                 return Err(LiveError::Cancelled);
             }
-            thread::sleep(Duration::from_millis(10));
+            thread::sleep(time::Duration::from_millis(10));
         }
         Ok(servers)
     }
@@ -268,9 +268,9 @@ impl Shell {
 
     fn wait(&self, news: &Receiver<ProgramEvent>, stop: &AtomicBool) -> Result<ExitStatus, LiveError> {
         let mut process = None;
-        let mut asked: Option<Instant> = None;
+        let mut asked: Option<time::Instant> = None;
         loop {
-            match news.recv_timeout(Duration::from_millis(20)) {
+            match news.recv_timeout(time::Duration::from_millis(20)) {
                 Ok(ProgramEvent::Began(pid)) => process = Some(Pid::from_raw(pid)),
                 Ok(ProgramEvent::Refused(error)) => return Err(LiveError::Program(error)),
                 Ok(ProgramEvent::Ended(status)) => return Ok(status),
@@ -291,7 +291,7 @@ impl Shell {
                     for one in asking {
                         let _ = kill(pid, one);
                     }
-                    asked = Some(Instant::now());
+                    asked = Some(time::Instant::now());
                 }
                 Some(since) if since.elapsed() > END_PATIENCE => {
                     let _ = kill(pid, Signal::SIGKILL);
@@ -306,19 +306,19 @@ impl Shell {
         &self,
         forwarder: &mut Forwarder<A, RelayPort<PacketSocket>>,
         observing: DirectionRecorder<'_>,
-        duration: Time,
+        end: Instant,
     ) -> Result<[Outcome; 2], LiveError> {
         let mut outcomes = Vec::new();
         for (number, recorder) in observing.recorders.into_iter().enumerate() {
             if let Some(queue) = forwarder.directions[number].queue_mut() {
-                queue.settle(duration);
+                queue.settle(end);
             }
             let (direction, config) = (&forwarder.directions[number], &self.configs[number]);
             direction.check_conservation().map_err(LiveError::Invariant)?;
             let Some(queue) = direction.queue() else { continue };
-            capacity::check(config, 0, duration, &queue.log.counters.queue, queue.link_use()).map_err(LiveError::Invariant)?;
+            capacity::check(config, 0, end, &queue.log.counters.queue, queue.link_use()).map_err(LiveError::Invariant)?;
             let mut outcome = recorder.finish(
-                duration,
+                end - Instant::ZERO,
                 flows(direction),
                 &queue.log.counters,
                 queue.aqm.counters(),
@@ -395,12 +395,12 @@ fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::FrameFlow> {
 struct DirectionRecorder<'a> {
     recorders: [FrameRecorder; 2],
     /// The interval of the series of each direction.
-    intervals: [Option<Time>; 2],
-    points: [Time; 2],
+    intervals: [Option<Duration>; 2],
+    points: [Instant; 2],
     /// Changes of rate to come, the next at the end.
-    changes: [Vec<(Time, Rate)>; 2],
+    changes: [Vec<(Instant, Rate)>; 2],
     rates: [Rate; 2],
-    look: Time,
+    look: Instant,
     live: &'a Mutex<Value>,
 }
 
@@ -414,19 +414,19 @@ impl<'a> DirectionRecorder<'a> {
         DirectionRecorder {
             recorders: [of(up, true), of(down, false)],
             intervals,
-            points: intervals.map(|first| first.unwrap_or(Time::NEVER)),
+            points: intervals.map(|first| first.map_or(Instant::NEVER, |first| Instant::ZERO + first)),
             changes: [changes(up), changes(down)],
             rates: [up.bottleneck.rate, down.bottleneck.rate],
-            look: Time::ZERO,
+            look: Instant::ZERO,
             live,
         }
     }
 
-    fn next_change(&self, number: usize) -> Time {
-        self.changes[number].last().map_or(Time::NEVER, |&(at, _)| at)
+    fn next_change(&self, number: usize) -> Instant {
+        self.changes[number].last().map_or(Instant::NEVER, |&(at, _)| at)
     }
 
-    fn show<A: Aqm>(&self, now: Time, directions: &[Direction<A>; 2], lateness: &[Lateness; 2]) {
+    fn show<A: Aqm>(&self, now: Instant, directions: &[Direction<A>; 2], lateness: &[Lateness; 2]) {
         let mut shown = json!({"time_s": now.as_secs_f64()});
         for (number, name) in DIRECTIONS.into_iter().enumerate() {
             let Some(queue) = directions[number].queue() else { continue };
@@ -444,12 +444,12 @@ impl<'a> DirectionRecorder<'a> {
 }
 
 impl<A: Aqm> RunWatcher<A> for DirectionRecorder<'_> {
-    fn next(&self) -> Time {
+    fn next(&self) -> Instant {
         let of = |number: usize| self.points[number].min(self.next_change(number));
         self.look.min(of(0)).min(of(1))
     }
 
-    fn on_time(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
+    fn on_time(&mut self, now: Instant, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
         for (number, direction) in directions.iter_mut().enumerate() {
             if self.next_change(number) <= now {
                 if let (Some((_, rate)), Some(queue)) = (self.changes[number].pop(), direction.queue_mut()) {

@@ -1,7 +1,7 @@
 //! TCP_INFO of a socket (tcp(7), `struct tcp_info` of linux/tcp.h).
 #![allow(unsafe_code)] // one getsockopt, for which there is no safe interface
 
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use dumbbell_measure::from_live::{SenderState, TcpSample};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -57,7 +57,7 @@ impl TcpInfo {
     }
 
     /// Returns the sample that the results keep, taken at `time`.
-    pub fn sample(&self, time: Time, is_regular: bool) -> TcpSample {
+    pub fn sample(&self, time: Instant, is_regular: bool) -> TcpSample {
         let [unacked, sacked, lost, retrans] = [24, 28, 32, 36].map(|at| self.word(at));
         TcpSample {
             time,

@@ -1,6 +1,6 @@
 //! Headers of the frames of a direction, written to files while a run goes on; `dumbbell_packets` makes packets of them.
 
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use dumbbell_packets::{CaptureRecord, QueueDecision, RECORD};
 use std::fs::File;
 use std::io::{self, Write};
@@ -78,12 +78,12 @@ impl TraceWriter {
     }
 
     /// A frame is seen; those that arrive leave their host.
-    pub fn write_frame(&mut self, kind: TraceFile, time: Time, frame: &[u8]) {
+    pub fn write_frame(&mut self, kind: TraceFile, time: Instant, frame: &[u8]) {
         self.put(kind, &CaptureRecord::new(time.0, frame, kind == TraceFile::Arrived, None));
     }
 
     /// The queue has marked or dropped a frame.
-    pub fn write_decision(&mut self, time: Time, frame: &[u8], told: QueueDecision) {
+    pub fn write_decision(&mut self, time: Instant, frame: &[u8], told: QueueDecision) {
         self.put(TraceFile::Told, &CaptureRecord::new(time.0, frame, true, Some(told)));
     }
 

@@ -4,7 +4,7 @@
 use dumbbell_bottleneck::Bottleneck;
 use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{self, codel, AnyAqm, Aqm, QueueContext};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Rate};
 use dumbbell_live::clock::MonotonicClock;
 use dumbbell_live::direction::{Direction, FrameLog, Treatment};
 use dumbbell_live::forwarder::Forwarder;
@@ -14,7 +14,7 @@ use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{self, Instant};
 
 /// Whether this machine allows it; says why if not.
 fn is_allowed() -> bool {
@@ -35,7 +35,7 @@ fn bottleneck(mbit: u64) -> Bottleneck<codel::State, FrameLog> {
 }
 
 /// Payload that arrives in `time`, bytes.
-fn download(wire: &HostPair, to: Ipv4Addr, time: Duration) -> usize {
+fn download(wire: &HostPair, to: Ipv4Addr, time: time::Duration) -> usize {
     let stop = Instant::now() + time;
     let (ready, heard) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -44,7 +44,7 @@ fn download(wire: &HostPair, to: Ipv4Addr, time: Duration) -> usize {
             let listener = TcpListener::bind((to, 5001)).expect("a port");
             ready.send(()).expect("heard");
             let (mut stream, _) = listener.accept().expect("a connection");
-            stream.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+            stream.set_read_timeout(Some(time::Duration::from_millis(500))).expect("a timeout");
             let (mut total, mut room) = (0, vec![0; 1 << 16]);
             while let Ok(more @ 1..) = stream.read(&mut room) {
                 total += more;
@@ -70,14 +70,14 @@ fn a_bottleneck_carries_its_rate_and_marks_those_that_ask_for_it() {
     for to in [RIGHT, RIGHT_ECN] {
         let wire = HostPair::new().expect("a wire");
         let ports = wire.interfaces().map(|index| wire.middle.run_inside(|| PacketSocket::open(index)).expect("a packet socket"));
-        let back = Treatment { delay: Time::from_millis(10), ..Treatment::default() };
+        let back = Treatment { delay: Duration::from_millis(10), ..Treatment::default() };
         let directions = [Direction::new(Some(bottleneck(mbit)), Treatment::default(), 4096), Direction::new(None, back, 4096)];
         let mut forwarder = Forwarder::new(ports, directions);
         let stop = AtomicBool::new(false);
         let received = std::thread::scope(|scope| {
             let (forwarder, stop) = (&mut forwarder, &stop);
             let thread = scope.spawn(move || forwarder.run(&MonotonicClock::start(), &[stop], &mut ()));
-            let received = download(&wire, to, Duration::from_secs(seconds));
+            let received = download(&wire, to, time::Duration::from_secs(seconds));
             stop.store(true, Ordering::Relaxed);
             thread.join().expect("a forwarder").expect("no error");
             received

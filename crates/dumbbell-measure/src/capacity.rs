@@ -3,7 +3,7 @@
 use dumbbell_config::RunConfig;
 use dumbbell_core::record::{LinkUse, QueueCounters};
 use dumbbell_core::tcp::host::Offload;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 
 /// Returns the bits that the link carried, divided by the `capacity` bits that it could carry, 0 to 1.
 ///
@@ -29,8 +29,8 @@ const LONGEST_BURST: u64 = 1 << 16;
 ///
 /// # Errors
 /// The link carried more than it can.
-pub fn check(config: &RunConfig, hop: usize, until: Time, counted: &QueueCounters, given: LinkUse) -> Result<(), String> {
-    let could = config.capacity_bits_of(hop, Time::ZERO, until) / 8.0 - counted.lost_bytes as f64;
+pub fn check(config: &RunConfig, hop: usize, until: Instant, counted: &QueueCounters, given: LinkUse) -> Result<(), String> {
+    let could = config.capacity_bits_of(hop, Instant::ZERO, until) / 8.0 - counted.lost_bytes as f64;
     let changes = config.rate_changes.iter().filter(|change| usize::from(change.hop) == hop).count();
     let frame = u64::from(config.hop_params(hop).layer().wire_bytes(LONGEST));
     let packet = if config.hosts.offload == Offload::Gso { frame.max(2 * LONGEST_BURST) } else { frame };
@@ -70,7 +70,7 @@ mod tests {
             RunConfig::from_json(&config).expect("a run")
         };
         let check = |config: &RunConfig, bytes: u64, ahead: u64| {
-            check(config, 0, config.run.duration, &QueueCounters::default(), LinkUse { bytes, ahead })
+            check(config, 0, config.end(), &QueueCounters::default(), LinkUse { bytes, ahead })
         };
         // 1 MB in a second, and one frame of 9014 B
         let plain = run(json!({}));
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(error, "link of bottleneck: it carried 2410000 bytes, which is more than the 1000000 that it can");
         // what was carried counts as well
         let carried = QueueCounters { carried_bytes: 1_020_000, ..QueueCounters::default() };
-        assert!(super::check(&plain, 0, plain.run.duration, &carried, LinkUse::default()).is_err());
+        assert!(super::check(&plain, 0, plain.end(), &carried, LinkUse::default()).is_err());
         // bursts that count as one packet
         assert!(check(&run(json!({"hosts": {"offload": "gso"}})), 1_130_000, 0).is_ok());
     }

@@ -8,7 +8,7 @@ use crate::together::Common;
 use crate::transit::{Delays, UdpFate};
 use dumbbell_config::{Class, ClassKind};
 use dumbbell_core::histogram::{CompactHistogram, Histogram};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Duration;
 
 /// Sums over the members of a class.
 #[derive(Clone, Debug, Default)]
@@ -86,7 +86,7 @@ impl Totals {
 /// lasted `duration`.
 ///
 /// With several hops, the fair share of a class is that of the hop of its route at which rate over number of flows is smallest.
-pub fn table(classes: &[Class], sums: &[Totals], sojourn: &[Histogram], rates: &[f64], duration: Time) -> Table {
+pub fn table(classes: &[Class], sums: &[Totals], sojourn: &[Histogram], rates: &[f64], duration: Duration) -> Table {
     let both = || classes.iter().zip(sums);
     let at_hops = |class: &Class, sum: &dyn Fn(u16) -> f64| {
         let shares = class.route.data.iter().map(|&hop| rates[usize::from(hop)] / 1e6 / sum(hop));
@@ -133,16 +133,17 @@ mod tests {
     use crate::flow::Samples;
     use dumbbell_core::record::FlowCounters;
     use dumbbell_core::tcp::stats::ReceiverStats;
+    use dumbbell_core::units::Instant;
     use std::sync::Arc;
 
     fn class(kind: ClassKind, cc: &str, rtt_ms: u64) -> Class {
-        Class { kind, cc: cc.to_owned(), base_rtt: Time::from_millis(rtt_ms), route: Arc::default() }
+        Class { kind, cc: cc.to_owned(), base_rtt: Duration::from_millis(rtt_ms), route: Arc::default() }
     }
 
     /// A flow that lived one second: Mbit/s of frames and payload, RTT and time in queue in ms, packets, marks, drops.
     fn flow(throughput: u64, goodput: u64, rtt: u64, sojourn: u64, packets: u64, ce: u64, drops: u64) -> FlowResult {
         FlowResult {
-            end: Time::from_secs(1),
+            end: Instant::from_secs(1),
             payload: goodput * 125_000,
             samples: Samples { count: 1, srtt_us: rtt * 1000, ..Samples::default() },
             receiver: ReceiverStats { frame_bytes: throughput * 125_000, ce, ..ReceiverStats::default() },
@@ -169,7 +170,7 @@ mod tests {
         ratios(&classes, sums, Some(&Common { seconds: 1.0, frames, payload: Vec::new() }))
     }
 
-    const SECOND: Time = Time::from_secs(1);
+    const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
     fn rows_are_those_reckoned_by_hand() {
@@ -178,7 +179,7 @@ mod tests {
             [totals(&[flow(2, 1, 30, 8, 100, 1, 0), flow(4, 3, 34, 12, 300, 3, 100)]), totals(&[flow(6, 5, 50, 10, 200, 2, 50)])];
         let queue = [9, 10].map(|ms| {
             let mut waits = Histogram::default();
-            waits.record(Time::from_millis(ms));
+            waits.record(Duration::from_millis(ms));
             waits
         });
         let rows = table(&classes, &sums, &queue, &[12_000_000.0], SECOND);

@@ -10,7 +10,7 @@ use dumbbell_core::protocol::ProtocolStats;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 
 /// State of a TCP sender, or of a stack that reports as much (TCP_INFO, linux/tcp.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl From<&ProtocolStats> for SenderState {
 }
 
 /// Returns a time in whole us, at least one.
-pub fn whole_micros(time: Time) -> u32 {
+pub fn whole_micros(time: Duration) -> u32 {
     u32::try_from(time.0 / 1000).unwrap_or(u32::MAX).max(1)
 }
 
@@ -95,7 +95,7 @@ pub struct StackResult {
     /// Counts that the stack reports, and the state of its sender.
     pub stats: ProtocolStats,
     /// Why it was closed before its end, and when, from its start.
-    pub closed: Option<(String, Time)>,
+    pub closed: Option<(String, Duration)>,
 }
 
 /// Counts of a flow on its path: in the queue, and behind it.
@@ -111,19 +111,19 @@ pub struct FlowCounts {
 #[derive(Clone, Debug, Default)]
 pub struct FlowResult {
     /// On the engine's clock.
-    pub start: Time,
+    pub start: Instant,
     /// When counting began, if that is after the start.
-    pub since: Time,
+    pub since: Instant,
     /// When counting ended.
-    pub end: Time,
+    pub end: Instant,
     /// Payload that arrived: acknowledged for TCP, received for UDP; bytes.
     pub payload: u64,
     /// Smallest RTT; the largest number if there is none.
     pub min_rtt_us: u32,
     /// From its first packet until everything was acknowledged.
-    pub completion: Option<Time>,
+    pub completion: Option<Duration>,
     /// The first end of slow start, and its time since the SYN.
-    pub slow_start_exit: Option<(ExitCause, Time)>,
+    pub slow_start_exit: Option<(ExitCause, Duration)>,
     /// Samples of TCP_INFO.
     pub samples: Samples,
     /// Every sample of the RTT estimator; of listed TCP flows only.
@@ -159,13 +159,13 @@ impl FlowResult {
     }
 
     /// Why a stack closed it before its end, and when, from its start.
-    pub fn close_reason(&self) -> Option<(&str, Time)> {
+    pub fn close_reason(&self) -> Option<(&str, Duration)> {
         self.stack.as_ref()?.closed.as_ref().map(|(why, at)| (why.as_str(), *at))
     }
 
     /// How long it was measured.
     pub(crate) fn seconds(&self) -> f64 {
-        self.end.saturating_sub(self.start.max(self.since)).as_secs_f64()
+        self.end.saturating_since(self.start.max(self.since)).as_secs_f64()
     }
 
     /// Returns the counts since `before`, when counting began.

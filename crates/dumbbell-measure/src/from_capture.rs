@@ -32,7 +32,7 @@ use dumbbell_core::packet::{flag, Packet, UDP_HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::{Counters, FlowCounters, FlowLog, LinkUse};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ struct SeenLink<'a> {
     /// Value of `taken` when it was last settled.
     settled: u64,
     /// Changes of its rate that are still to come.
-    changes: std::iter::Peekable<Box<dyn Iterator<Item = (Time, Rate)> + 'a>>,
+    changes: std::iter::Peekable<Box<dyn Iterator<Item = (Instant, Rate)> + 'a>>,
 }
 
 /// The largest burst that a sender's segmentation offload makes, bytes.
@@ -111,7 +111,7 @@ impl SeenLink<'_> {
     fn new(config: &RunConfig, hop: usize) -> SeenLink<'_> {
         let params = config.hop_params(hop);
         let changes = config.rate_changes.iter().filter(move |change| usize::from(change.hop) == hop);
-        let changes: Box<dyn Iterator<Item = (Time, Rate)>> = Box::new(changes.map(|change| (change.at, change.rate)));
+        let changes: Box<dyn Iterator<Item = (Instant, Rate)>> = Box::new(changes.map(|change| (change.at, change.rate)));
         SeenLink {
             layer: params.layer(),
             bucket: htb::State::new(htb::Params { burst: params.burst }, &LinkContext { rate: params.rate, seed: 0 }),
@@ -122,14 +122,14 @@ impl SeenLink<'_> {
         }
     }
 
-    fn go_to(&mut self, now: Time) {
+    fn go_to(&mut self, now: Instant) {
         while let Some((at, rate)) = self.changes.next_if(|&(at, _)| at <= now) {
             self.bucket.set_rate(rate, at);
         }
         self.bucket.debt(now);
     }
 
-    fn take(&mut self, len: u16, now: Time) {
+    fn take(&mut self, len: u16, now: Instant) {
         self.go_to(now);
         let bytes = u64::from(self.layer.wire_bytes(len));
         self.bucket.take(bytes, now);
@@ -137,7 +137,7 @@ impl SeenLink<'_> {
     }
 
     /// Bytes that it has carried.
-    fn carried_bytes(&mut self, now: Time) -> i64 {
+    fn carried_bytes(&mut self, now: Instant) -> i64 {
         self.go_to(now);
         self.settled = self.taken;
         self.taken as i64 - self.bucket.unsent(now).min(self.most_debt) as i64
@@ -152,7 +152,7 @@ struct CaptureHop<'a> {
     held: Backlog,
     limit: u64,
     /// Propagation behind its link.
-    delay: Time,
+    delay: Duration,
     /// Counters of the queue discipline itself.
     discipline: &'a BTreeMap<String, u64>,
     link: SeenLink<'a>,
@@ -166,7 +166,7 @@ impl CaptureHop<'_> {
         HopCounts::now(&self.counters.queue, &self.acks)
     }
 
-    fn count(&mut self, time: Time, event: QueueEvent, frame: &CapturedFrame) {
+    fn count(&mut self, time: Instant, event: QueueEvent, frame: &CapturedFrame) {
         let flags = if frame.back { flag::BACK } else { 0 };
         let packet = Packet { flow: frame.flow, len: frame.len, ..Packet::new_frame_slot(0, frame.ecn, flags) };
         let bytes = u64::from(frame.len);
@@ -197,7 +197,7 @@ impl CaptureHop<'_> {
     }
 
     /// Brings what the link has carried up to `now`.
-    fn settle(&mut self, now: Time) {
+    fn settle(&mut self, now: Instant) {
         let queue = &mut self.counters.queue;
         queue.carried_bytes = queue.carried_bytes.max(self.link.carried_bytes(now));
     }
@@ -216,9 +216,9 @@ struct Replay<'a> {
     /// One-way delays of each source of UDP.
     transits: Vec<Transit>,
     /// When the packets of UDP that is answered reached their first queue, by source.
-    asked: Vec<Vec<Time>>,
+    asked: Vec<Vec<Instant>>,
     /// When packets of UDP that pass several hops reached the first one, by flow, number and identification.
-    born: BTreeMap<(u32, u32, u16), Time>,
+    born: BTreeMap<(u32, u32, u16), Instant>,
     measures: Measures,
     hop_log: HopLog,
 }
@@ -229,7 +229,7 @@ impl Replay<'_> {
     }
 
     /// Class, base RTT and route of flow `number`.
-    fn flow_path(&self, number: usize) -> (u16, Time, &Route) {
+    fn flow_path(&self, number: usize) -> (u16, Duration, &Route) {
         let flows = self.config.flows.len();
         if let Some(flow) = self.config.flows.get(number) {
             return (self.classes.of_flow[number], flow.params.base_rtt, &flow.route);
@@ -243,10 +243,10 @@ impl Replay<'_> {
     }
 
     /// How far the clock of the sender of flow `number` is ahead of the queues'.
-    fn clock_lead(&self, number: usize) -> Time {
+    fn clock_lead(&self, number: usize) -> Duration {
         match self.flow_path(number) {
-            (_, _, Route { up: true, .. }) => Time::ZERO,
-            (_, base_rtt, _) => Time(base_rtt.0 / 2),
+            (_, _, Route { up: true, .. }) => Duration::ZERO,
+            (_, base_rtt, _) => base_rtt / 2,
         }
     }
 
@@ -262,7 +262,7 @@ impl Replay<'_> {
         (0..self.count_listed()).map(|number| OnWay { counters: self.of_flow(number), received: self.received[number] }).collect()
     }
 
-    fn count(&mut self, time: Time, event: QueueEvent, hop: u16, frame: &CapturedFrame) {
+    fn count(&mut self, time: Instant, event: QueueEvent, hop: u16, frame: &CapturedFrame) {
         self.hops[usize::from(hop)].count(time, event, frame);
         if frame.back {
             return;
@@ -289,8 +289,8 @@ impl Replay<'_> {
                 received.count(&Packet { flow: frame.flow, len: frame.len, ..Packet::new_frame_slot(0, frame.ecn, 0) });
                 if let Some(transit) = udp.and_then(|udp| self.transits.get_mut(udp)) {
                     received.bytes += u64::from(frame.len.saturating_sub(UDP_HEADERS));
-                    let earlier = self.born.remove(&name).map_or(Time::ZERO, |born| since.saturating_sub(born));
-                    let behind = self.hops[usize::from(hop)].delay + Time(base_rtt.0 / 2);
+                    let earlier = self.born.remove(&name).map_or(Duration::ZERO, |born| since.saturating_since(born));
+                    let behind = self.hops[usize::from(hop)].delay + base_rtt / 2;
                     transit.record_delay(earlier + delay + behind);
                 }
             }
@@ -299,7 +299,7 @@ impl Replay<'_> {
     }
 
     /// The last sample of a flow that was taken by `time`.
-    fn last(&self, number: usize, time: Time) -> Option<&CapturedSample> {
+    fn last(&self, number: usize, time: Instant) -> Option<&CapturedSample> {
         let of_flow = &self.samples[number];
         of_flow[..of_flow.partition_point(|one| one.time <= time)].last()
     }
@@ -308,7 +308,7 @@ impl Replay<'_> {
         self.samples[number].iter().find(|one| one.flags & flag != 0)
     }
 
-    fn payload(&self, number: usize, time: Time) -> u64 {
+    fn payload(&self, number: usize, time: Instant) -> u64 {
         if number < self.config.flows.len() {
             self.last(number, time).map_or(0, |one| one.bytes_acked)
         } else {
@@ -317,7 +317,7 @@ impl Replay<'_> {
     }
 
     /// Returns the data of the listed flows that have arrived by `now`.
-    fn flow_progress(&self, now: Time) -> Vec<FlowProgress> {
+    fn flow_progress(&self, now: Instant) -> Vec<FlowProgress> {
         let of = |number: usize| {
             let finished = self.first_flagged(number, sampled::COMPLETE).map(|one| one.time + self.clock_lead(number));
             let frames = self.received[number].frame_bytes;
@@ -326,7 +326,7 @@ impl Replay<'_> {
         (0..self.count_listed()).map(of).collect()
     }
 
-    fn series_view(&mut self, number: usize, time: Time) -> SeriesView {
+    fn series_view(&mut self, number: usize, time: Instant) -> SeriesView {
         let last = self.last(number, time);
         let is_tcp = number < self.config.flows.len();
         let sender = is_tcp.then(|| last.map_or_else(SenderState::default, |one| one.sender));
@@ -342,7 +342,7 @@ impl Replay<'_> {
     }
 
     /// Returns the result of flow `number` when its sender gave `sample`; on the queue's clock that is `now`.
-    fn result(&self, number: usize, sample: Option<&CapturedSample>, now: Time) -> FlowResult {
+    fn result(&self, number: usize, sample: Option<&CapturedSample>, now: Instant) -> FlowResult {
         let ahead = self.clock_lead(number);
         let start = self.first_flagged(number, sampled::START).map_or(now, |one| one.time + ahead);
         let counters = self.of_flow(number);
@@ -382,25 +382,25 @@ impl Replay<'_> {
     }
 
     /// Adds the RTTs of answers by `now` to a result, if UDP is answered.
-    fn add_answer_rtts(&self, number: usize, common: FlowResult, now: Time) -> FlowResult {
+    fn add_answer_rtts(&self, number: usize, common: FlowResult, now: Instant) -> FlowResult {
         if !self.config.udp[number - self.config.flows.len()].params.echo {
             return common;
         }
         let (from, mut found) = (self.config.measured_from(), common);
         let mut rtts = CompactHistogram::default();
-        let (mut last_answered, mut most) = (Time::ZERO, None);
+        let (mut last_answered, mut most) = (Instant::ZERO, None);
         let ahead = self.clock_lead(number);
         for one in self.samples[number].iter().filter(|one| one.flags & sampled::ANSWER != 0) {
             found.min_rtt_us = found.min_rtt_us.min(one.sender.srtt_us);
-            let rtt = Time(one.bytes_acked);
+            let rtt = Duration(one.bytes_acked);
             if one.time + ahead <= now {
                 most = most.max(Some(rtt));
                 // a millisecond for what a guest takes to send; pings are further apart
-                last_answered = last_answered.max((one.time + ahead).saturating_sub(rtt) + Time::from_millis(1));
+                last_answered = last_answered.max((one.time + ahead).saturating_sub(rtt) + Duration::from_millis(1));
             }
             if one.time > from {
                 found.samples.add(&SenderState { srtt_us: one.sender.srtt_us, ..SenderState::default() });
-                rtts.record(Time(one.bytes_acked));
+                rtts.record(rtt);
             }
         }
         let due_by = last_answered.max(now.saturating_sub(patience(most)));
@@ -409,7 +409,7 @@ impl Replay<'_> {
         FlowResult { rtt_samples: Some(rtts), due: Some(due), ..found }
     }
 
-    fn handle_event(&mut self, due: CaptureEvent, now: Time) {
+    fn handle_event(&mut self, due: CaptureEvent, now: Instant) {
         let listed = self.count_listed();
         match due {
             CaptureEvent::Started(_) => {
@@ -496,10 +496,10 @@ impl Replay<'_> {
     }
 
     /// Everything that is due, in order.
-    fn agenda(&self) -> Vec<(Time, CaptureEvent)> {
-        let (from, duration) = (self.config.measured_from(), self.config.run.duration);
-        let mut agenda = vec![(duration, CaptureEvent::QueueOver)];
-        if from > Time::ZERO {
+    fn agenda(&self) -> Vec<(Instant, CaptureEvent)> {
+        let (from, end) = (self.config.measured_from(), self.config.end());
+        let mut agenda = vec![(end, CaptureEvent::QueueOver)];
+        if from > Instant::ZERO {
             agenda.push((from, CaptureEvent::QueueBegins));
         }
         for flow in 0..self.samples.len() as u32 {
@@ -509,20 +509,18 @@ impl Replay<'_> {
             {
                 agenda.push((start.time + ahead, CaptureEvent::Started(flow)));
             }
-            if from > Time::ZERO && (flow as usize) < self.count_listed() {
+            if from > Instant::ZERO && (flow as usize) < self.count_listed() {
                 agenda.push((from + ahead, CaptureEvent::Flow { flow, over: false }));
             }
-            agenda.push((duration + ahead, CaptureEvent::Flow { flow, over: true }));
+            agenda.push((end + ahead, CaptureEvent::Flow { flow, over: true }));
         }
         if let Some(interval) = self.config.series_interval() {
-            agenda.extend((1..=duration.0 / interval.0).map(|point| (Time(point * interval.0), CaptureEvent::Point)));
+            agenda.extend((1..=end.0 / interval.0).map(|point| (Instant::ZERO + interval * point, CaptureEvent::Point)));
         }
         let starts =
             (0..self.config.flows.len()).map(|flow| Some(self.first_flagged(flow, sampled::START)?.time + self.clock_lead(flow)));
         if let Some(last) = starts.max().flatten() {
-            agenda.extend(
-                (1..=duration.saturating_sub(last).0 / LOOK.0).map(|look| (Time(last.0 + look * LOOK.0), CaptureEvent::Look)),
-            );
+            agenda.extend((1..=end.saturating_since(last).0 / LOOK.0).map(|look| (last + LOOK * look, CaptureEvent::Look)));
         }
         agenda.sort_unstable();
         agenda
@@ -602,9 +600,9 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
     }
     for (number, hop) in replay.hops.iter().enumerate() {
         // the kernel counts times of packets in whole nanoseconds, so that each may leave one too early (psched_l2t_ns, sch_generic.h)
-        let early = hop.link.bucket.bytes_in(Time(hop.counters.queue.packets)) + hop.link.bucket.most_unsent();
+        let early = hop.link.bucket.bytes_in(Duration(hop.counters.queue.packets)) + hop.link.bucket.most_unsent();
         let given = LinkUse { bytes: hop.link.settled, ahead: early };
-        capacity::check(&config, number, config.run.duration, &hop.counters.queue, given).map_err(CaptureError::Capture)?;
+        capacity::check(&config, number, config.end(), &hop.counters.queue, given).map_err(CaptureError::Capture)?;
     }
     let mut found = outcome(replay.measures, &config, &classes, all.len() as u64);
     found.keep_columns_of(EngineKind::Linux);

@@ -14,7 +14,7 @@ use dumbbell_config::{Class, ClassKind, Classes, FlowConfig, FlowParams, Route, 
 use dumbbell_core::cc::{AnyCc, CcContext, CcSpec, DynCc};
 use dumbbell_core::param::Factory;
 use dumbbell_core::record::{Counters, QueueCounters};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use serde_json::{json, Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,9 +37,9 @@ pub struct FrameFlow {
     /// Address and port of the receiver.
     pub destination: String,
     /// When its first frame arrived at the queue.
-    pub start: Time,
+    pub start: Instant,
     /// When its last frame arrived there.
-    pub end: Time,
+    pub end: Instant,
     /// Counts of the flow.
     pub counted: FlowCounts,
 }
@@ -47,7 +47,7 @@ pub struct FrameFlow {
 /// Takes down what one direction of a bottleneck counts while programs send.
 pub struct FrameRecorder {
     config: RunConfig,
-    base_rtt: Time,
+    base_rtt: Duration,
     route: Arc<Route>,
     measures: Measures,
     /// Payload of each slot at the last point.
@@ -57,12 +57,12 @@ pub struct FrameRecorder {
 impl FrameRecorder {
     /// For a run over the bottleneck of `config` on a path of `base_rtt`, with frames that go `up` or down; the traffic in `config` does not
     /// matter.
-    pub fn new(config: &RunConfig, base_rtt: Time, up: bool) -> FrameRecorder {
+    pub fn new(config: &RunConfig, base_rtt: Duration, up: bool) -> FrameRecorder {
         let mut config = config.clone();
         config.flows.clear();
         config.web.clear();
         config.udp.clear();
-        config.record.from = Time::ZERO;
+        config.record.from = Instant::ZERO;
         config.record.trace = None;
         let measures = Measures::new(&config, KINDS.len());
         let route = Arc::new(Route { up, ..Route::default() });
@@ -72,7 +72,7 @@ impl FrameRecorder {
     /// A point of the time series at `time`: what is queued then, and slot and payload so far, bytes, of each flow.
     pub fn point(
         &mut self,
-        time: Time,
+        time: Instant,
         counters: QueueCounters,
         [queued_packets, queued_bytes]: [u64; 2],
         flows: impl Iterator<Item = (u32, u64)>,
@@ -108,21 +108,21 @@ impl FrameRecorder {
     /// keeps, by name, and `events` the frames that were handled.
     pub fn finish(
         mut self,
-        duration: Time,
+        duration: Duration,
         mut flows: Vec<FrameFlow>,
         counters: &Counters,
         of_discipline: Vec<(String, u64)>,
         events: u64,
     ) -> Outcome {
         flows.sort_by_key(|flow| (flow.kind, flow.start, flow.slot));
-        let classes = self.configure(duration.max(Time(1)), &flows);
+        let classes = self.configure(duration.max(Duration(1)), &flows);
         self.measures.finish_queue(counters, of_discipline, flows.iter().map(|flow| flow.counted).collect());
         // kinds of which there is no flow are no classes
         let mut kinds = 0_u16..;
         self.measures.queue.sojourn.retain(|_| kinds.next().is_some_and(|kind| flows.iter().any(|flow| flow.kind == kind)));
         self.measures.short_totals.truncate(classes.list.len());
         for (place, flow) in (0..).zip(&flows) {
-            let ahead = if self.route.up { Time::ZERO } else { Time(self.base_rtt.0 / 2) };
+            let ahead = if self.route.up { Duration::ZERO } else { self.base_rtt / 2 };
             let result = FlowResult {
                 start: flow.start + ahead,
                 end: flow.end + ahead,
@@ -152,7 +152,7 @@ impl FrameRecorder {
     }
 
     /// Makes the configuration list what was seen; returns its classes.
-    fn configure(&mut self, duration: Time, flows: &[FrameFlow]) -> Classes {
+    fn configure(&mut self, duration: Duration, flows: &[FrameFlow]) -> Classes {
         let mut classes = Classes::default();
         self.config.run.duration = duration;
         for (kind, name) in (0_u16..).zip(KINDS) {
@@ -165,7 +165,7 @@ impl FrameRecorder {
             let cc = Factory::new(&keys, |_: &CcContext| DynCc(Box::new(AnyCc::without_ecn())));
             let transport = Arc::new(TransportSpec::Tcp(CcSpec::Dyn(cc)));
             let params = FlowParams { base_rtt: self.base_rtt, ..FlowParams::default() };
-            let start = StartRange { min: Time::ZERO, max: Time::ZERO };
+            let start = StartRange { min: Instant::ZERO, max: Instant::ZERO };
             let one = FlowConfig { transport, start, stages: Arc::default(), route: Arc::clone(&self.route), params };
             self.config.flows.extend(std::iter::repeat_n(one, of_kind));
             classes.of_flow.extend(std::iter::repeat_n(classes.list.len() as u16, of_kind));
@@ -198,7 +198,7 @@ mod tests {
     fn flow(slot: u32, kind: u16, seconds: [u64; 2], packets: u64) -> FrameFlow {
         let counters = FlowCounters { arrived: packets, departed: packets, ..FlowCounters::default() };
         let received = ReceiverStats { frame_bytes: packets * 1514, bytes: packets * 1448, ..ReceiverStats::default() };
-        let [start, end] = seconds.map(Time::from_secs);
+        let [start, end] = seconds.map(Instant::from_secs);
         FrameFlow {
             slot,
             kind,
@@ -215,14 +215,14 @@ mod tests {
         let config = json!({"duration": 1, "bottleneck": {"rate": 10_000_000, "aqm": {"name": "codel"}},
             "flows": [{"cc": {"name": "cubic"}, "start": {"min": 0, "max": 0}, "count": 1}]});
         let config = RunConfig::from_json(&config).expect("a configuration");
-        let mut recorder = FrameRecorder::new(&config, Time::from_millis(20), false);
+        let mut recorder = FrameRecorder::new(&config, Duration::from_millis(20), false);
         let of = |packets| QueueCounters { packets, bytes: packets * 1514, ..QueueCounters::default() };
-        recorder.point(Time::from_secs(1), of(100), [3, 4542], [(0, 0), (1, 1_000_000)].into_iter());
-        recorder.point(Time::from_secs(2), of(300), [0, 0], [(0, 250_000), (1, 1_000_000)].into_iter());
+        recorder.point(Instant::from_secs(1), of(100), [3, 4542], [(0, 0), (1, 1_000_000)].into_iter());
+        recorder.point(Instant::from_secs(2), of(300), [0, 0], [(0, 250_000), (1, 1_000_000)].into_iter());
         let counters = Counters { queue: of(300), flows: dumbbell_core::record::FlowLog::new(3), ..Counters::default() };
         // an "other" first, then TCP: kinds come in their order, and there is no UDP
         let flows = vec![flow(0, 2, [1, 2], 100), flow(1, 0, [0, 4], 200)];
-        let found = recorder.finish(Time::from_secs(4), flows, &counters, Vec::new(), 300);
+        let found = recorder.finish(Duration::from_secs(4), flows, &counters, Vec::new(), 300);
         let text = |name: &str| found.tables.flows.columns.iter().find(|(column, _)| column == name).expect("a column").1.clone();
         assert_eq!(text("cc"), Column::Text(vec!["tcp".into(), "other".into()]));
         assert_eq!(text("source"), Column::Text(vec!["a:1".into(), "a:0".into()]));

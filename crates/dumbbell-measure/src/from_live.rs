@@ -17,14 +17,14 @@ use dumbbell_config::{Classes, FlowConfig, RunConfig, BOTTLENECK};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::record::{Counters, QueueCounters};
 use dumbbell_core::tcp::stats::SenderStats;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::sync::Arc;
 
 /// State that a TCP sender reports (TCP_INFO, linux/tcp.h).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpSample {
     /// When, since the start of the run.
-    pub time: Time,
+    pub time: Instant,
     /// Whether it is one of those every 200 ms, whose mean counts.
     pub is_regular: bool,
     /// Round-trip time, window and retransmissions.
@@ -43,21 +43,21 @@ pub struct TcpSample {
 #[derive(Clone, Debug, Default)]
 pub struct LiveFlow {
     /// When it connected; none if it never did.
-    pub start: Option<Time>,
+    pub start: Option<Instant>,
     /// When all of its payload had been acknowledged.
-    pub finished: Option<Time>,
+    pub finished: Option<Instant>,
     /// In order of time.
     pub samples: Vec<TcpSample>,
 }
 
 impl LiveFlow {
     /// The last sample until `time`.
-    fn sample_at(&self, time: Time) -> Option<&TcpSample> {
+    fn sample_at(&self, time: Instant) -> Option<&TcpSample> {
         let later = self.samples.partition_point(|sample| sample.time <= time);
         self.samples[..later].last()
     }
 
-    fn payload(&self, time: Time) -> u64 {
+    fn payload(&self, time: Instant) -> u64 {
         self.sample_at(time).map_or(0, |sample| sample.payload)
     }
 }
@@ -84,7 +84,7 @@ impl LiveHop<'_> {
 
 /// A point of the time series.
 struct Point {
-    time: Time,
+    time: Instant,
     counters: QueueCounters,
     backlog: Backlog,
 }
@@ -106,7 +106,7 @@ pub struct LiveRecorder {
     begun: Vec<FlowCounts>,
     ended: Vec<FlowCounts>,
     /// Frames of each flow that had reached the receiver, at looks every [`LOOK`](crate::together::LOOK).
-    looks: Vec<(Time, Vec<u64>)>,
+    looks: Vec<(Instant, Vec<u64>)>,
 }
 
 impl LiveRecorder {
@@ -148,7 +148,7 @@ impl LiveRecorder {
     }
 
     /// A point of the time series at `time`, with what is queued then.
-    pub fn point(&mut self, time: Time, hops: &[LiveHop]) {
+    pub fn point(&mut self, time: Instant, hops: &[LiveHop]) {
         let backlog = |hop: &LiveHop| Backlog { packets: hop.packets, bytes: hop.bytes };
         if let Some(first) = hops.first() {
             self.points.push(Point { time, counters: first.counters.queue, backlog: backlog(first) });
@@ -161,15 +161,15 @@ impl LiveRecorder {
     }
 
     /// Records the counts of the flows at `time`, every [`LOOK`](crate::together::LOOK) from the start of the run.
-    pub fn record_counts(&mut self, time: Time, flows: &[FlowCounts]) {
+    pub fn record_counts(&mut self, time: Instant, flows: &[FlowCounts]) {
         self.looks.push((time, flows.iter().map(|flow| flow.received.frame_bytes).collect()));
     }
 
     /// Frames of flow `number` that had reached the receiver at `time`, bytes; between two looks they count as spread evenly.
-    fn frames(&self, number: usize, now: Time) -> u64 {
+    fn frames(&self, number: usize, now: Instant) -> u64 {
         let later = self.looks.partition_point(|(time, _)| *time <= now);
         let (before, from) =
-            later.checked_sub(1).map_or((Time::ZERO, 0), |last| (self.looks[last].0, self.looks[last].1[number]));
+            later.checked_sub(1).map_or((Instant::ZERO, 0), |last| (self.looks[last].0, self.looks[last].1[number]));
         let Some((after, to)) = self.looks.get(later) else { return from };
         let part = (now - before).as_secs_f64() / (*after - before).as_secs_f64();
         from + (to[number].saturating_sub(from) as f64 * part) as u64
@@ -177,9 +177,9 @@ impl LiveRecorder {
 
     /// Follows what the flows get in the time that they have in common.
     fn follow(&mut self, flows: &[LiveFlow]) {
-        let mut starts: Vec<Time> = flows.iter().filter_map(|flow| flow.start).collect();
+        let mut starts: Vec<Instant> = flows.iter().filter_map(|flow| flow.start).collect();
         starts.sort_unstable();
-        let arrived = |recorder: &LiveRecorder, now: Time| -> Vec<FlowProgress> {
+        let arrived = |recorder: &LiveRecorder, now: Instant| -> Vec<FlowProgress> {
             let of = |(number, flow): (usize, &LiveFlow)| FlowProgress {
                 payload: flow.payload(now),
                 frames: recorder.frames(number, now),
@@ -191,7 +191,7 @@ impl LiveRecorder {
             let seen = arrived(self, start);
             self.measures.together.start_flow(start, seen.into_iter());
         }
-        while self.measures.together.next() <= self.config.run.duration {
+        while self.measures.together.next() <= self.config.end() {
             let now = self.measures.together.next();
             let seen = arrived(self, now);
             self.measures.together.update(now, seen.into_iter());
@@ -218,17 +218,17 @@ impl LiveRecorder {
 
     /// Returns the outcome after `events` events, with the reports of the senders of the listed `flows`.
     pub fn finish(mut self, flows: &[LiveFlow], events: u64) -> Outcome {
-        let (from, duration) = (self.config.measured_from(), self.config.run.duration);
+        let (from, end) = (self.config.measured_from(), self.config.end());
         self.follow(flows);
         std::mem::take(&mut self.points).iter().for_each(|point| self.take(point, flows));
         for (number, flow) in flows.iter().enumerate() {
             let FlowConfig { params, route, .. } = &self.config.flows[number];
-            let ahead = if route.up { Time::ZERO } else { Time(params.base_rtt.0 / 2) };
-            if from > Time::ZERO {
-                let before = result(flow, self.begun.get(number), Time::ZERO, from, ahead);
+            let ahead = if route.up { Duration::ZERO } else { params.base_rtt / 2 };
+            if from > Instant::ZERO {
+                let before = result(flow, self.begun.get(number), Instant::ZERO, from, ahead);
                 self.measures.begin_flow(number as u32, flows.len(), before, from + ahead);
             }
-            let result = result(flow, self.ended.get(number), from, duration, ahead);
+            let result = result(flow, self.ended.get(number), from, end, ahead);
             self.measures.finish_flow(number as u32, flows.len(), result);
         }
         let mut found = outcome(self.measures, &self.config, &self.classes, events);
@@ -251,7 +251,7 @@ impl LiveRecorder {
 
 /// Returns the result of a flow at `now`, where the samples that count are those after `from`. Times of results are on the clock of the
 /// simulator's queue, which is `ahead` of the senders'.
-fn result(flow: &LiveFlow, counted: Option<&FlowCounts>, from: Time, now: Time, ahead: Time) -> FlowResult {
+fn result(flow: &LiveFlow, counted: Option<&FlowCounts>, from: Instant, now: Instant, ahead: Duration) -> FlowResult {
     let FlowCounts { counters, received } = counted.copied().unwrap_or_default();
     let start = flow.start.unwrap_or(now).min(now);
     let common = FlowResult {
@@ -296,7 +296,7 @@ mod tests {
     use serde_json::json;
 
     fn sample(ms: u64, payload: u64, srtt_us: u32, is_regular: bool) -> TcpSample {
-        let time = Time::from_millis(ms);
+        let time = Instant::from_millis(ms);
         let (sent, timeouts) = (payload / 1448, Some(2));
         let sender = SenderState { srtt_us, cwnd: 10, ..SenderState::default() };
         TcpSample { time, is_regular, sender, min_rtt_us: 20_000, payload, sent, timeouts }
@@ -315,7 +315,7 @@ mod tests {
             let counters = &mut Counters { queue: of(packets), ..Counters::default() };
             let of_discipline = Vec::new();
             let hop = LiveHop { counters, acks: &acks, packets: queued, bytes: queued * 1514, of_discipline };
-            recorder.point(Time::from_secs(second), &[hop]);
+            recorder.point(Instant::from_secs(second), &[hop]);
         }
         let counted = FlowCounts {
             counters: FlowCounters { arrived: 300, departed: 300, ..FlowCounters::default() },
@@ -325,7 +325,7 @@ mod tests {
         let of_discipline = vec![("new_flows".into(), 7)];
         recorder.end(&[LiveHop { counters, acks: &acks, packets: 0, bytes: 0, of_discipline }], vec![counted]);
         let flow = LiveFlow {
-            start: Some(Time::ZERO),
+            start: Some(Instant::ZERO),
             finished: None,
             samples: vec![
                 sample(200, 10_000, 30_000, true),
@@ -364,7 +364,7 @@ mod tests {
         let (counters, acks) = (&mut Counters::default(), &AckCounters::default());
         recorder.end(&[LiveHop { counters, acks, packets: 0, bytes: 0, of_discipline: Vec::new() }], vec![FlowCounts::default()]);
         let samples = vec![TcpSample { timeouts: None, ..sample(200, 10_000, 30_000, true) }, sample(400, 20_000, 30_000, true)];
-        let found = recorder.finish(&[LiveFlow { start: Some(Time::ZERO), finished: None, samples }], 0);
+        let found = recorder.finish(&[LiveFlow { start: Some(Instant::ZERO), finished: None, samples }], 0);
         assert_eq!(found.tables.flows.int("timeouts"), None);
         assert!(found.tables.flows.int("retransmissions").is_some());
     }
@@ -372,19 +372,19 @@ mod tests {
     #[test]
     fn what_came_before_counting_began_does_not_count() {
         let flow = LiveFlow {
-            start: Some(Time::ZERO),
-            finished: Some(Time::from_millis(1500)),
+            start: Some(Instant::ZERO),
+            finished: Some(Instant::from_millis(1500)),
             samples: vec![
                 sample(200, 10_000, 30_000, true),
                 sample(1000, 50_000, 50_000, true),
                 sample(1500, 60_000, 50_000, false),
             ],
         };
-        let ahead = Time::from_millis(10);
-        let end = result(&flow, None, Time::from_millis(400), Time::from_secs(2), ahead);
+        let ahead = Duration::from_millis(10);
+        let end = result(&flow, None, Instant::from_millis(400), Instant::from_secs(2), ahead);
         assert_eq!((end.samples.count, end.samples.srtt_us, end.payload), (1, 50_000, 60_000));
-        assert_eq!((end.completion, end.end), (Some(Time::from_millis(1500)), Time::from_millis(1510)));
-        let begin = result(&flow, None, Time::ZERO, Time::from_millis(400), ahead);
+        assert_eq!((end.completion, end.end), (Some(Duration::from_millis(1500)), Instant::from_millis(1510)));
+        let begin = result(&flow, None, Instant::ZERO, Instant::from_millis(400), ahead);
         assert_eq!((begin.samples.count, begin.payload, begin.completion), (1, 10_000, None));
     }
 }

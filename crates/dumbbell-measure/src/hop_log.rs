@@ -7,7 +7,7 @@ use dumbbell_core::histogram::Histogram;
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::record::QueueCounters;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::collections::BTreeMap;
 
 /// Backlog of a queue at one moment.
@@ -44,14 +44,14 @@ impl Log for AckCounters {
     }
 
     #[inline(always)]
-    fn on_departure(&mut self, packet: &Packet, _now: Time) {
+    fn on_departure(&mut self, packet: &Packet, _now: Instant) {
         if packet.is_back() {
             self.departed += 1;
         }
     }
 
     #[inline(always)]
-    fn on_bypass(&mut self, packet: &Packet, _now: Time, _leaves: Time) {
+    fn on_bypass(&mut self, packet: &Packet, _now: Instant, _leaves: Instant) {
         if packet.is_back() {
             self.sent += 1;
             self.departed += 1;
@@ -100,7 +100,7 @@ pub struct HopLog {
 
 impl HopLog {
     /// A point of the time series at `now`: what is in the queue of `hop`, and what was counted since the last point.
-    pub fn point(&mut self, now: Time, hop: &str, backlog: Backlog, since: HopCounts) {
+    pub fn point(&mut self, now: Instant, hop: &str, backlog: Backlog, since: HopCounts) {
         let (capacity_mbit, seconds) = Default::default();
         self.points.push(HopSeriesRow { time: now, hop: hop.to_owned(), backlog, since, capacity_mbit, seconds });
     }
@@ -116,8 +116,7 @@ impl HopLog {
     ) {
         let mut sojourn = Histogram::default();
         of_classes.iter().for_each(|of_class| sojourn.merge(of_class));
-        let bits =
-            config.capacity_bits_of(number, config.measured_from(), config.run.duration) - counted.queue.lost_bytes as f64 * 8.0;
+        let bits = config.capacity_bits_of(number, config.measured_from(), config.end()) - counted.queue.lost_bytes as f64 * 8.0;
         let seconds = config.measured_time().as_secs_f64();
         self.rows.push(HopRow {
             name: name.to_owned(),
@@ -150,7 +149,7 @@ impl HopLog {
 
     /// One row per hop and point of the time series.
     pub fn series(&mut self, config: &RunConfig) -> Table {
-        let interval = config.series_interval().unwrap_or(Time::ZERO);
+        let interval = config.series_interval().unwrap_or(Duration::ZERO);
         let hops = self.rows.len().max(1);
         for (index, row) in self.points.iter_mut().enumerate() {
             row.seconds = interval.as_secs_f64();

@@ -10,7 +10,7 @@ use crate::trace::Trace;
 use dumbbell_config::RunConfig;
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::record::{Counters, QueueCounters};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::collections::BTreeMap;
 
 /// The queue at the end of the run.
@@ -30,7 +30,7 @@ pub struct StateSeries(pub Vec<QueueStatesRow>);
 
 impl StateSeries {
     /// At `now` the discipline of `hop` had this value of `name`.
-    pub fn add(&mut self, now: Time, hop: &str, name: &'static str, value: f64) {
+    pub fn add(&mut self, now: Instant, hop: &str, name: &'static str, value: f64) {
         self.0.push(QueueStatesRow { time: now, hop: hop.to_owned(), state: name, value });
     }
 }
@@ -93,7 +93,7 @@ pub struct Measures {
     pub short_flows: ShortFlows,
     /// Short flows, summed by class.
     pub short_totals: Vec<crate::classes::Totals>,
-    interval: Time,
+    interval: Duration,
     before: Vec<Before>,
     /// Counters of the queue at the last point.
     queue_before: QueueCounters,
@@ -123,7 +123,7 @@ impl Measures {
             hops: None,
             short_flows: ShortFlows::new(config.bottleneck.rate, config.record.short_flows as usize, config.run.seed),
             short_totals: vec![crate::classes::Totals::default(); classes],
-            interval: interval.unwrap_or(Time::ZERO),
+            interval: interval.unwrap_or(Duration::ZERO),
             before: vec![Before::default(); if interval.is_some() { listed } else { 0 }],
             queue_before: QueueCounters::default(),
             together: CommonTime::new(config),
@@ -135,7 +135,7 @@ impl Measures {
     }
 
     /// A point of the time series at `now`, over the listed endpoints in order.
-    pub fn point(&mut self, now: Time, listed: impl Iterator<Item = SeriesView>, counts: QueueCounters, backlog: Backlog) {
+    pub fn point(&mut self, now: Instant, listed: impl Iterator<Item = SeriesView>, counts: QueueCounters, backlog: Backlog) {
         let seconds = self.interval.as_secs_f64();
         let time_s = now.as_secs_f64();
         let series = &mut self.flow_series;
@@ -176,7 +176,7 @@ impl Measures {
     }
 
     /// The measured time of listed endpoint `number`, of `listed` in all, begins `now`, and `before` is what it has counted.
-    pub fn begin_flow(&mut self, number: u32, listed: usize, before: FlowResult, now: Time) {
+    pub fn begin_flow(&mut self, number: u32, listed: usize, before: FlowResult, now: Instant) {
         self.begun.resize(listed, FlowResult::default());
         self.begun[number as usize] = FlowResult { since: now, ..before };
     }

@@ -14,7 +14,7 @@ use dumbbell_config::{Classes, RunConfig};
 use dumbbell_core::histogram::{Histogram, BINS, LEAST_BIN};
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::rng::mix;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Map, Value};
 use std::sync::OnceLock;
@@ -191,7 +191,7 @@ impl Digest {
 }
 
 /// Histograms, one for each class in order, as rows of class and bin that is not empty.
-fn bins_by_class<B: Iterator<Item = (Time, u64)>>(of_classes: impl Iterator<Item = B>) -> Vec<SojournBin> {
+fn bins_by_class<B: Iterator<Item = (Duration, u64)>>(of_classes: impl Iterator<Item = B>) -> Vec<SojournBin> {
     let of_class = |(class, bins): (u64, B)| bins.map(move |(from, count)| SojournBin { class, from, count });
     (0..).zip(of_classes).flat_map(of_class).collect()
 }
@@ -215,7 +215,7 @@ fn summary(
         of_discipline: &measures.queue.counters,
         sojourn,
         seconds: config.measured_time().as_secs_f64(),
-        capacity: config.capacity_bits(config.measured_from(), config.run.duration) - measures.queue.all.lost_bytes as f64 * 8.0,
+        capacity: config.capacity_bits(config.measured_from(), config.end()) - measures.queue.all.lost_bytes as f64 * 8.0,
         goodput_mbit: measures.results.iter().map(FlowResult::goodput_mbit).sum::<f64>(),
         jain: common.map_or(f64::NAN, |common| jain(&common.payload[..config.flows.len()])),
         common_s: common.filter(|_| !config.flows.is_empty()).map(|common| common.seconds),
@@ -295,9 +295,9 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     let summary = summary(&measures, config, common.as_ref(), ratios, events);
     measures.results = Vec::new();
     // a point stands for the interval before it
-    let interval = config.series_interval().unwrap_or(Time::ZERO);
+    let interval = config.series_interval().unwrap_or(Duration::ZERO);
     for (point, row) in (0..).zip(&mut measures.queue_series) {
-        let from = Time(point * interval.0);
+        let from = Instant(point * interval.0);
         row.capacity_mbit += config.capacity_bits(from, from + interval) * 1e-6 / interval.as_secs_f64();
     }
     let trace = measures.trace.map_or_else(|| Trace::default().table(), |trace| trace.table());

@@ -4,7 +4,7 @@ use crate::columns::{self, ShortFlowsRow, Slowdowns};
 use crate::table::Table;
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::rng::Rng;
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use std::collections::BTreeMap;
 
 /// A short flow that is over, or was not when its measured time ended.
@@ -17,11 +17,11 @@ pub struct ShortFlow {
     /// Payload, bytes.
     pub size: u64,
     /// When its SYN was sent, on its own clock.
-    pub start: Time,
+    pub start: Instant,
     /// From its SYN until everything was acknowledged.
-    pub completion: Option<Time>,
+    pub completion: Option<Duration>,
     /// Propagation, both directions together.
-    pub base_rtt: Time,
+    pub base_rtt: Duration,
 }
 
 impl ShortFlow {
@@ -136,7 +136,7 @@ impl ShortFlows {
         bin.started += 1;
         if let (Some(completion), Some(slowdown)) = (flow.completion, flow.slowdown(self.rate)) {
             bin.completion.record(completion);
-            bin.slowdown.record(Time((slowdown * ONE) as u64));
+            bin.slowdown.record(Duration((slowdown * ONE) as u64));
             bin.slowdown_sum += slowdown;
         }
         // Vitter's algorithm R: each of n flows is kept with probability limit / n
@@ -175,8 +175,8 @@ mod tests {
     use super::*;
 
     fn flow(number: u32, size: u64, completion_ms: u64) -> ShortFlow {
-        let completion = (completion_ms > 0).then(|| Time::from_millis(completion_ms));
-        ShortFlow { number, class: 0, size, start: Time::ZERO, completion, base_rtt: Time::from_millis(10) }
+        let completion = (completion_ms > 0).then(|| Duration::from_millis(completion_ms));
+        ShortFlow { number, class: 0, size, start: Instant::ZERO, completion, base_rtt: Duration::from_millis(10) }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Means, percentiles and fairness.
 
 use dumbbell_core::histogram::{CompactHistogram, Count};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Duration;
 
 /// Mean of `count` values with this `sum`, in units of `scale`; NaN if there are none.
 pub fn mean(sum: u64, count: u64, scale: f64) -> f64 {
@@ -18,7 +18,7 @@ pub fn rtt_percentiles_ms<C: Count>(samples: &CompactHistogram<C>) -> [f64; 3] {
 }
 
 /// Time in ms.
-pub fn ms(time: Time) -> f64 {
+pub fn ms(time: Duration) -> f64 {
     time.0 as f64 / 1e6
 }
 

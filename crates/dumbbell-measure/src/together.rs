@@ -6,15 +6,15 @@
 use crate::flow::FlowResult;
 use crate::statistics::jain;
 use dumbbell_config::RunConfig;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 /// Between two looks.
-pub const LOOK: Time = Time::from_millis(100);
+pub const LOOK: Duration = Duration::from_millis(100);
 /// Looks in the window over which shares are taken: one second.
 const WINDOW: usize = 10;
 /// Shares must stay fair for so long. A rate counts as stable after 5 s in Dong et al., PCC (NSDI 2015), section 4.2.2.
-const SUSTAINED: Time = Time::from_secs(5);
+const SUSTAINED: Duration = Duration::from_secs(5);
 /// Shares with a Jain index of at least this count as fair: two flows within a factor of 1.6 (ABE, Khademi et al. 2017), which is the
 /// delta-fair convergence of RFC 5166, section 2.4, with delta = 0.23.
 const FAIR: f64 = 0.95;
@@ -27,7 +27,7 @@ pub struct FlowProgress {
     /// Frames that reached the receiver, bytes.
     pub frames: u64,
     /// When its last byte was acknowledged, if it was.
-    pub finished: Option<Time>,
+    pub finished: Option<Instant>,
 }
 
 /// Bytes that every listed endpoint got in the time that the flows have in common.
@@ -61,22 +61,22 @@ pub struct CommonTime {
     /// Whether a flow may end before the run does.
     may_end: bool,
     /// When the last flow started.
-    start: Option<Time>,
+    start: Option<Instant>,
     at_start: Vec<FlowProgress>,
     /// The last look.
     seen: Vec<FlowProgress>,
-    seen_at: Time,
+    seen_at: Instant,
     /// Frames of the flows at the looks of the last window.
     looks: VecDeque<Vec<u64>>,
     /// Start of the first of the fair windows that followed one another until now.
-    fair_since: Option<Time>,
+    fair_since: Option<Instant>,
     /// When the first flow ended, and what had arrived by then: payload and frames.
-    ended: Option<(Time, Vec<[f64; 2]>)>,
-    next: Time,
+    ended: Option<(Instant, Vec<[f64; 2]>)>,
+    next: Instant,
     /// From the start of the last flow until their shares became fair and stayed so.
-    pub convergence: Option<Time>,
+    pub convergence: Option<Duration>,
     /// From there until the shares of everything that arrived since were first fair.
-    pub convergence_cumulative: Option<Time>,
+    pub convergence_cumulative: Option<Duration>,
 }
 
 impl CommonTime {
@@ -88,22 +88,22 @@ impl CommonTime {
             may_end: config
                 .flows
                 .iter()
-                .any(|flow| flow.params.size.is_some() || flow.params.stop.is_some_and(|stop| stop < config.run.duration)),
+                .any(|flow| flow.params.size.is_some() || flow.params.stop.is_some_and(|stop| stop < config.end())),
             start: None,
             at_start: Vec::new(),
             seen: Vec::new(),
-            seen_at: Time::ZERO,
+            seen_at: Instant::ZERO,
             looks: VecDeque::with_capacity(WINDOW + 1),
             fair_since: None,
             ended: None,
-            next: Time::NEVER,
+            next: Instant::NEVER,
             convergence: None,
             convergence_cumulative: None,
         }
     }
 
     /// A flow of `[[flows]]` started at `now`; `listed` is what has arrived of the listed endpoints.
-    pub fn start_flow(&mut self, now: Time, listed: impl Iterator<Item = FlowProgress>) {
+    pub fn start_flow(&mut self, now: Instant, listed: impl Iterator<Item = FlowProgress>) {
         self.waiting -= 1;
         if self.waiting > 0 {
             return;
@@ -120,19 +120,19 @@ impl CommonTime {
         self.plan(now);
     }
 
-    /// When to look next; [`Time::NEVER`] if there is nothing more to see.
-    pub fn next(&self) -> Time {
+    /// When to look next; [`Instant::NEVER`] if there is nothing more to see.
+    pub fn next(&self) -> Instant {
         self.next
     }
 
-    fn plan(&mut self, now: Time) {
+    fn plan(&mut self, now: Instant) {
         let awaited = self.convergence.is_none() || self.convergence_cumulative.is_none();
         let needed = self.ended.is_none() && (self.may_end || (self.flows > 1 && awaited));
-        self.next = if needed { now + LOOK } else { Time::NEVER };
+        self.next = if needed { now + LOOK } else { Instant::NEVER };
     }
 
     /// Takes the data that the listed endpoints have received by `now`, which is [`CommonTime::next`].
-    pub fn update(&mut self, now: Time, listed: impl Iterator<Item = FlowProgress>) {
+    pub fn update(&mut self, now: Instant, listed: impl Iterator<Item = FlowProgress>) {
         let Some(start) = self.start else { return };
         let before = std::mem::take(&mut self.seen);
         self.seen = listed.collect();
@@ -154,7 +154,7 @@ impl CommonTime {
         self.plan(now);
     }
 
-    fn follow_shares(&mut self, start: Time, now: Time) {
+    fn follow_shares(&mut self, start: Instant, now: Instant) {
         let mut frames = if self.looks.len() > WINDOW { self.looks.pop_front().unwrap_or_default() } else { Vec::new() };
         frames.clear();
         frames.extend(self.seen[..self.flows].iter().map(|one| one.frames));
@@ -172,7 +172,7 @@ impl CommonTime {
         let (from, to) = (&self.looks[0], &self.looks[WINDOW]);
         let window: Vec<f64> = to.iter().zip(from).map(|(to, from)| to.saturating_sub(*from) as f64).collect();
         if jain(&window) >= FAIR {
-            let since = *self.fair_since.get_or_insert(now - Time(LOOK.0 * WINDOW as u64));
+            let since = *self.fair_since.get_or_insert(now - LOOK * WINDOW as u64);
             if now - since >= SUSTAINED {
                 self.convergence = Some(since - start);
             }
@@ -201,7 +201,7 @@ impl CommonTime {
         let is_late = flows.iter().any(|one| one.start > one.since);
         let from = if is_late { start } else { flows.iter().map(|one| one.since).max()? };
         let seconds = match &self.ended {
-            Some((end, _)) => end.saturating_sub(from).as_secs_f64(),
+            Some((end, _)) => end.saturating_since(from).as_secs_f64(),
             None => flows.iter().map(FlowResult::seconds).fold(f64::INFINITY, f64::min),
         };
         if seconds <= 0.0 {
@@ -242,12 +242,12 @@ mod tests {
     /// Two flows of which the second starts after 5 s, and what each gets per look from then on.
     fn second_flow_rates(rates: impl IntoIterator<Item = [u64; 2]>) -> CommonTime {
         let mut found = measure_together(2, json!({}));
-        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
+        found.start_flow(Instant::ZERO, progress_from(&[0, 0]));
         let mut got = [5_000, 0];
-        found.start_flow(Time::from_secs(5), progress_from(&got));
+        found.start_flow(Instant::from_secs(5), progress_from(&got));
         for each in rates {
             let now = found.next();
-            if now == Time::NEVER {
+            if now == Instant::NEVER {
                 break;
             }
             got = [got[0] + each[0], got[1] + each[1]];
@@ -266,15 +266,15 @@ mod tests {
         // 100^2 / (2 (a^2 + b^2)) >= 0.95 from a^2 + b^2 <= 5263 on, which is k = 8: 58^2 + 42^2 = 5128; k = 7: 62^2 + 38^2 = 5288.
         // The first fair window begins 2 looks before the change.
         let found = second_flow_rates(repeat_looks([9, 1], 3).chain(repeat_looks([5, 5], 10)));
-        assert_eq!(found.convergence, Some(Time::from_millis(2800)));
+        assert_eq!(found.convergence, Some(Duration::from_millis(2800)));
         // fair for a second on the way from one unfairness to the other: a coincidence
         let crossing = repeat_looks([9, 1], 3).chain(repeat_looks([5, 5], 1)).chain(repeat_looks([1, 9], 10));
         assert_eq!(second_flow_rates(crossing).convergence, None);
         // fair from the first look on
-        assert_eq!(second_flow_rates(repeat_looks([5, 5], 10)).convergence, Some(Time::ZERO));
+        assert_eq!(second_flow_rates(repeat_looks([5, 5], 10)).convergence, Some(Duration::ZERO));
         // 4.9 s are not enough, 5 s are
         assert_eq!(second_flow_rates(repeat_looks([5, 5], 5).skip(1)).convergence, None);
-        assert_eq!(second_flow_rates(repeat_looks([5, 5], 5)).convergence, Some(Time::ZERO));
+        assert_eq!(second_flow_rates(repeat_looks([5, 5], 5)).convergence, Some(Duration::ZERO));
     }
 
     #[test]
@@ -282,23 +282,23 @@ mod tests {
         // after 10 looks of (9, 1) and n of (1, 9) the shares are 90 + n and 10 + 9n; 95 % are met first with n = 6: 96 and 64,
         // 160^2 / (2 (9216 + 4096)) = 0.9615; n = 5: 95 and 55, 150^2 / (2 (9025 + 3025)) = 0.9336
         let found = second_flow_rates(repeat_looks([9, 1], 1).chain(repeat_looks([1, 9], 3)));
-        assert_eq!((found.convergence_cumulative, found.convergence), (Some(Time::from_millis(1600)), None));
+        assert_eq!((found.convergence_cumulative, found.convergence), (Some(Duration::from_millis(1600)), None));
     }
 
     #[test]
     fn nothing_is_looked_at_that_nobody_needs() {
         let mut alone = measure_together(1, json!({}));
-        alone.start_flow(Time::ZERO, progress_from(&[0]));
-        assert_eq!(alone.next(), Time::NEVER);
+        alone.start_flow(Instant::ZERO, progress_from(&[0]));
+        assert_eq!(alone.next(), Instant::NEVER);
         let mut waiting = measure_together(2, json!({}));
-        waiting.start_flow(Time::ZERO, progress_from(&[0, 0]));
-        assert_eq!(waiting.next(), Time::NEVER);
-        assert_eq!(second_flow_rates(repeat_looks([5, 5], 10)).next(), Time::NEVER);
+        waiting.start_flow(Instant::ZERO, progress_from(&[0, 0]));
+        assert_eq!(waiting.next(), Instant::NEVER);
+        assert_eq!(second_flow_rates(repeat_looks([5, 5], 10)).next(), Instant::NEVER);
     }
 
     /// A flow that got `bytes` from `start` until `end`, s.
     fn result(start: u64, end: u64, bytes: u64) -> FlowResult {
-        let [start, end] = [start, end].map(Time::from_secs);
+        let [start, end] = [start, end].map(Instant::from_secs);
         let receiver = ReceiverStats { frame_bytes: bytes, ..ReceiverStats::default() };
         FlowResult { start, end, payload: bytes, receiver, ..FlowResult::default() }
     }
@@ -315,14 +315,14 @@ mod tests {
     #[test]
     fn the_common_time_ends_with_the_first_flow() {
         let mut found = measure_together(2, json!({"size": 50}));
-        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
-        found.start_flow(Time::from_secs(1), progress_from(&[20, 0]));
+        found.start_flow(Instant::ZERO, progress_from(&[0, 0]));
+        found.start_flow(Instant::from_secs(1), progress_from(&[20, 0]));
         // the first is done 50 ms after the last look, when the second had half of what it gets until the next one
-        found.update(Time::from_millis(1100), progress_from(&[40, 10]));
-        let finished = Some(Time::from_millis(1150));
+        found.update(Instant::from_millis(1100), progress_from(&[40, 10]));
+        let finished = Some(Instant::from_millis(1150));
         let last = [FlowProgress { payload: 50, frames: 50, finished }, FlowProgress { payload: 30, frames: 30, finished: None }];
-        found.update(Time::from_millis(1200), last.into_iter());
-        assert_eq!(found.next(), Time::NEVER);
+        found.update(Instant::from_millis(1200), last.into_iter());
+        assert_eq!(found.next(), Instant::NEVER);
         let common = found.common(&[result(0, 2, 50), result(1, 9, 50)], &[]).expect("a common time");
         assert_eq!((common.payload, common.seconds), (vec![30.0, 20.0], 0.15));
     }
@@ -330,23 +330,23 @@ mod tests {
     #[test]
     fn flows_that_never_meet_share_nothing() {
         let mut found = measure_together(2, json!({"size": 50}));
-        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
-        let over = FlowProgress { payload: 50, frames: 50, finished: Some(Time::from_secs(2)) };
-        found.start_flow(Time::from_secs(5), [over, FlowProgress::default()].into_iter());
-        assert_eq!(found.next(), Time::NEVER);
+        found.start_flow(Instant::ZERO, progress_from(&[0, 0]));
+        let over = FlowProgress { payload: 50, frames: 50, finished: Some(Instant::from_secs(2)) };
+        found.start_flow(Instant::from_secs(5), [over, FlowProgress::default()].into_iter());
+        assert_eq!(found.next(), Instant::NEVER);
         assert_eq!(found.common(&[result(0, 2, 50), result(5, 9, 50)], &[]), None);
         // one never started
         let mut waiting = measure_together(2, json!({}));
-        waiting.start_flow(Time::ZERO, progress_from(&[0, 0]));
+        waiting.start_flow(Instant::ZERO, progress_from(&[0, 0]));
         assert_eq!(waiting.common(&[result(0, 9, 50), result(9, 9, 0)], &[]), None);
     }
 
     #[test]
     fn what_came_before_counting_began_is_not_shared() {
         let mut found = measure_together(2, json!({}));
-        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
-        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
-        let since = |one: FlowResult| FlowResult { since: Time::from_secs(4), ..one };
+        found.start_flow(Instant::ZERO, progress_from(&[0, 0]));
+        found.start_flow(Instant::ZERO, progress_from(&[0, 0]));
+        let since = |one: FlowResult| FlowResult { since: Instant::from_secs(4), ..one };
         let common = found.common(&[since(result(0, 10, 30)), since(result(0, 10, 60))], &[result(0, 4, 900), result(0, 4, 0)]);
         assert_eq!(common, Some(Common { seconds: 6.0, payload: vec![30.0, 60.0], frames: vec![30.0, 60.0] }));
     }

@@ -9,7 +9,7 @@ use dumbbell_core::cc::Model;
 use dumbbell_core::protocol::ProtocolStats;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::SenderStats;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 
 /// State of a flow: a row is written when it changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,25 +25,25 @@ struct State {
 #[derive(Clone, Copy, Debug, Default)]
 struct LastRow {
     state: Option<State>,
-    at: Time,
+    at: Instant,
 }
 
 /// Rows so far.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    interval: Time,
+    interval: Duration,
     last: Vec<LastRow>,
     rows: Vec<TraceRow>,
 }
 
 impl Trace {
     /// Returns a trace of `flows` flows, with at most one row per `interval` while the state is the same.
-    pub fn new(interval: Time, flows: usize) -> Trace {
+    pub fn new(interval: Duration, flows: usize) -> Trace {
         Trace { interval, last: vec![LastRow::default(); flows], ..Trace::default() }
     }
 
     /// Something happened to flow `number`, at `now` on its clock. `backlog` says how many bytes are in the queue.
-    pub fn record_sender(&mut self, number: u32, sender: &Sender, now: Time, backlog: impl FnOnce() -> u64) {
+    pub fn record_sender(&mut self, number: u32, sender: &Sender, now: Instant, backlog: impl FnOnce() -> u64) {
         let (model, conn) = (sender.model(), &sender.conn);
         if !self.is_due(number, model.as_ref(), conn.state(), now) {
             return;
@@ -65,7 +65,7 @@ impl Trace {
     }
 
     /// Does the same as [`Trace::record_sender`] for a flow whose transport is no TCP, reports `stats` and has `sent` packets.
-    pub fn record_stack(&mut self, number: u32, stats: &ProtocolStats, sent: u64, now: Time, backlog: impl FnOnce() -> u64) {
+    pub fn record_stack(&mut self, number: u32, stats: &ProtocolStats, sent: u64, now: Instant, backlog: impl FnOnce() -> u64) {
         if !self.is_due(number, None, CaState::Open, now) {
             return;
         }
@@ -93,7 +93,7 @@ impl Trace {
     }
 
     /// Returns whether a row of flow `number` is due, whose control has this model, if it has one. If so, it counts as written.
-    fn is_due(&mut self, number: u32, model: Option<&Model>, ca: CaState, now: Time) -> bool {
+    fn is_due(&mut self, number: u32, model: Option<&Model>, ca: CaState, now: Instant) -> bool {
         let is_set = |flag: fn(&Model) -> Option<bool>| model.and_then(flag) == Some(true);
         let state = State {
             name: model.map_or("", |one| one.state),

@@ -2,7 +2,7 @@
 
 use crate::statistics::ms;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Duration;
 
 /// One-way delays of packets, of one flow or of several.
 #[derive(Clone, Debug, Default)]
@@ -64,8 +64,8 @@ impl UdpFate {
 
 /// How long an answer may take before it counts as lost: three times the largest RTT so far, or, without any, 1 s. irtt waits as long for the last
 /// answers (its default `-w 3x4s`); 1 s is the first retransmission timeout of RFC 6298, section 2.
-pub fn patience(largest_rtt: Option<Time>) -> Time {
-    largest_rtt.map_or(Time::from_secs(1), |rtt| Time(rtt.0.saturating_mul(3)))
+pub fn patience(largest_rtt: Option<Duration>) -> Duration {
+    largest_rtt.map_or(Duration::from_secs(1), |rtt| Duration(rtt.0.saturating_mul(3)))
 }
 
 /// The packets of one flow as its receiver sees them.
@@ -74,7 +74,7 @@ pub struct Transit {
     /// Delays of the packets that count.
     pub delays: Delays,
     /// Delay of the last packet that arrived.
-    last: Option<Time>,
+    last: Option<Duration>,
     /// RFC 3550 section 6.4.1.
     jitter_ns: f64,
 }
@@ -82,7 +82,7 @@ pub struct Transit {
 impl Transit {
     /// A packet arrives after `delay`.
     #[inline]
-    pub fn record_delay(&mut self, delay: Time) {
+    pub fn record_delay(&mut self, delay: Duration) {
         let delays = &mut self.delays;
         delays.times.record(delay);
         delays.packets += 1;
@@ -117,7 +117,7 @@ mod tests {
 
     fn transit(delays_us: &[u64]) -> Transit {
         let mut transit = Transit::default();
-        delays_us.iter().for_each(|&us| transit.record_delay(Time(us * 1000)));
+        delays_us.iter().for_each(|&us| transit.record_delay(Duration(us * 1000)));
         transit
     }
 
@@ -152,7 +152,7 @@ mod tests {
         let mut transit = transit(&[10_000, 26_000]);
         transit.forget();
         assert!(transit.jitter_ms().is_nan() && transit.delays.figures_ms()[0].is_nan());
-        transit.record_delay(Time::from_millis(10));
+        transit.record_delay(Duration::from_millis(10));
         assert_eq!(transit.delays.figures_ms(), [10.0, 10.0, 10.0, 10.0, 10.0, 1.9375]);
         assert_eq!(transit.jitter_ms(), 1.9375);
     }
@@ -165,7 +165,7 @@ mod tests {
             let mut all = Delays::default();
             for delays in &flows {
                 let mut transit = Transit::default();
-                delays.iter().for_each(|&delay| transit.record_delay(Time(delay)));
+                delays.iter().for_each(|&delay| transit.record_delay(Duration(delay)));
                 if delays.len() > 1 {
                     // a mean of earlier |D|: never above the largest
                     let most = delays.windows(2).map(|two| two[0].abs_diff(two[1])).max().unwrap_or(0) as f64 / 1e6;
@@ -183,7 +183,7 @@ mod tests {
                 prop_assert!(mean.is_nan() && least.is_nan() && most.is_nan());
                 return Ok(());
             };
-            prop_assert_eq!((least, most), (ms(Time(first)), ms(Time(last))));
+            prop_assert_eq!((least, most), (ms(Duration(first)), ms(Duration(last))));
             prop_assert!(least <= mean && mean <= most && least <= p95 && p95 <= p99 && p99 <= most);
             let exact_mean = sorted.iter().map(|&delay| delay as f64).sum::<f64>() / sorted.len() as f64 / 1e6;
             prop_assert!((mean / exact_mean - 1.0).abs() < 1e-9 || exact_mean == 0.0);

@@ -6,7 +6,7 @@ use crate::text::{FileReader, Section};
 use dumbbell_config::{RunConfig, BOTTLENECK};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::param::ParamError;
-use dumbbell_core::units::Time;
+use dumbbell_core::units;
 use serde_json::json;
 use std::fs::File;
 use std::io::Read;
@@ -31,7 +31,7 @@ const MOST_FILE_BYTES: u64 = 32 << 20;
 #[derive(Clone, Debug)]
 pub struct Config {
     run: RunConfig,
-    start: Time,
+    start: units::Duration,
 }
 
 impl Config {
@@ -56,7 +56,7 @@ impl Config {
         // something must send in a whole run: a source that no packet comes from here
         let run = RunConfig::from_json(&json!({BOTTLENECK: hop, "udp": [{}]}));
         let config = run.and_then(|run| {
-            let config = Config { run, start: Time::ZERO };
+            let config = Config { run, start: units::Duration::ZERO };
             config.discipline().map(|_| config)
         });
         config.map_err(|error| {

@@ -8,7 +8,7 @@ use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::{flag, FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{self, Instant};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use std::time::Duration;
 const LAST: u64 = 1 << 62;
 
 /// A time of the caller.
-pub fn nanoseconds(time: Duration) -> Time {
-    Time(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(LAST))
+pub fn nanoseconds(time: Duration) -> units::Duration {
+    units::Duration(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(LAST))
 }
 
 /// Hears which packets are dropped; the [frame slot](Packet::frame_slot) is the place of the payload.
@@ -75,12 +75,12 @@ enum NextStep {
 /// # Ok::<(), dumbbell_net::Error>(())
 /// ```
 pub struct Net<T = Vec<u8>> {
-    start: Time,
+    start: units::Duration,
     /// Time of the last event.
-    now: Time,
+    now: Instant,
     hop: Hop<AnyAqm, Lost>,
     /// Packets that have come out.
-    out: VecDeque<(Time, Packet)>,
+    out: VecDeque<(Instant, Packet)>,
     changes: VecDeque<RateChange>,
     /// Numbers of the flows that have been seen, by slot.
     flows: Vec<u32>,
@@ -90,7 +90,7 @@ pub struct Net<T = Vec<u8>> {
     pushed: u64,
     popped: u64,
     /// When the last packet was pushed and the slot of its flow, if nothing was popped since.
-    burst: Option<(Time, u32)>,
+    burst: Option<(Instant, u32)>,
 }
 
 impl<T> fmt::Debug for Net<T> {
@@ -101,10 +101,10 @@ impl<T> fmt::Debug for Net<T> {
 
 impl<T> Net<T> {
     /// The bottleneck of a run with this queue discipline.
-    pub(crate) fn from_run(run: &RunConfig, queue: AnyAqm, start: Time) -> Net<T> {
+    pub(crate) fn from_run(run: &RunConfig, queue: AnyAqm, start: units::Duration) -> Net<T> {
         Net {
             start,
-            now: Time::ZERO,
+            now: Instant::ZERO,
             hop: Hop::new(run, (0, &run.first_hop()), 1, queue, Lost::default()),
             out: VecDeque::new(),
             changes: run.rate_changes.iter().copied().collect(),
@@ -157,9 +157,9 @@ impl<T> Net<T> {
             return Some(self.to_caller_time(*at));
         }
         // what a changed rate sets free leaves when the instant of the change is over
-        let change = self.changes.front().map_or(Time::NEVER, |change| change.at.saturating_add(Time(1)));
+        let change = self.changes.front().map_or(Instant::NEVER, |change| change.at.saturating_add(units::Duration(1)));
         let at = self.next_move().0.min(change);
-        (self.is_moving() && at != Time::NEVER).then(|| self.to_caller_time(at))
+        (self.is_moving() && at != Instant::NEVER).then(|| self.to_caller_time(at))
     }
 
     /// Packets of `flow` have these hosts, ports and codepoint for queues that look at them, from now on. A flow that is not announced is one between hosts 1 and
@@ -215,11 +215,11 @@ impl<T> Net<T> {
     }
 
     /// A time of the caller on the net's clock.
-    fn clock(&self, time: Duration) -> Time {
-        nanoseconds(time).saturating_sub(self.start).max(self.now)
+    fn clock(&self, time: Duration) -> Instant {
+        (Instant::ZERO + nanoseconds(time)).saturating_sub(self.start).max(self.now)
     }
 
-    fn to_caller_time(&self, time: Time) -> Duration {
+    fn to_caller_time(&self, time: Instant) -> Duration {
         Duration::from_nanos(time.saturating_add(self.start).0)
     }
 
@@ -263,16 +263,16 @@ impl<T> Net<T> {
     }
 
     /// Returns the next step that moves packets, and its time. At one instant the link comes first, as in the simulator.
-    fn next_move(&self) -> (Time, NextStep) {
+    fn next_move(&self) -> (Instant, NextStep) {
         let parts = HopPart::ALL.map(|part| (self.hop.part_time(part), NextStep::Part(part)));
         let link = (self.hop.bottleneck.next, NextStep::Link);
         parts.into_iter().fold(link, |first, one| if one.0 < first.0 { one } else { first })
     }
 
     /// Clocks: changes of rate, then that of the queue discipline.
-    fn next_tick(&self) -> (Time, NextStep) {
+    fn next_tick(&self) -> (Instant, NextStep) {
         let (change, timer) =
-            (self.changes.front().map_or(Time::NEVER, |change| change.at), self.hop.bottleneck.aqm.next_timer());
+            (self.changes.front().map_or(Instant::NEVER, |change| change.at), self.hop.bottleneck.aqm.next_timer());
         if timer < change {
             (timer, NextStep::Timer)
         } else {
@@ -281,17 +281,17 @@ impl<T> Net<T> {
     }
 
     /// Lets packets move until `until`, that instant included, and clocks tick before it, `while_so`. What is pushed at `until` comes between the two.
-    fn process_events(&mut self, until: Time, while_so: impl Fn(&Net<T>) -> bool) {
+    fn process_events(&mut self, until: Instant, while_so: impl Fn(&Net<T>) -> bool) {
         while while_so(self) {
             let (moves, ticks) = (self.next_move(), self.next_tick());
             let (at, due) = if moves.0 <= ticks.0 { moves } else { ticks };
             let is_over = if moves.0 <= ticks.0 { at > until } else { at >= until };
-            if is_over || at == Time::NEVER {
+            if is_over || at == Instant::NEVER {
                 return;
             }
             self.now = at;
             let Net { hop, out, .. } = self;
-            let mut out = |packet: &Packet, left: Time, _: &mut Lost| out.push_back((left, *packet));
+            let mut out = |packet: &Packet, left: Instant, _: &mut Lost| out.push_back((left, *packet));
             match due {
                 NextStep::Link => {
                     if let Some(packet) = hop.advance(at) {

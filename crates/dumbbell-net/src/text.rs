@@ -6,7 +6,7 @@ use crate::units::Quantity;
 use dumbbell_config::BottleneckParams;
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::{check_keys, compare, AlgorithmSpec, ParamError, ParamKind, ParamSpec, ParamType};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Rate};
 use dumbbell_core::{aqm, link, path};
 use serde_json::{json, Map, Value};
 use std::cmp::Ordering;
@@ -207,7 +207,7 @@ fn quantity_of(spec: &ParamSpec) -> Option<Quantity> {
 /// A canonical number as a text would spell it.
 fn format_bound(spec: &ParamSpec, bound: &Value) -> String {
     match (quantity_of(spec), bound.as_u64()) {
-        (Some(Quantity::Time), Some(ns)) => Time(ns).to_string(),
+        (Some(Quantity::Time), Some(ns)) => Duration(ns).to_string(),
         (Some(Quantity::Rate), Some(bits)) => Rate(bits).to_string(),
         (Some(Quantity::Size), Some(bytes)) => format!("{bytes}B"),
         _ => bound.to_string(),

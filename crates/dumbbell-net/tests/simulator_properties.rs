@@ -3,7 +3,7 @@
 
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::param::{AlgorithmSpec, ParamKind, ParamSpec};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{self, Instant};
 use dumbbell_core::{aqm, link, path};
 use dumbbell_net::{Config, FlowKey, Frame, Net, NetCounters};
 use dumbbell_sim::protocol::{Answer, Datagram, DatagramOutlet, Protocol, ProtocolContext};
@@ -40,21 +40,21 @@ struct Teller {
 }
 
 impl Protocol for Teller {
-    fn start(&mut self, _now: Time) {}
-    fn stop(&mut self, _now: Time) {}
-    fn next_timer(&self) -> Time {
-        self.story.get(self.told).map_or(Time::NEVER, |sent| Time(sent.at))
+    fn start(&mut self, _now: Instant) {}
+    fn stop(&mut self, _now: Instant) {}
+    fn next_timer(&self) -> Instant {
+        self.story.get(self.told).map_or(Instant::NEVER, |sent| Instant(sent.at))
     }
-    fn on_timer(&mut self, _now: Time, net: &mut dyn DatagramOutlet) {
+    fn on_timer(&mut self, _now: Instant, net: &mut dyn DatagramOutlet) {
         let Sent { length, ecn, .. } = self.story[self.told];
         net.send(Datagram { number: self.told as u64, length, ecn });
         self.told += 1;
     }
-    fn on_datagram(&mut self, datagram: &Datagram, now: Time) -> Option<Answer> {
+    fn on_datagram(&mut self, datagram: &Datagram, now: Instant) -> Option<Answer> {
         self.came.lock().expect("no panic").push((now.0, self.flow, datagram.number, datagram.ecn));
         None
     }
-    fn on_answer(&mut self, _answer: &Answer, _rtt: Time, _now: Time) {}
+    fn on_answer(&mut self, _answer: &Answer, _rtt: units::Duration, _now: Instant) {}
 }
 
 /// How the caller of a net goes about it; none of it may matter.
@@ -97,7 +97,7 @@ impl Case {
             "udp": [{"protocol": {"name": "teller"}, "count": FLOWS}], "record": {"series": false}});
         let sim = Sim::builder(&config).endpoint("teller", |_| Ok(()), new).build();
         let mut sim = sim.map_err(|error| error.to_string())?;
-        sim.step(Time(self.end())).map_err(|error| error.to_string())?;
+        sim.step(Instant(self.end())).map_err(|error| error.to_string())?;
         let (view, came) = (sim.view(), came.lock().expect("no panic").clone());
         let queue = view.queue;
         let counters = NetCounters {

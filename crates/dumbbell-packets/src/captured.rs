@@ -16,7 +16,7 @@ use crate::write::{Output, PacketSelection, WrittenPackets};
 use crate::{CaptureWriter, OUT, RECEIVER, SENDER};
 use dumbbell_config::schedule::Schedule;
 use dumbbell_config::RunConfig;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind};
@@ -44,7 +44,7 @@ pub struct Stream {
     /// The file.
     pub path: PathBuf,
     /// By how much they passed the place earlier than their records say.
-    pub earlier: Time,
+    pub earlier: Duration,
 }
 
 /// Captures of a run.
@@ -120,7 +120,7 @@ fn wrong(text: String) -> io::Error {
 
 /// A frame that passes a place.
 struct Passing {
-    time: Time,
+    time: Instant,
     outgoing: bool,
     whose: FrameOwner,
     frame: FrameHeaders,
@@ -130,7 +130,7 @@ struct Passing {
 struct FrameReader<'a> {
     captured: &'a CapturedRun,
     place: CapturePoint,
-    earlier: Time,
+    earlier: Duration,
     from: BufReader<File>,
     burst: VecDeque<Passing>,
     /// Records that had frames of the run's.
@@ -140,7 +140,7 @@ struct FrameReader<'a> {
 }
 
 impl<'a> FrameReader<'a> {
-    fn open(captured: &'a CapturedRun, path: &Path, place: CapturePoint, earlier: Time) -> io::Result<FrameReader<'a>> {
+    fn open(captured: &'a CapturedRun, path: &Path, place: CapturePoint, earlier: Duration) -> io::Result<FrameReader<'a>> {
         let from = BufReader::with_capacity(1 << 18, File::open(path)?);
         Ok(FrameReader { captured, place, earlier, from, burst: VecDeque::new(), records: 0, told: None })
     }
@@ -149,7 +149,7 @@ impl<'a> FrameReader<'a> {
     fn next(&mut self) -> io::Result<Option<Passing>> {
         while self.burst.is_empty() {
             let Some(record) = CaptureRecord::read(&mut self.from)? else { return Ok(None) };
-            let time = Time(record.time.saturating_sub(self.captured.started)).saturating_sub(self.earlier);
+            let time = Instant(record.time.saturating_sub(self.captured.started)).saturating_sub(self.earlier);
             for frame in record.frames(self.captured.mss, self.captured.completes) {
                 if let Some(whose) = self.captured.find_flow(&frame, self.place, record.outgoing) {
                     self.burst.push_back(Passing { time, outgoing: record.outgoing, whose, frame });
@@ -189,15 +189,15 @@ impl CapturedRun {
         let (points, hops) = asked.names(config).map_err(wrong)?;
         let mut fates = QueueFates::default();
         for (hop, queue) in (0..).zip(queues) {
-            queue.infer_fates(self, hop, config.run.duration, &mut fates)?;
+            queue.infer_fates(self, hop, config.end(), &mut fates)?;
         }
         for (hop, path) in &self.told {
-            fates.read_decisions(FrameReader::open(self, path, CapturePoint::Into(*hop), Time::ZERO)?, *hop)?;
+            fates.read_decisions(FrameReader::open(self, path, CapturePoint::Into(*hop), Duration::ZERO)?, *hop)?;
         }
         let output = asked.output(&points, file);
         let writing = Writing {
             directions: Directions::new(config),
-            duration: config.run.duration,
+            end: config.end(),
             asked,
             points,
             hops,
@@ -277,7 +277,7 @@ impl CapturedConnection {
 /// A run while its packets are written.
 struct Writing {
     directions: Directions,
-    duration: Time,
+    end: Instant,
     asked: PacketSelection,
     points: Vec<String>,
     hops: Vec<String>,
@@ -308,7 +308,7 @@ impl Writing {
             };
             let Some((time, _, index)) = heads.iter().enumerate().filter_map(order).min() else { break };
             // what leaves later belongs to no measure of the run
-            if time > self.duration {
+            if time > self.end {
                 break;
             }
             let next = streams[index].next()?;

@@ -6,7 +6,7 @@ use crate::fate::{DropRecord, Fate, Marked};
 use crate::frame::{tcp_flag, TcpSegment};
 use dumbbell_core::log::{DropReason, DropSite, MarkReason};
 use dumbbell_core::packet::{flag, Ecn};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -77,7 +77,7 @@ pub struct Columns {
 
 /// Where and when a frame was seen, and what became of it.
 pub struct Sighting<'a> {
-    pub time: Time,
+    pub time: Instant,
     pub point: &'a str,
     pub hops: &'a [String],
     pub fate: Option<&'a Fate>,

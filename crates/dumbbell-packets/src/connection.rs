@@ -7,7 +7,7 @@ use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::host::{HostParams, Opener};
 use dumbbell_core::tcp::window::{first, scale};
 use dumbbell_core::tcp::{ack_flag, Ack, BackEcn, Block};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Duration;
 use std::collections::VecDeque;
 
 /// Bytes that time stamps take of a segment's largest payload.
@@ -70,8 +70,8 @@ pub struct TrackedFlow {
     /// Number of the flow in the run.
     pub number: u32,
     /// By how much the clock of the engine is ahead of its sender's, and behind its receiver's.
-    pub ahead: Time,
-    pub behind: Time,
+    pub ahead: Duration,
+    pub behind: Duration,
     pub speaks: ProtocolKind,
     pub ends: Endpoints,
     hosts: HostTraits,

@@ -2,7 +2,7 @@
 
 use crate::connection::SendState;
 use dumbbell_core::log::{DropReason, DropSite, Mark, MarkReason};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ pub struct DropRecord {
     /// Where, if that is known.
     pub place: Option<DropSite>,
     /// When.
-    pub at: Time,
+    pub at: Instant,
 }
 
 /// Fate of a transmission, and its payload.
@@ -213,13 +213,13 @@ impl OpenFates {
 
 /// A record with its time, and its place among those of the same time.
 struct Timed<T> {
-    time: Time,
+    time: Instant,
     serial: u64,
     record: T,
 }
 
 impl<T> Timed<T> {
-    fn key(&self) -> (Time, u64) {
+    fn key(&self) -> (Instant, u64) {
         (self.time, self.serial)
     }
 }
@@ -265,7 +265,7 @@ impl<T> TimeOrder<T> {
         TimeOrder { rows: Default::default(), used: 1, others: BinaryHeap::new(), serial: 0 }
     }
 
-    pub fn push(&mut self, time: Time, record: T) {
+    pub fn push(&mut self, time: Instant, record: T) {
         self.serial += 1;
         let timed = Timed { time, serial: self.serial, record };
         let fits = |row: &VecDeque<Timed<T>>| row.back().is_none_or(|last| last.time <= time);
@@ -288,7 +288,7 @@ impl<T> TimeOrder<T> {
     }
 
     /// Takes the earliest, if it is to be taken.
-    pub fn pop_if(&mut self, is_due: impl FnOnce(Time, &T) -> bool) -> Option<(Time, T)> {
+    pub fn pop_if(&mut self, is_due: impl FnOnce(Instant, &T) -> bool) -> Option<(Instant, T)> {
         let row = self.row()?;
         let first = if row < MOST_ROWS { self.rows[row].front() } else { self.others.peek() };
         if !first.is_some_and(|timed| is_due(timed.time, &timed.record)) {
@@ -307,10 +307,10 @@ mod tests {
     fn records_leave_in_the_order_of_time_and_then_of_arrival() {
         let mut waiting = TimeOrder::new();
         for (number, time) in [5, 7, 6, 7, 5, 9, 6].into_iter().enumerate() {
-            waiting.push(Time(time), number);
+            waiting.push(Instant(time), number);
         }
         let mut found = Vec::new();
-        assert_eq!(waiting.pop_if(|time, &number| (time, number) != (Time(5), 0)), None);
+        assert_eq!(waiting.pop_if(|time, &number| (time, number) != (Instant(5), 0)), None);
         while let Some((time, number)) = waiting.pop_if(|_, _| true) {
             found.push((time.0, number));
         }
@@ -324,7 +324,7 @@ mod tests {
             for now in 1000..1500_u64 {
                 // the clocks differ by 9 each; nothing comes before the last of them
                 let time = now - now * 31 % clocks as u64 * 9;
-                waiting.push(Time(time), now);
+                waiting.push(Instant(time), now);
                 pushed.push((time, now));
                 has_others |= !waiting.others.is_empty();
                 let last = now - 9 * clocks as u64;
@@ -360,12 +360,12 @@ mod tests {
         fate.mark(Marked { hop: 1, mark: Mark::Ce, reason: Some(MarkReason::Aqm) });
         fate.erased = Some(0);
         let (reason, place) = (Some(DropReason::Overflow), Some(DropSite::Arrival));
-        fate.dropped = Some(DropRecord { hop: 1, reason, place, at: Time(1_000_000_050) });
+        fate.dropped = Some(DropRecord { hop: 1, reason, place, at: Instant(1_000_000_050) });
         fate.comment(&hops, &mut text);
         let expected = "marked SCE at bottleneck (ramp); marked CE at second (aqm); ECN field cleared on the path of bottleneck; dropped at second (overflow, on arrival) at 1.000000050 s";
         assert_eq!(text, expected);
         let unknown = Marked { hop: 0, mark: Mark::Ce, reason: None };
-        let dropped = Some(DropRecord { hop: 1, reason: Some(DropReason::Aqm), place: None, at: Time(5) });
+        let dropped = Some(DropRecord { hop: 1, reason: Some(DropReason::Aqm), place: None, at: Instant(5) });
         Fate { marks: [Some(unknown), None], dropped, ..Fate::default() }.comment(&hops, &mut text);
         assert_eq!(text, "marked CE at bottleneck; dropped at second (aqm) at 0.000000005 s");
     }

@@ -1,7 +1,7 @@
 //! Blocks of pcapng (draft-ietf-opsawg-pcapng-03), little-endian.
 
 use crate::CaptureWriter;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use std::io::{self, Write};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::thread::JoinHandle;
@@ -94,7 +94,7 @@ impl Pcapng {
     pub fn packet(
         &mut self,
         interface: u32,
-        time: Time,
+        time: Instant,
         (headers, payload): (&[u8], &[u8]),
         (kept, len): (usize, u16),
         comment: &str,
@@ -182,7 +182,7 @@ mod tests {
         let memory = Memory::default();
         let interfaces = [("sender".to_owned(), "all".to_owned())];
         let mut file = Pcapng::new(Box::new(memory.clone()), "dumbbell", "why", &interfaces, 0);
-        file.packet(0, Time((3 << 32) + 5), (&[1, 2, 3], &[4, 5]), (7, 1514), "lost");
+        file.packet(0, Instant((3 << 32) + 5), (&[1, 2, 3], &[4, 5]), (7, 1514), "lost");
         file.finish().unwrap();
         let bytes = memory.0.lock().unwrap().clone();
         let found = blocks(&bytes);
@@ -230,7 +230,7 @@ mod tests {
         }
         let mut file = Pcapng::new(Box::new(Full), "dumbbell", "", &[], 0);
         for _ in 0..BUFFER / 1000 {
-            file.packet(0, Time::ZERO, (&[0; 66], &[]), (1514, 1514), "");
+            file.packet(0, Instant::ZERO, (&[0; 66], &[]), (1514, 1514), "");
         }
         assert_eq!(file.finish().map_err(|error| error.to_string()), Err("full".to_owned()));
     }

@@ -11,7 +11,7 @@ use dumbbell_core::observe::{FlowStart, ListenLevel, Tap};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::{ack_flag, Block};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::io;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ const BATCH: usize = 4096;
 /// Most batches that may wait.
 const BATCHES: usize = 8;
 
-type Batch = Vec<(Time, LoggedEvent)>;
+type Batch = Vec<(Instant, LoggedEvent)>;
 
 /// Events that have not been handed to the writer yet.
 struct RecordedEvent {
@@ -35,7 +35,7 @@ struct RecordedEvent {
 
 impl RecordedEvent {
     #[inline(always)]
-    fn push(&mut self, now: Time, event: LoggedEvent) {
+    fn push(&mut self, now: Instant, event: LoggedEvent) {
         self.events.push((now, event));
         if self.events.len() >= BATCH {
             self.hand_over();
@@ -81,7 +81,7 @@ impl PacketRecorder {
         let web = config.web.iter().map(|web| web.params.base_rtt);
         let rtts = flows.chain(web).chain(config.udp.iter().map(UdpConfig::line).map(|(rtt, _)| rtt));
         // a SYN of a receiver that opens left half a round trip before its answer
-        let most_ahead = rtts.max().unwrap_or(Time::ZERO);
+        let most_ahead = rtts.max().unwrap_or(Duration::ZERO);
         let (points, all_hops) = (Arc::from(names.as_slice()), Arc::from(hops.as_slice()));
         let state = State::new(HostTraits::new(&config.hosts), asked, Writer::new(output, names, hops), most_ahead);
         let (full, batches) = sync_channel::<Batch>(BATCHES);
@@ -157,7 +157,7 @@ impl Drop for PacketListener {
 
 impl PacketListener {
     #[inline(always)]
-    fn push_event(&mut self, now: Time, event: LoggedEvent) {
+    fn push_event(&mut self, now: Instant, event: LoggedEvent) {
         match &mut self.own {
             Some(own) => own.push(now, event),
             None => self.hear_among_others(now, event),
@@ -165,7 +165,7 @@ impl PacketListener {
     }
 
     #[inline(never)]
-    fn hear_among_others(&self, now: Time, event: LoggedEvent) {
+    fn hear_among_others(&self, now: Instant, event: LoggedEvent) {
         if let Some(heard) = lock(&self.heard).as_mut() {
             heard.push(now, event);
         }
@@ -173,13 +173,13 @@ impl PacketListener {
 }
 
 impl Log for PacketListener {
-    fn on_arrival(&mut self, packet: &Packet, now: Time) {
+    fn on_arrival(&mut self, packet: &Packet, now: Instant) {
         if let Some(point) = self.into {
             self.push_event(now, LoggedEvent::Seen(*packet, point, true));
         }
     }
 
-    fn on_departure(&mut self, packet: &Packet, now: Time) {
+    fn on_departure(&mut self, packet: &Packet, now: Instant) {
         if let Some(point) = self.out {
             self.push_event(now, LoggedEvent::Seen(*packet, point, false));
         }
@@ -199,7 +199,7 @@ impl Log for PacketListener {
         self.push_event(at.now, LoggedEvent::Dropped(*packet, Box::new(dropped)));
     }
 
-    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Instant) {
         self.push_event(now, LoggedEvent::Erased(*packet, self.hop));
     }
 }
@@ -210,18 +210,18 @@ impl Tap for PacketListener {
     }
 
     fn on_flow_start(&mut self, flow: u32, beginning: &FlowStart) {
-        self.push_event(Time::ZERO, LoggedEvent::Begins(flow, Box::new(*beginning)));
+        self.push_event(Instant::ZERO, LoggedEvent::Begins(flow, Box::new(*beginning)));
     }
 
-    fn on_send(&mut self, packet: &Packet, now: Time) {
+    fn on_send(&mut self, packet: &Packet, now: Instant) {
         self.push_event(now, LoggedEvent::Posted(*packet));
     }
 
-    fn on_delivery(&mut self, packet: &Packet, now: Time) {
+    fn on_delivery(&mut self, packet: &Packet, now: Instant) {
         self.push_event(now, LoggedEvent::Delivered(*packet));
     }
 
-    fn on_send_ack(&mut self, reply: &ReceiverReply, blocks: &[Block], now: Time) {
+    fn on_send_ack(&mut self, reply: &ReceiverReply, blocks: &[Block], now: Instant) {
         // others are of no account before they reach their sender
         let is_plain = reply.ack().is_some_and(|ack| !ack.has(ack_flag::SYN_ACK | ack_flag::ACCECN_OPTION));
         if !self.hears_receivers && is_plain {
@@ -231,14 +231,14 @@ impl Tap for PacketListener {
     }
 
     fn on_pack_ack(&mut self, packet: &Packet, reply: &ReceiverReply, blocks: &[Block]) {
-        self.push_event(Time::ZERO, LoggedEvent::Packed(*packet, Box::new(*reply), some(blocks)));
+        self.push_event(Instant::ZERO, LoggedEvent::Packed(*packet, Box::new(*reply), some(blocks)));
     }
 
-    fn on_ack(&mut self, reply: &ReceiverReply, blocks: &[Block], now: Time) {
+    fn on_ack(&mut self, reply: &ReceiverReply, blocks: &[Block], now: Instant) {
         self.push_event(now, LoggedEvent::Acknowledged(*reply, some(blocks)));
     }
 
     fn on_payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
-        self.push_event(Time::ZERO, LoggedEvent::Payload(flow, number, is_answer, bytes.into()));
+        self.push_event(Instant::ZERO, LoggedEvent::Payload(flow, number, is_answer, bytes.into()));
     }
 }

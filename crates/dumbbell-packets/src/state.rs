@@ -9,11 +9,11 @@ use dumbbell_core::observe::{FlowStart, ProtocolKind};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::Block;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::io;
 
 /// Simulated time between two looks for records that can be written.
-const SLICE: Time = Time::from_micros(500);
+const SLICE: Duration = Duration::from_micros(500);
 /// Most answers that may have been lost before the first that is under way.
 const MOST_ANSWERS: usize = 4096;
 
@@ -83,17 +83,17 @@ pub struct State {
     held: Vec<Option<HeldAck>>,
     fates: Fates,
     /// Datagrams that were sent at this instant, by flow and number: one may have been dropped before its payload is known.
-    fresh: (Time, Vec<(u32, u64, u32)>),
+    fresh: (Instant, Vec<(u32, u64, u32)>),
     waiting: TimeOrder<PendingRecord>,
     writer: Writer,
     /// Clocks of senders are not further behind.
-    most_ahead: Time,
-    next_look: Time,
+    most_ahead: Duration,
+    next_look: Instant,
 }
 
 impl State {
     /// Returns the state for hosts with these traits; clocks of senders are at most `most_ahead` behind.
-    pub fn new(hosts: HostTraits, asked: PacketSelection, writer: Writer, most_ahead: Time) -> State {
+    pub fn new(hosts: HostTraits, asked: PacketSelection, writer: Writer, most_ahead: Duration) -> State {
         let number = |name: &str| writer.points.iter().position(|known| known == name).map(|index| index as u32);
         State {
             hosts,
@@ -103,16 +103,16 @@ impl State {
             flows: Flows::default(),
             held: Vec::new(),
             fates: Fates::default(),
-            fresh: (Time::ZERO, Vec::new()),
+            fresh: (Instant::ZERO, Vec::new()),
             waiting: TimeOrder::new(),
             writer,
             most_ahead,
-            next_look: Time::ZERO,
+            next_look: Instant::ZERO,
         }
     }
 
     /// Something has happened at `now`.
-    pub fn take(&mut self, now: Time, event: LoggedEvent) {
+    pub fn take(&mut self, now: Instant, event: LoggedEvent) {
         let some = |blocks: BoxedBlocks| blocks.unwrap_or_default();
         match event {
             LoggedEvent::Posted(packet) => self.post(&packet, now),
@@ -142,7 +142,7 @@ impl State {
     }
 
     /// Notes what was seen, if it was at a time that is asked for.
-    fn note(&mut self, time: Time, record: PendingRecord, opens: bool) {
+    fn note(&mut self, time: Instant, record: PendingRecord, opens: bool) {
         if !opens && (time < self.asked.from || time > self.asked.until) {
             return;
         }
@@ -153,7 +153,7 @@ impl State {
     }
 
     /// Writes the records that no earlier one can precede any more, once the fate of their packets is known.
-    fn write_settled(&mut self, now: Time) {
+    fn write_settled(&mut self, now: Instant) {
         if now < self.next_look {
             return;
         }
@@ -166,7 +166,7 @@ impl State {
         }
     }
 
-    fn write(&mut self, time: Time, record: &PendingRecord) {
+    fn write(&mut self, time: Instant, record: &PendingRecord) {
         let fate = record.fate.and_then(|(fate, _)| self.fates.get(fate));
         self.writer.write(time, record, &self.flows.connections[record.connection as usize], fate);
         if let Some((number, _)) = record.fate {
@@ -189,7 +189,7 @@ impl State {
         }
     }
 
-    fn post(&mut self, packet: &Packet, now: Time) {
+    fn post(&mut self, packet: &Packet, now: Instant) {
         let point = self.sender;
         let Some((slot, connection, index)) = self.flows.find_wanted(packet.flow) else { return };
         let is_first_syn = packet.has(flag::SYN) && connection.is_tcp() && connection.is_new();
@@ -223,7 +223,7 @@ impl State {
         self.write_settled(now);
     }
 
-    fn deliver(&mut self, packet: &Packet, now: Time) {
+    fn deliver(&mut self, packet: &Packet, now: Instant) {
         let point = self.receiver;
         let Some((slot, connection, index)) = self.flows.find_wanted(packet.flow) else { return };
         connection.deliver(packet);
@@ -237,7 +237,7 @@ impl State {
         self.fates.settle(fate);
     }
 
-    fn answer(&mut self, reply: &ReceiverReply, blocks: &[Block], now: Time) {
+    fn answer(&mut self, reply: &ReceiverReply, blocks: &[Block], now: Instant) {
         let point = self.receiver;
         let Some((slot, connection, index)) = self.flows.find_wanted(reply.flow()) else { return };
         let (answered, behind) = (connection.answer(reply, blocks), connection.behind);
@@ -256,7 +256,7 @@ impl State {
         }
     }
 
-    fn on_ack(&mut self, reply: &ReceiverReply, blocks: &[Block], now: Time) {
+    fn on_ack(&mut self, reply: &ReceiverReply, blocks: &[Block], now: Instant) {
         let point = self.sender;
         let Some((slot, connection, index)) = self.flows.find_wanted(reply.flow()) else { return };
         let (answered, ahead) = (connection.receive_ack(reply, blocks), connection.ahead);
@@ -285,7 +285,7 @@ impl State {
     }
 
     /// A packet is seen at a hop.
-    fn write_sighting(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
+    fn write_sighting(&mut self, packet: &Packet, point: u32, is_new: bool, now: Instant) {
         if packet.is_back() {
             return self.see_back(packet, point, is_new, now);
         }
@@ -296,7 +296,7 @@ impl State {
         self.note(now, PendingRecord { point, connection: index, fate: Some((fate, true)), what }, opens_connection(packet));
     }
 
-    fn see_back(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
+    fn see_back(&mut self, packet: &Packet, point: u32, is_new: bool, now: Instant) {
         let Some(Some(held)) = self.held.get_mut(packet.ack_slot() as usize) else { return };
         let Some(index) = self.flows.slots.get(packet.flow as usize).and_then(|slot| slot.connection) else { return };
         let mut answered = self.flows.connections[index as usize].ack_headers(&held.reply, &held.blocks, held.counts);

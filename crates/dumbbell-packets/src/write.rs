@@ -9,7 +9,7 @@ use crate::{points, CaptureWriter, OUT, RECEIVER, SENDER};
 use dumbbell_config::RunConfig;
 use dumbbell_core::observe::ProtocolKind;
 use dumbbell_core::packet::{Packet, SYN_FRAME, UDP_HEADERS};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use std::io;
 
 /// A packet at a point.
@@ -54,9 +54,9 @@ pub struct PacketSelection {
     /// Numbers of flows; none: all.
     pub flows: Vec<u32>,
     /// From when, and until when. Handshakes are written whenever they are: they have the scale of windows.
-    pub from: Time,
-    /// Until then; [`Time::NEVER`]: all.
-    pub until: Time,
+    pub from: Instant,
+    /// Until then; [`Instant::NEVER`]: all.
+    pub until: Instant,
     /// Bytes of each frame, 0: all; `None`: headers, and payload that is not zeros.
     pub snap: Option<u32>,
 }
@@ -118,7 +118,7 @@ impl Writer {
     }
 
     /// Writes a record of this connection.
-    pub fn write(&mut self, time: Time, record: &PendingRecord, connection: &TrackedFlow, fate: Option<&Fate>) {
+    pub fn write(&mut self, time: Instant, record: &PendingRecord, connection: &TrackedFlow, fate: Option<&Fate>) {
         self.count += 1;
         let point = record.point;
         let (segment, wire) = match &record.what {

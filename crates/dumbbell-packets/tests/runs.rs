@@ -1,7 +1,7 @@
 //! Files and columns of whole runs.
 
 use dumbbell_config::RunConfig;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use dumbbell_packets::{points, ColumnValues, Columns, PacketRecorder, PacketSelection, WrittenPackets};
 use dumbbell_sim::{Outcome, Sim};
 use serde_json::{json, Value};
@@ -25,7 +25,7 @@ impl Write for Memory {
 }
 
 fn ask_everything() -> PacketSelection {
-    PacketSelection { until: Time::NEVER, ..PacketSelection::default() }
+    PacketSelection { until: Instant::NEVER, ..PacketSelection::default() }
 }
 
 fn run(config: &Value, asked: PacketSelection, file: Option<Memory>) -> (Outcome, WrittenPackets) {
@@ -482,8 +482,12 @@ fn accecn_counts_what_came_with_ce() {
 fn only_some_flows_and_some_time_but_always_handshakes() {
     let config = config("cubic", "codel");
     let memory = Memory::default();
-    let asked =
-        PacketSelection { flows: vec![1], from: Time::from_secs(2), until: Time::from_secs(3), ..PacketSelection::default() };
+    let asked = PacketSelection {
+        flows: vec![1],
+        from: Instant::from_secs(2),
+        until: Instant::from_secs(3),
+        ..PacketSelection::default()
+    };
     run(&config, asked, Some(memory.clone()));
     let found = frames(&memory);
     let (opening, rest) = found.split_at(3);

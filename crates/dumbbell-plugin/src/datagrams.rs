@@ -1,9 +1,9 @@
 //! The bytes of datagrams that are under way: the net moves their numbers only.
 
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 
 /// No datagram is under way for longer: what is older was dropped, and its place may be given to another.
-const LONGEST_WAY: Time = Time::from_secs(120);
+const LONGEST_WAY: Duration = Duration::from_secs(120);
 /// So few places are not worth a look.
 const FEW: usize = 1024;
 
@@ -11,7 +11,7 @@ const FEW: usize = 1024;
 #[derive(Default)]
 struct DatagramPlace {
     bytes: Vec<u8>,
-    sent: Time,
+    sent: Instant,
     /// How often it was given away: the upper half of the number of what is in it.
     uses: u32,
     taken: bool,
@@ -30,7 +30,7 @@ pub struct Datagrams {
 
 impl Datagrams {
     /// Keeps a copy of `payload`, sent at `now`: its number.
-    pub fn put(&mut self, payload: &[u8], now: Time) -> u64 {
+    pub fn put(&mut self, payload: &[u8], now: Instant) -> u64 {
         if self.free.is_empty() && self.places.len() >= self.look_at.max(FEW) {
             self.free_lost(now);
         }
@@ -67,7 +67,7 @@ impl Datagrams {
     }
 
     #[cold]
-    fn free_lost(&mut self, now: Time) {
+    fn free_lost(&mut self, now: Instant) {
         for (index, place) in (0..).zip(&mut self.places) {
             if place.taken && place.sent.saturating_add(LONGEST_WAY) < now {
                 place.taken = false;
@@ -86,9 +86,9 @@ mod tests {
     #[test]
     fn a_datagram_is_taken_once_and_its_place_used_again() {
         let mut all = Datagrams::default();
-        let (first, second) = (all.put(b"one", Time(1)), all.put(b"two", Time(2)));
+        let (first, second) = (all.put(b"one", Instant(1)), all.put(b"two", Instant(2)));
         assert_eq!((all.take(first).as_deref(), all.take(first)), (Some(&b"one"[..]), None));
-        let third = all.put(b"three", Time(3));
+        let third = all.put(b"three", Instant(3));
         // the same place, another number
         assert_eq!((third as u32, third == first), (first as u32, false));
         assert_eq!((all.take(first), all.take(third).as_deref()), (None, Some(&b"three"[..])));
@@ -100,7 +100,7 @@ mod tests {
         let mut all = Datagrams::default();
         // one of four is lost
         for number in 0..400_000_u64 {
-            let kept = all.put(&number.to_be_bytes(), Time::from_millis(number * 2));
+            let kept = all.put(&number.to_be_bytes(), Instant::from_millis(number * 2));
             if number % 4 > 0 {
                 assert_eq!(all.take(kept).as_deref(), Some(&number.to_be_bytes()[..]));
             }

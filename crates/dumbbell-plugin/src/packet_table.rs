@@ -4,7 +4,7 @@ use dumbbell_config::extensions::PluginFault;
 use dumbbell_core::aqm::Dequeue;
 use dumbbell_core::log::{At, DropReason, DropSite, Log, MarkReason};
 use dumbbell_core::packet::Packet;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use std::collections::VecDeque;
 
 /// Lists have numbers below this.
@@ -39,7 +39,7 @@ pub struct PacketTable {
     /// The packet that arrives now; no log has an event of it yet.
     arriving: u64,
     /// [`PacketTable::wait`] was called.
-    until: Option<Time>,
+    until: Option<Instant>,
 }
 
 impl PacketTable {
@@ -92,7 +92,7 @@ impl PacketTable {
     }
 
     /// `packet` arrives: its number.
-    pub fn arrive(&mut self, mut packet: Packet, now: Time) -> u64 {
+    pub fn arrive(&mut self, mut packet: Packet, now: Instant) -> u64 {
         packet.enqueue_time = now;
         let place = self.free.pop().unwrap_or_else(|| {
             self.entries.push(Entry { packet, id: 0, list: None });
@@ -108,7 +108,7 @@ impl PacketTable {
     }
 
     /// The discipline has seen the packet that arrived: if it was not dropped, it is in the queue.
-    pub fn settle(&mut self, now: Time, log: &mut (impl Log + ?Sized)) {
+    pub fn settle(&mut self, now: Instant, log: &mut (impl Log + ?Sized)) {
         let id = std::mem::take(&mut self.arriving);
         if let Some(packet) = self.packet(id) {
             log.on_enqueue(packet, At::time(now));
@@ -116,12 +116,12 @@ impl PacketTable {
     }
 
     /// Sets CE; whether it has it.
-    pub fn mark(&mut self, id: u64, now: Time, log: &mut dyn Log) -> bool {
+    pub fn mark(&mut self, id: u64, now: Instant, log: &mut dyn Log) -> bool {
         self.find_entry(id, "marked").is_some_and(|entry| log.set_ce(&mut entry.packet, MarkReason::Aqm, At::time(now)))
     }
 
     /// Drops a packet: the one that arrives, which counts as overflow, or one in the queue, which counts as the AQM's.
-    pub fn drop(&mut self, id: u64, now: Time, log: &mut dyn Log) {
+    pub fn drop(&mut self, id: u64, now: Instant, log: &mut dyn Log) {
         let is_arriving = id == self.arriving;
         let Some(packet) = self.take(id, "dropped") else { return };
         let (place, reason) =
@@ -164,12 +164,12 @@ impl PacketTable {
     }
 
     /// The discipline sends nothing before `time`.
-    pub fn wait(&mut self, time: Time) {
+    pub fn wait(&mut self, time: Instant) {
         self.until = Some(time);
     }
 
     /// Turns the number `id` that dequeue() returned, 0 for none, into an answer of the queue.
-    pub fn leave(&mut self, id: u64, now: Time, log: &mut (impl Log + ?Sized)) -> Dequeue {
+    pub fn leave(&mut self, id: u64, now: Instant, log: &mut (impl Log + ?Sized)) -> Dequeue {
         let until = self.until.take();
         if id != 0 {
             return self.take(id, "dequeue() returned").map_or(Dequeue::Empty, |packet| {
@@ -189,7 +189,7 @@ impl PacketTable {
     }
 
     /// timer() was called at `now`, and is wanted at `next`.
-    pub fn check_timer(&self, next: Time, now: Time) {
+    pub fn check_timer(&self, next: Instant, now: Instant) {
         if next <= now {
             self.wrong(|| format!("timer_at() is {next} after timer() at {now}; allowed: a later time"));
         }

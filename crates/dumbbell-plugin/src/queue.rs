@@ -7,7 +7,7 @@ use dumbbell_config::extensions::PluginFault;
 use dumbbell_core::aqm::{Aqm, Dequeue, QueueContext, STATES};
 use dumbbell_core::log::Log;
 use dumbbell_core::packet::{FlowKey, Packet};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Instant, Rate};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
@@ -17,7 +17,7 @@ pub struct PluginQueue {
     this: *mut c_void,
     table: PacketTable,
     /// Result of timer_at() after the last call: the engine reads it several times per packet.
-    next: Time,
+    next: Instant,
 }
 
 // SAFETY: `this` is used only through `&mut CQueue` or `&CQueue`, and `CQueue` is not `Sync`: by one thread at a time, as the interface
@@ -28,7 +28,7 @@ unsafe impl Send for PluginQueue {}
 struct Call<'a> {
     table: &'a mut PacketTable,
     log: &'a mut dyn Log,
-    now: Time,
+    now: Instant,
     /// Where a packet is put that the library looks at.
     shown: abi::CPacket,
 }
@@ -61,7 +61,7 @@ calls_back! {
     last(call, list: u32) -> *const abi::CPacket { call.show(call.table.last(list)) }
     packets(call, list: u32) -> u64 { call.table.in_list(list).0 }
     bytes(call, list: u32) -> u64 { call.table.in_list(list).1 }
-    wait(call, time: u64) { call.table.wait(Time(time)) }
+    wait(call, time: u64) { call.table.wait(Instant(time)) }
 }
 
 impl Call<'_> {
@@ -106,7 +106,7 @@ impl PluginQueue {
         if this.is_null() {
             table.wrong(|| "create() returned NULL".to_owned());
         }
-        let mut queue = PluginQueue { functions, this, table, next: Time::NEVER };
+        let mut queue = PluginQueue { functions, this, table, next: Instant::NEVER };
         queue.ask();
         queue
     }
@@ -115,12 +115,12 @@ impl PluginQueue {
     fn ask(&mut self) {
         if let Some(timer_at) = self.functions.timer_at.filter(|_| !self.this.is_null()) {
             // SAFETY: `this` came from `create`
-            self.next = Time(unsafe { timer_at(self.this) });
+            self.next = Instant(unsafe { timer_at(self.this) });
         }
     }
 
     /// Lets the library do something; not if it could not be created.
-    fn call<T>(&mut self, now: Time, log: &mut dyn Log, none: T, act: impl FnOnce(*mut c_void, *mut abi::CHost) -> T) -> T {
+    fn call<T>(&mut self, now: Instant, log: &mut dyn Log, none: T, act: impl FnOnce(*mut c_void, *mut abi::CHost) -> T) -> T {
         if self.this.is_null() {
             return none;
         }
@@ -152,7 +152,7 @@ impl Aqm for PluginQueue {
         }
     }
 
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         let id = self.table.arrive(packet, now);
         let seen = self.table.packet(id).map(|kept| abi::CPacket::read_packet(id, kept));
         if let (Some(enqueue), Some(seen)) = (self.functions.enqueue, seen) {
@@ -162,7 +162,7 @@ impl Aqm for PluginQueue {
         self.table.settle(now, log);
     }
 
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let Some(dequeue) = self.functions.dequeue else { return Dequeue::Empty };
         // SAFETY: `this` came from `create`; host is valid for the call
         let id = self.call(now, log, 0, |this, host| unsafe { dequeue(this, host, now.0) });
@@ -177,11 +177,11 @@ impl Aqm for PluginQueue {
         self.table.held_bytes()
     }
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.next
     }
 
-    fn on_timer<L: Log>(&mut self, now: Time, log: &mut L) {
+    fn on_timer<L: Log>(&mut self, now: Instant, log: &mut L) {
         if let Some(timer) = self.functions.timer {
             // SAFETY: `this` came from `create`; host is valid for the call
             self.call(now, log, (), |this, host| unsafe { timer(this, host, now.0) });
@@ -189,7 +189,7 @@ impl Aqm for PluginQueue {
         self.table.check_timer(self.next, now);
     }
 
-    fn set_rate(&mut self, rate: Rate, now: Time) {
+    fn set_rate(&mut self, rate: Rate, now: Instant) {
         if let Some(changes) = self.functions.rate.filter(|_| !self.this.is_null()) {
             // SAFETY: `this` came from `create`
             unsafe { changes(self.this, rate.bits(), now.0) }

@@ -8,7 +8,7 @@ use dumbbell_core::observe::SenderSnapshot;
 use dumbbell_core::packet::{Ecn, UDP_HEADERS};
 use dumbbell_core::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
 use dumbbell_core::rng::Rng;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::ffi::{c_void, CStr, CString};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const CALLS: u32 = 20_000;
 /// After so many of them the next comes later by as much as a call takes on a host, at least. Pacers round down to a time at which they still lack
 /// a byte, which they never get while the clock stands.
 const AT_ONCE: u32 = 10;
-const LATER: Time = Time(1_000);
+const LATER: Duration = Duration(1_000);
 
 /// One connection. The functions that the interface requires are there: [`load`](crate::Plugin::load) has looked.
 pub struct PluginStack {
@@ -36,13 +36,13 @@ pub struct PluginStack {
     out: Vec<Datagram>,
     /// Datagrams that the server sends during a call.
     back: Vec<Datagram>,
-    now: Time,
+    now: Instant,
     /// Calls in a row of the timers of both ends.
     rows: [Row; 2],
     /// Bytes that the application has not written yet, bytes per write, interval between writes, and time of the next write.
     left: u64,
-    chunk: (u64, Time),
-    writes_at: Time,
+    chunk: (u64, Duration),
+    writes_at: Instant,
     over: bool,
 }
 
@@ -53,7 +53,7 @@ struct Row {
     /// The last ones, which sent nothing.
     idle: u32,
     /// The next does not come before.
-    later: Time,
+    later: Instant,
 }
 
 // SAFETY: `this` is used only through `&mut CStack` or `&CStack`, and `CStack` is not `Sync`: by one thread at a time, as the interface
@@ -67,7 +67,7 @@ unsafe impl Sync for abi::CStack {}
 struct Call<'a> {
     bytes: &'a mut Datagrams,
     sent: &'a mut Vec<Datagram>,
-    now: Time,
+    now: Instant,
     /// Largest payload.
     room: u32,
     wrong: Option<String>,
@@ -109,7 +109,7 @@ impl PluginStack {
         let this = functions.create.map_or(std::ptr::null_mut(), |create| unsafe { create(&flow, values.as_ptr()) });
         // an application of some rate writes a packet's payload at a time
         let size = u64::from(payload);
-        let chunk = context.app_rate.map_or((u64::MAX, Time::NEVER), |rate| (size, rate.serialise(size)));
+        let chunk = context.app_rate.map_or((u64::MAX, Duration::MAX), |rate| (size, rate.serialise(size)));
         let stack = PluginStack {
             functions,
             this,
@@ -120,11 +120,11 @@ impl PluginStack {
             down: Datagrams::default(),
             out: Vec::new(),
             back: Vec::new(),
-            now: Time::ZERO,
+            now: Instant::ZERO,
             rows: [Row::default(); 2],
             left: context.size.unwrap_or(u64::MAX),
             chunk,
-            writes_at: Time::NEVER,
+            writes_at: Instant::NEVER,
             over: false,
         };
         if this.is_null() {
@@ -138,7 +138,7 @@ impl PluginStack {
     }
 
     /// Lets the library do something for `side`; not if it could not be created.
-    fn call(&mut self, side: u32, now: Time, act: impl FnOnce(&abi::CStack, *mut c_void, *mut abi::CWire)) {
+    fn call(&mut self, side: u32, now: Instant, act: impl FnOnce(&abi::CStack, *mut c_void, *mut abi::CWire)) {
         if self.this.is_null() {
             return;
         }
@@ -154,20 +154,20 @@ impl PluginStack {
     }
 
     /// When `side` wants to be called. Stacks set timers to times that have passed already, when they find what is overdue: that is now.
-    fn wake(&self, side: u32) -> Time {
+    fn wake(&self, side: u32) -> Instant {
         self.ask_wake(side).max(self.now).max(self.rows[side as usize].later)
     }
 
-    fn ask_wake(&self, side: u32) -> Time {
+    fn ask_wake(&self, side: u32) -> Instant {
         match self.functions.wake {
             // SAFETY: `this` is what create() returned and destroy() has not been given
-            Some(wake) if !self.this.is_null() && self.fault.message().is_none() => Time(unsafe { wake(self.this, side) }),
-            _ => Time::NEVER,
+            Some(wake) if !self.this.is_null() && self.fault.message().is_none() => Instant(unsafe { wake(self.this, side) }),
+            _ => Instant::NEVER,
         }
     }
 
     /// The timer of `side` is called, if it is due.
-    fn timer(&mut self, side: u32, now: Time) {
+    fn timer(&mut self, side: u32, now: Instant) {
         if self.wake(side) > now {
             return;
         }
@@ -185,7 +185,7 @@ impl PluginStack {
         }
         row.calls += 1;
         row.idle = if self.out.len() + self.back.len() > waiting { 0 } else { row.idle + 1 };
-        row.later = if row.idle >= AT_ONCE { now + LATER } else { Time::ZERO };
+        row.later = if row.idle >= AT_ONCE { now + LATER } else { Instant::ZERO };
         self.rows[side as usize] = row;
         if row.idle >= IDLE || row.calls >= CALLS {
             let calls = row.calls;
@@ -204,7 +204,7 @@ impl PluginStack {
         }
     }
 
-    fn deliver(&mut self, side: u32, number: u64, ecn: Ecn, now: Time) {
+    fn deliver(&mut self, side: u32, number: u64, ecn: Ecn, now: Instant) {
         let Some(payload) = self.datagrams_to(side).take(number) else { return };
         self.call(side, now, |functions, this, wire| {
             if let Some(datagram) = functions.datagram {
@@ -216,7 +216,7 @@ impl PluginStack {
     }
 
     /// The application writes what it has now.
-    fn write(&mut self, now: Time) {
+    fn write(&mut self, now: Instant) {
         let (most, gap) = self.chunk;
         let bytes = self.left.min(most);
         if self.left != u64::MAX {
@@ -231,14 +231,14 @@ impl PluginStack {
         if self.left == 0 {
             self.finish(1, now);
         }
-        self.writes_at = if self.over || gap == Time::NEVER { Time::NEVER } else { now + gap };
+        self.writes_at = if self.over || gap == Duration::MAX { Instant::NEVER } else { now + gap };
     }
 
-    fn finish(&mut self, end: u32, now: Time) {
+    fn finish(&mut self, end: u32, now: Instant) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
-        self.writes_at = Time::NEVER;
+        self.writes_at = Instant::NEVER;
         self.call(abi::CLIENT, now, |functions, this, wire| {
             if let Some(finish) = functions.finish {
                 // SAFETY: `this` lives, and `wire` is valid for the call
@@ -274,7 +274,7 @@ impl Drop for PluginStack {
 }
 
 impl Protocol for PluginStack {
-    fn start(&mut self, now: Time) {
+    fn start(&mut self, now: Instant) {
         self.call(abi::CLIENT, now, |functions, this, wire| {
             if let Some(start) = functions.start {
                 // SAFETY: `this` lives, and `wire` is valid for the call
@@ -284,11 +284,11 @@ impl Protocol for PluginStack {
         self.write(now);
     }
 
-    fn stop(&mut self, now: Time) {
+    fn stop(&mut self, now: Instant) {
         self.finish(0, now);
     }
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         if self.out.is_empty() {
             self.wake(abi::CLIENT).min(self.writes_at)
         } else {
@@ -296,7 +296,7 @@ impl Protocol for PluginStack {
         }
     }
 
-    fn on_timer(&mut self, now: Time, net: &mut dyn DatagramOutlet) {
+    fn on_timer(&mut self, now: Instant, net: &mut dyn DatagramOutlet) {
         if self.writes_at <= now {
             self.write(now);
         }
@@ -304,25 +304,25 @@ impl Protocol for PluginStack {
         self.out.drain(..).for_each(|datagram| net.send(datagram));
     }
 
-    fn on_datagram(&mut self, datagram: &Datagram, now: Time) -> Option<Answer> {
+    fn on_datagram(&mut self, datagram: &Datagram, now: Instant) -> Option<Answer> {
         self.deliver(abi::SERVER, datagram.number, datagram.ecn, now);
         None
     }
 
-    fn receive(&mut self, datagram: &Datagram, now: Time, back: &mut dyn AnswerOutlet) {
+    fn receive(&mut self, datagram: &Datagram, now: Instant, back: &mut dyn AnswerOutlet) {
         self.on_datagram(datagram, now);
         self.answer(back);
     }
 
-    fn on_answer(&mut self, answer: &Answer, _rtt: Time, now: Time) {
+    fn on_answer(&mut self, answer: &Answer, _rtt: Duration, now: Instant) {
         self.deliver(abi::CLIENT, answer.value, answer.ecn, now);
     }
 
-    fn receiver_timer(&self) -> Time {
+    fn receiver_timer(&self) -> Instant {
         self.wake(abi::SERVER)
     }
 
-    fn on_receiver_timer(&mut self, now: Time, back: &mut dyn AnswerOutlet) {
+    fn on_receiver_timer(&mut self, now: Instant, back: &mut dyn AnswerOutlet) {
         self.timer(abi::SERVER, now);
         self.answer(back);
     }
@@ -338,8 +338,8 @@ impl Protocol for PluginStack {
                 cwnd: known(cwnd),
                 ssthresh: known(ssthresh),
                 in_flight: known(in_flight),
-                srtt: known(rtt).map(Time),
-                min_rtt: known(min_rtt).map(Time),
+                srtt: known(rtt).map(Duration),
+                min_rtt: known(min_rtt).map(Duration),
                 lost: known(lost),
             },
             pacing_rate: known(pacing_rate),

@@ -6,7 +6,7 @@ use dumbbell_core::aqm::{self, Aqm, Dequeue, QueueContext};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, FlowKey, Packet, MTU_FRAME};
 use dumbbell_core::rng::{mix, Rng};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use serde_json::{json, Map, Value};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -133,7 +133,7 @@ struct Story {
 }
 
 impl Story {
-    fn push_event(&mut self, event: u64, packet: &Packet, at: Time) {
+    fn push_event(&mut self, event: u64, packet: &Packet, at: Instant) {
         self.hash = mix(self.hash ^ mix(event ^ packet.number() << 3) ^ at.0);
     }
 }
@@ -174,7 +174,7 @@ fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
     let values = plugin.values(&keys(plugin, &mut rng)).map_err(|error| error.to_string())?;
     let Make::Queue(make) = plugin.make() else { return Err("no queue discipline".to_owned()) };
     let mut queue = make(&values, &context, fault.clone());
-    let (mut story, mut now) = (Story::default(), Time::ZERO);
+    let (mut story, mut now) = (Story::default(), Instant::ZERO);
     for flow in 0..FLOWS {
         queue.flow_starts(flow, &FlowKey { src_host: flow / 3, dst_host: 7, ports: flow, dscp: (flow * 5 % 64) as u8 });
     }
@@ -184,7 +184,7 @@ fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
         if rng.draw_below(40) == 0 {
             arrivals = 1 + rng.draw_below(9);
         }
-        now += Time([0, 1, 1_000, 120_000, 1_000_000, 30_000_000, 2_000_000_000][rng.draw_below(7) as usize]);
+        now += Duration([0, 1, 1_000, 120_000, 1_000_000, 30_000_000, 2_000_000_000][rng.draw_below(7) as usize]);
         while queue.next_timer() <= now && fault.message().is_none() {
             let due = queue.next_timer();
             queue.on_timer(due, &mut story);

@@ -4,7 +4,7 @@ use dumbbell_core::aqm::{Aqm, Dequeue, QueueContext};
 use dumbbell_core::cc::driver::conn;
 use dumbbell_core::cc::CcContext;
 use dumbbell_core::packet::{Ecn, Packet};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Instant, Rate};
 use dumbbell_plugin::{abi, trial, Make, Plugin};
 use dumbbell_sim::extensions::{Extensions, PluginFault};
 use dumbbell_sim::{RunError, Sim};
@@ -72,16 +72,16 @@ fn a_queue_in_c_by_hand() {
     let mut queue = make(&values, &QueueContext::new(Rate::from_mbit(10), 1), fault.clone());
     // two are below the threshold when they come; the third finds 3028 B and is marked, a fourth that cannot be is dropped
     for (seq, ecn) in [(0, Ecn::Ect0), (1, Ecn::NotEct), (2, Ecn::Ect0), (3, Ecn::NotEct)] {
-        queue.enqueue(full(seq, ecn), Time(seq), &mut ());
+        queue.enqueue(full(seq, ecn), Instant(seq), &mut ());
     }
     assert_eq!((queue.packets(), queue.bytes()), (3, 3 * 1514));
-    let mut left = || match queue.dequeue(Time(9), &mut ()) {
+    let mut left = || match queue.dequeue(Instant(9), &mut ()) {
         Dequeue::Packet(packet) => Some((packet.number(), packet.ecn(), packet.enqueue_time)),
         _ => None,
     };
-    assert_eq!(left(), Some((2, Ecn::Ce, Time(2))));
-    assert_eq!(left(), Some((1, Ecn::NotEct, Time(1))));
-    assert_eq!(left(), Some((0, Ecn::Ect0, Time(0))));
+    assert_eq!(left(), Some((2, Ecn::Ce, Instant(2))));
+    assert_eq!(left(), Some((1, Ecn::NotEct, Instant(1))));
+    assert_eq!(left(), Some((0, Ecn::Ect0, Instant(0))));
     assert_eq!((left(), fault.message()), (None, None));
 }
 

@@ -21,7 +21,7 @@ params! {
     /// Parameters.
     pub struct Params {
         /// Acceptable delay.
-        target: Time = Time::from_millis(5), unit "", source "RFC 8289";
+        target: Duration = Duration::from_millis(5), unit "", source "RFC 8289";
     }
 }
 
@@ -89,7 +89,7 @@ fn comments_documentation_white_space_and_tests_leave_it() {
         ("/// Parameters.", "/** All parameters. */"),
         ("a + b * 2", "a /* the first */ + b * 2 // twice"),
         ("(a: u32, b: u32) -> u32 {", "(a: u32,\n    b: u32)\n    -> u32\n{"),
-        ("target: Time = Time::from_millis(5)", "target :  Time\n  = Time :: from_millis( 5 )"),
+        ("target: Duration = Duration::from_millis(5)", "target :  Duration\n  = Duration :: from_millis( 5 )"),
         ("super::sum(1, 2), 5", "super::sum(1, 3), 7"),
         ("mod tests {", "mod other_tests { use super::*;"),
         ("#[cfg(test)]\nmod tests {", "#[cfg(all(test, target_os = \"linux\"))]\n#[allow(unused)]\nmod tests {"),

@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, StringArray};
 use arrow_schema::ArrowError;
 use dumbbell_config::RunConfig;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_packets::{
     points, CapturePoint, CaptureWriter, CapturedRun, ColumnValues, Columns, InferredQueue, PacketRecorder, PacketSelection,
     Stream, WrittenPackets,
@@ -92,7 +92,7 @@ pub fn run_packets(
     plugins: BTreeMap<String, Bound<'_, PyAny>>,
 ) -> PyResult<(Result, u64, Option<Rows>)> {
     let extensions = load_all(&plugins)?;
-    let asked = PacketSelection { points, flows, from: Time(start), until: Time(end), snap };
+    let asked = PacketSelection { points, flows, from: Instant(start), until: Instant(end), snap };
     let file = match path {
         Some(path) => Some((py.detach(|| new_file(&path))?, comment)),
         None => None,
@@ -159,9 +159,9 @@ pub fn write_captured(
     snap: Option<u32>,
 ) -> PyResult<(u64, Option<Rows>)> {
     let config = RunConfig::from_json(&parse(config)?).map_err(config_error)?;
-    let asked = PacketSelection { points, flows, from: Time(start), until: Time(end), snap };
+    let asked = PacketSelection { points, flows, from: Instant(start), until: Instant(end), snap };
     let stream = |(name, hop, records, earlier): (String, u16, PathBuf, u64)| {
-        Ok(Stream { place: place(&name, hop)?, path: records, earlier: Time(earlier) })
+        Ok(Stream { place: place(&name, hop)?, path: records, earlier: Duration(earlier) })
     };
     let captured = CapturedRun {
         streams: files.streams.into_iter().map(stream).collect::<PyResult<_>>()?,

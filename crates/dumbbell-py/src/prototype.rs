@@ -4,7 +4,7 @@ use dumbbell_core::aqm::{self, Aqm, Dequeue, QueueContext, STATES};
 use dumbbell_core::cc::{self, CcContext, Control, Echo, EcnUse};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, FlowKey, Packet};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Instant, Rate};
 use dumbbell_plugin::packet_table::PacketTable;
 use dumbbell_plugin::{abi, Declared, Make, Plugin};
 use dumbbell_sim::extensions::PluginFault;
@@ -54,7 +54,7 @@ impl Log for DeferredLogCalls {
 
 struct CallState {
     table: PacketTable,
-    now: Time,
+    now: Instant,
     later: DeferredLogCalls,
 }
 
@@ -117,7 +117,7 @@ impl PyHost {
 
     /// In dequeue(): nothing leaves before `time`.
     fn wait(&self, time: u64) {
-        self.lock().table.wait(Time(time));
+        self.lock().table.wait(Instant(time));
     }
 }
 
@@ -212,12 +212,12 @@ struct PyQueue {
     host: Py<PyHost>,
     kept: Arc<Mutex<CallState>>,
     /// Result of timer_at() after the last call: the engine reads it several times per packet.
-    next: Time,
+    next: Instant,
 }
 
 impl PyQueue {
     fn new(instance: Instance, host: Py<PyHost>, kept: Arc<Mutex<CallState>>) -> PyQueue {
-        let mut queue = PyQueue { instance, host, kept, next: Time::NEVER };
+        let mut queue = PyQueue { instance, host, kept, next: Instant::NEVER };
         queue.ask();
         queue
     }
@@ -227,7 +227,7 @@ impl PyQueue {
         if self.instance.has("timer_at") {
             let read = |answer: Bound<'_, PyAny>| answer.extract::<Option<u64>>();
             let at = self.instance.call("timer_at", |py| Ok(PyTuple::empty(py)), read);
-            self.next = at.flatten().map_or(Time::NEVER, Time);
+            self.next = at.flatten().map_or(Instant::NEVER, Instant);
         }
     }
 
@@ -256,7 +256,7 @@ impl Aqm for PyQueue {
         }
     }
 
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         let seen = {
             let mut kept = self.lock();
             kept.now = now;
@@ -270,7 +270,7 @@ impl Aqm for PyQueue {
         self.lock().table.settle(now, log);
     }
 
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         self.lock().now = now;
         let host = &self.host;
         let id = self.instance.call(
@@ -291,11 +291,11 @@ impl Aqm for PyQueue {
         self.lock().table.held_bytes()
     }
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.next
     }
 
-    fn on_timer<L: Log>(&mut self, now: Time, log: &mut L) {
+    fn on_timer<L: Log>(&mut self, now: Instant, log: &mut L) {
         self.lock().now = now;
         let host = &self.host;
         self.instance.call("timer", |py| (host.clone_ref(py), now.0).into_pyobject(py), |_| Ok(()));
@@ -304,7 +304,7 @@ impl Aqm for PyQueue {
         self.lock().table.check_timer(self.next, now);
     }
 
-    fn set_rate(&mut self, rate: Rate, now: Time) {
+    fn set_rate(&mut self, rate: Rate, now: Instant) {
         if self.instance.has("rate") {
             self.instance.call("rate", |py| (rate.bits(), now.0).into_pyobject(py), |_| Ok(()));
             self.ask();
@@ -419,8 +419,11 @@ pub fn plugin(class: &Bound<'_, PyAny>) -> PyResult<Plugin> {
         Make::Queue(Arc::new(move |values, context: &QueueContext, fault| {
             let (rate, seed) = (context.rate.bits(), context.seed);
             let arguments = |py: Python<'_>| Ok((table(py, &names, values)?, rate, seed).into_pyobject(py)?.unbind());
-            let kept =
-                CallState { table: PacketTable::new(&own, fault.clone()), now: Time::ZERO, later: DeferredLogCalls::default() };
+            let kept = CallState {
+                table: PacketTable::new(&own, fault.clone()),
+                now: Instant::ZERO,
+                later: DeferredLogCalls::default(),
+            };
             let kept = Arc::new(Mutex::new(kept));
             let instance = Instance::new(&of, &QUEUE, format!("queue {own}"), fault, arguments);
             let host = Python::attach(|py| Py::new(py, PyHost { kept: Arc::clone(&kept) }));

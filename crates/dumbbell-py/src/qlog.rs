@@ -28,7 +28,7 @@ fn write(
 ) -> PyResult<(Outcome, u64)> {
     let config = parse(config)?;
     let read = RunConfig::read(&config, &extensions).map_err(config_error)?;
-    let recorder = QlogRecorder::new(names, senders, network, read.run.duration);
+    let recorder = QlogRecorder::new(names, senders, network, read.end());
     let builder = Sim::builder(&config).extensions(extensions).listener(|hop| recorder.listener(hop));
     let outcome = builder.build().map_err(config_error)?.run(cancel, &AtomicU64::default()).map_err(run_error)?;
     Ok((outcome, recorder.finish()?))

@@ -14,7 +14,7 @@ use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::Block;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use network::{HopBacklog, NetworkFile};
 use record::Records;
 use sender::QlogFlow;
@@ -55,7 +55,7 @@ pub struct QlogRecorder {
 impl QlogRecorder {
     /// Records the senders of these flows, numbered as in `[[flows]]`, and their packets at queues, until the clock of each sender reaches `end`, the duration
     /// of the run.
-    pub fn new(names: Names, senders: Vec<(u32, QlogWriter)>, network: Option<QlogWriter>, end: Time) -> QlogRecorder {
+    pub fn new(names: Names, senders: Vec<(u32, QlogWriter)>, network: Option<QlogWriter>, end: Instant) -> QlogRecorder {
         let mut flows: Vec<Option<QlogFlow>> = Vec::new();
         for (number, sink) in senders {
             let index = number as usize;
@@ -116,7 +116,7 @@ impl Log for QlogListener {
     fn on_dequeue(&mut self, packet: &Packet, at: At) {
         self.queue.remove(packet);
         self.queue_did(packet, at, "dumbbell:packet_dequeued", |data| {
-            data.key("sojourn").ms(at.now.saturating_sub(packet.enqueue_time));
+            data.key("sojourn").ms(at.now.saturating_since(packet.enqueue_time));
         });
     }
 
@@ -142,25 +142,25 @@ impl Tap for QlogListener {
         ListenLevel::Snapshots
     }
 
-    fn on_control_event(&mut self, flow: u32, event: &ControlEvent, _now: Time) {
+    fn on_control_event(&mut self, flow: u32, event: &ControlEvent, _now: Instant) {
         if let (ControlEvent::SlowStartExit(exit), Some(flow)) = (event, self.recorder.files().flow(flow)) {
             flow.left_slow_start(exit.cause);
         }
     }
 
-    fn on_send(&mut self, packet: &Packet, now: Time) {
+    fn on_send(&mut self, packet: &Packet, now: Instant) {
         if let Some(flow) = self.recorder.files().flow(packet.flow) {
             flow.post(packet, now);
         }
     }
 
-    fn on_ack(&mut self, reply: &ReceiverReply, blocks: &[Block], _now: Time) {
+    fn on_ack(&mut self, reply: &ReceiverReply, blocks: &[Block], _now: Instant) {
         if let Some(flow) = self.recorder.files().flow(reply.flow()) {
             flow.on_ack(reply, blocks);
         }
     }
 
-    fn on_snapshot(&mut self, flow: u32, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Time) {
+    fn on_snapshot(&mut self, flow: u32, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Instant) {
         if let Some(flow) = self.recorder.files().flow(flow) {
             flow.record_snapshot(snapshot, tcp, now);
         }

@@ -2,7 +2,7 @@
 
 use crate::QlogWriter;
 use dumbbell_core::packet::Ecn;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 
@@ -64,7 +64,7 @@ impl QlogRecord {
     }
 
     /// A time or a duration, ms, to the nanosecond.
-    pub fn ms(&mut self, time: Time) -> &mut QlogRecord {
+    pub fn ms(&mut self, time: Duration) -> &mut QlogRecord {
         self.push(format_args!("{}.{:06}", time.0 / 1_000_000, time.0 % 1_000_000))
     }
 
@@ -118,7 +118,7 @@ impl Records {
     }
 
     /// Writes an event, whose data `fill` fills. Nothing is written after an error.
-    pub fn event(&mut self, time: Time, name: &str, fill: impl FnOnce(&mut QlogRecord)) {
+    pub fn event(&mut self, time: Instant, name: &str, fill: impl FnOnce(&mut QlogRecord)) {
         if self.error.is_some() {
             return;
         }
@@ -126,7 +126,7 @@ impl Records {
         record.text.clear();
         record.text.push(SEPARATOR);
         record.object(|event| {
-            event.key("time").ms(time).key("name").text(name).key("data").object(fill);
+            event.key("time").ms(time - Instant::ZERO).key("name").text(name).key("data").object(fill);
         });
         record.text.push('\n');
         self.error = self.out.write_all(record.text.as_bytes()).err();
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn times_are_exact() {
         let mut record = QlogRecord { text: String::new() };
-        record.ms(Time(1_002_003_004)).json(" ").real(f64::NAN).json(" ").real(0.1);
+        record.ms(Duration(1_002_003_004)).json(" ").real(f64::NAN).json(" ").real(0.1);
         assert_eq!(record.text, "1002.003004 null 0.1");
     }
 }

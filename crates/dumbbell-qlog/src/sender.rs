@@ -10,7 +10,7 @@ use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, UDP_HEADERS};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::collections::{HashMap, VecDeque};
 
 /// Events of a sender.
@@ -72,7 +72,7 @@ enum Metric {
     Unset,
     Whole(u64),
     Real(f64),
-    Ms(Time),
+    Ms(Duration),
 }
 
 /// The qlog of one flow.
@@ -80,10 +80,10 @@ pub struct QlogFlow {
     pub records: Records,
     names: Names,
     /// When it is over, on its clock.
-    end: Time,
+    end: Instant,
     /// By how much its clock is behind the engine's, and what that said at the last packet that was sent.
-    behind: Time,
-    posted_at: Time,
+    behind: Duration,
+    posted_at: Instant,
     /// Numbers of the next packets.
     next: u64,
     next_initial: u64,
@@ -116,13 +116,13 @@ fn payload_number(packet: &Packet) -> u64 {
 
 impl QlogFlow {
     /// With nothing written yet; it is over at `end` on its clock.
-    pub fn new(names: Names, records: Records, end: Time) -> QlogFlow {
+    pub fn new(names: Names, records: Records, end: Instant) -> QlogFlow {
         QlogFlow {
             records,
             names,
             end,
-            behind: Time::ZERO,
-            posted_at: Time::ZERO,
+            behind: Duration::ZERO,
+            posted_at: Instant::ZERO,
             next: 0,
             next_initial: 0,
             next_handshake: 0,
@@ -155,12 +155,12 @@ impl QlogFlow {
     }
 
     /// Whether what happens at `now` on the clock of the engine is no more part of its measured time.
-    pub fn is_over(&self, now: Time) -> bool {
+    pub fn is_over(&self, now: Instant) -> bool {
         now > self.end.saturating_add(self.behind)
     }
 
     /// The sender sends a packet, at `now` on the clock of the engine.
-    pub fn post(&mut self, packet: &Packet, now: Time) {
+    pub fn post(&mut self, packet: &Packet, now: Instant) {
         self.posted_at = now;
         let next = if packet.has(flag::SYN) {
             &mut self.next_initial
@@ -229,9 +229,9 @@ impl QlogFlow {
     }
 
     /// The sender has done all that an acknowledgement or a timer asked for, at `now` on its clock.
-    pub fn record_snapshot(&mut self, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Time) {
+    pub fn record_snapshot(&mut self, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Instant) {
         if !self.posted.is_empty() {
-            self.behind = self.posted_at.saturating_sub(now);
+            self.behind = self.posted_at.saturating_since(now);
         }
         if now > self.end {
             self.heard.clear();
@@ -259,7 +259,7 @@ impl QlogFlow {
         self.write_metrics(snapshot, tcp, now);
     }
 
-    fn write_heard(&mut self, heard: &ReceivedAck, now: Time) {
+    fn write_heard(&mut self, heard: &ReceivedAck, now: Instant) {
         let length = u64::from(heard.reply.frame(heard.blocks));
         if let Some(answer) = heard.reply.answer() {
             let payload = length.saturating_sub(u64::from(UDP_HEADERS));
@@ -291,7 +291,7 @@ impl QlogFlow {
         });
     }
 
-    fn write_sent(&mut self, packet: &Packet, number: u64, headers: u16, now: Time) {
+    fn write_sent(&mut self, packet: &Packet, number: u64, headers: u16, now: Instant) {
         let length = u64::from(packet.len);
         if packet.has(flag::UDP) {
             let payload = length.saturating_sub(u64::from(UDP_HEADERS));
@@ -326,7 +326,7 @@ impl QlogFlow {
     }
 
     /// Writes which transmissions are newly taken for lost. One that was sent again during the call is known by what it was before.
-    fn write_lost(&mut self, sender: &Sender, now: Time) {
+    fn write_lost(&mut self, sender: &Sender, now: Instant) {
         for (seq, again) in sender.lost_segments() {
             let Some(segment) = seq.checked_sub(self.first).and_then(|index| self.segments.get_mut(index as usize)) else {
                 continue;
@@ -347,7 +347,7 @@ impl QlogFlow {
         }
     }
 
-    fn write_state(&mut self, sender: &Sender, now: Time) {
+    fn write_state(&mut self, sender: &Sender, now: Instant) {
         let conn = &sender.conn;
         let recovery = conn.state();
         let state = match (sender.model(), recovery) {
@@ -375,7 +375,7 @@ impl QlogFlow {
     }
 
     /// Writes the metrics that have changed.
-    fn write_metrics(&mut self, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Time) {
+    fn write_metrics(&mut self, snapshot: &SenderSnapshot, tcp: Option<&Sender>, now: Instant) {
         let found = metrics(snapshot, tcp);
         self.metrics.resize(found.len(), Metric::Unknown);
         let is_new = |(&(_, value), &before): (&(&str, Metric), &Metric)| value != before && value != Metric::Unknown;
@@ -418,11 +418,11 @@ fn datagram(data: &mut QlogRecord, payload: u64, ecn: Ecn, id: u64) {
 /// Returns the sender's state by names of qlog: the metrics of its schema in bytes, ms and bit/s, and for controls with a model the variables of the BBR draft.
 fn metrics(snapshot: &SenderSnapshot, tcp: Option<&Sender>) -> Vec<(&'static str, Metric)> {
     let whole = |value: Option<u64>| value.map_or(Metric::Unknown, Metric::Whole);
-    let ms = |time: Option<Time>| time.map_or(Metric::Unknown, Metric::Ms);
+    let ms = |time: Option<Duration>| time.map_or(Metric::Unknown, Metric::Ms);
     let SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, .. } = *snapshot;
     let model = tcp.and_then(Sender::model);
     let least = match &model {
-        Some(model) => model.min_rtt_us.map(|us| Time::from_micros(u64::from(us))),
+        Some(model) => model.min_rtt_us.map(|us| Duration::from_micros(u64::from(us))),
         None => min_rtt,
     };
     let pacing_rate = tcp.map(|sender| sender.conn.pacing_rate).filter(|&rate| rate != u64::MAX);

@@ -1,6 +1,6 @@
 //! Files of whole runs.
 
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use dumbbell_qlog::{Names, QlogRecorder};
 use dumbbell_sim::Sim;
 use serde_json::{json, Value};
@@ -38,7 +38,7 @@ struct Logged {
 
 fn log_run(config: &Value) -> Logged {
     let (sender, network) = (Memory::default(), Memory::default());
-    let end = Time(config["duration"].as_u64().unwrap());
+    let end = Instant(config["duration"].as_u64().unwrap());
     let recorder = QlogRecorder::new(Names::Draft, vec![(0, Box::new(sender.clone()))], Some(Box::new(network.clone())), end);
     let outcome = Sim::builder(config).listener(|hop| recorder.listener(hop)).build().unwrap().finish().unwrap();
     let written = recorder.finish().unwrap();

@@ -2,7 +2,7 @@
 
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_sim::protocol::{Answer, Datagram, DatagramOutlet, Protocol, ProtocolContext};
 use dumbbell_sim::{Outcome, RunError, Sim};
 use serde_json::{json, Map, Value};
@@ -11,7 +11,7 @@ use serde_json::{json, Map, Value};
 struct StopAndWait {
     length: u16,
     number: u64,
-    next: Time,
+    next: Instant,
 }
 
 impl StopAndWait {
@@ -21,33 +21,33 @@ impl StopAndWait {
     }
 
     fn new(length: u16, _context: &ProtocolContext) -> StopAndWait {
-        StopAndWait { length, number: 0, next: Time::NEVER }
+        StopAndWait { length, number: 0, next: Instant::NEVER }
     }
 }
 
 impl Protocol for StopAndWait {
-    fn start(&mut self, now: Time) {
+    fn start(&mut self, now: Instant) {
         self.next = now;
     }
 
-    fn stop(&mut self, _now: Time) {
-        self.next = Time::NEVER;
+    fn stop(&mut self, _now: Instant) {
+        self.next = Instant::NEVER;
     }
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.next
     }
 
-    fn on_timer(&mut self, _now: Time, net: &mut dyn DatagramOutlet) {
-        self.next = Time::NEVER;
+    fn on_timer(&mut self, _now: Instant, net: &mut dyn DatagramOutlet) {
+        self.next = Instant::NEVER;
         net.send(Datagram { number: self.number, length: self.length, ecn: Ecn::NotEct });
     }
 
-    fn on_datagram(&mut self, datagram: &Datagram, _now: Time) -> Option<Answer> {
+    fn on_datagram(&mut self, datagram: &Datagram, _now: Instant) -> Option<Answer> {
         Some(Answer { value: datagram.number, length: 64, ecn: Ecn::NotEct })
     }
 
-    fn on_answer(&mut self, answer: &Answer, _rtt: Time, now: Time) {
+    fn on_answer(&mut self, answer: &Answer, _rtt: Duration, now: Instant) {
         self.number = answer.value + 1;
         self.next = now;
     }

@@ -89,7 +89,7 @@ impl<'a> Builder<'a> {
         let Builder { config, extensions, listeners } = self;
         let config = Arc::new(RunConfig::read(config, &extensions)?);
         let mut aqms = queue_disciplines(&config)?;
-        let duration = config.run.duration;
+        let end = config.end();
         let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
             (None, true) => {
                 dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(Engine::new(config, aqm, ())))
@@ -98,6 +98,6 @@ impl<'a> Builder<'a> {
             (Some(mut of_hop), true) => Box::new(Engine::new(config, aqms.remove(0), of_hop(BOTTLENECK))),
             (Some(of_hop), false) => Box::new(Engine::over_hops(config, aqms, of_hop)),
         };
-        Ok(Sim::from_run(run, duration, extensions.fault))
+        Ok(Sim::from_run(run, end, extensions.fault))
     }
 }

@@ -47,7 +47,7 @@ use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::sender::Application;
 use dumbbell_core::tcp::BackEcn;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use endpoint::{Arena, Endpoint, Origin, UnderWay};
 use multi_hop::MultiHop;
 use port::EndpointPort;
@@ -76,10 +76,10 @@ pub trait Run: Send {
     ///
     /// # Errors
     /// A broken invariant.
-    fn advance(&mut self, until: Time, events: u64) -> Result<RunState, RunError>;
+    fn advance(&mut self, until: Instant, events: u64) -> Result<RunState, RunError>;
 
     /// Time of the last event.
-    fn time(&self) -> Time;
+    fn time(&self) -> Instant;
 
     /// Returns the present state.
     fn view(&self) -> View;
@@ -111,7 +111,7 @@ pub struct Engine<N: Topology> {
     /// Number of the next short flow.
     next_number: u32,
     measures: Measures,
-    now: Time,
+    now: Instant,
     events: u64,
     /// Lines whose endpoints are still measured.
     lines_left: usize,
@@ -142,7 +142,7 @@ impl<N: Topology> Engine<N> {
     /// A run of `config` over `net`.
     fn with_link(net: N, config: Arc<RunConfig>, classes: Classes) -> Engine<N> {
         let listed = config.flows.len() + config.udp.len();
-        let aheads: Vec<Time> = net.lines().all.iter().map(|line| line.ahead).collect();
+        let aheads: Vec<Duration> = net.lines().all.iter().map(|line| line.ahead).collect();
         let mut engine = Engine {
             host: Arc::new(config.hosts.clone()),
             net,
@@ -151,7 +151,7 @@ impl<N: Topology> Engine<N> {
             webs: Vec::with_capacity(config.web.len()),
             next_number: listed as u32,
             measures: Measures::new(&config, classes.list.len()),
-            now: Time::ZERO,
+            now: Instant::ZERO,
             events: 0,
             lines_left: aheads.len(),
             queue_over: false,
@@ -180,7 +180,7 @@ impl<N: Topology> Engine<N> {
             let ahead = self.net.lines().all[line as usize].ahead;
             let writes = flow.start.draw(seed, "start", index) + ahead;
             let start = params.connect.map_or(writes, |connect| connect + ahead);
-            let stop = params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead));
+            let stop = params.stop.map_or(Instant::NEVER, |stop| stop.saturating_add(ahead));
             let ecn = params.ecn.unwrap_or(self.host.ecn);
             let (host, class) = (&self.host, self.classes.of_flow[index]);
             let stages = build_stages(&flow.stages, seed, index);
@@ -231,7 +231,7 @@ impl<N: Topology> Engine<N> {
             let slot = self.arena.add(|slot| {
                 let transport =
                     Transport::Datagrams(Box::new(DatagramFlow::new(slot, protocol, params.echo, params.base_rtt, None)));
-                let stop = params.stop.map_or(Time::NEVER, |stop| stop.saturating_add(ahead));
+                let stop = params.stop.map_or(Instant::NEVER, |stop| stop.saturating_add(ahead));
                 Endpoint { stages, ..Endpoint::new(transport, Origin::Listed, number, class, line, start, stop) }
             });
             self.join(slot);
@@ -256,7 +256,7 @@ impl<N: Topology> Engine<N> {
     /// Something happened to the flow in `slot`: its trace goes on.
     #[cold]
     #[inline(never)]
-    fn trace(&mut self, slot: u32, now: Time) {
+    fn trace(&mut self, slot: u32, now: Instant) {
         let Engine { arena, measures, net, config, .. } = self;
         let (Some(trace), Endpoint { transport, line, .. }) = (&mut measures.trace, arena.get(slot)) else { return };
         if (slot as usize) < config.flows.len() {
@@ -268,7 +268,7 @@ impl<N: Topology> Engine<N> {
     /// Reports changes of the sender in `slot` to the listener.
     #[cold]
     #[inline(never)]
-    fn report_sender(&mut self, slot: u32, now: Time) {
+    fn report_sender(&mut self, slot: u32, now: Instant) {
         let Endpoint { number, line, transport, .. } = self.arena.get_mut(slot);
         let time = now - self.net.lines().all[*line as usize].ahead;
         let index = slot as usize;
@@ -283,7 +283,7 @@ impl<N: Topology> Engine<N> {
         transport.report_changes(said, self.net.listener(), slot, time);
     }
 
-    fn on_timer(&mut self, slot: u32, now: Time) -> Result<(), RunError> {
+    fn on_timer(&mut self, slot: u32, now: Instant) -> Result<(), RunError> {
         if self.arena.is_crowded() {
             // all at once, not one after the other
             let transport = &self.arena.get(slot).transport;
@@ -345,9 +345,9 @@ impl<N: Topology> Engine<N> {
     }
 
     /// Gives the slot of a short flow free if nothing of it is left. Returns whether that was so.
-    fn end_short_flow(&mut self, slot: u32, now: Time) -> Result<bool, RunError> {
+    fn end_short_flow(&mut self, slot: u32, now: Instant) -> Result<bool, RunError> {
         let endpoint = self.arena.get_mut(slot);
-        endpoint.look_at = Time::NEVER;
+        endpoint.look_at = Instant::NEVER;
         if !endpoint.transport.is_done() {
             return Ok(false);
         }
@@ -377,7 +377,7 @@ impl<N: Topology> Engine<N> {
     }
 
     /// Takes the short flow in `slot` into what is measured.
-    fn measure_short_flow(&mut self, slot: u32, now: Time) {
+    fn measure_short_flow(&mut self, slot: u32, now: Instant) {
         let endpoint = self.arena.get(slot);
         let Origin::Web { size } = endpoint.origin else { return };
         let DelayLine { delay, ahead, .. } = self.net.lines().all[endpoint.line as usize];
@@ -398,7 +398,7 @@ impl<N: Topology> Engine<N> {
     }
 
     /// A short flow of process `index` arrives.
-    fn on_arrival(&mut self, index: usize, now: Time) -> Result<(), RunError> {
+    fn on_arrival(&mut self, index: usize, now: Instant) -> Result<(), RunError> {
         let Engine { config, webs, clock, next_number, host, arena, net, .. } = self;
         let web = &config.web[index];
         let Web { process, class, line } = &mut webs[index];
@@ -415,7 +415,7 @@ impl<N: Topology> Engine<N> {
         let slot = match arena.reuse() {
             None => arena.add(|slot| {
                 let tcp = Tcp::new(slot, cc, host, ecn_and_echo, app, false);
-                Endpoint::new(Transport::Tcp(tcp), origin, number, class, line, now, Time::NEVER)
+                Endpoint::new(Transport::Tcp(tcp), origin, number, class, line, now, Instant::NEVER)
             }),
             Some(slot) => {
                 let endpoint = arena.get_mut(slot);
@@ -438,7 +438,7 @@ impl<N: Topology> Engine<N> {
 
     /// Handles the events that are due at the clock's time. Within the event loop, it would take registers from the packets.
     #[inline(never)]
-    fn tick(&mut self, now: Time) -> Result<(), RunError> {
+    fn tick(&mut self, now: Instant) -> Result<(), RunError> {
         match self.clock.due() {
             NextEvent::Rate => {
                 let change = self.clock.take_change(&self.config);
@@ -467,7 +467,7 @@ impl<N: Topology> Engine<N> {
                 self.plan_look();
             }
             NextEvent::End => {
-                self.clock.set(NextEvent::End, Time::NEVER);
+                self.clock.set(NextEvent::End, Instant::NEVER);
                 self.queue_over = true;
                 self.net.settle(now);
                 let flows = self.on_way();
@@ -477,7 +477,7 @@ impl<N: Topology> Engine<N> {
             }
             NextEvent::Arrival(process) => self.on_arrival(process, now)?,
             NextEvent::Begin => {
-                self.clock.set(NextEvent::Begin, Time::NEVER);
+                self.clock.set(NextEvent::Begin, Instant::NEVER);
                 self.net.settle(now);
                 self.net.begin();
                 let flows = self.on_way();
@@ -490,7 +490,7 @@ impl<N: Topology> Engine<N> {
     /// The next look at what the flows get in the time that they have in common.
     fn plan_look(&mut self) {
         let next = self.measures.together.next();
-        self.clock.set(NextEvent::Look, if next > self.config.run.duration { Time::NEVER } else { next });
+        self.clock.set(NextEvent::Look, if next > self.config.end() { Instant::NEVER } else { next });
     }
 
     /// Returns the counts of the listed endpoints on their path.
@@ -504,12 +504,12 @@ impl<N: Topology> Engine<N> {
     }
 
     /// Samples the endpoints of `line`; at the end of their measured time, takes their results.
-    fn sample(&mut self, line: usize, now: Time) -> Result<(), RunError> {
+    fn sample(&mut self, line: usize, now: Instant) -> Result<(), RunError> {
         let listed = self.config.flows.len() + self.config.udp.len();
         let ahead = self.net.lines().all[line].ahead;
         let over = self.clock.plan_sample(line, ahead, now);
         let from = self.config.measured_from();
-        let begins = from > Time::ZERO && now - ahead == from;
+        let begins = from > Instant::ZERO && now - ahead == from;
         self.net.lines_mut().all[line].over = over;
         self.lines_left -= usize::from(over);
         for index in 0..self.net.lines().all[line].members.len() {
@@ -555,7 +555,7 @@ impl<N: Topology> Engine<N> {
 }
 
 impl<N: Topology> Run for Engine<N> {
-    fn advance(&mut self, until: Time, events: u64) -> Result<RunState, RunError> {
+    fn advance(&mut self, until: Instant, events: u64) -> Result<RunState, RunError> {
         let watched = self.measures.trace.is_some() || self.net.listener().listen_level() >= ListenLevel::Controls;
         let mut moment = LoopState { now: self.now, before: until, events: 0, most_events: events, watched };
         let mut standing = RunState::Busy;
@@ -605,7 +605,7 @@ impl<N: Topology> Run for Engine<N> {
         Ok(standing)
     }
 
-    fn time(&self) -> Time {
+    fn time(&self) -> Instant {
         self.now
     }
 
@@ -649,7 +649,7 @@ fn report_flow_start<N: Topology>(
         return;
     }
     let DelayLine { delay, up, ahead, .. } = net.lines().all[line as usize];
-    let behind = if up { Time(delay.0 / 2) } else { Time::ZERO };
+    let behind = if up { delay / 2 } else { Duration::ZERO };
     let beginning = FlowStart { number, ahead, behind, key, up, back_ecn, protocol: ends.protocol() };
     net.listener().on_flow_start(slot, &beginning);
 }

@@ -14,7 +14,7 @@ pub use dumbbell_config::{extensions, registry};
 use dumbbell_core::param::ParamError;
 pub use dumbbell_core::protocol;
 use dumbbell_core::record::QueueCounters;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 pub use dumbbell_measure::flow::SenderState;
 use dumbbell_measure::{capacity, classes, flow, hop_log, measure, outcome, short_flows, transit};
 pub use dumbbell_measure::{table, Outcome, Tables};
@@ -60,7 +60,7 @@ pub struct EndpointView {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     /// Time of the last event.
-    pub now: Time,
+    pub now: Instant,
     /// Events so far.
     pub events: u64,
     /// Packets in the queue.
@@ -76,19 +76,19 @@ pub struct View {
 /// A run on its way: it can be paused at any time, looked into and gone on with, to the same bits.
 ///
 /// ```
-/// use dumbbell_core::units::Time;
+/// use dumbbell_core::units::{Duration, Instant};
 /// let config = serde_json::json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}},
 ///     "flows": [{"cc": {"name": "cubic"}}]});
 /// let mut sim = dumbbell_sim::Sim::new(&config).unwrap();
-/// while !sim.step(sim.now() + Time::from_millis(100)).unwrap() {
+/// while !sim.step(sim.now() + Duration::from_millis(100)).unwrap() {
 ///     println!("{}: {} packets queued", sim.now(), sim.view().queued_packets);
 /// }
 /// assert_eq!(sim.finish().unwrap().tables.flows.height(), 1);
 /// ```
 pub struct Sim {
     run: Box<dyn engine::Run>,
-    duration: Time,
-    reached: Time,
+    end: Instant,
+    reached: Instant,
     over: bool,
     fault: PluginFault,
 }
@@ -107,20 +107,20 @@ impl Sim {
         Builder::new(config)
     }
 
-    fn from_run(run: Box<dyn engine::Run>, duration: Time, fault: PluginFault) -> Sim {
-        Sim { run, duration, reached: Time::ZERO, over: false, fault }
+    fn from_run(run: Box<dyn engine::Run>, end: Instant, fault: PluginFault) -> Sim {
+        Sim { run, end, reached: Instant::ZERO, over: false, fault }
     }
 
     /// Lets everything happen until `until`, that instant included. Returns whether the run is over.
     ///
     /// # Errors
     /// A broken invariant.
-    pub fn step(&mut self, until: Time) -> Result<bool, RunError> {
+    pub fn step(&mut self, until: Instant) -> Result<bool, RunError> {
         while !self.over && self.advance(until, SLICE)? != RunState::Paused {}
         Ok(self.over)
     }
 
-    fn advance(&mut self, until: Time, events: u64) -> Result<RunState, RunError> {
+    fn advance(&mut self, until: Instant, events: u64) -> Result<RunState, RunError> {
         let standing = self.run.advance(until, events);
         if let Some(what) = self.fault.message() {
             return Err(RunError::Plugin(what.to_owned()));
@@ -134,7 +134,7 @@ impl Sim {
     }
 
     /// How far the run has come.
-    pub fn now(&self) -> Time {
+    pub fn now(&self) -> Instant {
         self.reached
     }
 
@@ -148,13 +148,13 @@ impl Sim {
     /// # Errors
     /// A broken invariant, what an algorithm from elsewhere did wrong, or cancellation.
     pub fn run(mut self, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
-        while self.advance(Time::NEVER, SLICE)? != RunState::Over {
+        while self.advance(Instant::NEVER, SLICE)? != RunState::Over {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
             }
-            progress.store(self.run.time().min(self.duration).0, Ordering::Relaxed);
+            progress.store(self.run.time().min(self.end).0, Ordering::Relaxed);
         }
-        progress.store(self.duration.0, Ordering::Relaxed);
+        progress.store(self.end.0, Ordering::Relaxed);
         self.finish()
     }
 
@@ -163,7 +163,7 @@ impl Sim {
     /// # Errors
     /// A broken invariant.
     pub fn finish(mut self) -> Result<Outcome, RunError> {
-        self.step(Time::NEVER)?;
+        self.step(Instant::NEVER)?;
         self.run.finish()
     }
 }

@@ -2,7 +2,7 @@
 
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::ParamType;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_sim::{Outcome, Sim};
 use proptest::prelude::*;
 use serde_json::{json, Value};
@@ -156,10 +156,10 @@ proptest! {
             let whole = must(&config);
             // what is partly sent at the end has not left, and what left in an interval may have begun before it
             let bytes = real(&whole, "throughput_mbit") * 2e6 / 8.0;
-            let could = LinkTrace::from_json(&config["bottleneck"]["trace"]).expect("a trace").bytes_until(Time::from_secs(2));
+            let could = LinkTrace::from_json(&config["bottleneck"]["trace"]).expect("a trace").bytes_until(Instant::from_secs(2));
             prop_assert!(bytes <= could as f64 + 1e-3, "{}: {bytes} of {could}", spec.name);
             let mut pieces = Sim::new(&config).expect("a run");
-            while !pieces.step(pieces.now() + Time::from_millis(37)).expect("a step") {}
+            while !pieces.step(pieces.now() + Duration::from_millis(37)).expect("a step") {}
             prop_assert_eq!(pieces.finish().expect("an outcome").hash, whole.hash, "{}", spec.name);
         }
     }

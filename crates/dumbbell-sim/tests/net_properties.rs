@@ -3,7 +3,7 @@
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::ParamType;
 use dumbbell_core::rng::Rng;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Duration;
 use dumbbell_core::{aqm, cc, link};
 use dumbbell_sim::{run, Sim};
 use proptest::prelude::*;
@@ -168,7 +168,7 @@ proptest! {
         let whole = whole.unwrap_or_else(|error| panic!("{error}: {config}"));
         let mut sim = Sim::new(&config).expect("a run");
         for piece in pieces {
-            sim.step(sim.now() + Time::from_millis(piece)).unwrap_or_else(|error| panic!("{error}: {config}"));
+            sim.step(sim.now() + Duration::from_millis(piece)).unwrap_or_else(|error| panic!("{error}: {config}"));
         }
         prop_assert_eq!(sim.finish().expect("a run").hash, whole.hash);
     }

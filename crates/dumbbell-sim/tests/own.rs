@@ -6,7 +6,7 @@ use dumbbell_core::cc::{cubic, CcContext, CongestionControl};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::{Ecn, Packet};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_sim::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext};
 use dumbbell_sim::{Outcome, RunError, Sim};
 use serde_json::{json, Map, Value};
@@ -76,7 +76,7 @@ struct Stack {
 }
 
 impl Aqm for Stack {
-    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         if self.packets.len() == 50 {
             return log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
         }
@@ -85,7 +85,7 @@ impl Aqm for Stack {
         self.packets.push_back(packet);
     }
 
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         self.packets.pop_back().map_or(Dequeue::Empty, |packet| {
             log.on_dequeue(&packet, At::time(now));
             Dequeue::Packet(packet)
@@ -127,7 +127,7 @@ struct Heard {
 struct Ear(Arc<Mutex<Heard>>);
 
 impl Log for Ear {
-    fn on_arrival(&mut self, _packet: &Packet, _now: Time) {
+    fn on_arrival(&mut self, _packet: &Packet, _now: Instant) {
         self.0.lock().expect("no panic").arrived += 1;
     }
     fn on_mark(&mut self, _packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, _at: At) {
@@ -136,7 +136,7 @@ impl Log for Ear {
     fn on_drop(&mut self, _packet: &Packet, _reason: DropReason, _place: DropSite, _at: At) {
         self.0.lock().expect("no panic").dropped += 1;
     }
-    fn on_departure(&mut self, _packet: &Packet, _now: Time) {
+    fn on_departure(&mut self, _packet: &Packet, _now: Instant) {
         self.0.lock().expect("no panic").departed += 1;
     }
 }
@@ -215,30 +215,30 @@ fn a_fault_ends_the_run() {
 /// Stop and wait: a datagram, its answer, the next datagram.
 struct StopAndWait {
     length: u16,
-    next: Time,
+    next: Instant,
     number: u64,
-    rtts: Arc<Mutex<Vec<Time>>>,
+    rtts: Arc<Mutex<Vec<Duration>>>,
 }
 
 impl Protocol for StopAndWait {
-    fn start(&mut self, now: Time) {
+    fn start(&mut self, now: Instant) {
         self.next = now;
     }
-    fn stop(&mut self, _now: Time) {
-        self.next = Time::NEVER;
+    fn stop(&mut self, _now: Instant) {
+        self.next = Instant::NEVER;
     }
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.next
     }
-    fn on_timer(&mut self, _now: Time, net: &mut dyn DatagramOutlet) {
-        self.next = Time::NEVER;
+    fn on_timer(&mut self, _now: Instant, net: &mut dyn DatagramOutlet) {
+        self.next = Instant::NEVER;
         net.send(Datagram { number: self.number, length: self.length, ecn: Ecn::Ect0 });
     }
-    fn on_datagram(&mut self, datagram: &Datagram, _now: Time) -> Option<Answer> {
+    fn on_datagram(&mut self, datagram: &Datagram, _now: Instant) -> Option<Answer> {
         assert_eq!(datagram.ecn, Ecn::Ect0);
         Some(Answer { value: datagram.number << 33 | 7, length: 64, ecn: Ecn::NotEct })
     }
-    fn on_answer(&mut self, answer: &Answer, rtt: Time, now: Time) {
+    fn on_answer(&mut self, answer: &Answer, rtt: Duration, now: Instant) {
         assert_eq!((answer.value, answer.length), (self.number << 33 | 7, 64));
         self.rtts.lock().expect("no panic").push(rtt);
         self.number += 1;
@@ -258,13 +258,13 @@ fn an_endpoint_of_ones_own_sends_when_it_is_answered() {
         let read = |keys: &Map<String, Value>| Ok(keys["length"].as_u64().map_or(0, |length| length as u16));
         let new = move |length, context: &ProtocolContext| {
             assert_eq!(context.number, 0);
-            StopAndWait { length, next: Time::NEVER, number: 0, rtts: Arc::clone(&heard) }
+            StopAndWait { length, next: Instant::NEVER, number: 0, rtts: Arc::clone(&heard) }
         };
         let sim = Sim::builder(&config).endpoint("stop-and-wait", read, new).build().expect("a configuration");
         let outcome = sim.finish().expect("a run");
         let text = format!("{:?}", outcome.tables.flows);
         assert!(text.contains("stop-and-wait"), "{text}");
-        assert_eq!(*rtts.lock().expect("no panic"), vec![Time::from_millis(rtt); answered]);
+        assert_eq!(*rtts.lock().expect("no panic"), vec![Duration::from_millis(rtt); answered]);
         assert_eq!(outcome.summary["packets"].as_u64(), Some(sent), "{}", outcome.summary);
     }
 }
@@ -278,35 +278,35 @@ fn an_endpoint_that_nobody_brings_is_an_error() {
 
 /// A protocol whose receiver answers twice at once, 5 ms after a datagram.
 struct Late {
-    next: Time,
-    due: Time,
-    heard: Arc<Mutex<Vec<(u64, Ecn, Time)>>>,
+    next: Instant,
+    due: Instant,
+    heard: Arc<Mutex<Vec<(u64, Ecn, Duration)>>>,
 }
 
 impl Protocol for Late {
-    fn start(&mut self, now: Time) {
+    fn start(&mut self, now: Instant) {
         self.next = now;
     }
-    fn stop(&mut self, _now: Time) {}
-    fn next_timer(&self) -> Time {
+    fn stop(&mut self, _now: Instant) {}
+    fn next_timer(&self) -> Instant {
         self.next
     }
-    fn on_timer(&mut self, _now: Time, net: &mut dyn DatagramOutlet) {
-        self.next = Time::NEVER;
+    fn on_timer(&mut self, _now: Instant, net: &mut dyn DatagramOutlet) {
+        self.next = Instant::NEVER;
         net.send(Datagram { number: 0, length: 1250, ecn: Ecn::Ect0 });
     }
-    fn on_datagram(&mut self, _datagram: &Datagram, now: Time) -> Option<Answer> {
-        self.due = now + Time::from_millis(5);
+    fn on_datagram(&mut self, _datagram: &Datagram, now: Instant) -> Option<Answer> {
+        self.due = now + Duration::from_millis(5);
         None
     }
-    fn receiver_timer(&self) -> Time {
+    fn receiver_timer(&self) -> Instant {
         self.due
     }
-    fn on_receiver_timer(&mut self, _now: Time, back: &mut dyn AnswerOutlet) {
-        self.due = Time::NEVER;
+    fn on_receiver_timer(&mut self, _now: Instant, back: &mut dyn AnswerOutlet) {
+        self.due = Instant::NEVER;
         (1..3).for_each(|value| back.answer(Answer { value, length: 125, ecn: Ecn::Ect0 }));
     }
-    fn on_answer(&mut self, answer: &Answer, rtt: Time, _now: Time) {
+    fn on_answer(&mut self, answer: &Answer, rtt: Duration, _now: Instant) {
         self.heard.lock().expect("no panic").push((answer.value, answer.ecn, rtt));
     }
 }
@@ -320,10 +320,10 @@ fn a_stack_answers_by_its_own_timer_and_hears_which_answer_was_marked() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let ours = Arc::clone(&heard);
     let mut extensions = dumbbell_sim::extensions::Extensions::default();
-    let new = move |(), _: &ProtocolContext| Late { next: Time::NEVER, due: Time::NEVER, heard: Arc::clone(&ours) };
+    let new = move |(), _: &ProtocolContext| Late { next: Instant::NEVER, due: Instant::NEVER, heard: Arc::clone(&ours) };
     extensions.stack("late", |_| Ok(()), new);
     Sim::builder(&config).extensions(extensions).build().expect("a configuration").finish().expect("a run");
-    let of = |value, ecn, ms| (value, ecn, Time::from_millis(ms));
+    let of = |value, ecn, ms| (value, ecn, Duration::from_millis(ms));
     assert_eq!(*heard.lock().expect("no panic"), [of(1, Ecn::Ect0, 47), of(2, Ecn::Ce, 48)]);
 }
 
@@ -331,16 +331,16 @@ fn a_stack_answers_by_its_own_timer_and_hears_which_answer_was_marked() {
 struct Restless;
 
 impl Protocol for Restless {
-    fn start(&mut self, _now: Time) {}
-    fn stop(&mut self, _now: Time) {}
-    fn next_timer(&self) -> Time {
-        Time::ZERO
+    fn start(&mut self, _now: Instant) {}
+    fn stop(&mut self, _now: Instant) {}
+    fn next_timer(&self) -> Instant {
+        Instant::ZERO
     }
-    fn on_timer(&mut self, _now: Time, _net: &mut dyn DatagramOutlet) {}
-    fn on_datagram(&mut self, _datagram: &Datagram, _now: Time) -> Option<Answer> {
+    fn on_timer(&mut self, _now: Instant, _net: &mut dyn DatagramOutlet) {}
+    fn on_datagram(&mut self, _datagram: &Datagram, _now: Instant) -> Option<Answer> {
         None
     }
-    fn on_answer(&mut self, _answer: &Answer, _rtt: Time, _now: Time) {}
+    fn on_answer(&mut self, _answer: &Answer, _rtt: Duration, _now: Instant) {}
 }
 
 #[test]

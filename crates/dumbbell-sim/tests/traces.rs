@@ -1,12 +1,12 @@
 //! Traces of congestion controls.
 
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use dumbbell_measure::columns;
 use dumbbell_measure::table::{Column, Table};
 use dumbbell_sim::Sim;
 use serde_json::json;
 
-fn run_traced(trace: Option<Time>) -> (Table, u64) {
+fn run_traced(trace: Option<Instant>) -> (Table, u64) {
     let config = json!({"duration": 2_000_000_000_u64, "bottleneck": {"aqm": {"name": "pfifo", "limit": 20}},
         "flows": [{"cc": {"name": "cubic"}, "base_rtt": 20_000_000}, {"cc": {"name": "reno"}, "start": {"min": 500_000_000, "max": 500_000_000}}],
         "udp": [{"rate": 100_000}], "record": {"trace": trace.map(|time| time.0)}});
@@ -22,7 +22,7 @@ fn without_an_interval_there_is_no_trace_but_its_columns_are_there() {
 
 #[test]
 fn rows_are_an_interval_apart_or_the_state_changed() {
-    let (table, sent) = run_traced(Some(Time::from_millis(100)));
+    let (table, sent) = run_traced(Some(Instant::from_millis(100)));
     let Column::Text(states) = &table.columns[3].1 else { panic!("ca_state is text") };
     assert!(["open", "disorder", "recovery"].iter().all(|state| states.iter().any(|found| found == state)), "{states:?}");
     let (times, flows) = (table.real("time_s").unwrap(), table.int("flow").unwrap());
@@ -42,6 +42,6 @@ fn rows_are_an_interval_apart_or_the_state_changed() {
 
 #[test]
 fn with_an_interval_of_zero_every_event_has_a_row() {
-    let (all, some) = (run_traced(Some(Time::ZERO)).0, run_traced(Some(Time::from_millis(1))).0);
+    let (all, some) = (run_traced(Some(Instant::ZERO)).0, run_traced(Some(Instant::from_millis(1))).0);
     assert!(all.height() > some.height() && all.height() > 1000, "{} {}", all.height(), some.height());
 }

@@ -1,6 +1,6 @@
 //! Short flows that come and go, UDP, and runs that are paused.
 
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_sim::table::Table;
 use dumbbell_sim::{run, Outcome, Sim};
 use proptest::prelude::*;
@@ -152,7 +152,7 @@ fn a_step_ends_with_what_happens_at_its_last_instant() {
     config["bottleneck"]["rate"] = json!(10_000_000);
     let mut sim = Sim::new(&config).expect("a run");
     let mut at = |nanos: u64| {
-        sim.step(Time(nanos)).expect("no broken invariant");
+        sim.step(Instant(nanos)).expect("no broken invariant");
         let view = sim.view();
         (view.queue.sent, view.queue.packets, view.endpoints[0].sender.in_flight)
     };
@@ -204,7 +204,7 @@ fn slots_are_used_again() {
     let parts = json!({"web": [web("cubic", 100.0, json!({"fixed": 3000}))]});
     let mut sim = Sim::new(&config(10, &json!({"name": "cake"}), parts)).expect("a run");
     let mut most = 0;
-    while !sim.step(sim.now() + Time::from_millis(50)).expect("no broken invariant") {
+    while !sim.step(sim.now() + Duration::from_millis(50)).expect("no broken invariant") {
         most = most.max(sim.view().endpoints.len());
     }
     let outcome = sim.finish().expect("no broken invariant");
@@ -244,7 +244,7 @@ proptest! {
         let whole = must(&config);
         let mut sim = Sim::new(&config).expect("a run");
         for step in steps {
-            let until = sim.now() + Time(step);
+            let until = sim.now() + Duration(step);
             let over = sim.step(until).expect("no broken invariant");
             let view = sim.view();
             prop_assert!(view.now <= until || over);
@@ -291,9 +291,9 @@ fn batches_of_acknowledgements_are_released_together() {
         config["bottleneck"]["rate"] = json!(10_000_000);
         let mut sim = Sim::new(&config).expect("a run");
         let (mut payload, mut busy) = (0, Vec::new());
-        while !sim.step(sim.now() + Time::from_millis(1)).expect("no broken invariant") {
+        while !sim.step(sim.now() + Duration::from_millis(1)).expect("no broken invariant") {
             let now = sim.view().endpoints[0].payload;
-            if now > payload && sim.now() > Time::from_secs(5) {
+            if now > payload && sim.now() > Instant::from_secs(5) {
                 busy.push(sim.now().as_millis());
             }
             payload = now;

@@ -1,7 +1,7 @@
 //! Implements the calls without their C interface: configurations in, answers out, and the runs in progress.
 
 use dumbbell_core::param::ParamError;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Duration;
 use dumbbell_sim::table::{Column, Table};
 use dumbbell_sim::{Outcome, RunError, Sim, View};
 use serde_json::{json, Map, Value};
@@ -114,7 +114,7 @@ impl Session {
         }
         let sim = self.get(number)?;
         // a conversion to u64 ends at its largest value
-        let until = sim.now().saturating_add(Time((ms * 1e6).round() as u64));
+        let until = sim.now().saturating_add(Duration((ms * 1e6).round() as u64));
         match sim.step(until) {
             Ok(over) => Ok(Reply { code: i32::from(over), text: String::new() }),
             Err(error) => {

@@ -5,7 +5,7 @@ use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{cake, codel, pfifo, Aqm, QueueContext};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::packet::{Ecn, FlowKey, Packet};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -45,7 +45,7 @@ fn departures<A: Aqm>(mut link: Bottleneck<A>, arrivals: &[(u64, u16)], early: b
     let mut left = Vec::new();
     for (seq, &(at, len)) in (0..).zip(arrivals) {
         work(&mut link, at, !early, &mut left);
-        link.arrive(packet(seq, len), Time(at));
+        link.arrive(packet(seq, len), Instant(at));
     }
     work(&mut link, u64::MAX, false, &mut left);
     assert_eq!(link.count_packets(), 0);
@@ -95,7 +95,7 @@ fn the_queue_is_asked_at_the_opportunity() {
     // when it is asked after 150 ms: the head, at 200 ms, and the next one leaves
     let aqm = codel::State::new(codel::Params::default(), &QueueContext::new(Rate::from_mbit(1), 1));
     let mut bottleneck = link(aqm, &by_trace("50\n"));
-    (0..40).for_each(|seq| bottleneck.arrive(packet(seq, 1514), Time::ZERO));
+    (0..40).for_each(|seq| bottleneck.arrive(packet(seq, 1514), Instant::ZERO));
     let mut left = Vec::new();
     work(&mut bottleneck, 199 * MS, true, &mut left);
     assert_eq!((left.clone(), bottleneck.log.counters.queue.drops_aqm), (vec![(50 * MS, 0), (100 * MS, 1), (150 * MS, 2)], 0));
@@ -108,7 +108,7 @@ fn the_queue_is_asked_at_the_opportunity() {
 #[test]
 fn a_queue_with_a_rate_of_its_own_leaves_opportunities_unused() {
     // Cake at 1514 * 8 bit / 4 ms = 3.028 Mbit/s over one opportunity a millisecond
-    let params = cake::Params { bandwidth: Some(Rate(3_028_000)), rtt: Time::from_secs(1), ..cake::Params::default() };
+    let params = cake::Params { bandwidth: Some(Rate(3_028_000)), rtt: Duration::from_secs(1), ..cake::Params::default() };
     let aqm = cake::State::new(params, &QueueContext::new(Rate(12_112_000), 1));
     let times = departures(link(aqm, &by_trace("1")), &[(1, 1514); 10], true);
     let span = times[9].0 - times[0].0;
@@ -188,7 +188,7 @@ proptest! {
         let mut sent = 0;
         for (at, seq) in expected {
             sent += u64::from(arrivals[seq as usize].1);
-            prop_assert!(sent <= params.trace.as_ref().expect("a trace").bytes_until(Time(at)));
+            prop_assert!(sent <= params.trace.as_ref().expect("a trace").bytes_until(Instant(at)));
         }
     }
 

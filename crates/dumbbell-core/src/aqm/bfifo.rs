@@ -6,7 +6,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, Log};
 use crate::packet::{Packet, MTU_FRAME};
-use crate::units::Time;
+use crate::units::Instant;
 
 /// Name in experiment files.
 pub const NAME: &str = "bfifo";
@@ -44,13 +44,13 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         let fits = self.has_room(u64::from(packet.len));
         self.fifo.accept_if(fits, packet, now, log);
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
         log.on_dequeue(&packet, At::time(now));
         Dequeue::Packet(packet)
@@ -73,7 +73,7 @@ mod tests {
     fn offer(limit: u64, lengths: &[u16]) -> (State, Counters) {
         let (mut state, mut log) = (State::new(Params { limit }, &context(10)), Counters::default());
         for (seq, &len) in (0..).zip(lengths) {
-            state.enqueue(Packet { len, ..packet(seq, Ecn::Ect0) }, Time::ZERO, &mut log);
+            state.enqueue(Packet { len, ..packet(seq, Ecn::Ect0) }, Instant::ZERO, &mut log);
         }
         (state, log)
     }

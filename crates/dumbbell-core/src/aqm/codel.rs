@@ -15,7 +15,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Ecn, Packet};
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "codel";
@@ -57,14 +57,14 @@ crate::params! {
         /// Packets that fit; tail drop beyond.
         limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "DEFAULT_CODEL_LIMIT, sch_codel.c";
         /// Acceptable standing delay.
-        target: Time = Time::from_millis(5), unit "", range Time(0), Time::from_secs(10), source "RFC 8289 section 4; tc-codel(8)";
+        target: Duration = Duration::from_millis(5), unit "", range Duration(0), Duration::from_secs(10), source "RFC 8289 section 4; tc-codel(8)";
         /// Time above target before the first signal; in the order of a worst-case RTT.
-        interval: Time = Time::from_millis(100), unit "", range Time::from_micros(2), Time::from_secs(100),
+        interval: Duration = Duration::from_millis(100), unit "", range Duration::from_micros(2), Duration::from_secs(100),
             source "RFC 8289 section 4; tc-codel(8)";
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool = false, unit "", source "tc-codel(8): noecn is the default";
         /// Marks every packet with a longer sojourn time; unset: off.
-        ce_threshold: Option<Time> = None, unit "", range Time(0), Time::from_secs(100), source "tc-codel(8): disabled by default";
+        ce_threshold: Option<Duration> = None, unit "", range Duration(0), Duration::from_secs(100), source "tc-codel(8): disabled by default";
         /// Which packets `ce_threshold` marks.
         ce_threshold_selector: CeSelector = CeSelector::All, unit "", source "tc-fq_codel(8): ce_threshold_selector";
         /// How the control law is computed.
@@ -144,12 +144,12 @@ impl CodelVars {
 
 impl Codel {
     /// The control law with these constants, without a `ce_threshold`.
-    pub fn new(law: ControlLaw, target: Time, interval: Time, ecn: bool, full_frame: u16) -> Codel {
+    pub fn new(law: ControlLaw, target: Duration, interval: Duration, ecn: bool, full_frame: u16) -> Codel {
         let tick_shift = match law {
             ControlLaw::Linux => LINUX_TICK_SHIFT,
             ControlLaw::Rfc8289 => 0,
         };
-        let ticks = |time: Time| time.0 >> tick_shift;
+        let ticks = |time: Duration| time.0 >> tick_shift;
         let (target, interval) = (ticks(target), ticks(interval));
         Codel {
             law,
@@ -165,7 +165,7 @@ impl Codel {
     }
 
     /// Marks the packets that `selector` selects if their sojourn time is above `ce_threshold`; `None` is off.
-    pub fn with_ce_threshold(self, ce_threshold: Option<Time>, ce_selector: CeSelector) -> Codel {
+    pub fn with_ce_threshold(self, ce_threshold: Option<Duration>, ce_selector: CeSelector) -> Codel {
         let ce_threshold = ce_threshold.map_or(u64::MAX, |time| time.0 >> self.tick_shift);
         Codel { ce_threshold, ce_selector, ..self }
     }
@@ -185,7 +185,7 @@ impl Codel {
         &self,
         vars: &mut CodelVars,
         source: &'a mut S,
-        now: Time,
+        now: Instant,
         log: &mut L,
     ) -> Option<&'a Packet> {
         let at = At { now, queue: source.number() };
@@ -334,13 +334,13 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         let fits = self.fifo.len() < self.limit;
         self.fifo.accept_if(fits, packet, now, log);
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let Some(head) = self.codel.judge(&mut self.vars, &mut self.fifo, now, log) else { return Dequeue::Empty };
         log.on_dequeue(head, At::time(now));
         let (packet, len) = (Dequeue::Packet(*head), head.len);
@@ -377,11 +377,11 @@ mod tests {
     }
 
     fn linux() -> Codel {
-        Codel::new(ControlLaw::Linux, Time::from_millis(5), Time::from_millis(100), true, 1514)
+        Codel::new(ControlLaw::Linux, Duration::from_millis(5), Duration::from_millis(100), true, 1514)
     }
 
     fn rfc() -> Codel {
-        Codel::new(ControlLaw::Rfc8289, Time::from_millis(5), Time::from_millis(100), true, 1514)
+        Codel::new(ControlLaw::Rfc8289, Duration::from_millis(5), Duration::from_millis(100), true, 1514)
     }
 
     #[test]
@@ -457,7 +457,7 @@ mod tests {
             let (mut vars, mut source, mut log) = (CodelVars::default(), OneOfSeveral::default(), Counters::default());
             let mut marks = Vec::new();
             for (start, &wait) in [0, 200, 400].into_iter().zip(waits) {
-                let [arrival, departure] = [start, start + wait].map(Time::from_millis);
+                let [arrival, departure] = [start, start + wait].map(Instant::from_millis);
                 source.0.accept(packet(start, Ecn::Ect0), arrival, &mut log);
                 let before = log.queue.ce_marks;
                 assert!(codel.judge(&mut vars, &mut source, departure, &mut log).is_some());
@@ -508,7 +508,7 @@ mod tests {
             }
             state.vars =
                 CodelVars { first_above_time: tick - 1, drop_next, count, lastcount, rec_inv_sqrt: 20_000, dropping: false };
-            let sent = state.codel.judge(&mut state.vars, &mut state.fifo, Time(tick * TICK), &mut log).unwrap();
+            let sent = state.codel.judge(&mut state.vars, &mut state.fifo, Instant(tick * TICK), &mut log).unwrap();
             assert_eq!((sent.ecn(), log.queue.ce_marks), (Ecn::Ce, 1));
             assert_eq!(state.vars.lastcount, state.vars.count);
             (state.vars.count, state.vars.rec_inv_sqrt)
@@ -529,7 +529,7 @@ mod tests {
             state.fifo.push(packet(0, Ecn::NotEct));
             state.fifo.push(Packet { len: left, ..packet(1, Ecn::NotEct) });
             state.vars.first_above_time = 1;
-            let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(500), &mut log) else { panic!("a packet is queued") };
+            let Dequeue::Packet(sent) = state.dequeue(Instant::from_millis(500), &mut log) else { panic!("a packet is queued") };
             assert_eq!((log.queue.drops_aqm, sent.number()), (drops, drops), "{left} B left");
         }
     }
@@ -539,11 +539,11 @@ mod tests {
         let (mut state, mut log) = state(params);
         let mut times = Vec::new();
         for ms in 0..until_ms {
-            let now = Time::from_millis(ms);
+            let now = Instant::from_millis(ms);
             state.enqueue(packet(ms, Ecn::Ect0), now, &mut log);
             if ms >= 10 {
                 let Dequeue::Packet(sent) = state.dequeue(now, &mut log) else { panic!("a packet is queued") };
-                assert_eq!(sent.enqueue_time, Time::from_millis(ms - 10));
+                assert_eq!(sent.enqueue_time, Instant::from_millis(ms - 10));
                 if sent.ecn() == Ecn::Ce {
                     times.push(ms);
                 }
@@ -574,7 +574,7 @@ mod tests {
             // 300 ms behind schedule at count 2
             state.vars =
                 CodelVars { first_above_time: 1, drop_next: 1000, count: 2, lastcount: 1, rec_inv_sqrt: 32769, dropping: true };
-            let _ = state.dequeue(Time((1000 + 292_968) * TICK), &mut log);
+            let _ = state.dequeue(Instant((1000 + 292_968) * TICK), &mut log);
             (log.queue.ce_marks, log.queue.drops_aqm)
         };
         assert_eq!(overdue(Ecn::Ect1), (1, 0));
@@ -585,18 +585,18 @@ mod tests {
 
     #[test]
     fn ce_threshold_marks_without_ecn_and_without_waiting_but_counts_once() {
-        let threshold = Params { ce_threshold: Some(Time::from_millis(1)), ..Params::default() };
+        let threshold = Params { ce_threshold: Some(Duration::from_millis(1)), ..Params::default() };
         let (mut state, mut log) = state(threshold);
         for (seq, ecn) in [(0, Ecn::Ect0), (1, Ecn::NotEct), (2, Ecn::Ect1)] {
-            state.enqueue(packet(seq, ecn), Time::ZERO, &mut log);
+            state.enqueue(packet(seq, ecn), Instant::ZERO, &mut log);
         }
         // strictly more: 1 ms is 976 ticks on both sides
-        let Dequeue::Packet(first) = state.dequeue(Time::from_millis(1), &mut log) else { panic!() };
-        let Dequeue::Packet(second) = state.dequeue(Time::from_millis(2), &mut log) else { panic!() };
-        let Dequeue::Packet(third) = state.dequeue(Time::from_millis(2), &mut log) else { panic!() };
+        let Dequeue::Packet(first) = state.dequeue(Instant::from_millis(1), &mut log) else { panic!() };
+        let Dequeue::Packet(second) = state.dequeue(Instant::from_millis(2), &mut log) else { panic!() };
+        let Dequeue::Packet(third) = state.dequeue(Instant::from_millis(2), &mut log) else { panic!() };
         assert_eq!((first.ecn(), second.ecn(), third.ecn()), (Ecn::Ect0, Ecn::NotEct, Ecn::Ce));
         assert_eq!((log.queue.ce_marks, log.queue.drops_aqm), (1, 0));
-        assert!(matches!(state.dequeue(Time::from_millis(3), &mut log), Dequeue::Empty));
+        assert!(matches!(state.dequeue(Instant::from_millis(3), &mut log), Dequeue::Empty));
     }
 
     #[test]
@@ -607,12 +607,12 @@ mod tests {
         let (mut next_in, mut seq, mut longest, mut last) = (0, 0, 0, u64::MAX);
         for ms in 0..6000_u64 {
             while next_in <= ms * 1_000_000 {
-                state.enqueue(packet(seq, Ecn::NotEct), Time(next_in), &mut log);
+                state.enqueue(packet(seq, Ecn::NotEct), Instant(next_in), &mut log);
                 next_in += 1_000_000_000 / 1100;
                 seq += 1;
             }
-            if let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(ms), &mut log) {
-                last = (Time::from_millis(ms) - sent.enqueue_time).as_millis();
+            if let Dequeue::Packet(sent) = state.dequeue(Instant::from_millis(ms), &mut log) {
+                last = (Instant::from_millis(ms) - sent.enqueue_time).as_millis();
                 longest = longest.max(last);
             }
         }
@@ -624,15 +624,15 @@ mod tests {
     fn a_sojourn_of_target_starts_the_interval_and_an_empty_queue_ends_it() {
         let (mut state, mut log) = state(Params { control_law: ControlLaw::Rfc8289, ..Params::default() });
         for seq in 0..4 {
-            state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log);
+            state.enqueue(packet(seq, Ecn::NotEct), Instant::ZERO, &mut log);
         }
-        let _ = state.dequeue(Time(4_999_999), &mut log);
+        let _ = state.dequeue(Instant(4_999_999), &mut log);
         assert_eq!(state.vars.first_above_time, 0);
         // RFC 8289 section 5: only a sojourn time below target ends it
-        let _ = state.dequeue(Time(5_000_000), &mut log);
+        let _ = state.dequeue(Instant(5_000_000), &mut log);
         assert_eq!(state.vars.first_above_time, 105_000_000);
         let _ = (state.fifo.pop(), state.fifo.pop());
-        assert!(matches!(state.dequeue(Time::from_millis(6), &mut log), Dequeue::Empty));
+        assert!(matches!(state.dequeue(Instant::from_millis(6), &mut log), Dequeue::Empty));
         assert_eq!(state.vars.first_above_time, 0);
     }
 }

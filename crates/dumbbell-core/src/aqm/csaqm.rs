@@ -18,7 +18,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Packet, MTU_FRAME};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
 pub const NAME: &str = "csaqm";
@@ -33,9 +33,9 @@ crate::params! {
         /// Bytes of frames that fit, by default 1000 full frames of `hosts.mss`; tail drop beyond.
         limit: u64 = 1000 * MTU_FRAME as u64, unit "bytes", range 0_u64, 1_000_000_000_000_u64, frames 1000, source "the default is ours: that of bfifo";
         /// Delay that the unmarked packets may cause.
-        target: Time = Time::from_millis(5), unit "", range Time(0), Time::from_secs(100), source "the default is ours; the paper has K times the base RTT, K = 0.05 to 2";
+        target: Duration = Duration::from_millis(5), unit "", range Duration(0), Duration::from_secs(100), source "the default is ours; the paper has K times the base RTT, K = 0.05 to 2";
         /// Time between two updates of the threshold value.
-        interval: Time = Time::from_millis(5), unit "", range Time::from_micros(100), Time::from_secs(10), source "section III of the paper: 5 ms";
+        interval: Duration = Duration::from_millis(5), unit "", range Duration::from_micros(100), Duration::from_secs(10), source "section III of the paper: 5 ms";
     }
 }
 
@@ -91,7 +91,7 @@ pub struct State {
     histogram: ValueHistogram,
     /// Congestion threshold value.
     ctv: u16,
-    next_update: Time,
+    next_update: Instant,
     updates: u64,
     /// Updates that found more than fits.
     updates_above: u64,
@@ -107,7 +107,7 @@ impl State {
             fifo: Fifo::default(),
             histogram: ValueHistogram::new(),
             ctv: 0,
-            next_update: params.interval,
+            next_update: Instant::ZERO + params.interval,
             updates: 0,
             updates_above: 0,
             below_ctv: 0,
@@ -133,7 +133,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         if !self.has_room(u64::from(packet.len)) {
             log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
@@ -143,7 +143,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let at = At::time(now);
         while let Some(mut packet) = self.fifo.pop() {
             self.histogram.remove(&packet);
@@ -160,11 +160,11 @@ impl Aqm for State {
 
     look_at_fifo!();
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.next_update
     }
 
-    fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
+    fn on_timer<L: Log>(&mut self, now: Instant, _log: &mut L) {
         let room = self.room();
         let above = self.fifo.bytes() > room;
         self.ctv = if above { self.histogram.threshold(room) } else { 0 };
@@ -173,7 +173,7 @@ impl Aqm for State {
         self.next_update = now + self.params.interval;
     }
 
-    fn set_rate(&mut self, rate: Rate, _now: Time) {
+    fn set_rate(&mut self, rate: Rate, _now: Instant) {
         self.rate = rate;
     }
 
@@ -197,7 +197,7 @@ mod tests {
     use crate::rng::{mix, Rng};
 
     /// At 10 Mbit/s, 10,000 B fit into the target.
-    const TARGET: Time = Time::from_millis(8);
+    const TARGET: Duration = Duration::from_millis(8);
 
     fn state() -> State {
         State::new(Params { target: TARGET, limit: 1_000_000, ..Params::default() }, &context(10))
@@ -205,12 +205,12 @@ mod tests {
 
     fn offer(state: &mut State, ecn: Ecn, values: impl IntoIterator<Item = u16>) {
         for (seq, value) in (0..).zip(values) {
-            state.enqueue(Packet { len: 1000, value, ..packet(seq, ecn) }, Time::ZERO, &mut ());
+            state.enqueue(Packet { len: 1000, value, ..packet(seq, ecn) }, Instant::ZERO, &mut ());
         }
     }
 
     /// Values of what leaves until the queue is empty, and whether each was marked.
-    fn leave(state: &mut State, now: Time, log: &mut Counters) -> Vec<(u16, bool)> {
+    fn leave(state: &mut State, now: Instant, log: &mut Counters) -> Vec<(u16, bool)> {
         std::iter::from_fn(|| match state.dequeue(now, log) {
             Dequeue::Packet(packet) => Some((packet.value, packet.ecn() == Ecn::Ce)),
             _ => None,
@@ -222,7 +222,7 @@ mod tests {
     fn ctv(values: impl IntoIterator<Item = u16>) -> u16 {
         let mut state = state();
         offer(&mut state, Ecn::Ect0, values);
-        state.on_timer(Time::from_millis(5), &mut ());
+        state.on_timer(Instant::from_millis(5), &mut ());
         state.ctv
     }
 
@@ -248,8 +248,8 @@ mod tests {
         for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::NotEct] {
             let (mut state, mut log) = (state(), Counters::default());
             offer(&mut state, ecn, values);
-            state.on_timer(Time::from_millis(5), &mut log);
-            let left = leave(&mut state, Time::from_millis(6), &mut log);
+            state.on_timer(Instant::from_millis(5), &mut log);
+            let left = leave(&mut state, Instant::from_millis(6), &mut log);
             let expected = values.map(|value| (value, below(value)));
             if ecn.is_capable() {
                 assert_eq!(left, expected);
@@ -266,26 +266,29 @@ mod tests {
     fn the_threshold_itself_is_not_below() {
         let (mut state, mut log) = (state(), Counters::default());
         offer(&mut state, Ecn::Ect0, [8, 0, 7].into_iter().chain([u16::MAX; 9]));
-        state.on_timer(Time::from_millis(5), &mut log);
-        assert_eq!(leave(&mut state, Time::from_millis(6), &mut log)[..4], [(8, false), (0, true), (7, true), (u16::MAX, false)]);
+        state.on_timer(Instant::from_millis(5), &mut log);
+        assert_eq!(
+            leave(&mut state, Instant::from_millis(6), &mut log)[..4],
+            [(8, false), (0, true), (7, true), (u16::MAX, false)]
+        );
     }
 
     #[test]
     fn the_threshold_holds_for_an_interval() {
         let (mut state, mut log) = (state(), Counters::default());
         offer(&mut state, Ecn::Ect0, [800; 20]);
-        let mut next = |queue: &mut State, ms: u64| match queue.dequeue(Time::from_millis(ms), &mut log) {
+        let mut next = |queue: &mut State, ms: u64| match queue.dequeue(Instant::from_millis(ms), &mut log) {
             Dequeue::Packet(packet) => packet.ecn() == Ecn::Ce,
             _ => panic!("there are packets"),
         };
         // nothing is marked before the first update
         assert!(!next(&mut state, 4));
-        assert_eq!(state.next_timer(), Time::from_millis(5));
-        state.on_timer(Time::from_millis(5), &mut ());
+        assert_eq!(state.next_timer(), Instant::from_millis(5));
+        state.on_timer(Instant::from_millis(5), &mut ());
         // until the next one everything is, though from the ninth on 10,000 B or less are queued
         assert!((0..12).all(|_| next(&mut state, 9)));
-        assert_eq!(state.next_timer(), Time::from_millis(10));
-        state.on_timer(Time::from_millis(10), &mut ());
+        assert_eq!(state.next_timer(), Instant::from_millis(10));
+        state.on_timer(Instant::from_millis(10), &mut ());
         assert!((0..7).all(|_| !next(&mut state, 11)));
         assert_eq!(state.counters().iter().map(|counter| counter.1).collect::<Vec<_>>(), [12, 2, 1]);
     }
@@ -295,10 +298,10 @@ mod tests {
         let of = |bits: u64| {
             let mut state = state();
             offer(&mut state, Ecn::Ect0, (1..=12).map(|n| 800 * n));
-            state.on_timer(Time::from_millis(5), &mut ());
-            state.set_rate(Rate(bits), Time::from_millis(6));
+            state.on_timer(Instant::from_millis(5), &mut ());
+            state.set_rate(Rate(bits), Instant::from_millis(6));
             assert_eq!(state.ctv, 1608);
-            state.on_timer(Time::from_millis(10), &mut ());
+            state.on_timer(Instant::from_millis(10), &mut ());
             state.ctv
         };
         // 5000, 11,000 and 12,000 B fit
@@ -311,7 +314,7 @@ mod tests {
         let mut state = State::new(Params { target: TARGET, limit: 11_999, ..Params::default() }, &context(10));
         let mut log = Counters::default();
         for seq in 0..13 {
-            state.enqueue(Packet { len: 1000, value: 800, ..packet(seq, Ecn::Ect0) }, Time::ZERO, &mut log);
+            state.enqueue(Packet { len: 1000, value: 800, ..packet(seq, Ecn::Ect0) }, Instant::ZERO, &mut log);
         }
         assert_eq!((state.packets(), state.bytes(), log.queue.drops_overflow), (11, 11_000, 2));
         assert_eq!(state.histogram.0.iter().sum::<u64>(), 11_000);
@@ -320,10 +323,10 @@ mod tests {
 
     /// A random story with any values and codepoints, where packet `seq` is of flow `flow(seq)`: what left, and marked or not.
     fn story(flow: impl Fn(u64) -> u32) -> Vec<(u64, Ecn)> {
-        let (mut state, mut rng, mut now) = (state(), Rng::stream(3, "test", 0), Time::ZERO);
+        let (mut state, mut rng, mut now) = (state(), Rng::stream(3, "test", 0), Instant::ZERO);
         let mut out = Vec::new();
         for seq in 0..20_000 {
-            now += Time(rng.draw_below(1_900_000));
+            now += Duration(rng.draw_below(1_900_000));
             while state.next_timer() <= now {
                 state.on_timer(state.next_timer(), &mut ());
             }

@@ -12,7 +12,7 @@ use crate::packet::Packet;
 use crate::prefetch::prefetch;
 use crate::rng::{mix, Rng};
 use crate::slots::SlotTable;
-use crate::units::Time;
+use crate::units::Instant;
 
 /// No queue: end of a list, or a bucket that no flow was hashed to.
 const NOBODY: u32 = u32::MAX;
@@ -174,7 +174,7 @@ impl FlowQueues {
     /// Stamps `packet` with the time, appends it to queue `index` and reports it. A queue that was in no list becomes new.
     // what goes through memory as two halves and comes back as a whole waits for it: a packet should stay in registers
     #[inline(always)]
-    pub fn push<L: Log>(&mut self, index: usize, mut packet: Packet, now: Time, log: &mut L) {
+    pub fn push<L: Log>(&mut self, index: usize, mut packet: Packet, now: Instant, log: &mut L) {
         packet.enqueue_time = now;
         log.on_enqueue(&packet, At { now, queue: index as u32 });
         let queue = &mut self.queues[index];
@@ -349,7 +349,7 @@ mod tests {
     fn a_full_packet_uses_up_a_turn() {
         let mut queues = queues(2);
         for index in [0, 0, 0, 1, 1, 1] {
-            queues.push(index, frame(1514), Time::ZERO, &mut ());
+            queues.push(index, frame(1514), Instant::ZERO, &mut ());
         }
         // deficit 1514 - 1514 = 0: the turn is over after one packet
         assert_eq!(drain(&mut queues), [0, 1, 0, 1, 0, 1]);
@@ -359,8 +359,8 @@ mod tests {
     #[test]
     fn sixteen_small_packets_fit_into_a_turn() {
         let mut queues = queues(2);
-        (0..20).for_each(|_| queues.push(0, frame(100), Time::ZERO, &mut ()));
-        queues.push(1, frame(1514), Time::ZERO, &mut ());
+        (0..20).for_each(|_| queues.push(0, frame(100), Instant::ZERO, &mut ()));
+        queues.push(1, frame(1514), Instant::ZERO, &mut ());
         let order = drain(&mut queues);
         // 15 * 100 = 1500 < 1514: the 16th goes, and leaves -86
         assert_eq!(order[..17], [vec![0; 16], vec![1]].concat());
@@ -370,12 +370,12 @@ mod tests {
     #[test]
     fn a_sparse_flow_overtakes_and_is_not_new_twice_in_a_row() {
         let mut queues = queues(2);
-        (0..5).for_each(|_| queues.push(0, frame(1514), Time::ZERO, &mut ()));
+        (0..5).for_each(|_| queues.push(0, frame(1514), Instant::ZERO, &mut ()));
         let mut sent = Vec::new();
         for step in 0..4 {
             if step < 3 {
                 // a packet whenever the last one has left
-                queues.push(1, frame(100), Time::ZERO, &mut ());
+                queues.push(1, frame(100), Instant::ZERO, &mut ());
             }
             for _ in 0..2 {
                 let index = queues.turn().unwrap();
@@ -415,12 +415,12 @@ mod tests {
     fn the_longest_is_the_one_with_most_bytes_and_of_those_the_lowest_bucket() {
         let mut queues = queues(6);
         for (queue, frames, len) in [(0, 9, 100), (1, 1, 1000), (2, 1, 1000), (3, 1, 1000), (4, 1, 1000), (5, 1, 1000)] {
-            (0..frames).for_each(|_| queues.push(queue, frame(len), Time::ZERO, &mut ()));
+            (0..frames).for_each(|_| queues.push(queue, frame(len), Instant::ZERO, &mut ()));
         }
         let lowest = (1..6).min_by_key(|&queue| queues.buckets[queue]);
         assert_ne!(lowest, Some(1), "the order of buckets differs from that of the flows, or the test says nothing");
         assert_eq!(Some(queues.longest()), lowest);
-        queues.push(0, frame(101), Time::ZERO, &mut ());
+        queues.push(0, frame(101), Instant::ZERO, &mut ());
         assert_eq!(queues.longest(), 0);
     }
 }

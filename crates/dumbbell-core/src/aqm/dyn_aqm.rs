@@ -3,7 +3,7 @@
 use super::{Aqm, Dequeue, FlowKey};
 use crate::log::Log;
 use crate::packet::Packet;
-use crate::units::{Rate, Time};
+use crate::units::{Instant, Rate};
 
 /// Gives `$with!` every method of [`Aqm`] that is not generic: those that look at the queue, and those that change it. A method that is added to the trait is added here, and then every
 /// box and enum passes it on. Generic methods, which get a log, are written out.
@@ -12,13 +12,13 @@ macro_rules! plain_methods {
         $with! {
             look {
                 has_room(bytes: u64) -> bool;
-                earliest_packet(now: Time) -> Option<Time>;
+                earliest_packet(now: Instant) -> Option<Instant>;
                 next_flow_hint() -> Option<u32>;
                 prefetch(flow: u32, near: bool) -> ();
                 bypass_max_len() -> u16;
                 packets() -> usize;
                 bytes() -> u64;
-                next_timer() -> Time;
+                next_timer() -> Instant;
                 state(tell: &mut dyn FnMut(&'static str, f64)) -> ();
                 counters() -> Vec<(String, u64)>;
                 internal_queues() -> Vec<String>;
@@ -27,7 +27,7 @@ macro_rules! plain_methods {
             }
             change {
                 flow_starts(flow: u32, key: &FlowKey);
-                set_rate(rate: Rate, now: Time);
+                set_rate(rate: Rate, now: Instant);
             }
         }
     };
@@ -57,20 +57,20 @@ macro_rules! call_box {
 /// [`Aqm`] as a trait object: its logs are trait objects, too.
 trait ErasedAqm: Send {
     plain_methods!(declare);
-    fn enqueue(&mut self, packet: Packet, now: Time, log: &mut dyn Log);
-    fn dequeue(&mut self, now: Time, log: &mut dyn Log) -> Dequeue;
-    fn on_timer(&mut self, now: Time, log: &mut dyn Log);
+    fn enqueue(&mut self, packet: Packet, now: Instant, log: &mut dyn Log);
+    fn dequeue(&mut self, now: Instant, log: &mut dyn Log) -> Dequeue;
+    fn on_timer(&mut self, now: Instant, log: &mut dyn Log);
 }
 
 impl<A: Aqm + Send> ErasedAqm for A {
     plain_methods!(call_trait);
-    fn enqueue(&mut self, packet: Packet, now: Time, mut log: &mut dyn Log) {
+    fn enqueue(&mut self, packet: Packet, now: Instant, mut log: &mut dyn Log) {
         Aqm::enqueue(self, packet, now, &mut log);
     }
-    fn dequeue(&mut self, now: Time, mut log: &mut dyn Log) -> Dequeue {
+    fn dequeue(&mut self, now: Instant, mut log: &mut dyn Log) -> Dequeue {
         Aqm::dequeue(self, now, &mut log)
     }
-    fn on_timer(&mut self, now: Time, mut log: &mut dyn Log) {
+    fn on_timer(&mut self, now: Instant, mut log: &mut dyn Log) {
         Aqm::on_timer(self, now, &mut log);
     }
 }
@@ -87,13 +87,13 @@ impl DynAqm {
 
 impl Aqm for DynAqm {
     plain_methods!(call_box);
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         self.0.enqueue(packet, now, log);
     }
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         self.0.dequeue(now, log)
     }
-    fn on_timer<L: Log>(&mut self, now: Time, log: &mut L) {
+    fn on_timer<L: Log>(&mut self, now: Instant, log: &mut L) {
         self.0.on_timer(now, log);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
-use crate::units::Time;
+use crate::units::Instant;
 use std::collections::VecDeque;
 
 /// First in, first out; counts its bytes. Grows by doubling, never shrinks: no allocation in steady state.
@@ -15,13 +15,13 @@ pub struct Fifo {
 impl Fifo {
     /// Stamps `packet` with the time, appends and reports it.
     #[inline]
-    pub fn accept<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    pub fn accept<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         self.accept_at(packet, At::time(now), log);
     }
 
     /// Accepts `packet` if it `fits`, and drops it otherwise.
     #[inline(always)]
-    pub fn accept_if<L: Log>(&mut self, fits: bool, packet: Packet, now: Time, log: &mut L) {
+    pub fn accept_if<L: Log>(&mut self, fits: bool, packet: Packet, now: Instant, log: &mut L) {
         if fits {
             self.accept(packet, now, log);
         } else {

@@ -16,7 +16,7 @@ use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "fq_codel";
@@ -38,7 +38,7 @@ crate::versions! {
             quantum: 300,
             memory_limit: 16 << 20,
             drop_batch: 32,
-            target: Time::from_millis(20),
+            target: Duration::from_millis(20),
         },
     }
 }
@@ -59,14 +59,14 @@ crate::params! {
         /// Largest number of packets dropped at once when the queue is full.
         drop_batch: u32 = 64, unit "packets", range 1_u32, 1_000_000_u32, source "RFC 8290 section 4.1.1; tc-fq_codel(8)";
         /// Acceptable standing delay.
-        target: Time = Time::from_millis(5), unit "", range Time(0), Time::from_secs(10), source "RFC 8290 section 5.2.1; tc-fq_codel(8)";
+        target: Duration = Duration::from_millis(5), unit "", range Duration(0), Duration::from_secs(10), source "RFC 8290 section 5.2.1; tc-fq_codel(8)";
         /// Time above target before the first signal; in the order of a worst-case RTT.
-        interval: Time = Time::from_millis(100), unit "", range Time::from_micros(2), Time::from_secs(100),
+        interval: Duration = Duration::from_millis(100), unit "", range Duration::from_micros(2), Duration::from_secs(100),
             source "RFC 8290 section 5.2.1; tc-fq_codel(8)";
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool = true, unit "", source "tc-fq_codel(8): ecn is the default";
         /// Marks every packet with a longer sojourn time; unset: off.
-        ce_threshold: Option<Time> = None, unit "", range Time(0), Time::from_secs(100), source "tc-fq_codel(8): disabled by default";
+        ce_threshold: Option<Duration> = None, unit "", range Duration(0), Duration::from_secs(100), source "tc-fq_codel(8): disabled by default";
         /// Which packets `ce_threshold` marks.
         ce_threshold_selector: CeSelector = CeSelector::All, unit "", source "tc-fq_codel(8): ce_threshold_selector";
         /// A flow queue that is found empty keeps the start of its time above target, so that a sparse flow may be signalled as
@@ -140,7 +140,7 @@ impl State {
 
     /// Drops from the head of the queue with the most bytes, until half of them or a batch of packets has gone.
     #[cold]
-    fn drop_batch<L: Log>(&mut self, now: Time, log: &mut L) {
+    fn drop_batch<L: Log>(&mut self, now: Instant, log: &mut L) {
         let index = self.queues.longest();
         let at = At { now, queue: index as u32 };
         let enough = self.queues.backlog(index) / 2;
@@ -164,7 +164,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         let index = self.queues.of_flow(packet.flow);
         self.queues.push(index, packet, now, log);
         if self.queues.packets() > self.limit || self.queues.memory() > self.memory_limit {
@@ -173,7 +173,7 @@ impl Aqm for State {
     }
 
     #[inline]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         while let Some(index) = self.queues.turn() {
             let mut source = FlowQueue { queues: &mut self.queues, index, guards_itself: self.guards_itself };
             match self.codel.judge(&mut self.vars[index], &mut source, now, log) {
@@ -216,27 +216,30 @@ mod tests {
     fn the_queues_of_wifi_have_their_own_values() {
         let read = |value: serde_json::Value| Params::from_json(value.as_object().unwrap()).unwrap();
         let of_wifi = read(serde_json::json!({"version": "mac80211"}));
-        assert_eq!((of_wifi.target, of_wifi.interval, of_wifi.quantum), (Time::from_millis(20), Time::from_millis(100), 300));
+        assert_eq!(
+            (of_wifi.target, of_wifi.interval, of_wifi.quantum),
+            (Duration::from_millis(20), Duration::from_millis(100), 300)
+        );
         assert_eq!((of_wifi.limit, of_wifi.flows, of_wifi.memory_limit, of_wifi.ecn), (8_192, 4_096, 16 << 20, true));
-        assert_eq!(read(serde_json::json!({"version": "mac80211", "target": 5_000_000})).target, Time::from_millis(5));
-        assert_eq!(read(serde_json::json!({})).target, Time::from_millis(5));
+        assert_eq!(read(serde_json::json!({"version": "mac80211", "target": 5_000_000})).target, Duration::from_millis(5));
+        assert_eq!(read(serde_json::json!({})).target, Duration::from_millis(5));
     }
 
     #[test]
     fn wifi_guards_the_last_frame_of_each_queue() {
         // a flow whose queue never holds more than a frame, behind one that holds many: CoDel signals it, unless the guard looks at its own queue
         let marked = |version: FqCodelVersion| {
-            let params = Params { version, quantum: 1_514, target: Time::from_millis(5), ..Params::default() };
+            let params = Params { version, quantum: 1_514, target: Duration::from_millis(5), ..Params::default() };
             let mut state = state(params);
             let mut counters = Counters::default();
             for number in 0..60 {
-                let now = Time::from_millis(20 * number);
+                let now = Instant::from_millis(20 * number);
                 if number == 0 {
                     (0..200).for_each(|_| state.enqueue(packet(0, Ecn::Ect0), now, &mut counters));
                 }
                 state.enqueue(Packet { flow: 1, ..packet(number, Ecn::Ect0) }, now, &mut counters);
                 for _ in 0..2 {
-                    if let Dequeue::Packet(packet) = state.dequeue(now + Time::from_millis(15), &mut counters) {
+                    if let Dequeue::Packet(packet) = state.dequeue(now + Duration::from_millis(15), &mut counters) {
                         if packet.flow == 1 && packet.ecn() == Ecn::Ce {
                             return true;
                         }
@@ -259,7 +262,7 @@ mod tests {
     fn fill_queue(packets: u64, limit: u32) -> (State, Counters) {
         let mut state = state(Params { limit, ..Params::default() });
         let mut log = Counters::default();
-        (0..packets).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
+        (0..packets).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Instant::ZERO, &mut log));
         (state, log)
     }
 
@@ -268,7 +271,7 @@ mod tests {
         // 101 * 1514 B, half 76457 B: 50 packets are 75700 B, 51 are enough; 100 * 1514 B: 50 are half; 64 are less than half of 300
         for (queued, dropped) in [(101, 51), (100, 50), (300, 64)] {
             let (mut state, mut log) = fill_queue(queued, 10_240);
-            state.drop_batch(Time::ZERO, &mut log);
+            state.drop_batch(Instant::ZERO, &mut log);
             assert_eq!((log.queue.drops_overflow, state.vars[0].count), (dropped, dropped as u32));
             assert_eq!(state.packets() as u64, queued - dropped);
         }
@@ -288,9 +291,9 @@ mod tests {
         let params = Params { memory_limit: 10 * 2280, ..Params::default() };
         let mut state = state(params);
         let mut log = Counters::default();
-        (0..10).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
+        (0..10).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Instant::ZERO, &mut log));
         assert_eq!(log.queue.drops_overflow, 0);
-        state.enqueue(packet(10, Ecn::Ect0), Time::ZERO, &mut log);
+        state.enqueue(packet(10, Ecn::Ect0), Instant::ZERO, &mut log);
         // 11 packets, half of 16654 B is 8327 B: 6 packets
         assert_eq!(log.queue.drops_overflow, 6);
     }
@@ -300,8 +303,8 @@ mod tests {
         let (mut state, mut log) = fill_queue(101, 100);
         // half of 101 * 1514 B are 51 packets: the count says so, but the first signal, after 100 ms above target, is the first
         assert_eq!(state.vars[0].count, 51);
-        assert!(matches!(state.dequeue(Time::from_millis(10), &mut log), Dequeue::Packet(_)));
-        assert!(matches!(state.dequeue(Time::from_millis(111), &mut log), Dequeue::Packet(_)));
+        assert!(matches!(state.dequeue(Instant::from_millis(10), &mut log), Dequeue::Packet(_)));
+        assert!(matches!(state.dequeue(Instant::from_millis(111), &mut log), Dequeue::Packet(_)));
         assert_eq!((state.vars[0].count, log.queue.ce_marks), (1, 1));
     }
 
@@ -311,10 +314,10 @@ mod tests {
         let mut state = state(Params::default());
         let mut log = Counters::default();
         for flow in [0, 1] {
-            (0..3).for_each(|seq| state.enqueue(Packet { flow, ..packet(seq, Ecn::Ect0) }, Time::ZERO, &mut log));
+            (0..3).for_each(|seq| state.enqueue(Packet { flow, ..packet(seq, Ecn::Ect0) }, Instant::ZERO, &mut log));
         }
         for ms in [10, 10, 120, 120, 240, 240] {
-            let _ = state.dequeue(Time::from_millis(ms), &mut log);
+            let _ = state.dequeue(Instant::from_millis(ms), &mut log);
         }
         // the first packets start the interval, the second are marked; the third of flow 0 leaves 1514 B behind and is let through
         assert_eq!((log.flows.flow_counters(0).ce, log.flows.flow_counters(1).ce), (1, 1));
@@ -328,11 +331,11 @@ mod tests {
             (CeSelector::Ect1, Ecn::Ect0, false),
             (CeSelector::Ect1, Ecn::Ect1, true),
         ] {
-            let ce_threshold = Some(Time::from_millis(1));
+            let ce_threshold = Some(Duration::from_millis(1));
             let mut state = state(Params { ce_threshold, ce_threshold_selector: selector, ..Params::default() });
             let mut log = Counters::default();
-            state.enqueue(packet(0, ecn), Time::ZERO, &mut log);
-            let _ = state.dequeue(Time::from_millis(2), &mut log);
+            state.enqueue(packet(0, ecn), Instant::ZERO, &mut log);
+            let _ = state.dequeue(Instant::from_millis(2), &mut log);
             assert_eq!(log.queue.ce_marks == 1, marked, "{selector:?} {ecn:?}");
         }
     }

@@ -12,7 +12,7 @@ use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
 use crate::rng::Rng;
-use crate::units::{timer_wheel, Time};
+use crate::units::{timer_wheel, Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "fq_pie";
@@ -31,9 +31,9 @@ crate::params! {
         /// Bytes that a flow sends per turn; by default one full frame of `hosts.mss`.
         quantum: u32 = 1514, unit "bytes", range 256_u32, 1_048_576_u32, frames 1, source "psched_mtu in fq_pie_init; tc-fq_pie(8)";
         /// Delay to hold.
-        target: Time = Time::from_millis(15), unit "", range Time::from_micros(1), Time::from_secs(10), source "tc-fq_pie(8)";
+        target: Duration = Duration::from_millis(15), unit "", range Duration::from_micros(1), Duration::from_secs(10), source "tc-fq_pie(8)";
         /// Time between two updates of the probabilities.
-        tupdate: Time = Time::from_millis(15), unit "", range Time::from_millis(1), Time::from_secs(10), source "tc-fq_pie(8)";
+        tupdate: Duration = Duration::from_millis(15), unit "", range Duration::from_millis(1), Duration::from_secs(10), source "tc-fq_pie(8)";
         /// Gain on the distance from target.
         alpha: u32 = 2, unit "1/16 Hz", range 0_u32, 32_u32, source "RFC 8033 section 4.2: 0.125; tc-fq_pie(8)";
         /// Gain on the change of delay.
@@ -60,7 +60,7 @@ pub struct State {
     vars: Vec<PieVars>,
     queues: FlowQueues,
     rng: Rng,
-    next_update: Time,
+    next_update: Instant,
     /// Queues that exist, by the batch that updates them.
     batches: Vec<Vec<u32>>,
     /// Number of the next one.
@@ -110,7 +110,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         let index = self.queues.of_flow(packet.flow);
         let at = At { now, queue: index as u32 };
         let vars = &mut self.vars[index];
@@ -125,7 +125,7 @@ impl Aqm for State {
     }
 
     #[inline]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         while let Some(index) = self.queues.turn() {
             if let Some(packet) = self.queues.take(index) {
                 self.queues.charge_sent(index, packet.len);
@@ -140,17 +140,17 @@ impl Aqm for State {
 
     look_at_queues!();
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.next_update
     }
 
-    fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
+    fn on_timer<L: Log>(&mut self, now: Instant, _log: &mut L) {
         for &index in &self.batches[self.batch] {
             let index = index as usize;
             self.pie.update(&mut self.vars[index], self.queues.backlog(index));
         }
         self.batch += 1;
-        let mut wait = timer_wheel(Time::ZERO, Time::ZERO);
+        let mut wait = timer_wheel(Instant::ZERO, Duration::ZERO) - Instant::ZERO;
         if self.batch == self.batches.len() {
             (self.batch, wait) = (0, self.pie.tupdate);
         }
@@ -201,14 +201,14 @@ mod tests {
         assert_eq!(state.batches.iter().map(Vec::len).sum::<usize>(), state.queues.len());
         // in every queue the first of two packets has waited for 200 ms: each learns of it when its batch is updated, and not earlier
         let mut log = Counters::default();
-        (0..80).for_each(|n| state.enqueue(Packet { flow: n % 40, ..packet(0, Ecn::NotEct) }, Time::ZERO, &mut log));
+        (0..80).for_each(|n| state.enqueue(Packet { flow: n % 40, ..packet(0, Ecn::NotEct) }, Instant::ZERO, &mut log));
         (0..state.queues.len())
-            .for_each(|_| assert!(matches!(state.dequeue(Time::from_millis(200), &mut log), Dequeue::Packet(_))));
+            .for_each(|_| assert!(matches!(state.dequeue(Instant::from_millis(200), &mut log), Dequeue::Packet(_))));
         for updated in 0..=32 {
             for index in 0..state.queues.len() {
                 assert_eq!(state.vars[index].prob > 0, state.queues.bucket_of(index) < 2048 * updated);
             }
-            state.on_timer(Time::ZERO, &mut log);
+            state.on_timer(Instant::ZERO, &mut log);
         }
     }
 
@@ -220,7 +220,7 @@ mod tests {
         // at 10 Mbit/s, flow 0 sends 1 % too much for 30 s, flow 1 a packet every 100 ms
         let (mut seq, mut next_timer) = (0, state.next_timer());
         for step in 0..25_000_u64 {
-            let now = Time(step * 1_211_200);
+            let now = Instant(step * 1_211_200);
             while next_timer <= now {
                 state.on_timer(next_timer, &mut log);
                 next_timer = state.next_timer();

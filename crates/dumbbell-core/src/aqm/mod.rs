@@ -13,7 +13,7 @@ use crate::link_layer::LinkLayer;
 use crate::log::Log;
 use crate::packet::{FlowKey, Packet, MTU_FRAME};
 use crate::param::{algorithm_specs, AlgorithmSpec, Factory, ParamError};
-use crate::units::{Rate, Time};
+use crate::units::{Instant, Rate};
 pub use dyn_aqm::DynAqm;
 use serde_json::{Map, Value};
 
@@ -27,7 +27,7 @@ pub enum Dequeue {
     /// Nothing is queued.
     Empty,
     /// Packets are queued but the discipline's own shaper holds them: ask again at this time (later than `now`).
-    Wait(Time),
+    Wait(Instant),
 }
 
 /// Link and host for which a queue discipline is built.
@@ -68,17 +68,17 @@ pub trait Aqm {
 
     /// Takes `packet` in (setting its `enqueue_time`) or drops it, or drops others to make room. Implementations should be inlined into the loops of senders:
     /// a packet that is written to memory field by field and read there as a whole waits until all that was written before has left the core.
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L);
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L);
 
     /// Until when [`Aqm::dequeue`] certainly returns nothing, and changes nothing. `None`: ask it. For disciplines that shape, which often
     /// have no packet to give.
     #[inline]
-    fn earliest_packet(&self, _now: Time) -> Option<Time> {
+    fn earliest_packet(&self, _now: Instant) -> Option<Instant> {
         None
     }
 
     /// The next packet to send.
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue;
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue;
 
     /// The flow of the packet that most likely leaves next, if that is easily known: with thousands of flows, the memory that its receiver needs is fetched
     /// ahead.
@@ -105,16 +105,16 @@ pub trait Aqm {
     /// Bytes queued.
     fn bytes(&self) -> u64;
 
-    /// When [`Aqm::on_timer`] wants to be called next; [`Time::NEVER`] for queues without a clock of their own.
-    fn next_timer(&self) -> Time {
-        Time::NEVER
+    /// When [`Aqm::on_timer`] wants to be called next; [`Instant::NEVER`] for queues without a clock of their own.
+    fn next_timer(&self) -> Instant {
+        Instant::NEVER
     }
 
     /// The time given by [`Aqm::next_timer`] has come.
-    fn on_timer<L: Log>(&mut self, _now: Time, _log: &mut L) {}
+    fn on_timer<L: Log>(&mut self, _now: Instant, _log: &mut L) {}
 
     /// The bottleneck's rate changes to `rate`.
-    fn set_rate(&mut self, _rate: Rate, _now: Time) {}
+    fn set_rate(&mut self, _rate: Rate, _now: Instant) {}
 
     /// Reports the current state of the discipline, name and value, for time series ([`STATES`] describes them).
     fn state(&self, _tell: &mut dyn FnMut(&'static str, f64)) {}
@@ -281,13 +281,13 @@ pub fn build(config: &Map<String, Value>, context: &QueueContext) -> Result<AnyA
 
 /// [`Aqm::dequeue`] as a function of its own: all disciplines in one function would share its registers, and the short ones pay for the long ones.
 #[inline(never)]
-fn ask<A: Aqm, L: Log>(aqm: &mut A, now: Time, log: &mut L) -> Dequeue {
+fn ask<A: Aqm, L: Log>(aqm: &mut A, now: Instant, log: &mut L) -> Dequeue {
     aqm.dequeue(now, log)
 }
 
 /// Calls [`Aqm::enqueue`] without inlining it.
 #[inline(never)]
-fn put<A: Aqm, L: Log>(aqm: &mut A, packet: Packet, now: Time, log: &mut L) {
+fn put<A: Aqm, L: Log>(aqm: &mut A, packet: Packet, now: Instant, log: &mut L) {
     aqm.enqueue(packet, now, log);
 }
 
@@ -302,14 +302,14 @@ macro_rules! call_any {
 impl Aqm for AnyAqm {
     plain_methods!(call_any);
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         with_aqm!(self, aqm => put(aqm, packet, now, log));
     }
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         with_aqm!(self, aqm => ask(aqm, now, log))
     }
-    fn on_timer<L: Log>(&mut self, now: Time, log: &mut L) {
+    fn on_timer<L: Log>(&mut self, now: Instant, log: &mut L) {
         with_aqm!(self, aqm => aqm.on_timer(now, log));
     }
 }

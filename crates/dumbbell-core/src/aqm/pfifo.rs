@@ -6,7 +6,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, Log};
 use crate::packet::Packet;
-use crate::units::Time;
+use crate::units::Instant;
 
 /// Name in experiment files.
 pub const NAME: &str = "pfifo";
@@ -39,13 +39,13 @@ impl State {
 
 impl Aqm for State {
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         let fits = self.fifo.len() < self.params.limit as usize;
         self.fifo.accept_if(fits, packet, now, log);
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
         log.on_dequeue(&packet, At::time(now));
         Dequeue::Packet(packet)

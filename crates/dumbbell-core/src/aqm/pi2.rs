@@ -26,7 +26,7 @@ use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "pi2";
@@ -51,9 +51,9 @@ crate::params! {
         /// Packets that fit; tail drop beyond.
         limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "pi2_params_init, sch_pi2.c";
         /// Delay to hold.
-        target: Time = Time::from_millis(20), unit "", range Time::from_micros(1), Time::from_secs(10), source "pi2_params_init, sch_pi2.c";
+        target: Duration = Duration::from_millis(20), unit "", range Duration::from_micros(1), Duration::from_secs(10), source "pi2_params_init, sch_pi2.c";
         /// Time between two updates of the probability.
-        tupdate: Time = Time::from_millis(30), unit "", range Time::from_micros(100), Time::from_secs(10), source "pi2_params_init, sch_pi2.c";
+        tupdate: Duration = Duration::from_millis(30), unit "", range Duration::from_micros(100), Duration::from_secs(10), source "pi2_params_init, sch_pi2.c";
         /// Gain on the distance from target, of k * p'.
         alpha: u32 = 10, unit "1/16 Hz", range 0_u32, 1000_u32, source "pi2_params_init, sch_pi2.c: 0.625 Hz";
         /// Gain on the change of delay, of k * p'.
@@ -98,7 +98,7 @@ pub struct State {
     packets_in: u64,
     ecn_mark: u64,
     maxq: u64,
-    next_update: Time,
+    next_update: Instant,
 }
 
 impl State {
@@ -119,7 +119,7 @@ impl State {
             packets_in: 0,
             ecn_mark: 0,
             maxq: 0,
-            next_update: Time(1 + Rng::stream(context.seed, "pi2 phase", 0).draw_below(params.tupdate.0)),
+            next_update: Instant(1 + Rng::stream(context.seed, "pi2 phase", 0).draw_below(params.tupdate.0)),
             params,
         }
     }
@@ -152,7 +152,7 @@ impl State {
     }
 
     /// `calculate_probability` of sch_pi2.c, at `now`.
-    fn update(&mut self, now: Time) {
+    fn update(&mut self, now: Instant) {
         let old = self.qdelay;
         let backlog = self.fifo.bytes();
         self.qdelay = match self.params.delay {
@@ -174,7 +174,7 @@ impl State {
 
 impl Aqm for State {
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         let at = At::time(now);
         if self.fifo.len() >= self.params.limit as usize {
             log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, at);
@@ -190,7 +190,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
         if self.params.delay == Delay::Rate {
             self.departures.on_departure(&ESTIMATOR, packet.len, self.fifo.bytes(), now.0 >> TICK_SHIFT);
@@ -201,11 +201,11 @@ impl Aqm for State {
 
     look_at_fifo!(hint);
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.next_update
     }
 
-    fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
+    fn on_timer<L: Log>(&mut self, now: Instant, _log: &mut L) {
         self.update(now);
         self.next_update = now + self.params.tupdate;
     }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn ticks(ms: u64) -> i64 {
-        (Time::from_millis(ms).0 >> TICK_SHIFT) as i64
+        (Instant::from_millis(ms).0 >> TICK_SHIFT) as i64
     }
 
     /// One update: probability before, delay and last delay in ms; the probability after.
@@ -247,7 +247,7 @@ mod tests {
             state.fifo.push(packet(0, Ecn::NotEct));
             state.params.delay = Delay::Sojourn;
         }
-        state.update(Time::from_millis(delay));
+        state.update(Instant::from_millis(delay));
         share(state.prob)
     }
 
@@ -283,7 +283,7 @@ mod tests {
         state.prob = (prob * f64::from(MAX_PROB)) as u32;
         for seq in 0..4000 {
             let before = state.packets();
-            state.enqueue(packet(seq, ecn), Time::ZERO, &mut log);
+            state.enqueue(packet(seq, ecn), Instant::ZERO, &mut log);
             if state.packets() > before {
                 state.fifo.pop();
             }
@@ -319,7 +319,7 @@ mod tests {
         (0..8).for_each(|seq| state.fifo.push(packet(seq, Ecn::NotEct)));
         state.prob = MAX_PROB;
         for seq in 0..4000 {
-            state.enqueue(Packet { len: 757, ..packet(seq, Ecn::Ect1) }, Time::ZERO, &mut log);
+            state.enqueue(Packet { len: 757, ..packet(seq, Ecn::Ect1) }, Instant::ZERO, &mut log);
             state.fifo.pop();
         }
         assert!(matches_probability(log.queue.ce_marks, 0.5), "{}", log.queue.ce_marks);
@@ -332,7 +332,7 @@ mod tests {
             let mut log = Counters::default();
             lens.into_iter().for_each(|len| state.fifo.push(Packet { len, ..packet(0, Ecn::NotEct) }));
             state.prob = MAX_PROB;
-            state.enqueue(packet(9, Ecn::NotEct), Time::ZERO, &mut log);
+            state.enqueue(packet(9, Ecn::NotEct), Instant::ZERO, &mut log);
             log.queue.drops_aqm
         };
         assert_eq!([drops([1514, 1513]), drops([1514, 1514])], [0, 1]);
@@ -342,18 +342,18 @@ mod tests {
     fn the_delay_is_backlog_by_departure_rate() {
         let mut state = State::new(Params::default(), &context(10));
         let mut log = Counters::default();
-        (0..40).for_each(|seq| state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log));
+        (0..40).for_each(|seq| state.enqueue(packet(seq, Ecn::NotEct), Instant::ZERO, &mut log));
         // one frame every 1.2112 ms = 18925 ticks: 7 * 1514 B in six gaps
         for n in 1..=7 {
             assert_eq!(state.departures.rate, 0);
-            let _ = state.dequeue(Time(1_211_200 * n), &mut log);
+            let _ = state.dequeue(Instant(1_211_200 * n), &mut log);
         }
         assert_eq!(state.departures.rate, 7 * 1514 * 256 / (6 * 18_925));
-        state.on_timer(Time::from_millis(15), &mut log);
+        state.on_timer(Instant::from_millis(15), &mut log);
         assert_eq!(state.qdelay, 33 * 1514 * 256 / 23);
         // 24 bits of the backlog: 11082 frames are 16778148 B, 932 more than 2^24
         (0..11_049).for_each(|seq| state.fifo.push(packet(seq, Ecn::NotEct)));
-        state.update(Time::from_millis(30));
+        state.update(Instant::from_millis(30));
         assert_eq!(state.qdelay, 932 * 256 / 23);
     }
 
@@ -361,8 +361,8 @@ mod tests {
     fn updates_come_every_period_the_first_within_one() {
         let mut state = State::new(Params::default(), &context(10));
         let first = state.next_timer();
-        assert!(first > Time::ZERO && first <= Time::from_millis(30));
+        assert!(first > Instant::ZERO && first <= Instant::from_millis(30));
         state.on_timer(first, &mut Counters::default());
-        assert_eq!(state.next_timer(), first + Time::from_millis(30));
+        assert_eq!(state.next_timer(), first + Duration::from_millis(30));
     }
 }

@@ -30,7 +30,7 @@ use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
 use crate::rng::Rng;
-use crate::units::{timer_wheel, Time};
+use crate::units::{timer_wheel, Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "pie";
@@ -46,8 +46,8 @@ crate::versions! {
         Linux = "linux" {},
         /// Linux 3.14 to 4.20.
         Linux4 = "linux-4" {
-            target: Time::from_millis(20),
-            tupdate: Time::from_millis(30),
+            target: Duration::from_millis(20),
+            tupdate: Duration::from_millis(30),
             percent: (MAX_PROB_4 as u64 / 100) << SHIFT_4,
             burst: MAX_BURST_4,
             always_estimates: true,
@@ -61,9 +61,9 @@ crate::versions! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Constants {
     /// If it is not set.
-    target: Time,
+    target: Duration,
     /// If it is not set.
-    tupdate: Time,
+    tupdate: Duration,
     /// log2 of a tick, ns.
     tick_shift: u32,
     /// Whether updates wait for Linux's timer wheel.
@@ -71,7 +71,7 @@ pub(crate) struct Constants {
     /// A probability of 1 %, in [`ONE`]s.
     percent: u64,
     /// Burst allowance.
-    burst: Time,
+    burst: Duration,
     /// Whether delays never come from time stamps.
     always_estimates: bool,
     /// Weight of the last departure rate, -log2: 1/8 in Linux; DQ_THRESHOLD / 2^16 = 1/4 in the RFC.
@@ -80,8 +80,8 @@ pub(crate) struct Constants {
 
 /// `pie_params_init` and `pie_vars_init`, pie.h.
 const LINUX: Constants = Constants {
-    target: Time::from_millis(15),
-    tupdate: Time::from_millis(15),
+    target: Duration::from_millis(15),
+    tupdate: Duration::from_millis(15),
     tick_shift: TICK_SHIFT,
     on_timer_wheel: true,
     percent: MAX_PROB / 100,
@@ -98,10 +98,10 @@ crate::params! {
         /// Packets that fit; tail drop beyond.
         limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "tc-pie(8)";
         /// Delay to hold; unset: 15 ms, or 20 ms with linux-4.
-        target: Option<Time> = None, unit "", range Time::from_micros(1), Time::from_secs(10),
+        target: Option<Duration> = None, unit "", range Duration::from_micros(1), Duration::from_secs(10),
             source "RFC 8033 section 4.2 QDELAY_REF; pie_params_init, pie.h; Linux 4: 20 ms";
         /// Time between two updates of the probability; unset: 15 ms, or 30 ms with linux-4.
-        tupdate: Option<Time> = None, unit "", range Time::from_millis(1), Time::from_secs(10),
+        tupdate: Option<Duration> = None, unit "", range Duration::from_millis(1), Duration::from_secs(10),
             source "RFC 8033 section 4.2 T_UPDATE; pie_params_init, pie.h; Linux 4: 30 ms";
         /// Gain on the distance from target.
         alpha: u32 = 2, unit "1/16 Hz", range 0_u32, 32_u32, source "RFC 8033 section 4.2: 0.125; tc-pie(8)";
@@ -133,11 +133,11 @@ const TICKS_PER_SEC: u64 = 1_000_000_000 >> TICK_SHIFT;
 /// Least number of bytes over which the departure rate is measured (`QUEUE_THRESHOLD`, pie.h; RFC 8033 section 5.2 DQ_THRESHOLD).
 const DQ_THRESHOLD: u64 = 16_384;
 /// Burst allowance (RFC 8033 section 4.2 MAX_BURST; `pie_vars_init`, pie.h).
-const MAX_BURST: Time = Time::from_millis(150);
+const MAX_BURST: Duration = Duration::from_millis(150);
 /// Burst allowance of Linux 4 (`pie_vars_init`, sch_pie.c).
-const MAX_BURST_4: Time = Time::from_millis(100);
+const MAX_BURST_4: Duration = Duration::from_millis(100);
 /// Above this delay the probability rises faster (`pie_calculate_probability`).
-const HIGH_DELAY: Time = Time::from_millis(250);
+const HIGH_DELAY: Duration = Duration::from_millis(250);
 
 /// Constants of PIE.
 #[derive(Clone, Debug)]
@@ -149,7 +149,7 @@ pub struct Pie {
     alpha: u32,
     beta: u32,
     /// Time between two updates.
-    pub tupdate: Time,
+    pub tupdate: Duration,
     /// Burst allowance, in ticks.
     burst: u64,
     ecn: bool,
@@ -189,7 +189,7 @@ impl Pie {
             target: params.target.unwrap_or(set.target).0 >> set.tick_shift,
             alpha: params.alpha,
             beta: params.beta,
-            tupdate: if set.on_timer_wheel { timer_wheel(Time::ZERO, tupdate) } else { tupdate },
+            tupdate: if set.on_timer_wheel { timer_wheel(Instant::ZERO, tupdate) - Instant::ZERO } else { tupdate },
             burst: set.burst.0 >> set.tick_shift,
             ecn: params.ecn,
             ecn_limit: set.percent * u64::from(params.ecn_prob),
@@ -201,8 +201,8 @@ impl Pie {
     }
 
     /// Time of the first update: the queue is older than the run, so that it may come at any time within `tupdate`.
-    pub fn first_update(&self, seed: u64) -> Time {
-        Time(1 + Rng::stream(seed, "pie phase", 0).draw_below(self.tupdate.0))
+    pub fn first_update(&self, seed: u64) -> Instant {
+        Instant(1 + Rng::stream(seed, "pie phase", 0).draw_below(self.tupdate.0))
     }
 
     /// State of an idle queue.
@@ -278,7 +278,7 @@ impl Pie {
 
     /// `packet` departs and leaves `backlog` bytes behind. Linux `pie_process_dequeue`; RFC 8033 section 5.2.
     #[inline]
-    pub fn on_departure(&self, vars: &mut PieVars, packet: &Packet, backlog: u64, now: Time) {
+    pub fn on_departure(&self, vars: &mut PieVars, packet: &Packet, backlog: u64, now: Instant) {
         let now = now.0 >> self.tick_shift;
         let mut passed = 0;
         if let Some(estimator) = &self.estimator {
@@ -425,7 +425,7 @@ pub struct State {
     vars: PieVars,
     fifo: Fifo,
     rng: Rng,
-    next_update: Time,
+    next_update: Instant,
 }
 
 impl State {
@@ -445,7 +445,7 @@ impl State {
 
 impl Aqm for State {
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         let at = At::time(now);
         if self.fifo.len() >= self.limit {
             self.pie.overflow(&mut self.vars);
@@ -460,7 +460,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
         self.pie.on_departure(&mut self.vars, &packet, self.fifo.bytes(), now);
         log.on_dequeue(&packet, At::time(now));
@@ -476,11 +476,11 @@ impl Aqm for State {
         tell("burst_ms", ms(self.vars.burst_time));
     }
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.next_update
     }
 
-    fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
+    fn on_timer<L: Log>(&mut self, now: Instant, _log: &mut L) {
         self.pie.update(&mut self.vars, self.fifo.bytes());
         self.next_update = now + self.pie.tupdate;
     }
@@ -502,9 +502,9 @@ mod tests {
         // 15 and 30 ms and a tick; the RFC's 15 ms are its own
         for (version, ms) in [(PieVersion::Linux, 16), (PieVersion::Linux4, 31), (PieVersion::Rfc8033, 15)] {
             let pie = pie(version);
-            assert_eq!(pie.tupdate, Time::from_millis(ms));
-            let firsts: Vec<Time> = (0..100).map(|seed| pie.first_update(seed)).collect();
-            assert!(firsts.iter().all(|&first| first > Time::ZERO && first <= pie.tupdate));
+            assert_eq!(pie.tupdate, Duration::from_millis(ms));
+            let firsts: Vec<Instant> = (0..100).map(|seed| pie.first_update(seed)).collect();
+            assert!(firsts.iter().all(|&first| first > Instant::ZERO && first <= Instant::ZERO + pie.tupdate));
             // 100 uniform moments: the least and the greatest are within a tenth of the ends, but for 0.9^100 = 3e-5
             assert!(
                 firsts.iter().min().unwrap().0 < pie.tupdate.0 / 10 && firsts.iter().max().unwrap().0 > pie.tupdate.0 / 10 * 9
@@ -518,7 +518,7 @@ mod tests {
 
     /// One update with time stamps: probability before, delay and old delay in ms; the probability after.
     fn update_prob(pie: &Pie, prob: f64, delay: u64, old: u64) -> f64 {
-        let ticks = |ms| Time::from_millis(ms).0 >> pie.tick_shift;
+        let ticks = |ms| Instant::from_millis(ms).0 >> pie.tick_shift;
         let mut vars = PieVars { prob: (prob * ONE as f64) as u64, qdelay: ticks(delay), qdelay_old: ticks(old), ..pie.vars() };
         if pie.estimator.is_some() {
             // backlog that takes `delay` at one byte a tick
@@ -589,7 +589,7 @@ mod tests {
     #[test]
     fn a_constant_delay_of_20_ms_reaches_ten_percent_in_seven_seconds() {
         let pie = pie(PieVersion::Linux);
-        let mut vars = PieVars { qdelay: Time::from_millis(20).0 >> TICK_SHIFT, ..pie.vars() };
+        let mut vars = PieVars { qdelay: Duration::from_millis(20).0 >> TICK_SHIFT, ..pie.vars() };
         let mut reached = Vec::new();
         for period in 1..=500 {
             pie.update(&mut vars, 10_000);
@@ -605,7 +605,7 @@ mod tests {
     fn the_probability_of_linux_has_no_upper_limit_and_that_of_the_rfc_has() {
         let grow = |version| {
             let pie = pie(version);
-            let mut vars = PieVars { qdelay: Time::from_secs(1).0 >> pie.tick_shift, ..pie.vars() };
+            let mut vars = PieVars { qdelay: Duration::from_secs(1).0 >> pie.tick_shift, ..pie.vars() };
             (0..200).for_each(|_| pie.update(&mut vars, 10_000));
             share(vars.prob)
         };
@@ -617,7 +617,7 @@ mod tests {
     /// A queue with probability `prob`, past its burst allowance, with a delay of 20 ms.
     fn busy(params: Params, prob: f64) -> (State, Counters) {
         let mut state = State::new(params, &context(10));
-        let delay = Time::from_millis(20).0 >> state.pie.tick_shift;
+        let delay = Instant::from_millis(20).0 >> state.pie.tick_shift;
         state.vars =
             PieVars { prob: (prob * ONE as f64) as u64, qdelay: delay, qdelay_old: delay, burst_time: 0, ..state.pie.vars() };
         // three packets without a decision
@@ -632,7 +632,7 @@ mod tests {
         let (mut last, mut gaps) = (0, Vec::new());
         for seq in 1..=200_000 {
             let before = log.queue.drops_aqm;
-            state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log);
+            state.enqueue(packet(seq, Ecn::NotEct), Instant::ZERO, &mut log);
             if log.queue.drops_aqm > before {
                 gaps.push(seq - last);
                 last = seq;
@@ -650,7 +650,7 @@ mod tests {
     fn coins_of_linux_4_are_plain() {
         let (mut state, mut log) = busy(Params { version: PieVersion::Linux4, ..Params::default() }, 0.01);
         for seq in 0..200_000 {
-            state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log);
+            state.enqueue(packet(seq, Ecn::NotEct), Instant::ZERO, &mut log);
             if state.packets() > 3 {
                 state.fifo.pop();
             }
@@ -666,7 +666,7 @@ mod tests {
         {
             let (mut state, mut log) = busy(Params { ecn: true, ..Params::default() }, prob);
             state.vars.accu_prob = MAX_PROB / 2 * 17;
-            state.enqueue(packet(9, ecn), Time::ZERO, &mut log);
+            state.enqueue(packet(9, ecn), Instant::ZERO, &mut log);
             assert_eq!((log.queue.ce_marks, log.queue.drops_aqm), (u64::from(marks), u64::from(!marks)), "{prob} {ecn:?}");
         }
     }
@@ -677,7 +677,7 @@ mod tests {
             let (mut state, mut log) = busy(Params::default(), 0.15);
             state.vars.accu_prob = MAX_PROB / 2 * 17;
             change(&mut state);
-            state.enqueue(packet(9, Ecn::NotEct), Time::ZERO, &mut log);
+            state.enqueue(packet(9, Ecn::NotEct), Instant::ZERO, &mut log);
             log.queue.drops_aqm == 1
         };
         assert!(certain(&|_| {}));
@@ -706,21 +706,21 @@ mod tests {
         let (mut state, mut log) = busy(Params::default(), 0.0);
         state.vars = state.pie.vars();
         for seq in 0..20 {
-            state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log);
+            state.enqueue(packet(seq, Ecn::Ect0), Instant::ZERO, &mut log);
         }
         let left = |queue: &State| queue.vars.burst_time << TICK_SHIFT;
-        let _ = state.dequeue(Time::from_millis(10), &mut log);
+        let _ = state.dequeue(Instant::from_millis(10), &mut log);
         assert_eq!(left(&state), 150_000_000);
-        let _ = state.dequeue(Time::from_millis(50), &mut log);
+        let _ = state.dequeue(Instant::from_millis(50), &mut log);
         assert_eq!(left(&state), 110_000_000);
         assert_eq!(state.vars.qdelay << TICK_SHIFT, 50_000_000);
         // an update with a long delay leaves it alone; two with none give it back once the probability is 0
-        state.on_timer(Time::from_millis(60), &mut log);
+        state.on_timer(Instant::from_millis(60), &mut log);
         assert_eq!(left(&state), 110_000_000);
-        while matches!(state.dequeue(Time::from_millis(61), &mut log), Dequeue::Packet(_)) {}
+        while matches!(state.dequeue(Instant::from_millis(61), &mut log), Dequeue::Packet(_)) {}
         assert_eq!(state.vars.qdelay, 0);
         for update in 0..3000 {
-            state.on_timer(Time::from_millis(75 + 15 * update), &mut log);
+            state.on_timer(Instant::from_millis(75 + 15 * update), &mut log);
         }
         assert_eq!(left(&state), 150_000_000);
     }
@@ -730,15 +730,15 @@ mod tests {
         let params = Params { dq_rate_estimator: true, ..Params::default() };
         let mut state = State::new(params, &context(10));
         let mut log = Counters::default();
-        (0..40).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
+        (0..40).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Instant::ZERO, &mut log));
         // one frame every 1.2112 ms = 18925 ticks
         for n in 1..=11 {
             assert_eq!(state.vars.departures.rate, 0);
-            let _ = state.dequeue(Time(1_211_200 * n), &mut log);
+            let _ = state.dequeue(Instant(1_211_200 * n), &mut log);
         }
         // begins with the first departure, 11 * 1514 = 16654 >= 16384 B in ten gaps of 18925 ticks: 16654 * 256 / 189250
         assert_eq!(state.vars.departures.rate, 22);
-        state.on_timer(Time::from_millis(15), &mut log);
+        state.on_timer(Instant::from_millis(15), &mut log);
         // 29 * 1514 * 256 / 22 ticks of 64 ns
         assert_eq!(state.vars.qdelay, 29 * 1514 * 256 / 22);
     }

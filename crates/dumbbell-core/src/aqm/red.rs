@@ -19,7 +19,7 @@ use crate::packet::Packet;
 use crate::param::ParamError;
 use crate::real;
 use crate::rng::Rng;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
 pub const NAME: &str = "red";
@@ -67,7 +67,7 @@ const STAB_SIZE: usize = 256;
 /// tc counts 15.625 ticks of 64 ns in a microsecond.
 const TICKS_PER_MICROSECOND: f64 = 15.625;
 /// Time between two looks of adaptive RED (`HZ / 2`, sch_red.c).
-const ADAPT_INTERVAL: Time = Time::from_millis(500);
+const ADAPT_INTERVAL: Duration = Duration::from_millis(500);
 /// Least probability at `max` of adaptive RED, and its largest step up: 1 % (`MAX_P_MIN`, red.h).
 const MAX_P_MIN: u32 = u32::MAX / 100;
 /// Largest probability at `max` of adaptive RED (`MAX_P_MAX`, red.h).
@@ -150,7 +150,7 @@ impl IdleTable {
     }
 
     /// The average after `idle` (`red_calc_qavg_from_idle_time`).
-    fn decay(&self, average: u64, idle: Time) -> u64 {
+    fn decay(&self, average: u64, idle: Duration) -> u64 {
         let most = (STAB_SIZE as u64 - 1) << self.cell;
         let micros = idle.as_micros().min(most);
         match self.shifts[(micros >> self.cell) as usize] {
@@ -182,8 +182,8 @@ pub struct State {
     /// Value that `count` times the distance from `min` must reach.
     threshold: u64,
     /// When the queue was found empty.
-    idle_since: Option<Time>,
-    next_adapt: Time,
+    idle_since: Option<Instant>,
+    next_adapt: Instant,
     marked_by_chance: u64,
     marked_by_force: u64,
 }
@@ -214,8 +214,8 @@ impl State {
             average: 0,
             count: -1,
             threshold: 0,
-            idle_since: Some(Time::ZERO),
-            next_adapt: if params.adaptive { ADAPT_INTERVAL } else { Time::NEVER },
+            idle_since: Some(Instant::ZERO),
+            next_adapt: if params.adaptive { Instant::ZERO + ADAPT_INTERVAL } else { Instant::NEVER },
             marked_by_chance: 0,
             marked_by_force: 0,
             params,
@@ -237,9 +237,9 @@ impl State {
 
     /// The average with the queue as a packet finds it (`red_calc_qavg`).
     #[inline]
-    fn average(&mut self, now: Time) {
+    fn average(&mut self, now: Instant) {
         match self.idle_since.take() {
-            Some(since) => self.average = self.idle.decay(self.average, now.saturating_sub(since)),
+            Some(since) => self.average = self.idle.decay(self.average, now.saturating_since(since)),
             None => self.average = (self.average + self.fifo.bytes()) - (self.average >> self.wlog),
         }
     }
@@ -271,7 +271,7 @@ impl State {
 
     /// Whether the packet may be queued after all, marked or not.
     #[inline]
-    fn spare<L: Log>(&mut self, action: Action, packet: &mut Packet, now: Time, log: &mut L) -> bool {
+    fn spare<L: Log>(&mut self, action: Action, packet: &mut Packet, now: Instant, log: &mut L) -> bool {
         if !self.params.ecn || (action == Action::ByForce && self.params.harddrop) {
             return false;
         }
@@ -288,7 +288,7 @@ impl State {
 
 impl Aqm for State {
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         self.average(now);
         let action = self.judge();
         if action != Action::Pass && !self.spare(action, &mut packet, now, log) {
@@ -300,7 +300,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         match self.fifo.pop() {
             Some(packet) => {
                 log.on_dequeue(&packet, At::time(now));
@@ -315,14 +315,14 @@ impl Aqm for State {
 
     look_at_fifo!(hint);
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.next_adapt
     }
 
     /// Adaptive RED: additive increase, multiplicative decrease of the probability, so that the average stays in the middle fifth
     /// between the thresholds (`red_adaptative_algo`).
-    fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
-        let scaled = self.idle_since.map_or(self.average, |since| self.idle.decay(self.average, now.saturating_sub(since)));
+    fn on_timer<L: Log>(&mut self, now: Instant, _log: &mut L) {
+        let scaled = self.idle_since.map_or(self.average, |since| self.idle.decay(self.average, now.saturating_since(since)));
         let average = scaled >> self.wlog;
         let fifth = self.distance() / 5;
         if average > self.min + 3 * fifth && self.max_p <= MAX_P_MAX {
@@ -390,7 +390,7 @@ mod tests {
             // the queue has been busy
             state.idle_since = None;
             state.fifo.push(Packet { len: 30_000.min(bytes) as u16, ..packet(0, Ecn::Ect0) });
-            state.enqueue(packet(1, Ecn::Ect0), Time::ZERO, &mut log);
+            state.enqueue(packet(1, Ecn::Ect0), Instant::ZERO, &mut log);
             assert_eq!(log.queue.ce_marks, marks, "{bytes}");
         }
     }
@@ -401,7 +401,7 @@ mod tests {
         let (mut state, mut log) = state(Params { wlog: Some(1), ..thresholds(30_000, 90_000) });
         let mut expected = 0;
         for seq in 0..10 {
-            state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log);
+            state.enqueue(packet(seq, Ecn::Ect0), Instant::ZERO, &mut log);
             // the first comes to an idle queue: the average of 0 decays
             expected = if seq == 0 { 0 } else { expected - expected / 2 + seq * 1514 };
             assert_eq!(state.average, expected);
@@ -418,7 +418,7 @@ mod tests {
         let (mut gaps, mut last) = (Vec::new(), 0);
         for seq in 1..200_000 {
             let before = log.queue.ce_marks;
-            state.enqueue(Packet { len: 1500, ..packet(seq, Ecn::Ect0) }, Time::ZERO, &mut log);
+            state.enqueue(Packet { len: 1500, ..packet(seq, Ecn::Ect0) }, Instant::ZERO, &mut log);
             state.fifo.pop();
             if log.queue.ce_marks > before {
                 gaps.push(seq - last);
@@ -445,7 +445,7 @@ mod tests {
             let (mut state, mut log) = state(Params { ecn, harddrop, nodrop, ..thresholds(3000, 9000) });
             state.idle_since = None;
             state.average = 1 << 30;
-            state.enqueue(packet(0, codepoint), Time::ZERO, &mut log);
+            state.enqueue(packet(0, codepoint), Instant::ZERO, &mut log);
             let got = match (log.queue.ce_marks, log.queue.drops_aqm, state.packets()) {
                 (1, 0, 1) => "mark",
                 (0, 1, 0) => "drop",
@@ -465,11 +465,11 @@ mod tests {
         // 10 * 65536 * 1.693e-6 = 1.109
         assert_eq!((table.shifts[9], table.shifts[10], table.shifts[20]), (0, 1, 2));
         // half a cell: 1 - 0.5 of it, but never by more than half
-        assert_eq!(table.decay(1000, Time::from_micros(32_768)), 500);
-        assert_eq!(table.decay(1000, Time::from_micros(10 * 65_536)), 500);
-        assert_eq!(table.decay(1000, Time::from_secs(100)), 0);
+        assert_eq!(table.decay(1000, Duration::from_micros(32_768)), 500);
+        assert_eq!(table.decay(1000, Duration::from_micros(10 * 65_536)), 500);
+        assert_eq!(table.decay(1000, Duration::from_secs(100)), 0);
         // without averaging nothing is left after the least idleness
-        assert_eq!(IdleTable::new(0, 1500, Rate::from_mbit(10)).decay(1000, Time::ZERO), 0);
+        assert_eq!(IdleTable::new(0, 1500, Rate::from_mbit(10)).decay(1000, Duration::ZERO), 0);
     }
 
     #[test]
@@ -479,14 +479,14 @@ mod tests {
         let share = |queue: &State| f64::from(queue.max_p) / ONE;
         // 0.02: + min(0.01, 0.005)
         state.average = 66_001;
-        state.on_timer(Time::from_millis(500), &mut log);
+        state.on_timer(Instant::from_millis(500), &mut log);
         assert!((share(&state) - 0.025).abs() < 1e-6);
         // in the middle fifth nothing happens
         state.average = 60_000;
-        state.on_timer(Time::from_secs(1), &mut log);
+        state.on_timer(Instant::from_secs(1), &mut log);
         assert!((share(&state) - 0.025).abs() < 1e-6);
         state.average = 53_999;
-        state.on_timer(Time::from_millis(1500), &mut log);
+        state.on_timer(Instant::from_millis(1500), &mut log);
         assert!((share(&state) - 0.0225).abs() < 1e-6);
     }
 }

@@ -9,7 +9,7 @@ use super::{Aqm, Dequeue, QueueContext};
 use crate::hint::seldom;
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "step";
@@ -34,7 +34,7 @@ crate::params! {
         /// Packets that fit; tail drop beyond.
         limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "DEFAULT_CODEL_LIMIT, sch_codel.c";
         /// Packets that were queued for longer are marked.
-        threshold: Time = Time::from_millis(1), unit "", range Time(0), Time::from_secs(100), source "RFC 9332 appendix A: 1 ms";
+        threshold: Duration = Duration::from_millis(1), unit "", range Duration(0), Duration::from_secs(100), source "RFC 9332 appendix A: 1 ms";
         /// Treatment of packets that are not ECN-capable.
         not_ect: NotEct = NotEct::Pass, unit "", source "codel_impl.h: ce_threshold passes them";
     }
@@ -56,13 +56,13 @@ impl State {
 
 impl Aqm for State {
     #[inline(always)]
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         let fits = self.fifo.len() < self.params.limit as usize;
         self.fifo.accept_if(fits, packet, now, log);
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let at = At::time(now);
         while let Some(mut packet) = self.fifo.pop() {
             let above = now - packet.enqueue_time > self.params.threshold;
@@ -101,8 +101,8 @@ mod tests {
     fn verdict(not_ect: NotEct, ecn: Ecn, ns: u64) -> (u64, u64) {
         let mut state = State::new(Params { not_ect, ..Params::default() }, &context(10));
         let mut log = Counters::default();
-        state.enqueue(packet(0, ecn), Time::ZERO, &mut log);
-        let _ = state.dequeue(Time(ns), &mut log);
+        state.enqueue(packet(0, ecn), Instant::ZERO, &mut log);
+        let _ = state.dequeue(Instant(ns), &mut log);
         assert_eq!(state.packets(), 0);
         (log.queue.ce_marks, log.queue.drops_aqm)
     }

@@ -11,7 +11,7 @@ use super::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use super::exit::ExitCause;
 use super::{CcContext, CongestionControl, Control, LossEvent, Model, RateSample};
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::Duration;
 
 /// Name in experiment files.
 pub const NAME: &str = "bbr1";
@@ -36,9 +36,9 @@ crate::params! {
         /// Window over the bandwidth-delay product.
         cwnd_gain: f64 = 2.0, unit "", range 1.0, 7.9, source "bbr_cwnd_gain = 512/256";
         /// Time without a smaller RTT after which PROBE_RTT looks for one.
-        min_rtt_window: Time = Time::from_secs(10), unit "", range Time::from_millis(100), Time::from_secs(3600), source "bbr_min_rtt_win_sec";
+        min_rtt_window: Duration = Duration::from_secs(10), unit "", range Duration::from_millis(100), Duration::from_secs(3600), source "bbr_min_rtt_win_sec";
         /// Least time that PROBE_RTT takes; 0: there is none.
-        probe_rtt_duration: Time = Time::from_millis(200), unit "", range Time(0), Time::from_secs(10), source "bbr_probe_rtt_mode_ms";
+        probe_rtt_duration: Duration = Duration::from_millis(200), unit "", range Duration(0), Duration::from_secs(10), source "bbr_probe_rtt_mode_ms";
     }
 }
 
@@ -365,7 +365,7 @@ impl State {
             self.min_rtt_us = rtt;
             self.min_rtt_stamp = now;
         }
-        let wanted = self.params.probe_rtt_duration > Time::ZERO;
+        let wanted = self.params.probe_rtt_duration > Duration::ZERO;
         if wanted && expired && !self.idle_restart && !matches!(self.mode, Bbr1Mode::ProbeRtt(_)) {
             self.mode = Bbr1Mode::ProbeRtt(RttProbe::default());
             self.save_cwnd(conn);

@@ -5,7 +5,7 @@ use super::bbr::probing::{probing_params, settings, BbrVersion, Machine, Setting
 use super::bbr::{to_fixed, BbrRate, Bursts, UNIT};
 use super::conn::Conn;
 use super::{CcContext, RateSample};
-use crate::units::Time;
+use crate::units::Duration;
 
 /// Name in experiment files.
 pub const NAME: &str = "bbr2";

@@ -36,7 +36,7 @@ use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, EcnUse, LossEvent, Model, RateSample};
 use crate::packet::Ecn;
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 use filter::MaxOfCycles;
 
 /// Name in experiment files.
@@ -83,25 +83,25 @@ crate::params! {
         /// Least window.
         min_pipe_cwnd: u32 = 4, unit "segments", range 1u32, 1_000u32, source "MinPipeCwnd, section 2.8";
         /// A minimum of the RTT is kept so long.
-        min_rtt_filter_len: Time = Time::from_secs(10), unit "", range Time::from_millis(1), Time::from_secs(3600), source "MinRTTFilterLen, section 2.16.1";
+        min_rtt_filter_len: Duration = Duration::from_secs(10), unit "", range Duration::from_millis(1), Duration::from_secs(3600), source "MinRTTFilterLen, section 2.16.1";
         //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.4.2
         //# To allow coordination with other BBR flows, each BBR flow MUST use the standard BBR.ProbeRTTInterval of 5 secs.
         /// Without a new minimum for so long it enters ProbeRTT.
-        probe_rtt_interval: Time = Time::from_secs(5), unit "", range Time::from_millis(1), Time::from_secs(3600), source "ProbeRTTInterval, section 2.16.2";
+        probe_rtt_interval: Duration = Duration::from_secs(5), unit "", range Duration::from_millis(1), Duration::from_secs(3600), source "ProbeRTTInterval, section 2.16.2";
         /// Least time in ProbeRTT with little in flight.
-        probe_rtt_duration: Time = Time::from_millis(200), unit "", range Time::ZERO, Time::from_secs(60), source "ProbeRTTDuration, section 2.16.2";
+        probe_rtt_duration: Duration = Duration::from_millis(200), unit "", range Duration::ZERO, Duration::from_secs(60), source "ProbeRTTDuration, section 2.16.2";
         /// Cycles of ProbeBW over which the largest bandwidth is kept.
         max_bw_filter_len: u32 = 2, unit "cycles", range 1u32, filter::MAX_CYCLES, source "MaxBwFilterLen, section 2.11";
         /// Rounds over which the largest aggregation of ACKs is kept; one in Startup.
         extra_acked_filter_len: u32 = 10, unit "rounds", range 1u32, 1_000u32, source "ExtraAckedFilterLen, section 2.12";
         /// Least time between probes for bandwidth.
-        probe_wait: Time = Time::from_secs(2), unit "", range Time::ZERO, Time::from_secs(3600), source "T_bbr, section 5.3.3.8";
+        probe_wait: Duration = Duration::from_secs(2), unit "", range Duration::ZERO, Duration::from_secs(3600), source "T_bbr, section 5.3.3.8";
         /// A random fraction of this is added to it.
-        probe_wait_spread: Time = Time::from_secs(1), unit "", range Time::ZERO, Time::from_secs(3600), source "T_bbr, section 5.3.3.8";
+        probe_wait_spread: Duration = Duration::from_secs(1), unit "", range Duration::ZERO, Duration::from_secs(3600), source "T_bbr, section 5.3.3.8";
         /// Most rounds between probes for bandwidth: the sawtooth of a Reno flow that is so large.
         reno_rounds: u32 = 63, unit "rounds", range 1u32, 100_000u32, source "T_reno_bound, section 5.3.3.8";
         /// A burst is what leaves in this time.
-        send_quantum_time: Time = Time::from_millis(1), unit "", range Time::ZERO, Time::from_secs(1), source "SetSendQuantum, section 5.6.3";
+        send_quantum_time: Duration = Duration::from_millis(1), unit "", range Duration::ZERO, Duration::from_secs(1), source "SetSendQuantum, section 5.6.3";
         /// Largest burst.
         send_quantum_max: u32 = 65_536, unit "bytes", range 1u32, 16_777_216u32, source "SetSendQuantum, section 5.6.3";
         /// Bursts that fit the window at least, for offloads at both ends.
@@ -199,7 +199,7 @@ struct ExtraAcked {
     /// `BBR.extra_acked`, segments.
     extra: f64,
     filter: WindowedMax<f64>,
-    interval_start: Time,
+    interval_start: Instant,
     delivered: f64,
 }
 
@@ -223,7 +223,7 @@ struct LossRound {
 struct Undo {
     saved: Saved,
     /// When losses were last marked, if recovery has not begun since nor an ACK been answered.
-    marked_at: Option<Time>,
+    marked_at: Option<Instant>,
     /// The state before these marks.
     before_marks: Saved,
 }
@@ -245,7 +245,7 @@ struct Climb {
 pub struct State {
     params: Params,
     rng: Rng,
-    phase: BbrPhase<Time, Climb>,
+    phase: BbrPhase<Instant, Climb>,
     ack_phase: AckPhase,
     is_bw_probe_sample: bool,
     last_probe: LastProbe,
@@ -253,9 +253,9 @@ pub struct State {
     bw: Bandwidth,
     inflight: Inflight,
     /// us; infinite before the first sample.
-    min_rtt: MinRtt<f64, Time>,
+    min_rtt: MinRtt<f64, Instant>,
     /// `BBR.probe_rtt_min_delay` and its stamp, whose age asks for ProbeRTT.
-    probe_rtt_min: MinRtt<f64, Time>,
+    probe_rtt_min: MinRtt<f64, Instant>,
     probe_rtt_expired: bool,
     extra_acked: ExtraAcked,
     loss_round: LossRound,
@@ -275,7 +275,7 @@ impl State {
     /// BBR with `params`.
     pub fn new(params: Params, context: &CcContext) -> State {
         let filter = MaxOfCycles::new(params.max_bw_filter_len);
-        let unset = MinRtt { rtt: f64::INFINITY, stamp: Time::ZERO };
+        let unset = MinRtt { rtt: f64::INFINITY, stamp: Instant::ZERO };
         State {
             rng: Rng::stream(context.seed, NAME, context.flow),
             params,

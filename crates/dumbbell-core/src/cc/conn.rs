@@ -3,7 +3,7 @@
 use super::exit::{ExitCause, SlowStartExit, SlowStartExits};
 use crate::packet::{HEADERS, MSS};
 use crate::rtt::RttEstimator;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// State of the loss and congestion machine, as Linux's `tcp_ca_state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ pub enum CaEvent {
     /// First transmission when nothing was in flight; idle for this long.
     TxStart {
         /// Time since the last data was sent.
-        idle: Time,
+        idle: Duration,
         /// The application was the limit of late; known only with rate samples.
         app_limited: bool,
     },
@@ -90,7 +90,7 @@ pub struct Conn {
     /// Ends of slow start so far.
     pub(crate) exits: SlowStartExits,
     /// Time of the event that is being handled.
-    pub(crate) now: Time,
+    pub(crate) now: Instant,
     /// Oldest segment that is not acknowledged.
     pub(crate) snd_una: u64,
     /// Next segment to send for the first time.
@@ -156,7 +156,7 @@ impl Conn {
     pub(crate) fn new() -> Conn {
         Conn {
             exits: SlowStartExits::default(),
-            now: Time::ZERO,
+            now: Instant::ZERO,
             snd_una: 0,
             snd_nxt: 0,
             cwnd: 0,
@@ -188,7 +188,7 @@ impl Conn {
 
     getters! {
         /// Time of the event that is being handled.
-        now: Time,
+        now: Instant,
         /// `cwnd` at the start of the last reduction.
         prior_cwnd: u32,
         /// `cwnd` never exceeds this.

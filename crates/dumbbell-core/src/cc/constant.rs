@@ -96,7 +96,7 @@ impl CongestionControl for State {
 mod tests {
     use super::super::driver::{conn, DrivenSender};
     use super::*;
-    use crate::units::Time;
+    use crate::units::Duration;
 
     fn constant(params: Params) -> DrivenSender<State> {
         DrivenSender::new(State::new(params, &CcContext::default()), 10)
@@ -113,7 +113,7 @@ mod tests {
             sender.cc.set_state(&mut sender.conn, CaState::Loss);
             assert_eq!(sender.conn.cwnd, 7);
         }
-        sender.ack_n(5, Time::from_millis(40));
+        sender.ack_n(5, Duration::from_millis(40));
         sender.cc.cong_control(&mut sender.conn, &RateSample { ack_delivered: 5, ..RateSample::default() });
         assert_eq!((sender.conn.cwnd, sender.conn.paced), (7, false));
     }

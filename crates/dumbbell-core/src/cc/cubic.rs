@@ -28,7 +28,7 @@ use super::hystart::{EarlyExit, Hystart, HystartDetect, HystartForm};
 use super::{additive_increase, slow_start, CcContext, CongestionControl};
 use crate::hint::seldom;
 use crate::param::ParamError;
-use crate::units::Time;
+use crate::units::Duration;
 
 /// Name in experiment files.
 pub const NAME: &str = "cubic";
@@ -56,7 +56,7 @@ crate::params! {
         /// HyStart leaves windows smaller than this alone.
         hystart_low_window: u32 = 16, unit "segments", source "Linux tcp_cubic.c hystart_low_window";
         /// ACKs that are no further apart than this belong to one train.
-        hystart_ack_delta: Time = Time::from_millis(2), unit "", range Time::ZERO, Time::from_secs(1),
+        hystart_ack_delta: Duration = Duration::from_millis(2), unit "", range Duration::ZERO, Duration::from_secs(1),
             source "Linux tcp_cubic.c hystart_ack_delta_us = 2000";
         /// Alternative Backoff with ECN: answer CE by `beta_ecn`.
         abe: bool = false, unit "", source "RFC 8511";
@@ -395,6 +395,7 @@ impl CongestionControl for State {
 mod tests {
     use super::super::driver::{conn, DrivenSender};
     use super::*;
+    use crate::units::Instant;
     use proptest::prelude::*;
 
     /// C as Linux has it: 41 * 10 / 1024.
@@ -418,8 +419,8 @@ mod tests {
         cc
     }
 
-    const fn ms(n: u64) -> Time {
-        Time::from_millis(n)
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
     }
 
     // ---- hand-computed
@@ -572,26 +573,26 @@ mod tests {
     #[test]
     fn idle_time_is_taken_out_of_the_epoch() {
         let mut cc = after_cut(100, 70);
-        let mut conn = Conn { now: ms(10_000), ..conn() };
+        let mut conn = Conn { now: Instant::from_secs(10), ..conn() };
         cc.cwnd_event(&mut conn, CaEvent::TxStart { idle: ms(4_000), app_limited: false });
         assert_eq!(cc.epoch_start, Some(4_000));
         // never into the future
         cc.cwnd_event(&mut conn, CaEvent::TxStart { idle: ms(8_000), app_limited: false });
         assert_eq!(cc.epoch_start, Some(10_000));
         // in jiffies: 10000.2 ms less 0.5 ms is jiffy 9999
-        conn.now = Time::from_micros(10_000_200);
+        conn.now = Instant::from_micros(10_000_200);
         cc.epoch_start = Some(4_000);
-        cc.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::from_micros(500), app_limited: false });
+        cc.cwnd_event(&mut conn, CaEvent::TxStart { idle: Duration::from_micros(500), app_limited: false });
         assert_eq!(cc.epoch_start, Some(4_001));
     }
 
     #[test]
     fn rtt_samples_of_the_first_second_of_an_epoch_are_ignored() {
         let mut cc = after_cut(100, 70);
-        let mut conn = Conn { now: Time::from_micros(999_999), ..conn() };
+        let mut conn = Conn { now: Instant::from_micros(999_999), ..conn() };
         cc.pkts_acked(&mut conn, 1, Some(5_000));
         assert_eq!(cc.min_rtt_us, NO_RTT);
-        conn.now = ms(1_000);
+        conn.now = Instant::from_secs(1);
         cc.pkts_acked(&mut conn, 1, None);
         assert_eq!(cc.min_rtt_us, NO_RTT);
         cc.pkts_acked(&mut conn, 1, Some(5_000));
@@ -620,7 +621,7 @@ mod tests {
         while sender.conn.in_slow_start() {
             assert!(sender.conn.cwnd < 400, "not ended");
             let queue = u64::from(sender.conn.cwnd.saturating_sub(100));
-            sender.round(ms(40) + Time::from_micros(400 * queue));
+            sender.round(ms(40) + Duration::from_micros(400 * queue));
         }
         // rounds of 10, 20, 40, 80, 160: the fifth sees 64 ms > 45 ms with its 9th sample
         assert_eq!(sender.conn.ssthresh, 160 + 8);
@@ -819,13 +820,13 @@ mod tests {
             sender.cc.pkts_acked(&mut sender.conn, 1, Some(rtt_ms as u32 * 1000));
             sender.congestion(Congestion::Loss);
             let mut reference = Rfc9438::after_cut(f64::from(w_max), f64::from(sender.conn.cwnd));
-            let end = Time((reference.k * 1.5e9) as u64);
+            let end = Instant((reference.k * 1.5e9) as u64);
             let start = reference.cwnd;
             let tolerance = 3.0 + 8.0 / 15.0 * 32.0 / rtt_ms as f64;
             while sender.conn.now < end {
                 let window = sender.conn.cwnd;
                 for _ in 0..window {
-                    sender.advance(Time(ms(rtt_ms).0 / u64::from(window)));
+                    sender.advance(ms(rtt_ms) / u64::from(window));
                     sender.ack_n(1, ms(rtt_ms));
                     reference.ack(sender.conn.now.as_secs_f64(), rtt_ms as f64 / 1e3);
                 }

@@ -181,9 +181,9 @@ impl CongestionControl for State {
 mod tests {
     use super::super::driver::{conn, DrivenSender};
     use super::*;
-    use crate::units::Time;
+    use crate::units::{Duration, Instant};
 
-    const RTT: Time = Time::from_millis(80);
+    const RTT: Duration = Duration::from_millis(80);
 
     fn cubic_sce(mss_divisor: u32) -> State {
         State::new(Params { mss_divisor, hystart: HystartForm::Off, ..Params::default() }, &CcContext::default())
@@ -247,7 +247,7 @@ mod tests {
     fn a_plateau_ahead_comes_to_the_present() {
         // W(1 s) = 86.7, see cubic.rs: the plateau, 3.2 s ahead at 100, is now here and as high as the curve
         let mut sender = epoch(1448, 100, 70);
-        sender.conn.now = Time::from_secs(1);
+        sender.conn.now = Instant::from_secs(1);
         sender.cc.flatten(1_000, 0, 1448);
         assert_eq!((sender.cc.cubic.k, sender.cc.cubic.origin, sender.cc.cubic.epoch_start), (0, 87, Some(1_000)));
         // nothing of it left: the curve goes on from here as C t^3

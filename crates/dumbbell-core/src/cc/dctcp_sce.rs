@@ -64,9 +64,9 @@ mod tests {
     use super::super::conn::Congestion;
     use super::super::driver::DrivenSender;
     use super::*;
-    use crate::units::Time;
+    use crate::units::Duration;
 
-    const RTT: Time = Time::from_millis(80);
+    const RTT: Duration = Duration::from_millis(80);
 
     /// In congestion avoidance with a window of `cwnd`.
     fn avoidance(mss_divisor: u32, cwnd: u32) -> DrivenSender<State> {

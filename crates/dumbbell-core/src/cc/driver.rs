@@ -4,7 +4,7 @@
 
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{AckEvent, CongestionControl};
-use crate::units::Time;
+use crate::units::Duration;
 
 /// A connection that uses its whole window of 10 segments and has acknowledged nothing yet.
 pub fn conn() -> Conn {
@@ -28,17 +28,17 @@ impl<C: CongestionControl> DrivenSender<C> {
     }
 
     /// Lets time pass.
-    pub fn advance(&mut self, time: Time) {
+    pub fn advance(&mut self, time: Duration) {
         self.conn.now += time;
     }
 
     /// One ACK of `n` segments with an RTT sample, in the order of Linux `tcp_ack` up to 6.14.
-    pub fn ack_n(&mut self, n: u32, rtt: Time) {
+    pub fn ack_n(&mut self, n: u32, rtt: Duration) {
         self.ack_marked(n, rtt, false, false);
     }
 
     /// One ACK that may carry ECE and ESCE; ECE begins no episode by itself.
-    pub fn ack_marked(&mut self, n: u32, rtt: Time, ece: bool, esce: bool) {
+    pub fn ack_marked(&mut self, n: u32, rtt: Duration, ece: bool, esce: bool) {
         let (advanced, una) = (u64::from(n), self.conn.snd_una + u64::from(n));
         self.cc.in_ack_event(&mut self.conn, &AckEvent { ece, esce, advanced, una, new_ce: None });
         self.conn.snd_una += u64::from(n);
@@ -51,11 +51,11 @@ impl<C: CongestionControl> DrivenSender<C> {
     }
 
     /// One round trip: every segment of the window is acknowledged by itself, evenly over `rtt`.
-    pub fn round(&mut self, rtt: Time) {
+    pub fn round(&mut self, rtt: Duration) {
         let window = self.conn.cwnd;
         let start = self.conn.now;
         for n in 1..=window {
-            self.conn.now = start + Time(rtt.0 * u64::from(n) / u64::from(window));
+            self.conn.now = start + rtt * u64::from(n) / u64::from(window);
             self.ack_n(1, rtt);
         }
     }

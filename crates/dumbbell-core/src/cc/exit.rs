@@ -1,6 +1,6 @@
 //! Ends of slow start, or of BBR's STARTUP.
 
-use crate::units::Time;
+use crate::units::Instant;
 
 /// Event that ended slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl ExitCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowStartExit {
     /// When, on the sender's clock.
-    pub time: Time,
+    pub time: Instant,
     /// The window then, segments.
     pub cwnd: u32,
     /// Event that ended it.

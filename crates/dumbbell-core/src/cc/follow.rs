@@ -108,21 +108,21 @@ mod tests {
     use crate::tcp::receiver::Receiver;
     use crate::tcp::sender::{Application, Sender};
     use crate::tcp::{Ack, Block, FlowOptions, Outlet};
-    use crate::units::{Rate, Time};
+    use crate::units::{Duration, Instant, Rate};
     use std::sync::Arc;
 
     /// A link of 10 Mbit/s with a queue that holds everything; each `lossy`th packet of data is lost ahead of it.
     struct Link {
-        queue: VecDeque<(Time, Packet)>,
-        free_at: Time,
-        now: Time,
+        queue: VecDeque<(Instant, Packet)>,
+        free_at: Instant,
+        now: Instant,
         lossy: u64,
         longest_burst: u64,
-        burst: (Time, u64),
+        burst: (Instant, u64),
     }
 
     const RATE: Rate = Rate::from_mbit(10);
-    const HALF_RTT: Time = Time::from_millis(20);
+    const HALF_RTT: Duration = Duration::from_millis(20);
 
     impl Outlet for Link {
         fn send(&mut self, packet: Packet) {
@@ -147,19 +147,19 @@ mod tests {
         let mut receiver = Receiver::new(0, host, FlowOptions::default());
         let mut link = Link {
             queue: VecDeque::new(),
-            free_at: Time::ZERO,
-            now: Time::ZERO,
+            free_at: Instant::ZERO,
+            now: Instant::ZERO,
             lossy,
             longest_burst: 0,
-            burst: (Time::ZERO, 0),
+            burst: (Instant::ZERO, 0),
         };
-        let mut acks: VecDeque<(Time, Ack, Vec<Block>)> = VecDeque::new();
-        sender.start(Time::ZERO, &mut link);
+        let mut acks: VecDeque<(Instant, Ack, Vec<Block>)> = VecDeque::new();
+        sender.start(Instant::ZERO, &mut link);
         loop {
-            let arrival = link.queue.front().map_or(Time::NEVER, |head| head.0);
-            let ack_at = acks.front().map_or(Time::NEVER, |head| head.0);
+            let arrival = link.queue.front().map_or(Instant::NEVER, |head| head.0);
+            let ack_at = acks.front().map_or(Instant::NEVER, |head| head.0);
             let next = arrival.min(ack_at).min(sender.next_timer()).min(receiver.next_timer());
-            if next > Time::from_secs(seconds) {
+            if next > Instant::from_secs(seconds) {
                 return (sender, link);
             }
             link.now = next;

@@ -8,7 +8,7 @@
 use super::conn::Conn;
 use super::exit::ExitCause;
 use crate::buffers::SK_GSO_MAX_SIZE;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// A way to end slow start before the first loss or mark, for any control that begins with slow start.
 pub trait EarlyExit {
@@ -128,14 +128,14 @@ impl EarlyExit for Hystart {
 impl Hystart {
     /// HyStart of `form` that looks at `detect` in windows of at least `low_window` segments; ACKs no further apart than `ack_delta` are
     /// one train.
-    pub fn new(form: HystartForm, detect: HystartDetect, low_window: u32, ack_delta: Time) -> Hystart {
+    pub fn new(form: HystartForm, detect: HystartDetect, low_window: u32, ack_delta: Duration) -> Hystart {
         Hystart {
             form,
             by_train: detect != HystartDetect::Delay,
             by_delay: detect != HystartDetect::Train,
             found: false,
             low_window,
-            ack_delta: clock(form, ack_delta),
+            ack_delta: clock(form, Instant::ZERO + ack_delta),
             delay_min: NO_DELAY,
             round: Round { start: 0, last_ack: 0, end_seq: 0, curr_rtt: u32::MAX, sample_cnt: 0 },
         }
@@ -194,7 +194,7 @@ impl Hystart {
 
 /// `time` on the clock of HyStart: ms up to Linux 5.5, us since.
 #[inline]
-fn clock(form: HystartForm, time: Time) -> u64 {
+fn clock(form: HystartForm, time: Instant) -> u64 {
     match form {
         HystartForm::Milliseconds => time.as_millis(),
         _ => time.as_micros(),
@@ -217,8 +217,8 @@ mod tests {
     use super::super::CcContext;
     use super::*;
 
-    const fn ms(n: u64) -> Time {
-        Time::from_millis(n)
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
     }
 
     fn cubic(edit: impl FnOnce(&mut Params)) -> State {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     /// A sender with the HyStart of `form` by `detect`, whose smallest RTT is `rtt`, at the start of a round of 100 segments.
-    fn hystart(form: HystartForm, detect: HystartDetect, rtt: Time) -> DrivenSender<State> {
+    fn hystart(form: HystartForm, detect: HystartDetect, rtt: Duration) -> DrivenSender<State> {
         let mut sender = DrivenSender::new(
             cubic(|p| {
                 p.hystart = form;
@@ -253,7 +253,7 @@ mod tests {
                     let mut sender = hystart(form, HystartDetect::Delay, ms(rtt));
                     // the sample that began the round was a low one: begin another
                     sender.cc.exit.start_round(&sender.conn);
-                    let sample = ms(rtt + rise) + Time::from_micros(extra);
+                    let sample = ms(rtt + rise) + Duration::from_micros(extra);
                     for _ in 0..8 {
                         sender.ack_n(1, sample);
                         assert!(!sender.cc.exit.found);
@@ -286,7 +286,7 @@ mod tests {
     fn train(form: HystartForm, edit: impl FnOnce(&mut Conn)) -> Option<u64> {
         let mut sender = hystart(form, HystartDetect::Train, ms(40));
         edit(&mut sender.conn);
-        let start = Time(match form {
+        let start = Instant(match form {
             HystartForm::Milliseconds => sender.cc.exit.round.start * 1_000_000,
             _ => sender.cc.exit.round.start * 1_000,
         });
@@ -333,7 +333,7 @@ mod tests {
         for (gap_us, found) in [(2_000, true), (2_001, false)] {
             let mut sender = hystart(HystartForm::Microseconds, HystartDetect::Train, ms(40));
             for n in 0..60 {
-                sender.advance(if n == 10 { Time::from_micros(gap_us) } else { ms(1) });
+                sender.advance(if n == 10 { Duration::from_micros(gap_us) } else { ms(1) });
                 sender.ack_n(1, ms(40));
             }
             assert_eq!(sender.cc.exit.found, found, "{gap_us} us");

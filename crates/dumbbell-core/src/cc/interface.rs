@@ -1,7 +1,7 @@
 //! Events that a congestion control receives, and requests that it may make to the transport. The state that it sees is [`Conn`](super::conn::Conn).
 
 use crate::packet::Ecn;
-use crate::units::Time;
+use crate::units::Instant;
 
 /// The part that decides how fast a connection sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ pub struct LossEvent {
     /// The application was the limit when it was sent.
     pub is_app_limited: bool,
     /// When it was last sent.
-    pub sent: Time,
+    pub sent: Instant,
 }
 
 /// Model of the path that a control has, for traces and checks. Names are those of draft-ietf-ccwg-bbr, which calls `bw_lo`, `inflight_lo`

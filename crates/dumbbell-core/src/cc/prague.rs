@@ -28,7 +28,7 @@ use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::exit::ExitCause;
 use super::{CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
 use crate::packet::Ecn;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "prague";
@@ -83,7 +83,7 @@ crate::params! {
         /// Rounds outside slow start before the increase no longer depends on the round trip.
         rtt_transition: u32 = 4, unit "rounds", range 0u32, NEVER, source "prague_rtt_transition = 4; 0.6: 500; 0.5: never, as prague_rtt_scaling = 0";
         /// Round trip as which shorter ones count.
-        rtt_target: Time = Time::from_millis(25), unit "", range Time::from_micros(1), Time::from_secs(1), source "prague_rtt_target = 25000 us";
+        rtt_target: Duration = Duration::from_millis(25), unit "", range Duration::from_micros(1), Duration::from_secs(1), source "prague_rtt_target = 25000 us";
         /// Quantity that is controlled.
         mode: PragueMode = PragueMode::Switch, unit "", source "prague_cwnd_mode = 2; 0.6 has the window only";
         /// The rate is controlled while the window is at most so large.
@@ -147,9 +147,9 @@ pub struct State {
     /// Slow average of the round trip, 1/8 us times 128. Linux `hsrtt_us`.
     slow_rtt: u64,
     /// When alpha last moved; at first when the connection began.
-    alpha_stamp: Time,
+    alpha_stamp: Instant,
     /// When the window was last cut for a mark.
-    cwr_stamp: Option<Time>,
+    cwr_stamp: Option<Instant>,
     /// The round ends when this segment is acknowledged.
     next_seq: u64,
     /// Delivered before this round.
@@ -188,7 +188,7 @@ impl State {
             segment_rate: 0,
             increase: SEGMENT,
             slow_rtt: 0,
-            alpha_stamp: Time::ZERO,
+            alpha_stamp: Instant::ZERO,
             cwr_stamp: None,
             next_seq: 0,
             old_delivered: 0,
@@ -295,7 +295,7 @@ impl State {
         if conn.snd_una < self.next_seq {
             return;
         }
-        if self.is_rtt_independent(conn) && conn.now.saturating_sub(self.alpha_stamp) < self.params.rtt_target {
+        if self.is_rtt_independent(conn) && conn.now.saturating_since(self.alpha_stamp) < self.params.rtt_target {
             return;
         }
         if self.saw_ce {
@@ -472,8 +472,8 @@ impl State {
         let mut rate = if self.controls_rate(conn) {
             let offset = (WOBBLE * self.rate) >> WOBBLE_SHIFT;
             // the first half of a virtual round trip faster, then slower
-            let half = Time::from_micros(u64::from(self.target_8us().max(conn.rtt.srtt_8us)) >> 4);
-            if conn.now.saturating_sub(self.alpha_stamp) < half {
+            let half = Duration::from_micros(u64::from(self.target_8us().max(conn.rtt.srtt_8us)) >> 4);
+            if conn.now.saturating_since(self.alpha_stamp) < half {
                 self.rate + offset
             } else {
                 self.rate - offset

@@ -8,7 +8,7 @@ use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::cc::driver::conn;
 use crate::cc::{self, AckEvent, AnyCc, CcContext, CongestionControl, Control, RateSample};
 use crate::param::{AlgorithmSpec, ParamKind};
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
 
@@ -73,14 +73,14 @@ enum Step {
     /// The last reduction was spurious.
     Undo,
     /// Nothing to send for this time.
-    Idle(Time),
+    Idle(Duration),
 }
 
 /// An ACK.
 #[derive(Clone, Copy, Debug)]
 struct Ack {
     /// Time since the step before.
-    gap: Time,
+    gap: Duration,
     /// Segments it acknowledges, as far as there are so many in flight.
     acked: u32,
     rtt_us: Option<u32>,
@@ -91,7 +91,7 @@ struct Ack {
 }
 
 /// Gaps from nothing to centuries, mostly such as occur.
-fn gap() -> impl Strategy<Value = Time> {
+fn gap() -> impl Strategy<Value = Duration> {
     prop_oneof![
         2 => Just(0),
         8 => 1_u64..2_000_000,
@@ -99,7 +99,7 @@ fn gap() -> impl Strategy<Value = Time> {
         1 => 0_u64..4_000_000_000_000,
         1 => 0_u64..=u64::MAX,
     ]
-    .prop_map(Time)
+    .prop_map(Duration)
 }
 
 /// RTT samples of any size, mostly such as occur.
@@ -131,7 +131,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Where a sequence begins.
 #[derive(Clone, Debug)]
 struct Start {
-    now: Time,
+    now: Instant,
     cwnd: u32,
     cwnd_clamp: u32,
     ssthresh: u32,
@@ -151,7 +151,7 @@ fn start() -> impl Strategy<Value = Start> {
         .prop_map(|(now, cwnd, cwnd_clamp, ssthresh, pacing_rate, paced)| {
             // rates of all magnitudes
             let pacing_rate = pacing_rate >> (pacing_rate % 64);
-            Start { now: Time(now), cwnd, cwnd_clamp, ssthresh, pacing_rate, paced }
+            Start { now: Instant(now), cwnd, cwnd_clamp, ssthresh, pacing_rate, paced }
         })
 }
 
@@ -159,7 +159,7 @@ struct Sender {
     name: String,
     conn: Conn,
     cc: AnyCc,
-    last_sent: Time,
+    last_sent: Instant,
 }
 
 impl Sender {
@@ -213,7 +213,7 @@ impl Sender {
             }
             Step::Idle(time) => {
                 self.conn.now = self.conn.now.saturating_add(time);
-                let idle = self.conn.now.saturating_sub(self.last_sent);
+                let idle = self.conn.now.saturating_since(self.last_sent);
                 self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle, app_limited: false });
                 self.send();
             }
@@ -354,9 +354,10 @@ fn windows_of_any_size_can_be_reduced() {
     for (name, config) in cc::specs().iter().flat_map(variants) {
         for cwnd in [1, 2, 3, 4, 10, 1 << 16, 1 << 30, u32::MAX] {
             for cause in [Congestion::Ecn, Congestion::Loss, Congestion::Timeout] {
-                let start = Start { now: Time::ZERO, cwnd, cwnd_clamp: u32::MAX, ssthresh: cwnd, pacing_rate: 0, paced: false };
+                let start =
+                    Start { now: Instant::ZERO, cwnd, cwnd_clamp: u32::MAX, ssthresh: cwnd, pacing_rate: 0, paced: false };
                 let ack = Step::Ack(Ack {
-                    gap: Time::from_millis(40),
+                    gap: Duration::from_millis(40),
                     acked: 2,
                     rtt_us: Some(40_000),
                     ece: false,

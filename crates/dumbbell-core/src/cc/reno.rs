@@ -97,9 +97,9 @@ pub(super) fn grow(conn: &mut Conn, acked: u32, per: IncreasePer) {
 mod tests {
     use super::super::driver::{conn, DrivenSender};
     use super::*;
-    use crate::units::Time;
+    use crate::units::Duration;
 
-    const RTT: Time = Time::from_millis(100);
+    const RTT: Duration = Duration::from_millis(100);
 
     fn reno() -> State {
         State::new(Params::default(), &CcContext::default())

@@ -71,9 +71,9 @@ mod tests {
     use super::super::driver::DrivenSender;
     use super::super::sce::Root;
     use super::*;
-    use crate::units::Time;
+    use crate::units::Duration;
 
-    const RTT: Time = Time::from_millis(80);
+    const RTT: Duration = Duration::from_millis(80);
 
     fn reno_sce(version: SceVersion, mss_divisor: u32) -> State {
         State::new(Params { version, mss_divisor, ..Params::default() }, &CcContext::default())

@@ -13,7 +13,7 @@
 use super::pace::Pace;
 use super::{Link, LinkContext, QueueContent};
 use crate::rng::mix;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
 pub const NAME: &str = "docsis";
@@ -26,7 +26,7 @@ crate::params! {
     /// Parameters of a cable modem's way up.
     pub struct Params {
         /// For how long a MAP allots room.
-        interval: Time = Time::from_millis(2), unit "", range Time::from_micros(100), Time::from_secs(1), source "cablelabs/docsis-ns3, doc/source/system-configuration.rst: MapInterval, 2e-3 s; model-overview.rst: typically 1 to 2 ms";
+        interval: Duration = Duration::from_millis(2), unit "", range Duration::from_micros(100), Duration::from_secs(1), source "cablelabs/docsis-ns3, doc/source/system-configuration.rst: MapInterval, 2e-3 s; model-overview.rst: typically 1 to 2 ms";
         /// Intervals from a request to its grant.
         pipeline: u32 = 2, unit "intervals", range 1_u32, 16_u32, source "cablelabs/docsis-ns3, doc/source/model-overview.rst: what is asked for in MAP interval z - 2, ahead of the deadline, is granted in z";
     }
@@ -39,10 +39,10 @@ const MOST: usize = 16;
 #[derive(Clone, Debug)]
 pub struct State {
     pace: Pace,
-    interval: Time,
+    interval: Duration,
     pipeline: usize,
     /// When the first whole interval begins; the one before it is number 0 and grants nothing.
-    first: Time,
+    first: Instant,
     /// Seed from which the place of each interval's instant is drawn.
     seed: u64,
     /// The last interval whose instant has come.
@@ -66,7 +66,7 @@ impl State {
             pace: Pace::new(context.rate),
             interval,
             pipeline,
-            first: Time(rng.draw_below(interval.0)),
+            first: Instant(rng.draw_below(interval.0)),
             seed: rng.next_u64(),
             number: 0,
             asked: [0; MOST],
@@ -82,21 +82,21 @@ impl State {
     }
 
     /// When interval `number`, which is not 0, begins.
-    fn begin(&self, number: u64) -> Time {
-        self.first.saturating_add(Time((number - 1).saturating_mul(self.interval.0)))
+    fn begin(&self, number: u64) -> Instant {
+        self.first.saturating_add(Duration((number - 1).saturating_mul(self.interval.0)))
     }
 
     /// When the modem sends and asks in interval `number`; in interval 0 it does neither.
-    fn instant(&self, number: u64) -> Time {
+    fn instant(&self, number: u64) -> Instant {
         if number == 0 {
-            return Time::ZERO;
+            return Instant::ZERO;
         }
         let place = (u128::from(mix(self.seed ^ mix(number))) * u128::from(self.interval.0)) >> 64;
-        self.begin(number).saturating_add(Time(place as u64))
+        self.begin(number).saturating_add(Duration(place as u64))
     }
 
     /// The last interval whose instant is not after `now`.
-    fn interval_at(&self, now: Time) -> u64 {
+    fn interval_at(&self, now: Instant) -> u64 {
         if now < self.first {
             return 0;
         }
@@ -120,7 +120,7 @@ impl State {
     }
 
     /// Goes on to the last instant that is not after `now`.
-    fn go_to(&mut self, now: Time) {
+    fn go_to(&mut self, now: Instant) {
         let number = self.interval_at(now);
         while self.number < number {
             if self.known == 0 && self.asked_in_all == 0 && self.left >= 0 {
@@ -134,7 +134,7 @@ impl State {
 }
 
 impl Link for State {
-    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Instant) -> Option<Instant> {
         let before = self.number;
         self.go_to(now);
         let instant = self.instant(self.number);
@@ -146,12 +146,12 @@ impl Link for State {
             self.asked_in_all += more;
         }
         if waiting.packets == 0 {
-            return Some(Time::NEVER);
+            return Some(Instant::NEVER);
         }
         (now > instant || self.known == 0 || self.left <= 0).then(|| self.instant(self.number + 1))
     }
 
-    fn take(&mut self, bytes: u64, now: Time) -> Time {
+    fn take(&mut self, bytes: u64, now: Instant) -> Instant {
         self.left -= self.pace.take(bytes).0 as i64;
         self.known = self.known.saturating_sub(bytes);
         let debt = (-self.left).max(0).unsigned_abs();
@@ -161,17 +161,17 @@ impl Link for State {
         }
     }
 
-    fn set_rate(&mut self, rate: Rate, _now: Time) {
+    fn set_rate(&mut self, rate: Rate, _now: Instant) {
         self.pace = Pace::new(rate);
     }
 
     /// A grant's worth leaves at once and is carried in the time of its interval.
-    fn unsent(&self, now: Time) -> u64 {
+    fn unsent(&self, now: Instant) -> u64 {
         if self.number == 0 {
             return 0;
         }
         let used = (self.interval.0 as i64 - self.left).max(0).unsigned_abs();
-        self.pace.bytes_in(Time(used).saturating_sub(now.saturating_sub(self.begin(self.number))))
+        self.pace.bytes_in(Duration(used).saturating_sub(now.saturating_since(self.begin(self.number))))
     }
 
     fn most_unsent(&self) -> u64 {
@@ -210,7 +210,7 @@ mod tests {
             for number in 1..4 {
                 let place = link.instant(number) - link.begin(number);
                 assert!(place < link.interval && link.interval_at(link.instant(number)) == number);
-                assert!(link.interval_at(Time(link.instant(number + 1).0 - 1)) == number);
+                assert!(link.interval_at(Instant(link.instant(number + 1).0 - 1)) == number);
                 places.push(place.0 as f64 / MS as f64);
             }
         }
@@ -243,11 +243,11 @@ mod tests {
     #[test]
     fn what_nobody_uses_is_lost() {
         let mut link = link();
-        let at: Vec<Time> = instants().into_iter().map(Time).collect();
+        let at: Vec<Instant> = instants().into_iter().map(Instant).collect();
         let queue = |packets, bytes| QueueContent { packets, bytes };
         // asks for 5000 B, which are dropped
         assert_eq!(link.wait(queue(5, 5_000), at[1]), Some(at[2]));
-        assert_eq!(link.wait(queue(0, 0), at[2]), Some(Time::NEVER));
+        assert_eq!(link.wait(queue(0, 0), at[2]), Some(Instant::NEVER));
         // the grant of interval 3 is lost, that of 4 has the other 2500 B
         assert_eq!(link.wait(queue(4, 4_000), at[4]), None);
         assert_eq!([link.take(2_000, at[4]), link.take(2_000, at[4])], [at[4], at[5]]);
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_grant_is_carried_in_its_interval() {
         let mut link = link();
-        let at: Vec<Time> = instants().into_iter().map(Time).collect();
+        let at: Vec<Instant> = instants().into_iter().map(Instant).collect();
         assert!(
             link.wait(QueueContent { packets: 4, bytes: 4_000 }, at[1]).is_some()
                 && link.wait(QueueContent { packets: 4, bytes: 4_000 }, at[3]).is_none()
@@ -273,6 +273,6 @@ mod tests {
         // 4000 B are 3.2 ms of the rate, which count from the beginning of the interval
         let passed = (at[3] - begins).0;
         assert_eq!(link.unsent(at[3]), (3_200_000 - passed).div_ceil(800));
-        assert_eq!((link.unsent(ends), link.unsent(ends + Time(1_200_000))), (1_500, 0));
+        assert_eq!((link.unsent(ends), link.unsent(ends + Duration(1_200_000))), (1_500, 0));
     }
 }

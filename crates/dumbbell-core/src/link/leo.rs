@@ -5,7 +5,7 @@
 //! and so is the time of the first hand-over: a run begins at any time between two.
 
 use super::{Link, LinkContext, QueueContent};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
 pub const NAME: &str = "leo";
@@ -19,23 +19,23 @@ crate::params! {
     /// Parameters of a satellite link.
     pub struct Params {
         /// From one hand-over to the next. The first comes at a time that is drawn from the seed, at most this.
-        interval: Time = Time::from_secs(15), unit "", range Time::from_secs(1), Time::from_secs(86_400), source "Mohan et al., WWW 2024 (arXiv:2310.09242): globally synchronised reconfiguration intervals of 15 s";
+        interval: Duration = Duration::from_secs(15), unit "", range Duration::from_secs(1), Duration::from_secs(86_400), source "Mohan et al., WWW 2024 (arXiv:2310.09242): globally synchronised reconfiguration intervals of 15 s";
         /// For how long nothing is carried at a hand-over, at most half of `interval`.
-        outage: Time = Time::from_millis(50), unit "", range Time(0), Time::from_secs(60), source "Huston, \"A transport protocol's view of Starlink\", APNIC blog, 2024: at a hand-over 30 to 50 ms are added to the latency";
+        outage: Duration = Duration::from_millis(50), unit "", range Duration(0), Duration::from_secs(60), source "Huston, \"A transport protocol's view of Starlink\", APNIC blog, 2024: at a hand-over 30 to 50 ms are added to the latency";
         /// Lowest rate of a satellite, as a part of the hop's rate, which is the highest.
         low_rate: f64 = 0.14, unit "", range 0.01, 1.0, source "LeoCC, SIGCOMM 2025: capacity between 10 and 70 Mbit/s within tens of seconds";
         /// Shortest one-way delay of a satellite.
-        delay_min: Time = Time::from_micros(3_700), unit "", range Time(0), Time::from_secs(1), source "geometry: 2 * 550 km / c; 550 km is a shell of SpaceX's application to the FCC of 17 April 2020, Attachment A";
+        delay_min: Duration = Duration::from_micros(3_700), unit "", range Duration(0), Duration::from_secs(1), source "geometry: 2 * 550 km / c; 550 km is a shell of SpaceX's application to the FCC of 17 April 2020, Attachment A";
         /// Longest one-way delay of a satellite.
-        delay_max: Time = Time::from_micros(7_500), unit "", range Time(0), Time::from_secs(1), source "geometry: 2 * 1123 km / c, the distance at 550 km and an elevation of 25 degrees, the lowest of the same application";
+        delay_max: Duration = Duration::from_micros(7_500), unit "", range Duration(0), Duration::from_secs(1), source "geometry: 2 * 1123 km / c, the distance at 550 km and an elevation of 25 degrees, the lowest of the same application";
     } check Params::check
 }
 
 impl Params {
     fn check(&self) -> Result<(), crate::param::ParamError> {
-        let refuse = |key: &str, found: Time, allowed: String| Err(crate::param::ParamError::new(key, found, allowed));
-        if self.outage.0 > self.interval.0 / 2 {
-            return refuse("outage", self.outage, format!("at most half of interval, {}", Time(self.interval.0 / 2)));
+        let refuse = |key: &str, found: Duration, allowed: String| Err(crate::param::ParamError::new(key, found, allowed));
+        if self.outage > self.interval / 2 {
+            return refuse("outage", self.outage, format!("at most half of interval, {}", self.interval / 2));
         }
         if self.delay_min > self.delay_max {
             return refuse("delay_min", self.delay_min, format!("at most delay_max, {}", self.delay_max));
@@ -49,10 +49,10 @@ impl Params {
 struct Satellite {
     /// Share of the hop's rate.
     share: f64,
-    delay: Time,
+    delay: Duration,
     /// Time at which it begins to carry, and time of the next hand-over.
-    opens: Time,
-    ends: Time,
+    opens: Instant,
+    ends: Instant,
 }
 
 /// The satellite that the terminal is with.
@@ -61,9 +61,9 @@ pub struct State {
     params: Params,
     context: LinkContext,
     /// For how long the terminal was with the first satellite when the run began.
-    before: Time,
+    before: Duration,
     /// The last packet, bytes, and when it has left.
-    last: (u64, Time),
+    last: (u64, Instant),
     with: Satellite,
     /// Satellite of the packets whose delay was last asked for. During a hand-over the next packet may be taken before that is asked for the last one.
     left_by: Satellite,
@@ -74,26 +74,26 @@ const NANOS: u128 = 1_000_000_000;
 impl State {
     /// With the first satellite.
     pub fn new(params: Params, context: &LinkContext) -> State {
-        let before = Time(context.rng("link leo first", 0).draw_below(params.interval.0));
+        let before = Duration(context.rng("link leo first", 0).draw_below(params.interval.0));
         let with = State::satellite(&params, context, before, 0);
-        State { params, context: *context, before, last: (0, Time::ZERO), with, left_by: with }
+        State { params, context: *context, before, last: (0, Instant::ZERO), with, left_by: with }
     }
 
-    fn satellite(params: &Params, context: &LinkContext, before: Time, number: u64) -> Satellite {
+    fn satellite(params: &Params, context: &LinkContext, before: Duration, number: u64) -> Satellite {
         let mut rng = context.rng("link leo", number);
         let share = params.low_rate + (1.0 - params.low_rate) * rng.next_f64();
-        let delay = params.delay_min + Time(rng.draw_below((params.delay_max - params.delay_min).0 + 1));
-        let starts = Time(number.saturating_mul(params.interval.0)).saturating_sub(before);
+        let delay = params.delay_min + Duration(rng.draw_below((params.delay_max - params.delay_min).0 + 1));
+        let starts = Instant(number.saturating_mul(params.interval.0)).saturating_sub(before);
         let opens = if number == 0 { starts } else { starts.saturating_add(params.outage) };
-        Satellite { share, delay, opens, ends: Time((number + 1).saturating_mul(params.interval.0)).saturating_sub(before) }
+        Satellite { share, delay, opens, ends: Instant((number + 1).saturating_mul(params.interval.0)).saturating_sub(before) }
     }
 
-    fn satellite_at(&self, now: Time) -> Satellite {
+    fn satellite_at(&self, now: Instant) -> Satellite {
         let number = now.saturating_add(self.before).0 / self.params.interval.0;
         State::satellite(&self.params, &self.context, self.before, number)
     }
 
-    fn go_to(&mut self, now: Time) {
+    fn go_to(&mut self, now: Instant) {
         if now >= self.with.ends {
             self.with = self.satellite_at(now);
         }
@@ -108,15 +108,15 @@ impl State {
 impl Link for State {
     const DELAYS: bool = true;
 
-    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Instant) -> Option<Instant> {
         self.go_to(now);
         if now >= self.with.opens {
             return None;
         }
-        Some(if waiting.packets == 0 { Time::NEVER } else { self.with.opens })
+        Some(if waiting.packets == 0 { Instant::NEVER } else { self.with.opens })
     }
 
-    fn take(&mut self, bytes: u64, now: Time) -> Time {
+    fn take(&mut self, bytes: u64, now: Instant) -> Instant {
         let (mut at, mut bits) = (now, u128::from(bytes) * 8);
         loop {
             self.go_to(at);
@@ -124,7 +124,7 @@ impl Link for State {
             let rate = u128::from(self.rate());
             let carried = u128::from((self.with.ends - at).0) * rate / NANOS;
             if bits <= carried {
-                let ends = at + Time((bits * NANOS).div_ceil(rate) as u64);
+                let ends = at + Duration((bits * NANOS).div_ceil(rate) as u64);
                 self.last = (bytes, ends);
                 return ends;
             }
@@ -133,30 +133,30 @@ impl Link for State {
         }
     }
 
-    fn set_rate(&mut self, rate: Rate, _now: Time) {
+    fn set_rate(&mut self, rate: Rate, _now: Instant) {
         self.context.rate = rate;
     }
 
     /// At the rate of the satellite that carries the end of it; an outage in front of that counts as if it carried.
-    fn unsent(&self, now: Time) -> u64 {
+    fn unsent(&self, now: Instant) -> u64 {
         let (bytes, ends) = self.last;
-        let left = u128::from(ends.saturating_sub(now).0) * u128::from(self.rate());
+        let left = u128::from(ends.saturating_since(now).0) * u128::from(self.rate());
         (left.div_ceil(8 * NANOS) as u64).min(bytes)
     }
 
-    fn delay(&mut self, now: Time) -> Time {
+    fn delay(&mut self, now: Instant) -> Duration {
         if now >= self.left_by.ends {
             self.left_by = self.satellite_at(now);
         }
         self.left_by.delay
     }
 
-    fn open(&mut self, from: Time, until: Time) -> f64 {
+    fn open(&mut self, from: Instant, until: Instant) -> f64 {
         let (mut at, mut open) = (from, 0.0);
         while at < until {
             self.go_to(at);
             let Satellite { opens, ends, share, .. } = self.with;
-            open += ends.min(until).saturating_sub(at.max(opens)).as_secs_f64() * share;
+            open += ends.min(until).saturating_since(at.max(opens)).as_secs_f64() * share;
             at = ends;
         }
         open
@@ -170,15 +170,15 @@ mod tests {
 
     /// Satellites of 1 s, all with the whole rate, 10 Mbit/s.
     fn even_satellites() -> State {
-        let params = Params { interval: Time::from_secs(1), low_rate: 1.0, ..Params::default() };
+        let params = Params { interval: Duration::from_secs(1), low_rate: 1.0, ..Params::default() };
         link_in_interval(params, 10)
     }
 
     /// A link whose first hand-over comes after a whole interval.
     fn link_in_interval(params: Params, mbit: u64) -> State {
         let mut link = State::new(params, &context(mbit));
-        link.before = Time::ZERO;
-        link.with = link.satellite_at(Time::ZERO);
+        link.before = Duration::ZERO;
+        link.with = link.satellite_at(Instant::ZERO);
         link.left_by = link.with;
         link
     }
@@ -198,8 +198,8 @@ mod tests {
         assert_eq!(left, [(0, 800_000), (999_500_000, 1_050_300_000), (1_050_300_000, 1_051_100_000)]);
         // 10 s at 1 Mbit/s go on over ten hand-overs with 9 outages
         let mut slow = even_satellites();
-        slow.set_rate(Rate::from_mbit(1), Time::ZERO);
-        assert_eq!(slow.take(1_250_000, Time::ZERO), Time(10_500_000_000));
+        slow.set_rate(Rate::from_mbit(1), Instant::ZERO);
+        assert_eq!(slow.take(1_250_000, Instant::ZERO), Instant(10_500_000_000));
     }
 
     #[test]
@@ -207,10 +207,10 @@ mod tests {
         let mut link = link_in_interval(Params::default(), 100);
         let (mut shares, mut delays) = (Vec::new(), Vec::new());
         for number in 0..10_000 {
-            let at = Time(number * Params::default().interval.0);
+            let at = Instant(number * Params::default().interval.0);
             delays.push(link.delay(at).0);
             shares.push(link.left_by.share);
-            assert_eq!(link.delay(at + Time::from_secs(14)).0, delays[number as usize]);
+            assert_eq!(link.delay(at + Duration::from_secs(14)).0, delays[number as usize]);
         }
         let mean = |list: &[f64]| list.iter().sum::<f64>() / list.len() as f64;
         // uniform from 0.14 to 1: mean 0.57 +- 0.86 / sqrt(12 * 10000) = 0.0025; delays: 5.6 ms +- 0.011 ms
@@ -224,9 +224,9 @@ mod tests {
     #[test]
     fn the_open_time_leaves_outages_out() {
         // the first satellite has no outage: 1 s, 0.95 s, and of the third 0.05 s
-        let open = even_satellites().open(Time::ZERO, Time::from_millis(2_100));
+        let open = even_satellites().open(Instant::ZERO, Instant::from_millis(2_100));
         assert!((open - 2.0).abs() < 1e-9, "{open}");
-        assert!(even_satellites().open(Time::from_millis(1_010), Time::from_millis(1_040)) == 0.0);
+        assert!(even_satellites().open(Instant::from_millis(1_010), Instant::from_millis(1_040)) == 0.0);
     }
 
     #[test]

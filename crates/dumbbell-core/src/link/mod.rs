@@ -7,7 +7,7 @@ pub mod pace;
 
 use crate::param::{algorithm_specs, AlgorithmSpec, ParamError};
 use crate::rng::Rng;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 use serde_json::{Map, Value};
 
 /// The hop and the run that a link is built for.
@@ -44,25 +44,25 @@ pub trait Link {
     /// Whether packets that leave take longer by [`Link::delay`].
     const DELAYS: bool = false;
 
-    /// When the link looks at the queue again: `None` if the queue may be asked now, [`Time::NEVER`] if it is to be
+    /// When the link looks at the queue again: `None` if the queue may be asked now, [`Instant::NEVER`] if it is to be
     /// called for the next packet that comes.
-    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time>;
+    fn wait(&mut self, waiting: QueueContent, now: Instant) -> Option<Instant>;
 
     /// A packet that is `bytes` long on the link comes out of the queue. Returns when it has left, not before `now`.
-    fn take(&mut self, bytes: u64, now: Time) -> Time;
+    fn take(&mut self, bytes: u64, now: Instant) -> Instant;
 
     /// The rate changes; what was taken goes on at the old one.
-    fn set_rate(&mut self, rate: Rate, now: Time);
+    fn set_rate(&mut self, rate: Rate, now: Instant);
 
     /// How much longer a packet takes that leaves at `now`: propagation that changes with time. Packets stay in order.
     /// When this is asked, the next packet may have been taken already; the times of these calls do not go back among themselves.
-    fn delay(&mut self, _now: Time) -> Time {
-        Time::ZERO
+    fn delay(&mut self, _now: Instant) -> Duration {
+        Duration::ZERO
     }
 
     /// Bytes on the link that [`Link::take`] was given and that are not carried yet at `now`, at least: what is left of a packet, or what a bucket
     /// has lent. The rest of what was taken is what the link carried, which is never more than its capacity.
-    fn unsent(&self, _now: Time) -> u64 {
+    fn unsent(&self, _now: Instant) -> u64 {
         0
     }
 
@@ -72,13 +72,13 @@ pub trait Link {
     }
 
     /// Bytes that the link could carry less until `now` than [`Link::open`] says, which knows the mean; negative if it could carry more.
-    fn capacity_deficit(&self, _now: Time) -> i64 {
+    fn capacity_deficit(&self, _now: Instant) -> i64 {
         0
     }
 
     /// For how long the link can carry at its whole rate between two times, in the mean, seconds; a link that carries at half of the rate does
     /// for half of the time. Asked of a link that carries nothing, with times that do not go back.
-    fn open(&mut self, from: Time, until: Time) -> f64 {
+    fn open(&mut self, from: Instant, until: Instant) -> f64 {
         (until - from).as_secs_f64()
     }
 }
@@ -100,24 +100,24 @@ macro_rules! links {
         impl AnyLink {
             /// See [`Link::wait`].
             #[inline]
-            pub fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
+            pub fn wait(&mut self, waiting: QueueContent, now: Instant) -> Option<Instant> {
                 match self { $( AnyLink::$variant(link) => link.wait(waiting, now), )* }
             }
             /// See [`Link::take`].
             #[inline]
-            pub fn take(&mut self, bytes: u64, now: Time) -> Time {
+            pub fn take(&mut self, bytes: u64, now: Instant) -> Instant {
                 match self { $( AnyLink::$variant(link) => link.take(bytes, now), )* }
             }
             /// See [`Link::set_rate`].
-            pub fn set_rate(&mut self, rate: Rate, now: Time) {
+            pub fn set_rate(&mut self, rate: Rate, now: Instant) {
                 match self { $( AnyLink::$variant(link) => link.set_rate(rate, now), )* }
             }
             /// See [`Link::delay`].
-            pub fn delay(&mut self, now: Time) -> Time {
+            pub fn delay(&mut self, now: Instant) -> Duration {
                 match self { $( AnyLink::$variant(link) => link.delay(now), )* }
             }
             /// See [`Link::unsent`].
-            pub fn unsent(&self, now: Time) -> u64 {
+            pub fn unsent(&self, now: Instant) -> u64 {
                 match self { $( AnyLink::$variant(link) => link.unsent(now), )* }
             }
             /// See [`Link::most_unsent`].
@@ -125,11 +125,11 @@ macro_rules! links {
                 match self { $( AnyLink::$variant(link) => link.most_unsent(), )* }
             }
             /// See [`Link::capacity_deficit`].
-            pub fn capacity_deficit(&self, now: Time) -> i64 {
+            pub fn capacity_deficit(&self, now: Instant) -> i64 {
                 match self { $( AnyLink::$variant(link) => link.capacity_deficit(now), )* }
             }
             /// See [`Link::open`].
-            pub fn open(&mut self, from: Time, until: Time) -> f64 {
+            pub fn open(&mut self, from: Instant, until: Instant) -> f64 {
                 match self { $( AnyLink::$variant(link) => link.open(from, until), )* }
             }
         }
@@ -169,7 +169,7 @@ pub(crate) mod testing {
     //! Helpers that the tests of links share.
 
     use super::{Link, LinkContext, QueueContent};
-    use crate::units::{Rate, Time};
+    use crate::units::{Instant, Rate};
     use std::collections::VecDeque;
 
     /// Returns the context of a link of `mbit` Mbit/s.
@@ -187,17 +187,17 @@ pub(crate) mod testing {
         let (mut queue, mut gone) = (VecDeque::new(), Vec::new());
         let mut arrivals = arrivals.iter().copied().peekable();
         // when the link needs attention; the packet on it is the last of `gone`
-        let mut next = Time::NEVER;
+        let mut next = Instant::NEVER;
         loop {
-            let arrives = arrivals.peek().map_or(Time::NEVER, |&(at, _)| Time(at));
+            let arrives = arrivals.peek().map_or(Instant::NEVER, |&(at, _)| Instant(at));
             let now = next.min(arrives);
-            if now == Time::NEVER {
+            if now == Instant::NEVER {
                 assert!(queue.is_empty(), "{} packets are left", queue.len());
                 return gone;
             }
-            if arrives < next || (arrives == next && next == Time::NEVER) {
+            if arrives < next || (arrives == next && next == Instant::NEVER) {
                 queue.extend(arrivals.next().map(|(_, bytes)| bytes));
-                if next != Time::NEVER {
+                if next != Instant::NEVER {
                     continue;
                 }
             }
@@ -208,7 +208,7 @@ pub(crate) mod testing {
                     until
                 }
                 None => match queue.pop_front() {
-                    None => Time::NEVER,
+                    None => Instant::NEVER,
                     Some(bytes) => {
                         let at = link.take(bytes, now);
                         assert!(at >= now, "what is taken at {now} leaves at {at}");

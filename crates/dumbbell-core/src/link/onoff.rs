@@ -6,7 +6,7 @@ use super::pace::Pace;
 use super::{Link, LinkContext, QueueContent};
 use crate::rng::Rng;
 use crate::traffic::exponential;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
 pub const NAME: &str = "onoff";
@@ -29,9 +29,9 @@ crate::params! {
     /// Parameters of a link with suspensions.
     pub struct Params {
         /// For how long it carries packets, first from 0 on.
-        on: Time = Time::from_millis(1_800), unit "", range Time::from_millis(1), Time::from_secs(86_400), source "draft-huitema-ccwg-c4-test-02: 1.8 s on";
+        on: Duration = Duration::from_millis(1_800), unit "", range Duration::from_millis(1), Duration::from_secs(86_400), source "draft-huitema-ccwg-c4-test-02: 1.8 s on";
         /// For how long it carries nothing.
-        off: Time = Time::from_millis(200), unit "", range Time(0), Time::from_secs(86_400), source "draft-huitema-ccwg-c4-test-02: 0.2 s off";
+        off: Duration = Duration::from_millis(200), unit "", range Duration(0), Duration::from_secs(86_400), source "draft-huitema-ccwg-c4-test-02: 0.2 s off";
         /// Whether both times are always the same or exponentially distributed with these means.
         times: Times = Times::Fixed, unit "", source "fixed: draft-huitema-ccwg-c4-test-02; exponential: an on-off process of two states";
     }
@@ -42,14 +42,14 @@ crate::params! {
 pub struct State {
     pace: Pace,
     /// The last packet, bytes, and when it has left.
-    last: (u64, Time),
-    on: Time,
-    off: Time,
+    last: (u64, Instant),
+    on: Duration,
+    off: Duration,
     /// Random numbers of the times, if they are drawn.
     rng: Option<Rng>,
     /// The end of the time on, and of the time off behind it.
-    closes: Time,
-    opens: Time,
+    closes: Instant,
+    opens: Instant,
 }
 
 impl State {
@@ -58,18 +58,18 @@ impl State {
         let rng = (params.times == Times::Exponential).then(|| context.rng("link onoff", 0));
         let mut link = State {
             pace: Pace::new(context.rate),
-            last: (0, Time::ZERO),
+            last: (0, Instant::ZERO),
             on: params.on,
             off: params.off,
             rng,
-            closes: Time::ZERO,
-            opens: Time::ZERO,
+            closes: Instant::ZERO,
+            opens: Instant::ZERO,
         };
         link.next_period();
         link
     }
 
-    fn draw(rng: &mut Option<Rng>, mean: Time) -> Time {
+    fn draw(rng: &mut Option<Rng>, mean: Duration) -> Duration {
         rng.as_mut().map_or(mean, |rng| exponential(1.0 / mean.as_secs_f64(), rng))
     }
 
@@ -79,10 +79,10 @@ impl State {
     }
 
     /// Goes on to the period of `now`, which is not before the one it is in.
-    fn go_to(&mut self, now: Time) {
+    fn go_to(&mut self, now: Instant) {
         if self.rng.is_none() && self.opens <= now {
             let period = self.on + self.off;
-            let skipped = Time((now - self.opens).0 / period.0 * period.0);
+            let skipped = Duration((now - self.opens).0 / period.0 * period.0);
             self.opens += skipped;
         }
         while self.opens <= now {
@@ -92,19 +92,19 @@ impl State {
 }
 
 impl Link for State {
-    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Instant) -> Option<Instant> {
         self.go_to(now);
         if now < self.closes {
             return None;
         }
-        Some(if waiting.packets == 0 { Time::NEVER } else { self.opens })
+        Some(if waiting.packets == 0 { Instant::NEVER } else { self.opens })
     }
 
-    fn take(&mut self, bytes: u64, now: Time) -> Time {
+    fn take(&mut self, bytes: u64, now: Instant) -> Instant {
         let (mut at, mut left) = (now, self.pace.take(bytes));
         loop {
             self.go_to(at);
-            let open = self.closes.saturating_sub(at);
+            let open = self.closes.saturating_since(at);
             if left <= open {
                 self.last = (bytes, at + left);
                 return at + left;
@@ -114,21 +114,21 @@ impl Link for State {
         }
     }
 
-    fn set_rate(&mut self, rate: Rate, _now: Time) {
+    fn set_rate(&mut self, rate: Rate, _now: Instant) {
         self.pace = Pace::new(rate);
     }
 
     /// A time off in front of what is left counts as if it carried: so it is no less than is left.
-    fn unsent(&self, now: Time) -> u64 {
+    fn unsent(&self, now: Instant) -> u64 {
         let (bytes, ends) = self.last;
-        self.pace.bytes_in(ends.saturating_sub(now)).min(bytes)
+        self.pace.bytes_in(ends.saturating_since(now)).min(bytes)
     }
 
-    fn open(&mut self, from: Time, until: Time) -> f64 {
-        let (mut at, mut open) = (from, Time::ZERO);
+    fn open(&mut self, from: Instant, until: Instant) -> f64 {
+        let (mut at, mut open) = (from, Instant::ZERO);
         while at < until {
             self.go_to(at);
-            open += self.closes.min(until).saturating_sub(at);
+            open += self.closes.min(until).saturating_since(at);
             at = self.opens;
         }
         open.as_secs_f64()
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     fn link(on: u64, off: u64, times: Times) -> State {
-        State::new(Params { on: Time::from_millis(on), off: Time::from_millis(off), times }, &context(10))
+        State::new(Params { on: Duration::from_millis(on), off: Duration::from_millis(off), times }, &context(10))
     }
 
     #[test]
@@ -158,11 +158,11 @@ mod tests {
     #[test]
     fn it_skips_far_and_counts_the_open_time() {
         let mut link = link(2, 3, Times::Fixed);
-        assert_eq!(link.wait(waiting(1), Time(5_000_000_000_000_001_000)), None);
-        assert_eq!(link.closes, Time(5_000_000_000_002_000_000));
+        assert_eq!(link.wait(waiting(1), Instant(5_000_000_000_000_001_000)), None);
+        assert_eq!(link.closes, Instant(5_000_000_000_002_000_000));
         let open = |from: u64, until: u64| {
             let mut default = State::new(Params::default(), &context(10));
-            default.open(Time::from_millis(from), Time::from_millis(until))
+            default.open(Instant::from_millis(from), Instant::from_millis(until))
         };
         // 1.8 s on, 0.2 s off
         assert_eq!([open(0, 10_000), open(1_700, 2_100), open(1_850, 1_900)], [9.0, 0.2, 0.0]);
@@ -170,10 +170,10 @@ mod tests {
 
     #[test]
     fn exponential_times_have_their_means_and_differ_by_seed() {
-        let until = Time::from_secs(20_000);
+        let until = Instant::from_secs(20_000);
         let open = |seed| {
             let params = Params { times: Times::Exponential, ..Params::default() };
-            State::new(params, &LinkContext { rate: Rate::from_mbit(10), seed }).open(Time::ZERO, until)
+            State::new(params, &LinkContext { rate: Rate::from_mbit(10), seed }).open(Instant::ZERO, until)
         };
         // on for 0.9 of the time; of 10,000 periods the share has a deviation of about 0.9 * 0.1 * sqrt(2 / 10000) = 0.0013
         assert!((open(1) / 20_000.0 - 0.9).abs() < 0.006, "{}", open(1));

@@ -1,7 +1,7 @@
 //! How long packets take at a rate, so that no nanosecond that is cut off adds up.
 
 use crate::hint::unlikely;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate};
 
 /// Nanoseconds in a second.
 const NANOS: u64 = 1_000_000_000;
@@ -13,7 +13,7 @@ pub struct Pace {
     rate: Rate,
     /// The last length, the time that it takes, and what is cut off that, in nanoseconds over the rate: most packets are as long as the one
     /// before, and a quotient costs more than the rest.
-    last: (u64, Time, u64),
+    last: (u64, Duration, u64),
     /// Sum of all that was cut off so far, less than a nanosecond.
     owed: u64,
 }
@@ -21,7 +21,7 @@ pub struct Pace {
 impl Pace {
     /// At `rate`.
     pub fn new(rate: Rate) -> Pace {
-        Pace { rate, last: (0, Time::ZERO, 0), owed: 0 }
+        Pace { rate, last: (0, Duration::ZERO, 0), owed: 0 }
     }
 
     /// The rate.
@@ -32,7 +32,7 @@ impl Pace {
 
     /// How long the next `bytes` take.
     #[inline(always)]
-    pub fn take(&mut self, bytes: u64) -> Time {
+    pub fn take(&mut self, bytes: u64) -> Duration {
         if unlikely(bytes != self.last.0) {
             self.last = self.quotient(bytes);
         }
@@ -43,25 +43,25 @@ impl Pace {
         time
     }
 
-    fn take_rest(&mut self, time: Time, rest: u64) -> Time {
+    fn take_rest(&mut self, time: Duration, rest: u64) -> Duration {
         self.owed += rest;
         if self.owed < self.rate.bits() {
             return time;
         }
         self.owed -= self.rate.bits();
-        time + Time(1)
+        time + Duration(1)
     }
 
-    fn quotient(&self, bytes: u64) -> (u64, Time, u64) {
+    fn quotient(&self, bytes: u64) -> (u64, Duration, u64) {
         let (bit_ns, rate) = (u128::from(bytes) * 8 * u128::from(NANOS), u128::from(self.rate.bits()));
         if rate == 0 {
-            return (bytes, Time::ZERO, 0);
+            return (bytes, Duration::ZERO, 0);
         }
         (bytes, self.rate.serialise(bytes), (bit_ns % rate) as u64)
     }
 
     /// Bytes that take `time`, rounded up.
-    pub fn bytes_in(&self, time: Time) -> u64 {
+    pub fn bytes_in(&self, time: Duration) -> u64 {
         (u128::from(time.0) * u128::from(self.rate.bits())).div_ceil(8 * u128::from(NANOS)).min(u128::from(u64::MAX)) as u64
     }
 }
@@ -79,15 +79,15 @@ mod tests {
         let both: u64 = (0..50).map(|_| pace.take(1_514).0 + pace.take(66).0).sum();
         assert_eq!(both, 6_320);
         // nothing is cut off at rates that divide well
-        assert_eq!(Pace::new(Rate::from_mbit(10)).take(1_514), Time(1_211_200));
-        assert_eq!(Pace::new(Rate::UNLIMITED).take(1_514), Time::ZERO);
-        assert_eq!(Pace::new(Rate(8)).take(1 << 40), Time(u64::MAX));
+        assert_eq!(Pace::new(Rate::from_mbit(10)).take(1_514), Duration(1_211_200));
+        assert_eq!(Pace::new(Rate::UNLIMITED).take(1_514), Duration::ZERO);
+        assert_eq!(Pace::new(Rate(8)).take(1 << 40), Duration(u64::MAX));
     }
 
     #[test]
     fn bytes_of_a_time_are_rounded_up() {
         // 1 ns at 10 Mbit/s is a hundredth of a bit
         let pace = Pace::new(Rate::from_mbit(10));
-        assert_eq!([0, 1, 800, 801].map(|ns| pace.bytes_in(Time(ns))), [0, 1, 1, 2]);
+        assert_eq!([0, 1, 800, 801].map(|ns| pace.bytes_in(Duration(ns))), [0, 1, 1, 2]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::pace::Pace;
 use super::{Link, LinkContext, QueueContent};
-use crate::units::{Rate, Time};
+use crate::units::{Instant, Rate};
 
 /// Name in experiment files.
 pub const NAME: &str = "serial";
@@ -21,36 +21,36 @@ crate::params! {
 pub struct State {
     pace: Pace,
     /// When the last packet has left, and the rate at which it goes.
-    ends: Time,
+    ends: Instant,
     wire: Rate,
 }
 
 impl State {
     /// At the rate of the hop.
     pub fn new(_params: Params, context: &LinkContext) -> State {
-        State { pace: Pace::new(context.rate), ends: Time::ZERO, wire: context.rate }
+        State { pace: Pace::new(context.rate), ends: Instant::ZERO, wire: context.rate }
     }
 }
 
 impl Link for State {
     #[inline(always)]
-    fn wait(&mut self, _waiting: QueueContent, _now: Time) -> Option<Time> {
+    fn wait(&mut self, _waiting: QueueContent, _now: Instant) -> Option<Instant> {
         None
     }
 
     #[inline(always)]
-    fn take(&mut self, bytes: u64, now: Time) -> Time {
+    fn take(&mut self, bytes: u64, now: Instant) -> Instant {
         self.wire = self.pace.rate();
         self.ends = now + self.pace.take(bytes);
         self.ends
     }
 
-    fn set_rate(&mut self, rate: Rate, _now: Time) {
+    fn set_rate(&mut self, rate: Rate, _now: Instant) {
         self.pace = Pace::new(rate);
     }
 
-    fn unsent(&self, now: Time) -> u64 {
-        Pace::new(self.wire).bytes_in(self.ends.saturating_sub(now))
+    fn unsent(&self, now: Instant) -> u64 {
+        Pace::new(self.wire).bytes_in(self.ends.saturating_since(now))
     }
 }
 
@@ -69,11 +69,11 @@ mod tests {
     #[test]
     fn what_is_left_of_a_packet_is_not_carried_yet() {
         let mut link = State::new(Params {}, &context(10));
-        assert_eq!(link.take(1_000, Time(0)), Time(800_000));
-        assert_eq!([0, 200_000, 799_999, 800_000, 900_000].map(|at| link.unsent(Time(at))), [1_000, 750, 1, 0, 0]);
+        assert_eq!(link.take(1_000, Instant(0)), Instant(800_000));
+        assert_eq!([0, 200_000, 799_999, 800_000, 900_000].map(|at| link.unsent(Instant(at))), [1_000, 750, 1, 0, 0]);
         // what is on the wire goes on at the old rate
-        link.set_rate(Rate::from_mbit(1), Time(200_000));
-        assert_eq!(link.unsent(Time(200_000)), 750);
-        assert_eq!((link.take(1_000, Time(800_000)), link.unsent(Time(800_000))), (Time(8_800_000), 1_000));
+        link.set_rate(Rate::from_mbit(1), Instant(200_000));
+        assert_eq!(link.unsent(Instant(200_000)), 750);
+        assert_eq!((link.take(1_000, Instant(800_000)), link.unsent(Instant(800_000))), (Instant(8_800_000), 1_000));
     }
 }

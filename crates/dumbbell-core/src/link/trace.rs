@@ -8,7 +8,7 @@
 
 use super::{Link, LinkContext, QueueContent};
 use crate::link_trace::{LinkTrace, Opportunities};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
 pub const NAME: &str = "trace";
@@ -41,7 +41,7 @@ impl State {
 
     /// Follows `trace`.
     pub fn from_trace(trace: LinkTrace) -> State {
-        State { opportunities: Opportunities::new(trace.clone(), Time::ZERO), trace }
+        State { opportunities: Opportunities::new(trace.clone(), Instant::ZERO), trace }
     }
 }
 
@@ -49,34 +49,34 @@ impl Link for State {
     const DELAYS: bool = true;
 
     #[inline(never)]
-    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Instant) -> Option<Instant> {
         self.opportunities.skip_to(now);
         match self.opportunities.next() {
             at if at <= now => None,
             // nobody asks an empty queue for a packet: mahimahi does not either
-            _ if waiting.packets == 0 => Some(Time::NEVER),
+            _ if waiting.packets == 0 => Some(Instant::NEVER),
             at => Some(at),
         }
     }
 
-    fn take(&mut self, bytes: u64, _now: Time) -> Time {
+    fn take(&mut self, bytes: u64, _now: Instant) -> Instant {
         self.opportunities.take(bytes)
     }
 
     /// Changes nothing, since the trace says what the rate is.
-    fn set_rate(&mut self, _rate: Rate, _now: Time) {}
+    fn set_rate(&mut self, _rate: Rate, _now: Instant) {}
 
     /// Returns the bytes that were taken from opportunities that are still to come.
-    fn unsent(&self, now: Time) -> u64 {
+    fn unsent(&self, now: Instant) -> u64 {
         self.opportunities.used_bytes().saturating_sub(self.trace.bytes_until(now))
     }
 
-    fn delay(&mut self, now: Time) -> Time {
+    fn delay(&mut self, now: Instant) -> Duration {
         self.trace.delay_at(now)
     }
 
-    fn open(&mut self, from: Time, until: Time) -> f64 {
-        let before = if from == Time::ZERO { 0 } else { self.trace.bytes_until(from) };
+    fn open(&mut self, from: Instant, until: Instant) -> f64 {
+        let before = if from == Instant::ZERO { 0 } else { self.trace.bytes_until(from) };
         (self.trace.bytes_until(until) - before) as f64 * 8.0 / self.trace.mean_rate().bits() as f64
     }
 }
@@ -94,8 +94,8 @@ mod tests {
         let left = carry(&mut link, &[(0, 2_000), (0, 1_000), (0, 56)]);
         assert_eq!(left, [(2_000_000, 5_000_000), (5_000_000, 5_000_000), (5_000_000, 9_000_000)]);
         // all of the first two opportunities and 28 B of the third
-        assert_eq!([2, 5, 8, 9].map(|ms| link.unsent(Time::from_millis(ms))), [1_514 + 28, 28, 28, 0]);
-        let delay = |ms: u64| link.clone().delay(Time::from_millis(ms)).0 / 1_000;
+        assert_eq!([2, 5, 8, 9].map(|ms| link.unsent(Instant::from_millis(ms))), [1_514 + 28, 28, 28, 0]);
+        let delay = |ms: u64| link.clone().delay(Instant::from_millis(ms)).0 / 1_000;
         // at first as at the first time; after the lap of 9 ms as at the last time, until the first comes again at 11 ms
         assert_eq!(
             [0, 2, 4, 5, 8, 9, 10, 11, 14].map(delay),

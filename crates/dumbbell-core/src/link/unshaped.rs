@@ -5,7 +5,7 @@
 //! queue: a queue directly at its link, whose device stops it while it is busy.
 
 use super::{htb, Link, LinkContext, QueueContent};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
 pub const NAME: &str = "unshaped";
@@ -31,26 +31,26 @@ impl State {
 
     /// Until when nothing may leave, as time to wait.
     #[inline]
-    pub fn debt(&mut self, now: Time) -> Time {
+    pub fn debt(&mut self, now: Instant) -> Duration {
         self.0.debt(now)
     }
 }
 
 impl Link for State {
-    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Instant) -> Option<Instant> {
         self.0.wait(waiting, now)
     }
 
     #[inline(always)]
-    fn take(&mut self, bytes: u64, now: Time) -> Time {
+    fn take(&mut self, bytes: u64, now: Instant) -> Instant {
         self.0.take(bytes, now)
     }
 
-    fn set_rate(&mut self, rate: Rate, now: Time) {
+    fn set_rate(&mut self, rate: Rate, now: Instant) {
         self.0.set_rate(rate, now);
     }
 
-    fn unsent(&self, now: Time) -> u64 {
+    fn unsent(&self, now: Instant) -> u64 {
         self.0.unsent(now)
     }
 

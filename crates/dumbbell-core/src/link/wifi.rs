@@ -15,7 +15,7 @@ use super::pace::Pace;
 use super::{Link, LinkContext, QueueContent};
 use crate::packet::MTU_FRAME;
 use crate::rng::Rng;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
 pub const NAME: &str = "wifi";
@@ -30,7 +30,7 @@ crate::params! {
         /// Average of the C4 model, in which 1 ms is a good Wi-Fi, 7 ms a bad one, and 12 ms one that fades. A grant takes 0.68 ms in the mean
         /// (0.32 ms less than 1 ms, because a part of a millisecond is taken off), and 90 ms more with a probability of
         /// (jitter - 1 ms) / 90 ms: 0.067 at 7 ms. Below 1 ms it is as at 1 ms, above 91 ms as at 91 ms.
-        jitter: Time = Time::from_millis(1), unit "", range Time(0), Time::from_secs(1), source "draft-huitema-ccwg-c4-test-02: averages of good, bad and fading Wi-Fi";
+        jitter: Duration = Duration::from_millis(1), unit "", range Duration(0), Duration::from_secs(1), source "draft-huitema-ccwg-c4-test-02: averages of good, bad and fading Wi-Fi";
         /// Most packets of an aggregate.
         frames: u32 = 64, unit "packets", range 1_u32, 1_024_u32, source "IEEE 802.11-2016 section 9.3.1.9: a compressed block acknowledgement covers 64 frames; Linux ieee80211.h: IEEE80211_MAX_AMPDU_BUF_HT, and 1024 with EHT";
     }
@@ -55,7 +55,7 @@ pub struct State {
     pace: Pace,
     frames: u32,
     /// Time that a full aggregate of full frames takes from the rate.
-    full: Time,
+    full: Duration,
     /// The share of the rate that the link can carry.
     share: f64,
     /// Probability that a grant takes long.
@@ -64,14 +64,14 @@ pub struct State {
     /// Packets are waiting for a grant, or are part of one.
     waits: bool,
     /// When the medium is granted, or was last.
-    grant: Time,
+    grant: Instant,
     /// Packets of this grant.
     taken: u32,
     /// Until when the rate has paid for what was sent, and had paid when this grant was asked for.
-    paid: Time,
-    paid_before: Time,
+    paid: Instant,
+    paid_before: Instant,
     /// Since when packets have been waiting or leaving.
-    busy_since: Time,
+    busy_since: Instant,
     /// Bytes that the link could carry less than its share until then.
     lost: f64,
 }
@@ -103,11 +103,11 @@ impl State {
             bad,
             rng: context.rng("link wifi", 0),
             waits: false,
-            grant: Time::ZERO,
+            grant: Instant::ZERO,
             taken: 0,
-            paid: Time::ZERO,
-            paid_before: Time::ZERO,
-            busy_since: Time::ZERO,
+            paid: Instant::ZERO,
+            paid_before: Instant::ZERO,
+            busy_since: Instant::ZERO,
             lost: 0.0,
         }
     }
@@ -121,16 +121,16 @@ impl State {
     fn close_grant(&mut self) {
         if self.taken > 0 {
             let used = (self.paid - self.paid_before).max(self.full);
-            let lost = self.grant.saturating_sub(self.paid_before).saturating_sub(used);
+            let lost = self.grant.saturating_since(self.paid_before).saturating_sub(used);
             self.lost += self.bytes_in(lost.0 as f64);
         }
     }
 
     /// Notes that no packet waits from `now` on. While none waits, the link could carry its share; while packets wait, its capacity is known.
-    fn rest(&mut self, now: Time) {
+    fn rest(&mut self, now: Instant) {
         if self.waits {
             self.close_grant();
-            let busy = now.saturating_sub(self.busy_since);
+            let busy = now.saturating_since(self.busy_since);
             self.lost -= (1.0 - self.share) * self.bytes_in(busy.0 as f64);
             self.waits = false;
         }
@@ -138,20 +138,20 @@ impl State {
     }
 
     /// How long a grant takes.
-    fn draw(&mut self) -> Time {
+    fn draw(&mut self) -> Duration {
         let is_bad = self.rng.next_f64() < self.bad;
         let long = if is_bad { poisson(&mut self.rng, LONG_WAITS, NO_LONG) } else { 0.0 };
         let short = poisson(&mut self.rng, SHORT_WAITS, NO_SHORT);
         let less = if short >= 1.0 { self.rng.next_f64() * SHORT } else { 0.0 };
-        Time((short * SHORT + long * LONG - less) as u64)
+        Duration((short * SHORT + long * LONG - less) as u64)
     }
 }
 
 impl Link for State {
-    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Instant) -> Option<Instant> {
         if waiting.packets == 0 {
             self.rest(now);
-            return Some(Time::NEVER);
+            return Some(Instant::NEVER);
         }
         if !self.waits || self.grant < now {
             // the queue had nothing to send until now
@@ -174,16 +174,16 @@ impl Link for State {
         (self.grant > now).then_some(self.grant)
     }
 
-    fn take(&mut self, bytes: u64, now: Time) -> Time {
+    fn take(&mut self, bytes: u64, now: Instant) -> Instant {
         self.paid += self.pace.take(bytes);
         self.taken += 1;
         now
     }
 
-    fn set_rate(&mut self, rate: Rate, now: Time) {
+    fn set_rate(&mut self, rate: Rate, now: Instant) {
         if self.waits {
             // what was carried until now counts at the old rate
-            let busy = now.saturating_sub(self.busy_since);
+            let busy = now.saturating_since(self.busy_since);
             self.lost -= (1.0 - self.share) * self.bytes_in(busy.0 as f64);
             self.busy_since = self.busy_since.max(now);
             // time that the rate has paid, or that packets owe to it, stays as it is, and is worth bytes of the new rate
@@ -195,11 +195,11 @@ impl Link for State {
         self.share = share_of(self.bad, self.full, self.frames);
     }
 
-    fn unsent(&self, now: Time) -> u64 {
-        self.pace.bytes_in(self.paid.saturating_sub(now))
+    fn unsent(&self, now: Instant) -> u64 {
+        self.pace.bytes_in(self.paid.saturating_since(now))
     }
 
-    fn capacity_deficit(&self, now: Time) -> i64 {
+    fn capacity_deficit(&self, now: Instant) -> i64 {
         let mut until = self.clone();
         if until.waits && until.taken == 0 {
             // as if it were granted now
@@ -209,13 +209,13 @@ impl Link for State {
         until.lost as i64
     }
 
-    fn open(&mut self, from: Time, until: Time) -> f64 {
+    fn open(&mut self, from: Instant, until: Instant) -> f64 {
         (until - from).as_secs_f64() * self.share
     }
 }
 
 /// Time that an aggregate of `frames` full frames takes at `rate`.
-fn aggregate(rate: Rate, frames: u32) -> Time {
+fn aggregate(rate: Rate, frames: u32) -> Duration {
     rate.serialise(u64::from(MTU_FRAME) * u64::from(frames))
 }
 
@@ -225,7 +225,7 @@ const PARTS: u32 = 32;
 /// The share of the rate that a queue of full frames that is never empty gets, if a grant takes long with the probability `bad` and `frames` of
 /// them, an aggregate, take `full`: the mean of what a grant sends over the mean of the time it takes from the rate. A grant after `w` sends as
 /// many frames as the rate has paid for, and one; if those are all of an aggregate, the rest of `w` is lost.
-fn share_of(bad: f64, full: Time, frames: u32) -> f64 {
+fn share_of(bad: f64, full: Duration, frames: u32) -> f64 {
     let frame = full.0 as f64 / f64::from(frames);
     if frame <= 0.0 {
         return 1.0;
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     fn link(jitter_ms: u64, frames: u32) -> State {
-        State::new(Params { jitter: Time::from_millis(jitter_ms), frames }, &context(10))
+        State::new(Params { jitter: Duration::from_millis(jitter_ms), frames }, &context(10))
     }
 
     #[test]
@@ -328,10 +328,10 @@ mod tests {
     fn its_capacity_is_what_a_full_queue_gets() {
         // full frames, always enough of them: what it carries is what it could, to the byte, and in the mean its share of the rate
         for (mbit, jitter, frames) in [(100, 7, 64), (100, 1, 64), (20, 12, 16), (10, 1, 1), (1_000, 7, 1_024), (10, 7, 64)] {
-            let mut link = State::new(Params { jitter: Time::from_millis(jitter), frames }, &context(mbit));
-            let until = Time::from_secs(400);
+            let mut link = State::new(Params { jitter: Duration::from_millis(jitter), frames }, &context(mbit));
+            let until = Instant::from_secs(400);
             let mut carried = 0;
-            let mut now = Time::ZERO;
+            let mut now = Instant::ZERO;
             while now < until {
                 match link.wait(waiting(10_000), now) {
                     Some(later) => now = later,
@@ -342,7 +342,7 @@ mod tests {
                 }
             }
             let could =
-                Rate::from_mbit(mbit).bits() as f64 / 8.0 * link.open(Time::ZERO, now) - link.capacity_deficit(now) as f64;
+                Rate::from_mbit(mbit).bits() as f64 / 8.0 * link.open(Instant::ZERO, now) - link.capacity_deficit(now) as f64;
             let used = (carried - link.unsent(now)) as f64 / could;
             assert!((0.999..=1.0).contains(&used), "{mbit} Mbit/s, {jitter} ms, {frames}: {used}");
             let mean = carried as f64 * 8.0 / now.as_secs_f64() / Rate::from_mbit(mbit).bits() as f64;
@@ -355,12 +355,12 @@ mod tests {
         for (first, second, jitter, frames) in
             [(100, 1, 7, 4), (1, 100, 7, 4), (1, 100, 12, 1_024), (100, 1, 12, 64), (5, 50, 1, 1)]
         {
-            let mut link = State::new(Params { jitter: Time::from_millis(jitter), frames }, &context(first));
-            let (mut carried, mut could, mut now, mut changed) = (0, 0.0, Time::ZERO, Time::ZERO);
+            let mut link = State::new(Params { jitter: Duration::from_millis(jitter), frames }, &context(first));
+            let (mut carried, mut could, mut now, mut changed) = (0, 0.0, Instant::ZERO, Instant::ZERO);
             // the rates take turns, each for some 300 ms and never at the instant of a grant
             for turn in 0..400_u64 {
                 let mbit = [first, second][turn as usize % 2];
-                let until = Time::from_millis((turn + 1) * 300) + Time(turn * 1_234_567);
+                let until = Instant::from_millis((turn + 1) * 300) + Duration(turn * 1_234_567);
                 loop {
                     match link.wait(waiting(10_000), now) {
                         Some(later) if later > until => break,
@@ -387,17 +387,17 @@ mod tests {
 
     #[test]
     fn while_it_rests_it_could_carry_its_share() {
-        let mut link = State::new(Params { jitter: Time::from_millis(7), frames: 64 }, &context(100));
-        assert_eq!(link.capacity_deficit(Time::from_secs(9)), 0);
+        let mut link = State::new(Params { jitter: Duration::from_millis(7), frames: 64 }, &context(100));
+        assert_eq!(link.capacity_deficit(Instant::from_secs(9)), 0);
         // a packet, and nothing behind it: what it could carry meanwhile is at most the rate
-        let granted = link.wait(waiting(1), Time::from_secs(10)).expect("a grant");
+        let granted = link.wait(waiting(1), Instant::from_secs(10)).expect("a grant");
         assert_eq!(link.wait(waiting(1), granted), None);
         link.take(1_514, granted);
         link.wait(waiting(0), granted);
-        let busy = (granted - Time::from_secs(10)).as_secs_f64();
-        let gained = -link.capacity_deficit(Time::from_secs(20)) as f64;
+        let busy = (granted - Duration::from_secs(10)).as_secs_f64();
+        let gained = -link.capacity_deficit(Instant::from_secs(20)) as f64;
         assert!(gained <= (1.0 - link.share) * busy * 12.5e6 && gained > -busy * 12.5e6, "{gained} in {busy} s");
-        assert_eq!(link.capacity_deficit(Time::from_secs(20)), link.capacity_deficit(Time::from_secs(30)));
+        assert_eq!(link.capacity_deficit(Instant::from_secs(20)), link.capacity_deficit(Instant::from_secs(30)));
     }
 
     #[test]

@@ -8,10 +8,10 @@ fn trace(text: &str) -> LinkTrace {
 }
 
 fn from_start(text: &str) -> Opportunities {
-    Opportunities::new(trace(text), Time::ZERO)
+    Opportunities::new(trace(text), Instant::ZERO)
 }
 
-fn ms(time: Time) -> u64 {
+fn ms(time: Instant) -> u64 {
     assert_eq!(time.0 % 1_000_000, 0);
     time.as_millis()
 }
@@ -46,17 +46,17 @@ fn small_packets_share_an_opportunity_and_large_ones_take_parts_of_several() {
 fn what_nobody_uses_is_lost() {
     let mut link = from_start("0\n0\n5\n10\n");
     // idle until 1 ns after 0: both opportunities are gone
-    link.skip_to(Time(1));
+    link.skip_to(Instant(1));
     assert_eq!(ms(link.take(100)), 5);
     // what is left of the one at 5 can be used at this instant, but not later
-    link.skip_to(Time::from_millis(5));
+    link.skip_to(Instant::from_millis(5));
     assert_eq!(ms(link.take(100)), 5);
-    link.skip_to(Time(5_000_001));
+    link.skip_to(Instant(5_000_001));
     assert_eq!(ms(link.next()), 10);
     // at the end of a pass, its last opportunity and the first of the next
-    link.skip_to(Time::from_millis(30));
+    link.skip_to(Instant::from_millis(30));
     assert_eq!(departures(&mut link, &[1514; 4]), [30, 30, 30, 35]);
-    link.skip_to(Time(1_000_000_000_001));
+    link.skip_to(Instant(1_000_000_000_001));
     assert_eq!(ms(link.next()), 1_000_005);
 }
 
@@ -64,10 +64,10 @@ fn what_nobody_uses_is_lost() {
 fn a_trace_of_one_line_is_a_constant_rate() {
     // "1": one frame a millisecond, 1514 * 8 bit / 1 ms
     let one = trace("1");
-    assert_eq!((one.mean_rate(), one.period(), one.lines()), (Rate(12_112_000), Time::from_millis(1), 1));
+    assert_eq!((one.mean_rate(), one.period(), one.lines()), (Rate(12_112_000), Duration::from_millis(1), 1));
     assert_eq!(departures(&mut from_start("1"), &[1514; 4]), [1, 2, 3, 4]);
-    let mut later = Opportunities::new(one, Time(500));
-    assert_eq!(later.take(1), Time(1_000_500));
+    let mut later = Opportunities::new(one, Instant(500));
+    assert_eq!(later.take(1), Instant(1_000_500));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn capacity_counts_the_opportunities_up_to_an_instant_that_instant_included() {
         (20_000_000, 10),
         (1_000_000_000, 402),
     ] {
-        assert_eq!(trace.bytes_until(Time(until_ns)), opportunities * OPPORTUNITY, "{until_ns}");
+        assert_eq!(trace.bytes_until(Instant(until_ns)), opportunities * OPPORTUNITY, "{until_ns}");
     }
     // 4 frames in 10 ms
     assert_eq!(trace.mean_rate(), Rate(4_844_800));
@@ -250,7 +250,7 @@ proptest! {
     #[test]
     fn random_stories_agree_with_a_model_that_counts_bytes_one_by_one(times in times(), steps in steps()) {
         let trace = trace(&text_of(&times));
-        let mut link = Opportunities::new(trace.clone(), Time::ZERO);
+        let mut link = Opportunities::new(trace.clone(), Instant::ZERO);
         let mut model = Model::new(times);
         let (mut now, mut taken) = (0, 0);
         for step in steps {
@@ -263,33 +263,33 @@ proptest! {
                 }
                 Step::Skip(nanos) => {
                     now += nanos;
-                    link.skip_to(Time(now));
+                    link.skip_to(Instant(now));
                     model.skip_to(now);
                 }
                 Step::SkipMs(milliseconds) => {
                     now = now.max((now / 1_000_000 + milliseconds) * 1_000_000);
-                    link.skip_to(Time(now));
+                    link.skip_to(Instant(now));
                     model.skip_to(now);
                 }
             }
             let first = model.first().0;
             prop_assert_eq!(link.next().0, first);
             prop_assert!(first >= now);
-            prop_assert!(taken <= trace.bytes_until(Time(now)));
+            prop_assert!(taken <= trace.bytes_until(Instant(now)));
         }
     }
 
     #[test]
     fn a_link_that_always_has_packets_uses_all(times in times(), lengths in prop::collection::vec(1..4_000_u64, 1..200)) {
         let trace = trace(&text_of(&times));
-        let mut link = Opportunities::new(trace.clone(), Time::ZERO);
+        let mut link = Opportunities::new(trace.clone(), Instant::ZERO);
         let mut taken = 0;
         for bytes in lengths {
             let at = link.take(bytes);
             taken += bytes;
             // not one byte earlier would have been enough
             prop_assert!(taken <= trace.bytes_until(at));
-            prop_assert!(at == Time::ZERO || taken > trace.bytes_until(Time(at.0 - 1)));
+            prop_assert!(at == Instant::ZERO || taken > trace.bytes_until(Instant(at.0 - 1)));
         }
     }
 
@@ -302,7 +302,7 @@ proptest! {
     #[test]
     fn any_bytes_are_a_trace_or_an_error(text in prop::collection::vec(any::<u8>(), 0..60)) {
         if let Ok(trace) = LinkTrace::parse("test", &text) {
-            prop_assert!(trace.period() > Time::ZERO);
+            prop_assert!(trace.period() > Duration::ZERO);
         }
     }
 
@@ -322,7 +322,7 @@ fn a_trace_with_delays_is_read_and_written_as_a_schedule() {
     // gaps 1, 3, 5 and counts 2, 1, 1, then the delays in us, lowest digit first: 20000 is 0, 17, 19 in base 32, 125 is 29, 3
     assert!(trace.schedule().starts_with(".BCgxTDB9DFB"), "{}", trace.schedule());
     assert_eq!(LinkTrace::from_schedule("test", &trace.schedule()), Ok(trace.clone()));
-    let us = [0, 1, 3, 4, 8, 9, 10, 12, 13].map(|ms| trace.delay_at(Time::from_millis(ms)).0 / 1_000);
+    let us = [0, 1, 3, 4, 8, 9, 10, 12, 13].map(|ms| trace.delay_at(Instant::from_millis(ms)).0 / 1_000);
     assert_eq!(us, [20_000, 20_000, 20_000, 125, 125, 60_000_000, 20_000, 20_000, 125]);
     for bad in [".", ".BC", ".BCx", ".BB", "BB.", ".BC/////////A"] {
         assert!(LinkTrace::from_schedule("test", bad).is_err(), "{bad}");

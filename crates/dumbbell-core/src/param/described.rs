@@ -1,7 +1,7 @@
 //! Parameters as JSON: descriptions of them, and reading them.
 
 use super::ParamError;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 use serde_json::{json, Map, Value};
 
 /// Kind of value that a parameter takes; in canonical JSON, times are integer ns, rates integer bit/s, sizes integer B.
@@ -159,24 +159,21 @@ impl ParamType for bool {
     }
 }
 
-impl ParamType for Time {
-    const KIND: ParamKind = ParamKind::Time;
-    fn from_json(value: &Value) -> Result<Self, String> {
-        value.as_u64().map(Time).ok_or("a time (integer nanoseconds)".into())
-    }
-    fn to_json(&self) -> Value {
-        json!(self.0)
-    }
+macro_rules! newtype_param {
+    ($($type:ident: $kind:ident, $allowed:literal;)*) => {$(
+        impl ParamType for $type {
+            const KIND: ParamKind = ParamKind::$kind;
+            fn from_json(value: &Value) -> Result<Self, String> {
+                value.as_u64().map($type).ok_or($allowed.into())
+            }
+            fn to_json(&self) -> Value { json!(self.0) }
+        }
+    )*};
 }
-
-impl ParamType for Rate {
-    const KIND: ParamKind = ParamKind::Rate;
-    fn from_json(value: &Value) -> Result<Self, String> {
-        value.as_u64().map(Rate).ok_or("a rate (integer bit/s)".into())
-    }
-    fn to_json(&self) -> Value {
-        json!(self.0)
-    }
+newtype_param! {
+    Instant: Time, "a time (integer nanoseconds)";
+    Duration: Time, "a time (integer nanoseconds)";
+    Rate: Rate, "a rate (integer bit/s)";
 }
 
 impl<T: ParamType> ParamType for Option<T> {

@@ -5,7 +5,7 @@
 
 use super::{Downstream, PathItem, Stage};
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "batch";
@@ -19,7 +19,7 @@ crate::params! {
     /// Parameters of batching.
     pub struct Params {
         /// Time between two grants.
-        interval: Time = Time::from_millis(2), unit "", range Time(1), Time::from_secs(60), source "DOCSIS: a MAP message about every 2 ms";
+        interval: Duration = Duration::from_millis(2), unit "", range Duration(1), Duration::from_secs(60), source "DOCSIS: a MAP message about every 2 ms";
         /// Number of packets that go on at once, without a grant; unset: packets always wait.
         frames: Option<u32> = None, unit "packets", range 1_u32, 65_536_u32, source "IEEE 802.11: 64 MPDUs in an A-MPDU of 802.11n; off by default";
     }
@@ -30,32 +30,32 @@ crate::params! {
 pub struct State<T> {
     params: Params,
     /// Time of a grant, before the first interval is over.
-    phase: Time,
+    phase: Instant,
     /// The grant that the held packets wait for.
-    grant: Time,
+    grant: Instant,
     held: Vec<T>,
 }
 
 impl<T> State<T> {
     /// With `params`; the phase is drawn from `rng`.
     pub fn new(params: Params, rng: &mut Rng) -> State<T> {
-        let phase = Time(rng.draw_below(params.interval.0));
-        State { params, phase, grant: Time::NEVER, held: Vec::new() }
+        let phase = Instant(rng.draw_below(params.interval.0));
+        State { params, phase, grant: Instant::NEVER, held: Vec::new() }
     }
 
     /// The first grant after `now`.
-    fn grant_after(&self, now: Time) -> Time {
-        let Time(interval) = self.params.interval;
+    fn grant_after(&self, now: Instant) -> Instant {
+        let Duration(interval) = self.params.interval;
         match now.0.checked_sub(self.phase.0) {
             None => self.phase,
-            Some(since) => self.phase + Time((since / interval + 1) * interval),
+            Some(since) => self.phase + Duration((since / interval + 1) * interval),
         }
     }
 }
 
 impl<T: PathItem> State<T> {
-    fn release(&mut self, now: Time, way: &mut Downstream<T>) {
-        self.grant = Time::NEVER;
+    fn release(&mut self, now: Instant, way: &mut Downstream<T>) {
+        self.grant = Instant::NEVER;
         for item in self.held.drain(..) {
             way.pass(item, now);
         }
@@ -63,7 +63,7 @@ impl<T: PathItem> State<T> {
 }
 
 impl<T: PathItem> Stage<T> for State<T> {
-    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
+    fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>) {
         if self.held.is_empty() {
             self.grant = self.grant_after(now);
         }
@@ -73,11 +73,11 @@ impl<T: PathItem> Stage<T> for State<T> {
         }
     }
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.grant
     }
 
-    fn on_timer(&mut self, now: Time, way: &mut Downstream<T>) {
+    fn on_timer(&mut self, now: Instant, way: &mut Downstream<T>) {
         self.release(now, way);
     }
 
@@ -93,9 +93,9 @@ mod tests {
     use super::*;
 
     fn release_times(frames: Option<u32>, times: &[u64]) -> Vec<(u64, u64)> {
-        let params = Params { interval: Time::from_millis(10), frames };
-        let state = State { params, phase: Time::from_millis(3), grant: Time::NEVER, held: Vec::new() };
-        let seen = drive(&mut path(AnyStage::Batch(state)), times.iter().map(|&ms| Time::from_millis(ms)));
+        let params = Params { interval: Duration::from_millis(10), frames };
+        let state = State { params, phase: Instant::from_millis(3), grant: Instant::NEVER, held: Vec::new() };
+        let seen = drive(&mut path(AnyStage::Batch(state)), times.iter().map(|&ms| Instant::from_millis(ms)));
         seen.arrived.into_iter().map(|(time, number)| (time.as_millis(), number)).collect()
     }
 

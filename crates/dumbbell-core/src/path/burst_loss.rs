@@ -14,7 +14,7 @@ use super::{Downstream, PathItem, Stage};
 use crate::log::DropReason;
 use crate::param::ParamError;
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::Instant;
 
 /// Name in experiment files.
 pub const NAME: &str = "burst_loss";
@@ -63,7 +63,7 @@ impl State {
 
 impl<T: PathItem> Stage<T> for State {
     #[inline]
-    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
+    fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>) {
         let Params { p, r, h, k } = self.params;
         let (change, passes) = if self.bad { (r, h) } else { (p, k) };
         self.bad ^= way.rng.next_f64() < change;
@@ -86,7 +86,7 @@ mod tests {
     /// Numbers of the packets that are lost.
     fn lose_packets(p: f64, r: f64, h: f64, k: f64) -> Vec<u64> {
         let state = State::new(Params { p, r, h, k }, &mut Rng::stream(2, "test", 0));
-        let seen = drive(&mut path(AnyStage::BurstLoss(state)), (0..PACKETS).map(Time));
+        let seen = drive(&mut path(AnyStage::BurstLoss(state)), (0..PACKETS).map(Instant));
         assert_eq!(seen.arrived.len() + seen.dropped.len(), PACKETS as usize);
         seen.dropped.iter().map(|(_, number)| *number).collect()
     }

@@ -10,7 +10,7 @@
 use super::{Downstream, PathItem, Stage};
 use crate::packet::{flag, Packet, HEADERS};
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
 pub const NAME: &str = "gro";
@@ -24,7 +24,7 @@ crate::params! {
     /// Parameters of receive offload.
     pub struct Params {
         /// Least time between two interrupts.
-        interval: Time = Time::from_micros(50), unit "", range Time(0), Time::from_millis(100), source "i40e_txrx.h: I40E_ITR_RX_DEF = I40E_ITR_20K, 50 us";
+        interval: Duration = Duration::from_micros(50), unit "", range Duration(0), Duration::from_millis(100), source "i40e_txrx.h: I40E_ITR_RX_DEF = I40E_ITR_20K, 50 us";
     }
 }
 
@@ -44,16 +44,16 @@ struct HeldFrame<T> {
 /// Holds frames until the next interrupt.
 #[derive(Clone, Debug)]
 pub struct State<T> {
-    interval: Time,
+    interval: Duration,
     /// The NIC does not interrupt before.
-    earliest: Time,
+    earliest: Instant,
     held: Vec<HeldFrame<T>>,
 }
 
 impl<T> State<T> {
     /// With `params`.
     pub fn new(params: Params, _rng: &mut Rng) -> State<T> {
-        State { interval: params.interval, earliest: Time::ZERO, held: Vec::new() }
+        State { interval: params.interval, earliest: Instant::ZERO, held: Vec::new() }
     }
 }
 
@@ -70,22 +70,22 @@ fn goes_on(last: &Packet, next: &Packet, full: u16, bytes: u32) -> bool {
 }
 
 impl<T: PathItem> Stage<T> for State<T> {
-    fn push(&mut self, mut item: T, now: Time, way: &mut Downstream<T>) {
+    fn push(&mut self, mut item: T, now: Instant, way: &mut Downstream<T>) {
         let Some(packet) = item.packet_mut() else { return way.pass(item, now) };
         self.held.push(HeldFrame { flow: packet.flow, number: self.held.len() as u32, item });
         self.earliest = self.earliest.max(now);
     }
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         if self.held.is_empty() {
-            Time::NEVER
+            Instant::NEVER
         } else {
             self.earliest
         }
     }
 
     /// The interrupt.
-    fn on_timer(&mut self, now: Time, way: &mut Downstream<T>) {
+    fn on_timer(&mut self, now: Instant, way: &mut Downstream<T>) {
         self.earliest = now + self.interval;
         self.held.sort_unstable_by_key(|held| (held.flow, held.number));
         // of the merged packet: length of its first frame, and what it has so far without Ethernet header
@@ -129,11 +129,11 @@ mod tests {
     struct Seen(Vec<(u64, Packet)>);
 
     impl Sink<Packet> for Seen {
-        fn arrive(&mut self, packet: Packet, now: Time) {
+        fn arrive(&mut self, packet: Packet, now: Instant) {
             self.0.push((now.0 / 1000, packet));
         }
 
-        fn on_drop(&mut self, _packet: Packet, _reason: DropReason, _now: Time) {
+        fn on_drop(&mut self, _packet: Packet, _reason: DropReason, _now: Instant) {
             panic!("it drops nothing");
         }
     }
@@ -144,16 +144,16 @@ mod tests {
 
     /// Returns the packets that leave, with times, if `packets` arrive at these times (us).
     fn pass_packets(packets: impl IntoIterator<Item = (u64, Packet)>) -> Vec<(u64, Packet)> {
-        let state = State { interval: Time::from_micros(50), earliest: Time::ZERO, held: Vec::new() };
+        let state = State { interval: Duration::from_micros(50), earliest: Instant::ZERO, held: Vec::new() };
         let mut path = Path::new(vec![AnyStage::Gro(state)], Rng::stream(1, "test", 0));
         let mut seen = Seen::default();
         for (time, packet) in packets {
-            while path.next_timer() < Time::from_micros(time) {
+            while path.next_timer() < Instant::from_micros(time) {
                 path.on_timer(path.next_timer(), &mut seen);
             }
-            path.push(packet, Time::from_micros(time), &mut seen);
+            path.push(packet, Instant::from_micros(time), &mut seen);
         }
-        while path.next_timer() < Time::NEVER {
+        while path.next_timer() < Instant::NEVER {
             path.on_timer(path.next_timer(), &mut seen);
         }
         assert_eq!(path.count_items(), 0);

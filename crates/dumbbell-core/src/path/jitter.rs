@@ -2,7 +2,7 @@
 
 use super::{Downstream, PathItem, Stage};
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 /// Name in experiment files.
@@ -16,16 +16,16 @@ crate::params! {
     /// Parameters of jitter.
     pub struct Params {
         /// Largest extra delay. Each packet draws one from 0 to this, uniformly; a packet that would overtake waits for the one ahead.
-        max: Time = Time::from_millis(1), unit "", range Time(0), Time::from_secs(60), source "the default is ours";
+        max: Duration = Duration::from_millis(1), unit "", range Duration(0), Duration::from_secs(60), source "the default is ours";
     }
 }
 
 /// Delays packets.
 #[derive(Clone, Debug)]
 pub struct State<T> {
-    max: Time,
+    max: Duration,
     /// Items and when they go on.
-    held: VecDeque<(Time, T)>,
+    held: VecDeque<(Instant, T)>,
 }
 
 impl<T> State<T> {
@@ -36,17 +36,17 @@ impl<T> State<T> {
 }
 
 impl<T: PathItem> Stage<T> for State<T> {
-    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
-        let extra = Time(way.rng.draw_below(self.max.0 + 1));
-        let last = self.held.back().map_or(Time::ZERO, |held| held.0);
+    fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>) {
+        let extra = Duration(way.rng.draw_below(self.max.0 + 1));
+        let last = self.held.back().map_or(Instant::ZERO, |held| held.0);
         self.held.push_back(((now + extra).max(last), item));
     }
 
-    fn next_timer(&self) -> Time {
-        self.held.front().map_or(Time::NEVER, |held| held.0)
+    fn next_timer(&self) -> Instant {
+        self.held.front().map_or(Instant::NEVER, |held| held.0)
     }
 
-    fn on_timer(&mut self, now: Time, way: &mut Downstream<T>) {
+    fn on_timer(&mut self, now: Instant, way: &mut Downstream<T>) {
         if let Some((_, item)) = self.held.pop_front() {
             way.pass(item, now);
         }
@@ -65,8 +65,8 @@ mod tests {
 
     #[test]
     fn the_delay_is_uniform_and_the_order_is_kept() {
-        let max = Time::from_millis(1);
-        let sent = |number: u64| Time::from_millis(2 * number);
+        let max = Duration::from_millis(1);
+        let sent = |number: u64| Instant::from_millis(2 * number);
         let state = State { max, held: VecDeque::new() };
         // too far apart to wait for each other: the mean is 0.5 ms +- 1 / sqrt(12 * 10000) = 0.003 ms
         let seen = drive(&mut path(AnyStage::Jitter(state.clone())), (0..10_000).map(sent));
@@ -74,7 +74,7 @@ mod tests {
         assert!(extra.iter().all(|&extra| extra <= max.0));
         assert!((extra.iter().sum::<u64>() as f64 / 1e10 - 0.5).abs() < 0.012);
         // close together
-        let dense = drive(&mut path(AnyStage::Jitter(state)), (0..10_000).map(|number| Time(1_000 * number)));
+        let dense = drive(&mut path(AnyStage::Jitter(state)), (0..10_000).map(|number| Instant(1_000 * number)));
         assert!(dense.arrived.iter().map(|(_, number)| *number).eq(0..10_000));
         assert!(dense.arrived.windows(2).all(|two| two[0].0 <= two[1].0));
     }

@@ -3,7 +3,7 @@
 use super::{Downstream, PathItem, Stage};
 use crate::log::DropReason;
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::Instant;
 
 /// Name in experiment files.
 pub const NAME: &str = "loss";
@@ -18,9 +18,9 @@ crate::params! {
         /// Probability that a packet is lost.
         probability: f64 = 0.01, unit "probability", range 0.0, 1.0, source "the default is ours";
         /// Packets that get here from this time on.
-        from: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(86_400), source "the default is ours: always";
+        from: Instant = Instant::ZERO, unit "", range Instant(0), Instant::from_secs(86_400), source "the default is ours: always";
         /// Until this time.
-        to: Option<Time> = None, unit "", range Time(0), Time::from_secs(86_400), source "the default is ours: always";
+        to: Option<Instant> = None, unit "", range Instant(0), Instant::from_secs(86_400), source "the default is ours: always";
     }
 }
 
@@ -28,20 +28,20 @@ crate::params! {
 #[derive(Clone, Debug)]
 pub struct State {
     probability: f64,
-    from: Time,
-    to: Time,
+    from: Instant,
+    to: Instant,
 }
 
 impl State {
     /// With `params`.
     pub fn new(params: Params, _rng: &mut Rng) -> State {
-        State { probability: params.probability, from: params.from, to: params.to.unwrap_or(Time::NEVER) }
+        State { probability: params.probability, from: params.from, to: params.to.unwrap_or(Instant::NEVER) }
     }
 }
 
 impl<T: PathItem> Stage<T> for State {
     #[inline]
-    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
+    fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>) {
         if self.from <= now && now < self.to && way.rng.next_f64() < self.probability {
             way.drop(item, DropReason::Loss, now);
         } else {
@@ -59,8 +59,8 @@ mod tests {
     #[test]
     fn the_share_that_is_lost_is_the_probability() {
         for probability in [0.0, 0.1, 1.0] {
-            let mut path = path(AnyStage::Loss(State { probability, from: Time::ZERO, to: Time::NEVER }));
-            let seen = drive(&mut path, (0..100_000).map(Time));
+            let mut path = path(AnyStage::Loss(State { probability, from: Instant::ZERO, to: Instant::NEVER }));
+            let seen = drive(&mut path, (0..100_000).map(Instant));
             assert_eq!(seen.arrived.len() + seen.dropped.len(), 100_000);
             // standard error: sqrt(0.1 * 0.9 / 100000) = 0.00095
             assert!((seen.dropped.len() as f64 / 1e5 - probability).abs() < 0.004);
@@ -70,7 +70,8 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_before_and_after_its_time() {
-        let seen = drive(&mut path(AnyStage::Loss(State { probability: 1.0, from: Time(5), to: Time(8) })), (0..20).map(Time));
+        let seen =
+            drive(&mut path(AnyStage::Loss(State { probability: 1.0, from: Instant(5), to: Instant(8) })), (0..20).map(Instant));
         assert!(seen.dropped.iter().map(|(_, number)| *number).eq(5..8), "{:?}", seen.dropped);
     }
 }

@@ -11,7 +11,7 @@ use crate::packet::{Packet, HEADERS};
 use crate::param::{algorithm_specs, AlgorithmSpec, ParamError};
 use crate::reply::ReceiverReply;
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 use serde_json::{Map, Value};
 
 /// An item that can pass a path: a packet or what its receiver replies.
@@ -68,13 +68,13 @@ impl<T: PathItem, With> PathItem for (T, With) {
 /// Where a path leads to.
 pub trait Sink<T> {
     /// `item` leaves the path.
-    fn arrive(&mut self, item: T, now: Time);
+    fn arrive(&mut self, item: T, now: Instant);
 
     /// The path dropped `item`.
-    fn on_drop(&mut self, item: T, reason: DropReason, now: Time);
+    fn on_drop(&mut self, item: T, reason: DropReason, now: Instant);
 
     /// The path is about to clear the codepoint of `item`.
-    fn on_clear_ecn(&mut self, _item: &T, _now: Time) {}
+    fn on_clear_ecn(&mut self, _item: &T, _now: Instant) {}
 }
 
 /// The stages behind a stage, and the sink at the end.
@@ -88,7 +88,7 @@ pub struct Downstream<'a, T> {
 
 impl<T: PathItem> Downstream<'_, T> {
     /// `item` goes on to the next stage, or leaves the path.
-    pub fn pass(&mut self, item: T, now: Time) {
+    pub fn pass(&mut self, item: T, now: Instant) {
         match self.rest.split_first_mut() {
             None => self.end.arrive(item, now),
             Some((next, rest)) => next.push(item, now, &mut Downstream { rest, lost: self.lost, rng: self.rng, end: self.end }),
@@ -96,12 +96,12 @@ impl<T: PathItem> Downstream<'_, T> {
     }
 
     /// The codepoint of `item` is about to be cleared.
-    pub fn erase(&mut self, item: &T, now: Time) {
+    pub fn erase(&mut self, item: &T, now: Instant) {
         self.end.on_clear_ecn(item, now);
     }
 
     /// `item` is dropped.
-    pub fn drop(&mut self, item: T, reason: DropReason, now: Time) {
+    pub fn drop(&mut self, item: T, reason: DropReason, now: Instant) {
         *self.lost += 1;
         self.end.on_drop(item, reason, now);
     }
@@ -112,15 +112,15 @@ impl<T: PathItem> Downstream<'_, T> {
 /// Time never goes back between calls. Every item that is pushed is passed on or dropped once, at once or later.
 pub trait Stage<T: PathItem> {
     /// `item` reaches the stage.
-    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>);
+    fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>);
 
-    /// When [`Stage::on_timer`] wants to be called next; [`Time::NEVER`] while nothing is held.
-    fn next_timer(&self) -> Time {
-        Time::NEVER
+    /// When [`Stage::on_timer`] wants to be called next; [`Instant::NEVER`] while nothing is held.
+    fn next_timer(&self) -> Instant {
+        Instant::NEVER
     }
 
     /// The time given by [`Stage::next_timer`] has come.
-    fn on_timer(&mut self, _now: Time, _way: &mut Downstream<T>) {}
+    fn on_timer(&mut self, _now: Instant, _way: &mut Downstream<T>) {}
 
     /// How many items it holds.
     fn count_items(&self) -> usize {
@@ -143,15 +143,15 @@ macro_rules! stages {
 
         impl<T: PathItem> Stage<T> for AnyStage<T> {
             #[inline]
-            fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
+            fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>) {
                 match self { $( AnyStage::$variant(stage) => stage.push(item, now, way), )* }
             }
             #[inline]
-            fn next_timer(&self) -> Time {
+            fn next_timer(&self) -> Instant {
                 match self { $( AnyStage::$variant(stage) => Stage::<T>::next_timer(stage), )* }
             }
             #[inline]
-            fn on_timer(&mut self, now: Time, way: &mut Downstream<T>) {
+            fn on_timer(&mut self, now: Instant, way: &mut Downstream<T>) {
                 match self { $( AnyStage::$variant(stage) => stage.on_timer(now, way), )* }
             }
             #[inline]
@@ -193,7 +193,7 @@ impl StageSpec {
     }
 
     /// A stage that delays packets by up to `max`.
-    pub fn uniform_jitter(max: Time) -> StageSpec {
+    pub fn uniform_jitter(max: Duration) -> StageSpec {
         StageSpec::Jitter(jitter::Params { max })
     }
 }
@@ -219,18 +219,18 @@ impl<T: PathItem> Path<T> {
 
     /// `item` enters the path, which leads to `end`.
     #[inline]
-    pub fn push(&mut self, item: T, now: Time, end: &mut dyn Sink<T>) {
+    pub fn push(&mut self, item: T, now: Instant, end: &mut dyn Sink<T>) {
         Downstream { rest: &mut self.stages, lost: &mut self.lost, rng: &mut self.rng, end }.pass(item, now);
     }
 
     /// When [`Path::on_timer`] wants to be called next.
     #[inline]
-    pub fn next_timer(&self) -> Time {
-        self.stages.iter().map(Stage::next_timer).min().unwrap_or(Time::NEVER)
+    pub fn next_timer(&self) -> Instant {
+        self.stages.iter().map(Stage::next_timer).min().unwrap_or(Instant::NEVER)
     }
 
     /// The time given by [`Path::next_timer`] has come. Call again while it has.
-    pub fn on_timer(&mut self, now: Time, end: &mut dyn Sink<T>) {
+    pub fn on_timer(&mut self, now: Instant, end: &mut dyn Sink<T>) {
         let due = self.next_timer();
         if let Some(index) = self.stages.iter().position(|stage| stage.next_timer() == due) {
             let (before, rest) = self.stages.split_at_mut(index + 1);
@@ -278,7 +278,7 @@ pub(crate) mod testing {
     use super::{AnyStage, Path, PathItem, Sink};
     use crate::log::DropReason;
     use crate::rng::Rng;
-    use crate::units::Time;
+    use crate::units::Instant;
 
     /// A numbered item of 1000 bytes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,16 +293,16 @@ pub(crate) mod testing {
     /// Writes down what leaves a path, and what is dropped.
     #[derive(Default)]
     pub struct SinkLog {
-        pub arrived: Vec<(Time, u64)>,
-        pub dropped: Vec<(Time, u64)>,
+        pub arrived: Vec<(Instant, u64)>,
+        pub dropped: Vec<(Instant, u64)>,
     }
 
     impl Sink<Item> for SinkLog {
-        fn arrive(&mut self, item: Item, now: Time) {
+        fn arrive(&mut self, item: Item, now: Instant) {
             self.arrived.push((now, item.0));
         }
 
-        fn on_drop(&mut self, item: Item, _reason: DropReason, now: Time) {
+        fn on_drop(&mut self, item: Item, _reason: DropReason, now: Instant) {
             self.dropped.push((now, item.0));
         }
     }
@@ -313,7 +313,7 @@ pub(crate) mod testing {
     }
 
     /// Pushes items 0, 1, ... at `times`, ascending, and lets the path finish.
-    pub fn drive(path: &mut Path<Item>, times: impl IntoIterator<Item = Time>) -> SinkLog {
+    pub fn drive(path: &mut Path<Item>, times: impl IntoIterator<Item = Instant>) -> SinkLog {
         let mut seen = SinkLog::default();
         for (number, time) in (0..).zip(times) {
             while path.next_timer() <= time {
@@ -321,7 +321,7 @@ pub(crate) mod testing {
             }
             path.push(Item(number), time, &mut seen);
         }
-        while path.next_timer() < Time::NEVER {
+        while path.next_timer() < Instant::NEVER {
             path.on_timer(path.next_timer(), &mut seen);
         }
         assert_eq!((path.count_items(), path.count_lost()), (0, seen.dropped.len() as u64));
@@ -342,8 +342,8 @@ mod tests {
 
     #[test]
     fn an_empty_path_passes_at_once() {
-        let seen = drive(&mut build_stages(json!([])).unwrap(), [Time(1), Time(1), Time(5)]);
-        assert_eq!(seen.arrived, [(Time(1), 0), (Time(1), 1), (Time(5), 2)]);
+        let seen = drive(&mut build_stages(json!([])).unwrap(), [Instant(1), Instant(1), Instant(5)]);
+        assert_eq!(seen.arrived, [(Instant(1), 0), (Instant(1), 1), (Instant(5), 2)]);
     }
 
     #[test]
@@ -354,7 +354,7 @@ mod tests {
             {"name": "batch", "interval": 10_000_000, "frames": 3},
         ]))
         .unwrap();
-        let seen = drive(&mut path, (0..40).map(|n| Time(500_000 * n)));
+        let seen = drive(&mut path, (0..40).map(|n| Instant(500_000 * n)));
         assert_eq!(seen.arrived.len(), 20);
         assert!(seen.arrived.iter().all(|(_, number)| number % 2 == 0));
         assert_eq!(seen.dropped.len(), 20);
@@ -368,10 +368,10 @@ mod tests {
             let row: Vec<&str> = (0..1 + rng.draw_below(4)).map(|_| names[rng.draw_below(names.len() as u64) as usize]).collect();
             let stages = row.iter().map(|name| json!({"name": name})).collect();
             let mut path = build_stages(stages).unwrap();
-            let mut now = Time::ZERO;
-            let times: Vec<Time> = (0..300)
+            let mut now = Instant::ZERO;
+            let times: Vec<Instant> = (0..300)
                 .map(|_| {
-                    now += Time(rng.draw_below(3) * rng.draw_below(1_000_000));
+                    now += Duration(rng.draw_below(3) * rng.draw_below(1_000_000));
                     now
                 })
                 .collect();

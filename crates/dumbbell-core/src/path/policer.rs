@@ -7,7 +7,7 @@
 use super::{Downstream, PathItem, Stage};
 use crate::log::DropReason;
 use crate::rng::Rng;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
 pub const NAME: &str = "policer";
@@ -31,21 +31,21 @@ crate::params! {
 pub struct State {
     rate: Rate,
     /// Transmission time of the burst.
-    depth: Time,
-    tokens: Time,
-    filled_at: Time,
+    depth: Duration,
+    tokens: Duration,
+    filled_at: Instant,
 }
 
 impl State {
     /// With `params`.
     pub fn new(params: Params, _rng: &mut Rng) -> State {
         let depth = params.rate.serialise(u64::from(params.burst));
-        State { rate: params.rate, depth, tokens: depth, filled_at: Time::ZERO }
+        State { rate: params.rate, depth, tokens: depth, filled_at: Instant::ZERO }
     }
 }
 
 impl<T: PathItem> Stage<T> for State {
-    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
+    fn push(&mut self, item: T, now: Instant, way: &mut Downstream<T>) {
         self.tokens = (self.tokens + (now - self.filled_at)).min(self.depth);
         self.filled_at = now;
         let cost = self.rate.serialise(u64::from(item.frame()));
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_burst_passes_and_then_what_the_rate_allows() {
         // 2500 B: two at once, and 500 B are left; half a millisecond later there are 1000 B again
-        let times = [0, 0, 0, 400, 500, 600, 1_499, 1_500].map(Time::from_micros);
+        let times = [0, 0, 0, 400, 500, 600, 1_499, 1_500].map(Instant::from_micros);
         let seen = drive(&mut path(AnyStage::Policer(policer(2500))), times);
         let numbers: Vec<u64> = seen.arrived.iter().map(|(_, number)| *number).collect();
         assert_eq!(numbers, [0, 1, 4, 7]);
@@ -82,7 +82,7 @@ mod tests {
     fn in_the_long_run_the_rate_passes() {
         // 20 s at twice the rate, evenly and in bursts of ten: 20000 frames and the first 5
         for together in [1, 10] {
-            let times = (0..40_000_u64).map(|number| Time::from_micros(500 * (number / together * together)));
+            let times = (0..40_000_u64).map(|number| Instant::from_micros(500 * (number / together * together)));
             let seen = drive(&mut path(AnyStage::Policer(policer(5000))), times);
             assert!((19_990..=20_005).contains(&seen.arrived.len()), "{together}: {}", seen.arrived.len());
             assert_eq!(seen.arrived.len() + seen.dropped.len(), 40_000);
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn what_is_larger_than_the_bucket_never_passes() {
-        let seen = drive(&mut path(AnyStage::Policer(policer(999))), (0..10).map(Time::from_secs));
+        let seen = drive(&mut path(AnyStage::Policer(policer(999))), (0..10).map(Instant::from_secs));
         assert_eq!(seen.dropped.len(), 10);
     }
 }

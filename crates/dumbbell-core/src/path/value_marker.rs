@@ -30,7 +30,7 @@ use super::{Downstream, PathItem, Stage};
 use crate::packet::{flag, Packet};
 use crate::real;
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 use std::f64::consts::LN_2;
 use std::sync::LazyLock;
 
@@ -48,7 +48,7 @@ crate::params! {
         /// Weight: flows that send enough share in its proportion.
         weight: f64 = 1.0, unit "ratio", range 0.001, 1000.0, source "the default is ours: equal shares, as in Fejes et al. 2020";
         /// Time constant of the measured rate.
-        window: Time = Time::from_millis(40), unit "", range Time::from_micros(100), Time::from_secs(100), source "TbTime of natrushun/PPV-NS-3-3.44: 0.04 s";
+        window: Duration = Duration::from_millis(40), unit "", range Duration::from_micros(100), Duration::from_secs(100), source "TbTime of natrushun/PPV-NS-3-3.44: 0.04 s";
         /// Tokens that there may be before the rate falls.
         depth: u32 = 7500, unit "bytes", range 1000_u32, 1_000_000_000_u32, source "target of the bucket in natrushun/PPV-NS-3-3.44";
     }
@@ -102,7 +102,7 @@ pub struct State {
     rate: f64,
     /// Tokens at `last`, bytes.
     tokens: f64,
-    last: Time,
+    last: Instant,
 }
 
 impl State {
@@ -110,12 +110,12 @@ impl State {
     pub fn new(params: Params, _rng: &mut Rng) -> State {
         let depth = f64::from(params.depth);
         let [share, inverse] = [params.weight, params.window.as_secs_f64()].map(f64::recip);
-        State { share, inverse, depth, rate: 0.0, tokens: depth, last: Time::ZERO }
+        State { share, inverse, depth, rate: 0.0, tokens: depth, last: Instant::ZERO }
     }
 
     /// A packet of `bytes` comes. Returns the least and the largest rate that it may be worth, B/s.
     #[inline]
-    fn measure(&mut self, bytes: u16, now: Time) -> (f64, f64) {
+    fn measure(&mut self, bytes: u16, now: Instant) -> (f64, f64) {
         let bytes = f64::from(bytes);
         let left = self.tokens + self.rate * ((now - self.last).as_nanos() as f64 * 1e-9) - bytes;
         self.last = now;
@@ -140,7 +140,7 @@ impl State {
 
     /// The value of `packet`; `draw` is uniform in [0, 1).
     #[inline]
-    fn value(&mut self, packet: &Packet, now: Time, draw: f64) -> u16 {
+    fn value(&mut self, packet: &Packet, now: Instant, draw: f64) -> u16 {
         if packet.has(flag::SYN | flag::PURE_ACK | flag::BACK) {
             return HIGHEST;
         }
@@ -151,7 +151,7 @@ impl State {
 
 impl<T: PathItem> Stage<T> for State {
     #[inline]
-    fn push(&mut self, mut item: T, now: Time, way: &mut Downstream<T>) {
+    fn push(&mut self, mut item: T, now: Instant, way: &mut Downstream<T>) {
         if let Some(packet) = item.packet_mut() {
             packet.value = self.value(packet, now, way.rng.next_f64());
         }
@@ -173,7 +173,7 @@ mod tests {
 
     /// Frames of 1000 B, one every `gap` microseconds from `from` to `to` ms; returns the rate after each.
     fn frames(marker: &mut State, from: u64, to: u64, gap: u64) -> Vec<f64> {
-        (from * 1000 / gap..to * 1000 / gap).map(|n| marker.measure(1000, Time::from_micros(n * gap)).1).collect()
+        (from * 1000 / gap..to * 1000 / gap).map(|n| marker.measure(1000, Instant::from_micros(n * gap)).1).collect()
     }
 
     fn close(found: f64, expected: f64, tolerance: f64) {
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn the_bucket_moves_the_rate() {
         let mut marker = marker(1.0);
-        let mut at = |ms: u64| marker.measure(1000, Time::from_millis(ms));
+        let mut at = |ms: u64| marker.measure(1000, Instant::from_millis(ms));
         // 7500 B of tokens are enough for seven frames; at the eighth 500 B are missing: 1500 B / 40 ms
         assert!((0..7).all(|_| at(0) == (0.0, 0.0)));
         assert_eq!(at(0), (0.0, 37_500.0));
@@ -233,7 +233,7 @@ mod tests {
         close(down[42], 2.104e6, 0.03);
         close(down[1199], 1e6, 1e-3);
         // the window is a parameter: after 12.5 ms, which are five of 2.5 ms, hardly anything is left of the step
-        let window = Time::from_micros(2500);
+        let window = Duration::from_micros(2500);
         let mut quick = State::new(Params { window, ..Params::default() }, &mut Rng::stream(1, "test", 0));
         frames(&mut quick, 0, 1000, 1000);
         assert!(frames(&mut quick, 1000, 1015, 250)[50] > 3.9e6);
@@ -245,7 +245,7 @@ mod tests {
         // for each of 38 more: the rate rises by (1070 + 38 * 1514) B / 40 ms = 1,465,050 B/s, up to the true one
         let (mut marker, mut seen) = (marker(1.0), Vec::new());
         for n in 0..44 * 1000 {
-            seen.push(marker.measure(MTU_FRAME, Time::from_millis(n / 44 * 20)));
+            seen.push(marker.measure(MTU_FRAME, Instant::from_millis(n / 44 * 20)));
         }
         let (high, low) = (3_330_800.0, 3_330_800.0 - 1_465_050.0);
         let burst = &seen[44 * 999..];
@@ -261,18 +261,18 @@ mod tests {
 
     /// The rate of frames of 1514 B at `times` (us), which come again every `period` ms: its mean over time.
     fn mean_rate(times: impl Fn(u64) -> Vec<u64>, period: u64) -> f64 {
-        let (mut marker, mut area, mut last) = (marker(1.0), 0.0, Time::ZERO);
+        let (mut marker, mut area, mut last) = (marker(1.0), 0.0, Instant::ZERO);
         for round in 0..2000 {
             for time in times(round) {
-                let now = Time::from_millis(round * period) + Time::from_micros(time);
+                let now = Instant::from_millis(round * period) + Duration::from_micros(time);
                 if round >= 1000 {
-                    area += marker.rate * (now - last.max(Time::from_millis(1000 * period))).as_secs_f64();
+                    area += marker.rate * (now - last.max(Instant::from_millis(1000 * period))).as_secs_f64();
                 }
                 last = now;
                 marker.measure(MTU_FRAME, now);
             }
         }
-        area / (last - Time::from_millis(1000 * period)).as_secs_f64()
+        area / (last - Duration::from_millis(1000 * period)).as_secs_f64()
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
     fn share_below(weight: f64, rate: f64, together: u64) -> f64 {
         let (mut marker, mut rng) = (marker(weight), Rng::stream(1, "test", 1));
         let frame = Packet { len: 1000, ..Packet::EMPTY };
-        let time = |n: u64| Time::from_millis(n / together * together);
+        let time = |n: u64| Instant::from_millis(n / together * together);
         let values = (0..200_000_u64).map(|n| marker.value(&frame, time(n), rng.next_f64()));
         values.skip(1000).filter(|&value| value > value_of(rate)).count() as f64 / 199_000.0
     }
@@ -314,7 +314,7 @@ mod tests {
         let mut value = |flags| {
             let mut packet = Packet { len: 1000, ..Packet::EMPTY };
             packet.add_flags(flags);
-            marker.value(&packet, Time::ZERO, 0.5)
+            marker.value(&packet, Instant::ZERO, 0.5)
         };
         assert_eq!([flag::SYN, flag::PURE_ACK, flag::BACK].map(&mut value), [HIGHEST; 3]);
         // after seven frames the bucket is empty, and the others are worth their rate: neither UDP nor retransmissions are spared
@@ -327,11 +327,11 @@ mod tests {
     struct Values(Vec<u16>);
 
     impl Sink<Packet> for Values {
-        fn arrive(&mut self, packet: Packet, _now: Time) {
+        fn arrive(&mut self, packet: Packet, _now: Instant) {
             self.0.push(packet.value);
         }
 
-        fn on_drop(&mut self, _packet: Packet, _reason: DropReason, _now: Time) {}
+        fn on_drop(&mut self, _packet: Packet, _reason: DropReason, _now: Instant) {}
     }
 
     #[test]
@@ -339,7 +339,7 @@ mod tests {
         let mut path = Path::new(vec![AnyStage::ValueMarker(marker(1.0))], Rng::stream(1, "test", 0));
         let mut seen = Values::default();
         for n in 0..100_000 {
-            path.push(Packet { len: 1000, ..Packet::new_tcp(0, Ecn::Ect0, 0) }, Time::from_millis(n), &mut seen);
+            path.push(Packet { len: 1000, ..Packet::new_tcp(0, Ecn::Ect0, 0) }, Instant::from_millis(n), &mut seen);
         }
         // half of the packets of 1 MB/s are worth 500 kB/s or less, and none more than 1 MB/s
         let low = seen.0.iter().filter(|&&value| value > value_of(500e3)).count();

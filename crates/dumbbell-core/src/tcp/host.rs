@@ -5,7 +5,7 @@
 mod profiles;
 
 use crate::packet::HEADERS;
-use crate::units::Time;
+use crate::units::Duration;
 use crate::{choice, params};
 pub use profiles::profiles;
 
@@ -162,7 +162,7 @@ params! {
         /// Hold back selective acknowledgements while data is out of order.
         sack_compression: bool = true, unit "", source "sysctl tcp_comp_sack_nr = 44, tcp_comp_sack_delay_ns = 1 ms, since Linux 4.18";
         /// How much later than due the timer of SACK compression runs.
-        sack_compression_slack: Time = Time::from_micros(100), unit "", range Time::ZERO, Time::from_millis(100), source "sysctl tcp_comp_sack_slack_ns, Linux since 5.8; 0 for older kernels";
+        sack_compression_slack: Duration = Duration::from_micros(100), unit "", range Duration::ZERO, Duration::from_millis(100), source "sysctl tcp_comp_sack_slack_ns, Linux since 5.8; 0 for older kernels";
         /// An ACK that is held back leaves before a block that it has to report would have so many newer ones ahead of it.
         sack_blocks_held: u32 = 2, unit "blocks", range 1_u32, 4_u32, source "TCP_SACK_BLOCKS_EXPECTED in tcp_sack_new_ofo_skb, Linux since 5.8; 4 for older kernels";
         /// Number of timeouts of a SYN that do not double the next one.
@@ -172,7 +172,7 @@ params! {
         /// Shrink the window after an idle period longer than the RTO.
         slow_start_after_idle: bool = true, unit "", source "sysctl tcp_slow_start_after_idle; RFC 5681 section 4.1";
         /// Smallest retransmission timeout beyond the smoothed RTT.
-        rto_min: Time = Time::from_millis(200), unit "", range Time::from_millis(1), Time::from_secs(120), source "Linux TCP_RTO_MIN";
+        rto_min: Duration = Duration::from_millis(200), unit "", range Duration::from_millis(1), Duration::from_secs(120), source "Linux TCP_RTO_MIN";
         /// Pacing rate in slow start.
         pacing_ss_ratio: u32 = 200, unit "percent", range 10_u32, 1000_u32, source "sysctl tcp_pacing_ss_ratio";
         /// Pacing rate in congestion avoidance.

@@ -7,7 +7,7 @@ use super::Outlet;
 use crate::cc::conn::{CaEvent, CaState};
 use crate::cc::{CongestionControl, Control};
 use crate::packet::{flag, Packet};
-use crate::units::Time;
+use crate::units::Duration;
 
 /// Linux `sk_pacing_shift`: a burst is what the pacing rate sends in 1/1024 s.
 const PACING_SHIFT: u32 = 10;
@@ -193,7 +193,7 @@ impl Sender {
     fn should_defer(&self, unsent: u64, by_cwnd: u64, window: u64, max_burst: u32, limited: &mut bool) -> bool {
         let conn = &self.conn;
         // the pacing clock (Linux tcp_wstamp_ns) is ahead of the last transmission of what is paced
-        if conn.now.saturating_sub(self.last_sent.max(self.pacer.next)) > Time::from_millis(1) {
+        if conn.now.saturating_since(self.last_sent.max(self.pacer.next)) > Duration::from_millis(1) {
             // who has not written for 1 ms must not wait
             return false;
         }
@@ -211,10 +211,10 @@ impl Sender {
             return false;
         }
         // the next ACK will come too late to wait for it
-        let srtt = Time(u64::from(conn.rtt.srtt_8us) * 125);
-        let mut patience = Time(srtt.0 / 2);
+        let srtt = Duration(u64::from(conn.rtt.srtt_8us) * 125);
+        let mut patience = srtt / 2;
         if self.host.tso_defer_near {
-            patience = patience.min(Time::from_millis(1));
+            patience = patience.min(Duration::from_millis(1));
         }
         if self.board.get(conn.snd_una).sent + srtt > conn.now + patience {
             return false;
@@ -267,7 +267,7 @@ impl Sender {
                 self.restart_window(idle, rto);
             }
         }
-        let idle = self.conn.now.saturating_sub(self.last_sent);
+        let idle = self.conn.now.saturating_since(self.last_sent);
         let app_limited = self.rate.as_ref().is_some_and(|rate| rate.is_app_limited());
         self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle, app_limited });
     }

@@ -3,7 +3,7 @@
 use super::host::HostParams;
 use crate::cc::conn::Conn;
 use crate::hint::unlikely;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// The first segments are never paced (Linux `tcp_update_skb_after_send`, after sch_fq).
 const UNPACED_SEGMENTS: u64 = 10;
@@ -12,23 +12,23 @@ const UNPACED_SEGMENTS: u64 = 10;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
     /// Earliest time of the next transmission.
-    pub next: Time,
+    pub next: Instant,
     /// A transmission waits for it.
     blocked: bool,
 }
 
 impl Pacer {
     pub fn new() -> Pacer {
-        Pacer { next: Time::ZERO, blocked: false }
+        Pacer { next: Instant::ZERO, blocked: false }
     }
 
     /// When the transmission that waits may leave.
     #[inline]
-    pub fn timer(&self) -> Time {
+    pub fn timer(&self) -> Instant {
         if self.blocked {
             self.next
         } else {
-            Time::NEVER
+            Instant::NEVER
         }
     }
 
@@ -47,9 +47,9 @@ impl Pacer {
 
     /// For how much longer it holds the next transmission, in whole ms; `None`: for less than one. Linux `tcp_pacing_delay`.
     #[inline]
-    pub fn delay(&self, now: Time) -> Option<Time> {
-        let wait = self.next.saturating_sub(now);
-        unlikely(wait >= Time::from_millis(1)).then(|| Time::from_millis(wait.as_millis()))
+    pub fn delay(&self, now: Instant) -> Option<Duration> {
+        let wait = self.next.saturating_since(now);
+        unlikely(wait >= Duration::from_millis(1)).then(|| Duration::from_millis(wait.as_millis()))
     }
 
     /// `segments` leave now. Linux `tcp_update_skb_after_send`.
@@ -67,7 +67,7 @@ impl Pacer {
         let len = segments * u64::from(conn.mss) * 1_000_000_000 / rate;
         // time lost to a late wake-up is given back, up to half of the interval
         let credit = (self.next - before).0.min(len / 2);
-        self.next += Time(len - credit);
+        self.next += Duration(len - credit);
     }
 }
 
@@ -87,18 +87,18 @@ mod tests {
 
     /// 1448 B a millisecond.
     fn paced_connection(now_ms: u64) -> Conn {
-        Conn { now: Time::from_millis(now_ms), paced: true, pacing_rate: 1_448_000, snd_nxt: 10, ..conn() }
+        Conn { now: Instant::from_millis(now_ms), paced: true, pacing_rate: 1_448_000, snd_nxt: 10, ..conn() }
     }
 
     #[test]
     fn a_burst_is_followed_by_its_time_at_the_pacing_rate() {
         let mut pacer = Pacer::new();
-        pacer.next = Time::from_millis(100);
+        pacer.next = Instant::from_millis(100);
         pacer.charge(&paced_connection(100), 2);
         assert!(pacer.holds(&paced_connection(101)));
-        assert_eq!(pacer.timer(), Time::from_millis(102));
+        assert_eq!(pacer.timer(), Instant::from_millis(102));
         assert!(!pacer.holds(&paced_connection(102)));
-        assert_eq!(pacer.timer(), Time::NEVER);
+        assert_eq!(pacer.timer(), Instant::NEVER);
     }
 
     #[test]
@@ -106,10 +106,10 @@ mod tests {
         // 0.5 ms late: 2 - 0.5 ms; 5 ms late: 2 - 1 ms
         for (late_us, next_us) in [(500, 2_000), (5_000, 6_000)] {
             let mut pacer = Pacer::new();
-            pacer.next = Time::from_millis(100);
-            let conn = Conn { now: Time::from_micros(100_000 + late_us), ..paced_connection(0) };
+            pacer.next = Instant::from_millis(100);
+            let conn = Conn { now: Instant::from_micros(100_000 + late_us), ..paced_connection(0) };
             pacer.charge(&conn, 2);
-            assert_eq!(pacer.next, Time::from_micros(100_000 + next_us));
+            assert_eq!(pacer.next, Instant::from_micros(100_000 + next_us));
         }
     }
 

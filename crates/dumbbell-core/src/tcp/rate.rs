@@ -216,7 +216,7 @@ mod tests {
     use super::super::scoreboard::{Delivered, Scoreboard};
     use super::*;
     use crate::cc::driver::conn;
-    use crate::units::Time;
+    use crate::units::Instant;
 
     /// A sender whose handshake took 20001 us: nothing is in flight, the SYN counts as delivered.
     struct Flight {
@@ -228,13 +228,13 @@ mod tests {
     impl Flight {
         fn new() -> Flight {
             let mut conn = Conn { snd_nxt: 0, delivered: 1, cwnd: 100, ..conn() };
-            conn.rtt.sample_min(20_001, Time::ZERO);
+            conn.rtt.sample_min(20_001, Instant::ZERO);
             Flight { conn, board: Scoreboard::default(), rate: RateSampler::new() }
         }
 
         /// A burst of `segments` at `us`.
         fn send(&mut self, us: u64, segments: u32) {
-            self.conn.now = Time::from_micros(us);
+            self.conn.now = Instant::from_micros(us);
             self.rate.record_send(&self.conn, self.conn.snd_nxt, segments);
             for _ in 0..segments {
                 self.board.push(self.conn.snd_nxt, self.conn.snd_una, self.conn.now, false);
@@ -243,9 +243,9 @@ mod tests {
         }
 
         fn resend(&mut self, us: u64, seq: u64) {
-            self.conn.now = Time::from_micros(us);
+            self.conn.now = Instant::from_micros(us);
             self.rate.record_send(&self.conn, seq, 1);
-            self.board.mark_retransmitted(&mut self.conn, seq, Time::from_micros(us));
+            self.board.mark_retransmitted(&mut self.conn, seq, Instant::from_micros(us));
         }
 
         fn lose(&mut self, seq: u64) {
@@ -254,7 +254,7 @@ mod tests {
 
         /// An ACK of everything below `ack` and of the segments `sacked` at `us`, as the sender takes it.
         fn ack(&mut self, us: u64, ack: u64, sacked: &[(u64, u64)]) -> RateSample {
-            self.conn.now = Time::from_micros(us);
+            self.conn.now = Instant::from_micros(us);
             let mut delivered = Delivered::default();
             self.board.sack(&mut self.conn, sacked, &mut delivered, &mut self.rate);
             if ack > self.conn.snd_una {
@@ -401,8 +401,8 @@ mod tests {
             flight.rate.losses.iter().map(|loss| (loss.seq, loss.tx_in_flight, loss.lost)).collect();
         // the first of the first burst was alone, the first of the second the fifth; the retransmission made 6 - 2 + 1 = 5, after two losses
         assert_eq!(losses, [(0, 1, 1), (4, 5, 2), (0, 5, 1)]);
-        let times: Vec<Time> = flight.rate.losses.iter().map(|loss| loss.sent).collect();
-        assert_eq!(times, [0, 100, 30_000].map(Time::from_micros));
+        let times: Vec<Instant> = flight.rate.losses.iter().map(|loss| loss.sent).collect();
+        assert_eq!(times, [0, 100, 30_000].map(Instant::from_micros));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::{ack_flag, Ack, Block, FlowOptions};
 pub use crate::cc::Echo;
 use crate::hint::{likely, seldom, unlikely};
 use crate::packet::{flag, Ecn, Packet, HEADERS};
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 use delayed::{ATO_MIN_MS, MAX_QUICKACKS};
 use reading::Unread;
 pub use sack::SackBlocks;
@@ -51,11 +51,11 @@ pub struct Receiver {
     /// `rcv_nxt` before the last packet.
     prior_rcv_nxt: u64,
     /// When the last segment in order came.
-    last_data: Time,
+    last_data: Instant,
     /// A delayed ACK is pending until then.
-    delack_at: Time,
+    delack_at: Instant,
     /// When the acknowledgements that SACK compression holds back are due.
-    compressed_at: Time,
+    compressed_at: Instant,
     /// The jiffy that the delayed ACK was set to, as far as 32 bits go; the timer wheel rounds up.
     delack_expires: u32,
     ato_ms: u32,
@@ -124,7 +124,7 @@ pub struct Receiver {
     dup_acks: u32,
     compressed_nxt: u64,
     /// When the first SYN was answered.
-    syn_ack_at: Time,
+    syn_ack_at: Instant,
 }
 
 impl Receiver {
@@ -169,26 +169,26 @@ impl Receiver {
             quick: 0,
             ato_ms: 0,
             delay_max_ms: delayed::delay_max_ms(&host),
-            last_data: Time::ZERO,
+            last_data: Instant::ZERO,
             ecn_settled: 0,
             ack_now: false,
             is_pushed: false,
-            delack_at: Time::NEVER,
+            delack_at: Instant::NEVER,
             delack_expires: 0,
             srtt_us: 0,
-            syn_ack_at: Time::NEVER,
+            syn_ack_at: Instant::NEVER,
             syn_ack_repeated: false,
             window: Window::new(&host),
             dup_acks: 0,
             compressed: 0,
             compressed_nxt: 0,
-            compressed_at: Time::NEVER,
+            compressed_at: Instant::NEVER,
         }
     }
 
     /// Returns when [`Receiver::on_timer`] is due.
     #[inline]
-    pub fn next_timer(&self) -> Time {
+    pub fn next_timer(&self) -> Instant {
         self.delack_at.min(self.compressed_at)
     }
 
@@ -205,7 +205,7 @@ impl Receiver {
     /// Takes a packet; returns the ACK that it causes at once, if any. SACK blocks of it are given by
     /// [`Receiver::blocks`].
     #[inline(always)]
-    pub fn on_packet(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
+    pub fn on_packet(&mut self, packet: &Packet, now: Instant) -> Option<Ack> {
         let in_order = packet.flags() & !flag::PSH == 0 && packet.tcp().seq() == self.rcv_nxt && !self.has_gaps;
         if unlikely(!in_order || self.srtt_us == 0 || self.has_unread) {
             return self.on_unusual(packet, now);
@@ -233,7 +233,7 @@ impl Receiver {
 
     /// Takes a packet that is not the usual one.
     #[inline(never)]
-    fn on_unusual(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
+    fn on_unusual(&mut self, packet: &Packet, now: Instant) -> Option<Ack> {
         self.stats.count(packet);
         if packet.has(flag::NO_DATA) {
             return self.on_handshake(packet, now);
@@ -253,7 +253,7 @@ impl Receiver {
     }
 
     #[inline]
-    fn on_data(&mut self, packet: &Packet, now: Time) {
+    fn on_data(&mut self, packet: &Packet, now: Instant) {
         let seq = packet.tcp().seq();
         self.stats.count_data(packet, self.headers);
         if packet.has(flag::CWR) && self.echo != Echo::Accurate {
@@ -302,11 +302,11 @@ impl Receiver {
 
     /// Takes the next segment that is expected.
     #[inline(always)]
-    fn take_in_order(&mut self, now: Time) {
+    fn take_in_order(&mut self, now: Instant) {
         self.rcv_nxt += 1;
         self.window.in_order(self.rcv_nxt, now);
         // within 20 ms the estimator stays where it is, if it is there already
-        if self.ato_ms != ATO_MIN_MS || now - self.last_data >= Time::from_millis(u64::from(ATO_MIN_MS / 2)) {
+        if self.ato_ms != ATO_MIN_MS || now - self.last_data >= Duration::from_millis(u64::from(ATO_MIN_MS / 2)) {
             seldom();
             self.note_arrival(now);
         }
@@ -322,11 +322,11 @@ impl Receiver {
 
     /// Sends an ACK for all packets before the last one ahead of the next ACK. For the rule of every second segment it acknowledges everything, and
     /// it leaves timer and immediate ACKs alone, as Linux `__tcp_send_ack` does.
-    fn acknowledge_early(&mut self, now: Time) {
+    fn acknowledge_early(&mut self, now: Instant) {
         self.stats.acks += 1;
         // compression ends even here (`tcp_event_ack_sent`)
         self.compressed = 0;
-        self.compressed_at = Time::NEVER;
+        self.compressed_at = Instant::NEVER;
         let ack = Ack { ack: self.prior_rcv_nxt, ..self.ack(now, false) };
         self.send_early(ack);
     }
@@ -354,7 +354,7 @@ impl Receiver {
 
     /// Acknowledges everything that has arrived, before the application reads it or after.
     #[inline(always)]
-    fn acknowledge(&mut self, now: Time, is_read: bool) -> Ack {
+    fn acknowledge(&mut self, now: Instant, is_read: bool) -> Ack {
         self.stats.acks += 1;
         if unlikely(self.quick > 0) {
             self.quick -= 1;
@@ -363,9 +363,9 @@ impl Receiver {
             }
         }
         (self.ack_now, self.is_pushed) = (false, false);
-        self.delack_at = Time::NEVER;
+        self.delack_at = Instant::NEVER;
         self.compressed = 0;
-        self.compressed_at = Time::NEVER;
+        self.compressed_at = Instant::NEVER;
         self.ack(now, is_read)
     }
 
@@ -380,7 +380,7 @@ impl Receiver {
 
     /// Returns an ACK with echo and window.
     #[inline]
-    fn ack(&mut self, now: Time, is_read: bool) -> Ack {
+    fn ack(&mut self, now: Instant, is_read: bool) -> Ack {
         let flags = if likely(!(self.demand_cwr | self.esce_queued | self.has_dsack)) { 0 } else { self.take_echo() };
         let window = self.window.offered_window();
         let usual = window >= self.advertised && !is_read && self.holds_one();

@@ -14,7 +14,7 @@ use crate::cc::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
 use crate::cc::{CongestionControl, Control};
 use crate::hint::{likely, seldom};
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 impl Sender {
     /// An ACK that is not plain progress, or any ACK outside Open. `prior_una` is `snd_una` before it. Returns what to
@@ -346,16 +346,16 @@ impl Sender {
         if again > 0 {
             flags.lost_retransmission = true;
         }
-        if wait > Time::ZERO {
+        if wait > Duration::ZERO {
             self.timer.set_reordering(wait, &self.conn.rtt, self.conn.now);
             flags.set_timer = false;
         }
     }
 
     /// Returns (retransmissions lost, time to wait for the next verdict).
-    fn detect_losses(&mut self) -> (u32, Time) {
+    fn detect_losses(&mut self) -> (u32, Duration) {
         if likely(self.board.is_nothing_late(&self.conn)) {
-            return (0, Time::ZERO);
+            return (0, Duration::ZERO);
         }
         let window = self.reordering.window(&self.conn);
         let (lost, again, wait) = match self.rate.as_deref_mut() {
@@ -399,7 +399,7 @@ impl Sender {
 
     /// When the oldest segment in flight was last sent.
     #[inline]
-    fn oldest_sent(&self) -> Time {
+    fn oldest_sent(&self) -> Instant {
         self.board.get(self.conn.snd_una).sent
     }
 
@@ -438,7 +438,7 @@ impl Sender {
 
     /// Sets the tail-loss probe (RFC 8985 section 7.2) for what is in flight.
     pub(super) fn arm_probe(&mut self, rto_restarts: bool) {
-        let used = if rto_restarts { Time::ZERO } else { self.conn.now - self.oldest_sent() };
+        let used = if rto_restarts { Duration::ZERO } else { self.conn.now - self.oldest_sent() };
         let (conn, host) = (&self.conn, &self.host);
         self.timer.set_probe(&conn.rtt, conn.packets_out(), used, || host.rto_min_us(), conn.now);
         self.put_off_for_pacing();

@@ -3,7 +3,7 @@
 
 use super::Block;
 use crate::cc::conn::{CaState, Conn};
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// Degree of reordering before any was seen: the duplicate acknowledgements that show a loss (RFC 5681's three).
 pub(super) const DUPTHRESH: u16 = 3;
@@ -29,7 +29,7 @@ pub(super) struct Reordering {
     /// Recoveries for which it is kept.
     persist: u8,
     /// When it was last widened.
-    widened_at: Time,
+    widened_at: Instant,
     /// Segments that DSACKs called duplicates.
     duplicates: u64,
 }
@@ -43,7 +43,7 @@ impl Reordering {
             pending: false,
             steps: 1,
             persist: 0,
-            widened_at: Time::ZERO,
+            widened_at: Instant::ZERO,
             duplicates: 0,
         }
     }
@@ -84,7 +84,7 @@ impl Reordering {
     /// An ACK delivered segments, the newest of them sent at `newest_sent`: a round trip with a DSACK widens the window, 16 recoveries
     /// without one take it back. Linux `tcp_rack_update_reo_wnd`.
     #[inline]
-    pub fn update(&mut self, conn: &Conn, newest_sent: impl FnOnce() -> Option<Time>) {
+    pub fn update(&mut self, conn: &Conn, newest_sent: impl FnOnce() -> Option<Instant>) {
         if self.pending {
             if let Some(sent) = newest_sent() {
                 self.update_steps(conn.now, sent);
@@ -93,7 +93,7 @@ impl Reordering {
     }
 
     #[cold]
-    fn update_steps(&mut self, now: Time, newest_sent: Time) {
+    fn update_steps(&mut self, now: Instant, newest_sent: Instant) {
         if newest_sent < self.widened_at {
             self.dsack_seen = false;
         }
@@ -119,13 +119,13 @@ impl Reordering {
     }
 
     /// The window. Where reordering was never seen, three SACKed segments or running recovery need none.
-    pub fn window(&self, conn: &Conn) -> Time {
+    pub fn window(&self, conn: &Conn) -> Duration {
         if !self.seen && (conn.state >= CaState::Recovery || conn.sacked_out >= u32::from(DUPTHRESH)) {
-            return Time::ZERO;
+            return Duration::ZERO;
         }
         let min_rtt = u64::from(conn.rtt.min_us());
         let window = ((min_rtt >> 2) * u64::from(self.steps)).min(u64::from(conn.rtt.srtt_us()));
-        Time::from_micros(window)
+        Duration::from_micros(window)
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
     /// A connection with a smallest RTT of 40 ms and a smoothed one of 60.
     fn slow() -> Conn {
         let mut conn = conn();
-        conn.rtt.sample_min(40_000, Time::ZERO);
+        conn.rtt.sample_min(40_000, Instant::ZERO);
         conn.rtt.sample(60_000, 0, 1);
         conn
     }
@@ -145,8 +145,8 @@ mod tests {
     /// A DSACK, and at `ms` an ACK of something sent a round trip of 40 ms before.
     fn duplicate(reordering: &mut Reordering, conn: &mut Conn, ms: u64) -> u64 {
         assert_eq!(reordering.take_dsack((0, 1), false, 1000), 1);
-        conn.now = Time::from_millis(ms);
-        reordering.update(conn, || Some(Time::from_millis(ms - 40)));
+        conn.now = Instant::from_millis(ms);
+        reordering.update(conn, || Some(Instant::from_millis(ms - 40)));
         reordering.window(conn).as_millis()
     }
 

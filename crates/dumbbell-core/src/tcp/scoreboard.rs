@@ -5,7 +5,7 @@
 use super::Block;
 use crate::cc::conn::Conn;
 use crate::prefetch::prefetch;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub mod seg {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Segment {
     /// Last transmission.
-    pub sent: Time,
+    pub sent: Instant,
     /// Bits of [`seg`].
     pub flags: u8,
     /// Whether the segment is the last one of a burst.
@@ -52,7 +52,7 @@ impl PackedSegment {
 
     #[inline(always)]
     fn segment(self) -> Segment {
-        Segment { sent: Time(self.0 >> 8), flags: (self.0 & FLAGS) as u8, ends_burst: self.0 & ENDS_BURST != 0 }
+        Segment { sent: Instant(self.0 >> 8), flags: (self.0 & FLAGS) as u8, ends_burst: self.0 & ENDS_BURST != 0 }
     }
 }
 
@@ -64,13 +64,13 @@ pub struct Delivered {
     /// Segments cumulatively acknowledged by this ACK.
     pub acked: u32,
     /// First transmission time of the oldest newly acknowledged segment that was never retransmitted.
-    pub first_acked: Option<Time>,
+    pub first_acked: Option<Instant>,
     /// First transmission time of the newest one of these.
-    pub last_acked: Option<Time>,
+    pub last_acked: Option<Instant>,
     /// The oldest newly SACKed one, and the newest.
-    pub first_sacked: Option<Time>,
+    pub first_sacked: Option<Instant>,
     /// The newest newly SACKed one.
-    pub last_sacked: Option<Time>,
+    pub last_sacked: Option<Instant>,
     /// A segment was SACKed.
     pub data_sacked: bool,
     /// A retransmitted segment was cumulatively acknowledged.
@@ -98,11 +98,11 @@ impl Observer for () {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rack {
     /// When it was sent.
-    pub sent: Time,
+    pub sent: Instant,
     /// Number of the segment + 1.
     pub end_seq: u64,
     /// Round-trip time of the segment.
-    pub rtt: Time,
+    pub rtt: Duration,
     /// Whether it changed since the last search for losses.
     pub advanced: bool,
 }
@@ -110,7 +110,7 @@ pub struct Rack {
 impl Rack {
     /// A segment is newly delivered: the one before `end_seq`, sent at `sent`, `rtt` ago.
     #[inline(always)]
-    fn newest(&mut self, sent: Time, end_seq: u64, rtt: Time) {
+    fn newest(&mut self, sent: Instant, end_seq: u64, rtt: Duration) {
         self.advanced = true;
         self.rtt = rtt;
         if (sent, end_seq) > (self.sent, self.end_seq) {
@@ -126,7 +126,7 @@ struct Repairs {
     /// Blocks of the last ACK with SACK: what they cover is known.
     known: [Block; 4],
     /// Retransmissions and probes in order of time, as (sent, segment); stale ones are skipped.
-    retransmissions: VecDeque<(Time, u64)>,
+    retransmissions: VecDeque<(Instant, u64)>,
 }
 
 /// The ring.
@@ -220,7 +220,7 @@ impl Scoreboard {
 
     /// Segment `seq` is sent for the first time, at the end of a burst or within one; `una` is the oldest in flight.
     #[inline(always)]
-    pub fn push(&mut self, seq: u64, una: u64, now: Time, ends_burst: bool) {
+    pub fn push(&mut self, seq: u64, una: u64, now: Instant, ends_burst: bool) {
         if seq - una >= self.ring.len() as u64 {
             self.grow(una, seq);
         }
@@ -238,7 +238,7 @@ impl Scoreboard {
     }
 
     /// Segment `seq` is sent again.
-    pub fn mark_retransmitted(&mut self, conn: &mut Conn, seq: u64, now: Time) {
+    pub fn mark_retransmitted(&mut self, conn: &mut Conn, seq: u64, now: Instant) {
         let before = self.get(seq);
         conn.retrans_out += u32::from(before.flags & seg::RETRANS == 0);
         self.set(seq, Segment { sent: now, flags: before.flags | seg::RETRANS | seg::EVER_RETRANS, ..before });
@@ -246,7 +246,7 @@ impl Scoreboard {
     }
 
     /// Segment `seq` is sent again though it is not thought lost: no retransmission to wait for.
-    pub fn mark_probed(&mut self, seq: u64, now: Time) {
+    pub fn mark_probed(&mut self, seq: u64, now: Instant) {
         let before = self.get(seq);
         self.set(seq, Segment { sent: now, flags: before.flags | seg::EVER_RETRANS, ..before });
         self.repairs.get_or_insert_default().retransmissions.push_back((now, seq));
@@ -307,7 +307,13 @@ impl Scoreboard {
 
     /// [`Scoreboard::acknowledge`] for such a row, of which `bursts` end a burst. Returns when its first and its last segment were sent.
     #[inline(always)]
-    pub fn acknowledge_row(&mut self, conn: &mut Conn, ack: u64, bursts: u32, observer: &mut impl Observer) -> (Time, Time) {
+    pub fn acknowledge_row(
+        &mut self,
+        conn: &mut Conn,
+        ack: u64,
+        bursts: u32,
+        observer: &mut impl Observer,
+    ) -> (Instant, Instant) {
         for seq in conn.snd_una..ack {
             observer.on_delivered(seq, &self.get(seq));
         }
@@ -436,8 +442,8 @@ impl Scoreboard {
 
     /// Marks lost what was sent so long before the newest delivered segment that it should have arrived: its round-trip
     /// time plus `reo_wnd` is over. Returns (newly lost, retransmissions lost, time until the next would be).
-    pub fn detect_loss(&mut self, conn: &mut Conn, reo_wnd: Time, observer: &mut impl Observer) -> (u32, u32, Time) {
-        let (mut lost, mut lost_again, mut wait) = (0, 0, Time::ZERO);
+    pub fn detect_loss(&mut self, conn: &mut Conn, reo_wnd: Duration, observer: &mut impl Observer) -> (u32, u32, Duration) {
+        let (mut lost, mut lost_again, mut wait) = (0, 0, Duration::ZERO);
         let rack = self.rack;
         let due = rack.rtt + reo_wnd;
         let mut passed = true;
@@ -507,12 +513,12 @@ impl Scoreboard {
 
     /// Number `index` of the remembered retransmissions and probes, as (sent, segment), the oldest first.
     #[inline]
-    fn retransmission(&self, index: usize) -> Option<(Time, u64)> {
+    fn retransmission(&self, index: usize) -> Option<(Instant, u64)> {
         self.repairs.as_ref()?.retransmissions.get(index).copied()
     }
 
     /// Whether a remembered retransmission or probe is still the last one of its segment, and in flight.
-    fn is_current(&self, conn: &Conn, sent: Time, seq: u64) -> bool {
+    fn is_current(&self, conn: &Conn, sent: Instant, seq: u64) -> bool {
         seq >= conn.snd_una && {
             let segment = self.get(seq);
             segment.sent == sent && segment.flags & seg::SACKED == 0 && segment.flags & (seg::LOST | seg::RETRANS) != seg::LOST

@@ -26,7 +26,7 @@ use crate::histogram::CompactHistogram;
 use crate::packet::{flag, Ecn, Packet, Timestamps, SYN_FRAME};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 use std::sync::Arc;
 
 /// Where the connection stands.
@@ -49,7 +49,7 @@ pub enum Phase {
 pub struct Sender {
     // seldom needed
     /// When the connection began to send (its SYN).
-    pub started: Time,
+    pub started: Instant,
     syn_retries: u32,
     /// A timeout may turn out to be spurious (RFC 5682).
     pub(super) frto_active: bool,
@@ -81,7 +81,7 @@ pub struct Sender {
     /// Segment after the last one that the receiver's window allows.
     pub(super) window_end: u64,
     /// When data last left, sent again or not; at first the handshake's ACK.
-    pub(super) last_sent: Time,
+    pub(super) last_sent: Instant,
     /// Segments of the last largest burst, and the bytes from which on it is as many.
     pub(super) last_burst: (u32, u32),
     /// When this segment is acknowledged, it is decided again whether the window is in full use.
@@ -97,7 +97,7 @@ pub struct Sender {
 
     // seldom needed
     /// When everything was acknowledged.
-    pub finished: Option<Time>,
+    pub finished: Option<Instant>,
     /// Payloads of segments, if the congestion control has changed them.
     pub(super) sizes: Option<Box<SegmentSizes>>,
     /// Loss marks so far, retransmissions that were lost again included.
@@ -107,7 +107,7 @@ pub struct Sender {
 }
 
 /// Microseconds of `time`, as far as they fit.
-fn micros(time: Time) -> u32 {
+fn micros(time: Duration) -> u32 {
     time.as_micros().min(u64::from(u32::MAX)) as u32
 }
 
@@ -177,7 +177,7 @@ impl Sender {
             stats: SenderStats::default(),
             rtt_samples: None,
             phase: Phase::Idle,
-            started: Time::ZERO,
+            started: Instant::ZERO,
             finished: None,
             syn_retries: 0,
             sizes: None,
@@ -186,7 +186,7 @@ impl Sender {
             window_end: 0,
             peer_window: 0,
             peer_segments: 0,
-            last_sent: Time::ZERO,
+            last_sent: Instant::ZERO,
             cwnd_usage_seq: 0,
             last_burst: (0, u32::MAX),
             timer: RetransmissionTimer::new(),
@@ -207,7 +207,7 @@ impl Sender {
     }
 
     /// Opens the connection: sends a SYN.
-    pub fn start(&mut self, now: Time, net: &mut impl Outlet) {
+    pub fn start(&mut self, now: Instant, net: &mut impl Outlet) {
         self.conn.now = now;
         self.started = now;
         self.queue.started = now;
@@ -216,10 +216,10 @@ impl Sender {
     }
 
     /// Sends no new data from now on.
-    pub fn stop(&mut self, now: Time) {
+    pub fn stop(&mut self, now: Instant) {
         self.conn.now = now;
         self.queue.stopped = true;
-        self.queue.wakes_at = Time::NEVER;
+        self.queue.wakes_at = Instant::NEVER;
         if self.phase == Phase::Established && self.conn.snd_una == self.conn.snd_nxt {
             self.finish();
         }
@@ -268,7 +268,7 @@ impl Sender {
 
     /// When [`Sender::on_timer`] wants to be called.
     #[inline]
-    pub fn next_timer(&self) -> Time {
+    pub fn next_timer(&self) -> Instant {
         let other = self.pacer.timer().min(self.queue.wakes_at);
         // seldom the later one: most timers of a paced sender are its pacer's
         if other <= self.timer.not_before() {
@@ -280,7 +280,7 @@ impl Sender {
 
     /// A time at or before [`Sender::next_timer`], which costs less.
     #[inline]
-    pub fn no_timer_before(&self) -> Time {
+    pub fn no_timer_before(&self) -> Instant {
         self.timer.not_before().min(self.pacer.timer()).min(self.queue.wakes_at)
     }
 
@@ -303,7 +303,7 @@ impl Sender {
     pub fn overlooks_losses(&self) -> bool {
         let (mut board, mut conn) = (self.board.clone(), self.conn.clone());
         let window = self.reordering.window(&conn);
-        board.is_nothing_late(&conn) && board.detect_loss(&mut conn, window, &mut ()) != (0, 0, Time::ZERO)
+        board.is_nothing_late(&conn) && board.detect_loss(&mut conn, window, &mut ()) != (0, 0, Duration::ZERO)
     }
 
     /// A SYN, or a SYN-ACK if the receiver opens: a frame of the same size.
@@ -412,7 +412,7 @@ impl Sender {
         self.conn.rtt.sample(rtt_us, self.conn.snd_una, self.conn.snd_nxt);
         self.timer.backoff = 0;
         if let Some(samples) = &mut self.rtt_samples {
-            samples.record(Time::from_micros(u64::from(rtt_us)));
+            samples.record(Duration::from_micros(u64::from(rtt_us)));
         } else {
             seldom();
         }
@@ -428,7 +428,7 @@ impl Sender {
 
     /// Takes an acknowledgement with its SACK blocks.
     #[inline(always)]
-    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time, net: &mut impl Outlet) {
+    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Instant, net: &mut impl Outlet) {
         self.conn.now = now;
         let syn = ack.has(ack_flag::SYN_ACK);
         if unlikely(syn || self.phase != Phase::Established) {
@@ -550,7 +550,7 @@ impl Sender {
                 ack_marked: echo.count_marked(segments),
                 ack_lost: newly_lost as u32,
                 prior_in_flight,
-                pacing_wait_us: self.pacer.next.saturating_sub(now).as_micros(),
+                pacing_wait_us: self.pacer.next.saturating_since(now).as_micros(),
                 acks_probe: flags.acks_probe,
                 rtt_us,
                 ece: flags.ece,
@@ -680,7 +680,7 @@ impl Sender {
 
     /// Takes the RTT samples of an ACK for `segments` that were sent once, from `first` to `last`; returns that of the newest, us.
     #[inline(always)]
-    fn take_rtt_of_row(&mut self, first: Time, last: Time, segments: u32, flags: &mut AckFlags) -> u32 {
+    fn take_rtt_of_row(&mut self, first: Instant, last: Instant, segments: u32, flags: &mut AckFlags) -> u32 {
         let now = self.conn.now;
         let oldest = micros(now - first);
         let newest = if last == first { oldest } else { micros(now - last) };
@@ -695,7 +695,7 @@ impl Sender {
     #[inline(never)]
     fn take_rtt(&mut self, delivered: &Delivered, ack: &Ack, flags: &mut AckFlags) -> Option<u32> {
         let now = self.conn.now;
-        let since = |sent: Time| micros(now - sent);
+        let since = |sent: Instant| micros(now - sent);
         let (mut sample, mut newest) = (None, None);
         if !delivered.retransmission_acked {
             sample = delivered.first_acked.map(since);
@@ -737,11 +737,11 @@ impl Sender {
         self.finished = Some(self.conn.now);
         self.timer.stop();
         self.pacer.release();
-        self.queue.wakes_at = Time::NEVER;
+        self.queue.wakes_at = Instant::NEVER;
     }
 
     /// A time given by [`Sender::next_timer`] has come.
-    pub fn on_timer(&mut self, now: Time, net: &mut impl Outlet) {
+    pub fn on_timer(&mut self, now: Instant, net: &mut impl Outlet) {
         self.conn.now = now;
         if self.timer.not_before() <= now && self.timer.fire_time() <= now {
             match (self.phase, self.timer.kind) {
@@ -757,7 +757,7 @@ impl Sender {
             }
         }
         if self.queue.wakes_at <= now {
-            self.queue.wakes_at = Time::NEVER;
+            self.queue.wakes_at = Instant::NEVER;
             self.push(net);
         }
         if self.pacer.timer() <= now {

@@ -2,7 +2,7 @@
 
 use crate::hint::likely;
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
-use crate::units::{timer_wheel, Time};
+use crate::units::{timer_wheel, Duration, Instant};
 
 /// Linux `TCP_TIMEOUT_MIN_US`: two ticks, the least that a timer is set for.
 const TIMEOUT_MIN_US: u64 = 2_000;
@@ -25,8 +25,8 @@ pub enum Timer {
 pub(super) struct RetransmissionTimer {
     /// When it was set, and for how much later; the wheel rounds that up ([`RetransmissionTimer::fire_time`]). Most ACKs set it again, so that
     /// the rounding is left until somebody asks.
-    set_at: Time,
-    timeout: Time,
+    set_at: Instant,
+    timeout: Duration,
     /// Purpose for which it is set.
     pub kind: Timer,
     /// Number of times that the timeout has doubled since the last RTT sample.
@@ -37,14 +37,14 @@ pub(super) struct RetransmissionTimer {
 
 impl RetransmissionTimer {
     pub fn new() -> RetransmissionTimer {
-        RetransmissionTimer { set_at: Time::NEVER, timeout: Time::ZERO, kind: Timer::Off, backoff: 0, timeouts: 0 }
+        RetransmissionTimer { set_at: Instant::NEVER, timeout: Duration::ZERO, kind: Timer::Off, backoff: 0, timeouts: 0 }
     }
 
     #[inline]
-    pub fn set(&mut self, kind: Timer, timeout_us: u64, now: Time) {
+    pub fn set(&mut self, kind: Timer, timeout_us: u64, now: Instant) {
         self.kind = kind;
         self.set_at = now;
-        self.timeout = Time::from_micros(timeout_us);
+        self.timeout = Duration::from_micros(timeout_us);
     }
 
     #[inline]
@@ -56,13 +56,13 @@ impl RetransmissionTimer {
     /// Stops the timer, and remembers its purpose.
     #[inline]
     pub fn disarm(&mut self) {
-        self.set_at = Time::NEVER;
+        self.set_at = Instant::NEVER;
     }
 
     /// When it fires.
-    pub fn fire_time(&self) -> Time {
-        if self.set_at == Time::NEVER {
-            Time::NEVER
+    pub fn fire_time(&self) -> Instant {
+        if self.set_at == Instant::NEVER {
+            Instant::NEVER
         } else {
             timer_wheel(self.set_at, self.timeout)
         }
@@ -70,12 +70,12 @@ impl RetransmissionTimer {
 
     /// Returns a time before which the timer does not fire; cheaper than [`RetransmissionTimer::fire_time`].
     #[inline]
-    pub fn not_before(&self) -> Time {
+    pub fn not_before(&self) -> Instant {
         self.set_at.saturating_add(self.timeout)
     }
 
     /// Sets it for the end of RACK's reordering window, at most for a timeout.
-    pub fn set_reordering(&mut self, wait: Time, rtt: &RttEstimator, now: Time) {
+    pub fn set_reordering(&mut self, wait: Duration, rtt: &RttEstimator, now: Instant) {
         self.set(Timer::Reordering, (wait.as_micros() + TIMEOUT_MIN_US).min(self.rto_us(rtt)), now);
     }
 
@@ -96,18 +96,18 @@ impl RetransmissionTimer {
     }
 
     /// Returns the rest of the timeout of a segment that was sent at `sent`, us.
-    fn rto_left_us(&self, rtt: &RttEstimator, sent: Time, now: Time) -> u64 {
+    fn rto_left_us(&self, rtt: &RttEstimator, sent: Instant, now: Instant) -> u64 {
         self.whole_rto_us(rtt).saturating_sub((now - sent).as_micros())
     }
 
     /// Postpones the timer by `delay`, the time for which pacing holds the next packet. Linux `tcp_reset_xmit_timer`.
     #[cold]
-    pub fn put_off(&mut self, delay: Time) {
+    pub fn put_off(&mut self, delay: Duration) {
         self.timeout += delay;
     }
 
     /// Sets it for the timeout of the oldest segment, last sent at `oldest_sent`. Linux `tcp_rearm_rto`.
-    pub fn set_rto(&mut self, rtt: &RttEstimator, oldest_sent: Time, now: Time) {
+    pub fn set_rto(&mut self, rtt: &RttEstimator, oldest_sent: Instant, now: Instant) {
         let timeout = match self.kind {
             // these were set instead of the timeout, whose clock goes on from the oldest segment
             Timer::Tlp | Timer::Reordering => self.rto_left_us(rtt, oldest_sent, now).max(1),
@@ -119,7 +119,14 @@ impl RetransmissionTimer {
     /// Sets it for a tail-loss probe (RFC 8985 section 7.2) of `packets_out` segments. The timeout bounds it, of which `used` is over: since the
     /// oldest of them was last sent, or nothing if the timeout restarts. `rto_min_us` is asked for a lone one. Linux `tcp_schedule_loss_probe`.
     #[inline(always)]
-    pub fn set_probe(&mut self, rtt: &RttEstimator, packets_out: u32, used: Time, rto_min_us: impl FnOnce() -> u32, now: Time) {
+    pub fn set_probe(
+        &mut self,
+        rtt: &RttEstimator,
+        packets_out: u32,
+        used: Duration,
+        rto_min_us: impl FnOnce() -> u32,
+        now: Instant,
+    ) {
         let mut timeout = match rtt.srtt_us() {
             0 => u64::from(RTO_INIT_US),
             srtt if packets_out == 1 => 2 * u64::from(srtt) + u64::from(rto_min_us()),
@@ -135,7 +142,7 @@ impl RetransmissionTimer {
     /// Returns the part of `timeout` us that the timeout of the oldest segment leaves to a probe, if `used` of it is over. This is rare, so only here it is
     /// rounded.
     #[cold]
-    fn bounded_probe_us(&self, timeout: u64, rtt: &RttEstimator, used: Time) -> u64 {
+    fn bounded_probe_us(&self, timeout: u64, rtt: &RttEstimator, used: Duration) -> u64 {
         let used = used.as_micros();
         match self.whole_rto_us(rtt).saturating_sub(used) {
             left if left > 0 && self.rto_us(rtt) < timeout + used => timeout.min(left),
@@ -148,7 +155,7 @@ impl RetransmissionTimer {
 mod tests {
     use super::*;
 
-    const NOW: Time = Time::from_millis(1_000);
+    const NOW: Instant = Instant::from_millis(1_000);
 
     /// srtt 40 ms, variance at the floor: RTO 240 ms.
     fn rtt() -> RttEstimator {
@@ -157,8 +164,8 @@ mod tests {
         rtt
     }
 
-    fn due(ms: u64) -> Time {
-        timer_wheel(NOW, Time::from_millis(ms))
+    fn due(ms: u64) -> Instant {
+        timer_wheel(NOW, Duration::from_millis(ms))
     }
 
     #[test]
@@ -182,22 +189,22 @@ mod tests {
         // what is left: 243 - 100.5 = 142.5 ms
         timer.backoff = 0;
         timer.kind = Timer::Tlp;
-        timer.set_rto(&rtt, NOW.saturating_sub(Time::from_micros(100_500)), NOW);
-        assert_eq!(timer.timeout, Time::from_micros(142_500));
+        timer.set_rto(&rtt, NOW.saturating_sub(Duration::from_micros(100_500)), NOW);
+        assert_eq!(timer.timeout, Duration::from_micros(142_500));
     }
 
     #[test]
     fn the_reordering_window_ends_with_the_timeout_at_the_latest() {
         let mut timer = RetransmissionTimer::new();
         for (wait, expected) in [(10, 12), (1000, 240)] {
-            timer.set_reordering(Time::from_millis(wait), &rtt(), NOW);
+            timer.set_reordering(Duration::from_millis(wait), &rtt(), NOW);
             assert_eq!((timer.kind, timer.fire_time()), (Timer::Reordering, due(expected)), "{wait} ms");
         }
     }
 
     #[test]
     fn after_a_probe_the_timeout_goes_on_from_the_oldest_segment() {
-        let sent = NOW.saturating_sub(Time::from_millis(100));
+        let sent = NOW.saturating_sub(Duration::from_millis(100));
         let mut timer = RetransmissionTimer::new();
         timer.set_rto(&rtt(), sent, NOW);
         assert_eq!((timer.kind, timer.fire_time()), (Timer::Rto, due(240)));
@@ -207,7 +214,7 @@ mod tests {
             assert_eq!(timer.fire_time(), due(140), "{kind:?}");
             timer.kind = kind;
             timer.set_rto(&rtt(), sent, NOW);
-            timer.put_off(Time::from_millis(3));
+            timer.put_off(Duration::from_millis(3));
             assert_eq!(timer.fire_time(), due(143), "{kind:?}, pacing");
         }
     }
@@ -217,11 +224,11 @@ mod tests {
         let mut timer = RetransmissionTimer::new();
         // 2 * 40 + 2 ms; one segment: 2 * 40 + 200 ms, but the timeout of 240 ms comes first
         for (out, expected) in [(2, 82), (1, 240)] {
-            timer.set_probe(&rtt(), out, Time::ZERO, || 200_000, NOW);
+            timer.set_probe(&rtt(), out, Duration::ZERO, || 200_000, NOW);
             assert_eq!((timer.kind, timer.fire_time()), (Timer::Tlp, due(expected)), "{out} out");
         }
         // what is left of the timeout: 240 - 200 ms
-        timer.set_probe(&rtt(), 2, Time::from_millis(200), || 200_000, NOW);
+        timer.set_probe(&rtt(), 2, Duration::from_millis(200), || 200_000, NOW);
         assert_eq!(timer.fire_time(), due(40));
     }
 }

@@ -7,7 +7,7 @@ use super::host::HostParams;
 use crate::buffers::{tcp_overhead, MAX_TCP_HEADER};
 use crate::hint::{seldom, unlikely};
 use crate::packet::Packet;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// Receive buffer of a new connection: sysctl `tcp_rmem[1]`, which a smaller largest one, `tcp_rmem[2]`, does not cut, bytes.
 const INITIAL_BUFFER: u64 = 131_072;
@@ -54,7 +54,7 @@ pub struct Window {
     /// Segment that ends the window being measured.
     measured_to: u64,
     /// When the present round trip began.
-    round_at: Time,
+    round_at: Instant,
     /// A difference of 0 ms between timestamps says nothing of the round trip.
     skips_zero: bool,
     /// The window that is offered counts in units of 2 to the power of this.
@@ -66,7 +66,7 @@ pub struct Window {
     /// Bytes that arrived in the last round trip.
     last_round: u64,
     /// When the first segment of the window being measured came.
-    measured_from: Time,
+    measured_from: Instant,
     buffer: u64,
     /// Window that the whole buffer allows (`window_clamp`).
     clamp: u64,
@@ -100,10 +100,10 @@ impl Window {
             rtt_8us: 0,
             rtt_tsecr: 0,
             measured_to: 0,
-            measured_from: Time::NEVER,
+            measured_from: Instant::NEVER,
             last_round: 0,
             round_seq: 0,
-            round_at: Time::ZERO,
+            round_at: Instant::ZERO,
         };
         // one segment is held in reserve (tcp_init_buffer_space); by halves that is already all
         let all_but_one = INITIAL_SPACE - u64::from(mss);
@@ -203,7 +203,7 @@ impl Window {
     }
 
     /// The handshake is over at `now`: the first round trip begins.
-    pub fn on_established(&mut self, now: Time) {
+    pub fn on_established(&mut self, now: Instant) {
         self.round_at = now;
     }
 
@@ -228,7 +228,7 @@ impl Window {
     /// Round-trip time from the timestamp that `packet` echoes (RFC 7323 section 4.1), which is that of the last ACK that reached its
     /// sender. The first sample for each timestamp counts. Ticks of 1 ms. Linux `tcp_rcv_rtt_measure_ts`.
     #[inline]
-    pub fn on_data(&mut self, packet: &Packet, now: Time) {
+    pub fn on_data(&mut self, packet: &Packet, now: Instant) {
         let Some(tsecr) = packet.tcp().tsecr().filter(|tsecr| *tsecr != self.rtt_tsecr) else { return };
         seldom();
         self.rtt_tsecr = tsecr;
@@ -248,7 +248,7 @@ impl Window {
     /// A segment arrived in order, and `rcv_nxt` is the next. A whole window takes a round trip at the least: that can only lower the
     /// estimate. Linux `tcp_rcv_rtt_measure`.
     #[inline(always)]
-    pub fn in_order(&mut self, rcv_nxt: u64, now: Time) {
+    pub fn in_order(&mut self, rcv_nxt: u64, now: Instant) {
         if unlikely(rcv_nxt >= self.measured_to) {
             self.measure_window(rcv_nxt, now);
         }
@@ -256,9 +256,9 @@ impl Window {
 
     /// The window that was measured is complete; the next one begins.
     #[inline(never)]
-    fn measure_window(&mut self, rcv_nxt: u64, now: Time) {
+    fn measure_window(&mut self, rcv_nxt: u64, now: Instant) {
         let mut window = self.offered_window();
-        if self.measured_from == Time::NEVER {
+        if self.measured_from == Instant::NEVER {
             window = self.offered_first();
         } else {
             let sample = (now - self.measured_from).as_micros().clamp(1, 1 << 28) as u32;
@@ -273,9 +273,9 @@ impl Window {
     /// The application reads what has come up to `rcv_nxt`, at `now`; the first buffer of it ends before `first_end`. Dynamic right-sizing: once
     /// per round trip, room for twice what arrived and for its growth. Linux `tcp_rcv_space_adjust`.
     #[inline(always)]
-    pub fn read(&mut self, first_end: u64, rcv_nxt: u64, now: Time) {
+    pub fn read(&mut self, first_end: u64, rcv_nxt: u64, now: Instant) {
         // in ns, which takes a product instead of a quotient for every segment
-        let over = now.saturating_sub(self.round_at) >= Time::from_micros(u64::from(self.rtt_us()));
+        let over = now.saturating_since(self.round_at) >= Duration::from_micros(u64::from(self.rtt_us()));
         if unlikely(over && self.rtt_8us != 0) {
             self.end_round(first_end, rcv_nxt, now);
         }
@@ -283,7 +283,7 @@ impl Window {
 
     /// A round trip is over. It ends with the first buffer that is read, and what waits behind that is taken off: it counts for the next one.
     #[inline(never)]
-    fn end_round(&mut self, first_end: u64, rcv_nxt: u64, now: Time) {
+    fn end_round(&mut self, first_end: u64, rcv_nxt: u64, now: Instant) {
         let mss = u64::from(self.mss);
         let arrived = (first_end - self.round_seq).saturating_sub(rcv_nxt - first_end) * mss;
         if arrived > self.last_round {
@@ -324,14 +324,14 @@ mod tests {
         let mut rtts = Vec::new();
         // (sent at, arrives at): samples 50, 66, again the timestamp of 66 (passed over), 58, 50 ms
         for (sent, now) in [(100, 100), (150, 166), (150, 167), (200, 208), (250, 250)] {
-            window.on_data(&answer(sent, 50), Time::from_millis(now));
+            window.on_data(&answer(sent, 50), Instant::from_millis(now));
             rtts.push(window.rtt_us());
         }
         // 50, 50 + 16 / 8 = 52, 52, 52 + 6 / 8 = 52.75, and back to 50
         assert_eq!(rtts, [50_000, 52_000, 52_000, 52_750, 50_000]);
         // it rises though nothing passes between the two, so that the application cannot have read the first
-        window.on_data(&answer(300, 50), Time::from_millis(308));
-        window.on_data(&answer(301, 50), Time::from_millis(308));
+        window.on_data(&answer(300, 50), Instant::from_millis(308));
+        window.on_data(&answer(301, 50), Instant::from_millis(308));
         // 50 + 8 / 8 = 51, 51 + 6 / 8 = 51.75
         assert_eq!(window.rtt_us(), 51_750);
     }
@@ -340,7 +340,7 @@ mod tests {
     fn timestamps_of_the_same_millisecond_give_no_round_trip_since_linux_6_12() {
         for (receiver_rtt_not_zero, rtt) in [(true, 0), (false, 1000)] {
             let mut window = Window::new(&HostParams { receiver_rtt_not_zero, ..HostParams::default() });
-            window.on_data(&answer(7, 0), Time::from_micros(7_900));
+            window.on_data(&answer(7, 0), Instant::from_micros(7_900));
             assert_eq!(window.rtt_us(), rtt);
         }
     }
@@ -350,52 +350,52 @@ mod tests {
         let mut window = of_buffer(33_554_432);
         // the SYN-ACK offered 65160 B, 45 segments: measured from the first, which makes 1 the next expected, to the 46th
         for n in 1..=45 {
-            window.in_order(n, Time::from_millis(100 + n));
+            window.in_order(n, Instant::from_millis(100 + n));
         }
         assert_eq!((window.rtt_us(), window.measured_to), (0, 46));
-        window.in_order(46, Time::from_millis(146));
+        window.in_order(46, Instant::from_millis(146));
         assert_eq!(window.rtt_us(), 45_000);
         // 64088 B are offered as 63 KB, 44.6 segments
-        assert_eq!((window.measured_to, window.measured_from), (46 + 45, Time::from_millis(146)));
+        assert_eq!((window.measured_to, window.measured_from), (46 + 45, Instant::from_millis(146)));
         // it takes longer: the estimate stays. It is faster: it falls
-        window.in_order(91, Time::from_millis(246));
+        window.in_order(91, Instant::from_millis(246));
         assert_eq!(window.rtt_us(), 45_000);
-        window.in_order(136, Time::from_millis(256));
+        window.in_order(136, Instant::from_millis(256));
         assert_eq!(window.rtt_us(), 10_000);
         // timestamps say 50 ms: up by an eighth
-        window.on_data(&answer(257, 50), Time::from_millis(257));
+        window.on_data(&answer(257, 50), Instant::from_millis(257));
         assert_eq!(window.rtt_us(), 15_000);
     }
 
     #[test]
     fn what_is_read_counts_for_the_round_trip_in_which_it_came() {
         let mut window = of_buffer(6_291_456);
-        window.on_established(Time::from_millis(100));
-        window.on_data(&answer(100, 50), Time::from_millis(100));
-        window.read(1, 1, Time::from_millis(100));
+        window.on_established(Instant::from_millis(100));
+        window.on_data(&answer(100, 50), Instant::from_millis(100));
+        window.read(1, 1, Instant::from_millis(100));
         // a round trip of 50 ms ends with the first segment read at 150 ms
-        window.read(10, 10, Time::from_micros(149_999));
+        window.read(10, 10, Instant::from_micros(149_999));
         assert_eq!((window.round_seq, window.last_round), (0, 10 * 1448));
-        window.read(11, 11, Time::from_millis(150));
-        assert_eq!((window.round_seq, window.last_round, window.round_at), (11, 11 * 1448, Time::from_millis(150)));
-        window.read(12, 12, Time::from_millis(150));
+        window.read(11, 11, Instant::from_millis(150));
+        assert_eq!((window.round_seq, window.last_round, window.round_at), (11, 11 * 1448, Instant::from_millis(150)));
+        window.read(12, 12, Instant::from_millis(150));
         assert_eq!(window.round_seq, 11);
     }
 
     #[test]
     fn what_a_hole_held_back_counts_for_the_next_round_trip() {
         let mut window = of_buffer(6_291_456);
-        window.on_established(Time::from_millis(100));
-        window.on_data(&answer(100, 50), Time::from_millis(100));
+        window.on_established(Instant::from_millis(100));
+        window.on_data(&answer(100, 50), Instant::from_millis(100));
         // segment 20 fills a hole behind which 40 have come: the first buffer ends with it, 40 wait: 21 - 40 is less than 10
         let buffer = window.buffer;
-        window.read(21, 61, Time::from_millis(150));
+        window.read(21, 61, Instant::from_millis(150));
         assert_eq!((window.round_seq, window.last_round, window.buffer), (21, 10 * 1448, buffer));
         // they count for the round trip that begins with them: 40 + 9
-        window.read(70, 70, Time::from_millis(200));
+        window.read(70, 70, Instant::from_millis(200));
         assert_eq!((window.round_seq, window.last_round), (70, 49 * 1448));
         // of 60 segments with 5 behind them 55 count
-        window.read(130, 135, Time::from_millis(250));
+        window.read(130, 135, Instant::from_millis(250));
         assert_eq!((window.round_seq, window.last_round), (130, 55 * 1448));
     }
 
@@ -449,18 +449,18 @@ mod tests {
         let mut window = of_buffer(65_536);
         // tcp_rmem[1] = 131072: 64088 B as ever, up to (131072 - 2280) * 162 / 256; and that is all, whatever arrives
         assert_eq!((window.buffer, window.offered, window.limit), (131_072, 64_088, 81_501));
-        window.on_established(Time::from_millis(100));
-        window.on_data(&answer(150, 50), Time::from_millis(150));
-        window.read(40, 40, Time::from_millis(150));
+        window.on_established(Instant::from_millis(100));
+        window.on_data(&answer(150, 50), Instant::from_millis(150));
+        window.read(40, 40, Instant::from_millis(150));
         assert_eq!((window.buffer, window.limit), (131_072, 81_501));
     }
 
     #[test]
     fn a_larger_buffer_takes_away_what_held_the_first_window_back() {
         let mut window = of_mss(256);
-        window.on_established(Time::from_millis(100));
-        window.on_data(&answer(150, 50), Time::from_millis(150));
-        window.read(100, 100, Time::from_millis(150));
+        window.on_established(Instant::from_millis(100));
+        window.on_data(&answer(150, 50), Instant::from_millis(150));
+        window.read(100, 100, Instant::from_millis(150));
         // 25600 B came, 2560 were expected: 51200 + 4096 = 55296, and twice 9 * 55296 more; a buffer of 256 / 60 of it
         assert_eq!((window.last_round, window.buffer), (25_600, 1_050_624 * 256 / 60));
         // rcv_ssthresh was 65536 - 256 all the time
@@ -484,9 +484,9 @@ mod tests {
         let mut window = Window::new(&HostParams { window_by_payload: false, ..HostParams::default() });
         // half of 128 KB less one segment, and no more until the buffer grows: no step is acknowledged at once
         assert_eq!((window.offered, window.may_grow()), (65_536 - 1448, false));
-        window.on_established(Time::from_millis(100));
-        window.on_data(&answer(150, 50), Time::from_millis(150));
-        window.read(40, 40, Time::from_millis(150));
+        window.on_established(Instant::from_millis(100));
+        window.on_data(&answer(150, 50), Instant::from_millis(150));
+        window.read(40, 40, Instant::from_millis(150));
         // 40 segments came, 10 were expected: a window of 2 * 40 + 16 = 96, and twice 3 * 96 more: 672 segments; each takes 1448 + 896 B,
         // and 5 * 128 more until half of it holds 1448 B
         assert_eq!(window.buffer, 672 * 2984);

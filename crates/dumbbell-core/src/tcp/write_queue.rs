@@ -6,7 +6,7 @@ use crate::buffers::{send_buffer_per_segment, tcp_overhead, SK_GSO_MAX_SIZE};
 use crate::cc::conn::Conn;
 use crate::hint::{seldom, unlikely};
 use crate::prefetch::prefetch;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 /// The send buffer is made for this window at the least, segments (`tcp_sndbuf_expand`).
@@ -37,53 +37,53 @@ pub struct AppPlan {
     /// Bytes of payload per second, if it has a rate.
     pub rate: Option<u64>,
     /// When the rate begins.
-    pub rate_from: Time,
-    /// When it pauses; [`Time::NEVER`]: not at all.
-    pub pause: Time,
+    pub rate_from: Instant,
+    /// When it pauses; [`Instant::NEVER`]: not at all.
+    pub pause: Instant,
     /// When it goes on.
-    pub resume: Time,
+    pub resume: Instant,
     /// When the present time of constant rate began.
-    since: Time,
+    since: Instant,
     /// Segments that were written by then.
     base: u64,
 }
 
 impl AppPlan {
     /// Payload at `rate` bytes per second from `rate_from` on, nothing from `pause` to `resume`.
-    pub fn new(rate: Option<u64>, rate_from: Time, pause: Time, resume: Time) -> AppPlan {
-        AppPlan { rate, rate_from, pause, resume, since: Time::NEVER, base: 0 }
+    pub fn new(rate: Option<u64>, rate_from: Instant, pause: Instant, resume: Instant) -> AppPlan {
+        AppPlan { rate, rate_from, pause, resume, since: Instant::NEVER, base: 0 }
     }
 
     /// The segment up to which it has offered data at `now`, when `written` are written, and when there will be more. What it did not write while the
     /// send buffer was full, before a pause or before the rate began, it does not make up for.
-    fn offer_until(&mut self, started: Time, now: Time, written: u64, mss: u32) -> (u64, Time) {
+    fn offer_until(&mut self, started: Instant, now: Instant, written: u64, mss: u32) -> (u64, Instant) {
         if self.pause <= now && now < self.resume {
             return (written, self.resume);
         }
-        let Some(rate) = self.rate.filter(|_| self.rate_from <= now) else { return (u64::MAX, Time::NEVER) };
-        let resumed = if self.resume <= now { self.resume } else { Time::ZERO };
+        let Some(rate) = self.rate.filter(|_| self.rate_from <= now) else { return (u64::MAX, Instant::NEVER) };
+        let resumed = if self.resume <= now { self.resume } else { Instant::ZERO };
         let since = started.max(self.rate_from).max(resumed);
         if self.since != since {
             (self.since, self.base) = (since, written);
         }
         let offered = self.base + offered_at(rate, now - since, mss);
         if offered > written {
-            return (offered, Time::NEVER);
+            return (offered, Instant::NEVER);
         }
         (offered, since.saturating_add(time_of(rate, written + 1 - self.base, mss)))
     }
 }
 
 /// Whole segments that an application of `bytes_per_second` offers in `elapsed`.
-fn offered_at(bytes_per_second: u64, elapsed: Time, mss: u32) -> u64 {
+fn offered_at(bytes_per_second: u64, elapsed: Duration, mss: u32) -> u64 {
     (u128::from(elapsed.as_nanos()) * u128::from(bytes_per_second) / 1_000_000_000) as u64 / u64::from(mss)
 }
 
 /// After which time it has offered `segments`.
-fn time_of(bytes_per_second: u64, segments: u64, mss: u32) -> Time {
+fn time_of(bytes_per_second: u64, segments: u64, mss: u32) -> Duration {
     let bytes = u128::from(segments) * u128::from(mss);
     let after = bytes * 1_000_000_000 / u128::from(bytes_per_second.max(1)) + 1;
-    Time(after.min(u128::from(u64::MAX / 2)) as u64)
+    Duration(after.min(u128::from(u64::MAX / 2)) as u64)
 }
 
 /// Payloads of segments whose size changes on the way.
@@ -160,7 +160,7 @@ pub(super) enum Filled {
 pub(super) struct WriteQueue {
     pub app: Application,
     /// The application's next segment will be there at this time.
-    pub wakes_at: Time,
+    pub wakes_at: Instant,
     /// Segment after the last one that the application has written in full.
     pub written: u64,
     /// Send buffer, bytes.
@@ -183,7 +183,7 @@ pub(super) struct WriteQueue {
     /// Segment after the last one that was marked to carry PSH.
     pushed: u64,
     /// When the application began.
-    pub started: Time,
+    pub started: Instant,
 }
 
 impl WriteQueue {
@@ -191,9 +191,9 @@ impl WriteQueue {
     pub fn new(app: Application, windows: u8, host: &HostParams) -> WriteQueue {
         WriteQueue {
             app,
-            started: Time::ZERO,
+            started: Instant::ZERO,
             stopped: false,
-            wakes_at: Time::NEVER,
+            wakes_at: Instant::NEVER,
             written: 0,
             size: send_buffer(windows, LEAST_WINDOW, host),
             front: Buffer::default(),
@@ -552,31 +552,31 @@ mod tests {
     fn an_application_of_constant_rate_wakes_up_for_its_next_segment() {
         let mut queue = WriteQueue::new(Application::Rate(1_448_000), 2, &HostParams::default());
         // one segment a millisecond
-        let conn = Conn { now: Time::from_micros(2_500), ..connection_at(0, 0) };
-        assert_eq!((queue.next_write(&conn, 0), queue.wakes_at), (Some(2), Time::NEVER));
+        let conn = Conn { now: Instant::from_micros(2_500), ..connection_at(0, 0) };
+        assert_eq!((queue.next_write(&conn, 0), queue.wakes_at), (Some(2), Instant::NEVER));
         write(&mut queue, u64::MAX, &conn, 0);
-        assert_eq!((queue.written, queue.next_write(&conn, 0), queue.wakes_at), (2, None, Time(3_000_001)));
+        assert_eq!((queue.written, queue.next_write(&conn, 0), queue.wakes_at), (2, None, Instant(3_000_001)));
     }
 
     #[test]
     fn a_planned_application_changes_its_rate_and_pauses() {
-        let second = Time::from_secs;
+        let second = Instant::from_secs;
         // as fast as it can, from 2 s on 1000 B/s, nothing from 5 s to 7 s; it starts at 1 s, a segment has 100 B
         let mut plan = AppPlan::new(Some(1000), second(2), second(5), second(7));
-        let mut offered = |ms: u64, written: u64| plan.offer_until(second(1), Time::from_millis(ms), written, 100);
-        assert_eq!(offered(1500, 40), (u64::MAX, Time::NEVER));
+        let mut offered = |ms: u64, written: u64| plan.offer_until(second(1), Instant::from_millis(ms), written, 100);
+        assert_eq!(offered(1500, 40), (u64::MAX, Instant::NEVER));
         // the rate begins with what is written then: 10 segments per second
-        assert_eq!(offered(2000, 50), (50, Time(2_100_000_001)));
-        assert_eq!(offered(2500, 50), (55, Time::NEVER));
-        assert_eq!(offered(2500, 55), (55, Time(2_600_000_001)));
+        assert_eq!(offered(2000, 50), (50, Instant(2_100_000_001)));
+        assert_eq!(offered(2500, 50), (55, Instant::NEVER));
+        assert_eq!(offered(2500, 55), (55, Instant(2_600_000_001)));
         assert_eq!(offered(5000, 70), (70, second(7)));
         assert_eq!(offered(6999, 70), (70, second(7)));
         // the pause is not made up for
-        assert_eq!(offered(7000, 70), (70, Time(7_100_000_001)));
-        assert_eq!(offered(8000, 70), (80, Time::NEVER));
-        let mut bulk = AppPlan::new(None, Time::ZERO, second(5), Time::NEVER);
-        assert_eq!(bulk.offer_until(second(1), second(4), 9, 100), (u64::MAX, Time::NEVER));
-        assert_eq!(bulk.offer_until(second(1), second(9), 9, 100), (9, Time::NEVER));
+        assert_eq!(offered(7000, 70), (70, Instant(7_100_000_001)));
+        assert_eq!(offered(8000, 70), (80, Instant::NEVER));
+        let mut bulk = AppPlan::new(None, Instant::ZERO, second(5), Instant::NEVER);
+        assert_eq!(bulk.offer_until(second(1), second(4), 9, 100), (u64::MAX, Instant::NEVER));
+        assert_eq!(bulk.offer_until(second(1), second(9), 9, 100), (9, Instant::NEVER));
     }
 
     struct Host {

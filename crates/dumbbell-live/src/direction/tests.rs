@@ -24,7 +24,7 @@ fn queue<A: Aqm, L: Log>(aqm: A, shaper: Shaper, listener: L) -> Bottleneck<A, L
 }
 
 fn treatment(delay_ms: u64) -> Treatment {
-    Treatment { delay: Time::from_millis(delay_ms), ..Treatment::default() }
+    Treatment { delay: Duration::from_millis(delay_ms), ..Treatment::default() }
 }
 
 fn tuple(port: u16) -> Tuple {
@@ -34,7 +34,7 @@ fn tuple(port: u16) -> Tuple {
 /// Lets `direction` work until it is empty; due time, port and ECN of what leaves.
 fn departures<A: Aqm>(direction: &mut Direction<A>) -> Vec<(u64, u16, Ecn)> {
     let mut left = Vec::new();
-    while direction.next_wakeup() != Time::NEVER {
+    while direction.next_wakeup() != Instant::NEVER {
         let now = direction.next_wakeup();
         direction.advance(now);
         while let Some(Departure { due, frame }) = direction.depart(now) {
@@ -58,8 +58,8 @@ fn fifo(delay_ms: u64) -> Direction<aqm::pfifo::State> {
 #[test]
 fn a_frame_leaves_after_its_time_on_the_link_and_the_delay() {
     let mut link = fifo(5);
-    (0..3).for_each(|port| link.arrive(&ipv4(port, 0, 1514), Time(1_000)));
-    assert_eq!(link.next_wakeup(), Time(1_000 + FRAME));
+    (0..3).for_each(|port| link.arrive(&ipv4(port, 0, 1514), Instant(1_000)));
+    assert_eq!(link.next_wakeup(), Instant(1_000 + FRAME));
     let at = |n: u64| 1_000 + n * FRAME + 5_000_000;
     assert_eq!(departures(&mut link), [(at(1), 0, Ecn::NotEct), (at(2), 1, Ecn::NotEct), (at(3), 2, Ecn::NotEct)]);
     link.check_conservation().expect("conserved");
@@ -68,13 +68,13 @@ fn a_frame_leaves_after_its_time_on_the_link_and_the_delay() {
 #[test]
 fn a_late_caller_does_not_slow_the_link_down() {
     let mut link = fifo(0);
-    (0..3).for_each(|port| link.arrive(&ipv4(port, 0, 1514), Time::ZERO));
+    (0..3).for_each(|port| link.arrive(&ipv4(port, 0, 1514), Instant::ZERO));
     // nobody looks for a second
-    link.advance(Time::from_secs(1));
-    let due: Vec<u64> = std::iter::from_fn(|| link.depart(Time::from_secs(1))).map(|one| one.due.0).collect();
+    link.advance(Instant::from_secs(1));
+    let due: Vec<u64> = std::iter::from_fn(|| link.depart(Instant::from_secs(1))).map(|one| one.due.0).collect();
     assert_eq!(due, [FRAME, 2 * FRAME, 3 * FRAME]);
     // a frame that arrived meanwhile, but is read only now, cannot have been queued before
-    link.arrive(&ipv4(9, 0, 1514), Time(5));
+    link.arrive(&ipv4(9, 0, 1514), Instant(5));
     assert_eq!(departures(&mut link), [(1_000_000_000 + FRAME, 9, Ecn::NotEct)]);
 }
 
@@ -84,7 +84,7 @@ fn flows_have_delays_of_their_own_and_leave_in_order_of_time() {
     lines.announce(tuple(1), &treatment(20));
     lines.announce(tuple(2), &treatment(5));
     for (port, at) in [(1, 0), (2, 16), (3, 18), (1, 19), (2, 1)] {
-        lines.arrive(&ipv4(port, 0, 66), Time::from_millis(at));
+        lines.arrive(&ipv4(port, 0, 66), Instant::from_millis(at));
     }
     // the last came late: it enters when the one before it did
     let ms: Vec<(u64, u16)> = departures(&mut lines).iter().map(|&(due, port, _)| (due / 1_000_000, port)).collect();
@@ -95,7 +95,7 @@ fn flows_have_delays_of_their_own_and_leave_in_order_of_time() {
 #[test]
 fn what_overflows_gives_its_buffer_back() {
     let mut link = fifo(0);
-    (0..10).for_each(|port| link.arrive(&ipv4(port, 0, 1514), Time::ZERO));
+    (0..10).for_each(|port| link.arrive(&ipv4(port, 0, 1514), Instant::ZERO));
     // one on the wire, three queued
     assert_eq!(link.counts(), DirectionCounts { arrived: 10, dropped: 6, ..DirectionCounts::default() });
     link.check_conservation().expect("conserved");
@@ -106,10 +106,10 @@ fn what_overflows_gives_its_buffer_back() {
 #[test]
 fn frames_without_ip_pass_the_queue_by() {
     let mut link = fifo(2);
-    link.arrive(&ipv4(1, 0, 1514), Time::ZERO);
-    link.arrive(&[0; 60], Time::ZERO);
-    link.arrive(&[0; 9000], Time::ZERO);
-    let now = Time::from_secs(1);
+    link.arrive(&ipv4(1, 0, 1514), Instant::ZERO);
+    link.arrive(&[0; 60], Instant::ZERO);
+    link.arrive(&[0; 9000], Instant::ZERO);
+    let now = Instant::from_secs(1);
     link.advance(now);
     let next = || link.depart(now).map(|one| (one.due.0, link.bytes(one.frame).len()));
     let left: Vec<(u64, usize)> = std::iter::from_fn(next).collect();
@@ -125,8 +125,8 @@ fn slots_of_flows_that_have_nothing_queued_are_given_away() {
         for port in 0..=u16::MAX {
             let mut frame = ipv4(port, 0, 66);
             frame[29] = round; // another source
-            lines.arrive(&frame, Time::ZERO);
-            lines.depart(Time::from_secs(1)).map(|one| lines.release_frame(one.frame)).expect("it leaves");
+            lines.arrive(&frame, Instant::ZERO);
+            lines.depart(Instant::from_secs(1)).map(|one| lines.release_frame(one.frame)).expect("it leaves");
         }
     }
     assert_eq!((lines.flows.len(), lines.slots.len(), lines.counts().refused), (MOST_FLOWS, MOST_FLOWS, 0));
@@ -138,7 +138,7 @@ fn slots_of_flows_that_have_nothing_queued_are_given_away() {
 struct Story(Vec<(u64, u64, &'static str)>);
 
 impl Log for Story {
-    fn on_departure(&mut self, packet: &Packet, now: Time) {
+    fn on_departure(&mut self, packet: &Packet, now: Instant) {
         self.0.push((now.0, packet.number(), "left"));
     }
     fn on_drop(&mut self, packet: &Packet, _: DropReason, _: DropSite, at: At) {
@@ -181,7 +181,7 @@ fn run_simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)
     for (seq, (at, flow, ecn, len)) in (0..).zip(arrivals()) {
         run(&mut link, at);
         let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn)];
-        link.arrive(Packet { flow: u32::from(flow), len: len as u16, ..Packet::new_tcp(seq, ecn, 0) }, Time(at));
+        link.arrive(Packet { flow: u32::from(flow), len: len as u16, ..Packet::new_tcp(seq, ecn, 0) }, Instant(at));
     }
     run(&mut link, 20_000_000_000);
     assert_eq!(link.count_packets(), 0, "everything left");
@@ -198,11 +198,11 @@ fn run_live<A: Aqm>(aqm: A, shaper: Shaper) -> (Vec<(u64, u64)>, Vec<u64>, Direc
         while let Some(&(at, flow, ecn, len)) = arrivals.get(next).filter(|&&(at, ..)| at <= now) {
             let mut frame = ipv4(flow, ecn, len);
             frame[18..20].copy_from_slice(&(next as u16).to_be_bytes());
-            direction.arrive(&frame, Time(at));
+            direction.arrive(&frame, Instant(at));
             next += 1;
         }
-        direction.advance(Time(now));
-        while let Some(Departure { due, frame }) = direction.depart(Time(now)) {
+        direction.advance(Instant(now));
+        while let Some(Departure { due, frame }) = direction.depart(Instant(now)) {
             let bytes = direction.bytes(frame);
             let number = u64::from(u16::from_be_bytes([bytes[18], bytes[19]]));
             left.push((due.0, number));
@@ -260,7 +260,7 @@ fn a_trace_has_what_came_what_went_and_what_the_queue_did() {
     let queue = queue(step, Shaper::Link, FrameLog::default());
     let mut direction = Direction::new(Some(queue), treatment(5), 1000).with_trace(TraceWriter::new(&folder, 0).expect("files"));
     // one on the link, three that wait, and one too many
-    (0..5).for_each(|port| direction.arrive(&ipv4(port, 0b01, 1514), Time(1_000)));
+    (0..5).for_each(|port| direction.arrive(&ipv4(port, 0b01, 1514), Instant(1_000)));
     while direction.counts().left < 4 {
         let now = direction.next_wakeup();
         direction.advance(now);

@@ -4,7 +4,7 @@ use super::runs::{JITTER, LOST};
 use super::{columns, Binned, Delays, EngineKind, AT_QUEUE, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, SIM, TIMED, TOGETHER};
 use crate::flow::FlowResult;
 use crate::statistics::{mean, ms};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Duration;
 
 columns! {
     /// Percentiles of RTT samples.
@@ -29,7 +29,7 @@ pub struct FlowRow<'a> {
     /// Which way its data go.
     pub direction: &'static str,
     /// Propagation, both ways.
-    pub base_rtt: Time,
+    pub base_rtt: Duration,
     /// On its own clock.
     pub start_s: f64,
     /// Payload over the time that flows have in common.
@@ -97,7 +97,7 @@ columns! {
         #[doc = SAMPLED]
         cwnd_max: u64 = |row| u64::from(row.result.samples.cwnd_max), unit "segments", label "congestion window, maximum", by SENDERS;
         /// From the first packet, the SYN, until everything was acknowledged; NaN for a flow that did not end.
-        completion_s: f64 = |row| row.result.completion.map_or(f64::NAN, Time::as_secs_f64), unit "s", label "completion time",
+        completion_s: f64 = |row| row.result.completion.map_or(f64::NAN, Duration::as_secs_f64), unit "s", label "completion time",
             by SENDERS;
         /// Data packets that the sender sent, retransmissions included.
         sent: u64 = |row| row.result.sender.sent, unit "packets", label "packets sent", by SENDERS;

@@ -4,7 +4,7 @@ use super::{columns, Waits, IN_QUEUE, LINE};
 use crate::capacity::utilisation;
 use crate::hop_log::{Backlog, HopCounts};
 use dumbbell_core::histogram::Histogram;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 
 /// A hop at the end of the measured time.
 pub struct HopRow {
@@ -93,7 +93,7 @@ columns! {
 /// A hop at a point of the time series.
 pub struct HopSeriesRow {
     /// The point.
-    pub time: Time,
+    pub time: Instant,
     /// Name of the hop.
     pub hop: String,
     /// Backlog of the queue.

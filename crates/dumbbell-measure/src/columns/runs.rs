@@ -6,7 +6,7 @@ use crate::statistics::ms;
 use crate::transit::UdpFate;
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::record::QueueCounters;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Duration;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
@@ -80,9 +80,9 @@ pub struct RunRow<'a> {
     /// How long flows were there together, s.
     pub common_s: Option<f64>,
     /// From the start of the last flow until shares were fair and stayed so.
-    pub convergence: Option<Time>,
+    pub convergence: Option<Duration>,
     /// Time until the shares of everything that arrived since were first fair.
-    pub convergence_cumulative: Option<Time>,
+    pub convergence_cumulative: Option<Duration>,
     /// Retransmissions of all flows.
     pub retransmissions: u64,
     /// Short flows that began, and those kept one by one.
@@ -129,11 +129,11 @@ columns! {
         /// From the start of the last flow until flows share fairly and go on to do so: until the start of the first 5 s in which Jain's index
         /// of the frames that reached the receivers is 0.95 or more in every window of 1 s. Windows begin every 100 ms, whatever
         /// record.interval is. Null if that did not happen before the first flow ended or the run was over: later than common_s - 5 s, or never.
-        convergence_s: Option<f64> = |run| run.convergence.map(Time::as_secs_f64), unit "s",
+        convergence_s: Option<f64> = |run| run.convergence.map(Duration::as_secs_f64), unit "s",
             label "time to convergence (1-s windows, fair for 5 s)", by SENDERS;
         /// From the start of the last flow until Jain's index of all frames that reached the receivers since then was first 0.95 or more, looked
         /// at every 100 ms; null if it was not before the first flow ended or the run was over.
-        convergence_cumulative_s: Option<f64> = |run| run.convergence_cumulative.map(Time::as_secs_f64), unit "s",
+        convergence_cumulative_s: Option<f64> = |run| run.convergence_cumulative.map(Duration::as_secs_f64), unit "s",
             label "time to convergence, cumulative", by SENDERS;
         /// Packets of all traffic that left the link in the whole run.
         packets: u64 = |run| run.queue.packets, unit "packets";
@@ -232,11 +232,11 @@ columns! {
 /// A run in real time against its schedule.
 pub struct Timing {
     /// P50, P99 and largest lateness of frames.
-    pub late: [Time; 3],
+    pub late: [Duration; 3],
     /// The P99 that is allowed.
-    pub allowed: Time,
+    pub allowed: Duration,
     /// Mean time that the ends waited for a core, if it is known.
-    pub waited: Option<Time>,
+    pub waited: Option<Duration>,
     /// Frames lost outside the queue.
     pub lost: u64,
     /// Counters of the forwarding thread.

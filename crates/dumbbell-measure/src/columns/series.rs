@@ -2,7 +2,7 @@
 
 use super::{columns, IN_QUEUE, LINE, SENDERS, TIMED};
 use crate::statistics::ms;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 
 /// A listed flow at a point of the time series.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ columns! {
 #[derive(Clone, Debug)]
 pub struct QueueStatesRow {
     /// The point.
-    pub time: Time,
+    pub time: Instant,
     /// Name of the hop.
     pub hop: String,
     /// Name of the part.
@@ -132,7 +132,7 @@ pub struct SojournBin {
     /// Number of the class.
     pub class: u64,
     /// Lower end.
-    pub from: Time,
+    pub from: Duration,
     /// Packets, or samples.
     pub count: u64,
 }

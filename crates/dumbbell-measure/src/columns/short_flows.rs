@@ -2,7 +2,7 @@
 
 use super::{columns, Binned};
 use crate::short_flows::{FlowBinRow, ShortFlow};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Duration;
 
 /// A short flow.
 pub struct ShortFlowsRow<'a> {
@@ -24,7 +24,7 @@ columns! {
         /// When its SYN was sent.
         start_s: f64 = |row| row.flow.start.as_secs_f64(), unit "s", label "start";
         /// From its SYN until everything was acknowledged; NaN if the run ended before.
-        completion_s: f64 = |row| row.flow.completion.map_or(f64::NAN, Time::as_secs_f64), unit "s", label "completion time";
+        completion_s: f64 = |row| row.flow.completion.map_or(f64::NAN, Duration::as_secs_f64), unit "s", label "completion time";
         /// Completion time over size/rate + base RTT, what the payload takes on an empty link in one round trip.
         slowdown: f64 = |row| row.slowdown, label "slow-down";
     }

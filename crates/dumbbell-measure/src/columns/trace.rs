@@ -5,7 +5,7 @@ use crate::flow::SenderState;
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::cc::Model;
 use dumbbell_core::tcp::stats::SenderStats;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 
 const NO_MODEL: &str = "NaN for a control without a model.";
 const ZERO: &str = "0 for a control without a model.";
@@ -14,7 +14,7 @@ const ZERO: &str = "0 for a control without a model.";
 #[derive(Clone, Copy, Debug)]
 pub struct TraceRow {
     /// On its clock.
-    pub time: Time,
+    pub time: Instant,
     /// Number of the flow.
     pub flow: u32,
     /// The congestion control's model of the path, if it has one.

@@ -5,7 +5,7 @@ use super::{CaptureError, HopCaptures};
 use dumbbell_config::{RunConfig, Shaper};
 use dumbbell_core::aqm::AqmSpec;
 use dumbbell_core::packet::Ecn;
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use std::collections::VecDeque;
 
 /// An event of a packet at the queue.
@@ -16,13 +16,13 @@ pub enum QueueEvent {
     /// The packet was marked CE; this was its codepoint before.
     Marked(Ecn),
     /// The packet was sent on; it had arrived at this time.
-    Sent(Time),
+    Sent(Instant),
     /// The packet left the link, this long after it had arrived at the queue.
     Departed {
         /// When it had arrived at the queue.
-        since: Time,
+        since: Instant,
         /// How long after that.
-        delay: Time,
+        delay: Duration,
     },
 }
 
@@ -34,7 +34,7 @@ pub fn events(
     started: u64,
     (hop, config): (usize, &RunConfig),
     senders: usize,
-) -> Result<Vec<(Time, QueueEvent, CapturedFrame)>, CaptureError> {
+) -> Result<Vec<(Instant, QueueEvent, CapturedFrame)>, CaptureError> {
     let (link, aqm) = hop.checked_sub(1).map_or((&config.bottleneck, &config.aqm), |other| {
         let other = &config.hops[other];
         (&other.params, &other.aqm)
@@ -54,7 +54,7 @@ pub fn events(
         waiting[queue_of(&frame)].push_back(frame);
         all.push((frame.time, QueueEvent::Arrived, frame));
     }
-    let mut free = Time::ZERO;
+    let mut free = Instant::ZERO;
     for frame in sent {
         if frame.flow as usize >= senders {
             return Err(stranger(&frame));
@@ -71,11 +71,11 @@ pub fn events(
                     let mut changes = config.rate_changes.iter().rev();
                     let change = changes.find(|change| usize::from(change.hop) == hop && change.at <= frame.time);
                     let rate = change.map_or(link.rate, |change| change.rate);
-                    let wire = if serial { rate.serialise(u64::from(frame.len)) } else { Time::ZERO };
+                    let wire = if serial { rate.serialise(u64::from(frame.len)) } else { Duration::ZERO };
                     // A token bucket with a burst of one frame may let two frames out at once; the link behind it sends one by one. Only
                     // delays are resolved that finely: a counted frame departs as if the link had been free.
                     free = free.max(frame.time) + wire;
-                    let delay = free.saturating_sub(one.time);
+                    let delay = free.saturating_since(one.time);
                     all.push((frame.time + wire, QueueEvent::Departed { since: one.time, delay }, frame));
                     break;
                 }
@@ -91,7 +91,7 @@ pub fn events(
         }
     }
     // of what never left, so many as the queue says that it dropped besides: the oldest
-    let over = config.run.duration;
+    let over = config.end();
     let seen = all.iter().filter(|&&(time, event, _)| matches!(event, QueueEvent::Dropped) && time <= over).count() as u64;
     let told = captured.counters.get("drops").copied().unwrap_or(0);
     let mut left: Vec<CapturedFrame> = waiting.into_iter().flatten().filter(|frame| frame.time <= over).collect();

@@ -3,7 +3,7 @@
 use super::CaptureError;
 use crate::flow::SenderState;
 use dumbbell_core::packet::Ecn;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 
 /// Length of a packet's record.
 pub const PACKET_BYTES: usize = 32;
@@ -42,7 +42,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 /// A frame, or one segment of a burst that crossed the host as one.
 #[derive(Clone, Copy, Debug)]
 pub struct CapturedFrame {
-    pub time: Time,
+    pub time: Instant,
     pub flow: u32,
     pub seq: u32,
     pub id: u16,
@@ -58,7 +58,7 @@ pub fn frames(records: &[u8], started: u64) -> Result<Vec<CapturedFrame>, Captur
     for record in records.chunks_exact(PACKET_BYTES) {
         let (whole, payload, gso) = (word(record, 16), word(record, 20), u32::from(half(record, 26)));
         let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(record[28] & 3)];
-        let time = Time(long(record, 0).saturating_sub(started));
+        let time = Instant(long(record, 0).saturating_sub(started));
         let back = record[29] != 0;
         let (flow, seq, id) = (word(record, 8), word(record, 12), half(record, 24));
         let headers = whole.saturating_sub(payload);
@@ -81,7 +81,7 @@ pub fn frames(records: &[u8], started: u64) -> Result<Vec<CapturedFrame>, Captur
 /// A report of a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct CapturedSample {
-    pub time: Time,
+    pub time: Instant,
     pub flow: u32,
     pub flags: u32,
     /// For an answer to a packet of UDP, `srtt_us` is its RTT.
@@ -97,7 +97,7 @@ impl CapturedSample {
     /// Reads a record of [`SAMPLE_BYTES`].
     pub fn read(record: &[u8]) -> CapturedSample {
         CapturedSample {
-            time: Time(long(record, 0)),
+            time: Instant(long(record, 0)),
             flow: word(record, 8),
             flags: word(record, 12),
             sender: SenderState {

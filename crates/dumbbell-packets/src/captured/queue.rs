@@ -4,7 +4,7 @@ use super::{wrong, CapturePoint, CapturedRun, FrameReader, Passing, QueueFates, 
 use crate::fate::{DropRecord, Marked};
 use dumbbell_core::log::{DropReason, DropSite as DropPlace, Mark};
 use dumbbell_core::packet::Ecn;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub struct InferredQueue {
 /// A packet that is queued, as far as is known.
 struct WaitingPacket {
     of: Transmission,
-    time: Time,
+    time: Instant,
     ecn: Ecn,
     /// Packets that had arrived before and not left, dropped or not.
     ahead: u64,
@@ -40,15 +40,15 @@ struct WaitingPacket {
 /// A drop, with how many packets were queued then.
 struct FoundDrop {
     of: Transmission,
-    at: Time,
+    at: Instant,
     queued: u64,
 }
 
 impl InferredQueue {
     /// Finds its marks and drops. What waits in one queue leaves in the order in which it came, so that those in between were dropped. What came after the last that left is still queued,
     /// unless the queue counts more drops than were found: `dumbbell_measure::from_capture` counts so, too.
-    pub(super) fn infer_fates(&self, captured: &CapturedRun, hop: u16, duration: Time, fates: &mut QueueFates) -> io::Result<()> {
-        let open = |path: &PathBuf| FrameReader::open(captured, path, CapturePoint::Into(hop), Time::ZERO);
+    pub(super) fn infer_fates(&self, captured: &CapturedRun, hop: u16, end: Instant, fates: &mut QueueFates) -> io::Result<()> {
+        let open = |path: &PathBuf| FrameReader::open(captured, path, CapturePoint::Into(hop), Duration::ZERO);
         let (mut arrivals, mut departures) = (open(&self.arrived)?, open(&self.left)?);
         let (mut arrived, mut left) = (arrivals.next()?, departures.next()?);
         let mut waiting: BTreeMap<u32, VecDeque<WaitingPacket>> = BTreeMap::new();
@@ -61,7 +61,7 @@ impl InferredQueue {
                     let of = Transmission::from_frame(*whose, frame);
                     waiting.entry(queue).or_default().push_back(WaitingPacket { of, time: *time, ecn: frame.ecn, ahead: queued });
                     queued += 1;
-                    if *time <= duration {
+                    if *time <= end {
                         count = arrivals.records;
                     }
                     arrived = arrivals.next()?;
@@ -91,8 +91,8 @@ impl InferredQueue {
             let text = format!("{count} records of what arrived at hop {hop}, and the run has {}", self.count);
             return Err(wrong(text));
         }
-        let seen = found.iter().filter(|one| one.at <= duration).count() as u64;
-        let mut rest: Vec<WaitingPacket> = waiting.into_values().flatten().filter(|one| one.time <= duration).collect();
+        let seen = found.iter().filter(|one| one.at <= end).count() as u64;
+        let mut rest: Vec<WaitingPacket> = waiting.into_values().flatten().filter(|one| one.time <= end).collect();
         // in the order in which they came, also those of one instant: more may cut between them
         rest.sort_by_key(|one| (one.time, one.ahead));
         let more = usize::try_from(self.drops.saturating_sub(seen)).unwrap_or(usize::MAX);
@@ -111,7 +111,7 @@ impl InferredQueue {
     }
 
     /// The packet was dropped, of which that is known once another one left at `now`; `queued` are left.
-    fn drop_at(&self, one: WaitingPacket, now: Time, queued: u64) -> FoundDrop {
+    fn drop_at(&self, one: WaitingPacket, now: Instant, queued: u64) -> FoundDrop {
         if self.drops_on_arrival {
             return FoundDrop { of: one.of, at: one.time, queued: one.ahead };
         }
@@ -179,7 +179,7 @@ mod tests {
             completes: true,
         };
         let mut fates = QueueFates::default();
-        queue.infer_fates(&captured, 0, Time(1000), &mut fates)?;
+        queue.infer_fates(&captured, 0, Instant(1000), &mut fates)?;
         let hops = ["bottleneck".to_owned()];
         let say = |(of, fate): (&Transmission, &crate::fate::Fate)| {
             let mut text = String::new();

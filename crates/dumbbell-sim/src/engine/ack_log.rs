@@ -6,7 +6,7 @@ use dumbbell_core::log::{AckLookup, At, DropReason, DropSite, Log, Mark, MarkRea
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::{Ack, Block};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 
 /// An acknowledgement in a hop, with the number of its SACK blocks.
 #[derive(Clone, Copy)]
@@ -49,7 +49,7 @@ impl<L: Log> Acks<L> {
 
 impl<L: Log> Log for Acks<L> {
     #[inline]
-    fn on_arrival(&mut self, packet: &Packet, now: Time) {
+    fn on_arrival(&mut self, packet: &Packet, now: Instant) {
         self.listener.on_arrival(packet, now);
     }
 
@@ -70,18 +70,18 @@ impl<L: Log> Log for Acks<L> {
     }
 
     #[inline]
-    fn on_departure(&mut self, packet: &Packet, now: Time) {
+    fn on_departure(&mut self, packet: &Packet, now: Instant) {
         self.listener.on_departure(packet, now);
         self.counters.on_departure(packet, now);
     }
 
     #[inline]
-    fn on_bypass(&mut self, packet: &Packet, now: Time, leaves: Time) {
+    fn on_bypass(&mut self, packet: &Packet, now: Instant, leaves: Instant) {
         self.listener.on_bypass(packet, now, leaves);
         self.counters.on_bypass(packet, now, leaves);
     }
 
-    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Instant) {
         self.listener.on_clear_ecn(packet, now);
     }
 

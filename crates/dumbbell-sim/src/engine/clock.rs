@@ -3,7 +3,7 @@
 
 use crate::config::{RunConfig, SAMPLE_INTERVAL};
 use crate::min_tree::MinTree;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 
 /// An event that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,30 +29,30 @@ pub struct Clock {
     times: MinTree,
     lines: usize,
     processes: usize,
-    series_interval: Time,
+    series_interval: Duration,
     changes: usize,
-    duration: Time,
+    end: Instant,
 }
 
 impl Clock {
     /// For a run of `config` with lines whose senders' clocks run ahead by so much.
-    pub fn new(config: &RunConfig, aheads: &[Time]) -> Clock {
-        let duration = config.run.duration;
+    pub fn new(config: &RunConfig, aheads: &[Duration]) -> Clock {
+        let end = config.end();
         let mut clock = Clock {
             times: MinTree::new(aheads.len() + 5 + config.web.len()),
             lines: aheads.len(),
             processes: config.web.len(),
-            series_interval: config.series_interval().unwrap_or(Time::NEVER),
+            series_interval: config.series_interval().unwrap_or(Duration::MAX),
             changes: 0,
-            duration,
+            end,
         };
         clock.next_change(config);
         for (line, &ahead) in aheads.iter().enumerate() {
-            clock.set(NextEvent::Sample(line), SAMPLE_INTERVAL.min(duration) + ahead);
+            clock.set(NextEvent::Sample(line), (Instant::ZERO + SAMPLE_INTERVAL).min(end) + ahead);
         }
-        clock.set(NextEvent::Series, clock.series_interval);
-        clock.set(NextEvent::End, duration);
-        if config.measured_from() > Time::ZERO {
+        clock.set(NextEvent::Series, Instant::ZERO + clock.series_interval);
+        clock.set(NextEvent::End, end);
+        if config.measured_from() > Instant::ZERO {
             clock.set(NextEvent::Begin, config.measured_from());
         }
         clock
@@ -71,13 +71,13 @@ impl Clock {
     }
 
     /// `due` happens at `time`.
-    pub fn set(&mut self, due: NextEvent, time: Time) {
+    pub fn set(&mut self, due: NextEvent, time: Instant) {
         self.times.set(self.index(due), time);
     }
 
     /// When something is due next.
     #[inline]
-    pub fn next(&self) -> Time {
+    pub fn next(&self) -> Instant {
         self.times.min().0
     }
 
@@ -102,20 +102,20 @@ impl Clock {
     }
 
     fn next_change(&mut self, config: &RunConfig) {
-        self.set(NextEvent::Rate, config.rate_changes.get(self.changes).map_or(Time::NEVER, |change| change.at));
+        self.set(NextEvent::Rate, config.rate_changes.get(self.changes).map_or(Instant::NEVER, |change| change.at));
     }
 
     /// Line `line` of a base RTT of twice `ahead` was sampled at `now`: plans the next sample. Returns whether that was the last one.
-    pub fn plan_sample(&mut self, line: usize, ahead: Time, now: Time) -> bool {
-        let over = now - ahead >= self.duration;
-        let next = (now + SAMPLE_INTERVAL).min(self.duration + ahead);
-        self.set(NextEvent::Sample(line), if over { Time::NEVER } else { next });
+    pub fn plan_sample(&mut self, line: usize, ahead: Duration, now: Instant) -> bool {
+        let over = now - ahead >= self.end;
+        let next = (now + SAMPLE_INTERVAL).min(self.end + ahead);
+        self.set(NextEvent::Sample(line), if over { Instant::NEVER } else { next });
         over
     }
 
     /// A point of the series was taken at `now`: plans the next.
-    pub fn took_point(&mut self, now: Time) {
+    pub fn took_point(&mut self, now: Instant) {
         let next = now.saturating_add(self.series_interval);
-        self.set(NextEvent::Series, if next > self.duration { Time::NEVER } else { next });
+        self.set(NextEvent::Series, if next > self.end { Instant::NEVER } else { next });
     }
 }

@@ -10,7 +10,7 @@ use dumbbell_core::packet::Packet;
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::{BackEcn, Block, Outlet};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use dumbbell_measure::together::FlowProgress;
 use dumbbell_measure::trace::Trace;
 
@@ -20,16 +20,16 @@ pub trait Connection {
     fn has_begun(&self) -> bool;
 
     /// When it has something to do, of an endpoint that starts at `start`.
-    fn next_timer(&self, start: Time) -> Time;
+    fn next_timer(&self, start: Instant) -> Instant;
 
     /// Whatever is due at `now` happens at the sender; a `stop` that has come is taken. Returns whether it has just begun.
-    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool;
+    fn on_timer(&mut self, start: Instant, stop: &mut Instant, now: Instant, port: &mut impl Outlet) -> bool;
 
     /// Whatever is due at `now` happens at the receiver.
-    fn on_receiver_timer(&mut self, _now: Time, _back: &mut impl ReturnPort) {}
+    fn on_receiver_timer(&mut self, _now: Instant, _back: &mut impl ReturnPort) {}
 
     /// A packet reaches the receiver. Returns when that has something to do.
-    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time;
+    fn on_packet(&mut self, packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant;
 
     /// Handles an answer that reaches the sender. Returns when that has something to do, at the latest, its `stages` included.
     fn on_back(
@@ -37,9 +37,9 @@ pub trait Connection {
         reply: &ReceiverReply,
         blocks: &[Block],
         stages: &mut Stages,
-        now: Time,
+        now: Instant,
         way: &mut impl Ingress,
-    ) -> Time;
+    ) -> Instant;
 
     /// Prefetches the sender, which an answer will soon reach.
     fn prefetch(&self) {}
@@ -59,7 +59,7 @@ pub trait Connection {
     fn sent_and_received(&self) -> (u64, ReceiverStats);
 
     /// When the last byte of what its application sends was acknowledged, if it was.
-    fn finish_time(&self) -> Option<Time>;
+    fn finish_time(&self) -> Option<Instant>;
 
     /// Returns the data that have arrived since its start.
     fn progress(&self) -> FlowProgress {
@@ -85,7 +85,7 @@ pub trait Connection {
     }
 
     /// Takes a sample at `now`.
-    fn sample(&self, _samples: &mut Samples, _now: Time) {}
+    fn sample(&self, _samples: &mut Samples, _now: Instant) {}
 
     /// Discards the samples so far.
     fn forget_samples(&mut self);
@@ -99,16 +99,16 @@ pub trait Connection {
     }
 
     /// Returns its measurements until `now`, the rest as in `common`.
-    fn result(&self, common: FlowResult, now: Time) -> FlowResult;
+    fn result(&self, common: FlowResult, now: Instant) -> FlowResult;
 
     /// How it looks now.
     fn series_view(&self) -> SeriesView;
 
     /// Appends the state of the congestion control to `trace`; does nothing without one. `backlog` returns the bytes in the queue.
-    fn trace(&self, _trace: &mut Trace, _slot: u32, _now: Time, _backlog: impl FnOnce() -> u64) {}
+    fn trace(&self, _trace: &mut Trace, _slot: u32, _now: Instant, _backlog: impl FnOnce() -> u64) {}
 
     /// Reports to `listener` what has changed in the congestion control, if there is one, since the last report, `said`.
-    fn report_changes(&mut self, _said: &mut Reported, _listener: &mut impl Tap, _slot: u32, _now: Time) {}
+    fn report_changes(&mut self, _said: &mut Reported, _listener: &mut impl Tap, _slot: u32, _now: Instant) {}
 
     /// Returns the protocol of its ends, and whether they agree on ECN.
     fn protocol(&self) -> ProtocolKind;

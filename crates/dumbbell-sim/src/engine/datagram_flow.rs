@@ -13,7 +13,7 @@ use dumbbell_core::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Pr
 use dumbbell_core::reply::{DatagramAnswer, ReceiverReply};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{Block, Outlet};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_measure::trace::Trace;
 use std::collections::VecDeque;
 
@@ -26,15 +26,15 @@ pub struct Answers {
     /// All since the start.
     pub all: AnswerCounts,
     /// The largest RTT since the start.
-    most: Option<Time>,
+    most: Option<Duration>,
     /// Packets up to the last that was answered, and when each of the later ones was sent, by number; not of a transport.
     due: u64,
-    awaited: VecDeque<(u64, Time)>,
+    awaited: VecDeque<(u64, Instant)>,
 }
 
 impl Answers {
     /// An answer to packet `number` has come after `rtt`.
-    fn take(&mut self, number: u64, rtt: Time) {
+    fn take(&mut self, number: u64, rtt: Duration) {
         self.most = self.most.max(Some(rtt));
         while self.awaited.front().is_some_and(|&(earlier, _)| earlier <= number) {
             self.awaited.pop_front();
@@ -43,7 +43,7 @@ impl Answers {
     }
 
     /// Packets that were answered, or whose answer is overdue at `now`.
-    fn due(&self, now: Time) -> u64 {
+    fn due(&self, now: Instant) -> u64 {
         let patience = patience(self.most);
         self.due + self.awaited.partition_point(|&(_, sent)| sent.saturating_add(patience) <= now) as u64
     }
@@ -75,19 +75,19 @@ pub struct DatagramFlow {
     pub transit: Transit,
     pub begun: bool,
     /// When it was stopped.
-    pub stopped: Option<Time>,
+    pub stopped: Option<Instant>,
     /// If it may answer.
     pub answers: Option<Box<Answers>>,
     /// Propagation to the receiver, which no hop has.
-    half_rtt: Time,
+    half_rtt: Duration,
     /// When the datagram left that came last.
-    left: Time,
+    left: Instant,
     /// When it began, how much its application sends, and when all of that had arrived.
-    started: Time,
+    started: Instant,
     size: Option<u64>,
-    complete: Option<Time>,
+    complete: Option<Instant>,
     /// When it was closed before its end.
-    closed: Option<Time>,
+    closed: Option<Instant>,
     /// Datagrams that a transport has sent at this instant: number, and whether it is an answer.
     fresh: Vec<(u64, bool)>,
 }
@@ -96,11 +96,11 @@ pub struct DatagramFlow {
 struct DatagramPort<'a, N: Outlet> {
     port: &'a mut N,
     slot: u32,
-    now: Time,
+    now: Instant,
     sent: &'a mut u64,
     fresh: Option<&'a mut Vec<(u64, bool)>>,
     /// Packets whose answer is awaited.
-    awaited: Option<&'a mut VecDeque<(u64, Time)>>,
+    awaited: Option<&'a mut VecDeque<(u64, Instant)>>,
 }
 
 impl<N: Outlet> DatagramOutlet for DatagramPort<'_, N> {
@@ -120,7 +120,7 @@ impl<N: Outlet> DatagramOutlet for DatagramPort<'_, N> {
 struct AnswerPort<'a, B: ReturnPort> {
     back: &'a mut B,
     slot: u32,
-    left: Time,
+    left: Instant,
     acks: &'a mut u64,
     fresh: Option<&'a mut Vec<(u64, bool)>>,
 }
@@ -148,7 +148,7 @@ const CALLS: u32 = 10_000;
 
 impl DatagramFlow {
     /// `protocol` in `slot`, which has not begun.
-    pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Time, size: Option<u64>) -> DatagramFlow {
+    pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Duration, size: Option<u64>) -> DatagramFlow {
         DatagramFlow {
             is_transport: protocol.stats().is_some(),
             protocol,
@@ -159,9 +159,9 @@ impl DatagramFlow {
             begun: false,
             stopped: None,
             answers: answers.then(Box::default),
-            half_rtt: Time(base_rtt.0 / 2),
-            left: Time::ZERO,
-            started: Time::ZERO,
+            half_rtt: base_rtt / 2,
+            left: Instant::ZERO,
+            started: Instant::ZERO,
             size,
             complete: None,
             closed: None,
@@ -170,12 +170,12 @@ impl DatagramFlow {
     }
 
     /// When either end has something to do.
-    fn timer(&self) -> Time {
+    fn timer(&self) -> Instant {
         self.protocol.next_timer().min(self.protocol.receiver_timer())
     }
 
     /// Notes the time if everything has arrived, or the connection was closed.
-    fn note_end(&mut self, now: Time) {
+    fn note_end(&mut self, now: Instant) {
         if self.complete.is_none() && self.size.is_some_and(|size| self.payload() >= size) {
             self.complete = Some(now);
         }
@@ -186,14 +186,14 @@ impl DatagramFlow {
 
     /// A packet arrives. Never inlined: the way of TCP's packets stays as short as it was.
     #[inline(never)]
-    fn arrive(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) {
+    fn arrive(&mut self, packet: &Packet, now: Instant, back: &mut impl ReturnPort) {
         self.fresh.clear();
         self.received.count(packet);
         self.received.data += 1;
         self.received.bytes += u64::from(packet.len.saturating_sub(UDP_HEADERS));
         let age = packet.udp().age(now);
         self.transit.record_delay(age + self.half_rtt);
-        self.left = Time(now.0.wrapping_sub(age.0));
+        self.left = Instant(now.0.wrapping_sub(age.0));
         let datagram = Datagram { number: packet.udp().number(), length: packet.len, ecn: packet.ecn() };
         if self.answers.is_some() {
             let DatagramFlow { slot, left, .. } = *self;
@@ -212,7 +212,7 @@ impl Connection for DatagramFlow {
         self.begun
     }
 
-    fn next_timer(&self, start: Time) -> Time {
+    fn next_timer(&self, start: Instant) -> Instant {
         if self.begun {
             self.timer()
         } else {
@@ -220,7 +220,7 @@ impl Connection for DatagramFlow {
         }
     }
 
-    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool {
+    fn on_timer(&mut self, start: Instant, stop: &mut Instant, now: Instant, port: &mut impl Outlet) -> bool {
         self.fresh.clear();
         let begins = !self.begun && start <= now;
         if begins {
@@ -232,7 +232,7 @@ impl Connection for DatagramFlow {
             self.protocol.stop(now);
             self.begun = true;
             self.stopped = Some(now);
-            *stop = Time::NEVER;
+            *stop = Instant::NEVER;
         }
         for _ in 0..CALLS {
             if !self.begun || self.protocol.next_timer() > now {
@@ -247,7 +247,7 @@ impl Connection for DatagramFlow {
         begins
     }
 
-    fn on_receiver_timer(&mut self, now: Time, back: &mut impl ReturnPort) {
+    fn on_receiver_timer(&mut self, now: Instant, back: &mut impl ReturnPort) {
         for _ in 0..CALLS {
             if !self.begun || self.protocol.receiver_timer() > now {
                 break;
@@ -260,7 +260,7 @@ impl Connection for DatagramFlow {
     }
 
     #[inline]
-    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time {
+    fn on_packet(&mut self, packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant {
         self.arrive(packet, now, back);
         self.timer()
     }
@@ -272,11 +272,11 @@ impl Connection for DatagramFlow {
         reply: &ReceiverReply,
         _blocks: &[Block],
         _stages: &mut Stages,
-        now: Time,
+        now: Instant,
         _way: &mut impl Ingress,
-    ) -> Time {
+    ) -> Instant {
         let Some(DatagramAnswer { sent, value, len: length, ecn, .. }) = reply.answer() else { return self.timer() };
-        let rtt = Time(now.0.wrapping_sub(sent.0));
+        let rtt = Duration(now.0.wrapping_sub(sent.0));
         if let Some(answers) = self.answers.as_deref_mut() {
             answers.take(value, rtt);
             let Answers { rtts, samples, least_us, all, .. } = answers;
@@ -300,7 +300,7 @@ impl Connection for DatagramFlow {
         self.protocol.stats().map_or(self.received.bytes, |stats| stats.received)
     }
 
-    fn sample(&self, samples: &mut Samples, _now: Time) {
+    fn sample(&self, samples: &mut Samples, _now: Instant) {
         if let Some(stats) = self.protocol.stats() {
             samples.add(&SenderState::from(&stats));
         }
@@ -310,11 +310,11 @@ impl Connection for DatagramFlow {
         (self.sent, self.received)
     }
 
-    fn finish_time(&self) -> Option<Time> {
+    fn finish_time(&self) -> Option<Instant> {
         self.complete
     }
 
-    fn report_changes(&mut self, _said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Time) {
+    fn report_changes(&mut self, _said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Instant) {
         if listener.listen_level() < ListenLevel::Snapshots {
             return;
         }
@@ -346,7 +346,7 @@ impl Connection for DatagramFlow {
         Some(Box::new(std::mem::take(&mut self.transit)))
     }
 
-    fn result(&self, common: FlowResult, now: Time) -> FlowResult {
+    fn result(&self, common: FlowResult, now: Instant) -> FlowResult {
         let answers = self.answers.as_ref();
         let sender = SenderStats { sent: self.sent, ..SenderStats::default() };
         let end = self.stopped.unwrap_or(now);
@@ -374,7 +374,7 @@ impl Connection for DatagramFlow {
         }
     }
 
-    fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
+    fn trace(&self, trace: &mut Trace, slot: u32, now: Instant, backlog: impl FnOnce() -> u64) {
         if let Some(stats) = self.protocol.stats().filter(|_| self.begun) {
             trace.record_stack(slot, &stats, self.sent, now, backlog);
         }

@@ -11,17 +11,17 @@ use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::Sink;
 use dumbbell_core::reply::ReceiverReply;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 /// All endpoints of one base RTT and direction, and their acknowledgements on the way back, in order.
 pub struct DelayLine {
-    pub delay: Time,
+    pub delay: Duration,
     /// Whether its data are sent up.
     pub up: bool,
     /// By how much the clocks of its senders run ahead of the engine's.
-    pub ahead: Time,
-    pub acks: VecDeque<(Time, ReceiverReply, u32)>,
+    pub ahead: Duration,
+    pub acks: VecDeque<(Instant, ReceiverReply, u32)>,
     /// Slots of the endpoints.
     pub members: Vec<u32>,
     /// The measured time of its endpoints is over.
@@ -39,7 +39,7 @@ pub struct DelayLines {
 impl DelayLines {
     /// An acknowledgement enters the line `number`.
     #[inline(always)]
-    pub fn push(&mut self, number: u32, reply: ReceiverReply, blocks: u32, now: Time) {
+    pub fn push(&mut self, number: u32, reply: ReceiverReply, blocks: u32, now: Instant) {
         let number = number as usize;
         let line = &mut self.all[number];
         let at = now + line.delay;
@@ -50,7 +50,7 @@ impl DelayLines {
     }
 
     /// Sets the time of entry `index` behind the lines to `time`.
-    pub fn set_other(&mut self, index: usize, time: Time) {
+    pub fn set_other(&mut self, index: usize, time: Instant) {
         self.times.set(self.all.len() + index, time);
     }
 }
@@ -58,7 +58,7 @@ impl DelayLines {
 /// Where receivers send their acknowledgements.
 pub trait ReturnPath {
     /// An acknowledgement begins its way in line `line`.
-    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Time);
+    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Instant);
 
     /// SACK blocks under way.
     fn pool(&mut self) -> &mut BlockPool;
@@ -68,7 +68,7 @@ pub trait ReturnPath {
 
     /// A receiver sends `reply`.
     #[inline(always)]
-    fn acknowledge(&mut self, stages: &mut Stages, line: u32, reply: ReceiverReply, blocks: u32, now: Time) {
+    fn acknowledge(&mut self, stages: &mut Stages, line: u32, reply: ReceiverReply, blocks: u32, now: Instant) {
         if let Some((listener, pool)) = self.frame_listener() {
             listener.on_send_ack(&reply, pool.blocks_or_none(blocks), now);
         }
@@ -83,7 +83,7 @@ pub trait ReturnPath {
 
     /// A packet reaches its receiver.
     #[inline(always)]
-    fn deliver(&mut self, arena: &mut Arena, packet: &Packet, now: Time) {
+    fn deliver(&mut self, arena: &mut Arena, packet: &Packet, now: Instant) {
         let slot = packet.flow;
         if let Some((listener, _)) = self.frame_listener() {
             listener.on_delivery(packet, now);
@@ -119,11 +119,11 @@ pub struct AckEntry<'a, B: ReturnPath + ?Sized> {
 
 impl<B: ReturnPath + ?Sized> Sink<(ReceiverReply, u32)> for AckEntry<'_, B> {
     #[inline(always)]
-    fn arrive(&mut self, (reply, blocks): (ReceiverReply, u32), now: Time) {
+    fn arrive(&mut self, (reply, blocks): (ReceiverReply, u32), now: Instant) {
         self.back.push_ack(self.line, reply, blocks, now);
     }
 
-    fn on_drop(&mut self, (_, blocks): (ReceiverReply, u32), _reason: DropReason, _now: Time) {
+    fn on_drop(&mut self, (_, blocks): (ReceiverReply, u32), _reason: DropReason, _now: Instant) {
         if blocks != NO_BLOCKS {
             self.back.pool().release(blocks);
         }
@@ -135,7 +135,7 @@ pub struct ReceiverPort<'a, B: ReturnPath + ?Sized> {
     pub back: &'a mut B,
     pub stages: &'a mut Stages,
     pub line: u32,
-    pub now: Time,
+    pub now: Instant,
 }
 
 impl<B: ReturnPath + ?Sized> ReturnPort for ReceiverPort<'_, B> {
@@ -158,7 +158,7 @@ pub struct TappedLines<'a, L: Tap> {
 
 impl<L: Tap> ReturnPath for TappedLines<'_, L> {
     #[inline(always)]
-    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Time) {
+    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Instant) {
         self.lines.push(line, reply, blocks, now);
     }
 

@@ -13,7 +13,7 @@ use dumbbell_core::prefetch::prefetch_part;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::Sender;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use std::mem::offset_of;
 
 /// Where an endpoint comes from.
@@ -40,12 +40,12 @@ pub struct Endpoint {
     /// Class of traffic.
     pub class: u16,
     /// Start and stop on the engine's clock.
-    pub start: Time,
-    pub stop: Time,
+    pub start: Instant,
+    pub stop: Instant,
     /// Time from which on no packet of a short flow that is over was under way to the receiver.
-    pub quiet_since: Option<Time>,
+    pub quiet_since: Option<Instant>,
     /// Time to check whether the slot of a short flow that is over can be freed.
-    pub look_at: Time,
+    pub look_at: Instant,
     pub stages: Stages,
     /// Line of acknowledgements, and the place among its members.
     pub line: u32,
@@ -86,12 +86,20 @@ impl std::ops::AddAssign for UnderWay {
 
 /// Least time between two looks whether something is left of a flow that is over: with a base RTT of 0, a late packet spends longer than
 /// that in the queue.
-const LOOK_INTERVAL: Time = Time::from_millis(1);
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Endpoint {
     /// An endpoint in line `line` that starts and stops at these times of the engine's clock, without stages.
-    pub fn new(transport: Transport, origin: Origin, number: u32, class: u16, line: u32, start: Time, stop: Time) -> Endpoint {
-        let (samples, look_at) = (Samples::default(), Time::NEVER);
+    pub fn new(
+        transport: Transport,
+        origin: Origin,
+        number: u32,
+        class: u16,
+        line: u32,
+        start: Instant,
+        stop: Instant,
+    ) -> Endpoint {
+        let (samples, look_at) = (Samples::default(), Instant::NEVER);
         Endpoint {
             transport,
             origin,
@@ -109,7 +117,7 @@ impl Endpoint {
     }
 
     /// Becomes what [`Endpoint::new`] makes of another short flow; its transport is renewed already.
-    pub fn renew(&mut self, origin: Origin, number: u32, class: u16, line: u32, start: Time) {
+    pub fn renew(&mut self, origin: Origin, number: u32, class: u16, line: u32, start: Instant) {
         let Endpoint {
             stages: _,
             line: own_line,
@@ -125,7 +133,7 @@ impl Endpoint {
             samples,
         } = self;
         (*own_origin, *own_number, *own_class, *own_line, *own_start) = (origin, number, class, line, start);
-        (*stop, *quiet_since, *look_at, *samples) = (Time::NEVER, None, Time::NEVER, Samples::default());
+        (*stop, *quiet_since, *look_at, *samples) = (Instant::NEVER, None, Instant::NEVER, Samples::default());
     }
 
     /// The slot is free.
@@ -144,13 +152,13 @@ impl Endpoint {
 
     /// The next time at which the endpoint itself has something to do.
     #[inline]
-    pub fn next_timer(&self) -> Time {
+    pub fn next_timer(&self) -> Instant {
         let own = self.transport.next_timer(self.start);
         own.min(self.stop).min(self.stages.next_timer()).min(self.look_at)
     }
 
     /// Returns the result of the endpoint and of the queue's `counters` for it until `now`.
-    pub fn result(&self, counters: &FlowCounters, now: Time) -> FlowResult {
+    pub fn result(&self, counters: &FlowCounters, now: Instant) -> FlowResult {
         let common = FlowResult {
             start: self.start,
             end: now,
@@ -164,14 +172,14 @@ impl Endpoint {
 
     /// Whether nothing is left of a short flow whose connection is closed: no packet is on its way, and a base RTT has gone by since, in
     /// which the last acknowledgement arrived; `acks_held` are in queues. If not, plans when to look again.
-    pub fn is_over(&mut self, counters: &FlowCounters, acks_held: u64, base_rtt: Time, now: Time) -> bool {
+    pub fn is_over(&mut self, counters: &FlowCounters, acks_held: u64, base_rtt: Duration, now: Instant) -> bool {
         let (sent, received) = self.transport.sent_and_received();
         let all_there = sent == received.arrived + counters.count_lost();
         let quiet = all_there && !self.transport.receiver_waits() && acks_held == 0 && self.held_acks() == 0;
         self.quiet_since = if quiet { self.quiet_since.or(Some(now)) } else { None };
         let since = self.quiet_since.unwrap_or(now);
         // an acknowledgement that left at that instant is delivered first
-        let free_at = since.saturating_add(base_rtt).saturating_add(Time(1));
+        let free_at = since.saturating_add(base_rtt).saturating_add(Duration(1));
         let over = quiet && free_at <= now;
         if !over {
             self.look_at = if quiet { free_at } else { free_at.max(now + LOOK_INTERVAL) };
@@ -277,7 +285,7 @@ impl Arena {
         let endpoint = self.get_mut(slot);
         endpoint.origin = Origin::Vacant;
         endpoint.stages = Stages::default();
-        self.timers.set(slot as usize, Time::NEVER);
+        self.timers.set(slot as usize, Instant::NEVER);
         self.free.push(slot);
     }
 
@@ -339,7 +347,7 @@ impl Arena {
 
     /// The timer of `slot` fires at `time` at the latest.
     #[inline]
-    pub fn timer_not_after(&mut self, slot: u32, time: Time) {
+    pub fn timer_not_after(&mut self, slot: u32, time: Instant) {
         if time < self.timers.get(slot as usize) {
             seldom();
             self.timers.set(slot as usize, time);
@@ -366,7 +374,7 @@ mod tests {
             sender: Sender::new(0, cc, Arc::clone(&host), options, Application::Bulk),
             receiver: Receiver::new(0, host, options),
         };
-        let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, 0, 0, 0, Time::ZERO, Time::NEVER);
+        let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, 0, 0, 0, Instant::ZERO, Instant::NEVER);
         let start = std::ptr::from_ref(&endpoint).addr();
         let Some(Tcp { sender, receiver, .. }) = endpoint.tcp() else { panic!("it is TCP") };
         let places = (std::ptr::from_ref(sender).addr() - start, std::ptr::from_ref(receiver).addr() - start);

@@ -30,7 +30,7 @@ use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::BackEcn;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use hop::{RoutedHop, END};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ pub struct MultiHop<L: Tap = ()> {
     due: VecDeque<(ReceiverReply, u32)>,
     memory: SendMemory,
     /// The earliest of [`RoutedHop::aqm_at`].
-    aqm_at: Time,
+    aqm_at: Instant,
     /// Packets that have left a hop; its memory is kept.
     out: Vec<Packet>,
     log: HopLog,
@@ -108,7 +108,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
             free: Vec::new(),
             due: VecDeque::new(),
             memory: SendMemory::new(config.hosts.memory),
-            aqm_at: Time::NEVER,
+            aqm_at: Instant::NEVER,
             out: Vec::new(),
             log: HopLog::default(),
         };
@@ -118,7 +118,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
     /// A packet comes to `hop`.
     #[inline(never)]
-    fn enter(&mut self, hop: u16, packet: Packet, now: Time) {
+    fn enter(&mut self, hop: u16, packet: Packet, now: Instant) {
         let number = usize::from(hop);
         let one = &mut self.hops[number];
         if !one.is_plain {
@@ -133,7 +133,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
     /// Sends a packet to a hop that has more than queue and link.
     #[inline(never)]
-    fn enter_by_stages(&mut self, hop: u16, packet: Packet, now: Time) {
+    fn enter_by_stages(&mut self, hop: u16, packet: Packet, now: Instant) {
         self.lend(hop);
         self.hops[usize::from(hop)].hop.arrive(packet, now);
         self.lend(hop);
@@ -162,7 +162,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
             let aqm_at = one.hop.bottleneck.aqm.next_timer();
             if aqm_at != one.aqm_at {
                 one.aqm_at = aqm_at;
-                self.aqm_at = self.hops.iter().map(|other| other.aqm_at).min().unwrap_or(Time::NEVER);
+                self.aqm_at = self.hops.iter().map(|other| other.aqm_at).min().unwrap_or(Instant::NEVER);
             }
         }
         let hop = &self.hops[number].hop;
@@ -175,7 +175,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
     /// A packet has left `hop`, its propagation included.
     #[inline(never)]
-    fn go_on(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
+    fn go_on(&mut self, hop: u16, packet: Packet, now: Instant, arena: &mut Arena) {
         let one = &mut self.hops[usize::from(hop)];
         one.left += 1;
         match one.next[packet.flow as usize] {
@@ -186,7 +186,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
     /// A packet has left the last hop of its route.
     #[inline(always)]
-    fn end(&mut self, packet: &Packet, now: Time, arena: &mut Arena) {
+    fn end(&mut self, packet: &Packet, now: Instant, arena: &mut Arena) {
         if packet.is_back() {
             self.end_of_ack(packet, now);
         } else {
@@ -198,7 +198,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
     #[inline(always)]
     fn cross_idle_hops(&mut self, mut next: u16, packet: &mut Packet, moment: &mut LoopState, arena: &mut Arena) {
         // what this packet does may set timers: another one that leaves at the same instant does not go far
-        let quiet = std::mem::replace(&mut moment.before, Time::ZERO);
+        let quiet = std::mem::replace(&mut moment.before, Instant::ZERO);
         loop {
             if next == END {
                 return self.end(packet, moment.now, arena);
@@ -224,7 +224,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
     /// A packet leaves the link of `hop`, behind which there may be something.
     #[inline(never)]
-    fn leave(&mut self, hop: u16, packet: Packet, now: Time, arena: &mut Arena) {
+    fn leave(&mut self, hop: u16, packet: Packet, now: Instant, arena: &mut Arena) {
         if self.hops[usize::from(hop)].hop.is_open() {
             return self.go_on(hop, packet, now, arena);
         }
@@ -233,7 +233,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
     /// Lets `act` do something to `hop`, and takes over what leaves it.
     #[inline(never)]
-    fn pass(&mut self, hop: u16, now: Time, arena: &mut Arena, act: impl FnOnce(&mut Hop<AnyAqm, Acks<L>>, &mut Vec<Packet>)) {
+    fn pass(&mut self, hop: u16, now: Instant, arena: &mut Arena, act: impl FnOnce(&mut Hop<AnyAqm, Acks<L>>, &mut Vec<Packet>)) {
         let mut packets = std::mem::take(&mut self.out);
         self.lend(hop);
         act(&mut self.hops[usize::from(hop)].hop, &mut packets);
@@ -285,14 +285,14 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
     fn on_arrived(&mut self) -> Option<(ReceiverReply, u32)> {
         let first = self.due.pop_front();
         if self.due.is_empty() {
-            self.stages.set(STAGES * self.hops.len(), Time::NEVER);
+            self.stages.set(STAGES * self.hops.len(), Instant::NEVER);
         }
         first
     }
 
     /// Moves what is due in stages and propagation of a hop. Returns the sender that an acknowledgement has reached.
     #[inline(never)]
-    fn on_stage(&mut self, index: usize, now: Time, arena: &mut Arena) -> Option<u32> {
+    fn on_stage(&mut self, index: usize, now: Instant, arena: &mut Arena) -> Option<u32> {
         let (number, part) = (index / STAGES, HopPart::ALL[index % STAGES]);
         if number == self.hops.len() {
             let (reply, blocks) = self.on_arrived()?;
@@ -304,7 +304,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
     /// Returns the move that is due first, if it is not later than the first stage or acknowledgement that has arrived.
     #[inline(never)]
-    fn due_of_stages(&self) -> (Time, NextMove) {
+    fn due_of_stages(&self) -> (Instant, NextMove) {
         let ((at, stage), (link_at, link), (line_at, line)) = (self.stages.min(), self.links.min(), self.lines.times.min());
         if !self.due.is_empty() {
             (at, NextMove::Stage((STAGES * self.hops.len()) as u32))
@@ -321,7 +321,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 /// Stages of single endpoints lead to the first hop of their route.
 impl<L: Tap + Send + 'static> Sink<Packet> for MultiHop<L> {
     #[inline(always)]
-    fn arrive(&mut self, packet: Packet, now: Time) {
+    fn arrive(&mut self, packet: Packet, now: Instant) {
         let hop = self.members[packet.flow as usize].first;
         let one = &mut self.hops[usize::from(hop)];
         if one.is_plain && one.hop.bottleneck.is_busy(packet.flags()) {
@@ -336,12 +336,12 @@ impl<L: Tap + Send + 'static> Sink<Packet> for MultiHop<L> {
         }
     }
 
-    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Instant) {
         let hop = self.members[packet.flow as usize].first;
         self.hops[usize::from(hop)].hop.on_drop(packet, reason, now);
     }
 
-    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Instant) {
         let hop = self.members[packet.flow as usize].first;
         self.hops[usize::from(hop)].hop.on_clear_ecn(packet, now);
     }
@@ -349,7 +349,7 @@ impl<L: Tap + Send + 'static> Sink<Packet> for MultiHop<L> {
 
 impl<L: Tap + Send + 'static> Ingress for MultiHop<L> {
     #[inline(always)]
-    fn post(&mut self, packet: &Packet, now: Time) {
+    fn post(&mut self, packet: &Packet, now: Instant) {
         if self.listener().listen_level() >= ListenLevel::Frames {
             self.listener().on_send(packet, now);
         }
@@ -438,7 +438,7 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
     type Move = NextMove;
 
     #[inline(always)]
-    fn next_due(&self) -> (Time, NextMove) {
+    fn next_due(&self) -> (Instant, NextMove) {
         // at one instant a packet leaves before another arrives, as over one hop
         let (at, link) = self.links.min();
         let (line_at, line) = self.lines.times.min();
@@ -480,7 +480,7 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
 
     fn plan(&mut self) {}
 
-    fn aqm_at(&self) -> Time {
+    fn aqm_at(&self) -> Instant {
         self.aqm_at
     }
 
@@ -492,20 +492,20 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
         }
     }
 
-    fn change_rate(&mut self, change: usize, config: &RunConfig, now: Time) {
+    fn change_rate(&mut self, change: usize, config: &RunConfig, now: Instant) {
         let change = config.rate_changes[change];
         self.hops[usize::from(change.hop)].hop.bottleneck.set_rate(change.rate, now);
         self.update_times(change.hop);
     }
 
-    fn settle(&mut self, now: Time) {
+    fn settle(&mut self, now: Instant) {
         self.hops.iter_mut().for_each(|one| one.hop.bottleneck.settle(now));
     }
 
     fn check_links(&self, config: &RunConfig) -> Result<(), RunError> {
         let check = |(number, one): (usize, &RoutedHop<L>)| {
             let queue = &one.hop.bottleneck;
-            capacity::check(config, number, config.run.duration, &queue.log.counters.queue, queue.link_use())
+            capacity::check(config, number, config.end(), &queue.log.counters.queue, queue.link_use())
         };
         self.hops.iter().enumerate().try_for_each(check).map_err(RunError::Invariant)
     }
@@ -542,7 +542,7 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
         }
     }
 
-    fn point(&mut self, now: Time) {
+    fn point(&mut self, now: Instant) {
         for one in &mut self.hops {
             let (queued, counted) = (backlog(&one.hop.bottleneck.aqm), one.count_now());
             self.log.point(now, &one.name, queued, counted.subtract(&one.before));

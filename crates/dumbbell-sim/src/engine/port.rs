@@ -8,7 +8,7 @@ use dumbbell_core::path::{Path, Sink};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::receiver::SackBlocks;
 use dumbbell_core::tcp::{Block, Outlet};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 
 /// The way of what is sent into the net.
 pub trait Ingress: Sink<Packet> {
@@ -20,12 +20,12 @@ pub trait Ingress: Sink<Packet> {
 
     /// Does the same as [`Sink::arrive`] for such a packet. With one hop, where most packets find the queue busy, it is compiled into senders.
     #[inline(always)]
-    fn arrive_busy(&mut self, packet: Packet, now: Time) {
+    fn arrive_busy(&mut self, packet: Packet, now: Instant) {
         self.arrive(packet, now);
     }
 
     /// A sender sends this packet; the listener, if there is one, is notified.
-    fn post(&mut self, packet: &Packet, now: Time);
+    fn post(&mut self, packet: &Packet, now: Instant);
 
     /// Returns the memory of the send buffers.
     fn memory(&self) -> &SendMemory;
@@ -49,9 +49,9 @@ pub struct Stages {
 impl Stages {
     /// Returns when one of them has something to do next.
     #[inline]
-    pub fn next_timer(&self) -> Time {
-        let data = self.data.as_ref().map_or(Time::NEVER, |path| path.next_timer());
-        data.min(self.acks.as_ref().map_or(Time::NEVER, |path| path.next_timer()))
+    pub fn next_timer(&self) -> Instant {
+        let data = self.data.as_ref().map_or(Instant::NEVER, |path| path.next_timer());
+        data.min(self.acks.as_ref().map_or(Instant::NEVER, |path| path.next_timer()))
     }
 }
 
@@ -59,7 +59,7 @@ impl Stages {
 pub struct EndpointPort<'a, W: Ingress> {
     pub way: &'a mut W,
     pub path: &'a mut Option<Box<Path<Packet>>>,
-    pub now: Time,
+    pub now: Instant,
 }
 
 impl<W: Ingress> EndpointPort<'_, W> {

@@ -6,7 +6,7 @@ use crate::config::{FlowConfig, RunConfig, StageConfig, UdpConfig};
 use dumbbell_bottleneck::build_path;
 use dumbbell_core::packet::FlowKey;
 use dumbbell_core::tcp::sender::{AppPlan, Application};
-use dumbbell_core::units::{Rate, Time};
+use dumbbell_core::units::{Duration, Instant, Rate};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -23,30 +23,30 @@ pub fn lines(config: &RunConfig) -> Vec<DelayLine> {
     let web = config.web.iter().map(|web| (web.params.base_rtt, web.route.up));
     // UDP without echo has no propagation: its measured time is that of the queue
     let udp = config.udp.iter().map(UdpConfig::line);
-    let mut all: Vec<(Time, bool)> = flows.chain(web).chain(udp).collect();
+    let mut all: Vec<(Duration, bool)> = flows.chain(web).chain(udp).collect();
     all.sort_unstable();
     all.dedup();
-    let line = |(delay, up): (Time, bool)| {
-        let ahead = if up { Time::ZERO } else { Time(delay.0 / 2) };
+    let line = |(delay, up): (Duration, bool)| {
+        let ahead = if up { Duration::ZERO } else { delay / 2 };
         DelayLine { delay, up, ahead, acks: VecDeque::new(), members: Vec::new(), over: false }
     };
     all.into_iter().map(line).collect()
 }
 
 /// The line of a base RTT and direction.
-pub fn line_of(lines: &[DelayLine], base_rtt: Time, up: bool) -> u32 {
+pub fn line_of(lines: &[DelayLine], base_rtt: Duration, up: bool) -> u32 {
     lines.partition_point(|line| (line.delay, line.up) < (base_rtt, up)) as u32
 }
 
 /// Returns the application of `flow`. The sender's clock is `ahead` of the engine's. It is `silent` between connecting and writing.
-pub fn application(flow: &FlowConfig, ahead: Time, silent: Range<Time>) -> Application {
+pub fn application(flow: &FlowConfig, ahead: Duration, silent: Range<Instant>) -> Application {
     let params = &flow.params;
     let rate = params.app_rate.map(Rate::bytes);
     if params.connect.is_some() {
-        return Application::Planned(Box::new(AppPlan::new(None, Time::ZERO, silent.start, silent.end)));
+        return Application::Planned(Box::new(AppPlan::new(None, Instant::ZERO, silent.start, silent.end)));
     }
-    if params.app_rate_from > Time::ZERO || params.app_pause.is_some() {
-        let of = |time: Option<Time>| time.map_or(Time::NEVER, |time| time.saturating_add(ahead));
+    if params.app_rate_from > Instant::ZERO || params.app_pause.is_some() {
+        let of = |time: Option<Instant>| time.map_or(Instant::NEVER, |time| time.saturating_add(ahead));
         let rate_from = params.app_rate_from.saturating_add(ahead);
         return Application::Planned(Box::new(AppPlan::new(rate, rate_from, of(params.app_pause), of(params.app_resume))));
     }

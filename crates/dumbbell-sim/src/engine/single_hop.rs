@@ -19,7 +19,7 @@ use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::BackEcn;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use std::sync::Arc;
 
 /// Number of acknowledgements by which a sender is prefetched ahead of its own: memory takes as long as half an acknowledgement, and a dozen lines are requested.
@@ -32,7 +32,7 @@ pub struct SingleHop<A: Aqm, L: Tap = ()> {
 }
 
 /// Returns what happens to packets that leave the hop: they reach their receivers.
-fn deliveries<'a, L: Tap>(lines: &'a mut DelayLines, arena: &'a mut Arena) -> impl FnMut(&Packet, Time, &mut L) + 'a {
+fn deliveries<'a, L: Tap>(lines: &'a mut DelayLines, arena: &'a mut Arena) -> impl FnMut(&Packet, Instant, &mut L) + 'a {
     move |packet, now, listener| TappedLines { lines: &mut *lines, listener }.deliver(arena, packet, now)
 }
 
@@ -48,10 +48,10 @@ impl<A: Aqm + Send, L: Tap + Send> SingleHop<A, L> {
     }
 
     #[inline]
-    fn on_ack(&mut self, line: usize, now: Time, arena: &mut Arena) -> Option<u32> {
+    fn on_ack(&mut self, line: usize, now: Instant, arena: &mut Arena) -> Option<u32> {
         let queue = &mut self.lines.all[line].acks;
         let (_, reply, index) = queue.pop_front()?;
-        let next = queue.front().map_or(Time::NEVER, |head| head.0);
+        let next = queue.front().map_or(Instant::NEVER, |head| head.0);
         self.lines.times.set(line, next);
         if unlikely(arena.is_crowded()) {
             let Bottleneck { aqm, log, .. } = &self.entrance.hop.bottleneck;
@@ -84,7 +84,7 @@ impl<A: Aqm + Send, L: Tap + Send> SingleHop<A, L> {
     }
 
     /// Stages that all endpoints share have something to do.
-    fn on_part(&mut self, part: HopPart, now: Time, arena: &mut Arena) {
+    fn on_part(&mut self, part: HopPart, now: Instant, arena: &mut Arena) {
         let SingleHop { lines, entrance } = self;
         entrance.hop.on_part(part, now, &mut deliveries(lines, arena));
         self.plan_parts();
@@ -100,14 +100,14 @@ impl<A: Aqm + Send, L: Tap + Send> SingleHop<A, L> {
 
     /// A packet leaves the bottleneck, behind which there are stages.
     #[inline(never)]
-    fn leave_by_parts(&mut self, packet: Packet, now: Time, arena: &mut Arena) {
+    fn leave_by_parts(&mut self, packet: Packet, now: Instant, arena: &mut Arena) {
         let SingleHop { lines, entrance } = self;
         entrance.hop.leave(packet, now, &mut deliveries(lines, arena));
         self.plan_parts();
     }
 
     #[inline]
-    fn on_link(&mut self, now: Time, arena: &mut Arena) {
+    fn on_link(&mut self, now: Instant, arena: &mut Arena) {
         while self.entrance.hop.bottleneck.next <= now {
             let left = self.entrance.hop.advance(now);
             if unlikely(arena.is_crowded()) {
@@ -137,15 +137,15 @@ pub struct SharedIngress<A: Aqm, L: Tap> {
 /// The paths of single endpoints lead to what they share.
 impl<A: Aqm, L: Tap> Sink<Packet> for SharedIngress<A, L> {
     #[inline]
-    fn arrive(&mut self, packet: Packet, now: Time) {
+    fn arrive(&mut self, packet: Packet, now: Instant) {
         self.hop.arrive(packet, now);
     }
 
-    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Instant) {
         self.hop.on_drop(packet, reason, now);
     }
 
-    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Instant) {
         self.hop.on_clear_ecn(packet, now);
     }
 }
@@ -157,12 +157,12 @@ impl<A: Aqm, L: Tap> Ingress for SharedIngress<A, L> {
     }
 
     #[inline(always)]
-    fn arrive_busy(&mut self, packet: Packet, now: Time) {
+    fn arrive_busy(&mut self, packet: Packet, now: Instant) {
         self.hop.bottleneck.arrive_busy(packet, now);
     }
 
     #[inline(always)]
-    fn post(&mut self, packet: &Packet, now: Time) {
+    fn post(&mut self, packet: &Packet, now: Instant) {
         let listener = &mut self.hop.bottleneck.log.listener;
         if listener.listen_level() >= ListenLevel::Frames {
             listener.on_send(packet, now);
@@ -237,7 +237,7 @@ impl<A: Aqm + Send, L: Tap + Send> Topology for SingleHop<A, L> {
     type Move = ();
 
     #[inline(always)]
-    fn next_due(&self) -> (Time, ()) {
+    fn next_due(&self) -> (Instant, ()) {
         (self.lines.times.min().0.min(self.entrance.hop.bottleneck.next), ())
     }
 
@@ -275,7 +275,7 @@ impl<A: Aqm + Send, L: Tap + Send> Topology for SingleHop<A, L> {
     }
 
     #[inline(always)]
-    fn aqm_at(&self) -> Time {
+    fn aqm_at(&self) -> Instant {
         self.entrance.hop.bottleneck.aqm.next_timer()
     }
 
@@ -284,17 +284,17 @@ impl<A: Aqm + Send, L: Tap + Send> Topology for SingleHop<A, L> {
         self.entrance.hop.bottleneck.on_aqm_timer(at);
     }
 
-    fn change_rate(&mut self, change: usize, config: &RunConfig, now: Time) {
+    fn change_rate(&mut self, change: usize, config: &RunConfig, now: Instant) {
         self.entrance.hop.bottleneck.set_rate(config.rate_changes[change].rate, now);
     }
 
-    fn settle(&mut self, now: Time) {
+    fn settle(&mut self, now: Instant) {
         self.entrance.hop.bottleneck.settle(now);
     }
 
     fn check_links(&self, config: &RunConfig) -> Result<(), RunError> {
         let queue = &self.entrance.hop.bottleneck;
-        capacity::check(config, 0, config.run.duration, &queue.log.counters.queue, queue.link_use()).map_err(RunError::Invariant)
+        capacity::check(config, 0, config.end(), &queue.log.counters.queue, queue.link_use()).map_err(RunError::Invariant)
     }
 
     type Queue = A;

@@ -17,7 +17,7 @@ use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::{BackEcn, Block, FlowOptions, Outlet};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_measure::trace::Trace;
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ fn options(cc: &AnyCc, ecn: bool, echo: EcnEcho) -> FlowOptions {
 fn snapshot(sender: &Sender) -> SenderSnapshot {
     let conn = &sender.conn;
     let bytes = |segments: u32| u64::from(segments) * u64::from(conn.mss);
-    let rtt = |us: u32| Some(us).filter(|&us| us != 0 && us != u32::MAX).map(|us| Time::from_micros(u64::from(us)));
+    let rtt = |us: u32| Some(us).filter(|&us| us != 0 && us != u32::MAX).map(|us| Duration::from_micros(u64::from(us)));
     SenderSnapshot {
         cwnd: Some(bytes(conn.cwnd)),
         ssthresh: Some(conn.ssthresh).filter(|&segments| segments != INFINITE_SSTHRESH).map(bytes),
@@ -87,19 +87,19 @@ impl Connection for Tcp {
     }
 
     #[inline]
-    fn next_timer(&self, start: Time) -> Time {
-        let begins = if self.sender.phase == Phase::Idle { start } else { Time::NEVER };
+    fn next_timer(&self, start: Instant) -> Instant {
+        let begins = if self.sender.phase == Phase::Idle { start } else { Instant::NEVER };
         begins.min(self.sender.next_timer()).min(self.receiver.next_timer())
     }
 
     #[inline]
-    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool {
+    fn on_timer(&mut self, start: Instant, stop: &mut Instant, now: Instant, port: &mut impl Outlet) -> bool {
         let begins = self.sender.phase == Phase::Idle && start <= now;
         if begins {
             self.sender.start(now, port);
         }
         if *stop <= now {
-            *stop = Time::NEVER;
+            *stop = Instant::NEVER;
             self.sender.stop(now);
         }
         if self.sender.next_timer() <= now {
@@ -109,7 +109,7 @@ impl Connection for Tcp {
     }
 
     #[inline]
-    fn on_receiver_timer(&mut self, now: Time, back: &mut impl ReturnPort) {
+    fn on_receiver_timer(&mut self, now: Instant, back: &mut impl ReturnPort) {
         let receiver = &mut self.receiver;
         if let Some(ack) = receiver.on_timer(now) {
             let blocks = if receiver.has_blocks() { back.pool().put(receiver.blocks()) } else { NO_BLOCKS };
@@ -118,7 +118,7 @@ impl Connection for Tcp {
     }
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time {
+    fn on_packet(&mut self, packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant {
         let receiver = &mut self.receiver;
         let ack = receiver.on_packet(packet, now);
         let early = receiver.take_early();
@@ -145,9 +145,9 @@ impl Connection for Tcp {
         reply: &ReceiverReply,
         blocks: &[Block],
         stages: &mut Stages,
-        now: Time,
+        now: Instant,
         way: &mut impl Ingress,
-    ) -> Time {
+    ) -> Instant {
         self.sender.on_ack(reply.tcp(), blocks, now, &mut EndpointPort { way, path: &mut stages.data, now });
         let mut timer = self.sender.no_timer_before();
         if let Some(path) = &stages.data {
@@ -155,7 +155,7 @@ impl Connection for Tcp {
             timer = timer.min(path.next_timer());
         }
         // it may be over: its timer looks
-        if timer == Time::NEVER {
+        if timer == Instant::NEVER {
             now
         } else {
             timer
@@ -184,7 +184,7 @@ impl Connection for Tcp {
         (self.sender.stats().sent_all(), self.receiver.stats)
     }
 
-    fn finish_time(&self) -> Option<Time> {
+    fn finish_time(&self) -> Option<Instant> {
         self.sender.finished
     }
 
@@ -193,7 +193,7 @@ impl Connection for Tcp {
     }
 
     fn receiver_waits(&self) -> bool {
-        self.receiver.next_timer() != Time::NEVER
+        self.receiver.next_timer() != Instant::NEVER
     }
 
     fn check(&self) -> Result<(), (&'static str, u64, u64)> {
@@ -204,7 +204,7 @@ impl Connection for Tcp {
         Ok(())
     }
 
-    fn sample(&self, samples: &mut Samples, now: Time) {
+    fn sample(&self, samples: &mut Samples, now: Instant) {
         if self.sender.finished.is_none_or(|finished| finished >= now) {
             samples.add(&SenderState::from(&self.sender));
         }
@@ -220,7 +220,7 @@ impl Connection for Tcp {
         self.sender.rtt_samples.take()
     }
 
-    fn result(&self, common: FlowResult, now: Time) -> FlowResult {
+    fn result(&self, common: FlowResult, now: Instant) -> FlowResult {
         let sender = &self.sender;
         let mut samples = common.samples;
         if samples.count == 0 {
@@ -232,7 +232,7 @@ impl Connection for Tcp {
             payload: sender.bytes_acked(),
             min_rtt_us: sender.conn.rtt().min_us(),
             completion: sender.finished.map(|finished| finished - sender.started),
-            slow_start_exit: sender.conn.exits().first.map(|exit| (exit.cause, exit.time.saturating_sub(sender.started))),
+            slow_start_exit: sender.conn.exits().first.map(|exit| (exit.cause, exit.time.saturating_since(sender.started))),
             samples,
             sender: sender.stats(),
             receiver: self.receiver.stats,
@@ -248,11 +248,11 @@ impl Connection for Tcp {
         ProtocolKind::Tcp { ecn: self.sender.asks_for_ecn(), accurate: self.receiver.is_accurate() }
     }
 
-    fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
+    fn trace(&self, trace: &mut Trace, slot: u32, now: Instant, backlog: impl FnOnce() -> u64) {
         trace.record_sender(slot, &self.sender, now, backlog);
     }
 
-    fn report_changes(&mut self, said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Time) {
+    fn report_changes(&mut self, said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Instant) {
         let sender = &mut self.sender;
         if listener.listen_level() >= ListenLevel::RateSamples {
             if let Some(sample) = sender.take_rate_sample() {

@@ -39,20 +39,20 @@ enum Fault {
 
 /// A queue that writes down what happens to it, or makes one mistake.
 struct Recorder {
-    calls: Arc<Mutex<Vec<(Time, Call)>>>,
+    calls: Arc<Mutex<Vec<(Instant, Call)>>>,
     packets: VecDeque<Packet>,
     shapes: bool,
     fault: Fault,
 }
 
 impl Recorder {
-    fn note(&self, now: Time, call: Call) {
+    fn note(&self, now: Instant, call: Call) {
         self.calls.lock().expect("one thread").push((now, call));
     }
 }
 
 impl Aqm for Recorder {
-    fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, _log: &mut L) {
+    fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, _log: &mut L) {
         self.note(now, Call::Enqueue(packet.flow));
         let mut packet = Packet { enqueue_time: now, ..packet };
         if packet.tcp().seq() == 5 && !packet.has(flag::RETRANSMISSION) {
@@ -66,7 +66,7 @@ impl Aqm for Recorder {
         self.packets.push_back(packet);
     }
 
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let packet = self.packets.pop_front();
         self.note(now, packet.map_or(Call::Empty, |gone| Call::Dequeue(gone.flow)));
         let Some(packet) = packet else { return Dequeue::Empty };
@@ -82,7 +82,7 @@ impl Aqm for Recorder {
         self.packets.iter().map(|packet| u64::from(packet.len)).sum()
     }
 
-    fn set_rate(&mut self, _rate: Rate, now: Time) {
+    fn set_rate(&mut self, _rate: Rate, now: Instant) {
         self.note(now, Call::Rate);
     }
 
@@ -92,7 +92,7 @@ impl Aqm for Recorder {
 }
 
 /// Runs `flows` over a recording queue; `shapes`: through which everything passes at once. Returns its calls.
-fn record(flows: Value, bottleneck: Value, shapes: bool, fault: Fault) -> (Result<Outcome, RunError>, Vec<(Time, Call)>) {
+fn record(flows: Value, bottleneck: Value, shapes: bool, fault: Fault) -> (Result<Outcome, RunError>, Vec<(Instant, Call)>) {
     record_seeded(3, flows, bottleneck, shapes, fault)
 }
 
@@ -102,13 +102,13 @@ fn record_seeded(
     bottleneck: Value,
     shapes: bool,
     fault: Fault,
-) -> (Result<Outcome, RunError>, Vec<(Time, Call)>) {
+) -> (Result<Outcome, RunError>, Vec<(Instant, Call)>) {
     let config = json!({"duration": 1_000_000_000, "seed": seed, "bottleneck": bottleneck, "flows": flows});
     let config = Arc::new(RunConfig::from_json(&config).expect("a valid configuration"));
     let calls = Arc::new(Mutex::new(Vec::new()));
     let queue = Recorder { calls: Arc::clone(&calls), packets: VecDeque::new(), shapes, fault };
     let mut run: Box<dyn Run> = Box::new(Engine::new(config, queue, ()));
-    let outcome = run.advance(Time::NEVER, u64::MAX).and_then(|standing| {
+    let outcome = run.advance(Instant::NEVER, u64::MAX).and_then(|standing| {
         assert_eq!(standing, RunState::Over);
         run.finish()
     });
@@ -127,9 +127,9 @@ fn fifo() -> Value {
     json!({"aqm": {"name": "pfifo"}})
 }
 
-fn list_enqueued(calls: &[(Time, Call)], at: u64) -> Vec<u32> {
-    let flow = |&(time, call): &(Time, Call)| match call {
-        Call::Enqueue(flow) if time == Time(at) => Some(flow),
+fn list_enqueued(calls: &[(Instant, Call)], at: u64) -> Vec<u32> {
+    let flow = |&(time, call): &(Instant, Call)| match call {
+        Call::Enqueue(flow) if time == Instant(at) => Some(flow),
         _ => None,
     };
     calls.iter().filter_map(flow).collect()
@@ -165,11 +165,11 @@ fn a_packet_held_by_jitter_arrives_at_its_own_time() {
     // 0 or 1 ns of jitter: with 0 flow 0's SYN is there before flow 1's, whose timer fires at the same instant; with 1 it is later
     let mut jittery = flow(0, 20);
     jittery["jitter"] = json!(1);
-    let at = |ns: u64, flow: u32| (Time(ns), Call::Enqueue(flow));
+    let at = |ns: u64, flow: u32| (Instant(ns), Call::Enqueue(flow));
     let mut seen = [0; 2];
     for seed in 0..20 {
         let (_, calls) = record_seeded(seed, json!([jittery, flow(0, 20)]), fifo(), true, Fault::None);
-        let first: Vec<(Time, Call)> =
+        let first: Vec<(Instant, Call)> =
             calls.iter().filter(|(_, call)| matches!(call, Call::Enqueue(_))).take(2).copied().collect();
         let late = usize::from(first[0].1 == Call::Enqueue(1));
         let expected = [[at(10_000_000, 0), at(10_000_000, 1)], [at(10_000_000, 1), at(10_000_001, 0)]];
@@ -191,7 +191,7 @@ fn time_does_not_go_back_in_jitter() {
 fn the_link_comes_before_timers() {
     // 74 B at 10 Mbit/s take 59.2 us; flow 1 starts when flow 0's SYN has left
     let (_, calls) = record(json!([flow(0, 20), flow(59_200, 20)]), fifo(), false, Fault::None);
-    let at = Time(10 * MS + 59_200);
+    let at = Instant(10 * MS + 59_200);
     let then: Vec<Call> = calls.iter().filter(|(time, _)| *time == at).map(|&(_, call)| call).collect();
     assert_eq!(then, [Call::Empty, Call::Enqueue(1), Call::Dequeue(1)]);
 }
@@ -200,10 +200,10 @@ fn the_link_comes_before_timers() {
 fn the_clock_comes_last() {
     let changes = json!({"aqm": {"name": "pfifo"}, "rate_changes": [{"at": 10 * MS, "rate": 5_000_000}]});
     let (_, calls) = record(json!([flow(0, 20)]), changes, false, Fault::None);
-    let then: Vec<Call> = calls.iter().filter(|(time, _)| *time == Time(10 * MS)).map(|&(_, call)| call).collect();
+    let then: Vec<Call> = calls.iter().filter(|(time, _)| *time == Instant(10 * MS)).map(|&(_, call)| call).collect();
     assert_eq!(then, [Call::Enqueue(0), Call::Dequeue(0), Call::Rate]);
     // the SYN left at the old rate
-    assert!(calls.contains(&(Time(10 * MS + 59_200), Call::Empty)));
+    assert!(calls.contains(&(Instant(10 * MS + 59_200), Call::Empty)));
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_slot_is_given_to_another_flow_when_no_acknowledgement_is_left() {
     let queue = Recorder { calls: Arc::default(), packets: VecDeque::new(), shapes: false, fault: Fault::None };
     let mut engine = Box::new(Engine::new(config, queue, ()));
     let mut late = 0;
-    while engine.advance(Time::NEVER, 1).expect("no broken invariant") != RunState::Over {
+    while engine.advance(Instant::NEVER, 1).expect("no broken invariant") != RunState::Over {
         for line in &engine.net.lines.all {
             for (at, reply, _) in &line.acks {
                 let endpoint = engine.arena.get(reply.flow());

@@ -14,15 +14,15 @@ use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::FlowKey;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::BackEcn;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use std::sync::Arc;
 
 /// Where the event loop stands.
 pub struct LoopState {
     /// Time of the event that happens now.
-    pub now: Time,
+    pub now: Instant,
     /// Before this time nothing happens but in the net.
-    pub before: Time,
+    pub before: Instant,
     /// Events so far, and when the loop pauses.
     pub events: u64,
     pub most_events: u64,
@@ -81,7 +81,7 @@ pub trait Topology: Send {
     type Move: Copy;
 
     /// When a packet or an acknowledgement moves next, and which.
-    fn next_due(&self) -> (Time, Self::Move);
+    fn next_due(&self) -> (Instant, Self::Move);
 
     /// Carries out the move of [`Topology::next_due`], and perhaps the one right after it. Returns the slot of the sender that it reached, if it was
     /// an acknowledgement.
@@ -91,13 +91,13 @@ pub trait Topology: Send {
     fn plan(&mut self);
 
     /// When a queue discipline wants to be called.
-    fn aqm_at(&self) -> Time;
+    fn aqm_at(&self) -> Instant;
 
     /// Calls the queue discipline whose time has come.
     fn on_aqm_timer(&mut self);
 
     /// Change `change` of the configuration's rates is due.
-    fn change_rate(&mut self, change: usize, config: &RunConfig, now: Time);
+    fn change_rate(&mut self, change: usize, config: &RunConfig, now: Instant);
 
     /// The queue discipline of the hop called `bottleneck`.
     type Queue: Aqm;
@@ -118,7 +118,7 @@ pub trait Topology: Send {
     fn check(&self, found: UnderWay, staged: u64) -> Result<(), RunError>;
 
     /// Brings the counters of the links up to `now`.
-    fn settle(&mut self, now: Time);
+    fn settle(&mut self, now: Instant);
 
     /// No link has carried more than it can.
     ///
@@ -130,7 +130,7 @@ pub trait Topology: Send {
     fn begin(&mut self) {}
 
     /// A point of the time series is due.
-    fn point(&mut self, _now: Time) {}
+    fn point(&mut self, _now: Instant) {}
 
     /// The measured time of the queues is over. Returns what was measured of each hop, if there are several.
     fn finish(&mut self, _config: &RunConfig, _classes: &[Class]) -> Option<HopLog> {

@@ -14,7 +14,7 @@ use dumbbell_core::packet::Packet;
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::{BackEcn, Block, Outlet};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use dumbbell_measure::trace::Trace;
 
 /// Transport of an endpoint. TCP is not boxed: its state is needed for every packet.
@@ -46,28 +46,28 @@ macro_rules! forward {
 impl Connection for Transport {
     forward! { self:
         #[inline] fn has_begun[&self]() -> bool;
-        #[inline] fn next_timer[&self](start: Time) -> Time;
-        #[inline] fn on_timer[&mut self](start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool;
-        #[inline] fn on_receiver_timer[&mut self](now: Time, back: &mut impl ReturnPort) -> ();
-        #[inline(always)] fn on_packet[&mut self](packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time;
-        #[inline(always)] fn on_back[&mut self](reply: &ReceiverReply, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time;
+        #[inline] fn next_timer[&self](start: Instant) -> Instant;
+        #[inline] fn on_timer[&mut self](start: Instant, stop: &mut Instant, now: Instant, port: &mut impl Outlet) -> bool;
+        #[inline] fn on_receiver_timer[&mut self](now: Instant, back: &mut impl ReturnPort) -> ();
+        #[inline(always)] fn on_packet[&mut self](packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant;
+        #[inline(always)] fn on_back[&mut self](reply: &ReceiverReply, blocks: &[Block], stages: &mut Stages, now: Instant, way: &mut impl Ingress) -> Instant;
         #[inline(always)] fn prefetch[&self]() -> ();
         #[inline(always)] fn prefetch_behind[&self]() -> ();
         fn back_ecn[&self]() -> BackEcn;
         fn payload[&self]() -> u64;
         fn sent_and_received[&self]() -> (u64, ReceiverStats);
-        fn finish_time[&self]() -> Option<Time>;
+        fn finish_time[&self]() -> Option<Instant>;
         fn is_done[&self]() -> bool;
         fn receiver_waits[&self]() -> bool;
         fn check[&self]() -> Result<(), (&'static str, u64, u64)>;
-        fn sample[&self](samples: &mut Samples, now: Time) -> ();
+        fn sample[&self](samples: &mut Samples, now: Instant) -> ();
         fn forget_samples[&mut self]() -> ();
         fn take_rtt_samples[&mut self]() -> Option<CompactHistogram>;
         fn take_transit[&mut self]() -> Option<Box<Transit>>;
-        fn result[&self](common: FlowResult, now: Time) -> FlowResult;
+        fn result[&self](common: FlowResult, now: Instant) -> FlowResult;
         fn series_view[&self]() -> SeriesView;
-        fn trace[&self](trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) -> ();
-        fn report_changes[&mut self](said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Time) -> ();
+        fn trace[&self](trace: &mut Trace, slot: u32, now: Instant, backlog: impl FnOnce() -> u64) -> ();
+        fn report_changes[&mut self](said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Instant) -> ();
         fn protocol[&self]() -> ProtocolKind;
         #[inline] fn report_payloads[&mut self](listener: &mut dyn Tap) -> ();
     }

@@ -5,7 +5,7 @@ use dumbbell_core::packet::Ecn;
 use dumbbell_core::protocol::{Answer, Datagram, DatagramOutlet, Protocol};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::traffic::UdpSource;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Duration, Instant};
 
 /// A source of UDP.
 pub struct Udp {
@@ -22,28 +22,28 @@ impl Udp {
 }
 
 impl Protocol for Udp {
-    fn start(&mut self, now: Time) {
+    fn start(&mut self, now: Instant) {
         self.source.start(now);
     }
 
-    fn stop(&mut self, _now: Time) {
+    fn stop(&mut self, _now: Instant) {
         self.source.stop();
     }
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.source.next
     }
 
-    fn on_timer(&mut self, now: Time, net: &mut dyn DatagramOutlet) {
+    fn on_timer(&mut self, now: Instant, net: &mut dyn DatagramOutlet) {
         while self.source.next <= now {
             let packet = self.source.send();
             net.send(Datagram { number: packet.udp().number(), length: packet.len, ecn: packet.ecn() });
         }
     }
 
-    fn on_datagram(&mut self, datagram: &Datagram, _now: Time) -> Option<Answer> {
+    fn on_datagram(&mut self, datagram: &Datagram, _now: Instant) -> Option<Answer> {
         self.echo.then_some(Answer { value: datagram.number, length: datagram.length, ecn: Ecn::NotEct })
     }
 
-    fn on_answer(&mut self, _answer: &Answer, _rtt: Time, _now: Time) {}
+    fn on_answer(&mut self, _answer: &Answer, _rtt: Duration, _now: Instant) {}
 }

@@ -5,7 +5,7 @@
 
 use super::sce::Ramp;
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// BLUE raises the drop probability by 1/256 (`p_inc`, sch_cake.c), in units of 2^-32.
 const BLUE_INCREMENT: u32 = 1 << 24;
@@ -36,11 +36,11 @@ const INV_SQRT: [u32; 16] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     /// Acceptable standing delay.
-    pub target: Time,
+    pub target: Duration,
     /// Time constant of the schedule.
-    pub interval: Time,
+    pub interval: Duration,
     /// Time to send a full frame at the tin's rate.
-    pub mtu_time: Time,
+    pub mtu_time: Duration,
     /// Marks of some congestion.
     pub sce: Ramp,
 }
@@ -67,8 +67,8 @@ impl Coins {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cobalt {
     /// When the next signal, or the next decay of `count`, is due.
-    pub drop_next: Time,
-    blue_timer: Time,
+    pub drop_next: Instant,
+    blue_timer: Instant,
     /// Strength of the schedule: a gap is interval / sqrt(count).
     pub count: u32,
     rec_inv_sqrt: u32,
@@ -101,8 +101,8 @@ impl Cobalt {
     pub fn judge(
         &mut self,
         th: &Thresholds,
-        now: Time,
-        sojourn: Time,
+        now: Instant,
+        sojourn: Duration,
         capable: bool,
         bulk_flows: u32,
         coins: &mut Coins,
@@ -152,8 +152,8 @@ impl Cobalt {
     }
 
     /// A packet of this queue was dropped because the memory was full.
-    pub fn queue_full(&mut self, th: &Thresholds, now: Time) {
-        if now.saturating_sub(self.blue_timer) > th.target {
+    pub fn queue_full(&mut self, th: &Thresholds, now: Instant) {
+        if now.saturating_since(self.blue_timer) > th.target {
             self.p_drop = self.p_drop.saturating_add(BLUE_INCREMENT);
             self.blue_timer = now;
         }
@@ -163,8 +163,8 @@ impl Cobalt {
     }
 
     /// The queue was served and found empty.
-    pub fn queue_empty(&mut self, th: &Thresholds, now: Time) {
-        if self.p_drop > 0 && now.saturating_sub(self.blue_timer) > th.target {
+    pub fn queue_empty(&mut self, th: &Thresholds, now: Instant) {
+        if self.p_drop > 0 && now.saturating_since(self.blue_timer) > th.target {
             self.p_drop = self.p_drop.saturating_sub(BLUE_DECREMENT);
             self.blue_timer = now;
         }
@@ -176,13 +176,13 @@ impl Cobalt {
     }
 
     /// Whether nothing would be lost by forgetting this state.
-    pub fn is_at_rest(&self, now: Time) -> bool {
+    pub fn is_at_rest(&self, now: Instant) -> bool {
         self.p_drop == 0 && self.count == 0 && now >= self.drop_next
     }
 
     #[inline]
-    fn after_gap(&self, th: &Thresholds, from: Time) -> Time {
-        from + Time(((u128::from(th.interval.0) * u128::from(self.rec_inv_sqrt)) >> 32) as u64)
+    fn after_gap(&self, th: &Thresholds, from: Instant) -> Instant {
+        from + Duration(((u128::from(th.interval.0) * u128::from(self.rec_inv_sqrt)) >> 32) as u64)
     }
 
     #[inline]
@@ -211,7 +211,7 @@ mod tests {
 
     /// 100 Mbit/s, 100 ms: a full frame takes 121.12 us, so that target decides.
     const TH: Thresholds =
-        Thresholds { target: Time(5_000_000), interval: Time(100_000_000), mtu_time: Time(121_120), sce: Ramp::OFF };
+        Thresholds { target: Duration(5_000_000), interval: Duration(100_000_000), mtu_time: Duration(121_120), sce: Ramp::OFF };
 
     fn coins() -> Coins {
         Coins::new(1)
@@ -221,8 +221,8 @@ mod tests {
     fn mark_times(mut cobalt: Cobalt, until_ms: u64) -> Vec<u64> {
         let mut coins = coins();
         let marked = |ms: &u64| {
-            let sojourn = Time::from_millis(if *ms < 10 { 0 } else { 10 });
-            let verdict = cobalt.judge(&TH, Time::from_millis(*ms), sojourn, true, 0, &mut coins);
+            let sojourn = Duration::from_millis(if *ms < 10 { 0 } else { 10 });
+            let verdict = cobalt.judge(&TH, Instant::from_millis(*ms), sojourn, true, 0, &mut coins);
             assert!(!verdict.drop);
             verdict.mark
         };
@@ -251,10 +251,10 @@ mod tests {
         // From 1/sqrt(15), one step to 16: x = 0.258199, x/2 (3 - 16/15) = 0.249592: 24.959 ms of 100, not 25.
         let mut cobalt = Cobalt { rec_inv_sqrt: INV_SQRT[15], ..Cobalt::default() };
         cobalt.set_count(16);
-        assert_eq!(cobalt.after_gap(&TH, Time::ZERO).as_micros(), 24_959);
+        assert_eq!(cobalt.after_gap(&TH, Instant::ZERO).as_micros(), 24_959);
         for (count, gap_us) in [(1, 99_999), (2, 70_710), (3, 57_735), (4, 50_000), (5, 44_721), (6, 40_824)] {
             cobalt.set_count(count);
-            assert_eq!(cobalt.after_gap(&TH, Time::ZERO).as_micros(), gap_us, "count {count}");
+            assert_eq!(cobalt.after_gap(&TH, Instant::ZERO).as_micros(), gap_us, "count {count}");
         }
     }
 
@@ -262,14 +262,14 @@ mod tests {
     fn four_full_frames_are_never_too_long_a_queue() {
         // 1 Mbit/s: 12.112 ms a frame, target 18.168 ms; four frames are 48.448 ms.
         let th = Thresholds {
-            target: Time::from_micros(18_168),
-            interval: Time::from_micros(113_168),
-            mtu_time: Time(12_112_000),
+            target: Duration::from_micros(18_168),
+            interval: Duration::from_micros(113_168),
+            mtu_time: Duration(12_112_000),
             sce: Ramp::OFF,
         };
         let over = |sojourn, bulk_flows| {
             let mut cobalt = Cobalt::default();
-            cobalt.judge(&th, Time::from_secs(1), Time(sojourn), true, bulk_flows, &mut coins());
+            cobalt.judge(&th, Instant::from_secs(1), Duration(sojourn), true, bulk_flows, &mut coins());
             cobalt.dropping
         };
         assert!(!over(48_448_000, 0) && over(48_448_001, 0));
@@ -280,11 +280,11 @@ mod tests {
     #[test]
     fn a_packet_that_cannot_be_marked_is_dropped() {
         let mut cobalt = Cobalt { count: 1, dropping: true, rec_inv_sqrt: u32::MAX, ..Cobalt::default() };
-        let verdict = cobalt.judge(&TH, Time::from_secs(1), Time::from_millis(6), false, 0, &mut coins());
+        let verdict = cobalt.judge(&TH, Instant::from_secs(1), Duration::from_millis(6), false, 0, &mut coins());
         assert_eq!(verdict, CobaltVerdict { mark: false, drop: true, sce: false });
         // exactly target is not over it
         let mut calm = Cobalt { count: 1, dropping: true, rec_inv_sqrt: u32::MAX, ..Cobalt::default() };
-        assert_eq!(calm.judge(&TH, Time::from_secs(1), TH.target, false, 0, &mut coins()), CobaltVerdict::default());
+        assert_eq!(calm.judge(&TH, Instant::from_secs(1), TH.target, false, 0, &mut coins()), CobaltVerdict::default());
     }
 
     #[test]
@@ -292,8 +292,8 @@ mod tests {
         // count 4, due at 1000 ms: to 3 at 1000, to 2 after 57.74 (gap of 3), to 1 after 70.71, to 0 after 100: 1228.45 ms.
         let decayed = |ms: u64| {
             let mut cobalt =
-                Cobalt { count: 4, drop_next: Time::from_millis(1000), rec_inv_sqrt: INV_SQRT[4], ..Cobalt::default() };
-            cobalt.judge(&TH, Time::from_millis(ms), Time::ZERO, true, 0, &mut coins());
+                Cobalt { count: 4, drop_next: Instant::from_millis(1000), rec_inv_sqrt: INV_SQRT[4], ..Cobalt::default() };
+            cobalt.judge(&TH, Instant::from_millis(ms), Duration::ZERO, true, 0, &mut coins());
             cobalt.count
         };
         assert_eq!([999, 1000, 1057, 1058, 1128, 1129, 1228, 1229].map(decayed), [4, 3, 3, 2, 2, 1, 1, 0]);
@@ -304,17 +304,17 @@ mod tests {
         let mut cobalt = Cobalt::default();
         for (ms, p) in [(10, 1), (14, 1), (15, 1), (16, 2), (20, 2), (22, 3)] {
             // more than 5 ms since the last rise: 10, 16 (not 15), 22
-            cobalt.queue_full(&TH, Time::from_millis(ms));
+            cobalt.queue_full(&TH, Instant::from_millis(ms));
             assert_eq!(cobalt.p_drop, p << 24, "{ms} ms");
         }
         let mut steps = 0;
         for ms in (100..).step_by(6).take(16) {
             assert!(cobalt.p_drop > 2 << 24);
-            cobalt.queue_empty(&TH, Time::from_millis(ms));
+            cobalt.queue_empty(&TH, Instant::from_millis(ms));
             steps += 1;
         }
         assert_eq!((steps, cobalt.p_drop), (16, 2 << 24));
-        cobalt.queue_empty(&TH, Time::from_millis(100 + 15 * 6 + 5)); // 5 ms are not more than the target
+        cobalt.queue_empty(&TH, Instant::from_millis(100 + 15 * 6 + 5)); // 5 ms are not more than the target
         assert_eq!(cobalt.p_drop, 2 << 24);
     }
 
@@ -323,7 +323,7 @@ mod tests {
         let mut cobalt = Cobalt { p_drop: 1 << 30, ..Cobalt::default() };
         let mut random = coins();
         let drops = (0..40_000_u64)
-            .map(|us| cobalt.judge(&TH, Time::from_micros(us), Time::ZERO, true, 0, &mut random))
+            .map(|us| cobalt.judge(&TH, Instant::from_micros(us), Duration::ZERO, true, 0, &mut random))
             .inspect(|verdict| assert!(!verdict.mark))
             .filter(|verdict| verdict.drop)
             .count();
@@ -335,8 +335,9 @@ mod tests {
     fn some_congestion_is_said_of_packets_that_are_kept() {
         let setting = sce::SceSetting { mode: sce::SceMode::On, thresh: 1 };
         let th = Thresholds { sce: Ramp::new(setting, TH.target), ..TH };
-        let judge =
-            |mut cobalt: Cobalt, capable| cobalt.judge(&th, Time::from_secs(1), Time::from_millis(9), capable, 0, &mut coins());
+        let judge = |mut cobalt: Cobalt, capable| {
+            cobalt.judge(&th, Instant::from_secs(1), Duration::from_millis(9), capable, 0, &mut coins())
+        };
         let due = Cobalt { count: 1, dropping: true, rec_inv_sqrt: u32::MAX, ..Cobalt::default() };
         // over target: the ramp is at its end; CE is for the caller to set first
         assert_eq!(judge(Cobalt::default(), true), CobaltVerdict { sce: true, ..CobaltVerdict::default() });
@@ -349,7 +350,7 @@ mod tests {
     #[test]
     fn probability_saturates() {
         let mut cobalt = Cobalt { p_drop: u32::MAX - 1, ..Cobalt::default() };
-        cobalt.queue_full(&TH, Time::from_secs(1));
+        cobalt.queue_full(&TH, Instant::from_secs(1));
         assert_eq!(cobalt.p_drop, u32::MAX);
     }
 
@@ -357,8 +358,9 @@ mod tests {
     fn a_schedule_that_lags_is_not_caught_up_with() {
         // A second late at count 1: the mark schedules 70.7 ms after the old time, which is past, so that the next is due at once,
         // but the lag is forgotten: the one after that waits for a whole gap.
-        let mut cobalt = Cobalt { count: 1, dropping: true, drop_next: Time::from_secs(1), ..Cobalt::default() };
-        let mut marks = |now: u64| cobalt.judge(&TH, Time::from_millis(now), Time::from_millis(10), true, 0, &mut coins()).mark;
+        let mut cobalt = Cobalt { count: 1, dropping: true, drop_next: Instant::from_secs(1), ..Cobalt::default() };
+        let mut marks =
+            |now: u64| cobalt.judge(&TH, Instant::from_millis(now), Duration::from_millis(10), true, 0, &mut coins()).mark;
         assert!(marks(2000) && marks(2001));
         // 2000 + 57.7 (count 3)
         assert!(!marks(2057) && marks(2058));

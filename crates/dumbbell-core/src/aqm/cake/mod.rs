@@ -27,7 +27,7 @@ use crate::buffers::truesize;
 use crate::link_layer::{Framing, LinkLayer};
 use crate::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use crate::packet::{Ecn, Packet};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 use ack_filter::AckFilter;
 use cobalt::Coins;
 use diffserv::Diffserv;
@@ -52,7 +52,7 @@ crate::params! {
         /// Between what the capacity is shared.
         isolation: Isolation = Isolation::TripleIsolate, unit "", source "tc-cake(8): triple-isolate is the default";
         /// Round-trip time to be expected: the interval; target is a twentieth of it.
-        rtt: Time = Time::from_millis(100), unit "", range Time::from_micros(1), Time::from_secs(1000),
+        rtt: Duration = Duration::from_millis(100), unit "", range Duration::from_micros(1), Duration::from_secs(1000),
             source "tc-cake(8): internet (100 ms) is the default; 5 % of it as target";
         /// Bytes on the link in front of the IP packet, instead of the Ethernet header; unset: as the hop has it.
         overhead: Option<u16> = None, unit "bytes", range 0_u16, 256_u16, source "tc-cake(8): raw is the default";
@@ -187,7 +187,7 @@ impl State {
 
     /// An acknowledgement has come to the tail of queue `slot`: it may make an older one superfluous.
     #[cold]
-    fn filter<L: Log>(&mut self, slot: u16, tin: usize, now: Time, log: &mut L) {
+    fn filter<L: Log>(&mut self, slot: u16, tin: usize, now: Instant, log: &mut L) {
         let Some(acks) = log.acks() else { return };
         let flow = &mut self.table.flows[slot as usize];
         let Some(packet) = ack_filter::filter(self.params.ack_filter, &mut self.held.store, &mut flow.packets, acks) else {
@@ -214,7 +214,7 @@ impl State {
 
     /// Charges a packet to the clocks; returns the bytes charged.
     #[inline]
-    fn charge(&mut self, tin: usize, len: u16, now: Time, dropped: bool) -> i32 {
+    fn charge(&mut self, tin: usize, len: u16, now: Instant, dropped: bool) -> i32 {
         let bytes = self.layer.wire_bytes(len);
         if self.shaped {
             self.tins[tin].charge(bytes, now);
@@ -225,7 +225,7 @@ impl State {
 
     /// Charges a packet of queue `slot`, which is the first of `list`, to the clocks and to the turns of its flow and tin.
     #[inline(always)]
-    fn charge_turn(&mut self, slot: u16, tin: usize, list: usize, len: u16, now: Time, dropped: bool) {
+    fn charge_turn(&mut self, slot: u16, tin: usize, list: usize, len: u16, now: Instant, dropped: bool) {
         let bytes = self.charge(tin, len, now, dropped);
         match list {
             OLD => self.table.turns[tin].charge(bytes),
@@ -238,7 +238,7 @@ impl State {
 
     /// Drops the head of the longest queue: the memory is full.
     #[cold]
-    fn drop_from_longest<L: Log>(&mut self, now: Time, log: &mut L) {
+    fn drop_from_longest<L: Log>(&mut self, now: Instant, log: &mut L) {
         let slot = self.table.longest();
         let Some(packet) = self.take(slot) else { return };
         let flow = &mut self.table.flows[slot as usize];
@@ -285,7 +285,7 @@ impl State {
     }
 
     /// A flow was served and had no packets: it leaves, at once or when its COBALT is at rest.
-    fn retire(&mut self, tin: usize, slot: u16, list: usize, now: Time) {
+    fn retire(&mut self, tin: usize, slot: u16, list: usize, now: Instant) {
         let flow = &mut self.table.flows[slot as usize];
         flow.cobalt.queue_empty(&self.tins[tin].thresholds, now);
         let state = flow.state;
@@ -314,7 +314,7 @@ impl Aqm for State {
     }
 
     #[inline]
-    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         let slot = self.table.slot(packet.flow);
         let tin = self.table.flows[slot as usize].tin as usize;
         if self.tins[tin].packets == 0 {
@@ -351,16 +351,16 @@ impl Aqm for State {
     }
 
     #[inline]
-    fn earliest_packet(&self, now: Time) -> Option<Time> {
+    fn earliest_packet(&self, now: Instant) -> Option<Instant> {
         if self.held.packets == 0 {
-            return Some(Time::NEVER);
+            return Some(Instant::NEVER);
         }
         let ready_at = self.shaper.ready_at();
         (self.shaped && ready_at > now).then_some(ready_at)
     }
 
     #[inline]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let mut look_at_decaying = true;
         'tin: loop {
             if self.held.packets == 0 {
@@ -440,7 +440,7 @@ impl Aqm for State {
         self.held.bytes
     }
 
-    fn set_rate(&mut self, rate: Rate, now: Time) {
+    fn set_rate(&mut self, rate: Rate, now: Instant) {
         if self.params.bandwidth.is_some() {
             return;
         }

@@ -9,7 +9,7 @@
 
 use crate::packet::{Ecn, Packet};
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::Duration;
 
 crate::choice! {
     /// How the probability of SCE rises with the sojourn time.
@@ -38,7 +38,7 @@ pub struct SceSetting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ramp {
     on: bool,
-    target: Time,
+    target: Duration,
     /// Probability at target.
     knee: u64,
     /// Slope above half the target, as long as COBALT does not call the queue too long.
@@ -49,10 +49,10 @@ pub struct Ramp {
 
 impl Ramp {
     /// Never marks.
-    pub const OFF: Ramp = Ramp { on: false, target: Time::ZERO, knee: 0, low: 0, high: 0 };
+    pub const OFF: Ramp = Ramp { on: false, target: Duration::ZERO, knee: 0, low: 0, high: 0 };
 
     /// The ramp of a tin with `target`, which must not be 0.
-    pub fn new(setting: SceSetting, target: Time) -> Ramp {
+    pub fn new(setting: SceSetting, target: Duration) -> Ramp {
         const ONE: u64 = u32::MAX as u64;
         let knee = match setting.mode {
             SceMode::Off => return Ramp::OFF,
@@ -67,8 +67,8 @@ impl Ramp {
     ///
     /// `over` is COBALT's test, which also wants four full frames: on slow links the lower slope goes on above the target until
     /// then, past the knee, and the probability jumps to the upper one.
-    fn probability(&self, sojourn: Time, over: bool) -> u64 {
-        let half = Time(self.target.0 / 2);
+    fn probability(&self, sojourn: Duration, over: bool) -> u64 {
+        let half = self.target / 2;
         match (sojourn > half, over) {
             (false, _) => 0,
             (true, false) => (sojourn - half).0.saturating_mul(self.low),
@@ -78,7 +78,7 @@ impl Ramp {
 
     /// Whether a packet with `sojourn` that is kept gets an SCE mark. Draws only where chance decides.
     #[inline]
-    pub fn marks(&self, sojourn: Time, over: bool, rng: &mut Rng) -> bool {
+    pub fn marks(&self, sojourn: Duration, over: bool, rng: &mut Rng) -> bool {
         if !self.on {
             return false;
         }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::aqm::testing::packet;
 
-    const TARGET: Time = Time::from_millis(5);
+    const TARGET: Duration = Duration::from_millis(5);
 
     fn ramp(mode: SceMode, thresh: u16) -> Ramp {
         Ramp::new(SceSetting { mode, thresh }, TARGET)
@@ -110,7 +110,7 @@ mod tests {
 
     /// At 100 Mbit/s four frames are 0.48 ms: being over target is all that counts.
     fn share(ramp: &Ramp, sojourn_us: u64) -> f64 {
-        let sojourn = Time::from_micros(sojourn_us);
+        let sojourn = Duration::from_micros(sojourn_us);
         (ramp.probability(sojourn, sojourn > TARGET) as f64 / 4_294_967_296.0).min(1.0)
     }
 
@@ -147,22 +147,22 @@ mod tests {
         // 5 Mbit/s: target 5 ms, four frames 9.69 ms. N = 2 at 9 ms: 858 * 6.5 ms / 2^32 = 1.2985 if not over, else
         // 0.5 + 429 * 4 ms / 2^32 = 0.8995: the probability falls.
         let two = ramp(SceMode::Thresh, 2);
-        let at = |over| two.probability(Time::from_millis(9), over) as f64 / 4_294_967_296.0;
+        let at = |over| two.probability(Duration::from_millis(9), over) as f64 / 4_294_967_296.0;
         assert!((at(false) - 1.2985).abs() < 1e-4 && (at(true) - 0.8995).abs() < 1e-4, "{} {}", at(false), at(true));
         // N = 16: 107 * 6.5 ms / 2^32 = 0.1619, then 1/16 + 805 * 4 ms / 2^32 = 0.8122: it jumps up.
         let sixteen = ramp(SceMode::Thresh, 16);
-        let of = |over| sixteen.probability(Time::from_millis(9), over) as f64 / 4_294_967_296.0;
+        let of = |over| sixteen.probability(Duration::from_millis(9), over) as f64 / 4_294_967_296.0;
         assert!((of(false) - 0.1619).abs() < 1e-4 && (of(true) - 0.8122).abs() < 1e-4, "{} {}", of(false), of(true));
         // Single does not mark before.
-        assert_eq!(ramp(SceMode::Single, 1).probability(Time::from_millis(9), false), 0);
+        assert_eq!(ramp(SceMode::Single, 1).probability(Duration::from_millis(9), false), 0);
     }
 
     #[test]
     fn the_longest_waits_at_the_shortest_targets_do_not_overflow() {
-        let short = Ramp::new(SceSetting { mode: SceMode::Single, thresh: 1 }, Time::from_micros(1));
-        assert_eq!(short.probability(Time(u64::MAX), true), u64::MAX);
-        let long = Ramp::new(SceSetting { mode: SceMode::On, thresh: 1 }, Time::from_secs(50));
-        assert_eq!(long.probability(Time::from_secs(40), false), 0, "a slope below one unit is cut to 0");
+        let short = Ramp::new(SceSetting { mode: SceMode::Single, thresh: 1 }, Duration::from_micros(1));
+        assert_eq!(short.probability(Duration(u64::MAX), true), u64::MAX);
+        let long = Ramp::new(SceSetting { mode: SceMode::On, thresh: 1 }, Duration::from_secs(50));
+        assert_eq!(long.probability(Duration::from_secs(40), false), 0, "a slope below one unit is cut to 0");
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         let n = 100_000;
         for (mode, thresh, sojourn_us) in [(SceMode::On, 1, 3_750), (SceMode::Thresh, 16, 5_000), (SceMode::Single, 1, 9_000)] {
             let ramp = ramp(mode, thresh);
-            let sojourn = Time::from_micros(sojourn_us);
+            let sojourn = Duration::from_micros(sojourn_us);
             let marks = (0..n).filter(|_| ramp.marks(sojourn, sojourn > TARGET, &mut rng)).count() as f64;
             let (p, n) = (share(&ramp, sojourn_us), f64::from(n));
             assert!((marks - n * p).abs() < 5.0 * (n * p * (1.0 - p)).sqrt(), "{mode:?} {thresh}: {marks} of {n}, p = {p}");
@@ -183,7 +183,7 @@ mod tests {
     fn chance_is_asked_only_where_it_decides() {
         let drawn = |ramp: Ramp, sojourn_us| {
             let mut rng = Rng::stream(1, "cake-sce", 0);
-            let marked = ramp.marks(Time::from_micros(sojourn_us), sojourn_us > 5_000, &mut rng);
+            let marked = ramp.marks(Duration::from_micros(sojourn_us), sojourn_us > 5_000, &mut rng);
             (marked, rng.next_u64() != Rng::stream(1, "cake-sce", 0).next_u64())
         };
         assert_eq!(drawn(ramp(SceMode::Off, 1), 100_000), (false, false));

@@ -1,6 +1,6 @@
 //! The virtual-clock shaper: when the next packet may leave.
 
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 
 /// Rates below 64 B/s count as 64 B/s (`MIN_RATE`, `cake_set_rate`).
 const MIN_BYTES_PER_SECOND: u64 = 64;
@@ -28,8 +28,8 @@ impl ByteTime {
 
     /// Time for `bytes`.
     #[inline]
-    pub fn times(self, bytes: u32) -> Time {
-        Time((self.mantissa * u64::from(bytes)) >> self.shift)
+    pub fn times(self, bytes: u32) -> Duration {
+        Duration((self.mantissa * u64::from(bytes)) >> self.shift)
     }
 }
 
@@ -45,15 +45,15 @@ pub fn bytes_per_second(rate: Rate) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub struct CakeShaper {
     byte_time: ByteTime,
-    next: Time,
+    next: Instant,
     /// Runs at 2/3 of the rate over what was sent, not dropped: bounds the gap that charged drops can make.
-    failsafe_next: Time,
+    failsafe_next: Instant,
 }
 
 impl CakeShaper {
     /// A shaper at `bytes_per_second`.
     pub fn new(bytes_per_second: u64) -> CakeShaper {
-        CakeShaper { byte_time: ByteTime::from_rate(bytes_per_second), next: Time::ZERO, failsafe_next: Time::ZERO }
+        CakeShaper { byte_time: ByteTime::from_rate(bytes_per_second), next: Instant::ZERO, failsafe_next: Instant::ZERO }
     }
 
     /// Changes the rate; what was sent stays charged at the old one.
@@ -63,13 +63,13 @@ impl CakeShaper {
 
     /// When the next packet may leave.
     #[inline]
-    pub fn ready_at(&self) -> Time {
+    pub fn ready_at(&self) -> Instant {
         self.next.min(self.failsafe_next)
     }
 
     /// The whole discipline was idle until `now`.
     #[inline]
-    pub fn wake(&mut self, now: Time) {
+    pub fn wake(&mut self, now: Instant) {
         if self.next < now {
             self.next = now;
             self.failsafe_next = now;
@@ -82,7 +82,7 @@ impl CakeShaper {
         let duration = self.byte_time.times(bytes);
         self.next += duration;
         if !dropped {
-            self.failsafe_next += Time(duration.0 + (duration.0 >> 1));
+            self.failsafe_next += Duration(duration.0 + (duration.0 >> 1));
         }
     }
 }
@@ -96,8 +96,8 @@ mod tests {
         // 800 ns a byte: 1514 B take 1211200 ns, the failsafe 1.5 times as long, 1538 B 1230400 ns
         let mut shaper = CakeShaper::new(1_250_000);
         shaper.charge(1514, false);
-        assert_eq!((shaper.next, shaper.failsafe_next), (Time(1_211_200), Time(1_816_800)));
-        assert_eq!(ByteTime::from_rate(1_250_000).times(1538), Time(1_230_400));
+        assert_eq!((shaper.next, shaper.failsafe_next), (Instant(1_211_200), Instant(1_816_800)));
+        assert_eq!(ByteTime::from_rate(1_250_000).times(1538), Duration(1_230_400));
     }
 
     #[test]
@@ -111,9 +111,9 @@ mod tests {
                 assert!(got <= exact && exact - got <= 1 + (exact >> 32), "{bits} bit/s, {bytes} B: {got}, not {exact}");
             }
         }
-        assert_eq!(ByteTime::from_rate(0).times(1514), Time::ZERO);
+        assert_eq!(ByteTime::from_rate(0).times(1514), Duration::ZERO);
         // floor of 64 B/s
-        assert_eq!(ByteTime::from_rate(1).times(64), Time::from_secs(1));
+        assert_eq!(ByteTime::from_rate(1).times(64), Duration::from_secs(1));
     }
 
     #[test]
@@ -122,16 +122,16 @@ mod tests {
         for _ in 0..10 {
             shaper.charge(1000, true);
         }
-        assert_eq!((shaper.next, shaper.ready_at()), (Time::from_millis(8), Time::ZERO));
+        assert_eq!((shaper.next, shaper.ready_at()), (Instant::from_millis(8), Instant::ZERO));
     }
 
     #[test]
     fn idle_time_gives_no_credit() {
         let mut shaper = CakeShaper::new(1_250_000);
-        shaper.wake(Time::from_secs(1));
-        assert_eq!(shaper.ready_at(), Time::from_secs(1));
+        shaper.wake(Instant::from_secs(1));
+        assert_eq!(shaper.ready_at(), Instant::from_secs(1));
         shaper.charge(1000, false);
-        shaper.wake(Time::from_secs(1)); // still busy: nothing to pull up
-        assert_eq!(shaper.ready_at(), Time(1_000_800_000));
+        shaper.wake(Instant::from_secs(1)); // still busy: nothing to pull up
+        assert_eq!(shaper.ready_at(), Instant(1_000_800_000));
     }
 }

@@ -30,7 +30,7 @@ fn packet(flow: u32, seq: u64, len: u16, ecn: Ecn) -> Packet {
 }
 
 /// Takes packets from `now` on, waiting as the queue demands, until `until` or until nothing is left.
-fn drain(state: &mut State, log: &mut Counters, mut now: Time, until: Time) -> Vec<(Time, Packet)> {
+fn drain(state: &mut State, log: &mut Counters, mut now: Instant, until: Instant) -> Vec<(Instant, Packet)> {
     let mut sent = Vec::new();
     while now < until {
         match state.dequeue(now, log) {
@@ -48,12 +48,12 @@ fn share(params: Params, flows: &[FlowKey], depth: u64, seconds: u64) -> Vec<u64
     let (mut state, mut log) = cake(params, flows);
     for seq in 0..depth {
         for flow in 0..flows.len() as u32 {
-            state.enqueue(packet(flow, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+            state.enqueue(packet(flow, seq, 1514, Ecn::Ect0), Instant::ZERO, &mut log);
         }
     }
     let mut bytes = vec![0; flows.len()];
-    let mut now = Time::ZERO;
-    while now < Time::from_secs(seconds) {
+    let mut now = Instant::ZERO;
+    while now < Instant::from_secs(seconds) {
         match state.dequeue(now, &mut log) {
             Dequeue::Packet(sent) => {
                 bytes[sent.flow as usize] += u64::from(sent.len);
@@ -70,19 +70,19 @@ fn share(params: Params, flows: &[FlowKey], depth: u64, seconds: u64) -> Vec<u64
 fn packets_leave_at_the_rate_of_the_shaper() {
     let (mut state, mut log) = cake(single(), &keys(&[(1, 2)]));
     assert!(state.shapes());
-    let start = Time::from_secs(1);
+    let start = Instant::from_secs(1);
     for seq in 0..3 {
         state.enqueue(packet(0, seq, 1514, Ecn::Ect0), start, &mut log);
     }
     // 1514 B at 10 Mbit/s take 1211.2 us
-    let times: Vec<u64> = drain(&mut state, &mut log, start, Time::NEVER).iter().map(|(time, _)| time.0 - start.0).collect();
+    let times: Vec<u64> = drain(&mut state, &mut log, start, Instant::NEVER).iter().map(|(time, _)| time.0 - start.0).collect();
     assert_eq!(times, [0, 1_211_200, 2_422_400]);
     // Idle for 10 ms: no credit, and none of the time of the last packet is lost either
-    let later = Time::from_millis(1010);
+    let later = Instant::from_millis(1010);
     for seq in 3..5 {
         state.enqueue(packet(0, seq, 1514, Ecn::Ect0), later, &mut log);
     }
-    let again: Vec<u64> = drain(&mut state, &mut log, later, Time::NEVER).iter().map(|(time, _)| time.0 - later.0).collect();
+    let again: Vec<u64> = drain(&mut state, &mut log, later, Instant::NEVER).iter().map(|(time, _)| time.0 - later.0).collect();
     assert_eq!(again, [0, 1_211_200]);
 }
 
@@ -90,17 +90,17 @@ fn packets_leave_at_the_rate_of_the_shaper() {
 fn the_shaper_follows_the_bottleneck_unless_told_its_own_rate() {
     let follow = |params| {
         let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
-        state.set_rate(Rate::from_mbit(20), Time::ZERO);
+        state.set_rate(Rate::from_mbit(20), Instant::ZERO);
         for seq in 0..2 {
-            state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+            state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Instant::ZERO, &mut log);
         }
-        drain(&mut state, &mut log, Time::ZERO, Time::NEVER)[1].0
+        drain(&mut state, &mut log, Instant::ZERO, Instant::NEVER)[1].0
     };
-    assert_eq!(follow(single()), Time(605_600));
-    assert_eq!(follow(Params { bandwidth: Some(RAW_10), ..single() }), Time(1_211_200));
+    assert_eq!(follow(single()), Instant(605_600));
+    assert_eq!(follow(Params { bandwidth: Some(RAW_10), ..single() }), Instant(1_211_200));
     // overhead 38: 1538 B, 1230.4 us
-    assert_eq!(follow(Params { bandwidth: Some(RAW_10), overhead: Some(38), ..single() }), Time(1_230_400));
-    assert_eq!(follow(Params { bandwidth: Some(Rate::UNLIMITED), ..single() }), Time::ZERO);
+    assert_eq!(follow(Params { bandwidth: Some(RAW_10), overhead: Some(38), ..single() }), Instant(1_230_400));
+    assert_eq!(follow(Params { bandwidth: Some(Rate::UNLIMITED), ..single() }), Instant::ZERO);
 }
 
 #[test]
@@ -109,11 +109,11 @@ fn a_shaper_that_starts_in_the_middle_of_a_run_gives_no_burst() {
     let (mut state, mut log) = start_flows(unlimited, &keys(&[(1, 2)]));
     assert!(!state.shapes());
     for seq in 0..5 {
-        state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+        state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Instant::ZERO, &mut log);
     }
-    let start = Time::from_secs(10);
+    let start = Instant::from_secs(10);
     state.set_rate(RAW_10, start);
-    let times: Vec<u64> = drain(&mut state, &mut log, start, Time::NEVER).iter().map(|(time, _)| time.0 - start.0).collect();
+    let times: Vec<u64> = drain(&mut state, &mut log, start, Instant::NEVER).iter().map(|(time, _)| time.0 - start.0).collect();
     assert_eq!(times, [0, 1_211_200, 2_422_400, 3_633_600, 4_844_800]);
 }
 
@@ -138,15 +138,15 @@ fn full_memory_drops_the_head_of_the_longest_queue_and_wakes_blue() {
     let params = Params { memlimit: Some(23_040), isolation: Isolation::Flows, ..Params::default() };
     let (mut state, mut log) = cake(params, &keys(&[(1, 2), (1, 2)]));
     for seq in 0..8 {
-        state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::from_millis(10), &mut log);
+        state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Instant::from_millis(10), &mut log);
     }
     for seq in 0..3 {
-        state.enqueue(packet(1, seq, 1514, Ecn::Ect0), Time::from_millis(10), &mut log);
+        state.enqueue(packet(1, seq, 1514, Ecn::Ect0), Instant::from_millis(10), &mut log);
     }
     assert_eq!((log.queue.drops_overflow, log.flows.flow_counters(0).dropped_overflow, state.packets()), (1, 1, 10));
     let slot = state.table.slot(0) as usize;
     assert_eq!((state.table.flows[slot].cobalt.p_drop, state.table.flows[slot].cobalt.count), (1 << 24, 1));
-    let sent = drain(&mut state, &mut log, Time::from_millis(10), Time::NEVER);
+    let sent = drain(&mut state, &mut log, Instant::from_millis(10), Instant::NEVER);
     let first = sent.iter().find(|(_, packet)| packet.flow == 0).unwrap();
     assert_eq!(first.1.number(), 1, "the head was dropped");
 }
@@ -154,9 +154,9 @@ fn full_memory_drops_the_head_of_the_longest_queue_and_wakes_blue() {
 #[test]
 fn a_limit_below_one_packet_drops_everything() {
     let (mut state, mut log) = cake(Params { memlimit: Some(1000), ..Params::default() }, &keys(&[(1, 2)]));
-    state.enqueue(packet(0, 0, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+    state.enqueue(packet(0, 0, 1514, Ecn::Ect0), Instant::ZERO, &mut log);
     assert_eq!((state.packets(), state.held.memory, log.queue.drops_overflow), (0, 0, 1));
-    assert!(matches!(state.dequeue(Time::ZERO, &mut log), Dequeue::Empty));
+    assert!(matches!(state.dequeue(Instant::ZERO, &mut log), Dequeue::Empty));
 }
 
 #[test]
@@ -186,13 +186,13 @@ fn flows_share_equally_and_hosts_first_in_the_dual_modes() {
 fn a_sparse_flow_passes_bulk_flows() {
     let (mut state, mut log) = cake(Params::default(), &keys(&[(1, 2), (3, 4)]));
     for seq in 0..100 {
-        state.enqueue(packet(0, seq, 1514, Ecn::NotEct), Time::ZERO, &mut log);
+        state.enqueue(packet(0, seq, 1514, Ecn::NotEct), Instant::ZERO, &mut log);
     }
-    let sent = drain(&mut state, &mut log, Time::ZERO, Time::from_millis(40));
+    let sent = drain(&mut state, &mut log, Instant::ZERO, Instant::from_millis(40));
     assert!(sent.len() > 30);
-    let arrival = Time::from_millis(41);
+    let arrival = Instant::from_millis(41);
     state.enqueue(packet(1, 0, 100, Ecn::NotEct), arrival, &mut log);
-    let next = drain(&mut state, &mut log, arrival, Time::from_millis(45));
+    let next = drain(&mut state, &mut log, arrival, Instant::from_millis(45));
     let (time, _) = next.iter().find(|(_, packet)| packet.flow == 1).expect("it was sent");
     // The frame on the link may take 1.2112 ms, and that is all.
     assert!(time.0 - arrival.0 <= 1_211_200, "{time}");
@@ -201,9 +201,9 @@ fn a_sparse_flow_passes_bulk_flows() {
 #[test]
 fn states_of_a_flow() {
     let flows = keys(&[(1, 2), (3, 4)]);
-    let (mut state, mut log) = cake(Params { isolation: Isolation::Flows, rtt: Time::from_millis(10), ..single() }, &flows);
+    let (mut state, mut log) = cake(Params { isolation: Isolation::Flows, rtt: Duration::from_millis(10), ..single() }, &flows);
     let slot = state.table.slot(0) as usize;
-    let mut now = Time::from_secs(1);
+    let mut now = Instant::from_secs(1);
     assert_eq!(state.table.flows[slot].state, FlowState::None);
     state.enqueue(packet(0, 0, 1514, Ecn::Ect0), now, &mut log);
     assert_eq!(state.table.flows[slot].state, FlowState::Sparse);
@@ -211,29 +211,29 @@ fn states_of_a_flow() {
     assert!(matches!(state.dequeue(now, &mut log), Dequeue::Packet(_)));
     assert_eq!((state.table.flows[slot].state, state.tins[0].sparse_flows), (FlowState::Sparse, 1));
     // The other flow's packet makes it be looked at: empty and out of deficit, it waits in the old list
-    now += Time::from_millis(2);
+    now += Duration::from_millis(2);
     state.enqueue(packet(1, 0, 100, Ecn::Ect0), now, &mut log);
     assert!(matches!(state.dequeue(now, &mut log), Dequeue::Packet(Packet { flow: 1, .. })));
     assert_eq!((state.table.flows[slot].state, state.tins[0].sparse_flows), (FlowState::SparseWait, 2));
     // and counts as bulk when it has a packet again
     state.enqueue(packet(0, 1, 1514, Ecn::Ect0), now, &mut log);
     assert_eq!((state.table.flows[slot].state, state.tins[0].bulk_flows), (FlowState::Bulk, 1));
-    now += Time::from_millis(2);
-    drain(&mut state, &mut log, now, now + Time::from_millis(4));
+    now += Duration::from_millis(2);
+    drain(&mut state, &mut log, now, now + Duration::from_millis(4));
     // Served empty, it decays, since drop_next is an interval (11.3 ms at this rate) after its last packet; then it leaves
-    now += Time::from_millis(4);
+    now += Duration::from_millis(4);
     for seq in 0..20 {
         state.enqueue(packet(1, seq, 100, Ecn::Ect0), now, &mut log);
-        drain(&mut state, &mut log, now, now + Time::from_micros(100));
-        now += Time::from_micros(100);
+        drain(&mut state, &mut log, now, now + Duration::from_micros(100));
+        now += Duration::from_micros(100);
     }
     // (the other flow has used up its quantum meanwhile: it is the one that counts as bulk)
     assert_eq!((state.table.flows[slot].state, state.tins[0].bulk_flows), (FlowState::Decaying, 1));
-    now += Time::from_millis(30);
+    now += Duration::from_millis(30);
     for seq in 0..20 {
         state.enqueue(packet(1, seq, 100, Ecn::Ect0), now, &mut log);
-        drain(&mut state, &mut log, now, now + Time::from_millis(1));
-        now += Time::from_millis(1);
+        drain(&mut state, &mut log, now, now + Duration::from_millis(1));
+        now += Duration::from_millis(1);
     }
     assert_eq!(state.table.flows[slot].state, FlowState::None);
 }
@@ -262,12 +262,12 @@ fn unlimited_tins_share_by_their_quanta() {
     let (mut state, mut log) = cake(params, &flows);
     let mut sent = [0_u32; 3];
     for flow in [0, 1, 2] {
-        state.enqueue(packet(flow, 0, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+        state.enqueue(packet(flow, 0, 1514, Ecn::Ect0), Instant::ZERO, &mut log);
     }
     for _ in 0..21_000 {
-        let Dequeue::Packet(got) = state.dequeue(Time::ZERO, &mut log) else { panic!("an unlimited queue never waits") };
+        let Dequeue::Packet(got) = state.dequeue(Instant::ZERO, &mut log) else { panic!("an unlimited queue never waits") };
         sent[got.flow as usize] += 1;
-        state.enqueue(packet(got.flow, 0, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+        state.enqueue(packet(got.flow, 0, 1514, Ecn::Ect0), Instant::ZERO, &mut log);
     }
     // 1024 : 64 : 256 = 16 : 1 : 4
     for (got, expected) in sent.iter().zip([16_000, 1_000, 4_000]) {
@@ -279,16 +279,16 @@ fn unlimited_tins_share_by_their_quanta() {
 fn overload(params: Params, ecn: Ecn, seconds: u64) -> (Vec<f64>, Counters, usize) {
     let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
     let gap = 1_211_200 * 5 / 6;
-    let (mut arrival, mut seq, mut now, mut sojourns) = (Time::ZERO, 0, Time::ZERO, Vec::new());
-    while now < Time::from_secs(seconds) {
+    let (mut arrival, mut seq, mut now, mut sojourns) = (Instant::ZERO, 0, Instant::ZERO, Vec::new());
+    while now < Instant::from_secs(seconds) {
         while arrival <= now {
             state.enqueue(packet(0, seq, 1514, ecn), arrival, &mut log);
-            arrival += Time(gap);
+            arrival += Duration(gap);
             seq += 1;
         }
         match state.dequeue(now, &mut log) {
             Dequeue::Packet(sent) => sojourns.push((now.0 - sent.enqueue_time.0) as f64 / 1e6),
-            Dequeue::Wait(time) => now = time.min(arrival.max(Time(now.0 + 1))),
+            Dequeue::Wait(time) => now = time.min(arrival.max(Instant(now.0 + 1))),
             Dequeue::Empty => now = arrival,
         }
     }
@@ -338,9 +338,9 @@ fn sce_marks_with_one_queue_and_with_a_queue_for_every_flow() {
 fn sce_marks_a_sparse_flow_too() {
     let params = Params { sce: sce::SceMode::On, ..Params::default() };
     let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
-    state.enqueue(packet(0, 0, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+    state.enqueue(packet(0, 0, 1514, Ecn::Ect0), Instant::ZERO, &mut log);
     // over the target of 5 ms and four frames (4.84 ms)
-    let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(6), &mut log) else { panic!("a packet is queued") };
+    let Dequeue::Packet(sent) = state.dequeue(Instant::from_millis(6), &mut log) else { panic!("a packet is queued") };
     assert_eq!((sent.ecn(), log.queue.sce_marks, log.queue.ce_marks), (Ecn::Ect1, 1, 0));
 }
 
@@ -377,9 +377,9 @@ fn the_threshold_sets_the_share_of_marks_at_the_target() {
     let params = Params { sce: sce::SceMode::Thresh, sce_thresh: 4, ..single() };
     let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
     for seq in 0..300 {
-        let now = Time::from_millis(20 * seq);
+        let now = Instant::from_millis(20 * seq);
         state.enqueue(packet(0, seq, 1514, Ecn::Ect0), now, &mut log);
-        assert!(matches!(state.dequeue(now + Time::from_millis(5), &mut log), Dequeue::Packet(_)));
+        assert!(matches!(state.dequeue(now + Duration::from_millis(5), &mut log), Dequeue::Packet(_)));
     }
     assert!((38..=112).contains(&log.queue.sce_marks) && log.queue.ce_marks == 0, "{}", log.queue.sce_marks);
 }
@@ -403,9 +403,9 @@ fn the_last_packet_of_a_flow_is_marked_but_not_dropped() {
     for (ecn, expected) in [(Ecn::NotEct, Ecn::NotEct), (Ecn::Ect0, Ecn::Ce)] {
         let (mut state, mut log) = cake(single(), &keys(&[(1, 2)]));
         let slot = state.table.slot(0) as usize;
-        state.table.flows[slot].cobalt.queue_full(&state.tins[0].thresholds, Time::ZERO);
-        state.enqueue(packet(0, 0, 1514, ecn), Time::ZERO, &mut log);
-        let Dequeue::Packet(sent) = state.dequeue(Time::from_millis(50), &mut log) else { panic!("a packet is queued") };
+        state.table.flows[slot].cobalt.queue_full(&state.tins[0].thresholds, Instant::ZERO);
+        state.enqueue(packet(0, 0, 1514, ecn), Instant::ZERO, &mut log);
+        let Dequeue::Packet(sent) = state.dequeue(Instant::from_millis(50), &mut log) else { panic!("a packet is queued") };
         assert_eq!((sent.ecn(), log.queue.drops_aqm), (expected, 0));
         assert_eq!(log.queue.ce_marks, u64::from(ecn == Ecn::Ect0));
     }
@@ -414,14 +414,14 @@ fn the_last_packet_of_a_flow_is_marked_but_not_dropped() {
 #[test]
 fn places_of_packets_are_used_again() {
     let (mut state, mut log) = cake(Params::default(), &keys(&[(1, 2)]));
-    let mut now = Time::ZERO;
+    let mut now = Instant::ZERO;
     for seq in 0..10_000 {
         state.enqueue(packet(0, seq, 1514, Ecn::Ect0), now, &mut log);
         if seq >= 20 {
             let Dequeue::Packet(sent) = state.dequeue(now, &mut log) else { panic!("the shaper is slower than this story") };
             assert_eq!(sent.number(), seq - 20);
         }
-        now += Time(1_211_200);
+        now += Duration(1_211_200);
     }
     assert_eq!((state.held.store.places(), state.packets()), (21, 20));
 }
@@ -432,14 +432,14 @@ fn an_idle_tin_saves_no_credit() {
     flows[1].dscp = 46;
     let (mut state, mut log) = cake(Params::default(), &flows);
     for seq in 0..1500 {
-        state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+        state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Instant::ZERO, &mut log);
     }
-    drain(&mut state, &mut log, Time::ZERO, Time::from_millis(500));
-    let start = Time::from_millis(500);
+    drain(&mut state, &mut log, Instant::ZERO, Instant::from_millis(500));
+    let start = Instant::from_millis(500);
     for seq in 0..300 {
         state.enqueue(packet(1, seq, 1514, Ecn::Ect0), start, &mut log);
     }
-    let sent = drain(&mut state, &mut log, start, Time::from_millis(1000));
+    let sent = drain(&mut state, &mut log, start, Instant::from_millis(1000));
     let voice = sent.iter().filter(|(_, packet)| packet.flow == 1).count();
     // 2.5 Mbit/s for 0.5 s are 103 frames; the half second before would be as many again
     assert!((100..=106).contains(&voice), "{voice}");
@@ -451,13 +451,13 @@ fn ingress_charges_what_does_not_fit() {
         let params = Params { ingress, memlimit: Some(2304), ..single() };
         let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
         for seq in 0..3 {
-            state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
+            state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Instant::ZERO, &mut log);
         }
         assert_eq!(log.queue.drops_overflow, 2);
         state.tins[0].next
     };
     // The tin's clock runs at most one packet ahead.
-    assert_eq!((next(false), next(true)), (Time::ZERO, Time(1_211_200)));
+    assert_eq!((next(false), next(true)), (Instant::ZERO, Instant(1_211_200)));
 }
 
 #[test]
@@ -466,14 +466,15 @@ fn hosts_are_counted_as_often_as_they_have_bulk_flows() {
     let hosts: Vec<(u32, u32)> = (0..3000).map(|i| (i % 50, i % 40)).collect();
     let flows = keys(&hosts);
     for isolation in [Isolation::TripleIsolate, Isolation::DualSrcHost, Isolation::DualDstHost, Isolation::Flows] {
-        let params = Params { isolation, bandwidth: Some(Rate::from_mbit(100)), rtt: Time::from_millis(1), ..Params::default() };
+        let params =
+            Params { isolation, bandwidth: Some(Rate::from_mbit(100)), rtt: Duration::from_millis(1), ..Params::default() };
         let (mut state, mut log) = cake(params, &flows);
-        let (mut rng, mut now) = (Rng::stream(3, "test", 0), Time::ZERO);
+        let (mut rng, mut now) = (Rng::stream(3, "test", 0), Instant::ZERO);
         for round in 0..200 {
             for _ in 0..100 {
                 state.enqueue(packet(rng.draw_below(3000) as u32, round, 1514, Ecn::Ect0), now, &mut log);
             }
-            let until = now + Time::from_millis(if round % 20 == 19 { 200 } else { 2 });
+            let until = now + Duration::from_millis(if round % 20 == 19 { 200 } else { 2 });
             drain(&mut state, &mut log, now, until);
             now = until;
             assert!(state.table.hosts_are_counted_right(), "{isolation:?}, round {round}");
@@ -488,9 +489,9 @@ fn tins_count_what_they_sent_and_marked() {
     // two flows of best effort and voice at a tenth of what they offer: both tins mark, and together as much as the log
     let keys = [0_u8, 46].map(|dscp| FlowKey { src_host: 1, dst_host: 2, ports: u32::from(dscp), dscp });
     let (mut cake, mut log) = cake(Params { sce: sce::SceMode::On, ..Params::default() }, &keys);
-    let (mut sent, mut now) = (0, Time::ZERO);
+    let (mut sent, mut now) = (0, Instant::ZERO);
     for step in 0..20_000_u64 {
-        now = Time::from_micros(200 * step);
+        now = Instant::from_micros(200 * step);
         for flow in 0..2 {
             let packet = Packet { flow, len: 1514, ..Packet::new_tcp(step, Ecn::Ect0, 0) };
             cake.enqueue(packet, now, &mut log);
@@ -502,7 +503,7 @@ fn tins_count_what_they_sent_and_marked() {
     let tins: Vec<_> = log.internal.iter().collect();
     assert_eq!(tins.iter().map(|tin| tin.0).collect::<Vec<_>>(), ["tin0", "tin1", "tin2"]);
     let sum = |of: fn(&InternalCounters) -> u64| tins.iter().map(|tin| of(tin.1)).sum::<u64>();
-    assert!(now > Time::ZERO && sent > 0);
+    assert!(now > Instant::ZERO && sent > 0);
     assert_eq!(sum(|tin| tin.packets), sent);
     assert_eq!(sum(|tin| tin.sojourn_ns), log.queue.sojourn_ns);
     assert_eq!(sum(|tin| tin.ce_marks), log.queue.ce_marks);

@@ -6,7 +6,7 @@ use super::cobalt::Thresholds;
 use super::isolation::FlowList;
 use super::sce::{Ramp, SceSetting};
 use super::shaper::ByteTime;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 /// One tin.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct Tin {
     pub flow_quantum: u32,
     byte_time: ByteTime,
     /// When the tin is within its rate again.
-    pub next: Time,
+    pub next: Instant,
     quantum: i32,
     /// Bytes left in its turn; without a shaper.
     pub deficit: i32,
@@ -41,11 +41,11 @@ pub const OLD: usize = 2;
 /// Rates and what follows from them, for one tin at `bytes_per_second` (0: unlimited), as `cake_set_rate` computes it.
 ///
 /// Returns the flow quantum and the thresholds.
-fn rate_dependent(bytes_per_second: u64, full_frame: u16, rtt: Time, sce: SceSetting) -> (u32, Thresholds) {
+fn rate_dependent(bytes_per_second: u64, full_frame: u16, rtt: Duration, sce: SceSetting) -> (u32, Thresholds) {
     // tc-cake(8): target is 1/20 of rtt, at least 1 us.
-    let configured = Time((rtt.0 / 20).max(1_000));
+    let configured = (rtt / 20).max(Duration::from_micros(1));
     let mtu_time = ByteTime::from_rate(bytes_per_second).times(u32::from(full_frame));
-    let target = configured.max(Time(mtu_time.0 * 3 / 2));
+    let target = configured.max(mtu_time * 3 / 2);
     let interval = (rtt + target - configured).max(target + target);
     let quantum = if bytes_per_second == 0 { 1514 } else { (bytes_per_second >> 12).clamp(300, 1514) };
     (quantum as u32, Thresholds { target, interval, mtu_time, sce: Ramp::new(sce, target) })
@@ -53,7 +53,7 @@ fn rate_dependent(bytes_per_second: u64, full_frame: u16, rtt: Time, sce: SceSet
 
 impl Tin {
     /// An empty tin.
-    pub fn new(bytes_per_second: u64, quantum: i32, full_frame: u16, rtt: Time, sce: SceSetting) -> Tin {
+    pub fn new(bytes_per_second: u64, quantum: i32, full_frame: u16, rtt: Duration, sce: SceSetting) -> Tin {
         let (flow_quantum, thresholds) = rate_dependent(bytes_per_second, full_frame, rtt, sce);
         let byte_time = ByteTime::from_rate(bytes_per_second);
         let lists = [FlowList::default(); 2];
@@ -61,7 +61,7 @@ impl Tin {
             thresholds,
             flow_quantum,
             byte_time,
-            next: Time::ZERO,
+            next: Instant::ZERO,
             quantum,
             deficit: 0,
             lists,
@@ -72,7 +72,7 @@ impl Tin {
     }
 
     /// Changes the rate.
-    pub fn set_rate(&mut self, bytes_per_second: u64, full_frame: u16, rtt: Time, sce: SceSetting) {
+    pub fn set_rate(&mut self, bytes_per_second: u64, full_frame: u16, rtt: Duration, sce: SceSetting) {
         (self.flow_quantum, self.thresholds) = rate_dependent(bytes_per_second, full_frame, rtt, sce);
         self.byte_time = ByteTime::from_rate(bytes_per_second);
     }
@@ -85,7 +85,7 @@ impl Tin {
 
     /// Charges `bytes` to the tin's own clock, which lags at most one packet behind.
     #[inline]
-    pub fn charge(&mut self, bytes: u32, now: Time) {
+    pub fn charge(&mut self, bytes: u32, now: Instant) {
         let duration = self.byte_time.times(bytes);
         if self.next < now {
             self.next += duration;
@@ -97,8 +97,8 @@ impl Tin {
 
 /// With a shaper: of the tins with flows, the last one within its rate, or else the one that will be first.
 #[inline]
-pub fn by_schedule(tins: &[Tin], now: Time) -> usize {
-    let mut best = (0, Time::NEVER);
+pub fn by_schedule(tins: &[Tin], now: Instant) -> usize {
+    let mut best = (0, Instant::NEVER);
     for (index, tin) in tins.iter().enumerate() {
         if tin.is_active() && tin.next <= best.1.max(now) {
             best = (index, tin.next);
@@ -144,11 +144,11 @@ mod tests {
             (10_000, 1_211_200, 5_000, 100_000, 305),
             (50_000, 242_240, 5_000, 100_000, 1514),
         ] {
-            let (got_quantum, th) = rate_dependent(Rate(kbit * 1000).bytes(), 1514, Time::from_millis(100), NO_SCE);
+            let (got_quantum, th) = rate_dependent(Rate(kbit * 1000).bytes(), 1514, Duration::from_millis(100), NO_SCE);
             // a byte time of 34 bits loses up to 0.02 ns in 189 ms, so that a whole number may be cut to the one below
             assert!(mtu_time_ns - th.mtu_time.0 <= 1, "{kbit} kbit/s: {}", th.mtu_time);
-            assert!(Time::from_micros(target_us).0 - th.target.0 <= 2, "{kbit} kbit/s: {}", th.target);
-            assert!(Time::from_micros(interval_us).0 - th.interval.0 <= 4, "{kbit} kbit/s: {}", th.interval);
+            assert!(Instant::from_micros(target_us).0 - th.target.0 <= 2, "{kbit} kbit/s: {}", th.target);
+            assert!(Instant::from_micros(interval_us).0 - th.interval.0 <= 4, "{kbit} kbit/s: {}", th.interval);
             assert_eq!(got_quantum, quantum, "{kbit} kbit/s");
         }
     }
@@ -157,8 +157,8 @@ mod tests {
     fn the_target_is_that_of_one_and_a_half_frames_of_the_device() {
         // cake_set_rate: at 1 Mbit/s 1.5 * 8 us a byte: 526 B 6.312 ms, 9000 B 108 ms, and an interval of twice as much; the quantum stays
         for (frame, target_us, interval_us) in [(154, 5_000, 100_000), (526, 6_312, 101_312), (9_000, 108_000, 216_000)] {
-            let (quantum, th) = rate_dependent(125_000, frame, Time::from_millis(100), NO_SCE);
-            let [target, interval] = [target_us, interval_us].map(Time::from_micros);
+            let (quantum, th) = rate_dependent(125_000, frame, Duration::from_millis(100), NO_SCE);
+            let [target, interval] = [target_us, interval_us].map(Instant::from_micros);
             assert!(target.0 - th.target.0 <= 2 && interval.0 - th.interval.0 <= 4, "{frame} B: {} {}", th.target, th.interval);
             assert_eq!(quantum, 300);
         }
@@ -167,16 +167,16 @@ mod tests {
     #[test]
     fn a_short_rtt_is_stretched_to_two_targets() {
         // 1 Mbit/s, rtt 10 ms: target 1.5 * 12.112 = 18.168 ms; 10 + 18.168 - 0.5 = 27.668 < 36.336 ms
-        let (_, th) = rate_dependent(125_000, 1514, Time::from_millis(10), NO_SCE);
+        let (_, th) = rate_dependent(125_000, 1514, Duration::from_millis(10), NO_SCE);
         assert_eq!((th.target.as_micros(), th.interval.as_micros()), (18_168, 36_336));
     }
 
     #[test]
     fn an_unlimited_tin_has_no_mtu_time() {
-        let (quantum, th) = rate_dependent(0, 1514, Time::from_millis(100), NO_SCE);
+        let (quantum, th) = rate_dependent(0, 1514, Duration::from_millis(100), NO_SCE);
         assert_eq!(
             (quantum, th.mtu_time, th.target, th.interval),
-            (1514, Time::ZERO, Time::from_millis(5), Time::from_millis(100))
+            (1514, Duration::ZERO, Duration::from_millis(5), Duration::from_millis(100))
         );
     }
 
@@ -186,9 +186,9 @@ mod tests {
         let tins: Vec<Tin> = Diffserv::Diffserv3
             .shares(1_250_000)
             .into_iter()
-            .map(|(r, q)| Tin::new(r, q, 1514, Time::from_millis(100), NO_SCE))
+            .map(|(r, q)| Tin::new(r, q, 1514, Duration::from_millis(100), NO_SCE))
             .collect();
-        let us = |time: Time| (time.0 as f64 / 1e3).round() as u64;
+        let us = |time: Duration| (time.0 as f64 / 1e3).round() as u64;
         assert_eq!((us(tins[1].thresholds.target), us(tins[1].thresholds.interval)), (29_069, 124_069));
         assert_eq!((us(tins[2].thresholds.target), us(tins[2].thresholds.interval)), (7_267, 102_267));
         assert_eq!(tins.iter().map(|tin| tin.quantum).collect::<Vec<_>>(), [1024, 64, 256]);
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_tin_keeps_its_turn_down_to_a_deficit_of_zero() {
         let mut tins: Vec<Tin> =
-            [1024, 64].into_iter().map(|quantum| Tin::new(0, quantum, 1514, Time::from_millis(100), NO_SCE)).collect();
+            [1024, 64].into_iter().map(|quantum| Tin::new(0, quantum, 1514, Duration::from_millis(100), NO_SCE)).collect();
         tins.iter_mut().for_each(|tin| tin.bulk_flows = 1);
         assert_eq!((by_turns(&mut tins, 0), tins[0].deficit), (0, 0));
         tins[0].deficit = -1500;

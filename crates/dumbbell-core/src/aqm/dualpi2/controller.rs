@@ -4,7 +4,7 @@
 //! whole units. Its versions differ in how gains and differences are cut ([`Arithmetic`]). Where a change of 100 % and more is cut to
 //! 32 bits, an overflow can go unnoticed; so it does here.
 
-use crate::units::Time;
+use crate::units::Duration;
 
 crate::choice! {
     /// How the controller computes.
@@ -64,7 +64,7 @@ pub struct PiGains {
     /// How it computes.
     pub arithmetic: Arithmetic,
     /// Delay to hold.
-    pub target: Time,
+    pub target: Duration,
     /// Gain on the distance from target, Hz.
     pub alpha: f64,
     /// Gain on the change of the delay, Hz.
@@ -83,7 +83,7 @@ pub struct Controller {
     prob: u32,
     /// p' as a real number.
     real: f64,
-    last_qdelay: Time,
+    last_qdelay: Duration,
 }
 
 impl Controller {
@@ -104,7 +104,7 @@ impl Controller {
             _ => scaled_gain,
         };
         let [alpha, beta] = [gains.alpha, gains.beta].map(gain);
-        Controller { gains, alpha, beta, prob: 0, real: 0.0, last_qdelay: Time::ZERO }
+        Controller { gains, alpha, beta, prob: 0, real: 0.0, last_qdelay: Duration::ZERO }
     }
 
     /// p', in [`MAX_PROB`]s.
@@ -120,12 +120,12 @@ impl Controller {
     }
 
     /// The delay is `qdelay` at the time of an update.
-    pub fn update(&mut self, qdelay: Time) {
+    pub fn update(&mut self, qdelay: Duration) {
         let last = std::mem::replace(&mut self.last_qdelay, qdelay);
         if self.gains.arithmetic == Arithmetic::Real {
             return self.update_real(qdelay.as_secs_f64(), last.as_secs_f64());
         }
-        let difference = |from: Time| (qdelay.0 as i64).wrapping_sub(from.0 as i64);
+        let difference = |from: Duration| (qdelay.0 as i64).wrapping_sub(from.0 as i64);
         let from_target = difference(self.gains.target).wrapping_mul(self.alpha);
         let change = difference(last).wrapping_mul(self.beta);
         let sum = from_target.wrapping_add(change);
@@ -152,13 +152,13 @@ impl Controller {
 
     /// Delay to hold.
     #[cfg(test)]
-    pub fn target(&self) -> Time {
+    pub fn target(&self) -> Duration {
         self.gains.target
     }
 
     /// Sets p' and the delay of the last update.
     #[cfg(test)]
-    pub fn set(&mut self, prob: u32, last_qdelay: Time) {
+    pub fn set(&mut self, prob: u32, last_qdelay: Duration) {
         (self.prob, self.real, self.last_qdelay) = (prob, f64::from(prob) / f64::from(MAX_PROB), last_qdelay);
     }
 }

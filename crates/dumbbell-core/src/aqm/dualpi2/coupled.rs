@@ -7,7 +7,7 @@ use super::versions::{Law, Marking, Mask, Overload, Setup};
 use crate::log::{At, Log, MarkReason};
 use crate::packet::Packet;
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::Duration;
 
 /// Decision of the coupled AQM on a packet, which goes on unless `dropped`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl Coupled {
     }
 
     /// The delay is `qdelay` at the time of an update.
-    pub fn update(&mut self, qdelay: Time) {
+    pub fn update(&mut self, qdelay: Duration) {
         self.controller.update(qdelay);
         self.prepare();
     }
@@ -259,7 +259,7 @@ mod tests {
         let of = |version: &str, prob: u32| {
             let params = Params::from_json(json!({"version": version}).as_object().unwrap()).unwrap();
             let (setup, mut controller, _) = params.setup(&context(10));
-            controller.set(prob, Time::ZERO);
+            controller.set(prob, Duration::ZERO);
             let coupled = Coupled::new(&setup, controller, 1);
             (coupled.below_classic, coupled.below_scalable, coupled.overload)
         };

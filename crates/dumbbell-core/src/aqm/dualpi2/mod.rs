@@ -49,7 +49,7 @@ use crate::hint::{seldom, unlikely};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Ecn, Packet};
 use crate::rng::Rng;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 use controller::Arithmetic;
 use coupled::Coupled;
 use scheduler::{DualQueue, Scheduler, SchedulerKind, SchedulerTurn};
@@ -74,21 +74,21 @@ crate::params! {
         /// Memory for packets; unset: two full frames for each packet of `limit`, and none with older versions.
         memlimit: Option<u64> = None, unit "bytes", range 1_u64, 1_000_000_000_000_u64, source "get_memory_limit, sch_dualpi2.c";
         /// Delay to hold; unset: 15 ms, and 20 ms with tsfifo, wrr and wrrb.
-        target: Option<Time> = None, unit "", range Time::from_micros(1), Time::from_secs(10), source "RFC 9332 appendix A; dualpi2_reset_default; l4sdemo @5b0a7f3";
+        target: Option<Duration> = None, unit "", range Duration::from_micros(1), Duration::from_secs(10), source "RFC 9332 appendix A; dualpi2_reset_default; l4sdemo @5b0a7f3";
         /// Time between two updates of the probability; unset: 16 ms, with tsfifo, wrr and wrrb 32 ms, with RFC 9332 15 ms.
-        tupdate: Option<Time> = None, unit "", range Time::from_micros(100), Time::from_secs(10), source "dualpi2_reset_default; RFC 9332 appendix A";
+        tupdate: Option<Duration> = None, unit "", range Duration::from_micros(100), Duration::from_secs(10), source "dualpi2_reset_default; RFC 9332 appendix A";
         /// Gain on the distance from target, cut to 1/256 Hz; unset: 41/256, with tsfifo, wrr and wrrb 80/256, with RFC 9332 0.15.
         alpha: Option<f64> = None, unit "Hz", range 1.0 / 256.0, 65_535.0, source "dualpi2_reset_default; RFC 9332 appendix A; l4sdemo @5b0a7f3";
         /// Gain on the change of delay, cut to 1/256 Hz; unset: 819/256, with tsfifo, wrr and wrrb 800/256, with RFC 9332 3.
         beta: Option<f64> = None, unit "Hz", range 1.0 / 256.0, 65_535.0, source "dualpi2_reset_default; RFC 9332 appendix A; l4sdemo @5b0a7f3";
         /// Largest round-trip time: sets target, tupdate, alpha and beta, which must then not be set.
-        max_rtt: Option<Time> = None, unit "", range Time::from_millis(1), Time::from_secs(100), source "tc-dualpi2(8): max_rtt";
+        max_rtt: Option<Duration> = None, unit "", range Duration::from_millis(1), Duration::from_secs(100), source "tc-dualpi2(8): max_rtt";
         /// Typical round-trip time, the target; unset: a sixth of `max_rtt`.
-        typical_rtt: Option<Time> = None, unit "", range Time::from_micros(200), Time::from_secs(100), source "tc-dualpi2(8): typical_rtt";
+        typical_rtt: Option<Duration> = None, unit "", range Duration::from_micros(200), Duration::from_secs(100), source "tc-dualpi2(8): typical_rtt";
         /// Ratio of the probabilities of L and p'; C has the square of p'.
         coupling_factor: u32 = 2, unit "ratio", range 1_u32, 255_u32, source "RFC 9332 appendix A; dualpi2_reset_default";
         /// Packets of L that were queued for longer are marked; unset: 1 ms. With RFC 9332, where the ramp begins: 800 us.
-        step_thresh: Option<Time> = None, unit "", range Time(0), Time::from_secs(10), source "dualpi2_reset_default; RFC 9332 appendix A";
+        step_thresh: Option<Duration> = None, unit "", range Duration(0), Duration::from_secs(10), source "dualpi2_reset_default; RFC 9332 appendix A";
         /// Threshold of the step in packets that remain in L, instead of time.
         step_packets: Option<u32> = None, unit "packets", range 0_u32, 100_000_000_u32, source "tc-dualpi2(8): step_thresh";
         /// Packets of L that must be there for the step; unset: as `version` has it, 0 to 2.
@@ -96,7 +96,7 @@ crate::params! {
         /// When these packets are counted: ahead of one that arrives, or behind one that leaves; unset: as `version` has it.
         step_count: Option<StepCount> = None, unit "", source "apply_step of Linux 6.18 and l4sdemo @cf6fa35; dualpi2_qdisc_dequeue of @11b1ae1";
         /// From the threshold on, time until the probability of the ramp of RFC 9332 is 1; unset: 400 us.
-        ramp_range: Option<Time> = None, unit "", range Time(0), Time::from_secs(10), source "RFC 9332 appendix A";
+        ramp_range: Option<Duration> = None, unit "", range Duration(0), Duration::from_secs(10), source "RFC 9332 appendix A";
         /// Codepoints that are L4S; unset: l4s_ect, and any_ect with the versions of 2019.
         ecn_mask: Option<Mask> = None, unit "", source "tc-dualpi2(8): l4s_ect is the default, any_ect; dc_dualq with dc_ecn before";
         /// Codepoints that go to L; unset: `ecn_mask`.
@@ -118,7 +118,7 @@ crate::params! {
         /// Share of C with the schedulers credit and wrr-bytes; unset: 10, and 9 with wrrb.
         classic_protection: Option<u32> = None, unit "percent", range 0_u32, 100_u32, source "tc-dualpi2(8): classic_protection; dequeue_ratio of l4sdemo @fc0f216";
         /// Head start of L with the scheduler time-shift.
-        t_shift: Time = Time::from_millis(40), unit "", range Time(0), Time::from_secs(100), source "tc/q_dualpi2.c of 2019: t_shift; dualpi2_params_init";
+        t_shift: Duration = Duration::from_millis(40), unit "", range Duration(0), Duration::from_secs(100), source "tc/q_dualpi2.c of 2019: t_shift; dualpi2_params_init";
         /// With the scheduler time-shift, the delay of L counts 2 to this power.
         t_speed: u32 = 0, unit "power of two", range 0_u32, 31_u32, source "tc/q_dualpi2.c of 2019: t_speed";
         /// Packets of L for each one of C with wrr-packets, at least as many with time-shift; unset: 16 with wrr, otherwise 0.
@@ -156,7 +156,7 @@ pub struct State {
     memory: u64,
     small_heads: bool,
     statistics: Statistics,
-    next_update: Time,
+    next_update: Instant,
 }
 
 impl State {
@@ -173,13 +173,13 @@ impl State {
             memory: 0,
             small_heads: context.small_heads,
             statistics: Statistics::default(),
-            next_update: Time(1 + Rng::stream(context.seed, "dualpi2 phase", 0).draw_below(setup.tupdate.0)),
+            next_update: Instant(1 + Rng::stream(context.seed, "dualpi2 phase", 0).draw_below(setup.tupdate.0)),
         }
     }
 
     /// The next packet. `LINUX`: by the law of Linux, which decides at dequeue. That is the usual one, and has code of its own.
     #[inline(always)]
-    fn take<L: Log, const LINUX: bool>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn take<L: Log, const LINUX: bool>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let law = if LINUX { Law::Linux } else { self.setup.law };
         let at_dequeue = LINUX || self.setup.decision == Decision::Dequeue;
         let ramp = law == Law::Rfc9332;
@@ -233,8 +233,8 @@ impl State {
     }
 
     /// Longest time that the head of a queue has waited.
-    fn head_delay(&self, now: Time) -> Time {
-        let delay = |fifo: &Fifo| fifo.head().map_or(Time::ZERO, |head| now - head.enqueue_time);
+    fn head_delay(&self, now: Instant) -> Duration {
+        let delay = |fifo: &Fifo| fifo.head().map_or(Duration::ZERO, |head| now - head.enqueue_time);
         //= RFC 9332, section A.2
         //# Instead, line 2a of the full PI-update function (Figure 8) ensures that the Base PI AQM in line 3 is driven by whichever of the two
         //# queue delays is greater, but line 3 still always uses the same Classic target (default 15 ms).
@@ -244,7 +244,7 @@ impl State {
 
 impl Aqm for State {
     #[inline]
-    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
+    fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         let queue = if self.setup.queue_mask.has(packet.ecn()) { DualQueue::L } else { DualQueue::C };
         let at = At { now, queue: queue as u32 };
         let (packets, bytes) = (self.packets(), self.bytes());
@@ -285,7 +285,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
+    fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         match (self.setup.law, self.setup.decision) {
             (Law::Linux, Decision::Dequeue) => self.take::<L, true>(now, log),
             _ => self.take::<L, false>(now, log),
@@ -302,16 +302,16 @@ impl Aqm for State {
         self.l.bytes() + self.c.bytes()
     }
 
-    fn next_timer(&self) -> Time {
+    fn next_timer(&self) -> Instant {
         self.next_update
     }
 
-    fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
+    fn on_timer<L: Log>(&mut self, now: Instant, _log: &mut L) {
         self.coupled.update(self.head_delay(now));
         self.next_update = now + self.setup.tupdate;
     }
 
-    fn set_rate(&mut self, rate: Rate, _now: Time) {
+    fn set_rate(&mut self, rate: Rate, _now: Instant) {
         self.setup.set_rate(rate);
     }
 

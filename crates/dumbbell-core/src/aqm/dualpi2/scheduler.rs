@@ -9,7 +9,7 @@
 //! | `wrr-bytes-turns` | for a turn of bytes, which starts again whenever L is alone or empty | @fc0f216, `WRR_OPT3` |
 
 use crate::packet::Packet;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 crate::choice! {
     /// Which of the two queues is served next.
@@ -68,7 +68,7 @@ pub enum Scheduler {
     /// See [`SchedulerKind::TimeShift`]; C also waits for `ratio` packets of L, if that is not 0.
     TimeShift {
         /// Head start of L.
-        shift: Time,
+        shift: Duration,
         /// The delay of L counts 2 to this power.
         speed: u32,
         /// Packets of L at least between two of C.
@@ -107,7 +107,7 @@ pub struct Weights {
     /// Share of C, per cent.
     pub classic_protection: u32,
     /// Head start of L.
-    pub t_shift: Time,
+    pub t_shift: Duration,
     /// The delay of L counts 2 to this power.
     pub t_speed: u32,
     /// Packets of L between two of C.
@@ -137,7 +137,7 @@ impl Scheduler {
 
     /// Whose turn it is, from the heads of both queues; `None` if both are empty.
     #[inline]
-    pub fn next(&mut self, head_l: Option<&Packet>, head_c: Option<&Packet>, now: Time) -> Option<SchedulerTurn> {
+    pub fn next(&mut self, head_l: Option<&Packet>, head_c: Option<&Packet>, now: Instant) -> Option<SchedulerTurn> {
         let at_once = |queue| Some(SchedulerTurn::at_once(queue));
         let len = |packet: &Packet| i64::from(packet.len);
         match (self, head_l, head_c) {
@@ -162,8 +162,8 @@ impl Scheduler {
                 //# It works by selecting the head packet that has waited the longest, biased against the Classic traffic by a time-shift of
                 //# tshift.
                 let first = c.is_none_or(|c| {
-                    let [delay_l, delay_c] = [l, c].map(|head| now.saturating_sub(head.enqueue_time));
-                    let counted = Time(delay_l.0.saturating_mul(1 << *speed));
+                    let [delay_l, delay_c] = [l, c].map(|head| now.saturating_since(head.enqueue_time));
+                    let counted = Duration(delay_l.0.saturating_mul(1 << *speed));
                     *in_row < *ratio || shift.saturating_add(counted) >= delay_c
                 });
                 *in_row = if first { in_row.saturating_add(1) } else { 0 };

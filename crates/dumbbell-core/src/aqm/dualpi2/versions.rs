@@ -7,7 +7,7 @@ use crate::aqm::QueueContext;
 use crate::hint::unlikely;
 use crate::packet::Ecn;
 use crate::param::ParamError;
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Rate};
 use std::collections::VecDeque;
 
 crate::versions! {
@@ -195,7 +195,7 @@ const LINUX_6_17: Defaults = Defaults {
 };
 
 /// Buffer of RFC 9332 (appendix A).
-const LIMIT_TIME: Time = Time::from_millis(250);
+const LIMIT_TIME: Duration = Duration::from_millis(250);
 
 /// When L is marked because of its own queue.
 #[derive(Clone, Copy, Debug)]
@@ -222,7 +222,7 @@ impl StepThreshold {
     /// How far the head of L is beyond the threshold, ns or packets; 0: it is not, or the step does not apply. It has waited for `sojourn` and
     /// leaves `behind` packets; `counted` are the answers of arrival, if they count.
     #[inline(always)]
-    pub fn excess_over_step(&self, behind: u64, sojourn: Time, counted: &mut VecDeque<bool>) -> u64 {
+    pub fn excess_over_step(&self, behind: u64, sojourn: Duration, counted: &mut VecDeque<bool>) -> u64 {
         let applies = if unlikely(self.min_qlen > 0) {
             match self.count {
                 StepCount::Enqueue => counted.pop_front().unwrap_or(false),
@@ -247,11 +247,11 @@ pub struct Setup {
     /// Bytes that fit, the next full frame included.
     pub limit_bytes: u64,
     /// Time of the rate that `limit_bytes` follows.
-    limit_time: Option<Time>,
+    limit_time: Option<Duration>,
     /// Memory that fits (`truesize`).
     pub memlimit: u64,
     /// Time between two updates.
-    pub tupdate: Time,
+    pub tupdate: Duration,
     /// Ratio of the probabilities of L and p'.
     pub coupling_factor: u32,
     /// The step, or ramp, of L.
@@ -281,15 +281,15 @@ pub struct Setup {
 /// Values that `max_rtt` and `typical_rtt` stand for (`dualpi2_parse_opt`, tc/q_dualpi2.c), times in whole us.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct FromRtt {
-    target: Time,
-    tupdate: Time,
+    target: Duration,
+    tupdate: Duration,
     alpha: f64,
     beta: f64,
 }
 
 impl FromRtt {
     fn from_params(params: &Params) -> Option<FromRtt> {
-        let us = |time: Option<Time>| time.map(Time::as_micros);
+        let us = |time: Option<Duration>| time.map(Duration::as_micros);
         let (max, typical) = match (us(params.max_rtt), us(params.typical_rtt)) {
             (None, None) => return None,
             (Some(max), typical) => (max, typical.unwrap_or((max / 6).max(1))),
@@ -297,8 +297,8 @@ impl FromRtt {
         };
         let tupdate = typical.min(max / 3).max(1);
         Some(FromRtt {
-            target: Time::from_micros(typical),
-            tupdate: Time::from_micros(tupdate),
+            target: Duration::from_micros(typical),
+            tupdate: Duration::from_micros(tupdate),
             alpha: tupdate as f64 / (max as f64 * max as f64) * 1e6 * 0.1,
             beta: 0.3 / max as f64 * 1e6,
         })
@@ -368,7 +368,7 @@ impl Params {
             Law::TsFifo => (l_drop * f64::from(MAX_PROB / 100)) as u64,
             Law::Linux | Law::Rfc9332 => (l_drop / 100.0 * f64::from(MAX_PROB)) as u64,
         };
-        let thresh = self.step_thresh.unwrap_or(Time::from_micros(defaults.step_us));
+        let thresh = self.step_thresh.unwrap_or(Duration::from_micros(defaults.step_us));
         let threshold = match (self.step_packets, defaults.step_unit) {
             (Some(packets), _) => u64::from(packets),
             (None, 1) => thresh.0,
@@ -377,16 +377,16 @@ impl Params {
         };
         let range = match self.step_packets {
             Some(_) => 0.0,
-            None => self.ramp_range.unwrap_or(Time::from_micros(400)).0 as f64,
+            None => self.ramp_range.unwrap_or(Duration::from_micros(400)).0 as f64,
         };
         let ecn_mask = self.ecn_mask.unwrap_or(defaults.ecn_mask);
-        let target = self.target.or(derived.map(|d| d.target)).unwrap_or(Time::from_millis(defaults.target_ms));
+        let target = self.target.or(derived.map(|d| d.target)).unwrap_or(Duration::from_millis(defaults.target_ms));
         let mut setup = Setup {
             limit: limit.map_or(usize::MAX, |packets| packets as usize),
             limit_bytes: u64::MAX,
             limit_time: limit.is_none().then_some(LIMIT_TIME),
             memlimit,
-            tupdate: self.tupdate.or(derived.map(|d| d.tupdate)).unwrap_or(Time::from_millis(defaults.tupdate_ms)),
+            tupdate: self.tupdate.or(derived.map(|d| d.tupdate)).unwrap_or(Duration::from_millis(defaults.tupdate_ms)),
             coupling_factor,
             step: StepThreshold {
                 threshold,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cc::driver::conn;
-use crate::units::Time;
+use crate::units::Instant;
 
 /// A connection with this pacing rate, bytes per second.
 fn connection_paced_at(pacing_rate: u64) -> Conn {
@@ -122,7 +122,7 @@ fn what_pacing_holds_is_not_in_the_network() {
 fn aggregation_is_what_comes_beyond_the_rate() {
     let mut aggregation = Aggregation::default();
     let mut at = |us, acked| {
-        let conn = Conn { now: Time::from_micros(us), cwnd: 100, ..conn() };
+        let conn = Conn { now: Instant::from_micros(us), cwnd: 100, ..conn() };
         aggregation.update(&conn, acked, BbrRate(13_852), false, AGGREGATION_ROUNDS);
         (aggregation.acked, aggregation.extra())
     };
@@ -141,7 +141,7 @@ fn an_epoch_ends_when_the_rate_explains_all_of_it() {
     for (first, left) in [(8, 2), (9, 11)] {
         let mut aggregation = Aggregation::default();
         for (us, acked) in [(1_000_000, first), (1_010_000, 2)] {
-            let conn = Conn { now: Time::from_micros(us), cwnd: 100, ..conn() };
+            let conn = Conn { now: Instant::from_micros(us), cwnd: 100, ..conn() };
             aggregation.update(&conn, acked, BbrRate(13_852), false, AGGREGATION_ROUNDS);
         }
         assert_eq!(aggregation.acked, left);
@@ -153,7 +153,7 @@ fn the_filter_of_aggregation_forgets_after_five_to_ten_rounds() {
     let mut aggregation = Aggregation::default();
     let mut left = Vec::new();
     for round in 0..12 {
-        let conn = Conn { now: Time::from_millis(1000 * (round + 1)), cwnd: 100, ..conn() };
+        let conn = Conn { now: Instant::from_millis(1000 * (round + 1)), cwnd: 100, ..conn() };
         aggregation.update(&conn, if round == 0 { 40 } else { 1 }, BbrRate(13_852), true, AGGREGATION_ROUNDS);
         left.push(aggregation.extra());
     }
@@ -164,7 +164,7 @@ fn the_filter_of_aggregation_forgets_after_five_to_ten_rounds() {
 #[test]
 fn a_window_bounds_what_aggregation_adds() {
     let mut aggregation = Aggregation::default();
-    let conn = Conn { now: Time::from_millis(1000), cwnd: 7, ..conn() };
+    let conn = Conn { now: Instant::from_millis(1000), cwnd: 7, ..conn() };
     aggregation.update(&conn, 30, BbrRate(13_852), false, AGGREGATION_ROUNDS);
     assert_eq!(aggregation.extra(), 7);
 }

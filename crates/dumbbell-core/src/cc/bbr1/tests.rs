@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::cc::driver::conn;
+use crate::units::Instant;
 
 fn v1() -> State {
     let mut state = State::new(Params::default(), &CcContext::default());
     let mut conn = Conn { delivered: 1, ..conn() };
-    conn.rtt.sample_min(20_000, Time::ZERO);
+    conn.rtt.sample_min(20_000, Instant::ZERO);
     state.init(&mut conn);
     state.bw.update(BW_ROUNDS, 1, BbrRate(13_852));
     state
@@ -107,9 +108,9 @@ fn two_intervals_of_one_rate_are_a_policer() {
 
 /// An ACK of 50 segments that begins a round, with 15 of 65 lost, `ms` after the start.
 fn lossy_round(state: &mut State, conn: &mut Conn, ms: u64) {
-    conn.now = Time::from_millis(ms);
+    conn.now = Instant::from_millis(ms);
     for _ in 0..15 {
-        let loss = LossEvent { seq: 0, tx_in_flight: 65, lost: 1, is_app_limited: false, sent: Time::ZERO };
+        let loss = LossEvent { seq: 0, tx_in_flight: 65, lost: 1, is_app_limited: false, sent: Instant::ZERO };
         state.on_loss(conn, &loss);
     }
     let prior_delivered = conn.delivered;
@@ -175,16 +176,16 @@ fn probe_rtt_comes_after_ten_seconds_with_four_segments() {
     let mut state = v1();
     state.full_bw_reached = true;
     state.enter_probe_bw();
-    let mut conn = Conn { now: Time::from_millis(10_000), cwnd: 40, snd_nxt: 4, delivered: 100, ..conn() };
+    let mut conn = Conn { now: Instant::from_millis(10_000), cwnd: 40, snd_nxt: 4, delivered: 100, ..conn() };
     let sample = RateSample { ack_delivered: 1, rtt_us: Some(30_000), sample_delivered: Some(1), ..RateSample::default() };
     state.cong_control(&mut conn, &sample);
     assert!(matches!(state.mode, Bbr1Mode::ProbeBw { .. }));
-    conn.now = Time::from_millis(10_001);
+    conn.now = Instant::from_millis(10_001);
     state.cong_control(&mut conn, &sample);
     assert_eq!((conn.cwnd, conn.holds_back, state.min_rtt_us), (4, true, 30_000));
     assert!(matches!(state.mode, Bbr1Mode::ProbeRtt(probe) if probe.done == Some(10_201)));
     state.round_start = true;
-    conn.now = Time::from_millis(10_202);
+    conn.now = Instant::from_millis(10_202);
     let round = RateSample { interval_us: Some(20_000), prior_delivered: 100, ..sample };
     state.cong_control(&mut conn, &round);
     assert!(matches!(state.mode, Bbr1Mode::ProbeBw { .. }));
@@ -224,7 +225,7 @@ fn aggregation_counts_once_the_pipe_was_full() {
     for (full, extra) in [(false, 0), (true, 20)] {
         let mut state = v1();
         state.full_bw_reached = full;
-        let mut conn = Conn { cwnd: 1000, pacing_rate: 1_183_576, delivered: 500, now: Time::from_millis(500), ..conn() };
+        let mut conn = Conn { cwnd: 1000, pacing_rate: 1_183_576, delivered: 500, now: Instant::from_millis(500), ..conn() };
         state.aggregation.update(&conn, 20, BbrRate(13_852), false, AGGREGATION_ROUNDS);
         state.set_cwnd(&mut conn, &RateSample { ack_delivered: 1, ..RateSample::default() }, BbrRate(13_852));
         let target = state.add_burst_budget(&conn, BbrRate(13_852).bdp(20_000, 739, 10) + extra);

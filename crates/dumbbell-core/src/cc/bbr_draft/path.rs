@@ -45,7 +45,7 @@ impl State {
     /// UpdateACKAggregation, section 5.5.9.
     pub(super) fn update_ack_aggregation(&mut self, conn: &Conn, rs: &Rs) {
         let extra_acked = &mut self.extra_acked;
-        let interval = conn.now.saturating_sub(extra_acked.interval_start);
+        let interval = conn.now.saturating_since(extra_acked.interval_start);
         let mut expected = self.bw.estimate.0 * interval.as_secs_f64();
         //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.5.9
         //# If the ACK rate falls below the expected bandwidth, then the algorithm estimates an aggregation episode has terminated, and resets

@@ -4,7 +4,7 @@ use super::{AckPhase, BbrPhase, BbrState, Climb, Rs, State, MAX_UP_ROUNDS, UNBOU
 use crate::cc::bbr::phase::{MinRtt, Wait};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::exit::ExitCause;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 impl State {
     // ---- Startup (5.3.1)
@@ -82,7 +82,7 @@ impl State {
     // ---- ProbeBW (5.3.3)
 
     /// IsTimeToProbeBW, section 5.3.3.8.
-    fn is_time_to_probe_bw(&mut self, conn: &Conn, wait: Wait<Time>) -> bool {
+    fn is_time_to_probe_bw(&mut self, conn: &Conn, wait: Wait<Instant>) -> bool {
         let due = conn.now > wait.until || self.is_reno_coexistence_probe_time(conn, wait.rounds);
         if due {
             self.start_probe_bw_refill(conn);
@@ -91,11 +91,11 @@ impl State {
     }
 
     /// PickProbeWait, section 5.3.3.8: `BBR.rounds_since_probe_up`, and `BBR.bw_probe_wait` after `BBR.cycle_stamp`.
-    fn pick_probe_wait(&mut self, conn: &Conn) -> Wait<Time> {
+    fn pick_probe_wait(&mut self, conn: &Conn) -> Wait<Instant> {
         //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.3.8.2
         //# We randomize both the T_bbr and T_reno parameters, for better mixing and fairness convergence.
         let rounds = self.rng.draw_below(2) as u32;
-        let wait = self.params.probe_wait + Time(self.rng.draw_below(self.params.probe_wait_spread.0));
+        let wait = self.params.probe_wait + Duration(self.rng.draw_below(self.params.probe_wait_spread.0));
         Wait { until: conn.now.saturating_add(wait), rounds }
     }
 

@@ -13,7 +13,7 @@ mod stories;
 fn start_connection(params: Value) -> (State, Conn) {
     let params = Params::from_json(params.as_object().unwrap()).unwrap();
     let mut state = State::new(params, &CcContext { seed: 1, flow: 0 });
-    let mut conn = Conn { now: Time::from_secs(1), delivered: 1, ..conn() };
+    let mut conn = Conn { now: Instant::from_secs(1), delivered: 1, ..conn() };
     conn.rtt.sample(20_000, 0, 10);
     state.init(&mut conn);
     (state, conn)
@@ -24,9 +24,9 @@ fn bbr() -> (State, Conn) {
 }
 
 /// In `state`, as if it had just begun, with a wait of 2.5 s.
-fn in_state(state: BbrState, conn: &Conn) -> BbrPhase<Time, Climb> {
+fn in_state(state: BbrState, conn: &Conn) -> BbrPhase<Instant, Climb> {
     let climb = Climb { rounds: 0, acked: 0.0, acked_per_inc: f64::INFINITY };
-    BbrPhase::in_state(state, conn.now + Time::from_millis(2_500), climb)
+    BbrPhase::in_state(state, conn.now + Duration::from_millis(2_500), climb)
 }
 
 /// In `phase`, with an estimate of 1000 segments per second and 20 ms: a BDP of 20 segments, all in flight under a window of 40.
@@ -62,7 +62,7 @@ fn rs() -> Rs {
 }
 
 fn loss_event(seq: u64, lost: u32, tx_in_flight: u32) -> LossEvent {
-    LossEvent { seq, tx_in_flight, lost, is_app_limited: false, sent: Time::ZERO }
+    LossEvent { seq, tx_in_flight, lost, is_app_limited: false, sent: Instant::ZERO }
 }
 
 /// The congestion machine goes to `ca`.

@@ -27,7 +27,7 @@ fn update_alpha(before: u64, marked: u64, delivered: u64) -> u64 {
     let (mut state, mut conn) = prague(json!({}), 80_000, 10.0);
     state.upscaled_alpha = before;
     state.saw_ce = true;
-    conn.now = Time::from_millis(25);
+    conn.now = Instant::from_millis(25);
     conn.snd_una = state.next_seq;
     (conn.delivered, conn.delivered_ce) = (delivered, marked);
     state.end_round(&mut conn);
@@ -66,7 +66,7 @@ fn alpha_waits_for_a_mark_for_the_round_and_for_the_target() {
     let (mut state, mut conn) = prague(json!({"first_mark": "alpha"}), 80_000, 10.0);
     let one = 1 << 28;
     let mut at = |cc: &mut State, ms, una| {
-        (conn.now, conn.snd_una) = (Time::from_millis(ms), una);
+        (conn.now, conn.snd_una) = (Instant::from_millis(ms), una);
         cc.end_round(&mut conn);
         (cc.upscaled_alpha, cc.round)
     };
@@ -122,11 +122,11 @@ fn cuts_for_marks_are_25_ms_apart_once_independent_of_the_round_trip() {
         let (mut state, mut conn) = prague(json!({}), 80_000, 10.0);
         (state.upscaled_alpha, state.round) = (1 << 28, round);
         for ms in [100, 124] {
-            conn.now = Time::from_millis(ms);
+            conn.now = Instant::from_millis(ms);
             assert_eq!(state.ssthresh(&conn, Congestion::Ecn), 2);
         }
         assert_eq!(state.window, (10 * SEGMENT) >> cuts, "round {round}");
-        conn.now = Time::from_millis(125);
+        conn.now = Instant::from_millis(125);
         state.ssthresh(&conn, Congestion::Ecn);
         assert_eq!(state.window, (10 * SEGMENT) >> (cuts + 1));
     }
@@ -369,10 +369,10 @@ fn the_rate_grows_by_a_segment_a_round_and_falls_by_half_of_alpha() {
 fn in_rate_mode_it_paces_a_little_faster_and_slower_by_turns() {
     for (rate, faster, slower) in [(400_000, 412_500, 387_500), (120_000, 123_750, 116_250)] {
         let (mut state, mut conn) = prague(json!({"mode": "rate"}), 80_000, 4.0);
-        (state.rate, state.alpha_stamp) = (rate, Time::from_millis(100));
+        (state.rate, state.alpha_stamp) = (rate, Instant::from_millis(100));
         // half of 25 ms
         for (us, paced) in [(112_499, faster), (112_500, slower)] {
-            conn.now = Time::from_micros(us);
+            conn.now = Instant::from_micros(us);
             state.update_pacing(&mut conn);
             assert_eq!((conn.pacing_rate, state.rate), (paced, rate));
         }

@@ -4,7 +4,7 @@ use super::Receiver;
 use crate::hint::{likely, unlikely};
 use crate::tcp::host::HostParams;
 use crate::tcp::Ack;
-use crate::units::{timer_wheel, Time};
+use crate::units::{timer_wheel, Duration, Instant};
 
 /// Linux `TCP_ATO_MIN`, `TCP_DELACK_MIN`: 40 ms.
 pub(super) const ATO_MIN_MS: u32 = 40;
@@ -23,7 +23,7 @@ const UNCOMPRESSED_DUPACKS: u32 = 3;
 /// Sysctl `tcp_comp_sack_nr`.
 const COMPRESSED_ACKS: u8 = 44;
 /// Sysctl `tcp_comp_sack_delay_ns`.
-const COMPRESSION_DELAY: Time = Time::from_millis(1);
+const COMPRESSION_DELAY: Duration = Duration::from_millis(1);
 /// The ACKs that are held back leave after this fraction of the round trip, if that is shorter (`__tcp_ack_snd_check`).
 const COMPRESSION_SHARE: u64 = 20;
 
@@ -39,7 +39,7 @@ pub(super) fn delay_max_ms(host: &HostParams) -> u16 {
 
 impl Receiver {
     /// Feeds the estimator of delayed ACKs with data in order. Linux `tcp_event_data_recv`.
-    pub(super) fn note_arrival(&mut self, now: Time) {
+    pub(super) fn note_arrival(&mut self, now: Instant) {
         if self.ato_ms == 0 {
             self.raise_quick(MAX_QUICKACKS);
             self.ato_ms = ATO_MIN_MS;
@@ -88,7 +88,7 @@ impl Receiver {
     /// Returns the ACK that leaves now; without one, a timer or the next data in order cause it. The decision is made when a packet is taken (Linux
     /// `__tcp_ack_snd_check`), and again when the application has read (`__tcp_cleanup_rbuf`).
     #[inline(always)]
-    pub(super) fn check_ack(&mut self, now: Time) -> Option<Ack> {
+    pub(super) fn check_ack(&mut self, now: Instant) -> Option<Ack> {
         let two_segments = self.rcv_nxt - self.acked > 1;
         let at_once = (two_segments && self.offers_as_much()) || self.quick > 0 || self.ack_now || !self.host.delayed_ack;
         if at_once || !self.holds_back(now) {
@@ -102,7 +102,7 @@ impl Receiver {
 
     /// Returns whether an ACK that no packet needs at once is held back.
     #[inline(never)]
-    fn holds_back(&mut self, now: Time) -> bool {
+    fn holds_back(&mut self, now: Instant) -> bool {
         if likely(!self.has_gaps) {
             return self.delay_ack(now);
         }
@@ -118,17 +118,17 @@ impl Receiver {
             return false;
         }
         self.compressed += 1;
-        if self.compressed_at == Time::NEVER {
+        if self.compressed_at == Instant::NEVER {
             // a soft timer runs at the end of its slack, unless another one of the host runs in between
-            let rtt = Time::from_micros(u64::from(self.window.rtt_us().min(self.srtt_us.max(1))));
-            self.compressed_at = now + COMPRESSION_DELAY.min(Time(rtt.0 / COMPRESSION_SHARE)) + self.host.sack_compression_slack;
+            let rtt = Duration::from_micros(u64::from(self.window.rtt_us().min(self.srtt_us.max(1))));
+            self.compressed_at = now + COMPRESSION_DELAY.min(rtt / COMPRESSION_SHARE) + self.host.sack_compression_slack;
         }
         true
     }
 
     /// Sets the timer for an ACK that is held back; returns false if it would be due too soon. Linux `tcp_send_delayed_ack`.
     #[inline]
-    fn delay_ack(&mut self, now: Time) -> bool {
+    fn delay_ack(&mut self, now: Instant) -> bool {
         let mut ato = self.ato_ms;
         if unlikely(ato > ATO_MIN_MS) {
             let mut limit = ATO_LIMIT_MS;
@@ -139,7 +139,7 @@ impl Receiver {
         }
         let jiffies = now.as_millis() as u32;
         let delay = ato.min(u32::from(self.delay_max_ms));
-        if self.delack_at != Time::NEVER {
+        if self.delack_at != Instant::NEVER {
             // the two are less than a second apart
             let left = self.delack_expires.wrapping_sub(jiffies) as i32;
             if left <= (ato >> 2) as i32 {
@@ -150,12 +150,12 @@ impl Receiver {
             }
         }
         self.delack_expires = jiffies.wrapping_add(delay);
-        self.delack_at = timer_wheel(now, Time::from_millis(u64::from(delay)));
+        self.delack_at = timer_wheel(now, Duration::from_millis(u64::from(delay)));
         true
     }
 
     /// Returns the ACK that was held back until the time that [`Receiver::next_timer`] gave.
-    pub fn on_timer(&mut self, now: Time) -> Option<Ack> {
+    pub fn on_timer(&mut self, now: Instant) -> Option<Ack> {
         if self.next_timer() > now {
             return None;
         }

@@ -4,7 +4,7 @@ use super::{Receiver, ECN_QUICKACKS, MANY_CE};
 use crate::cc::Echo;
 use crate::hint::seldom;
 use crate::packet::{flag, Ecn, Packet};
-use crate::units::Time;
+use crate::units::Instant;
 
 impl Receiver {
     /// Whether AccECN was negotiated.
@@ -35,7 +35,7 @@ impl Receiver {
 
     /// The codepoint of a data packet that is no duplicate. Most are as the one before, and change nothing.
     #[inline(always)]
-    pub(super) fn observe_ecn(&mut self, packet: &Packet, now: Time) {
+    pub(super) fn observe_ecn(&mut self, packet: &Packet, now: Instant) {
         if self.ecn_settled & (1 << packet.ecn() as u8) == 0 {
             seldom();
             self.update_ece(packet, now);
@@ -71,7 +71,7 @@ impl Receiver {
 
     /// RFC 3168 section 6.1.3 as in Linux `tcp_ecn_check_ce`: CE is echoed until CWR.
     #[inline(never)]
-    fn update_ece(&mut self, packet: &Packet, now: Time) {
+    fn update_ece(&mut self, packet: &Packet, now: Instant) {
         let ecn = packet.ecn();
         if !self.ecn_ok {
             return;
@@ -108,9 +108,9 @@ impl Receiver {
 
     /// DCTCP's echo (RFC 8257 section 3.2; Linux `dctcp_ece_ack_update` since 4.18).
     #[inline]
-    fn echo_each(&mut self, ce: bool, now: Time) {
+    fn echo_each(&mut self, ce: bool, now: Instant) {
         if ce != self.ce_state {
-            if self.delack_at != Time::NEVER {
+            if self.delack_at != Instant::NEVER {
                 self.acknowledge_early(now);
             }
             self.ack_now |= self.host.ack_ce_change;
@@ -124,8 +124,8 @@ impl Receiver {
     /// one (both are on record, and the draft's tables tell them apart: docs/lab-book.md) a window of two segments
     /// would wait for the delayed-ACK timer at every change.
     #[inline]
-    fn echo_sce(&mut self, sce: bool, now: Time) {
-        if sce != self.sce_state && self.delack_at != Time::NEVER {
+    fn echo_sce(&mut self, sce: bool, now: Instant) {
+        if sce != self.sce_state && self.delack_at != Instant::NEVER {
             self.acknowledge_early(now);
             self.raise_quick(1);
         }

@@ -5,7 +5,7 @@ use crate::cc::Echo;
 use crate::packet::{flag, Packet, HEADERS};
 use crate::tcp::ecn::{ACE_START, OPTION_BYTES};
 use crate::tcp::{ack_flag, Ack};
-use crate::units::Time;
+use crate::units::Instant;
 
 /// Longest round trip of a handshake, us: 268 s, so that everything made of it fits 32 bits.
 const MAX_RTT_US: u64 = 1 << 28;
@@ -13,9 +13,9 @@ const MAX_RTT_US: u64 = 1 << 28;
 impl Receiver {
     /// Takes a packet without data; returns the SYN-ACK if it is a SYN.
     #[cold]
-    pub(super) fn on_handshake(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
+    pub(super) fn on_handshake(&mut self, packet: &Packet, now: Instant) -> Option<Ack> {
         if packet.has(flag::SYN) {
-            if self.syn_ack_at == Time::NEVER {
+            if self.syn_ack_at == Instant::NEVER {
                 // a SYN that was sent again does not ask for ECN; later ones are answered as the first that came
                 self.ecn_ok = self.accepts_ecn && !packet.has(flag::RETRANSMISSION);
                 self.last_ecn = packet.ecn();
@@ -53,12 +53,12 @@ impl Receiver {
     /// Completes the handshake with the first packet after the SYN-ACK: its ACK, or data if that was lost. Linux `tcp_check_req`,
     /// `tcp_synack_rtt_meas`.
     #[cold]
-    pub(super) fn establish(&mut self, packet: &Packet, now: Time) {
+    pub(super) fn establish(&mut self, packet: &Packet, now: Instant) {
         let rtt = if let Some(tsecr) = packet.tcp().tsecr().filter(|_| self.syn_ack_repeated) {
             // the echoed timestamp is that of the SYN-ACK that it answers, in whole ms
             u64::from((now.as_millis() as u32).wrapping_sub(tsecr).max(1)) * 1000
         } else {
-            now.saturating_sub(self.syn_ack_at).as_micros()
+            now.saturating_since(self.syn_ack_at).as_micros()
         };
         self.srtt_us = rtt.clamp(1, MAX_RTT_US) as u32;
         self.window.on_established(now);

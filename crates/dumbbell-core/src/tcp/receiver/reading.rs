@@ -6,7 +6,7 @@
 use super::Receiver;
 use crate::hint::likely;
 use crate::tcp::Ack;
-use crate::units::Time;
+use crate::units::Instant;
 
 /// Fragments of one socket buffer (Linux `MAX_SKB_FRAGS`). A segment is one, and joins the buffer before it while that has fewer
 /// (`tcp_try_coalesce`).
@@ -41,7 +41,7 @@ impl Unread {
 
 impl Receiver {
     /// Lets the application read all data that wait for it. Linux `tcp_recvmsg_locked`.
-    pub(super) fn read(&mut self, now: Time) {
+    pub(super) fn read(&mut self, now: Instant) {
         if self.has_unread {
             self.has_unread = false;
             self.window.read(self.unread.first_end, self.rcv_nxt, now);
@@ -99,7 +99,7 @@ impl Receiver {
 
     /// Sends `ack`, lets the application read, and sends another one if the window has become twice as large. Returns the last one.
     /// Linux `__tcp_cleanup_rbuf`.
-    pub(super) fn update_window(&mut self, ack: Ack, now: Time) -> Ack {
+    pub(super) fn update_window(&mut self, ack: Ack, now: Instant) -> Ack {
         let left = self.window_left();
         if self.unread.segments <= 1 || 2 * left > self.window.clamp() {
             return ack;

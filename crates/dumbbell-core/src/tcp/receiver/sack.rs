@@ -3,7 +3,7 @@
 use super::reading::MOST_FRAGMENTS;
 use super::Receiver;
 use crate::tcp::Block;
-use crate::units::Time;
+use crate::units::Instant;
 
 /// Blocks that fit next to timestamps in 40 B of options (RFC 2018).
 pub(super) const MAX_BLOCKS: usize = 3;
@@ -72,7 +72,7 @@ impl Receiver {
 
     /// Remembers an out-of-order segment, behind the buffer that ends with the segment before it, if that has room. If it was known, that is
     /// reported before its block. An acknowledgement of it may be held back like any other. Linux `tcp_data_queue_ofo`.
-    pub(super) fn keep_out_of_order(&mut self, seq: u64, now: Time) -> SegmentBuffer {
+    pub(super) fn keep_out_of_order(&mut self, seq: u64, now: Instant) -> SegmentBuffer {
         let buffers = &mut self.out_of_order;
         let index = buffers.partition_point(|buffer| buffer.0 <= seq);
         let before = index.checked_sub(1).map(|before| &mut buffers[before]);
@@ -100,7 +100,7 @@ impl Receiver {
 
     /// The block of `seq` is the first to be reported from now on, the least recent one is forgotten. What an ACK that is held back would then
     /// not report any more is acknowledged before. Linux `tcp_sack_new_ofo_skb`.
-    fn report_first(&mut self, seq: u64, now: Time) {
+    fn report_first(&mut self, seq: u64, now: Instant) {
         let index = self.recent.iter().position(|block| block.0 <= seq + 1 && seq <= block.1);
         let behind = index.unwrap_or(self.recent.len()) as u32;
         if behind >= self.host.sack_blocks_held && self.compressed > 0 {

@@ -10,7 +10,7 @@ fn choose(state: &mut u64, below: u64) -> u64 {
     *state % below
 }
 
-fn packet(seq: u64, ecn: Ecn, flags: u16, now: Time) -> Packet {
+fn packet(seq: u64, ecn: Ecn, flags: u16, now: Instant) -> Packet {
     let tsval = now.as_millis() as u32;
     let timestamps = Timestamps::new(tsval, Some(tsval - 20));
     Packet { flow: 7, len: MTU_FRAME, ..Packet::new_tcp(seq, ecn, flags).with_timestamps(timestamps) }
@@ -20,15 +20,15 @@ fn packet(seq: u64, ecn: Ecn, flags: u16, now: Time) -> Packet {
 fn compare(seed: u64, echo: Echo, host: &Arc<HostParams>, ecn: bool) {
     let mut short = Receiver::new(7, Arc::clone(host), FlowOptions { ecn, echo });
     let mut long = short.clone();
-    let (mut state, mut now, mut next) = (seed, Time::from_millis(100), 0);
+    let (mut state, mut now, mut next) = (seed, Instant::from_millis(100), 0);
     for flags in [flag::SYN, flag::PURE_ACK] {
         let bare = packet(0, Ecn::NotEct, flags, now);
         assert_eq!(short.on_packet(&bare, now).is_some(), long.on_unusual(&bare, now).is_some());
-        now += Time::from_millis(20);
+        now += Duration::from_millis(20);
     }
     let mut codepoint = Ecn::Ect0;
     for step in 0..600 {
-        now += Time(choose(&mut state, 400_000) * choose(&mut state, 200));
+        now += Duration(choose(&mut state, 400_000) * choose(&mut state, 200));
         if short.next_timer() <= now {
             let due = short.next_timer();
             assert_eq!(format!("{:?}", short.on_timer(due)), format!("{:?}", long.on_timer(due)), "seed {seed}, step {step}");

@@ -38,7 +38,7 @@ fn an_idle_period_leaves_the_window_alone() {
     let mut story = Story::with_config(&config, plain(2), Application::Rate(1448 / 4));
     story.connect();
     // one segment every 4 s, far beyond the RTO
-    story.flow(Time::from_secs(20));
+    story.flow(Instant::from_secs(20));
     assert_eq!((story.conn().cwnd, story.sender.stats().sent), (10, 4));
 }
 
@@ -97,7 +97,7 @@ fn a_control_hears_that_a_probe_repaired_a_loss_and_of_the_doubt_before() {
 fn a_control_hears_whether_the_application_paused_before_it_sends_again() {
     // a segment every 100 ms: each is sent into an empty network, and the application is the limit
     let mut story = Story::open("follow", plain(10), Application::Rate(14_480));
-    story.flow(Time::from_secs(1));
+    story.flow(Instant::from_secs(1));
     let restarts = &following(&story).restarts;
     assert!(restarts.len() >= 8 && restarts.iter().all(|&limited| limited), "{restarts:?}");
     // endless data that a window of ten holds back

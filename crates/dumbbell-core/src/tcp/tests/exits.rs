@@ -5,7 +5,7 @@ use crate::cc::exit::{ExitCause, SlowStartExit, SlowStartExits};
 use crate::observe::{ControlEvent, Reported};
 
 fn exit(ms: u64, cwnd: u32, cause: ExitCause) -> Option<SlowStartExit> {
-    Some(SlowStartExit { time: Time::from_millis(ms), cwnd, cause })
+    Some(SlowStartExit { time: Instant::from_millis(ms), cwnd, cause })
 }
 
 /// Returns the changes without rate samples.

@@ -55,7 +55,7 @@ fn where_the_receiver_opens_a_lost_syn_ack_costs_time_and_not_ecn() {
 /// Reno that has sent `syns` SYNs, the last just now.
 fn after_syns(syns: u32) -> Story {
     let mut story = Story::new("reno", plain(10), Application::Bulk);
-    story.now = Time::from_micros(700);
+    story.now = Instant::from_micros(700);
     story.start();
     for _ in 1..syns {
         story.fire();
@@ -69,7 +69,7 @@ fn a_lost_syn_is_sent_again_after_a_second_at_first() {
         [(4, [1, 1, 1, 1, 1, 2, 4, 8, 16, 32, 64, 120, 120]), (0, [1, 2, 4, 8, 16, 32, 64, 120, 120, 120, 120, 120, 120])]
     {
         let mut story = Story::new("reno", HostParams { syn_linear_timeouts: linear, ..plain(10) }, Application::Bulk);
-        story.now = Time::from_micros(700);
+        story.now = Instant::from_micros(700);
         story.start();
         for seconds in intervals {
             let due = story.due(seconds * 1000);

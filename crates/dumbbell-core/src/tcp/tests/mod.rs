@@ -24,7 +24,7 @@ use super::sender::{Application, Phase, Sender};
 use super::{ack_flag, Ack, Block, FlowOptions, Outlet};
 use crate::cc::conn::{CaState, Conn};
 use crate::packet::{flag, Packet};
-use crate::units::{timer_wheel, Time};
+use crate::units::{timer_wheel, Duration, Instant};
 use serde_json::{json, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -67,8 +67,8 @@ fn reduction(immediate: bool) -> EcnReduction {
 struct Story {
     sender: Sender,
     wire: Wire,
-    now: Time,
-    rtt: Time,
+    now: Instant,
+    rtt: Duration,
     /// Packets that the last step sent.
     last: Vec<Packet>,
     /// Timestamp that the next ACKs echo; `None`: that of a packet that was sent a round trip ago.
@@ -76,7 +76,7 @@ struct Story {
     /// Window that the next ACKs offer, segments.
     window: u32,
     /// ACKs on their way back to [`Story::flow`].
-    acks: VecDeque<(Time, u64)>,
+    acks: VecDeque<(Instant, u64)>,
 }
 
 impl Story {
@@ -93,8 +93,8 @@ impl Story {
         Story {
             sender: Sender::new(7, cc, Arc::new(host), options, app),
             wire: Wire::default(),
-            now: Time::ZERO,
-            rtt: Time::from_millis(RTT),
+            now: Instant::ZERO,
+            rtt: Duration::from_millis(RTT),
             last: Vec::new(),
             echo: None,
             window: 1 << 20,
@@ -135,8 +135,8 @@ impl Story {
     }
 
     /// When a kernel timer of `ms`, set now, fires.
-    fn due(&self, ms: u64) -> Time {
-        timer_wheel(self.now, Time::from_millis(ms))
+    fn due(&self, ms: u64) -> Instant {
+        timer_wheel(self.now, Duration::from_millis(ms))
     }
 
     /// Sequence numbers of the data that the last step sent.
@@ -156,11 +156,11 @@ impl Story {
 
     /// Lets `ms` pass; timers run. Returns what they sent.
     fn advance(&mut self, ms: u64) -> Vec<u64> {
-        self.run_to(self.now + Time::from_millis(ms))
+        self.run_to(self.now + Duration::from_millis(ms))
     }
 
     /// Lets time pass until `end`, with the timers on the way.
-    fn run_to(&mut self, end: Time) -> Vec<u64> {
+    fn run_to(&mut self, end: Instant) -> Vec<u64> {
         let mut rounds = 0;
         while self.sender.next_timer() <= end {
             self.now = self.sender.next_timer().max(self.now);
@@ -188,7 +188,7 @@ impl Story {
 
     /// The peer's clock when an ACK left that arrives now, ms: half a round trip ago.
     fn acked_at(&self) -> u32 {
-        self.now.saturating_sub(Time(self.rtt.0 / 2)).as_millis() as u32
+        self.now.saturating_sub(self.rtt / 2).as_millis() as u32
     }
 
     fn syn_ack(&mut self, setup: u16) -> Vec<u64> {
@@ -213,18 +213,18 @@ impl Story {
 
     /// A path to `receiver` that passes a packet every 0.1 ms and loses those that `lost` says, until `end` or until
     /// everything has arrived.
-    fn exchange(&mut self, receiver: &mut Receiver, end: Time, mut lost: impl FnMut(&mut Packet) -> bool) {
-        let mut acks: VecDeque<(Time, Ack, Vec<Block>)> = VecDeque::new();
-        let one_way = Time(self.rtt.0 / 2);
-        let mut packets: VecDeque<(Time, Packet)> = VecDeque::new();
-        let mut free = Time::ZERO;
+    fn exchange(&mut self, receiver: &mut Receiver, end: Instant, mut lost: impl FnMut(&mut Packet) -> bool) {
+        let mut acks: VecDeque<(Instant, Ack, Vec<Block>)> = VecDeque::new();
+        let one_way = self.rtt / 2;
+        let mut packets: VecDeque<(Instant, Packet)> = VecDeque::new();
+        let mut free = Instant::ZERO;
         loop {
             for packet in self.last.drain(..) {
-                free = (free + Time::from_micros(100)).max(self.now + one_way);
+                free = (free + Duration::from_micros(100)).max(self.now + one_way);
                 packets.push_back((free, packet));
             }
-            let packet_at = packets.front().map_or(Time::NEVER, |packet| packet.0);
-            let ack_at = acks.front().map_or(Time::NEVER, |ack| ack.0);
+            let packet_at = packets.front().map_or(Instant::NEVER, |packet| packet.0);
+            let ack_at = acks.front().map_or(Instant::NEVER, |ack| ack.0);
             let at = packet_at.min(ack_at).min(self.sender.next_timer()).min(receiver.next_timer());
             if at > end || self.sender.phase == Phase::Done {
                 return;
@@ -257,15 +257,15 @@ impl Story {
 
     /// A path that loses nothing, acknowledging every segment a round trip after it was sent, until `end`. Returns every
     /// packet with the time when it was sent; `last` is taken as sent now.
-    fn flow(&mut self, end: Time) -> Vec<(Time, Packet)> {
-        let mut sent: Vec<(Time, Packet)> = self.last.drain(..).map(|packet| (self.now, packet)).collect();
+    fn flow(&mut self, end: Instant) -> Vec<(Instant, Packet)> {
+        let mut sent: Vec<(Instant, Packet)> = self.last.drain(..).map(|packet| (self.now, packet)).collect();
         let mut seen = 0;
         loop {
             for &(at, packet) in sent[seen..].iter().filter(|(_, packet)| !packet.has(flag::NO_DATA)) {
                 self.acks.push_back((at + self.rtt, packet.tcp().seq() + 1));
             }
             seen = sent.len();
-            let ack_at = self.acks.front().map_or(Time::NEVER, |ack| ack.0);
+            let ack_at = self.acks.front().map_or(Instant::NEVER, |ack| ack.0);
             let at = ack_at.min(self.sender.next_timer());
             if at > end || self.sender.phase == Phase::Done {
                 self.now = self.now.max(end);

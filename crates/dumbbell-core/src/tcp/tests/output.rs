@@ -5,7 +5,7 @@ use crate::cc::Control;
 use crate::tcp::host::Writes;
 use crate::tcp::write_queue::Buffer;
 
-fn sizes(bursts: &[(Time, Packet)]) -> Vec<(u64, usize)> {
+fn sizes(bursts: &[(Instant, Packet)]) -> Vec<(u64, usize)> {
     let mut sizes: Vec<(u64, usize)> = Vec::new();
     for (at, _) in bursts {
         match sizes.last_mut() {
@@ -22,7 +22,7 @@ fn send_paced(ssthresh: u32, host: HostParams) -> Vec<(u64, usize)> {
     story.sender.conn.ssthresh = ssthresh;
     story.connect();
     story.last.remove(0);
-    sizes(&story.flow(Time::from_millis(79)))
+    sizes(&story.flow(Instant::from_millis(79)))
 }
 
 #[test]
@@ -98,12 +98,12 @@ fn a_late_wake_up_is_made_good_up_to_half_a_gap() {
     for (late_us, next_us) in [(0, 42_000), (300, 42_000), (500, 42_000), (800, 42_300)] {
         let mut story = Story::new("reno", HostParams { pacing: Pacing::Fq, ..plain(20) }, Application::Bulk);
         story.connect();
-        assert_eq!(story.sender.next_timer(), Time::from_micros(41_000));
-        story.now = Time::from_micros(41_000 + late_us);
+        assert_eq!(story.sender.next_timer(), Instant::from_micros(41_000));
+        story.now = Instant::from_micros(41_000 + late_us);
         story.sender.on_timer(story.now, &mut story.wire);
         assert_eq!(story.take(), [10]);
         // a gap of 1 ms from now, less what was lost, at most 0.5 ms
-        assert_eq!(story.sender.next_timer(), Time::from_micros(next_us), "late by {late_us} us");
+        assert_eq!(story.sender.next_timer(), Instant::from_micros(next_us), "late by {late_us} us");
     }
 }
 
@@ -120,16 +120,16 @@ fn retransmissions_are_paced_too() {
     // the time since the last of the window is more than half a gap: half is given back
     let gap = story.sender.pacer.next - story.now;
     let full = 1448 * 1_000_000_000 / story.conn().pacing_rate;
-    assert_eq!(gap, Time(full - full / 2));
+    assert_eq!(gap, Duration(full - full / 2));
     assert_eq!(story.run_to(story.now + gap), [1]);
 }
 
 /// A sender of 10 segments over a path of `rtt_us`, with bursts: PSH of each.
 fn list_pushes(rtt_us: u64, host: HostParams) -> Vec<u64> {
     let mut story = Story::new("reno", host, Application::Bulk);
-    story.rtt = Time::from_micros(rtt_us);
+    story.rtt = Duration::from_micros(rtt_us);
     story.start();
-    story.run_to(story.rtt);
+    story.run_to(Instant::ZERO + story.rtt);
     story.syn_ack(ack_flag::ECN_SETUP);
     let window = story.conn().cwnd as usize;
     assert_eq!(story.last.len(), 1 + window);
@@ -153,7 +153,7 @@ fn bursts_end_with_psh_and_grow_on_short_paths() {
     assert_eq!(list_pushes(40_000, HostParams { push_bursts: false, ..host(10) }), [] as [u64; 0]);
     // (the first fills 46080 B with a buffer of 45 segments, of which the initial window leaves meanwhile, and another 10)
     let mut story = Story::open("reno", HostParams { push_bursts: false, ..host(10) }, Application::Bulk);
-    let sent = story.flow(Time::from_millis(3 * RTT));
+    let sent = story.flow(Instant::from_millis(3 * RTT));
     let pushed: Vec<u64> =
         sent.iter().filter(|(_, packet)| packet.has(flag::PSH)).map(|(_, packet)| packet.tcp().seq()).collect();
     assert_eq!(pushed[0], 54);
@@ -173,7 +173,7 @@ fn avoiding() -> Story {
 /// A window of 40 and bursts of 4 over 10 ms; 0 to 40 are sent, the last 200 us ago, and 0 is acknowledged.
 fn bursts_of_4() -> Story {
     let mut story = Story::new("reno", HostParams { initial_window: 40, ..HostParams::default() }, Application::Bulk);
-    story.rtt = Time::from_millis(10);
+    story.rtt = Duration::from_millis(10);
     story.sender.conn.ssthresh = 20;
     story.start();
     story.advance(10);
@@ -182,7 +182,7 @@ fn bursts_of_4() -> Story {
     // 1.2 * 40 * 1448 / 0.01 = 6.95 MB/s: 6787 B a millisecond and 65536 >> (10000 >> 9 = 19) = 0: bursts of 4
     // the last burst is 10 ms old: one goes at once
     assert_eq!(story.ack(1), [40]);
-    story.run_to(story.now + Time::from_micros(200));
+    story.run_to(story.now + Duration::from_micros(200));
     story
 }
 
@@ -196,7 +196,7 @@ fn a_host_that_wrote_within_a_millisecond_waits_for_a_burst() {
     assert!(story.conn().is_cwnd_limited);
     // room for 4
     assert_eq!(story.ack(5), [41, 42, 43, 44]);
-    story.run_to(story.now + Time::from_micros(1_001));
+    story.run_to(story.now + Duration::from_micros(1_001));
     // the host has not written for more than 1 ms
     assert_eq!(story.ack(6), [45]);
 }
@@ -206,11 +206,11 @@ fn a_paced_host_has_written_when_its_pacing_clock_says_so() {
     let mut story = bursts_of_4();
     story.sender.conn.is_cwnd_limited = false;
     // nothing was sent for 1.2 ms, but pacing has counted up to 0.5 ms ago
-    story.run_to(story.now + Time::from_millis(1));
+    story.run_to(story.now + Duration::from_millis(1));
     story.sender.conn.paced = true;
-    story.sender.pacer.next = story.now.saturating_sub(Time::from_micros(500));
+    story.sender.pacer.next = story.now.saturating_sub(Duration::from_micros(500));
     assert_eq!(story.ack(2), [] as [u64; 0]);
-    story.sender.pacer.next = Time::ZERO;
+    story.sender.pacer.next = Instant::ZERO;
     assert_eq!(story.ack(3), [41, 42]);
 }
 
@@ -323,6 +323,6 @@ fn a_third_of_the_send_buffer_must_be_free_before_the_application_writes_again()
     assert_eq!((blocked.sender.queue.size, blocked.sender.queue.written), (184_320, 55 + 45 + 15 + 45));
     // never beyond the host's limit
     let mut limited = Story::open("reno", HostParams { send_buffer: 50_000, ..plain(10) }, Application::Bulk);
-    limited.flow(Time::from_secs(2));
+    limited.flow(Instant::from_secs(2));
     assert_eq!(limited.sender.queue.size, 50_000);
 }

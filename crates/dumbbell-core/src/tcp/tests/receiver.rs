@@ -7,7 +7,7 @@ use crate::tcp::receiver::Echo;
 /// A receiver that is played to.
 struct Peer {
     receiver: Receiver,
-    now: Time,
+    now: Instant,
     next: u64,
     /// How long ago the ACK left that each packet answers, ms. A minute by default: no round trip ends, and the buffer is not tuned.
     answers_after: u64,
@@ -32,12 +32,12 @@ impl Peer {
     fn with_host(host: HostParams, options: FlowOptions, rtt_ms: u64) -> Peer {
         let mut peer = Peer {
             receiver: Receiver::new(7, Arc::new(host), options),
-            now: Time::from_millis(100 - rtt_ms),
+            now: Instant::from_millis(100 - rtt_ms),
             next: 0,
             answers_after: 60_000,
         };
         peer.send_bare(flag::SYN).expect("a SYN-ACK");
-        peer.now = Time::from_millis(100);
+        peer.now = Instant::from_millis(100);
         assert!(peer.send_bare(flag::PURE_ACK).is_none());
         peer
     }
@@ -63,9 +63,9 @@ impl Peer {
 
     fn after_on(host: HostParams, rtt_us: u64) -> Peer {
         let receiver = Receiver::new(7, Arc::new(host), FlowOptions::default());
-        let mut peer = Peer { receiver, now: Time::ZERO, next: 0, answers_after: 60_000 };
+        let mut peer = Peer { receiver, now: Instant::ZERO, next: 0, answers_after: 60_000 };
         assert!(peer.send_bare(flag::SYN).is_some());
-        peer.now = Time::from_micros(rtt_us);
+        peer.now = Instant::from_micros(rtt_us);
         assert!(peer.send_bare(flag::PURE_ACK).is_none());
         assert_eq!((0..23).filter_map(|_| peer.data()).count(), 23);
         peer
@@ -103,7 +103,7 @@ impl Peer {
     }
 
     fn advance(&mut self, ms: u64) {
-        self.now += Time::from_millis(ms);
+        self.now += Duration::from_millis(ms);
     }
 }
 
@@ -116,12 +116,12 @@ fn a_syn_ack_agrees_to_ecn_and_offers_the_first_window() {
     for ecn in [true, false] {
         let mut receiver = receiver(FlowOptions { ecn, ..FlowOptions::default() });
         let syn = Packet { len: SYN_FRAME, ..packet(0, Ecn::NotEct, flag::SYN) }.with_timestamps(Timestamps::new(3, None));
-        let ack = receiver.on_packet(&syn, Time::ZERO).expect("a SYN-ACK");
+        let ack = receiver.on_packet(&syn, Instant::ZERO).expect("a SYN-ACK");
         assert!(ack.has(ack_flag::SYN_ACK));
         // 16 bits without scale, in whole segments: 45 of 1448 B
         assert_eq!((ack.has(ack_flag::ECN_SETUP), ack.window, ack.tsecr, ack.flow), (ecn, 65_160, 3, 7));
         // the SYN was lost on its way back: the same again
-        assert_eq!(receiver.on_packet(&syn, Time::from_secs(1)).map(|again| again.window), Some(65_160));
+        assert_eq!(receiver.on_packet(&syn, Instant::from_secs(1)).map(|again| again.window), Some(65_160));
     }
 }
 
@@ -137,7 +137,7 @@ fn a_syn_ack_has_the_accecn_option_if_it_agrees_to_counts() {
         let host = HostParams { accecn_option, ..HostParams::default() };
         let mut receiver = Receiver::new(7, Arc::new(host), options);
         let syn = Packet { len: SYN_FRAME, ..packet(0, Ecn::NotEct, flag::SYN) }.with_timestamps(Timestamps::new(3, None));
-        let ack = receiver.on_packet(&syn, Time::ZERO).expect("a SYN-ACK");
+        let ack = receiver.on_packet(&syn, Instant::ZERO).expect("a SYN-ACK");
         assert_eq!((ack.frame(0), ack.has(ack_flag::ACCECN_OPTION), ack.ce_bytes), (length, length > 74, 0));
     }
 }
@@ -181,19 +181,19 @@ fn without_delayed_acks_every_segment_is_acknowledged() {
 #[test]
 fn a_lone_segment_is_acknowledged_after_40_ms() {
     let mut peer = Peer::warm(FlowOptions::default());
-    peer.now += Time::from_micros(700);
+    peer.now += Duration::from_micros(700);
     assert!(peer.data().is_none());
-    let due = timer_wheel(peer.now, Time::from_micros(40_000));
+    let due = timer_wheel(peer.now, Duration::from_micros(40_000));
     assert_eq!(peer.receiver.next_timer(), due);
-    assert!(peer.receiver.on_timer(due - Time(1)).is_none());
+    assert!(peer.receiver.on_timer(due - Duration(1)).is_none());
     let ack = peer.receiver.on_timer(due).expect("the delayed ACK");
     // the timestamp is that of the segment that is acknowledged
-    assert_eq!((ack.ack, ack.tsecr, peer.receiver.next_timer()), (24, 1023, Time::NEVER));
+    assert_eq!((ack.ack, ack.tsecr, peer.receiver.next_timer()), (24, 1023, Instant::NEVER));
     assert!(peer.receiver.on_timer(due).is_none());
     // the timer ran out: the estimate doubles, up to the round trip of 40 ms, which is the least as well
-    peer.now = due + Time::from_millis(5);
+    peer.now = due + Duration::from_millis(5);
     assert!(peer.data().is_none());
-    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_micros(40_000)));
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Duration::from_micros(40_000)));
 }
 
 #[test]
@@ -206,13 +206,13 @@ fn the_delay_adapts_to_the_gap_between_segments_within_the_round_trip() {
     peer.advance(30);
     // 40 / 2 + 30 = 50 ms
     assert!(peer.data().is_none());
-    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_micros(50_000)));
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Duration::from_micros(50_000)));
     // it ran out: 100 ms, of which the round trip allows 90; the gap of 200 ms is too long to count
     peer.now = peer.receiver.next_timer();
     assert!(peer.receiver.on_timer(peer.now).is_some());
     peer.advance(150);
     assert!(peer.data().is_none());
-    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_micros(90_000)));
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Duration::from_micros(90_000)));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn what_is_out_of_order_does_not_feed_the_delay() {
     peer.advance(25);
     // a gap of 60 ms is longer than 40 and changes nothing; that of 25: 40 / 2 + 25 = 45 ms
     assert!(peer.arrive(25).is_none());
-    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_millis(45)));
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Duration::from_millis(45)));
 }
 
 #[test]
@@ -238,28 +238,28 @@ fn the_round_trip_that_bounds_the_delay_counts_in_whole_milliseconds_rounded_up(
     assert!(peer.receiver.on_timer(peer.now).is_some());
     peer.advance(150);
     assert!(peer.data().is_none());
-    let jiffy = Time::from_millis(peer.now.as_millis());
-    assert_eq!(peer.receiver.next_timer(), timer_wheel(jiffy, Time::from_millis(91)));
+    let jiffy = Instant::from_millis(peer.now.as_millis());
+    assert_eq!(peer.receiver.next_timer(), timer_wheel(jiffy, Duration::from_millis(91)));
 }
 
 #[test]
 fn the_delay_ends_before_the_peers_shortest_timeout_since_linux_6_12() {
     for (ack_delay_bound, rto_min, delay) in [(true, 200, 199), (true, 150, 149), (false, 200, 200)] {
-        let rto_min = Time::from_millis(rto_min);
+        let rto_min = Duration::from_millis(rto_min);
         let mut peer = Peer::after_on(HostParams { ack_delay_bound, rto_min, ..HostParams::default() }, 300_000);
         // 40 / 2 + 30 = 50, 70, 100, 145, 212; every second segment is acknowledged at once
         for gap in [30, 45, 65, 95, 140] {
             peer.advance(gap);
             peer.data();
         }
-        assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_millis(delay)));
+        assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Duration::from_millis(delay)));
         // 200 / 2 + 110 is bounded by 200 again, and 200 / 2 + 50; without a bound 212 / 2 + 110 = 216, and 216 / 2 + 50
         peer.advance(110);
         peer.data();
         peer.advance(50);
         peer.data();
         let next = if ack_delay_bound { 150 } else { 158 };
-        assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Time::from_millis(next.min(delay))));
+        assert_eq!(peer.receiver.next_timer(), timer_wheel(peer.now, Duration::from_millis(next.min(delay))));
     }
 }
 
@@ -362,10 +362,10 @@ fn a_mark_on_what_carries_no_data_is_counted_but_not_echoed() {
     for echo in [Echo::PerPacket, Echo::UntilCwr, Echo::Accurate] {
         let mut receiver = receiver(FlowOptions { ecn: true, echo });
         for flags in [flag::SYN, flag::PURE_ACK] {
-            receiver.on_packet(&packet(0, Ecn::Ce, flags), Time::ZERO);
+            receiver.on_packet(&packet(0, Ecn::Ce, flags), Instant::ZERO);
         }
         assert_eq!((receiver.stats.arrived, receiver.stats.ce), (2, 2));
-        let ack = receiver.on_packet(&packet(0, Ecn::Ect0, 0), Time::ZERO).expect("an ACK");
+        let ack = receiver.on_packet(&packet(0, Ecn::Ect0, 0), Instant::ZERO).expect("an ACK");
         // but for AccECN, which counts the handshake's last packet (not the SYN: RFC 9768 section 3.2.2.1)
         assert_eq!((ack.has(ack_flag::ECE), ack.ace()), (false, if echo == Echo::Accurate { 6 } else { 0 }));
     }
@@ -478,25 +478,25 @@ fn acks_of_what_is_out_of_order_are_held_back_after_three() {
             assert!(peer.arrive(seq).is_some(), "{seq}");
         }
         assert!(peer.arrive(28).is_none());
-        assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_micros(delay_us));
-        peer.now += Time::from_micros(100);
+        assert_eq!(peer.receiver.next_timer(), peer.now + Duration::from_micros(delay_us));
+        peer.now += Duration::from_micros(100);
         assert!(peer.arrive(29).is_none());
         peer.now = peer.receiver.next_timer();
         let ack = peer.receiver.on_timer(peer.now).expect("what was held back");
         assert_eq!(ack.ack, 23);
         assert_eq!(peer.receiver.blocks().as_slice(), [(24, 30)]);
-        assert_eq!(peer.receiver.next_timer(), Time::NEVER);
+        assert_eq!(peer.receiver.next_timer(), Instant::NEVER);
         // the hole is filled before the time is over
         assert!(peer.arrive(30).is_none());
         assert_eq!(peer.report(23), (31, vec![]));
-        assert_eq!(peer.receiver.next_timer(), Time::NEVER);
+        assert_eq!(peer.receiver.next_timer(), Instant::NEVER);
     }
 }
 
 /// A receiver that has answered `syns` SYNs, 5 ms apart from 100 ms on, and to which `then` comes 60 ms after the last.
 fn handshake(syns: u64, then: &Packet) -> Peer {
     let mut peer =
-        Peer { receiver: receiver(FlowOptions::default()), now: Time::from_millis(100), next: 0, answers_after: 60_000 };
+        Peer { receiver: receiver(FlowOptions::default()), now: Instant::from_millis(100), next: 0, answers_after: 60_000 };
     for _ in 0..syns {
         peer.send_bare(flag::SYN).expect("a SYN-ACK");
         peer.advance(5);
@@ -518,7 +518,7 @@ fn data_completes_a_handshake_whose_ack_was_lost() {
         assert!(peer.arrive(seq).is_some(), "{seq}");
     }
     assert!(peer.arrive(28).is_none());
-    assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_micros(1_100));
+    assert_eq!(peer.receiver.next_timer(), peer.now + Duration::from_micros(1_100));
 }
 
 #[test]
@@ -627,7 +627,7 @@ fn a_push_out_of_order_is_not_acknowledged_at_once() {
         for seq in 28..40 {
             assert!(peer.packet(seq, Ecn::Ect0, flags).is_none(), "{seq} with flags {flags}");
         }
-        assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_micros(1_100));
+        assert_eq!(peer.receiver.next_timer(), peer.now + Duration::from_micros(1_100));
         // in order behind the hole it is, although 23 is not the second segment of two
         assert!(peer.arrive(23).is_some());
         assert!(peer.packet(40, Ecn::Ect0, flags).is_some() == (flags == flag::PSH));
@@ -640,7 +640,7 @@ fn acks_of_what_is_out_of_order_leave_every_1100_us() {
     let mut peer = Peer::warm(FlowOptions::default());
     let mut acks = Vec::new();
     for seq in 24..124 {
-        peer.now += Time::from_micros(100);
+        peer.now += Duration::from_micros(100);
         if peer.receiver.next_timer() <= peer.now {
             acks.push(peer.receiver.next_timer());
             assert!(peer.receiver.on_timer(peer.now).is_some());
@@ -709,7 +709,7 @@ fn the_smallest_buffer_offers_jumbo_frames_what_any_other_does() {
     // tcp_rmem[2] = 8192 does not cut tcp_rmem[1] = 131072: 65536 B in whole segments of 8934
     let host = HostParams { receive_buffer: 8192, mss: 8934, ..HostParams::default() };
     let mut receiver = Receiver::new(0, Arc::new(host), FlowOptions::default());
-    let ack = receiver.on_packet(&packet(0, Ecn::NotEct, flag::SYN), Time::ZERO).expect("a SYN-ACK");
+    let ack = receiver.on_packet(&packet(0, Ecn::NotEct, flag::SYN), Instant::ZERO).expect("a SYN-ACK");
     assert_eq!(ack.window, 7 * 8934);
 }
 
@@ -720,5 +720,5 @@ fn a_burst_that_counts_as_one_packet_is_acknowledged_once() {
         assert!(peer.packet(seq, Ecn::Ect0, flag::MORE).is_none());
     }
     let ack = peer.packet(26, Ecn::Ect0, 0).expect("more than one segment came");
-    assert_eq!((ack.ack, peer.receiver.next_timer()), (27, Time::NEVER));
+    assert_eq!((ack.ack, peer.receiver.next_timer()), (27, Instant::NEVER));
 }

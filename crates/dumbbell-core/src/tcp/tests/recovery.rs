@@ -29,12 +29,12 @@ fn three_segments_above_a_hole_show_a_loss() {
     assert_eq!(story.conn().in_flight(), 5);
     // 10 and 11, sent at 80 and 81 ms, arrive before the retransmission; one new segment for each
     for end in [11, 12] {
-        story.run_to(Time::from_millis(109 + end));
+        story.run_to(Instant::from_millis(109 + end));
         assert_eq!(story.sack(0, &[(1, end)]).len(), 1);
     }
     assert_eq!(story.conn().state, CaState::Recovery);
     // it fills the hole, and all that was out at the start is acknowledged: cwnd = ssthresh, 1 towards the next segment
-    story.run_to(Time::from_millis(122));
+    story.run_to(Instant::from_millis(122));
     story.ack(12);
     assert_eq!((story.cwnd(), story.conn().cwnd_cnt), ((5, 5, CaState::Open), 1));
     let stats = &story.sender.stats;
@@ -77,11 +77,11 @@ fn after_the_reordering_timer_the_timeout_goes_on_from_the_head() {
     story.sack(0, &[(1, 2)]);
     // pacing holds the retransmission
     story.sender.conn.paced = true;
-    story.sender.pacer.next = story.sender.next_timer() + Time::from_micros(500);
+    story.sender.pacer.next = story.sender.next_timer() + Duration::from_micros(500);
     assert!(story.fire().is_empty());
     assert_eq!(story.conn().state, CaState::Recovery);
     // the head was sent at 40 ms
-    let left = Time::from_millis(40 + 240) - story.now;
+    let left = Instant::from_millis(40 + 240) - story.now;
     assert_eq!((story.sender.timer.kind, story.sender.timer.fire_time()), (Timer::Rto, timer_wheel(story.now, left)));
 }
 
@@ -115,10 +115,10 @@ fn recovery_needs_no_reordering_window() {
     let sent = story.now;
     // elsewhere half of the round trip would be waited for: 20 ms
     story.sender.reordering.steps = 2;
-    story.run_to(Time::from_millis(120));
+    story.run_to(Instant::from_millis(120));
     story.sack(0, &[(1, 4)]);
     // 0 arrives; 4 was sent at 81 ms, 12 ms or so before it
-    assert!(sent - Time::from_millis(81) < Time::from_millis(20));
+    assert!(sent - Duration::from_millis(81) < Instant::from_millis(20));
     story.run_to(sent + story.rtt);
     assert_eq!(story.sack(4, &[])[0], 4);
     assert_eq!((story.conn().state, story.sender.stats.loss_reductions), (CaState::Recovery, 1));
@@ -131,14 +131,14 @@ fn the_timeout_restarts_while_segments_sent_before_the_head_arrive() {
     let rto = u64::from(story.conn().rtt.rto_us());
     assert_eq!(
         (story.sender.timer.kind, story.sender.next_timer()),
-        (Timer::Rto, timer_wheel(Time::from_millis(88), Time::from_micros(rto)))
+        (Timer::Rto, timer_wheel(Instant::from_millis(88), Duration::from_micros(rto)))
     );
 }
 
 #[test]
 fn a_host_with_offload_does_not_wait_for_bursts_in_recovery() {
     let mut story = Story::new("reno", HostParams { initial_window: 40, ..HostParams::default() }, Application::Bulk);
-    story.rtt = Time::from_millis(10);
+    story.rtt = Duration::from_millis(10);
     story.start();
     story.advance(10);
     story.syn_ack(0);
@@ -146,7 +146,7 @@ fn a_host_with_offload_does_not_wait_for_bursts_in_recovery() {
     story.sack(0, &[(1, 4)]);
     // 35 ACKs, one every 0.4 ms: what PRR allows goes at once, though bursts would be of 4 and half a round trip is over
     for end in 5..40 {
-        story.run_to(story.now + Time::from_micros(400));
+        story.run_to(story.now + Duration::from_micros(400));
         story.sack(0, &[(1, end)]);
         assert!(story.conn().in_flight() >= story.conn().cwnd, "{end}: {:?}", story.conn());
     }
@@ -251,7 +251,7 @@ fn a_timeout_with_three_segments_sacked_forgets_reordering() {
 }
 
 /// Ten segments, the first lost, its retransmission sent at 82 ms; the others are SACKed a millisecond apart.
-fn recovering() -> (Story, Vec<(u64, Time)>) {
+fn recovering() -> (Story, Vec<(u64, Instant)>) {
     let mut story = Story::reno(10);
     story.advance(RTT);
     let mut sent = Vec::new();
@@ -279,7 +279,7 @@ fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
     assert_eq!((story.sender.stats.retransmissions, story.sender.stats.loss_reductions), (2, 1));
     // and the timeout runs from it
     let rto = u64::from(story.conn().rtt.rto_us());
-    assert_eq!(story.sender.next_timer(), timer_wheel(story.now, Time::from_micros(rto)));
+    assert_eq!(story.sender.next_timer(), timer_wheel(story.now, Duration::from_micros(rto)));
     assert_eq!((story.conn().lost_out, story.conn().retrans_out), (1, 1));
     story.advance(RTT);
     let all = story.conn().snd_nxt;
@@ -295,7 +295,7 @@ fn a_burst_of_losses_is_repaired_in_order_without_a_timeout() {
     let mut receiver = Receiver::new(7, Arc::new(host), FlowOptions::default());
     story.start();
     let mut resent = Vec::new();
-    story.exchange(&mut receiver, Time::from_secs(10), |packet| {
+    story.exchange(&mut receiver, Instant::from_secs(10), |packet| {
         if packet.has(flag::RETRANSMISSION) {
             resent.push(packet.tcp().seq());
         }

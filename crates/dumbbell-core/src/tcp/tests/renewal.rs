@@ -19,7 +19,7 @@ fn who_begins_again_is_as_new() {
     };
     for (name, second) in [("cubic", "cubic"), ("reno", "dctcp"), ("bbr2", "bbr2"), ("prague", "reno")] {
         for echo in [Echo::UntilCwr, Echo::PerPacket, Echo::Accurate] {
-            let host = Arc::new(HostParams { rto_min: Time::from_millis(250), sce_feedback: true, ..HostParams::default() });
+            let host = Arc::new(HostParams { rto_min: Duration::from_millis(250), sce_feedback: true, ..HostParams::default() });
             let options = FlowOptions { ecn: true, echo };
             let mut story = Story::new(name, HostParams::default(), Application::Size(400_000));
             story.sender = Sender::new(7, made(name), Arc::clone(&host), options, Application::Size(400_000));
@@ -27,7 +27,7 @@ fn who_begins_again_is_as_new() {
             story.start();
             // of 276 segments every 23rd is lost once, and of the others some are marked
             let mut lost = Vec::new();
-            story.exchange(&mut receiver, Time::from_secs(20), |packet| {
+            story.exchange(&mut receiver, Instant::from_secs(20), |packet| {
                 let once = !packet.has(flag::NO_DATA) && packet.tcp().seq() % 23 == 7 && !lost.contains(&packet.tcp().seq());
                 lost.extend(once.then_some(packet.tcp().seq()));
                 packet.set_ecn([Ecn::Ce, Ecn::Ect1, packet.ecn(), packet.ecn()][packet.tcp().seq() as usize / 10 % 4]);
@@ -40,7 +40,7 @@ fn who_begins_again_is_as_new() {
             {
                 let timestamps = Timestamps::new(30_000, Some(29_980));
                 let packet = Packet { len: MTU_FRAME, ..Packet::new_tcp(seq, ecn, 0).with_timestamps(timestamps) };
-                receiver.on_packet(&packet, Time::from_secs(30));
+                receiver.on_packet(&packet, Instant::from_secs(30));
             }
             let Story { mut sender, .. } = story;
             assert!(sender.phase == Phase::Done && lost.len() >= 10 && sender.stats.retransmissions >= 10, "{name}: {lost:?}");

@@ -12,15 +12,15 @@ fn recording(window: u32) -> Story {
 }
 
 /// P50, P95, P99 and the largest of what `story` recorded, and how many there are.
-fn recorded_percentiles(story: &Story) -> (u64, Option<[Time; 4]>) {
+fn recorded_percentiles(story: &Story) -> (u64, Option<[Duration; 4]>) {
     let samples = story.sender.rtt_samples.as_ref().expect("they are recorded");
     (samples.total(), samples.quantiles([0.5, 0.95, 0.99, 1.0]))
 }
 
 /// Returns count and percentiles of these samples, ms.
-fn percentiles(samples: &[u64]) -> (u64, Option<[Time; 4]>) {
+fn percentiles(samples: &[u64]) -> (u64, Option<[Duration; 4]>) {
     let mut histogram: CompactHistogram = CompactHistogram::default();
-    samples.iter().for_each(|&ms| histogram.record(Time::from_millis(ms)));
+    samples.iter().for_each(|&ms| histogram.record(Duration::from_millis(ms)));
     (histogram.total(), histogram.quantiles([0.5, 0.95, 0.99, 1.0]))
 }
 
@@ -63,11 +63,11 @@ fn percentiles_are_those_of_a_list_kept_beside() {
     // again
     story.window = 1;
     story.connect();
-    let mut list = vec![Time::from_millis(RTT)];
+    let mut list = vec![Duration::from_millis(RTT)];
     for seq in 1..=1_000 {
         // a tail of up to 190 ms
         let (random, tail) = (mix(seq) % 20_000, mix(!seq) % 20);
-        let rtt = Time::from_micros(20_000 + random + if tail == 0 { random * 15 / 2 } else { 0 });
+        let rtt = Duration::from_micros(20_000 + random + if tail == 0 { random * 15 / 2 } else { 0 });
         story.run_to(story.now + rtt);
         assert_eq!(story.ack(seq), [seq]);
         list.push(rtt);

@@ -16,10 +16,10 @@ impl Board {
         let mut conn = Story::new("reno", plain(10), Application::Bulk).sender.conn;
         let mut board = Scoreboard::default();
         for seq in 0..n {
-            board.push(seq, 0, Time(seq * MS), false);
+            board.push(seq, 0, Instant(seq * MS), false);
             conn.snd_nxt += 1;
         }
-        conn.now = Time(n.max(100) * MS);
+        conn.now = Instant(n.max(100) * MS);
         Board { board, conn }
     }
 
@@ -36,7 +36,7 @@ impl Board {
     }
 
     fn detect(&mut self, window: u64) -> (u32, u32, u64) {
-        let (lost, again, wait) = self.board.detect_loss(&mut self.conn, Time(window * MS), &mut ());
+        let (lost, again, wait) = self.board.detect_loss(&mut self.conn, Duration(window * MS), &mut ());
         (lost, again, wait.as_millis())
     }
 
@@ -53,7 +53,7 @@ impl Board {
 fn the_ring_grows_and_keeps_what_it_holds() {
     let mut board = Board::new(1000);
     for seq in 0..1000 {
-        assert_eq!(board.board.get(seq).sent, Time(seq * MS));
+        assert_eq!(board.board.get(seq).sent, Instant(seq * MS));
     }
     board.sack(&[(500, 600)]);
     assert_eq!(board.conn.sacked_out, 100);
@@ -61,11 +61,11 @@ fn the_ring_grows_and_keeps_what_it_holds() {
     let before = board.board.heap_bytes();
     board.acknowledge(999);
     for seq in 1000..2000 {
-        board.board.push(seq, 999, Time(seq * MS), false);
+        board.board.push(seq, 999, Instant(seq * MS), false);
         board.conn.snd_nxt += 1;
     }
     assert_eq!((board.board.heap_bytes(), board.conn.sacked_out), (before, 0));
-    assert_eq!((board.board.get(999).sent, board.board.get(1999).sent), (Time(999 * MS), Time(1999 * MS)));
+    assert_eq!((board.board.get(999).sent, board.board.get(1999).sent), (Instant(999 * MS), Instant(1999 * MS)));
 }
 
 #[test]
@@ -94,14 +94,17 @@ fn blocks_are_cut_to_what_is_in_flight() {
 fn rtt_samples_come_from_segments_sent_once() {
     let mut board = Board::new(10);
     board.board.mark_lost(&mut board.conn, 0, &mut ());
-    board.board.mark_retransmitted(&mut board.conn, 0, Time(50 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 0, Instant(50 * MS));
     // oldest and newest of 2..5
     let sacked = board.sack(&[(2, 5)]);
-    assert_eq!((sacked.first_sacked, sacked.last_sacked), (Some(Time(2 * MS)), Some(Time(4 * MS))));
+    assert_eq!((sacked.first_sacked, sacked.last_sacked), (Some(Instant(2 * MS)), Some(Instant(4 * MS))));
     assert!(sacked.data_sacked);
     // 0 was sent twice, 2..5 gave their samples before: 1 and 5
     let acked = board.acknowledge(6);
-    assert_eq!((acked.first_acked, acked.last_acked, acked.retransmission_acked), (Some(Time(MS)), Some(Time(5 * MS)), true));
+    assert_eq!(
+        (acked.first_acked, acked.last_acked, acked.retransmission_acked),
+        (Some(Instant(MS)), Some(Instant(5 * MS)), true)
+    );
     assert_eq!(board.counters(), (0, 0, 0));
 }
 
@@ -111,7 +114,7 @@ fn originals_below_high_seq_are_told_apart() {
     let mut board = Board::new(10);
     board.conn.high_seq = 5;
     board.board.mark_lost(&mut board.conn, 0, &mut ());
-    board.board.mark_retransmitted(&mut board.conn, 0, Time(50 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 0, Instant(50 * MS));
     assert!(!board.acknowledge(1).original_sacked);
     assert!(!board.sack(&[(7, 8)]).original_sacked);
     assert!(board.sack(&[(4, 5)]).original_sacked);
@@ -126,7 +129,7 @@ fn what_was_sent_twice_gives_no_sample_even_when_it_was_lost_again() {
     let mut board = Board::new(10);
     board.conn.high_seq = 10;
     board.board.mark_lost(&mut board.conn, 3, &mut ());
-    board.board.mark_retransmitted(&mut board.conn, 3, Time(50 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 3, Instant(50 * MS));
     board.board.mark_lost(&mut board.conn, 3, &mut ());
     assert_eq!(board.counters(), (0, 1, 0));
     let delivered = board.sack(&[(3, 4)]);
@@ -145,7 +148,7 @@ fn rack_waits_a_round_trip_and_a_window_and_stops_at_the_newest_delivered() {
     assert_eq!(board.detect(3), (3, 0, 2));
     assert_eq!(board.counters(), (1, 3, 0));
     // no window: 95 ms; what was sent after 5 is not looked at, however long ago
-    board.conn.now = Time(1000 * MS);
+    board.conn.now = Instant(1000 * MS);
     assert_eq!(board.detect(0), (2, 0, 0));
     let lost = seg::LOST;
     assert_eq!(board.flags(), [lost, lost, lost, lost, lost, seg::SACKED, 0, 0, 0, 0]);
@@ -157,14 +160,14 @@ fn a_retransmission_is_lost_when_something_sent_later_arrives() {
     board.sack(&[(5, 6)]);
     board.detect(0);
     assert_eq!(board.board.next_retransmission(&board.conn), Some(0));
-    board.board.mark_retransmitted(&mut board.conn, 0, Time(100 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 0, Instant(100 * MS));
     assert_eq!(board.board.next_retransmission(&board.conn), Some(1));
     assert_eq!(board.counters(), (1, 5, 1));
     // 6 was sent before: no news of the retransmission; one that was sent at 101 ms and takes 99 ms is
-    board.conn.now = Time(200 * MS);
+    board.conn.now = Instant(200 * MS);
     board.sack(&[(6, 7)]);
     assert_eq!(board.detect(0), (0, 0, 0));
-    board.board.push(10, 0, Time(101 * MS), false);
+    board.board.push(10, 0, Instant(101 * MS), false);
     board.conn.snd_nxt += 1;
     board.sack(&[(10, 11)]);
     // 7..10 as well
@@ -176,11 +179,11 @@ fn a_retransmission_is_lost_when_something_sent_later_arrives() {
 #[test]
 fn a_probe_is_not_a_retransmission_in_flight_but_may_be_lost() {
     let mut board = Board::new(10);
-    board.board.mark_probed(9, Time(100 * MS));
+    board.board.mark_probed(9, Instant(100 * MS));
     assert_eq!((board.counters(), board.flags()[9]), ((0, 0, 0), seg::EVER_RETRANS));
-    board.board.push(10, 0, Time(101 * MS), false);
+    board.board.push(10, 0, Instant(101 * MS), false);
     board.conn.snd_nxt += 1;
-    board.conn.now = Time(200 * MS);
+    board.conn.now = Instant(200 * MS);
     board.sack(&[(10, 11)]);
     // all ten: 9 waited since the probe, for 100 ms of 99
     assert_eq!(board.detect(0), (10, 0, 0));
@@ -190,9 +193,9 @@ fn a_probe_is_not_a_retransmission_in_flight_but_may_be_lost() {
 #[test]
 fn an_ack_faster_than_the_path_is_of_the_first_transmission() {
     let mut board = Board::new(10);
-    board.conn.rtt.sample_min(40_000, Time::ZERO);
+    board.conn.rtt.sample_min(40_000, Instant::ZERO);
     board.board.mark_lost(&mut board.conn, 9, &mut ());
-    board.board.mark_retransmitted(&mut board.conn, 9, Time(90 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 9, Instant(90 * MS));
     // 10 ms after it was sent again: RACK learns nothing
     board.sack(&[(9, 10)]);
     assert_eq!((board.board.rack.advanced, board.detect(0)), (false, (0, 0, 0)));
@@ -204,7 +207,7 @@ fn marks_are_taken_back_and_made_again() {
     let mut board = Board::new(10);
     board.sack(&[(5, 6)]);
     board.detect(0);
-    board.board.mark_retransmitted(&mut board.conn, 0, Time(100 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 0, Instant(100 * MS));
     board.board.unmark_all(&mut board.conn);
     assert_eq!(board.counters(), (1, 0, 1));
     assert_eq!(board.board.next_retransmission(&board.conn), None);
@@ -223,7 +226,7 @@ fn each_transmission_is_newly_lost_once() {
     assert!(is_new(&mut board, 0));
     // as a second timeout does, before anything is sent again
     assert!(!is_new(&mut board, 0));
-    board.board.mark_retransmitted(&mut board.conn, 0, Time(100 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 0, Instant(100 * MS));
     assert!(is_new(&mut board, 0));
     board.sack(&[(2, 3)]);
     assert!(!is_new(&mut board, 2));
@@ -234,8 +237,8 @@ fn blocks_count_in_order_of_segments() {
     // the newest block comes first in the ACK, but the highest segment is the last one walked: sent at 7 ms, now it is 100
     let mut board = Board::new(10);
     let delivered = board.sack(&[(3, 4), (7, 8), (5, 6)]);
-    assert_eq!((delivered.first_sacked, delivered.last_sacked), (Some(Time(3 * MS)), Some(Time(7 * MS))));
-    assert_eq!(board.board.rack.rtt, Time(93 * MS));
+    assert_eq!((delivered.first_sacked, delivered.last_sacked), (Some(Instant(3 * MS)), Some(Instant(7 * MS))));
+    assert_eq!(board.board.rack.rtt, Duration(93 * MS));
 }
 
 #[test]
@@ -243,11 +246,11 @@ fn an_original_that_was_late_shows_nothing_of_what_was_sent_since() {
     // segment 0 is sent again at 60 ms and acknowledged at 100; the ACK was caused by a packet sent at `tsecr` ms
     for (tsecr, sent) in [(59, 0), (60, 60)] {
         let mut board = Board::new(10);
-        board.conn.rtt.sample_min(1_000, Time::ZERO);
+        board.conn.rtt.sample_min(1_000, Instant::ZERO);
         board.board.mark_lost(&mut board.conn, 0, &mut ());
-        board.board.mark_retransmitted(&mut board.conn, 0, Time(60 * MS));
+        board.board.mark_retransmitted(&mut board.conn, 0, Instant(60 * MS));
         board.board.acknowledge(&mut board.conn, 1, tsecr, &mut Delivered::default(), &mut ());
-        assert_eq!(board.board.rack.sent, Time(sent * MS), "{tsecr} ms");
+        assert_eq!(board.board.rack.sent, Instant(sent * MS), "{tsecr} ms");
     }
 }
 
@@ -257,7 +260,7 @@ fn a_row_is_acknowledged_as_its_segments_are() {
         let (mut row, mut each) = (Board::new(n), Board::new(n));
         for seq in n..n + 5 {
             for board in [&mut row, &mut each] {
-                board.board.push(seq, board.conn.snd_una, Time(seq * MS), seq % 2 == 0);
+                board.board.push(seq, board.conn.snd_una, Instant(seq * MS), seq % 2 == 0);
                 board.conn.snd_nxt += 1;
             }
         }

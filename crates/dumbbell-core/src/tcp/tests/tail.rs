@@ -35,7 +35,7 @@ fn a_lone_segment_gets_the_receivers_delayed_ack_as_allowance() {
     assert_eq!((story.sender.next_timer(), story.sender.timer.kind), (story.due(240), Timer::Tlp));
     // on a path of 300 ms: rttvar 600 ms, 2 * 300 + 200 = 800 < 900
     let mut far = Story::new("reno", plain(1), Application::Bulk);
-    far.rtt = Time::from_millis(300);
+    far.rtt = Duration::from_millis(300);
     far.connect();
     assert_eq!((far.sender.next_timer(), far.sender.timer.kind), (far.due(800), Timer::Tlp));
 }
@@ -44,11 +44,11 @@ fn a_lone_segment_gets_the_receivers_delayed_ack_as_allowance() {
 fn a_probe_that_pacing_holds_is_not_sent() {
     let mut story = Story::reno(10);
     story.sender.conn.paced = true;
-    story.sender.pacer.next = story.sender.next_timer() + Time::from_micros(500);
+    story.sender.pacer.next = story.sender.next_timer() + Duration::from_micros(500);
     assert_eq!(story.fire(), [] as [u64; 0]);
     assert_eq!((story.sender.stats.probes, story.sender.probe.is_open()), (0, false));
     // the timeout goes on from the oldest segment, which left at 40 ms; less than 1 ms of pacing is nothing
-    let left = Time::from_millis(40 + 240) - story.now;
+    let left = Instant::from_millis(40 + 240) - story.now;
     assert_eq!((story.sender.timer.kind, story.sender.timer.fire_time()), (Timer::Rto, timer_wheel(story.now, left)));
 }
 
@@ -58,14 +58,14 @@ fn what_pacing_holds_puts_off_probe_and_timeout() {
     story.sender.conn.paced = true;
     story.connect();
     // 0 to 8 are free; 9 is followed by 1448 B at 2 * 10 * 1448 B in 40 ms: 2 ms
-    assert_eq!(story.sender.pacer.next, story.now + Time::from_millis(2));
+    assert_eq!(story.sender.pacer.next, story.now + Duration::from_millis(2));
     assert_eq!((story.sender.timer.kind, story.sender.timer.fire_time()), (Timer::Tlp, story.due(82 + 2)));
     // of 3.9 ms three are whole
-    story.sender.pacer.next = story.now + Time::from_micros(3_900);
+    story.sender.pacer.next = story.now + Duration::from_micros(3_900);
     story.sender.arm_rto();
     assert_eq!((story.sender.timer.kind, story.sender.timer.fire_time()), (Timer::Rto, story.due(240 + 3)));
     // a timeout starts the next one without it
-    story.run_to(story.now + Time::from_millis(200));
+    story.run_to(story.now + Duration::from_millis(200));
     let timeouts = story.sender.stats.timeouts;
     story.fire();
     assert_eq!(story.sender.stats.timeouts, timeouts + 1);
@@ -161,7 +161,7 @@ fn one_probe_at_a_time() {
     assert_eq!((story.sender.stats.probes, story.sender.timer.kind), (1, Timer::Rto));
     // nothing was sent: the timeout counts from the oldest segment
     let left = u64::from(story.conn().rtt.rto_us()).saturating_sub((story.now - head).as_micros()).max(1);
-    assert_eq!(story.sender.next_timer(), timer_wheel(story.now, Time::from_micros(left)));
+    assert_eq!(story.sender.next_timer(), timer_wheel(story.now, Duration::from_micros(left)));
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn only_what_timed_out_is_lost() {
     // a timeout at 100 ms, earlier than any real one
     let now = story.now;
     story.sender.timer.set(Timer::Rto, 19_000, now);
-    assert_eq!(story.sender.next_timer(), Time::from_millis(100));
+    assert_eq!(story.sender.next_timer(), Instant::from_millis(100));
     assert_eq!(story.fire(), [2]);
     for seq in 2..14 {
         let lost = story.sender.board.get(seq).flags & seg::LOST != 0;

@@ -126,7 +126,7 @@ fn an_ack_before_anything_was_sent_again_undoes() {
     let mut story = Story::reno(10);
     story.advance(RTT);
     story.sender.conn.paced = true;
-    story.sender.pacer.next = story.now + Time::from_millis(20);
+    story.sender.pacer.next = story.now + Duration::from_millis(20);
     assert!(story.sack(0, &[(1, 4)]).is_empty());
     assert_eq!((story.conn().state, story.sender.undo.first_retransmission), (CaState::Recovery, None));
     story.advance(5);

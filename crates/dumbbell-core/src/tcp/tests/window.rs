@@ -55,21 +55,21 @@ fn a_window_that_is_not_used_does_not_grow() {
     // 6.5 segments per round: at most 7 are out, and slow start may go to twice that
     let mut story = Story::open("reno", plain(10), rate(650));
     // what had gathered before the handshake was over went out at once
-    story.flow(Time::from_secs(1));
+    story.flow(Instant::from_secs(1));
     story.sender.conn.cwnd = 10;
-    story.flow(Time::from_secs(2));
+    story.flow(Instant::from_secs(2));
     assert_eq!(story.cwnd(), (14, INFINITE_SSTHRESH, CaState::Open));
     // 2.5 segments: 2 * 3 < 10
     let mut slow = Story::open("reno", plain(10), rate(250));
-    slow.flow(Time::from_secs(2));
+    slow.flow(Instant::from_secs(2));
     assert_eq!(slow.conn().cwnd, 10);
     // in congestion avoidance the window must have been full
     let mut avoiding = Story::new("reno", plain(10), rate(650));
     avoiding.sender.conn.ssthresh = 5;
     avoiding.connect();
-    avoiding.flow(Time::from_secs(1));
+    avoiding.flow(Instant::from_secs(1));
     let before = (avoiding.conn().cwnd, avoiding.conn().cwnd_cnt);
-    avoiding.flow(Time::from_secs(2));
+    avoiding.flow(Instant::from_secs(2));
     assert_eq!((avoiding.conn().cwnd, avoiding.conn().cwnd_cnt), before);
 }
 
@@ -77,7 +77,7 @@ fn a_window_that_is_not_used_does_not_grow() {
 fn an_application_of_constant_rate_offers_whole_segments_in_time() {
     // 20 segments per round trip of 40 ms: one every 2 ms; 20 were there when the connection opened
     let mut story = Story::open("reno", plain(100), rate(2000));
-    let sent = story.flow(Time::from_millis(439));
+    let sent = story.flow(Instant::from_millis(439));
     let data: Vec<u64> = sent.iter().filter(|(_, packet)| !packet.has(flag::NO_DATA)).map(|(at, _)| at.0).collect();
     assert_eq!(data[..20], [40_000_000; 20]);
     for (n, at) in data.iter().enumerate().skip(20) {
@@ -102,7 +102,7 @@ fn a_finite_transfer_ends_with_a_short_segment_and_its_ack() {
     story.advance(1);
     story.ack(3);
     assert_eq!((story.sender.phase, story.sender.bytes_acked()), (Phase::Done, 3000));
-    assert_eq!((story.sender.finished, story.sender.next_timer()), (Some(Time::from_millis(81)), Time::NEVER));
+    assert_eq!((story.sender.finished, story.sender.next_timer()), (Some(Instant::from_millis(81)), Instant::NEVER));
     // deaf from here on
     assert!(story.ece(3).is_empty());
     assert_eq!(story.sender.stats.ece_acks, 0);
@@ -135,7 +135,7 @@ fn stop_lets_what_is_in_flight_arrive() {
     assert_eq!(story.sender.phase, Phase::Established);
     assert_eq!(story.ack(10), [] as [u64; 0]);
     assert_eq!((story.sender.phase, story.sender.bytes_acked()), (Phase::Done, 14_480));
-    assert_eq!(story.sender.next_timer(), Time::NEVER);
+    assert_eq!(story.sender.next_timer(), Instant::NEVER);
 }
 
 #[test]
@@ -153,23 +153,23 @@ fn stop_repairs_losses_first() {
 fn stop_between_writes_ends_at_once_and_before_the_handshake_sends_nothing() {
     let mut story = Story::open("reno", plain(10), Application::Rate(MSS));
     story.sender.stop(story.now);
-    assert_eq!((story.sender.phase, story.sender.next_timer()), (Phase::Done, Time::NEVER));
+    assert_eq!((story.sender.phase, story.sender.next_timer()), (Phase::Done, Instant::NEVER));
 
     let mut early = Story::new("reno", plain(10), Application::Bulk);
     early.start();
     early.sender.stop(early.now);
     early.advance(RTT);
     assert_eq!(early.syn_ack(0), [] as [u64; 0]);
-    assert_eq!(early.sender.next_timer(), Time::NEVER);
+    assert_eq!(early.sender.next_timer(), Instant::NEVER);
 }
 
 /// A segment a second, a window of `window` at the end of the first: what is left of it a second later.
 fn silence(window: u32, host: HostParams) -> (u32, u32) {
     let mut story = Story::open("reno", host, Application::Rate(MSS));
-    story.flow(Time::from_millis(1500));
+    story.flow(Instant::from_millis(1500));
     story.sender.conn.cwnd = window;
     story.sender.conn.ssthresh = 20;
-    story.flow(Time::from_millis(2010));
+    story.flow(Instant::from_millis(2010));
     assert_eq!(story.sender.stats().sent, 2);
     (story.conn().cwnd, story.conn().ssthresh)
 }
@@ -183,16 +183,16 @@ fn a_window_halves_for_every_rto_of_idleness() {
     // 25, 12, 6
     assert_eq!(silence(50, plain(10)), (10, 37));
     // 1000 > 600: 20; 400 is less. RTO 600 = 40 + 560
-    assert_eq!(silence(40, HostParams { rto_min: Time::from_millis(560), ..plain(2) }), (20, 30));
+    assert_eq!(silence(40, HostParams { rto_min: Duration::from_millis(560), ..plain(2) }), (20, 30));
     // not idle longer than an RTO of 1040 ms
-    assert_eq!(silence(40, HostParams { rto_min: Time::from_secs(1), ..plain(2) }), (40, 20));
+    assert_eq!(silence(40, HostParams { rto_min: Duration::from_secs(1), ..plain(2) }), (40, 20));
     assert_eq!(silence(40, HostParams { slow_start_after_idle: false, ..plain(2) }), (40, 20));
 }
 
 /// A window of 40 with bursts on a path of 1 ms, and nothing in flight any more.
 fn idle_with_bursts() -> Story {
     let mut story = Story::new("reno", HostParams::default(), Application::Bulk);
-    story.rtt = Time::from_millis(1);
+    story.rtt = Duration::from_millis(1);
     story.start();
     story.advance(1);
     story.window = 10;
@@ -228,7 +228,7 @@ fn idleness_begins_with_the_last_transmission_of_any_kind() {
     story.advance(RTT);
     story.ack(20);
     // 302 ms after the handshake, 220 after the probe; RTO 240
-    story.run_to(probed + Time::from_millis(220));
+    story.run_to(probed + Duration::from_millis(220));
     story.window = 1;
     assert_eq!((story.ack(20), story.conn().cwnd), (vec![20], 40));
 }

@@ -9,7 +9,7 @@ use dumbbell_bottleneck::Hop;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::log::Log;
 use dumbbell_core::record::FlowCounters;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 
 /// In [`RoutedHop::next`]: the packet is where it was sent. Among [`Member::back`](super::Member::back): acknowledgements pass no hop.
 pub const END: u16 = u16::MAX;
@@ -22,7 +22,7 @@ pub struct RoutedHop<L: Log> {
     pub next: Vec<u16>,
     /// Whether its queue discipline has a clock of its own.
     pub ticks: bool,
-    pub aqm_at: Time,
+    pub aqm_at: Instant,
     /// Whether its queue discipline reads acknowledgements.
     pub reads_acks: bool,
     /// There is nothing ahead of its queue, which is called for packets only.
@@ -45,7 +45,7 @@ impl<L: Log> RoutedHop<L> {
         aqm: AnyAqm,
         listener: L,
     ) -> RoutedHop<L> {
-        let (reads_acks, ticks) = (aqm.reads_acks(), aqm.next_timer() != Time::NEVER);
+        let (reads_acks, ticks) = (aqm.reads_acks(), aqm.next_timer() != Instant::NEVER);
         let name = hop.name.clone();
         let hop = Hop::new(config, (index, hop), classes.list.len(), aqm, Acks::new(listener));
         let is_plain = !reads_acks && !ticks && hop.is_direct();
@@ -57,7 +57,7 @@ impl<L: Log> RoutedHop<L> {
             is_bare: is_plain && hop.is_open(),
             hop,
             next: Vec::new(),
-            aqm_at: Time::NEVER,
+            aqm_at: Instant::NEVER,
             left: 0,
             begun: HopCounts::default(),
             before: HopCounts::default(),

@@ -13,7 +13,7 @@ use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::reply::{DatagramAnswer, ReceiverReply};
 use dumbbell_core::tcp::Block;
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 
 impl<L: Tap + Send + 'static> MultiHop<L> {
     /// Gives what acknowledgements say to the queue of `hop`, if it reads that, or takes it back.
@@ -42,7 +42,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
     }
 
     /// An acknowledgement enters the hops as a packet.
-    pub(super) fn send_back(&mut self, reply: ReceiverReply, blocks: u32, now: Time) {
+    pub(super) fn send_back(&mut self, reply: ReceiverReply, blocks: u32, now: Instant) {
         let count = if blocks == NO_BLOCKS { 0 } else { self.lines.pool.get(blocks).len() };
         let member = &mut self.members[reply.flow() as usize];
         member.acks += 1;
@@ -79,7 +79,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
     /// An acknowledgement has left the last hop of its route as this `packet`.
     #[inline(never)]
-    pub(super) fn end_of_ack(&mut self, packet: &Packet, now: Time) {
+    pub(super) fn end_of_ack(&mut self, packet: &Packet, now: Instant) {
         let QueuedAck { mut reply, blocks } = self.release(packet.ack_slot());
         if let Some(answer) = reply.answer() {
             reply = DatagramAnswer { ecn: packet.ecn(), ..answer }.into();
@@ -95,10 +95,10 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
     /// The first acknowledgement of `line` has come. Returns its sender if it has reached it, and not the first of its hops.
     #[inline(always)]
-    pub(super) fn on_line(&mut self, line: usize, now: Time, arena: &mut Arena) -> Option<u32> {
+    pub(super) fn on_line(&mut self, line: usize, now: Instant, arena: &mut Arena) -> Option<u32> {
         let DelayLine { acks, up, .. } = &mut self.lines.all[line];
         let (_, reply, blocks) = acks.pop_front()?;
-        let next = acks.front().map_or(Time::NEVER, |head| head.0);
+        let next = acks.front().map_or(Instant::NEVER, |head| head.0);
         let up = *up;
         self.lines.times.set(line, next);
         if up && self.members[reply.flow() as usize].back != END {
@@ -110,7 +110,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
     /// An acknowledgement reaches its sender.
     #[inline(always)]
-    pub(super) fn on_ack(&mut self, reply: &ReceiverReply, blocks: u32, now: Time, arena: &mut Arena) -> u32 {
+    pub(super) fn on_ack(&mut self, reply: &ReceiverReply, blocks: u32, now: Instant, arena: &mut Arena) -> u32 {
         let Endpoint { transport, stages, .. } = arena.get_mut(reply.flow());
         // nothing that a sender does puts SACK blocks on their way
         let pool = (blocks != NO_BLOCKS).then(|| std::mem::take(&mut self.lines.pool));
@@ -131,7 +131,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
 
 impl<L: Tap + Send + 'static> ReturnPath for &mut MultiHop<L> {
     #[inline(always)]
-    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Time) {
+    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Instant) {
         if self.members[reply.flow() as usize].back == END || self.lines.all[line as usize].up {
             self.lines.push(line, reply, blocks, now);
         } else {

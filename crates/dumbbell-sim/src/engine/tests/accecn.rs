@@ -33,7 +33,7 @@ fn transfer(cc: &str, echo: &str, aqm: Value, mut hosts: Value, path: Value, ack
     with_aqm!(aqms.remove(0), aqm => {
         let mut engine = Box::new(Engine::new(config, aqm, ()));
         let (mut reductions, mut round_ends) = (0, 0);
-        while engine.advance(Time::NEVER, 1).expect("no broken invariant") != RunState::Over {
+        while engine.advance(Instant::NEVER, 1).expect("no broken invariant") != RunState::Over {
             let Tcp { sender, .. } = engine.arena.get(0).tcp().expect("a connection");
             if sender.stats().ecn_reductions > reductions {
                 assert_eq!(sender.stats().ecn_reductions, reductions + 1);

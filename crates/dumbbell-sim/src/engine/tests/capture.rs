@@ -9,7 +9,7 @@ use dumbbell_config::schedule::Schedule;
 use dumbbell_core::log::{At, Log};
 use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::{Ecn, Packet, Timestamps};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::Instant;
 use dumbbell_measure::from_capture::{measure, sampled, Capture, HopCaptures, PACKET_BYTES, POLL_NS, SAMPLE_BYTES};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<(Vec<u8>, Vec<u8>)>>);
 
-fn record(packet: &Packet, now: Time) -> [u8; PACKET_BYTES] {
+fn record(packet: &Packet, now: Instant) -> [u8; PACKET_BYTES] {
     let (number, stamp) = packet.transmission();
     let mut bytes = [0; PACKET_BYTES];
     bytes[..8].copy_from_slice(&(now.0 + 7).to_le_bytes());
@@ -33,7 +33,7 @@ fn record(packet: &Packet, now: Time) -> [u8; PACKET_BYTES] {
 }
 
 impl Log for Written {
-    fn on_arrival(&mut self, packet: &Packet, now: Time) {
+    fn on_arrival(&mut self, packet: &Packet, now: Instant) {
         self.0.lock().expect("not poisoned").0.extend(record(packet, now));
     }
 
@@ -44,7 +44,7 @@ impl Log for Written {
 
 impl Tap for Written {}
 
-fn sample(time: Time, flow: u32, flags: u32, view: Option<&crate::EndpointView>) -> [u8; SAMPLE_BYTES] {
+fn sample(time: Instant, flow: u32, flags: u32, view: Option<&crate::EndpointView>) -> [u8; SAMPLE_BYTES] {
     let mut bytes = [0; SAMPLE_BYTES];
     let mut put = |at: usize, word: u32| bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
     put(8, flow);
@@ -63,7 +63,7 @@ fn sample(time: Time, flow: u32, flags: u32, view: Option<&crate::EndpointView>)
 /// A run of `config`, simulated, and the same from what was seen of it from outside.
 fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     let parsed = Arc::new(RunConfig::from_json(config).expect("a configuration"));
-    let ahead = Time(parsed.flows[0].params.base_rtt.0 / 2);
+    let ahead = parsed.flows[0].params.base_rtt / 2;
     let mut aqms = queue_disciplines(&parsed).expect("queues");
     let capture = Written::default();
     let mut run: Box<dyn Run> = dumbbell_core::with_aqm!(aqms.remove(0), aqm =>
@@ -75,23 +75,23 @@ fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     }
     let mut standing = RunState::Paused;
     for poll in 1.. {
-        let at = Time(poll * POLL_NS);
+        let at = Instant(poll * POLL_NS);
         while standing == RunState::Busy || (standing == RunState::Paused && run.time() < at + ahead) {
             standing = run.advance(at + ahead, u64::MAX).expect("no broken invariant");
             if standing == RunState::Paused {
                 break;
             }
         }
-        let ends = if at == parsed.run.duration { sampled::END } else { 0 };
+        let ends = if at == parsed.end() { sampled::END } else { 0 };
         for view in run.view().endpoints.iter().filter(|view| (view.number as usize) < parsed.flows.len()) {
             samples.extend(sample(at, view.number, sampled::POLL | ends, Some(view)));
         }
-        if at == parsed.run.duration {
+        if at == parsed.end() {
             break;
         }
     }
     while standing != RunState::Over {
-        standing = run.advance(Time::NEVER, u64::MAX).expect("no broken invariant");
+        standing = run.advance(Instant::NEVER, u64::MAX).expect("no broken invariant");
     }
     let simulated = run.finish().expect("no broken invariant");
     let (arrived, sent) = std::mem::take(&mut *capture.0.lock().expect("not poisoned"));
@@ -186,7 +186,7 @@ fn a_capture_of_a_simulation_gives_its_tables() {
 fn packets_that_never_left_were_dropped_if_the_queue_says_so() {
     // three of flow 0 arrive in the first three seconds and none leaves; the queue dropped two of them
     let arrived: Vec<u8> =
-        (1..=3).flat_map(|second| record(&Packet { len: 74, ..Packet::EMPTY }, Time::from_secs(second))).collect();
+        (1..=3).flat_map(|second| record(&Packet { len: 74, ..Packet::EMPTY }, Instant::from_secs(second))).collect();
     let found = |drops: u64| {
         let counters = BTreeMap::from([("drops".to_owned(), drops)]);
         let hop = HopCaptures { arrived: &arrived, flow_queues: true, limit: 100, counters, ..HopCaptures::default() };
@@ -204,7 +204,7 @@ fn packets_that_never_left_were_dropped_if_the_queue_says_so() {
 #[test]
 fn two_frames_that_leave_a_bucket_at_once_go_one_by_one_over_the_link() {
     // 1250 B at 10 Mbit/s: 1 ms. The first two arrive and leave together, the third after both are gone
-    let at = [10, 10, 20].map(Time::from_millis);
+    let at = [10, 10, 20].map(Instant::from_millis);
     let packet = |seq| Packet { len: 1250, ..Packet::new_tcp(seq, Ecn::NotEct, 0) };
     let records: Vec<u8> = (0..).zip(at).flat_map(|(seq, now)| record(&packet(seq), now)).collect();
     let delays = |shaper: &str| {
@@ -223,14 +223,14 @@ fn two_frames_that_leave_a_bucket_at_once_go_one_by_one_over_the_link() {
 #[test]
 fn what_does_not_fit_together_is_an_error() {
     let config = config(json!({"name": "codel"}), 20, "htb");
-    let sent = record(&Packet { flow: 1, ..Packet::EMPTY }, Time(5));
+    let sent = record(&Packet { flow: 1, ..Packet::EMPTY }, Instant(5));
     let of = |captured: Capture| measure(&config, &captured).expect_err("an error").to_string();
     let one = |hop: HopCaptures| of(Capture { hops: vec![hop], ..Capture::default() });
     let ghost = one(HopCaptures { sent: &sent, ..HopCaptures::default() });
     assert_eq!(ghost, "capture: flow 1: a packet left the queue at 12ns that had not arrived");
-    let stranger = record(&Packet { flow: 4, ..Packet::EMPTY }, Time(5));
+    let stranger = record(&Packet { flow: 4, ..Packet::EMPTY }, Instant(5));
     assert_eq!(one(HopCaptures { arrived: &stranger, ..HopCaptures::default() }), "capture: a packet of flow 4, of 4");
-    let other = sample(Time(1), 9, 0, None);
+    let other = sample(Instant(1), 9, 0, None);
     assert_eq!(
         of(Capture { hops: vec![HopCaptures::default()], samples: &other, ..Capture::default() }),
         "capture: a sample of flow 9, of 4"
@@ -239,8 +239,10 @@ fn what_does_not_fit_together_is_an_error() {
 
 /// A frame of `flow` in a capture, which goes back to its sender.
 fn back(flow: u32, id: u16, len: u16, ms: u64) -> [u8; PACKET_BYTES] {
-    let mut bytes =
-        record(&Packet { flow, len, ..Packet::EMPTY.with_timestamps(Timestamps::new(id.into(), None)) }, Time::from_millis(ms));
+    let mut bytes = record(
+        &Packet { flow, len, ..Packet::EMPTY.with_timestamps(Timestamps::new(id.into(), None)) },
+        Instant::from_millis(ms),
+    );
     bytes[29] = 1;
     bytes
 }
@@ -255,22 +257,22 @@ fn hops_are_counted_one_by_one_and_flows_along_their_routes() {
         "hop": [hop("second", 3_000_000)], "reverse": way_back,
         "udp": [{"size": 500, "route": route, "echo": true, "base_rtt": 20_000_000}, {"size": 800, "direction": "up"}]});
     let packet = |flow, seq, len| Packet { flow, len, ..Packet::new_tcp(seq, Ecn::NotEct, 0) };
-    let at = |seq, ms| record(&packet(0, seq, 500), Time::from_millis(ms));
+    let at = |seq, ms| record(&packet(0, seq, 500), Instant::from_millis(ms));
     // of three packets of flow 0 the second hop, which is the first that they pass, drops the second; they wait there for 2 ms and then for 5 and 8 ms
     let of_second = [[at(0, 100), at(1, 200), at(2, 300)].concat(), [at(0, 102), at(2, 302)].concat()];
     let second = HopCaptures { arrived: &of_second[0], sent: &of_second[1], signals_on_arrival: true, ..HopCaptures::default() };
     let of_first = [[at(0, 105), at(2, 305)].concat(), [at(0, 110), at(2, 313)].concat()];
     let bottleneck = HopCaptures { arrived: &of_first[0], sent: &of_first[1], limit: 10, ..HopCaptures::default() };
     // an answer and a packet of flow 1; another answer is dropped by an AQM
-    let up = record(&packet(1, 0, 800), Time::from_millis(112));
+    let up = record(&packet(1, 0, 800), Instant::from_millis(112));
     let of_reverse = [
         [back(0, 7, 500, 111), up, back(0, 8, 500, 314)].concat(),
-        [back(0, 7, 500, 115), record(&packet(1, 0, 800), Time::from_millis(116))].concat(),
+        [back(0, 7, 500, 115), record(&packet(1, 0, 800), Instant::from_millis(116))].concat(),
     ];
     let counters = BTreeMap::from([("drops".to_owned(), 1)]);
     let reverse = HopCaptures { arrived: &of_reverse[0], sent: &of_reverse[1], limit: 10, counters, ..HopCaptures::default() };
-    let mut samples: Vec<u8> = (0..2).flat_map(|flow| sample(Time::from_millis(90), flow, sampled::START, None)).collect();
-    let mut answer = sample(Time::from_millis(125), 0, sampled::ANSWER, None);
+    let mut samples: Vec<u8> = (0..2).flat_map(|flow| sample(Instant::from_millis(90), flow, sampled::START, None)).collect();
+    let mut answer = sample(Instant::from_millis(125), 0, sampled::ANSWER, None);
     answer[16..20].copy_from_slice(&35_000_u32.to_le_bytes());
     answer[32..40].copy_from_slice(&35_000_000_u64.to_le_bytes());
     samples.extend(answer);

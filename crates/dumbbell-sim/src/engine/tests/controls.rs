@@ -8,7 +8,7 @@ use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::observe::Tap;
 
 /// Writes down what senders tell, if it is to hear it.
-struct Listener(ListenLevel, Arc<Mutex<Vec<(u32, ControlEvent, Time)>>>);
+struct Listener(ListenLevel, Arc<Mutex<Vec<(u32, ControlEvent, Instant)>>>);
 
 impl Log for Listener {}
 
@@ -17,7 +17,7 @@ impl Tap for Listener {
         self.0
     }
 
-    fn on_control_event(&mut self, flow: u32, event: &ControlEvent, now: Time) {
+    fn on_control_event(&mut self, flow: u32, event: &ControlEvent, now: Instant) {
         self.1.lock().expect("one thread").push((flow, *event, now));
     }
 }
@@ -26,13 +26,13 @@ fn config(flows: Value, limit: u32) -> Value {
     json!({"duration": 3_000_000_000_u64, "seed": 3, "bottleneck": {"rate": 10_000_000, "aqm": {"name": "pfifo", "limit": limit}}, "flows": flows})
 }
 
-fn frame_listener(config: &Value, hears: ListenLevel) -> (Outcome, Vec<(u32, ControlEvent, Time)>) {
+fn frame_listener(config: &Value, hears: ListenLevel) -> (Outcome, Vec<(u32, ControlEvent, Instant)>) {
     let config = Arc::new(RunConfig::from_json(config).expect("a valid configuration"));
     let events = Arc::default();
     let queue = config.aqm.build(&aqm::QueueContext::new(Rate::from_mbit(10), 3));
     let listener = Listener(hears, Arc::clone(&events));
     let mut run: Box<dyn Run> = Box::new(Engine::new(config, queue, listener));
-    run.advance(Time::NEVER, u64::MAX).expect("no broken invariant");
+    run.advance(Instant::NEVER, u64::MAX).expect("no broken invariant");
     let outcome = run.finish().expect("no broken invariant");
     let events = events.lock().expect("one thread").clone();
     (outcome, events)
@@ -88,7 +88,7 @@ fn states_follow_each_other_and_the_table_has_the_first_exit() {
         assert_eq!(phase.is_empty(), flow == 0);
         assert_eq!(text(&outcome, "slow_start_exit")[flow as usize], exits[0].cause.name());
         // the SYN left when the run began, on a clock that is ahead by half of the base RTT
-        let ahead = Time::from_millis([10, 20][flow as usize]);
+        let ahead = Instant::from_millis([10, 20][flow as usize]);
         assert_eq!(times[flow as usize], (exits[0].time - ahead).as_secs_f64());
     }
 }
@@ -98,7 +98,7 @@ fn the_end_of_a_flow_is_told_once() {
     let sized =
         json!([{"cc": {"name": "cubic"}, "base_rtt": 20 * MS, "size": 144_800}, {"cc": {"name": "cubic"}, "base_rtt": 20 * MS}]);
     let (outcome, events) = frame_listener(&config(sized, 100), ListenLevel::Controls);
-    let ends: Vec<(u32, Time)> =
+    let ends: Vec<(u32, Instant)> =
         events.iter().filter(|event| event.1 == ControlEvent::Ended).map(|event| (event.0, event.2)).collect();
     assert_eq!(ends.len(), 1);
     assert_eq!(ends[0].0, 0);

@@ -13,7 +13,7 @@ fn parse_config(config: &Value) -> Arc<RunConfig> {
 }
 
 fn finish_run(mut engine: Box<dyn Run>) -> Outcome {
-    while engine.advance(Time::NEVER, u64::MAX).expect("no broken invariant") != RunState::Over {}
+    while engine.advance(Instant::NEVER, u64::MAX).expect("no broken invariant") != RunState::Over {}
     engine.finish().expect("no broken invariant")
 }
 

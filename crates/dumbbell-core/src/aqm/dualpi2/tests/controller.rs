@@ -8,8 +8,8 @@ fn controller(config: Value) -> Controller {
 /// One update: p' before in units of 2^-32, delay and last delay in ns; p' after.
 fn update_prob(config: &Value, before: u32, qdelay: u64, last: u64) -> u32 {
     let mut controller = controller(config.clone());
-    controller.set(before, Time(last));
-    controller.update(Time(qdelay));
+    controller.set(before, Duration(last));
+    controller.update(Duration(qdelay));
     controller.prob()
 }
 
@@ -124,9 +124,9 @@ fn gains_are_cut_as_by_tc_and_the_kernel() {
 #[test]
 fn max_rtt_and_typical_rtt_set_four_parameters() {
     let tupdate = |config: Value| params(config).setup(&context(10)).0.tupdate;
-    assert_eq!(tupdate(json!({"max_rtt": 100 * MS})), Time::from_micros(16_666));
-    assert_eq!(tupdate(json!({"max_rtt": 100 * MS, "typical_rtt": 15 * MS})), Time::from_millis(15));
-    assert_eq!(tupdate(json!({"max_rtt": 20 * MS, "typical_rtt": 10 * MS})), Time::from_micros(6_666));
+    assert_eq!(tupdate(json!({"max_rtt": 100 * MS})), Duration::from_micros(16_666));
+    assert_eq!(tupdate(json!({"max_rtt": 100 * MS, "typical_rtt": 15 * MS})), Duration::from_millis(15));
+    assert_eq!(tupdate(json!({"max_rtt": 20 * MS, "typical_rtt": 10 * MS})), Duration::from_micros(6_666));
     // alpha 0.15 and beta 3 Hz: 38/256 and 768/256, target 15 ms
     let both = json!({"max_rtt": 100 * MS, "typical_rtt": 15 * MS});
     let explicit = json!({"alpha": 38.0 / 256.0, "beta": 3.0, "target": 15 * MS});
@@ -147,7 +147,7 @@ fn max_rtt_and_typical_rtt_set_four_parameters() {
 fn a_constant_delay_raises_the_probability_in_equal_steps() {
     let mut controller = controller(json!({}));
     for n in 0..1000_u32 {
-        controller.update(Time::from_millis(20));
+        controller.update(Duration::from_millis(20));
         // (44 * 5 + 879 * 20) ms / 64 at once, then 44 * 5 ms / 64 a period
         assert_eq!(controller.prob(), 278_125_000 + n * 3_437_500, "{n}");
     }
@@ -158,7 +158,7 @@ fn closed_loop(config: Value, offered: f64, gain: f64, periods: usize) -> Vec<f6
     let mut controller = controller(config);
     (0..periods)
         .map(|_| {
-            controller.update(Time(((offered - gain * controller.probability()) * 1e9).round() as u64));
+            controller.update(Duration(((offered - gain * controller.probability()) * 1e9).round() as u64));
             controller.probability()
         })
         .collect()

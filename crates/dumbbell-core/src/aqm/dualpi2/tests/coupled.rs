@@ -4,8 +4,8 @@ use super::*;
 fn steps(config: Value, count: u64, ns: u64) -> u64 {
     let mut state = queue(config);
     let mut log = Counters::default();
-    (0..count).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Time::ZERO, &mut log));
-    let _ = state.dequeue(Time(ns), &mut log);
+    (0..count).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Instant::ZERO, &mut log));
+    let _ = state.dequeue(Instant(ns), &mut log);
     log.queue.ce_marks
 }
 
@@ -30,8 +30,8 @@ fn the_step_of_2019_wants_packets_ahead_or_behind() {
     let of = |version: &str| {
         let mut state = queue(json!({"version": version}));
         let mut log = Counters::default();
-        (0..5).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Time::ZERO, &mut log));
-        serve_order(&mut state, 5, Time::from_millis(5), &mut log);
+        (0..5).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Instant::ZERO, &mut log));
+        serve_order(&mut state, 5, Instant::from_millis(5), &mut log);
         log.queue.ce_marks
     };
     assert_eq!(of("linux-6.17"), 5);
@@ -46,8 +46,8 @@ fn a_step_in_packets_counts_those_that_remain() {
     let of = |config| {
         let mut state = queue(config);
         let mut log = Counters::default();
-        (0..6).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Time::ZERO, &mut log));
-        serve_order(&mut state, 6, Time::ZERO, &mut log);
+        (0..6).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Instant::ZERO, &mut log));
+        serve_order(&mut state, 6, Instant::ZERO, &mut log);
         log.queue.ce_marks
     };
     // 5, 4, 3 remain: more than two
@@ -64,7 +64,7 @@ fn judge_packets(config: Value, ecn: Ecn, p: f64) -> (u64, u64) {
     state.coupled.update(target);
     for seq in 0..4000 {
         let mut one = packet(seq, ecn);
-        let verdict = state.coupled.judge(&mut one, 100_000, 0.0, At::time(Time::ZERO), &mut log);
+        let verdict = state.coupled.judge(&mut one, 100_000, 0.0, At::time(Instant::ZERO), &mut log);
         log.queue.drops_aqm += u64::from(verdict.dropped);
     }
     (log.queue.ce_marks, log.queue.drops_aqm)
@@ -98,7 +98,7 @@ fn masks_say_who_is_l4s() {
     let of = |config: Value, ecn| {
         let mut state = queue(config);
         let mut log = Counters::default();
-        state.enqueue(packet(0, ecn), Time::ZERO, &mut log);
+        state.enqueue(packet(0, ecn), Instant::ZERO, &mut log);
         if state.l.len() == 1 {
             'l'
         } else {
@@ -156,10 +156,10 @@ fn overflow_never_drops_l_and_marks_all_of_it() {
 fn below_two_full_frames_nothing_is_decided() {
     let decided = |backlog| {
         let mut state = queue(json!({}));
-        state.coupled.controller.set(MAX_PROB, Time::from_millis(15));
-        state.coupled.update(Time::from_millis(15));
+        state.coupled.controller.set(MAX_PROB, Duration::from_millis(15));
+        state.coupled.update(Duration::from_millis(15));
         let mut one = packet(0, Ecn::Ect0);
-        state.coupled.judge(&mut one, backlog, 0.0, At::time(Time::ZERO), &mut Counters::default()).dropped
+        state.coupled.judge(&mut one, backlog, 0.0, At::time(Instant::ZERO), &mut Counters::default()).dropped
     };
     assert_eq!([decided(3027), decided(3028)], [false, true]);
 }
@@ -168,12 +168,12 @@ fn below_two_full_frames_nothing_is_decided() {
 fn the_backlog_is_that_behind_a_leaving_packet_and_that_ahead_of_an_arriving_one() {
     let drops = |config: Value, arrive: u64| {
         let mut state = queue(config);
-        state.coupled.controller.set(MAX_PROB, Time::from_millis(15));
-        state.coupled.update(Time::from_millis(15));
+        state.coupled.controller.set(MAX_PROB, Duration::from_millis(15));
+        state.coupled.update(Duration::from_millis(15));
         let mut log = Counters::default();
-        (0..arrive).for_each(|seq| state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log));
+        (0..arrive).for_each(|seq| state.enqueue(packet(seq, Ecn::NotEct), Instant::ZERO, &mut log));
         let on_arrival = log.queue.drops_aqm;
-        let _ = state.dequeue(Time::ZERO, &mut log);
+        let _ = state.dequeue(Instant::ZERO, &mut log);
         (on_arrival, log.queue.drops_aqm - on_arrival)
     };
     assert_eq!(drops(json!({}), 2), (0, 0));
@@ -188,7 +188,7 @@ fn limits_count_both_queues() {
         let mut state = queue(config);
         let mut log = Counters::default();
         (0..40_000)
-            .for_each(|seq| state.enqueue(packet(seq, if seq % 2 == 0 { ecn } else { Ecn::NotEct }), Time::ZERO, &mut log));
+            .for_each(|seq| state.enqueue(packet(seq, if seq % 2 == 0 { ecn } else { Ecn::NotEct }), Instant::ZERO, &mut log));
         assert_eq!(log.queue.drops_overflow + state.packets() as u64, 40_000);
         state.packets()
     };
@@ -207,9 +207,10 @@ fn small_packets_meet_the_limit_of_packets_before_that_of_memory() {
     // an ACK takes 832 B: 30280000 / 832 = 36394 of them would fit
     let mut state = queue(json!({}));
     let mut log = Counters::default();
-    (0..20_000).for_each(|seq| state.enqueue(Packet { len: 66, ..Packet::new_ack_slot(seq, Ecn::NotEct) }, Time::ZERO, &mut log));
+    (0..20_000)
+        .for_each(|seq| state.enqueue(Packet { len: 66, ..Packet::new_ack_slot(seq, Ecn::NotEct) }, Instant::ZERO, &mut log));
     assert_eq!((state.packets(), state.memory), (10_000, 8_320_000));
-    serve_order(&mut state, 10_000, Time::ZERO, &mut log);
+    serve_order(&mut state, 10_000, Instant::ZERO, &mut log);
     assert_eq!((state.packets(), state.memory), (0, 0));
 }
 
@@ -218,25 +219,25 @@ fn the_delay_is_that_of_the_older_head() {
     let mut state = queue(json!({}));
     let mut log = Counters::default();
     let next = state.next_timer();
-    assert!(next <= Time::from_millis(16));
+    assert!(next <= Instant::from_millis(16));
     state.on_timer(next, &mut log);
-    assert_eq!(state.next_timer(), next + Time::from_millis(16));
-    assert_eq!(state.head_delay(Time::from_millis(5)), Time::ZERO);
-    state.enqueue(packet(0, Ecn::Ect1), Time::from_millis(5), &mut log);
-    state.enqueue(packet(1, Ecn::NotEct), Time::from_millis(8), &mut log);
-    assert_eq!(state.head_delay(Time::from_millis(10)), Time::from_millis(5));
-    assert_eq!(serve_order(&mut state, 1, Time::from_millis(10), &mut log), "L");
-    assert_eq!(state.head_delay(Time::from_millis(10)), Time::from_millis(2));
+    assert_eq!(state.next_timer(), next + Duration::from_millis(16));
+    assert_eq!(state.head_delay(Instant::from_millis(5)), Duration::ZERO);
+    state.enqueue(packet(0, Ecn::Ect1), Instant::from_millis(5), &mut log);
+    state.enqueue(packet(1, Ecn::NotEct), Instant::from_millis(8), &mut log);
+    assert_eq!(state.head_delay(Instant::from_millis(10)), Duration::from_millis(5));
+    assert_eq!(serve_order(&mut state, 1, Instant::from_millis(10), &mut log), "L");
+    assert_eq!(state.head_delay(Instant::from_millis(10)), Duration::from_millis(2));
 }
 
 #[test]
 fn marks_of_both_stages_are_one_event_and_count_twice() {
     let mut state = queue(json!({}));
     let mut log = Counters { internal: InternalLog::new(state.internal_queues()), ..Counters::default() };
-    state.coupled.controller.set(MAX_PROB / 2, Time::from_millis(15));
-    state.coupled.update(Time::from_millis(15));
-    (0..5).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Time::ZERO, &mut log));
-    assert_eq!(serve_order(&mut state, 5, Time::from_millis(2), &mut log), "LLLLL");
+    state.coupled.controller.set(MAX_PROB / 2, Duration::from_millis(15));
+    state.coupled.update(Duration::from_millis(15));
+    (0..5).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Instant::ZERO, &mut log));
+    assert_eq!(serve_order(&mut state, 5, Instant::from_millis(2), &mut log), "LLLLL");
     // the last two find less than two frames: step only
     let counters = |name: &str| state.counters().into_iter().find(|(key, _)| key == name).unwrap().1;
     assert_eq!(log.queue.ce_marks, 5);

@@ -31,14 +31,14 @@ fn fill_queues(config: Value, count: u64) -> (State, Counters) {
     let mut state = queue(config);
     let mut log = Counters { internal: InternalLog::new(state.internal_queues()), ..Counters::default() };
     for seq in 0..count {
-        state.enqueue(packet(2 * seq, Ecn::Ect1), Time::ZERO, &mut log);
-        state.enqueue(packet(2 * seq + 1, Ecn::NotEct), Time::ZERO, &mut log);
+        state.enqueue(packet(2 * seq, Ecn::Ect1), Instant::ZERO, &mut log);
+        state.enqueue(packet(2 * seq + 1, Ecn::NotEct), Instant::ZERO, &mut log);
     }
     (state, log)
 }
 
 /// Serves `count` packets at `now`, and returns their queues: "LLC".
-fn serve_order(state: &mut State, count: usize, now: Time, log: &mut Counters) -> String {
+fn serve_order(state: &mut State, count: usize, now: Instant, log: &mut Counters) -> String {
     (0..count)
         .map(|_| match state.dequeue(now, log) {
             Dequeue::Packet(packet) if packet.number() % 2 == 0 => 'L',
@@ -67,12 +67,12 @@ fn what_contradicts_is_refused_in_words() {
 }
 
 /// Everything that happens to a mixed load of 20 Mbit/s over 10 Mbit/s for two seconds.
-fn story(config: Value) -> Vec<(u64, Ecn, Time)> {
+fn story(config: Value) -> Vec<(u64, Ecn, Instant)> {
     let mut state = queue(config);
     let mut log = Counters::default();
     let mut sent = Vec::new();
     for seq in 0..4000_u64 {
-        let now = Time::from_micros(500 * seq);
+        let now = Instant::from_micros(500 * seq);
         while state.next_timer() <= now {
             let timer = state.next_timer();
             state.on_timer(timer, &mut log);

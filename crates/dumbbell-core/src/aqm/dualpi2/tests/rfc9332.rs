@@ -29,9 +29,9 @@ fn rfc(mut config: Value, p: f64) -> State {
 /// Marks and drops of 1000 packets of L of which each has waited for `us` and leaves another behind.
 fn count_signals(mut state: State, us: u64) -> (u64, u64) {
     let mut log = Counters::default();
-    state.enqueue(packet(0, Ecn::Ect1), Time::ZERO, &mut log);
+    state.enqueue(packet(0, Ecn::Ect1), Instant::ZERO, &mut log);
     for seq in 1..=1000 {
-        let now = Time::from_micros(us * seq);
+        let now = Instant::from_micros(us * seq);
         state.enqueue(packet(seq, Ecn::Ect1), now, &mut log);
         let _ = state.dequeue(now, &mut log);
     }
@@ -47,8 +47,8 @@ fn the_ramp_of_the_rfc_rises_from_800_to_1200_us() {
     let mut state = rfc(json!({}), 0.0);
     let mut log = Counters::default();
     for seq in 0..100 {
-        state.enqueue(packet(seq, Ecn::Ect1), Time::from_millis(5 * seq), &mut log);
-        let _ = state.dequeue(Time::from_millis(5 * seq + 4), &mut log);
+        state.enqueue(packet(seq, Ecn::Ect1), Instant::from_millis(5 * seq), &mut log);
+        let _ = state.dequeue(Instant::from_millis(5 * seq + 4), &mut log);
     }
     assert_eq!(log.queue.ce_marks, 0);
     // a ramp without width is a step
@@ -79,8 +79,8 @@ fn at_saturation_the_rfc_drops_from_both_queues() {
         let mut state = rfc(json!({}), p);
         let mut log = Counters::default();
         for seq in 0..1000 {
-            state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log);
-            let _ = state.dequeue(Time::ZERO, &mut log);
+            state.enqueue(packet(seq, Ecn::Ect0), Instant::ZERO, &mut log);
+            let _ = state.dequeue(Instant::ZERO, &mut log);
         }
         (log.queue.ce_marks, log.queue.drops_aqm)
     };

@@ -2,7 +2,7 @@ use super::*;
 
 fn pattern(config: Value, count: usize) -> String {
     let (mut state, mut log) = fill_queues(config, 100);
-    serve_order(&mut state, count, Time::ZERO, &mut log)
+    serve_order(&mut state, count, Instant::ZERO, &mut log)
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn credit_moves_by_bytes_while_both_wait() {
     assert_eq!(state.scheduler.credit(), -121_120);
     let mut credits = Vec::new();
     for _ in 0..10 {
-        let _ = state.dequeue(Time::ZERO, &mut log);
+        let _ = state.dequeue(Instant::ZERO, &mut log);
         credits.push(state.scheduler.credit());
     }
     // each L: + 10 * 1514; the tenth is C: - 90 * 1514
@@ -29,24 +29,24 @@ fn credit_moves_by_bytes_while_both_wait() {
     assert_eq!(credits, expected);
     // an ACK of 78 B: + 780
     let mut small = queue(json!({}));
-    small.enqueue(Packet { len: 78, ..packet(0, Ecn::Ect1) }, Time::ZERO, &mut log);
-    small.enqueue(packet(1, Ecn::NotEct), Time::ZERO, &mut log);
-    let _ = small.dequeue(Time::ZERO, &mut log);
+    small.enqueue(Packet { len: 78, ..packet(0, Ecn::Ect1) }, Instant::ZERO, &mut log);
+    small.enqueue(packet(1, Ecn::NotEct), Instant::ZERO, &mut log);
+    let _ = small.dequeue(Instant::ZERO, &mut log);
     assert_eq!(small.scheduler.credit(), -121_120 + 780);
     // alone, C costs nothing; what finds both empty resets
-    let _ = small.dequeue(Time::ZERO, &mut log);
+    let _ = small.dequeue(Instant::ZERO, &mut log);
     assert_eq!(small.scheduler.credit(), -121_120 + 780);
-    assert!(matches!(small.dequeue(Time::ZERO, &mut log), Dequeue::Empty));
+    assert!(matches!(small.dequeue(Instant::ZERO, &mut log), Dequeue::Empty));
     assert_eq!(small.scheduler.credit(), -121_120);
 }
 
 #[test]
 fn packets_that_the_aqm_drops_do_not_cost_credit() {
     let (mut state, mut log) = fill_queues(json!({}), 30);
-    state.coupled.controller.set(MAX_PROB, Time::ZERO);
-    state.coupled.update(Time::from_millis(15));
+    state.coupled.controller.set(MAX_PROB, Duration::ZERO);
+    state.coupled.update(Duration::from_millis(15));
     // everything is dropped by p'^2 = 1 down to the backlog of two frames
-    let _ = state.dequeue(Time::ZERO, &mut log);
+    let _ = state.dequeue(Instant::ZERO, &mut log);
     assert!(log.queue.drops_aqm > 40);
     assert_eq!(state.scheduler.credit() + 121_120, 0, "the one that was sent was alone");
 }
@@ -55,12 +55,12 @@ fn packets_that_the_aqm_drops_do_not_cost_credit() {
 fn time_shift_serves_the_longer_wait_with_a_head_start_for_l() {
     let choice = |config: Value, age_l: u64, age_c: u64| {
         let mut state = queue(config);
-        let now = Time::from_millis(100);
+        let now = Instant::from_millis(100);
         let mut log = Counters::default();
         let mut ages = [(0, Ecn::Ect1, age_l), (1, Ecn::NotEct, age_c)];
         ages.sort_by_key(|(_, _, age)| std::cmp::Reverse(*age));
         for (seq, ecn, age) in ages {
-            state.enqueue(packet(seq, ecn), now - Time(age), &mut log);
+            state.enqueue(packet(seq, ecn), now - Duration(age), &mut log);
         }
         serve_order(&mut state, 1, now, &mut log)
     };
@@ -74,11 +74,11 @@ fn time_shift_serves_the_longer_wait_with_a_head_start_for_l() {
     assert_eq!(choice(near(), MS, 31 * MS + 1), "C");
     // with a ratio, C also waits for so many of L
     let (mut young, mut log) = fill_queues(json!({"version": "tsfifo", "wrr_ratio": 3}), 10);
-    assert_eq!(serve_order(&mut young, 8, Time::from_millis(1), &mut log), "LLLLLLLL");
+    assert_eq!(serve_order(&mut young, 8, Instant::from_millis(1), &mut log), "LLLLLLLL");
     let mut old = queue(json!({"version": "tsfifo", "wrr_ratio": 3, "t_shift": 0, "min_backlog": 1_000_000_000}));
-    (0..8).for_each(|seq| old.enqueue(packet(2 * seq + 1, Ecn::NotEct), Time::ZERO, &mut log));
-    (0..8).for_each(|seq| old.enqueue(packet(2 * seq, Ecn::Ect1), Time::from_millis(1), &mut log));
-    assert_eq!(serve_order(&mut old, 9, Time::from_millis(2), &mut log), "LLLCLLLCL");
+    (0..8).for_each(|seq| old.enqueue(packet(2 * seq + 1, Ecn::NotEct), Instant::ZERO, &mut log));
+    (0..8).for_each(|seq| old.enqueue(packet(2 * seq, Ecn::Ect1), Instant::from_millis(1), &mut log));
+    assert_eq!(serve_order(&mut old, 9, Instant::from_millis(2), &mut log), "LLLCLLLCL");
 }
 
 #[test]
@@ -88,10 +88,10 @@ fn packets_are_served_in_a_ratio() {
     // it counts L while C is empty: what comes to C then is served at once
     let mut state = queue(json!({"version": "wrr"}));
     let mut log = Counters::default();
-    (0..20).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Time::ZERO, &mut log));
-    assert_eq!(serve_order(&mut state, 17, Time::ZERO, &mut log), "L".repeat(17));
-    state.enqueue(packet(1, Ecn::NotEct), Time::ZERO, &mut log);
-    assert_eq!(serve_order(&mut state, 3, Time::ZERO, &mut log), "CLL");
+    (0..20).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Instant::ZERO, &mut log));
+    assert_eq!(serve_order(&mut state, 17, Instant::ZERO, &mut log), "L".repeat(17));
+    state.enqueue(packet(1, Ecn::NotEct), Instant::ZERO, &mut log);
+    assert_eq!(serve_order(&mut state, 3, Instant::ZERO, &mut log), "CLL");
 }
 
 #[test]
@@ -101,12 +101,12 @@ fn bytes_are_served_in_a_ratio() {
     // L alone drives the credit above 0, and it stays there
     let mut state = queue(json!({"version": "wrrb"}));
     let mut log = Counters::default();
-    (0..30).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Time::ZERO, &mut log));
-    assert_eq!(serve_order(&mut state, 20, Time::ZERO, &mut log), "L".repeat(20));
+    (0..30).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Instant::ZERO, &mut log));
+    assert_eq!(serve_order(&mut state, 20, Instant::ZERO, &mut log), "L".repeat(20));
     assert_eq!(state.scheduler.credit(), 1514);
-    state.enqueue(packet(1, Ecn::NotEct), Time::ZERO, &mut log);
-    assert_eq!(serve_order(&mut state, 2, Time::ZERO, &mut log), "CL");
-    while !matches!(state.dequeue(Time::ZERO, &mut log), Dequeue::Empty) {}
+    state.enqueue(packet(1, Ecn::NotEct), Instant::ZERO, &mut log);
+    assert_eq!(serve_order(&mut state, 2, Instant::ZERO, &mut log), "CL");
+    while !matches!(state.dequeue(Instant::ZERO, &mut log), Dequeue::Empty) {}
     assert_eq!(state.scheduler.credit(), -13_626);
     // in turns: C first, since the first turn is over
     let turns = json!({"version": "wrrb", "scheduler": "wrr-bytes-turns"});

@@ -35,7 +35,7 @@ macro_rules! settings {
         settings!(@gains $params, $up_cwnd_gain, $ecn_reprobe_gain; startup_gain, startup_cwnd_gain, drain_gain, probe_up_gain, probe_down_gain, cwnd_gain, probe_rtt_cwnd_gain, beta, loss_thresh, headroom, ecn_alpha_gain, ecn_factor, ecn_thresh)
     };
     (@gains $params:expr, $up_cwnd_gain:expr, $ecn_reprobe_gain:expr; $($gain:ident),*) => {{
-        let (params, us) = ($params, |time: Time| time.as_micros() as u32);
+        let (params, us) = ($params, |time: Duration| time.as_micros() as u32);
         Settings {
             $($gain: to_fixed(params.$gain),)*
             probe_up_cwnd_gain: to_fixed($up_cwnd_gain),
@@ -91,7 +91,7 @@ macro_rules! probing_params {
                 /// Answer ECN, if `hosts.ecn` lets it be negotiated. The receiver then echoes every change of CE at once.
                 ecn: bool = false, unit "", source $ecn_source;
                 /// Answer ECN only once an RTT of at most this was seen; 0: whatever the RTT.
-                ecn_max_rtt: Time = Time::from_millis(5), unit "", range Time(0), Time::from_secs(60), source "bbr_ecn_max_rtt_us = 5000";
+                ecn_max_rtt: Duration = Duration::from_millis(5), unit "", range Duration(0), Duration::from_secs(60), source "bbr_ecn_max_rtt_us = 5000";
                 /// Weight of a round in the average of marks.
                 ecn_alpha_gain: f64 = 16.0 / 256.0, unit "", range 0.004, 0.99, source "bbr_ecn_alpha_gain = 16/256";
                 /// Share of `inflight_lo` that a round takes in which all were marked.
@@ -100,15 +100,15 @@ macro_rules! probing_params {
                 ecn_thresh: f64 = 0.5, unit "", range 0.004, 0.99, source "bbr_ecn_thresh = 128/256";
                 $($ecn_reprobe_gain)*
                 /// Shortest wait between the ends of two probes.
-                probe_wait: Time = Time::from_secs(2), unit "", range Time::from_millis(1), Time::from_secs(60), source "bbr_bw_probe_base_us";
+                probe_wait: Duration = Duration::from_secs(2), unit "", range Duration::from_millis(1), Duration::from_secs(60), source "bbr_bw_probe_base_us";
                 /// Additional random wait, at most.
-                probe_wait_random: Time = Time::from_secs(1), unit "", range Time::from_micros(1), Time::from_secs(60), source "bbr_bw_probe_rand_us";
+                probe_wait_random: Duration = Duration::from_secs(1), unit "", range Duration::from_micros(1), Duration::from_secs(60), source "bbr_bw_probe_rand_us";
                 /// Age at which the smallest RTT is given up.
-                min_rtt_window: Time = Time::from_secs(10), unit "", range Time::from_millis(100), Time::from_secs(3600), source "bbr_min_rtt_win_sec";
+                min_rtt_window: Duration = Duration::from_secs(10), unit "", range Duration::from_millis(100), Duration::from_secs(3600), source "bbr_min_rtt_win_sec";
                 /// Time without a new smallest RTT after which PROBE_RTT looks for one.
-                probe_rtt_interval: Time = Time::from_secs(5), unit "", range Time::from_millis(100), Time::from_secs(3600), source "bbr_probe_rtt_win_ms";
+                probe_rtt_interval: Duration = Duration::from_secs(5), unit "", range Duration::from_millis(100), Duration::from_secs(3600), source "bbr_probe_rtt_win_ms";
                 /// Least time that PROBE_RTT takes; 0: there is none.
-                probe_rtt_duration: Time = Time::from_millis(200), unit "", range Time(0), Time::from_secs(10), source "bbr_probe_rtt_mode_ms";
+                probe_rtt_duration: Duration = Duration::from_millis(200), unit "", range Duration(0), Duration::from_secs(10), source "bbr_probe_rtt_mode_ms";
                 /// Window over the bandwidth-delay product in PROBE_RTT.
                 probe_rtt_cwnd_gain: f64 = 0.5, unit "", range 0.0, 0.99, source "bbr_probe_rtt_cwnd_gain = 128/256";
             }

@@ -5,7 +5,7 @@ use crate::cc::bbr::phase::RttProbe;
 use crate::cc::bbr2::{self, V2};
 use crate::cc::bbr3::{self, V3};
 use crate::cc::driver::conn;
-use crate::units::Time;
+use crate::units::{Duration, Instant};
 
 mod cycle;
 
@@ -20,7 +20,7 @@ fn v3() -> Machine<V3> {
 /// 16 segments in 19379 us, 20 ms without a queue: 17 segments in flight.
 fn establish_machine<V: BbrVersion>(mut machine: Machine<V>) -> Machine<V> {
     let mut conn = Conn { delivered: 1, ..conn() };
-    conn.rtt.sample_min(20_000, Time::ZERO);
+    conn.rtt.sample_min(20_000, Instant::ZERO);
     machine.init(&mut conn);
     machine.bw_hi[1] = BbrRate(13_852);
     machine.marks.eligible = true;
@@ -287,7 +287,7 @@ fn a_probe_is_due_after_its_wait_or_as_many_rounds_as_reno_would_need() {
 
 /// An ACK of one segment with this RTT at `ms`.
 fn ack(ms: u64, rtt_us: u32) -> (Conn, RateSample) {
-    let conn = Conn { now: Time::from_millis(ms), ..conn() };
+    let conn = Conn { now: Instant::from_millis(ms), ..conn() };
     (conn, RateSample { ack_delivered: 1, rtt_us: Some(rtt_us), sample_delivered: Some(1), ..RateSample::default() })
 }
 
@@ -326,7 +326,7 @@ fn probe_rtt_lasts_200_ms_and_a_round() {
     conn.snd_una = 0;
     two.update_min_rtt(&mut conn, &sample);
     assert_eq!((two.phase.state(), two.phase.rtt_probe().done), (BbrState::ProbeRtt, None), "30 are in flight, more than 9");
-    let quiet = |ms| Conn { now: Time::from_millis(ms), snd_una: 22, snd_nxt: 30, cwnd: 9, ..conn.clone() };
+    let quiet = |ms| Conn { now: Instant::from_millis(ms), snd_una: 22, snd_nxt: 30, cwnd: 9, ..conn.clone() };
     two.update_min_rtt(&mut quiet(6_020), &sample);
     assert_eq!(two.phase.rtt_probe().done, Some(6_220));
     two.update_min_rtt(&mut quiet(6_221), &sample);
@@ -428,9 +428,9 @@ fn an_application_that_resumes_paces_at_the_estimate() {
     two.phase = in_state(BbrState::Cruise);
     two.full_bw.reached = true;
     let mut conn = Conn { pacing_rate: 5_000_000, ..conn() };
-    two.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::ZERO, app_limited: false });
+    two.cwnd_event(&mut conn, CaEvent::TxStart { idle: Duration::ZERO, app_limited: false });
     assert_eq!((two.idle_restart, conn.pacing_rate), (false, 5_000_000), "not the application's pause");
-    two.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::ZERO, app_limited: true });
+    two.cwnd_event(&mut conn, CaEvent::TxStart { idle: Duration::ZERO, app_limited: true });
     assert_eq!((two.idle_restart, conn.pacing_rate), (true, 1_183_576));
     // and no PROBE_RTT however long the pause was
     let (mut late, sample) = ack(60_000, 30_000);

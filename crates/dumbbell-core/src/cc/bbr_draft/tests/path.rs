@@ -79,7 +79,7 @@ fn extra_acked_is_what_came_beyond_the_rate() {
     state.bw.estimate = BbrRate(800.0);
     let start = conn.now;
     let mut acked = |us: u64, newly_acked: u32, round: u64| {
-        conn.now = start + Time::from_micros(us);
+        conn.now = start + Duration::from_micros(us);
         state.round.count = round;
         state.update_ack_aggregation(&conn, &Rs { newly_acked, ..rs() });
         (state.extra_acked.extra * 10.0).round() / 10.0
@@ -241,7 +241,7 @@ fn undo_returns_to_startup() {
         state.on_loss(&mut conn, &loss_event(1_000 + 2 * n, 3, 40));
     }
     conn.delivered = 1_040;
-    conn.now += Time::from_millis(20);
+    conn.now += Duration::from_millis(20);
     state.cong_control(&mut conn, &RateSample { prior_delivered: 1_000, sample_lost: 6, tx_in_flight: 40, ..ack() });
     assert!(state.full_bw.reached && state.inflight.longterm == 20 && state.phase.state() == BbrState::Down);
     conn.cwnd = 22;
@@ -265,7 +265,7 @@ fn undo_restarts_the_probe_that_losses_ended() {
     enter(&mut state, &mut conn, CaState::Recovery);
     assert_eq!((state.phase.state(), state.inflight.longterm, state.undo.saved.left), (BbrState::Down, 59, Some(BbrState::Up)));
     // later losses of the same episode do not overwrite what it began with
-    conn.now += Time::from_millis(5);
+    conn.now += Duration::from_millis(5);
     state.cong_control(&mut conn, &ack());
     state.loss_round.has_loss = false;
     state.on_loss(&mut conn, &loss_event(1_010, 4, 60));

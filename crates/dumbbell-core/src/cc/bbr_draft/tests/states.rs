@@ -102,15 +102,15 @@ fn drain_ends_when_the_queue_is_empty_or_after_three_rounds() {
 #[test]
 fn the_wait_is_two_to_three_seconds_and_at_most_a_round_shorter() {
     let (mut state, conn) = start_phase(BbrState::Up);
-    let waits: Vec<(Time, u32)> = (0..1_000)
+    let waits: Vec<(Duration, u32)> = (0..1_000)
         .map(|_| {
             state.phase = in_state(BbrState::Up, &conn);
             state.start_probe_bw_down(&conn);
             (state.phase.wait().until - conn.now, state.phase.wait().rounds)
         })
         .collect();
-    assert!(waits.iter().all(|wait| (Time::from_secs(2)..Time::from_secs(3)).contains(&wait.0)));
-    let early = waits.iter().filter(|wait| wait.0 < Time::from_millis(2_500)).count();
+    assert!(waits.iter().all(|wait| (Duration::from_secs(2)..Duration::from_secs(3)).contains(&wait.0)));
+    let early = waits.iter().filter(|wait| wait.0 < Duration::from_millis(2_500)).count();
     let ones = waits.iter().filter(|wait| wait.1 == 1).count();
     assert!((400..600).contains(&early) && (400..600).contains(&ones), "{early} {ones}");
     assert!(waits.iter().all(|wait| wait.1 <= 1));
@@ -141,7 +141,7 @@ fn it_probes_when_its_time_or_renos_has_come() {
         let (mut state, mut conn) = start_phase(BbrState::Cruise);
         state.bw.estimate = BbrRate(bdp * 50.0);
         (state.bw.shortterm, state.inflight.shortterm) = (BbrRate(500.0), 10);
-        conn.now += Time::from_millis(ms);
+        conn.now += Duration::from_millis(ms);
         conn.cwnd = cwnd;
         state.phase.wait().rounds = rounds;
         state.update_probe_bw_cycle_phase(&conn, &rs());
@@ -167,7 +167,7 @@ fn down_ends_with_headroom_and_an_empty_queue() {
     }
     // its time has come before: straight to the next probe
     let (mut state, mut conn) = start_phase(BbrState::Down);
-    conn.now += Time::from_millis(2_501);
+    conn.now += Duration::from_millis(2_501);
     conn.snd_nxt = conn.snd_una + 30;
     state.update_probe_bw_cycle_phase(&conn, &rs());
     assert_eq!(state.phase.state(), BbrState::Refill);
@@ -310,7 +310,7 @@ fn the_minimum_is_kept_for_ten_seconds_and_looked_for_after_five() {
     let (mut state, mut conn) = start_phase(BbrState::Cruise);
     let start = conn.now;
     let mut sample = |ms: u64, rtt_us: Option<u32>| {
-        conn.now = start + Time::from_millis(ms);
+        conn.now = start + Duration::from_millis(ms);
         state.update_min_rtt(&conn, &Rs { rtt_us, ..rs() });
         (state.probe_rtt_min.rtt, state.min_rtt.rtt, state.probe_rtt_expired)
     };
@@ -328,13 +328,13 @@ fn the_minimum_is_kept_for_ten_seconds_and_looked_for_after_five() {
 #[test]
 fn probe_rtt_takes_two_hundred_milliseconds_and_a_round() {
     let (mut state, mut conn) = start_phase(BbrState::Cruise);
-    conn.now += Time::from_millis(5_001);
+    conn.now += Duration::from_millis(5_001);
     state.cong_control(&mut conn, &ack());
     // half of the BDP; its samples are not the path's
     assert_eq!((state.phase.state(), conn.cwnd, state.cwnd_gain(), conn.holds_back), (BbrState::ProbeRtt, 10, 0.5, true));
     assert_eq!((state.prior_cwnd, state.phase.rtt_probe().done), (40, None));
     let mut later = |ms: u64, in_flight: u64, round: bool| {
-        conn.now += Time::from_millis(ms);
+        conn.now += Duration::from_millis(ms);
         conn.delivered += 2;
         conn.snd_una += 2;
         conn.snd_nxt = conn.snd_una + in_flight;
@@ -354,7 +354,7 @@ fn probe_rtt_takes_two_hundred_milliseconds_and_a_round() {
     assert_eq!(later(1, 10, false), (BbrState::Cruise, 42, false));
     assert_eq!(state.probe_rtt_min.stamp, conn.now);
     let wait = state.phase.wait().until - conn.now;
-    assert!((Time::from_secs(2)..Time::from_secs(3)).contains(&wait), "{wait}");
+    assert!((Duration::from_secs(2)..Duration::from_secs(3)).contains(&wait), "{wait}");
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn probe_rtt_ends_in_startup_if_the_pipe_was_never_full() {
     let (mut state, mut conn) = start_phase(BbrState::ProbeRtt);
     state.full_bw.reached = false;
     (state.bw.shortterm, state.inflight.shortterm) = (BbrRate(500.0), 9);
-    *state.phase.rtt_probe() = RttProbe { done: Some(conn.now - Time(1)), round_done: true };
+    *state.phase.rtt_probe() = RttProbe { done: Some(conn.now - Duration(1)), round_done: true };
     state.check_probe_rtt(&mut conn, &rs());
     assert_eq!(
         (state.phase.state(), state.bw.shortterm.0, state.inflight.shortterm),
@@ -376,10 +376,10 @@ fn probe_rtt_ends_in_startup_if_the_pipe_was_never_full() {
 fn after_idleness_it_paces_at_its_bandwidth_and_skips_probe_rtt() {
     let (mut state, mut conn) = start_phase(BbrState::Down);
     conn.pacing_rate = 9_999_999;
-    conn.now += Time::from_secs(6);
-    state.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::from_secs(5), app_limited: false });
+    conn.now += Duration::from_secs(6);
+    state.cwnd_event(&mut conn, CaEvent::TxStart { idle: Duration::from_secs(5), app_limited: false });
     assert!(!state.idle_restart, "pacing alone held it");
-    state.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::from_secs(5), app_limited: true });
+    state.cwnd_event(&mut conn, CaEvent::TxStart { idle: Duration::from_secs(5), app_limited: true });
     // 1000 * 1448 * 0.99
     assert_eq!((state.idle_restart, conn.pacing_rate, state.extra_acked.interval_start), (true, 1_433_520, conn.now));
     // the first ACK finds the minimum expired, and is enough to end the restart
@@ -388,17 +388,17 @@ fn after_idleness_it_paces_at_its_bandwidth_and_skips_probe_rtt() {
     // in Startup the rate stays
     let mut start = start_phase(BbrState::Startup).0;
     conn.pacing_rate = 9_999_999;
-    start.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::from_secs(5), app_limited: true });
+    start.cwnd_event(&mut conn, CaEvent::TxStart { idle: Duration::from_secs(5), app_limited: true });
     assert_eq!((start.idle_restart, conn.pacing_rate), (true, 9_999_999));
 }
 
 #[test]
 fn idleness_may_end_probe_rtt() {
-    for (since, after, cwnd) in [(Time::ZERO, BbrState::ProbeRtt, 10), (Time(1), BbrState::Cruise, 33)] {
+    for (since, after, cwnd) in [(Duration::ZERO, BbrState::ProbeRtt, 10), (Duration(1), BbrState::Cruise, 33)] {
         let (mut state, mut conn) = start_phase(BbrState::ProbeRtt);
         (conn.cwnd, state.prior_cwnd) = (10, 33);
         state.phase.rtt_probe().done = Some(conn.now - since);
-        state.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::from_secs(1), app_limited: true });
+        state.cwnd_event(&mut conn, CaEvent::TxStart { idle: Duration::from_secs(1), app_limited: true });
         assert_eq!((state.phase.state(), conn.cwnd), (after, cwnd));
     }
 }

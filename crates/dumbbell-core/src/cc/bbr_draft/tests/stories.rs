@@ -7,7 +7,7 @@ use crate::tcp::host::HostParams;
 use crate::tcp::receiver::Receiver;
 use crate::tcp::sender::{Application, Sender};
 use crate::tcp::{Ack, Block, FlowOptions, Outlet};
-use crate::units::{Rate, Time};
+use crate::units::{Duration, Instant, Rate};
 use serde_json::{json, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,24 +18,24 @@ pub enum Fate {
     Pass,
     Lose,
     /// The packet comes later by this time, behind its successors.
-    Late(Time),
+    Late(Duration),
 }
 
 /// Says what becomes of a packet that is sent now.
-type Judge = dyn FnMut(&Packet, Time) -> Fate;
+type Judge = dyn FnMut(&Packet, Instant) -> Fate;
 
 /// A link with a queue of `limit` packets, half of the round trip ahead of it and half behind.
 pub struct Path {
-    pub now: Time,
+    pub now: Instant,
     pub rate: Rate,
     pub limit: usize,
     /// Nothing leaves before this.
-    pub stalled_until: Time,
-    half_rtt: Time,
+    pub stalled_until: Instant,
+    half_rtt: Duration,
     /// Departures of what is in the queue.
-    queue: VecDeque<Time>,
+    queue: VecDeque<Instant>,
     /// Packets on their way to the receiver.
-    wire: BTreeMap<(Time, u64), Packet>,
+    wire: BTreeMap<(Instant, u64), Packet>,
     sent: u64,
     pub drops: u64,
     pub fate: Box<Judge>,
@@ -56,7 +56,7 @@ impl Outlet for Path {
         let departure = free_at + self.rate.serialise(u64::from(packet.len));
         self.queue.push_back(departure);
         self.sent += 1;
-        let late = if let Fate::Late(time) = fate { time } else { Time::ZERO };
+        let late = if let Fate::Late(time) = fate { time } else { Duration::ZERO };
         self.wire.insert((departure + self.half_rtt + late, self.sent), packet);
     }
 }
@@ -64,7 +64,7 @@ impl Outlet for Path {
 /// After an ACK.
 #[derive(Clone, Debug)]
 pub struct Look {
-    pub at: Time,
+    pub at: Instant,
     pub model: Model,
     pub in_flight: u32,
     pub cwnd: u32,
@@ -76,22 +76,22 @@ pub struct Story {
     pub sender: Sender,
     receiver: Receiver,
     pub path: Path,
-    acks: VecDeque<(Time, Ack, Vec<Block>)>,
+    acks: VecDeque<(Instant, Ack, Vec<Block>)>,
     pub looks: Vec<Look>,
 }
 
 impl Story {
-    pub fn new(params: Value, mbit: f64, rtt: Time, limit: usize, app: Application) -> Story {
+    pub fn new(params: Value, mbit: f64, rtt: Duration, limit: usize, app: Application) -> Story {
         let mut config = params;
         config["name"] = json!(crate::cc::bbr_draft::NAME);
         let cc = cc::build(config.as_object().unwrap(), &CcContext::default()).unwrap();
         let host = Arc::new(HostParams { send_buffer: 1 << 30, receive_buffer: 1 << 30, ..HostParams::default() });
         let mut path = Path {
-            now: Time::ZERO,
+            now: Instant::ZERO,
             rate: Rate((mbit * 1e6) as u64),
             limit,
-            stalled_until: Time::ZERO,
-            half_rtt: Time(rtt.0 / 2),
+            stalled_until: Instant::ZERO,
+            half_rtt: rtt / 2,
             queue: VecDeque::new(),
             wire: BTreeMap::new(),
             sent: 0,
@@ -99,13 +99,13 @@ impl Story {
             fate: Box::new(|_, _| Fate::Pass),
         };
         let mut sender = Sender::new(0, cc, Arc::clone(&host), FlowOptions::default(), app);
-        sender.start(Time::ZERO, &mut path);
+        sender.start(Instant::ZERO, &mut path);
         let receiver = Receiver::new(0, host, FlowOptions::default());
         Story { sender, receiver, path, acks: VecDeque::new(), looks: Vec::new() }
     }
 
     pub fn bulk(mbit: f64, rtt_ms: u64, limit: usize) -> Story {
-        Story::new(json!({}), mbit, Time::from_millis(rtt_ms), limit, Application::Bulk)
+        Story::new(json!({}), mbit, Duration::from_millis(rtt_ms), limit, Application::Bulk)
     }
 
     pub fn state(&self) -> &crate::cc::bbr_draft::State {
@@ -118,11 +118,11 @@ impl Story {
     }
 
     /// Until `until`, or until `stop` says so after an ACK. Returns whether it did.
-    pub fn run(&mut self, until: Time, mut stop: impl FnMut(&Look) -> bool) -> bool {
+    pub fn run(&mut self, until: Instant, mut stop: impl FnMut(&Look) -> bool) -> bool {
         let half_rtt = self.path.half_rtt;
         loop {
-            let arrival = self.path.wire.keys().next().map_or(Time::NEVER, |key| key.0);
-            let ack_at = self.acks.front().map_or(Time::NEVER, |head| head.0);
+            let arrival = self.path.wire.keys().next().map_or(Instant::NEVER, |key| key.0);
+            let ack_at = self.acks.front().map_or(Instant::NEVER, |head| head.0);
             let next = arrival.min(ack_at).min(self.sender.next_timer()).min(self.receiver.next_timer());
             if next > until {
                 return false;
@@ -162,18 +162,18 @@ impl Story {
     }
 
     pub fn run_to(&mut self, seconds: f64) {
-        self.run(Time((seconds * 1e9) as u64), |_| false);
+        self.run(Instant((seconds * 1e9) as u64), |_| false);
     }
 
     /// Until the state is `state`.
     pub fn reach(&mut self, state: &str, seconds: f64) {
-        let reached = self.run(Time((seconds * 1e9) as u64), |look| look.model.state == state);
+        let reached = self.run(Instant((seconds * 1e9) as u64), |look| look.model.state == state);
         assert!(reached, "no {state} within {seconds} s: {:?}", self.visits());
     }
 
     /// States in order, with the first look of each.
-    pub fn visits(&self) -> Vec<(&'static str, Time)> {
-        let mut visits: Vec<(&'static str, Time)> = Vec::new();
+    pub fn visits(&self) -> Vec<(&'static str, Instant)> {
+        let mut visits: Vec<(&'static str, Instant)> = Vec::new();
         for look in &self.looks {
             if visits.last().is_none_or(|last| last.0 != look.model.state) {
                 visits.push((look.model.state, look.at));
@@ -199,7 +199,7 @@ fn startup_ends_on_a_plateau_and_drain_on_an_empty_queue() {
     assert_eq!(first.pacing_gain, 0.5);
     // within 2 % of the link
     assert!((first.max_bw as f64 / payload(10.0) - 1.0).abs() < 0.02, "{}", first.max_bw);
-    story.run(Time::from_secs(2), |look| look.model.state != "drain");
+    story.run(Instant::from_secs(2), |look| look.model.state != "drain");
     let [.., before, after] = &story.looks[..] else { panic!("too short") };
     assert!(before.in_flight > before.model.inflight && after.in_flight <= after.model.inflight, "{before:?} {after:?}");
     assert!(matches!(after.model.state, "probe_down" | "probe_cruise"));
@@ -216,7 +216,7 @@ fn startup_ends_on_loss_before_the_plateau() {
     // what was delivered in a round: the BDP of 16 and what the queue holds
     assert!((16..=27).contains(&state.inflight.longterm), "{}", state.inflight.longterm);
     // one of four is lost, for an application of a tenth of the link: the rate never says that the pipe is full
-    let mut slow = Story::new(json!({}), 100.0, Time::from_millis(40), 1_000, Application::Rate(1_250_000));
+    let mut slow = Story::new(json!({}), 100.0, Duration::from_millis(40), 1_000, Application::Rate(1_250_000));
     slow.run_to(2.0);
     assert_eq!((slow.model().state, slow.model().full_bw_reached), ("startup", Some(false)));
     slow.path.fate =
@@ -235,7 +235,7 @@ fn drain_takes_three_rounds_at_most() {
     story.reach("drain", 2.0);
     // it drains at half of the rate, and the link has a quarter
     story.path.rate = Rate(12_500_000);
-    story.run(Time::from_secs(60), |look| look.model.state != "drain");
+    story.run(Instant::from_secs(60), |look| look.model.state != "drain");
     let [.., before, after] = &story.looks[..] else { panic!("too short") };
     let drained = story.looks.iter().filter(|look| look.model.state == "drain").map(|look| look.model.round).min();
     assert!(after.in_flight > after.model.inflight, "{after:?}");
@@ -253,10 +253,10 @@ fn a_cycle_of_probe_bw_has_its_phases_in_order() {
         assert_eq!(visit.0, order[n % 4], "{visits:?}");
     }
     // Reno's sawtooth: 16.5 rounds of at least 20 ms in a cycle, of which one or none was drawn, and five more while it probes
-    let probes: Vec<Time> = visits.iter().filter(|visit| visit.0 == "probe_up").map(|visit| visit.1).collect();
+    let probes: Vec<Instant> = visits.iter().filter(|visit| visit.0 == "probe_up").map(|visit| visit.1).collect();
     for pair in probes.windows(2) {
         let cycle = pair[1] - pair[0];
-        assert!((Time::from_millis(400)..Time::from_millis(700)).contains(&cycle), "{cycle}");
+        assert!((Duration::from_millis(400)..Duration::from_millis(700)).contains(&cycle), "{cycle}");
     }
     // UP has a window of 2.25 BDP, two segments more, and what is aggregated
     let up = |look: &&Look| look.model.state == "probe_up";
@@ -275,7 +275,7 @@ fn loss_ends_a_probe_and_bounds_what_is_in_flight() {
     let longterm = story.model().inflight_longterm;
     assert!(longterm.is_some_and(|bound| (24..=28).contains(&bound)), "{longterm:?}");
     // with headroom while it cruises
-    for look in story.looks.iter().filter(|look| look.model.state == "probe_cruise" && look.at > Time::from_secs(1)) {
+    for look in story.looks.iter().filter(|look| look.model.state == "probe_cruise" && look.at > Instant::from_secs(1)) {
         assert!(look.cwnd <= 23, "{look:?}");
     }
     // a probe costs a packet or two, startup some tens
@@ -289,7 +289,7 @@ fn the_minimum_is_looked_for_every_five_seconds() {
     let mut story = Story::bulk(10.0, 20, 1_000);
     story.run_to(16.0);
     let visits = story.visits();
-    let stays: Vec<(Time, Time)> = visits
+    let stays: Vec<(Instant, Duration)> = visits
         .windows(2)
         .filter(|pair| pair[0].0 == "probe_rtt")
         .map(|pair| {
@@ -300,7 +300,7 @@ fn the_minimum_is_looked_for_every_five_seconds() {
     assert_eq!(stays.len(), 3, "{visits:?}");
     for (n, (at, stay)) in stays.iter().enumerate() {
         // 200 ms from when half a BDP is in flight, which takes a round
-        assert!((Time::from_millis(200)..Time::from_millis(250)).contains(stay), "{stay}");
+        assert!((Duration::from_millis(200)..Duration::from_millis(250)).contains(stay), "{stay}");
         assert!(at.as_secs_f64() - 5.2 * n as f64 > 5.0 && at.as_secs_f64() - 5.3 * n as f64 <= 5.1, "{at}");
     }
     // half of the BDP of 16.5
@@ -310,10 +310,14 @@ fn the_minimum_is_looked_for_every_five_seconds() {
 #[test]
 fn an_application_that_pauses_is_its_own_probe_of_the_rtt() {
     // a segment every second
-    let mut story = Story::new(json!({}), 10.0, Time::from_millis(20), 100, Application::Rate(1_448));
+    let mut story = Story::new(json!({}), 10.0, Duration::from_millis(20), 100, Application::Rate(1_448));
     story.run_to(20.0);
     assert_eq!(story.visits().len(), 1, "{:?}", story.visits());
-    assert!(story.looks.iter().filter(|look| look.at > Time::from_secs(2)).all(|look| look.model.full_bw_reached == Some(false)));
+    assert!(story
+        .looks
+        .iter()
+        .filter(|look| look.at > Instant::from_secs(2))
+        .all(|look| look.model.full_bw_reached == Some(false)));
 }
 
 /// States from look `from` on.
@@ -324,7 +328,7 @@ fn states(story: &Story, from: usize) -> Vec<&'static str> {
 }
 
 /// Delays every `nth` packet that is sent from now on by `late`, `left` of them in all.
-fn delay(story: &mut Story, nth: u64, mut left: u32, late: Time) {
+fn delay(story: &mut Story, nth: u64, mut left: u32, late: Duration) {
     story.path.fate = Box::new(move |packet, _| {
         if left > 0 && packet.tcp().seq() % nth == 0 && !packet.has(flag::RETRANSMISSION) {
             left -= 1;
@@ -339,7 +343,7 @@ fn startup_that_only_reordering_ended_goes_on() {
     let mut story = Story::bulk(20.0, 40, 1_000);
     story.run_to(0.15);
     assert_eq!(story.model().state, "startup");
-    delay(&mut story, 2, 12, Time::from_millis(100));
+    delay(&mut story, 2, 12, Duration::from_millis(100));
     story.reach("drain", 1.0);
     assert!(story.model().full_bw_reached == Some(true) && story.model().inflight_longterm.is_some());
     let (from, cwnd) = (story.looks.len(), story.state().prior_cwnd);
@@ -358,7 +362,7 @@ fn a_probe_that_only_reordering_ended_begins_again() {
     story.run_to(1.0);
     story.reach("probe_up", 5.0);
     let from = story.looks.len() - 1;
-    delay(&mut story, 3, 3, Time::from_millis(60));
+    delay(&mut story, 3, 3, Duration::from_millis(60));
     let until = story.path.now.as_secs_f64() + 0.3;
     story.run_to(until);
     assert_eq!(story.sender.stats.undone, 1);
@@ -375,7 +379,7 @@ fn a_probe_that_only_a_stall_ended_begins_again() {
     story.reach("probe_up", 5.0);
     let from = story.looks.len() - 1;
     let window = story.sender.conn.cwnd;
-    story.path.stalled_until = story.path.now + Time::from_millis(600);
+    story.path.stalled_until = story.path.now + Duration::from_millis(600);
     let until = story.path.now.as_secs_f64() + 1.0;
     story.run_to(until);
     // the timeout marks what is in flight as lost; what arrives after it was sent before it (F-RTO)
@@ -392,7 +396,7 @@ fn a_tenfold_link_is_found_in_few_rounds() {
     story.run_to(3.0);
     story.path.rate = Rate::from_mbit(100);
     let round = story.model().round;
-    let found = story.run(Time::from_secs(20), |look| look.model.max_bw as f64 > 0.95 * payload(100.0));
+    let found = story.run(Instant::from_secs(20), |look| look.model.max_bw as f64 > 0.95 * payload(100.0));
     assert!(found, "{:?}", story.model());
     // at most a cycle of 33 rounds before the next probe; in it a quarter more each round is 11 of them
     assert!(story.model().round - round < 80, "{}", story.model().round - round);

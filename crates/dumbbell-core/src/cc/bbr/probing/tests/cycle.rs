@@ -8,7 +8,7 @@ fn cruising<V: BbrVersion>(mut machine: Machine<V>) -> (Machine<V>, Conn) {
     machine.phase = in_state(BbrState::Cruise);
     machine.pacing_gain = UNIT;
     machine.phase.wait().until = 1 << 40;
-    let conn = Conn { cwnd: 34, pacing_rate: 1_183_576, delivered: 1000, now: Time::from_millis(100), ..conn() };
+    let conn = Conn { cwnd: 34, pacing_rate: 1_183_576, delivered: 1000, now: Instant::from_millis(100), ..conn() };
     (machine, conn)
 }
 
@@ -46,10 +46,10 @@ fn a_cycle_of_v2_goes_through_its_four_states() {
     two.cong_control(&mut conn, &ack_of(refill));
     assert_eq!((two.phase.state(), two.probe_samples, two.pacing_gain), (BbrState::Up, true, 320));
     // a round trip and a queue of a quarter: 21, and 2 in UP, the next burst of two included
-    conn.now += Time::from_micros(20_000);
+    conn.now += Duration::from_micros(20_000);
     two.cong_control(&mut conn, &RateSample { prior_in_flight: 30, ..ack_of(refill) });
     assert_eq!(two.phase.state(), BbrState::Up, "not longer than a round trip");
-    conn.now += Time::from_micros(1);
+    conn.now += Duration::from_micros(1);
     two.cong_control(&mut conn, &RateSample { prior_in_flight: 20, ..ack_of(refill) });
     assert_eq!(two.phase.state(), BbrState::Up, "22 are less than 23");
     two.cong_control(&mut conn, &RateSample { prior_in_flight: 21, ..ack_of(refill) });
@@ -209,7 +209,10 @@ fn waits_are_drawn_and_a_cycle_forgets_the_congestion_of_the_last() {
 fn a_round_of_losses_begins_with_the_first() {
     let mut two = v2();
     let loss = |delivered| {
-        (Conn { delivered, ..conn() }, LossEvent { seq: 0, tx_in_flight: 20, lost: 1, is_app_limited: false, sent: Time::ZERO })
+        (
+            Conn { delivered, ..conn() },
+            LossEvent { seq: 0, tx_in_flight: 20, lost: 1, is_app_limited: false, sent: Instant::ZERO },
+        )
     };
     for (delivered, begun) in [(50, 50), (60, 50)] {
         let (mut conn, event) = loss(delivered);
