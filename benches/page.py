@@ -112,7 +112,7 @@ def make_where_section() -> str:
     return f"""\
 ## Where the time goes
 
-What a data packet costs from its sending to its acknowledgement, counted by callgrind in the release build at
+The cost of a data packet from its sending to its acknowledgement, counted by callgrind in the release build at
 {", ".join(dict.fromkeys(row["version"] for row in rows))}. {caches}
 
 {align_table(header, table)}
@@ -306,7 +306,7 @@ def make_limits_section() -> str:
             sentences.append(limits.describe_limit(row["case"], limits.AIMS[row["case"]], instructions, time, waiting))
     latency = f"{near:.0f} ns in 256 KiB there, {last_cache:.0f} ns in 4 MiB and {memory:.0f} ns in 256 MiB"
     return f"""\
-## What stands in the way
+## Limits of the memory
 
 Time and packets per second of CPU on the machine of these figures, the fastest of {limits.TURNS} runs. A load that
 needs the value of the one before takes {latency}; {float(measured["bandwidth"]):.0f} GB/s

@@ -269,9 +269,8 @@ def test_what_queues_measure_is_of_each_hop(both_ways: Results) -> None:
 
 
 def test_no_queue_is_judged_by_a_hop_that_nothing_fills(both_ways: Results) -> None:
-    picture = both_ways.plot()
-    text = written(picture)
-    assert str(picture.why).startswith("kind ellipses") and "utilisation, of reverse" in text
+    text = written(both_ways.plot("ellipses"))
+    assert "utilisation, of reverse" in text
     assert "without bottleneck: utilisation of" in text
 
 

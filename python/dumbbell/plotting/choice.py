@@ -21,7 +21,7 @@ from dumbbell.words import format_count, join_words
 VERSIONS = ("version", "engine_version", "kernel")  # last words of keys whose values are versions of one thing
 _MOST_ELLIPSES = 8  # in a panel, beyond which they cover each other
 _FEW_SEEDS = 3  # from which a figure of one cell is of all its seeds
-_NO_KIND = ("count", "start", "stop")  # keys of flows that are no kind of flow
+_NO_KIND = ("count", "start", "stop", "direction")  # keys of flows that are no kind of flow
 _MANY = FEW_LINES  # flows, above which each has no line of its own
 
 
