@@ -269,7 +269,8 @@ def test_what_queues_measure_is_of_each_hop(both_ways: Results) -> None:
 
 
 def test_no_queue_is_judged_by_a_hop_that_nothing_fills(both_ways: Results) -> None:
-    text = written(both_ways.plot("ellipses"))
+    delay_and_use = ("hops.sojourn_mean_ms", "hops.utilisation")
+    text = written(both_ways.plot("ellipses", value=delay_and_use, by="bottleneck.aqm, reverse.aqm"))
     assert "utilisation, of reverse" in text
     assert "without bottleneck: utilisation of" in text
 
