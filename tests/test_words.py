@@ -46,7 +46,6 @@ PAGE_WORDS = {
     r"\bstands? (?:next|behind|there)\b": "is, appears",
 }
 STYLE_GUIDE = ROOT / "docs" / "style.md"  # quotes the words that it replaces
-INTERNALS = ROOT / "docs" / "architecture.md"
 # in docstrings and comments alone
 CODE_WORDS = {
     r"\bwhoever\b": "the user, the program, the process",
@@ -110,7 +109,6 @@ def test_a_page_has_plain_words(page: Path) -> None:
     text = prose(page.read_text(encoding="utf-8"))
     if page != STYLE_GUIDE:
         assert not refused(text)
-    if page not in (STYLE_GUIDE, INTERNALS):
         assert not refused(re.sub(r"^\|.*\n", "", text, flags=re.MULTILINE), PAGE_WORDS)
 
 
