@@ -204,8 +204,8 @@ def make_steps_section(rows: list[dict[str, str]]) -> str:
     return f"""\
 The table lists each step between neighbours of over {steps.STEP} times, with cachegrind's counts per packet at both
 ends, in the caches above: instructions and misses without set-up, instructions of set-up (a run reads,
-builds and reports every flow), packets that senders sent, and ACKs. Queue is the mean length of the queue, packets. `make steps`
-counts all this.
+builds and reports every flow), packets that senders sent, and ACKs. Queue is the mean length of the
+queue, packets. `make steps` counts all this.
 
 {align_table(header, table, words=(0, 1, 2))}
 
@@ -311,8 +311,7 @@ def make_limits_section() -> str:
 ## Limits of the memory
 
 The table lists time and packets per second of CPU on the machine of these figures, for the fastest of
-{limits.TURNS} runs. A load that
-needs the value of the previous load takes {latency}; sequential reads
+{limits.TURNS} runs. A load that needs the value of the previous load takes {latency}; sequential reads
 reach {float(measured["bandwidth"]):.0f} GB/s. *Bytes* are the cache lines that a packet brings into
 the first cache. *Misses one by one* is the least time of these misses if each
 waits for the previous one: most in 256 KiB, misses of the last cache in 256 MiB.
