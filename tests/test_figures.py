@@ -878,7 +878,7 @@ def test_other_figures_of_abe_under_their_own_names(tmp_path: Path) -> None:
             assert {y for _, y in lines["BDP"]} == {run["rate"] * 1e3 * run["rtt"] / 8 / 1514}
     drawn = abe.draw(results, tmp_path / "new", "abe-reductions", [".png", ".pdf"])
     assert drawn == [tmp_path / "new" / "abe-reductions.png", tmp_path / "new" / "abe-reductions.pdf"]
-    with pytest.raises(InputError, match=r"only: unknown figure abe-reduction; did you mean abe-reductions"):
+    with pytest.raises(InputError, match=r"FIGURE: unknown figure abe-reduction; did you mean abe-reductions"):
         abe.draw(results, tmp_path / "new", "abe-reduction")
     results.runs = results.runs.filter(pl.col("experiment") != "slow-start")
     with pytest.raises(InputError, match="unknown figure abe-reductions"):

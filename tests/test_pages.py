@@ -307,7 +307,7 @@ def test_a_page_shows_every_figure_and_no_other(name: str) -> None:
 
 # a statement of each page, and what of its evidence would contradict it: table, column, factor, words of the statement
 FALSIFIED: list[tuple[str, str, str, float, str]] = [
-    ("abe", "runs", "rate_ratio", 0.5, "What standard TCP without ECN loses to ABE"),
+    ("abe", "runs", "rate_ratio", 0.5, "ECN causes most of the loss of standard TCP"),
     ("abe", "runs", "convergence", -1.0, "A new flow waits longer for its share"),
     ("abe", "closed", "utilisation", 1.02, "% low"),
     ("bbr_suite", "counts", "applies", 2.0, "v1, v2 and v3 fail it wherever it applies."),
@@ -379,7 +379,7 @@ CHANGED: list[tuple[str, str, str, pl.Expr, str, pl.Expr, str]] = [
     ),
     (
         *("most", "abe", "runs", (C("aqm") == "codel") & (C("rtt") == 20) & (C("beta") == 0.85), "rate_ratio"),
-        *(C("rate_ratio") * 4, "What standard TCP without ECN loses to ABE is mostly ECN"),
+        *(C("rate_ratio") * 4, "ECN causes most of the loss of standard TCP without ECN"),
     ),
     (
         *("every", "scoreboard", "two", (C("queue") == "FQ-CoDel") & (C("rate") == 10) & (C("rtt") == 80)),

@@ -66,3 +66,13 @@ def test_what_no_discipline_tells_is_refused(queue: Any) -> None:
     with pytest.raises(InputError, match="p, qdelay_ms") as error:
         parsed(record={"queue": queue})
     assert error.value.key == "record.queue"
+
+
+def test_a_part_of_the_time_cuts_the_states_as_well() -> None:
+    """The panel of a state covers the part of the run that is asked for, as all others do."""
+    results = dumbbell.run(described(duration="2s", record={"interval": "100ms", "queue": ["count"]}), progress=False)
+    picture = results.plot("series", time=(0.5, 1.0))
+    (axes,) = [one for one in picture.axes if "count" in one.get_ylabel()]
+    for line in axes.lines:
+        times = line.get_xdata()
+        assert len(times) and min(times) >= 0.4 and max(times) <= 1.1

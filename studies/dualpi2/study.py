@@ -27,7 +27,7 @@ RUNS = (Sweep("dualpi2.duckdb", ("questions-*", "stability")),)
 # constants of the algorithms and formulas; headings
 NAMES = (
     *(r"(?:[Uu]p to|[Bb]e(?:yond|low)|in|/) 25 ms", r"not 15\.", r"60 s \(", r"3 Gbit/s", r"15 s\)"),
-    *(r"100 ms\. The model has", r"0\.[67]\b", r"10⁵", r"[12] p'", r"100 (?:CUBIC )?flows", r"Six questions"),
+    *(r"100 ms\. The model omits", r"0\.[67]\b", r"10⁵", r"[12] p'", r"100 (?:CUBIC )?flows", r"Six questions"),
     *(r"burst of 100 short flows", r"The third queue", r"100 kbit/s", r"2 \(1 - [pb]\)", r"1\.33/?p?'?"),
     *(r"0\.75 \(RTT[^)]*\)(?: / 25 ms)?", r"15 ms of queue", r"3 ms of the link", r"step of 1 ms", r"2 s after"),
     *(r"protected 10 %", r"> 25 %", r"above 1/2", r"sqrt\(1\.76 / p\)", r"\b1/(?:W|R|RTT)\b", r"200 ms or more"),

@@ -34,9 +34,9 @@ RUNS = (
 )
 # versions, headings, what is in the figures, formulas and the published set-up
 NAMES = (
-    *(r"and 0\.7 has", r"(?:of|\() ?0\.[57]\b", r"W is about 2", r"1/√p", r"August 2020"),
+    *(r"(?:of|\() ?0\.[57]\b", r"W is about 2", r"1/√p", r"August 2020"),
     *(r"six queues, three versions", r"of two CUBIC flows", r"a third CUBIC flow", r"mean of 40 s", r"eight seeds"),
-    *(r"never starts the timer", r"scenario [56]", r"Section 3", r"of two starts"),
+    *(r"never starts the timer", r"[Ss]cenario [56]", r"Section [34]", r"of two starts"),
 )
 
 # throughput of Prague and of the other flow in Mbit/s at 50 Mbit/s, 20 ms: github.com/heistp/l4s-tests e21cd91,
