@@ -67,7 +67,7 @@ def _describe_largest(shares: dict[str, dict[str, float]]) -> str:
         f"{part} in {join_words(cases)} ({format_range([shares[case][part] for case in cases], '%')})"
         for part, cases in sorted(first.items(), key=lambda item: -len(item[1]))
     ]
-    return f"The largest share of the instructions: {'; '.join(sentences)}."
+    return f"The largest share of the instructions falls to: {'; '.join(sentences)}."
 
 
 def _format_misses(rows: list[dict[str, str]]) -> str:
@@ -75,9 +75,9 @@ def _format_misses(rows: list[dict[str, str]]) -> str:
     few = [row["case"] for row in rows if float(row["last"]) < 0.1]
     costly = max(rows, key=lambda row: sum(float(row[part]) for part in where.NAMES))
     return (
-        f"Most instructions per packet has {costly['case']}; most misses of the last cache {most['case']} "
-        f"({float(most['last']):.1f} per packet)."
-        + (f" Fewer than one packet in ten has such a miss in {join_words(few)}." if few else "")
+        f"Case {costly['case']} takes the most instructions per packet, and case {most['case']} the most misses of the "
+        f"last cache ({float(most['last']):.1f} per packet)."
+        + (f" In {join_words(few)}, fewer than one packet in ten causes such a miss." if few else "")
     )
 
 
@@ -105,15 +105,15 @@ def make_where_section() -> str:
     caches = (
         "Misses are counted by the processor."
         if all(row["caches"] == "counted" for row in rows)
-        else f"The machine counts no misses, so cachegrind's model of caches does: data, {int(size) // 1024} KiB in "
-        f"{ways} ways, and a last one of {int(last) // 2**20} MiB."
+        else f"The machine does not count misses, so cachegrind counts them with a model of caches: data, "
+        f"{int(size) // 1024} KiB in {ways} ways, and a last one of {int(last) // 2**20} MiB."
     )
     what = align_table(["case", ""], [[case, text] for case, text in CASES.items()], words=(0, 1))
     return f"""\
 ## Where the time goes
 
-The cost of a data packet from its sending to its acknowledgement, counted by callgrind in the release build at
-{", ".join(dict.fromkeys(row["version"] for row in rows))}. {caches}
+The table lists the cost of a data packet from its sending to its acknowledgement, counted by callgrind in the release
+build at {", ".join(dict.fromkeys(row["version"] for row in rows))}. {caches}
 
 {align_table(header, table)}
 
@@ -121,8 +121,8 @@ The cost of a data packet from its sending to its acknowledgement, counted by ca
 
 {what}
 
-Code that the compiler has moved into another function counts where it was written. Code of Rust's libraries and of the
-system's belongs to whoever calls it. The parts are:
+Code that the compiler has moved into another function counts where it was written. Code of the libraries of Rust
+and of the system counts for its caller. The parts are:
 
 {chr(10).join(f"- *{part}*: {MEANT[part]}" for part in shown)}
 """
@@ -202,9 +202,10 @@ def make_steps_section(rows: list[dict[str, str]]) -> str:
     header += ["of set-up", "sent", "ACKs", "queue", "why"]
     said = "\n".join(f"{number}. {text}" for text, number in numbers.items())
     return f"""\
-Each step between neighbours of over {steps.STEP} times, with what cachegrind counts per packet at both ends, in the
-caches above: instructions and misses without set-up, instructions of set-up (a run reads, builds and reports every
-flow), packets that senders sent, and ACKs. Queue is its mean length, packets. `make steps` counts all this.
+The table lists each step between neighbours of over {steps.STEP} times, with cachegrind's counts per packet at both
+ends, in the caches above: instructions and misses without set-up, instructions of set-up (a run reads,
+builds and reports every flow), packets that senders sent, and ACKs. Queue is the mean length of the
+queue, packets. `make steps` counts all this.
 
 {align_table(header, table, words=(0, 1, 2))}
 
@@ -253,8 +254,9 @@ def make_ladder_section() -> str:
     return f"""\
 ## From one flow to 100,000, from 1 Mbit/s to 1 Tbit/s
 
-CPU time per data packet, set-up of the run included, with {ladder.BASE_RTT // ladder.MS} ms of base RTT. Runs have some
-{ladder.PACKETS:,} packets, or {ladder.ROUND_TRIPS} round trips where that is more. Over all cells it
+These figures show the CPU time per data packet, including the set-up of the run, at
+{ladder.BASE_RTT // ladder.MS} ms of base RTT. A run takes about
+{ladder.PACKETS:,} packets, or {ladder.ROUND_TRIPS} round trips where that is more. Over all cells the time
 is {format_range(times, "ns")}.
 
 ![Time per packet over the number of flows]({_draw_figure(flows, "flows", "flows")})
@@ -271,15 +273,15 @@ Rates with {alone} flows, ns per packet:
 
 {make_steps_section(rows)}
 
-Peak memory of a run over its flows at {fixed}, kB. What a run has once and packets in flight are in it: few flows
-share them.
+Peak memory of a run over its flows at {fixed}, kB. It includes packets in flight and memory that a run takes once: with
+few flows, few share it.
 
 {_format_table(flows, "flows", format_memory)}
 """
 
 
 def make_limits_section() -> str:
-    """Return what stands in the way of more packets a second."""
+    """Return the limits of packets per second."""
     times = {row["case"]: row for row in read(limits.FIGURES)}
     header = ["case", "M packets/s", "ns", "instructions per ns", "bytes", "misses one by one, ns"]
     table, sentences = [], []
@@ -308,11 +310,12 @@ def make_limits_section() -> str:
     return f"""\
 ## Limits of the memory
 
-Time and packets per second of CPU on the machine of these figures, the fastest of {limits.TURNS} runs. A load that
-needs the value of the one before takes {latency}; {float(measured["bandwidth"]):.0f} GB/s
-are read in order. *Bytes* are the cache lines that a packet brings into the first cache. *Misses one by one* is how
-long these take at the least if each waits for the one before: most in 256 KiB, those in the last cache in 256 MiB.
-Those that are asked for ahead need not wait.
+The table lists time and packets per second of CPU on the machine of these figures, for the fastest of
+{limits.TURNS} runs. A load that needs the value of the previous load takes {latency}; sequential reads
+reach {float(measured["bandwidth"]):.0f} GB/s. *Bytes* are the cache lines that a packet brings into
+the first cache. *Misses one by one* is the least time of these misses if each
+waits for the previous one: most in 256 KiB, misses of the last cache in 256 MiB.
+Prefetched lines need not wait.
 
 {align_table(header, table)}
 
@@ -330,8 +333,9 @@ def make_text() -> str:
     return "\n".join(
         [
             "# Speed\n",
-            "Figures of one core of one machine. `make bench` renews the first part, `make ladder` the second.",
-            "[Other simulators](peers.md) on the same dumbbells are on a page of their own.\n",
+            "All figures are from one core of one machine. `make bench` renews the first part, "
+            "`make ladder` the second.",
+            "A [separate page](peers.md) shows other simulators on the same dumbbells.\n",
             *filter(None, sections),
         ]
     )
