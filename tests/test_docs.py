@@ -35,6 +35,7 @@ import command_lines
 import dumbbell
 import in_process
 from dumbbell import experiment
+from dumbbell.experiment.registry import read_registry
 from dumbbell.cli.command_table import COMMANDS, GROUPS, RETIRED_COMMANDS
 from every_case import every_case
 from schema_corpus import validator
@@ -310,6 +311,8 @@ def test_numbers_of_the_readme_are_those_of_the_pages_that_it_links_to() -> None
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     claims = [line for line in readme.splitlines() if line.startswith(("| ", "- **Fast")) and "](" in line]
     assert len(claims) >= 7
+    known = read_registry()
+    assert f"{len(known.aqm)} queue disciplines" in readme and f"{len(known.cc)} congestion controls" in readme
     for line in claims:
         linked = [(ROOT / path).read_text(encoding="utf-8") for path in re.findall(r"\]\(([\w/.-]+\.md)\)", line)]
         missing = list_numbers(line.rpartition("](")[2] if line.startswith("| ") else line) - list_numbers(
