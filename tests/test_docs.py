@@ -35,8 +35,8 @@ import command_lines
 import dumbbell
 import in_process
 from dumbbell import experiment
-from dumbbell.experiment.registry import read_registry
 from dumbbell.cli.command_table import COMMANDS, GROUPS, RETIRED_COMMANDS
+from dumbbell.experiment.registry import read_registry
 from every_case import every_case
 from schema_corpus import validator
 from website import commands
