@@ -146,7 +146,8 @@ def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what the templates ask for beside the tables."""
     return {
         "outside_of": lambda name: describe_outside(found, name),
-        "worst": lambda reference: find_worst(found, reference),
+        "worst_name": lambda reference: find_worst(found, reference)["what"],
+        "worst_share": lambda reference: format_agreeing(find_worst(found, reference)),
         "linux": Rows("rows of Linux", rank_rows(found, "Linux")),
         "lab": Rows("rows of the SCE draft", rank_rows(found, PUBLISHED)),
         "bar": UNIFORM,
@@ -154,10 +155,14 @@ def make_facts(found: Evidence) -> dict[str, Any]:
     }
 
 
-def find_worst(found: Evidence, reference: str) -> str:
-    """Return the row of the simulator with the lowest share of cells within the uniform bar, and that share."""
-    row = rank_rows(found, reference).row(0, named=True)
-    return f"{row['what']}, {row['uniform']} of {row['cells']}"
+def find_worst(found: Evidence, reference: str) -> dict[str, Any]:
+    """Return the row of the simulator with the lowest share of cells within the uniform bar."""
+    return rank_rows(found, reference).row(0, named=True)
+
+
+def format_agreeing(row: dict[str, Any]) -> str:
+    """Return how many cells of a row are within the uniform bar, and how many it has."""
+    return f"{row['uniform']} of {row['cells']}"
 
 
 def rank_rows(found: Evidence, reference: str) -> pl.DataFrame:
@@ -175,7 +180,7 @@ def trust(found: Evidence) -> str:
     linux, lab = (rank_rows(found, reference).reverse() for reference in ("Linux", PUBLISHED))
     chosen = pl.concat([linux.head(3), linux.tail(4), lab])
     lines = [
-        [row["what"], row["reference"], f"{row['uniform']} of {row['cells']}"] for row in chosen.iter_rows(named=True)
+        [row["what"], row["reference"], format_agreeing(row)] for row in chosen.iter_rows(named=True)
     ]
     return align_table(["cells", "reference", "agree"], lines, words=(0, 1))
 
