@@ -179,9 +179,7 @@ def trust(found: Evidence) -> str:
     """Return the rows for docs/accuracy.md: against Linux the best and the worst, and all against publications."""
     linux, lab = (rank_rows(found, reference).reverse() for reference in ("Linux", PUBLISHED))
     chosen = pl.concat([linux.head(3), linux.tail(4), lab])
-    lines = [
-        [row["what"], row["reference"], format_agreeing(row)] for row in chosen.iter_rows(named=True)
-    ]
+    lines = [[row["what"], row["reference"], format_agreeing(row)] for row in chosen.iter_rows(named=True)]
     return align_table(["cells", "reference", "agree"], lines, words=(0, 1))
 
 
