@@ -1,4 +1,4 @@
-"""What agrees with what: the cells of README.md, docs/validation-linux.md, of docs/accuracy.md and of README."""
+"""What agrees with what: the page itself, docs/validation-linux.md, and parts of docs/accuracy.md and of README."""
 
 from typing import Any
 

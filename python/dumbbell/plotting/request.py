@@ -15,7 +15,7 @@ MOST_BESIDE = 4  # columns of time series
 
 
 class PlotOptions(TypedDict, total=False):
-    """The options of a figure but for its kind and other results to compare with; `Results.plot` describes them."""
+    """The options of a figure, except its kind and the results to compare with; `Results.plot` describes them."""
 
     value: str | Sequence[str] | None
     against: str | None
