@@ -23,7 +23,7 @@ from PIL import Image, ImageChops
 
 from dumbbell import figures
 from dumbbell.errors import InputError
-from dumbbell.figures import Picture, Series, frames, style
+from dumbbell.figures import Picture, Series, frames, palette, style
 from dumbbell.figures.canvas import reduce_colours
 from dumbbell.results import columns
 from studies.abe import paper as abe
@@ -974,7 +974,7 @@ def test_ticks_are_at_round_numbers() -> None:
 
 
 def test_styles_of_as_many_series_as_allowed() -> None:
-    made = style.choose_styles(style.MOST_SERIES)
+    made = palette.choose_styles([(number,) for number in range(style.MOST_SERIES)])
     assert len({(s.colour, s.marker, str(s.dashes)) for s in made}) == style.MOST_SERIES
     assert isinstance(Patch(hatch=made[-1].hatch), Patch)
 
