@@ -31,6 +31,7 @@ from matplotlib.transforms import Bbox
 
 from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
+from dumbbell.figures.dark import add_dark_colours
 from dumbbell.figures.frames import Groups, Layout, list_facets, list_names, order_values
 from dumbbell.keywords import list_keywords
 from dumbbell.scratch import replace_whole
@@ -216,9 +217,12 @@ def save(fig: Picture, path: str | Path) -> Path:
     metadata: dict[str, Any] = {} if path.suffix.lower() == ".png" else dated
     try:
         with replace_whole(path) as draft:
-            fig.savefig(draft, dpi=_SAVED_DPI, metadata=metadata)
+            svg = path.suffix.lower() == ".svg"
+            fig.savefig(draft, dpi=_SAVED_DPI, metadata=metadata, facecolor="none" if svg else "white")
             if path.suffix.lower() == ".png":
                 reduce_colours(draft)
+            if svg:
+                draft.write_text(add_dark_colours(draft.read_text(encoding="utf-8")), encoding="utf-8")
     except (OSError, ValueError) as error:
         raise Unwritable(get_reason(error), "a file that can be written", file=path) from None
     return path

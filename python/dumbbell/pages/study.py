@@ -19,7 +19,7 @@
     evidence(*results)        polars frames by name, from the `Results` of these files in their order (optional); a
                               function instead of a frame is called when a figure or the page asks for that table
     facts(evidence)           what else the template may name, as a dict (optional)
-    TABLES, FIGURES           functions of evidence by name: Markdown text; a `Picture`, saved as NAME.png
+    TABLES, FIGURES           functions of evidence by name: Markdown text; a `Picture`, saved as NAME.svg
     PARTS                     templates by file, from the study's folder: what is in that file between `<!-- NAME -->`
                               and `<!-- /NAME -->`, with the name of the study (optional)
     NAMES                     patterns of names with digits that are no results (optional)
@@ -54,7 +54,7 @@ from dumbbell.published.variants import require_alike
 from dumbbell.words import format_count
 
 TEMPLATE, EVIDENCE, PAGE, PICTURES = "page.md", "evidence", "README.md", "figures"
-FORMATS = (".png", ".pdf", ".svg")
+FORMATS = (".svg", ".pdf", ".png")
 
 
 @dataclass
@@ -181,7 +181,7 @@ class Study:
         self,
         only: str | None = None,
         folder: Path | None = None,
-        formats: Sequence[str] = (".png",),
+        formats: Sequence[str] = (".svg",),
         evidence: Evidence | None = None,
     ) -> list[Path]:
         """Draw its figures, or one, into its folder of figures or another; return their files."""
