@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.transforms import ScaledTranslation
 
 from dumbbell.figures.axes import (
     collect_numbers,
@@ -36,6 +35,7 @@ from dumbbell.figures.style import Style
 from dumbbell.lazy import call_lazily
 
 _MOST_MARKERS = 25
+_RING = 7.5  # points: a value measured elsewhere is a ring, in which a point that agrees can be seen
 _MOST_BANDS = 3  # intervals of more lines are bars, which can be distinguished where bands would cover each other
 
 
@@ -60,7 +60,7 @@ def lines(
 
     A numeric `x` has lines, on a logarithmic axis if its values are positive and span more than a factor of 20 (or as
     `log_x` says). Any other `x` has names at equal distances, and its points are not joined. `reference` is a column
-    with what was published or measured elsewhere, drawn as hollow markers next to the others; `reference_name` is what
+    with what was published or measured elsewhere, drawn as rings around the places of points; `reference_name` is what
     the legend calls it. `each` is a column with names of measures: a row of panels and a vertical axis for each, which
     its name labels; facets then run across. `x_names` are what to write at numbers of `x`, such as `25kB`.
 
@@ -103,7 +103,7 @@ def lines(
             own_handle = handle(groups.styles[0], joined=numeric, marked=marked)
             picture.add_entry(groups.labels[0] or "simulated", own_handle)
         hollow = Line2D(
-            [], [], linestyle="none", marker="o", markerfacecolor="white", markeredgecolor="0.2", markersize=4.5
+            [], [], linestyle="none", marker="o", markerfacecolor="none", markeredgecolor="0.2", markersize=_RING
         )
         picture.add_entry(reference_name or format_axis_label(reference), hollow)
     return picture.set_texts(layout, format_axis_label(x), format_axis_label(y), each)
@@ -163,20 +163,18 @@ class _Line:
                         x, end, linestyle="none", marker="_", color=colour, markersize=3.5, label=f"_{label}, end"
                     )
         if reference:
-            hollow = axes.plot(
+            axes.plot(
                 x,
                 convert_numbers(rows[reference]),
                 linestyle="none",
                 marker=self.style.marker,
-                markerfacecolor="white",
+                markerfacecolor="none",
                 markeredgecolor=colour,
                 label=f"_{label}, reference",
-                markersize=4.5,
-                clip_on=False,  # it is next to its place, and that may be the last
+                markersize=_RING,
+                clip_on=False,
                 zorder=3.2,
-            )[0]
-            assert axes.figure is not None
-            hollow.set_transform(axes.transData + ScaledTranslation(4 / 72, 0, axes.figure.dpi_scale_trans))
+            )
 
 
 def handle(style: Style, *, joined: bool, marked: bool = True) -> Line2D:
