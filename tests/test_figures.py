@@ -1011,3 +1011,28 @@ def test_a_png_has_a_palette_and_the_colours_of_the_figure(tmp_path: Path) -> No
     reduce_colours(tmp_path / "clear.png")
     with Image.open(tmp_path / "clear.png") as kept:
         assert kept.mode == "RGBA"
+
+
+def test_names_of_lines_stand_at_their_ends_in_their_colours_and_do_not_touch() -> None:
+    ends = {"cubic": 1.0, "reno": 1.01, "bbr3": 0.99, "prague": 0.2}
+    rows = [{"x": x, "y": y + 0.1 * (3 - x), "cc": cc, "aqm": "pie"} for cc, y in ends.items() for x in (1.0, 2.0, 3.0)]
+    picture = figures.lines(pl.DataFrame(rows), "x", "y", by="cc", facet="aqm")
+    picture.name_lines({cc: f"{cc}, at its end" for cc in ends if cc != "reno"})
+    assert [label for label, _ in picture.entries] == ["reno"]  # it keeps its place in the legend
+    [axes] = picture.panels.values()
+    found = {text.get_text().partition(",")[0]: text for text in axes.texts}
+    assert set(found) == set(ends) - {"reno"}
+    check_layout(picture)
+    for cc, text in found.items():
+        line = next(line for line in axes.lines if line.get_label() == cc)
+        assert tuple(text.xy) == pytest.approx((3.0, ends[cc]))  # type: ignore[attr-defined]
+        assert text.get_color() == style.TEXT_COLOURS[to_hex(line.get_color())]
+    boxes = sorted((text.get_window_extent() for text in found.values()), key=lambda box: box.y0)
+    assert all(below.y1 <= above.y0 + 0.5 for below, above in itertools.pairwise(boxes))
+
+
+def test_text_in_the_colour_of_a_line_can_be_read_on_white() -> None:
+    for colour in style.TEXT_COLOURS.values():
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+        contrast = 1.05 / (float(np.dot(linear, (0.2126, 0.7152, 0.0722))) + 0.05)
+        assert contrast >= 4.5, (colour, contrast)

@@ -17,7 +17,7 @@ from inspect import signature
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, Protocol
+from typing import Any, Literal, ParamSpec
 
 import polars as pl
 from matplotlib.artist import Artist
@@ -33,6 +33,7 @@ from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
 from dumbbell.figures.dark import add_dark_colours
 from dumbbell.figures.frames import Groups, Layout, list_facets, list_names, order_values
+from dumbbell.figures.labels import name_lines, spread_names
 from dumbbell.keywords import list_keywords
 from dumbbell.scratch import replace_whole
 from dumbbell.writing import get_reason, make_folder
@@ -79,19 +80,6 @@ class FigureSource:
     page: Page | None
 
 
-class DirectLabels(Protocol):
-    """Names next to what they name, which need to know the sizes of the panels."""
-
-    def clear(self, picture: "Picture") -> None:
-        """Remove the names, or the entries of the legend in their place."""
-
-    def write(self, picture: "Picture") -> None:
-        """Write the names, or put them into the legend if they do not fit."""
-
-    def move(self, picture: "Picture") -> None:
-        """Move the names to their places after panels have changed their sizes."""
-
-
 class Picture(Figure):
     """A figure with its panels by the values of their facets; a notebook shows it, `save` writes it.
 
@@ -116,8 +104,8 @@ class Picture(Figure):
         self.sliders: tuple[str, ...] = ()  # keys of panels that a page shows one value of at a time
         self.why: str | None = None  # of a figure that nobody asked for: its kind, the reason, the option for another
         self.under: dict[Axes, list[list[Annotation]]] = {}  # lines of names below the ticks, from the top
+        self.line_names: dict[Axes, list[Annotation]] = {}  # names at the ends of lines, in place of a legend
         self.categories: set[Axes] = set()
-        self.end_labels: DirectLabels | None = None  # names of lines next to them, or else in the legend
         self._texts: list[Text] = []
         self._waits = False  # for room for its texts
 
@@ -180,17 +168,19 @@ class Picture(Figure):
                 axes.plot(x, y, color="black", linewidth=1.2, label=label, zorder=1.8)
             self.add_entry(label, Line2D([], [], color="black", linewidth=1.2))
 
+    def name_lines(
+        self, names: Mapping[str, str] | None = None, panels: Sequence[tuple[Any, ...]] | None = None
+    ) -> "Picture":
+        """Write the names of lines at their right ends and not in the legend (see `labels.name_lines`), and arrange."""
+        with style.apply_style(self.sizes):
+            name_lines(self, names, panels)
+        return self if self._waits else self.arrange()
+
     def arrange(self) -> "Picture":
         """Set the size of the figure so that no text is cut off or lies over another; return the figure."""
         self._waits = False
         with style.apply_style(self.sizes):
-            if self.end_labels is not None:
-                self.end_labels.clear(self)
-                _Arrangement(self).make()
-                self.end_labels.write(self)
             _Arrangement(self).make()
-            if self.end_labels is not None:
-                self.end_labels.move(self)
         return self
 
     def set_title(self, title: str | None) -> "Picture":
@@ -512,6 +502,8 @@ class _Arrangement:
             axes.set_position((0.5, 0.5, self.width / total_w, self.height / total_h))
         self._hide_inner_ticks()
         self._fit_ticks()
+        for names in picture.line_names.values():
+            spread_names(names, {name: self._measure_size(name)[1] * _DPI for name in names}, _DPI)
         self._label_panels()
         return self._make_room(*self._measure_margins(), wanted)
 
@@ -593,8 +585,9 @@ class _Arrangement:
             if last is not None:
                 known = next((t for t in last.texts if t.get_gid() == "row title"), None)
                 name = known or last.text(
-                    1.0 + 0.07 / self.width, 0.5, text, transform=last.transAxes, rotation=270, va="center", ha="left"
+                    1.0, 0.5, text, transform=last.transAxes, rotation=270, va="center", ha="left"
                 )
+                name.set_x(1.0 + (0.07 + self._measure_names(last)) / self.width)
                 name.set_gid("row title")
                 name.set_fontsize("medium")
                 self._fit(name, self.height, upright=True)
@@ -614,6 +607,12 @@ class _Arrangement:
         for text, axes in zip(around.x_labels, self.picture.list_lowest(), strict=False):
             axes.set_xlabel(text)
             self._fit(axes.xaxis.label, self.width + 0.1)
+
+    def _measure_names(self, axes: Axes) -> float:
+        """Return how far the names of lines reach beyond the right edge of a panel, in inches."""
+        right = float(axes.get_window_extent(self.renderer).x1)
+        boxes = [name.get_window_extent(self.renderer) for name in self.picture.line_names.get(axes, ())]
+        return max([0.0, *((float(box.x1) - right) / _DPI for box in boxes)])
 
     def _measure_margins(self) -> tuple[list[float], list[float], list[float], list[float]]:
         left, right = [0.0] * self.across, [0.0] * self.across
