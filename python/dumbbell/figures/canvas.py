@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import signature
 from io import BytesIO
@@ -186,6 +186,12 @@ class Picture(Figure):
     def set_title(self, title: str | None) -> "Picture":
         """Give the figure another title, or none, and make room for it."""
         self.around.title = title
+        return self if self._waits else self.arrange()
+
+    def set_width(self, inches: float) -> "Picture":
+        """Make the figure so wide unless the user asked for a width, and make room for its texts."""
+        if self.sizes.width is None:
+            self.sizes = replace(self.sizes, width=inches)
         return self if self._waits else self.arrange()
 
     def _settle(self) -> None:
