@@ -63,22 +63,31 @@ def draw_rtt(found: Evidence) -> Picture:
     """Draw the ratio of rates over the base RTT of both flows."""
     equal = found["rtt"].filter(pl.col("rtt") == pl.col("second_rtt"))
     shown = compute_means(equal, ["version", "rtt"], "ratio")
+    newest = shown.filter(pl.col("version") == "Prague 0.7")
+    least, most = (f"{end:.1f}" for end in (newest["ratio"].min(), newest["ratio"].max()))
     return draw_means(
         shown,
         "rtt",
         "ratio",
         by="version",
+        direct="rows",
         log_x=True,
-        x_label="base RTT of both, ms",
-        y_label="rate of Prague over that of CUBIC",
-        title=f"How Prague shares with CUBIC over DualPI2\n40 Mbit/s; {describe_runs(shown['n'], what='seed')}",
+        x_label="base RTT of both flows, ms",
+        y_label="Prague's rate / CUBIC's rate",
+        title=f"Prague gets {least} to {most} times CUBIC's rate\n"
+        f"DualPI2, 40 Mbit/s, equal RTT; {describe_runs(shown['n'], what='seed')}",
         level=1,
+        level_name="equal",
     )
 
 
 def draw_rtt_map(found: Evidence) -> Picture:
     """Draw the ratio of rates of Prague 0.7 as a map over both RTTs."""
     ratios = compute_means(found["rtt"].filter(pl.col("version") == "Prague 0.7"), ["rtt", "second_rtt"], "ratio")
+    short, long = pl.col("rtt") <= 20, pl.col("second_rtt") == 100
+    most = ratios["ratio"].max()
+    favours = ratios.filter(short, long)["ratio"].max() == most
+    answer = f"A Prague flow of short RTT gets up to {most:.1f} times the rate of a CUBIC flow of long RTT"
     return figures.heat(
         ratios,
         "second_rtt",
@@ -87,51 +96,46 @@ def draw_rtt_map(found: Evidence) -> Picture:
         kind="ratio",
         x_label="base RTT of CUBIC, ms",
         y_label="base RTT of Prague, ms",
-        label="rate of Prague over that of CUBIC",
-        title="How Prague shares with CUBIC of another RTT\n"
-        f"DualPI2, 40 Mbit/s, Prague 0.7; {describe_runs(ratios['n'], spread='', what='seed')}",
+        label="Prague's rate / CUBIC's rate",
+        title=(answer if favours else "How Prague shares with CUBIC of another RTT")
+        + f"\nDualPI2, 40 Mbit/s, Prague 0.7; {describe_runs(ratios['n'], spread='', what='seed')}",
     )
 
 
 def draw_rtt_rates(found: Evidence) -> Picture:
-    """Draw the rate of Prague over its RTT, relative to that at 10 ms, by link rate, numbers of flows and ECN."""
-    base = (
-        found["rates"]
-        .filter(pl.col("rtt") == 10)
-        .group_by("rate", "count", "second_ecn")
-        .agg(base=pl.col("prague").mean())
+    """Draw the rate of a Prague flow over its RTT, by link rate, numbers of flows and ECN of CUBIC."""
+    links = {rate: f"{rate:g} Mbit/s link" for rate in sorted(found["rates"]["rate"].unique(), reverse=True)}
+    pairs = {
+        (count, ecn): f"{count} Prague, {count} CUBIC {'with' if ecn else 'without'} ECN"
+        for ecn in (False, True)
+        for count in (1, 4)
+    }
+    shown = found["rates"].with_columns(
+        pl.struct("count", "second_ecn")
+        .map_elements(lambda row: pairs[row["count"], row["second_ecn"]], return_dtype=pl.String)
+        .cast(pl.Enum(list(pairs.values())))
+        .alias("pair"),
+        link=map_names("rate", links),
     )
-    shown = (
-        found["rates"]
-        .join(base, on=["rate", "count", "second_ecn"])
-        .with_columns(
-            relative=pl.col("prague") / pl.col("base"),
-            beside=pl.format(
-                "{}, {}",
-                pl.col("count").replace_strict(
-                    {1: "1 Prague, 1 CUBIC", 4: "4 Prague, 4 CUBIC"}, return_dtype=pl.String
-                ),
-                pl.when(pl.col("second_ecn")).then(pl.lit("ECN")).otherwise(pl.lit("no ECN")),
-            ),
-            at=pl.format("{} Mbit/s", pl.col("rate").cast(pl.Int64)).cast(
-                pl.Enum(["10 Mbit/s", "40 Mbit/s", "120 Mbit/s", "400 Mbit/s"])
-            ),
-        )
-    )
-    values = compute_means(shown, ["at", "beside", "rtt"], "relative")
+    values = compute_means(shown, ["pair", "link", "rtt"], "prague")
+    rate, slowest = pl.col("prague"), pl.col("link") == list(links.values())[-1]
+    near = values.filter(pl.col("rtt") <= 20).group_by("pair", "link").agg(spread=rate.max() / rate.min())
+    flat = near.filter(~slowest)["spread"].max() < 1.15 < 1.5 < near.filter(slowest)["spread"].max()
+    answer = "Up to 20 ms Prague's rate hardly depends on its RTT, except on the slowest link"
     return draw_means(
         values,
         "rtt",
-        "relative",
-        by="beside",
-        facet="at",
+        "prague",
+        by="link",
+        facet="pair",
         columns=2,
+        direct="rows",
         log_x=True,
+        log_y=True,
         x_label="base RTT of Prague, ms",
-        y_label="rate over that at 10 ms",
-        title="How Prague's rate depends on its own RTT\nDualPI2, CUBIC at 20 ms; "
-        f"{describe_runs(values['n'], what='seed')}",
-        level=1,
+        y_label="rate of one Prague flow, Mbit/s",
+        title=(answer if flat else "How Prague's rate depends on its own RTT")
+        + f"\nDualPI2, CUBIC at 20 ms; {describe_runs(values['n'], what='seed')}",
     )
 
 

@@ -32,6 +32,7 @@ from matplotlib.transforms import Bbox
 from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
 from dumbbell.figures.dark import add_dark_colours
+from dumbbell.figures.ends import Where, write_ends
 from dumbbell.figures.frames import Groups, Layout, list_facets, list_names, order_values
 from dumbbell.keywords import list_keywords
 from dumbbell.scratch import replace_whole
@@ -104,6 +105,8 @@ class Picture(Figure):
         self.why: str | None = None  # of a figure that nobody asked for: its kind, the reason, the option for another
         self.under: dict[Axes, list[list[Annotation]]] = {}  # lines of names below the ticks, from the top
         self.categories: set[Axes] = set()
+        self.direct: Where = ""  # which panels name lines at their ends; the legend leaves those out
+        self.ends: list[tuple[str, Annotation]] = []  # these names
         self._texts: list[Text] = []
         self._waits = False  # for room for its texts
 
@@ -480,9 +483,9 @@ class _Arrangement:
     def _measure(self, wanted: float) -> "_Room":
         """Write every text, and return what it needs next to the panels."""
         picture = self.picture
-        for old in [*picture._texts, *picture.legends]:
+        for old in [*picture._texts, *picture.legends, *(note for _, note in picture.ends)]:
             old.remove()
-        picture._texts = []
+        picture._texts, picture.ends = [], []
         picture.set_size_inches(self.across * (self.width + 1) + 3, self.down * (self.height + 1) + 1)
         total_w, total_h = picture.get_size_inches()
         for axes in picture.panels.values():
@@ -490,6 +493,7 @@ class _Arrangement:
         self._hide_inner_ticks()
         self._fit_ticks()
         self._label_panels()
+        self._name_ends()
         return self._make_room(*self._measure_margins(), wanted)
 
     def _hide_inner_ticks(self) -> None:
@@ -591,6 +595,14 @@ class _Arrangement:
         for text, axes in zip(around.x_labels, self.picture.list_lowest(), strict=False):
             axes.set_xlabel(text)
             self._fit(axes.xaxis.label, self.width + 0.1)
+
+    def _name_ends(self) -> None:
+        """Name lines at their ends, in the last panel of each row or in every panel."""
+        names = [label for label, _ in self.picture.entries]
+        for row in self.picture.grid if self.picture.direct else []:
+            shown = [axes for axes in row if axes is not None]
+            for axes in shown if self.picture.direct == "every" else shown[-1:]:
+                self.picture.ends += write_ends(axes, names, self.width, self.height)
 
     def _measure_margins(self) -> tuple[list[float], list[float], list[float], list[float]]:
         left, right = [0.0] * self.across, [0.0] * self.across
@@ -698,7 +710,8 @@ class _Arrangement:
 
     def _arrange_legend(self, room: float) -> float:
         """Make the legend in as many columns as there is room for; return the height that it needs."""
-        entries = self.picture.entries
+        named = {name for name, _ in self.picture.ends}
+        entries = [entry for entry in self.picture.entries if entry[0] not in named]
         if not entries:
             return 0.0
         labels = [textwrap.fill(label, _LONGEST) for label, _ in entries]

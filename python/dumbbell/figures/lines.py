@@ -1,7 +1,7 @@
 """Lines over a number, or points over names."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -20,6 +20,7 @@ from dumbbell.figures.axes import (
     set_ticks_at_values,
 )
 from dumbbell.figures.canvas import Picture, make_drawing, spread
+from dumbbell.figures.ends import Where
 from dumbbell.figures.frames import (
     Groups,
     Layout,
@@ -54,6 +55,7 @@ def lines(
     reference_name: str | None = None,
     each: str | None = None,
     x_names: Mapping[float, str] | None = None,
+    direct: Where = "",
     **layout: Unpack[Layout],
 ) -> Picture:
     """Draw `y` over `x`: one line for each group of `by`, with the interval from `low` to `high` if named.
@@ -62,7 +64,8 @@ def lines(
     `log_x` says). Any other `x` has names at equal distances, and its points are not joined. `reference` is a column
     with what was published or measured elsewhere, drawn as hollow markers next to the others; `reference_name` is what
     the legend calls it. `each` is a column with names of measures: a row of panels and a vertical axis for each, which
-    its name labels; facets then run across. `x_names` are what to write at numbers of `x`, such as `25kB`.
+    its name labels; facets then run across. `x_names` are what to write at numbers of `x`, such as `25kB`. `direct` names
+    groups at the ends of their lines, in the last panel of each of the "rows" or in "every" panel, not in a legend.
 
     Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
     """
@@ -81,6 +84,7 @@ def lines(
         scale(panels[0].axes.xaxis, places, log=log)
     marked = not numeric or len(np.unique(places)) <= _MOST_MARKERS
     picture.colours = {label: style.colour for label, style in zip(groups.labels, groups.styles, strict=True)}
+    solid = bool(direct) and len(set(picture.colours.values())) == len(groups.keys)
     for panel in panels:
         for number, label, part, style in groups.list_parts(panel.rows):
             shift = 0.0 if numeric else _shift(number, len(groups.keys))
@@ -90,13 +94,15 @@ def lines(
                 if numeric
                 else np.array([names.index(v) + shift for v in own[x].to_list()], dtype=float)
             )
-            line = _Line(label, style, len(groups.keys), joined=numeric, marked=marked)
+            own_style = replace(style, dashes="-") if solid else style
+            line = _Line(label, own_style, len(groups.keys), joined=numeric, marked=marked)
             line.draw(panel.axes, at, own, _Measures(y, low, high, reference))
         if numeric:
             set_ticks_at_values(panel.axes, places, x_names)
         else:
             set_names(picture, panel.axes, [format_category(name) for name in names])
             panel.axes.set_xlim(-0.5, len(names) - 0.5)
+    picture.direct = direct
     picture.add_groups(groups, lambda style: handle(style, joined=numeric, marked=marked))
     if reference:
         if len(groups.keys) == 1:

@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter
 from dumbbell.errors import Missing, OutOfRange, TooMany
 from dumbbell.figures.axes import collect_numbers, format_category, is_log, scale, set_names, start_at_zero
 from dumbbell.figures.canvas import MOST_PANELS, Picture, make_drawing, spread
+from dumbbell.figures.ends import Where
 from dumbbell.figures.frames import (
     Groups,
     Layout,
@@ -79,13 +80,15 @@ def stacked_series(
     why_empty: Mapping[Any, str] | None = None,
     x_label: str | None = None,
     title: str | None = None,
+    direct: Where = "",
 ) -> Picture:
     """Draw panels one above another over common time; each is a `Series`, or a tuple of its fields in order.
 
     `columns` names a column of all frames whose values stand side by side. `marks` are times and texts of vertical
     lines, such as changes of rate. `states` are stretches of time of each sender, drawn as ribbons above the panels.
     `why_empty` says of a value of `columns` what its panels without a line have in place of one: "no values" otherwise.
-    A group has one colour in all panels. A line of more than 5000 points is drawn by
+    A group has one colour in all panels. `direct` names groups at the ends of their lines, in the last panel of each of
+    the "rows" or in "every" panel, and not in a legend; all lines are solid then. A line of more than 5000 points is drawn by
     the first, lowest, highest and last of each pixel column. The keys of `panels` of the figure are the values of
     `columns`, if any, and the number of the panel.
     """
@@ -104,7 +107,7 @@ def stacked_series(
             frames[-1] = stack_rows(frames[-1], x, one.y, one.by, columns)
     groups = [Groups.from_frame(rows, one.by) for rows, one in zip(frames, given, strict=True)]
     labels = join_labels(groups)
-    drawn = style_lines(labels) | {"": _ALONE}
+    drawn = style_lines(labels, solid=bool(direct)) | {"": _ALONE}
     over = Groups.from_frame(pl.concat([rows.select(columns) for rows in frames]) if columns else frames[0], columns)
     across, down = len(over.keys), len(given)
     if across * down > MOST_PANELS:
@@ -162,6 +165,7 @@ def stacked_series(
             axes.set_xlim(find_start(times), float(times.max()))
     above = draw_ribbons(picture, states or {}, named=len(states or {}) > 1 or bool({*labels} & {*(states or {})}))
     shown = [(time, text) for time, text in marks if not len(times) or times.min() <= time <= times.max()]
+    picture.direct = direct
     picture.title_pad = 6.0 + 72 * above + 12 * _mark(picture, shown, above)
     if len(labels) > 1:
         for label in labels:
@@ -186,13 +190,16 @@ def _make_line(one: Series, columns: str | None) -> list[Any]:
     return [*list_names(one.by), *list_names(columns)] or [pl.lit(1)]
 
 
-def style_lines(labels: Sequence[str]) -> dict[str, Style]:
-    """Return the style of each line by its label: solid, so that noise can be seen, where grey distinguishes it."""
+def style_lines(labels: Sequence[str], *, solid: bool = False) -> dict[str, Style]:
+    """Return the style of each line by its label: solid, so that noise can be seen, where grey distinguishes it.
+
+    All are `solid` if their names stand next to them.
+    """
     drawn: dict[str, Style] = {}
     for label, own in zip(labels, choose_styles([(label,) for label in labels]), strict=True):
-        solid = [measure_lightness(other.colour) for other in drawn.values() if other.dashes == "-"]
+        others = [measure_lightness(other.colour) for other in drawn.values() if other.dashes == "-"]
         here = measure_lightness(own.colour)
-        if all(abs(here - other) > LIGHTNESS_APART for other in solid):
+        if solid or all(abs(here - other) > LIGHTNESS_APART for other in others):
             drawn[label] = replace(own, dashes="-")
         else:
             drawn[label] = replace(own, dashes=DASHES[1]) if own.dashes == "-" else own
