@@ -33,7 +33,7 @@ from dumbbell.figures.frames import (
 from dumbbell.figures.lines import handle
 from dumbbell.figures.palette import LIGHTNESS_APART, choose_styles, measure_lightness
 from dumbbell.figures.ribbon import Band, draw_ribbons
-from dumbbell.figures.style import DASHES, GUIDE, Style
+from dumbbell.figures.style import GUIDE, Style
 from dumbbell.lazy import call_lazily
 
 MOST_POINTS = 5000
@@ -195,15 +195,16 @@ def style_lines(labels: Sequence[str], *, solid: bool = False) -> dict[str, Styl
 
     All are `solid` if their names stand next to them.
     """
-    drawn: dict[str, Style] = {}
-    for label, own in zip(labels, choose_styles([(label,) for label in labels]), strict=True):
-        others = [measure_lightness(other.colour) for other in drawn.values() if other.dashes == "-"]
+    styles = choose_styles([(label,) for label in labels])
+    colours = [own.colour for own in styles]
+    others = [measure_lightness(own.colour) for own in styles if own.dashes == "-"]
+    for i, own in enumerate(styles):
         here = measure_lightness(own.colour)
-        if solid or all(abs(here - other) > LIGHTNESS_APART for other in others):
-            drawn[label] = replace(own, dashes="-")
-        else:
-            drawn[label] = replace(own, dashes=DASHES[1]) if own.dashes == "-" else own
-    return drawn
+        alone = colours.count(own.colour) == 1 and all(abs(here - other) > LIGHTNESS_APART for other in others)
+        if solid or alone:
+            styles[i] = replace(own, dashes="-")
+            others.append(here)
+    return dict(zip(labels, styles, strict=True))
 
 
 def join_labels(groups: list[Groups]) -> list[str]:
