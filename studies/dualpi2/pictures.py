@@ -63,8 +63,7 @@ def draw_rtt(found: Evidence) -> Picture:
     """Draw the ratio of rates over the base RTT of both flows."""
     equal = found["rtt"].filter(pl.col("rtt") == pl.col("second_rtt"))
     shown = compute_means(equal, ["version", "rtt"], "ratio")
-    newest = shown.filter(pl.col("version") == "Prague 0.7")
-    least, most = (f"{end:.1f}" for end in (newest["ratio"].min(), newest["ratio"].max()))
+    newest = Rows("newest", shown)(version="Prague 0.7").ratio
     return draw_means(
         shown,
         "rtt",
@@ -74,7 +73,7 @@ def draw_rtt(found: Evidence) -> Picture:
         log_x=True,
         x_label="base RTT of both flows, ms",
         y_label="Prague's rate / CUBIC's rate",
-        title=f"Prague gets {least} to {most} times CUBIC's rate\n"
+        title=f"Prague gets {newest.min:.1f} to {newest.max:.1f} times CUBIC's rate\n"
         f"DualPI2, 40 Mbit/s, equal RTT; {describe_runs(shown['n'], what='seed')}",
         level=1,
         level_name="equal",
@@ -84,9 +83,8 @@ def draw_rtt(found: Evidence) -> Picture:
 def draw_rtt_map(found: Evidence) -> Picture:
     """Draw the ratio of rates of Prague 0.7 as a map over both RTTs."""
     ratios = compute_means(found["rtt"].filter(pl.col("version") == "Prague 0.7"), ["rtt", "second_rtt"], "ratio")
-    short, long = pl.col("rtt") <= 20, pl.col("second_rtt") == 100
-    most = ratios["ratio"].max()
-    favours = ratios.filter(short, long)["ratio"].max() == most
+    most = Rows("ratios", ratios).ratio.max
+    favours = Rows("ratios", ratios.filter(pl.col("rtt") <= 20, pl.col("second_rtt") == 100)).ratio.max == most
     answer = f"A Prague flow of short RTT gets up to {most:.1f} times the rate of a CUBIC flow of long RTT"
     return figures.heat(
         ratios,
@@ -120,7 +118,8 @@ def draw_rtt_rates(found: Evidence) -> Picture:
     values = compute_means(shown, ["pair", "link", "rtt"], "prague")
     rate, slowest = pl.col("prague"), pl.col("link") == list(links.values())[-1]
     near = values.filter(pl.col("rtt") <= 20).group_by("pair", "link").agg(spread=rate.max() / rate.min())
-    flat = near.filter(~slowest)["spread"].max() < 1.15 < 1.5 < near.filter(slowest)["spread"].max()
+    fast, slow = (Rows("near", near.filter(chosen)).spread for chosen in (~slowest, slowest))
+    flat = fast.max < 1.15 < 1.5 < slow.max
     answer = "Up to 20 ms Prague's rate hardly depends on its RTT, except on the slowest link"
     return draw_means(
         values,

@@ -64,8 +64,9 @@ def lines(
     `log_x` says). Any other `x` has names at equal distances, and its points are not joined. `reference` is a column
     with what was published or measured elsewhere, drawn as hollow markers next to the others; `reference_name` is what
     the legend calls it. `each` is a column with names of measures: a row of panels and a vertical axis for each, which
-    its name labels; facets then run across. `x_names` are what to write at numbers of `x`, such as `25kB`. `direct` names
-    groups at the ends of their lines, in the last panel of each of the "rows" or in "every" panel, not in a legend.
+    its name labels; facets then run across. `x_names` are what to write at numbers of `x`, such as `25kB`. `direct`
+    names groups at the ends of their lines, in the last panel of each of the "rows" or in "every" panel, and not in a
+    legend.
 
     Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
     """

@@ -88,9 +88,9 @@ def stacked_series(
     lines, such as changes of rate. `states` are stretches of time of each sender, drawn as ribbons above the panels.
     `why_empty` says of a value of `columns` what its panels without a line have in place of one: "no values" otherwise.
     A group has one colour in all panels. `direct` names groups at the ends of their lines, in the last panel of each of
-    the "rows" or in "every" panel, and not in a legend; all lines are solid then. A line of more than 5000 points is drawn by
-    the first, lowest, highest and last of each pixel column. The keys of `panels` of the figure are the values of
-    `columns`, if any, and the number of the panel.
+    the "rows" or in "every" panel, and not in a legend; all lines are solid then. A line of more than 5000 points is
+    drawn by the first, lowest, highest and last of each pixel column. The keys of `panels` of the figure are the values
+    of `columns`, if any, and the number of the panel.
     """
     given = [one if isinstance(one, Series) else Series(*one) for one in panels]
     if not given:
