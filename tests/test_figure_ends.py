@@ -59,8 +59,9 @@ def test_every_panel_names_its_own_lines_and_the_legend_what_no_panel_names() ->
 
 
 def test_places_are_apart_in_order_and_near() -> None:
-    assert spread_places([0.2, 0.8], 0.1) == [0.2, 0.8]
-    assert spread_places([0.5, 0.5, 0.9], 0.1) == pytest.approx([0.45, 0.55, 0.9])
-    assert spread_places([1.0, 0.99, 0.0], 0.2) == pytest.approx([1.0, 0.8, 0.0])
-    assert spread_places([0.0] * 4, 0.5) == pytest.approx([0.0, 0.5, 1.0, 1.5])  # more than there is room for
-    assert spread_places([], 0.1) == []
+    assert spread_places([0.2, 0.8], [0.1, 0.1]) == [0.2, 0.8]
+    assert spread_places([0.5, 0.5, 0.9], [0.1] * 3) == pytest.approx([0.45, 0.55, 0.9])
+    assert spread_places([1.0, 0.99, 0.0], [0.2] * 3) == pytest.approx([1.0, 0.8, 0.0])
+    assert spread_places([0.5, 0.5], [0.1, 0.3]) == pytest.approx([0.4, 0.6])  # one has three lines
+    assert spread_places([0.0] * 4, [0.5] * 4) == pytest.approx([0.0, 0.5, 1.0, 1.5])  # more than there is room for
+    assert spread_places([], []) == []

@@ -1,5 +1,7 @@
 """Names at the ends of lines, in place of a legend: each next to the last point of its line, none over another."""
 
+import itertools
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -11,7 +13,8 @@ from matplotlib.text import Annotation
 
 Where = Literal["", "rows", "every"]  # no names, those of the last panel of each row, those of every panel
 _AWAY = 0.09  # inches from the panel to the names
-_LINE = 0.125  # inches from one name to the next
+_LINE = 0.125  # inches, of a line of text
+_LONGEST = 20  # characters of a line
 
 
 def list_ends(axes: Axes, names: Iterable[str]) -> dict[str, tuple[Line2D, float, float]]:
@@ -34,10 +37,12 @@ def write_ends(axes: Axes, names: Iterable[str], width: float, height: float) ->
     found = list_ends(axes, names)
     fractions = [axes.transAxes.inverted().transform(axes.transData.transform(end[1:]))[1] for end in found.values()]
     size = float(axes.xaxis.label.get_fontsize()) / 8
+    texts = [textwrap.fill(name, _LONGEST) for name in found]
+    high = [_LINE * size / height * (1 + text.count("\n")) for text in texts]
     made = []
-    for (name, (line, x, y)), at in zip(found.items(), spread_places(fractions, _LINE * size / height), strict=True):
+    for (name, (line, x, y)), text, at in zip(found.items(), texts, spread_places(fractions, high), strict=True):
         note = axes.annotate(
-            name,
+            text,
             (x, y),
             xytext=(1 + _AWAY / width, at),
             textcoords="axes fraction",
@@ -54,17 +59,20 @@ def write_ends(axes: Axes, names: Iterable[str], width: float, height: float) ->
     return made
 
 
-def spread_places(wanted: Sequence[float], apart: float) -> list[float]:
-    """Return places from 0 to 1 that are at least `apart` from each other, in order and near those wanted."""
+def spread_places(wanted: Sequence[float], high: Sequence[float]) -> list[float]:
+    """Return middles of texts that are so `high`, none over another, in order, from 0 to 1, and near those wanted."""
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    blocks: list[list[float]] = []  # neighbours that touch: their places less what is below each in its block
+    above = [0.0]  # of each text, how much higher than the lowest one it is where all touch
+    for lower, upper in itertools.pairwise(order):
+        above.append(above[-1] + (high[lower] + high[upper]) / 2)
+    blocks: list[list[float]] = []  # neighbours that touch: where the lowest of all texts would be for each of them
     for rank, i in enumerate(order):
-        blocks.append([wanted[i] - rank * apart])
+        blocks.append([wanted[i] - above[rank]])
         while len(blocks) > 1 and np.mean(blocks[-2]) >= np.mean(blocks[-1]):
             blocks[-2:] = [blocks[-2] + blocks[-1]]
-    least, most = 0.0, max(0.0, 1.0 - (len(wanted) - 1) * apart)
-    flat = [min(max(float(np.mean(block)), least), most) for block in blocks for _ in block]
+    most = max(0.0, 1.0 - above[-1])
+    lowest = [min(max(float(np.mean(block)), 0.0), most) for block in blocks for _ in block]
     places = [0.0] * len(wanted)
     for rank, i in enumerate(order):
-        places[i] = flat[rank] + rank * apart
+        places[i] = lowest[rank] + above[rank]
     return places
