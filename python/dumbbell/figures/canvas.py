@@ -17,7 +17,7 @@ from inspect import signature
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, ParamSpec, Protocol
 
 import polars as pl
 from matplotlib.artist import Artist
@@ -32,7 +32,6 @@ from matplotlib.transforms import Bbox
 from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
 from dumbbell.figures.dark import add_dark_colours
-from dumbbell.figures.ends import Where, write_ends
 from dumbbell.figures.frames import Groups, Layout, list_facets, list_names, order_values
 from dumbbell.keywords import list_keywords
 from dumbbell.scratch import replace_whole
@@ -80,6 +79,19 @@ class FigureSource:
     page: Page | None
 
 
+class DirectLabels(Protocol):
+    """Names next to what they name, which need to know the sizes of the panels."""
+
+    def clear(self, picture: "Picture") -> None:
+        """Remove the names, or the entries of the legend in their place."""
+
+    def write(self, picture: "Picture") -> None:
+        """Write the names, or put them into the legend if they do not fit."""
+
+    def move(self, picture: "Picture") -> None:
+        """Move the names to their places after panels have changed their sizes."""
+
+
 class Picture(Figure):
     """A figure with its panels by the values of their facets; a notebook shows it, `save` writes it.
 
@@ -105,8 +117,7 @@ class Picture(Figure):
         self.why: str | None = None  # of a figure that nobody asked for: its kind, the reason, the option for another
         self.under: dict[Axes, list[list[Annotation]]] = {}  # lines of names below the ticks, from the top
         self.categories: set[Axes] = set()
-        self.direct: Where = ""  # which panels name lines at their ends; the legend leaves those out
-        self.ends: list[tuple[str, Annotation]] = []  # these names
+        self.end_labels: DirectLabels | None = None  # names of lines next to them, or else in the legend
         self._texts: list[Text] = []
         self._waits = False  # for room for its texts
 
@@ -142,7 +153,8 @@ class Picture(Figure):
         return self
 
     def draw_level(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "-") -> None:
-        """Draw a reference line across every panel. Call `arrange` afterwards if it has a label."""
+        """Draw a reference line across every panel."""
+        self._waits = True
         with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 low, high = axes.get_ylim()
@@ -153,6 +165,7 @@ class Picture(Figure):
 
     def draw_band(self, low: float, high: float, label: str = "", x: tuple[float, float] | None = None) -> None:
         """Shade what lies between two values in every panel, all over or between two places `x`."""
+        self._waits = True
         with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 span = x or (axes.get_xlim() if x is None else x)
@@ -161,6 +174,7 @@ class Picture(Figure):
 
     def draw_curve(self, x: Sequence[float], y: Sequence[float], label: str) -> None:
         """Draw a theoretical curve in black in every panel."""
+        self._waits = True
         with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 axes.plot(x, y, color="black", linewidth=1.2, label=label, zorder=1.8)
@@ -170,7 +184,13 @@ class Picture(Figure):
         """Set the size of the figure so that no text is cut off or lies over another; return the figure."""
         self._waits = False
         with style.apply_style(self.sizes):
+            if self.end_labels is not None:
+                self.end_labels.clear(self)
+                _Arrangement(self).make()
+                self.end_labels.write(self)
             _Arrangement(self).make()
+            if self.end_labels is not None:
+                self.end_labels.move(self)
         return self
 
     def set_title(self, title: str | None) -> "Picture":
@@ -483,9 +503,9 @@ class _Arrangement:
     def _measure(self, wanted: float) -> "_Room":
         """Write every text, and return what it needs next to the panels."""
         picture = self.picture
-        for old in [*picture._texts, *picture.legends, *(note for _, note in picture.ends)]:
+        for old in [*picture._texts, *picture.legends]:
             old.remove()
-        picture._texts, picture.ends = [], []
+        picture._texts = []
         picture.set_size_inches(self.across * (self.width + 1) + 3, self.down * (self.height + 1) + 1)
         total_w, total_h = picture.get_size_inches()
         for axes in picture.panels.values():
@@ -493,7 +513,6 @@ class _Arrangement:
         self._hide_inner_ticks()
         self._fit_ticks()
         self._label_panels()
-        self._name_ends()
         return self._make_room(*self._measure_margins(), wanted)
 
     def _hide_inner_ticks(self) -> None:
@@ -595,14 +614,6 @@ class _Arrangement:
         for text, axes in zip(around.x_labels, self.picture.list_lowest(), strict=False):
             axes.set_xlabel(text)
             self._fit(axes.xaxis.label, self.width + 0.1)
-
-    def _name_ends(self) -> None:
-        """Name lines at their ends, in the last panel of each row or in every panel."""
-        names = [label for label, _ in self.picture.entries]
-        for row in self.picture.grid if self.picture.direct else []:
-            shown = [axes for axes in row if axes is not None]
-            for axes in shown if self.picture.direct == "every" else shown[-1:]:
-                self.picture.ends += write_ends(axes, names, self.width, self.height)
 
     def _measure_margins(self) -> tuple[list[float], list[float], list[float], list[float]]:
         left, right = [0.0] * self.across, [0.0] * self.across
@@ -710,8 +721,7 @@ class _Arrangement:
 
     def _arrange_legend(self, room: float) -> float:
         """Make the legend in as many columns as there is room for; return the height that it needs."""
-        named = {name for name, _ in self.picture.ends}
-        entries = [entry for entry in self.picture.entries if entry[0] not in named]
+        entries = self.picture.entries
         if not entries:
             return 0.0
         labels = [textwrap.fill(label, _LONGEST) for label, _ in entries]

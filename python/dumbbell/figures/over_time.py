@@ -1,7 +1,7 @@
 """Figures over time: measures one above another, and shares."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -14,7 +14,6 @@ from matplotlib.ticker import FuncFormatter
 from dumbbell.errors import Missing, OutOfRange, TooMany
 from dumbbell.figures.axes import collect_numbers, format_category, is_log, scale, set_names, start_at_zero
 from dumbbell.figures.canvas import MOST_PANELS, Picture, make_drawing, spread
-from dumbbell.figures.ends import Where
 from dumbbell.figures.frames import (
     Groups,
     Layout,
@@ -31,7 +30,7 @@ from dumbbell.figures.frames import (
     thin_line,
 )
 from dumbbell.figures.lines import handle
-from dumbbell.figures.palette import LIGHTNESS_APART, choose_styles, measure_lightness
+from dumbbell.figures.palette import choose_styles, make_solid
 from dumbbell.figures.ribbon import Band, draw_ribbons
 from dumbbell.figures.style import GUIDE, Style
 from dumbbell.lazy import call_lazily
@@ -80,17 +79,15 @@ def stacked_series(
     why_empty: Mapping[Any, str] | None = None,
     x_label: str | None = None,
     title: str | None = None,
-    direct: Where = "",
 ) -> Picture:
     """Draw panels one above another over common time; each is a `Series`, or a tuple of its fields in order.
 
     `columns` names a column of all frames whose values stand side by side. `marks` are times and texts of vertical
     lines, such as changes of rate. `states` are stretches of time of each sender, drawn as ribbons above the panels.
     `why_empty` says of a value of `columns` what its panels without a line have in place of one: "no values" otherwise.
-    A group has one colour in all panels. `direct` names groups at the ends of their lines, in the last panel of each of
-    the "rows" or in "every" panel, and not in a legend; all lines are solid then. A line of more than 5000 points is
-    drawn by the first, lowest, highest and last of each pixel column. The keys of `panels` of the figure are the values
-    of `columns`, if any, and the number of the panel.
+    A group has one colour in all panels. A line of more than 5000 points is drawn by
+    the first, lowest, highest and last of each pixel column. The keys of `panels` of the figure are the values of
+    `columns`, if any, and the number of the panel.
     """
     given = [one if isinstance(one, Series) else Series(*one) for one in panels]
     if not given:
@@ -107,7 +104,7 @@ def stacked_series(
             frames[-1] = stack_rows(frames[-1], x, one.y, one.by, columns)
     groups = [Groups.from_frame(rows, one.by) for rows, one in zip(frames, given, strict=True)]
     labels = join_labels(groups)
-    drawn = style_lines(labels, solid=bool(direct)) | {"": _ALONE}
+    drawn = style_lines(labels) | {"": _ALONE}
     over = Groups.from_frame(pl.concat([rows.select(columns) for rows in frames]) if columns else frames[0], columns)
     across, down = len(over.keys), len(given)
     if across * down > MOST_PANELS:
@@ -165,7 +162,6 @@ def stacked_series(
             axes.set_xlim(find_start(times), float(times.max()))
     above = draw_ribbons(picture, states or {}, named=len(states or {}) > 1 or bool({*labels} & {*(states or {})}))
     shown = [(time, text) for time, text in marks if not len(times) or times.min() <= time <= times.max()]
-    picture.direct = direct
     picture.title_pad = 6.0 + 72 * above + 12 * _mark(picture, shown, above)
     if len(labels) > 1:
         for label in labels:
@@ -190,21 +186,10 @@ def _make_line(one: Series, columns: str | None) -> list[Any]:
     return [*list_names(one.by), *list_names(columns)] or [pl.lit(1)]
 
 
-def style_lines(labels: Sequence[str], *, solid: bool = False) -> dict[str, Style]:
-    """Return the style of each line by its label: solid, so that noise can be seen, where grey distinguishes it.
-
-    All are `solid` if their names stand next to them.
-    """
+def style_lines(labels: Sequence[str]) -> dict[str, Style]:
+    """Return the style of each line by its label: solid where colours suffice, so that noise can be seen."""
     styles = choose_styles([(label,) for label in labels])
-    colours = [own.colour for own in styles]
-    others = [measure_lightness(own.colour) for own in styles if own.dashes == "-"]
-    for i, own in enumerate(styles):
-        here = measure_lightness(own.colour)
-        alone = colours.count(own.colour) == 1 and all(abs(here - other) > LIGHTNESS_APART for other in others)
-        if solid or alone:
-            styles[i] = replace(own, dashes="-")
-            others.append(here)
-    return dict(zip(labels, styles, strict=True))
+    return dict(zip(labels, make_solid(styles), strict=True))
 
 
 def join_labels(groups: list[Groups]) -> list[str]:
