@@ -579,13 +579,28 @@ def test_a_unit_is_not_broken_from_what_it_belongs_to() -> None:
     assert "\n" in written and written.endswith("percentile,\N{NO-BREAK SPACE}ms")
 
 
-def test_cells_without_data_are_hatched_and_colours_can_end_at_a_bar() -> None:
+def test_cells_without_data_are_blank_beside_numbers_and_hatched_elsewhere() -> None:
     frame = of(cells(2), cc="cubic").filter(pl.col("rate_mbit") != 5, pl.col("base_rtt_ms") != 5)
     some = pl.concat([frame, of(cells(2), cc="cubic", rate_mbit=5.0, base_rtt_ms=5)])
     picture = figures.heat(some, "base_rtt_ms", "rate_mbit", "error", limit=0.5)
     axes = next(iter(picture.panels.values()))
-    assert axes.patch.get_hatch() and axes.images[0].get_clim() == (-0.5, 0.5)
+    assert axes.texts and not axes.patch.get_hatch() and to_hex(axes.get_facecolor(), keep_alpha=True)[7:] == "00"
+    assert axes.images[0].get_clim() == (-0.5, 0.5)  # colours can end at a bar
     assert axes.images[0].get_cmap()(np.ma.masked_invalid([np.nan]))[0, 3] == 0  # what is behind can be seen
+    rows = [{"x": x, "y": y, "error": float(x - y)} for x in range(12) for y in range(12) if x != 5 or y != 5]
+    [large] = figures.heat(pl.DataFrame(rows), "x", "y", "error").panels.values()
+    assert large.patch.get_hatch() and not large.texts
+
+
+def test_a_negative_margin_is_red_and_a_negative_difference_blue() -> None:
+    frame = pl.DataFrame({"x": [1, 2], "y": [1, 1], "value": [-1.0, 1.0]})
+    for picture, sign in (
+        (figures.heat(frame, "x", "y", "value", kind="margin"), 1),
+        (figures.heat(frame, "x", "y", "value", kind="difference"), -1),
+    ):
+        [axes] = picture.panels.values()
+        red, _, blue, _ = axes.images[0].to_rgba(np.array([-1.0]))[0]
+        assert sign * (red - blue) > 0.2 and axes.images[0].get_clim() == (-1.0, 1.0)
 
 
 def test_lines_without_data_points_have_no_markers() -> None:
