@@ -106,7 +106,7 @@ def choose_styles(keys: Sequence[tuple[Any, ...]]) -> list[Style]:
         return [_make_style(i, i) for i in range(len(keys))]
     place_of = dict(zip(columns[coloured], places, strict=True))
     chosen = [place_of[key[coloured]] for key in keys]
-    return _vary(chosen, [key[:coloured] + key[coloured + 1 :] for key in keys])
+    return _choose_markers(chosen, [key[:coloured] + key[coloured + 1 :] for key in keys])
 
 
 def _fill_places(places: Sequence[int | None]) -> list[int]:
@@ -115,7 +115,7 @@ def _fill_places(places: Sequence[int | None]) -> list[int]:
     return [next(left) if place is None else place for place in places]
 
 
-def _vary(places: Sequence[int], others: Sequence[tuple[Any, ...]]) -> list[Style]:
+def _choose_markers(places: Sequence[int], others: Sequence[tuple[Any, ...]]) -> list[Style]:
     """Return the styles of groups whose colours are chosen: groups of one colour differ by marker and dashes."""
     if len(set(places)) == len(places):
         return [_make_style(place, place) for place in places]
