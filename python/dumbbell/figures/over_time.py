@@ -32,7 +32,7 @@ from dumbbell.figures.frames import (
 from dumbbell.figures.lines import handle
 from dumbbell.figures.palette import LIGHTNESS_APART, choose_styles, measure_lightness
 from dumbbell.figures.ribbon import Band, draw_ribbons
-from dumbbell.figures.style import DASHES, GUIDE, Style
+from dumbbell.figures.style import GUIDE, Style
 from dumbbell.lazy import call_lazily
 
 MOST_POINTS = 5000
@@ -188,15 +188,15 @@ def _make_line(one: Series, columns: str | None) -> list[Any]:
 
 def style_lines(labels: Sequence[str]) -> dict[str, Style]:
     """Return the style of each line by its label: solid, so that noise can be seen, where grey distinguishes it."""
-    drawn: dict[str, Style] = {}
-    for label, own in zip(labels, choose_styles([(label,) for label in labels]), strict=True):
-        solid = [measure_lightness(other.colour) for other in drawn.values() if other.dashes == "-"]
+    styles = choose_styles([(label,) for label in labels])
+    colours = [own.colour for own in styles]
+    solid = [measure_lightness(own.colour) for own in styles if own.dashes == "-"]
+    for i, own in enumerate(styles):
         here = measure_lightness(own.colour)
-        if all(abs(here - other) > LIGHTNESS_APART for other in solid):
-            drawn[label] = replace(own, dashes="-")
-        else:
-            drawn[label] = replace(own, dashes=DASHES[1]) if own.dashes == "-" else own
-    return drawn
+        if colours.count(own.colour) == 1 and all(abs(here - other) > LIGHTNESS_APART for other in solid):
+            styles[i] = replace(own, dashes="-")
+            solid.append(here)
+    return dict(zip(labels, styles, strict=True))
 
 
 def join_labels(groups: list[Groups]) -> list[str]:
