@@ -1033,6 +1033,27 @@ def test_ticks_are_at_round_numbers() -> None:
     assert len([tick for tick in axes.get_yticks() if low <= tick <= high]) >= 3
 
 
+def list_shown_numbers(axes: Axes) -> list[str]:
+    low, high = sorted(axes.get_xlim())
+    labels = zip(axes.get_xticks(), [label.get_text() for label in axes.get_xticklabels()], strict=True)
+    return [text for at, text in labels if text and low <= at <= high]
+
+
+def test_a_logarithmic_axis_shows_powers_of_ten_first_and_large_numbers_with_a_letter() -> None:
+    frame = pl.DataFrame({"y": ["a", "b"], "x": [39.0, 5700.0]})
+    with style.set_sizes(width=2.2):
+        [axes] = figures.dots(frame, "y", "x").panels.values()
+    assert list_shown_numbers(axes) == ["100", "1000"] and axes.get_xlim()[0] > 20  # not as far as a tick outside
+    with style.set_sizes(width=6):
+        [axes] = figures.dots(frame, "y", "x").panels.values()
+    assert list_shown_numbers(axes) == ["50", "100", "200", "500", "1000", "2000", "5000"]
+    [axes] = figures.dots(frame.with_columns(x=pl.Series([12.0, 2e6])), "y", "x").panels.values()
+    assert list_shown_numbers(axes) == ["100", "1k", "10k", "100k", "1M"]
+    flows = pl.DataFrame({"flows": [1, 10, 100, 10_000, 100_000], "y": [1.0, 2, 3, 4, 5]})
+    [axes] = figures.lines(flows, "flows", "y").panels.values()
+    assert list_shown_numbers(axes) == ["1", "10", "100", "10k", "100k"]
+
+
 def test_styles_of_as_many_series_as_allowed() -> None:
     made = palette.choose_styles([(number,) for number in range(style.MOST_SERIES)])
     assert len({(s.colour, s.marker, str(s.dashes)) for s in made}) == style.MOST_SERIES
