@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse, Patch, PathPatch, Rectangle
-from matplotlib.text import Text
+from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
 from PIL import Image, ImageChops
 
@@ -166,6 +166,24 @@ KINDS: dict[str, Callable[[int], Picture]] = {
     ),
     "bars": lambda n: figures.bars(
         of(points(n), base_rtt_ms=20), "aqm", "goodput_mbit", low="low", high="high", group=by(n), reference="published"
+    ),
+    "dots": lambda n: figures.dots(
+        of(points(n), base_rtt_ms=20).with_columns(text=pl.col("goodput_mbit").round(1)),
+        "aqm",
+        "goodput_mbit",
+        low="low",
+        high="high",
+        by=by(n),
+        text="text",
+        reference="published",
+    ),
+    "dots of measures": lambda n: figures.dots(
+        measures(points(n)).filter(pl.col("base_rtt_ms") < 40),
+        "aqm",
+        "value",
+        by=by(n),
+        facet="base_rtt_ms",
+        each="measure",
     ),
     "bars of three levels": lambda n: figures.bars(
         points(n).filter(pl.col("base_rtt_ms") < 60), "aqm", "goodput_mbit", group="base_rtt_ms", inner=by(n)
@@ -322,6 +340,47 @@ def test_bars_are_the_rows_of_their_names() -> None:
             assert marks[min(marks, key=lambda x: abs(x - middle))] == row["published"].item()
             found += 1
     assert found == frame.height and set(handles) == {f"beta {0.5 + 0.05 * i:.3g}" for i in range(10)} | {"published"}
+
+
+@pytest.mark.parametrize("count", [2, 10])
+def test_dots_are_the_rows_of_their_names_and_lie_apart(count: int) -> None:
+    frame = of(points(count), base_rtt_ms=20).with_columns(text=pl.col("goodput_mbit").round(2))
+    picture = figures.dots(
+        frame, "aqm", "goodput_mbit", low="low", high="high", by=by(count), text="text", reference="published"
+    )
+    handles, [axes] = legend(picture), picture.panels.values()
+    ticks = dict(zip(axes.get_yticks(), [text.get_text() for text in axes.get_yticklabels()], strict=True))
+    assert [ticks[at] for at in sorted(ticks, reverse=True)] == list(AQMS)
+    lines = {str(line.get_label()): line for line in axes.lines}
+    bars = {str(bar.get_label()): bar for bar in axes.collections}
+    written = {text.xy[1]: text.get_text() for text in axes.texts if isinstance(text, Annotation)}
+    places = []
+    for group in groups(count):
+        name = label(group)
+        assert look(lines[name]) == look(handles[name]) and lines[name].get_linestyle() == "None"
+        segments = {float(s[0, 1]): s[:, 0] for s in bars[f"_{name}, bars"].get_segments()}  # type: ignore[attr-defined]
+        hollow = {y: x for x, y in np.asarray(lines[f"_{name}, reference"].get_xydata()).tolist()}
+        for x, y in np.asarray(lines[name].get_xydata()).tolist():
+            row = of(frame, aqm=ticks[round(y)], **group).row(0, named=True)
+            assert (x, hollow[y], written[y]) == (row["goodput_mbit"], row["published"], f"{row['text']:.6g}")
+            assert close(segments[y], [row["low"], row["high"]])
+            places.append(y)
+    assert len(set(places)) == len(places) == frame.height == len(written)
+    ordered = [of(frame, aqm=ticks[round(y)])["aqm"][0] for y in sorted(places, reverse=True)]
+    assert ordered == [aqm for aqm in AQMS for _ in range(count)]  # each row's marks lie within it
+
+
+def test_dots_have_an_axis_for_each_measure_or_limits_that_are_asked() -> None:
+    picture = KINDS["dots of measures"](2)
+    assert [len(row) for row in picture.grid] == [2, 2]
+    assert len({axes.get_xlim() for axes in picture.panels.values()}) == 2
+    wide = points(2).filter(pl.col("base_rtt_ms") == 20).with_columns(goodput_mbit=10.0 ** pl.int_range(pl.len()))
+    [axes] = figures.dots(wide, "aqm", "goodput_mbit", by="cc").panels.values()
+    assert axes.get_xscale() == "log"
+    [axes] = figures.dots(wide, "aqm", "goodput_mbit", by="cc", log_x=False, limits=(0, 5)).panels.values()
+    assert axes.get_xscale() == "linear" and axes.get_xlim() == (0, 5)
+    with pytest.raises(InputError, match="frame: there are several rows of cc"):
+        figures.dots(points(2), "aqm", "goodput_mbit", by="cc")
 
 
 def test_boxes_are_the_quartiles_of_their_rows() -> None:
@@ -987,6 +1046,27 @@ def test_ticks_are_at_round_numbers() -> None:
     [axes] = figures.lines(narrow, "x", "y", log_y=True).panels.values()
     low, high = axes.get_ylim()
     assert len([tick for tick in axes.get_yticks() if low <= tick <= high]) >= 3
+
+
+def list_shown_numbers(axes: Axes) -> list[str]:
+    low, high = sorted(axes.get_xlim())
+    labels = zip(axes.get_xticks(), [label.get_text() for label in axes.get_xticklabels()], strict=True)
+    return [text for at, text in labels if text and low <= at <= high]
+
+
+def test_a_logarithmic_axis_shows_powers_of_ten_first_and_large_numbers_with_a_letter() -> None:
+    frame = pl.DataFrame({"y": ["a", "b"], "x": [39.0, 5700.0]})
+    with style.set_sizes(width=2.2):
+        [axes] = figures.dots(frame, "y", "x").panels.values()
+    assert list_shown_numbers(axes) == ["100", "1000"] and axes.get_xlim()[0] > 20  # not as far as a tick outside
+    with style.set_sizes(width=6):
+        [axes] = figures.dots(frame, "y", "x").panels.values()
+    assert list_shown_numbers(axes) == ["50", "100", "200", "500", "1000", "2000", "5000"]
+    [axes] = figures.dots(frame.with_columns(x=pl.Series([12.0, 2e6])), "y", "x").panels.values()
+    assert list_shown_numbers(axes) == ["100", "1k", "10k", "100k", "1M"]
+    flows = pl.DataFrame({"flows": [1, 10, 100, 10_000, 100_000], "y": [1.0, 2, 3, 4, 5]})
+    [axes] = figures.lines(flows, "flows", "y").panels.values()
+    assert list_shown_numbers(axes) == ["1", "10", "100", "10k", "100k"]
 
 
 def test_styles_of_as_many_series_as_allowed() -> None:
