@@ -30,7 +30,7 @@ def test_a_figure_without_a_title_states_its_extremes(results: Results) -> None:
     flows = pl.concat([results.where(f"aqm={aqm}").flows.with_columns(aqm=pl.lit(aqm)) for aqm in AQMS])
     found = flows.group_by("aqm", "cc").agg(pl.col("goodput_mbit").mean()).sort("goodput_mbit")
     low, high = found.row(0, named=True), found.row(-1, named=True)
-    assert title.startswith(f"Goodput: {low['goodput_mbit']:.3g} (")
+    assert title.startswith("Goodput") and f": {low['goodput_mbit']:.3g} (" in title
     assert f"to {high['goodput_mbit']:.3g} Mbit/s" in title
     for end in (low, high):
         assert end["cc"] in title and end["aqm"] in title
