@@ -406,7 +406,7 @@ def test_keys_that_the_user_knows_better_are_set(tmp_path: Path, command: Comman
     assert tomllib.loads(text)["bottleneck"]["aqm"] == {"name": "codel", "ecn": True, "limit": 30}
     (tmp_path / "far.toml").write_text(text.replace("limit = 30", "limit = 40"))
     changed = command("import", "far.pcap.gz", "--run", "-o", "r.duckdb")
-    assert changed.returncode == 2 and "this file exists and was changed" in changed.stderr
+    assert changed.returncode == 2 and "this file already exists, and was changed" in changed.stderr
 
 
 def test_flows_of_an_experiment_are_found_among_those_of_a_file(tmp_path: Path) -> None:
@@ -523,8 +523,8 @@ def test_a_file_may_be_the_measurement_of_an_experiment(tmp_path: Path, command:
         (["up.ss.txt", "--set", "flows[7].cc=reno"], "--set is flows[7].cc; it must be a key of the proposed file"),
         (["up.ss.txt", "--propose", "up.ss.txt/x.toml"], "choose a folder, which is made, or a file ending in .toml"),
         (["up.ss.txt", "--as", "two.toml"], """use --set 'reverse.aqm, bottleneck.aqm=[["codel", "pie"]]', with"""),
-        (["up.ss.txt", "--propose", "there.toml"], "this file exists"),
-        (["up.ss.txt", "-o", "none/r.duckdb"], "no folder none"),
+        (["up.ss.txt", "--propose", "there.toml"], "this file already exists"),
+        (["up.ss.txt", "-o", "none/r.duckdb"], "there is no folder none"),
         (["up.ss.txt", "-o", "text.txt"], "text.txt"),
     ],
 )

@@ -138,7 +138,9 @@ def test_the_trace_of_a_stack_has_what_it_believes(library: Path) -> None:
 
 def test_other_engines_refuse_stacks_by_name(library: Path) -> None:
     cell = next(iter(experiment.parse(table(stack=str(library)), "a.toml").make_cells()))
-    with pytest.raises(InputError, match=r"flows\[0\]\.cc\.plugin: --engine live has no plugins; use --engine sim"):
+    with pytest.raises(
+        InputError, match=r"flows\[0\]\.cc\.plugin: --engine live does not support plugins; use --engine sim"
+    ):
         live.check(cell, "a.toml")
 
 

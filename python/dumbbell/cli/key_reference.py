@@ -54,14 +54,14 @@ RUN = "run"  # the name of the group of keys outside of every table
 TITLES = {
     RUN: "keys outside of every table",
     "bottleneck": "the queue and the link that all traffic shares",
-    "hop": "[[hop]], another queue and link, on the way of what has it in its route",
-    "reverse": "[reverse], the queue and link on the way back: of acknowledgements, and of what is sent up",
+    "hop": "[[hop]], another queue and link, for traffic whose route names it",
+    "reverse": "[reverse], the queue and link in the other direction: of acknowledgements and uploads",
     "bottleneck.rate_changes": "changes of the link's rate",
     "hosts": "how all senders and receivers behave: the profile of a kernel, and single switches",
     "flows": "[[flows]], TCP connections that are listed one by one",
     "web": "[[web]], short flows that come and go",
     "udp": "[[udp]], UDP that does not respond to congestion",
-    "record": "what is kept of a run",
+    "record": "what results keep of a run",
     "matrix": "[matrix], a sweep: every combination of the values is a run",
     "override": "[[override]], other values for some of the combinations",
 }
@@ -70,7 +70,7 @@ _ANYTHING = "any key of an experiment file but title, seeds, matrix and override
 _INSIDE = {"uniform": "start", "name": "bottleneck.aqm", "plugin": "bottleneck.aqm"} | dict.fromkeys(
     ("pareto", "min", "max", "csv"), "web.size"
 )
-_VERSIONS = "What each version sets; keys that the file has override it:"
+_VERSIONS = "What each version sets; keys in the file override it:"
 _KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Stages of a path", "link": "Links"}
 
 
@@ -229,7 +229,7 @@ def describe(name: str) -> str:
                 found.append(key.to_text() if group.name == RUN else f"{group.name}.{key.to_text()}")
     known = read_registry()
     if wanted == "hosts":
-        found.append("What each profile sets; keys that the file has override it:")
+        found.append("What each profile sets; keys in the file override it:")
     found += [_describe_profile(profile) for profile in known.profiles if wanted in (profile, "hosts")]
     found += [_describe_table(table) for table in columns.COLUMNS if table == wanted]
     found += [_describe_column(table, column) for table, column in columns.find(last) if before in ("", table)]
@@ -322,7 +322,7 @@ def format_markdown() -> str:
             parts += [f"### {group.name}: {group.title}", f"{group.source}."]
             parts += [_format_keys(group.keys)] * bool(group.keys)
             parts += ["\n".join([_VERSIONS, "", *(f"- {line}" for line in group.versions)])] * bool(group.versions)
-    parts += ["## Profiles of hosts", "What `hosts.profile` sets; keys that the file has override it."]
+    parts += ["## Profiles of hosts", "What `hosts.profile` sets; keys in the file override it."]
     for name in read_registry().profiles:
         lines = "\n".join(f"- {line}" for line in schema.format_profile(name))
         parts += [f"### {name}", lines]

@@ -134,7 +134,7 @@ class Style:
 def choose_styles(count: int) -> list[Style]:
     """Return a style for each series; raises InputError if there are too many to tell apart."""
     if count > MOST_SERIES:
-        raise TooMany(f"{count} series", f"at most {MOST_SERIES}; filter, or spread them over facets", key="by")
+        raise TooMany(f"{count} series", f"at most {MOST_SERIES}", "filter the rows, or use facets", key="by")
     return [
         Style(
             COLOURS[i % len(COLOURS)],
