@@ -196,7 +196,7 @@ def test_a_folder_has_a_file_per_run(tmp_path: Path, command: Command) -> None:
     )
     assert sorted(Path(line).name for line in done.stdout.splitlines()) == names
     for arguments, words in (
-        (["-o", "one.flent.gz"], "there may be 1 in a file: --where KEY=VALUE chooses it, --format flent -o FOLDER"),
+        (["-o", "one.flent.gz"], "and a file of Flent has one; choose one with --where KEY=VALUE"),
         (["--format", "flent", "-o", "m.toml"], "choose a folder that can be written to, with space, or NAME.flent.gz"),
         (["-o", "all.csv"], '-o is "all.csv"; it must be a folder for a file of each table, or NAME.flent.gz'),
         (["--format", "csv", "-o", "one.flent.gz"], "--format csv and one.flent.gz cannot be combined"),

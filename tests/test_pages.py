@@ -285,7 +285,7 @@ def test_a_figure_needs_only_the_results_of_its_own_tables(tmp_path: Path) -> No
     mine = study.find(str(made))
     dumbbell.run(mine.sweeps[1].load_experiments(made, quick=True)[0], output=tmp_path / "results.duckdb")
     found = mine.make_evidence([tmp_path])
-    assert [path.name for path in mine.draw("shares", tmp_path, evidence=found)] == ["shares.png"]
+    assert [path.name for path in mine.draw("shares", tmp_path, evidence=found)] == ["shares.svg"]
     with pytest.raises(InputError, match=r"other\.duckdb: there is no such file"):
         mine.gather([tmp_path])
     assert not (made / study.EVIDENCE).exists()
@@ -301,8 +301,8 @@ def test_a_page_shows_every_figure_and_no_other(name: str) -> None:
     found = study.find(name)
     text = found.page.read_text(encoding="utf-8")
     for figure in found.figures:
-        assert f"(figures/{figure}.png)" in text, figure
-        assert (found.folder / study.PICTURES / f"{figure}.png").is_file(), figure
+        assert f"(figures/{figure}.svg)" in text, figure
+        assert (found.folder / study.PICTURES / f"{figure}.svg").is_file(), figure
 
 
 # a statement of each page, and what of its evidence would contradict it: table, column, factor, words of the statement

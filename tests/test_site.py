@@ -211,8 +211,8 @@ def test_figures_of_the_gallery_exist() -> None:
     names = {entry.name: entry for entry in gallery.list_entries()}
     for study, one in findings.list_studies().items():
         for experiment, figure in getattr(one.program, "GALLERY", {}).items():
-            assert names[f"{study}/{experiment}"].figure.endswith(f"/{figure}.png"), f"{study}: no figure {figure}"
-    assert names["bbr/policer"].figure == "files/studies/bbr/figures/bbr-policer.png"
+            assert names[f"{study}/{experiment}"].figure.endswith(f"/{figure}.svg"), f"{study}: no figure {figure}"
+    assert names["bbr/policer"].figure == "files/studies/bbr/figures/bbr-policer.svg"
 
 
 def test_an_experiment_leads_to_a_page_that_uses_it() -> None:

@@ -52,12 +52,12 @@ def test_a_study_of_ones_own(command: Command, tmp_path: Path, monkeypatch: pyte
     assert command("study", "run", "./mine", "-o", "mine", "--quick", "--dry-run").stdout.startswith("12 runs;")
     command("study", "run", "./mine", "-o", "mine", "--quick")
     written = command("study", "page", "./mine", "mine").stderr.split()
-    assert written == ["mine/README.md", "mine/figures/shares.png"]
+    assert written == ["mine/README.md", "mine/figures/shares.svg"]
     page = (tmp_path / "mine" / "README.md").read_text()
     assert page.startswith("# CUBIC against Reno\n\n12 runs by ") and "**A fair queue shares fairly:**" in page
     assert command("study", "check", "./mine").returncode == 0
     assert (
-        command("study", "figure", "./mine", "shares", "-o", "drawn", "--from", "mine").stdout == "drawn/shares.png\n"
+        command("study", "figure", "./mine", "shares", "-o", "drawn", "--from", "mine").stdout == "drawn/shares.svg\n"
     )
     judged = ("study", "claims", "./mine", "mine/results.duckdb")
     refused = command(*judged)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FETCHED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
 SEARCH = {
     "lab-book.md": {"exclude": True},  # a history, whose words are those of every other page
-    **{f"{name}.md": {"boost": 0.3} for name in ("reference", "linux-keys", "python", "commands", "references")},
+    **{f"{name}.md": {"boost": 0.3} for name in ("linux-keys", "python", "commands", "references")},
     **{f"{name}.md": {"boost": 0.3} for name in ("architecture", "code-glossary", "contributing")},
     **{f"{name}.md": {"boost": 3} for name in ("faq", "accuracy", "why-not-ns3", "cookbook", "teaching", "standards")},
     **{
@@ -43,7 +43,7 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
         if not file.is_relative_to(DOCS):
             files.append(File.generated(config, place, abs_src_path=str(file)))
     experiments = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("studies/*/experiments/*.toml")}
-    figures = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("studies/*/figures/*.png")}
+    figures = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("studies/*/figures/*.svg")}
     for path in sorted(links.list_files() | experiments | figures):
         files.append(File.generated(config, f"{links.FILES}/{path}", abs_src_path=str(ROOT / path)))
     return files

@@ -389,9 +389,9 @@ _NEEDS = {"sojourn": "gain", "ratio": "coexistence", "reductions": "slow-start",
 
 
 def draw(
-    results: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".png",)
+    results: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".svg",)
 ) -> list[Path]:
-    """Draw every figure that there are runs for, or one, as `abe-….png` in `folder`; raises InputError."""
+    """Draw every figure that there are runs for, or one, as `abe-….svg` in `folder`; raises InputError."""
     made = {
         f"abe-{name}": partial(figure, results)
         for name, figure in FIGURES.items()

@@ -167,11 +167,11 @@ def test_the_command(stores: tuple[Path, Path], tmp_path: Path, command: Command
     groups = ("one-flow-triple-isolate", "two-flow-triple-isolate")
     drawn = command("study", "figure", "sce", "-o", "maps", *(word for one in stores for word in ("--from", one)))
     assert drawn.returncode == 0, drawn.stderr
-    names = [f"maps/{group}-{measure}.png" for group in groups for measure in ("throughput_mbit", "rtt_ms")]
+    names = [f"maps/{group}-{measure}.svg" for group in groups for measure in ("throughput_mbit", "rtt_ms")]
     assert drawn.stdout.splitlines() == names
     one = command("study", "figure", "sce", f"{groups[0]}-rtt_ms", "-o", "one", "--from", stores[0])
-    assert one.stdout == f"one/{groups[0]}-rtt_ms.png\n"
-    assert (tmp_path / "maps" / "one-flow-triple-isolate-throughput_mbit.png").stat().st_size > 5000
+    assert one.stdout == f"one/{groups[0]}-rtt_ms.svg\n"
+    assert (tmp_path / "maps" / "one-flow-triple-isolate-throughput_mbit.svg").stat().st_size > 5000
     rows = list(csv.DictReader(io.StringIO(command("study", "tables", "sce", *stores, "--format", "csv").stdout)))
     assert len(rows) == 4 * 64 + 7 * 20 + 10 * 64 + 90 * 20 * 2
     simulated = [row for row in rows if row["simulated"]]

@@ -196,8 +196,8 @@ def figure(
     which: Annotated[str | None, typer.Argument(metavar="[FIGURE]", help="One figure. By default, all.")] = None,
     output: Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="Folder for the figures.")] = ".",
     form: Annotated[
-        str, typer.Option("--format", metavar="png|pdf|svg", help="Format of the figures, or several with commas.")
-    ] = "png",
+        str, typer.Option("--format", metavar="svg|pdf|png", help="Format of the figures, or several with commas.")
+    ] = "svg",
     results: Annotated[
         list[str] | None,
         typer.Option("--from", metavar="RESULTS", help="Results files, several only for sce; or the folder of them."),

@@ -21,7 +21,7 @@ from dumbbell.figures.frames import (
     order_values,
     read_rows,
 )
-from dumbbell.figures.style import DOUBLE, MISSING, get_sizes
+from dumbbell.figures.style import DOUBLE, MISSING, ON_PALE, ON_STRONG, get_sizes
 from dumbbell.lazy import call_lazily
 
 Kind = Literal["difference", "ratio", "share", "plain"]
@@ -104,7 +104,7 @@ def heat(
                         ha="center",
                         va="center",
                         fontsize="small",
-                        color="white" if dark else "black",
+                        color=ON_STRONG if dark else ON_PALE,
                     )
                     text.set_in_layout(False)
     # inner panels need none of them, and ticks are slow

@@ -30,8 +30,9 @@ from dumbbell.figures.frames import (
     thin_line,
 )
 from dumbbell.figures.lines import handle
+from dumbbell.figures.palette import choose_styles, make_solid
 from dumbbell.figures.ribbon import Band, draw_ribbons
-from dumbbell.figures.style import GUIDE, Style, choose_styles
+from dumbbell.figures.style import GUIDE, Style
 from dumbbell.lazy import call_lazily
 
 MOST_POINTS = 5000
@@ -102,8 +103,8 @@ def stacked_series(
         if one.stacked:
             frames[-1] = stack_rows(frames[-1], x, one.y, one.by, columns)
     groups = [Groups.from_frame(rows, one.by) for rows, one in zip(frames, given, strict=True)]
-    labels = _join_labels(groups)
-    drawn = dict(zip(labels, choose_styles(len(labels)), strict=True)) | {"": _ALONE}
+    labels = join_labels(groups)
+    drawn = style_lines(labels) | {"": _ALONE}
     over = Groups.from_frame(pl.concat([rows.select(columns) for rows in frames]) if columns else frames[0], columns)
     across, down = len(over.keys), len(given)
     if across * down > MOST_PANELS:
@@ -185,7 +186,13 @@ def _make_line(one: Series, columns: str | None) -> list[Any]:
     return [*list_names(one.by), *list_names(columns)] or [pl.lit(1)]
 
 
-def _join_labels(groups: list[Groups]) -> list[str]:
+def style_lines(labels: Sequence[str]) -> dict[str, Style]:
+    """Return the style of each line by its label: solid where colours suffice, so that noise can be seen."""
+    styles = choose_styles([(label,) for label in labels])
+    return dict(zip(labels, make_solid(styles), strict=True))
+
+
+def join_labels(groups: list[Groups]) -> list[str]:
     """Return the labels of all panels, in the order of the panel with the most of them."""
     longest = max(groups, key=lambda own: len(own.labels))
     every = [*longest.labels, *(label for own in groups for label in own.labels)]

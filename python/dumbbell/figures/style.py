@@ -12,11 +12,13 @@ from typing import Any
 
 import matplotlib as mpl
 
-from dumbbell.errors import TooMany
-
 # Okabe and Ito (2008) without yellow, with grey, and wine from Tol (2021). In this order colours at most two places
 # apart differ in luminance, so that series with one marker (every eighth) can be distinguished in grey
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#222222", "#56B4E9", "#CC79A7", "#D55E00", "#882255", "#999999")
+# for dark pages, the same hues; `web/page.css` has both for pages
+DARK_COLOURS = ("#4aa8e0", "#f0b840", "#2ec499", "#e2e2e2", "#93d3ff", "#e3a3c5", "#ff8a3d", "#cf6a9c", "#8a8f94")
+# the same hues for text on light pages, with a contrast of 4 to 1 or more
+TEXT_COLOURS = ("#0072B2", "#9A6A00", "#007A59", "#222222", "#1F78A8", "#A0507E", "#B85100", "#882255", "#6B6B6B")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = (
     "-",
@@ -32,6 +34,7 @@ HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\", "++++", "oo")
 MOST_SERIES = 56
 SINGLE, DOUBLE = 3.5, 7.16  # inches: a column of an IEEE or ACM page, and both
 MISSING = "0.82"
+ON_PALE, ON_STRONG = "#010101", "#fefefe"  # of text in a cell of a map, which keeps its colour on a dark page
 GUIDE = "0.45"  # of lines that are no data
 
 TEXT = 8.0  # points
@@ -64,6 +67,7 @@ _OWN = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
+    "axes.facecolor": "none",
     "grid.color": "0.9",
     "grid.linewidth": 0.5,
     "lines.linewidth": 1.2,
@@ -123,24 +127,14 @@ def apply_style(sizes: FigureSizes | None = None) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Style:
-    """Colour, marker, line style and hatching of one series."""
+    """Colour, marker, line style and hatching of one series; `palette.choose_styles` chooses them."""
 
     colour: str
     marker: str
     dashes: Any
     hatch: str
 
-
-def choose_styles(count: int) -> list[Style]:
-    """Return a style for each series; raises InputError if there are too many to tell apart."""
-    if count > MOST_SERIES:
-        raise TooMany(f"{count} series", f"at most {MOST_SERIES}", "filter the rows, or use facets", key="by")
-    return [
-        Style(
-            COLOURS[i % len(COLOURS)],
-            MARKERS[i % len(MARKERS)],
-            DASHES[i % len(DASHES)],
-            HATCHES[i % len(HATCHES)],
-        )
-        for i in range(count)
-    ]
+    @property
+    def text_colour(self) -> str:
+        """The colour of text that names the series."""
+        return TEXT_COLOURS[COLOURS.index(self.colour)] if self.colour in COLOURS else self.colour

@@ -42,7 +42,7 @@ def lines(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence
         if low or high:
             layers.append({"mark": {"type": "rule", "strokeWidth": 1.2}, "encoding": encode_ends(base)})
         if numeric:
-            layers.append({"mark": {"type": "line"}, "encoding": {**base, **sheet.encode_dashes(of.lines)}})
+            layers.append({"mark": {"type": "line"}, "encoding": {**base, **sheet.encode_dashes(of.lines, of.styles)}})
         layers.append(
             {
                 "mark": {"type": "point", "filled": True, "size": 55},
