@@ -26,7 +26,7 @@ EXCEPTIONS = {
     "an override that no run meets": r"no run meets this condition",
     "an override of what the matrix sets": r"override\[\d+\]\.set: \S+ and the matrix's ",
     "a file of sizes has to be read": r"size\.csv: ",
-    "a trace of a link has to be read": r"bottleneck\.trace\"?(\[[0-9]+\])?: .* \(.*\); it must be ",
+    "a trace of a link has to be read": r"bottleneck\.trace\"?(\[[0-9]+\])?: .* \(.*\); (it must be|give) ",
     "a datagram fits into a full frame": r"it must be at most \d+ B, (what )?a full frame of hosts\.mss",
     "a trace replaces other keys": r"and trace cannot be combined",
 }

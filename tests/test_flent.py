@@ -292,7 +292,7 @@ def test_what_a_proposal_leaves_out_of_a_run_is_told(tmp_path: Path) -> None:
     one = keep.propose_experiment(path, formats.read(path), "x")
     assert one.measured.notes == ["the proposed experiment differs from that of the run in flows[0].loss"]
     named = keep.match_experiment(path, formats.read(path), experiment.parse(alone, "alone.toml").make_cell(0))
-    assert named.measured.notes == ["dumbbell wrote it of a run that was not of alone, for flows[0].loss"]
+    assert named.measured.notes == ["dumbbell wrote this file from a run that differs from alone in flows[0].loss"]
 
 
 def test_an_imported_file_is_exported_as_the_same_test(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import json_schema
 from dumbbell.experiment.registry import read_registry
 
-BETWEEN = "use one of the two: each says how packets leave the queue"
+BETWEEN = "use one of the two: each determines how packets leave the queue"
 
 
 def over(link: Any, **keys: Any) -> experiment.Experiment:

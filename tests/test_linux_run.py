@@ -144,11 +144,11 @@ def test_queue_disciplines_in_the_words_of_tc(home: Path, aqm: Any, options: str
         ),
         (
             {"flows": [{"cc": {"name": "cubic", "beta": 600}}, {"cc": {"name": "cubic", "beta": 700}}]},
-            r"flows\[0\].cc.beta: two values in one run",
+            r"flows\[0\].cc.beta: two values of beta in one run",
         ),
         (
             {"flows": [{"cc": "cubic"}, {"cc": {"name": "cubic", "beta": 600}}]},
-            r"flows\[0\].cc.beta: two values in one run",
+            r"flows\[0\].cc.beta: two values of beta in one run",
         ),
         (
             {"hosts": {"prr": "rfc6937"}},
@@ -326,7 +326,7 @@ def run(home: Path, script: str, **options: Any) -> sweep.SweepReport:
             "echo 'Kernel panic - not syncing: no init'",
             "the guest ended too early: Kernel panic - not syncing: no init",
         ),
-        ("exit 3", "the guest ended too early: it said nothing"),
+        ("exit 3", "the guest ended too early: it printed nothing"),
         ("echo 5 >done; echo '[]' >counters; touch arrived sent samples", "tc qdisc show: no codel with the handle 2:"),
         (
             """echo 5 >done; echo '[{"kind": "codel", "handle": "2:", "options": {"limit": 1000}}]' >counters
@@ -351,7 +351,7 @@ def test_a_guest_that_stands_still_is_ended(home: Path, monkeypatch: pytest.Monk
     run(home, "sleep 1000", on_failure=lambda _, text: failures.append(text))
     assert (
         len(failures) == 1
-        and failures[0].startswith("the guest stood still for ")
+        and failures[0].startswith("the guest made no progress for ")
         and "before the start" in failures[0]
     )
     assert list((home / "runs").iterdir()) == []
@@ -459,7 +459,7 @@ def test_commands_are_shown_without_a_kernel_and_without_tc(
 
 
 def test_without_a_kernel_the_remedy_is_said(home: Path) -> None:
-    with pytest.raises(InputError, match=r"unknown kernel .*; dumbbell linux build"):
+    with pytest.raises(InputError, match=r"unknown kernel .*; build it with dumbbell linux build"):
         find_engine("linux")
     assert isinstance(find_engine("sim"), Simulator)
     assert not home.exists()

@@ -34,7 +34,7 @@ REFUSED = {
     "figures of a study": (["study", "figure", "bbr", "--where", "seed=1"], "--where and the evidence of bbr"),
     "qlog of packets": (["trace", "one.toml", "--qvis"], "--qvis and run.pcapng cannot be combined"),
     "a plot of qlog": (["plot", "a.sqlog", "--kind", "bars"], "--kind and a qlog file cannot be combined"),
-    "watch": (["watch", "1", "--speed", "2"], "--speed and a session cannot be combined"),
+    "watch": (["watch", "1", "--speed", "2"], "--speed and a running dumbbell shell cannot be combined"),
     "commands": (
         ["run", "one.toml", "--engine", "linux", "--show-commands", "--jobs", "2"],
         "--show-commands and --jobs",

@@ -351,7 +351,7 @@ def test_the_schema_of_files_knows_plugins() -> None:
 def test_a_new_plugin_overwrites_nothing_and_has_a_name_of_its_own(command: Command) -> None:
     assert command("plugin", "new", "queue", "mine").returncode == 0
     done = command("plugin", "new", "queue", "mine")
-    assert done.returncode == 2 and "it is there already" in done.stderr
+    assert done.returncode == 2 and "this file already exists" in done.stderr
     for name in ("codel", "Mine", "cubic", ""):
         done = command("plugin", "new", "control", name)
         assert done.returncode == 2 and "NAME is" in done.stderr and len(done.stderr.splitlines()) == 1

@@ -126,7 +126,7 @@ def test_a_full_disk_is_one_line_and_what_is_finished_is_kept(most: int, tmp_pat
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     place = output if most > 274_432 else tempfile.gettempdir()  # where an empty file is made first
-    assert done.stderr == f"{place}: cannot write: no room for more (file too large); choose a disk with free space\n"
+    assert done.stderr == f"{place}: cannot write: the disk is full (file too large); choose a disk with free space\n"
     left = {path.name for path in tmp_path.iterdir()} - {"many.toml"}
     if most < 274_432:
         # not even an empty file has room: none is left that looks like one

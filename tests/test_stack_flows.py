@@ -92,7 +92,7 @@ base_rtt = "20ms"
         ({"stack": "SELF", "cc": "bbr"}, 'flows[0].cc is "bbr"; it must be aimd or fixed'),
         ({"stack": {"plugin": "SELF", "initail": 3}}, "unknown key flows[0].stack.initail; did you mean initial?"),
         ({"stack": {"plugin": "SELF", "initial": 0}}, "flows[0].stack.initial is 0; it must be an integer from 1 to"),
-        ({"stack": "SELF", "app_pause": "1s"}, "flows[0].app_pause: stack is set"),
+        ({"stack": "SELF", "app_pause": "1s"}, "flows[0].app_pause: a flow with a stack is not TCP"),
         ({"stack": "nobody"}, "unknown stack nobody"),
     ],
 )
