@@ -297,7 +297,7 @@ def test_each_measure_has_a_scale_of_its_own_and_its_own_rows() -> None:
     assert len({axes.get_xlim() for axes in row if axes}) == 2 and len({axes.get_ylim() for axes in row if axes}) == 1
     many = pl.concat([measures(points(2)).with_columns(n=pl.lit(i)) for i in range(12)])
     with pytest.raises(
-        InputError, match="facet: 12 panels side by side are too many; there may be at most 6 with several"
+        InputError, match="facet: 12 panels side by side are too many; at most 6 are allowed: with several"
     ):
         figures.lines(many, "base_rtt_ms", "value", by=["cc", "aqm"], facet="n", each="measure")
 
@@ -697,10 +697,10 @@ def test_a_file_says_its_kind(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("nodir/p.png", "nodir/p.png: it cannot be written: no folder nodir; choose a folder that exists"),
+        ("nodir/p.png", "nodir/p.png: cannot write: there is no folder nodir; choose a folder that exists"),
         ("p.jpg", "p.jpg: no figure is written as .jpg; use a file name that ends in .png, .svg, .pdf"),
         ("p", "p: no figure is written as a file without ending; use a file name that ends in .png, .svg, .pdf"),
-        ("dir.png", "dir.png: it cannot be written: is a directory; choose a file that can be written to"),
+        ("dir.png", "dir.png: cannot write: is a directory; choose a file that can be written to"),
     ],
 )
 def test_a_file_that_cannot_be_written(path: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -714,12 +714,12 @@ def test_a_file_that_cannot_be_written(path: str, said: str, tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"y": "goodput"}, "y: unknown column goodput; did you mean goodput_mbit. Known are cc, aqm, base_rtt_ms, "),
+        ({"y": "goodput"}, "y: unknown column goodput; did you mean goodput_mbit. Choose from cc, aqm, base_rtt_ms, "),
         ({"y": "aqm"}, "y: column aqm is String; it must be a column of numbers"),
         ({"by": None}, "frame: there are several rows of aqm .*; use one row per point"),
         (
             {"facet": "base_rtt_ms", "columns": "goodput_mbit"},
-            "facet: [0-9]+ panels are too many; there may be at most 36; filter",
+            "facet: [0-9]+ panels are too many; at most 36 are allowed: filter",
         ),
     ],
 )
@@ -1010,7 +1010,7 @@ def test_ribbons_are_the_states_of_each_sender() -> None:
     for axes in alone.panels.values():  # of one sender, the colours lie behind the lines
         assert [str(patch.get_label()) for patch in axes.patches] == ["_startup", "_drain", "_cruise"]
     many = [figures.Band(i, i + 1, str(i)) for i in range(15)]
-    with pytest.raises(InputError, match="states: 15 names are too many; there may be at most 14"):
+    with pytest.raises(InputError, match="states: 15 names are too many; at most 14 are allowed"):
         of_states({"one": many})
 
 

@@ -235,7 +235,7 @@ def check_output(path: str | Path, endings: Sequence[str]) -> Path:
         found = f"no figure is written as {path.suffix or 'a file without ending'}"
         raise Unfit(found, f"a file name that ends in {', '.join(endings)}", file=path)
     if not path.parent.is_dir():
-        raise Unwritable(f"no folder {path.parent}", "a folder that exists", file=path)
+        raise Unwritable(f"there is no folder {path.parent}", "a folder that exists", file=path)
     return path
 
 
@@ -388,7 +388,7 @@ def spread(
         down_names, columns = (facets, [each]) if across_each else ([each], facets)
         if not across_each and (wanted := len(Groups.from_frame(rows, facets).keys)) > MOST_ACROSS:
             found = f"{wanted} panels side by side"
-            raise TooMany(found, f"at most {MOST_ACROSS} with several measures; filter the rows", key="facet")
+            raise TooMany(found, f"at most {MOST_ACROSS}", "with several measures; filter the rows", key="facet")
     if columns is None and len(down_names) == 2:
         *down_names, columns = down_names
     if columns is None or isinstance(columns, int):
@@ -448,7 +448,7 @@ def _count_across(count: int, columns: int | None) -> int:
 
 def _check_panels(count: int, most: int) -> None:
     if count > most:
-        raise TooMany(f"{count} panels", f"at most {most}; filter the rows, or use fewer facets", key="facet")
+        raise TooMany(f"{count} panels", f"at most {most}", "filter the rows, or use fewer facets", key="facet")
 
 
 class _Arrangement:
