@@ -15,16 +15,21 @@ if TYPE_CHECKING:
     from dumbbell.figures.canvas import Picture
 
 _AWAY = 6.0  # points, from the end of a line to its name
-_LINE = 1.12  # of the height of a text, from one name to the next
+_LINE = 1.2  # of the height of a text, from one name to the next
 
 
 def name_lines(
-    picture: "Picture", names: Mapping[str, str] | None = None, panels: Collection[tuple[Any, ...]] | None = None
+    picture: "Picture",
+    names: Mapping[str, str] | None = None,
+    panels: Collection[tuple[Any, ...]] | None = None,
+    *,
+    legend: bool = False,
 ) -> None:
     """Write the name of each line at its right end, in its colour, and take it out of the legend.
 
     `names` are texts for labels of lines, of which a label that is missing keeps its place in the legend; without it
     every line has its label. `panels` are keys of panels; without it those at the right of their rows have names.
+    `legend` keeps the lines in the legend: the texts are then what is to be known of their ends.
     Names that would touch are moved apart when the figure is arranged; call `arrange` afterwards.
     """
     chosen = [picture.panels[key] for key in panels] if panels is not None else list(_list_last(picture))
@@ -51,7 +56,32 @@ def name_lines(
             )
             note.set_gid("name of a line")
             picture.line_names.setdefault(axes, []).append(note)
+    if legend:
+        return
     picture.entries = [(label, shown) for label, shown in picture.entries if label not in named]
+
+
+def mark_place(picture: "Picture", key: tuple[Any, ...], x: float, text: str = "") -> None:
+    """Draw an upright dashed line at a place of a panel, with a text next to its upper end."""
+    with style.apply_style(picture.sizes):
+        axes = picture.panels[key]
+        axes.axvline(x, color=style.GUIDE, linewidth=0.8, linestyle=(0, (4, 2)), zorder=1.4, label=f"_{text}")
+        low, high = axes.get_xlim()
+        middle = float(np.mean(axes.transAxes.inverted().transform(axes.transData.transform([(x, 0)]))[0][0]))
+        left = middle > 0.5
+        axes.annotate(
+            text,
+            (x, 1),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(-3 if left else 3, -1),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            va="top",
+            fontsize="small",
+            color=style.GUIDE,
+            zorder=4,
+        )
+        axes.set_xlim(low, high)
 
 
 def _list_last(picture: "Picture") -> Iterator[Axes]:
