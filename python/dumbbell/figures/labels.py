@@ -1,6 +1,6 @@
 """Names next to lines, in place of a legend far from them."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dumbbell.figures.canvas import Picture
 
 _AWAY = 6.0  # points, from the end of a line to its name
-_LINE = 1.2  # of the height of a text, from one name to the next
+_TEXT_COLOURS = {to_hex(line): text for line, text in zip(style.COLOURS, style.TEXT_COLOURS, strict=True)}
 
 
 def name_lines(
@@ -32,6 +32,10 @@ def name_lines(
     `legend` keeps the lines in the legend: the texts are then what is to be known of their ends.
     Names that would touch are moved apart when the figure is arranged; call `arrange` afterwards.
     """
+    if picture.end_labels is not None:  # which are made without being asked for
+        picture.end_labels.clear(picture)
+        picture.end_labels.use_legend(picture)
+        picture.end_labels = None
     chosen = [picture.panels[key] for key in panels] if panels is not None else list(_list_last(picture))
     named = set()
     for axes in chosen:
@@ -50,7 +54,7 @@ def name_lines(
                 ha="left",
                 va="center",
                 fontsize="small",
-                color=style.TEXT_COLOURS.get(to_hex(line.get_color()), "black"),
+                color=_find_text_colour(line.get_color()),
                 annotation_clip=False,
                 zorder=4,
             )
@@ -59,6 +63,11 @@ def name_lines(
     if legend:
         return
     picture.entries = [(label, shown) for label, shown in picture.entries if label not in named]
+
+
+def _find_text_colour(line: Any) -> str:
+    """Return the colour of text for what has the colour of a line."""
+    return _TEXT_COLOURS.get(to_hex(line), "black")
 
 
 def mark_place(picture: "Picture", key: tuple[Any, ...], x: float, text: str = "") -> None:
@@ -101,33 +110,29 @@ def find_end(axes: Axes, line: Line2D) -> tuple[float, float] | None:
     return float(x[last]), float(y[last])
 
 
-def spread_names(names: Collection[Annotation], heights: Mapping[Annotation, float], dpi: float) -> None:
-    """Move names apart that would touch, as little as possible; heights are in pixels."""
-    ends = {name: float(name.axes.transData.transform(name.xy)[1]) for name in names if name.axes is not None}
-    # runs of names that touch share a middle: pool neighbours until no run touches the next
-    runs: list[tuple[list[Annotation], float, float]] = []  # names, lower end, height
-    for name in sorted(ends, key=lambda name: ends[name]):
-        high = heights[name] * _LINE
-        runs.append(([name], ends[name] - high / 2, high))
-        while len(runs) > 1 and runs[-2][1] + runs[-2][2] > runs[-1][1]:
-            (lower, _, low_high), (upper, _, up_high) = runs[-2:]
-            every, whole = lower + upper, low_high + up_high
-            runs[-2:] = [(every, _find_foot(every, ends, heights), whole)]
-    for own, foot, _ in runs:
-        at = foot
-        for name in own:
-            middle = at + heights[name] * _LINE / 2
-            name.xyann = (_AWAY, (middle - ends[name]) / dpi * 72)
-            at += heights[name] * _LINE
+def spread_names(names: Sequence[Annotation], apart: float, dpi: float) -> None:
+    """Move names apart that would touch; `apart` is in pixels."""
+    ends = [float(name.axes.transData.transform(name.xy)[1]) for name in names if name.axes is not None]
+    for name, end, place in zip(names, ends, spread_heights(ends, apart), strict=True):
+        name.xyann = (_AWAY, (place - end) / dpi * 72)
 
 
-def _find_foot(run: list[Annotation], ends: Mapping[Annotation, float], heights: Mapping[Annotation, float]) -> float:
-    """Return the lower end of a run of names whose places have the least mean distance to the ends of their lines."""
-    above, feet = 0.0, []
-    for name in run:
-        feet.append(ends[name] - above - heights[name] * _LINE / 2)
-        above += heights[name] * _LINE
-    return float(np.mean(feet))
+def spread_heights(wanted: Sequence[float], apart: float) -> list[float]:
+    """Return heights as near to those wanted as they can be if neighbours are so far apart, in the same order."""
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    blocks: list[list[int]] = []
+    middles: list[float] = []
+    for i in order:
+        blocks.append([i])
+        middles.append(wanted[i])
+        while len(blocks) > 1 and middles[-1] - middles[-2] < apart * (len(blocks[-1]) + len(blocks[-2])) / 2:
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+            middles[-2:] = [float(np.mean([wanted[one] for one in blocks[-1]]))]
+    found = dict.fromkeys(order, 0.0)
+    for block, middle in zip(blocks, middles, strict=True):
+        for place, i in enumerate(block):
+            found[i] = middle + (place - (len(block) - 1) / 2) * apart
+    return [found[i] for i in range(len(wanted))]
 
 
 def write(
@@ -154,7 +159,7 @@ def write(
             ha=ha,
             va=va,
             fontsize="small",
-            color=style.GUIDE if colour is None else style.TEXT_COLOURS.get(to_hex(colour), colour),
+            color=style.GUIDE if colour is None else _find_text_colour(colour),
             annotation_clip=False,
             zorder=4,
         )

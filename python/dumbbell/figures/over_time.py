@@ -1,7 +1,7 @@
 """Figures over time: measures one above another, and shares."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -30,9 +30,9 @@ from dumbbell.figures.frames import (
     thin_line,
 )
 from dumbbell.figures.lines import handle
-from dumbbell.figures.palette import LIGHTNESS_APART, choose_styles, measure_lightness
+from dumbbell.figures.palette import choose_styles, make_solid
 from dumbbell.figures.ribbon import Band, draw_ribbons
-from dumbbell.figures.style import DASHES, GUIDE, Style
+from dumbbell.figures.style import GUIDE, Style
 from dumbbell.lazy import call_lazily
 
 MOST_POINTS = 5000
@@ -187,16 +187,9 @@ def _make_line(one: Series, columns: str | None) -> list[Any]:
 
 
 def style_lines(labels: Sequence[str]) -> dict[str, Style]:
-    """Return the style of each line by its label: solid, so that noise can be seen, where grey distinguishes it."""
-    drawn: dict[str, Style] = {}
-    for label, own in zip(labels, choose_styles([(label,) for label in labels]), strict=True):
-        solid = [measure_lightness(other.colour) for other in drawn.values() if other.dashes == "-"]
-        here = measure_lightness(own.colour)
-        if all(abs(here - other) > LIGHTNESS_APART for other in solid):
-            drawn[label] = replace(own, dashes="-")
-        else:
-            drawn[label] = replace(own, dashes=DASHES[1]) if own.dashes == "-" else own
-    return drawn
+    """Return the style of each line by its label: solid where colours suffice, so that noise can be seen."""
+    styles = choose_styles([(label,) for label in labels])
+    return dict(zip(labels, make_solid(styles), strict=True))
 
 
 def join_labels(groups: list[Groups]) -> list[str]:
