@@ -6,6 +6,7 @@ None touches pyplot, its backend or the settings of matplotlib.
 from dumbbell.figures.bars import bars
 from dumbbell.figures.canvas import SUFFIXES, Picture, save, save_all, skip_arrangement
 from dumbbell.figures.distributions import box, cdf
+from dumbbell.figures.dots import dots
 from dumbbell.figures.ellipses import ellipses
 from dumbbell.figures.forest import forest
 from dumbbell.figures.frames import format_number, format_value
@@ -28,6 +29,7 @@ __all__ = [
     "bars",
     "box",
     "cdf",
+    "dots",
     "ellipses",
     "find_bands",
     "forest",

@@ -1,9 +1,10 @@
 """Names next to lines, in place of a legend far from them."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Protocol
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.lines import Line2D
@@ -11,15 +12,22 @@ from matplotlib.text import Annotation
 
 from dumbbell.figures import style
 
-if TYPE_CHECKING:
-    from dumbbell.figures.canvas import Picture
-
 _AWAY = 6.0  # points, from the end of a line to its name
-_TEXT_COLOURS = {to_hex(line): text for line, text in zip(style.COLOURS, style.TEXT_COLOURS, strict=True)}
+_LINE = 1.2  # of the height of a text, from one name to the next
+
+
+class LabelledPicture(Protocol):
+    """The parts of a `Picture` that names are written into."""
+
+    panels: dict[tuple[Any, ...], Axes]
+    grid: list[list[Axes | None]]
+    entries: list[tuple[str, Artist]]
+    line_names: dict[Axes, list[Annotation]]
+    sizes: style.FigureSizes
 
 
 def name_lines(
-    picture: "Picture",
+    picture: LabelledPicture,
     names: Mapping[str, str] | None = None,
     panels: Collection[tuple[Any, ...]] | None = None,
     *,
@@ -32,13 +40,11 @@ def name_lines(
     `legend` keeps the lines in the legend: the texts are then what is to be known of their ends.
     Names that would touch are moved apart when the figure is arranged; call `arrange` afterwards.
     """
-    if picture.end_labels is not None:  # which are made without being asked for
-        picture.end_labels.clear(picture)
-        picture.end_labels.use_legend(picture)
-        picture.end_labels = None
     chosen = [picture.panels[key] for key in panels] if panels is not None else list(_list_last(picture))
     named = set()
     for axes in chosen:
+        for old in picture.line_names.pop(axes, ()):  # which a figure has without being asked
+            old.remove()
         for line in axes.lines:
             label = str(line.get_label())
             end = None if label.startswith("_") else find_end(axes, line)
@@ -54,7 +60,7 @@ def name_lines(
                 ha="left",
                 va="center",
                 fontsize="small",
-                color=_find_text_colour(line.get_color()),
+                color=style.TEXT_COLOURS.get(to_hex(line.get_color()), "black"),
                 annotation_clip=False,
                 zorder=4,
             )
@@ -65,19 +71,12 @@ def name_lines(
     picture.entries = [(label, shown) for label, shown in picture.entries if label not in named]
 
 
-def _find_text_colour(line: Any) -> str:
-    """Return the colour of text for what has the colour of a line."""
-    return _TEXT_COLOURS.get(to_hex(line), "black")
-
-
-def mark_place(picture: "Picture", key: tuple[Any, ...], x: float, text: str = "") -> None:
+def mark_place(picture: LabelledPicture, key: tuple[Any, ...], x: float, text: str = "") -> None:
     """Draw an upright dashed line at a place of a panel, with a text next to its upper end."""
     with style.apply_style(picture.sizes):
         axes = picture.panels[key]
         axes.axvline(x, color=style.GUIDE, linewidth=0.8, linestyle=(0, (4, 2)), zorder=1.4, label=f"_{text}")
-        low, high = axes.get_xlim()
-        middle = float(np.mean(axes.transAxes.inverted().transform(axes.transData.transform([(x, 0)]))[0][0]))
-        left = middle > 0.5
+        left = float(axes.transAxes.inverted().transform(axes.transData.transform((x, axes.get_ylim()[1])))[0]) > 0.5
         axes.annotate(
             text,
             (x, 1),
@@ -90,10 +89,9 @@ def mark_place(picture: "Picture", key: tuple[Any, ...], x: float, text: str = "
             color=style.GUIDE,
             zorder=4,
         )
-        axes.set_xlim(low, high)
 
 
-def _list_last(picture: "Picture") -> Iterator[Axes]:
+def _list_last(picture: LabelledPicture) -> Iterator[Axes]:
     for row in picture.grid:
         if last := next((axes for axes in reversed(row) if axes is not None), None):
             yield last
@@ -110,33 +108,37 @@ def find_end(axes: Axes, line: Line2D) -> tuple[float, float] | None:
     return float(x[last]), float(y[last])
 
 
-def spread_names(names: Sequence[Annotation], apart: float, dpi: float) -> None:
-    """Move names apart that would touch; `apart` is in pixels."""
-    ends = [float(name.axes.transData.transform(name.xy)[1]) for name in names if name.axes is not None]
-    for name, end, place in zip(names, ends, spread_heights(ends, apart), strict=True):
-        name.xyann = (_AWAY, (place - end) / dpi * 72)
+def spread_names(names: Collection[Annotation], heights: Mapping[Annotation, float], dpi: float) -> None:
+    """Move names apart that would touch, as little as possible; heights are in pixels."""
+    ends = {name: float(name.axes.transData.transform(name.xy)[1]) for name in names if name.axes is not None}
+    # runs of names that touch share a middle: pool neighbours until no run touches the next
+    runs: list[tuple[list[Annotation], float, float]] = []  # names, lower end, height
+    for name in sorted(ends, key=lambda name: ends[name]):
+        high = heights[name] * _LINE
+        runs.append(([name], ends[name] - high / 2, high))
+        while len(runs) > 1 and runs[-2][1] + runs[-2][2] > runs[-1][1]:
+            (lower, _, low_high), (upper, _, up_high) = runs[-2:]
+            every, whole = lower + upper, low_high + up_high
+            runs[-2:] = [(every, _find_foot(every, ends, heights), whole)]
+    for own, foot, _ in runs:
+        at = foot
+        for name in own:
+            middle = at + heights[name] * _LINE / 2
+            name.xyann = (_AWAY, (middle - ends[name]) / dpi * 72)
+            at += heights[name] * _LINE
 
 
-def spread_heights(wanted: Sequence[float], apart: float) -> list[float]:
-    """Return heights as near to those wanted as they can be if neighbours are so far apart, in the same order."""
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    blocks: list[list[int]] = []
-    middles: list[float] = []
-    for i in order:
-        blocks.append([i])
-        middles.append(wanted[i])
-        while len(blocks) > 1 and middles[-1] - middles[-2] < apart * (len(blocks[-1]) + len(blocks[-2])) / 2:
-            blocks[-2:] = [blocks[-2] + blocks[-1]]
-            middles[-2:] = [float(np.mean([wanted[one] for one in blocks[-1]]))]
-    found = dict.fromkeys(order, 0.0)
-    for block, middle in zip(blocks, middles, strict=True):
-        for place, i in enumerate(block):
-            found[i] = middle + (place - (len(block) - 1) / 2) * apart
-    return [found[i] for i in range(len(wanted))]
+def _find_foot(run: list[Annotation], ends: Mapping[Annotation, float], heights: Mapping[Annotation, float]) -> float:
+    """Return the lower end of a run of names whose places have the least mean distance to the ends of their lines."""
+    above, feet = 0.0, []
+    for name in run:
+        feet.append(ends[name] - above - heights[name] * _LINE / 2)
+        above += heights[name] * _LINE
+    return float(np.mean(feet))
 
 
 def write(
-    picture: "Picture",
+    picture: LabelledPicture,
     key: tuple[Any, ...],
     text: str,
     at: tuple[float, float],
@@ -159,7 +161,7 @@ def write(
             ha=ha,
             va=va,
             fontsize="small",
-            color=style.GUIDE if colour is None else _find_text_colour(colour),
+            color=style.GUIDE if colour is None else style.TEXT_COLOURS.get(to_hex(colour), colour),
             annotation_clip=False,
             zorder=4,
         )
