@@ -180,11 +180,15 @@ class Picture(Figure):
             self.add_entry(label, Line2D([], [], color="black", linewidth=1.2))
 
     def name_lines(
-        self, names: Mapping[str, str] | None = None, panels: Sequence[tuple[Any, ...]] | None = None
+        self,
+        names: Mapping[str, str] | None = None,
+        panels: Sequence[tuple[Any, ...]] | None = None,
+        *,
+        legend: bool = False,
     ) -> "Picture":
         """Write the names of lines at their right ends and not in the legend (see `labels.name_lines`), and arrange."""
         with style.apply_style(self.sizes):
-            name_lines(self, names, panels)
+            name_lines(self, names, panels, legend=legend)
         return self if self._waits else self.arrange()
 
     def arrange(self) -> "Picture":

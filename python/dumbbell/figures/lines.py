@@ -59,6 +59,7 @@ def lines(
     reference_name: str | None = None,
     each: str | None = None,
     x_names: Mapping[float, str] | None = None,
+    bands: bool | None = None,
     **layout: Unpack[Layout],
 ) -> Picture:
     """Draw `y` over `x`: one line for each group of `by`, with the interval from `low` to `high` if named.
@@ -67,7 +68,8 @@ def lines(
     `log_x` says). Any other `x` has names at equal distances, and its points are not joined. `reference` is a column
     with what was published or measured elsewhere, drawn as rings around the places of points; `reference_name` is what
     the legend calls it. `each` is a column with names of measures: a row of panels and a vertical axis for each, which
-    its name labels; facets then run across. `x_names` are what to write at numbers of `x`, such as `25kB`.
+    its name labels; facets then run across. `x_names` are what to write at numbers of `x`, such as `25kB`. Intervals
+    are `bands` of up to three lines, and bars of more.
 
     Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
     """
@@ -85,6 +87,7 @@ def lines(
     if numeric:
         scale(panels[0].axes.xaxis, places, log=log)
     marked = not numeric or len(np.unique(places)) <= _MOST_MARKERS
+    banded = numeric and (bands if bands is not None else len(groups.keys) <= _MOST_BANDS or not marked)
     picture.colours = {label: style.colour for label, style in zip(groups.labels, groups.styles, strict=True)}
     for panel in panels:
         for number, label, part, style in groups.list_parts(panel.rows):
@@ -95,7 +98,7 @@ def lines(
                 if numeric
                 else np.array([names.index(v) + shift for v in own[x].to_list()], dtype=float)
             )
-            line = _Line(label, style, len(groups.keys), joined=numeric, marked=marked)
+            line = _Line(label, style, banded, joined=numeric, marked=marked)
             line.draw(panel.axes, at, own, _Measures(y, low, high, reference))
         if numeric:
             set_ticks_at_values(panel.axes, places, x_names)
@@ -154,11 +157,11 @@ class _Measures(NamedTuple):
 
 @dataclass(frozen=True)
 class _Line:
-    """One line of `of`: what it is called and looks like, and whether its points are marked."""
+    """One line: what it is called and looks like, and whether its points are marked."""
 
     label: str
     style: Style
-    of: int
+    banded: bool
     joined: bool
     marked: bool
 
@@ -177,7 +180,7 @@ class _Line:
         )
         if low or high:
             bottom, top = convert_numbers(rows[low or y]), convert_numbers(rows[high or y])
-            if self.joined and (self.of <= _MOST_BANDS or not self.marked):
+            if self.banded:
                 axes.fill_between(x, bottom, top, color=colour, alpha=0.15, linewidth=0, label=f"_{label}, interval")
             else:
                 axes.vlines(x, bottom, top, color=colour, linewidth=1.0, label=f"_{label}, bars", zorder=2.5)
