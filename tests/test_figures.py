@@ -673,13 +673,28 @@ def test_a_unit_is_not_broken_from_what_it_belongs_to() -> None:
     assert "\n" in written and written.endswith("percentile,\N{NO-BREAK SPACE}ms")
 
 
-def test_cells_without_data_are_hatched_and_colours_can_end_at_a_bar() -> None:
+def test_cells_without_data_are_blank_beside_numbers_and_hatched_elsewhere() -> None:
     frame = of(cells(2), cc="cubic").filter(pl.col("rate_mbit") != 5, pl.col("base_rtt_ms") != 5)
     some = pl.concat([frame, of(cells(2), cc="cubic", rate_mbit=5.0, base_rtt_ms=5)])
     picture = figures.heat(some, "base_rtt_ms", "rate_mbit", "error", limit=0.5)
     axes = next(iter(picture.panels.values()))
-    assert axes.patch.get_hatch() and axes.images[0].get_clim() == (-0.5, 0.5)
+    assert axes.texts and not axes.patch.get_hatch() and to_hex(axes.get_facecolor(), keep_alpha=True)[7:] == "00"
+    assert axes.images[0].get_clim() == (-0.5, 0.5)  # colours can end at a bar
     assert axes.images[0].get_cmap()(np.ma.masked_invalid([np.nan]))[0, 3] == 0  # what is behind can be seen
+    rows = [{"x": x, "y": y, "error": float(x - y)} for x in range(12) for y in range(12) if x != 5 or y != 5]
+    [large] = figures.heat(pl.DataFrame(rows), "x", "y", "error").panels.values()
+    assert large.patch.get_hatch() and not large.texts
+
+
+def test_a_negative_margin_is_red_and_a_negative_difference_blue() -> None:
+    frame = pl.DataFrame({"x": [1, 2], "y": [1, 1], "value": [-1.0, 1.0]})
+    for picture, sign in (
+        (figures.heat(frame, "x", "y", "value", kind="margin"), 1),
+        (figures.heat(frame, "x", "y", "value", kind="difference"), -1),
+    ):
+        [axes] = picture.panels.values()
+        red, _, blue, _ = axes.images[0].to_rgba(np.array([-1.0]))[0]
+        assert sign * (red - blue) > 0.2 and axes.images[0].get_clim() == (-1.0, 1.0)
 
 
 def test_lines_without_data_points_have_no_markers() -> None:
@@ -1126,3 +1141,28 @@ def test_a_png_has_a_palette_and_the_colours_of_the_figure(tmp_path: Path) -> No
     reduce_colours(tmp_path / "clear.png")
     with Image.open(tmp_path / "clear.png") as kept:
         assert kept.mode == "RGBA"
+
+
+def test_names_of_lines_stand_at_their_ends_in_their_colours_and_do_not_touch() -> None:
+    ends = {"cubic": 1.0, "reno": 1.01, "bbr3": 0.99, "prague": 0.2}
+    rows = [{"x": x, "y": y + 0.1 * (3 - x), "cc": cc, "aqm": "pie"} for cc, y in ends.items() for x in (1.0, 2.0, 3.0)]
+    picture = figures.lines(pl.DataFrame(rows), "x", "y", by="cc", facet="aqm")
+    picture.name_lines({cc: f"{cc}, at its end" for cc in ends if cc != "reno"})
+    assert [label for label, _ in picture.entries] == ["reno"]  # it keeps its place in the legend
+    [axes] = picture.panels.values()
+    found = {text.get_text().partition(",")[0]: text for text in axes.texts}
+    assert set(found) == set(ends) - {"reno"}
+    check_layout(picture)
+    for cc, text in found.items():
+        line = next(line for line in axes.lines if line.get_label() == cc)
+        assert tuple(text.xy) == pytest.approx((3.0, ends[cc]))  # type: ignore[attr-defined]
+        assert text.get_color() == style.TEXT_COLOURS[to_hex(line.get_color())]
+    boxes = sorted((text.get_window_extent() for text in found.values()), key=lambda box: box.y0)
+    assert all(below.y1 <= above.y0 + 0.5 for below, above in itertools.pairwise(boxes))
+
+
+def test_text_in_the_colour_of_a_line_can_be_read_on_white() -> None:
+    for colour in style.TEXT_COLOURS.values():
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+        contrast = 1.05 / (float(np.dot(linear, (0.2126, 0.7152, 0.0722))) + 0.05)
+        assert contrast >= 4.5, (colour, contrast)

@@ -12,6 +12,7 @@ from dumbbell.figures.forest import forest
 from dumbbell.figures.frames import format_number, format_value
 from dumbbell.figures.heat import heat
 from dumbbell.figures.interactive import Interactive, make_page, make_spec, write
+from dumbbell.figures.labels import write as write_in
 from dumbbell.figures.lines import lines
 from dumbbell.figures.nested import nested
 from dumbbell.figures.over_time import Series, shares, stacked_series
@@ -45,4 +46,5 @@ __all__ = [
     "skip_arrangement",
     "stacked_series",
     "write",
+    "write_in",
 ]
