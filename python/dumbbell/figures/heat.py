@@ -136,7 +136,7 @@ def heat(
     scale.outline.set_visible(False)
     axis = bar.xaxis if lies else bar.yaxis
     if kind == "ratio":
-        axis.set_major_locator(FixedLocator(list_ratio_ticks(norm)))
+        axis.set_major_locator(FixedLocator(list_ratio_ticks(norm)[:: 2 if lies else 1]))
         axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda number, _: format_number(f"{number:.3g}")))
     axis.set_label_text(format_axis_label(value) if label is None else label)
