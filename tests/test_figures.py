@@ -473,6 +473,41 @@ def test_maps_hold_the_cells_of_their_title() -> None:
     assert low * high == pytest.approx(1)
 
 
+def test_a_map_of_the_same_names_begins_at_the_top_and_its_key_fills_the_last_place() -> None:
+    names = pl.Enum(["Reno", "CUBIC", "BBRv1", "Prague"])
+    rows = [
+        {"queue": queue, "own": own, "other": other, "harm": 10.0 * i + 3 * j + 0.4}
+        for queue in ("codel", "fq_codel", "pie")
+        for (i, own), (j, other) in itertools.product(enumerate(names.categories), repeat=2)
+    ]
+    frame = pl.DataFrame(rows, schema_overrides={"own": names, "other": names})
+    picture = figures.heat(
+        frame, "other", "own", "harm", facet="queue", columns=2, kind="percent", label="of its goodput alone, %"
+    )
+    check_layout(picture)
+    axes, bar = picture.panels["codel",], picture.around.bar
+    assert [text.get_text() for text in axes.get_yticklabels()] == [*reversed(names.categories)]
+    written = {text.get_position(): text.get_text() for text in axes.texts}
+    assert [written[j, 3 - j] for j in range(4)] == ["0", "13", "26", "39"]  # the diagonal, from the top left
+    assert axes.images[0].get_clim() == (0, 100) and bar is not None
+    place, last, first = (own.get_position() for own in (bar, picture.panels["pie",], picture.panels["fq_codel",]))
+    assert first.x0 < place.x0 < place.x1 < first.x1 and last.y0 < place.y0 < place.y1 < last.y1
+    spec = figures.make_spec(picture)["spec"]["layer"][0]["encoding"]["y"]
+    assert spec["sort"] == list(names.categories)
+
+
+def test_names_without_room_stand_in_two_lines_before_they_are_turned() -> None:
+    for length, turned, lines in ((4, 0, 1), (14, 0, 2), (26, 40, 1)):
+        names = [letter * length for letter in "abcdef"]
+        with style.set_sizes(width=4.5):
+            picture = figures.bars(pl.DataFrame({"x": names, "y": [1.0] * 6}), "x", "y")
+        [axes] = picture.panels.values()
+        check_layout(picture)
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        assert {label.get_rotation() for label in axes.get_xticklabels()} == {turned}
+        assert turned or len({round(box.y1) for box in boxes}) == lines
+
+
 def test_ellipses_are_mean_and_covariance() -> None:
     frame = of(seeds(24), aqm="pie")
     picture = figures.ellipses(frame, "rtt_ms", "goodput_mbit", by=["cc", "target_ms"])
