@@ -30,12 +30,26 @@ def collect_finite(*columns: Numbers) -> Numbers:
 
 
 def is_log(asked: bool | None, values: Numbers, option: str) -> bool:
-    """Say whether an axis is logarithmic: as asked, else if all values are positive and far apart."""
+    """Say whether an axis is logarithmic: as asked, else if all values are positive and far apart.
+
+    A few values that are more evenly spread by their ratios than by their differences, such as 5, 20 and 80, are far
+    apart from a factor of 8.
+    """
     if asked and len(values) and values.min() <= 0:
         raise Unfit(f"there is a value of {values.min():g}", "values above 0 on a logarithmic axis", key=option)
     if asked is not None:
         return asked
-    return bool(len(values) and values.min() > 0 and values.max() > WIDE * values.min())
+    if not len(values) or values.min() <= 0:
+        return False
+    return bool(values.max() > WIDE * values.min()) or _is_geometric(np.unique(values))
+
+
+def _is_geometric(values: Numbers) -> bool:
+    """Return whether a few different values are spread more evenly by their ratios than by their differences."""
+    if not 3 <= len(values) <= FEW or values[-1] < 8 * values[0]:
+        return False
+    ratios, differences = np.diff(np.log(values)), np.diff(values)
+    return bool(ratios.max() / ratios.min() < differences.max() / differences.min())
 
 
 def scale(axis: Axis, values: Numbers, *, log: bool) -> None:

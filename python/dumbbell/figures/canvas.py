@@ -17,7 +17,7 @@ from inspect import signature
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, ParamSpec, Protocol
 
 import polars as pl
 from matplotlib.artist import Artist
@@ -79,6 +79,19 @@ class FigureSource:
     page: Page | None
 
 
+class DirectLabels(Protocol):
+    """Names next to what they name, which need to know the sizes of the panels."""
+
+    def clear(self, picture: "Picture") -> None:
+        """Remove the names, or the entries of the legend in their place."""
+
+    def write(self, picture: "Picture") -> None:
+        """Write the names, or put them into the legend if they do not fit."""
+
+    def move(self, picture: "Picture") -> None:
+        """Move the names to their places after panels have changed their sizes."""
+
+
 class Picture(Figure):
     """A figure with its panels by the values of their facets; a notebook shows it, `save` writes it.
 
@@ -104,6 +117,7 @@ class Picture(Figure):
         self.why: str | None = None  # of a figure that nobody asked for: its kind, the reason, the option for another
         self.under: dict[Axes, list[list[Annotation]]] = {}  # lines of names below the ticks, from the top
         self.categories: set[Axes] = set()
+        self.end_labels: DirectLabels | None = None  # names of lines next to them, or else in the legend
         self._texts: list[Text] = []
         self._waits = False  # for room for its texts
 
@@ -139,7 +153,8 @@ class Picture(Figure):
         return self
 
     def draw_level(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "-") -> None:
-        """Draw a reference line across every panel. Call `arrange` afterwards if it has a label."""
+        """Draw a reference line across every panel."""
+        self._waits = True
         with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 low, high = axes.get_ylim()
@@ -150,6 +165,7 @@ class Picture(Figure):
 
     def draw_band(self, low: float, high: float, label: str = "", x: tuple[float, float] | None = None) -> None:
         """Shade what lies between two values in every panel, all over or between two places `x`."""
+        self._waits = True
         with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 span = x or (axes.get_xlim() if x is None else x)
@@ -158,6 +174,7 @@ class Picture(Figure):
 
     def draw_curve(self, x: Sequence[float], y: Sequence[float], label: str) -> None:
         """Draw a theoretical curve in black in every panel."""
+        self._waits = True
         with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 axes.plot(x, y, color="black", linewidth=1.2, label=label, zorder=1.8)
@@ -167,7 +184,13 @@ class Picture(Figure):
         """Set the size of the figure so that no text is cut off or lies over another; return the figure."""
         self._waits = False
         with style.apply_style(self.sizes):
+            if self.end_labels is not None:
+                self.end_labels.clear(self)
+                _Arrangement(self).make()
+                self.end_labels.write(self)
             _Arrangement(self).make()
+            if self.end_labels is not None:
+                self.end_labels.move(self)
         return self
 
     def set_title(self, title: str | None) -> "Picture":

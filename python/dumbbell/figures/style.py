@@ -17,6 +17,8 @@ import matplotlib as mpl
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#222222", "#56B4E9", "#CC79A7", "#D55E00", "#882255", "#999999")
 # for dark pages, the same hues; `web/page.css` has both for pages
 DARK_COLOURS = ("#4aa8e0", "#f0b840", "#2ec499", "#e2e2e2", "#93d3ff", "#e3a3c5", "#ff8a3d", "#cf6a9c", "#8a8f94")
+# the same hues for text on light pages, with a contrast of 4 to 1 or more
+TEXT_COLOURS = ("#0072B2", "#9A6A00", "#007A59", "#222222", "#1F78A8", "#A0507E", "#B85100", "#882255", "#6B6B6B")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = (
     "-",
@@ -131,3 +133,8 @@ class Style:
     marker: str
     dashes: Any
     hatch: str
+
+    @property
+    def text_colour(self) -> str:
+        """The colour of text that names the series."""
+        return TEXT_COLOURS[COLOURS.index(self.colour)] if self.colour in COLOURS else self.colour
