@@ -314,14 +314,15 @@ def write_page(path: str | Path, starts: int = STARTS) -> tuple[list[Compared], 
     text = [
         "# Traffic both ways and two queues: simulator and Linux",
         "",
-        "Made by `dumbbell study page validation`. Each figure is a mean over the flows of one control and route,"
-        " or of one queue.",
-        "Goodput agrees within 3 % of the rate of the slowest hop of the route, RTT within 6 %, drops and marks",
-        "together within 25 %, P99 of pings within 15 %. Linux 6.12 has one run of a scenario, in some two or four;",
-        f"here are means over {starts} runs whose starts differ from Linux's by up to {_SPREAD_MS} ms: where flows",
-        "share a queue, who starts first decides (lab book 53). Scenarios that this left outside a bar were measured",
-        "on Linux again, from as many starts as the column says, which are also those here; a figure of them agrees",
-        "too if the 95 % interval of the difference of the two means (after Welch) has 0.",
+        "`dumbbell study page validation` writes this page. Each value is a mean over the flows of one",
+        "control and route, or over one queue. Goodput agrees within 3 % of the rate of the slowest hop of",
+        "the route, RTT within 6 %, drops and marks together within 25 %, P99 of pings within 15 %. Linux",
+        "6.12 ran each scenario once, some of them two or four times. The simulator's values are means over",
+        f"{starts} runs whose starts differ from Linux's by up to {_SPREAD_MS} ms: where flows share a queue, "
+        "the result",
+        "depends on which starts first (lab book 53). Scenarios outside a tolerance by this comparison ran on",
+        "Linux again, from as many starts as the column lists, and the simulator uses the same starts. Their",
+        "values also agree if the 95 % interval of the difference of the two means (after Welch) contains 0.",
         "",
         tables,
     ]
