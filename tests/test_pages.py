@@ -370,9 +370,9 @@ CHANGED: list[tuple[str, str, str, pl.Expr, str, pl.Expr, str]] = [
     ),
     (
         *("superlative", "home", "cells", (C("queue") == "PIE") & (C("traffic") == "4 up") & (C("link") == "50/10")),
-        *("ping_p99", pl.lit(99_999.0), "The FIFO is worst on every link"),
+        *("ping_p99", pl.lit(99_999.0), "The FIFO gives the highest P99 of pings on every link"),
     ),
-    ("most", "coexistence", "runs", C("aqm") == "CSAQM", "jain", pl.lit(0.1), "nearest to equal shares in most cells"),
+    ("most", "coexistence", "runs", C("aqm") == "CSAQM", "jain", pl.lit(0.1), "closest to equal shares in most cells"),
     (
         *("most", "scoreboard", "measured", C("rate") == 50, "rtt_error", pl.lit(0.07)),
         "Most cells agree with real Linux",
@@ -383,11 +383,11 @@ CHANGED: list[tuple[str, str, str, pl.Expr, str, pl.Expr, str]] = [
     ),
     (
         *("every", "scoreboard", "two", (C("queue") == "FQ-CoDel") & (C("rate") == 10) & (C("rtt") == 80)),
-        *("share", pl.lit(0.7), "With flow queues the control hardly matters"),
+        *("share", pl.lit(0.7), "With flow queues, a control hardly affects others"),
     ),
     (
         *("every", "home", "cells", (C("queue") == "Cake") & (C("traffic") == "4 down, 4 up") & (C("link") == "100/2")),
-        *("ping_p99", pl.lit(9_999.0), "Any queue that keeps flows apart beats a long FIFO"),
+        *("ping_p99", pl.lit(9_999.0), "Any queue that separates flows gives far shorter delays"),
     ),
     (
         *("range", "scoreboard", "two", (C("queue") == "CoDel") & (C("cc") == "BBRv1") & (C("other") == "Reno")),
@@ -403,7 +403,7 @@ CHANGED: list[tuple[str, str, str, pl.Expr, str, pl.Expr, str]] = [
     ),
     (
         *("comparison", "home", "cells", (C("queue") == "CoDel") & (C("traffic") == "1 down, 1 up"), "down"),
-        *(pl.lit(48.0), "Traffic both ways takes much of CoDel's effect away"),
+        *(pl.lit(48.0), "With traffic both ways CoDel loses much of its effect"),
     ),
 ]
 
