@@ -68,8 +68,8 @@ def lines(
     `log_x` says). Any other `x` has names at equal distances, and its points are not joined. `reference` is a column
     with what was published or measured elsewhere, drawn as rings around the places of points; `reference_name` is what
     the legend calls it. `each` is a column with names of measures: a row of panels and a vertical axis for each, which
-    its name labels; facets then run across. `x_names` are what to write at numbers of `x`, such as `25kB`. Intervals
-    are `bands` of up to three lines, and bars of more.
+    its name labels; facets then run across. `x_names` are what to write at numbers of `x`, such as `25kB`.
+    Intervals are bands or bars, as `bands` says; without it they are bands where a panel has three lines or fewer.
 
     Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
     """
@@ -87,10 +87,10 @@ def lines(
     if numeric:
         scale(panels[0].axes.xaxis, places, log=log)
     marked = not numeric or len(np.unique(places)) <= _MOST_MARKERS
-    banded = numeric and (bands if bands is not None else len(groups.keys) <= _MOST_BANDS or not marked)
     picture.colours = {label: style.colour for label, style in zip(groups.labels, groups.styles, strict=True)}
     for panel in panels:
-        for number, label, part, style in groups.list_parts(panel.rows):
+        parts = groups.list_parts(panel.rows)
+        for number, label, part, style in parts:
             shift = 0.0 if numeric else _shift(number, len(groups.keys))
             own = part.sort(x) if numeric else part
             at = (
@@ -98,7 +98,8 @@ def lines(
                 if numeric
                 else np.array([names.index(v) + shift for v in own[x].to_list()], dtype=float)
             )
-            line = _Line(label, style, banded, joined=numeric, marked=marked)
+            banded = numeric and (bands or (bands is None and (len(parts) <= _MOST_BANDS or not marked)))
+            line = _Line(label, style, joined=numeric, marked=marked, banded=banded)
             line.draw(panel.axes, at, own, _Measures(y, low, high, reference))
         if numeric:
             set_ticks_at_values(panel.axes, places, x_names)
@@ -157,13 +158,13 @@ class _Measures(NamedTuple):
 
 @dataclass(frozen=True)
 class _Line:
-    """One line: what it is called and looks like, and whether its points are marked."""
+    """One line: what it is called and looks like, and whether its points are marked and its interval is a band."""
 
     label: str
     style: Style
-    banded: bool
     joined: bool
     marked: bool
+    banded: bool
 
     def draw(self, axes: Axes, x: Numbers, rows: pl.DataFrame, measures: _Measures) -> None:
         """Draw it with its interval and its reference."""
