@@ -44,7 +44,7 @@ WORDS = {
     "tutorial.md": ("start", "begin", "first"),
     "why-not-ns3.md": ("ns", "ns3", "mahimahi", "htsim"),
 }
-KEYS = re.compile(r"^\| `(\w+_\w+)` \|", re.MULTILINE)  # keys and columns that are no words of sentences
+KEYS = re.compile(r"^\| `(\w+_\w+)` \|", re.MULTILINE)  # keys that are no words of sentences
 # The search index of the theme writes a node's key without separators, so that words with digits get lost or break it.
 SEARCH_FAULT = ("e=e+s+o.id}return e", 'e=e+s+o.id+","}return e')
 ENDS = pages.list_appended()
@@ -78,7 +78,7 @@ def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
         page.meta["hide"] = ["navigation", "toc"]
     weight = WEIGHTS.get(place, FOLDER_WEIGHTS.get(place.partition("/")[0], 1))
     page.meta["search"] = {"boost": weight} if weight else {"exclude": True}
-    keys = KEYS.findall(markdown) if place.startswith("reference/") else ()
+    keys = KEYS.findall(markdown) if place.startswith("reference/keys/") else ()
     page.meta["tags"] = [*WORDS.get(place, ()), *keys]
     if place in MADE:
         return markdown
