@@ -14,9 +14,20 @@ LIMITS = (
     "express: values that contradict each other or the algorithm that the matrix sets, the same run twice, overrides "
     "that no run meets or of what the matrix sets, times after the end of the run, hops that routes name, an index "
     "beyond the list, more than a million flows in all, the types of values in step, whole numbers written as 1.0, "
-    "nan, and files of sizes or traces that are missing. `run --dry-run` checks all of "
-    "it.^[A-Za-z][A-Za-z0-9_-]{0,63}$[ \\t]*[A-Za-z][A-Za-z0-9_]*\\[(\\*|[0-9]{1,7})\\]"
+    "nan, and files of sizes or traces that are missing. `run --dry-run` checks all of it."
 )
+SEED = 2**63 - 1
+NAME = "^[A-Za-z][A-Za-z0-9_-]{0,63}$"
+MOST = {"web": 256, "hop": 62}  # of the engine (crates/dumbbell-config/src)
+_SPACE = "[ \\t]*"
+_ANY_NAME = "[A-Za-z][A-Za-z0-9_]*"
+_INDEX = "\\[(\\*|[0-9]{1,7})\\]"
+
+Schema = dict[str, Any]
+
+
+def _match_any_case(word: str) -> str:
+    return "".join(f"[{c.lower()}{c.upper()}]" for c in word)
 
 
 def _list_units(kind: str) -> dict[str, int]:

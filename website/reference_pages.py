@@ -124,8 +124,8 @@ def _make_index() -> str:
     ]
     keys += [
         ("Profiles of hosts", "keys/profiles.md", name(read_registry().profiles)),
-        ("Queue disciplines", "../algorithms/index.md#queue-disciplines", name(read_registry().aqm)),
-        ("Congestion controls", "../algorithms/index.md#congestion-controls", name(read_registry().cc)),
+        ("Queue disciplines", "../algorithms/index.md", name(read_registry().aqm)),
+        ("Congestion controls", "../algorithms/index.md", name(read_registry().cc)),
     ]
     tables = [(f"Table {table}", f"results/{table}.md", about) for table, about in columns.TABLES.items()]
     return join_paragraphs(
