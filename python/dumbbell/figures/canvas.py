@@ -181,11 +181,15 @@ class Picture(Figure):
             self.add_entry(label, Line2D([], [], color="black", linewidth=1.2))
 
     def name_lines(
-        self, names: Mapping[str, str] | None = None, panels: Sequence[tuple[Any, ...]] | None = None
+        self,
+        names: Mapping[str, str] | None = None,
+        panels: Sequence[tuple[Any, ...]] | None = None,
+        *,
+        legend: bool = False,
     ) -> "Picture":
         """Write the names of lines at their right ends and not in the legend (see `labels.name_lines`), and arrange."""
         with style.apply_style(self.sizes):
-            name_lines(self, names, panels)
+            name_lines(self, names, panels, legend=legend)
         return self if self._waits else self.arrange()
 
     def arrange(self) -> "Picture":
@@ -236,7 +240,7 @@ def check_output(path: str | Path, endings: Sequence[str]) -> Path:
         found = f"no figure is written as {path.suffix or 'a file without ending'}"
         raise Unfit(found, f"a file name that ends in {', '.join(endings)}", file=path)
     if not path.parent.is_dir():
-        raise Unwritable(f"no folder {path.parent}", "a folder that exists", file=path)
+        raise Unwritable(f"there is no folder {path.parent}", "a folder that exists", file=path)
     return path
 
 
@@ -389,7 +393,7 @@ def spread(
         down_names, columns = (facets, [each]) if across_each else ([each], facets)
         if not across_each and (wanted := len(Groups.from_frame(rows, facets).keys)) > MOST_ACROSS:
             found = f"{wanted} panels side by side"
-            raise TooMany(found, f"at most {MOST_ACROSS} with several measures; filter the rows", key="facet")
+            raise TooMany(found, f"at most {MOST_ACROSS}", "with several measures; filter the rows", key="facet")
     if columns is None and len(down_names) == 2:
         *down_names, columns = down_names
     if columns is None or isinstance(columns, int):
@@ -449,7 +453,7 @@ def _count_across(count: int, columns: int | None) -> int:
 
 def _check_panels(count: int, most: int) -> None:
     if count > most:
-        raise TooMany(f"{count} panels", f"at most {most}; filter the rows, or use fewer facets", key="facet")
+        raise TooMany(f"{count} panels", f"at most {most}", "filter the rows, or use fewer facets", key="facet")
 
 
 class _Arrangement:
