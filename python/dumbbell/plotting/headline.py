@@ -22,8 +22,7 @@ def describe_picture(picture: Picture) -> str:
 def _describe_range(picture: Picture, options: Mapping[str, Any]) -> str:
     """Return the lowest and the highest value with their places: of the first measure, if there are several."""
     value = options.get("value") or options["y"]
-    bar = picture.around.bar
-    label = bar.get_ylabel().replace("\n", " ") if bar is not None else (picture.around.y_labels or [""])[0]
+    label = picture.around.bar_label or (picture.around.y_labels or [""])[0]
     rows: pl.DataFrame = options["frame"]
     if each := options.get("each"):
         first = rows[each][0] if rows.height else None
