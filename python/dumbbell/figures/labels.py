@@ -28,15 +28,16 @@ class LabelledPicture(Protocol):
 
 def name_lines(
     picture: LabelledPicture, names: Mapping[str, str] | None = None, panels: Collection[tuple[Any, ...]] | None = None
-) -> None:
+) -> set[str]:
     """Write the name of each line at its right end, in its colour, and take it out of the legend.
 
     `names` are texts for labels of lines, of which a label that is missing keeps its place in the legend; without it
     every line has its label. `panels` are keys of panels; without it those at the right of their rows have names.
-    Names that would touch are moved apart when the figure is arranged; call `arrange` afterwards.
+    Names that would touch are moved apart when the figure is arranged; call `arrange` afterwards. Returns the labels of
+    the lines that have names.
     """
     chosen = [picture.panels[key] for key in panels] if panels is not None else list(_list_last(picture))
-    named = set()
+    named: set[str] = set()
     for axes in chosen:
         for line in axes.lines:
             label = str(line.get_label())
@@ -60,6 +61,7 @@ def name_lines(
             note.set_gid("name of a line")
             picture.line_names.setdefault(axes, []).append(note)
     picture.entries = [(label, shown) for label, shown in picture.entries if label not in named]
+    return named
 
 
 def _list_last(picture: LabelledPicture) -> Iterator[Axes]:
