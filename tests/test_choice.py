@@ -221,7 +221,7 @@ def test_the_share_on_the_map_is_that_of_the_first_flow(tmp_path: Path) -> None:
     assert (axes.images[0].norm.vmin, axes.images[0].norm.vmax) == (0, 1)
     assert picture.around.bar is not None
     label = picture.around.bar.get_ylabel().replace("\n", " ")
-    assert label == "share of goodput in common time of cubic"
+    assert label == "cubic's share of goodput in common time"
 
 
 def test_rates_on_top_of_each_other_are_the_goodput(tmp_path: Path) -> None:

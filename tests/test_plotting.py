@@ -58,6 +58,7 @@ class Note(str):
 
     panels: ClassVar[dict[Any, Any]] = {}
     around = SimpleNamespace(title=None)
+    source = None
 
     def set_title(self, _: str | None) -> "Note":
         return self

@@ -32,9 +32,8 @@ _OTHERS = {
     "#e6d5f0": "#523c63",
     "#f7e1c8": "#664a2a",
 }
-_SETS = {
-    light.lower(): dark for lights in (TEXT_COLOURS, COLOURS) for light, dark in zip(lights, DARK_COLOURS, strict=True)
-} | _OTHERS
+_LINES = {light.lower(): dark for light, dark in zip(COLOURS, DARK_COLOURS, strict=True)}
+_SETS = _LINES | {TEXT_COLOURS[light]: dark for light, dark in _LINES.items()} | _OTHERS
 
 
 def add_dark_colours(svg: str) -> str:

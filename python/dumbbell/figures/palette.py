@@ -68,9 +68,12 @@ def _simplify(text: str) -> str:
 
 
 def _find_place(value: Any, family: Mapping[str, int]) -> int | None:
-    """Return the place of a name, with or without parameters after it: `CUBIC`, `bbr3 (ecn)`, `codel, target 5 ms`."""
-    text = str(value)
-    for part in (text, re.split(r"[,(:;]| with | without ", text, maxsplit=1)[0]):
+    """Return the place of a name, with or without parameters after it: `CUBIC`, `bbr3 (ecn)`, `codel, target 5 ms`.
+
+    So has `Prague 0.7`, a version, and `against Prague`.
+    """
+    text = str(value).removeprefix("against ")
+    for part in (text, re.split(r"[,(:;]| with | without | (?=[0-9])", text, maxsplit=1)[0]):
         if (place := family.get(_simplify(part))) is not None:
             return place
     return None

@@ -10,6 +10,7 @@ from dumbbell.figures import Picture
 from dumbbell.keywords import list_keywords
 from dumbbell.plotting.choice import list_choices
 from dumbbell.plotting.differences import draw_differences_of_two
+from dumbbell.plotting.headline import describe_picture
 from dumbbell.plotting.kinds import Kind, find_kind, list_kinds
 from dumbbell.plotting.reference import draw_with_reference
 from dumbbell.plotting.request import PlotOptions, PlotRequest
@@ -41,6 +42,8 @@ def plot(
             return picture.set_title(None)
         if subject is None:
             subject, note = _name_subject(results), "; ".join(filter(None, [_describe_selection(results, note), note]))
+            shown = describe_picture(picture)
+            subject, note = (subject, "; ".join(filter(None, [shown, note]))) if subject else (shown, note)
         return picture.set_title(f"{subject}\n{note}" if note else subject or None)
 
 
