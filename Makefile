@@ -5,6 +5,7 @@
 # make agree-stacks  runs 15 cells of a QUIC stack in virtual time and over real UDP in 8 minutes (after dumbbell stack build quinn), and writes
 #             docs/validation-stacks.md
 # make docs   builds the documentation site: open target/site/index.html; it needs no network
+# make reference  writes docs/reference: every key of an experiment file and every column of the results
 # make man    writes a manual page for each command into target/man
 # make docs-check  opens every page of that site in headless Chromium, wide and narrow, and checks errors, requests, links, pictures and search
 # make test   runs cargo test and the quick tests of pytest, and names the slowest ten
@@ -90,7 +91,10 @@ docs: $(STAMPS)/native $(STAMPS)/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo 'the site is in target/site/index.html'
 
-.PHONY: docs-check man
+.PHONY: docs-check man reference
+reference: $(STAMPS)/native
+	$(BIN)/python -m website.reference_pages
+
 man: $(STAMPS)/native
 	$(BIN)/python -m website.man target/man
 	@echo 'man -l target/man/dumbbell.1 shows the first manual page'

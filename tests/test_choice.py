@@ -38,9 +38,14 @@ SHAPES: dict[str, tuple[dict[str, Any], str, str]] = {
         r"two flows over flows\[0\].cc and flows\[1\].cc",
     ),
     "queue disciplines": (
-        {"flows": [CUBIC | {"count": 2}], "matrix": AQMS | RATES, "seeds": [1, 2, 3]},
+        {"flows": [CUBIC | {"count": 2}], "matrix": AQMS, "seeds": [1, 2, 3]},
         "ellipses",
         "3 queue disciplines",
+    ),
+    "queue disciplines over rates": (
+        {"flows": [CUBIC | {"count": 2}], "matrix": AQMS | RATES, "seeds": [1, 2, 3]},
+        "lines",
+        "3 queue disciplines.*over bottleneck.rate",
     ),
     "unlike flows over queue disciplines": (
         {"matrix": AQMS, "seeds": [1, 2]},

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse, Patch, PathPatch, Rectangle
-from matplotlib.text import Text
+from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
 from PIL import Image, ImageChops
 
@@ -166,6 +166,24 @@ KINDS: dict[str, Callable[[int], Picture]] = {
     ),
     "bars": lambda n: figures.bars(
         of(points(n), base_rtt_ms=20), "aqm", "goodput_mbit", low="low", high="high", group=by(n), reference="published"
+    ),
+    "dots": lambda n: figures.dots(
+        of(points(n), base_rtt_ms=20).with_columns(text=pl.col("goodput_mbit").round(1)),
+        "aqm",
+        "goodput_mbit",
+        low="low",
+        high="high",
+        by=by(n),
+        text="text",
+        reference="published",
+    ),
+    "dots of measures": lambda n: figures.dots(
+        measures(points(n)).filter(pl.col("base_rtt_ms") < 40),
+        "aqm",
+        "value",
+        by=by(n),
+        facet="base_rtt_ms",
+        each="measure",
     ),
     "bars of three levels": lambda n: figures.bars(
         points(n).filter(pl.col("base_rtt_ms") < 60), "aqm", "goodput_mbit", group="base_rtt_ms", inner=by(n)
@@ -322,6 +340,47 @@ def test_bars_are_the_rows_of_their_names() -> None:
             assert marks[min(marks, key=lambda x: abs(x - middle))] == row["published"].item()
             found += 1
     assert found == frame.height and set(handles) == {f"beta {0.5 + 0.05 * i:.3g}" for i in range(10)} | {"published"}
+
+
+@pytest.mark.parametrize("count", [2, 10])
+def test_dots_are_the_rows_of_their_names_and_lie_apart(count: int) -> None:
+    frame = of(points(count), base_rtt_ms=20).with_columns(text=pl.col("goodput_mbit").round(2))
+    picture = figures.dots(
+        frame, "aqm", "goodput_mbit", low="low", high="high", by=by(count), text="text", reference="published"
+    )
+    handles, [axes] = legend(picture), picture.panels.values()
+    ticks = dict(zip(axes.get_yticks(), [text.get_text() for text in axes.get_yticklabels()], strict=True))
+    assert [ticks[at] for at in sorted(ticks, reverse=True)] == list(AQMS)
+    lines = {str(line.get_label()): line for line in axes.lines}
+    bars = {str(bar.get_label()): bar for bar in axes.collections}
+    written = {text.xy[1]: text.get_text() for text in axes.texts if isinstance(text, Annotation)}
+    places = []
+    for group in groups(count):
+        name = label(group)
+        assert look(lines[name]) == look(handles[name]) and lines[name].get_linestyle() == "None"
+        segments = {float(s[0, 1]): s[:, 0] for s in bars[f"_{name}, bars"].get_segments()}  # type: ignore[attr-defined]
+        hollow = {y: x for x, y in np.asarray(lines[f"_{name}, reference"].get_xydata()).tolist()}
+        for x, y in np.asarray(lines[name].get_xydata()).tolist():
+            row = of(frame, aqm=ticks[round(y)], **group).row(0, named=True)
+            assert (x, hollow[y], written[y]) == (row["goodput_mbit"], row["published"], f"{row['text']:.6g}")
+            assert close(segments[y], [row["low"], row["high"]])
+            places.append(y)
+    assert len(set(places)) == len(places) == frame.height == len(written)
+    ordered = [of(frame, aqm=ticks[round(y)])["aqm"][0] for y in sorted(places, reverse=True)]
+    assert ordered == [aqm for aqm in AQMS for _ in range(count)]  # each row's marks lie within it
+
+
+def test_dots_have_an_axis_for_each_measure_or_limits_that_are_asked() -> None:
+    picture = KINDS["dots of measures"](2)
+    assert [len(row) for row in picture.grid] == [2, 2]
+    assert len({axes.get_xlim() for axes in picture.panels.values()}) == 2
+    wide = points(2).filter(pl.col("base_rtt_ms") == 20).with_columns(goodput_mbit=10.0 ** pl.int_range(pl.len()))
+    [axes] = figures.dots(wide, "aqm", "goodput_mbit", by="cc").panels.values()
+    assert axes.get_xscale() == "log"
+    [axes] = figures.dots(wide, "aqm", "goodput_mbit", by="cc", log_x=False, limits=(0, 5)).panels.values()
+    assert axes.get_xscale() == "linear" and axes.get_xlim() == (0, 5)
+    with pytest.raises(InputError, match="frame: there are several rows of cc"):
+        figures.dots(points(2), "aqm", "goodput_mbit", by="cc")
 
 
 def test_boxes_are_the_quartiles_of_their_rows() -> None:
@@ -579,13 +638,28 @@ def test_a_unit_is_not_broken_from_what_it_belongs_to() -> None:
     assert "\n" in written and written.endswith("percentile,\N{NO-BREAK SPACE}ms")
 
 
-def test_cells_without_data_are_hatched_and_colours_can_end_at_a_bar() -> None:
+def test_cells_without_data_are_blank_beside_numbers_and_hatched_elsewhere() -> None:
     frame = of(cells(2), cc="cubic").filter(pl.col("rate_mbit") != 5, pl.col("base_rtt_ms") != 5)
     some = pl.concat([frame, of(cells(2), cc="cubic", rate_mbit=5.0, base_rtt_ms=5)])
     picture = figures.heat(some, "base_rtt_ms", "rate_mbit", "error", limit=0.5)
     axes = next(iter(picture.panels.values()))
-    assert axes.patch.get_hatch() and axes.images[0].get_clim() == (-0.5, 0.5)
+    assert axes.texts and not axes.patch.get_hatch() and to_hex(axes.get_facecolor(), keep_alpha=True)[7:] == "00"
+    assert axes.images[0].get_clim() == (-0.5, 0.5)  # colours can end at a bar
     assert axes.images[0].get_cmap()(np.ma.masked_invalid([np.nan]))[0, 3] == 0  # what is behind can be seen
+    rows = [{"x": x, "y": y, "error": float(x - y)} for x in range(12) for y in range(12) if x != 5 or y != 5]
+    [large] = figures.heat(pl.DataFrame(rows), "x", "y", "error").panels.values()
+    assert large.patch.get_hatch() and not large.texts
+
+
+def test_a_negative_margin_is_red_and_a_negative_difference_blue() -> None:
+    frame = pl.DataFrame({"x": [1, 2], "y": [1, 1], "value": [-1.0, 1.0]})
+    for picture, sign in (
+        (figures.heat(frame, "x", "y", "value", kind="margin"), 1),
+        (figures.heat(frame, "x", "y", "value", kind="difference"), -1),
+    ):
+        [axes] = picture.panels.values()
+        red, _, blue, _ = axes.images[0].to_rgba(np.array([-1.0]))[0]
+        assert sign * (red - blue) > 0.2 and axes.images[0].get_clim() == (-1.0, 1.0)
 
 
 def test_lines_without_data_points_have_no_markers() -> None:
@@ -974,6 +1048,27 @@ def test_ticks_are_at_round_numbers() -> None:
     assert len([tick for tick in axes.get_yticks() if low <= tick <= high]) >= 3
 
 
+def list_shown_numbers(axes: Axes) -> list[str]:
+    low, high = sorted(axes.get_xlim())
+    labels = zip(axes.get_xticks(), [label.get_text() for label in axes.get_xticklabels()], strict=True)
+    return [text for at, text in labels if text and low <= at <= high]
+
+
+def test_a_logarithmic_axis_shows_powers_of_ten_first_and_large_numbers_with_a_letter() -> None:
+    frame = pl.DataFrame({"y": ["a", "b"], "x": [39.0, 5700.0]})
+    with style.set_sizes(width=2.2):
+        [axes] = figures.dots(frame, "y", "x").panels.values()
+    assert list_shown_numbers(axes) == ["100", "1000"] and axes.get_xlim()[0] > 20  # not as far as a tick outside
+    with style.set_sizes(width=6):
+        [axes] = figures.dots(frame, "y", "x").panels.values()
+    assert list_shown_numbers(axes) == ["50", "100", "200", "500", "1000", "2000", "5000"]
+    [axes] = figures.dots(frame.with_columns(x=pl.Series([12.0, 2e6])), "y", "x").panels.values()
+    assert list_shown_numbers(axes) == ["10", "100", "1k", "10k", "100k", "1M"]
+    flows = pl.DataFrame({"flows": [1, 10, 100, 10_000, 100_000], "y": [1.0, 2, 3, 4, 5]})
+    [axes] = figures.lines(flows, "flows", "y").panels.values()
+    assert list_shown_numbers(axes) == ["1", "10", "100", "10k", "100k"]
+
+
 def test_styles_of_as_many_series_as_allowed() -> None:
     made = palette.choose_styles([(number,) for number in range(style.MOST_SERIES)])
     assert len({(s.colour, s.marker, str(s.dashes)) for s in made}) == style.MOST_SERIES
@@ -1011,3 +1106,28 @@ def test_a_png_has_a_palette_and_the_colours_of_the_figure(tmp_path: Path) -> No
     reduce_colours(tmp_path / "clear.png")
     with Image.open(tmp_path / "clear.png") as kept:
         assert kept.mode == "RGBA"
+
+
+def test_names_of_lines_stand_at_their_ends_in_their_colours_and_do_not_touch() -> None:
+    ends = {"cubic": 1.0, "reno": 1.01, "bbr3": 0.99, "prague": 0.2}
+    rows = [{"x": x, "y": y + 0.1 * (3 - x), "cc": cc, "aqm": "pie"} for cc, y in ends.items() for x in (1.0, 2.0, 3.0)]
+    picture = figures.lines(pl.DataFrame(rows), "x", "y", by="cc", facet="aqm")
+    picture.name_lines({cc: f"{cc}, at its end" for cc in ends if cc != "reno"})
+    assert [label for label, _ in picture.entries] == ["reno"]  # it keeps its place in the legend
+    [axes] = picture.panels.values()
+    found = {text.get_text().partition(",")[0]: text for text in axes.texts}
+    assert set(found) == set(ends) - {"reno"}
+    check_layout(picture)
+    for cc, text in found.items():
+        line = next(line for line in axes.lines if line.get_label() == cc)
+        assert tuple(text.xy) == pytest.approx((3.0, ends[cc]))  # type: ignore[attr-defined]
+        assert text.get_color() == style.TEXT_COLOURS[to_hex(line.get_color())]
+    boxes = sorted((text.get_window_extent() for text in found.values()), key=lambda box: box.y0)
+    assert all(below.y1 <= above.y0 + 0.5 for below, above in itertools.pairwise(boxes))
+
+
+def test_text_in_the_colour_of_a_line_can_be_read_on_white() -> None:
+    for colour in style.TEXT_COLOURS.values():
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+        contrast = 1.05 / (float(np.dot(linear, (0.2126, 0.7152, 0.0722))) + 0.05)
+        assert contrast >= 4.5, (colour, contrast)

@@ -145,7 +145,7 @@ def test_labels_and_notes_say_of_what_and_how_many(matrix: Results, single: Resu
     matrix.where("rate=5Mbit").plot("cdf")
     assert drawn["title"] == "3 seeds together"
     matrix.plot("ellipses")
-    assert drawn["title"] == "mean and standard deviation of 3 seeds"
+    assert drawn["title"] == "mean and standard deviation over 3 seeds"
     single.plot("box")
     assert drawn["title"] == "1 seed"
     single.plot("cdf")

@@ -10,6 +10,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import json_schema
 from dumbbell.experiment.registry import read_registry
 from dumbbell.results import columns
+from website import reference_pages
 
 
 def keys_of_the_schema() -> set[str]:
@@ -29,6 +30,33 @@ def test_every_key_and_every_column_is_described_and_in_the_reference() -> None:
         for column in of_table.values():
             assert column.doc in key_reference.describe(f"{table}.{column.name}")
             assert f"`{column.name}`" in whole.partition(f"### Table {table}\n")[2].partition("###")[0]
+
+
+def test_the_pages_are_those_that_make_reference_writes() -> None:
+    written = {
+        path.relative_to(reference_pages.FOLDER).as_posix(): path for path in reference_pages.FOLDER.glob("**/*.md")
+    }
+    made = reference_pages.make_pages()
+    assert set(written) == set(made)
+    assert [place for place, path in written.items() if path.read_text(encoding="utf-8") != made[place]] == []
+
+
+def test_every_key_and_every_column_is_on_a_page() -> None:
+    """Parameters of queue disciplines and congestion controls are on the pages of these."""
+    pages = reference_pages.make_pages()
+    keys = "\n".join(text for place, text in pages.items() if place.startswith("keys/"))
+    groups = [*key_reference.list_sections().values()]
+    groups += [one for kind in ("stage", "link") for one in key_reference.list_algorithms()[kind]]
+    for group in groups:
+        assert all(f"\n| `{key.name}` |" in keys for key in group.keys), group.name
+    for table, of_table in columns.COLUMNS.items():
+        assert all(f"\n| `{name}` |" in pages[f"results/{table}.md"] for name in of_table), table
+
+
+def test_hops_take_the_keys_of_the_bottleneck() -> None:
+    keys = {name: group.keys for name, group in key_reference.list_sections().items()}
+    assert [key.name for key in keys["hop"] if key not in keys["bottleneck"]] == ["name"]
+    assert keys["reverse"] == keys["bottleneck"] and set(keys["bottleneck"]) < set(keys["hop"])
 
 
 @pytest.mark.parametrize(

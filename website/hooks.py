@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FETCHED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
 SEARCH = {
     "lab-book.md": {"exclude": True},  # a history, whose words are those of every other page
-    **{f"{name}.md": {"boost": 0.3} for name in ("reference", "linux-keys", "python", "commands", "references")},
+    **{f"{name}.md": {"boost": 0.3} for name in ("linux-keys", "python", "commands", "references")},
     **{f"{name}.md": {"boost": 0.3} for name in ("architecture", "code-glossary", "contributing")},
     **{f"{name}.md": {"boost": 3} for name in ("faq", "accuracy", "why-not-ns3", "cookbook", "teaching", "standards")},
     **{

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dumbbell.cli import key_reference
 from dumbbell.engines.linux import reach
 from website import agreement, algorithms, commands, findings, gallery, python_api
 from website.links import list_sources
@@ -22,7 +21,6 @@ def list_appended() -> dict[str, Callable[[], str]]:
         "linux-keys.md": lambda: drop_title(reach.format_markdown()),
         "gallery/index.md": gallery.make_index,
         "python.md": python_api.make_page,
-        "reference.md": lambda: drop_title(key_reference.format_markdown()),
     }
 
 

@@ -123,13 +123,6 @@ def share_table(found: Evidence) -> str:
     return align_table(["sharing with", "BDP", *FIVE], rows)
 
 
-def format_late_table(found: Evidence) -> str:
-    """Return the shares against CUBIC in the long run."""
-    values = compute_means(found["late"], ["depth", "cc"], "share")
-    rows = make_grid(values, ["depth"], "cc", BBR, lambda row: format_percent(row, "share"))
-    return align_table(["BDP", *BBR], rows)
-
-
 def format_linux_table(found: Evidence) -> str:
     """Return shares and loss of the runs of 120 s next to those measured on Linux."""
     runs = found["share"].filter(pl.col("second") == "CUBIC")
@@ -520,6 +513,7 @@ def make_facts(found: Evidence) -> dict[str, Any]:
         "gigabits": found.select_table("gigabit").group(
             "source", "limited", "threshold", share=("share", "mean"), min_rtt=("min_rtt", "median")
         ),
+        "seeds": lambda experiment: len(found.made[experiment]["seeds"]),
         "percents_of": lambda values: [f"{100 * one:.0f} %" for one in values],
         "three": compute_cell_means("dualpi2", ("mask", "rtt", "version", "role"), "goodput_mbit"),
         "delays": compute_cell_means("dualpi2", ("mask", "rtt", "version", "role"), "queue_ms"),
@@ -547,7 +541,6 @@ FIGURES: dict[str, Callable[[Evidence], Picture]] = {
 }
 TABLES: dict[str, Callable[[Evidence], str]] = {
     "share": share_table,
-    "late": format_late_table,
     "linux": format_linux_table,
     "mechanisms": format_mechanisms_table,
     "ware": format_ware_table,

@@ -49,7 +49,7 @@ def format_summary(found: Evidence) -> str:
 
 
 def format_points(found: Evidence) -> str:
-    """Return a sign for every point, rates apart."""
+    """Return a sign for every point, in groups by rate."""
     names = _list_controls(found)
     signs: dict[tuple[str, str], dict[int, str]] = {}
     for row in found["results"].iter_rows(named=True):
@@ -60,21 +60,21 @@ def format_points(found: Evidence) -> str:
 
 
 def describe_axes(found: Evidence) -> str:
-    """Return which rates and RTTs the signs stand for."""
+    """Return which rates and RTTs the signs are for."""
     frame = found["results"]
     rates = ", ".join(units.show("rate", one) for one in frame["rate_bit"].unique(maintain_order=True))
     rtts = ", ".join(units.show("time", round(one * 1e9)) for one in frame["rtt_s"].unique(maintain_order=True))
-    return f"Groups are rates: {rates}; signs in a group are RTTs: {rtts}."
+    return f"Each group is one rate ({rates}); each sign in a group is one RTT ({rtts})."
 
 
 def _format_reasons(found: Evidence, result: str) -> str:
     rows = found["reasons"].filter(pl.col("result") == result).iter_rows(named=True)
-    return "\n".join(f"- {row['number']}, {row['control']}: {row['reason']}" for row in rows)
+    return "\n".join(f"- Case {row['number']}, {row['control']}, {row['reason']}" for row in rows)
 
 
 def list_notes(_: Evidence) -> str:
-    """Return what is known of cases."""
-    return "\n".join(f"- {case.number}: {case.note}" for case in CASES.values() if case.note)
+    """Return the notes on cases."""
+    return "\n".join(f"- Case {case.number}: {case.note}" for case in CASES.values() if case.note)
 
 
 def describe_results(_: Evidence) -> str:
@@ -94,7 +94,7 @@ def draw_spurious(found: Evidence) -> Picture:
 
 
 def make_facts(found: Evidence) -> dict[str, Any]:
-    """Return what the template asks for beside the tables."""
+    """Return what the template asks for in addition to the tables."""
 
     def find_cell(case: str, control: str) -> dict[str, Any]:
         return dict(
@@ -113,7 +113,6 @@ def make_facts(found: Evidence) -> dict[str, Any]:
         "verdicts": found["results"].height,
         "draft_passed": draft["passed"].sum(),
         "draft_applies": draft["applies"].sum(),
-        "failing": found["counts"].filter(pl.col("failed") > 0)["case"].unique(maintain_order=True).to_list(),
         "heading": lambda key: f"{CASES[key].number}. {CASES[key].heading}",
         "drawn_at": f"{DRAWN[2].rate / 1e6:g} Mbit/s and {DRAWN[2].rtt * 1e3:g} ms",
         "probe_limit": PROBE_LIMIT,

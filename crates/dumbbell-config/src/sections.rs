@@ -55,7 +55,7 @@ params! {
         /// line, each for one full frame of 1514 B, and behind it perhaps a one-way delay in ms. A relative path starts at the folder of the
         /// experiment file.
         trace: Option<LinkTrace> = None, unit "", source "mahimahi: mm-link(1); docs/traces.md";
-        /// Kind of the link: what a frame takes on it beside itself, out of `rate`. A queue that shapes counts the same.
+        /// Kind of the link, which sets the overhead of each frame, counted in `rate`. A queue that shapes counts the same.
         link_layer: Preset = Preset::Raw, unit "", source "tc-cake(8): raw is the default; bytes and cells of each";
         /// Bytes on the link in front of the IP packet, instead of the Ethernet header; unset: those of `link_layer`.
         overhead: Option<u16> = None, unit "bytes", range 0_u16, 256_u16, source "tc-stab(8), tc-cake(8): overhead";

@@ -36,7 +36,7 @@ pub struct Config {
 
 impl Config {
     /// Reads `text`, TOML: the keys of a `[bottleneck]`, with or without that line above them. Times, rates and sizes are strings with a unit,
-    /// such as `"5ms"`, `"10Mbit"` and `"10kB"`. `docs/reference.md` of the project has all keys with their units, defaults and sources. The file that `trace`
+    /// such as `"5ms"`, `"10Mbit"` and `"10kB"`. `docs/reference` of the project lists all keys with their units, defaults and sources. The file that `trace`
     /// names is read, relative to the folder in which the program runs.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-"""Every key of an experiment file and every column of the results, in words: `dumbbell describe`, docs/reference.md."""
+"""Every key of an experiment file and every column of the results, in words: `dumbbell describe`, docs/reference."""
 
 import re
 from collections.abc import Iterable
@@ -54,8 +54,8 @@ RUN = "run"  # the name of the group of keys outside of every table
 TITLES = {
     RUN: "keys outside of every table",
     "bottleneck": "the queue and the link that all traffic shares",
-    "hop": "[[hop]], another queue and link, on the way of what has it in its route",
-    "reverse": "[reverse], the queue and link on the way back: of acknowledgements, and of what is sent up",
+    "hop": "[[hop]], another queue and link, which routes name",
+    "reverse": "[reverse], the queue and link of the way back, which acknowledgements and uploads take",
     "bottleneck.rate_changes": "changes of the link's rate",
     "hosts": "how all senders and receivers behave: the profile of a kernel, and single switches",
     "flows": "[[flows]], TCP connections that are listed one by one",
@@ -71,7 +71,16 @@ _INSIDE = {"uniform": "start", "name": "bottleneck.aqm", "plugin": "bottleneck.a
     ("pareto", "min", "max", "csv"), "web.size"
 )
 _VERSIONS = "What each version sets; keys that the file has override it:"
-_KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Stages of a path", "link": "Links"}
+FILES = (
+    "A file is TOML. Times, rates and sizes have a unit: `20ms`, `1.5s`; `10Mbit`, `1Gbit`; `1514B`, `64KiB`; "
+    "a bare `0` needs none. A table such as `[[flows]]` is repeated for each kind of flow."
+)
+PROFILES = "What `hosts.profile` sets; keys that the file has override it."
+RESULTS = (
+    "One DuckDB file, whose tables are joined by `key`. A missing value is null in `runs`, NaN elsewhere. "
+    "Where engines are named, the results of others have no such column; `shell` is `dumbbell shell`."
+)
+KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Stages of a path", "link": "Links"}
 
 
 def _make_key(param: Param) -> KeyDescription:
@@ -303,40 +312,63 @@ def _format_keys(keys: Iterable[KeyDescription]) -> str:
     return _format_rows(("key", "default", "values", "meaning"), map(make_row, keys))
 
 
+def format_group(group: KeyGroup) -> str:
+    """Return a table of an experiment file as Markdown: a sentence, and its keys."""
+    title = group.title[0].upper() + group.title[1:]
+    if group.name in net.HOPS[1:]:  # their keys are those of the bottleneck, with few of their own
+        known = {key.name for key in list_sections()[net.HOPS[0]].keys}
+        own = [key for key in group.keys if key.name not in known]
+        also = ", and:" if own else "."
+        return "\n\n".join(
+            [f"{title}. It takes every key of `{net.HOPS[0]}`{also}", *([_format_keys(own)] if own else [])]
+        )
+    return f"{title}.\n\n{_format_keys(group.keys)}"
+
+
+def format_algorithm(group: KeyGroup) -> str:
+    """Return an algorithm as Markdown: its source, its parameters, and its versions."""
+    parts = [f"{group.source}."]
+    if group.keys:
+        parts.append(_format_keys(group.keys))
+    if group.versions:
+        parts.append("\n".join([_VERSIONS, "", *(f"- {line}" for line in group.versions)]))
+    return "\n\n".join(parts)
+
+
+def format_profile(name: str) -> str:
+    """Return what a profile of hosts sets as Markdown."""
+    return "\n".join(f"- {line}" for line in schema.format_profile(name))
+
+
+def format_columns(table: str) -> str:
+    """Return the columns of a table of the results as Markdown."""
+    of_table = columns.COLUMNS[table].values()
+    marked = f"† {columns.OF_BOTTLENECK}\n\n" if table == "runs" else ""
+    of = (("" if c.engines == columns.ENGINES else ", ".join(c.engines)) for c in of_table)
+    docs = (c.doc.replace(columns.OF_BOTTLENECK, "†") for c in of_table)
+    rows = ((f"`{c.name}`", c.unit, c.label, by, doc) for c, by, doc in zip(of_table, of, docs, strict=True))
+    return marked + _format_rows(("column", "unit", "", "engines", "meaning"), rows)
+
+
 def format_markdown() -> str:
     """Return the whole reference as Markdown."""
     parts = [
         "# Keys of files, columns of results",
         "Every key of an experiment file and every column of the results, as `dumbbell describe NAME` prints them.",
         "## Experiment files",
-        "A file is TOML. Times, rates and sizes have a unit: `20ms`, `1.5s`; `10Mbit`, `1Gbit`; `1514B`, `64KiB`; "
-        "a bare `0` needs none. A table such as `[[flows]]` is repeated for each kind of flow.",
+        FILES,
         f"`dumbbell describe --schema` prints a JSON Schema of these files. {json_schema.LIMITS}",
     ]
     for group in list_sections().values():
-        parts += [f"### {group.name}", f"{group.title.capitalize()}." if group.title[0] != "[" else f"{group.title}."]
-        parts.append(_format_keys(group.keys))
+        parts += [f"### {group.name}", format_group(group)]
     for kind, of_kind in list_algorithms().items():
-        parts.append(f"## {_KINDS[kind]}")
+        parts.append(f"## {KINDS[kind]}")
         for group in of_kind:
-            parts += [f"### {group.name}: {group.title}", f"{group.source}."]
-            parts += [_format_keys(group.keys)] * bool(group.keys)
-            parts += ["\n".join([_VERSIONS, "", *(f"- {line}" for line in group.versions)])] * bool(group.versions)
-    parts += ["## Profiles of hosts", "What `hosts.profile` sets; keys that the file has override it."]
+            parts += [f"### {group.name}: {group.title}", format_algorithm(group)]
+    parts += ["## Profiles of hosts", PROFILES]
     for name in read_registry().profiles:
-        lines = "\n".join(f"- {line}" for line in schema.format_profile(name))
-        parts += [f"### {name}", lines]
-    parts += [
-        "## Results",
-        "One DuckDB file, whose tables are joined by `key`. A missing value is null in `runs`, NaN elsewhere. "
-        "Where engines are named, the results of others have no such column; `shell` is `dumbbell shell`.",
-    ]
-    for table, of_table in columns.COLUMNS.items():
-        of = (("" if c.engines == columns.ENGINES else ", ".join(c.engines)) for c in of_table.values())
-        rows = ((f"`{c.name}`", c.unit, c.label, by, c.doc) for c, by in zip(of_table.values(), of, strict=True))
-        parts += [
-            f"### Table {table}",
-            columns.TABLES[table],
-            _format_rows(("column", "unit", "", "engines", "meaning"), rows),
-        ]
+        parts += [f"### {name}", format_profile(name)]
+    parts += ["## Results", RESULTS]
+    for table in columns.COLUMNS:
+        parts += [f"### Table {table}", columns.TABLES[table], format_columns(table)]
     return "\n\n".join(parts) + "\n"

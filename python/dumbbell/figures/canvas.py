@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import signature
 from io import BytesIO
@@ -27,12 +27,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Annotation, Text
+from matplotlib.ticker import LogLocator
 from matplotlib.transforms import Bbox
 
 from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
 from dumbbell.figures.dark import add_dark_colours
 from dumbbell.figures.frames import Groups, Layout, list_facets, list_names, order_values
+from dumbbell.figures.labels import name_lines, spread_names
 from dumbbell.keywords import list_keywords
 from dumbbell.scratch import replace_whole
 from dumbbell.writing import get_reason, make_folder
@@ -44,6 +46,7 @@ _SAVED_DPI = 200.0
 _LONGEST = 48  # characters of a line of the legend
 _ALONE = 4.7  # inches: a single panel that would be as wide by itself has the width of a column
 _LEAST_WIDE, _LEAST_HIGH = 0.45, 0.5  # inches of a panel
+_APART = 5  # dots between numbers at an axis
 _PASSES = 4  # in which the panels find their width: what ticks need depends on it, and the other way round
 _MANY_SERIES = 12  # a single panel with more is larger
 
@@ -103,6 +106,7 @@ class Picture(Figure):
         self.sliders: tuple[str, ...] = ()  # keys of panels that a page shows one value of at a time
         self.why: str | None = None  # of a figure that nobody asked for: its kind, the reason, the option for another
         self.under: dict[Axes, list[list[Annotation]]] = {}  # lines of names below the ticks, from the top
+        self.line_names: dict[Axes, list[Annotation]] = {}  # names at the ends of lines, in place of a legend
         self.categories: set[Axes] = set()
         self._texts: list[Text] = []
         self._waits = False  # for room for its texts
@@ -139,7 +143,8 @@ class Picture(Figure):
         return self
 
     def draw_level(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "-") -> None:
-        """Draw a reference line across every panel. Call `arrange` afterwards if it has a label."""
+        """Draw a reference line across every panel."""
+        self._waits = True
         with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 low, high = axes.get_ylim()
@@ -148,8 +153,18 @@ class Picture(Figure):
                 axes.axhline(value, color=style.GUIDE, linewidth=0.9, linestyle=dashes, zorder=1.5, label=f"_{label}")
             self.add_entry(label, Line2D([], [], color=style.GUIDE, linewidth=0.9, linestyle=dashes))
 
+    def draw_limit(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "--") -> None:
+        """Draw an upright reference line in every panel. Call `arrange` afterwards if it has a label."""
+        with style.apply_style(self.sizes):
+            for axes in self.panels.values():
+                low, high = axes.get_xlim()
+                axes.axvline(value, color=style.GUIDE, linewidth=0.9, linestyle=dashes, zorder=1.5, label=f"_{label}")
+                axes.set_xlim(min(low, value), max(high, value))
+            self.add_entry(label, Line2D([], [], color=style.GUIDE, linewidth=0.9, linestyle=dashes))
+
     def draw_band(self, low: float, high: float, label: str = "", x: tuple[float, float] | None = None) -> None:
         """Shade what lies between two values in every panel, all over or between two places `x`."""
+        self._waits = True
         with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 span = x or (axes.get_xlim() if x is None else x)
@@ -158,10 +173,19 @@ class Picture(Figure):
 
     def draw_curve(self, x: Sequence[float], y: Sequence[float], label: str) -> None:
         """Draw a theoretical curve in black in every panel."""
+        self._waits = True
         with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 axes.plot(x, y, color="black", linewidth=1.2, label=label, zorder=1.8)
             self.add_entry(label, Line2D([], [], color="black", linewidth=1.2))
+
+    def name_lines(
+        self, names: Mapping[str, str] | None = None, panels: Sequence[tuple[Any, ...]] | None = None
+    ) -> "Picture":
+        """Write the names of lines at their right ends and not in the legend (see `labels.name_lines`), and arrange."""
+        with style.apply_style(self.sizes):
+            name_lines(self, names, panels)
+        return self if self._waits else self.arrange()
 
     def arrange(self) -> "Picture":
         """Set the size of the figure so that no text is cut off or lies over another; return the figure."""
@@ -173,6 +197,12 @@ class Picture(Figure):
     def set_title(self, title: str | None) -> "Picture":
         """Give the figure another title, or none, and make room for it."""
         self.around.title = title
+        return self if self._waits else self.arrange()
+
+    def set_width(self, inches: float) -> "Picture":
+        """Make the figure so wide unless the user asked for a width, and make room for its texts."""
+        if self.sizes.width is None:
+            self.sizes = replace(self.sizes, width=inches)
         return self if self._waits else self.arrange()
 
     def _settle(self) -> None:
@@ -489,6 +519,8 @@ class _Arrangement:
             axes.set_position((0.5, 0.5, self.width / total_w, self.height / total_h))
         self._hide_inner_ticks()
         self._fit_ticks()
+        for names in picture.line_names.values():
+            spread_names(names, {name: self._measure_size(name)[1] * _DPI for name in names}, _DPI)
         self._label_panels()
         return self._make_room(*self._measure_margins(), wanted)
 
@@ -547,17 +579,19 @@ class _Arrangement:
                     return
             return
         numbers = self._list_boxes(axes)
-        end, hidden = math.inf, []
-        for label, box in reversed(numbers):
-            if box.x1 + 5 > end:
-                hidden.append(label.get_text())
-            else:
-                end = box.x0
-        if hidden:
-            ticks = list(zip(axes.get_xticks(), axes.get_xticklabels(), strict=True))
-            axes.set_xticks(
-                [at for at, _ in ticks], ["" if label.get_text() in hidden else label.get_text() for _, label in ticks]
-            )
+        shown = _choose_powers(numbers) if isinstance(axes.xaxis.get_major_locator(), LogLocator) else []
+        if len(shown) < 2:
+            shown = _choose_from_right(numbers)
+        if len(shown) < len(numbers):
+            low, high = sorted(axes.get_xlim())
+            ticks = [at for at in axes.get_xticks() if low <= at <= high]  # others would widen the axis
+            texts = [label.get_text() for label, _ in shown]
+            labels = [
+                label.get_text()
+                for at, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+                if low <= at <= high
+            ]
+            axes.set_xticks(ticks, [text if text in texts else "" for text in labels])
 
     def _label_panels(self) -> None:
         around, grid = self.picture.around, self.picture.grid
@@ -570,8 +604,9 @@ class _Arrangement:
             if last is not None:
                 known = next((t for t in last.texts if t.get_gid() == "row title"), None)
                 name = known or last.text(
-                    1.0 + 0.07 / self.width, 0.5, text, transform=last.transAxes, rotation=270, va="center", ha="left"
+                    1.0, 0.5, text, transform=last.transAxes, rotation=270, va="center", ha="left"
                 )
+                name.set_x(1.0 + (0.07 + self._measure_names(last)) / self.width)
                 name.set_gid("row title")
                 name.set_fontsize("medium")
                 self._fit(name, self.height, upright=True)
@@ -591,6 +626,12 @@ class _Arrangement:
         for text, axes in zip(around.x_labels, self.picture.list_lowest(), strict=False):
             axes.set_xlabel(text)
             self._fit(axes.xaxis.label, self.width + 0.1)
+
+    def _measure_names(self, axes: Axes) -> float:
+        """Return how far the names of lines reach beyond the right edge of a panel, in inches."""
+        right = float(axes.get_window_extent(self.renderer).x1)
+        boxes = [name.get_window_extent(self.renderer) for name in self.picture.line_names.get(axes, ())]
+        return max([0.0, *((float(box.x1) - right) / _DPI for box in boxes)])
 
     def _measure_margins(self) -> tuple[list[float], list[float], list[float], list[float]]:
         left, right = [0.0] * self.across, [0.0] * self.across
@@ -719,6 +760,26 @@ class _Arrangement:
             columns = math.ceil(len(entries) / math.ceil(len(entries) / columns))  # no emptier last row than needed
             width, height = make_legend(columns)
         return height + 0.08
+
+
+def _choose_from_right(numbers: Sequence[tuple[Text, Bbox]]) -> list[tuple[Text, Bbox]]:
+    """Return the numbers at an axis that have room, the last of them first."""
+    shown: list[tuple[Text, Bbox]] = []
+    for label, box in reversed(numbers):
+        if not shown or box.x1 + _APART <= shown[-1][1].x0:
+            shown.append((label, box))
+    return shown
+
+
+def _choose_powers(numbers: Sequence[tuple[Text, Bbox]]) -> list[tuple[Text, Bbox]]:
+    """Return the numbers at a logarithmic axis that have room: the powers of ten before all that begin with 5 or 2."""
+    shown: list[tuple[Text, Bbox]] = []
+    for digit in "1527":
+        more = [pair for pair in numbers if pair[0].get_text().strip("0.")[:1] == digit and pair not in shown]
+        every = sorted([*shown, *more], key=lambda pair: pair[1].x0)
+        if all(one.x1 + _APART <= other.x0 for (_, one), (_, other) in pairwise(every)):
+            shown = every
+    return shown
 
 
 @dataclass

@@ -6,7 +6,7 @@ the `color-scheme` of its page); programs that do not know such rules show the f
 
 import re
 
-from dumbbell.figures.style import COLOURS, DARK_COLOURS
+from dumbbell.figures.style import COLOURS, DARK_COLOURS, TEXT_COLOURS
 
 _TEXT, _PAGE = "#e2e4e9", "#1e2129"
 # greys of axes, grids and areas, and the pale colours of states
@@ -32,7 +32,8 @@ _OTHERS = {
     "#e6d5f0": "#523c63",
     "#f7e1c8": "#664a2a",
 }
-_SETS = {light.lower(): dark for light, dark in zip(COLOURS, DARK_COLOURS, strict=True)} | _OTHERS
+_LINES = {light.lower(): dark for light, dark in zip(COLOURS, DARK_COLOURS, strict=True)}
+_SETS = _LINES | {TEXT_COLOURS[light]: dark for light, dark in _LINES.items()} | _OTHERS
 
 
 def add_dark_colours(svg: str) -> str:

@@ -28,6 +28,7 @@ from dumbbell.figures.frames import (
     thin_line,
 )
 from dumbbell.figures.lines import handle
+from dumbbell.figures.palette import make_solid
 from dumbbell.lazy import call_lazily
 from dumbbell.results.columns import BINS, LEAST_BIN
 
@@ -135,7 +136,7 @@ def cdf(
     """
     rows = read_rows(frame, layout, ("value", "weight"), each=each, value=value, weight=weight, by=by)
     groups = Groups.from_frame(rows, by)
-    drawn = groups.styles
+    drawn = make_solid(groups.styles)
     picture, panels = spread(rows, layout, series=len(groups.keys), each=each, across_each=True)
     curves: list[tuple[Panel, int, tuple[Numbers, Numbers]]] = []
     logs: dict[int, bool] = {}
@@ -171,7 +172,9 @@ def cdf(
             panel.axes.set_ylim(max(float(shares.min()), 1e-7) / 1.3 if len(shares) else 1e-3, 1.2)
         else:
             panel.axes.set_ylim(0, 1.02)
-    picture.add_groups(groups, lambda style: handle(style, joined=True, marked=False))
+    if len(groups.keys) > 1:
+        for label, own in zip(groups.labels, drawn, strict=True):
+            picture.add_entry(label, handle(own, joined=True, marked=False))
     share = f"share of {format_axis_label(weight or 'values')} {'above' if complementary else 'up to'} x"
     return picture.set_texts(layout, format_axis_label(value), share)
 

@@ -1,7 +1,7 @@
 """Figures over time: measures one above another, and shares."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -30,7 +30,7 @@ from dumbbell.figures.frames import (
     thin_line,
 )
 from dumbbell.figures.lines import handle
-from dumbbell.figures.palette import LIGHTNESS_APART, choose_styles, measure_lightness
+from dumbbell.figures.palette import choose_styles, make_solid
 from dumbbell.figures.ribbon import Band, draw_ribbons
 from dumbbell.figures.style import GUIDE, Style
 from dumbbell.lazy import call_lazily
@@ -187,16 +187,9 @@ def _make_line(one: Series, columns: str | None) -> list[Any]:
 
 
 def style_lines(labels: Sequence[str]) -> dict[str, Style]:
-    """Return the style of each line by its label: solid, so that noise can be seen, where grey distinguishes it."""
+    """Return the style of each line by its label: solid where colours suffice, so that noise can be seen."""
     styles = choose_styles([(label,) for label in labels])
-    colours = [own.colour for own in styles]
-    solid = [measure_lightness(own.colour) for own in styles if own.dashes == "-"]
-    for i, own in enumerate(styles):
-        here = measure_lightness(own.colour)
-        if colours.count(own.colour) == 1 and all(abs(here - other) > LIGHTNESS_APART for other in solid):
-            styles[i] = replace(own, dashes="-")
-            solid.append(here)
-    return dict(zip(labels, styles, strict=True))
+    return dict(zip(labels, make_solid(styles), strict=True))
 
 
 def join_labels(groups: list[Groups]) -> list[str]:

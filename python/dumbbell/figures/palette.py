@@ -5,6 +5,7 @@ A place in `style.COLOURS` stands for a name, so that its marker, dashes and hat
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dumbbell.errors import TooMany
@@ -67,9 +68,12 @@ def _simplify(text: str) -> str:
 
 
 def _find_place(value: Any, family: Mapping[str, int]) -> int | None:
-    """Return the place of a name, with or without parameters after it: `CUBIC`, `bbr3 (ecn)`, `codel, target 5 ms`."""
-    text = str(value)
-    for part in (text, re.split(r"[,(:;]| with | without ", text, maxsplit=1)[0]):
+    """Return the place of a name, with or without parameters after it: `CUBIC`, `bbr3 (ecn)`, `codel, target 5 ms`.
+
+    So has `Prague 0.7`, a version, and `against Prague`.
+    """
+    text = str(value).removeprefix("against ")
+    for part in (text, re.split(r"[,(:;]| with | without | (?=[0-9])", text, maxsplit=1)[0]):
         if (place := family.get(_simplify(part))) is not None:
             return place
     return None
@@ -88,9 +92,32 @@ def choose_styles(keys: Sequence[tuple[Any, ...]]) -> list[Style]:
     """Return the style of each group, whose key has one value or several.
 
     The first of the values whose names are known decides the colour, or else the first that differ; the others decide
-    marker, dashes and hatching. Values that no family knows get the colours that are left, in order. Raises InputError
-    if there are too many groups to distinguish.
+    marker, dashes and hatching. Values that no family knows get the colours that are left, in order. Areas are not
+    hatched where their colours can be distinguished in grey. Raises InputError if there are too many groups to
+    distinguish.
     """
+    return _make_plain(_choose_by_keys(keys), "hatch", HATCHES[0])
+
+
+def make_solid(styles: Sequence[Style]) -> list[Style]:
+    """Return styles whose lines are solid, so that noise can be seen, where their colours suffice in grey."""
+    return _make_plain(styles, "dashes", DASHES[0])
+
+
+def _make_plain(styles: Sequence[Style], name: str, plain: Any) -> list[Style]:
+    """Take hatches or dashes from the styles whose colours no other has, and whose lightness differs enough."""
+    colours = [own.colour for own in styles]
+    taken = [measure_lightness(own.colour) for own in styles if getattr(own, name) == plain]
+    made = list(styles)
+    for i, own in enumerate(styles):
+        here = measure_lightness(own.colour)
+        if colours.count(own.colour) == 1 and all(abs(here - other) > LIGHTNESS_APART for other in taken):
+            made[i] = replace(own, **{name: plain})
+            taken.append(here)
+    return made
+
+
+def _choose_by_keys(keys: Sequence[tuple[Any, ...]]) -> list[Style]:
     if len(keys) > MOST_SERIES:
         raise TooMany(f"{len(keys)} series", f"at most {MOST_SERIES}; filter, or spread them over facets", key="by")
     columns = [list(dict.fromkeys(column)) for column in zip(*keys, strict=True)]
@@ -106,7 +133,7 @@ def choose_styles(keys: Sequence[tuple[Any, ...]]) -> list[Style]:
         return [_make_style(i, i) for i in range(len(keys))]
     place_of = dict(zip(columns[coloured], places, strict=True))
     chosen = [place_of[key[coloured]] for key in keys]
-    return _vary(chosen, [key[:coloured] + key[coloured + 1 :] for key in keys])
+    return _assign_styles(chosen, [key[:coloured] + key[coloured + 1 :] for key in keys])
 
 
 def _fill_places(places: Sequence[int | None]) -> list[int]:
@@ -115,7 +142,7 @@ def _fill_places(places: Sequence[int | None]) -> list[int]:
     return [next(left) if place is None else place for place in places]
 
 
-def _vary(places: Sequence[int], others: Sequence[tuple[Any, ...]]) -> list[Style]:
+def _assign_styles(places: Sequence[int], others: Sequence[tuple[Any, ...]]) -> list[Style]:
     """Return the styles of groups whose colours are chosen: groups of one colour differ by marker and dashes."""
     if len(set(places)) == len(places):
         return [_make_style(place, place) for place in places]

@@ -83,11 +83,11 @@ def _draw_ribbon(axes: Axes, sender: str, own: Sequence[Band], looks: dict[str, 
             clip_on=False,
             label=f"_{band.name}, {sender}",
         )
-        if len(band.name) * _LETTER * inch < end - start:
+        if name := _shorten(band.name, (end - start) / inch):
             text = axes.text(
                 (start + end) / 2,
                 above + _HIGH / 2 - 0.005,
-                band.name,
+                name,
                 transform=place,
                 ha="center",
                 va="center_baseline",
@@ -95,5 +95,10 @@ def _draw_ribbon(axes: Axes, sender: str, own: Sequence[Band], looks: dict[str, 
             )
             text.set_bbox({"facecolor": colour, "linewidth": 0.0, "pad": 0.4})
     if sender:
-        name = axes.text(high, above + _HIGH / 2, f" {sender}", transform=place, ha="left", va="center", color=GUIDE)
-        name.set_fontsize("small")
+        beside = axes.text(low, above + _HIGH / 2, f"{sender} ", transform=place, ha="right", va="center", color=GUIDE)
+        beside.set_fontsize("small")
+
+
+def _shorten(name: str, room: float) -> str:
+    """Return a name, or its last word, if there is room for so many inches; else nothing."""
+    return next((text for text in (name, name.rpartition("_")[2]) if len(text) * _LETTER < room), "")

@@ -17,6 +17,12 @@ import matplotlib as mpl
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#222222", "#56B4E9", "#CC79A7", "#D55E00", "#882255", "#999999")
 # for dark pages, the same hues; `web/page.css` has both for pages
 DARK_COLOURS = ("#4aa8e0", "#f0b840", "#2ec499", "#e2e2e2", "#93d3ff", "#e3a3c5", "#ff8a3d", "#cf6a9c", "#8a8f94")
+# of text in the colour of a line: darker where the line is pale, with a contrast of 4.5 to white or more
+TEXT_COLOURS = {
+    **{colour.lower(): colour.lower() for colour in COLOURS},
+    **{"#e69f00": "#8f6200", "#009e73": "#007a59", "#56b4e9": "#1d74ab", "#cc79a7": "#a34d7c", "#d55e00": "#b34e00"},
+    "#999999": "#6b6b6b",
+}
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = (
     "-",
@@ -131,3 +137,8 @@ class Style:
     marker: str
     dashes: Any
     hatch: str
+
+    @property
+    def text_colour(self) -> str:
+        """The colour of text that names the series."""
+        return TEXT_COLOURS.get(self.colour.lower(), self.colour)

@@ -227,12 +227,11 @@ def summarise_validation(*names: str) -> str:
     lines = []
     for name in names:
         row = next(iter(found.select_table("rows")(name=name)))
-        uniform = "" if row["uniform"] is None else f", {row['uniform']} by the uniform bar"
-        line = (
-            f"- {row['what']} ({row['reference']}): {row['agree']} of {row['cells']} cells agree by their bar{uniform}"
-        )
+        uniform = "" if row["uniform"] is None else f", {row['uniform']} within the uniform one"
+        counts = f"{row['agree']} of {row['cells']} cells agree within their own tolerance{uniform}"
+        line = f"- {row['what']} ({row['reference']}): {counts}"
         outside = found["outside"].filter(pl.col("name") == name).head(1).to_dicts()
-        lines.append(line + "".join(f"; the worst, {one['cell']}: {one['off']}" for one in outside) + ".")
+        lines.append(line + "".join(f"; the worst cell is {one['cell']}: {one['off']}" for one in outside) + ".")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-//! Batching: packets are held and go on together, as at a sender that waits for a grant (DOCSIS) or for its turn on the air (Wi-Fi).
+//! Batching: packets are held and sent together, as at a sender that waits for a grant (DOCSIS) or for its turn on the air (Wi-Fi).
 //!
 //! Grants come every `interval`, at a random phase. All packets that are held go on with the next grant, or as soon as there are
 //! `frames` of them. On the ACK path this is ACK aggregation.
@@ -10,7 +10,7 @@ use crate::units::{Duration, Instant};
 /// Name in experiment files.
 pub const NAME: &str = "batch";
 /// One line.
-pub const TITLE: &str = "packets are held and go on together";
+pub const TITLE: &str = "packets are held and sent together";
 /// Specification and deviations.
 pub const SOURCE: &str =
     "a model of grants (DOCSIS MAP interval) and aggregates (IEEE 802.11 A-MPDU); no limit on what a grant carries";

@@ -29,7 +29,7 @@ def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
     limit = options["limit"]
     norm = make_norm(every if limit is None else np.array([limit]), kind)
     colours = mpl.colormaps[MAPS[kind]]
-    form = choose_format(every, kind)
+    form = choose_format(every, kind, options["decimals"])
     named = {"x": across, "y": down}
     rows = of.rows.with_columns(
         *(sheet.format_categories(column).alias(f"{name} text") for name, column in (("x", x), ("y", y))),

@@ -34,7 +34,7 @@ from dumbbell.figures.over_time import (
     stack_rows,
     style_lines,
 )
-from dumbbell.figures.palette import choose_state_looks
+from dumbbell.figures.palette import choose_state_looks, make_solid
 from dumbbell.figures.style import Style
 
 _WIDE, _PANEL_HIGH, _RIBBON = 900, 110, 22  # px
@@ -78,7 +78,7 @@ def cdf(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[s
             {
                 "mark": line,
                 "params": [sheet.make_zoom(number), *sheet.pick(of, number)],
-                "encoding": {**base, **sheet.encode_dashes(of.lines, of.styles)},
+                "encoding": {**base, **sheet.encode_dashes(of.lines, make_solid(of.styles))},
             },
             _mark_nearest(f"near{number}", {**base, "tooltip": shown}),
         ]

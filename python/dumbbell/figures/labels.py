@@ -1,0 +1,138 @@
+"""Names next to lines, in place of a legend far from them."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.lines import Line2D
+from matplotlib.text import Annotation
+
+from dumbbell.figures import style
+
+_AWAY = 6.0  # points, from the end of a line to its name
+_LINE = 1.12  # of the height of a text, from one name to the next
+
+
+class LabelledPicture(Protocol):
+    """The parts of a `Picture` that names are written into."""
+
+    panels: dict[tuple[Any, ...], Axes]
+    grid: list[list[Axes | None]]
+    entries: list[tuple[str, Artist]]
+    line_names: dict[Axes, list[Annotation]]
+    sizes: style.FigureSizes
+
+
+def name_lines(
+    picture: LabelledPicture, names: Mapping[str, str] | None = None, panels: Collection[tuple[Any, ...]] | None = None
+) -> None:
+    """Write the name of each line at its right end, in its colour, and take it out of the legend.
+
+    `names` are texts for labels of lines, of which a label that is missing keeps its place in the legend; without it
+    every line has its label. `panels` are keys of panels; without it those at the right of their rows have names.
+    Names that would touch are moved apart when the figure is arranged; call `arrange` afterwards.
+    """
+    chosen = [picture.panels[key] for key in panels] if panels is not None else list(_list_last(picture))
+    named = set()
+    for axes in chosen:
+        for line in axes.lines:
+            label = str(line.get_label())
+            end = None if label.startswith("_") else find_end(axes, line)
+            text = label if names is None else names.get(label)
+            if end is None or not text:
+                continue
+            named.add(label)
+            note = axes.annotate(
+                text,
+                end,
+                xytext=(_AWAY, 0),
+                textcoords="offset points",
+                ha="left",
+                va="center",
+                fontsize="small",
+                color=style.TEXT_COLOURS.get(to_hex(line.get_color()), "black"),
+                annotation_clip=False,
+                zorder=4,
+            )
+            note.set_gid("name of a line")
+            picture.line_names.setdefault(axes, []).append(note)
+    picture.entries = [(label, shown) for label, shown in picture.entries if label not in named]
+
+
+def _list_last(picture: LabelledPicture) -> Iterator[Axes]:
+    for row in picture.grid:
+        if last := next((axes for axes in reversed(row) if axes is not None), None):
+            yield last
+
+
+def find_end(axes: Axes, line: Line2D) -> tuple[float, float] | None:
+    """Return the last point of a line that can be seen; None if there is none."""
+    x, y = np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)
+    low, high = sorted(axes.get_xlim())
+    seen = np.flatnonzero(np.isfinite(x) & np.isfinite(y) & (x >= low) & (x <= high))
+    if not len(seen):
+        return None
+    last = seen[np.argmax(x[seen])]
+    return float(x[last]), float(y[last])
+
+
+def spread_names(names: Collection[Annotation], heights: Mapping[Annotation, float], dpi: float) -> None:
+    """Move names apart that would touch, as little as possible; heights are in pixels."""
+    ends = {name: float(name.axes.transData.transform(name.xy)[1]) for name in names if name.axes is not None}
+    # runs of names that touch share a middle: pool neighbours until no run touches the next
+    runs: list[tuple[list[Annotation], float, float]] = []  # names, lower end, height
+    for name in sorted(ends, key=lambda name: ends[name]):
+        high = heights[name] * _LINE
+        runs.append(([name], ends[name] - high / 2, high))
+        while len(runs) > 1 and runs[-2][1] + runs[-2][2] > runs[-1][1]:
+            (lower, _, low_high), (upper, _, up_high) = runs[-2:]
+            every, whole = lower + upper, low_high + up_high
+            runs[-2:] = [(every, _find_foot(every, ends, heights), whole)]
+    for own, foot, _ in runs:
+        at = foot
+        for name in own:
+            middle = at + heights[name] * _LINE / 2
+            name.xyann = (_AWAY, (middle - ends[name]) / dpi * 72)
+            at += heights[name] * _LINE
+
+
+def _find_foot(run: list[Annotation], ends: Mapping[Annotation, float], heights: Mapping[Annotation, float]) -> float:
+    """Return the lower end of a run of names whose places have the least mean distance to the ends of their lines."""
+    above, feet = 0.0, []
+    for name in run:
+        feet.append(ends[name] - above - heights[name] * _LINE / 2)
+        above += heights[name] * _LINE
+    return float(np.mean(feet))
+
+
+def write(
+    picture: LabelledPicture,
+    key: tuple[Any, ...],
+    text: str,
+    at: tuple[float, float],
+    *,
+    colour: str | None = None,
+    move: tuple[float, float] = (0.0, 0.0),
+    ha: str = "left",
+    va: str = "center",
+) -> None:
+    """Write a text into a panel at a place of its axes, moved by so many points; grey, or as lines of a `colour` are.
+
+    Call `arrange` afterwards if the text may lie outside of the panel.
+    """
+    with style.apply_style(picture.sizes):
+        picture.panels[key].annotate(
+            text,
+            at,
+            xytext=move,
+            textcoords="offset points",
+            ha=ha,
+            va=va,
+            fontsize="small",
+            color=style.GUIDE if colour is None else style.TEXT_COLOURS.get(to_hex(colour), colour),
+            annotation_clip=False,
+            zorder=4,
+        )
