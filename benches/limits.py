@@ -61,11 +61,11 @@ def describe_limit(case: str, packets: float, instructions: float, time: float, 
         return f"{aim}: reached."
     if waiting > there:
         return (
-            f"{aim}, and its misses take {waiting:.0f} ns one after the other: at least {waiting / there:.1f} of them "
-            f"must be under way at once, all the time, whatever the instructions take."
+            f"{aim}, and its misses take {waiting:.0f} ns one after the other. So at least {waiting / there:.1f} "
+            f"misses must be under way at all times, regardless of the instructions."
         )
     return (
-        f"{aim}. The misses take {waiting:.0f} ns of that even one after the other: memory does not stand in the way, "
-        f"but the {instructions:.0f} instructions, of which {instructions / time:.1f} pass in a nanosecond. "
+        f"{aim}. The misses take {waiting:.0f} ns even one after the other, so memory is not the limit. "
+        f"The limit is the {instructions:.0f} instructions, of which {instructions / time:.1f} pass in a nanosecond: "
         f"{there * instructions / time:.0f} would be few enough."
     )
