@@ -1182,7 +1182,7 @@ def test_places_and_events_are_marked_where_they_are() -> None:
     assert all(segment[:, 1].max() < low for segment in ticks.get_segments())  # type: ignore[attr-defined]
     for x, side in ((0.4, "left"), (2.6, "right")):
         figures.mark_place(picture, key, x, f"at {x}")
-        assert axes.texts[-1].get_ha() == side and axes.lines[-1].get_xdata()[0] == x  # type: ignore[index]
+        assert axes.texts[-1].get_horizontalalignment() == side and axes.lines[-1].get_xdata()[0] == x  # type: ignore[index]
     check_layout(picture.arrange())
 
 
