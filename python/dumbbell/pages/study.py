@@ -174,7 +174,7 @@ class Study:
         with self._report_program_errors():
             made = {name: str(make(evidence)) for name, make in getattr(self.program, "TABLES", {}).items()}
         if not made:
-            raise Nothing("no tables", "a study whose page has tables", file=self.name)
+            raise Nothing("found no tables", "a study whose page has tables", file=self.name)
         return "\n\n".join(f"## {name}\n\n{text}" for name, text in made.items())
 
     def draw(
@@ -247,9 +247,9 @@ def find_folder(name: str) -> Path:
     if (found / PROGRAM).is_file():
         return found
     also = (
-        f"./{name}, whose program runs then"
+        f"or give ./{name}, whose program then runs"
         if (Path(name) / PROGRAM).is_file()
-        else f"a folder with {PROGRAM}, such as ./mine"
+        else f"or give a folder with {PROGRAM}, such as ./mine"
     )
     raise UnknownName(name, among=list_studies(), command="study", what="study", also=also)
 
