@@ -243,6 +243,24 @@ def close(found: Any, expected: Any) -> bool:
     return bool(np.allclose(np.asarray(found, dtype=float), np.asarray(expected, dtype=float)))
 
 
+@pytest.mark.parametrize(("bands", "facet"), [(None, None), (True, None), (False, None), (None, "cc")])
+def test_intervals_are_bands_where_a_panel_has_few_lines_or_as_asked(bands: bool | None, facet: str | None) -> None:
+    names = ["cubic", "reno", "bbr1", "bbr2", "bbr3"]
+    frame = pl.DataFrame({"x": [1, 2] * 5, "y": range(10), "cc": sorted(names * 2)}).with_columns(
+        low=pl.col("y") - 1, high=pl.col("y") + 1
+    )
+    picture = figures.lines(frame, "x", "y", low="low", high="high", by="cc", bands=bands, facet=facet)
+    kinds = {str(one.get_label()).rpartition(" ")[2] for axes in picture.panels.values() for one in axes.collections}
+    assert kinds == {"interval" if bands or facet else "bars"}
+
+
+def test_a_width_is_that_of_the_figure_unless_the_user_asked_for_one() -> None:
+    frame = pl.DataFrame({"x": [1, 2], "y": [1, 2]})
+    assert figures.lines(frame, "x", "y").set_width(5.0).get_size_inches()[0] == pytest.approx(5, abs=0.05)
+    with figures.set_sizes(width=4.0):
+        assert figures.lines(frame, "x", "y").set_width(5.0).get_size_inches()[0] == pytest.approx(4, abs=0.05)
+
+
 @pytest.mark.parametrize("count", [2, 10, 24])
 def test_lines_are_the_rows_of_their_names(count: int) -> None:
     frame = points(count)
