@@ -110,7 +110,7 @@ def draw_cell(cell: Cell, found: Evidence) -> Picture:
         for source in SOURCES
         for part in [rows.filter(pl.col("source") == source, pl.col("state").is_not_null())]
     }
-    title = f"{say_how_near(cell, found)}\n{describe(cell, found)}"
+    title = f"{describe_nearness(cell, found)}\n{describe(cell, found)}"
     picture = figures.stacked_series(panels, x="time", x_label="time, s", states=states, title=title)
     # the same scales in all figures of a rate and a queue
     flight, window, rtt = (similar[name].drop_nulls().to_numpy().max() for name in ("in_flight", "cwnd", "srtt"))
@@ -153,7 +153,7 @@ def find_differences(cell: Cell, found: Evidence) -> tuple[float, float]:
     return max(apart[:first], default=math.inf), max(apart[first:], default=math.inf)
 
 
-def say_how_near(cell: Cell, found: Evidence) -> str:
+def describe_nearness(cell: Cell, found: Evidence) -> str:
     """Return the answer of a figure."""
     begin, probes = (_round_up(apart) for apart in find_differences(cell, found))
     what = f"{cell.version.replace('bbr', 'BBRv')}{' with ECN' if cell.ecn else ''} at {cell.rate_mbit:g} Mbit/s"

@@ -78,10 +78,10 @@ def test_titles_give_the_largest_difference_of_what_is_drawn(traces: ModuleType)
     program, found = of.program, of.read_evidence()
     begin, probes = program.find_differences(cell, found)
     assert 0 < begin <= 0.02 and 0 < probes <= 0.02
-    assert f"within {1000 * max(begin, probes):.0f} ms" in program.say_how_near(cell, found)
+    assert f"within {1000 * max(begin, probes):.0f} ms" in program.describe_nearness(cell, found)
     # with the simulator 100 ms late throughout, both are about as far off; in another order no number is given
     mine = pl.col("source") == "simulator"
     late = found["drawn"].with_columns(time=pl.when(mine).then(pl.col("time") + 0.1).otherwise("time"))
     assert min(program.find_differences(cell, {"drawn": late})) > 0.08
     other = found["drawn"].with_columns(state=pl.when(mine).then(pl.lit(0)).otherwise("state"))
-    assert "other states" in program.say_how_near(cell, {"drawn": other})
+    assert "other states" in program.describe_nearness(cell, {"drawn": other})

@@ -36,8 +36,8 @@ QUEUES = {
 }
 # headings, links by their rates, and the set-up of the experiments
 NAMES = (
-    *(r"\b(?:20/5|50/10|100/2)\b", r"98 B, ten a second", r"from 10 s on", r"base RTT of 40 ms"),
-    *(r"9 kB in the mean, ten a second", r"64 kbit/s each way", r"10 Mbit/s each way, one CUBIC flow"),
+    *(r"\b(?:20/5|50/10|100/2)\b", r"98 B, ten per second", r"from 10 s on", r"base RTT of 40 ms"),
+    *(r"9 kB on average, ten per second", r"64 kbit/s each way", r"10 Mbit/s each way, with one CUBIC flow"),
     *(r"[Ff]our flows each way", r"two queues of CoDel", r"second and a half", r"four classes", r"April 2016"),
     *(r"November 2017", r"three machines", r"three digits", r"1/64 of the value"),
 )
