@@ -65,6 +65,7 @@ class _Around:
     row_titles: list[str] = field(default_factory=list)
     x_labels: list[str] = field(default_factory=list)  # one a column, where columns have axes of their own
     bar: Axes | None = None
+    bar_label: str = ""
     bar_lies: bool = False  # in the last place of the grid, which has no panel
 
 

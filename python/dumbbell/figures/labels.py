@@ -92,6 +92,17 @@ def mark_place(picture: LabelledPicture, key: tuple[Any, ...], x: float, text: s
         )
 
 
+def mark_events(picture: LabelledPicture, key: tuple[Any, ...], times: Collection[float]) -> None:
+    """Draw a tick for each event of a panel, in a strip below its lowest value."""
+    with style.apply_style(picture.sizes):
+        axes = picture.panels[key]
+        low, high = axes.get_ylim()
+        strip = 0.14 * (high - low)
+        ends = low - 0.85 * strip, low - 0.15 * strip
+        axes.vlines(sorted(times), *ends, color=style.COLOURS[0], linewidth=0.9, label="_events", zorder=3)
+        axes.set_ylim(low - strip, high)
+
+
 def _list_last(picture: LabelledPicture) -> Iterator[Axes]:
     for row in picture.grid:
         if last := next((axes for axes in reversed(row) if axes is not None), None):
