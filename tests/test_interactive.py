@@ -168,7 +168,7 @@ def test_what_a_slider_chooses_is_every_value(store: Any) -> None:
 def test_an_unknown_key_is_told_with_the_option_that_has_it(store: Any, kind: str) -> None:
     for option in ("slider", "by", "facet"):
         given: dict[str, Any] = {option: "rtae"}
-        with pytest.raises(InputError, match=rf": {option}: unknown key rtae; did you mean rate\? Known are"):
+        with pytest.raises(InputError, match=rf": {option}: unknown key rtae; did you mean rate\? Choose from"):
             store("aqms").plot(kind, **given)
 
 

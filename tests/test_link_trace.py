@@ -91,7 +91,7 @@ def test_what_a_trace_replaces_is_refused_beside_it(key: str, value: Any, tmp_pa
     with pytest.raises(InputError) as error:
         with_trace(tmp_path, "1", **{key: value})
     allowed = "one of the two: the trace says when the link sends, and its mean rate is the rate"
-    assert f": bottleneck.{key}: {key} and trace do not go together; use {allowed}" in str(error.value)
+    assert f": bottleneck.{key}: {key} and trace cannot be combined; use {allowed}" in str(error.value)
     # without a trace it may be set; a burst is one of htb
     alone = {key: value, "trace": "none"} | ({"shaper": "htb"} if key == "burst" else {})
     assert with_trace(tmp_path, "1", **alone).make_cell(0).groups["bottleneck"]["trace"] is None
@@ -196,7 +196,7 @@ def test_a_setting_of_trace_or_rate_replaces_what_the_file_has_of_the_other(tmp_
         (with_rate, ("trace=a.trace", "shaper=htb")),
         ({"trace": "a.trace"}, ("burst=3kB",)),
     ):
-        with pytest.raises(InputError, match=r"and trace do not go together; use one of the two"):
+        with pytest.raises(InputError, match=r"and trace cannot be combined; use one of the two"):
             set_bottleneck(tmp_path, keys, *settings)
 
 

@@ -372,15 +372,7 @@ CHANGED: list[tuple[str, str, str, pl.Expr, str, pl.Expr, str]] = [
         *("superlative", "home", "cells", (C("queue") == "PIE") & (C("traffic") == "4 up") & (C("link") == "50/10")),
         *("ping_p99", pl.lit(99_999.0), "The FIFO gives the highest P99 of pings on every link"),
     ),
-    (
-        "most",
-        "coexistence",
-        "runs",
-        C("aqm") == "CSAQM",
-        "jain",
-        pl.lit(0.1),
-        "comes closest to equal shares in most cells",
-    ),
+    ("most", "coexistence", "runs", C("aqm") == "CSAQM", "jain", pl.lit(0.1), "closest to equal shares in most cells"),
     (
         *("most", "scoreboard", "measured", C("rate") == 50, "rtt_error", pl.lit(0.07)),
         "Most cells agree with real Linux",

@@ -36,6 +36,12 @@ WORDS = {
     r"\bfor sure\b": "significantly (FDR 5 %)",
     r"\bin vain\b": "without effect",
     r"\bleaves with \d": "exits with",
+    r"\bknown are\b": "choose from",
+    r"\bdo not go together\b": "cannot be combined",
+    r"\bthere may be (?:one|at most)\b": "at most … are allowed",
+    r"\bdiffers? in nothing\b(?! (?:but|else))": "have the same settings",
+    r"\bkeeps? parts of\b": "selects",
+    r"\bit cannot be written\b": "cannot write",
 }
 # in pages alone
 PAGE_WORDS = {

@@ -123,7 +123,7 @@ def test_a_folder_of_figures_and_tables(results: Path, tmp_path: Path, command: 
     text = abe.format_tables(abe.Results(results))
     assert text.count("### ") == 7 and "| reno | codel | 10   | 0.8  |" in text
     wrong = command("study", "tables", "abc", str(results))
-    assert wrong.returncode == 2 and "did you mean abe? Known are abe, " in wrong.stderr
+    assert wrong.returncode == 2 and "did you mean abe? Choose from abe, " in wrong.stderr
     runs = tmp_path / "other.duckdb"
     (tmp_path / "other.toml").write_text(
         'duration = "1s"\n[bottleneck]\naqm = "codel"\n[[flows]]\ncc = "dctcp"\nbase_rtt = "5ms"\n'

@@ -61,7 +61,7 @@ def test_every_table_comes_from_runs(runs: ModuleType, tmp_path: Path) -> None:
     found = study.find("bbr")
     part = found.make_evidence([output])
     assert [path.name for path in found.draw("bbr-share", tmp_path, evidence=part)] == ["bbr-share.svg"]
-    with pytest.raises(InputError, match="no runs of policer; it needs results of bbr/policer"):
+    with pytest.raises(InputError, match="no runs of policer; give results of bbr/policer"):
         found.draw("bbr-policer", tmp_path, evidence=part)
     for name in runs.EXPERIMENTS[2:]:
         dumbbell.run(experiment.parse(shrink_experiment(name), f"{name}.toml"), output=output)

@@ -61,7 +61,7 @@ TITLES = {
     "flows": "[[flows]], TCP connections that are listed one by one",
     "web": "[[web]], short flows that come and go",
     "udp": "[[udp]], UDP that does not respond to congestion",
-    "record": "what is kept of a run",
+    "record": "what results keep of a run",
     "matrix": "[matrix], a sweep: every combination of the values is a run",
     "override": "[[override]], other values for some of the combinations",
 }

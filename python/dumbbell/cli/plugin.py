@@ -97,5 +97,5 @@ def trust_(
         print("\n".join(map(str, trust.list_folders())) or "no folder is trusted")
         return
     if not Path(folder).is_dir():
-        raise Missing("a folder that there is", command="plugin trust", key="FOLDER", found=folder)
+        raise Missing("a folder that exists", command="plugin trust", key=f"FOLDER {folder}")
     print(f"{Path(folder).resolve()} is trusted: {trust.trust_permanently(Path(folder))}")

@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
+import matplotlib as mpl
 import polars as pl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -64,7 +65,7 @@ class _Around:
     row_titles: list[str] = field(default_factory=list)
     x_labels: list[str] = field(default_factory=list)  # one a column, where columns have axes of their own
     bar: Axes | None = None
-    bar_label: str = ""
+    bar_lies: bool = False  # in the last place of the grid, which has no panel
 
 
 # of the arguments of a figure, the labels of its axes and the keys that sliders choose from: a specification of
@@ -180,11 +181,15 @@ class Picture(Figure):
             self.add_entry(label, Line2D([], [], color="black", linewidth=1.2))
 
     def name_lines(
-        self, names: Mapping[str, str] | None = None, panels: Sequence[tuple[Any, ...]] | None = None
+        self,
+        names: Mapping[str, str] | None = None,
+        panels: Sequence[tuple[Any, ...]] | None = None,
+        *,
+        legend: bool = False,
     ) -> "Picture":
         """Write the names of lines at their right ends and not in the legend (see `labels.name_lines`), and arrange."""
         with style.apply_style(self.sizes):
-            name_lines(self, names, panels)
+            name_lines(self, names, panels, legend=legend)
         return self if self._waits else self.arrange()
 
     def arrange(self) -> "Picture":
@@ -235,7 +240,7 @@ def check_output(path: str | Path, endings: Sequence[str]) -> Path:
         found = f"no figure is written as {path.suffix or 'a file without ending'}"
         raise Unfit(found, f"a file name that ends in {', '.join(endings)}", file=path)
     if not path.parent.is_dir():
-        raise Unwritable(f"no folder {path.parent}", "a folder that exists", file=path)
+        raise Unwritable(f"there is no folder {path.parent}", "a folder that exists", file=path)
     return path
 
 
@@ -388,7 +393,7 @@ def spread(
         down_names, columns = (facets, [each]) if across_each else ([each], facets)
         if not across_each and (wanted := len(Groups.from_frame(rows, facets).keys)) > MOST_ACROSS:
             found = f"{wanted} panels side by side"
-            raise TooMany(found, f"at most {MOST_ACROSS} with several measures; filter the rows", key="facet")
+            raise TooMany(found, f"at most {MOST_ACROSS}", "with several measures; filter the rows", key="facet")
     if columns is None and len(down_names) == 2:
         *down_names, columns = down_names
     if columns is None or isinstance(columns, int):
@@ -448,7 +453,7 @@ def _count_across(count: int, columns: int | None) -> int:
 
 def _check_panels(count: int, most: int) -> None:
     if count > most:
-        raise TooMany(f"{count} panels", f"at most {most}; filter the rows, or use fewer facets", key="facet")
+        raise TooMany(f"{count} panels", f"at most {most}", "filter the rows, or use fewer facets", key="facet")
 
 
 class _Arrangement:
@@ -565,18 +570,7 @@ class _Arrangement:
         shared = axes.get_shared_x_axes()
         siblings = [other for other in self.picture.panels.values() if other is axes or shared.joined(axes, other)]
         if axes in self.picture.categories:
-            for turn in (0, 40, 90):
-                for other in siblings:
-                    for label in other.get_xticklabels():
-                        label.set(rotation=turn, ha="right" if turn else "center", rotation_mode="anchor")
-                        label.set_verticalalignment("center" if turn == 90 else "top")
-                boxes = [box for _, box in self._list_boxes(axes)]
-                apart = [later.x0 - earlier.x0 for earlier, later in pairwise(boxes)]
-                room = 0.17 * _DPI / math.sin(math.radians(turn)) if turn else 0
-                if turn and all(gap >= room for gap in apart):
-                    return
-                if not turn and all(earlier.x1 + 4 <= later.x0 for earlier, later in pairwise(boxes)):
-                    return
+            self._fit_names(axes, siblings)
             return
         numbers = self._list_boxes(axes)
         shown = _choose_powers(numbers) if isinstance(axes.xaxis.get_major_locator(), LogLocator) else []
@@ -592,6 +586,26 @@ class _Arrangement:
                 if low <= at <= high
             ]
             axes.set_xticks(ticks, [text if text in texts else "" for text in labels])
+
+    def _fit_names(self, axes: Axes, siblings: Sequence[Axes]) -> None:
+        """Write names level if they have room, or else every second a line lower, or else turn them."""
+        line = 1.3 * float(mpl.rcParams["xtick.labelsize"])
+        ways = ((0, 0.0), (0, line), (40, 0.0), (90, 0.0))
+        for turn, lower in ways if not self.picture.under else (ways[0], *ways[2:]):
+            for other in siblings:
+                for label in other.get_xticklabels():
+                    label.set(rotation=turn, ha="right" if turn else "center", rotation_mode="anchor")
+                    label.set_verticalalignment("center" if turn == 90 else "top")
+                for i, tick in enumerate(other.xaxis.get_major_ticks()):
+                    tick.set_pad(mpl.rcParams["xtick.major.pad"] + lower * (i % 2))
+            boxes = [box for _, box in self._list_boxes(axes)]
+            lines = [boxes[::2], boxes[1::2]] if lower else [boxes]
+            if turn:
+                apart = [later.x0 - earlier.x0 for earlier, later in pairwise(boxes)]
+                if all(gap >= 0.17 * _DPI / math.sin(math.radians(turn)) for gap in apart):
+                    return
+            elif all(one.x1 + 4 <= other.x0 for boxes in lines for one, other in pairwise(boxes)):
+                return
 
     def _label_panels(self) -> None:
         around, grid = self.picture.around, self.picture.grid
@@ -664,7 +678,9 @@ class _Arrangement:
             self._fit(x_text, body_w)
             x_room = self._measure_size(x_text)[1] + 0.05
         bar_w = bar_h = bar_right = 0.0
-        if around.bar is not None:
+        if around.bar is not None and around.bar_lies:
+            self._fit(around.bar.xaxis.label, self.width)
+        elif around.bar is not None:
             total_w, total_h = picture.get_size_inches()
             bar_h = min(body_h - top[0] - bottom[-1], 3.2)
             around.bar.set_position((0.1, 0.1, 0.12 / total_w, bar_h / total_h))
@@ -732,7 +748,12 @@ class _Arrangement:
             y_text.set_position((_EDGE / total_w, (ys[0] + self.height + low) / 2 / total_h))
         if x_text is not None:
             x_text.set_position(((xs[0] + end) / 2 / total_w, (low - bottom[-1] - x_room) / total_h))
-        if around.bar is not None:
+        if around.bar is not None and around.bar_lies:
+            place = (xs[-1] + 0.05 * self.width, low + 0.55 * self.height)
+            around.bar.set_position(
+                (place[0] / total_w, place[1] / total_h, 0.9 * self.width / total_w, 0.12 / total_h)
+            )
+        elif around.bar is not None:
             middle = (ys[0] + self.height + low) / 2
             at, bar_h = end + right[-1] + 0.15, room.bar[0]
             around.bar.set_position((at / total_w, (middle - bar_h / 2) / total_h, 0.12 / total_w, bar_h / total_h))

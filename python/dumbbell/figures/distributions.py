@@ -131,7 +131,8 @@ def cdf(
 
     With `weight` a row is a bin of a histogram: `value` is its lower edge, and it reaches to the next in the frame.
     Bins of the store's tables `sojourn` and `rtt` (`from_ms`) reach no further than the engine's bins do, since
-    empty ones are left out. Bins of several runs in one group are added up. `each` is a column with names of measures:
+    empty ones are left out. Bins of several runs in one group are added up. An infinite value is one of what never
+    happened: it counts, and the lines go on to the right end. `each` is a column with names of measures:
     a column of panels and a horizontal axis for each, which its name labels; facets then run down.
     """
     rows = read_rows(frame, layout, ("value", "weight"), each=each, value=value, weight=weight, by=by)
@@ -145,11 +146,13 @@ def cdf(
         edges = np.unique(places) if weight else np.array([])
         log = logs[of_measure[0].measure] = is_log(log_x, places, "log_x")
         scale(of_measure[0].axes.xaxis, places, log=log)
-        curves += [
-            (panel, number, compute_steps(part, value, weight, edges, complementary=complementary))
-            for panel in of_measure
-            for number, part in enumerate(groups.split(panel.rows))
-        ]
+        never = weight is None and bool(np.isinf(convert_numbers(theirs[value])).any())
+        for panel in of_measure:
+            for number, part in enumerate(groups.split(panel.rows)):
+                x, y = compute_steps(part, value, weight, edges, complementary=complementary)
+                if never and len(x):
+                    x, y = np.append(x, places.max()), np.append(y, y[-1])
+                curves.append((panel, number, (x, y)))
     shares = collect_finite(*(y for _, _, (_, y) in curves))
     shares = shares[shares > 0] if log_y else shares
     scale(panels[0].axes.yaxis, shares, log=log_y)

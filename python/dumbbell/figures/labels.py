@@ -13,7 +13,7 @@ from matplotlib.text import Annotation
 from dumbbell.figures import style
 
 _AWAY = 6.0  # points, from the end of a line to its name
-_LINE = 1.12  # of the height of a text, from one name to the next
+_LINE = 1.2  # of the height of a text, from one name to the next
 
 
 class LabelledPicture(Protocol):
@@ -27,17 +27,24 @@ class LabelledPicture(Protocol):
 
 
 def name_lines(
-    picture: LabelledPicture, names: Mapping[str, str] | None = None, panels: Collection[tuple[Any, ...]] | None = None
+    picture: LabelledPicture,
+    names: Mapping[str, str] | None = None,
+    panels: Collection[tuple[Any, ...]] | None = None,
+    *,
+    legend: bool = False,
 ) -> None:
     """Write the name of each line at its right end, in its colour, and take it out of the legend.
 
     `names` are texts for labels of lines, of which a label that is missing keeps its place in the legend; without it
     every line has its label. `panels` are keys of panels; without it those at the right of their rows have names.
+    `legend` keeps the lines in the legend: the texts are then what is to be known of their ends.
     Names that would touch are moved apart when the figure is arranged; call `arrange` afterwards.
     """
     chosen = [picture.panels[key] for key in panels] if panels is not None else list(_list_last(picture))
     named = set()
     for axes in chosen:
+        for old in picture.line_names.pop(axes, ()):  # which a figure has without being asked
+            old.remove()
         for line in axes.lines:
             label = str(line.get_label())
             end = None if label.startswith("_") else find_end(axes, line)
@@ -59,7 +66,29 @@ def name_lines(
             )
             note.set_gid("name of a line")
             picture.line_names.setdefault(axes, []).append(note)
+    if legend:
+        return
     picture.entries = [(label, shown) for label, shown in picture.entries if label not in named]
+
+
+def mark_place(picture: LabelledPicture, key: tuple[Any, ...], x: float, text: str = "") -> None:
+    """Draw an upright dashed line at a place of a panel, with a text next to its upper end."""
+    with style.apply_style(picture.sizes):
+        axes = picture.panels[key]
+        axes.axvline(x, color=style.GUIDE, linewidth=0.8, linestyle=(0, (4, 2)), zorder=1.4, label=f"_{text}")
+        left = float(axes.transAxes.inverted().transform(axes.transData.transform((x, axes.get_ylim()[1])))[0]) > 0.5
+        axes.annotate(
+            text,
+            (x, 1),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(-3 if left else 3, -1),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            va="top",
+            fontsize="small",
+            color=style.GUIDE,
+            zorder=4,
+        )
 
 
 def _list_last(picture: LabelledPicture) -> Iterator[Axes]:

@@ -59,6 +59,7 @@ def lines(
     reference_name: str | None = None,
     each: str | None = None,
     x_names: Mapping[float, str] | None = None,
+    bands: bool | None = None,
     **layout: Unpack[Layout],
 ) -> Picture:
     """Draw `y` over `x`: one line for each group of `by`, with the interval from `low` to `high` if named.
@@ -68,6 +69,7 @@ def lines(
     with what was published or measured elsewhere, drawn as rings around the places of points; `reference_name` is what
     the legend calls it. `each` is a column with names of measures: a row of panels and a vertical axis for each, which
     its name labels; facets then run across. `x_names` are what to write at numbers of `x`, such as `25kB`.
+    Intervals are bands or bars, as `bands` says; without it they are bands where a panel has three lines or fewer.
 
     Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
     """
@@ -87,7 +89,8 @@ def lines(
     marked = not numeric or len(np.unique(places)) <= _MOST_MARKERS
     picture.colours = {label: style.colour for label, style in zip(groups.labels, groups.styles, strict=True)}
     for panel in panels:
-        for number, label, part, style in groups.list_parts(panel.rows):
+        parts = groups.list_parts(panel.rows)
+        for number, label, part, style in parts:
             shift = 0.0 if numeric else _shift(number, len(groups.keys))
             own = part.sort(x) if numeric else part
             at = (
@@ -95,7 +98,8 @@ def lines(
                 if numeric
                 else np.array([names.index(v) + shift for v in own[x].to_list()], dtype=float)
             )
-            line = _Line(label, style, len(groups.keys), joined=numeric, marked=marked)
+            banded = numeric and (bands or (bands is None and (len(parts) <= _MOST_BANDS or not marked)))
+            line = _Line(label, style, joined=numeric, marked=marked, banded=banded)
             line.draw(panel.axes, at, own, _Measures(y, low, high, reference))
         if numeric:
             set_ticks_at_values(panel.axes, places, x_names)
@@ -154,13 +158,13 @@ class _Measures(NamedTuple):
 
 @dataclass(frozen=True)
 class _Line:
-    """One line of `of`: what it is called and looks like, and whether its points are marked."""
+    """One line: what it is called and looks like, and whether its points are marked and its interval is a band."""
 
     label: str
     style: Style
-    of: int
     joined: bool
     marked: bool
+    banded: bool
 
     def draw(self, axes: Axes, x: Numbers, rows: pl.DataFrame, measures: _Measures) -> None:
         """Draw it with its interval and its reference."""
@@ -177,7 +181,7 @@ class _Line:
         )
         if low or high:
             bottom, top = convert_numbers(rows[low or y]), convert_numbers(rows[high or y])
-            if self.joined and (self.of <= _MOST_BANDS or not self.marked):
+            if self.banded:
                 axes.fill_between(x, bottom, top, color=colour, alpha=0.15, linewidth=0, label=f"_{label}, interval")
             else:
                 axes.vlines(x, bottom, top, color=colour, linewidth=1.0, label=f"_{label}, bars", zorder=2.5)

@@ -108,7 +108,7 @@ def stacked_series(
     over = Groups.from_frame(pl.concat([rows.select(columns) for rows in frames]) if columns else frames[0], columns)
     across, down = len(over.keys), len(given)
     if across * down > MOST_PANELS:
-        raise TooMany(f"{across * down} panels", f"at most {MOST_PANELS}; filter the rows", key="panels")
+        raise TooMany(f"{across * down} panels", f"at most {MOST_PANELS}", "filter the rows", key="panels")
     picture = Picture(
         down, across, ((6.2, 3.2, 2.6, 2.0)[min(across, 4) - 1], 2.8 if down == 1 else 1.5 if down < 4 else 1.25)
     )

@@ -119,7 +119,7 @@ def _make_plain(styles: Sequence[Style], name: str, plain: Any) -> list[Style]:
 
 def _choose_by_keys(keys: Sequence[tuple[Any, ...]]) -> list[Style]:
     if len(keys) > MOST_SERIES:
-        raise TooMany(f"{len(keys)} series", f"at most {MOST_SERIES}; filter, or spread them over facets", key="by")
+        raise TooMany(f"{len(keys)} series", f"at most {MOST_SERIES}", "filter the rows, or use facets", key="by")
     columns = [list(dict.fromkeys(column)) for column in zip(*keys, strict=True)]
     differ = [i for i, values in enumerate(columns) if len(values) > 1]
     known = [i for i in differ if _place_values(columns[i])]

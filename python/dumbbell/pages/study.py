@@ -174,7 +174,7 @@ class Study:
         with self._report_program_errors():
             made = {name: str(make(evidence)) for name, make in getattr(self.program, "TABLES", {}).items()}
         if not made:
-            raise Nothing("no tables", "a study whose page has tables", file=self.name)
+            raise Nothing("found no tables", "a study whose page has tables", file=self.name)
         return "\n\n".join(f"## {name}\n\n{text}" for name, text in made.items())
 
     def draw(

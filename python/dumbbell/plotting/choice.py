@@ -61,7 +61,7 @@ class Choice:
     def line(self) -> str:
         """The kind, why it was chosen, and the options for another."""
         others = ", or ".join(f"{one.options}{' for ' * bool(one.what)}{one.what}" for one in self.others)
-        return f"kind {self.kind}: {self.why}{'; another: ' * bool(others)}{others}"
+        return f"kind {self.kind}: {self.why}{'; other figures: ' * bool(others)}{others}"
 
 
 @dataclass(frozen=True)
@@ -336,11 +336,11 @@ def _choose_by_request(results: StoredResults, request: PlotRequest) -> Iterator
     if not several:
         packets = OtherFigure("--kind cdf", needs="" if request.value else "packets")
         if not request.of and any(config["record"]["series"] for config in results.configurations.values()):
-            yield Choice("series", "the runs differ in nothing", (OtherFigure("--kind bars"), packets))
+            yield Choice("series", "all runs have the same settings", (OtherFigure("--kind bars"), packets))
         elif len(results) > 4:
             yield Choice("box", f"{len(results)} runs differ in their seeds alone", (OtherFigure("--kind bars"),))
         else:
-            yield Choice("bars", "the runs differ in nothing", (packets,))
+            yield Choice("bars", "all runs have the same settings", (packets,))
         return
     sizes = [len(one.ordered) for one in several]
     numeric = [one for one in several if one.is_numeric]

@@ -19,7 +19,7 @@ from dumbbell.results.columns import TABLES
 from dumbbell.results.results import StoredResults
 from dumbbell.results.student import compute_t_quantile
 from dumbbell.scratch import replace_whole
-from dumbbell.writing import report_write_failures
+from dumbbell.writing import refuse_file_name, report_write_failures
 
 BYTES_OF_1000_RUNS = 3_000_000  # a page may have so many, or as many as its share if it has more runs
 _FEWEST_POINTS = 10
@@ -63,11 +63,13 @@ def write(
 
     Raises InputError if there are no runs, or the page cannot be written.
     """
+    path = Path(output)
+    is_file = path.suffix.lower() in (".html", ".htm")
+    if not is_file:
+        refuse_file_name(path, "a page that ends in .html, or a folder")
     listed = [sources] if isinstance(sources, str | Path | StoredResults) else list(sources)
     runs = ReportRuns(open_files(listed, where, engine))
     made = _Report(runs, claims, references, run_program=run_program, title=title)
-    path = Path(output)
-    is_file = path.suffix.lower() in (".html", ".htm")
     with report_write_failures(output, "a file in a folder that can be written to"):
         return made.write_file(path) if is_file else made.write_folder(path)
 

@@ -79,15 +79,15 @@ _OF_STORE = [
         "imported",
         "",
         "imported file",
-        "JSON: of an imported file its name, digest and format, what it says of itself, what to know of it.",
+        "JSON: name, digest and format of an imported file, its own description, and notes on the import.",
         engines=("import",),
     ),
     Column(
         "given",
         "",
         "given",
-        "JSON: keys that the experiment sets, of a run on Linux, where others are the kernel's own; keys that the file "
-        "tells, of one that was imported.",
+        "JSON: for a run on Linux, the keys that the experiment sets, since all others have the kernel's values; for "
+        "an imported run, the keys that its file determines.",
     ),
     Column("wall_s", "s", "time of computation", "Seconds that one core took for the run.", values="real"),
     Column(

@@ -180,8 +180,10 @@ def narrow_runs(
             with contextlib.suppress(InputError):
                 meet(whole, condition)
                 said = " and ".join(map(str, [*met, condition]))
-                others = f"another value: {condition.key} of the others is {error.allowed}"
-                error = Nothing(f"no run has {said}", others, option=option)
+                before = " and ".join(map(str, met))
+                values = f"one of {error.allowed}" if len(error.known) > 1 else error.allowed
+                there = f"where {before}, {condition.key} is {values}"
+                error = Nothing(f"no run has {said}; {there}", option=option)
             raise error from None
         met.append(condition)
     return found
