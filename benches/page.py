@@ -214,15 +214,18 @@ Why:
 {said}"""
 
 
-def _draw_figure(rows: list[dict[str, str]], axis: str, label: str) -> str:
+def _draw_figure(rows: list[dict[str, str]], axis: str, label: str, ends: tuple[str, str], setting: str) -> str:
+    """Draw the time per packet over `axis`, in the order of the table; the title has the ranges at both `ends`."""
+    names = {name: pl.Enum(list(dict.fromkeys(row[name] for row in rows))) for name in ("queue", "control")}
     frame = pl.DataFrame(
         {
-            "queue": [row["queue"] for row in rows],
-            "control": [row["control"] for row in rows],
+            **{name: pl.Series([row[name] for row in rows], dtype=kind) for name, kind in names.items()},
             axis: [int(row[axis]) / (1e6 if axis == "rate" else 1) for row in rows],
             "time": [steps.measure_nanoseconds(row) for row in rows],
         }
     )
+    at = [frame.filter(pl.col(axis) == end)["time"] for end in (frame[axis].min(), frame[axis].max())]
+    ranges = [format_range(times.to_list(), f"ns {words}") for times, words in zip(at, ends, strict=True)]
     picture = figures.lines(
         frame,
         axis,
@@ -232,12 +235,20 @@ def _draw_figure(rows: list[dict[str, str]], axis: str, label: str) -> str:
         columns=4,
         log_x=True,
         log_y=True,
+        x_names={value: _shorten_rate(value) for value in frame[axis].to_list()} if axis == "rate" else None,
         x_label=label,
-        y_label="ns per packet",
+        y_label="CPU time per packet, ns",
+        title=f"CPU time per packet: {ranges[0]}, {ranges[1]}\n{setting}; a panel for each queue",
     )
-    file = PAGE.with_name(f"speed-{axis}.png")
+    file = PAGE.with_name(f"speed-{axis}.svg")
     figures.save(picture, file)
     return file.name
+
+
+def _shorten_rate(mbit: float) -> str:
+    """Return a rate in bit/s as at an axis: `10G` for 10,000 Mbit/s."""
+    size, unit = next((size, unit) for size, unit in ((1e6, "T"), (1e3, "G"), (1.0, "M")) if mbit >= size)
+    return f"{mbit / size:g}{unit}"
 
 
 def make_ladder_section() -> str:
@@ -251,6 +262,13 @@ def make_ladder_section() -> str:
         return f"{float(f'{kilobytes:.2g}'):,g}"
 
     fixed, alone = format_rate(ladder.AT_RATE), ladder.AT_FLOWS
+    rtt = f"base RTT {ladder.BASE_RTT // ladder.MS} ms"
+    most = max(int(row["flows"]) for row in flows)
+    words = ("with one flow", f"with {most:,}")
+    over_flows = _draw_figure(flows, "flows", "flows", words, f"{fixed}, {rtt}")
+    slow, fast = (format_rate(choose(int(row["rate"]) for row in rates)) for choose in (min, max))
+    words = (f"at {slow}", f"at {fast}")
+    over_rates = _draw_figure(rates, "rate", "rate, bit/s", words, f"{alone} flows, {rtt}")
     return f"""\
 ## From one flow to 100,000, from 1 Mbit/s to 1 Tbit/s
 
@@ -258,13 +276,13 @@ These figures show the CPU time per data packet, including the set-up of the run
 of base RTT. A run carries about {ladder.PACKETS:,} packets, or lasts {ladder.ROUND_TRIPS} round trips if they carry
 more. Over all cells the time is {format_range(times, "ns")}.
 
-![Time per packet over the number of flows]({_draw_figure(flows, "flows", "flows")})
+![Time per packet over the number of flows]({over_flows})
 
 Flows at {fixed}, ns per packet:
 
 {_format_table(flows, "flows", lambda row: f"{steps.measure_nanoseconds(row):.0f}")}
 
-![Time per packet over the rate of the bottleneck]({_draw_figure(rates, "rate", "rate, Mbit/s")})
+![Time per packet over the rate of the bottleneck]({over_rates})
 
 Rates with {alone} flows, ns per packet:
 

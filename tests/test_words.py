@@ -69,7 +69,7 @@ CODE_WORDS = {
     r"\bfaults? of\b": "error in",
 }
 # written by programs from results or from the engine's own descriptions; a notebook
-MADE = ("docs/validation", "docs/lab-book.md")
+MADE = ("docs/validation", "docs/lab-book.md", "docs/reference/")
 WRITTEN = ("README.md", "tables.md")  # in the folder of a study
 INSIDE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)  # of a template: no prose
 PAGES = [
