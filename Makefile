@@ -93,7 +93,7 @@ docs: $(STAMPS)/native $(STAMPS)/site
 
 .PHONY: docs-check man reference
 reference: $(STAMPS)/native
-	$(BIN)/python -m website.reference
+	$(BIN)/python -m website.reference_pages
 
 man: $(STAMPS)/native
 	$(BIN)/python -m website.man target/man

@@ -22,13 +22,13 @@ EXCEPTIONS = {
     "two values contradict each other": r"it must be (an earliest time that is not after|a size above min)",
     "the same run twice": r"make the same run; use values that differ",
     "times after the end of the run": r"it must be a time before the end of the run",
-    "keys that others leave without effect": r"it does nothing; use |it is about the hosts' TCP|record\.queue is ",
+    "keys that others leave without effect": r"it has no effect without |it sets the hosts' TCP|record\.queue is ",
     "an override that no run meets": r"no run meets this condition",
     "an override of what the matrix sets": r"override\[\d+\]\.set: \S+ and the matrix's ",
     "a file of sizes has to be read": r"size\.csv: ",
-    "a trace of a link has to be read": r"bottleneck\.trace\"?(\[[0-9]+\])?: .* \(.*\); it must be ",
+    "a trace of a link has to be read": r"bottleneck\.trace\"?(\[[0-9]+\])?: .* \(.*\); (it must be|give) ",
     "a datagram fits into a full frame": r"it must be at most \d+ B, (what )?a full frame of hosts\.mss",
-    "a trace replaces other keys": r"and trace do not go together",
+    "a trace replaces other keys": r"and trace cannot be combined",
 }
 
 

@@ -130,3 +130,26 @@ def test_a_place_that_cannot_be_written_is_one_line(
     monkeypatch.chdir(bad)
     status, lines = run_command([output if word == "NEW" else word for word in line], monkeypatch, capsys)
     assert (status, len(lines)) == (2, 1) and output.split("/")[0] in lines[0], lines
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["report", "good.duckdb", "-o", "FILE"],
+        ["export", "good.duckdb", "-o", "FILE"],
+        ["study", "run", "l4s-classic", "-o", "FILE"],
+        ["study", "page", "l4s-classic", "-o", "FILE"],
+        ["study", "figure", "l4s-classic", "-o", "FILE"],
+        ["check", "bbr", "--case", "1", "--rate", "1Mbit", "--rtt", "20ms", "--qlog", "FILE"],
+        ["check", "bbr", "--case", "1", "--rate", "1Mbit", "--rtt", "20ms", "--figures", "FILE"],
+    ],
+)
+def test_no_folder_gets_the_name_of_a_file(
+    line: list[str], bad: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(bad)
+    with Store.open(bad / "good.duckdb", write=True):
+        pass
+    status, lines = run_command(["x.pdf" if word == "FILE" else word for word in line], monkeypatch, capsys)
+    assert (status, len(lines)) == (2, 1) and '"x.pdf"; it must be ' in lines[0] and "folder" in lines[0], lines
+    assert not (bad / "x.pdf").exists()

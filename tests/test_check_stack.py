@@ -439,10 +439,10 @@ def test_two_versions_are_held_against_each_other(tmp_path: Path, command: Comma
         (["--set", "nothing=1"], "check: --set: unknown key nothing"),
         (["--window", "1x"], 'check: --window is "1x"'),
         (["--against", "window.so"], 'check: --against is "window.so"; it must be another stack'),
-        (["--against", "x.so", "--known", "x"], "check: --against and --known do not go together"),
-        (["--against-cc", "fixed"], "check stack: --against is missing; it must be OTHER"),
+        (["--against", "x.so", "--known", "x"], "check: --against and --known cannot be combined"),
+        (["--against-cc", "fixed"], "check stack: --against is missing; give the stack"),
         (["--against", "window.so", "--against-cc", "reno"], 'check: --against-cc is "reno"; it must be aimd or fixed'),
-        (["--format", "json", "--github"], "check: --github and --format json do not go together"),
+        (["--format", "json", "--github"], "check: --github and --format json cannot be combined"),
     ],
 )
 def test_mistakes_get_one_line_and_status_2(tmp_path: Path, command: Command, options: list[str], found: str) -> None:
@@ -455,7 +455,7 @@ def test_mistakes_get_one_line_and_status_2(tmp_path: Path, command: Command, op
 def test_a_stack_is_needed_unless_cases_are_listed(command: Command) -> None:
     said = command("check", "stack", "--case", "use")
     assert (said.returncode, said.stderr.count("\n")) == (2, 1)
-    assert said.stderr.startswith("check stack: NAME is missing; it must be a stack of dumbbell stack list")
+    assert said.stderr.startswith("check stack: NAME is missing; give a stack of dumbbell stack list")
 
 
 # stacks that are built

@@ -154,7 +154,7 @@ def test_entries_of_what_does_not_exist_are_refused(tmp_path: Path, command: Com
         ("use window-amid\n", 'known: line 1: unknown control "window-amid"; did you mean "window-aimd"?'),
         (
             "use window-aimd = broken\n",
-            'known: line 1: unknown result "broken"; known are failed, closed, crashed, hung',
+            'known: line 1: unknown result "broken"; choose from failed, closed, crashed, hung',
         ),
     ]:
         (tmp_path / "known").write_text(line)

@@ -38,9 +38,14 @@ SHAPES: dict[str, tuple[dict[str, Any], str, str]] = {
         r"two flows over flows\[0\].cc and flows\[1\].cc",
     ),
     "queue disciplines": (
-        {"flows": [CUBIC | {"count": 2}], "matrix": AQMS | RATES, "seeds": [1, 2, 3]},
+        {"flows": [CUBIC | {"count": 2}], "matrix": AQMS, "seeds": [1, 2, 3]},
         "ellipses",
         "3 queue disciplines",
+    ),
+    "queue disciplines over rates": (
+        {"flows": [CUBIC | {"count": 2}], "matrix": AQMS | RATES, "seeds": [1, 2, 3]},
+        "lines",
+        "3 queue disciplines.*over bottleneck.rate",
     ),
     "unlike flows over queue disciplines": (
         {"matrix": AQMS, "seeds": [1, 2]},
@@ -114,7 +119,7 @@ def shaped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_a_shape_has_its_figure_and_the_line_says_why(shaped: Shaped) -> None:
     results, picture, kind, why = shaped
     assert picture.why is not None and "\n" not in picture.why
-    assert re.match(f"kind {kind}: .*{why}.*; another: --", picture.why)
+    assert re.match(f"kind {kind}: .*{why}.*; other figures: --", picture.why)
     assert picture.panels, "something is drawn"
     asked = results.plot(kind if kind != "heat" else "bars")
     assert asked.why is None, "who asks for a kind knows why"
@@ -122,7 +127,7 @@ def test_a_shape_has_its_figure_and_the_line_says_why(shaped: Shaped) -> None:
 
 def others(picture: Picture) -> list[dict[str, Any]]:
     """Return the options for other figures that a line names."""
-    said = (picture.why or "").partition("; another: ")[2]
+    said = (picture.why or "").partition("; other figures: ")[2]
     commands = re.findall(r"--(?:kind|value|by|baseline) \S+(?: --(?:value|by|baseline) \S+)*", said.replace(",", " "))
     words = [shlex.split(command) for command in commands]
     return [{word.removeprefix("--"): value for word, value in zip(own[::2], own[1::2], strict=True)} for own in words]
@@ -199,7 +204,9 @@ def test_the_command_prints_the_line(tmp_path: Path, command: Command) -> None:
     done = command("plot", "r.duckdb", "-o", "a.png")
     assert done.returncode == 0 and done.stdout == ""
     first, line = done.stderr.splitlines()
-    assert first == "a.png" and line.startswith("kind bars: what each of the unlike") and "; another: --kind" in line
+    assert (
+        first == "a.png" and line.startswith("kind bars: what each of the unlike") and "; other figures: --kind" in line
+    )
     assert command("plot", "r.duckdb", "-o", "b.png", "--kind", "bars").stderr.splitlines() == ["b.png"]
 
 
@@ -214,7 +221,7 @@ def test_the_share_on_the_map_is_that_of_the_first_flow(tmp_path: Path) -> None:
     assert (axes.images[0].norm.vmin, axes.images[0].norm.vmax) == (0, 1)
     assert picture.around.bar is not None
     label = picture.around.bar.get_ylabel().replace("\n", " ")
-    assert label == "share of goodput in common time of cubic"
+    assert label == "cubic's share of goodput in common time"
 
 
 def test_rates_on_top_of_each_other_are_the_goodput(tmp_path: Path) -> None:
@@ -248,7 +255,7 @@ def test_the_change_on_the_figure_is_that_of_diff(tmp_path: Path) -> None:
     inside = [value for value in changes if abs(value) < 150]
     assert [value for value in shown if abs(value) < 150] == pytest.approx(inside)
     assert picture.around.x_label == "change from linux-6.17 to tsfifo, %"
-    with pytest.raises(InputError, match="baseline is missing; it must be KEY=VALUE"):
+    with pytest.raises(InputError, match="baseline is missing; give KEY=VALUE"):
         made(tmp_path / "s.duckdb", matrix=RATES).plot("differences")
     with pytest.raises(InputError, match=r"bottleneck\.rate and kind differences"):
         results.plot("differences", by="bottleneck.rate")

@@ -304,12 +304,12 @@ def test_seeds_that_only_some_cells_have() -> None:
         ({"where": {"aqm": "STEPP"}}, 'claim c: where.aqm is "STEPP"; did you mean "STEP"? It must be STEP, PI2'),
         (
             {"where": {"aqn": "STEP"}},
-            "claim c: where.aqn: unknown column aqn; did you mean aqm? Known are mix, variant",
+            "claim c: where.aqn: unknown column aqn; did you mean aqm? Choose from mix, variant",
         ),
         ({"where": {"k": 0.3}}, "claim c: where.k is 0.3; it must be 0.1, 0.2, 1, 2"),
         ({"where": {"k": "> 2"}}, 'claim c: where.k is "> 2"; it must be a range with some of 0.1'),
         ({"where": {"k": "<= smal"}}, 'claim c: where.k is "smal"; did you mean "small"? It must be a number'),
-        ({"where": {"variant": "old"}}, "claim c: where: no cell of the matrix is left; it needs a selection with"),
+        ({"where": {"variant": "old"}}, "claim c: where: it selects no cell of the matrix; give a selection with"),
         ({"measure": "usage"}, 'claim c: measure is "usage"; did you mean "use"? It must be one of use, fair, share'),
         ({"measure": "fair", "where": {"cls": "a"}}, 'claim c: measure is "fair"; it must be a measure that goes'),
         ({"is": "= 3"}, 'claim c: is is "= 3"; it must be < X, <= X'),
@@ -334,7 +334,7 @@ def test_seeds_that_only_some_cells_have() -> None:
             {"along": {"k": "mean"}, "against": {"k": [1, 2]}},
             'claim c: over, along, against is "k, k"; it must be each column once',
         ),
-        ({"given": [{"measure": "fair"}]}, "claim c: given[0].is is missing; it must be given"),
+        ({"given": [{"measure": "fair"}]}, "claim c: given[0].is is missing; give a value"),
         ({"given": [{"measure": "share", "is": "> 0"}]}, 'claim c: given[0].measure is "share"; it must be a mea'),
         ({"says": None}, "claim c: says is nothing; it must be one sentence"),
         ({"figures": 3}, "claim c: unknown key figures; did you mean figure?"),
@@ -356,11 +356,11 @@ def test_errors_name_the_claim_the_key_and_what_is_allowed(claim: dict[str, Any]
         ({"words": {"good": {"value": "x", "reason": ""}}}, 'words.good.value is "x"; it must be a number'),
         (
             {"shares": {"some": {"at_least": 0.5, "reason": ""}}},
-            "shares.some: this name and that of every, some, mean, which every file has, do not go",
+            "shares.some: every, some, mean are names that every file has; use",
         ),
         ({"shares": {"all": {"at_least": 5, "reason": ""}}}, "shares.all is 5.0; it must be a share from 0 to 1"),
         ({"shares": 5}, "shares is 5; it must be a table of tables"),
-        ({"cells": [FILE["cells"][0], {"mix": "b"}]}, "cells[1].variant is missing; it must be given"),
+        ({"cells": [FILE["cells"][0], {"mix": "b"}]}, "cells[1].variant is missing; give a value"),
         ({"sets": {"b": {"mix": "c"}}}, 'sets.b.mix is "c"; it must be a, both'),
     ],
 )
@@ -371,7 +371,7 @@ def test_errors_of_the_head_name_the_key(top: dict[str, Any], message: str) -> N
 
 
 def test_two_claims_have_two_names_and_a_default_leaves_one_variant() -> None:
-    with pytest.raises(InputError, match="claim c: id: two claims with this name do not go together"):
+    with pytest.raises(InputError, match="claim c: id: two claims have this name; use another name"):
         read({}, {})
     with pytest.raises(InputError, match=r"claim c: where: the cells differ in variant alone \(new and old\)"):
         read({"where": {"mix": "both"}}, defaults={"variant": ["new", "old"]})
@@ -381,12 +381,12 @@ def test_frames_have_the_columns_and_one_run_of_a_cell_and_seed() -> None:
     claims = read({})
     good = frame(KEYS, {"use": lambda *_: 1.0, "fair": lambda *_: 1.0}, [1])
     classes = frame([*KEYS, "cls"], {"share": lambda *_: 1.0, "use": lambda *_: 1.0}, [1])
-    with pytest.raises(InputError, match=r"test.toml: tables.runs.measures: unknown column fair; .*nown are seed, mix"):
+    with pytest.raises(InputError, match=r"test.toml: tables.runs.measures: unknown column fair; .*from seed, mix"):
         claiming.judge(claims, {"runs": good.drop("fair"), "classes": classes})
     with pytest.raises(InputError, match=r"test.toml: tables.classes.keys: unknown column cls; "):
         claiming.judge(claims, {"runs": good, "classes": classes.drop("cls")})
     twice = pl.concat([good, good.with_columns(use=pl.lit(2.0))])
-    with pytest.raises(InputError, match=r"runs: mix a, .*, k 0.1, seed 1: two runs that differ do not go together"):
+    with pytest.raises(InputError, match=r"runs: mix a, .*, k 0.1, seed 1: two runs of one cell and seed differ"):
         claiming.judge(claims, {"runs": twice, "classes": classes})
     assert claiming.judge(claims, {"runs": pl.concat([good, good]), "classes": classes})[0].verdict == "holds"
 
@@ -395,7 +395,7 @@ def test_frames_come_from_a_program_beside_the_claims(tmp_path: Path, monkeypatc
     for name in ("os.path", "elsewhere/frames.py"):
         with pytest.raises(InputError, match=f'test.toml: frames is "{name}"; it must be a program next to the claims'):
             claiming.run_tables(read({}, frames=name), None)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"nowhere.py: there is no such file; it must be a program next to the claims"):
+    with pytest.raises(InputError, match=r"nowhere.py: there is no such file; give a program next to the claims"):
         claiming.run_tables(read({}, frames="nowhere.py"), None)  # type: ignore[arg-type]
     monkeypatch.chdir(tmp_path)
     Path("frames.py").write_text("def classes(results): ...\n")

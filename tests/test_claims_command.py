@@ -194,7 +194,10 @@ def test_conditions_choose_the_runs_of_claims(command: Command, tmp_path: Path) 
 
     assert missing() == 82 and missing("--where", "bottleneck.aqm.min=106250B") == 83
     part = command("study", "claims", "coexistence", "steps.duckdb", "--where", "flow=0")
-    assert (part.returncode, len(part.stderr.splitlines())) == (2, 1) and "claims are of whole runs" in part.stderr
+    assert (part.returncode, len(part.stderr.splitlines())) == (
+        2,
+        1,
+    ) and "but claims are judged on" in part.stderr
 
 
 def test_results_of_something_else_are_refused(command: Command, tmp_path: Path) -> None:

@@ -164,5 +164,5 @@ def _named_engine(name: str) -> bool:
 
 
 def test_other_shells_are_refused() -> None:
-    with pytest.raises(InputError, match=r"unknown shell tcsh; .*nown are bash, zsh, fish"):
+    with pytest.raises(InputError, match=r"unknown shell tcsh; .*hoose from bash, zsh, fish"):
         completion.completion("tcsh")

@@ -269,7 +269,7 @@ def test_the_simulator_works_and_decides_the_status(capsys: pytest.CaptureFixtur
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "sim: works"
     assert "1 s of one flow" in lines[1]
-    with pytest.raises(InputError, match=r"unknown engine simm; did you mean sim. Known are sim, linux, live"):
+    with pytest.raises(InputError, match=r"unknown engine simm; did you mean sim. Choose from sim, linux, live"):
         doctor.doctor("simm")
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from dumbbell import errors
 from dumbbell.errors import (
+    Ambiguous,
     Conflict,
     InputError,
     InUse,
@@ -37,10 +38,10 @@ MANY = [f"name{n}" for n in range(63)]
             UnknownKey('"ecm"', among=["ecn"], file="a.toml", key="hosts.ecm", nearest="hosts.ecn"),
             "unknown key hosts.ecm; did you mean hosts.ecn?",
         ),
-        (UnknownKey('"x"', among=["ecn", "mss"], file="a.toml", key="x"), "unknown key x; known are ecn, mss"),
+        (UnknownKey('"x"', among=["ecn", "mss"], file="a.toml", key="x"), "unknown key x; choose from ecn, mss"),
         (
             UnknownName('"codle"', among=["pie", "codel"], file="a.toml", key="bottleneck.aqm", what="aqm"),
-            'bottleneck.aqm: unknown aqm "codle"; did you mean "codel"? Known are pie, codel',
+            'bottleneck.aqm: unknown aqm "codle"; did you mean "codel"? Choose from pie, codel',
         ),
         (UnknownName("x", among=[], file="a.toml", what="kernel"), "unknown kernel x; there are none"),
         (WrongValue("3", "a list", file="a.toml", key="x"), "x is 3; it must be a list"),
@@ -53,16 +54,33 @@ MANY = [f"name{n}" for n in range(63)]
         (OutOfRange("3", "at most 2", file="a.toml", key="x: y"), "x: y is 3; it must be at most 2"),
         (
             TooMany("40 panels", "at most 36", file="a.toml", key="x"),
-            "x: 40 panels are too many; there may be at most 36",
+            "x: 40 panels are too many; at most 36 are allowed",
         ),
-        (Missing("a time", file="a.toml", key="x"), "x is missing; it must be a time"),
-        (Conflict("x and y", "one of them", file="a.toml"), "x and y do not go together; use one of them"),
+        (Missing("a time", file="a.toml", key="x"), "x is missing; give a time"),
+        (Conflict("x and y", "one of them", file="a.toml"), "x and y cannot be combined; use one of them"),
         (Unfit("nothing differs", "a key", file="a.toml", key="x"), "x: nothing differs; use a key"),
-        (Unsupported("csaqm", ["pie"], file="a.toml", key="x", where="Linux"), "x: Linux has no csaqm; use pie"),
+        (
+            Unsupported("csaqm", ["pie"], file="a.toml", key="x", where="Linux"),
+            "x: Linux does not support csaqm; use pie",
+        ),
         (Unreadable("this is a directory", "a file", file="a.toml"), "this is a directory; it must be a file"),
-        (Unwritable("no room", "another disk", file="a.toml"), "it cannot be written: no room; choose another disk"),
-        (Nothing("no run", "one or more", file="a.toml"), "no run; it needs one or more"),
-        (InUse("process 7", "end it", file="a.toml"), "it is in use by process 7; end it"),
+        (Unwritable("no room", "another disk", file="a.toml"), "cannot write: no room; choose another disk"),
+        (Nothing("found no run", "one or more", file="a.toml"), "found no run; give one or more"),
+        (InUse("process 7", "end it", file="a.toml"), "process 7 is using it; end it"),
+        (InUse("", "end it", file="a.toml"), "another process is using it; end it"),
+        (
+            Ambiguous("it describes 9 runs", "one with --cell N", file="a.toml"),
+            "it describes 9 runs; choose one with --cell N",
+        ),
+        (TooMany("2 values", "one", file="a.toml", key="x"), "x: 2 values are too many; one is allowed"),
+        (
+            TooMany("40 panels", "at most 36", "filter the rows", file="a.toml", key="x"),
+            "x: 40 panels are too many; at most 36 are allowed: filter the rows",
+        ),
+        (
+            Unreadable("there is no such file", "a results file", file="a.toml"),
+            "there is no such file; give a results file",
+        ),
     ],
 )
 def test_a_sentence_for_each_kind(error: InputError, text: str) -> None:
@@ -82,7 +100,7 @@ def test_what_is_needed_is_the_subject() -> None:
 
 def test_a_dozen_names_at_most_the_nearest_first() -> None:
     text = str(UnknownName("nam62", among=MANY))
-    assert text.startswith("unknown name nam62; did you mean name62? Known are name62, ")
+    assert text.startswith("unknown name nam62; did you mean name62? Choose from name62, ")
     assert text.endswith("… (63 in all)") and text.count(", ") == 12
     assert len(UnknownName("nam62", among=MANY).known) == 63
     assert str(WrongValue("zzz", MANY, key="x")).count(", ") == 12

@@ -14,7 +14,7 @@ from dumbbell.experiment import other_names
 from dumbbell.experiment.registry import read_registry
 
 FLOW = {"cc": "reno", "base_rtt": "20ms"}
-NOTHING = "nothing sends; it needs one [[flows]], [[web]] or [[udp]] or more"
+NOTHING = "nothing sends; give at least one [[flows]], [[web]] or [[udp]]"
 
 
 def line(**changes: Any) -> str:
@@ -41,7 +41,7 @@ def line(**changes: Any) -> str:
         ({"flows": [FLOW, FLOW | {"count": 0}]}, "flows[1].count is 0; it must be an integer from 1 to 1000000"),
         (
             {"flows": [FLOW | {"count": 600_000}], "udp": [{"count": 400_001}]},
-            "flows: 1000001 flows and sources of UDP are too many; there may be at most 1000000",
+            "flows: 1000001 flows and sources of UDP are too many; at most 1000000 are allowed",
         ),
         (
             {"flows": [FLOW | {"base_rtt": "1h"}]},
@@ -79,10 +79,10 @@ def line(**changes: Any) -> str:
             {"seeds": [1, 1]},
             "seeds is [1, 1]; it must be a list of different integers of 0 or more, such as [1, 2, 3]",
         ),
-        ({"matrix": {}}, "matrix: it has no key; it needs one or more, each with its values"),
+        ({"matrix": {}}, "matrix: it has no key; give one key or more, each with its values"),
         ({"matrix": 3}, "matrix is 3; it must be a table"),
         ({"matrix": {"duration": "3s"}}, 'matrix.duration is "3s"; it must be a list'),
-        ({"matrix": {"duration": []}}, 'matrix."duration": the list is empty; it needs at least one value'),
+        ({"matrix": {"duration": []}}, 'matrix."duration": the list is empty; give at least one value'),
         (
             {"matrix": {"flows[5].cc": ["reno"]}},
             "unknown key flows[5]; the last of flows is flows[1]",
@@ -126,7 +126,7 @@ def line(**changes: Any) -> str:
         ),
         (
             {"override": [{"when": {}, "set": {"duration": "1s"}}]},
-            "override[0].when: it has no key; it needs one or more",
+            "override[0].when: it has no key; give one key or more",
         ),
         ({"title": 3}, "title is 3; it must be a string"),
     ],
@@ -178,7 +178,7 @@ def test_a_time_without_unit_gets_that_of_its_key(changes: dict[str, Any], meant
 )
 def test_what_others_call_an_algorithm(key: str, name: str, meant: str) -> None:
     text = line(bottleneck={"aqm": name}) if key == "aqm" else line(flows=[FLOW | {"cc": name}])
-    assert f'unknown {key} "{name}"; did you mean "{meant}"? Known are ' in text
+    assert f'unknown {key} "{name}"; did you mean "{meant}"? Choose from ' in text
     assert text.endswith("; mainline Linux's bbr is BBRv1, here bbr1") == (meant == "bbr1")
 
 
@@ -225,7 +225,7 @@ def test_codepoints_have_their_names() -> None:
 
 def test_misspellings_name_the_nearest() -> None:
     assert line(duraton="2s").endswith("unknown key duraton; did you mean duration?")
-    assert 'bottleneck.aqm: unknown aqm "codle"; did you mean "codel"? Known are pfifo, ' in line(
+    assert 'bottleneck.aqm: unknown aqm "codle"; did you mean "codel"? Choose from pfifo, ' in line(
         bottleneck={"aqm": "codle"}
     )
     assert line(bottleneck={"aqm": {"name": "codel", "traget": "1ms"}}).endswith(
@@ -235,7 +235,7 @@ def test_misspellings_name_the_nearest() -> None:
         "test.toml: unknown key bottleneck.targte; did you mean bottleneck.aqm.target?"
     )
     assert line(hosts={"ecm": True}) == "test.toml: unknown key hosts.ecm; did you mean hosts.ecn?"
-    assert 'flows[0].cc: unknown cc "cubci"; did you mean "cubic"? Known are reno, ' in line(flows=[{"cc": "cubci"}])
+    assert 'flows[0].cc: unknown cc "cubci"; did you mean "cubic"? Choose from reno, ' in line(flows=[{"cc": "cubci"}])
     assert line(flows=[{"cc": "cubic", "base-rtt": "1ms"}]).endswith("did you mean flows[0].base_rtt?")
     assert line(hosts={"ofload": "tso"}).endswith("did you mean hosts.offload?")
 

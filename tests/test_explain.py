@@ -847,7 +847,7 @@ def test_imported_files_are_explained_and_watched(name: str, command: Command) -
     done = command("explain", "i.duckdb")
     assert done.returncode == 0, done.stderr
     assert "2 flows of CUBIC" in done.stdout and "of the goodput" in done.stdout
-    assert "read from a file: there is no trace of it" in done.stdout
+    assert "read from a file, so it has no trace" in done.stdout
     assert "link" not in done.stdout.splitlines()[2]
     watched = command("watch", "i.duckdb")
     assert watched.returncode == 0, watched.stderr

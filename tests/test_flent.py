@@ -196,11 +196,11 @@ def test_a_folder_has_a_file_per_run(tmp_path: Path, command: Command) -> None:
     )
     assert sorted(Path(line).name for line in done.stdout.splitlines()) == names
     for arguments, words in (
-        (["-o", "one.flent.gz"], "there may be 1 in a file: --where KEY=VALUE chooses it, --format flent -o FOLDER"),
+        (["-o", "one.flent.gz"], "and a file of Flent has one; choose one with --where KEY=VALUE"),
         (["--format", "flent", "-o", "m.toml"], "choose a folder that can be written to, with space, or NAME.flent.gz"),
-        (["-o", "all.csv"], '-o is "all.csv"; it must be a folder for a file of each table, or NAME.flent.gz'),
-        (["--format", "csv", "-o", "one.flent.gz"], "--format csv and one.flent.gz do not go together"),
-        (["--format", "flent", "-o", "out"], "this file exists"),
+        (["-o", "all.csv"], '--output is "all.csv"; it must be a folder for a file of each table, or NAME.flent.gz'),
+        (["--format", "csv", "-o", "one.flent.gz"], "--format csv and one.flent.gz cannot be combined"),
+        (["--format", "flent", "-o", "out"], "this file already exists"),
         (["-o", "none/one.flent.gz", "--where", "seed=1", "--where", "bottleneck.aqm=pie"], "none"),
     ):
         refused = command("export", "m.duckdb", *arguments)
@@ -290,9 +290,9 @@ def test_what_a_proposal_leaves_out_of_a_run_is_told(tmp_path: Path) -> None:
     other = dumbbell.run(alone | {"flows": [alone["flows"][0] | {"loss": 0.01}]})
     (path,) = flent_export.export(other._runs, str(tmp_path / "other.flent.gz"))
     one = keep.propose_experiment(path, formats.read(path), "x")
-    assert one.measured.notes == ["the experiment that is proposed is not that of the run, for flows[0].loss"]
+    assert one.measured.notes == ["the proposed experiment differs from that of the run in flows[0].loss"]
     named = keep.match_experiment(path, formats.read(path), experiment.parse(alone, "alone.toml").make_cell(0))
-    assert named.measured.notes == ["dumbbell wrote it of a run that was not of alone, for flows[0].loss"]
+    assert named.measured.notes == ["dumbbell wrote this file from a run that differs from alone in flows[0].loss"]
 
 
 def test_an_imported_file_is_exported_as_the_same_test(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_series_that_are_not_read_are_named(tmp_path: Path) -> None:
     data["results"] |= {"HTTP latency": [1.0] * 5, "cpu_stats_a::load": [0.1] * 5, "wifi_stats::air": [1.0] * 5}
     data["results"] |= {"TCP download::1::tcp_cwnd": [10.0] * 5}
     (note,) = read(tmp_path, data).notes
-    assert note == "left out, for want of a column: HTTP latency, cpu_stats_a, wifi_stats"
+    assert note == "left out, because no column holds them: HTTP latency, cpu_stats_a, wifi_stats"
 
 
 def test_local_times_of_old_files_fit_their_samples(tmp_path: Path) -> None:

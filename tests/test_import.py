@@ -218,7 +218,7 @@ def test_an_imported_file_is_like_a_run(name: str, tmp_path: Path) -> None:
     assert all(row[key] is None for key in unknown)
     assert found.flows["sojourn_mean_ms"].null_count() == found.flows.height
     assert found.measures("flows") and found.tidy().height == found.flows.height
-    assert found.notes[0] == f"no run is of engine sim; these are of {imported_tables.VERSION}"
+    assert found.notes[0] == f"no run is of engine sim; shown are runs of {imported_tables.VERSION}"
     assert found.where("flow=0").table("goodput").cells[0][0] == "it"  # no key tells it from others: its experiment
 
 
@@ -406,7 +406,7 @@ def test_keys_that_the_user_knows_better_are_set(tmp_path: Path, command: Comman
     assert tomllib.loads(text)["bottleneck"]["aqm"] == {"name": "codel", "ecn": True, "limit": 30}
     (tmp_path / "far.toml").write_text(text.replace("limit = 30", "limit = 40"))
     changed = command("import", "far.pcap.gz", "--run", "-o", "r.duckdb")
-    assert changed.returncode == 2 and "this file exists and was changed" in changed.stderr
+    assert changed.returncode == 2 and "this file already exists, and was changed" in changed.stderr
 
 
 def test_flows_of_an_experiment_are_found_among_those_of_a_file(tmp_path: Path) -> None:
@@ -435,7 +435,7 @@ def test_an_explanation_says_whose_flows_they_are_and_what_is_assumed(tmp_path: 
     imported(SAMPLES / "upload.ss.txt", tmp_path / "s.duckdb")
     assert "is assumed" not in command("explain", "s.duckdb").stdout
     # so do tables and differences, whose rows have the name of the control
-    said = f"cubic of engine {imported_tables.VERSION} is assumed: the file does not say the control"
+    said = f"cubic of engine {imported_tables.VERSION} is assumed: the file does not name the control"
     assert command("table", "r.duckdb").stdout.splitlines().count(said) == 1
     assert said not in command("table", "s.duckdb").stdout
     lines = command("diff", "r.duckdb", "s.duckdb", "--engine", "all").stdout.splitlines()
@@ -503,7 +503,7 @@ def test_a_file_may_be_the_measurement_of_an_experiment(tmp_path: Path, command:
     compared = command("validate", "r.duckdb", "--engines", "--engine", "import")
     assert compared.returncode == 0 and "the only cell" in compared.stdout and "nan" not in compared.stdout
     two = command("import", "up.ss.txt", "--as", "lab.toml", "--set", "flows[0].count=2", "-o", "s.duckdb")
-    assert two.returncode == 2 and "the file has 1 flow of TCP or QUIC, and lab 2" in two.stderr
+    assert two.returncode == 2 and "the file has 1 flow of TCP or QUIC, and lab has 2" in two.stderr
 
 
 @pytest.mark.parametrize(
@@ -522,9 +522,12 @@ def test_a_file_may_be_the_measurement_of_an_experiment(tmp_path: Path, command:
         (["up.ss.txt", "--set", "a=1"], "unknown key a"),
         (["up.ss.txt", "--set", "flows[7].cc=reno"], "--set is flows[7].cc; it must be a key of the proposed file"),
         (["up.ss.txt", "--propose", "up.ss.txt/x.toml"], "choose a folder, which is made, or a file ending in .toml"),
-        (["up.ss.txt", "--as", "two.toml"], """use --set 'reverse.aqm, bottleneck.aqm=[["codel", "pie"]]', with"""),
-        (["up.ss.txt", "--propose", "there.toml"], "this file exists"),
-        (["up.ss.txt", "-o", "none/r.duckdb"], "no folder none"),
+        (
+            ["up.ss.txt", "--as", "two.toml"],
+            """one with --set 'reverse.aqm, bottleneck.aqm=[["codel", "pie"]]', with""",
+        ),
+        (["up.ss.txt", "--propose", "there.toml"], "this file already exists"),
+        (["up.ss.txt", "-o", "none/r.duckdb"], "there is no folder none"),
         (["up.ss.txt", "-o", "text.txt"], "text.txt"),
     ],
 )

@@ -168,16 +168,16 @@ def test_what_a_slider_chooses_is_every_value(store: Any) -> None:
 def test_an_unknown_key_is_told_with_the_option_that_has_it(store: Any, kind: str) -> None:
     for option in ("slider", "by", "facet"):
         given: dict[str, Any] = {option: "rtae"}
-        with pytest.raises(InputError, match=rf": {option}: unknown key rtae; did you mean rate\? Known are"):
+        with pytest.raises(InputError, match=rf": {option}: unknown key rtae; did you mean rate\? Choose from"):
             store("aqms").plot(kind, **given)
 
 
 def test_every_kind_of_plot_has_a_page() -> None:
     made_by = {"ccdf": "cdf", "ratio": "heat", "differences": "forest", "series": "stacked_series", "felt": "bars"}
-    assert {made_by.get(kind, kind) for kind in plotting.KINDS} == {*PAGES}
+    assert {made_by.get(kind, kind) for kind in plotting.KINDS} | {"dots"} == {*PAGES}
     nested = figures.nested(pl.DataFrame({"a": ["x", "y"], "v": [1.0, 2.0]}), ["a"], "v")
     with pytest.raises(
-        InputError, match="nested has no interactive form; use lines, bars, box, cdf, ellipses, forest, heat"
+        InputError, match="nested has no interactive form; use lines, bars, box, cdf, dots, ellipses, forest, heat"
     ):
         figures.make_page(nested)
 

@@ -107,7 +107,7 @@ def test_tables_and_figures_show_the_names(path: Path, command: Command) -> None
     assert everything._runs.find_key("kernel").ordered == ["default", "target20", "-"]
     assert dumbbell.open(path).notes[:2] == [
         "left out: 4 runs of engine linux:default",
-        "left out: 4 runs of engine linux:target20; engine all has them",
+        "left out: 4 runs of engine linux:target20; engine all shows them",
     ]
 
 
@@ -118,10 +118,10 @@ def test_conditions_on_kernels_choose_among_all_engines(path: Path) -> None:
     assert results.where("engine_version=linux:default").engines == [A]
     assert results.where("kernel=target20", "bottleneck.rate=10Mbit").seeds == [1, 2]
     with pytest.raises(
-        InputError, match=r"kernel: unknown value targt20; did you mean target20. Known are default, target20"
+        InputError, match=r"kernel: unknown value targt20; did you mean target20. Choose from default, target20"
     ):
         results.where("kernel=targt20")
-    with pytest.raises(InputError, match=r"unknown engine linux:x; .*nown are .*, linux:default, linux:target20, all"):
+    with pytest.raises(InputError, match=r"unknown engine linux:x; .*from .*, linux:default, linux:target20, all"):
         results.engine("linux:x").keys  # noqa: B018
 
 
@@ -148,7 +148,7 @@ def test_engines_are_compared_by_name_in_the_order_of_rates(path: Path, command:
     with_sim = engines.compare(path, engines=("sim", "linux:default"))
     assert all(pair.compute_error(index) == 0 for pair in with_sim.pairs for index in range(3))
     wrong = command("validate", path, "--engines", "linux:default,linux:x")
-    assert wrong.returncode == 2 and "no runs of linux:x; it needs runs of two engines; there are" in wrong.stderr
+    assert wrong.returncode == 2 and "found no runs of linux:x; give runs of two engines; there are" in wrong.stderr
 
 
 def test_two_kernels_of_one_name_show_their_digests(path: Path, cells: list[Cell]) -> None:
@@ -170,7 +170,7 @@ def test_commands_take_names_of_kernels(path: Path, command: Command, tmp_path: 
     assert command("plot", path, "-o", "a.png", *one).returncode == 0
     both = command("validate", path, "sce", "--engine", "linux")
     assert both.returncode == 2
-    assert "--engine: linux is 2 kernels; use linux:default or linux:target20" in both.stderr
+    assert "--engine: linux names 2 kernels; choose one of linux:default, linux:target20" in both.stderr
     for arguments in (("claims", "coexistence"), ("tables", "sce")):
         wrong = command("study", *arguments, path, "--engine", "linux:x")
         assert wrong.returncode == 2 and "unknown engine linux:x; " in wrong.stderr, arguments

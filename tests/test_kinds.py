@@ -71,11 +71,14 @@ def test_a_file_and_a_line_make_a_kind(
     for wanted, message in (
         (
             {"value": ["goodput", "rtt"]},
-            "goodput, rtt are too many; there may be one for dots; several for lines, bars",
+            "2 measures are too many; one is allowed: kind dots shows one, lines, bars",
         ),
-        ({"baseline": "rate=5Mbit"}, "dots has no baseline; use kind lines, bars, box, heat, ratio or differences"),
-        ({"against": "rate"}, "rate and kind dots do not go together"),
-        ({"kind": "lines", "time": (0.0, 1.0)}, "lines has no time; use kind series, shares or dots"),
+        (
+            {"baseline": "rate=5Mbit"},
+            "kind dots does not take a baseline; use kind lines, bars, box, heat, ratio or differences",
+        ),
+        ({"against": "rate"}, "rate and kind dots cannot be combined"),
+        ({"kind": "lines", "time": (0.0, 1.0)}, "kind lines does not take a time; use kind series, shares or dots"),
         ({"kind": "dost"}, "unknown kind dost; did you mean dots"),
     ):
         given: dict[str, Any] = {"kind": "dots", **wanted}

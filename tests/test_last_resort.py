@@ -28,7 +28,7 @@ def test_a_fault_is_one_line_and_its_traceback_a_file(
         program.main()
     assert left.value.code == status.FAULT == 70
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("dumbbell: a fault of dumbbell itself") and "KeyError: 'what nobody foresaw'" in line
+    assert line.startswith("dumbbell: internal error of dumbbell") and "KeyError: 'what nobody foresaw'" in line
     [log] = tmp_path.glob("dumbbell-*.log")
     assert str(log) in line and "Traceback" in log.read_text() and "raise KeyError" in log.read_text()
     monkeypatch.setenv("DUMBBELL_TRACEBACK", "1")

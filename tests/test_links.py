@@ -13,7 +13,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import json_schema
 from dumbbell.experiment.registry import read_registry
 
-BETWEEN = "use one of the two: each says how packets leave the queue"
+BETWEEN = "use one of the two: each determines how packets leave the queue"
 
 
 def over(link: Any, **keys: Any) -> experiment.Experiment:
@@ -89,7 +89,7 @@ def test_a_setting_replaces_what_the_file_says_of_the_link() -> None:
 @pytest.mark.parametrize(
     ("bottleneck", "expected"),
     [
-        ({"link": "wify"}, 'bottleneck.link: unknown link "wify"; did you mean "wifi"? Known are serial, htb'),
+        ({"link": "wify"}, 'bottleneck.link: unknown link "wify"; did you mean "wifi"? Choose from serial, htb'),
         ({"link": {"jitter": "1ms"}}, "bottleneck.link.name is missing"),
         ({"link": {"name": "wifi", "jiter": "1ms"}}, "unknown key bottleneck.link.jiter; did you mean bottleneck.link"),
         ({"link": {"name": "wifi", "frames": 0}}, "bottleneck.link.frames is 0; it must be an integer from 1 to 1024"),
@@ -98,11 +98,11 @@ def test_a_setting_replaces_what_the_file_says_of_the_link() -> None:
         ({"link": {"name": "leo", "outage": "10s"}}, "bottleneck.link.outage is 10s; it must be at most half of"),
         ({"link": {"name": "leo", "delay_min": "9ms"}}, "bottleneck.link.delay_min is 9ms; it must be at most del"),
         ({"link": "unshaped"}, "bottleneck.link is unshaped; it must be a link with a rate, or a queue that shapes"),
-        ({"link": "trace"}, "bottleneck.link.file is missing; it must be the name of a file in mahimahi's format"),
+        ({"link": "trace"}, "bottleneck.link.file is missing; give the name of a file in mahimahi's format"),
         ({"link": {"name": "trace", "file": "no.trace"}}, "bottleneck.link.file: "),
-        ({"link": "wifi", "shaper": "htb"}, f"bottleneck.shaper: shaper and link do not go together; {BETWEEN}"),
-        ({"link": "wifi", "burst": "3kB"}, f"bottleneck.burst: burst and link do not go together; {BETWEEN}"),
-        ({"link": "wifi", "trace": TRACE}, f"bottleneck.trace: trace and link do not go together; {BETWEEN}"),
+        ({"link": "wifi", "shaper": "htb"}, f"bottleneck.shaper: shaper and link cannot be combined; {BETWEEN}"),
+        ({"link": "wifi", "burst": "3kB"}, f"bottleneck.burst: burst and link cannot be combined; {BETWEEN}"),
+        ({"link": "wifi", "trace": TRACE}, f"bottleneck.trace: trace and link cannot be combined; {BETWEEN}"),
         ({"link": 5}, "bottleneck.link is 5; it must be a name, or a table with a name"),
     ],
 )  # fmt: skip
@@ -132,7 +132,7 @@ def test_the_link_of_a_trace_is_that_trace() -> None:
     hashes = [_native.run(cell.config, _native.Cancel()).hash for cell in cells]
     assert hashes[0] == hashes[1]
     text = message(bottleneck={"aqm": "codel", "rate": "1Mbit", "link": both[1]["link"]})
-    assert "bottleneck.rate: rate and trace do not go together" in text
+    assert "bottleneck.rate: rate and trace cannot be combined" in text
 
 
 def test_a_trace_with_delays_makes_round_trips_longer(tmp_path: Path) -> None:

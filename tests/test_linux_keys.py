@@ -127,7 +127,7 @@ def test_keys_come_from_files_settings_matrices_overrides_profiles_and_versions(
     assert map_cell(cell(hosts={"profile": "freebsd-13"}), KERNEL).arguments == ("tcp_cubic.hystart=0",)
     assert cell(cc={"name": "prague", "version": "0.6"}).given["flows"][0]["cc"]["min_burst"] == 2
     assert cell(cc={"name": "prague"}).given["flows"][0]["cc"] == {"name": "prague"}
-    with pytest.raises(InputError, match=r"cc.version: Linux has no 0.6"):
+    with pytest.raises(InputError, match=r"cc.version: Linux does not support 0.6"):
         plan(cc={"name": "prague", "version": "0.6"})
 
 
@@ -176,5 +176,5 @@ def test_only_the_linux_engine_has_commands_to_show(command: Command, small: Pat
     done = command("run", small, "--show-commands")
     assert (
         done.returncode == 2
-        and done.stderr == "run: --show-commands and --engine sim do not go together; use --engine linux\n"
+        and done.stderr == "run: --show-commands and --engine sim cannot be combined; use --engine linux\n"
     )

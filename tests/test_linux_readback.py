@@ -300,7 +300,9 @@ def test_zeros_that_tc_does_not_tell_are_refused_before_the_run(name: str, key: 
     aqm = {"name": name, key: unit}
     if name == "fq_pie" and key == "ecn_prob":
         aqm["ecn"] = True
-    with pytest.raises(InputError, match=rf"bottleneck\.aqm\.{key}.*Linux has no 0, which tc takes for not given"):
+    with pytest.raises(
+        InputError, match=rf"bottleneck\.aqm\.{key}.*Linux does not support 0, which tc takes for not given"
+    ):
         map_cell(cell(aqm), KERNEL)
 
 

@@ -116,42 +116,45 @@ def test_queue_disciplines_in_the_words_of_tc(home: Path, aqm: Any, options: str
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"aqm": "csaqm"}, "bottleneck.aqm: Linux has no csaqm; use one of pfifo"),
-        ({"aqm": "pi2"}, "bottleneck.aqm: Linux has no pi2"),
+        ({"aqm": "csaqm"}, "bottleneck.aqm: Linux does not support csaqm; use one of pfifo"),
+        ({"aqm": "pi2"}, "bottleneck.aqm: Linux does not support pi2"),
         (
             {"aqm": {"name": "cake", "sce": "on"}},
-            "bottleneck.aqm.sce: Linux has no on; use off",
+            "bottleneck.aqm.sce: Linux does not support on; use off",
         ),
-        ({"aqm": {"name": "codel", "control_law": "rfc8289"}}, "bottleneck.aqm.control_law: Linux has no rfc8289"),
+        (
+            {"aqm": {"name": "codel", "control_law": "rfc8289"}},
+            "bottleneck.aqm.control_law: Linux does not support rfc8289",
+        ),
         (
             {"aqm": {"name": "codel", "target": "1500ns"}},
             "bottleneck.aqm.target is 1500 ns; it must be whole microseconds",
         ),
-        ({"aqm": {"name": "red", "wlog": 0}}, "bottleneck.aqm.wlog: Linux has no 0"),
+        ({"aqm": {"name": "red", "wlog": 0}}, "bottleneck.aqm.wlog: Linux does not support 0"),
         (
             {"bottleneck": {"aqm": {"name": "red", "adaptive": True}}},
-            "bottleneck.aqm.adaptive: Linux has no true, whose timer",
+            "bottleneck.aqm.adaptive: Linux does not support true, whose timer",
         ),
-        ({"bottleneck": {"path": ["loss"]}}, "bottleneck.path: Linux has no stages"),
-        ({"flows": [{"cc": "prague"}]}, r"flows\[0\].cc: this kernel has no prague; use one of reno"),
-        ({"flows": [{"cc": "cubic", "jitter": "1ms"}]}, r"flows\[0\].jitter: Linux has no 1ms"),
+        ({"bottleneck": {"path": ["loss"]}}, "bottleneck.path: Linux does not support stages"),
+        ({"flows": [{"cc": "prague"}]}, r"flows\[0\].cc: this kernel does not support prague; use one of reno"),
+        ({"flows": [{"cc": "cubic", "jitter": "1ms"}]}, r"flows\[0\].jitter: Linux does not support 1ms"),
         (
             {"flows": [{"cc": {"name": "reno", "abe": True}}]},
-            r"flows\[0\].cc.abe: Linux has no true",
+            r"flows\[0\].cc.abe: Linux does not support true",
         ),
         (
             {"flows": [{"cc": {"name": "cubic", "beta": 600}}, {"cc": {"name": "cubic", "beta": 700}}]},
-            r"flows\[0\].cc.beta: two values in one run",
+            r"flows\[0\].cc.beta: two values of beta in one run",
         ),
         (
             {"flows": [{"cc": "cubic"}, {"cc": {"name": "cubic", "beta": 600}}]},
-            r"flows\[0\].cc.beta: two values in one run",
+            r"flows\[0\].cc.beta: two values of beta in one run",
         ),
         (
             {"hosts": {"prr": "rfc6937"}},
-            "hosts.prr: Linux has no rfc6937; use rfc6937bis",
+            "hosts.prr: Linux does not support rfc6937; use rfc6937bis",
         ),
-        ({"hosts": {"opener": "receiver"}}, "hosts.opener: Linux has no receiver"),
+        ({"hosts": {"opener": "receiver"}}, "hosts.opener: Linux does not support receiver"),
         ({"hosts": {"rto_min": "200500us"}}, "hosts.rto_min is 200500000 ns; it must be whole ms"),
         (
             {"flows": [{"cc": {"name": "cubic", "hystart_ack_delta": "1500ns"}}]},
@@ -159,12 +162,12 @@ def test_queue_disciplines_in_the_words_of_tc(home: Path, aqm: Any, options: str
         ),
         (
             {"flows": [{"cc": {"name": "cubic", "hystart": "5.5"}}]},
-            r"flows\[0\].cc.hystart: this kernel has no 5.5; use off or 5.6",
+            r"flows\[0\].cc.hystart: this kernel does not support 5.5; use off or 5.6",
         ),
-        ({"record": {"trace": "1s"}}, "record.trace: Linux has no trace"),
+        ({"record": {"trace": "1s"}}, "record.trace: Linux does not support traces"),
         (
             {"flows": [{"cc": "cubic", "count": 60_000}]},
-            "flows: 60000 flows in one run are too many; there may be at most 50000",
+            "flows: 60000 flows in one run are too many; at most 50000 are allowed",
         ),
     ],
 )
@@ -175,7 +178,7 @@ def test_what_linux_lacks_is_refused_before_anything_runs(home: Path, changes: d
 
 def test_links_of_the_simulator_are_refused_by_name(home: Path) -> None:
     named = parsed(bottleneck={"rate": "10Mbit", "aqm": "codel", "link": "wifi"}).make_cell(0)
-    with pytest.raises(InputError, match=r"^bottleneck.link: Linux has no link wifi; use shaper"):
+    with pytest.raises(InputError, match=r"^bottleneck.link: Linux does not support the link wifi; use shaper"):
         map_cell(named, kernel(home))
 
 
@@ -323,7 +326,7 @@ def run(home: Path, script: str, **options: Any) -> sweep.SweepReport:
             "echo 'Kernel panic - not syncing: no init'",
             "the guest ended too early: Kernel panic - not syncing: no init",
         ),
-        ("exit 3", "the guest ended too early: it said nothing"),
+        ("exit 3", "the guest ended too early: it printed nothing"),
         ("echo 5 >done; echo '[]' >counters; touch arrived sent samples", "tc qdisc show: no codel with the handle 2:"),
         (
             """echo 5 >done; echo '[{"kind": "codel", "handle": "2:", "options": {"limit": 1000}}]' >counters
@@ -348,7 +351,7 @@ def test_a_guest_that_stands_still_is_ended(home: Path, monkeypatch: pytest.Monk
     run(home, "sleep 1000", on_failure=lambda _, text: failures.append(text))
     assert (
         len(failures) == 1
-        and failures[0].startswith("the guest stood still for ")
+        and failures[0].startswith("the guest made no progress for ")
         and "before the start" in failures[0]
     )
     assert list((home / "runs").iterdir()) == []
@@ -393,7 +396,7 @@ def _running(process: int) -> bool:
 @pytest.mark.parametrize("text", ["", "lnx", "linux:", "Linux", "sim:x"])
 def test_engines_that_there_are_not(text: str) -> None:
     with pytest.raises(
-        InputError, match=r"engine: unknown engine .*(nown are sim, linux, linux:NAME|did you mean sim\?)"
+        InputError, match=r"engine: unknown engine .*(hoose from sim, linux, linux:NAME|did you mean sim\?)"
     ):
         find_engine(text)
 
@@ -401,7 +404,7 @@ def test_engines_that_there_are_not(text: str) -> None:
 def test_from_python_the_engine_is_named_alike(home: Path) -> None:
     kernel(home)
     described = {"duration": "1s", "bottleneck": {"aqm": "csaqm"}, "flows": [{"cc": "cubic"}]}
-    with pytest.raises(InputError, match=r"experiment: bottleneck.aqm: Linux has no csaqm"):
+    with pytest.raises(InputError, match=r"experiment: bottleneck.aqm: Linux does not support csaqm"):
         dumbbell.run(described, engine="linux")
 
 
@@ -437,9 +440,14 @@ def test_commands_are_shown_without_a_kernel_and_without_tc(
             "handle 2: codel target 7000us\n",
             "no kernel is built: these commands are for",
         ),
-        (["linux:mine", "--show-commands"], 2, "", "unknown kernel mine; dumbbell linux build --name mine makes it"),
-        (["linux", "--show-commands", "--dry-run"], 2, "", "--show-commands and --dry-run do not go together"),
-        (["linux", "--show-commands", "--jobs", "2"], 2, "", "--show-commands and --jobs do not go together"),
+        (
+            ["linux:mine", "--show-commands"],
+            2,
+            "",
+            "unknown kernel mine; build it with dumbbell linux build --name mine",
+        ),
+        (["linux", "--show-commands", "--dry-run"], 2, "", "--show-commands and --dry-run cannot be combined"),
+        (["linux", "--show-commands", "--jobs", "2"], 2, "", "--show-commands and --jobs cannot be combined"),
     ):
         monkeypatch.setattr("sys.argv", ["dumbbell", "run", str(tmp_path / "one.toml"), "--engine", *words])
         with pytest.raises(SystemExit) as left:
@@ -451,7 +459,7 @@ def test_commands_are_shown_without_a_kernel_and_without_tc(
 
 
 def test_without_a_kernel_the_remedy_is_said(home: Path) -> None:
-    with pytest.raises(InputError, match=r"unknown kernel .*; dumbbell linux build"):
+    with pytest.raises(InputError, match=r"unknown kernel .*; build it with dumbbell linux build"):
         find_engine("linux")
     assert isinstance(find_engine("sim"), Simulator)
     assert not home.exists()
@@ -479,7 +487,7 @@ def test_two_engines_in_one_file_are_told_apart_and_compared(tmp_path: Path) -> 
     assert [pair.with_bbr for pair in compared.pairs] == [False, True]
     assert all(pair.compute_error(index) == 0 for pair in compared.pairs for index in range(3))
     assert "100 % within 6 %" in engines.format_scores(compared) and "bbr1" in engines.format_table(compared)
-    with pytest.raises(InputError, match="engines: no runs of live; it needs runs of two engines; there are"):
+    with pytest.raises(InputError, match="engines: found no runs of live; give runs of two engines; there are"):
         engines.compare(path, engines=("sim", "live"))
 
 

@@ -115,12 +115,12 @@ def test_a_flow_has_no_values_before_it_begins(tmp_path: Path) -> None:
 
 
 def test_one_run_is_asked_for_or_the_error_says_how(two: Results, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"3 runs; use conditions that one run meets: bottleneck\.rate"):
+    with pytest.raises(InputError, match=r"these are 3 runs; choose one by conditions on bottleneck\.rate"):
         two.run()
     with pytest.raises(InputError, match="unknown series goodpt; did you mean goodput"):
         two.run("bottleneck.rate=10Mbit").series("goodpt")
     silent = made(tmp_path / "r.duckdb", record={"series": False})
-    with pytest.raises(InputError, match=r"no time series; it needs runs with record\.series = true"):
+    with pytest.raises(InputError, match=r"no time series in the run; give runs with record\.series = true"):
         silent.run().series()
 
 
@@ -134,7 +134,7 @@ def test_frames_for_pandas_and_arrow(two: Results) -> None:
     by_time = two.run("bottleneck.rate=10Mbit").series("goodput", to="pandas").set_index("time_s")
     assert by_time.shape == (20, 3)
     assert two.tidy(to="arrow").num_rows == two.tidy().height
-    with pytest.raises(InputError, match="unknown library numpy; known are polars, pandas, arrow"):
+    with pytest.raises(InputError, match="unknown library numpy; choose from polars, pandas, arrow"):
         two.frame("flows", to="numpy")  # type: ignore[call-overload]
 
 
@@ -211,7 +211,7 @@ def test_the_package_lists_its_public_names() -> None:
         (lambda results: results.tidy("foo"), "of: unknown table foo; did you mean flows?"),
         (lambda results: results.tidy(["flows"]), "of: unknown table"),
         (lambda results: results.where({"seed": 1}), 'it must be text, "KEY=VALUE", or keywords'),
-        (lambda results: results.where(seed=[1, 7]), "unknown value 7; known are 1, 2"),
+        (lambda results: results.where(seed=[1, 7]), "unknown value 7; choose from 1, 2"),
         (lambda _: dumbbell.run(ALONE, jobs=0), "jobs is 0; it must be a number of runs at a time, 1 or more"),
         (lambda _: dumbbell.run(ALONE, cluster=cast(Any, [])), "cluster is []"),
     ],

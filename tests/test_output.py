@@ -56,7 +56,7 @@ def ended(line: list[str], folder: Path, redirection: str) -> tuple[int, str]:
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
 @pytest.mark.parametrize("line", PRINTING, ids=" ".join)
 def test_output_that_finds_no_room_is_one_line(line: list[str], results: Path) -> None:
-    expected = "standard output: it cannot be written: no space left on device\n"
+    expected = "standard output: cannot write: no space left on device\n"
     assert ended(line, results, "> /dev/full") == (2, expected)
 
 
@@ -111,7 +111,7 @@ def test_a_sweep_says_in_how_many_cells_the_seed_made_no_difference(
     assert leave.value.code == 0
     said = capsys.readouterr().err.splitlines()
     assert said[-1].startswith(
-        "in 2 of 4 cells all seeds (up to 3) made the same run: nothing random mattered in them; "
+        "all seeds (up to 3) gave the same run in 2 of 4 cells, because nothing in them is random; "
     )
 
 

@@ -14,6 +14,7 @@ from dumbbell.pages import new as making
 from dumbbell.pages import prose, study, template_words
 from dumbbell.pages.evidence import Evidence
 from dumbbell.pages.samples import find_changes, list_algorithms
+from dumbbell.pages.summaries import choose_title
 from dumbbell.pages.template import ContradictedError, render
 from dumbbell.pages.values import PageError, Rows, find_highest, find_lowest, is_most_of
 from dumbbell.words import join_words
@@ -196,6 +197,17 @@ def test_a_condition_tests_the_words_of_its_statement(text: str, needed: str | N
     assert (not found) if needed is None else (len(found) == 1 and needed in found[0])
 
 
+def test_a_title_is_the_answer_that_the_evidence_gives_and_else_the_subject() -> None:
+    rows, subject = Rows("share", SHARE), "Shares of BBR"
+
+    def find_title(cc: str, least: float) -> str:
+        answer = f"{cc} gets {least:.0%} or more"
+        return choose_title(lambda: answer if rows(cc=cc).share.min >= least else None, subject)
+
+    assert find_title("BBRv1", 0.3) == "BBRv1 gets 30% or more"
+    assert find_title("BBRv1", 0.5) == subject == find_title("BBRv2", 0.0)  # false, and no row of BBRv2
+
+
 def test_who_is_lowest_is_asked_in_each_place() -> None:
     rows = Rows("share", SHARE)
     assert find_lowest(rows, "share", {"cc": "BBRv1"}, "depth").answers == [False, False, True]
@@ -285,7 +297,7 @@ def test_a_figure_needs_only_the_results_of_its_own_tables(tmp_path: Path) -> No
     mine = study.find(str(made))
     dumbbell.run(mine.sweeps[1].load_experiments(made, quick=True)[0], output=tmp_path / "results.duckdb")
     found = mine.make_evidence([tmp_path])
-    assert [path.name for path in mine.draw("shares", tmp_path, evidence=found)] == ["shares.png"]
+    assert [path.name for path in mine.draw("shares", tmp_path, evidence=found)] == ["shares.svg"]
     with pytest.raises(InputError, match=r"other\.duckdb: there is no such file"):
         mine.gather([tmp_path])
     assert not (made / study.EVIDENCE).exists()
@@ -301,13 +313,13 @@ def test_a_page_shows_every_figure_and_no_other(name: str) -> None:
     found = study.find(name)
     text = found.page.read_text(encoding="utf-8")
     for figure in found.figures:
-        assert f"(figures/{figure}.png)" in text, figure
-        assert (found.folder / study.PICTURES / f"{figure}.png").is_file(), figure
+        assert f"(figures/{figure}.svg)" in text, figure
+        assert (found.folder / study.PICTURES / f"{figure}.svg").is_file(), figure
 
 
 # a statement of each page, and what of its evidence would contradict it: table, column, factor, words of the statement
 FALSIFIED: list[tuple[str, str, str, float, str]] = [
-    ("abe", "runs", "rate_ratio", 0.5, "ECN causes most of the loss of standard TCP"),
+    ("abe", "runs", "rate_ratio", 0.5, "ECN itself causes most of this loss"),
     ("abe", "runs", "convergence", -1.0, "A new flow waits longer for its share"),
     ("abe", "closed", "utilisation", 1.02, "% low"),
     ("bbr_suite", "counts", "applies", 2.0, "v1, v2 and v3 fail it wherever it applies."),
@@ -325,20 +337,20 @@ FALSIFIED: list[tuple[str, str, str, float, str]] = [
     ("bbr", "as_linux", "linux", 1.2, "gets the share of Linux"),
     ("bbr", "fair_queue", "share", 1.1, "Flow queues make two flows"),
     ("l4s_classic", "published", "ratio", 0.2, "Prague takes nearly all"),
-    ("l4s_classic", "marks", "share", 3.0, "It is the marks"),
-    ("l4s_classic", "tunnel", "share", 4.0, "A tunnel takes the protection"),
-    ("l4s_classic", "dctcp", "ratio", 0.2, "Linux shows it as the simulator does"),
+    ("l4s_classic", "marks", "share", 3.0, "Marks are the cause"),
+    ("l4s_classic", "tunnel", "share", 4.0, "A tunnel removes the protection"),
+    ("l4s_classic", "dctcp", "ratio", 0.2, "Linux confirms the simulator's result for DCTCP"),
     ("dualpi2", "any_ect", "goodput", 3.0, "CUBIC starves, not Prague"),
-    ("dualpi2", "fq", "ratio", 2.0, "With the threshold it works"),
+    ("dualpi2", "fq", "ratio", 2.0, "With the threshold FQ-CoDel suits Prague"),
     ("dualpi2", "protection", "share", 4.0, "Under overload of L"),
     ("coexistence", "hosts", "use", 0.5, "leave the link half empty because of a flaw that Linux fixed"),
     ("coexistence", "marks", "balance", 0.8, "STEP marks both controls differently because of bursts"),
     ("coexistence", "linux", "share", 0.5, "The simulator agrees with real Linux"),
     ("coexistence", "limit", "relative", 0.7, "limit of 5 ms for ECN was lifted"),
     ("coexistence", "runs", "jain", 0.7, "or better over CSAQM"),
-    ("coexistence", "classes", "relative", 8.0, "Between RTTs DCTCP starves the longer one"),
+    ("coexistence", "classes", "relative", 8.0, "STEP and PI2 starve DCTCP flows of the longer RTT"),
     ("coexistence", "weights", "off", 3.0, "if the edge averages over a second"),
-    ("dualpi2_versions", "changes", "change", -1.0, "Dividing the terms of the controller"),
+    ("dualpi2_versions", "changes", "change", -1.0, "Division of the controller's terms"),
     ("dualpi2_versions", "alike", "same", 0.5, "The commits"),
 ]
 
@@ -370,24 +382,32 @@ CHANGED: list[tuple[str, str, str, pl.Expr, str, pl.Expr, str]] = [
     ),
     (
         *("superlative", "home", "cells", (C("queue") == "PIE") & (C("traffic") == "4 up") & (C("link") == "50/10")),
-        *("ping_p99", pl.lit(99_999.0), "The FIFO is worst on every link"),
+        *("ping_p99", pl.lit(99_999.0), "The FIFO gives the highest P99 of pings on every link"),
     ),
-    ("most", "coexistence", "runs", C("aqm") == "CSAQM", "jain", pl.lit(0.1), "nearest to equal shares in most cells"),
+    (
+        "most",
+        "coexistence",
+        "runs",
+        C("aqm") == "CSAQM",
+        "jain",
+        pl.lit(0.1),
+        "comes closest to equal shares in most cells",
+    ),
     (
         *("most", "scoreboard", "measured", C("rate") == 50, "rtt_error", pl.lit(0.07)),
         "Most cells agree with real Linux",
     ),
     (
         *("most", "abe", "runs", (C("aqm") == "codel") & (C("rtt") == 20) & (C("beta") == 0.85), "rate_ratio"),
-        *(C("rate_ratio") * 4, "ECN causes most of the loss of standard TCP without ECN"),
+        *(C("rate_ratio") * 4, "ECN itself causes most of this loss"),
     ),
     (
         *("every", "scoreboard", "two", (C("queue") == "FQ-CoDel") & (C("rate") == 10) & (C("rtt") == 80)),
-        *("share", pl.lit(0.7), "With flow queues the control hardly matters"),
+        *("share", pl.lit(0.7), "With flow queues, a control hardly affects others"),
     ),
     (
         *("every", "home", "cells", (C("queue") == "Cake") & (C("traffic") == "4 down, 4 up") & (C("link") == "100/2")),
-        *("ping_p99", pl.lit(9_999.0), "Any queue that keeps flows apart beats a long FIFO"),
+        *("ping_p99", pl.lit(9_999.0), "Any queue that separates flows gives far shorter delays"),
     ),
     (
         *("range", "scoreboard", "two", (C("queue") == "CoDel") & (C("cc") == "BBRv1") & (C("other") == "Reno")),
@@ -403,7 +423,7 @@ CHANGED: list[tuple[str, str, str, pl.Expr, str, pl.Expr, str]] = [
     ),
     (
         *("comparison", "home", "cells", (C("queue") == "CoDel") & (C("traffic") == "1 down, 1 up"), "down"),
-        *(pl.lit(48.0), "Traffic both ways takes much of CoDel's effect away"),
+        *(pl.lit(48.0), "With traffic both ways CoDel loses much of its effect"),
     ),
 ]
 

@@ -27,12 +27,12 @@ def test_stages_are_names_or_tables_and_canonical_with_all_their_parameters() ->
 @pytest.mark.parametrize(
     ("flow", "message"),
     [
-        ({"path": ["los"]}, 'flows[0].path[0]: unknown stage "los"; did you mean "loss"? Known are loss, burst_loss'),
+        ({"path": ["los"]}, 'flows[0].path[0]: unknown stage "los"; did you mean "loss"? Choose from loss, burst_loss'),
         (
             {"path": [{"name": "loss", "probability": 2.0}]},
             "flows[0].path[0].probability is 2.0; it must be a number",
         ),
-        ({"path": [{"name": "loss", "chance": 1}]}, "unknown key flows[0].path[0].chance; known are name, prob"),
+        ({"path": [{"name": "loss", "chance": 1}]}, "unknown key flows[0].path[0].chance; choose from name, prob"),
         ({"path": "loss"}, 'flows[0].path is "loss"; it must be a list'),
         ({"ack_path": [{"probability": 0.1}]}, "flows[0].ack_path[0].name is missing"),
     ],

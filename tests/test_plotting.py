@@ -58,6 +58,7 @@ class Note(str):
 
     panels: ClassVar[dict[Any, Any]] = {}
     around = SimpleNamespace(title=None)
+    source = None
 
     def set_title(self, _: str | None) -> "Note":
         return self
@@ -131,7 +132,7 @@ def test_a_big_matrix_is_lines_and_panels_or_heat(tmp_path: Path, drawn: Drawn) 
         and drawn["x_label"] == "base RTT, ms"
     )
     assert drawn["title"] == "one run each", "one seed has no interval to speak of"
-    with pytest.raises(InputError, match=r"panels, of .* are too many; there may be at most 36"):
+    with pytest.raises(InputError, match=r"panels, of .* are too many; at most 36 are allowed"):
         results.plot("bars", value="rtt", facet=["aqm", "flow", "flows[*].base_rtt", "rate"], against="seed")
 
 
@@ -145,7 +146,7 @@ def test_labels_and_notes_say_of_what_and_how_many(matrix: Results, single: Resu
     matrix.where("rate=5Mbit").plot("cdf")
     assert drawn["title"] == "3 seeds together"
     matrix.plot("ellipses")
-    assert drawn["title"] == "mean and standard deviation of 3 seeds"
+    assert drawn["title"] == "mean and standard deviation over 3 seeds"
     single.plot("box")
     assert drawn["title"] == "1 seed"
     single.plot("cdf")
@@ -190,9 +191,9 @@ def test_a_difference_from_the_baseline_is_taken_seed_by_seed(matrix: Results, d
     deviation = of_five.std()
     assert isinstance(deviation, float)
     assert (shown["high"] - shown["mean"])[0] == pytest.approx(4.3027 * deviation / 3**0.5, rel=1e-4)
-    with pytest.raises(InputError, match=r"^baseline: rate: unknown value 11Mbit; .*nown are 5Mbit"):
+    with pytest.raises(InputError, match=r"^baseline: rate: unknown value 11Mbit; .*hoose from 5Mbit"):
         matrix.plot(baseline="rate=11Mbit")
-    with pytest.raises(InputError, match=r"^baseline: cdf has no baseline"):
+    with pytest.raises(InputError, match=r"^baseline: kind cdf does not take a baseline"):
         matrix.plot("cdf", baseline="rate=5Mbit")
 
 
@@ -367,12 +368,12 @@ def test_several_values_are_panels_or_refused(matrix: Results, drawn: Drawn) -> 
     assert drawn["each"] is None and drawn["y_label"] == _GOODPUT
     for kind in ("heat", "shares"):
         with pytest.raises(
-            InputError, match=f"value: goodput, jain are too many; there may be one for {kind}; several for lines"
+            InputError, match=f"value: 2 measures are too many; one is allowed: kind {kind} shows one, lines"
         ):
             matrix.plot(kind, value=["goodput", "jain"])
     with pytest.raises(InputError, match="sojourn, goodput, of which sojourn are counts of packets"):
         matrix.plot("cdf", value=["sojourn", "goodput"])
-    with pytest.raises(InputError, match=f"{_GOODPUT} and {_GOODPUT} do not go together"):
+    with pytest.raises(InputError, match=f"{_GOODPUT} and {_GOODPUT} cannot be combined"):
         matrix.plot("lines", value=["goodput", "goodput_mbit"])
 
 
@@ -421,16 +422,18 @@ def test_udp_is_no_flow_of_a_congestion_control(traffic: Results) -> None:
 
 
 def test_what_cannot_be_drawn_says_why(matrix: Results, single: Results) -> None:
-    with pytest.raises(InputError, match="rows: flow distinguishes parts, while jain is of the whole run"):
+    with pytest.raises(InputError, match="rows: flow distinguishes parts of a run, but jain is measured per run"):
         matrix.table("jain", "flow")
-    with pytest.raises(InputError, match=r"these runs have no .* slowdown_mean is; it needs runs with \[\[web\]\]"):
+    with pytest.raises(
+        InputError, match=r"slowdown_mean is measured per .*, and these runs have none; give runs with \[\[web\]\]"
+    ):
         matrix.table("slowdown")
     with pytest.raises(InputError, match=r"unknown key rtae; did you mean rate\?"):
         matrix.plot(against="rtae")
     with pytest.raises(InputError) as raised:
         matrix.table("rtt", of="runs")
     assert raised.value.nearest != "rtt"
-    with pytest.raises(InputError, match="the runs differ in nothing"):
+    with pytest.raises(InputError, match="all runs have the same settings"):
         single.plot("lines")
 
 
@@ -533,6 +536,6 @@ def test_goodput_above_the_rate_is_explained(tmp_path: Path, drawn: Drawn) -> No
     )
     assert max(lossy.series["goodput_mbit"].drop_nulls()) > 20.5  # a hole that is filled frees what waited behind it
     lossy.plot("series", value="goodput")
-    assert "a hole was filled" in drawn["title"]
+    assert "peaks above the rate" in drawn["title"]
     lossy.plot("series", value="cwnd")
     assert drawn["title"] is None

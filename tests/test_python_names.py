@@ -56,7 +56,7 @@ PROTOCOLS = {
 }
 KINDS_OF_FIGURES = {
     *("bands", "bars", "box", "ccdf", "cdf", "differences", "ellipses", "felt", "forest", "heat", "lines", "nested"),
-    *("ratio", "series", "shares", "stacked_series"),
+    *("dots", "ratio", "series", "shares", "stacked_series"),
 }
 DRAWING = ("python/dumbbell/figures", "python/dumbbell/plotting", "python/dumbbell/notebook.py")
 # a file's name that several folders share for one thing: kinds of figures, and the files of a study

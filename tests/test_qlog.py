@@ -227,17 +227,21 @@ def test_cells_are_chosen_by_number_or_values() -> None:
     for number, where, said in (
         (9, [], r"cell is 9; it must be from 1 to 8"),
         (1, ["bottleneck.rate=40Mbit"], r"--cell and --where"),
-        (None, [], r"4 runs are too many; .* --cell 1 \(bottleneck.rate=20Mbit, bottleneck.aqm=codel\), --cell 3 \("),
+        (
+            None,
+            [],
+            r"it describes 4 runs; choose one with .*: --cell 1 \(bottleneck.rate=20Mbit, bottleneck.aqm=codel\), ",
+        ),
         (
             None,
             ["aqm=pfifo"],
-            r"2 runs .*--cell 3 \(bottleneck.rate=20Mbit\), --cell 7 \(bottleneck.rate=40Mbit\);",
+            r"2 runs.*--cell 3 \(bottleneck.rate=20Mbit\), --cell 7 \(bottleneck.rate=40Mbit\)",
         ),
-        (None, ["bottleneck.rate=1Mbit"], r"unknown value 1Mbit; did you mean .*? Known are 20Mbit, 40Mbit"),
+        (None, ["bottleneck.rate=1Mbit"], r"unknown value 1Mbit; did you mean .*? Choose from 20Mbit, 40Mbit"),
         (None, ["bottleneck.delay=1ms"], r"unknown key bottleneck.delay; did you mean .* seed, cc, cc.name, base_rtt"),
-        (None, ["flow=0"], r"flow keeps parts of a run.* --flow N keeps one flow"),
-        (None, ["seed=3"], r"unknown value 3; known are 1, 2"),
-        (None, ["cc=vegas"], r"unknown value vegas; known are "),
+        (None, ["flow=0"], r"flow selects a part of a run.* --flow N keeps one flow"),
+        (None, ["seed=3"], r"unknown value 3; choose from 1, 2"),
+        (None, ["cc=vegas"], r"unknown value vegas; choose from "),
     ):
         with pytest.raises(InputError, match=said):
             choose_cell(several, number, where)
@@ -247,7 +251,7 @@ def test_bad_input_is_said(command: Command, experiment: str) -> None:
     for words, said in (
         (["--flow", "2"], "--flow is 2; it must be from 0 to 1"),
         (["-o", "one.sqlog"], "2 flows and one file"),
-        (["-o", "one.sqlog", "--flow", "0", "--stacks"], "--stacks and one file"),
+        (["-o", "one.sqlog", "--flow", "0", "--stacks"], "--stacks and a file"),
         (["-o", f"{experiment}/out"], "not a directory"),
     ):
         done = command("trace", experiment, *words)

@@ -10,7 +10,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import json_schema
 from dumbbell.experiment.registry import read_registry
 from dumbbell.results import columns
-from website import reference
+from website import reference_pages
 
 
 def keys_of_the_schema() -> set[str]:
@@ -33,15 +33,17 @@ def test_every_key_and_every_column_is_described_and_in_the_reference() -> None:
 
 
 def test_the_pages_are_those_that_make_reference_writes() -> None:
-    written = {path.relative_to(reference.FOLDER).as_posix(): path for path in reference.FOLDER.glob("**/*.md")}
-    made = reference.make_pages()
+    written = {
+        path.relative_to(reference_pages.FOLDER).as_posix(): path for path in reference_pages.FOLDER.glob("**/*.md")
+    }
+    made = reference_pages.make_pages()
     assert set(written) == set(made)
     assert [place for place, path in written.items() if path.read_text(encoding="utf-8") != made[place]] == []
 
 
 def test_every_key_and_every_column_is_on_a_page() -> None:
     """Parameters of queue disciplines and congestion controls are on the pages of these."""
-    pages = reference.make_pages()
+    pages = reference_pages.make_pages()
     keys = "\n".join(text for place, text in pages.items() if place.startswith("keys/"))
     groups = [*key_reference.list_sections().values()]
     groups += [one for kind in ("stage", "link") for one in key_reference.list_algorithms()[kind]]

@@ -514,8 +514,8 @@ def test_bad_input_is_one_line(store: Path, tmp_path: Path, command: Command) ->
     for line, said in (
         (["nothing.duckdb"], "nothing.duckdb: there is no such file"),
         ([str(store), "--where", "seed=9"], "unknown value 9"),
-        ([str(store), "--where", "flow=cubic"], "a report is of whole runs"),
-        ([str(store), "-o", "no/such/page.html"], "it cannot be written: no such file or directory"),
+        ([str(store), "--where", "flow=cubic"], "a report covers whole runs"),
+        ([str(store), "-o", "no/such/page.html"], "cannot write: no such file or directory"),
         ([str(store), "--reference", "none.csv"], "none.csv"),
         ([str(store), "--claims", "none.toml"], "none.toml"),
         ([str(store), "--engine", "linux"], "unknown engine linux"),

@@ -72,13 +72,13 @@ def test_runs_of_an_older_engine_are_left_out_and_named(tmp_path: Path) -> None:
     with duckdb.connect(str(results.path)) as connection:
         connection.execute("UPDATE runs SET engine_version = 'old' WHERE config NOT LIKE '%\"ecn\":true%'")
     found = dumbbell.open(results.path)
-    assert len(found) == 3 and found.notes == ["left out: 3 runs of engine old; engine all has them"]
+    assert len(found) == 3 and found.notes == ["left out: 3 runs of engine old; engine all shows them"]
     assert "hosts.ecn" not in [one.name for one in found._runs.dimensions]
     assert len(dumbbell.open(results.path, engine="old")) == 3
     both = dumbbell.open(results.path, engine="all")
     assert len(both) == 6 and both.notes == [] and both._runs.dimensions[0].name == "engine_version"
     assert both.table("jain").frame.height == 2
-    with pytest.raises(InputError, match=r"unknown engine new; .*nown are .*old"):
+    with pytest.raises(InputError, match=r"unknown engine new; .*hoose from .*old"):
         len(dumbbell.open(results.path, engine="new"))
 
 
@@ -94,11 +94,11 @@ def test_another_experiment_is_kept_apart(tmp_path: Path) -> None:
 
 def test_seeds_that_do_nothing_are_said_so_and_count_as_one(tmp_path: Path) -> None:
     results = made(tmp_path / "r.duckdb", flows=[{"cc": "cubic", "base_rtt": "20ms"}])
-    assert results._runs.identical == (1, 1) and "all seeds made the same run" in repr(results)
+    assert results._runs.identical == (1, 1) and "all seeds gave the same run" in repr(results)
     table = results.table("goodput")
     assert table.frame["n"].to_list() == [1] and table.frame["half"].to_list() == [None]
     assert (
-        "in 1 of 1 cells all seeds made the same run" in str(table)
+        "all seeds gave the same run in 1 of 1 cells" in str(table)
         and "uniform" in str(table)
         and "±" not in str(table)
     )
@@ -144,9 +144,9 @@ def test_units_count_in_conditions(three_sweeps: Results) -> None:
     assert len(three_sweeps.where("aqm=codel")) == 12, "as a table shows it: with the default target"
     assert len(three_sweeps.where("aqm=codel(target=20ms)")) == 6
     for text, message in (
-        ("rate=30Mbit", "where: rate: unknown value 30Mbit; did you mean 20Mbit? Known are 10Mbit, 20Mbit"),
+        ("rate=30Mbit", "where: rate: unknown value 30Mbit; did you mean 20Mbit? Choose from 10Mbit, 20Mbit"),
         ("rate=20ms", 'where: rate is "20ms", a time; it must be a rate'),
-        ("seed=9", "where: seed: unknown value 9; known are 1, 2, 3"),
+        ("seed=9", "where: seed: unknown value 9; choose from 1, 2, 3"),
         ("rate", 'where is "rate"; it must be KEY=VALUE'),
         ("rte=20Mbit", r"where: unknown key rte; did you mean rate"),
     ):
@@ -159,12 +159,12 @@ def test_conditions_on_flows_keep_flows_and_are_refused_for_measures_of_runs(thr
     reno = three_sweeps.where("cc=reno", "hosts.ecn=true", "target=5ms")
     assert reno.flows["cc"].unique().to_list() == ["reno"] and reno.flows.height == 6
     assert reno.series["flow"].unique().to_list() == [1]
-    with pytest.raises(InputError, match="cc=reno keeps parts of runs, while jain is of the whole run"):
+    with pytest.raises(InputError, match="cc=reno selects parts of runs, but jain is measured per run"):
         reno.table("jain")
 
 
 def test_what_belongs_to_a_run_is_not_shown_as_a_flows(three_sweeps: Results) -> None:
-    with pytest.raises(InputError, match="rows: the flows of a run differ in cc, while jain"):
+    with pytest.raises(InputError, match="rows: the flows of a run differ in cc, but jain"):
         three_sweeps.table("jain", "cc")
     assert three_sweeps._runs.measure("drops").table == "runs"
     assert three_sweeps._runs.measure("flows.drops_aqm").table == "flows"
@@ -184,7 +184,7 @@ def test_bins_of_the_rtt_give_the_percentiles_of_their_class_and_the_curves(thre
     assert results.classes.height == 2 and results.rtt.columns == ["key", "class", "from_ms", "samples"]
     figure = results.plot(kind="cdf", value="rtt")
     [axes] = figure.axes
-    assert axes.get_xlabel() == "RTT, ms" and axes.get_ylabel() == "share of samples up to x"
+    assert axes.get_xlabel() == "RTT, ms" and axes.get_ylabel() == "share of samples (CDF)"
     # a line for each class
     curves = [np.asarray(line.get_xydata()) for line in axes.lines]
     assert len(curves) == 2

@@ -126,10 +126,7 @@ def test_a_full_disk_is_one_line_and_what_is_finished_is_kept(most: int, tmp_pat
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     place = output if most > 274_432 else tempfile.gettempdir()  # where an empty file is made first
-    assert (
-        done.stderr
-        == f"{place}: it cannot be written: no room for more (file too large); choose a disk with free space\n"
-    )
+    assert done.stderr == f"{place}: cannot write: the disk is full (file too large); choose a disk with free space\n"
     left = {path.name for path in tmp_path.iterdir()} - {"many.toml"}
     if most < 274_432:
         # not even an empty file has room: none is left that looks like one
@@ -151,7 +148,7 @@ def test_a_second_sweep_on_one_file_is_refused(tmp_path: Path, command: Command)
         wait_for(store.find_log(output).exists, first)  # it has the file, not only made it
         second = command("run", plan, "-o", output)
         assert second.returncode == 2
-        assert second.stderr.startswith(f"{output}: it is in use by process {first.pid}; ")
+        assert second.stderr.startswith(f"{output}: process {first.pid} is using it; ")
         assert len(second.stderr.splitlines()) == 1
         assert first.poll() is None, "the first is not disturbed"
         first.send_signal(signal.SIGINT)
@@ -182,7 +179,7 @@ def test_results_are_read_while_a_sweep_writes_them(tmp_path: Path, monkeypatch:
         writer.send_signal(signal.SIGSTOP)  # so that it does not end meanwhile
         assert writer.poll() is None, "the sweep has not ended"
         try:
-            with pytest.raises(InputError, match=f"it is in use by process {writer.pid}"):
+            with pytest.raises(InputError, match=f"process {writer.pid} is using it"):
                 Store.open(output, write=True)
         finally:
             writer.send_signal(signal.SIGCONT)

@@ -264,9 +264,9 @@ def test_what_is_felt_has_measures_and_panels_of_its_own(mixed: Results, wanted:
 def test_a_reference_is_held_against_whole_runs(mixed: Results, tmp_path: Path) -> None:
     path = tmp_path / "published.csv"
     path.write_text("cc1,rate_mbit,delay_ms,metric,value\nreno,10,20,rtt_ms,22\n")
-    with pytest.raises(InputError, match="where: cc=reno keeps parts of runs, while a reference"):
+    with pytest.raises(InputError, match="where: cc=reno selects parts of runs, but published results"):
         mixed.where("cc=reno").plot(reference=path)
-    with pytest.raises(InputError, match="while validate holds whole runs"):
+    with pytest.raises(InputError, match="but validate compares whole runs"):
         validate(str(mixed.path), str(path), ["cc=reno"], None)
 
 
@@ -296,7 +296,7 @@ def test_what_is_kept_is_what_is_named(mixed: Results) -> None:
     assert mixed.where("cc=reno", "rate=5Mbit").series["flow"].unique().to_list() == [0, 1]
     assert len(mixed.where("cc=reno", "rate=5Mbit")) == 4
     assert set(mixed.where("class=udp").sojourn["class"]) == set(mixed.where("class=udp").classes["class"])
-    with pytest.raises(InputError, match="flow=0 keeps some of the flows of a class, while sojourn is of classes"):
+    with pytest.raises(InputError, match="flow=0 selects some flows of a class, but sojourn lists whole classes"):
         mixed.where("flow=0").frame("sojourn")
 
 
@@ -317,7 +317,7 @@ def test_a_distribution_is_of_what_is_kept(mixed: Results, condition: str, class
             frame, _ = given(mixed.where(condition), "cdf", value=value)
             assert frame["count"].sum() == wanted
         else:
-            with pytest.raises(InputError, match=r"table rtt has no rows of .*; it needs other flows or classes"):
+            with pytest.raises(InputError, match=r"found no rows with .* in table rtt; give other flows or classes"):
                 given(mixed.where(condition), "cdf", value=value)
 
 
@@ -335,17 +335,17 @@ def test_unknown_names_are_answered_with_the_nearest(mixed: Results) -> None:
     for text, message in (
         ("class=upd", r"class: unknown value upd; did you mean udp\?"),
         ("cc=cubik", r"cc: unknown value cubik; did you mean cubic\?"),
-        ("rate=7Mbit", "rate: unknown value 7Mbit; .*nown are 5Mbit, 10Mbit, 20Mbit"),
+        ("rate=7Mbit", "rate: unknown value 7Mbit; .*hoose from 5Mbit, 10Mbit, 20Mbit"),
         ("base_rtt=7", "base_rtt: unknown value 7; .*40ms"),
         ("cc={abe=1}", "is 1; it must be true or false"),
         ("cc={abel=true}", r"unknown key cc.abel; did you mean abe\?"),
-        ("from_bytes=7", "from_bytes: unknown value 7; known are 2000"),
+        ("from_bytes=7", "from_bytes: unknown value 7; the only one is 2000"),
         ("aqm=codle", r"unknown value codle; did you mean codel\?"),
     ):
         with pytest.raises(InputError, match=message):
             mixed.where(text).table("slowdown")
     with pytest.raises(
-        InputError, match=r"unknown measure sojourn_p90; did you mean sojourn_p.*Known are sojourn_p"
+        InputError, match=r"unknown measure sojourn_p90; did you mean sojourn_p.*Choose from sojourn_p"
     ) as error:
         mixed.table("sojourn_p90")
     assert str(error.value).count(",") < 15 and str(error.value).endswith("in all)")
@@ -396,9 +396,7 @@ def test_what_is_switched_off_has_no_value(two: Results) -> None:
     }
     frame, _ = given(beta, against="beta_ecn")
     assert sorted(frame["beta_ecn as a number"]) == [0.7, 0.9]
-    with pytest.raises(
-        InputError, match=r"no run has beta_ecn=0\.8; it needs 0\.7, 0\.9; it counts only with abe=true"
-    ):
+    with pytest.raises(InputError, match=r"no run has beta_ecn=0\.8; give 0\.7, 0\.9; it counts only with abe=true"):
         beta.where("beta_ecn=0.8")
     with pytest.raises(InputError, match="against: beta_ecn has no value in these runs"):
         beta.where("cc=reno").plot(against="beta_ecn")

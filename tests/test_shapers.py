@@ -102,7 +102,7 @@ def test_cake_without_a_rate_has_a_serial_link_like_any_queue() -> None:
     said = "bottleneck.shaper = link: htb with a burst of one frame, and a serial link behind it"
     assert said in list_notes([cell], KERNEL)
     assert said not in list_notes([parsed(bottleneck=bottleneck({})).make_cell(0)], KERNEL)
-    with pytest.raises(InputError, match=r"bottleneck.link_layer: Linux has no docsis"):
+    with pytest.raises(InputError, match=r"bottleneck.link_layer: Linux does not support docsis"):
         plan({"bandwidth": "0bit"}, link_layer="docsis")
 
 

@@ -469,7 +469,7 @@ def test_a_file_without_flows_has_the_default_base_rtt(link: Path) -> None:
 def test_a_server_that_ends_at_once_is_said(run: Shell) -> None:
     done = run("--server", "exit 3", "--", "true")
     assert done.returncode == 2
-    assert b'"exit 3" ended with status 3; it needs a program that listens' in done.stderr
+    assert b'"exit 3" ended with status 3; this needs a program that listens' in done.stderr
 
 
 def test_bars_are_as_high_as_the_values() -> None:

@@ -103,6 +103,31 @@ def test_links_and_images_of_a_page_lead_somewhere(place: str) -> None:
         ), f"{place}: {target}"
 
 
+# texts that `dumbbell study page validation` and `make agree` write; the site replaces file names in them
+_WRITTEN_WITH_FILE_NAMES = ("docs/validation-", "studies/bbr/", "studies/bbr_", "studies/validation/")
+
+
+@every_case("place", SOURCES)
+def test_a_link_in_the_repository_shows_a_title_and_leads_to_a_heading(place: str) -> None:
+    """A page on GitHub is its source: neither titles nor identifiers of headings are added there."""
+    source = SOURCES[place]
+    text = source.read_text(encoding="utf-8")
+    if not source.relative_to(ROOT).as_posix().startswith(_WRITTEN_WITH_FILE_NAMES):
+        assert not links.NAMED.findall(links.FENCE.sub("", text))
+    for target in links.list_targets(text):
+        name, _, anchor = target.partition("#")
+        file = source.parent / name if name else source
+        if anchor and not links.is_outside(target) and file.suffix == ".md":
+            assert anchor in list_headings(file.read_text(encoding="utf-8")), target
+
+
+def list_headings(text: str) -> set[str]:
+    """Return the identifiers that GitHub gives to the headings of a page."""
+    names = [found[1] for found in re.finditer(r"^#+ (.+?)(?: #+)?$", links.FENCE.sub("", text), re.MULTILINE)]
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", name).strip().lower() for name in names]
+    return {re.sub(r"[^\w -]", "", name).replace(" ", "-") for name in plain}
+
+
 def test_links_to_other_places_are_moved() -> None:
     text = "[a](../studies/abe/experiments) [b](../README.md#x) `[c](nowhere.md)`\n\n```\n[d](nowhere.md)\n```\n"
     text += "[e](limits.md) [f](../studies/abe/README.md)"
@@ -186,8 +211,8 @@ def test_figures_of_the_gallery_exist() -> None:
     names = {entry.name: entry for entry in gallery.list_entries()}
     for study, one in findings.list_studies().items():
         for experiment, figure in getattr(one.program, "GALLERY", {}).items():
-            assert names[f"{study}/{experiment}"].figure.endswith(f"/{figure}.png"), f"{study}: no figure {figure}"
-    assert names["bbr/policer"].figure == "files/studies/bbr/figures/bbr-policer.png"
+            assert names[f"{study}/{experiment}"].figure.endswith(f"/{figure}.svg"), f"{study}: no figure {figure}"
+    assert names["bbr/policer"].figure == "files/studies/bbr/figures/bbr-policer.svg"
 
 
 def test_an_experiment_leads_to_a_page_that_uses_it() -> None:

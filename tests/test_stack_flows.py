@@ -92,7 +92,7 @@ base_rtt = "20ms"
         ({"stack": "SELF", "cc": "bbr"}, 'flows[0].cc is "bbr"; it must be aimd or fixed'),
         ({"stack": {"plugin": "SELF", "initail": 3}}, "unknown key flows[0].stack.initail; did you mean initial?"),
         ({"stack": {"plugin": "SELF", "initial": 0}}, "flows[0].stack.initial is 0; it must be an integer from 1 to"),
-        ({"stack": "SELF", "app_pause": "1s"}, "flows[0].app_pause: stack is set"),
+        ({"stack": "SELF", "app_pause": "1s"}, "flows[0].app_pause: a flow with a stack is not TCP"),
         ({"stack": "nobody"}, "unknown stack nobody"),
     ],
 )
@@ -138,7 +138,9 @@ def test_the_trace_of_a_stack_has_what_it_believes(library: Path) -> None:
 
 def test_other_engines_refuse_stacks_by_name(library: Path) -> None:
     cell = next(iter(experiment.parse(table(stack=str(library)), "a.toml").make_cells()))
-    with pytest.raises(InputError, match=r"flows\[0\]\.cc\.plugin: --engine live has no plugins; use --engine sim"):
+    with pytest.raises(
+        InputError, match=r"flows\[0\]\.cc\.plugin: --engine live does not support plugins; use --engine sim"
+    ):
         live.check(cell, "a.toml")
 
 

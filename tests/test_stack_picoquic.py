@@ -73,7 +73,7 @@ def test_what_cannot_be_built_is_refused_before_anything_is_done(
     with pytest.raises(InputError, match=r"^stack build needs cmake: the package cmake, with make or ninja and comp"):
         building.build(building.StackRequest("picoquic", path=Path(path)), StepProgress())
     assert not built.find_home().exists()
-    with pytest.raises(InputError, match=r"none is built; dumbbell stack build picoquic --path DIR builds it"):
+    with pytest.raises(InputError, match=r"no stack is built; build it with dumbbell stack build picoquic --path DIR"):
         stacks.find_library("picoquic-1.1.52.0")
 
 

@@ -128,16 +128,19 @@ def test_the_library_that_writes_its_own_qlog_lies_next_to_the_one_with_the_same
 
 @pytest.mark.usefixtures("home")
 def test_a_library_is_found_by_name_or_as_the_newest() -> None:
-    with pytest.raises(InputError, match=r"unknown stack quinn; none is built; dumbbell stack build quinn builds it"):
+    with pytest.raises(
+        InputError, match=r"unknown stack quinn; no stack is built; build it with dumbbell stack build quinn"
+    ):
         stacks.find_library("quinn")
     old, new = fake("quinn-0.11.9", "quinn", "0.11.9"), fake("quinn-0.11.16", "quinn", "0.11.16")
     fake("quinn-local", "quinn", "0.12.0", release=False, when="2027-01-01")
     assert stacks.find_library("quinn") == new
     assert stacks.find_library("quinn-0.11.9") == old
-    with pytest.raises(InputError, match=r"quinn-0.11.19.*dumbbell stack build quinn --version 0.11.19 builds it"):
+    with pytest.raises(InputError, match=r"quinn-0.11.19.*build it with dumbbell stack build quinn --version 0.11.19"):
         stacks.find_library("quinn-0.11.19")
     with pytest.raises(
-        InputError, match=r"built are quinn-0.11.9, quinn-0.11.16, quinn-local; dumbbell stack build noq"
+        InputError,
+        match=r"hoose from quinn-0.11.9, quinn-0.11.16, quinn-local, or build it with dumbbell stack build noq",
     ):
         stacks.find_library("noq")
     first = fake("mine", "noq", "1.4.0", release=False, when="2026-01-01")
@@ -170,7 +173,11 @@ def test_what_cannot_be_built_is_refused_before_anything_is_done(
         ("quinn", "--version", "0.12.0"): "stack build: --version is 0.12.0; it must be 0.11.14 or a later one of 0.11",
         ("noq", "--name", "a/b"): 'stack build: --name is "a/b"; it must be letters, digits and . _ -',
         ("noq", "--name", "noq"): 'stack build: --name is "noq"; it must be letters',
-        ("quinn", "--path", str(tmp_path / "no")): "no is no folder; use a tree of quinn, or a crate that depends on",
+        (
+            "quinn",
+            "--path",
+            str(tmp_path / "no"),
+        ): "no is not a folder; use a tree of quinn, or a crate that depends on",
         ("quinn", "--path", str(HERE)): "has neither Cargo.toml nor quinn-proto/Cargo.toml",
     }
     for words, said in refusals.items():
@@ -250,7 +257,7 @@ def test_a_build_says_that_it_waits_for_another_one(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(work, "LOCK_WAIT_S", 1.5)
     with (
         work.StackWork(StepProgress()),
-        pytest.raises(InputError, match="it is in use by another build"),
+        pytest.raises(InputError, match="another build is using it"),
         work.StackWork(Heard()),
     ):
         pass

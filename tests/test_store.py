@@ -208,7 +208,7 @@ def test_nobody_writes_what_this_process_still_reads(small: Path, tmp_path: Path
             assert second.read_table("runs").height == 8
         # to close one of two descriptors would give up the lock on the other
         assert b"Could not set lock" in subprocess.run(line, stderr=subprocess.PIPE, check=False).stderr
-        with pytest.raises(InputError, match="it is in use"):
+        with pytest.raises(InputError, match="is using it"):
             Store.open(path, write=True)
         assert first.read_table("runs").height == 8
     Store.open(path, write=True).close()
@@ -225,7 +225,7 @@ def test_results_in_use_are_left_alone(small: Path, tmp_path: Path, command: Com
         holder.stdout.readline()
         done = command("run", small, "-o", path)
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-        assert done.stderr.startswith(f"{path}: it is in use by process {holder.pid}; ")
+        assert done.stderr.startswith(f"{path}: process {holder.pid} is using it; ")
         for reading in (["run", small, "-o", path, "--dry-run"], ["table", path]):
             assert command(*reading).returncode == 0, "what only reads goes on"
         holder.stdin.close()
@@ -234,9 +234,9 @@ def test_results_in_use_are_left_alone(small: Path, tmp_path: Path, command: Com
 def test_results_in_use_by_the_same_process_stay_locked(small: Path, tmp_path: Path, command: Command) -> None:
     path = tmp_path / "r.duckdb"
     with Store.open(path, write=True):
-        with pytest.raises(InputError, match="it is in use; "):
+        with pytest.raises(InputError, match="another process is using it; "):
             Store.open(path)
-        assert "it is in use" in command("run", small, "-o", path).stderr
+        assert "is using it" in command("run", small, "-o", path).stderr
 
 
 def test_a_log_without_its_file_is_left_alone(small: Path, tmp_path: Path, command: Command) -> None:

@@ -52,12 +52,12 @@ def test_a_study_of_ones_own(command: Command, tmp_path: Path, monkeypatch: pyte
     assert command("study", "run", "./mine", "-o", "mine", "--quick", "--dry-run").stdout.startswith("12 runs;")
     command("study", "run", "./mine", "-o", "mine", "--quick")
     written = command("study", "page", "./mine", "mine").stderr.split()
-    assert written == ["mine/README.md", "mine/figures/shares.png"]
+    assert written == ["mine/README.md", "mine/figures/shares.svg"]
     page = (tmp_path / "mine" / "README.md").read_text()
     assert page.startswith("# CUBIC against Reno\n\n12 runs by ") and "**A fair queue shares fairly:**" in page
     assert command("study", "check", "./mine").returncode == 0
     assert (
-        command("study", "figure", "./mine", "shares", "-o", "drawn", "--from", "mine").stdout == "drawn/shares.png\n"
+        command("study", "figure", "./mine", "shares", "-o", "drawn", "--from", "mine").stdout == "drawn/shares.svg\n"
     )
     judged = ("study", "claims", "./mine", "mine/results.duckdb")
     refused = command(*judged)
@@ -81,7 +81,7 @@ def test_a_folder_here_is_no_study_by_its_name(tmp_path: Path, monkeypatch: pyte
     new.make(Path("abe"))
     assert study.find("abe").folder != Path("abe")  # that of dumbbell; no program here runs unasked
     Path("abe").rename("mine")
-    with pytest.raises(UnknownName, match=r"unknown study mine; .*\./mine, whose program runs then"):
+    with pytest.raises(UnknownName, match=r"unknown study mine; .*\./mine, whose program then runs"):
         study.find("mine")
     assert study.find("./mine").page == Path("mine/README.md")
 
@@ -121,11 +121,14 @@ def test_a_page_is_written_elsewhere_if_it_is_told(
     assert (tmp_path / "elsewhere" / "README.md").read_text() == study.find("abe").page.read_text()
     monkeypatch.setattr(shipped, "PACKAGE", shipped.place().parent)
     refused = command("study", "page", "abe", "--no-figures")
-    assert refused.returncode == 2 and "this is the installed package; choose another folder" in refused.stderr
+    assert (
+        refused.returncode == 2
+        and "this folder belongs to the installed package; choose another folder" in refused.stderr
+    )
     assert command("study", "check", "abe", "-o", "x").returncode == 2
 
 
 def test_a_former_place_of_a_reference_gets_its_name(command: Command, small: Path) -> None:
     assert command("run", small, "-o", "r.duckdb").returncode == 0
     done = command("validate", "r.duckdb", "references/sce.csv")
-    assert done.returncode == 2 and "references/sce.csv: no such file or directory; did you mean sce?" in done.stderr
+    assert done.returncode == 2 and "references/sce.csv: there is no such file; did you mean sce?" in done.stderr

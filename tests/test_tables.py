@@ -196,7 +196,7 @@ def test_unknown_names_get_one_line(results: Results) -> None:
         ({"rows": "bottleneck.rte"}, "rows: unknown key bottleneck.rte; did you mean "),
         ({"columns": "bottleneck.rte"}, "columns: unknown key bottleneck.rte; did you mean "),
         ({"value": "gooodput"}, "value: unknown measure gooodput; did you mean "),
-        ({"value": "latency"}, "value: unknown measure latency; did you mean sojourn_mean_ms? Known are "),
+        ({"value": "latency"}, "value: unknown measure latency; did you mean sojourn_mean_ms? Choose from "),
         ({"value": "latency"}, "; sojourn_mean_ms is time in queue, mean, ms; rtt_mean_ms is mean RTT, ms"),
         ({"value": "delay"}, "value: unknown measure delay; did you mean sojourn_mean_ms? "),  # no UDP
         ({"value": "Queue delay"}, "; did you mean sojourn_mean_ms? "),

@@ -251,10 +251,12 @@ def test_a_run_is_chosen_as_in_tables_and_results_are_no_experiment(
 ) -> None:
     assert command("trace", experiment, "--where", "rate=20000kbit", "--set", "duration=1s").returncode == 0
     said = command("trace", experiment).stderr
-    assert "2 runs are too many; there may be one: --cell 1 (bottleneck.rate=10Mbit), --cell 2 (" in said, said
+    assert "it describes 2 runs; choose one with --cell N or --where KEY=VALUE: --cell 1 (bottleneck.rate=10M" in said
     assert command("run", experiment, "-o", "two.csv").returncode == 2 and not (tmp_path / "two.csv").exists()
     said = command("run", experiment, "-o", "two.csv").stderr
-    assert "two.csv: it cannot be written: results are a DuckDB file, which .csv is not; choose a name such as" in said
+    assert (
+        "two.csv: cannot write: results are a DuckDB file, and .csv names another kind; choose a name such as" in said
+    )
     assert command("run", experiment, "--set", "duration=1s", "-o", "two.duckdb").returncode == 0
     said = command("trace", "two.duckdb").stderr
     assert "two.duckdb: this is a results file, which dumbbell table, plot, report," in said, said
@@ -393,7 +395,7 @@ def test_packets_of_a_stored_run() -> None:
         ("import-4", "packets: the run was imported: another tool measured it; use a run of sim"),
         (
             "linux-6.12+x.y",
-            "packets: the run is of engine linux-6.12+x.y, which is not repeated here; use a run of sim",
+            "packets: the run is of engine linux-6.12+x.y, which cannot be repeated here; use a run of sim",
         ),
     ],
 )

@@ -88,7 +88,7 @@ def line(entry: dict[str, Any]) -> str:
             'size.min is "1kb"; did you mean "1kB"? It must be a size such as "4MB", "64KiB" or "1514B"',
         ),
         ({"size": {"csv": 3}}, "size.csv is 3; it must be the name of a CSV file"),
-        ({"cc": "cubci"}, f'cc: unknown cc "cubci"; did you mean "cubic"? Known are {", ".join(read_registry().cc)}'),
+        ({"cc": "cubci"}, f'cc: unknown cc "cubci"; did you mean "cubic"? Choose from {", ".join(read_registry().cc)}'),
     ],
 )
 def test_wrong_traffic_is_one_line(entry: dict[str, Any], expected: str) -> None:
@@ -103,7 +103,7 @@ def test_wrong_keys_of_the_new_sections_name_the_nearest() -> None:
         parsed(udp=[UDP | {"spacing": "poison"}])
     with pytest.raises(InputError, match=r"test.toml: udp\[0\].size is .59B.; it must be an integer from 60B to"):
         parsed(udp=[UDP | {"size": "59B"}])
-    with pytest.raises(InputError, match=r"test.toml: web\[0\].cc is missing; it must be one of reno, "):
+    with pytest.raises(InputError, match=r"test.toml: web\[0\].cc is missing; give one of reno, "):
         parsed(web=[{"arrivals": "1/s"}])
     with pytest.raises(InputError, match=r"test.toml: web is 257 of them; it must be at most 256"):
         parsed(web=[WEB] * 257)
@@ -195,7 +195,7 @@ NO_FILE = "it must be a CSV file with a size in bytes, a comma and a weight on e
         ),
         (
             "".join(f"{size},1\n" for size in range(1, 10_002)),
-            "10001 different sizes in PATH are too many; there may be at most 10000",
+            "10001 different sizes in PATH are too many; at most 10000 are allowed",
         ),
         ("1,1\n" * 4_200_000, f"there are more than 16 MiB in PATH; {NO_FILE}, at most 16 MiB"),
     ],

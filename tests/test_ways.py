@@ -71,14 +71,14 @@ def line(settings: list[str] | None = None, **changes: Any) -> str:
         ),
         (
             {"override": [{"when": {"bottleneck.rate": "3Mbit"}, "set": {"duration": "1s"}}]},
-            "override[0].when: no run meets this condition; it needs keys and values of some runs of the matrix",
+            "override[0].when: no run meets this condition; give keys and values of some runs of the matrix",
         ),
         (
             {
                 "matrix": {"bottleneck.rate": ["1Mbit", "2Mbit"]},
                 "override": [{"when": {"bottleneck.rate": "1Mbit"}, "set": {"bottleneck.rate": "3Mbit"}}],
             },
-            'override[0].set: bottleneck.rate and the matrix\'s "bottleneck.rate" do not go together; use another key',
+            'override[0].set: bottleneck.rate and the matrix\'s "bottleneck.rate" cannot be combined; use another key',
         ),
         ({"title": {1, 2}}, "title is {1, 2} (set); it must be text, a number, true, false, a list or a table"),
         (
@@ -136,7 +136,7 @@ def test_large_matrices_are_checked_for_overrides_too() -> None:
 def test_a_setting_that_would_make_labels_lie_names_the_axis(matrix: dict[str, Any], setting: str, axis: str) -> None:
     key = setting.partition("=")[0]
     allowed = f"another key, or the whole axis, such as {shlex.quote(axis)}"
-    assert line([setting], matrix=matrix) == f"overrides: {key} and the matrix do not go together; use {allowed}"
+    assert line([setting], matrix=matrix) == f"overrides: {key} and the matrix cannot be combined; use {allowed}"
 
 
 def test_settings_beside_the_matrix_are_kept() -> None:
@@ -151,7 +151,7 @@ def test_settings_beside_the_matrix_are_kept() -> None:
     assert len(experiment.parse(slow, "f", ["bottleneck.rate=40Mbit"])) == 1, "an override may have nothing left to do"
     assert (
         line(["duration=1s", "duration=2s"])
-        == 'overrides: two values of "duration" do not go together; use each key once'
+        == 'overrides: two values of "duration" cannot be combined; use each key once'
     )
 
 
@@ -181,7 +181,7 @@ def test_bad_input_is_a_value_error() -> None:
 def test_an_empty_file_is_one_good_line(tmp_path: Path, command: Command) -> None:
     path = tmp_path / "empty.toml"
     path.write_text("# nothing yet\n")
-    expected = f"{path}: there is nothing in it; it must be an experiment, such as dumbbell list experiments names\n"
+    expected = f"{path}: this file is empty; it must be an experiment, such as dumbbell list experiments names\n"
     assert command("run", path).stderr == expected
 
 

@@ -56,7 +56,7 @@ def _draw_row(row: dict[str, str], top: float) -> tuple[list[str], float]:
     middle = top + (high - 8) / 2
     label = html.escape(row["what"])
     parts = [f'<text x="0" y="{middle - 2:.0f}">{label if len(label) < 48 else label[:46] + "…"}</text>']
-    counted = f"{row['reference']}: {agree} of {cells}, bar {row['bar']}"
+    counted = f"{row['reference']}: {agree} of {cells}, tolerance {row['bar']}"
     parts.append(f'<text class="said" x="0" y="{middle + 10:.0f}">{counted}</text>')
     first = middle - lines * SIDE / 2
     for kind, numbers in (("agrees", range(agree)), ("differs", range(agree, cells))):
@@ -87,16 +87,17 @@ def draw() -> str:
     axis = "".join(
         f'<path class="axis" d="M{_place_error(value):.0f} 26V{top:.0f}"/>'
         f'<text class="said middle" x="{_place_error(value):.0f}" y="20">{shown}</text>'
-        for value, shown in ((0.01, "1 %"), (0.1, "10 %"), (1.0, "bar"), (10.0, "10 x bar"))
+        for value, shown in ((0.01, "1 %"), (0.1, "10 %"), (1.0, "tolerance"), (10.0, "10 x"))
     )
     heads = (
-        f'<text x="{LEFT}" y="8">every cell</text><text x="{RIGHT}" y="8">error over its bar: median, P90, worst</text>'
+        f'<text x="{LEFT}" y="8">every cell</text>'
+        f'<text x="{RIGHT}" y="8">error over its tolerance: median, P90, worst</text>'
     )
     cells, agree = (sum(int(row[key]) for row in rows) for key in ("cells", "agree"))
     said = f"{agree} of {cells} cells agree with their reference"
     return (
         f'<figure class="agreement"><svg viewBox="0 -4 {RIGHT + WIDE + 100} {top + 4:.0f}" role="img" '
         f'aria-label="{said}">{axis}{heads}{"".join(parts)}</svg><figcaption>Each square is a cell: blue if it agrees '
-        "with its reference, orange if not. Right: the errors of each measure over the largest error that the bar "
-        "allows; the thick line goes from the median to P90, the dot is the worst cell.</figcaption></figure>"
+        "with its reference, orange if not. Right: the errors of each measure over the tolerance of the "
+        "family; the thick line goes from the median to P90, the dot is the worst cell.</figcaption></figure>"
     )

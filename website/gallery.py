@@ -77,7 +77,7 @@ def _find_figure(name: str) -> str:
     """
     folder, _, rest = name.partition("/")
     named = getattr(list_studies()[folder].program, "GALLERY", {}) if folder in list_studies() else {}
-    path = Path("studies") / folder.replace("-", "_") / "figures" / f"{named.get(rest, f'{folder}-{rest}')}.png"
+    path = Path("studies") / folder.replace("-", "_") / "figures" / f"{named.get(rest, f'{folder}-{rest}')}.svg"
     return f"{FILES}/{path.as_posix()}" if (ROOT / path).exists() else ""
 
 

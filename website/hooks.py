@@ -66,7 +66,7 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
         if not file.is_relative_to(DOCS):
             files.append(File.generated(config, place, abs_src_path=str(file)))
     experiments = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("studies/*/experiments/*.toml")}
-    figures = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("studies/*/figures/*.png")}
+    figures = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("studies/*/figures/*.svg")}
     for path in sorted(links.list_files() | experiments | figures):
         files.append(File.generated(config, f"{links.FILES}/{path}", abs_src_path=str(ROOT / path)))
     return files

@@ -17,6 +17,11 @@ from typing import Any, Self, TypedDict, Unpack
 MOST_NAMED = 12  # names that a sentence lists
 
 MOST_TOLD = 20  # errors that are shown together
+_ABSENT = (
+    "there is no such file",
+    "there is no such folder",
+    "no such file",
+)  # what a file is said to be that does not exist
 _AROUND = 60  # characters of a line before and after a wrong place
 # options that Python does not call as the command line does
 _IN_PYTHON = {"set": "overrides", "linear-x": "log_x", "linear-y": "log_y"}
@@ -226,6 +231,12 @@ class InputError(ValueError):
                 return f"{one} or {other}"
         return f"one of {join_names(self.known)}"
 
+    def _format_advice(self) -> str:
+        """Return what to do: use what is allowed, or omit what is not."""
+        if not self.allowed:
+            return ""
+        return self.allowed if self.allowed.startswith("omit ") else f"use {self._format_allowed()}"
+
     def _join_sentence(self, what: str, must: str) -> str:
         """Return the sentence: what is wrong, the nearest name if there is one, and what `must` be."""
         if meant := self._ask_for_nearest():
@@ -259,7 +270,7 @@ class UnknownKey(InputError):
         if self.nearest:
             return f"unknown key {key or self.found}; did you mean {self.nearest}?"
         return self._join_sentence(
-            f"unknown key {key or self.found}", f"known are {join_names(self.known)}" if self.known else self.allowed
+            f"unknown key {key or self.found}", f"choose from {join_names(self.known)}" if self.known else self.allowed
         )
 
     def _find_nearest(self) -> str | None:
@@ -282,10 +293,12 @@ class UnknownName(InputError):
         self.what, self.also = what, also
 
     def make_sentence(self, key: str) -> str:
-        """`unknown aqm "fq_codle"; did you mean "fq_codel"? Known are pfifo, …`."""
+        """`unknown aqm "fq_codle"; did you mean "fq_codel"? Choose from pfifo, …`."""
         if self.known == (self.nearest,):
             return f"unknown {self.what} {self.found}; {self._ask_for_nearest()}"
-        must = f"known are {join_closest(self.found, self.known)}" if self.known else self.allowed or "there are none"
+        must = f"choose from {join_closest(self.found, self.known)}" if self.known else self.allowed or "there are none"
+        if len(self.known) == 1:
+            must = f"the only one is {self.known[0]}"
         must += f"; {self.also}" if self.also else ""
         return self._join_sentence(f"unknown {self.what} {self.found}", must)
 
@@ -305,11 +318,26 @@ class OutOfRange(WrongValue):
 
 
 class TooMany(InputError):
-    """More things than there may be."""
+    """More things than there may be; `remedy` is what to do about it."""
+
+    def __init__(self, found: str, allowed: str, remedy: str = "", **place: Unpack[ErrorPlace]) -> None:
+        super().__init__(found, allowed, **place)
+        self.remedy = remedy
 
     def make_sentence(self, key: str) -> str:
-        """`facet: 40 panels are too many; there may be at most 36`."""
-        return f"{self.found} are too many; there may be {self.allowed}"
+        """`facet: 40 panels are too many; at most 36 are allowed: filter the rows`."""
+        verb = "is" if self.allowed.split()[-1] in ("one", "1") else "are"
+        return f"{self.found} are too many; {self.allowed} {verb} allowed" + (f": {self.remedy}" if self.remedy else "")
+
+
+class Ambiguous(InputError):
+    """Several things of which one is meant; `found` says so in a clause, `allowed` is how to choose."""
+
+    has_nearest = False
+
+    def make_sentence(self, key: str) -> str:
+        """`sharing.toml: it describes 9 runs; choose one with --cell N or --where KEY=VALUE`."""
+        return f"{self.found}; choose {self.allowed}"
 
 
 class Missing(InputError):
@@ -324,17 +352,17 @@ class Missing(InputError):
         super().__init__(found, allowed, **place)
 
     def make_sentence(self, key: str) -> str:
-        """`flows[0].base_rtt is missing; it must be a time`."""
-        return f"{key or 'something'} is missing; it must be {self._format_allowed()}"
+        """`flows[0].base_rtt is missing; give a time`."""
+        return f"{key or 'something'} is missing; give {self._format_allowed()}"
 
 
 class Conflict(InputError):
     """Things that are right each, but not together."""
 
     def make_sentence(self, key: str) -> str:
-        """`run: --jobs and --cluster do not go together; use one of them`."""
+        """`run: --jobs and --cluster cannot be combined; use one of them`."""
         return self._join_sentence(
-            f"{self.found} do not go together", f"use {self._format_allowed()}" if self.allowed else ""
+            f"{self.found} cannot be combined", f"use {self._format_allowed()}" if self.allowed else ""
         )
 
 
@@ -343,11 +371,11 @@ class Unfit(InputError):
 
     def make_sentence(self, key: str) -> str:
         """`--mean-over: nothing differs in rate; use a key by which runs differ`."""
-        return self._join_sentence(self.found, f"use {self._format_allowed()}" if self.allowed else "")
+        return self._join_sentence(self.found, self._format_advice())
 
 
 class Unsupported(InputError):
-    """A feature that an engine (`where`) does not have."""
+    """A feature that an engine (`where`) does not support."""
 
     has_nearest = False
 
@@ -356,8 +384,8 @@ class Unsupported(InputError):
         self.where = where
 
     def make_sentence(self, key: str) -> str:
-        """`bottleneck.aqm: Linux has no csaqm; use one of pfifo, bfifo, …`."""
-        return self._join_sentence(f"{self.where} has no {self.found}", f"use {self._format_allowed()}")
+        """`bottleneck.aqm: Linux does not support csaqm; use one of pfifo, bfifo, …`."""
+        return self._join_sentence(f"{self.where} does not support {self.found}", self._format_advice())
 
 
 class Unreadable(InputError):
@@ -365,17 +393,16 @@ class Unreadable(InputError):
 
     def make_sentence(self, key: str) -> str:
         """`results.duckdb: this is a directory; it must be a results file written by dumbbell run`."""
-        return self._join_sentence(self.found, f"it must be {self._format_allowed()}" if self.allowed else "")
+        verb = "give" if self.found.startswith(_ABSENT) else "it must be"
+        return self._join_sentence(self.found, f"{verb} {self._format_allowed()}" if self.allowed else "")
 
 
 class Unwritable(InputError):
     """A file that cannot be written."""
 
     def make_sentence(self, key: str) -> str:
-        """`out/p.png: it cannot be written: no folder out; choose a folder that exists`."""
-        return self._join_sentence(
-            f"it cannot be written: {self.found}", f"choose {self.allowed}" if self.allowed else ""
-        )
+        """`out/p.png: cannot write: there is no folder out; choose a folder that exists`."""
+        return self._join_sentence(f"cannot write: {self.found}", f"choose {self.allowed}" if self.allowed else "")
 
 
 class Needs(InputError):
@@ -397,16 +424,16 @@ class Nothing(InputError):
     has_nearest = False
 
     def make_sentence(self, key: str) -> str:
-        """`results.duckdb: no finished run; it needs results of at least one run`."""
-        return self._join_sentence(self.found, f"it needs {self._format_allowed()}" if self.allowed else "")
+        """`results.duckdb: found no finished run; give results of at least one run`."""
+        return self._join_sentence(self.found, f"give {self._format_allowed()}" if self.allowed else "")
 
 
 class Failed(InputError):
     """A program or service that was asked did not do its work; `found` is what it said."""
 
     def make_sentence(self, key: str) -> str:
-        """`linux build: download of linux-source-6.12: no route to host; it needs a connection`."""
-        return f"{self.found}; it needs {self.allowed}" if self.allowed else self.found
+        """`linux build: download of linux-source-6.12: no route to host; this needs a connection`."""
+        return f"{self.found}; this needs {self.allowed}" if self.allowed else self.found
 
 
 class Implausible(InputError):
@@ -418,11 +445,11 @@ class Implausible(InputError):
 
 
 class InUse(InputError):
-    """Something that another process uses."""
+    """Something that another process uses; `found` is that process, `allowed` is what to do."""
 
     def make_sentence(self, key: str) -> str:
-        """`results.duckdb: it is in use by process 9508; it needs …`."""
-        return f"it is in use{self.found and ' by '}{self.found}; {self.allowed}"
+        """`results.duckdb: process 9508 is using it; end that process, or choose another results file`."""
+        return f"{self.found or 'another process'} is using it; {self.allowed}"
 
 
 class Several(InputError):

@@ -1,14 +1,28 @@
 """README.md: states, rate, windows and RTT of one BBR flow on Linux and in the simulator."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import polars as pl
+from matplotlib.lines import Line2D
 
+from dumbbell.figures.style import DASHES, GUIDE
 from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, align_table, figures
 
-from .traces import LINES, STATES, TOLERANCE, Cell, Trace, collect_simulated, judge, read_linux
+from .traces import (
+    LINES,
+    STATES,
+    TOLERANCE,
+    Cell,
+    Trace,
+    align_changes,
+    collect_simulated,
+    cut_after_probes,
+    judge,
+    read_linux,
+)
 
 QUESTION = "Does a flow go through the same states at the same times as on Linux?"
 GALLERY = {"bbr-traces": "bbr-trace-bbr3-pfifo-10"}
@@ -26,6 +40,7 @@ DRAWN = (
     Cell("bbr3", False, "pfifo", 50.0, 40.0),
 )
 SOURCES = ("Linux", "simulator")
+WIDTH = 5.2  # inches
 
 
 def make_evidence(results: Results) -> dict[str, pl.DataFrame]:
@@ -68,36 +83,99 @@ def _round_value(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
+# the end of the horizontal axis, s, where less than all that is known is drawn: BBRv1 probes every eight round trips
+ENDS_S = {("bbr1", 10.0): 1.3, ("bbr1", 50.0): 2.5}
+KERNELS = {"bbr1": "6.1", "bbr2": "6.1", "bbr3": "6.12"}
+BOUND = "{}, long-term bound"
+
+
 def draw_cell(cell: Cell, found: Evidence) -> Picture:
-    """Draw states, rate, windows and RTT of Linux and of the simulator over each other."""
-    rows = found["drawn"].filter(pl.col("figure") == cell.figure)
-    bounds = rows["long_term"].is_not_null().any()
+    """Draw states, what is in flight, window, rate and RTT of Linux and of the simulator over each other."""
+    end = ENDS_S.get((cell.version, cell.rate_mbit), SHOWN_S[cell.rate_mbit])
+    similar = found["drawn"].filter(pl.col("figure").str.ends_with(f"-{cell.queue}-{cell.rate_mbit:g}"))
+    rows = similar.filter(pl.col("figure") == cell.figure, pl.col("time") <= end)
+    bounds = rows.filter(pl.col("long_term").is_not_null()).with_columns(
+        pl.format(BOUND, "source").alias("source"), in_flight="long_term"
+    )
+    payload = cell.rate_mbit / FRAME_PER_PAYLOAD
+    columns = ["time", "source", "in_flight"]
     panels = [
-        Series(
-            rows,
-            "bw",
-            "source",
-            "bw, Mbit/s",
-            steps=True,
-            levels=[(cell.rate_mbit / FRAME_PER_PAYLOAD, "payload rate")],
-        ),
+        Series(pl.concat([rows.select(columns), bounds.select(columns)]), "in_flight", "source", "in flight, segments"),
         Series(rows, "cwnd", "source", "cwnd, segments"),
-        Series(rows, "in_flight", "source", "in flight, segments"),
-        *([Series(rows, "long_term", "source", "long-term bound, segments", steps=True)] if bounds else []),
-        Series(rows, "srtt", "source", "smoothed RTT, ms"),
+        Series(rows, "bw", "source", "bw, Mbit/s", steps=True, levels=[(payload, "")]),
+        Series(rows, "srtt", "source", "smoothed RTT, ms", levels=[(cell.delay_ms, "")]),
     ]
-    end = float(rows["time"].max() or 0.0)  # type: ignore[arg-type]
-    own = {source: rows.filter(pl.col("source") == source, pl.col("state").is_not_null()) for source in SOURCES}
     states = {
         source: figures.find_bands(part["time"], [STATES[state] for state in part["state"]], end)
-        for source, part in own.items()
+        for source in SOURCES
+        for part in [rows.filter(pl.col("source") == source, pl.col("state").is_not_null())]
     }
-    return figures.stacked_series(
-        panels,
-        x="time",
-        x_label="time, s",
-        states=states,
-        title=f"One flow on Linux and in the simulator\n{cell.name}",
+    title = f"{describe_nearness(cell, found)}\n{describe(cell, found)}"
+    picture = figures.stacked_series(panels, x="time", x_label="time, s", states=states, title=title)
+    # the same scales in all figures of a rate and a queue
+    flight, window, rtt = (similar[name].drop_nulls().to_numpy().max() for name in ("in_flight", "cwnd", "srtt"))
+    windows = (0.0, 1.05 * float(max(flight, window)))
+    limits = [windows, windows, (0.0, 1.25 * payload), (0.85 * cell.delay_ms, 1.05 * float(rtt))]
+    for axes, ends in zip(picture.panels.values(), limits, strict=True):
+        axes.set_ylim(*ends)
+        axes.set_xlim(0, end)
+        for line in axes.lines:
+            if str(line.get_label()).startswith(SOURCES[0]):  # below, and wide: it is seen where both are equal
+                line.set(linewidth=3.0, alpha=0.55)
+    for label, shown in picture.entries:
+        if label.startswith(SOURCES[0]):
+            shown.set(linewidth=3.0, alpha=0.55)
+    picture.entries = [entry for entry in picture.entries if entry[0] not in map(BOUND.format, SOURCES)]
+    picture.entries.sort(key=lambda entry: entry[0] not in SOURCES)
+    if not bounds.is_empty():
+        dashed = Line2D([], [], color=GUIDE, linewidth=1.5, linestyle=DASHES[1])
+        picture.entries.insert(len(SOURCES), ("long-term bound", dashed))
+    picture.panel_size, picture.rigid = (4.3, 1.1), True
+    return picture.set_width(WIDTH)
+
+
+def pair_changes(cell: Cell, found: Evidence) -> list[tuple[float, float, str]]:
+    """Return the changes of state through startup and the first probes of what is drawn: Linux, simulator, state."""
+    rows = found["drawn"].filter(pl.col("figure") == cell.figure, pl.col("state").is_not_null())
+    linux, simulated = (
+        Trace(part["time"].to_list(), [STATES[state] for state in part["state"]], {}).list_changes()
+        for source in SOURCES
+        for part in [rows.filter(pl.col("source") == source)]
+    )
+    return align_changes(cut_after_probes(linux), simulated) or []
+
+
+def find_differences(cell: Cell, found: Evidence) -> tuple[float, float]:
+    """Return the largest differences of times until the first probe and from it on, s; infinite in another order."""
+    pairs = pair_changes(cell, found)[1:]  # both start at 0
+    first = next((i for i, (_, _, state) in enumerate(pairs) if state in ("probe_refill", "probe_up")), len(pairs))
+    apart = [abs(mine - theirs) for theirs, mine, _ in pairs]
+    return max(apart[:first], default=math.inf), max(apart[first:], default=math.inf)
+
+
+def describe_nearness(cell: Cell, found: Evidence) -> str:
+    """Return the answer of a figure."""
+    begin, probes = (_round_up(apart) for apart in find_differences(cell, found))
+    what = f"{cell.version.replace('bbr', 'BBRv')}{' with ECN' if cell.ecn else ''} at {cell.rate_mbit:g} Mbit/s"
+    if begin is None or probes is None:
+        return f"{what}: the simulator goes through other states than Linux"
+    if begin > cell.delay_ms:
+        return f"{what}: start-up ends {begin} ms apart, but the probes are within {probes} ms of Linux's"
+    return f"{what}: states within {max(begin, probes)} ms of Linux's through two probes"
+
+
+def _round_up(seconds: float) -> int | None:
+    """Return whole milliseconds, so that a bound stays one; None if there is none."""
+    return None if math.isinf(seconds) else math.ceil(1000 * seconds - 1e-6)
+
+
+def describe(cell: Cell, found: Evidence) -> str:
+    """Return the set-up of a figure."""
+    seeds = found["cells"].filter(pl.col("cell") == cell.name)["seeds"].item()
+    queue = "FIFO of 100 packets" if cell.queue == "pfifo" else "marks above 1 ms of queue"
+    return (
+        f"One flow, base RTT {cell.delay_ms:g} ms, {queue}; dashed lines: rate without headers, base RTT. "
+        f"Linux {KERNELS[cell.version]}: one run; simulator: the nearest of {seeds} seeds."
     )
 
 

@@ -3,6 +3,7 @@
 import math
 from types import ModuleType
 
+import polars as pl
 import pytest
 
 from dumbbell.pages import study
@@ -69,3 +70,18 @@ def test_linux_tells_what_is_in_flight_only_while_nothing_is_lost(traces: Module
         assert known and len(one.lines["in_flight"]) == len(one.time)
     v1 = measured[traces.Cell("bbr1", False, "pfifo", 50.0, 40.0)]
     assert None in v1.lines["in_flight"]
+
+
+def test_titles_give_the_largest_difference_of_what_is_drawn(traces: ModuleType) -> None:
+    of = study.find("bbr-traces")
+    cell = traces.Cell("bbr3", False, "pfifo", 10.0, 20.0)
+    program, found = of.program, of.read_evidence()
+    begin, probes = program.find_differences(cell, found)
+    assert 0 < begin <= 0.02 and 0 < probes <= 0.02
+    assert f"within {1000 * max(begin, probes):.0f} ms" in program.describe_nearness(cell, found)
+    # with the simulator 100 ms late throughout, both are about as far off; in another order no number is given
+    mine = pl.col("source") == "simulator"
+    late = found["drawn"].with_columns(time=pl.when(mine).then(pl.col("time") + 0.1).otherwise("time"))
+    assert min(program.find_differences(cell, {"drawn": late})) > 0.08
+    other = found["drawn"].with_columns(state=pl.when(mine).then(pl.lit(0)).otherwise("state"))
+    assert "other states" in program.describe_nearness(cell, {"drawn": other})

@@ -179,8 +179,8 @@ class Results:
 _ORDER_OF_N = (pl.col("n").str.contains("-", literal=True), pl.col("flows"))
 
 
-def draw(found: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".png",)) -> list[Path]:
-    """Draw every figure that there are runs for, or one, as `NAME.png` in `folder`; raises InputError."""
+def draw(found: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".svg",)) -> list[Path]:
+    """Draw every figure that there are runs for, or one, as `NAME.svg` in `folder`; raises InputError."""
     frames = {
         f"figure-{name}" if name in PAPER else name: (figure, found.collect_figure(figure))
         for name, figure in FIGURES.items()

@@ -268,7 +268,7 @@ def test_the_papers_figures_and_tables(found: Results, tmp_path: Path, monkeypat
     monkeypatch.setattr(paper, "FIGURES", chosen)
     every = paper.Results(found.path)
     paths = paper.draw(every, tmp_path / "figures")
-    assert [path.name for path in paths] == ["figure-01.png", "figure-08.png", "drops.png"]
+    assert [path.name for path in paths] == ["figure-01.svg", "figure-08.svg", "drops.svg"]
     assert all(path.stat().st_size > 5000 for path in paths)
     text = paper.format_tables(every)
     assert "## Figure 1: Utilisation" in text and "## Harm\n\nNo runs." in text

@@ -487,8 +487,8 @@ def _draw_completion(found: Results, report: str) -> dict[str, Picture]:
     }
 
 
-def draw(found: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".png",)) -> list[Path]:
-    """Draw every figure that there are runs for, or one, as `REPORT-FIGURE.png` in `folder`; raises InputError."""
+def draw(found: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".svg",)) -> list[Path]:
+    """Draw every figure that there are runs for, or one, as `REPORT-FIGURE.svg` in `folder`; raises InputError."""
     makers: dict[str, Callable[[str], dict[str, Picture]]] = {
         name: lambda report, spec=spec: _draw_lines(found, report, spec)  # type: ignore[misc]
         for name, spec in FIGURES.items()

@@ -4,6 +4,7 @@ Every comparison pairs runs of one cell and seed; means of a cell's change count
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -17,6 +18,7 @@ from dumbbell.study import (
     Rows,
     Sweep,
     align_table,
+    choose_title,
     count_experiment_seeds,
     figures,
     format_number,
@@ -44,6 +46,7 @@ PAIRS = (
 )
 WORKLOADS = ("one flow each", "one flow each and short flows", "five flows each and UDP")
 _SHORT = ("L, slow-down of short flows", "C, slow-down of short flows")
+LIMITS = (-60.0, 110.0)  # per cent, of the figures: all changes with their intervals
 MEASURES = (paper.USE, paper.RATIO, paper.WINDOW_RATIO, *paper.RATES, *paper.DELAYS, *paper.SIGNALS, *_SHORT)
 _UNITS = {"rate": "Mbit/s", "mean": "ms", "P99": "ms", "marks": "%", "drops": "%"}
 _WORDS = {"mean": "mean time in queue", "P99": "P99 time in queue"}
@@ -207,12 +210,45 @@ def _describe_intervals(found: Evidence) -> str:
     return f"95 % intervals over {seeds} seeds" if seeds > 1 else "one seed, 95 % intervals over cells"
 
 
-def _draw_forest(first: str, second: str, title: str) -> Any:
+def _find_change(found: Evidence, first: str, second: str, what: str) -> Rows:
+    """Return the changes of a measure from one version to another, in all workloads or in some."""
+    rows = found["changes"].filter(pl.col("a") == first, pl.col("b") == second, pl.col("what") == what)
+    return Rows(f"changes of {what}", rows)
+
+
+def _answer_wrr(found: Evidence) -> str | None:
+    changes = Rows("changes", found["changes"].filter(pl.col("a") == "tsfifo", pl.col("b") == "wrr"))
+    same, others = (changes(workload=names).differs for names in (WORKLOADS[0], list(WORKLOADS[1:])))
+    if not any(same) and sum(others) > 5:
+        return "WRR matters only where one queue fills up: with short flows, and with UDP"
+    return None
+
+
+def _answer_wrrb(found: Evidence) -> str | None:
+    wait = _find_change(found, "tsfifo", "wrrb", "L, mean")
+    if not all(wait.differs):
+        return None
+    places = zip(("with one flow each", "with short flows", "with UDP"), WORKLOADS, strict=True)
+    grown = (f"{diff.format_percent(wait(workload=workload).change.only)} {place}" for place, workload in places)
+    return figures.format_number(f"WRRB changes the mean time in L: {', '.join(grown)}")
+
+
+def _answer_shifted(found: Evidence) -> str | None:
+    wait = _find_change(found, SHIFTED, "4e82fd8", "C, mean")
+    if all(wait.differs) and wait.change.min > 0.1:
+        grown = f"{100 * wait.change.min:.0f} to {100 * wait.change.max:.0f} %"
+        return f"Terms divided by 127 lengthen the mean time in C by {grown} against shifted terms"
+    return None
+
+
+def _draw_forest(first: str, second: str, answer: Callable[[Evidence], str | None]) -> Any:
     def draw(found: Evidence) -> Picture:
         chosen = found["changes"].filter(pl.col("a") == first, pl.col("b") == second, pl.col("change").is_not_null())
-        names = [name_of(what).split(", ms")[0].removesuffix(", %").removesuffix(", Mbit/s") for what in MEASURES]
-        shown = chosen.with_columns(
-            name=pl.col("what").replace_strict(dict(zip(MEASURES, names, strict=True))).cast(pl.Enum(names)),
+        moved = chosen.filter((pl.col("mean_a") != 0) | (pl.col("mean_b") != 0))["what"].unique()
+        measures = [what for what in MEASURES if what in moved]
+        names = [name_of(what).split(", ms")[0].removesuffix(", %").removesuffix(", Mbit/s") for what in measures]
+        shown = chosen.filter(pl.col("what").is_in(measures)).with_columns(
+            name=pl.col("what").replace_strict(dict(zip(measures, names, strict=True))).cast(pl.Enum(names)),
             workload=order_names("workload", WORKLOADS),
             **{name: 100 * pl.col(name) for name in ("change", "change_low", "change_high")},
         )
@@ -225,20 +261,19 @@ def _draw_forest(first: str, second: str, title: str) -> Any:
             sure="differs",
             facet="workload",
             columns=3,
-            limits=(-60.0, 60.0),
+            limits=LIMITS,
             x_label="mean change of a cell, %",
-            title=f"{title}\n{_describe_intervals(found)}; filled: significant (FDR 5 %); arrows: beyond the scale",
+            title=choose_title(lambda: answer(found), f"{second} against {first}")
+            + f"\n{_describe_intervals(found)}; filled: significant (FDR 5 %)",
         )
 
     return draw
 
 
 FIGURES = {
-    "dualpi2-versions-wrr": _draw_forest("tsfifo", "wrr", "WRR against the time-shifted FIFO"),
-    "dualpi2-versions-wrrb": _draw_forest("tsfifo", "wrrb", "WRRB against the time-shifted FIFO"),
-    "dualpi2-versions-shifted": _draw_forest(
-        SHIFTED, "4e82fd8", "Terms divided by 127 against terms shifted by 6 bits"
-    ),
+    "dualpi2-versions-wrr": _draw_forest("tsfifo", "wrr", _answer_wrr),
+    "dualpi2-versions-wrrb": _draw_forest("tsfifo", "wrrb", _answer_wrrb),
+    "dualpi2-versions-shifted": _draw_forest(SHIFTED, "4e82fd8", _answer_shifted),
 }
 TABLES = {"data": format_data}
 PARTS = {"tables.md": "data.md"}

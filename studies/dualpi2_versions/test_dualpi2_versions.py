@@ -274,8 +274,8 @@ def test_a_folder_of_figures_and_tables(store: Path, tmp_path: Path, command: Co
     assert done.returncode == 0, done.stderr
     figures = command("study", "figure", "dualpi2-versions", "--from", store, "-o", tmp_path / "new")
     assert figures.returncode == 0, figures.stderr
-    drawn = sorted(path.name for path in (tmp_path / "new").glob("*.png"))
-    assert sorted(Path(line).name for line in figures.stdout.splitlines() if line.endswith(".png")) == drawn
+    drawn = sorted(path.name for path in (tmp_path / "new").glob("*.svg"))
+    assert sorted(Path(line).name for line in figures.stdout.splitlines() if line.endswith(".svg")) == drawn
     for name in (
         "schedulers-ccdf",
         "schedulers-completion-cubic",
@@ -283,7 +283,7 @@ def test_a_folder_of_figures_and_tables(store: Path, tmp_path: Path, command: Co
         "2021-mixed-rate",
         "2021-counts-ten",
     ):
-        assert f"{name}.png" in drawn
+        assert f"{name}.svg" in drawn
     assert not any(name.startswith("commits") for name in drawn), "no runs of them"
     assert "## Schedulers" in done.stdout and "### Overload\n\nNo runs." in done.stdout
     wrong = command("study", "tables", "abe", store, "--reference", "x.csv")
@@ -293,7 +293,7 @@ def test_a_folder_of_figures_and_tables(store: Path, tmp_path: Path, command: Co
 def test_runs_that_no_figure_tells_apart_are_refused(tmp_path: Path) -> None:
     run(tmp_path, "one", seconds=1)
     run(tmp_path, "two", seconds=2)
-    with pytest.raises(InputError, match="runs that differ in duration"):
+    with pytest.raises(InputError, match="they differ in duration"):
         l4s.Results(tmp_path / "l4s.duckdb")
     (tmp_path / "codel.toml").write_text(
         'duration = "1s"\n[bottleneck]\naqm = "codel"\n[[flows]]\ncc = "dctcp"\nbase_rtt = "5ms"\n'

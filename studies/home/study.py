@@ -1,6 +1,7 @@
 """Which queue for an access link: uploads, downloads and pings; and what traffic both ways does to CoDel and PIE."""
 
 from collections.abc import Callable
+from math import ceil
 from typing import Any
 
 import polars as pl
@@ -35,8 +36,8 @@ QUEUES = {
 }
 # headings, links by their rates, and the set-up of the experiments
 NAMES = (
-    *(r"\b(?:20/5|50/10|100/2)\b", r"98 B, ten a second", r"from 10 s on", r"base RTT of 40 ms"),
-    *(r"9 kB in the mean, ten a second", r"64 kbit/s each way", r"10 Mbit/s each way, one CUBIC flow"),
+    *(r"\b(?:20/5|50/10|100/2)\b", r"98 B, ten per second", r"from 10 s on", r"base RTT of 40 ms"),
+    *(r"9 kB on average, ten per second", r"64 kbit/s each way", r"10 Mbit/s each way, with one CUBIC flow"),
     *(r"[Ff]our flows each way", r"two queues of CoDel", r"second and a half", r"four classes", r"April 2016"),
     *(r"November 2017", r"three machines", r"three digits", r"1/64 of the value"),
 )
@@ -209,33 +210,39 @@ def format_two_table(found: Evidence) -> str:
 
 def draw_pings(found: Evidence) -> Picture:
     """Draw P99 of the pings' RTT by queue and link, by traffic."""
-    named = order_names("queue", QUEUES.values())
-    shown = [TRAFFIC[name] for name in ("downloads", "uploads", "rrul")]
-    means = found["cells"].filter(pl.col("traffic").is_in(shown)).group_by("traffic", "link", "queue").agg(
+    shown = {TRAFFIC["downloads"]: "4 downloads", TRAFFIC["uploads"]: "4 uploads", TRAFFIC["rrul"]: "4 of each"}
+    means = found["cells"].filter(pl.col("traffic").is_in([*shown])).group_by("traffic", "link", "queue").agg(
         ping=pl.col("ping_p99").mean(), low=pl.col("ping_p99").min(), high=pl.col("ping_p99").max(),
-        rate=pl.col("rate").first(),
-        n=pl.col("ping_p99").count(),
+        rate=pl.col("rate").first(), n=pl.col("ping_p99").count(),
     )  # fmt: skip
     links = means.sort("rate")["link"].unique(maintain_order=True).to_list()
     frame = means.with_columns(
-        named, order_names("traffic", shown), link=pl.format("{} Mbit/s", "link").cast(
-            pl.Enum([f"{link} Mbit/s" for link in links])
-        )
-    ).sort("traffic", "link", "queue")  # fmt: skip
-    return figures.bars(
+        order_names("queue", QUEUES.values()),
+        traffic=pl.col("traffic").replace_strict(shown, return_dtype=pl.Enum([*shown.values()])),
+        link=pl.format("{} Mbit/s", "link").cast(pl.Enum([f"{link} Mbit/s" for link in links])),
+        text=pl.col("ping").round_sig_figs(2).round().cast(pl.Int64),
+    ).sort("traffic", "link", "queue")
+    fifo = frame.filter(queue=QUEUES["pfifo"])["ping"].to_list()
+    apart = frame.filter(pl.col("queue").is_in([QUEUES[name] for name in ("fq_codel", "cake", "cake on")]))[
+        "ping"
+    ].to_list()
+    picture = figures.dots(
         frame,
-        "link",
+        "queue",
         "ping",
         low="low",
         high="high",
-        group="queue",
+        by="link",
+        text="text",
         facet="traffic",
-        columns=1,
-        log_y=True,
-        x_label="",
-        y_label="P99 of pings, ms",
-        title=f"Pings under load on access links\nbase RTT 40 ms; {describe_runs(frame['n'], what='seed')}",
+        columns=3,
+        log_x=True,
+        x_label="RTT of pings, 99th percentile, ms",
+        title=f"Pings take up to {max(fifo) / 1000:.1f} s over a long FIFO, and at most {ceil(max(apart))} ms with "
+        f"a queue for each flow\nCUBIC flows, base RTT 40 ms; {describe_runs(frame['n'], what='seed')}; rates down/up",
     )
+    picture.draw_limit(40.0, "base RTT")
+    return picture.arrange()
 
 
 def draw_queues(found: Evidence) -> Picture:

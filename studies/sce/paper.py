@@ -299,7 +299,7 @@ def format_tables(found: Results) -> str:
     return "\n\n".join([format_markdown(found.filled), *found.notes])
 
 
-def draw(found: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".png",)) -> list[Path]:
+def draw(found: Results, folder: str | Path, only: str | None = None, formats: Sequence[str] = (".svg",)) -> list[Path]:
     """Draw the errors of every group of tables into a file of `folder`; groups without any are left out."""
     groups: dict[str, list[Pair]] = {}
     for one in found.filled:

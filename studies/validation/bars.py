@@ -61,10 +61,15 @@ ROWS: dict[str, tuple[str, str, str, dict[str, float]]] = {
     "coexistence-two": ("BBRv2 next to DCTCP, 1 Gbit/s: STEP", _OLD, "H", _GIGABIT),
     "coexistence-ten": ("five BBRv2 and five DCTCP, 1 Gbit/s: STEP", _OLD, "H", _GIGABIT),
     "cubic-beta": ("CUBIC with beta 0.7 to 0.85: CoDel with ECN", _LINUX, "A", {"goodput": 0.02, "marks": 0.25}),
-    "sce-one": ("one flow: Cake, SCE and not", PUBLISHED, "C", _DRAFT),
-    "sce-two": ("two flows: Cake, SCE and not", PUBLISHED, "C", _DRAFT),
+    "sce-one": ("one flow: Cake, with and without SCE", PUBLISHED, "C", _DRAFT),
+    "sce-two": ("two flows: Cake, with and without SCE", PUBLISHED, "C", _DRAFT),
     "sce-plain": ("one flow: Reno and CUBIC alone", PUBLISHED, "C", _DRAFT),
-    "sce-plain-linux": ("the same cells: Linux 6.12 itself, not the simulator", PUBLISHED, "C", _DRAFT),
+    "sce-plain-linux": (
+        "one flow: Reno and CUBIC alone, on Linux 6.12 instead of the simulator",
+        PUBLISHED,
+        "C",
+        _DRAFT,
+    ),
     "closed-form": ("one AIMD flow at a step: 5 reductions, 5 thresholds", "closed form", "D", {"utilisation": 0.01}),
 }
 

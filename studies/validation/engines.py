@@ -15,11 +15,12 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation-engines.md"
 TEXT = """\
 # Simulator and Linux: one file, two engines
 
-Written by `make agree`: the 48 cells of [experiments/agree.toml](../experiments/agree.toml), one flow
-each, from the same file on the simulator and on the kernel itself, in virtual time ([linux.md](linux.md)). Cells are
-means over their seeds. The bars are to hold in 90 % of the cells without BBR and in 80 % of those with it.
-Reno over the step at 20 Mbit/s differs mostly by ties in time, which the simulator decides for all seeds at once
-([lab book](lab-book.md), 46).
+`make agree` writes this page. It compares the 48 cells of
+[studies/validation/experiments/agree.toml](../studies/validation/experiments/agree.toml) with one flow each: the same
+file runs on the simulator and on the kernel itself, in virtual time ([Run on real Linux in virtual time](linux.md)).
+Values are means over seeds. The bars should be met in 90 % of the cells without BBR and in 80 % of those with BBR. For
+Reno over the step at 20 Mbit/s, ties in time cause most of the difference; the simulator decides them in the same way
+for all seeds ([lab book](lab-book.md), 46).
 """
 
 
@@ -40,9 +41,10 @@ LIVE = PAGE.with_name("validation-live.md")
 LIVE_TEXT = """\
 # Simulator and real time: one file, two engines
 
-Written by `make agree-live`: the 30 cells of [experiments/live.toml](../experiments/live.toml), one
-flow of 10 s each, from the same file on the simulator and on the real clock, with kernel TCP ([live.md](live.md)).
-Reno over PIE differs by ties in time, which only virtual time has ([lab book](lab-book.md), 46).
+`make agree-live` writes this page. It compares the 30 cells of
+[studies/validation/experiments/live.toml](../studies/validation/experiments/live.toml) with one flow of 10 s each: the
+same file runs on the simulator and, with kernel TCP, on the real clock ([Run in real time](live.md)). Reno over PIE
+differs because of ties in time, which occur only in virtual time ([lab book](lab-book.md), 46).
 """
 _LATENESS = """
     SELECT json_extract_string(config, '$.bottleneck.rate') AS rate, count(*),
@@ -80,7 +82,7 @@ def format_lateness(results: str) -> str:
 def compare_live(results: str) -> None:
     """Compare runs in real time with the simulator."""
     compared = engines.compare(results, engines=("sim", "live"))
-    late = f"How late frames were, us, over all runs:\n\n{format_lateness(results)}"
+    late = f"Lateness of frames, us, over all runs:\n\n{format_lateness(results)}"
     LIVE.write_text(f"{LIVE_TEXT}\n{engines.format_markdown(compared)}\n\n{late}\n", encoding="utf-8")
 
 

@@ -88,10 +88,12 @@ def write(cells: list[Judged], many: list[tuple[Judged, int]], short: Sequence[s
     agree = sum(format_verdict(*one) == "yes" for one in many), sum(one.verdict == "yes" for one in short)
     lines = [
         "# CUBIC and Reno on Linux and in the simulator, cell by cell\n",
-        "One and two flows, many and short flows; [validation.md](../studies/validation/README.md) counts the cells of "
-        "other controls.",
-        "Written by `dumbbell study page validation`; [lab-book.md](lab-book.md) says how Linux was measured.",
-        "60 s, means over seeds and starts. Goodput in Mbit/s, its error as a share of the rate; RTT in ms.",
+        "This page lists one and two flows, many and short flows; [What agrees with what]"
+        "(../studies/validation/README.md) counts "
+        "the cells of other controls.",
+        "`dumbbell study page validation` writes this page; the [lab book](lab-book.md) describes how Linux was",
+        "measured. Runs last 60 s; values are means over seeds and starts. Goodput is in Mbit/s, its error is a",
+        "share of the rate; RTT is in ms.",
         "\n## Agreement\n",
         "| queue | flows | cells | goodput and RTT | drops and marks | both |\n|---|--:|--:|--:|--:|--:|",
     ]
@@ -103,15 +105,15 @@ def write(cells: list[Judged], many: list[tuple[Judged, int]], short: Sequence[s
         "\n## FQ-CoDel, many flows\n",
         f"{agree[0]} of {len(many)} cells agree: goodput within 3 % of a fair share, RTT within 6 %, drops and marks",
         "within 25 %. Half of the flows are CUBIC, half Reno; means over the flows of a control and over runs. Runs of",
-        "5 and 10 flows in which two share a queue are left out on both sides: those in which one flow has less than",
+        "5 and 10 flows in which two share a queue are left out on both sides: those in which one flow gets less than",
         "0.75 of the median goodput.\n",
         _MANY_HEAD,
         *(line for one in many for line in write_many(*one)),
         "\n## Short flows against one CUBIC flow\n",
         f"{agree[1]} of {len(short)} cells agree: mean completion time within 5 %, 95th percentile within 15 %. "
         "Arrivals",
-        "are those on Linux, five runs of each list. The last column is of arrivals that the simulator draws, 40 seeds:"
-        "\nits lists differ from Linux's eight.\n",
+        "are those on Linux, with five runs of each list. The last column is for arrivals that the simulator draws (40 "
+        "seeds),\nso its lists differ from the eight on Linux.\n",
         _SHORT_HEAD,
         *map(write_short, short),
     ]

@@ -28,13 +28,14 @@ REFUSED = 5  # runs in a row that a machine may spoil
 TEXT = """\
 # A QUIC stack in virtual time and over real UDP
 
-Written by `make agree-stacks`: {cells} cells, each with one flow of {seconds} s. The stack is {stack}. In virtual time
-it is a flow of the simulator ([how to](how-to/quic-stack.md)). Over real UDP it is a program of
-[studies/validation/real](../studies/validation/real/src/main.rs), with TLS, sockets and segmentation offload, behind
-the same queue in real time (`dumbbell shell`). Windows and the size of a datagram are the same. Figures are means:
-virtual time, real UDP, and the error of the first. Each cell has {least} runs each way, and more, up to {most}, until
-the standard error of both mean goodputs is below {known:.0f} %. A run over real UDP counts only if its frames left in
-time and none was lost outside of the queue, also in the buffers of sockets: {refused} were refused and made again.
+`make agree-stacks` writes this page, which compares {cells} cells with one flow of {seconds} s each. The stack is
+{stack}. In virtual time it is a flow of the simulator ([how to](how-to/quic-stack.md)). Over real UDP it runs in the
+program [studies/validation/real](../studies/validation/real/src/main.rs), with TLS, sockets and segmentation offload,
+behind the same queue in real time (`dumbbell shell`). Windows and the size of a datagram are the same in both. Values
+are means: virtual time, real UDP, and the error of virtual time. Each cell was run at least {least} times each way,
+and up to {most} times until the standard error of both mean goodputs was below {known:.0f} %. A run over real UDP
+counts only if its frames left in time and none was lost outside the queue, including the buffers of sockets: {refused}
+runs were refused and repeated.
 
 {table}
 """

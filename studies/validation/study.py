@@ -38,10 +38,10 @@ BARS = {
     "and drops together within 25 %",
     "F": "one flow: goodput within 2 % of the rate, mean RTT within 6 %; two: the first flow's share within 0.06, RTT "
     "within 8 %; 1 Gbit/s: utilisation within 3 percentage points, the share of a class within 0.08, RTT within 10 %",
+    "G": "means over similar flows and over starts: goodput within 3 % of the rate, RTT within 6 %, drops and "
+    "marks of each queue together within 25 %, P99 of pings within 15 %; where Linux ran from 24 starts or more, "
+    "a value also agrees if the 95 % interval of the difference of the means contains 0",
     "H": "utilisation within 3 percentage points, BBRv2's share within 0.08, RTT within 10 %",
-    "G": "means over flows that are alike and over starts: goodput within 3 % of the rate, RTT within 6 %, drops and "
-    "marks of each queue together within 25 %, P99 of pings within 15 %; where Linux ran from 24 starts or more, a "
-    "figure agrees, too, if the 95 % interval of the difference of the means has 0",
 }
 
 
@@ -102,13 +102,13 @@ def format_summary(found: Evidence) -> str:
         spread = describe_runs(found["measured"].filter(name=row["name"]))
         lines.append([row["what"], row["reference"], spread, uniform, agree, row["bar"], shown, f"`{row['command']}`"])
     head = [
-        "compared",
-        "with",
-        "runs of it per cell; they differ by up to",
-        "agree by the uniform bar",
-        "by the bar of the row",
+        "family",
+        "reference",
+        "runs of the reference per cell; their spread",
+        "cells within the uniform tolerance",
+        "within the family's own",
     ]
-    return align_table([*head, "that bar", "errors, %", "command"], lines, words=(0, 1, 2, 5, 6, 7))
+    return align_table([*head, "own tolerance", "errors, %", "command"], lines, words=(0, 1, 2, 5, 6, 7))
 
 
 def describe_runs(cells: pl.DataFrame) -> str:
@@ -123,7 +123,7 @@ def describe_runs(cells: pl.DataFrame) -> str:
 
 
 def describe_bars(_: Evidence) -> str:
-    """Return what each bar asks for."""
+    """Return the list of tolerances."""
     return "\n".join(f"- {name}: {text}." for name, text in BARS.items())
 
 
@@ -131,10 +131,16 @@ def describe_outside(found: Evidence, name: str) -> str:
     """Return how many cells of a row are outside its bar, and the worst."""
     row = found["rows"].row(by_predicate=pl.col("name") == name, named=True)
     cells = found["outside"].filter(pl.col("name") == name)
-    some = f", the worst {SHOWN}" if cells.height > SHOWN else ""
-    head = f"**{row['what']}** ({row['reference']}): {cells.height} of {row['cells']}{some}."
+    some = f"; these are the worst {SHOWN}" if cells.height > SHOWN else ""
+    head = f"**{row['what']}** ({row['reference']}): {cells.height} of {row['cells']} cells are outside{some}."
     listed = [f"- {one['cell']}: {one['off']}" for one in cells.head(SHOWN).iter_rows(named=True)]
     return "\n".join([head, "", *listed])
+
+
+def name_worst(found: Evidence, name: str) -> str:
+    """Return the worst cell of a row, with its errors."""
+    worst = found["outside"].filter(pl.col("name") == name).row(0, named=True)
+    return f"{worst['cell']}: {worst['off']}"
 
 
 def format_percent(value: float) -> str:
@@ -146,6 +152,7 @@ def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what the templates ask for beside the tables."""
     return {
         "outside_of": lambda name: describe_outside(found, name),
+        "worst_of": lambda name: name_worst(found, name),
         "worst_name": lambda reference: find_worst(found, reference)["what"],
         "worst_share": lambda reference: format_agreeing(find_worst(found, reference)),
         "linux": Rows("rows of Linux", rank_rows(found, "Linux")),
@@ -180,7 +187,7 @@ def trust(found: Evidence) -> str:
     linux, lab = (rank_rows(found, reference).reverse() for reference in ("Linux", PUBLISHED))
     chosen = pl.concat([linux.head(3), linux.tail(4), lab])
     lines = [[row["what"], row["reference"], format_agreeing(row)] for row in chosen.iter_rows(named=True)]
-    return align_table(["cells", "reference", "agree"], lines, words=(0, 1))
+    return align_table(["family", "reference", "agree"], lines, words=(0, 1))
 
 
 TABLES = {"summary": format_summary, "bars": describe_bars, "trust": trust}

@@ -47,7 +47,7 @@ def test_a_row_counts_cells_and_names_those_outside(
     assert cells[:6] == ["two flows", "Linux 6.12", runs, "**1 of 3**", "2 of 3", "A"]
     assert cells[6] == "goodput 2.0 / 4.4 / 6.0; RTT 0.40 / 8.1 / 10.0"
     outside = program.describe_outside(found, "pairs")
-    assert outside.splitlines()[0] == "**two flows** (Linux 6.12): 1 of 3."
+    assert outside.splitlines()[0] == "**two flows** (Linux 6.12): 1 of 3 cells are outside."
     assert outside.splitlines()[2:] == ["- second: goodput -6.0 %, RTT +10.0 %, drops and marks 3 (Linux 9)"]
 
 

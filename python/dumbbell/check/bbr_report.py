@@ -163,7 +163,7 @@ def _format_table(report: BbrReport, format_cell: Callable[[list[BbrResult]], st
 def format_markdown(report: BbrReport) -> str:
     """Return the tables for a page."""
     parts = [
-        f"Cases of {SPECIFICATION}. A number is of the points at which a case applies. Passed: "
+        f"Cases of {SPECIFICATION}. Numbers count the points at which a case applies. Passed: "
         f"{MEANING[PASSED]}. Constant: {MEANING[CONSTANT]}. "
         f"Failed: {MEANING[FAILED]}. Cannot tell: {MEANING[CANNOT_TELL]}. -: {MEANING[NOT_APPLICABLE]}.",
         _format_table(report, count_results, headings=True),
@@ -173,7 +173,7 @@ def format_markdown(report: BbrReport) -> str:
     ]
     for title, result in (
         ("What failed", FAILED),
-        ("Where nobody can tell", CANNOT_TELL),
+        ("Where the verdict is open", CANNOT_TELL),
         ("Where a constant differs", CONSTANT),
         ("Where a case does not apply", NOT_APPLICABLE),
     ):

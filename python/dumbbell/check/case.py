@@ -262,7 +262,7 @@ def find_phase(
     cut = trace.find_phases(state, after, cut=True)
     if found is None and cut:
         raise NotApplicable(
-            f"PROBE_RTT, which is due again and again, ends each of {len(cut)} {name} in {trace.time[-1]:.3g} s"
+            f"PROBE_RTT, which is due repeatedly, ends every {name}: {len(cut)} in {trace.time[-1]:.3g} s"
         )
     since = f" after {after:.4g} s" if after > 0 else ""
     seen = f"at {found.start:.4g} s" if found is not None else f"not in {trace.time[-1] if len(trace) else 0:.4g} s"

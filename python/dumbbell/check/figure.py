@@ -43,7 +43,7 @@ def draw_file(run: CaseRun, name: str) -> figures.Picture:
     end = float(run.trace.time[-1])
     panels = _list_panels(run, slice(0, len(run.trace)), rtts=True)
     if not panels:
-        raise Nothing("no bandwidth, window or RTT", "a trace with one of them", file=name, option="--figures")
+        raise Nothing("found no bandwidth, window or RTT", "a trace with one of them", file=name, option="--figures")
     marks = [(time, what) for what, time in run.setup.times.items() if time <= end]
     states = {name: _find_states(run, 0.0, end)}
     return figures.stacked_series(panels, marks=marks, states=states, title=f"{name}: {run.setup.point}")

@@ -58,7 +58,9 @@ def judge_file(path: Path, description: TraceDescription) -> JudgedTrace:
         missing = _list_missing(case, setup)
         if description.cases is not None:
             if missing:
-                raise Missing(f"given to judge case {case.key}", file=path, key=" and ".join(missing))
+                raise Missing(
+                    f"it in the header: case {case.key} is judged by it", file=path, key=" and ".join(missing)
+                )
         elif key != of_header or log.cut:
             judged, reason = _show_state(case, run, missing)
             if reason:
@@ -119,7 +121,7 @@ def _is_number(value: Any) -> bool:
 def _parse_number(path: Path, header: dict[str, Any], key: str, limits: tuple[float, float], option: str) -> float:
     least, most = limits
     if key not in header:
-        raise Missing(f"in its header, or {option} with it", file=path, key=key)
+        raise Missing(f"it in the header, or {option}", file=path, key=key)
     value = header[key]
     if not _is_number(value) or not least <= value <= most:
         raise OutOfRange(quote_value(value), f"a number from {least:g} to {most:g}", file=path, key=key)

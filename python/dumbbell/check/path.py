@@ -314,7 +314,7 @@ def _run_a_tenth(lab: CaseLab) -> CaseRun:
         raise NotApplicable("a tenth of the rate is below 64 kbit/s")
     if slow.bdp < 8:
         raise NotApplicable(
-            f"at a tenth of the rate the path holds {slow.bdp:.2g} segments, hardly more than the least window"
+            f"at a tenth of the rate the path holds {slow.bdp:.2g} segments, little more than the minimum window"
         )
     # what is in flight overflows the buffer when the rate falls, and its queue is a round trip
     buffer = max(slow.bdp, 20, compute_room_for_bursts(lab))
@@ -391,7 +391,7 @@ def _run_policed(lab: CaseLab) -> CaseRun:
     token = point.set_rate(point.rate / 2)
     if token.bdp < 8:
         raise NotApplicable(
-            f"at the token rate the path holds {token.bdp:.2g} segments, hardly more than the least window"
+            f"at the token rate the path holds {token.bdp:.2g} segments, little more than the minimum window"
         )
     # less than the BDP, so that a window that fills the path uses the burst up
     bucket = round(max(0.5 * token.bdp, 10, compute_room_for_bursts(lab)) * FRAME)

@@ -61,8 +61,8 @@ def probe(lab: CaseLab, change: PathChange = BULK, after: float = 0.0, number: i
     found = trace.find_phases("probe_up", after)
     if len(found) < number:
         cut = len(trace.find_phases("probe_up", after, cut=True)) - len(found)
-        why = f"; PROBE_RTT, which is due again and again, ends {cut} of them" if cut else ""
-        raise NotApplicable(f"no {number}. whole PROBE_UP in {trace.time[-1]:.3g} s{why}")
+        why = f"; PROBE_RTT, which is due repeatedly, ends {cut} of them" if cut else ""
+        raise NotApplicable(f"fewer than {number} complete PROBE_UP in {trace.time[-1]:.3g} s{why}")
     return trace, found[number - 1]
 
 

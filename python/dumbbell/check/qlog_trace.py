@@ -113,13 +113,13 @@ def read(path: Path, own_states: Mapping[str, str] | None = None) -> Log:
     for event in file.events:
         rows.add_event(event)
     if not rows.rows:
-        raise Nothing("no event of congestion control", f"events {_STATE} and {_METRIC}", file=path)
+        raise Nothing("found no event of congestion control", f"a file with events {_STATE} and {_METRIC}", file=path)
     if rows.has_unknown():
         found = ", ".join(quote_value(name) for name in list(rows.unknown)[:_MOST_NAMED])
         example = quote_value(next(iter(rows.unknown)))
         raise UnknownName(
             found,
-            among=f"known are {states.ALLOWED}; or --state {example}=STATE, --state {example}=- to pass it over",
+            among=f"choose from {states.ALLOWED}; or --state {example}=STATE, --state {example}=- to pass it over",
             file=path,
             what="state",
         )

@@ -242,7 +242,8 @@ def _require_drain(trace: Trace) -> None:
 def _run_late_drain(lab: CaseLab) -> CaseRun:
     if lab.point.bdp < 8:
         raise NotApplicable(
-            f"the path holds {lab.point.bdp:.2g} segments, hardly more than the least window, which BBRInflight(1.0) is"
+            f"the path holds {lab.point.bdp:.2g} segments, little more than the minimum window, "
+            "which BBRInflight(1.0) equals here"
         )
     drain = run_bulk(lab).find_phase("drain", cut=True)
     if drain is None:

@@ -51,7 +51,7 @@ class Trace:
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         if TIME not in columns:
-            raise Missing(f"there with {TIME}", command="trace", key=f"column {TIME}")
+            raise Missing("it with the other columns", command="trace", key=f"column {TIME}")
         self.time = np.asarray(columns[TIME], dtype=float)
         self._columns = {name: np.asarray(columns[name], dtype=float) for name in NUMBERS if name in columns}
         self.words = {name: np.asarray(columns[name]) for name in WORDS if name in columns}

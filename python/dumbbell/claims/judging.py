@@ -13,7 +13,7 @@ import polars as pl
 
 from dumbbell import programs
 from dumbbell.claims.language import Cell, Claim, Claims, Predicate, Value, label, normalise_value
-from dumbbell.errors import Conflict, Unfit, UnknownName, Unreadable, WrongValue, quote_value
+from dumbbell.errors import Unfit, UnknownName, Unreadable, WrongValue, quote_value
 from dumbbell.experiment import shipped
 from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.results import StoredResults
@@ -125,7 +125,7 @@ def _make_index(claims: Claims, name: str, frame: pl.DataFrame) -> Index:
         measures = {one: None if row[one] is None else float(row[one]) for one in table.measures}
         if index.rows.setdefault(cell, {}).setdefault(row["seed"], measures) != measures:
             place = f"{name}: {_format_cell(cell, keys)}, seed {row['seed']}"
-            raise Conflict("two runs that differ", "one run of each cell and seed", file=claims.file, key=place)
+            raise Unfit("two runs of one cell and seed differ", "one run of each", file=claims.file, key=place)
     return index
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dumbbell.errors import (
-    Conflict,
     InputError,
     Missing,
     Nothing,
@@ -255,7 +254,7 @@ def _check_keys(key: str, table: Any, names: Sequence[str], required: Sequence[s
             raise UnknownKey(name, among=names, key=f"{dot}{name}")
     for name in required:
         if name not in found:
-            raise Missing("given", key=f"{dot}{name}")
+            raise Missing("a value", key=f"{dot}{name}")
     return found
 
 
@@ -285,7 +284,7 @@ class _ClaimsReader:
                 raise _make_error(f"claims[{number}].id", name, "a short name")
             try:
                 if name in claims:
-                    raise Conflict("two claims with this name", "a name for each claim", key="id")
+                    raise Unfit("two claims have this name", "another name for one of them", key="id")
                 claims[name] = self._read_claim(one, sections)
             except InputError as error:
                 raise error.move_into("", f"claim {name}: ") from None
@@ -313,9 +312,7 @@ class _ClaimsReader:
     def _read_share(self, key: str, one: Any) -> tuple[Quantifier, str]:
         name = key.removeprefix("shares.")
         if name in QUANTIFIERS:
-            raise Conflict(
-                f"this name and that of {', '.join(QUANTIFIERS)}, which every file has,", "another name", key=key
-            )
+            raise Unfit(f"{', '.join(QUANTIFIERS)} are names that every file has", "another name", key=key)
         strict = isinstance(one, dict) and "more_than" in one
         share = self._number_of(key, one, "more_than" if strict else "at_least")
         if not 0 <= share <= 1:
@@ -486,7 +483,7 @@ class _ClaimsReader:
         stored = self._select_cells(keys, implied, CellSelection(wanted), CellSelection(left_out) if left_out else None)
         keys = [column for column in keys if column not in implied]
         if not stored:
-            raise Nothing("no cell of the matrix is left", "a selection with cells", key="where")
+            raise Nothing("it selects no cell of the matrix", "a selection with cells", key="where")
         given = [
             self._read_given(number, each, set(keys))
             for number, each in enumerate(_check_kind("given", one.get("given", []), list, "a list of tables"))

@@ -148,7 +148,7 @@ def bbr(
     if trace is None:
         for option, words in (("--at", at), ("--value", value), ("--state", state)):
             if words:
-                raise Missing(f"a FILE: {option} is of one trace", command="check", option="--trace")
+                raise Missing(f"a file: {option} describes one trace", command="check", option="--trace")
         points, left_out = suite.make_grid(rates or suite.RATES, rtts or suite.RTTS)
         if not points:
             largest = next(iter(left_out.items()))
@@ -164,10 +164,10 @@ def bbr(
     else:
         for option, given in (("--cc", cc), ("--jobs", jobs), ("--qlog", qlog)):
             if given:
-                raise Conflict(f"{option} and --trace", "one of them: a trace is judged as it is", command="check")
+                raise Conflict(f"{option} and --trace", "one of them: a trace is judged without a run", command="check")
         for option, several in (("--rate", rates), ("--rtt", rtts)):
             if len(several) > 1:
-                raise TooMany(f"{len(several)} values", "one: that of the trace", command="check", option=option)
+                raise TooMany(f"{len(several)} values", "one", "that of the trace", command="check", option=option)
         said = judge.TraceDescription(
             next(iter(rates), None),
             next(iter(rtts), None),

@@ -1,4 +1,4 @@
-"""Helpers of all commands of `dumbbell check`: progress, options that do not go together, JUnit's file."""
+"""Helpers of all commands of `dumbbell check`: progress, options that cannot be combined, JUnit's file."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def check_report_options(
     )
     if junit is not None and not Path(junit).parent.is_dir():
         raise Unwritable(
-            f"no folder {Path(junit).parent}", "a file in a folder that exists", command="check", option="--junit"
+            f"there is no folder {Path(junit).parent}",
+            "a file in a folder that exists",
+            command="check",
+            option="--junit",
         )
 
 

@@ -104,7 +104,7 @@ def stack(
     if not name:
         raise Missing("a stack of dumbbell stack list, or the file of one", command="check stack", key="NAME")
     if against_cc is not None and against is None:
-        raise Missing("OTHER, of which --against-cc is the control", command="check stack", option="--against")
+        raise Missing("the stack whose control --against-cc is", command="check stack", option="--against")
     before = ci.read_report(Path(baseline), suite.STACK) if baseline else None
     subjects = [_select_subject(name, one, window, set_ or []) for one in cc or _DEFAULT]
     kept = Path(keep) if keep is not None else None

@@ -81,8 +81,8 @@ def diff(
     of_results = {"--value": value, "--cells": cells, "--format": form == "csv"}
     for name, given in (of_results if packets else of_packets).items():
         if given not in (None, False, []):
-            allowed = "--packets without it" if packets else _OF_PACKETS
-            raise Conflict(f"--packets and {name}" if packets else f"{name} and results", allowed, command="diff")
+            allowed = f"--packets without {name}" if packets else _OF_PACKETS
+            raise Conflict(f"--packets and {name}" if packets else f"{name} and results files", allowed, command="diff")
     if packets:
         asked = _DiffRequest(results, other, by, engine or [], settings or [], cell, where or [], at, flow or [])
         if trust:
@@ -93,7 +93,7 @@ def diff(
         different = asked.print_parting(None if within is None else _parse_time(within), around)
     else:
         if engine and len(engine) > 1:
-            raise Conflict("several --engine and results", "--by engine_version, or --packets", command="diff")
+            raise Conflict("several --engine and results files", "--by engine_version, or --packets", command="diff")
         different = _compare(
             results,
             other,
@@ -168,7 +168,7 @@ class _DiffRequest:
         if not given:
             raise Missing("another file, --by KEY=A,B, or --engine A --engine B", command="diff", key="OTHER")
         if len(self.engines) > 2:
-            raise TooMany(f"{len(self.engines)} engines", "two", command="diff", option="--engine")
+            raise TooMany(f"{len(self.engines)} engines", "at most two", command="diff", option="--engine")
         files = (self.first, self.other if self.other is not None else self.first)
         recorded = [file for file in files if sides.is_file_of_packets(file)]
         of_runs = {

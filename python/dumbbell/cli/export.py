@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from dumbbell.cli import results_files as options
-from dumbbell.errors import Conflict, WrongValue, quote_value
-
-_FILES = (".csv", ".parquet", ".json", ".gz", ".bz2", ".zip", ".toml", ".duckdb")  # names of files, none of a folder
+from dumbbell.errors import Conflict
+from dumbbell.writing import refuse_file_name
 
 
 def export(
@@ -39,12 +38,13 @@ def export(
 
     if flent.is_file(output):
         if form not in (None, "flent"):
-            raise Conflict(f"--format {form} and {output}", "one of them", command="export")
+            raise Conflict(
+                f"--format {form} and the name {output}", "--format flent, or another name", command="export"
+            )
         form = "flent"
     folder = Path(output)
-    if form != "flent" and folder.suffix in _FILES and not folder.is_dir():
-        allowed = "a folder for a file of each table, or NAME.flent.gz for one run"
-        raise WrongValue(quote_value(output), allowed, command="export", key="-o")
+    if form != "flent":
+        refuse_file_name(folder, "a folder for a file of each table, or NAME.flent.gz for one run", command="export")
     found = None
     if form == "flent" or where or engine != "all":
         found = options.open_results(results, where, engine)

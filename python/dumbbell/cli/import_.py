@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, combine_errors, escape_line
+from dumbbell.errors import Ambiguous, Conflict, InputError, Unwritable, WrongValue, combine_errors, escape_line
 from dumbbell.experiment import units
 from dumbbell.words import format_count
 from dumbbell.writing import make_folder, write_text
@@ -73,7 +73,9 @@ def import_(
     for path in drafts:
         if path.exists() and not _is_ours(path):
             other = f"another --propose, or --as {path}, which imports {files[0]} as that experiment"
-            raise Unwritable("this file exists and was changed, or is not of dumbbell import", other, file=path)
+            raise Unwritable(
+                "this file already exists, and was changed or written by another program", other, file=path
+            )
     added = keep.keep(output, found)
     for path, text in drafts.items():
         write_text(path, text, "a place that can be written to")
@@ -123,7 +125,7 @@ def _check_output(output: str) -> None:
         with Store.open(path, write=True):
             pass
     elif not path.absolute().parent.is_dir():
-        raise Unwritable(f"no folder {path.parent}", "a file in a folder that exists", file=output)
+        raise Unwritable(f"there is no folder {path.parent}", "a file in a folder that exists", file=output)
 
 
 def _name_files(paths: list[Path], output: str, propose: str | None) -> dict[Path, str]:
@@ -165,9 +167,11 @@ def _read_files(
         if whole.matrix.size > 1:
             axes = [axis for axis in whole.matrix.axes if len(axis.values) > 1]
             settings_said = " ".join(f"--set {shlex.quote(axis.format_setting(0))}" for axis in axes)
-            cells = f"it has {whole.matrix.size} cells, and a file measured one"
-            allowed = f"{settings_said}, with the values of the file; a command for each cell"
-            raise Unfit(cells, allowed, file=experiment, key="matrix")
+            cells = f"it describes {whole.matrix.size} cells, and a file measures one"
+            allowed = (
+                f"one with {settings_said}, with the values of the file; import the files of each cell by themselves"
+            )
+            raise Ambiguous(cells, allowed, file=experiment, key="matrix")
         chosen = whole.make_cell(0)
     found, wrong = [], []
     for path, own in files.items():

@@ -87,7 +87,9 @@ def plot(
         qlog_plot.draw(files, output, time, title)
         return
     if len(files) > 2:
-        raise TooMany(f"{len(files)} results files", "one, or two for their differences", command="plot", key="FILE")
+        raise TooMany(
+            f"{len(files)} results files", "at most two", "two for their differences", command="plot", key="FILE"
+        )
     results, other = files[0], next(iter(files[1:]), None)
     options.require_part(of)
     found = options.open_results(results, where, engine)

@@ -48,14 +48,14 @@ def _carry_out() -> int:
     except InputError as error:
         _leave(BAD_INPUT, _format_error(error))
     except LineError as error:
-        _leave(BAD_INPUT, f"dumbbell: {error} (dumbbell --help says more)")
+        _leave(BAD_INPUT, f"dumbbell: {error}")
     except KeyboardInterrupt:
         _leave(INTERRUPTED)
     except BrokenPipeError:
         _leave(FAILED)
     except OSError as error:
         place = escape_line(str(error.filename or "standard output"))
-        _leave(BAD_INPUT, f"{place}: it cannot be written: {(error.strerror or str(error)).lower()}")
+        _leave(BAD_INPUT, f"{place}: cannot write: {(error.strerror or str(error)).lower()}")
     except Exception as error:
         if os.environ.get("DUMBBELL_TRACEBACK"):
             raise
@@ -78,7 +78,7 @@ def _report_fault(error: Exception) -> str:
     import traceback
 
     what = escape_line(f"{type(error).__name__}: {error}")[:200]
-    said = f"dumbbell: a fault of dumbbell itself, not of what it was given: {what}"
+    said = f"dumbbell: internal error of dumbbell, not of your input: {what}"
     try:
         with tempfile.NamedTemporaryFile("w", prefix="dumbbell-", suffix=".log", delete=False, encoding="utf-8") as log:
             log.write(f"dumbbell {sys.argv[1:]}\n{''.join(traceback.format_exception(error))}")

@@ -56,7 +56,7 @@ def report(
     from dumbbell.errors import Missing
 
     if run_program and not claims:
-        raise Missing("a file of claims, whose program --run-program runs", command="report", option="--claims")
+        raise Missing("the claims whose program --run-program runs", command="report", option="--claims")
     print(
         reporting.write(
             results,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dumbbell.errors import Nothing, Unfit, UnknownName, Unreadable
+from dumbbell.errors import Ambiguous, Nothing, UnknownName, Unreadable
 from dumbbell.experiment import shipped
 from dumbbell.results.columns import PARTS
 
@@ -48,7 +48,7 @@ def open_results(path: str, where: list[str] | None = None, engine: str | None =
 
     results = StoredResults(path, engine=engine)
     if not results.keys:
-        raise Nothing("no finished run", "results of at least one run", file=path)
+        raise Nothing("found no finished run", "results of at least one run", file=path)
     return results.where(*(where or []))
 
 
@@ -57,7 +57,9 @@ def open_whole_runs(path: str, where: list[str] | None, engine: str | None, why:
     found = open_results(path, where, engine)
     if found.selected_engine == "linux" and len(found.engines) > 1:
         names = found.name_engines().values()
-        raise Unfit(f"linux is {len(names)} kernels", names, file=found.path, option="--engine")
+        raise Ambiguous(
+            f"linux names {len(names)} kernels", f"one of {', '.join(names)}", file=found.path, option="--engine"
+        )
     found.require_whole_runs(why, KEYS_OF_RUNS)
     return found
 
@@ -77,7 +79,7 @@ def find_reference(name: str) -> str:
     if own is None:
         return name
     if Path(name).name != name:
-        raise Unreadable("no such file or directory", "a CSV file of published results", file=name, nearest=stem)
+        raise Unreadable("there is no such file", "a CSV file of published results", file=name, nearest=stem)
     return str(own)
 
 

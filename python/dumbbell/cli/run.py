@@ -192,9 +192,9 @@ def _print_failure(cell: Cell, text: str) -> None:
 
 def _describe_alike(alike: Alike) -> str:
     """Return what there is to say of cells in which the seed made no difference."""
-    runs = f"in {alike.same} of {alike.cells} cells all seeds (up to {alike.seeds}) made the same run"
+    runs = f"all seeds (up to {alike.seeds}) gave the same run in {alike.same} of {alike.cells} cells"
     return (
-        f'{runs}: nothing random mattered in them; start = {{ uniform = ["0s", "1s"] }} or jitter draws from the seed'
+        f'{runs}, because nothing in them is random; start = {{ uniform = ["0s", "1s"] }} or jitter makes them differ'
     )
 
 

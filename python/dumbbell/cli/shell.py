@@ -19,7 +19,7 @@ def shell(
     up: Annotated[
         list[str] | None,
         typer.Option(
-            "--up", metavar="KEY=VALUE", help="Replace a key only for the way up, from the command to the far end."
+            "--up", metavar="KEY=VALUE", help="Replace a key only in the direction from the command to the far end."
         ),
     ] = None,
     server: Annotated[

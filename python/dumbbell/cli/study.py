@@ -14,6 +14,7 @@ from dumbbell.cli.commands import CommandGroup
 from dumbbell.cli.status import DIFFERENT, FAILED
 from dumbbell.errors import Conflict, UnknownName, Unwritable, WrongValue
 from dumbbell.experiment import shipped
+from dumbbell.writing import make_folder, refuse_file_name
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -60,7 +61,7 @@ def run(
     found = studies.find(name)
     folder = Path(output)
     if not dry_run:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, "a folder to write to", command="study run", option="--output")
     for one in found.sweeps:
         experiments, engine = one.load_experiments(found.folder, quick=quick), engines.find_engine(one.engine)
         running.carry_out(experiments, str(folder / one.results), jobs=jobs, engine=engine, dry_run=dry_run)
@@ -94,8 +95,12 @@ def page(
 
     found = studies.find(name, None if output is None else Path(output))
     if shipped.is_installed() and found.place.resolve().is_relative_to(shipped.place()):
-        raise Unwritable("this is the installed package", "another folder: --output DIR", file=found.place)
-    found.place.mkdir(parents=True, exist_ok=True)
+        raise Unwritable(
+            "this folder belongs to the installed package", "another folder: --output DIR", file=found.place
+        )
+    if output is not None:
+        refuse_file_name(output, "the name of a folder", command="study page")
+    make_folder(found.place)
     if results:
         found.gather(results)
     texts, has_problems = _render(found)
@@ -178,7 +183,7 @@ def tables(
         return
     module, of_paper = _open_paper(name, results or [], "study tables", where, engine, reference, only)
     if form == "csv" and not hasattr(module, "list_rows"):
-        raise Conflict(f"--format csv and {name}", "it with sce", command="study tables")
+        raise Conflict(f"--format csv and {name}", "--format csv with sce", command="study tables")
     if form == "csv":
         options.print_csv(module.list_rows(of_paper))
     else:
@@ -191,8 +196,8 @@ def figure(
     which: Annotated[str | None, typer.Argument(metavar="[FIGURE]", help="One figure. By default, all.")] = None,
     output: Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="Folder for the figures.")] = ".",
     form: Annotated[
-        str, typer.Option("--format", metavar="png|pdf|svg", help="Format of the figures, or several with commas.")
-    ] = "png",
+        str, typer.Option("--format", metavar="svg|pdf|png", help="Format of the figures, or several with commas.")
+    ] = "svg",
     results: Annotated[
         list[str] | None,
         typer.Option("--from", metavar="RESULTS", help="Results files, several only for sce; or the folder of them."),
@@ -213,13 +218,14 @@ def figure(
             known = [one[1:] for one in studies.FORMATS]
             raise UnknownName(ending[1:], among=known, command="study figure", option="--format", what="format")
     folder = Path(output)
+    refuse_file_name(folder, "the name of a folder", command="study figure")
     if _is_for_paper(name, results or []):
         module, of_paper = _open_paper(name, results or [], "study figure", where, engine, reference)
         print("\n".join(map(str, module.draw(of_paper, folder, which, endings))))
         return
     _refuse_without_paper(name, {"--reference": reference, "--where": where, "--engine": engine})
     found = studies.find(name)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     try:
         drawn = found.draw(which, folder, endings, found.make_evidence(results) if results else None)
     except PageError as error:
@@ -254,12 +260,14 @@ def _open_paper(
     module = programs.load(shipped.list_papers()[name])
     is_by_number = hasattr(module, "select_tables")
     if reference is not None and not getattr(module, "TAKES_REFERENCE", False):
-        raise Conflict(f"--reference and {name}", "it with dualpi2-versions or sce", command=command)
+        raise Conflict(f"--reference and {name}", "--reference with dualpi2-versions or sce", command=command)
     if only is not None and not is_by_number:
-        raise Conflict(f"--only and {name}", "it with sce", command=command)
+        raise Conflict(f"--only and {name}", "--only with sce", command=command)
     if len(results) > 1 and not is_by_number:
         raise WrongValue(f"{len(results)} files", f"one of {name}", command=command, key="RESULTS")
-    chosen = [options.open_whole_runs(file, where, engine, "a paper holds whole runs") for file in results]
+    chosen = [
+        options.open_whole_runs(file, where, engine, "a paper's tables are made of whole runs") for file in results
+    ]
     if is_by_number:
         return module, module.Results(chosen, reference, only)
     return module, module.Results(chosen[0]) if reference is None else module.Results(chosen[0], reference)
@@ -292,7 +300,7 @@ def claims(
     from dumbbell.claims import claims_report
 
     wanted = claiming.load(_find_claims(name)).select([one for names in only or [] for one in names.split(",")])
-    found = options.open_whole_runs(results, where, engine, "claims are of whole runs")
+    found = options.open_whole_runs(results, where, engine, "claims are judged on whole runs")
     verdicts = claiming.judge(wanted, claiming.run_tables(wanted, found, run_program=run_program))
     if form == "csv":
         options.print_csv([claims_report.make_row(one) for one in verdicts])

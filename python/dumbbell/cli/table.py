@@ -39,7 +39,7 @@ def table(
     from dumbbell.results import tables
 
     if caption is not None and form != "latex":
-        raise Unfit("it is of LaTeX tables", "--format latex as well", option="--caption")
+        raise Unfit("only tables in LaTeX have a caption", "--format latex as well", option="--caption")
     options.require_part(of)
     found = options.open_results(results, where, engine)
     values = value or found.choose_measures(of)
@@ -52,7 +52,7 @@ def table(
             ("--limit", limit),
         ):
             if given:
-                allowed = "--format raw without it, for every value of every run, or --format csv, for the means"
+                allowed = f"--format raw without {name}, for every value of every run, or --format csv, for the means"
                 raise Conflict(f"--format raw and {name}", allowed, command="table")
         print(tables.tidy(found, values, of).write_csv(), end="")
         return

@@ -115,6 +115,6 @@ def _write_qlog(cell: Cell, path: Path, flows: list[int], *, qvis: bool, stacks:
         return
     for name, given in {"--qvis": qvis, "--stacks": stacks}.items():
         if given:
-            raise Conflict(f"{name} and {path.name}", "a folder", command="trace")
+            raise Conflict(f"{name} and {path.name}", f"{name} with a folder", command="trace")
     contained.run(cell, path, flows)
     print(path)

@@ -49,7 +49,9 @@ def validate(
         raise Conflict("--scores and --format csv", "one of them", command="validate")
     if engines:
         if where or form == "csv" or any_length:
-            raise Conflict("--engines and other options", "--engine and --scores with it alone", command="validate")
+            raise Conflict(
+                "--engines and other options", "only --engine and --scores with --engines", command="validate"
+            )
         pair = reference if "," in reference and not Path(reference).exists() else engine or ""
         other = None if pair == reference else reference
         first, comma, second = pair.partition(",")
@@ -60,10 +62,10 @@ def validate(
     if not reference:
         raise Missing("a CSV of published results, or --engines", command="validate", key="REFERENCE")
     reference = options.find_reference(reference)
-    found = options.open_whole_runs(results, where, engine, "validate holds whole runs")
+    found = options.open_whole_runs(results, where, engine, "validate compares whole runs")
     compared, table = compare_with(found, reference, any_length=any_length)
     if not compared.pairs:
-        raise Nothing("no run that answers a cell", f"runs of cells in {reference}", file=results)
+        raise Nothing("found no run of a cell that is published", f"runs of cells in {reference}", file=results)
     if form == "csv":
         options.print_csv(comparing.tidy_rows(compared))
         return

@@ -65,7 +65,9 @@ def watch(
         }
         for option, value in of_runs.items():
             if value:
-                raise Conflict(f"{option} and a session", "an experiment file or a results file", command="watch")
+                raise Conflict(
+                    f"{option} and a running dumbbell shell", "an experiment file or a results file", command="watch"
+                )
         sessions.follow(what, interval, as_csv=form == "csv")
         return
     interval_s = _parse_interval(interval)

@@ -32,7 +32,7 @@ def make_schema(table: str) -> dict[str, Any]:
 
 
 def make_frame(table: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return rows with all columns of a table: those that are not known are null."""
+    """Return rows with all columns of a table: unknown ones are null."""
     wanted = make_schema(table)
     return rows.select(
         (pl.col(name) if name in rows.columns else pl.lit(None)).cast(kind, strict=False).alias(name)

@@ -59,7 +59,7 @@ def read_document(path: Path, value: dict[str, Any]) -> Measurement:
     flows = file.read_flows()
     if not flows:
         said = value.get("error")
-        found = f"the test failed: {str(said)[:80]}" if said else "no interval of any stream"
+        found = f"the test failed: {str(said)[:80]}" if said else "found no interval of any stream"
         raise Nothing(" ".join(found.split()), "the JSON of a test that ran", file=path)
     return file.make_measurement(flows)
 

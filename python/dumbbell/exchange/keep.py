@@ -58,7 +58,7 @@ def propose_experiment(
         name = found.exact["name"] if own_name and found.exact["name"] else name
         cell = dataclasses.replace(cell, experiment=name, title=found.exact["title"])
         if unlike := _list_unlike_keys(made.cell, found.exact["config"]):
-            found.notes.append(f"the experiment that is proposed is not that of the run, for {unlike}")
+            found.notes.append(f"the proposed experiment differs from that of the run in {unlike}")
     return Imported(path, name, found, cell, made.text, made.known, made.facts, made.assumed)
 
 
@@ -66,7 +66,7 @@ def match_experiment(path: Path, found: Measurement, cell: Cell) -> Imported:
     """Return a file that measured a cell of an experiment; raises InputError if its flows are others."""
     if found.exact:  # whose flows have their order
         if unlike := _list_unlike_keys(cell, found.exact["config"]):
-            found.notes.append(f"dumbbell wrote it of a run that was not of {cell.experiment}, for {unlike}")
+            found.notes.append(f"dumbbell wrote this file from a run that differs from {cell.experiment} in {unlike}")
         found.exact["config"] = cell.groups
     else:
         setup.match_flows(found, cell.groups)
@@ -76,8 +76,8 @@ def match_experiment(path: Path, found: Measurement, cell: Cell) -> Imported:
     for kind in ("udp", "flows"):
         if there[kind] != counted[kind]:
             what, of = {"flows": ("flow", "TCP or QUIC"), "udp": ("source", "UDP, pings included")}[kind]
-            says = f"the file has {format_count(there[kind], what)} of {of}, and {cell.experiment} {counted[kind]}"
-            raise Unfit(says, "an experiment of these flows", file=path)
+            says = f"the file has {format_count(there[kind], what)} of {of}, and {cell.experiment} has {counted[kind]}"
+            raise Unfit(says, "an experiment with the same flows", file=path)
     return Imported(path, cell.experiment, found, cell, known=setup.list_paths(cell.given))
 
 

@@ -50,10 +50,10 @@ def read(path: Path, interval_s: float | None = None) -> Measurement:
     flows = [flow for one in kept if (flow := one.make_flow(points, step)) is not None]
     if not flows:
         events = f"{', '.join(_METRICS[:2])}, {_SENT} and {_RECEIVED}"
-        raise Nothing("no connection with packets or metrics", f"events {events}", file=path)
+        raise Nothing("found no connection with packets or metrics", f"a file with events {events}", file=path)
     notes = [note for one in kept for note in one.notes]
     if len(found) > len(kept):
-        notes.append(f"{len(found) - len(kept)} connections that carried least are left out")
+        notes.append(f"{len(found) - len(kept)} connections that carried least were left out")
     title = next((str(one.header["title"]) for one in files if isinstance(one.header.get("title"), str)), "")
     return Measurement(
         flows,

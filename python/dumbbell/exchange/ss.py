@@ -96,7 +96,7 @@ def read(path: Path, text: str, interval_s: float | None = None) -> Measurement:
     flows = [flow for ends, one in found.items() if (flow := _make_flow(ends, one)) is not None]
     flows = _select_senders(flows)
     if not flows:
-        raise Nothing("no TCP connection with a window", ALLOWED, file=path)
+        raise Nothing("found no TCP connection with a window", ALLOWED, file=path)
     first = min(found[flow.ends].times[0] for flow in flows if flow.ends)
     for flow in flows:
         _move(flow, first)

@@ -402,7 +402,7 @@ def _quote_dotted_key(key: str, value: Any) -> str:
 def _parse_override(table: schema.Override, where: str, files: Files) -> _Override:
     for name, part in (("when", table.when), ("set", table.set)):
         if not part:
-            raise Nothing("it has no key", "one or more", key=f"{where}.{name}")
+            raise Nothing("it has no key", "one key or more", key=f"{where}.{name}")
     sets = []
     for key, value in table.set.items():
         if isinstance(value, dict) and key in TABLES:
@@ -423,13 +423,13 @@ def parse(table: dict[str, Any], file: str = "experiment", settings: Settings = 
     except InputError as error:
         raise error if error.file else error.move_into(file) from None
     except RecursionError:
-        raise Unreadable("it has tables inside tables without end", "a file with a few levels", file=file) from None
+        raise Unreadable("its tables are nested too deeply", "a file with fewer levels", file=file) from None
 
 
 def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) -> Experiment:
     if not table and not settings:
         allowed = "an experiment, such as dumbbell list experiments names"
-        raise Unreadable("there is nothing in it", allowed)
+        raise Unreadable("this file is empty", allowed)
     found: list[InputError] = []
     known = [*schema.SweepPlan.model_fields, *schema.run_model().model_fields]
     for key in [key for key in table if key not in known]:
@@ -454,7 +454,7 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
             except InputError as error:
                 raise error.move("--set", "") from None
     if "matrix" in plan.model_fields_set and not axes:
-        found.append(Nothing("it has no key", "one or more, each with its values", key="matrix"))
+        found.append(Nothing("it has no key", "one key or more, each with its values", key="matrix"))
     files = Files(Path(file).parent)
     overrides = [
         one

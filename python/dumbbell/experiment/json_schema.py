@@ -11,10 +11,10 @@ from dumbbell.experiment.registry import Algorithm, Param, read_registry
 
 LIMITS = (
     "It accepts what `dumbbell run` accepts and refuses what `run` refuses, except for what JSON Schema cannot "
-    "express: values that contradict each other or the algorithm that the matrix sets, the same run twice, "
-    "overrides that no run meets or of what the matrix sets, times after the end of the run, hops that routes name, "
-    "an index beyond the list, more than a million flows in all, the types of values in step, whole numbers written "
-    "as 1.0, nan, and files of sizes or traces that are missing. `run --dry-run` checks all of it."
+    "express: values that contradict each other or the algorithm that the matrix sets, the same run twice, overrides "
+    "that no run meets or of what the matrix sets, times after the end of the run, hops that routes name, an index "
+    "beyond the list, more than a million flows in all, the types of values in step, whole numbers written as 1.0, "
+    "nan, and files of sizes or traces that are missing. `run --dry-run` checks all of it."
 )
 SEED = 2**63 - 1
 NAME = "^[A-Za-z][A-Za-z0-9_-]{0,63}$"

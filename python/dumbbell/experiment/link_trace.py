@@ -65,7 +65,7 @@ def _apply_link(place: str, given: set[str], hop: dict[str, Any]) -> None:
         return
     for key in WITHOUT_LINK:
         if key in given and hop[key] is not None:
-            allowed = "one of the two: each says how packets leave the queue"
+            allowed = "one of the two: each determines how packets leave the queue"
             raise Conflict(f"{key} and link", allowed, key=f"{place}.{key}")
     if link["name"] == "trace" and link["file"] is None:
         raise Missing(ALLOWED, key=f"{place}.link.file")

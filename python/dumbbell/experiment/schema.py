@@ -492,7 +492,7 @@ def resolve_and_given(
     if count > MAX_FLOWS:
         raise TooMany(f"{count} flows and sources of UDP", f"at most {MAX_FLOWS}", key="flows")
     if count == 0 and not run["web"]:
-        raise Nothing("nothing sends", "one [[flows]], [[web]] or [[udp]] or more", key="flows")
+        raise Nothing("nothing sends", "at least one [[flows]], [[web]] or [[udp]]", key="flows")
     for (place, hop), (_, own) in zip(list_hops(run), list_hops(given), strict=True):
         link_trace.settle(place, set(own), hop)
     written = without_effect.list_written_keys(given)

@@ -20,7 +20,9 @@ def make_plugin_table(flow: Mapping[str, Any], stack: Any) -> dict[str, Any]:
     Raises InputError without file, said of the keys of the flow.
     """
     if refused := [key for key in ONLY_TCP if key in flow]:
-        raise Unfit("stack is set", f"no {refused[0]}, which is for TCP, or no stack", key=f".{refused[0]}")
+        raise Unfit(
+            "a flow with a stack is not TCP", f"omit {refused[0]}, which sets TCP, or omit stack", key=f".{refused[0]}"
+        )
     control = flow.get("cc")
     if control is not None and not isinstance(control, str):
         raise WrongValue(quote_value(control), "the name of one of the stack's congestion controls", key=".cc")

@@ -68,8 +68,8 @@ def find_unused_tcp_key(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit |
     params = read_registry().sections["hosts"]
     for key in params:
         if key in given and key not in OF_EVERY_RUN and hosts[key] != params[key].default:
-            found = "it is about the hosts' TCP, which nothing here has"
-            return Unfit(found, "no such key, or a [[flows]] without stack, or [[web]]", key=f"hosts.{key}")
+            found = "it sets the hosts' TCP, and nothing here uses TCP"
+            return Unfit(found, "omit the key, or add a [[flows]] without stack, or [[web]]", key=f"hosts.{key}")
     return None
 
 
@@ -82,7 +82,7 @@ def find_unused_burst(runs: Iterable[dict[str, Any]]) -> Unfit | None:
     for place, is_unused in found.items():
         if is_unused:
             text = "cake shapes by itself at the rate of the link or below, and the bucket does nothing"
-            return Unfit(text, "no such key, or another queue in some of the runs", key=f"{place}.burst")
+            return Unfit(text, "omit the key, or use another queue in some of the runs", key=f"{place}.burst")
     return None
 
 
@@ -95,7 +95,7 @@ def refuse(run: dict[str, Any], written: Mapping[str, frozenset[str]]) -> None:
         for key, (holds, words) in NEEDS.get(one["name"], {}).items():
             if key in params and key in written.get(place, ()) and one[key] != params[key].default and not holds(one):
                 raise Unfit(
-                    f"without {words} it does nothing", f"{words} next to it, or no {key}", key=f"{place}.{key}"
+                    f"it has no effect without {words}", f"{words} as well, or omit {key}", key=f"{place}.{key}"
                 )
 
 

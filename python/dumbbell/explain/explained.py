@@ -95,14 +95,13 @@ def _list_notes(run: Observed) -> list[str]:
     notes = []
     if run.measured_from_s:
         notes.append(
-            "Totals, shares and waiting times are of what was measured from "
-            f"{phrases.format_time(run.measured_from_s)} on; "
-            "what happened is of the whole run."
+            f"Totals, shares and waiting times count from {phrases.format_time(run.measured_from_s)} on; "
+            "events are those of the whole run."
         )
     if not run.has_series:
-        notes.append("The run kept no time series (record.series is false): what happened when is not known.")
+        notes.append("The run kept no time series (record.series is false), so the times of events are not known.")
     if len([one for one in run.members if "cc" in one[1]]) > sender_facts.MOST_SINGLE:
-        notes.append(f"There are more than {sender_facts.MOST_SINGLE} flows: what each of them did is left out.")
+        notes.append(f"There are more than {sender_facts.MOST_SINGLE} flows: single flows are left out.")
     return [*notes, *run.notes]
 
 

@@ -179,7 +179,7 @@ def repeat(observed: Observed) -> None:
     if observed.kind != "sim":
         text = KINDS[observed.kind].carried_out
         observed.notes.append(
-            f"This run was carried out {text}: there is no trace of it. What senders believed, the causes of "
+            f"This run was carried out {text}, so it has no trace. The estimates of senders, the causes of "
             "their reductions and times between the points of the series are not known."
         )
         if observed.kind == "import":
@@ -195,10 +195,10 @@ def repeat(observed: Observed) -> None:
     found = make_frames(cell, measured)
     different = _list_differing_columns(observed.tables, found)
     if different:
-        why = "" if observed.engine == _native.engine_version() else ", for this dumbbell has another engine"
+        why = "" if observed.engine == _native.engine_version() else ", because this dumbbell has another engine"
         observed.notes.append(
-            f"The run was repeated with a trace and did not measure the same ({', '.join(different)}){why}: what is "
-            "said here is from its tables alone."
+            f"The run was repeated with a trace and did not measure the same ({', '.join(different)}){why}: this "
+            "explanation uses only its tables."
         )
         return
     observed.fine, observed.fine_config = found, config

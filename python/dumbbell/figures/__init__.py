@@ -6,11 +6,14 @@ None touches pyplot, its backend or the settings of matplotlib.
 from dumbbell.figures.bars import bars
 from dumbbell.figures.canvas import SUFFIXES, Picture, save, save_all, skip_arrangement
 from dumbbell.figures.distributions import box, cdf
+from dumbbell.figures.dots import dots
 from dumbbell.figures.ellipses import ellipses
 from dumbbell.figures.forest import forest
 from dumbbell.figures.frames import format_number, format_value
 from dumbbell.figures.heat import heat
 from dumbbell.figures.interactive import Interactive, make_page, make_spec, write
+from dumbbell.figures.labels import mark_events, mark_place
+from dumbbell.figures.labels import write as write_in
 from dumbbell.figures.lines import lines
 from dumbbell.figures.nested import nested
 from dumbbell.figures.over_time import Series, shares, stacked_series
@@ -26,6 +29,7 @@ __all__ = [
     "bars",
     "box",
     "cdf",
+    "dots",
     "ellipses",
     "find_bands",
     "forest",
@@ -35,6 +39,8 @@ __all__ = [
     "lines",
     "make_page",
     "make_spec",
+    "mark_events",
+    "mark_place",
     "nested",
     "save",
     "save_all",
@@ -43,4 +49,5 @@ __all__ = [
     "skip_arrangement",
     "stacked_series",
     "write",
+    "write_in",
 ]

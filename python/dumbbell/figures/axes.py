@@ -1,6 +1,6 @@
 """Axes: linear or by powers, with a tick at each value where there are few, or with names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from dumbbell.figures.frames import Numbers, convert_numbers, format_plain, form
 
 FEW = 10
 WIDE = 20.0  # a logarithmic axis when values span more
+_LARGE = 10_000.0  # logarithmic axes that go so far have 1k and 1M for 1000 and 1000000
 
 
 def collect_numbers(rows: pl.DataFrame, *names: str | None) -> Numbers:
@@ -30,12 +31,26 @@ def collect_finite(*columns: Numbers) -> Numbers:
 
 
 def is_log(asked: bool | None, values: Numbers, option: str) -> bool:
-    """Say whether an axis is logarithmic: as asked, else if all values are positive and far apart."""
+    """Say whether an axis is logarithmic: as asked, else if all values are positive and far apart.
+
+    A few values that are more evenly spread by their ratios than by their differences, such as 5, 20 and 80, are far
+    apart from a factor of 8.
+    """
     if asked and len(values) and values.min() <= 0:
         raise Unfit(f"there is a value of {values.min():g}", "values above 0 on a logarithmic axis", key=option)
     if asked is not None:
         return asked
-    return bool(len(values) and values.min() > 0 and values.max() > WIDE * values.min())
+    if not len(values) or values.min() <= 0:
+        return False
+    return bool(values.max() > WIDE * values.min()) or _is_geometric(np.unique(values))
+
+
+def _is_geometric(values: Numbers) -> bool:
+    """Return whether a few different values are spread more evenly by their ratios than by their differences."""
+    if not 3 <= len(values) <= FEW or values[-1] < 8 * values[0]:
+        return False
+    ratios, differences = np.diff(np.log(values)), np.diff(values)
+    return bool(ratios.max() / ratios.min() < differences.max() / differences.min())
 
 
 def scale(axis: Axis, values: Numbers, *, log: bool) -> None:
@@ -48,7 +63,22 @@ def scale(axis: Axis, values: Numbers, *, log: bool) -> None:
         subs = (1.0,) if spans > 300 else (1.0, 2.0, 5.0) if spans > 6 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
         axis.set_major_locator(LogLocator(subs=subs))
         axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: format_plain(value)))
+    write = choose_number_format(values, log=log)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
+
+
+def choose_number_format(values: Numbers, *, log: bool) -> Callable[[float], str]:
+    """Return how the numbers at an axis are written: with k, M and G on a logarithmic one of large numbers."""
+    if not (log and len(values) and values.max() >= _LARGE):
+        return format_plain
+
+    def write(value: float) -> str:
+        for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if value >= size:
+                return f"{format_plain(value / size)}{unit}"
+        return format_plain(value)
+
+    return write
 
 
 def scale_heights(panels: Sequence[Panel], *names: str | None, log: bool, zero: bool = True) -> dict[int, Numbers]:
@@ -65,8 +95,9 @@ def scale_heights(panels: Sequence[Panel], *names: str | None, log: bool, zero: 
 def set_ticks_at_values(axes: Axes, values: Numbers, names: Mapping[float, str] | None = None) -> None:
     """Set a tick at each value that occurs, if there are few; `names` are what to write at values."""
     found = np.unique(values)
+    write = choose_number_format(values, log=axes.get_xscale() == "log")
     if 1 <= len(found) <= FEW:
-        axes.set_xticks(list(found), [(names or {}).get(float(value), format_plain(float(value))) for value in found])
+        axes.set_xticks(list(found), [(names or {}).get(float(value), write(float(value))) for value in found])
         axes.xaxis.set_minor_locator(NullLocator())
 
 

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import signature
 from io import BytesIO
@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
+import matplotlib as mpl
 import polars as pl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -27,11 +28,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Annotation, Text
+from matplotlib.ticker import LogLocator
 from matplotlib.transforms import Bbox
 
 from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
+from dumbbell.figures.dark import add_dark_colours
 from dumbbell.figures.frames import Groups, Layout, list_facets, list_names, order_values
+from dumbbell.figures.labels import name_lines, spread_names
 from dumbbell.keywords import list_keywords
 from dumbbell.scratch import replace_whole
 from dumbbell.writing import get_reason, make_folder
@@ -43,6 +47,7 @@ _SAVED_DPI = 200.0
 _LONGEST = 48  # characters of a line of the legend
 _ALONE = 4.7  # inches: a single panel that would be as wide by itself has the width of a column
 _LEAST_WIDE, _LEAST_HIGH = 0.45, 0.5  # inches of a panel
+_APART = 5  # dots between numbers at an axis
 _PASSES = 4  # in which the panels find their width: what ticks need depends on it, and the other way round
 _MANY_SERIES = 12  # a single panel with more is larger
 
@@ -61,6 +66,7 @@ class _Around:
     x_labels: list[str] = field(default_factory=list)  # one a column, where columns have axes of their own
     bar: Axes | None = None
     bar_label: str = ""
+    bar_lies: bool = False  # in the last place of the grid, which has no panel
 
 
 # of the arguments of a figure, the labels of its axes and the keys that sliders choose from: a specification of
@@ -102,6 +108,7 @@ class Picture(Figure):
         self.sliders: tuple[str, ...] = ()  # keys of panels that a page shows one value of at a time
         self.why: str | None = None  # of a figure that nobody asked for: its kind, the reason, the option for another
         self.under: dict[Axes, list[list[Annotation]]] = {}  # lines of names below the ticks, from the top
+        self.line_names: dict[Axes, list[Annotation]] = {}  # names at the ends of lines, in place of a legend
         self.categories: set[Axes] = set()
         self._texts: list[Text] = []
         self._waits = False  # for room for its texts
@@ -138,7 +145,8 @@ class Picture(Figure):
         return self
 
     def draw_level(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "-") -> None:
-        """Draw a reference line across every panel. Call `arrange` afterwards if it has a label."""
+        """Draw a reference line across every panel."""
+        self._waits = True
         with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 low, high = axes.get_ylim()
@@ -147,8 +155,18 @@ class Picture(Figure):
                 axes.axhline(value, color=style.GUIDE, linewidth=0.9, linestyle=dashes, zorder=1.5, label=f"_{label}")
             self.add_entry(label, Line2D([], [], color=style.GUIDE, linewidth=0.9, linestyle=dashes))
 
+    def draw_limit(self, value: float, label: str = "", dashes: Literal["-", "--", ":"] = "--") -> None:
+        """Draw an upright reference line in every panel. Call `arrange` afterwards if it has a label."""
+        with style.apply_style(self.sizes):
+            for axes in self.panels.values():
+                low, high = axes.get_xlim()
+                axes.axvline(value, color=style.GUIDE, linewidth=0.9, linestyle=dashes, zorder=1.5, label=f"_{label}")
+                axes.set_xlim(min(low, value), max(high, value))
+            self.add_entry(label, Line2D([], [], color=style.GUIDE, linewidth=0.9, linestyle=dashes))
+
     def draw_band(self, low: float, high: float, label: str = "", x: tuple[float, float] | None = None) -> None:
         """Shade what lies between two values in every panel, all over or between two places `x`."""
+        self._waits = True
         with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 span = x or (axes.get_xlim() if x is None else x)
@@ -157,10 +175,31 @@ class Picture(Figure):
 
     def draw_curve(self, x: Sequence[float], y: Sequence[float], label: str) -> None:
         """Draw a theoretical curve in black in every panel."""
+        self._waits = True
         with style.apply_style(self.sizes):
             for axes in self.panels.values():
                 axes.plot(x, y, color="black", linewidth=1.2, label=label, zorder=1.8)
             self.add_entry(label, Line2D([], [], color="black", linewidth=1.2))
+
+    def name_lines(
+        self,
+        names: Mapping[str, str] | None = None,
+        panels: Sequence[tuple[Any, ...]] | None = None,
+        *,
+        legend: bool = False,
+        solid: bool = False,
+    ) -> "Picture":
+        """Write the names of lines at their right ends and not in the legend (see `labels.name_lines`), and arrange.
+
+        With `solid` these lines have no dashes in any panel: their names distinguish them.
+        """
+        with style.apply_style(self.sizes):
+            named = name_lines(self, names, panels, legend=legend)
+            for axes in self.panels.values():
+                for line in axes.lines if solid else ():
+                    if line.get_label() in named:
+                        line.set_linestyle("-")
+        return self if self._waits else self.arrange()
 
     def arrange(self) -> "Picture":
         """Set the size of the figure so that no text is cut off or lies over another; return the figure."""
@@ -172,6 +211,12 @@ class Picture(Figure):
     def set_title(self, title: str | None) -> "Picture":
         """Give the figure another title, or none, and make room for it."""
         self.around.title = title
+        return self if self._waits else self.arrange()
+
+    def set_width(self, inches: float) -> "Picture":
+        """Make the figure so wide unless the user asked for a width, and make room for its texts."""
+        if self.sizes.width is None:
+            self.sizes = replace(self.sizes, width=inches)
         return self if self._waits else self.arrange()
 
     def _settle(self) -> None:
@@ -204,7 +249,7 @@ def check_output(path: str | Path, endings: Sequence[str]) -> Path:
         found = f"no figure is written as {path.suffix or 'a file without ending'}"
         raise Unfit(found, f"a file name that ends in {', '.join(endings)}", file=path)
     if not path.parent.is_dir():
-        raise Unwritable(f"no folder {path.parent}", "a folder that exists", file=path)
+        raise Unwritable(f"there is no folder {path.parent}", "a folder that exists", file=path)
     return path
 
 
@@ -216,9 +261,12 @@ def save(fig: Picture, path: str | Path) -> Path:
     metadata: dict[str, Any] = {} if path.suffix.lower() == ".png" else dated
     try:
         with replace_whole(path) as draft:
-            fig.savefig(draft, dpi=_SAVED_DPI, metadata=metadata)
+            svg = path.suffix.lower() == ".svg"
+            fig.savefig(draft, dpi=_SAVED_DPI, metadata=metadata, facecolor="none" if svg else "white")
             if path.suffix.lower() == ".png":
                 reduce_colours(draft)
+            if svg:
+                draft.write_text(add_dark_colours(draft.read_text(encoding="utf-8")), encoding="utf-8")
     except (OSError, ValueError) as error:
         raise Unwritable(get_reason(error), "a file that can be written", file=path) from None
     return path
@@ -354,7 +402,7 @@ def spread(
         down_names, columns = (facets, [each]) if across_each else ([each], facets)
         if not across_each and (wanted := len(Groups.from_frame(rows, facets).keys)) > MOST_ACROSS:
             found = f"{wanted} panels side by side"
-            raise TooMany(found, f"at most {MOST_ACROSS} with several measures; filter the rows", key="facet")
+            raise TooMany(found, f"at most {MOST_ACROSS}", "with several measures; filter the rows", key="facet")
     if columns is None and len(down_names) == 2:
         *down_names, columns = down_names
     if columns is None or isinstance(columns, int):
@@ -414,7 +462,7 @@ def _count_across(count: int, columns: int | None) -> int:
 
 def _check_panels(count: int, most: int) -> None:
     if count > most:
-        raise TooMany(f"{count} panels", f"at most {most}; filter the rows, or use fewer facets", key="facet")
+        raise TooMany(f"{count} panels", f"at most {most}", "filter the rows, or use fewer facets", key="facet")
 
 
 class _Arrangement:
@@ -485,6 +533,8 @@ class _Arrangement:
             axes.set_position((0.5, 0.5, self.width / total_w, self.height / total_h))
         self._hide_inner_ticks()
         self._fit_ticks()
+        for names in picture.line_names.values():
+            spread_names(names, {name: self._measure_size(name)[1] * _DPI for name in names}, _DPI)
         self._label_panels()
         return self._make_room(*self._measure_margins(), wanted)
 
@@ -529,31 +579,42 @@ class _Arrangement:
         shared = axes.get_shared_x_axes()
         siblings = [other for other in self.picture.panels.values() if other is axes or shared.joined(axes, other)]
         if axes in self.picture.categories:
-            for turn in (0, 40, 90):
-                for other in siblings:
-                    for label in other.get_xticklabels():
-                        label.set(rotation=turn, ha="right" if turn else "center", rotation_mode="anchor")
-                        label.set_verticalalignment("center" if turn == 90 else "top")
-                boxes = [box for _, box in self._list_boxes(axes)]
-                apart = [later.x0 - earlier.x0 for earlier, later in pairwise(boxes)]
-                room = 0.17 * _DPI / math.sin(math.radians(turn)) if turn else 0
-                if turn and all(gap >= room for gap in apart):
-                    return
-                if not turn and all(earlier.x1 + 4 <= later.x0 for earlier, later in pairwise(boxes)):
-                    return
+            self._fit_names(axes, siblings)
             return
         numbers = self._list_boxes(axes)
-        end, hidden = math.inf, []
-        for label, box in reversed(numbers):
-            if box.x1 + 5 > end:
-                hidden.append(label.get_text())
-            else:
-                end = box.x0
-        if hidden:
-            ticks = list(zip(axes.get_xticks(), axes.get_xticklabels(), strict=True))
-            axes.set_xticks(
-                [at for at, _ in ticks], ["" if label.get_text() in hidden else label.get_text() for _, label in ticks]
-            )
+        shown = _choose_powers(numbers) if isinstance(axes.xaxis.get_major_locator(), LogLocator) else []
+        if len(shown) < 2:
+            shown = _choose_from_right(numbers)
+        if len(shown) < len(numbers):
+            low, high = sorted(axes.get_xlim())
+            ticks = [at for at in axes.get_xticks() if low <= at <= high]  # others would widen the axis
+            texts = [label.get_text() for label, _ in shown]
+            labels = [
+                label.get_text()
+                for at, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+                if low <= at <= high
+            ]
+            axes.set_xticks(ticks, [text if text in texts else "" for text in labels])
+
+    def _fit_names(self, axes: Axes, siblings: Sequence[Axes]) -> None:
+        """Write names level if they have room, or else every second a line lower, or else turn them."""
+        line = 1.3 * float(mpl.rcParams["xtick.labelsize"])
+        ways = ((0, 0.0), (0, line), (40, 0.0), (90, 0.0))
+        for turn, lower in ways if not self.picture.under else (ways[0], *ways[2:]):
+            for other in siblings:
+                for label in other.get_xticklabels():
+                    label.set(rotation=turn, ha="right" if turn else "center", rotation_mode="anchor")
+                    label.set_verticalalignment("center" if turn == 90 else "top")
+                for i, tick in enumerate(other.xaxis.get_major_ticks()):
+                    tick.set_pad(mpl.rcParams["xtick.major.pad"] + lower * (i % 2))
+            boxes = [box for _, box in self._list_boxes(axes)]
+            lines = [boxes[::2], boxes[1::2]] if lower else [boxes]
+            if turn:
+                apart = [later.x0 - earlier.x0 for earlier, later in pairwise(boxes)]
+                if all(gap >= 0.17 * _DPI / math.sin(math.radians(turn)) for gap in apart):
+                    return
+            elif all(one.x1 + 4 <= other.x0 for boxes in lines for one, other in pairwise(boxes)):
+                return
 
     def _label_panels(self) -> None:
         around, grid = self.picture.around, self.picture.grid
@@ -566,8 +627,9 @@ class _Arrangement:
             if last is not None:
                 known = next((t for t in last.texts if t.get_gid() == "row title"), None)
                 name = known or last.text(
-                    1.0 + 0.07 / self.width, 0.5, text, transform=last.transAxes, rotation=270, va="center", ha="left"
+                    1.0, 0.5, text, transform=last.transAxes, rotation=270, va="center", ha="left"
                 )
+                name.set_x(1.0 + (0.07 + self._measure_names(last)) / self.width)
                 name.set_gid("row title")
                 name.set_fontsize("medium")
                 self._fit(name, self.height, upright=True)
@@ -587,6 +649,12 @@ class _Arrangement:
         for text, axes in zip(around.x_labels, self.picture.list_lowest(), strict=False):
             axes.set_xlabel(text)
             self._fit(axes.xaxis.label, self.width + 0.1)
+
+    def _measure_names(self, axes: Axes) -> float:
+        """Return how far the names of lines reach beyond the right edge of a panel, in inches."""
+        right = float(axes.get_window_extent(self.renderer).x1)
+        boxes = [name.get_window_extent(self.renderer) for name in self.picture.line_names.get(axes, ())]
+        return max([0.0, *((float(box.x1) - right) / _DPI for box in boxes)])
 
     def _measure_margins(self) -> tuple[list[float], list[float], list[float], list[float]]:
         left, right = [0.0] * self.across, [0.0] * self.across
@@ -619,7 +687,9 @@ class _Arrangement:
             self._fit(x_text, body_w)
             x_room = self._measure_size(x_text)[1] + 0.05
         bar_w = bar_h = bar_right = 0.0
-        if around.bar is not None:
+        if around.bar is not None and around.bar_lies:
+            self._fit(around.bar.xaxis.label, self.width)
+        elif around.bar is not None:
             total_w, total_h = picture.get_size_inches()
             bar_h = min(body_h - top[0] - bottom[-1], 3.2)
             around.bar.set_position((0.1, 0.1, 0.12 / total_w, bar_h / total_h))
@@ -630,7 +700,7 @@ class _Arrangement:
                 bar_right = (box.x1 - inner.x1) / _DPI
             bar_w = 0.15 + 0.12 + bar_right
         width = _EDGE + y_room + body_w + bar_w + _EDGE
-        head = max(width, wanted) - 2 * _EDGE
+        head = 0.97 * (max(width, wanted) - 2 * _EDGE)  # a browser's letters may be wider than those measured
         subject, _, setting = (around.title or "").partition("\n")
         heads = []
         if subject:
@@ -687,7 +757,12 @@ class _Arrangement:
             y_text.set_position((_EDGE / total_w, (ys[0] + self.height + low) / 2 / total_h))
         if x_text is not None:
             x_text.set_position(((xs[0] + end) / 2 / total_w, (low - bottom[-1] - x_room) / total_h))
-        if around.bar is not None:
+        if around.bar is not None and around.bar_lies:
+            place = (xs[-1] + 0.05 * self.width, low + 0.55 * self.height)
+            around.bar.set_position(
+                (place[0] / total_w, place[1] / total_h, 0.9 * self.width / total_w, 0.12 / total_h)
+            )
+        elif around.bar is not None:
             middle = (ys[0] + self.height + low) / 2
             at, bar_h = end + right[-1] + 0.15, room.bar[0]
             around.bar.set_position((at / total_w, (middle - bar_h / 2) / total_h, 0.12 / total_w, bar_h / total_h))
@@ -715,6 +790,26 @@ class _Arrangement:
             columns = math.ceil(len(entries) / math.ceil(len(entries) / columns))  # no emptier last row than needed
             width, height = make_legend(columns)
         return height + 0.08
+
+
+def _choose_from_right(numbers: Sequence[tuple[Text, Bbox]]) -> list[tuple[Text, Bbox]]:
+    """Return the numbers at an axis that have room, the last of them first."""
+    shown: list[tuple[Text, Bbox]] = []
+    for label, box in reversed(numbers):
+        if not shown or box.x1 + _APART <= shown[-1][1].x0:
+            shown.append((label, box))
+    return shown
+
+
+def _choose_powers(numbers: Sequence[tuple[Text, Bbox]]) -> list[tuple[Text, Bbox]]:
+    """Return the numbers at a logarithmic axis that have room: the powers of ten before all that begin with 5 or 2."""
+    shown: list[tuple[Text, Bbox]] = []
+    for digit in "1527":
+        more = [pair for pair in numbers if pair[0].get_text().strip("0.")[:1] == digit and pair not in shown]
+        every = sorted([*shown, *more], key=lambda pair: pair[1].x0)
+        if all(one.x1 + _APART <= other.x0 for (_, one), (_, other) in pairwise(every)):
+            shown = every
+    return shown
 
 
 @dataclass

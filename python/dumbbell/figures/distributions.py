@@ -1,9 +1,11 @@
 """Distributions: box plots over runs, cumulative distributions of values or histograms."""
 
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from dumbbell.figures.axes import (
@@ -28,6 +30,8 @@ from dumbbell.figures.frames import (
     thin_line,
 )
 from dumbbell.figures.lines import handle
+from dumbbell.figures.palette import make_solid
+from dumbbell.figures.style import SINGLE, TEXT, Style
 from dumbbell.lazy import call_lazily
 from dumbbell.results.columns import BINS, LEAST_BIN
 
@@ -113,6 +117,11 @@ def _choose_width(boxes: float) -> float:
     return 0.3 + boxes * max(_LEAST_BOX, min(_BOX, _MOST_WIDE / boxes))
 
 
+_MOST_NAMED = 4  # curves whose names can stand beside them
+_CHARACTER, _NEAR = 0.057, 0.06  # inches of a character; half of the height of a name, as a share
+_LEVELS = (0.5, 0.6, 0.4, 0.7, 0.3, 0.8, 0.2)  # shares at which a name may stand
+
+
 @make_drawing(page=call_lazily("dumbbell.figures.interactive.over_time", "cdf"))
 def cdf(
     frame: Any,
@@ -130,12 +139,13 @@ def cdf(
 
     With `weight` a row is a bin of a histogram: `value` is its lower edge, and it reaches to the next in the frame.
     Bins of the store's tables `sojourn` and `rtt` (`from_ms`) reach no further than the engine's bins do, since
-    empty ones are left out. Bins of several runs in one group are added up. `each` is a column with names of measures:
+    empty ones are left out. Bins of several runs in one group are added up. An infinite value is one of what never
+    happened: it counts, and the lines go on to the right end. `each` is a column with names of measures:
     a column of panels and a horizontal axis for each, which its name labels; facets then run down.
     """
     rows = read_rows(frame, layout, ("value", "weight"), each=each, value=value, weight=weight, by=by)
     groups = Groups.from_frame(rows, by)
-    drawn = groups.styles
+    drawn = make_solid(groups.styles)
     picture, panels = spread(rows, layout, series=len(groups.keys), each=each, across_each=True)
     curves: list[tuple[Panel, int, tuple[Numbers, Numbers]]] = []
     logs: dict[int, bool] = {}
@@ -144,11 +154,13 @@ def cdf(
         edges = np.unique(places) if weight else np.array([])
         log = logs[of_measure[0].measure] = is_log(log_x, places, "log_x")
         scale(of_measure[0].axes.xaxis, places, log=log)
-        curves += [
-            (panel, number, compute_steps(part, value, weight, edges, complementary=complementary))
-            for panel in of_measure
-            for number, part in enumerate(groups.split(panel.rows))
-        ]
+        never = weight is None and bool(np.isinf(convert_numbers(theirs[value])).any())
+        for panel in of_measure:
+            for number, part in enumerate(groups.split(panel.rows)):
+                x, y = compute_steps(part, value, weight, edges, complementary=complementary)
+                if never and len(x):
+                    x, y = np.append(x, places.max()), np.append(y, y[-1])
+                curves.append((panel, number, (x, y)))
     shares = collect_finite(*(y for _, _, (_, y) in curves))
     shares = shares[shares > 0] if log_y else shares
     scale(panels[0].axes.yaxis, shares, log=log_y)
@@ -171,9 +183,64 @@ def cdf(
             panel.axes.set_ylim(max(float(shares.min()), 1e-7) / 1.3 if len(shares) else 1e-3, 1.2)
         else:
             panel.axes.set_ylim(0, 1.02)
-    picture.add_groups(groups, lambda style: handle(style, joined=True, marked=False))
+    if len(groups.keys) > 1:
+        shown = [(groups.labels[number], drawn[number], xy) for _, number, xy in curves]
+        if len(panels) > 1 or log_y or not _name_curves(picture, panels[0].axes, shown, log=logs[panels[0].measure]):
+            for label, own in zip(groups.labels, drawn, strict=True):
+                picture.add_entry(label, handle(own, joined=True, marked=False))
     share = f"share of {format_axis_label(weight or 'values')} {'above' if complementary else 'up to'} x"
     return picture.set_texts(layout, format_axis_label(value), share)
+
+
+def _name_curves(
+    picture: Picture, axes: Axes, curves: Sequence[tuple[str, Style, tuple[Numbers, Numbers]]], *, log: bool
+) -> bool:
+    """Write the name of each curve beside it where no other curve is near; return False if there is no room."""
+    if len(curves) > _MOST_NAMED or not all(len(x) for _, _, (x, _) in curves):
+        return False
+    larger = (picture.sizes.text or TEXT) / TEXT
+    width = (picture.sizes.width or SINGLE) - 0.8
+    every = np.concatenate([x for _, _, (x, _) in curves])
+    least, most = (float(np.log(end) if log else end) for end in (every.min(), every.max()))
+
+    def find_ends(xy: tuple[Numbers, Numbers], level: float) -> tuple[float, float]:
+        """Return between which places a curve crosses a level, in inches from the left."""
+        x, y = xy
+        near = np.abs(y - level) <= _NEAR
+        crossed = np.flatnonzero((y[:-1] - level) * (y[1:] - level) <= 0)
+        at = np.concatenate([x[near], x[crossed], x[crossed + 1]])
+        if not len(at):
+            return np.inf, -np.inf
+        places = ((np.log(at) if log else at) - least) / ((most - least) or 1.0) * width
+        return float(places.min()), float(places.max())
+
+    notes = []
+    for label, style, xy in curves:
+        needed = _CHARACTER * larger * len(label) + 0.15
+        for level in _LEVELS:
+            first, last = find_ends(xy, level)
+            others = [find_ends(other, level) for _, _, other in curves if other is not xy]
+            after = min([begin for begin, end in others if end > first] + [width])
+            before = max([end for begin, end in others if begin < last] + [0.0])
+            side = 1 if after - last >= needed else -1 if first - before >= needed else 0
+            if side and np.isfinite(first):
+                edge = (last if side > 0 else first) / width * (most - least) + least
+                notes.append((label, style, (float(np.exp(edge)) if log else edge, level), side))
+                break
+    if len(notes) < len(curves):
+        return False
+    for label, style, place, side in notes:
+        axes.annotate(
+            label,
+            place,
+            xytext=(4 * side, 0),
+            textcoords="offset points",
+            ha="left" if side > 0 else "right",
+            va="center",
+            fontsize="small",
+            color=style.colour,
+        )
+    return True
 
 
 def compute_steps(

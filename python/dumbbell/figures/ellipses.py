@@ -16,6 +16,7 @@ from dumbbell.figures.lines import handle
 from dumbbell.lazy import call_lazily
 
 _MOST_LABELS = 8
+_LEAST_SPAN = 0.1  # of the highest throughput, that the axis shows: a tenth of a per cent is no difference to look at
 
 
 @make_drawing(page=call_lazily("dumbbell.figures.interactive.maps", "ellipses"))
@@ -79,7 +80,7 @@ def ellipses(
                 label=label,
             )
             corners.append((at, float(mean[1])))
-            centres.setdefault(panel.axes, []).append((at, float(mean[1]), label, style.colour))
+            centres.setdefault(panel.axes, []).append((at, float(mean[1]), label, style.text_colour))
     _set_limits(first, corners, log=log)
     picture.set_texts(layout, format_axis_label(x), format_axis_label(y))
     picture.around.x_label += " (smaller is to the right)"
@@ -130,6 +131,7 @@ def _set_limits(axes: Axes, corners: list[tuple[float, float]], *, log: bool) ->
     else:
         room = 0.08 * (high - low) or 0.05 * abs(high) or 1.0
         axes.set_xlim(high + room, low - room if low < 0 or low > room else 0.0)
+    bottom = min(bottom, top - _LEAST_SPAN * abs(top))
     room = 0.08 * (top - bottom) or 0.05 * abs(top) or 1.0
     axes.set_ylim(bottom - room if bottom < 0 or bottom > room else 0.0, top + room)
 
@@ -144,7 +146,7 @@ def _place_labels(picture: Picture, centres: dict[Axes, list[tuple[float, float,
         inside = axes.get_window_extent(renderer)
         pixels = [axes.transData.transform((x, y)) for x, y, _, _ in points]
         taken_up: list[Bbox] = []
-        for x, y, label, _colour in points:
+        for x, y, label, colour in points:
             for aside in offsets:
                 note = axes.annotate(
                     label,
@@ -154,6 +156,7 @@ def _place_labels(picture: Picture, centres: dict[Axes, list[tuple[float, float,
                     ha="left" if aside[0] > 0 else "right" if aside[0] < 0 else "center",
                     va="center",
                     fontsize="small",
+                    color=colour,
                 )
                 box = note.get_window_extent(renderer)
                 text = Bbox.from_extents(box.x0, box.y0, box.x1, box.y1).padded(2)

@@ -10,7 +10,8 @@ import polars as pl
 
 from dumbbell.errors import Nothing, Unfit, UnknownName, WrongValue
 from dumbbell.experiment import units
-from dumbbell.figures.style import Style, choose_styles
+from dumbbell.figures.palette import choose_styles
+from dumbbell.figures.style import Style
 from dumbbell.results import columns
 
 Names = str | Sequence[str] | None
@@ -234,7 +235,7 @@ class Groups:
     @property
     def styles(self) -> list[Style]:
         """The style of each group; raises InputError if they are too many to distinguish."""
-        return choose_styles(len(self.keys))
+        return choose_styles(self.keys)
 
     def list_parts(self, frame: pl.DataFrame) -> list[tuple[int, str, pl.DataFrame, Style]]:
         """Return number, label, rows and style of each group that has rows in a frame."""

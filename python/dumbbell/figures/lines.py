@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.transforms import ScaledTranslation
 
 from dumbbell.figures.axes import (
     collect_numbers,
@@ -32,10 +33,14 @@ from dumbbell.figures.frames import (
     order_values,
     read_rows,
 )
-from dumbbell.figures.style import Style
+from dumbbell.figures.labels import find_end, name_lines
+from dumbbell.figures.style import SMALL, TEXT, Style
 from dumbbell.lazy import call_lazily
 
 _MOST_MARKERS = 25
+_RING = 7.5  # points: a value measured elsewhere is a ring, in which a point that agrees can be seen
+_MOST_DIRECT = 6  # lines that are named at their ends
+_NEAR_END = 0.08  # of a panel's width, up to which an end is at its right edge
 _MOST_BANDS = 3  # intervals of more lines are bars, which can be distinguished where bands would cover each other
 
 
@@ -54,15 +59,17 @@ def lines(
     reference_name: str | None = None,
     each: str | None = None,
     x_names: Mapping[float, str] | None = None,
+    bands: bool | None = None,
     **layout: Unpack[Layout],
 ) -> Picture:
     """Draw `y` over `x`: one line for each group of `by`, with the interval from `low` to `high` if named.
 
     A numeric `x` has lines, on a logarithmic axis if its values are positive and span more than a factor of 20 (or as
     `log_x` says). Any other `x` has names at equal distances, and its points are not joined. `reference` is a column
-    with what was published or measured elsewhere, drawn as hollow markers next to the others; `reference_name` is what
+    with what was published or measured elsewhere, drawn as rings around the places of points; `reference_name` is what
     the legend calls it. `each` is a column with names of measures: a row of panels and a vertical axis for each, which
     its name labels; facets then run across. `x_names` are what to write at numbers of `x`, such as `25kB`.
+    Intervals are bands or bars, as `bands` says; without it they are bands where a panel has three lines or fewer.
 
     Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
     """
@@ -82,7 +89,8 @@ def lines(
     marked = not numeric or len(np.unique(places)) <= _MOST_MARKERS
     picture.colours = {label: style.colour for label, style in zip(groups.labels, groups.styles, strict=True)}
     for panel in panels:
-        for number, label, part, style in groups.list_parts(panel.rows):
+        parts = groups.list_parts(panel.rows)
+        for number, label, part, style in parts:
             shift = 0.0 if numeric else _shift(number, len(groups.keys))
             own = part.sort(x) if numeric else part
             at = (
@@ -90,23 +98,42 @@ def lines(
                 if numeric
                 else np.array([names.index(v) + shift for v in own[x].to_list()], dtype=float)
             )
-            line = _Line(label, style, len(groups.keys), joined=numeric, marked=marked)
+            banded = numeric and (bands or (bands is None and (len(parts) <= _MOST_BANDS or not marked)))
+            line = _Line(label, style, joined=numeric, marked=marked, banded=banded)
             line.draw(panel.axes, at, own, _Measures(y, low, high, reference))
         if numeric:
             set_ticks_at_values(panel.axes, places, x_names)
         else:
             set_names(picture, panel.axes, [format_category(name) for name in names])
             panel.axes.set_xlim(-0.5, len(names) - 0.5)
-    picture.add_groups(groups, lambda style: handle(style, joined=numeric, marked=marked))
+    make_handle = partial(handle, joined=numeric, marked=marked)
+    picture.add_groups(groups, make_handle)
+    alone = numeric and not reference and 1 < len(groups.keys) <= _MOST_DIRECT and len(picture.grid[0]) == 1
+    if alone and _are_ends_apart(picture, panels[0].axes, groups):
+        name_lines(picture, panels=[panels[0].key])
     if reference:
         if len(groups.keys) == 1:
             own_handle = handle(groups.styles[0], joined=numeric, marked=marked)
             picture.add_entry(groups.labels[0] or "simulated", own_handle)
         hollow = Line2D(
-            [], [], linestyle="none", marker="o", markerfacecolor="white", markeredgecolor="0.2", markersize=4.5
+            [], [], linestyle="none", marker="o", markerfacecolor="none", markeredgecolor="0.2", markersize=_RING
         )
         picture.add_entry(reference_name or format_axis_label(reference), hollow)
     return picture.set_texts(layout, format_axis_label(x), format_axis_label(y), each)
+
+
+def _are_ends_apart(picture: Picture, axes: Axes, groups: Groups) -> bool:
+    """Return whether all lines end at the right edge, so far apart that each has its name next to its end."""
+    lines = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
+    found = [find_end(axes, line) for line in lines]
+    ends = [axes.transAxes.inverted().transform(axes.transData.transform(end)) for end in found if end is not None]
+    if len(ends) != len(groups.keys) or any(x < 1 - _NEAR_END for x, _ in ends):
+        return False
+    text = 1.2 * SMALL * (picture.sizes.text or TEXT) / TEXT / 72 / picture.panel_size[1]  # of the panel's height
+    heights = sorted(float(y) for _, y in ends)
+    return all(later - earlier > text / 2 for earlier, later in pairwise(heights)) and all(
+        later - earlier > 1.5 * text for earlier, later in zip(heights, heights[2:], strict=False)
+    )
 
 
 def _select_known(rows: pl.DataFrame, by: Names, measures: list[str]) -> Groups:
@@ -131,13 +158,13 @@ class _Measures(NamedTuple):
 
 @dataclass(frozen=True)
 class _Line:
-    """One line of `of`: what it is called and looks like, and whether its points are marked."""
+    """One line: what it is called and looks like, and whether its points are marked and its interval is a band."""
 
     label: str
     style: Style
-    of: int
     joined: bool
     marked: bool
+    banded: bool
 
     def draw(self, axes: Axes, x: Numbers, rows: pl.DataFrame, measures: _Measures) -> None:
         """Draw it with its interval and its reference."""
@@ -154,7 +181,7 @@ class _Line:
         )
         if low or high:
             bottom, top = convert_numbers(rows[low or y]), convert_numbers(rows[high or y])
-            if self.joined and (self.of <= _MOST_BANDS or not self.marked):
+            if self.banded:
                 axes.fill_between(x, bottom, top, color=colour, alpha=0.15, linewidth=0, label=f"_{label}, interval")
             else:
                 axes.vlines(x, bottom, top, color=colour, linewidth=1.0, label=f"_{label}, bars", zorder=2.5)
@@ -163,20 +190,18 @@ class _Line:
                         x, end, linestyle="none", marker="_", color=colour, markersize=3.5, label=f"_{label}, end"
                     )
         if reference:
-            hollow = axes.plot(
+            axes.plot(
                 x,
                 convert_numbers(rows[reference]),
                 linestyle="none",
                 marker=self.style.marker,
-                markerfacecolor="white",
+                markerfacecolor="none",
                 markeredgecolor=colour,
                 label=f"_{label}, reference",
-                markersize=4.5,
-                clip_on=False,  # it is next to its place, and that may be the last
+                markersize=_RING,
+                clip_on=False,
                 zorder=3.2,
-            )[0]
-            assert axes.figure is not None
-            hollow.set_transform(axes.transData + ScaledTranslation(4 / 72, 0, axes.figure.dpi_scale_trans))
+            )
 
 
 def handle(style: Style, *, joined: bool, marked: bool = True) -> Line2D:

@@ -8,12 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
-from dumbbell.errors import TooMany
 from dumbbell.figures.canvas import Picture
-from dumbbell.figures.style import GUIDE, HATCHES
+from dumbbell.figures.palette import choose_state_looks
+from dumbbell.figures.style import GUIDE
 
-# the pale colours of Tol (2021), and grey; the hatches distinguish them in grey
-SHADES = ("#BBCCEE", "#EEEEBB", "#CCDDAA", "#FFCCCC", "#CCEEFF", "#DDDDDD", "#E6D5F0", "#F7E1C8")
 _HIGH, _APART = 0.13, 0.03  # inches: a ribbon, and what is between two
 _LETTER = 0.058  # inches of a letter in a ribbon
 
@@ -43,9 +41,7 @@ def draw_ribbons(picture: Picture, states: Mapping[str, Sequence[Band]], *, name
     panels, too. Raises InputError if there are more states than colours.
     """
     names = list(dict.fromkeys(band.name for own in states.values() for band in own))
-    if len(names) > len(SHADES):
-        raise TooMany(f"{len(names)} names", f"at most {len(SHADES)}", key="states")
-    looks = {name: (SHADES[i], HATCHES[i]) for i, name in enumerate(names)}
+    looks = choose_state_looks(names)
     for axes in (axes for axes in picture.grid[0] if axes is not None):
         for number, (sender, own) in enumerate(reversed(list(states.items()))):
             _draw_ribbon(axes, sender if named else "", own, looks, _APART + number * (_HIGH + _APART))
@@ -87,11 +83,11 @@ def _draw_ribbon(axes: Axes, sender: str, own: Sequence[Band], looks: dict[str, 
             clip_on=False,
             label=f"_{band.name}, {sender}",
         )
-        if len(band.name) * _LETTER * inch < end - start:
+        if name := _shorten(band.name, (end - start) / inch):
             text = axes.text(
                 (start + end) / 2,
                 above + _HIGH / 2 - 0.005,
-                band.name,
+                name,
                 transform=place,
                 ha="center",
                 va="center_baseline",
@@ -99,5 +95,10 @@ def _draw_ribbon(axes: Axes, sender: str, own: Sequence[Band], looks: dict[str, 
             )
             text.set_bbox({"facecolor": colour, "linewidth": 0.0, "pad": 0.4})
     if sender:
-        name = axes.text(high, above + _HIGH / 2, f" {sender}", transform=place, ha="left", va="center", color=GUIDE)
-        name.set_fontsize("small")
+        beside = axes.text(low, above + _HIGH / 2, f"{sender} ", transform=place, ha="right", va="center", color=GUIDE)
+        beside.set_fontsize("small")
+
+
+def _shorten(name: str, room: float) -> str:
+    """Return a name, or its last word, if there is room for so many inches; else nothing."""
+    return next((text for text in (name, name.rpartition("_")[2]) if len(text) * _LETTER < room), "")

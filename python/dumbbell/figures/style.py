@@ -12,11 +12,17 @@ from typing import Any
 
 import matplotlib as mpl
 
-from dumbbell.errors import TooMany
-
 # Okabe and Ito (2008) without yellow, with grey, and wine from Tol (2021). In this order colours at most two places
 # apart differ in luminance, so that series with one marker (every eighth) can be distinguished in grey
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#222222", "#56B4E9", "#CC79A7", "#D55E00", "#882255", "#999999")
+# for dark pages, the same hues; `web/page.css` has both for pages
+DARK_COLOURS = ("#4aa8e0", "#f0b840", "#2ec499", "#e2e2e2", "#93d3ff", "#e3a3c5", "#ff8a3d", "#cf6a9c", "#8a8f94")
+# of text in the colour of a line: darker where the line is pale, with a contrast of 4.5 to white or more
+TEXT_COLOURS = {
+    **{colour.lower(): colour.lower() for colour in COLOURS},
+    **{"#e69f00": "#8f6200", "#009e73": "#007a59", "#56b4e9": "#1d74ab", "#cc79a7": "#a34d7c", "#d55e00": "#b34e00"},
+    "#999999": "#6b6b6b",
+}
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = (
     "-",
@@ -32,6 +38,7 @@ HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\", "++++", "oo")
 MOST_SERIES = 56
 SINGLE, DOUBLE = 3.5, 7.16  # inches: a column of an IEEE or ACM page, and both
 MISSING = "0.82"
+ON_PALE, ON_STRONG = "#010101", "#fefefe"  # of text in a cell of a map, which keeps its colour on a dark page
 GUIDE = "0.45"  # of lines that are no data
 
 TEXT = 8.0  # points
@@ -64,6 +71,7 @@ _OWN = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
+    "axes.facecolor": "none",
     "grid.color": "0.9",
     "grid.linewidth": 0.5,
     "lines.linewidth": 1.2,
@@ -123,24 +131,14 @@ def apply_style(sizes: FigureSizes | None = None) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Style:
-    """Colour, marker, line style and hatching of one series."""
+    """Colour, marker, line style and hatching of one series; `palette.choose_styles` chooses them."""
 
     colour: str
     marker: str
     dashes: Any
     hatch: str
 
-
-def choose_styles(count: int) -> list[Style]:
-    """Return a style for each series; raises InputError if there are too many to tell apart."""
-    if count > MOST_SERIES:
-        raise TooMany(f"{count} series", f"at most {MOST_SERIES}; filter, or spread them over facets", key="by")
-    return [
-        Style(
-            COLOURS[i % len(COLOURS)],
-            MARKERS[i % len(MARKERS)],
-            DASHES[i % len(DASHES)],
-            HATCHES[i % len(HATCHES)],
-        )
-        for i in range(count)
-    ]
+    @property
+    def text_colour(self) -> str:
+        """The colour of text that names the series."""
+        return TEXT_COLOURS.get(self.colour.lower(), self.colour)

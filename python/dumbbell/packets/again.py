@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from dumbbell import _native
-from dumbbell.errors import Nothing, TooMany, Unfit
+from dumbbell.errors import Ambiguous, Nothing, Unfit
 from dumbbell.experiment import units
 from dumbbell.experiment.cell import Cell
 from dumbbell.packets import recording, wanted
@@ -32,17 +32,16 @@ def repeat_packets(
     """
     file = str(results.path)
     if len(results) != 1:
-        some = "one run: where(…), of one seed"
         raise (
-            TooMany(f"{len(results)} runs", some, file=file, key="packets")
+            Ambiguous(f"these are {len(results)} runs", "one with where(…)", file=file, key="packets")
             if len(results)
-            else Nothing("no run", some, file=file)
+            else Nothing("found no run", "the results of one run", file=file)
         )
     rows = results.frame("runs").row(0, named=True)
     engine = find_kind(rows["engine_version"])
     if engine != "sim":
         trace = f"a run of sim, or dumbbell trace --engine {engine}, which carries the experiment out again"
-        reason, some = f"the run is of engine {rows['engine_version']}, which is not repeated here", trace
+        reason, some = f"the run is of engine {rows['engine_version']}, which cannot be repeated here", trace
         if engine == "import":
             reason, some = "the run was imported: another tool measured it", "a run of sim, or a capture of your own"
         raise Unfit(reason, some, file=file, key="packets")

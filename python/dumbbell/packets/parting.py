@@ -158,7 +158,7 @@ def find(a: PacketSide, b: PacketSide, point: str, *, within_ns: int | None = No
     """
     for side in (a, b):
         if side.rows.is_empty():
-            raise Nothing(f"no packet at {point}", "a run with packets there", file=side.name)
+            raise Nothing(f"found no packet at {point}", "a run with packets there", file=side.name)
     joined = _join_sides(a, b)
     late = pl.col("apart_ns") > within_ns if within_ns is not None else pl.lit(value=False)
     absent = pl.any_horizontal(pl.col("row", "row_b").is_null())

@@ -44,7 +44,7 @@ def read_side(path: str, point: str | None, flows: Sequence[int]) -> PacketSide:
             rows = rows.with_columns(fate=pl.lit(None, dtype=pl.String))
     rows = rows.filter(pl.col("flow").is_in(list(flows))) if flows else rows
     if rows.is_empty():
-        raise Nothing("no packet of these flows", "flows that the file has", file=path, option="--flow")
+        raise Nothing("found no packet of these flows", "flows that the file has", file=path, option="--flow")
     return PacketSide(path, rows, of_run)
 
 

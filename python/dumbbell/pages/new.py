@@ -12,7 +12,7 @@ EXAMPLE = Path(__file__).with_name("example")
 def make(folder: Path) -> list[Path]:
     """Make a folder with a study and return its files; raises InputError if it exists or cannot be made."""
     if folder.exists():
-        raise Unwritable("it exists", "a folder that is not there yet", file=folder)
+        raise Unwritable("this folder already exists", "another name", file=folder)
     with report_write_failures(folder, "a folder that can be made"):
         shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__", "evidence", "*.duckdb"))
     return sorted(path for path in folder.rglob("*") if path.is_file())

@@ -19,7 +19,7 @@
     evidence(*results)        polars frames by name, from the `Results` of these files in their order (optional); a
                               function instead of a frame is called when a figure or the page asks for that table
     facts(evidence)           what else the template may name, as a dict (optional)
-    TABLES, FIGURES           functions of evidence by name: Markdown text; a `Picture`, saved as NAME.png
+    TABLES, FIGURES           functions of evidence by name: Markdown text; a `Picture`, saved as NAME.svg
     PARTS                     templates by file, from the study's folder: what is in that file between `<!-- NAME -->`
                               and `<!-- /NAME -->`, with the name of the study (optional)
     NAMES                     patterns of names with digits that are no results (optional)
@@ -54,7 +54,7 @@ from dumbbell.published.variants import require_alike
 from dumbbell.words import format_count
 
 TEMPLATE, EVIDENCE, PAGE, PICTURES = "page.md", "evidence", "README.md", "figures"
-FORMATS = (".png", ".pdf", ".svg")
+FORMATS = (".svg", ".pdf", ".png")
 
 
 @dataclass
@@ -174,14 +174,14 @@ class Study:
         with self._report_program_errors():
             made = {name: str(make(evidence)) for name, make in getattr(self.program, "TABLES", {}).items()}
         if not made:
-            raise Nothing("no tables", "a study whose page has tables", file=self.name)
+            raise Nothing("found no tables", "a study whose page has tables", file=self.name)
         return "\n\n".join(f"## {name}\n\n{text}" for name, text in made.items())
 
     def draw(
         self,
         only: str | None = None,
         folder: Path | None = None,
-        formats: Sequence[str] = (".png",),
+        formats: Sequence[str] = (".svg",),
         evidence: Evidence | None = None,
     ) -> list[Path]:
         """Draw its figures, or one, into its folder of figures or another; return their files."""
@@ -227,12 +227,11 @@ def summarise_validation(*names: str) -> str:
     lines = []
     for name in names:
         row = next(iter(found.select_table("rows")(name=name)))
-        uniform = "" if row["uniform"] is None else f", {row['uniform']} by the uniform bar"
-        line = (
-            f"- {row['what']} ({row['reference']}): {row['agree']} of {row['cells']} cells agree by their bar{uniform}"
-        )
+        uniform = "" if row["uniform"] is None else f", {row['uniform']} within the uniform one"
+        counts = f"{row['agree']} of {row['cells']} cells agree within their own tolerance{uniform}"
+        line = f"- {row['what']} ({row['reference']}): {counts}"
         outside = found["outside"].filter(pl.col("name") == name).head(1).to_dicts()
-        lines.append(line + "".join(f"; the worst, {one['cell']}: {one['off']}" for one in outside) + ".")
+        lines.append(line + "".join(f"; the worst cell is {one['cell']}: {one['off']}" for one in outside) + ".")
     return "\n".join(lines)
 
 
@@ -248,9 +247,9 @@ def find_folder(name: str) -> Path:
     if (found / PROGRAM).is_file():
         return found
     also = (
-        f"./{name}, whose program runs then"
+        f"or give ./{name}, whose program then runs"
         if (Path(name) / PROGRAM).is_file()
-        else f"a folder with {PROGRAM}, such as ./mine"
+        else f"or give a folder with {PROGRAM}, such as ./mine"
     )
     raise UnknownName(name, among=list_studies(), command="study", what="study", also=also)
 

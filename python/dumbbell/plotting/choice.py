@@ -61,7 +61,7 @@ class Choice:
     def line(self) -> str:
         """The kind, why it was chosen, and the options for another."""
         others = ", or ".join(f"{one.options}{' for ' * bool(one.what)}{one.what}" for one in self.others)
-        return f"kind {self.kind}: {self.why}{'; another: ' * bool(others)}{others}"
+        return f"kind {self.kind}: {self.why}{'; other figures: ' * bool(others)}{others}"
 
 
 @dataclass(frozen=True)
@@ -188,21 +188,8 @@ def _choose_by_shape(results: StoredResults, shape: _Shape) -> Iterator[Choice]:
                 OtherFigure("--kind bars --value goodput"),
             ),
         )
-    if _is_of_queues(shape, aqms):
-        others = tuple(one.name for one in shape.keys if one is not aqms[0])
-        yield Choice(
-            "ellipses",
-            f"{len(aqms[0].ordered)} queue disciplines, of which each trades delay for utilisation (RFC 7928)",
-            (
-                OtherFigure("--kind bars --value goodput"),
-                OtherFigure(f"--kind cdf --by {quoted(aqms[0].name)}", needs="packets"),
-            ),
-            value=("hops.sojourn_mean_ms", "hops.utilisation")
-            if shape.hops
-            else ("runs.sojourn_mean_ms", "runs.utilisation"),
-            by=(aqms[0].name,),
-            facet=others,
-        )
+    if aqms and not shape.unlike:
+        yield from _choose_for_queues(shape, aqms[0])
     if shape.flows == (2, 2) and not shape.udp and not shape.web and _is_map(shape):
         yield Choice(
             "heat",
@@ -218,14 +205,27 @@ def _choose_by_shape(results: StoredResults, shape: _Shape) -> Iterator[Choice]:
     yield from _choose_along_keys(shape)
 
 
-def _is_of_queues(shape: _Shape, aqms: Sequence[Dimension]) -> bool:
-    """Return whether the question is what queue disciplines cost: there are several, and not too many.
+def _choose_for_queues(shape: _Shape, aqm: Dimension) -> Iterator[Choice]:
+    """Yield what shows the cost of queue disciplines, unless there are too many to distinguish.
 
     Where flows are unlike, the question is what each flow gets.
     """
-    if not aqms or len(aqms[0].ordered) > _MOST_ELLIPSES or shape.cells > len(aqms[0].ordered) * FEW_PANELS:
-        return False
-    return not shape.unlike
+    others = tuple(one.name for one in shape.keys if one is not aqm)
+    if len(aqm.ordered) > _MOST_ELLIPSES or shape.cells > len(aqm.ordered) * FEW_PANELS:
+        return
+    table = "hops" if shape.hops else "runs"
+    values = (f"{table}.sojourn_mean_ms", f"{table}.utilisation")
+    costs = f"{len(aqm.ordered)} queue disciplines, of which each trades delay for utilisation (RFC 7928)"
+    figures = (
+        OtherFigure("--kind bars --value goodput"),
+        OtherFigure(f"--kind cdf --by {quoted(aqm.name)}", needs="packets"),
+    )
+    longest = _find_longest(shape)
+    if longest is None:
+        yield Choice("ellipses", costs, figures, value=values, by=(aqm.name,), facet=others)
+        return
+    facet = tuple(name for name in others if name != longest.name)
+    yield Choice("lines", f"{costs}, over {longest.name}", figures, value=values, by=(aqm.name,), facet=facet)
 
 
 def _choose_sessions(results: StoredResults) -> Choice:
@@ -280,8 +280,8 @@ def _is_map(shape: _Shape) -> bool:
 def _choose_along_keys(shape: _Shape) -> Iterator[Choice]:
     """Yield lines along the numeric key with most values, or bars, of what traffic gets and of what it waits."""
     sizes = [len(one.ordered) for one in shape.keys]
-    longest = max((one for one in shape.keys if one.is_numeric), key=lambda one: len(one.ordered), default=None)
-    if longest is not None and len(longest.ordered) > 2:
+    longest = _find_longest(shape)
+    if longest is not None:
         if shape.cells / len(longest.ordered) > FEW_LINES * FEW_PANELS and sum(size > 2 for size in sizes) > 1:
             return
         others = [one.name for one in shape.keys if one is not longest]
@@ -292,6 +292,12 @@ def _choose_along_keys(shape: _Shape) -> Iterator[Choice]:
     box, cdf = OtherFigure("--kind box", "seeds"), OtherFigure("--kind cdf", "times in queue", "packets")
     ellipses = [OtherFigure("--kind ellipses", "what the queue costs")] * any(one.word == "aqm" for one in shape.keys)
     yield Choice("bars", _describe_few(shape), (box if shape.seeds > 1 else cdf, *ellipses), value=shape.values)
+
+
+def _find_longest(shape: _Shape) -> Dimension | None:
+    """Return the numeric key with most values, if it has more than two."""
+    longest = max((one for one in shape.keys if one.is_numeric), key=lambda one: len(one.ordered), default=None)
+    return longest if longest is not None and len(longest.ordered) > 2 else None
 
 
 def _describe_few(shape: _Shape) -> str:
@@ -330,11 +336,11 @@ def _choose_by_request(results: StoredResults, request: PlotRequest) -> Iterator
     if not several:
         packets = OtherFigure("--kind cdf", needs="" if request.value else "packets")
         if not request.of and any(config["record"]["series"] for config in results.configurations.values()):
-            yield Choice("series", "the runs differ in nothing", (OtherFigure("--kind bars"), packets))
+            yield Choice("series", "all runs have the same settings", (OtherFigure("--kind bars"), packets))
         elif len(results) > 4:
             yield Choice("box", f"{len(results)} runs differ in their seeds alone", (OtherFigure("--kind bars"),))
         else:
-            yield Choice("bars", "the runs differ in nothing", (packets,))
+            yield Choice("bars", "all runs have the same settings", (packets,))
         return
     sizes = [len(one.ordered) for one in several]
     numeric = [one for one in several if one.is_numeric]

@@ -67,7 +67,9 @@ def _draw_comparisons(found: Sequence[tuple[str, Diff]], first: str, values: Seq
     known = pl.any_horizontal(pl.col("a", "b") != 0).any().over("table", "measure", "part")
     rows = rows.filter(known).drop_nulls("change").sort("pair", maintain_order=True)
     if rows.is_empty():
-        raise Nothing(f"no measure of {first} can be compared", "other measures, or another baseline", file=place)
+        raise Nothing(
+            f"found no measure of {first} that can be compared", "other measures, or another baseline", file=place
+        )
     names = _name_rows(rows)
     rows = rows.with_columns(name=pl.Series(names, dtype=pl.String))
     order = _order_names(rows, values)

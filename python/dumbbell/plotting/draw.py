@@ -10,6 +10,7 @@ from dumbbell.figures import Picture
 from dumbbell.keywords import list_keywords
 from dumbbell.plotting.choice import list_choices
 from dumbbell.plotting.differences import draw_differences_of_two
+from dumbbell.plotting.headline import describe_picture
 from dumbbell.plotting.kinds import Kind, find_kind, list_kinds
 from dumbbell.plotting.reference import draw_with_reference
 from dumbbell.plotting.request import PlotOptions, PlotRequest
@@ -41,6 +42,8 @@ def plot(
             return picture.set_title(None)
         if subject is None:
             subject, note = _name_subject(results), "; ".join(filter(None, [_describe_selection(results, note), note]))
+            shown = describe_picture(picture)
+            subject, note = (subject, "; ".join(filter(None, [shown, note]))) if subject else (shown, note)
         return picture.set_title(f"{subject}\n{note}" if note else subject or None)
 
 
@@ -97,13 +100,18 @@ def _check_options(request: PlotRequest, kind: Kind) -> None:
     """Refuse options that this kind of figure does not take, and name the kinds that do."""
     if kind.values == "one" and len(request.value) > 1:
         several = _list_kinds(lambda one: one.values == "several", "and")
-        raise TooMany(", ".join(request.value), f"one for {kind.name}; several for {several}", option="--value")
+        raise TooMany(
+            f"{len(request.value)} measures",
+            "one",
+            f"kind {kind.name} shows one, {several} show several",
+            option="--value",
+        )
     if request.time is not None and not kind.time:
         takers = _list_kinds(lambda one: one.time, "or")
-        raise Unfit(f"{kind.name} has no time", f"kind {takers}", option="--time")
+        raise Unfit(f"kind {kind.name} does not take a time", f"kind {takers}", option="--time")
     if request.baseline is not None and not kind.baseline:
         takers = _list_kinds(lambda one: one.baseline, "or")
-        raise Unfit(f"{kind.name} has no baseline", f"kind {takers}", option="--baseline")
+        raise Unfit(f"kind {kind.name} does not take a baseline", f"kind {takers}", option="--baseline")
     shows = kind.shows(request)
     if request.of is not None and shows:
         raise Conflict(

@@ -40,7 +40,7 @@ def ellipses(results: StoredResults, request: PlotRequest) -> Picture:
     require_values(results, joined, [one.column for one in measures])
     by, facet = place_keys(results, axes, request, None, few=12)
     seeds = joined.group_by(names or pl.lit(1)).agg(pl.col("hash").n_unique())["hash"]
-    how_often = f"mean and standard deviation of {describe_seeds(seeds)}" if seeds.max() != 1 else "one run each"
+    how_often = _describe_deviations(seeds)
     hops = [text for axis in axes if axis.name == "hop" for text in axis.texts]
     of_hop = f", of {hops[0]}" if len(hops) == 1 else ""
     return figures.ellipses(
@@ -54,6 +54,16 @@ def ellipses(results: StoredResults, request: PlotRequest) -> Picture:
         y_label=throughput.measure.label + of_hop,
         title="; ".join([how_often, *filter(None, [missing, idle]), *delay.left_out]),
     )
+
+
+def _describe_deviations(seeds: pl.Series) -> str:
+    """Return what markers and ellipses are of; runs of several seeds that are the same count as one."""
+    if seeds.max() == 1:
+        return "one run each"
+    if seeds.min() == 1:
+        most = describe_seeds(seeds.filter(seeds > 1))
+        return f"mean and standard deviation over {most}; no ellipse where all seeds made the same run"
+    return f"mean and standard deviation over {describe_seeds(seeds)}"
 
 
 def _select_filled(

@@ -27,12 +27,12 @@ def felt(results: StoredResults, request: PlotRequest) -> Picture:
             f"kind bars, or {spell_option('where')}",
             option="--kind",
         )
-    results.require_whole_runs("kind felt is of whole runs", "keys of runs")
+    results.require_whole_runs("kind felt shows whole runs", "keys of runs")
     found = feeling.compare_settings(results)
     if not found:
         needed = "runs with sparse UDP, pings or [[web]] that differ in a queue discipline, or in one key"
         raise Nothing(
-            "nothing waits for others in these runs, or they differ in nothing",
+            "no traffic of these runs waits for others, or all runs have the same settings",
             needed,
             file=results.path,
             option="--kind",
@@ -44,7 +44,10 @@ def felt(results: StoredResults, request: PlotRequest) -> Picture:
     shown += rates or [column for column in columns if column.role == "use"]
     if len(found) * len(shown) > max(FEW_PANELS, MOST_PANELS):
         raise TooMany(
-            f"{len(found) * len(shown)} panels", f"at most {MOST_PANELS}: {spell_option('where')}", file=results.path
+            f"{len(found) * len(shown)} panels",
+            f"at most {MOST_PANELS}",
+            f"choose runs with {spell_option('where')}",
+            file=results.path,
         )
     labels = [column.label for column in shown]
     frames = []

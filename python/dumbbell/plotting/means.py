@@ -211,7 +211,7 @@ def heat(results: StoredResults, request: PlotRequest, *, ratio: bool = False) -
 def _name_share(results: StoredResults, label: str) -> str:
     """Return whose share it is, of flows that are chosen; their control if it is the same everywhere."""
     ccs = results.flows["cc"].unique().to_list()
-    return f"{label} of {ccs[0] if len(ccs) == 1 else 'the first flow'}"
+    return f"{ccs[0] if len(ccs) == 1 else 'the first flow'}'s {label}"
 
 
 LINES = Kind("lines", lines, baseline=True)

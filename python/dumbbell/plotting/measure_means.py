@@ -95,7 +95,7 @@ def note(found: Means, what: str = "95 % interval") -> str | None:
     counts = found.frame.filter(pl.col("n") > 0)["n"]
     said = [text for text in (describe_counts(counts, what),) if text]
     if counts.max() == 1 and found.frame["runs"].max() != 1:
-        said = ["one seed" if found.over else "all seeds made the same run"]
+        said = ["one seed" if found.over else "all seeds gave the same run"]
     if found.over:
         said.append(f"mean over {', '.join(found.over)}")
     said += [text for text in (_describe_missing(found), *found.left_out) if text]
@@ -119,7 +119,7 @@ def require_values(results: StoredResults, rows: pl.DataFrame, values: Sequence[
     """Refuse to draw what none of the runs has; raises InputError."""
     if rows.is_empty():
         found = f"the runs have no {' and '.join(values)}"
-        raise Nothing(found, "runs that have it, or another value", file=results.path, option="--value")
+        raise Nothing(found, "runs that have it, or another measure", file=results.path, option="--value")
 
 
 def _describe_missing(found: Means) -> str:

@@ -28,7 +28,7 @@ _OF_ONE = ("rates", *_SERIES[1:])  # of a single run
 _OF_SESSIONS = ("throughput", "sojourn", "signals")  # of dumbbell shell: both directions, each a run
 WHICH = "flow of its kind"
 _RATES = "rates"  # goodput on top of each other
-_REPAIRED = "goodput above the rate: a hole was filled, and all that waited behind it counts at once"
+_REPAIRED = "peaks above the rate: a retransmission releases the data that waited behind a loss"
 
 
 def series(results: StoredResults, request: PlotRequest) -> Picture:
@@ -38,7 +38,7 @@ def series(results: StoredResults, request: PlotRequest) -> Picture:
     panels_of = [_find_panel(name) for name in wanted]
     if results.of_parts and request.value and all(table == "queue_series" for table, _ in panels_of):
         results.require_whole_runs(
-            f"{', '.join(wanted)} is of the whole queue", f"{spell_option('value')} goodput, cwnd or srtt, too"
+            f"{', '.join(wanted)} is measured per queue", f"{spell_option('value')} goodput, cwnd or srtt as well"
         )
     first = select_seed(results)
     frames: dict[str, Samples] = {}
@@ -105,7 +105,8 @@ def series(results: StoredResults, request: PlotRequest) -> Picture:
             keys_text = ", ".join(f"{axis.name} ({len(axis.texts)})" for axis in several)
             raise TooMany(
                 f"{lines} lines, of {keys_text},",
-                f"at most {MOST_LINES}: {spell_option('where')} chooses",
+                f"at most {MOST_LINES}",
+                f"choose runs with {spell_option('where')}",
                 file=results.path,
             )
         frame = order_frame(found.axes, found.frame).drop_nulls(column)

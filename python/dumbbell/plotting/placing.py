@@ -120,8 +120,8 @@ def place_keys(
         what = f"{lines} lines" if lines > MOST_LINES else f"{panels} panels"
         keys = ", ".join(f"{name} ({size[name]})" for name in (by if lines > MOST_LINES else facet))
         most = MOST_LINES if lines > MOST_LINES else MOST_PANELS
-        allowed = f"at most {most}: {spell_option('where')} or {spell_option('mean-over')} for some keys"
-        raise TooMany(f"{what}, of {keys},", allowed, file=results.path)
+        remedy = f"choose runs with {spell_option('where')}, or use {spell_option('mean-over')} for some keys"
+        raise TooMany(f"{what}, of {keys},", f"at most {most}", remedy, file=results.path)
     return by, facet
 
 
@@ -135,7 +135,7 @@ def choose_first_key(results: StoredResults, axes: Sequence[Axis], request: Plot
     if not free:
         if axes:
             return axes[0]
-        raise Unfit("the runs differ in nothing", "kind series, box or cdf", file=results.path)
+        raise Unfit("all runs have the same settings", "kind series, box or cdf", file=results.path)
     return max(free, key=lambda axis: len(axis.texts))
 
 

@@ -18,7 +18,7 @@ def draw_with_reference(
     if kind not in (None, "heat", "lines"):
         raise Conflict(f"{kind} and {spell_option('reference')}", ("heat", "lines"), option="--kind")
     if len(request.value) > 1:
-        raise TooMany(", ".join(request.value), f"one with {spell_option('reference')}", option="--value")
+        raise TooMany(f"{len(request.value)} measures", "one", f"with {spell_option('reference')}", option="--value")
     given: dict[str, Any] = {
         "--against": request.against,
         "--by": request.by,
@@ -33,7 +33,7 @@ def draw_with_reference(
                 f"{spell_option(option)} and {spell_option('reference')}, which has its own axes and panels,",
                 f"{spell_option('value')}, {spell_option('kind')} and {spell_option('where')}",
             )
-    results.require_whole_runs("a reference holds whole runs", "keys of runs, such as bottleneck.rate")
+    results.require_whole_runs("published results are those of whole runs", "keys of runs, such as bottleneck.rate")
     compared = compare.compare(results.runs, results.flows, compare.read_reference(reference))
     metric = request.value[0] if request.value else "rtt_ms"
     metric = {"goodput": "goodput_mbit", "throughput": "throughput_mbit", "rtt": "rtt_ms"}.get(metric, metric)

@@ -339,8 +339,8 @@ def select_alike(rows: list[dict[str, Any]], place: str) -> list[dict[str, Any]]
     if len({_SEED.sub("", row["config"]) for row in rows}) > 1:
         configs = [drop_seed(json.loads(row["config"])) for row in rows]
         keys = ", ".join(map(format_path, find_unlike_paths((), configs)))
-        found = f"runs that differ in {keys} answer one published cell, {place}"
-        raise Unfit(found, f"runs of one kind: {spell_option('where')} KEY=VALUE chooses", file="results")
+        found = f"several kinds of runs belong to one published cell, {place}: they differ in {keys}"
+        raise Unfit(found, f"{spell_option('where')} KEY=VALUE for runs of one kind", file="results")
     return rows
 
 

@@ -124,7 +124,7 @@ def _collect_cells(path: str | Path) -> _Cells:
     with Store.open(path) as store:
         columns, names = store.list_columns("runs"), store.read_kernel_names()
         if "goodput_total_mbit" not in columns:
-            raise Nothing("no finished run", "results of at least one run", file=path)
+            raise Nothing("found no finished run", "results of at least one run", file=path)
         given = "" if "given" in columns else ", NULL AS given"
         if "valid" not in columns:
             return _Cells(store.read(_QUERY.format(counts="true", given=given)), {}, names)
@@ -164,7 +164,7 @@ def compare(
         if version is None:
             some = f"; {_describe_agreement(sum(cells.late.values()), 'run')} too late to count" if cells.late else ""
             raise Nothing(
-                f"no runs of {wanted}{some}",
+                f"found no runs of {wanted}{some}",
                 f"runs of two engines; there are {', '.join(known.values())}",
                 file=place,
                 option="--engines",
@@ -192,7 +192,9 @@ def compare(
             shares = (_compute_shares(row), _compute_shares(second))
             pairs.append(EnginePair(label, ccs, rate_mbit, _list_values(row), _list_values(second), seeds, shares))
     if not pairs:
-        raise Nothing("no cell that both engines ran", "the same experiment on both", file=path, option="--engines")
+        raise Nothing(
+            "found no cell that both engines ran", "the same experiment on both", file=path, option="--engines"
+        )
     alone = len(set(found[0]) ^ set(found[1]))
     return EngineComparison((versions[0], versions[1]), pairs, alone, invalid, (names[0], names[1]))
 

@@ -59,8 +59,9 @@ def require_alike(runs: pl.DataFrame) -> None:
         # experiments of several studies may have one name: the runs are of the file that they fit best
         unlike = min((file.list_unlike(kinds.values()) for file in _list_files(str(name))), key=len, default=[])
         if unlike:
-            found = f"runs that differ in {', '.join(unlike)} answer one published cell or figure, of {name}"
-            raise Unfit(found, f"runs of one kind: {spell_option('where')} KEY=VALUE chooses", file="results")
+            keys = ", ".join(unlike)
+            found = f"several kinds of runs belong to one published cell or figure of {name}: they differ in {keys}"
+            raise Unfit(found, f"{spell_option('where')} KEY=VALUE for runs of one kind", file="results")
 
 
 class _ShippedFile:

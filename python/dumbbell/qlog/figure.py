@@ -11,7 +11,7 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.check import qlog_file
 from dumbbell.check.fields import BY_COLUMN
-from dumbbell.errors import Conflict, Nothing
+from dumbbell.errors import Nothing, Unfit
 
 _LOST = "packet_lost"
 _METRICS = ("recovery_metrics_updated", "metrics_updated", "metric_update", "congestion_metric_update")
@@ -73,7 +73,9 @@ def read(path: Path) -> Curves:
         if not has_losses and isinstance(count, int | float):
             rows.setdefault(LOSSES, []).append((event.time, float(count)))
     if not rows:
-        raise Nothing("no window, bytes in flight, RTT or loss", f"events {', '.join(_METRICS[:2])}", file=path)
+        raise Nothing(
+            "found no window, bytes in flight, RTT or loss", f"a file with events {', '.join(_METRICS[:2])}", file=path
+        )
     end = file.events[-1].time
     frames = {}
     for what, points in rows.items():
@@ -100,7 +102,7 @@ def _read_connection(path: Path) -> qlog_file.QlogFile:
 def read_all(paths: Sequence[Path]) -> dict[Path, Curves]:
     """Return what files have. Raises InputError."""
     if len({path.absolute() for path in paths}) < len(paths):
-        raise Conflict("a file that is given twice", "different files", command="plot")
+        raise Unfit("a file is given twice", "different files", command="plot")
     return {path: read(path) for path in paths}
 
 
@@ -125,7 +127,9 @@ def draw(
         if len(rows):
             series.append(figures.Series(rows, "value", "what", label, steps="RTT" not in label))
     if not series:
-        raise Nothing("nothing in this part of the time", "a part of the files' time", command="plot", option="--time")
+        raise Nothing(
+            "the files have no events in this part of the time", "another part", command="plot", option="--time"
+        )
     return figures.stacked_series(series, title=title or " and ".join(names))
 
 

@@ -53,7 +53,7 @@ def write(
     """
     listed = _describe_flows(cell)
     if not listed:
-        raise Nothing("no flow", "one or more in [[flows]]: they have senders", file=cell.experiment, key="flows")
+        raise Nothing("found no flow with a sender", "one or more [[flows]]", file=cell.experiment, key="flows")
     for number in flows:
         if not 0 <= number < len(listed):
             raise OutOfRange(str(number), f"from 0 to {len(listed) - 1}", command="trace", option="--flow")
@@ -62,11 +62,14 @@ def write(
     if alone and len(wanted) > 1:
         raise Conflict(f"{len(wanted)} flows and one file", "--flow, or a folder for --output", command="trace")
     if alone and stacks:
-        raise Conflict("--stacks and one file", "a folder for --output", command="trace")
+        raise Conflict("--stacks and a file", "a folder for --output", command="trace")
     digests = [one["cc"]["plugin"] for one in cell.groups["flows"] if "plugin" in one["cc"]]
     if stacks and not any(plugins.get_known(digest).kind == "stack" for digest in digests):
         raise Unfit(
-            "no flow of this run has a stack", "a run with one, or no --stacks", command="trace", option="--stacks"
+            "no flow of this run has a stack",
+            "a run with a stack, or omit --stacks",
+            command="trace",
+            option="--stacks",
         )
     folder = output.parent if alone else output
     with report_write_failures(output, "a folder or file to write to", command="trace", option="--output"):

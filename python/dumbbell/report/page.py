@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell.figures import html
+from dumbbell.figures.palette import list_named_places
 from dumbbell.report import findings, references, repeat, report_tables, shares, text, verdict
 from dumbbell.report.report_tables import ReportTable
 from dumbbell.report.series import RUNS_OF_A_CHUNK, Chunk, ReportSeries
@@ -19,7 +20,7 @@ from dumbbell.results.columns import TABLES
 from dumbbell.results.results import StoredResults
 from dumbbell.results.student import compute_t_quantile
 from dumbbell.scratch import replace_whole
-from dumbbell.writing import report_write_failures
+from dumbbell.writing import refuse_file_name, report_write_failures
 
 BYTES_OF_1000_RUNS = 3_000_000  # a page may have so many, or as many as its share if it has more runs
 _FEWEST_POINTS = 10
@@ -63,11 +64,13 @@ def write(
 
     Raises InputError if there are no runs, or the page cannot be written.
     """
+    path = Path(output)
+    is_file = path.suffix.lower() in (".html", ".htm")
+    if not is_file:
+        refuse_file_name(path, "a page that ends in .html, or a folder")
     listed = [sources] if isinstance(sources, str | Path | StoredResults) else list(sources)
     runs = ReportRuns(open_files(listed, where, engine))
     made = _Report(runs, claims, references, run_program=run_program, title=title)
-    path = Path(output)
-    is_file = path.suffix.lower() in (".html", ".htm")
     with report_write_failures(output, "a file in a folder that can be written to"):
         return made.write_file(path) if is_file else made.write_folder(path)
 
@@ -204,6 +207,7 @@ class _Report:
         most = int(frame.group_by("source", "cell_name").len()["len"].max() or 1)  # type: ignore[arg-type]
         return {
             "keys": [asdict(key) for key in self._runs.keys],
+            "places": list_named_places(),
             "key": frame["key"].to_list(),
             "seed": frame["seed"].to_list(),
             "hash": [hashes[text] for text in frame["hash"].to_list()],

@@ -41,7 +41,7 @@ def list_published(sides: Sequence[ReportSide], wanted: Sequence[str]) -> list[P
     for name, path, asked in files:
         held = [one for side in sides if (one := _compare_with_reference(name, path, side, asked=asked)) is not None]
         if asked and not held:
-            raise Nothing("no run answers a cell of it", "published numbers of these runs", file=path)
+            raise Nothing("found no run of a cell that is published", "published results of these runs", file=path)
         found += held
     return found
 

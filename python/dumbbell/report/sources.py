@@ -48,7 +48,7 @@ def open_files(
 ) -> list[ReportSource]:
     """Return the runs of results files, each of the newest version of every kind of engine unless `engine` names some.
 
-    Raises InputError if a file has no run, or if `where` keeps parts of runs.
+    Raises InputError if a file has no run, or if `where` selects parts of runs.
     """
     found = []
     for file in files:
@@ -57,7 +57,7 @@ def open_files(
         if not given and engine is None:
             results = _select_newest(results)
         results = results.where(*where)
-        results.require_whole_runs("a report is of whole runs", "keys of runs, such as flows[*].cc or bottleneck.rate")
+        results.require_whole_runs("a report covers whole runs", "keys of runs, such as flows[*].cc or bottleneck.rate")
         found.append(ReportSource(str(results.path), results, _name_engines(results)))
     return [ReportSource(name, one.results, one.engines) for name, one in zip(_name_files(found), found, strict=True)]
 

@@ -206,10 +206,10 @@ def collect_samples(
     named = found.frame
     kept = [axis.name for axis in found.axes]
     if named.is_empty() and measure.table in ("slowdowns", "short_flows"):
-        said = f"these runs have no {measure.of}, of which {measure.column} is"
+        said = f"{measure.column} is measured per {measure.of}, and these runs have none"
         raise Nothing(said, "runs with [[web]]", file=results.path)
     if named.is_empty() and measure.table == "hops":
-        said = f"these runs have one hop each, and {measure.column} of hops is of several"
+        said = "each of these runs has one hop, and table hops lists runs with several"
         raise Nothing(said, f"runs with [[hop]] or [reverse], or {spell_option('of')} runs", file=results.path)
     value_of = pl.col(measure.column).cast(pl.Float64)
     each = named.group_by(*kept, SEED, "key", "hash", maintain_order=True).agg(
@@ -240,11 +240,11 @@ def _add_axes(
             raise Conflict(f"{name} and {name}", "each key in one place", file=options.get(name, "key"))
     if measure.table not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
         results.require_whole_runs(
-            f"{measure.column} is of the whole run", f"a measure of {', '.join(OF_TRAFFIC)}, or keys of runs"
+            f"{measure.column} is measured per run", f"a measure of {', '.join(OF_TRAFFIC)}, or keys of runs"
         )
     rows = results.parts(measure.table, columns)
     if rows.is_empty() and results.of_parts:
-        found = f"table {measure.table} has no rows of {' and '.join(results.of_parts)}"
+        found = f"found no rows with {' and '.join(results.of_parts)} in table {measure.table}"
         raise Nothing(found, f"other flows or classes, or {spell_option('of')} classes", option="--where")
     cells = rows["cell"].unique(maintain_order=True).to_list()
     shown: list[Axis] = []
@@ -257,7 +257,7 @@ def _add_axes(
                 and other.texts == dimension.select_cells(cells).texts
                 and other.path == dimension.path
             ):
-                found = f"{name} and {before.name}, which are the same key,"
+                found = f"{name} and {before.name} name the same key, and"
                 raise Conflict(found, "each key in one place", file=options.get(name, "key"))
         shown.append(axis)
         if dimension is not None:
@@ -331,14 +331,14 @@ def subtract_baseline(found: Samples, key: str, texts: Sequence[str], *, ratio: 
     frame = others.with_columns(value=value).drop("base")
     if frame.filter(~pl.col(key).is_in(list(texts))).is_empty():
         allowed = "runs that differ in this key alone, with the same seeds"
-        raise Nothing(f"no other run answers {', '.join(texts)}", allowed, option="--baseline", key=key)
+        raise Nothing(f"found no run to compare with {', '.join(texts)}", allowed, option="--baseline", key=key)
     lost = (
         found.frame.filter(~pl.col(key).is_in(list(texts))).height
         - frame.filter(~pl.col(key).is_in(list(texts))).height
     )
     compared = _replace_rows(found, frame)
     if lost:
-        said = f"left out: {format_count(lost, 'value')} that no run of {', '.join(texts)} answers"
+        said = f"left out: {format_count(lost, 'value')} without a run of {', '.join(texts)} to compare with"
         compared.left_out = [*compared.left_out, said]
     return compared
 
@@ -456,7 +456,7 @@ def _select_keys(
             allowed = [one.name for one in known]
             near = find_nearest(name, allowed)
             allowed += ["flow"] * (measure.table in (*parts.OF_FLOWS, *parts.OF_CLASSES))
-            also = "" if allowed else "the runs differ in no key but their seeds"
+            also = "" if allowed else "the runs differ only in their seeds"
             raise UnknownName(
                 name, among=allowed, file=results.path, option="--mean-over", nearest=near, what="key", also=also
             )
@@ -471,7 +471,9 @@ def _select_keys(
             shown += [key for key in keys if key == found.name]
         if shown:
             allowed_key = "a key that is not shown"
-            raise Conflict(f"{name} here and as {shown[0]} in the table or figure", allowed_key, option="--mean-over")
+            raise Conflict(
+                f"means over {name} and {shown[0]} in the table or figure", allowed_key, option="--mean-over"
+            )
         if found is not None:
             of_runs.append(found.select_cells(cells))
             continue
@@ -484,7 +486,7 @@ def _select_keys(
     for one in of_runs:
         others = [other for other in of_runs if other is not one]
         if not varying.find_undetermined([one], [*given, *others, *needed], cells):
-            found_keys = f"the keys that are shown determine {one.name}"
+            found_keys = f"each row or line has one value of {one.name} already"
             allowed_key = "a key by which the runs that are shown together differ"
             raise Unfit(found_keys, allowed_key, option="--mean-over")
     return of_runs, of_parts
@@ -504,11 +506,11 @@ def _make_axis(
         axis, rows = _make_axis_of_parts(name, "seed", rows)
         return axis, None, rows
     if name in ONLY_PARTS and not results.has_key(name):
-        found = f"{name} distinguishes parts, while {measure.column} is of the whole {measure.of}"
+        found = f"{name} distinguishes parts of a run, but {measure.column} is measured per {measure.of}"
         raise Unfit(found, "a key of runs, or a measure of parts of runs, such as goodput", option=option)
     dimension = results.find_key(name, option).select_cells(rows["cell"].unique(maintain_order=True).to_list())
     if part is None and name in ("cc", "base_rtt") and not results.is_of_runs(name):
-        found = f"the flows of a run differ in {name}, while {measure.column} is of the whole run"
+        found = f"the flows of a run differ in {name}, but {measure.column} is measured per run"
         own = [key for key in results.matrix_keys if key.endswith(f".{name}")]
         raise Unfit(found, own or "a key of runs", option=option)
     if dimension.ordered == [NOTHING]:
@@ -574,6 +576,6 @@ def _add_part_axes(
             axes = [*axes, axis]
             placed.append(_name_column(axis.name))
         if merged != [column] and rows.select(placed).n_unique() == rows.select(*placed, column).n_unique():
-            found = f"not over {', '.join(over)} alone: {', '.join(other)} distinguish the same {whole}s"
-            raise Unfit(found, f"{whole}, for means over all that a run has", option="--mean-over")
+            found = f"{', '.join(other)} distinguish the same {whole}s as {', '.join(over)}"
+            raise Unfit(found, f"{whole} for means over all of them", option="--mean-over")
     return axes, rows

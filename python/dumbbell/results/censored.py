@@ -56,8 +56,12 @@ def add_limits(
         without = collect_samples(results, f"runs.{found.measure.column}", keys, options=options)
         lacking = without.frame["value"].null_count()
         if lacking:
-            said = f"{lacking} of {without.frame.height} runs did not reach {found.measure.column}: they have no mean"
-            raise Unfit(said, f"{spell_option('where')}, or each cell by itself", option="--mean-over")
+            said = f"{lacking} of {without.frame.height} runs did not reach {found.measure.column}: no mean exists"
+            raise Unfit(
+                said,
+                f"{spell_option('where')} for other runs, or omit {spell_option('mean-over')}",
+                option="--mean-over",
+            )
     limit = collect_samples(
         results, f"runs.{LIMITS[found.measure.column]}", keys, mean_over=mean_over, options=options
     ).frame.select(*names, SEED, "hash", pl.col("value").alias("watched"))

@@ -79,15 +79,15 @@ _OF_STORE = [
         "imported",
         "",
         "imported file",
-        "JSON: of an imported file its name, digest and format, what it says of itself, what to know of it.",
+        "JSON: name, digest and format of an imported file, its own description, and notes on the import.",
         engines=("import",),
     ),
     Column(
         "given",
         "",
         "given",
-        "JSON: keys that the experiment sets, of a run on Linux, where others are the kernel's own; keys that the file "
-        "tells, of one that was imported.",
+        "JSON: for a run on Linux, the keys that the experiment sets, since all others have the kernel's values; for "
+        "an imported run, the keys that its file determines.",
     ),
     Column("wall_s", "s", "time of computation", "Seconds that one core took for the run.", values="real"),
     Column(
@@ -122,7 +122,7 @@ def _describe_columns(table: str, columns: list[dict[str, Any]]) -> list[Column]
     return [replace(one, doc=f"{one.doc} {OF_BOTTLENECK}") if one.name in of_hops else one for one in found]
 
 
-OF_BOTTLENECK = "If a run has several hops, this is of the hop bottleneck; table hops has it of each hop."
+OF_BOTTLENECK = "With several hops, this is measured at the hop bottleneck; table hops contains it for each hop."
 # table → its columns, in order
 COLUMNS: dict[str, dict[str, Column]] = {
     table: {one.name: one for one in (*(_OF_STORE if table == "runs" else [_KEY]), *_describe_columns(table, columns))}

@@ -34,10 +34,8 @@ def select_common(
     common = [one for one in every if all(one in own for own in shown.values())]
     names = ", ".join(one.name for one in over)
     if not common:
-        found = f"the means of different rows would be over different values of {names}: none is in all rows"
-        raise Unfit(
-            found, f"cells that differ in nothing else, which {spell_option('where')} can choose", option="--mean-over"
-        )
+        found = f"rows cannot be compared: no value of {names} is in all of them"
+        raise Unfit(found, f"{spell_option('where')} to choose cells that differ in nothing else", option="--mean-over")
     seeds = {place: set.intersection(*(own[one] for one in common)) for place, own in shown.items()}
     whole = {place: own or set[int]().union(*shown[place].values()) for place, own in seeds.items()}
     kept = [

@@ -257,7 +257,7 @@ def compare_rows(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, str], lines
     """
     compared = _compare_cells(a, b)
     if compared.is_empty():
-        raise Nothing("both have no measure in common", "results with the same cells", command="diff")
+        raise Nothing("found no measure that both have", "results with the same cells", command="diff")
     frame, measures = _judge_rows(compared.drop("runs"), a, b)
     return Diff(names, frame, measures, [*lines, _describe_comparison(compared)])
 
@@ -291,7 +291,7 @@ def _stack_measures(results: StoredResults, values: Sequence[str]) -> pl.DataFra
         if not measures:
             continue
         if table not in PARTS:
-            results.require_whole_runs(f"{', '.join(measures)} is of the whole run", f"measures of {', '.join(PARTS)}")
+            results.require_whole_runs(f"{', '.join(measures)} is measured per run", f"measures of {', '.join(PARTS)}")
         rows = results.parts(table, measures)
         if table == "classes" and not values and rows["part"].n_unique() < 2:
             continue  # one class is the whole run

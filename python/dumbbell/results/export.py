@@ -27,7 +27,7 @@ def export_tables(
     with Store.open(results) as store:
         for path in paths.values():
             if path.exists():
-                raise Unwritable("this file exists", "a name that is free", file=path)
+                raise Unwritable("this file already exists", "another name", file=path)
         is_new = not folder.exists()
         try:
             folder.mkdir(parents=True, exist_ok=True)

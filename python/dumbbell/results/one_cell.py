@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dumbbell.errors import Conflict, OutOfRange, TooMany, Unfit
+from dumbbell.errors import Ambiguous, Conflict, OutOfRange, Unfit
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.results import dimensions as dims
@@ -41,7 +41,8 @@ def choose_cell(experiment: Experiment, number: int | None, where: Sequence[str]
     met = selecting.narrow_runs(cells, conditions, lambda some, one: _select_cells(experiment, some, one, command))
     left = len(met) if conditions else len(first)
     if left > 1:
-        raise TooMany(f"{left} runs", f"one: {_list_cells(met, left)}; or --where KEY=VALUE", file=file)
+        allowed = f"one with --cell N or --where KEY=VALUE: {_list_cells(met, left)}"
+        raise Ambiguous(f"it describes {left} runs", allowed, file=file)
     return next(iter(met.values()))
 
 
@@ -58,7 +59,7 @@ def _select_cells(
     if key in _OF_PARTS:
         flow = "; --flow N keeps one flow" if command in _WRITING else ""
         raise Unfit(
-            f"{key} keeps parts of a run, and this is about a whole run", f"keys of runs{flow}", option="--where"
+            f"{key} selects a part of a run, but {command} takes a whole run", f"keys of runs{flow}", option="--where"
         )
     if key in _OF_SENDERS:  # a cell for each sender
         configs = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from dumbbell.errors import Conflict, Nothing, TooMany, Unfit
+from dumbbell.errors import Ambiguous, Conflict, Nothing, Unfit
 from dumbbell.experiment import shipped
 from dumbbell.results.results import StoredResults
 
@@ -29,7 +29,7 @@ def choose_run(path: str, key: str = "", where: Sequence[str] = (), engine: str 
     """
     results = StoredResults(path, engine=engine)
     if not results.keys:
-        raise Nothing("no finished run", "results of at least one run", file=path)
+        raise Nothing("found no finished run", "results of at least one run", file=path)
     if key:
         if where:
             raise Conflict("KEY and --where", "one of them", file=path)
@@ -37,24 +37,25 @@ def choose_run(path: str, key: str = "", where: Sequence[str] = (), engine: str 
         found = [one for one in everything.keys if one.startswith(key.lower())]
         if not found or not re.fullmatch(r"[0-9a-fA-F]+", key):
             raise Nothing(
-                f"no run with the key {key}", f"the beginning of a key, such as {_list_runs(results)}", file=path
+                f"found no run with the key {key}", f"the beginning of a key, such as {_list_runs(results)}", file=path
             )
         if len(found) > 1:
             known = ", ".join(one[: len(key) + 4] for one in found[:_MOST_NAMED])
-            raise TooMany(f"{len(found)} runs whose keys begin with {key}", f"one: {known}", file=path)
+            raise Ambiguous(f"it has {len(found)} runs whose keys begin with {key}", f"one of {known}", file=path)
         return _refuse_session(everything.with_keys(found))
     results = results.where(*where)
-    results.require_whole_runs("a run is explained as a whole", "keys of runs, such as flows[*].cc or seed")
+    results.require_whole_runs("explain takes whole runs", "keys of runs, such as flows[*].cc or seed")
     _refuse_session(results)
     if len(results.cells) > 1:
-        raise TooMany(f"{len(results)} runs", f"one: give KEY or --where: {_list_runs(results)}", file=path)
+        allowed = f"one with KEY or --where: {_list_runs(results)}"
+        raise Ambiguous(f"it has {len(results)} runs", allowed, file=path)
     return results.with_keys(results.keys[:1])
 
 
 def _refuse_session(results: StoredResults) -> StoredResults:
     if results.sessions:
         found = "this is a session of dumbbell shell, which has no run of an experiment"
-        raise Unfit(found, "dumbbell table, or plot", file=results.path)
+        raise Unfit(found, "dumbbell table or dumbbell plot", file=results.path)
     return results
 
 

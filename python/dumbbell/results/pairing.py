@@ -34,8 +34,8 @@ def pair_results(first: StoredResults, second: StoredResults) -> tuple[pl.DataFr
     changed = _pair_by_matrix(first, second, same)
     common = [*same, *changed]
     if not common:
-        found = f"of {len(of_first)} and {len(of_second)} cells none is in both, by configuration or by matrix"
-        raise Nothing(found, f"results of cells that {first.path} has", file=second.path)
+        found = f"none of the {len(of_first)} and {len(of_second)} cells is in both, by configuration or by matrix"
+        raise Nothing(found, f"results with cells of {first.path}", file=second.path)
     texts = first.name_cells()
     rows = [(i, a, b, texts[a]) for i, (a, b) in enumerate(common)]
     names = first.name_engines(), second.name_engines()
@@ -164,7 +164,12 @@ def pair_by_key(results: StoredResults, by: str) -> tuple[pl.DataFrame, list[str
         sides.setdefault(place, {})[dimension.texts[cell]] = cell
     both = {place: side for place, side in sides.items() if len(side) == 2}
     if not both:
-        raise Unfit(f"other keys change with {name}", "cells that differ in it alone", file=results.path, option="--by")
+        raise Unfit(
+            f"other keys change together with {name}",
+            f"cells that differ only in {name}",
+            file=results.path,
+            option="--by",
+        )
     rows = [
         (
             i,

@@ -199,7 +199,7 @@ class StoredResults(ResultTables, Runs):
         if not isinstance(of, str) or of not in ("runs", *PARTS):
             raise UnknownName(str(of), among=["runs", *PARTS], file=self.path, key="of", what="table")
         if of not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
-            self.require_whole_runs(f"table {of} is of whole runs", f"table {', '.join(OF_TRAFFIC)}")
+            self.require_whole_runs(f"table {of} lists whole runs", f"table {', '.join(OF_TRAFFIC)}")
         rows = self.parts(of, self.measures(of))
         orders = [{text: i for i, text in enumerate(one.ordered)} for one in self.dimensions]
         places = {

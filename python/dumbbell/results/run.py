@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from dumbbell.errors import Nothing, Unfit, UnknownName
+from dumbbell.errors import Ambiguous, Nothing, UnknownName
 
 if TYPE_CHECKING:
     from dumbbell.results.results import StoredResults
@@ -68,7 +68,10 @@ def require_one(results: StoredResults) -> dict[str, Any]:
     """Return the row of the only run; raises InputError if there are several."""
     if len(results) != 1:
         keys = [one.name for one in results.dimensions] + ["seed"] * (len(results.seeds) > 1)
-        raise Unfit(f"{len(results)} runs", f"conditions that one run meets: {', '.join(keys)}", file=results.path)
+        if not len(results):
+            raise Nothing("found no run", "conditions that one run meets", file=results.path)
+        allowed = f"one by conditions on {', '.join(keys)}"
+        raise Ambiguous(f"these are {len(results)} runs", allowed, file=results.path)
     return results.frame("runs").row(0, named=True)
 
 
@@ -87,7 +90,7 @@ def collect_series(run: StoredResults, *measures: str) -> pl.DataFrame:
             )
     frames = [one for one in frames if _has_values(one)]
     if not frames:
-        found = f"the run has no {', '.join(measures)} over time" if measures else "the run has no time series"
+        found = f"found no {', '.join(measures)} over time" if measures else "found no time series in the run"
         raise Nothing(found, "runs with record.series = true", file=run.path)
     whole = frames[0]
     for one in frames[1:]:

@@ -26,7 +26,7 @@ _OF_ENGINES = ("engine_version", "kernel")
 # what of these tables is shown if nobody says
 _MEASURES_OF = {"slowdowns": "slowdown", "short_flows": "slowdown", "hops": "throughput"}
 OF_RUN = ("experiment", "title", "seed", "engine_version", "kernel")
-_REMEDY = 'nothing in them is random; a start such as { uniform = ["0s", "1s"] } or jitter draws'
+_REMEDY = 'nothing in them is random; for random starts set start = { uniform = ["0s", "1s"] }'
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Runs:
         """The rows of `_all` that are meant."""
         rows = self._all
         if rows.is_empty():
-            raise Nothing("no finished run", "results of at least one run", file=self.path)
+            raise Nothing("found no finished run", "results of at least one run", file=self.path)
         # the one that made the last run comes last
         versions = rows["engine_version"].reverse().unique(maintain_order=True).to_list()[::-1]
         if self._selection.engine != "all":
@@ -196,13 +196,13 @@ class Runs:
         notes = self._left_out
         if self._selection.engine is None:
             if notes:
-                notes[-1] += f"; {spell_option('engine')} all has them"
+                notes[-1] += f"; {spell_option('engine')} all shows them"
             if not any(find_kind(version) == "sim" for version in self._all["engine_version"].unique()):
-                notes.insert(0, f"no run is of engine sim; these are of {', '.join(self.name_engines().values())}")
+                notes.insert(0, f"no run is of engine sim; shown are runs of {', '.join(self.name_engines().values())}")
         notes += self._assumed
         identical, several = self.identical
         if identical:
-            notes.append(f"in {identical} of {several} cells all seeds made the same run: {_REMEDY}")
+            notes.append(f"all seeds gave the same run in {identical} of {several} cells: {_REMEDY}")
         return notes
 
     @property
@@ -224,7 +224,7 @@ class Runs:
                 found.setdefault(version, {}).update(dict.fromkeys(group["cc"]["name"] for group in groups))
         return [
             f"{' and '.join(names)} of engine {version} {'is' if len(names) == 1 else 'are'} assumed: the file does not"
-            " say the control"
+            " name the control"
             for version, names in found.items()
             if names
         ]
@@ -515,7 +515,7 @@ class Runs:
         for condition in self._selection.of_parts:
             if condition.key == "from_bytes":
                 if table != "slowdowns":
-                    found = f"table {table} has no ranges of sizes, which {condition} is about"
+                    found = f"table {table} has no ranges of sizes, by which {condition} selects"
                     raise Unfit(found, "table slowdowns", option="--where")
                 texts = rows["from_bytes"].cast(pl.String)
                 there = texts.unique(maintain_order=True).to_list()
@@ -526,7 +526,7 @@ class Runs:
         if part == "class":
             cut = self._all_parts.join(kept.select("cell", "class").unique(), on=["cell", "class"], how="semi")
             if cut.height > kept.height:
-                found = f"{' and '.join(self.of_parts)} keeps some of the flows of a class, while {table} is of classes"
+                found = f"{' and '.join(self.of_parts)} selects some flows of a class, but {table} lists whole classes"
                 raise Unfit(found, "all flows of a class, or a measure of flows", option="--where")
         keys = self._index.select("key", pl.col("cell").alias("cell of key"))
         wanted = keys.join(kept.select(pl.col("cell").alias("cell of key"), part).unique(), on="cell of key")
@@ -540,5 +540,5 @@ class Runs:
     def require_whole_runs(self, what: str, allowed: str) -> None:
         """Raise InputError if conditions keep only some parts of the runs, of which `what` cannot be told."""
         if self._selection.of_parts:
-            found = f"{' and '.join(self.of_parts)} keeps parts of runs, while {what}"
+            found = f"{' and '.join(self.of_parts)} selects parts of runs, but {what}"
             raise Unfit(found, allowed, option="--where")

@@ -154,7 +154,13 @@ class Selector:
         listed = list(dict.fromkeys(known))
         near = find_nearest(name, [*listed, *(key.rpartition(".")[2] for key in listed)])
         return UnknownName(
-            name, among=listed, file=self.file, key=self.option, nearest=near, what="key", also="any other key of a run"
+            name,
+            among=listed,
+            file=self.file,
+            key=self.option,
+            nearest=near,
+            what="key",
+            also="or any other key of a run",
         )
 
 
@@ -180,8 +186,10 @@ def narrow_runs(
             with contextlib.suppress(InputError):
                 meet(whole, condition)
                 said = " and ".join(map(str, [*met, condition]))
-                others = f"another value: {condition.key} of the others is {error.allowed}"
-                error = Nothing(f"no run has {said}", others, option=option)
+                before = " and ".join(map(str, met))
+                values = f"one of {error.allowed}" if len(error.known) > 1 else error.allowed
+                there = f"where {before}, {condition.key} is {values}"
+                error = Nothing(f"no run has {said}; {there}", option=option)
             raise error from None
         met.append(condition)
     return found

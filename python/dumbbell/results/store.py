@@ -145,10 +145,10 @@ class Store:
             if not write:
                 raise Unreadable("there is no such file", ALLOWED, file=path)
             if maker := _MADE_BY.get(path.suffix.lower()):
-                found = f"results are a DuckDB file, which {path.suffix} is not"
+                found = f"results are a DuckDB file, and {path.suffix} names another kind"
                 raise Unwritable(found, f"a name such as {path.stem}.duckdb; {maker} makes {path.suffix}", file=path)
             if not path.parent.is_dir():
-                raise Unwritable(f"no folder {path.parent}", "a file in a folder that exists", file=path)
+                raise Unwritable(f"there is no folder {path.parent}", "a file in a folder that exists", file=path)
             made = cls._create(path)
             return cls._write(path, known=made)
 
@@ -209,9 +209,7 @@ class Store:
         """Make an empty results file, complete at the moment at which it appears; False if another was there first."""
         log = find_log(path)
         if log.exists():
-            raise Unwritable(
-                "this is the log of another results file", "a name without such a file next to it", file=log
-            )
+            raise Unwritable("this is the log of another results file", "another name", file=log)
         empty = _make_empty_file()
         try:  # not over a file that another sweep has made and opened meanwhile
             create_whole(path, empty)
@@ -515,15 +513,17 @@ def clear_errors(path: Path) -> Iterator[None]:
         text = str(error).split("\n")[0]
         if LOCKED in text or any(said in text for said in _OPEN_HERE):
             process = text.partition("(PID ")[2].partition(")")[0]
-            raise InUse(process and f"process {process}", "end it, or choose another results file", file=path) from None
+            raise InUse(
+                process and f"process {process}", "end that process, or choose another results file", file=path
+            ) from None
         if reason := next((reason for reason in _FULL.values() if reason in text), None):
-            raise Unwritable(f"no room for more ({reason.lower()})", "a disk with free space", file=path) from None
+            raise Unwritable(f"the disk is full ({reason.lower()})", "a disk with free space", file=path) from None
         if is_other(text):
             raise Unreadable(f"this is {describe_kind(path)}", ALLOWED, file=path) from None
-        found = f"it is damaged ({text}); docs/troubleshooting.md has how to save the rest"
+        found = f"it is damaged ({text}); docs/troubleshooting.md shows how to save the rest"
         raise Unreadable(found, file=path) from None
     except OSError as error:
         reason = get_reason(error)
         if error.errno in _FULL:
-            raise Unwritable(f"no room for more ({reason})", "a disk with free space", file=path) from None
+            raise Unwritable(f"the disk is full ({reason})", "a disk with free space", file=path) from None
         raise Unreadable(reason, ALLOWED, file=path) from None

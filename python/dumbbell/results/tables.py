@@ -333,7 +333,7 @@ def describe_counts(found: Means, *, spread: bool = True) -> str:
     if most == 1:
         if found.frame["runs"].max() == 1:
             return "one run each"
-        return "one seed" if found.over else "all seeds made the same run"
+        return "one seed" if found.over else "all seeds gave the same run"
     if not spread:
         return f"mean over seeds, n = {format_counts(counts)}"
     if most == FEW:

@@ -41,7 +41,7 @@ KINDS = {
             *("live", "Linux in real time", "in real time"),
             *("dumbbell.engines.live.engine", "dumbbell.engines.live.live_checks"),
         ),
-        EngineKind("import", "other tools", "elsewhere, and read from a file"),
+        EngineKind("import", "other tools", "elsewhere and read from a file"),
     )
 }
 NOT_LINUX = "-"  # the kernel of a run that had none of ours

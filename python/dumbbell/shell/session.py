@@ -22,10 +22,10 @@ import typer
 from dumbbell import _native, experiment
 from dumbbell.engines.live.engine import LiveEngine, explain_rejection
 from dumbbell.errors import (
+    Ambiguous,
     Conflict,
     Failed,
     Needs,
-    TooMany,
     Unsupported,
     Unwritable,
     escape_line,
@@ -93,8 +93,8 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
         found = experiment.parse(table, str(path), own)
         if found.matrix.size > 1:
             axes = ", ".join(f"{axis.text} ({len(axis.values)})" for axis in found.matrix.axes if len(axis.values) > 1)
-            allowed = "one: --set KEY=VALUE for each key of the matrix"
-            raise TooMany(f"{found.matrix.size} cells, by {axes},", allowed, file=found.file, key="matrix")
+            what = f"it describes {found.matrix.size} cells, by {axes}, and a shell has one"
+            raise Ambiguous(what, "one with --set KEY=VALUE for each of these keys", file=found.file, key="matrix")
         cell = found.make_cell(0)
         _refuse(cell, found.file, up)
         record = cell.groups["record"] | {"from": 0, "trace": None}
@@ -229,7 +229,7 @@ def run(session: Session) -> SessionEnd:
                     return SessionEnd(int(status), json.loads(servers), results)
                 elif word == "failed":
                     _fail(session, *rest.split(" ", 1))
-        raise Failed("the process of the session ended", "nobody to end it", command="shell")
+        raise Failed("the process of the session ended", "its process to run until you leave", command="shell")
     finally:
         child.close()
 
@@ -239,7 +239,7 @@ def _greet(session: Session) -> None:
         return
     ways = [describe_bottleneck(session.cells[direction]) for direction in ("down", "up")]
     both = ways[0] if ways[0] == ways[1] else f"{ways[0]} down, {ways[1]} up"
-    print(f"behind {both}; dumbbell watch in another terminal shows it, exit ends it", file=sys.stderr)
+    print(f"behind {both}; dumbbell watch in another terminal shows it; exit ends it", file=sys.stderr)
 
 
 def describe_bottleneck(cell: Cell) -> str:
@@ -324,7 +324,7 @@ def _check_output(path: Path) -> None:
         with Store.open(path, write=True):
             pass
     elif not path.parent.is_dir():
-        raise Unwritable(f"no folder {path.parent}", "a file in a folder that exists", file=path)
+        raise Unwritable(f"there is no folder {path.parent}", "a file in a folder that exists", file=path)
 
 
 def _find_shell() -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from dumbbell.errors import InputError, Nothing, OutOfRange, WrongValue, quote_value
+from dumbbell.errors import Ambiguous, InputError, Nothing, OutOfRange, WrongValue, quote_value
 from dumbbell.experiment import units
 from dumbbell.watch.keys import Keyboard
 from dumbbell.watch.sparks import draw_sparks
@@ -100,12 +100,18 @@ def find(which: str) -> RunningSession:
     meant = [one for one in sessions if which in ("", str(one.about["pid"])) or one.about["output"] == path]
     if len(meant) == 1:
         return meant[0]
-    named = ", ".join(one.described for one in sessions) or "none: dumbbell shell FILE starts one"
-    found = f"{len(meant)} sessions" if meant else "no session" + (f" {which}" if which else "")
-    allowed = f"the process or results file of one that runs ({named})" if sessions else f"one that runs ({named})"
-    if not sessions and "DUMBBELL_SHELL" in os.environ:
-        allowed = "dumbbell watch in another terminal, outside of the shell"
-    raise Nothing(found, allowed, command="watch")
+    named = ", ".join(one.described for one in sessions)
+    if meant:
+        raise Ambiguous(f"{len(meant)} shells are running", f"one by process or results file: {named}", command="watch")
+    if sessions:
+        allowed = f"the process or results file of one that runs: {named}"
+        raise Nothing(f"no running dumbbell shell is {which}", allowed, command="watch")
+    if "DUMBBELL_SHELL" in os.environ:
+        found = "a dumbbell shell cannot watch itself; run dumbbell watch in another terminal"
+    else:
+        found = f"{which} is no file of runs, and no" if which else "no"
+        found += " dumbbell shell is running; start one with dumbbell shell FILE"
+    raise Nothing(found, command="watch")
 
 
 def is_running(which: str) -> bool:

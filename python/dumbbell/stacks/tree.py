@@ -36,7 +36,7 @@ def read(folder: Path, stack: str) -> Tree:
     crate = CRATES[stack]
     allowed = f"a tree of {stack}, or a crate that depends on {crate}"
     if not folder.is_dir():
-        raise Unfit(f"{escape_line(str(folder))} is no folder", allowed, command="stack build", option="--path")
+        raise Unfit(f"{escape_line(str(folder))} is not a folder", allowed, command="stack build", option="--path")
     place = next((one for one in (folder / crate, folder) if (one / "Cargo.toml").is_file()), None)
     if place is None:
         found = f"{escape_line(str(folder))} has neither Cargo.toml nor {crate}/Cargo.toml"

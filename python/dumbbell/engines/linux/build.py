@@ -147,7 +147,7 @@ def lock_sources(told: StepProgress) -> Iterator[None]:
         try:
             lock_file(held.fileno(), 0)
         except TimeoutError:
-            told.print_line("  waiting for another build, which is fetching sources")
+            told.print_line("  waiting for another build that is fetching sources")
             lock_file(held.fileno(), float("inf"))
         yield
 
@@ -221,7 +221,7 @@ class _Build:
             seconds, objects = self._compile_kernel()
             return self._install(made, seconds, objects)
         except KeyboardInterrupt:
-            self.told.print_line(f"{inputs.name}: interrupted; the same command goes on from here")
+            self.told.print_line(f"{inputs.name}: interrupted; the same command resumes here")
             raise
 
     def _read_stamp(self, step: str, digest: str) -> dict[str, Any] | None:

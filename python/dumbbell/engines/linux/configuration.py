@@ -60,7 +60,7 @@ def check_taken(final: str, fragment: str, where: str) -> None:
     have = parse(final, "")
     for symbol, asked in parse(fragment, where).items():
         if have.get(symbol, "n") != asked:
-            found = f"{asked} is asked for, {have.get(symbol, 'n')} is what the kernel takes"
+            found = f"{asked} was asked for, and the kernel sets {have.get(symbol, 'n')}"
             raise Failed(found, "symbols of this kernel, with what they depend on", file=where, key=f"CONFIG_{symbol}")
 
 

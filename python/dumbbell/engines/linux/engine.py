@@ -225,7 +225,7 @@ class Guests(Local):
                     progress.reach(now)
             if time.monotonic() - since > patience:
                 at = f"at {reached / 1e9:.1f} s" if reached >= 0 else "before the start"
-                raise RuntimeError(f"the guest stood still for {patience:.0f} s {at}")
+                raise RuntimeError(f"the guest made no progress for {patience:.0f} s {at}")
             self.stopped.wait(_LOOK_S)
         if self.stopped.is_set() and not (folder / "done").exists():
             raise _native.Interrupted
@@ -241,7 +241,7 @@ def _measure_run(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
             for line in lines
             if re.search(r"(?i)panic|denied|not permitted|fail|error|no space|memory", line)
         ]
-        raise RuntimeError(f"the guest ended too early: {escape_line((telling or ['it said nothing'])[0])}")
+        raise RuntimeError(f"the guest ended too early: {escape_line((telling or ['it printed nothing'])[0])}")
     result = _native.from_capture(
         cell.config,
         hops=[_read_hop(one, folder, f".{number}" if number else "") for number, one in enumerate(plan.hops)],
@@ -259,7 +259,7 @@ def _read_back(plan: Mapped, folder: Path) -> None:
         for number, command in enumerate(readback.list_commands(plan.settings))
     }
     if found := readback.find_differences(plan.settings, printed):
-        raise RuntimeError(escape_line(f"the kernel has not what it was told: {'; '.join(found)}"))
+        raise RuntimeError(escape_line(f"the kernel did not take these settings: {'; '.join(found)}"))
 
 
 def _read_hop(qdisc: Qdisc, folder: Path, suffix: str) -> "_native._Captured":

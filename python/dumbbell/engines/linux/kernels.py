@@ -84,7 +84,7 @@ def load(name: str | None = None) -> Kernel:
     if not (place / "kernel.json").exists():
         remedy = "dumbbell linux build" + ("" if name == DEFAULT else f" --name {name}")
         others = [kernel.name for kernel in list_installed()]
-        known = f"known are {', '.join(others)}; {remedy} makes it" if others else f"{remedy} makes it"
+        known = f"choose from {', '.join(others)}, or build it with {remedy}" if others else f"build it with {remedy}"
         raise UnknownName(name, among=known, command="linux", nearest=find_nearest(name, others), what="kernel")
     return _read(place)
 
@@ -117,5 +117,5 @@ def _read(place: Path) -> Kernel:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Unreadable(f"it cannot be read ({escape_line(str(error))})", remedy, file=place / "kernel.json") from None
     if not os.access(binary, os.X_OK):
-        raise Unreadable("there is no program", remedy, file=binary)
+        raise Unreadable("the kernel is missing", remedy, file=binary)
     return kernel

@@ -23,7 +23,7 @@ from dumbbell.engines.linux.keys import refuse_rest
 from dumbbell.engines.linux.qdiscs import Qdisc, map_qdisc
 from dumbbell.engines.linux.readback import Setting
 from dumbbell.engines.linux.units import MS, US, divide_exactly, to_whole_microseconds
-from dumbbell.errors import Conflict, InputError, TooMany, Unsupported
+from dumbbell.errors import Conflict, InputError, TooMany, Unsupported, spell_option
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.net import ROUTES, list_hops
 from dumbbell.experiment.registry import read_registry
@@ -110,7 +110,7 @@ class GuestPlan:
         self.given_tcp = [*self.given.get("flows", []), *self.given.get("web", [])]
         self.rtts = sorted({get_base_rtt(one) for one in (*self.all_tcp, *self.groups["udp"])})
         if len(self.rtts) > _BANDS**2:
-            raise TooMany(f"{len(self.rtts)} different ones", f"at most {_BANDS**2}", key="base_rtt")
+            raise TooMany(f"{len(self.rtts)} different base RTTs", f"at most {_BANDS**2}", key="base_rtt")
         everyone = [*self.all_tcp, *self.groups["udp"]]
         self.sources = {host: n for n, host in enumerate(sorted({one["src_host"] for one in everyone}), start=1)}
         self.targets = {host: n for n, host in enumerate(sorted({one["dst_host"] for one in everyone}), start=1)}
@@ -166,30 +166,35 @@ class GuestPlan:
                 left = {key: value for key, value in one.items() if key not in (*taken, *_ROUTES)}
                 refuse_rest(f"{kind}[{number}]", left, sections[kind], {})
                 if one["stop"] is not None and one.get("size") is not None and kind == "flows":
-                    raise Conflict("a stop and a size", "one of them with Linux", key=f"{kind}[{number}].stop")
+                    raise Conflict("stop and size", "one of them on Linux", key=f"{kind}[{number}].stop")
         for kind in _TAKEN:
             for number, one in enumerate(self.groups[kind]):
                 to_whole_microseconds(f"{kind}[{number}].base_rtt", get_base_rtt(one))
         for hop in self.hops:
             for key, what in (
-                ("trace", "trace of a link"),
+                ("trace", "links that follow a trace"),
                 ("path", "stages of a path"),
                 ("behind", "stages of a path"),
             ):
                 if hop.own[key]:
-                    raise Unsupported(what, "none", key=f"{hop.place}.{key}", where="Linux")
+                    raise Unsupported(
+                        what,
+                        f"omit {key}, or use {spell_option('engine')} sim",
+                        key=f"{hop.place}.{key}",
+                        where="Linux",
+                    )
             if link := hop.own.get("link"):
-                raise Unsupported(f"link {link['name']}", "shaper", key=f"{hop.place}.link", where="Linux")
+                raise Unsupported(f"the link {link['name']}", "shaper", key=f"{hop.place}.link", where="Linux")
             taken = (*_HOP_TAKEN, *LINK_LAYER) if hop.qdisc.shapes else _HOP_TAKEN
             left = {key: value for key, value in hop.own.items() if key not in taken}
             refuse_rest(hop.place, left, describe_section("bottleneck"), {})
         if self.groups["record"].get("queue"):
-            raise Unsupported("state of a queue discipline", "none", key="record.queue", where="Linux")
+            raise Unsupported("recording the state of a queue", "false", key="record.queue", where="Linux")
         if self.groups["record"]["trace"] is not None:
-            raise Unsupported("trace of a sender", "none", key="record.trace", where="Linux")
+            raise Unsupported("traces of senders", "omit record.trace", key="record.trace", where="Linux")
         if (flows := self.sender_count) > self.most_senders:
-            allowed = f"at most {self.most_senders} with Linux: each has a port of its own"
-            raise TooMany(f"{flows} flows in one run", allowed, key="flows")
+            allowed, why = f"at most {self.most_senders}", "on Linux each flow has its own port"
+            raise TooMany(f"{flows} flows in one run", allowed, why, key="flows")
 
     def map_control(self, where: str, cc: dict[str, Any]) -> str:
         """Return the kernel's name of a congestion control; its parameters become those of the module."""
@@ -206,7 +211,9 @@ class GuestPlan:
                 continue
             if any(one[key] != cc[key] for one in alike):
                 raise Conflict(
-                    "two values in one run", "one: it is a parameter of the kernel's module", key=f"{where}.cc.{key}"
+                    f"two values of {key} in one run",
+                    "one value, because it is a parameter of the kernel's module",
+                    key=f"{where}.cc.{key}",
                 )
             if key == "hystart" and not self._set_hystart(where, cc[key], profile.get(key)):
                 continue
@@ -486,7 +493,12 @@ class GuestPlan:
         """Return the receivers' port for a base RTT, and for what else there is one kind of receivers for each of."""
         variant = self.receivers.setdefault(kind, len(self.receivers))
         if variant >= _VARIANTS:
-            raise TooMany(f"more than {_VARIANTS} kinds of receivers", "fewer congestion controls", key="flows")
+            raise TooMany(
+                f"{variant + 1} kinds of receivers",
+                f"at most {_VARIANTS}",
+                "use fewer congestion controls",
+                key="flows",
+            )
         return self.find_first_port(variant) + self.rtts.index(get_base_rtt(one))
 
     def find_first_port(self, variant: int) -> int:

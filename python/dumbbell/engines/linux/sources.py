@@ -81,7 +81,7 @@ def find_package(version: str, sources: Path) -> Package:
         known = list_available()
         raise UnknownName(
             f"{name}{'=' * bool(exact)}{exact}",
-            among=known or "what apt-get knows: first apt-get update",
+            among=known or "run apt-get update first, which fetches the lists of packages",
             command="linux build",
             option="--version",
             what="package",

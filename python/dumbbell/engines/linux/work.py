@@ -27,7 +27,7 @@ class KernelWork:
         try:
             lock_file(self._lock.fileno(), LOCK_WAIT_S)
         except TimeoutError:
-            allowed = f"wait for its end, or end it (log: {self.log})"
+            allowed = f"wait until it ends, or end it (log: {self.log})"
             raise InUse("another build of this kernel", allowed, command="linux build", key=self.place.name) from None
         self.place.mkdir(exist_ok=True)
         self.log.write_bytes(b"")

@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import Nothing, TooMany, Unwritable
+from dumbbell.errors import Ambiguous, Nothing, Unwritable
 from dumbbell.exchange.flent import tests
 from dumbbell.exchange.flent.file import NEWEST, read_start
 from dumbbell.exchange.flent.metadata import OWN
@@ -75,8 +75,8 @@ def export(results: StoredResults, output: str) -> list[Path]:
     Files that exist are not written over. Raises InputError.
     """
     if is_file(output) and len(results) > 1:
-        allowed = "1 in a file: --where KEY=VALUE chooses it, --format flent -o FOLDER writes a file of each"
-        raise TooMany(f"{len(results)} runs", allowed, file=results.path)
+        allowed = "one with --where KEY=VALUE, or write a file of each with --format flent -o FOLDER"
+        raise Ambiguous(f"it has {len(results)} runs, and a file of Flent has one", allowed, file=results.path)
     texts = results.name_cells()
     files: dict[Path, bytes] = {}
     for run in _list_runs(results, texts):
@@ -433,7 +433,7 @@ def _write(files: dict[Path, bytes], *, is_folder: bool) -> None:
     """Write files, all of them or none."""
     for path in files:
         if path.exists():
-            raise Unwritable("this file exists", "a name that is free", file=path)
+            raise Unwritable("this file already exists", "another name", file=path)
     folder = next(iter(files)).parent
     allowed = "a folder that can be written to, with space, or NAME.flent.gz" if is_folder else "another place"
     with report_write_failures(folder, allowed):

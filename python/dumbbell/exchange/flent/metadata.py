@@ -289,7 +289,7 @@ def restore(data: Data, found: Measurement) -> None:
         seed = int(own["seed"])
     except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
         text = " ".join(str(error).split())[:80]
-        found.notes.append(f"what dumbbell had written of the run is damaged ({text}): the series alone are taken")
+        found.notes.append(f"dumbbell's record of the run is damaged ({text}): only the series are imported")
         return
     by_name = {flow.name: flow for flow in found.flows}
     kept = []

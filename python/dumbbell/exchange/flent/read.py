@@ -57,7 +57,7 @@ def read_measurement(data: Data) -> Measurement:
     if not flows:
         says = f"it has {join_names(left, _NAMED)}" if left else "it has no series with a value"
         raise Nothing(format_line(says), "uploads or downloads in Mbit/s, or pings", file=data.path)
-    notes = [f"left out, for want of a column: {format_line(join_names(left, _NAMED))}"] if left else []
+    notes = [f"left out, because no column holds them: {format_line(join_names(left, _NAMED))}"] if left else []
     end = max([float(data.x[-1]) if len(data.x) else step, *(flow.end_s for flow in flows)])
     found = Measurement(
         flows,

@@ -33,14 +33,14 @@ def read(path: Path, raw: bytes, point: str | None) -> tuple[pl.DataFrame, bool]
     packets = headers.read(found, number)
     rows = _make_rows(packets)
     if rows.is_empty():
-        raise Nothing("no packet of TCP or UDP", "a capture of IP", file=path)
+        raise Nothing("found no packet of TCP or UDP", "a capture of IP", file=path)
     return rows, _is_ours(packets)
 
 
 def _select_interface(path: Path, found: Records, point: str | None) -> int:
     there = np.unique(found.interface).tolist()
     if not there:
-        raise Nothing("no packet", "a capture of IP", file=path)
+        raise Nothing("found no packet", "a capture of IP", file=path)
     if len(there) == 1:
         return int(there[0])
     names = [found.interfaces[number].name for number in there]

@@ -31,7 +31,7 @@ def read(path: Path, raw: bytes, interval_s: float | None = None) -> Measurement
     found = headers.read(records.read(path, raw))
     if not len(found):
         why = f" ({'; '.join(found.notes)})" * bool(found.notes)
-        raise Nothing(f"no packet of TCP, UDP or ping{why}", "a capture of IP", file=path)
+        raise Nothing(f"found no packet of TCP, UDP or ping{why}", "a capture of IP", file=path)
     return _Capture(path, found, interval_s).make_measurement()
 
 
@@ -79,7 +79,9 @@ class _Capture:
         flows += self._read_icmp_flows()
         self._count_waiting(flows)
         if not flows:
-            raise Nothing("no flow with data", "a capture of TCP or UDP with payload, or of pings", file=self.path)
+            raise Nothing(
+                "found no flow with data", "a capture of TCP or UDP with payload, or of pings", file=self.path
+            )
         starts = sorted(flow.start_s for flow in flows)
         for flow in flows:  # what began behind the queue of others
             late = flow.start_s > starts[0] + self.step and flow.kind == "flows"

@@ -89,7 +89,7 @@ def read(path: Path, raw: bytes) -> Records:
     found = _read_pcap(path, raw) if raw[:4] in _PCAP else _read_pcapng(path, raw)
     if not len(found.at):
         raise Nothing(
-            "no packet" + f" ({'; '.join(found.notes)})" * bool(found.notes), "a capture of traffic", file=path
+            "found no packet" + f" ({'; '.join(found.notes)})" * bool(found.notes), "a capture of traffic", file=path
         )
     return found
 

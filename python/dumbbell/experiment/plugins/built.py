@@ -159,9 +159,9 @@ def find(name: str) -> Built:
     if _NAME.fullmatch(name) and (find_home() / name / DESCRIPTION).exists():
         return _read(find_home() / name)
     names = [one.name for one in everything]
-    known = f"built are {', '.join(names)}" if names else "none is built"
+    known = f"choose from {', '.join(names)}, or" if names else "no stack is built;"
     raise UnknownName(
-        name, among=f"{known}; {make_build_command(name)} builds it", nearest=find_nearest(name, names), what="stack"
+        name, among=f"{known} build it with {make_build_command(name)}", nearest=find_nearest(name, names), what="stack"
     )
 
 

@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from dumbbell import _native
-from dumbbell.errors import InUse, UnknownName, WrongValue, quote_value
+from dumbbell.errors import UnknownName, Unwritable, WrongValue, quote_value
 from dumbbell.experiment.registry import read_registry
 from dumbbell.writing import report_write_failures
 
@@ -112,7 +112,7 @@ def make(kind: str, name: str, language: str, folder: Path) -> tuple[str, str]:
     """Write a new plugin to a folder; return its own file and the command that builds it. Raises InputError."""
     made, file, build = make_contents(kind, name, language)
     if there := [path for path in made if (folder / path).exists()]:
-        raise InUse("it is there already", "another folder, or remove it", file=folder / there[0])
+        raise Unwritable("this file already exists", "another folder, or remove it", file=folder / there[0])
     with report_write_failures(folder):
         for path, text in made.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -24,12 +24,13 @@ def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
     of = sheet.make_sheet(options, chosen)
     x, y, value, kind = options["x"], options["y"], options["value"], options["kind"]
     across, down = ([format_category(one) for one in order_values(of.rows[name])] for name in (x, y))
+    from_top = across == down and len(down) > 1 and isinstance(order_values(of.rows[y])[0], str)
     every = collect_numbers(of.rows, value)
     bar_label = format_axis_label(value) if options["label"] is None else options["label"]
     limit = options["limit"]
     norm = make_norm(every if limit is None else np.array([limit]), kind)
     colours = mpl.colormaps[MAPS[kind]]
-    form = choose_format(every, kind)
+    form = choose_format(every, kind, options["decimals"])
     named = {"x": across, "y": down}
     rows = of.rows.with_columns(
         *(sheet.format_categories(column).alias(f"{name} text") for name, column in (("x", x), ("y", y))),
@@ -52,7 +53,7 @@ def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
 
     def make_unit(_rows: pl.DataFrame, _measure: str | None, _number: int) -> sheet.Spec:
         base = {name: sheet.encode_names(name, words[name], texts) for name, texts in named.items()}
-        base["y"]["sort"] = down[::-1]
+        base["y"]["sort"] = down if from_top else down[::-1]
         shown = [
             *sheet.list_tips(of, ("value", bar_label)),
             *(sheet.make_text_tip(name, words[name]) for name in named),

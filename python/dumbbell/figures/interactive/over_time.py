@@ -22,8 +22,20 @@ from dumbbell.figures.frames import (
     thin_line,
 )
 from dumbbell.figures.interactive import sheet
-from dumbbell.figures.over_time import BASE, EMPTY, TOP, Series, choose_steps, find_start, is_areas, stack_rows
-from dumbbell.figures.ribbon import SHADES
+from dumbbell.figures.over_time import (
+    BASE,
+    EMPTY,
+    TOP,
+    Series,
+    choose_steps,
+    find_start,
+    is_areas,
+    join_labels,
+    stack_rows,
+    style_lines,
+)
+from dumbbell.figures.palette import choose_state_looks, make_solid
+from dumbbell.figures.style import Style
 
 _WIDE, _PANEL_HIGH, _RIBBON = 900, 110, 22  # px
 _LEFT = 130  # px of the names and numbers of panels
@@ -66,7 +78,7 @@ def cdf(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[s
             {
                 "mark": line,
                 "params": [sheet.make_zoom(number), *sheet.pick(of, number)],
-                "encoding": {**base, **sheet.encode_dashes(of.lines)},
+                "encoding": {**base, **sheet.encode_dashes(of.lines, make_solid(of.styles))},
             },
             _mark_nearest(f"near{number}", {**base, "tooltip": shown}),
         ]
@@ -141,6 +153,7 @@ class _Whole:
     runs: Mapping[Any, str]  # value of `columns` → its label
     controls: list[sheet.Control]
     labels: list[str]
+    styles: list[Style]
     marks: Sequence[tuple[float, str]]
     why_empty: Mapping[Any, str]
     times: Numbers
@@ -164,20 +177,21 @@ def stacked_series(options: Mapping[str, Any], words: Mapping[str, Any], chosen:
     given = [one if isinstance(one, Series) else Series(*one) for one in options["panels"]]
     x, columns = options["x"], options["columns"]
     controls, runs = _choose_runs(given, columns, chosen)
-    frames: list[tuple[pl.DataFrame, list[str]]] = []
+    frames: list[tuple[pl.DataFrame, Groups]] = []
     for one in given:
         rows = convert_frame(one.frame)
         rows = stack_rows(rows, x, one.y, one.by, columns) if one.stacked else rows
         frames.append(sheet.label_rows(rows, one.by, sheet.LINE))
-    labels = list(dict.fromkeys(label for _, own in sorted(frames, key=lambda f: -len(f[1])) for label in own))
-    many = sum(len(own) for _, own in frames) * max(len(runs), 1) > _MANY_LINES
+    styles = style_lines(join_labels([own for _, own in frames]))
+    many = sum(len(own.labels) for _, own in frames) * max(len(runs), 1) > _MANY_LINES
     whole = _Whole(
         x=x,
         x_label=words["x"],
         columns=columns,
         runs=runs,
         controls=controls,
-        labels=[label for label in labels if label],
+        labels=list(styles),
+        styles=list(styles.values()),
         marks=options["marks"],
         why_empty=options["why_empty"] or {},
         times=collect_finite(*(convert_numbers(rows[x]) for rows, _ in frames)),
@@ -245,7 +259,7 @@ def _make_panel(number: int, one: Series, rows: pl.DataFrame, label: str, whole:
     hue: sheet.Spec = {}
     if any(point[sheet.LINE] for point in data):
         legend = {"orient": "top", "title": None, "columns": 6, "symbolType": "stroke", "symbolStrokeWidth": 3}
-        hue = {"color": {"field": sheet.LINE, "type": "nominal", "scale": {"domain": whole.labels}, "legend": legend}}
+        hue = sheet.encode_line_colours(whole.labels, whole.styles, legend)
         hue["opacity"] = {"condition": {"param": "pick", "value": 1, "empty": True}, "value": sheet.PALE}
     across = whole.across
     base = {"x": across, "y": up, **hue}
@@ -254,7 +268,7 @@ def _make_panel(number: int, one: Series, rows: pl.DataFrame, label: str, whole:
         encoding = {**base, "y": {**up, "stack": None}, "y2": {"field": "base"}}
     else:
         mark = {"type": "line", "interpolate": choose_steps(one), "clip": True}
-        encoding = {**base, **(sheet.encode_dashes(whole.labels) if hue else {})}
+        encoding = {**base, **(sheet.encode_dashes(whole.labels, whole.styles) if hue else {})}
     said = [sheet.make_text_tip(sheet.LINE, "what")] if hue else []
     said += [sheet.make_number_tip("x", whole.x_label), sheet.make_number_tip("y", label)]
     layers: list[sheet.Spec] = [
@@ -319,7 +333,7 @@ def _make_ribbons(states: Mapping[str, Any], whole: _Whole) -> list[sheet.Spec]:
         return []
     every: list[str] = list(dict.fromkeys(one["state"] for one in data))
     legend = {"orient": "top", "title": None, "columns": 8, "symbolType": "square"}
-    scale = {"domain": every, "range": list(SHADES[: len(every)])}
+    scale = {"domain": every, "range": [colour for colour, _ in choose_state_looks(every).values()]}
     encoding = {
         "x": {**whole.across, "axis": None},
         "x2": {"field": "x2"},

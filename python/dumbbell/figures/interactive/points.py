@@ -1,4 +1,4 @@
-"""Lines, bars and boxes of an interactive figure."""
+"""Lines, bars, dots and boxes of an interactive figure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from dumbbell.figures.axes import format_category, format_place
-from dumbbell.figures.frames import Groups, convert_frame, format_value, list_names, order_values
+from dumbbell.figures.frames import Groups, convert_frame, format_axis_label, format_value, list_names, order_values
 from dumbbell.figures.interactive import sheet
 
 
@@ -42,7 +42,7 @@ def lines(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence
         if low or high:
             layers.append({"mark": {"type": "rule", "strokeWidth": 1.2}, "encoding": encode_ends(base)})
         if numeric:
-            layers.append({"mark": {"type": "line"}, "encoding": {**base, **sheet.encode_dashes(of.lines)}})
+            layers.append({"mark": {"type": "line"}, "encoding": {**base, **sheet.encode_dashes(of.lines, of.styles)}})
         layers.append(
             {
                 "mark": {"type": "point", "filled": True, "size": 55},
@@ -117,6 +117,52 @@ def bars(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
         return {"layer": layers, "most": _choose_width(len(texts), of)}
 
     return sheet.compose(of, make_unit, columns)
+
+
+def dots(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> sheet.Spec:
+    """Return marks in rows, with their intervals, texts and references."""
+    of = sheet.make_sheet(options, chosen, by=options["by"])
+    y, x, reference, text = options["y"], options["x"], options["reference"], options["text"]
+    low, high, limits = options["low"], options["high"], options["limits"]
+    names = [format_category(one) for one in order_values(of.rows[y])]
+    columns: dict[str, Any] = {"y": sheet.format_categories(y), "x": x}
+    columns |= {"low": low or x, "high": high or x} if low or high else {}
+    columns |= {"reference": reference} if reference else {}
+    columns |= {"text": sheet.format_categories(text)} if text else {}
+    known = [pl.col(name).cast(pl.Float64) for name in (x, low, high, reference) if name]
+    columns |= {"end": pl.max_horizontal(known)} if text else {}
+
+    def make_unit(rows: pl.DataFrame, measure: str | None, number: int) -> sheet.Spec:
+        label = measure or words["x"]
+        widths, log = sheet.find_axis(options, rows, [x, low, high, reference], "log_x")
+        across = sheet.encode_quantity("x", label, widths, log=log, zero=True)
+        if limits is not None:
+            across["scale"]["domain"] = list(limits)
+        rises = {"yOffset": {"field": sheet.LINE, "sort": of.lines}} if len(of.lines) > 1 else {}
+        base = {"x": across, "y": sheet.encode_names("y", words["y"] or None, names, labelLimit=320), **rises}
+        hue = sheet.encode_colours(of)
+        shown = [sheet.make_text_tip("y", format_axis_label(y)), *sheet.list_tips(of, ("x", label))]
+        shown += list_interval_tips(label) if low or high else []
+        layers: list[sheet.Spec] = []
+        if low or high:
+            ends = {"x": {**across, "field": "low"}, "x2": {"field": "high"}}
+            layers.append({"mark": {"type": "rule", "strokeWidth": 1.4}, "encoding": {**base, **hue, **ends}})
+        mark = {"type": "point", "filled": True, "size": 60}
+        layers.append({"mark": mark, "encoding": {**base, **hue, **sheet.encode_shapes(of), "tooltip": shown}})
+        if reference:
+            name = options["reference_name"] or "published"
+            own = {"x": {**across, "field": "reference"}, "tooltip": sheet.list_tips(of, ("reference", name))}
+            hollow = {"type": "point", "shape": "diamond", "filled": False, "size": 80}
+            layers.append({"mark": hollow, "encoding": {**base, **own}})
+        if text:
+            written = {"x": {**across, "field": "end"}, "text": {"field": "text", "type": "nominal"}}
+            beside = {"type": "text", "align": "left", "dx": 7}
+            layers.append({"mark": beside, "encoding": {**base, **written}})
+        layers[0]["params"] = [sheet.make_zoom(number, ("x",)), *sheet.pick(of, number)]
+        wide = 60 + min(320, 7 * max(map(len, names)))
+        return {"layer": layers, "height": max(180, (14 * len(of.lines) + 12) * len(names)), "left": wide}
+
+    return sheet.compose(of, make_unit, columns, across=True)
 
 
 def _choose_width(places: int, of: sheet.Sheet) -> int:

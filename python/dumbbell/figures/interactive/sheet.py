@@ -25,7 +25,7 @@ from dumbbell.figures.frames import (
     order_values,
     parse_quantity,
 )
-from dumbbell.figures.style import DASHES
+from dumbbell.figures.style import MARKERS, Style
 
 Spec = dict[str, Any]
 Unit = Callable[[pl.DataFrame, str | None, int], Spec]  # of rows, the measure's name and its number
@@ -70,6 +70,7 @@ class Sheet:
 
     rows: pl.DataFrame
     lines: list[str]
+    styles: list[Style]
     panels: list[str]
     controls: list[Control]
     each: str | None
@@ -87,15 +88,15 @@ def list_sliders(controls: Sequence[Control]) -> list[str]:
     return [f"at_{one.name}" for one in controls if one.numeric and len(one.texts) > FEW_VALUES]
 
 
-def label_rows(rows: pl.DataFrame, names: Names, column: str) -> tuple[pl.DataFrame, list[str]]:
-    """Return rows with the label of their group, and the labels in order."""
+def label_rows(rows: pl.DataFrame, names: Names, column: str) -> tuple[pl.DataFrame, Groups]:
+    """Return rows with the label of their group, and the groups in order."""
     groups = Groups.from_frame(rows, names)
     if not groups.names:
-        return rows.with_columns(pl.lit("").alias(column)), [""]
+        return rows.with_columns(pl.lit("").alias(column)), groups
     schema: dict[str, Any] = {**{name: rows.schema[name] for name in groups.names}, column: pl.String}
     found = [(*key, label) for key, label in zip(groups.keys, groups.labels, strict=True)]
     table = pl.DataFrame(found, schema=schema, orient="row")
-    return rows.join(table, on=groups.names, how="left", nulls_equal=True, maintain_order="left"), groups.labels
+    return rows.join(table, on=groups.names, how="left", nulls_equal=True, maintain_order="left"), groups
 
 
 def make_sheet(options: Mapping[str, Any], chosen: Sequence[str], *, by: Names = None) -> Sheet:
@@ -118,14 +119,15 @@ def make_sheet(options: Mapping[str, Any], chosen: Sequence[str], *, by: Names =
         numeric = all(parse_quantity(str(value)) is not None for value in rows[name].unique().drop_nulls().to_list())
         if name in chosen or (numeric and values > FEW_VALUES) or count * values > MOST_PANELS:
             number = f"{CHOSEN}{len(controls)}"
-            rows, texts = label_rows(rows, name, number)
-            controls.append(Control(number, format_axis_label(name), texts, numeric))
+            rows, groups = label_rows(rows, name, number)
+            controls.append(Control(number, format_axis_label(name), groups.labels, numeric))
         else:
             panels.append(name)
             count *= values
-    rows, titles = label_rows(rows, panels, PANEL)
+    rows, parts = label_rows(rows, panels, PANEL)
     rows, lines = label_rows(rows, by, LINE)
-    return Sheet(rows, lines, titles if panels else [], controls, options.get("each"))
+    titles = parts.labels if panels else []
+    return Sheet(rows, lines.labels, lines.styles, titles, controls, options.get("each"))
 
 
 def make_records(rows: pl.DataFrame, columns: Mapping[str, str | pl.Expr], of: Sheet) -> list[Spec]:
@@ -230,17 +232,23 @@ def encode_colours(of: Sheet) -> Spec:
         return {}
     legend = {"orient": "top", "title": None, "columns": 4, "symbolStrokeWidth": 2, "symbolLimit": 60}
     return {
-        "color": {"field": LINE, "type": "nominal", "scale": {"domain": of.lines}, "legend": legend},
+        **encode_line_colours(of.lines, of.styles, legend),
         "opacity": {"condition": {"param": "pick", "value": 1, "empty": True}, "value": PALE},
     }
 
 
-def encode_dashes(lines: Sequence[str]) -> Spec:
+def encode_line_colours(lines: Sequence[str], styles: Sequence[Style], legend: Spec) -> Spec:
+    """Return the encoding of the colours of lines, which a page replaces by those of its theme."""
+    scale = {"domain": list(lines), "range": [style.colour for style in styles]}
+    return {"color": {"field": LINE, "type": "nominal", "scale": scale, "legend": legend}}
+
+
+def encode_dashes(lines: Sequence[str], styles: Sequence[Style]) -> Spec:
     """Return the encoding of line styles, by which lines are distinguished in grey."""
     if len(lines) < 2:
         return {}
-    every = [[1, 0] if one == "-" else [round(1.7 * length, 1) for length in one[1]] for one in DASHES]
-    scale = {"domain": list(lines), "range": [every[i % len(every)] for i in range(len(lines))]}
+    every = [[1, 0] if one.dashes == "-" else [round(1.7 * length, 1) for length in one.dashes[1]] for one in styles]
+    scale = {"domain": list(lines), "range": every}
     return {"strokeDash": {"field": LINE, "type": "nominal", "scale": scale, "legend": None}}
 
 
@@ -248,7 +256,7 @@ def encode_shapes(of: Sheet) -> Spec:
     """Return the encoding of markers."""
     if len(of.lines) < 2:
         return {}
-    scale = {"domain": of.lines, "range": [_SHAPES[i % len(_SHAPES)] for i in range(len(of.lines))]}
+    scale = {"domain": of.lines, "range": [_SHAPES[MARKERS.index(style.marker)] for style in of.styles]}
     return {"shape": {"field": LINE, "type": "nominal", "scale": scale, "legend": None}}
 
 

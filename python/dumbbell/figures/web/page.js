@@ -82,6 +82,15 @@ const dumbbell = (() => {
     };
   }
 
+  // colours of lines in a specification are those of light pages: the theme's take their places
+  const LIGHT = ["#0072B2", "#E69F00", "#009E73", "#222222", "#56B4E9", "#CC79A7", "#D55E00", "#882255", "#999999"];
+  function paint(part) {
+    for (const [key, inner] of Object.entries(part)) {
+      if (key === "range" && Array.isArray(inner)) part[key] = inner.map((one) => (LIGHT.includes(one) ? colour(`--series-${LIGHT.indexOf(one)}`) : one));
+      else if (key !== "data" && inner && typeof inner === "object") paint(inner);
+    }
+  }
+
   // tooltips
 
   const tip = element("div", { class: "tip", role: "status", hidden: true });
@@ -122,6 +131,7 @@ const dumbbell = (() => {
       // the configuration of the spec comes before the page's
       const own = vega.mergeConfig(config(), of.config ?? {});
       const compiled = lite ? vegaLite.compile(of, { config: own }).spec : of;
+      if (lite) paint(compiled);
       const runtime = vega.parse(compiled, lite ? undefined : own);
       return new vega.View(runtime, { renderer: host ? (how.renderer ?? "canvas") : "none", logLevel: vega.Error, hover: true });
     }

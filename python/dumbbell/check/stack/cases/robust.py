@@ -121,7 +121,7 @@ def _make_case(key: str, question: str, source: str, *scenes: Scene) -> StackCas
 CASES = (
     _make_case(
         "random-loss",
-        "Does it go on where the path loses packets at random?",
+        "Does it keep sending where the path loses packets at random?",
         "RFC 9743, section 6.4; shares of RFC 8868, section 4.2",
         _make_lossy_scene("0.1%", {"name": "loss", "probability": 0.001}),
         _make_lossy_scene("1%", {"name": "loss", "probability": 0.01}),
@@ -131,7 +131,7 @@ CASES = (
     StackCase(
         "reordering",
         "robust",
-        "Does it go on where packets overtake each other?",
+        "Does it keep sending where packets overtake each other?",
         "RFC 9743, section 7.7; RFC 9002, section 6.1: time and packet thresholds",
         f"{_STALLS}; a goodput below {LEAST_OF_TCP:.0%} of that of TCP's CUBIC is reported, and no failure",
         judge_reordering,
@@ -144,7 +144,7 @@ CASES = (
     ),
     _make_case(
         "jitter",
-        "Does it go on where the delay of packets varies?",
+        "Does it keep sending where the delay of packets varies?",
         "RFC 9743, section 6.4; RFC 8868, section 4.5; C4's Wi-Fi; DOCSIS",
         _make_lossy_scene("10ms", {"name": "jitter", "max": "10ms"}),
         _make_lossy_scene("30ms", {"name": "jitter", "max": "30ms"}),
@@ -161,13 +161,13 @@ CASES = (
     ),
     _make_case(
         "path-change",
-        "Does it go on when the path gets longer, and shorter again?",
+        "Does it keep sending when the path gets longer, and shorter again?",
         "RFC 9743, sections 7.3 and 7.9",
         _make_lossy_scene("40ms 90ms 40ms", _LONGER),
     ),
     _make_case(
         "outage",
-        "Does it go on after nothing came through for a while?",
+        "Does it resume after nothing came through for a while?",
         "RFC 9743, section 7.8; RFC 9002, section 6.2: probes at doubling distances, and section 7.6",
         _make_blackout_scene("lost 1s", 4.0, 5.0, path=True),
         _make_blackout_scene("lost 4s", 4.0, 8.0, path=True),
@@ -183,7 +183,7 @@ CASES = (
     StackCase(
         "no-feedback",
         "robust",
-        "Does it stop when no acknowledgement comes back, and go on afterwards?",
+        "Does it stop when no acknowledgement comes back, and resume afterwards?",
         "RFC 9743, section 5.2: starvation and loss of feedback; RFC 8085, section 3.1.1; RFC 9002, section 6.2.1",
         f"two seconds into it at most {MOST_BLIND:.0%} of the link's rate is sent; then as the others",
         judge_blackout,
@@ -193,14 +193,14 @@ CASES = (
     ),
     _make_case(
         "acks-lost",
-        "Does it go on where acknowledgements get lost or come in batches?",
+        "Does it keep sending where acknowledgements get lost or come in batches?",
         "RFC 9743, section 7.8; RFC 9002, section 6.1",
         make_scene("30%", _RATE, _RTT, _SECONDS, flow={"ack_path": [{"name": "loss", "probability": 0.3}]}),
         make_scene("batches 30ms", _RATE, _RTT, _SECONDS, flow={"ack_path": [{"name": "batch", "interval": "30ms"}]}),
     ),
     _make_case(
         "bleaching",
-        "Does it go on where a router clears the ECN field, ahead of the queue or behind it?",
+        "Does it keep sending where a router clears the ECN field, ahead of the queue or behind it?",
         "RFC 3168, section 18; RFC 9000, section 13.4.2: ECN is validated",
         _make_bleached_scene("ahead", "path"),
         _make_bleached_scene("behind", "behind"),
@@ -208,7 +208,7 @@ CASES = (
     ),
     _make_case(
         "queues",
-        "Does it go on with a queue of few packets, a policer, and one of a second and more?",
+        "Does it keep sending with a queue of few packets, a policer, and one of a second and more?",
         "RFC 9743, section 6.1: a range of queue depths; 20 BDP as of IETF 126",
         make_scene("4 packets", _RATE, _RTT, _SECONDS, packets=4),
         make_scene("20 BDP", _RATE, _RTT, _SECONDS, buffer=20.0),
