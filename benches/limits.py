@@ -62,11 +62,11 @@ def describe_limit(case: str, packets: float, instructions: float, time: float, 
         return f"{aim}, which is reached."
     if waiting > there:
         return (
-            f"{aim}. Its misses take {waiting:.0f} ns one after the other, so that at least {waiting / there:.1f} of "
-            f"them must be under way at once, all the time, whatever the instructions take."
+            f"{aim}, and its misses take {waiting:.0f} ns one after the other. So at least {waiting / there:.1f} "
+            f"misses must be under way at all times, regardless of the instructions."
         )
     return (
-        f"{aim}. The misses take only {waiting:.0f} ns even one after the other, so that memory is not the limit. "
-        f"The limit is the number of instructions, {instructions:.0f} at {instructions / time:.1f} per nanosecond: "
+        f"{aim}. The misses take {waiting:.0f} ns even one after the other, so memory is not the limit. "
+        f"The limit is the {instructions:.0f} instructions, of which {instructions / time:.1f} pass in a nanosecond: "
         f"{there * instructions / time:.0f} would be few enough."
     )

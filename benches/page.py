@@ -121,8 +121,8 @@ build at {", ".join(dict.fromkeys(row["version"] for row in rows))}. {caches}
 
 {what}
 
-Code that the compiler has moved into another function counts where it was written. Code of the libraries of Rust
-and of the system counts for its caller. The parts are:
+Code that the compiler moved into another function counts for the place where it was written. Code of the libraries of
+Rust and of the system counts for its caller. The parts are:
 
 {chr(10).join(f"- *{part}*: {MEANT[part]}" for part in shown)}
 """
@@ -202,10 +202,10 @@ def make_steps_section(rows: list[dict[str, str]]) -> str:
     header += ["of set-up", "sent", "ACKs", "queue", "why"]
     said = "\n".join(f"{number}. {text}" for text, number in numbers.items())
     return f"""\
-The table lists each step between neighbours of over {steps.STEP} times, with cachegrind's counts per packet at both
-ends, in the caches above: instructions and misses without set-up, instructions of set-up (a run reads,
-builds and reports every flow), packets that senders sent, and ACKs. Queue is the mean length of the
-queue, packets. `make steps` counts all this.
+The table lists each pair of neighbours whose times differ by more than a factor of {steps.STEP}, with cachegrind's
+counts per packet at both ends, for the caches above: instructions and misses without set-up, instructions of set-up
+(a run reads, builds and reports every flow), packets that senders sent, and ACKs. Queue is the mean length of the
+queue in packets. `make steps` counts all this.
 
 {align_table(header, table, words=(0, 1, 2))}
 
@@ -214,15 +214,18 @@ Why:
 {said}"""
 
 
-def _draw_figure(rows: list[dict[str, str]], axis: str, label: str) -> str:
+def _draw_figure(rows: list[dict[str, str]], axis: str, label: str, ends: tuple[str, str], setting: str) -> str:
+    """Draw the time per packet over `axis`, in the order of the table; the title has the ranges at both `ends`."""
+    names = {name: pl.Enum(list(dict.fromkeys(row[name] for row in rows))) for name in ("queue", "control")}
     frame = pl.DataFrame(
         {
-            "queue": [row["queue"] for row in rows],
-            "control": [row["control"] for row in rows],
+            **{name: pl.Series([row[name] for row in rows], dtype=kind) for name, kind in names.items()},
             axis: [int(row[axis]) / (1e6 if axis == "rate" else 1) for row in rows],
             "time": [steps.measure_nanoseconds(row) for row in rows],
         }
     )
+    at = [frame.filter(pl.col(axis) == end)["time"] for end in (frame[axis].min(), frame[axis].max())]
+    ranges = [format_range(times.to_list(), f"ns {words}") for times, words in zip(at, ends, strict=True)]
     picture = figures.lines(
         frame,
         axis,
@@ -232,12 +235,20 @@ def _draw_figure(rows: list[dict[str, str]], axis: str, label: str) -> str:
         columns=4,
         log_x=True,
         log_y=True,
+        x_names={value: _shorten_rate(value) for value in frame[axis].to_list()} if axis == "rate" else None,
         x_label=label,
-        y_label="ns per packet",
+        y_label="CPU time per packet, ns",
+        title=f"CPU time per packet: {ranges[0]}, {ranges[1]}\n{setting}; a panel for each queue",
     )
-    file = PAGE.with_name(f"speed-{axis}.png")
+    file = PAGE.with_name(f"speed-{axis}.svg")
     figures.save(picture, file)
     return file.name
+
+
+def _shorten_rate(mbit: float) -> str:
+    """Return a rate in bit/s as at an axis: `10G` for 10,000 Mbit/s."""
+    size, unit = next((size, unit) for size, unit in ((1e6, "T"), (1e3, "G"), (1.0, "M")) if mbit >= size)
+    return f"{mbit / size:g}{unit}"
 
 
 def make_ladder_section() -> str:
@@ -251,21 +262,27 @@ def make_ladder_section() -> str:
         return f"{float(f'{kilobytes:.2g}'):,g}"
 
     fixed, alone = format_rate(ladder.AT_RATE), ladder.AT_FLOWS
+    rtt = f"base RTT {ladder.BASE_RTT // ladder.MS} ms"
+    most = max(int(row["flows"]) for row in flows)
+    words = ("with one flow", f"with {most:,}")
+    over_flows = _draw_figure(flows, "flows", "flows", words, f"{fixed}, {rtt}")
+    slow, fast = (format_rate(choose(int(row["rate"]) for row in rates)) for choose in (min, max))
+    words = (f"at {slow}", f"at {fast}")
+    over_rates = _draw_figure(rates, "rate", "rate, bit/s", words, f"{alone} flows, {rtt}")
     return f"""\
 ## From one flow to 100,000, from 1 Mbit/s to 1 Tbit/s
 
-These figures show the CPU time per data packet, including the set-up of the run, at
-{ladder.BASE_RTT // ladder.MS} ms of base RTT. A run takes about
-{ladder.PACKETS:,} packets, or {ladder.ROUND_TRIPS} round trips where that is more. Over all cells the time
-is {format_range(times, "ns")}.
+These figures show the CPU time per data packet, including the set-up of the run, at {ladder.BASE_RTT // ladder.MS} ms
+of base RTT. A run carries about {ladder.PACKETS:,} packets, or lasts {ladder.ROUND_TRIPS} round trips if they carry
+more. Over all cells the time is {format_range(times, "ns")}.
 
-![Time per packet over the number of flows]({_draw_figure(flows, "flows", "flows")})
+![Time per packet over the number of flows]({over_flows})
 
 Flows at {fixed}, ns per packet:
 
 {_format_table(flows, "flows", lambda row: f"{steps.measure_nanoseconds(row):.0f}")}
 
-![Time per packet over the rate of the bottleneck]({_draw_figure(rates, "rate", "rate, Mbit/s")})
+![Time per packet over the rate of the bottleneck]({over_rates})
 
 Rates with {alone} flows, ns per packet:
 
@@ -273,8 +290,8 @@ Rates with {alone} flows, ns per packet:
 
 {make_steps_section(rows)}
 
-Peak memory of a run over its flows at {fixed}, kB. It includes packets in flight and memory that a run takes once: with
-few flows, few share it.
+The table lists the peak memory of a run at {fixed}, divided by the number of flows, in kB. It includes packets in
+flight and memory that a run takes only once, which few flows share.
 
 {_format_table(flows, "flows", format_memory)}
 """
@@ -306,16 +323,15 @@ def make_limits_section() -> str:
         )
         if row["case"] in limits.AIMS:
             sentences.append(limits.describe_limit(row["case"], limits.AIMS[row["case"]], instructions, time, waiting))
-    latency = f"{near:.0f} ns in 256 KiB there, {last_cache:.0f} ns in 4 MiB and {memory:.0f} ns in 256 MiB"
+    latency = f"{near:.0f} ns in 256 KiB, {last_cache:.0f} ns in 4 MiB and {memory:.0f} ns in 256 MiB"
     return f"""\
 ## Limits of the memory
 
-The table lists time and packets per second of CPU on the machine of these figures, for the fastest of
-{limits.TURNS} runs. A load that needs the value of the previous load takes {latency}; sequential reads
-reach {float(measured["bandwidth"]):.0f} GB/s. *Bytes* are the cache lines that a packet brings into
-the first cache. *Misses one by one* is the least time of these misses if each
-waits for the previous one: most in 256 KiB, misses of the last cache in 256 MiB.
-Prefetched lines need not wait.
+The table lists time and packets per second of CPU on the machine of these figures, for the fastest of {limits.TURNS}
+runs. On this machine, a load that needs the value of the previous load takes {latency}; sequential reads reach
+{float(measured["bandwidth"]):.0f} GB/s. *Bytes* counts the cache lines that a packet loads into the first cache.
+*Misses one by one* is the minimum time of these misses if each waits for the previous one: that of 256 KiB for most,
+and that of 256 MiB for misses of the last cache. Prefetched lines do not wait.
 
 {align_table(header, table)}
 

@@ -220,7 +220,7 @@ def draw_pings(found: Evidence) -> Picture:
         order_names("queue", QUEUES.values()),
         traffic=pl.col("traffic").replace_strict(shown, return_dtype=pl.Enum([*shown.values()])),
         link=pl.format("{} Mbit/s", "link").cast(pl.Enum([f"{link} Mbit/s" for link in links])),
-        text=pl.col("ping").round_sig_figs(2).cast(pl.Int64),
+        text=pl.col("ping").round_sig_figs(2).round().cast(pl.Int64),
     ).sort("traffic", "link", "queue")
     fifo = frame.filter(queue=QUEUES["pfifo"])["ping"].to_list()
     apart = frame.filter(pl.col("queue").is_in([QUEUES[name] for name in ("fq_codel", "cake", "cake on")]))[

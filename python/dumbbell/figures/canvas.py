@@ -65,6 +65,7 @@ class _Around:
     row_titles: list[str] = field(default_factory=list)
     x_labels: list[str] = field(default_factory=list)  # one a column, where columns have axes of their own
     bar: Axes | None = None
+    bar_label: str = ""
     bar_lies: bool = False  # in the last place of the grid, which has no panel
 
 
@@ -186,10 +187,18 @@ class Picture(Figure):
         panels: Sequence[tuple[Any, ...]] | None = None,
         *,
         legend: bool = False,
+        solid: bool = False,
     ) -> "Picture":
-        """Write the names of lines at their right ends and not in the legend (see `labels.name_lines`), and arrange."""
+        """Write the names of lines at their right ends and not in the legend (see `labels.name_lines`), and arrange.
+
+        With `solid` these lines have no dashes in any panel: their names distinguish them.
+        """
         with style.apply_style(self.sizes):
-            name_lines(self, names, panels, legend=legend)
+            named = name_lines(self, names, panels, legend=legend)
+            for axes in self.panels.values():
+                for line in axes.lines if solid else ():
+                    if line.get_label() in named:
+                        line.set_linestyle("-")
         return self if self._waits else self.arrange()
 
     def arrange(self) -> "Picture":
@@ -691,7 +700,7 @@ class _Arrangement:
                 bar_right = (box.x1 - inner.x1) / _DPI
             bar_w = 0.15 + 0.12 + bar_right
         width = _EDGE + y_room + body_w + bar_w + _EDGE
-        head = max(width, wanted) - 2 * _EDGE
+        head = 0.97 * (max(width, wanted) - 2 * _EDGE)  # a browser's letters may be wider than those measured
         subject, _, setting = (around.title or "").partition("\n")
         heads = []
         if subject:

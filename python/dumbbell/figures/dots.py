@@ -1,5 +1,7 @@
 """Dots in rows: one row for each category, one mark for each group, so that long names stay level and can be read."""
 
+import re
+import textwrap
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -28,6 +30,7 @@ from dumbbell.lazy import call_lazily
 _ROW = 0.19  # inches, of a row with one mark, and between the marks of a row and those of the next
 _STEP, _TEXT_STEP = 0.085, 0.115  # inches from mark to mark within a row; with texts next to the marks
 _LEAST = 0.5  # inches, of a panel
+_LINE, _LONGEST = 0.13, 22  # inches of a line of a name, and characters of one
 _BESIDE = 4.5  # points from a mark to its text
 
 
@@ -106,7 +109,7 @@ def dots(
                 )
             if text:
                 _write_texts(panel.axes, at, np.fmax.reduce(ends), part[text].to_list())
-        _name_rows(panel.axes, names)
+        _name_rows(panel.axes, names, lines=int(pitch / (_LINE * larger)))
     picture.add_groups(groups, lambda style: handle(style, joined=False))
     if reference:
         if count == 1:
@@ -161,10 +164,15 @@ def _write_texts(axes: Axes, at: Numbers, ends: Numbers, texts: Sequence[Any]) -
             )
 
 
-def _name_rows(axes: Axes, names: Sequence[Any]) -> None:
-    """Write the names of the rows, and draw a line between neighbours."""
+def _name_rows(axes: Axes, names: Sequence[Any], *, lines: int) -> None:
+    """Write the names of the rows, long ones in as many lines as have room, and draw a border between neighbours."""
+    texts = [format_category(name) for name in reversed(names)]
+    if lines > 1:
+        longest = max(_LONGEST, *(-(-len(text) // lines) + 4 for text in texts))
+        whole = (re.sub(r"(?<=\d) (?=\S)", "\N{NO-BREAK SPACE}", text) for text in texts)  # a number keeps its unit
+        texts = [textwrap.fill(text, longest, break_long_words=False) for text in whole]
     axes.set_ylim(-0.5, len(names) - 0.5)
-    axes.set_yticks(range(len(names)), [format_category(name) for name in reversed(names)])
+    axes.set_yticks(range(len(names)), texts)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.grid(visible=True, axis="x")

@@ -23,8 +23,6 @@ def _describe_range(picture: Picture, options: Mapping[str, Any]) -> str:
     """Return the lowest and the highest value with their places: of the first measure, if there are several."""
     value = options.get("value") or options["y"]
     label = picture.around.bar_label or (picture.around.y_labels or [""])[0]
-    if picture.around.bar is not None:
-        label = picture.around.bar.get_ylabel().replace("\n", " ")
     rows: pl.DataFrame = options["frame"]
     if each := options.get("each"):
         first = rows[each][0] if rows.height else None

@@ -55,30 +55,46 @@ def _list_facets(frame: pl.DataFrame) -> list[str]:
     return [name for name in ahead if frame[name].n_unique() > 1] or ahead[:1]
 
 
-_BAR = 6.0  # per cent, at which colours end: what a mean RTT may be off in the validation, so that white agrees
+# per cent, at which colours end: the least that all errors are within, and no more than a mean RTT may be off in the
+# validation
+_BARS = (1.0, 2.0, 6.0)
 
 
 def draw_errors(frame: pl.DataFrame, score: str) -> Picture:
     """Return heat maps of errors in per cent, rate by base RTT, from `pairs`; `score` says what an error is."""
     from dumbbell import figures
 
-    signed = figures.format_number(re.sub(r"\|(.*)\|", r"(\1)", score))
-    signed = signed.replace("sim ", "simulated ").replace("pub", "reference")
+    name, _, formula = score.partition(", ")
+    formula = figures.format_number(re.sub(r"\|(.*)\|", r"(\1)" if "/" in formula else r"\1", formula))
+    formula = formula.replace("sim ", "simulated ").replace("pub", "reference")
     facets = _list_facets(frame)
+    errors = frame.with_columns(pl.col("error") * 100)
+    worst = max(map(abs, errors["error"].to_list()))
+    bar = next((bar for bar in _BARS if worst <= bar), _BARS[-1])
+    said = [f"error: {formula}", f"the largest is {_round_up(worst)} %"]
+    said += [f"colours end at {bar:g} %"] if worst > bar else []
     return figures.heat(
-        frame.with_columns(pl.col("error") * 100),
+        errors,
         "delay_ms",
         "rate_mbit",
         "error",
-        limit=_BAR,
+        limit=bar,
         facet=facets,
         most_panels=MOST_MAPS,
         columns=min(4, frame.select(facets).n_unique()),
         x_label="base RTT, ms",
         y_label="rate, Mbit/s",
-        label=f"{signed}, %",
-        title=f"colours end at {_BAR:g} %; hatched: nothing to compare",
+        label=f"{name} error, %",
+        title="; ".join(said),
     )
+
+
+def _round_up(value: float) -> str:
+    """Return a bound to two digits, which nothing exceeds."""
+    if value <= 0:
+        return "0"
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / step - 1e-9) * step:.2g}" if value < 100 else f"{math.ceil(value)}"
 
 
 def draw_both(frame: pl.DataFrame, metric: str) -> Picture:
