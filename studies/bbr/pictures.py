@@ -56,7 +56,7 @@ def draw_points(picture: Picture, points: pl.DataFrame, facet: str, x: str, y: s
     """Draw single values as hollow circles in the panel of their facet."""
     look: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 5, "markerfacecolor": "none"}
     look |= {"markeredgecolor": "black", "markeredgewidth": 0.9}
-    for (key,), part in points.group_by(facet):
+    for (key,), part in points.group_by(facet, maintain_order=True):
         picture.panels[key,].plot(part[x], part[y], **look, zorder=4, label=f"_{name}")
     picture.add_entry(name, Line2D([], [], **look))
 

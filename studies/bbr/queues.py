@@ -144,10 +144,11 @@ def draw_ecn_limit(found: Evidence) -> Picture:
         .filter(pl.col("kind") == "ecn", pl.col("rtt").is_in(list(places)))
         .group_by("cc", "rtt")
         .agg(linux=pl.col("linux").first())
+        .sort("cc", "rtt")
     )
     ring: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 6, "markerfacecolor": "none"}
     ring |= {"markeredgecolor": "black"}
-    for (cc,), part in linux.group_by("cc"):
+    for (cc,), part in linux.group_by("cc", maintain_order=True):
         at = [places[rtt] for rtt in part["rtt"]]
         picture.panels[counts[most], str(cc)].plot(at, part["linux"], **ring, zorder=4, label="_Linux")
     for axes in picture.panels.values():
