@@ -184,7 +184,7 @@ def test_bins_of_the_rtt_give_the_percentiles_of_their_class_and_the_curves(thre
     assert results.classes.height == 2 and results.rtt.columns == ["key", "class", "from_ms", "samples"]
     figure = results.plot(kind="cdf", value="rtt")
     [axes] = figure.axes
-    assert axes.get_xlabel() == "RTT, ms" and axes.get_ylabel() == "share of samples up to x"
+    assert axes.get_xlabel() == "RTT, ms" and axes.get_ylabel() == "share of samples (CDF)"
     # a line for each class
     curves = [np.asarray(line.get_xydata()) for line in axes.lines]
     assert len(curves) == 2

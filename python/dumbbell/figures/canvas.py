@@ -700,7 +700,7 @@ class _Arrangement:
                 bar_right = (box.x1 - inner.x1) / _DPI
             bar_w = 0.15 + 0.12 + bar_right
         width = _EDGE + y_room + body_w + bar_w + _EDGE
-        head = max(width, wanted) - 2 * _EDGE
+        head = 0.97 * (max(width, wanted) - 2 * _EDGE)  # a browser's letters may be wider than those measured
         subject, _, setting = (around.title or "").partition("\n")
         heads = []
         if subject:

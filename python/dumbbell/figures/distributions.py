@@ -1,9 +1,11 @@
 """Distributions: box plots over runs, cumulative distributions of values or histograms."""
 
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from dumbbell.figures.axes import (
@@ -29,6 +31,7 @@ from dumbbell.figures.frames import (
 )
 from dumbbell.figures.lines import handle
 from dumbbell.figures.palette import make_solid
+from dumbbell.figures.style import SINGLE, TEXT, Style
 from dumbbell.lazy import call_lazily
 from dumbbell.results.columns import BINS, LEAST_BIN
 
@@ -114,6 +117,11 @@ def _choose_width(boxes: float) -> float:
     return 0.3 + boxes * max(_LEAST_BOX, min(_BOX, _MOST_WIDE / boxes))
 
 
+_MOST_NAMED = 4  # curves whose names can stand beside them
+_CHARACTER, _NEAR = 0.057, 0.06  # inches of a character; half of the height of a name, as a share
+_LEVELS = (0.5, 0.6, 0.4, 0.7, 0.3, 0.8, 0.2)  # shares at which a name may stand
+
+
 @make_drawing(page=call_lazily("dumbbell.figures.interactive.over_time", "cdf"))
 def cdf(
     frame: Any,
@@ -176,10 +184,63 @@ def cdf(
         else:
             panel.axes.set_ylim(0, 1.02)
     if len(groups.keys) > 1:
-        for label, own in zip(groups.labels, drawn, strict=True):
-            picture.add_entry(label, handle(own, joined=True, marked=False))
+        shown = [(groups.labels[number], drawn[number], xy) for _, number, xy in curves]
+        if len(panels) > 1 or log_y or not _name_curves(picture, panels[0].axes, shown, log=logs[panels[0].measure]):
+            for label, own in zip(groups.labels, drawn, strict=True):
+                picture.add_entry(label, handle(own, joined=True, marked=False))
     share = f"share of {format_axis_label(weight or 'values')} {'above' if complementary else 'up to'} x"
     return picture.set_texts(layout, format_axis_label(value), share)
+
+
+def _name_curves(
+    picture: Picture, axes: Axes, curves: Sequence[tuple[str, Style, tuple[Numbers, Numbers]]], *, log: bool
+) -> bool:
+    """Write the name of each curve beside it where no other curve is near; return False if there is no room."""
+    if len(curves) > _MOST_NAMED or not all(len(x) for _, _, (x, _) in curves):
+        return False
+    larger = (picture.sizes.text or TEXT) / TEXT
+    width = (picture.sizes.width or SINGLE) - 0.8
+    every = np.concatenate([x for _, _, (x, _) in curves])
+    least, most = (float(np.log(end) if log else end) for end in (every.min(), every.max()))
+
+    def find_ends(xy: tuple[Numbers, Numbers], level: float) -> tuple[float, float]:
+        """Return between which places a curve crosses a level, in inches from the left."""
+        x, y = xy
+        near = np.abs(y - level) <= _NEAR
+        crossed = np.flatnonzero((y[:-1] - level) * (y[1:] - level) <= 0)
+        at = np.concatenate([x[near], x[crossed], x[crossed + 1]])
+        if not len(at):
+            return np.inf, -np.inf
+        places = ((np.log(at) if log else at) - least) / ((most - least) or 1.0) * width
+        return float(places.min()), float(places.max())
+
+    notes = []
+    for label, style, xy in curves:
+        needed = _CHARACTER * larger * len(label) + 0.15
+        for level in _LEVELS:
+            first, last = find_ends(xy, level)
+            others = [find_ends(other, level) for _, _, other in curves if other is not xy]
+            after = min([begin for begin, end in others if end > first] + [width])
+            before = max([end for begin, end in others if begin < last] + [0.0])
+            side = 1 if after - last >= needed else -1 if first - before >= needed else 0
+            if side and np.isfinite(first):
+                edge = (last if side > 0 else first) / width * (most - least) + least
+                notes.append((label, style, (float(np.exp(edge)) if log else edge, level), side))
+                break
+    if len(notes) < len(curves):
+        return False
+    for label, style, place, side in notes:
+        axes.annotate(
+            label,
+            place,
+            xytext=(4 * side, 0),
+            textcoords="offset points",
+            ha="left" if side > 0 else "right",
+            va="center",
+            fontsize="small",
+            color=style.colour,
+        )
+    return True
 
 
 def compute_steps(

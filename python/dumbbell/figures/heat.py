@@ -141,6 +141,7 @@ def heat(
     axis.set_major_formatter(FuncFormatter(lambda number, _: format_number(f"{number:.3g}")))
     picture.around.bar_label = format_axis_label(value) if label is None else label
     axis.set_label_text(picture.around.bar_label)
+    axis.labelpad = 5.0
     picture.around.bar, picture.around.bar_lies = bar, lies
     return picture.set_texts(layout, format_axis_label(x), format_axis_label(y))
 

@@ -30,9 +30,9 @@ from dumbbell.figures.frames import (
     thin_line,
 )
 from dumbbell.figures.lines import handle
-from dumbbell.figures.palette import choose_styles, make_solid
+from dumbbell.figures.palette import choose_styles, make_solid, measure_lightness
 from dumbbell.figures.ribbon import Band, draw_ribbons
-from dumbbell.figures.style import GUIDE, Style
+from dumbbell.figures.style import DOUBLE, GUIDE, ON_PALE, SINGLE, TEXT, Style
 from dumbbell.lazy import call_lazily
 
 MOST_POINTS = 5000
@@ -43,6 +43,8 @@ _DRAWN = {"step-before": "steps-pre", "step-after": "steps-post", "linear": "def
 EMPTY = "no values"  # in a panel without a line
 _ALONE = Style("#222222", "", "-", "")  # of a panel without groups
 BASE, TOP = "base of the area", "top of the area"  # columns of what is stacked
+_CHARACTER, _NAME_HEIGHT = 0.057, 0.15  # inches of a name in an area
+_STRONG = 55.0  # lightness of a colour below which a name on it is white
 _MOST_BARS = 12  # values of x over which shares are bars
 
 
@@ -308,34 +310,31 @@ def shares(
     by: Names = None,
     **layout: Unpack[Layout],
 ) -> Picture:
-    """Draw how the sum of `y` over the groups of `by` is divided, at each `x`: areas over time, bars over a key."""
+    """Draw how the sum of `y` over the groups of `by` is divided, at each `x`: areas over time, bars over a key.
+
+    Areas with room for their names need no legend and no hatching.
+    """
     rows = read_rows(frame, layout, ("y",), x=x, y=y, by=by)
     check_unique(rows, by, list_facets(layout), x)
     heights = collect_numbers(rows, y)
     if len(heights) and heights.min() < 0:
         raise OutOfRange(f"{heights.min():g}", "0 or more", key=y)
     groups = Groups.from_frame(rows, by)
-    drawn = groups.styles
     names = order_values(rows[x])
     areas = is_areas(rows[x])
     picture, panels = spread(rows, layout, wide=0.0 if areas else 0.32 * len(names) + 0.3)
     place = {name: i for i, name in enumerate(names)}
-    for panel in panels:
-        parts = groups.split(panel.rows)
-        here = [name for name in names if name in set(panel.rows[x].to_list())]
-        at = {name: i for i, name in enumerate(here)}
-        table = np.zeros((len(groups.keys), len(here)))
-        for i, part in enumerate(parts):
-            for name, number in zip(part[x].to_list(), np.nan_to_num(convert_numbers(part[y])), strict=True):
-                table[i, at[name]] = number
-        whole = table.sum(axis=0)
-        with np.errstate(invalid="ignore"):
-            table = np.where(whole > 0, table / whole, 0.0)
+    tables = [_divide(groups.split(panel.rows), x, y, names) for panel in panels]
+    notes = [_place_names(picture, groups.labels, here, table) for here, table in tables] if areas else []
+    named = areas and {name for note in notes for name in note} == {*groups.labels}
+    for panel, (here, table) in zip(panels, tables, strict=True):
         base = np.zeros(len(here))
+        parts = groups.split(panel.rows)
         # the first lies on top, as in the legend
-        for label, style, part, share in reversed(list(zip(groups.labels, drawn, parts, table, strict=True))):
+        for label, style, part, share in reversed(list(zip(groups.labels, groups.styles, parts, table, strict=True))):
             if not part.is_empty():
-                _draw_share(panel.axes, here, place, base, share, label, style, areas=areas, several=len(parts) > 1)
+                hatched = len(parts) > 1 and not named
+                _draw_share(panel.axes, here, place, base, share, label, style, areas=areas, hatched=hatched)
             base = base + share
         panel.axes.set_ylim(0, 1)
         panel.axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
@@ -346,9 +345,55 @@ def shares(
             set_names(picture, panel.axes, [format_category(name) for name in names])
     if areas:
         scale(panels[0].axes.xaxis, np.array(names, dtype=float), log=False)
-    for label, style in zip(groups.labels, drawn, strict=True):
-        picture.add_entry(label, Patch(facecolor=style.colour, edgecolor="white", hatch=style.hatch, linewidth=0.0))
+    for label, style in zip(groups.labels, groups.styles, strict=True):
+        if named:
+            # white is that of the page, so that it is dark on the lighter colours of a dark page
+            ink = "white" if measure_lightness(style.colour) < _STRONG else ON_PALE
+            for panel, note in zip(panels, notes, strict=True):
+                if label in note:
+                    panel.axes.text(
+                        *note[label], label, ha="center", va="center", fontsize="small", color=ink, zorder=3
+                    )
+        else:
+            picture.add_entry(label, Patch(facecolor=style.colour, edgecolor="white", hatch=style.hatch, linewidth=0.0))
     return picture.set_texts(layout, format_axis_label(x), f"share of {format_axis_label(y).partition(',')[0]}")
+
+
+def _divide(parts: Sequence[pl.DataFrame], x: str, y: str, names: Sequence[Any]) -> tuple[list[Any], Numbers]:
+    """Return the places that have rows, and the share of each group there."""
+    known = {name for part in parts for name in part[x].to_list()}
+    here = [name for name in names if name in known]
+    at = {name: i for i, name in enumerate(here)}
+    table = np.zeros((len(parts), len(here)))
+    for i, part in enumerate(parts):
+        for name, number in zip(part[x].to_list(), np.nan_to_num(convert_numbers(part[y])), strict=True):
+            table[i, at[name]] = number
+    whole = table.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        shares_of: Numbers = np.where(whole > 0, table / whole, 0.0)
+    return here, shares_of
+
+
+def _place_names(
+    picture: Picture, labels: Sequence[str], here: Sequence[Any], table: Numbers
+) -> dict[str, tuple[float, float]]:
+    """Return where the names of areas have the most room within them, for those that have enough."""
+    sizes = picture.sizes
+    width, height = picture.panel_size
+    across, larger = len(picture.grid[0]), (sizes.text or TEXT) / TEXT
+    width = min(width, ((sizes.width or DOUBLE) - 0.8) / across - 0.2) if across > 1 or sizes.width else SINGLE - 0.7
+    x = np.array(here, dtype=float)
+    tops = np.cumsum(table[::-1], axis=0)[::-1]  # the first lies on top
+    found = {}
+    for label, top, share in zip(labels, tops, table, strict=True):
+        half = _CHARACTER * larger * (len(label) + 1) / 2 / width * (x[-1] - find_start(x))
+        best = _NAME_HEIGHT * larger / (0.7 * height)
+        for middle in x[(x - half >= find_start(x)) & (x + half <= x[-1])]:
+            within = (x >= middle - half) & (x <= middle + half)
+            low, high = float((top - share)[within].max()), float(top[within].min())
+            if high - low > best:
+                best, found[label] = high - low, (float(middle), (low + high) / 2)
+    return found
 
 
 def _draw_share(
@@ -361,13 +406,13 @@ def _draw_share(
     style: Style,
     *,
     areas: bool,
-    several: bool,
+    hatched: bool,
 ) -> None:
     look: dict[str, Any] = {
         "facecolor": style.colour,
         "edgecolor": "white",
-        "linewidth": 0.0,
-        "hatch": style.hatch if several else "",
+        "linewidth": 0.0 if hatched else 0.8,
+        "hatch": style.hatch if hatched else "",
     }
     if areas:
         axes.fill_between(np.array(here, dtype=float), base, base + share, label=label, **look)

@@ -76,7 +76,7 @@ def cdf(results: StoredResults, request: PlotRequest, *, complementary: bool = F
         log_y=request.log_y or complementary,
         each=each,
         x_label=found[0][1],
-        y_label=f"share{f' of {counted}' * (not each)} {'above' if complementary else 'up to'} x",
+        y_label=f"share{f' of {counted}' * (not each)} {'above x (CCDF)' if complementary else '(CDF)'}",
         title="; ".join(said) or None,
     )
 
