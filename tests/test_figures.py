@@ -707,12 +707,13 @@ def test_cells_without_data_are_blank_beside_numbers_and_hatched_elsewhere() -> 
 def test_a_negative_margin_is_red_and_a_negative_difference_blue() -> None:
     frame = pl.DataFrame({"x": [1, 2], "y": [1, 1], "value": [-1.0, 1.0]})
     for picture, sign in (
-        (figures.heat(frame, "x", "y", "value", kind="margin"), 1),
+        (figures.heat(frame, "x", "y", "value", kind="margin", decimals=0), 1),
         (figures.heat(frame, "x", "y", "value", kind="difference"), -1),
     ):
         [axes] = picture.panels.values()
         red, _, blue, _ = axes.images[0].to_rgba(np.array([-1.0]))[0]
         assert sign * (red - blue) > 0.2 and axes.images[0].get_clim() == (-1.0, 1.0)
+        assert [text.get_text().lstrip("\N{MINUS SIGN}") for text in axes.texts] == ["1" if sign > 0 else "1.00"] * 2
 
 
 def test_lines_without_data_points_have_no_markers() -> None:

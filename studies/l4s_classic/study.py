@@ -369,7 +369,7 @@ def draw_ratios(found: Evidence) -> Picture:
         facet="against",
         columns=2,
         log_x=False,
-        x_label="Prague's goodput / the classic flow's goodput",
+        x_label="Prague's goodput / classic flow's",
         title=choose_title(find_answer, "Prague against a classic flow") + "\nOne queue with ECN, 50 Mbit/s, 20 ms; "
         f"{describe_runs(count_seeds(ours, 'queue', 'second', 'ecn', 'source'), 'median', what='seed')}",
     )
