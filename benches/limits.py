@@ -56,16 +56,17 @@ def estimate_waits(first: float, last: float, near: float, memory: float) -> flo
 def describe_limit(case: str, packets: float, instructions: float, time: float, waiting: float) -> str:
     """Return what stands between a case and the packets a second that are aimed at, in a sentence."""
     there = 1e9 / packets
-    aim = f"In {case}, {packets / 1e6:g} million packets per second leave {there:.0f} ns for each"
+    goal = f"the goal of {packets / 1e6:g} million packets per second is {there:.0f} ns"
+    aim = f"Case {case} takes {time:.0f} ns per packet; {goal}"
     if time <= there:
-        return f"{aim}: reached."
+        return f"{aim}, which is reached."
     if waiting > there:
         return (
-            f"{aim}, and its misses take {waiting:.0f} ns one after the other: at least {waiting / there:.1f} of them "
-            f"must be under way at once, all the time, whatever the instructions take."
+            f"{aim}, and its misses take {waiting:.0f} ns one after the other. So at least {waiting / there:.1f} "
+            f"misses must be under way at all times, regardless of the instructions."
         )
     return (
-        f"{aim}. The misses take {waiting:.0f} ns of that even one after the other: memory does not stand in the way, "
-        f"but the {instructions:.0f} instructions, of which {instructions / time:.1f} pass in a nanosecond. "
+        f"{aim}. The misses take {waiting:.0f} ns even one after the other, so memory is not the limit. "
+        f"The limit is the {instructions:.0f} instructions, of which {instructions / time:.1f} pass in a nanosecond: "
         f"{there * instructions / time:.0f} would be few enough."
     )

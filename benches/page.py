@@ -121,8 +121,8 @@ build at {", ".join(dict.fromkeys(row["version"] for row in rows))}. {caches}
 
 {what}
 
-Code that the compiler has moved into another function counts where it was written. Code of the libraries of Rust
-and of the system counts for its caller. The parts are:
+Code that the compiler moved into another function counts for the place where it was written. Code of the libraries of
+Rust and of the system counts for its caller. The parts are:
 
 {chr(10).join(f"- *{part}*: {MEANT[part]}" for part in shown)}
 """
@@ -202,10 +202,10 @@ def make_steps_section(rows: list[dict[str, str]]) -> str:
     header += ["of set-up", "sent", "ACKs", "queue", "why"]
     said = "\n".join(f"{number}. {text}" for text, number in numbers.items())
     return f"""\
-The table lists each step between neighbours of over {steps.STEP} times, with cachegrind's counts per packet at both
-ends, in the caches above: instructions and misses without set-up, instructions of set-up (a run reads,
-builds and reports every flow), packets that senders sent, and ACKs. Queue is the mean length of the
-queue, packets. `make steps` counts all this.
+The table lists each pair of neighbours whose times differ by more than a factor of {steps.STEP}, with cachegrind's
+counts per packet at both ends, for the caches above: instructions and misses without set-up, instructions of set-up
+(a run reads, builds and reports every flow), packets that senders sent, and ACKs. Queue is the mean length of the
+queue in packets. `make steps` counts all this.
 
 {align_table(header, table, words=(0, 1, 2))}
 
@@ -272,10 +272,9 @@ def make_ladder_section() -> str:
     return f"""\
 ## From one flow to 100,000, from 1 Mbit/s to 1 Tbit/s
 
-These figures show the CPU time per data packet, including the set-up of the run, at
-{ladder.BASE_RTT // ladder.MS} ms of base RTT. A run takes about
-{ladder.PACKETS:,} packets, or {ladder.ROUND_TRIPS} round trips where that is more. Over all cells the time
-is {format_range(times, "ns")}.
+These figures show the CPU time per data packet, including the set-up of the run, at {ladder.BASE_RTT // ladder.MS} ms
+of base RTT. A run carries about {ladder.PACKETS:,} packets, or lasts {ladder.ROUND_TRIPS} round trips if they carry
+more. Over all cells the time is {format_range(times, "ns")}.
 
 ![Time per packet over the number of flows]({over_flows})
 
@@ -291,8 +290,8 @@ Rates with {alone} flows, ns per packet:
 
 {make_steps_section(rows)}
 
-Peak memory of a run over its flows at {fixed}, kB. It includes packets in flight and memory that a run takes once: with
-few flows, few share it.
+The table lists the peak memory of a run at {fixed}, divided by the number of flows, in kB. It includes packets in
+flight and memory that a run takes only once, which few flows share.
 
 {_format_table(flows, "flows", format_memory)}
 """
@@ -324,16 +323,15 @@ def make_limits_section() -> str:
         )
         if row["case"] in limits.AIMS:
             sentences.append(limits.describe_limit(row["case"], limits.AIMS[row["case"]], instructions, time, waiting))
-    latency = f"{near:.0f} ns in 256 KiB there, {last_cache:.0f} ns in 4 MiB and {memory:.0f} ns in 256 MiB"
+    latency = f"{near:.0f} ns in 256 KiB, {last_cache:.0f} ns in 4 MiB and {memory:.0f} ns in 256 MiB"
     return f"""\
 ## Limits of the memory
 
-The table lists time and packets per second of CPU on the machine of these figures, for the fastest of
-{limits.TURNS} runs. A load that needs the value of the previous load takes {latency}; sequential reads
-reach {float(measured["bandwidth"]):.0f} GB/s. *Bytes* are the cache lines that a packet brings into
-the first cache. *Misses one by one* is the least time of these misses if each
-waits for the previous one: most in 256 KiB, misses of the last cache in 256 MiB.
-Prefetched lines need not wait.
+The table lists time and packets per second of CPU on the machine of these figures, for the fastest of {limits.TURNS}
+runs. On this machine, a load that needs the value of the previous load takes {latency}; sequential reads reach
+{float(measured["bandwidth"]):.0f} GB/s. *Bytes* counts the cache lines that a packet loads into the first cache.
+*Misses one by one* is the minimum time of these misses if each waits for the previous one: that of 256 KiB for most,
+and that of 256 MiB for misses of the last cache. Prefetched lines do not wait.
 
 {align_table(header, table)}
 

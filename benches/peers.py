@@ -106,7 +106,7 @@ def make_ns3() -> Runner:
         command("a", 1), env=os.environ | {"NS_LOG": "TcpSocketBase"}, capture_output=True, text=True, check=False
     )
     note = (
-        "This build of ns-3 has its logging compiled in, which costs time: one without is faster."
+        "This build of ns-3 contains its logging, which costs time: a build without logging is faster."
         if asked.stderr
         else ""
     )
@@ -259,10 +259,10 @@ def make_page() -> str:
     return f"""\
 # Speed next to other simulators
 
-Written by `make bench-peers`: one dumbbell on each simulator, in turns, one process on one core each. A figure is data
-packets through the bottleneck over the CPU time of the whole process, with its set-up, and is that of the fastest of
-{REPEATS} turns; the slowest says how noisy the machine was. Memory is the peak of the process. How long is simulated
-differs, so that each takes some seconds.
+`make bench-peers` writes this page. It runs one dumbbell on each simulator, in turns, with one process on one core.
+The rate is the number of data packets through the bottleneck per CPU second of the whole process, including its
+set-up, in the fastest of {REPEATS} turns; the slowest turn shows how noisy the machine was. Memory is the peak of the
+process. The simulated time differs, so that each run takes some seconds.
 
 {_make_summary(found)} {" ".join(notes)}
 
@@ -272,17 +272,19 @@ Simulators: {"; ".join(versions)}. The programs that build these dumbbells are i
 
 ## What each models
 
-A packet costs less where less is done for it, so the ratios compare programs and not how well they are written.
+A packet costs less in a simulator that does less for it, so the ratios compare programs and not how well they are
+written.
 
 {MODELS}
-ns-3 has senders and receivers on one node each, which is quickest there, or on 100 on each side for 10,000 flows. Its
-step is RED with one threshold and no averaging; the threshold is 850 µs of the link in all three. What ns-3 has time
-for in c and f is mostly slow start. Each is compiled with full optimisation, and none by a profile.
+In ns-3, one node contains all senders and one all receivers, which is the fastest arrangement; for 10,000 flows there
+are 100 nodes on each side. Its step is RED with one threshold and without averaging; the threshold is 850 µs of the
+link in all three simulators. In c and f, the short simulated time of ns-3 is mostly slow start. All simulators are
+compiled with full optimisation, without a profile.
 
     make bench-peers CSG_HTSIM=/path/to/csg-htsim
 
-runs it again; without `CSG_HTSIM` its figures stay as they are, and `NS3=PREFIX` takes an installed ns-3 in place of
-the wheel.
+repeats the measurement. Without `CSG_HTSIM`, the figures of csg-htsim do not change; `NS3=PREFIX` uses an installed
+ns-3 instead of the wheel.
 """
 
 

@@ -111,9 +111,15 @@ def test_the_simulator_alone_has_the_features_that_the_bindings_have() -> None:
     ("packets", "instructions", "time", "waiting", "expected"),
     [
         # 20 million a second are 50 ns; 1000 instructions in 100 ns are 10 a nanosecond, so that 500 would do
-        (20e6, 1000, 100, 7, "but the 1000 instructions, of which 10.0 pass in a nanosecond. 500 would be few enough."),
+        (20e6, 1000, 100, 7, "is the 1000 instructions, of which 10.0 pass in a nanosecond: 500 would be few enough."),
         (20e6, 450, 45, 7, "leave 50 ns for each: reached."),
-        (8.3e6, 2000, 400, 600, "take 600 ns one after the other: at least 5.0 of them must be under way at once"),
+        (
+            8.3e6,
+            2000,
+            400,
+            600,
+            "take 600 ns one after the other. So at least 5.0 misses must be under way at all times",
+        ),
     ],
 )
 def test_what_stands_in_the_way_is_said(

@@ -1164,6 +1164,17 @@ def test_names_of_lines_stand_at_their_ends_in_their_colours_and_do_not_touch() 
     assert all(below.y1 <= above.y0 + 0.5 for below, above in itertools.pairwise(boxes))
 
 
+def test_named_lines_can_be_solid_in_every_panel() -> None:
+    rows = [
+        {"x": x, "y": x, "cc": cc, "aqm": aqm} for cc in ("cubic", "reno") for aqm in ("pie", "red") for x in (1, 2)
+    ]
+    frame = pl.DataFrame(rows)
+    for names, dashed in ((None, set()), ({"reno": "Reno"}, set()), ({"cubic": "CUBIC"}, {"reno"})):
+        picture = figures.lines(frame, "x", "y", by="cc", facet="aqm").name_lines(names, solid=True)
+        lines = [line for axes in picture.panels.values() for line in axes.lines]
+        assert {line.get_label() for line in lines if line.get_linestyle() != "-"} == dashed
+
+
 def test_text_in_the_colour_of_a_line_can_be_read_on_white() -> None:
     for colour in style.TEXT_COLOURS.values():
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]

@@ -524,7 +524,7 @@ def test_a_file_may_be_the_measurement_of_an_experiment(tmp_path: Path, command:
         (["up.ss.txt", "--propose", "up.ss.txt/x.toml"], "choose a folder, which is made, or a file ending in .toml"),
         (
             ["up.ss.txt", "--as", "two.toml"],
-            """choose one with --set 'reverse.aqm, bottleneck.aqm=[["codel", "pie"]]', with""",
+            """one with --set 'reverse.aqm, bottleneck.aqm=[["codel", "pie"]]', with""",
         ),
         (["up.ss.txt", "--propose", "there.toml"], "this file already exists"),
         (["up.ss.txt", "-o", "none/r.duckdb"], "there is no folder none"),

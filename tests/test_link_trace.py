@@ -19,7 +19,7 @@ from dumbbell.results import dimensions
 NUMBER = (
     "it must be one whole number of milliseconds per line, 0 to 86400000 (a day), and perhaps a delay in ms behind it"
 )
-NAME = "it must be the name of a file in mahimahi's format: a time in whole milliseconds per line"
+NAME = "the name of a file in mahimahi's format: a time in whole milliseconds per line"
 
 
 def with_trace(folder: Path, content: str | bytes, **keys: Any) -> experiment.Experiment:
@@ -60,7 +60,7 @@ def test_a_trace_beside_the_experiment(content: str, schedule: str, rate: int, t
         ("5\n4\n", "there is 4 in line 2, after 5 (PATH); it must be times that do not decrease"),
         ("1\n\n2\n", "there is an empty line, line 2 (PATH); it must be a number on each line"),
         ("60000\n", "there is a mean rate of 201bit (PATH); it must be 1kbit to 10000Gbit"),
-        (b" " * (32 * 2**20 + 1), f"it has more than 32 MiB (PATH); {NAME}, at most 32 MiB"),
+        (b" " * (32 * 2**20 + 1), f"it has more than 32 MiB (PATH); it must be {NAME}, at most 32 MiB"),
     ],
 )
 def test_a_bad_trace_is_one_line_that_names_file_and_line(content: str | bytes, expected: str, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_settings_name_a_trace_and_the_command_says_what_is_wrong(command: Comma
     assert done.returncode == 0, done.stderr
     wrong = command("run", "a.toml", "--set", "bottleneck.trace=b.trace", "-o", "a.duckdb")
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert wrong.stderr == f"--set: bottleneck.trace: no such file or directory (b.trace); {NAME}\n"
+    assert wrong.stderr == f"--set: bottleneck.trace: no such file or directory (b.trace); give {NAME}\n"
     assert "bottleneck.trace = unset (trace)" in command("describe", "bottleneck.trace").stdout
 
 

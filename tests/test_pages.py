@@ -14,6 +14,7 @@ from dumbbell.pages import new as making
 from dumbbell.pages import prose, study, template_words
 from dumbbell.pages.evidence import Evidence
 from dumbbell.pages.samples import find_changes, list_algorithms
+from dumbbell.pages.summaries import choose_title
 from dumbbell.pages.template import ContradictedError, render
 from dumbbell.pages.values import PageError, Rows, find_highest, find_lowest, is_most_of
 from dumbbell.words import join_words
@@ -196,6 +197,17 @@ def test_a_condition_tests_the_words_of_its_statement(text: str, needed: str | N
     assert (not found) if needed is None else (len(found) == 1 and needed in found[0])
 
 
+def test_a_title_is_the_answer_that_the_evidence_gives_and_else_the_subject() -> None:
+    rows, subject = Rows("share", SHARE), "Shares of BBR"
+
+    def find_title(cc: str, least: float) -> str:
+        answer = f"{cc} gets {least:.0%} or more"
+        return choose_title(lambda: answer if rows(cc=cc).share.min >= least else None, subject)
+
+    assert find_title("BBRv1", 0.3) == "BBRv1 gets 30% or more"
+    assert find_title("BBRv1", 0.5) == subject == find_title("BBRv2", 0.0)  # false, and no row of BBRv2
+
+
 def test_who_is_lowest_is_asked_in_each_place() -> None:
     rows = Rows("share", SHARE)
     assert find_lowest(rows, "share", {"cc": "BBRv1"}, "depth").answers == [False, False, True]
@@ -372,7 +384,15 @@ CHANGED: list[tuple[str, str, str, pl.Expr, str, pl.Expr, str]] = [
         *("superlative", "home", "cells", (C("queue") == "PIE") & (C("traffic") == "4 up") & (C("link") == "50/10")),
         *("ping_p99", pl.lit(99_999.0), "The FIFO gives the highest P99 of pings on every link"),
     ),
-    ("most", "coexistence", "runs", C("aqm") == "CSAQM", "jain", pl.lit(0.1), "closest to equal shares in most cells"),
+    (
+        "most",
+        "coexistence",
+        "runs",
+        C("aqm") == "CSAQM",
+        "jain",
+        pl.lit(0.1),
+        "comes closest to equal shares in most cells",
+    ),
     (
         *("most", "scoreboard", "measured", C("rate") == 50, "rtt_error", pl.lit(0.07)),
         "Most cells agree with real Linux",

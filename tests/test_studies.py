@@ -81,7 +81,7 @@ def test_a_folder_here_is_no_study_by_its_name(tmp_path: Path, monkeypatch: pyte
     new.make(Path("abe"))
     assert study.find("abe").folder != Path("abe")  # that of dumbbell; no program here runs unasked
     Path("abe").rename("mine")
-    with pytest.raises(UnknownName, match=r"unknown study mine; .*\./mine, whose program runs then"):
+    with pytest.raises(UnknownName, match=r"unknown study mine; .*\./mine, whose program then runs"):
         study.find("mine")
     assert study.find("./mine").page == Path("mine/README.md")
 

@@ -251,7 +251,7 @@ def test_a_run_is_chosen_as_in_tables_and_results_are_no_experiment(
 ) -> None:
     assert command("trace", experiment, "--where", "rate=20000kbit", "--set", "duration=1s").returncode == 0
     said = command("trace", experiment).stderr
-    assert "it describes 2 runs; choose one with --cell 1 (bottleneck.rate=10Mbit), --cell 2 (" in said, said
+    assert "it describes 2 runs; choose one with --cell N or --where KEY=VALUE: --cell 1 (bottleneck.rate=10M" in said
     assert command("run", experiment, "-o", "two.csv").returncode == 2 and not (tmp_path / "two.csv").exists()
     said = command("run", experiment, "-o", "two.csv").stderr
     assert (

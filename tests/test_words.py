@@ -50,6 +50,11 @@ PAGE_WORDS = {
     r"\bbut for\b": "except",
     r"\b(?:held|holds?) (?:\w+ ){0,3}against\b": "compare with",
     r"\bstands? (?:next|behind|there)\b": "is, appears",
+    r"\b(?:nobody|somebody|anybody|whoever)\b": "name the reader or the part",
+    r"\bsays? (?:so|how|what|when|which)\b": "explains, reports, lists",
+    r"\bcannot be told\b|\btells? (?:how|what|when|which)\b": "cannot be determined; shows, lists",
+    r"\bknows? (?:no|nothing|what|which)\b": "does not support, does not distinguish",
+    r"\b(?:command|crate|figure|file|glossary|header|page)s? (?:has|have) (?:an?|all|its|one|the)\b": "contains, lists",
 }
 STYLE_GUIDE = ROOT / "docs" / "style.md"  # quotes the words that it replaces
 # in docstrings and comments alone
@@ -64,7 +69,7 @@ CODE_WORDS = {
     r"\bfaults? of\b": "error in",
 }
 # written by programs from results or from the engine's own descriptions; a notebook
-MADE = ("docs/validation", "docs/lab-book.md")
+MADE = ("docs/validation", "docs/lab-book.md", "docs/reference/")
 WRITTEN = ("README.md", "tables.md")  # in the folder of a study
 INSIDE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)  # of a template: no prose
 PAGES = [
@@ -139,4 +144,7 @@ def test_what_is_refused() -> None:
     assert not refused(
         "there is no such file; it is no longer one; begin here; the bandwidth-delay product; put it apart"
     )
+    assert refused("Nobody needs it, and a note says so.", PAGE_WORDS) and refused("The page has a table.", PAGE_WORDS)
+    assert refused("The link knows no flows; the file tells which.", PAGE_WORDS)
+    assert not refused("The file has to exist; a page has been written; an error names it.", PAGE_WORDS)
     assert prose("a `beside` b\n\n    beside\n\n{{ beside(1) }} [c](beside.md)\n").split() == ["a", "b", "[c"]

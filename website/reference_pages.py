@@ -14,7 +14,9 @@ from dumbbell.results import columns
 from website.markdown import DOCS, format_table, join_paragraphs
 
 FOLDER = DOCS / "reference"
-ALGORITHMS = "Each [queue discipline and congestion control](../../algorithms/index.md) has a page with its parameters."
+ALGORITHMS = (
+    "A page describes each [queue discipline and congestion control](../../algorithms/index.md), with its parameters."
+)
 STAGES = "The [stages of a path](stages.md) and the [links](links.md) are tables with keys of their own."
 # page of keys: its title, the tables of an experiment file on it, an example, and where to look next
 KEYS = {

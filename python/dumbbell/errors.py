@@ -17,7 +17,11 @@ from typing import Any, Self, TypedDict, Unpack
 MOST_NAMED = 12  # names that a sentence lists
 
 MOST_TOLD = 20  # errors that are shown together
-_ABSENT = ("there is no such file", "no such file")  # what a file is said to be that does not exist
+_ABSENT = (
+    "there is no such file",
+    "there is no such folder",
+    "no such file",
+)  # what a file is said to be that does not exist
 _AROUND = 60  # characters of a line before and after a wrong place
 # options that Python does not call as the command line does
 _IN_PYTHON = {"set": "overrides", "linear-x": "log_x", "linear-y": "log_y"}

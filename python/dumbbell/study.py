@@ -10,7 +10,15 @@ from dumbbell.figures import Picture, Series
 from dumbbell.notebook import Results
 from dumbbell.pages.captions import count_experiment_seeds, count_seeds, describe_runs, list_durations
 from dumbbell.pages.evidence import Evidence, Tables, list_members
-from dumbbell.pages.summaries import compute_intervals, compute_means, draw_means, make_grid, map_names, order_names
+from dumbbell.pages.summaries import (
+    choose_title,
+    compute_intervals,
+    compute_means,
+    draw_means,
+    make_grid,
+    map_names,
+    order_names,
+)
 from dumbbell.pages.sweeps import Sweep
 from dumbbell.pages.template_words import format_count
 from dumbbell.pages.values import Answers, Rows
@@ -32,6 +40,7 @@ __all__ = [
     "Tables",
     "Unreadable",
     "align_table",
+    "choose_title",
     "compute_intervals",
     "compute_means",
     "count_experiment_seeds",

@@ -1,5 +1,6 @@
 """BBRv2 and DCTCP over STEP, PI2 and CSAQM, from its experiments and the cells of Linux."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -356,72 +357,149 @@ def _name_interval(frame: pl.DataFrame, low: str, high: str) -> dict[str, Any]:
     return {"low": low, "high": high} if (frame["seeds"] > 1).any() else {}
 
 
+_GROUPS = {  # names for numbers of flows of two RTTs as the paper writes them
+    **{"4-16": "4 at 50 ms, 16 at 5 ms", "8-32": "8 at 50 ms, 32 at 5 ms"},
+    **{"2-2-8-8": "4 at 50 ms, 16 at 5 ms", "4-4-16-16": "8 at 50 ms, 32 at 5 ms"},
+}
+
+
 def _count_flows(frame: pl.DataFrame) -> pl.DataFrame:
     named = frame.with_columns(pl.col("aqm").cast(AQMS), pl.col("n").cast(pl.String))
     used = [n for n in terms.COUNTS if n in set(named["n"])]
-    names = pl.Enum([f"N = {n}" for n in used])
-    return named.with_columns(flows=pl.format("N = {}", "n").cast(names))
+    return named.with_columns(flows=map_names("n", {n: _GROUPS.get(n, f"{n} flows") for n in used}))
+
+
+def _title_utilisation(shown: pl.DataFrame) -> str:
+    """Return how much of the link two flows and forty leave idle, if two leave much more."""
+    two, forty = ([100 - 100 * use for use in shown.filter(n=n, k=KS[0])["utilisation"]] for n in ("2", "40"))
+    if two and forty and min(two) > 2 * max(forty):
+        idle = f"{math.floor(min(two))} to {math.ceil(max(two))} %"
+        few = f"Two DCTCP flows leave {idle} of the link idle at K = {KS[0]:g}"
+        return f"{few}, 40 flows at most {math.ceil(max(forty))} %"
+    return "Utilisation of DCTCP flows by queue discipline"
 
 
 def draw_utilisation(found: Evidence) -> Picture:
     """Draw the utilisation of DCTCP alone at 5 ms (figure 1 of the paper)."""
     rtt = pl.col("rtt").cast(pl.String) == "5"
     shown = _count_flows(found["runs"].filter(pl.col("mix") == "dctcp", rtt, pl.col("gbit") == 1))
-    return figures.lines(
+    picture = figures.lines(
         shown.sort("k"),
         "k",
         "utilisation",
         **_name_interval(shown, "use_low", "use_high"),
-        by="aqm",
-        columns=["flows"],
+        by="flows",
+        columns="aqm",
         log_x=True,
+        bands=True,
         x_label="K (delay target over base RTT)",
         y_label="utilisation",
-        title="Utilisation of N DCTCP flows by queue discipline\n"
-        f"1 Gbit/s, 5 ms, buffer 500 ms; {_describe_point_runs(found, shown)}",
+        title=f"{_title_utilisation(shown)}\nDCTCP alone at 1 Gbit/s and 5 ms, buffer 500 ms; "
+        f"{_describe_point_runs(found, shown)}",
     )
+    picture.name_lines({"2 flows": "2 flows", "10 flows": "10 flows", "100 flows": "40 and 100 flows"})
+    picture.entries = []  # the line of 40 flows is under that of 100
+    return picture.arrange()
 
 
-def draw_throughput(found: Evidence, mix: str, rtt: str, title: str, order: Sequence[tuple[str, str]]) -> Picture:
-    """Draw relative throughput of the classes of a mix: queue disciplines down, numbers of flows across."""
+def _pivot_classes(shown: pl.DataFrame) -> pl.DataFrame:
+    named = shown.with_columns(pl.col("aqm").cast(pl.String))
+    return named.pivot("cls", index=["aqm", "n", "k"], values="relative")
+
+
+def _title_equal_rtts(shown: pl.DataFrame, rtt: str) -> str:
+    """Return whom PI2 and STEP favour, if most cells agree, and in how many cells CSAQM is nearest to equal shares."""
+    wide = _pivot_classes(shown)
+    ratio = pl.col(f"dctcp-{rtt}") / pl.col(f"bbr2-{rtt}")
+    each = wide.with_columns(dctcp=ratio > 1, off=ratio.log().abs())
+    favours = []
+    for aqm in ("STEP", "PI2"):
+        share = float(each.filter(aqm=aqm)["dctcp"].mean() or 0.0)  # type: ignore[arg-type]
+        if max(share, 1 - share) >= 0.7:
+            mostly = "" if share in (0, 1) else "mostly "
+            favours.append(f"{aqm} {mostly}favours {'DCTCP' if share > 0.5 else 'BBRv2'}")
+    off = each.pivot("aqm", index=["n", "k"], values="off").drop_nulls()
+    nearest = off.filter(pl.col("CSAQM") < pl.min_horizontal("STEP", "PI2")).height
+    if not favours or nearest * 2 <= off.height:
+        return f"BBRv2 and DCTCP, half each, at {rtt} ms"
+    return f"At {rtt} ms {', '.join(favours)}, CSAQM is nearest to equal shares in {nearest} of {off.height} cells"
+
+
+def _title_two_rtts(shown: pl.DataFrame, mix: str) -> str:
+    """Return what flows of two RTTs do to each other over each queue, if the evidence has it."""
+    wide = _pivot_classes(shown)
+    csaqm, other = wide.filter(aqm="CSAQM"), wide.filter(pl.col("aqm") != "CSAQM")
+    if mix == "dctcp":
+        if other["dctcp-50"].max() < 0.5 < csaqm["dctcp-50"].min():  # type: ignore[operator]
+            return "DCTCP of 50 ms gets less than half of its share over STEP and PI2, and more over CSAQM"
+        return "DCTCP of 50 ms and of 5 ms"
+    if mix == "bbr2":
+        ahead = (other["bbr2-50"] > other["bbr2-5"]).all()
+        early, late = csaqm.filter(pl.col("k") <= 1)["bbr2-5"], csaqm.filter(pl.col("k") >= 2)["bbr2-5"]
+        if ahead and early.min() > 0.8 and late.max() < 0.6:  # type: ignore[operator]
+            return "BBRv2 of 50 ms takes the share of BBRv2 of 5 ms; over CSAQM only from K = 2 on"
+        return "BBRv2 of 50 ms and of 5 ms"
+    classes = [f"{cc}-{ms}" for cc, ms in _FOUR]
+    most = float(wide.filter(aqm="PI2")["bbr2-50"].min())  # type: ignore[arg-type]
+    least = min(float(csaqm[name].min()) for name in classes)  # type: ignore[arg-type]
+    if most > 2:
+        most, least = math.floor(10 * most) / 10, math.floor(100 * least) / 100
+        return f"Over PI2 BBRv2 of 50 ms gets {most:g} times its share or more; over CSAQM all get {least:g} or more"
+    return "BBRv2 and DCTCP of 50 ms and of 5 ms"
+
+
+def draw_throughput(found: Evidence, mix: str, rtt: str, order: Sequence[tuple[str, str]]) -> Picture:
+    """Draw relative throughput of the classes of a mix: a panel for each queue discipline and number of flows."""
     several = len({rtt for _, rtt in order}) > 1
     names = {f"{cc}-{ms}": f"{CLASSES[cc]}, {ms} ms" if several else CLASSES[cc] for cc, ms in order}
     chosen = found["classes"].filter(
         pl.col("mix") == mix, pl.col("rtt").cast(pl.String) == rtt, pl.col("gbit") == 1, pl.col("relative") > 0
     )
     shown = _count_flows(chosen).with_columns(who=map_names("cls", names))
+    title = _title_two_rtts(shown, mix) if several else _title_equal_rtts(shown, rtt)
+    notes = []
+    if several:
+        notes.append("panels: numbers of flows by base RTT")
+    if mix == "both":
+        notes.append("half of the flows BBRv2, half DCTCP")
+    notes += ["1 Gbit/s, buffer 500 ms", _describe_point_runs(found, shown)]
     picture = figures.lines(
         shown.sort("k"),
         "k",
         "relative",
         **_name_interval(shown, "low", "high"),
         by="who",
-        facet=["flows" if several else "aqm"],
-        columns=["aqm" if several else "flows"],
+        facet=["flows", "aqm"] if several else ["aqm", "flows"],
+        columns=3 if several else 4,
         log_x=True,
         log_y=True,
+        bands=True,
         x_label="K (delay target over the shorter base RTT)" if several else "K (delay target over base RTT)",
         y_label="throughput over the fair share",
-        title=f"{title}\n1 Gbit/s, buffer 500 ms; {_describe_point_runs(found, shown)}",
+        title=f"{title}\n{'; '.join(notes)}",
     )
     picture.draw_level(1.0)
-    return picture
+    return picture.name_lines()
 
 
 _FOUR = [(cc, rtt) for rtt in ("50", "5") for cc in CLASSES]
-# number of the paper's figure → congestion controls, base RTTs, title and order of the classes
-THROUGHPUTS = {
-    "08": ("both", "5", "BBRv2 and DCTCP, half each, at 5 ms", [("bbr2", "5"), ("dctcp", "5")]),
-    "11": ("both", "50", "BBRv2 and DCTCP, half each, at 50 ms", [("bbr2", "50"), ("dctcp", "50")]),
-    "14": ("dctcp", "5+50", "DCTCP of 50 ms and of 5 ms", [("dctcp", "50"), ("dctcp", "5")]),
-    "15": ("bbr2", "5+50", "BBRv2 of 50 ms and of 5 ms", [("bbr2", "50"), ("bbr2", "5")]),
-    "16": (
-        "both",
-        "5+50",
-        "BBRv2 and DCTCP of 50 ms and of 5 ms",
-        [(cc, rtt) for rtt in ("50", "5") for cc in CLASSES],
-    ),
+# number of the paper's figure → congestion controls, base RTTs, order of the classes
+THROUGHPUTS: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
+    "08": ("both", "5", [("bbr2", "5"), ("dctcp", "5")]),
+    "11": ("both", "50", [("bbr2", "50"), ("dctcp", "50")]),
+    "14": ("dctcp", "5+50", [("dctcp", "50"), ("dctcp", "5")]),
+    "15": ("bbr2", "5+50", [("bbr2", "50"), ("bbr2", "5")]),
+    "16": ("both", "5+50", _FOUR),
 }
+
+
+def _title_with_linux(mixed: pl.DataFrame) -> str:
+    """Return in how many cells of two and of ten flows the simulator is near Linux."""
+    counts = []
+    for n in (2, 10):
+        own = mixed.filter(n=n)
+        counts.append(f"{own['share_ok'].sum()} of {own.height} cells of {format_count(n)} flows")
+    return f"BBRv2's share is within {SHARE:g} of Linux in {join_words(counts)}"
 
 
 def draw_with_linux(found: Evidence) -> Picture:
@@ -430,7 +508,7 @@ def draw_with_linux(found: Evidence) -> Picture:
         count_experiment_seeds(found, "coexistence"), seconds=list_durations(found, "coexistence")
     )
     mixed = judge_linux_cells(found).filter(pl.col("kind") == "both")
-    places = pl.format("{} ms, N = {}", "rtt", "n")
+    places = pl.format("{} ms, {} flows", "rtt", "n")
     order = mixed.select(place=places, rtt="rtt", n="n").unique().sort("rtt", "n")["place"].to_list()
     random = mixed.select(
         *("limit", "k", "share", "rtt", "n"),
@@ -448,10 +526,10 @@ def draw_with_linux(found: Evidence) -> Picture:
         high=none,
         starts=pl.lit("as on Linux"),
     )
-    limits = {"0": "no limit", "5": "limit 5 ms"}
+    limits = {"0": "ECN at any RTT", "5": "ECN up to 5 ms"}
     shown = pl.concat([random, started.select(random.columns)]).with_columns(
         limit=map_names("limit", limits),
-        place=pl.format("{} ms, N = {}", "rtt", "n").cast(pl.Enum(order)),
+        place=places.cast(pl.Enum(order)),
         starts=pl.format("simulator, starts {}", "starts").cast(
             pl.Enum(["simulator, starts random", "simulator, starts as on Linux"])
         ),
@@ -461,15 +539,15 @@ def draw_with_linux(found: Evidence) -> Picture:
         "k",
         "value",
         by="starts",
-        facet=["limit"],
-        columns=["place"],
+        facet=["limit", "place"],
+        columns=4,
         log_x=True,
         reference="share",
         reference_name="Linux",
         x_label="K (step over base RTT)",
         y_label="BBRv2's share of goodput",
-        title="BBRv2 against as many DCTCP flows over STEP, simulator and Linux\n"
-        f"1 Gbit/s; {how_often}; Linux: one start",
+        title=f"{_title_with_linux(mixed)}\nBBRv2, which answers ECN at any RTT or up to 5 ms, against as many DCTCP "
+        f"flows over STEP at 1 Gbit/s; {how_often}; Linux: one start",
     )
 
 
@@ -490,7 +568,7 @@ FIGURES: dict[str, Callable[[Evidence], Picture]] = {
     "coexistence-01": draw_utilisation,
     "coexistence-linux": draw_with_linux,
     **{
-        f"coexistence-{number}": partial(draw_throughput, mix=mix, rtt=rtt, title=title, order=order)
-        for number, (mix, rtt, title, order) in THROUGHPUTS.items()
+        f"coexistence-{number}": partial(draw_throughput, mix=mix, rtt=rtt, order=order)
+        for number, (mix, rtt, order) in THROUGHPUTS.items()
     },
 }

@@ -9,6 +9,7 @@ from dumbbell.study import (
     Rows,
     Series,
     align_table,
+    choose_title,
     compute_means,
     count_experiment_seeds,
     describe_runs,
@@ -23,6 +24,7 @@ from . import pi2_margins
 from .rows import BURST_S, DUALPI2, FQ_CODEL, FQ_STEP, HELD, TARGET_MS
 
 KINDS = [DUALPI2, FQ_CODEL, FQ_STEP]
+NAMES = {kind: kind.replace(", ", ",\n") for kind in KINDS}  # next to lines
 LOADS = {0.0: "none", 0.25: "low (10 flows/s)", 2.5: "high (100 flows/s)", 7.5: "three times high"}
 WEB = {"prague": "short flows are Prague", "cubic": "short flows are CUBIC, no ECN"}
 BURSTS = {"prague": "burst of 100 short Prague flows a second", "cubic": "burst of 100 short CUBIC flows a second"}
@@ -64,29 +66,37 @@ def draw_rtt(found: Evidence) -> Picture:
     """Draw the ratio of rates over the base RTT of both flows."""
     equal = found["rtt"].filter(pl.col("rtt") == pl.col("second_rtt"))
     shown = compute_means(equal, ["version", "rtt"], "ratio")
-    newest = Rows("newest", shown)(version="Prague 0.7").ratio
-    return draw_means(
+
+    def find_answer() -> str:
+        newest = Rows("newest", shown)(version="Prague 0.7").ratio
+        return f"Prague gets {newest.min:.2g} to {newest.max:.2g} times CUBIC's rate"
+
+    picture = draw_means(
         shown,
         "rtt",
         "ratio",
         by="version",
-        direct="rows",
         log_x=True,
         x_label="base RTT of both flows, ms",
         y_label="Prague's rate / CUBIC's rate",
-        title=f"Prague gets {newest.min:.1f} to {newest.max:.1f} times CUBIC's rate\n"
-        f"DualPI2, 40 Mbit/s, equal RTT; {describe_runs(shown['n'], what='seed')}",
+        title=choose_title(find_answer, "How Prague shares with CUBIC of the same RTT")
+        + f"\nDualPI2, 40 Mbit/s, equal RTT; {describe_runs(shown['n'], what='seed')}",
         level=1,
-        level_name="equal",
     )
+    figures.write_in(picture, (), "equal rates", (20, 1), move=(0, -6), ha="center")
+    return picture
 
 
 def draw_rtt_map(found: Evidence) -> Picture:
     """Draw the ratio of rates of Prague 0.7 as a map over both RTTs."""
     ratios = compute_means(found["rtt"].filter(pl.col("version") == "Prague 0.7"), ["rtt", "second_rtt"], "ratio")
-    most = Rows("ratios", ratios).ratio.max
-    favours = Rows("ratios", ratios.filter(pl.col("rtt") <= 20, pl.col("second_rtt") == 100)).ratio.max == most
-    answer = f"A Prague flow of short RTT gets up to {most:.1f} times the rate of a CUBIC flow of long RTT"
+
+    def find_answer() -> str | None:
+        most = Rows("ratios", ratios).ratio.max
+        favours = Rows("ratios", ratios.filter(pl.col("rtt") <= 20, pl.col("second_rtt") == 100)).ratio.max == most
+        answer = f"A Prague flow of short RTT gets up to {most:.1f} times the rate of a CUBIC flow of long RTT"
+        return answer if favours else None
+
     return figures.heat(
         ratios,
         "second_rtt",
@@ -96,7 +106,7 @@ def draw_rtt_map(found: Evidence) -> Picture:
         x_label="base RTT of CUBIC, ms",
         y_label="base RTT of Prague, ms",
         label="Prague's rate / CUBIC's rate",
-        title=(answer if favours else "How Prague shares with CUBIC of another RTT")
+        title=choose_title(find_answer, "How Prague shares with CUBIC of another RTT")
         + f"\nDualPI2, 40 Mbit/s, Prague 0.7; {describe_runs(ratios['n'], spread='', what='seed')}",
     )
 
@@ -117,11 +127,14 @@ def draw_rtt_rates(found: Evidence) -> Picture:
         link=map_names("rate", links),
     )
     values = compute_means(shown, ["pair", "link", "rtt"], "prague")
-    rate, slowest = pl.col("prague"), pl.col("link") == list(links.values())[-1]
-    near = values.filter(pl.col("rtt") <= 20).group_by("pair", "link").agg(spread=rate.max() / rate.min())
-    fast, slow = (Rows("near", near.filter(chosen)).spread for chosen in (~slowest, slowest))
-    flat = fast.max < 1.15 < 1.5 < slow.max
-    answer = "Up to 20 ms Prague's rate hardly depends on its RTT, except on the slowest link"
+
+    def find_answer() -> str | None:
+        rate, slowest = pl.col("prague"), pl.col("link") == list(links.values())[-1]
+        near = values.filter(pl.col("rtt") <= 20).group_by("pair", "link").agg(spread=rate.max() / rate.min())
+        fast, slow = (Rows("near", near.filter(chosen)).spread for chosen in (~slowest, slowest))
+        flat = fast.max < 1.15 < 1.5 < slow.max
+        return "Up to 20 ms Prague's rate hardly depends on its RTT, except on the slowest link" if flat else None
+
     return draw_means(
         values,
         "rtt",
@@ -129,14 +142,13 @@ def draw_rtt_rates(found: Evidence) -> Picture:
         by="link",
         facet="pair",
         columns=2,
-        direct="rows",
         log_x=True,
         log_y=True,
         x_label="base RTT of Prague, ms",
         y_label="rate of one Prague flow, Mbit/s",
-        title=(answer if flat else "How Prague's rate depends on its own RTT")
+        title=choose_title(find_answer, "How Prague's rate depends on its own RTT")
         + f"\nDualPI2, CUBIC at 20 ms; {describe_runs(values['n'], what='seed')}",
-    )
+    ).name_lines(solid=True)
 
 
 # 2
@@ -161,9 +173,12 @@ def draw_burst(found: Evidence) -> Picture:
     def find_growth(web: str, flow: int) -> float:
         return float(tail(web=web, flow=flow, within=True).p95.only / tail(web=web, flow=flow, within=False).p95.only)
 
-    both = min(find_growth("prague", 0), find_growth("prague", 1), find_growth("cubic", 1))
-    answer = "Short Prague flows lengthen the tail of both queues, short CUBIC flows that of CUBIC alone"
-    holds = both > 1.2 and find_growth("cubic", 0) < 1.05
+    def find_answer() -> str | None:
+        both = min(find_growth("prague", 0), find_growth("prague", 1), find_growth("cubic", 1))
+        if both > 1.2 and find_growth("cubic", 0) < 1.05:
+            return "Short Prague flows lengthen the tail of both queues, short CUBIC flows that of CUBIC alone"
+        return None
+
     return figures.stacked_series(
         [
             Series(tails.filter(pl.col("who") == flows[0]), "delay", "part", "delay of Prague (L), ms"),
@@ -171,12 +186,11 @@ def draw_burst(found: Evidence) -> Picture:
             Series(shown, "goodput", "who", "goodput, Mbit/s"),
         ],
         columns="shown",
-        direct="rows",
         marks=[(begin, "burst begins"), (end, "ends")],
-        title=(answer if holds else "A burst of short flows against both queues")
+        title=choose_title(find_answer, "A burst of short flows against both queues")
         + "\nDualPI2, 40 Mbit/s, 10 ms; smoothed RTT less base RTT of the long flows, of half seconds of "
         f"{seeds} seed{'s' * (seeds != 1)}",
-    )
+    ).name_lines(solid=True)
 
 
 def format_burst_table(found: Evidence) -> str:
@@ -218,9 +232,14 @@ def draw_protection_delay(found: Evidence) -> Picture:
     """Draw the delay of Prague over classic protection."""
     values = _collect_protection(found, "p99", 0, {1: "Prague, 1 flow", 8: "Prague, 8 flows"})
     means = Rows("delays", values)
-    quiet, half, over = means(load=_load(0)), means(load=_load(20)), means(load=[_load(40), _load(60)])
-    holds = quiet.p99.max < 3 and half(protection=10).p99.max < 3 and half(protection=50).p99.min > 10
-    answer = "Classic protection delays Prague little until UDP fills what is left for L"
+
+    def find_answer() -> str | None:
+        quiet, half, over = means(load=_load(0)), means(load=_load(20)), means(load=[_load(40), _load(60)])
+        little = max(quiet.p99.max, half(protection=10).p99.max) < 3
+        if little and min(half(protection=50).p99.min, over(protection=[5, 10]).p99.min) > 10:
+            return "Classic protection delays Prague little until UDP fills what is left for L"
+        return None
+
     return draw_means(
         values,
         "protection",
@@ -228,22 +247,26 @@ def draw_protection_delay(found: Evidence) -> Picture:
         by="flows",
         facet="load",
         columns=2,
-        direct="rows",
         log_x=True,
         log_y=True,
         x_label="classic protection, %",
         y_label="P99 of Prague's delay, ms",
-        title=(answer if holds and over(protection=[5, 10]).p99.min > 10 else "What protection costs the L queue")
+        title=choose_title(find_answer, "What classic protection costs the L queue")
         + f"\nDualPI2, 40 Mbit/s, 10 ms, one CUBIC flow in C; {describe_runs(values['n'], what='seed')}",
-    )
+    ).name_lines()
 
 
 def draw_protection_share(found: Evidence) -> Picture:
     """Draw what CUBIC has of the link over classic protection."""
     values = _collect_protection(found, "share", 1, {1: "CUBIC with 1 Prague", 8: "CUBIC with 8 Prague"})
     means = Rows("shares", values)
-    over, calm = means(load=[_load(40), _load(60)]), means(load=[_load(0), _load(20)], protection=50)
-    answer = "Classic protection secures CUBIC's share, but not when UDP overloads the L queue"
+
+    def find_answer() -> str | None:
+        over, calm = means(load=[_load(40), _load(60)]), means(load=[_load(0), _load(20)], protection=50)
+        if over.share.max < 3 and calm.share.min > 40:
+            return "Classic protection secures CUBIC's share, but not when UDP overloads the L queue"
+        return None
+
     picture = draw_means(
         values,
         "protection",
@@ -251,16 +274,15 @@ def draw_protection_share(found: Evidence) -> Picture:
         by="flows",
         facet="load",
         columns=2,
-        direct="rows",
         log_x=True,
         x_label="classic protection, %",
         y_label="CUBIC's share of the link, %",
-        title=(answer if over.share.max < 3 and calm.share.min > 40 else "What classic protection gives CUBIC")
+        title=choose_title(find_answer, "What classic protection gives CUBIC")
         + f"\nDualPI2, 40 Mbit/s, 10 ms, one CUBIC flow; {describe_runs(values['n'], what='seed')}",
     )
     points = [float(share) for share in range(1, 51)]
     picture.draw_curve(points, points, "share protected")
-    return picture.arrange()
+    return picture.name_lines()
 
 
 def format_protection_table(found: Evidence) -> str:
@@ -295,26 +317,31 @@ def draw_any_ect(found: Evidence) -> Picture:
         parts.append(chosen.with_columns(pair=pl.lit(title), flow=names))
     every = pl.concat(parts)
     values = compute_means(every, ["pair", "flow", "rtt"], "goodput")
-    starved, fair = (
-        Rows("classic", values.filter(pl.col("flow").str.ends_with(f", ECN ({queue})"), pl.col("rtt") >= 10))
-        for queue in "LC"
-    )
-    answer = "A classic flow with ECN starves in the L queue, whichever flow is beside it"
+
+    def find_answer() -> str | None:
+        starved, fair = (
+            Rows("classic", values.filter(pl.col("flow").str.ends_with(f", ECN ({queue})"), pl.col("rtt") >= 10))
+            for queue in "LC"
+        )
+        if starved.goodput.max < 5 < fair.goodput.min:
+            return "A classic flow with ECN starves in the L queue, whichever flow is beside it"
+        return None
+
     order = every["pair"].unique(maintain_order=True)
-    return draw_means(
+    picture = draw_means(
         values.with_columns(order_names("pair", order)),
         "rtt",
         "goodput",
         by="flow",
         facet="pair",
         columns=2,
-        direct="every",
         log_x=True,
         x_label="base RTT of both flows, ms",
         y_label="goodput, Mbit/s",
-        title=(answer if starved.goodput.max < 5 < fair.goodput.min else "A classic flow with ECN in either queue")
+        title=choose_title(find_answer, "A classic flow with ECN in either queue")
         + f"\nDualPI2, 40 Mbit/s; {describe_runs(values['n'], what='seed')}",
     )
+    return picture.name_lines(panels=list(picture.panels))
 
 
 def format_any_ect_table(found: Evidence) -> str:
@@ -345,7 +372,11 @@ def draw_fq_delay(found: Evidence) -> Picture:
         pl.col("p99").median(), low=pl.col("p99").min(), high=pl.col("p99").max(), n=pl.col("p99").count()
     )
     medians = Rows("medians", middle)
-    holds = medians(queue=FQ_CODEL).p99.min > 4 * medians(queue=[FQ_STEP, DUALPI2]).p99.max
+
+    def find_answer() -> str | None:
+        needed = medians(queue=FQ_CODEL).p99.min > 4 * medians(queue=[FQ_STEP, DUALPI2]).p99.max
+        return "FQ-CoDel needs ce_threshold to keep Prague's queue short" if needed else None
+
     return draw_means(
         middle.with_columns(
             order_names("queue", KINDS),
@@ -355,16 +386,13 @@ def draw_fq_delay(found: Evidence) -> Picture:
         "p99",
         by="queue",
         facet="rate",
-        direct="rows",
         log_x=True,
         log_y=True,
         x_label="base RTT, ms",
         y_label="P99 of Prague's delay, ms",
-        title=(
-            "FQ-CoDel needs ce_threshold to keep Prague's queue short" if holds else "How long Prague's packets wait"
-        )
+        title=choose_title(find_answer, "How long Prague's packets wait")
         + f"\nOne CUBIC flow and short flows beside Prague; {describe_runs(middle['n'], 'median', what='seed')}",
-    )
+    ).name_lines(NAMES)
 
 
 def draw_fq_short(found: Evidence) -> Picture:
@@ -372,9 +400,12 @@ def draw_fq_short(found: Evidence) -> Picture:
     shown = found["short"].with_columns(
         order_names("queue", KINDS), shown=map_names("web", WEB), size=pl.col("from_bytes") / 1e3
     )
-    means = Rows("means", found["short"])(web="cubic")
-    holds = means(queue=DUALPI2).mean.min > 1.3 * means(queue=[FQ_CODEL, FQ_STEP]).mean.max
-    answer = "Short flows without ECN finish sooner over FQ-CoDel than over DualPI2"
+
+    def find_answer() -> str | None:
+        means = Rows("means", found["short"])(web="cubic")
+        sooner = means(queue=DUALPI2).mean.min > 1.3 * means(queue=[FQ_CODEL, FQ_STEP]).mean.max
+        return "Short flows without ECN finish sooner over FQ-CoDel than over DualPI2" if sooner else None
+
     return figures.lines(
         shown.sort("shown", "queue", "size"),
         "size",
@@ -383,14 +414,13 @@ def draw_fq_short(found: Evidence) -> Picture:
         high="mean_high",
         by="queue",
         facet="shown",
-        direct="rows",
         log_x=True,
         x_label="size of the short flow, kB (lower end of each class of sizes)",
         y_label="completion time / ideal",
-        title=(answer if holds else "Completion time of short flows")
+        title=choose_title(find_answer, "Completion time of short flows")
         + "\nIdeal: size / rate + base RTT; 40 Mbit/s, 10 ms, 10 short flows a second; "
         f"{describe_runs(count_experiment_seeds(found, 'questions-fq'), what='seed')}",
-    )
+    ).name_lines(NAMES)
 
 
 def format_fq_table(found: Evidence) -> str:
@@ -439,9 +469,13 @@ def draw_stability(found: Evidence) -> Picture:
     """Draw how much the delay of the C queue swings."""
     held = pl.when(pl.col("mean") >= HELD * TARGET_MS).then(100 * pl.col("swing"))
     swings = found["swings"].with_columns(held=held)
-    many = Rows("many", swings.filter(pl.col("flows") >= 10, pl.col("rate") >= 40, pl.col("held").is_not_null()))
-    short, long = many(rtt=[1, 2, 5, 10, 20, 50]).held, many(rtt=200).held
-    answer = "From 40 Mbit/s on the queue of 10 or 100 CUBIC flows swings at 200 ms, and hardly up to 50 ms"
+
+    def find_answer() -> str | None:
+        many = Rows("many", swings.filter(pl.col("flows") >= 10, pl.col("rate") >= 40, pl.col("held").is_not_null()))
+        if many(rtt=[1, 2, 5, 10, 20, 50]).held.max < 30 < many(rtt=200).held.min:
+            return "From 40 Mbit/s on the queue of 10 or 100 CUBIC flows swings at 200 ms, and hardly up to 50 ms"
+        return None
+
     return figures.heat(
         _collect_rates(swings),
         "rtt",
@@ -454,7 +488,7 @@ def draw_stability(found: Evidence) -> Picture:
         x_label="base RTT, ms",
         y_label="",
         label="",
-        title=(answer if short.max < 30 < long.min else "How much the C queue's delay swings")
+        title=choose_title(find_answer, "How much the C queue's delay swings")
         + "\nStandard deviation of the C queue's delay, % of the target of 15 ms; one seed; "
         "blank: the flows do not fill the link",
     )
@@ -462,10 +496,14 @@ def draw_stability(found: Evidence) -> Picture:
 
 def draw_phase_margins(found: Evidence) -> Picture:
     """Draw the phase margins that the linear model has for the same links; below 0 the loop is unstable."""
-    margins = Rows("margins", found["margins"].filter(pl.col("phase").is_not_null()))
-    fast = Rows("fast", margins.frame.filter(pl.col("rate") >= 40))
-    holds = margins(rtt=[1, 2, 5, 10, 20, 50]).phase.min > 0 > fast(rtt=200).phase.max
-    answer = "In the linear model the queue is stable up to 50 ms, and unstable at 200 ms from 40 Mbit/s on"
+
+    def find_answer() -> str | None:
+        margins = Rows("margins", found["margins"].filter(pl.col("phase").is_not_null()))
+        fast = Rows("fast", margins.frame.filter(pl.col("rate") >= 40))
+        if margins(rtt=[1, 2, 5, 10, 20, 50]).phase.min > 0 > fast(rtt=200).phase.max:
+            return "In the linear model the queue is stable up to 50 ms, and unstable at 200 ms from 40 Mbit/s on"
+        return None
+
     return figures.heat(
         _collect_rates(found["margins"]),
         "rtt",
@@ -478,7 +516,7 @@ def draw_phase_margins(found: Evidence) -> Picture:
         x_label="base RTT, ms",
         y_label="",
         label="phase margin, degrees",
-        title=(answer if holds else "Phase margin of the linear model")
+        title=choose_title(find_answer, "Phase margin of the linear model")
         + "\nPhase margin in degrees; below 0 (red): unstable; blank: windows below 2 segments",
     )
 

@@ -31,7 +31,14 @@ NAMES = (
     *(r"burst of 100 short flows", r"The third queue", r"100 kbit/s", r"2 \(1 - [pb]\)", r"1\.33/?p?'?"),
     *(r"0\.75 \(RTT[^)]*\)(?: / 25 ms)?", r"15 ms of queue", r"3 ms of the link", r"step of 1 ms", r"2 s after"),
     *(r"protected 10 %", r"> 25 %", r"above 1/2", r"sqrt\(1\.76 / p\)", r"\b1/(?:W|R|RTT)\b", r"200 ms or more"),
-    *(r"second half", r"0\.2 to 0\.5 comes from single", r"1 to 3 ms, and windows", r"30 % of its", r"√2", r"g 0\.80"),
+    *(
+        r"second half",
+        r"20 to 50 % of the target comes from",
+        r"1 to 3 ms, and windows",
+        r"30 % of its",
+        r"√2",
+        r"g 0\.80",
+    ),
     *(r"\^\(1/3\)", r"below -15°", r"above 20°", r"gain is 1", r"holds 15 ms", r"of two flows"),
 )
 

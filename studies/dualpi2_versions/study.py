@@ -18,6 +18,7 @@ from dumbbell.study import (
     Rows,
     Sweep,
     align_table,
+    choose_title,
     count_experiment_seeds,
     figures,
     format_number,
@@ -215,32 +216,32 @@ def _find_change(found: Evidence, first: str, second: str, what: str) -> Rows:
     return Rows(f"changes of {what}", rows)
 
 
-def _answer_wrr(found: Evidence) -> str:
+def _answer_wrr(found: Evidence) -> str | None:
     changes = Rows("changes", found["changes"].filter(pl.col("a") == "tsfifo", pl.col("b") == "wrr"))
     same, others = (changes(workload=names).differs for names in (WORKLOADS[0], list(WORKLOADS[1:])))
     if not any(same) and sum(others) > 5:
         return "WRR matters only where one queue fills up: with short flows, and with UDP"
-    return "WRR against the time-shifted FIFO"
+    return None
 
 
-def _answer_wrrb(found: Evidence) -> str:
+def _answer_wrrb(found: Evidence) -> str | None:
     wait = _find_change(found, "tsfifo", "wrrb", "L, mean")
     if not all(wait.differs):
-        return "WRRB against the time-shifted FIFO"
+        return None
     places = zip(("with one flow each", "with short flows", "with UDP"), WORKLOADS, strict=True)
     grown = (f"{diff.format_percent(wait(workload=workload).change.only)} {place}" for place, workload in places)
     return figures.format_number(f"WRRB changes the mean time in L: {', '.join(grown)}")
 
 
-def _answer_shifted(found: Evidence) -> str:
+def _answer_shifted(found: Evidence) -> str | None:
     wait = _find_change(found, SHIFTED, "4e82fd8", "C, mean")
     if all(wait.differs) and wait.change.min > 0.1:
         grown = f"{100 * wait.change.min:.0f} to {100 * wait.change.max:.0f} %"
         return f"Terms divided by 127 lengthen the mean time in C by {grown} against shifted terms"
-    return "Terms divided by 127 against terms shifted by 6 bits"
+    return None
 
 
-def _draw_forest(first: str, second: str, answer: Callable[[Evidence], str]) -> Any:
+def _draw_forest(first: str, second: str, answer: Callable[[Evidence], str | None]) -> Any:
     def draw(found: Evidence) -> Picture:
         chosen = found["changes"].filter(pl.col("a") == first, pl.col("b") == second, pl.col("change").is_not_null())
         moved = chosen.filter((pl.col("mean_a") != 0) | (pl.col("mean_b") != 0))["what"].unique()
@@ -262,7 +263,8 @@ def _draw_forest(first: str, second: str, answer: Callable[[Evidence], str]) -> 
             columns=3,
             limits=LIMITS,
             x_label="mean change of a cell, %",
-            title=f"{answer(found)}\n{_describe_intervals(found)}; filled: significant (FDR 5 %)",
+            title=choose_title(lambda: answer(found), f"{second} against {first}")
+            + f"\n{_describe_intervals(found)}; filled: significant (FDR 5 %)",
         )
 
     return draw

@@ -13,12 +13,12 @@ from dumbbell.study import (
     Series,
     Sweep,
     align_table,
+    choose_title,
     count_seeds,
     describe_runs,
     draw_means,
     figures,
     make_grid,
-    map_names,
     order_names,
 )
 
@@ -35,7 +35,7 @@ RUNS = (
 # versions, headings, what is in the figures, formulas and the published set-up
 NAMES = (
     *(r"(?:of|\() ?0\.[57]\b", r"W is about 2", r"1/√p", r"August 2020"),
-    *(r"six queues, three versions", r"of two CUBIC flows", r"a third CUBIC flow", r"mean of 40 s", r"eight seeds"),
+    *(r"six queues", r"of two CUBIC flows", r"a third CUBIC flow", r"mean of 40 s", r"eight seeds"),
     *(r"never starts the timer", r"[Ss]cenario [56]", r"Section [34]", r"of two starts"),
 )
 
@@ -314,71 +314,114 @@ def draw_by_rate(found: Evidence) -> Picture:
         share=100 * pl.col("share"),
     )
     counts = count_seeds(shown, "queue", "at", "against", "rate")
+    medians = _spread(shown, "queue", "at", "against", "rate", value="share").sort("queue", "at", "against", "rate")
+
+    def find_answer() -> str:
+        rows = Rows("medians", medians)
+        prague, cubic = (rows(against=f"against {rival}").share.median for rival in ("Prague", "CUBIC"))
+        return f"In one queue with ECN CUBIC gets {prague:.0f} % against Prague, {cubic:.0f} % against CUBIC"
+
     return draw_means(
-        _spread(shown, "queue", "at", "against", "rate", value="share").sort("queue", "at", "against", "rate"),
+        medians,
         "rate",
         "share",
         by="against",
         facet=["queue", "at"],
         log_x=True,
-        x_label="rate, Mbit/s",
+        x_label="rate of the link, Mbit/s",
         y_label="CUBIC's share, %",
-        title="What a CUBIC flow gets against Prague in one queue with ECN\n"
-        f"{describe_runs(counts, 'median', what='seed')}",
-    )
+        title=choose_title(find_answer, "What CUBIC gets in one queue with ECN")
+        + f"\nTitle: medians of all points; by queue and base RTT; {describe_runs(counts, 'median', what='seed')}",
+    ).name_lines(solid=True)
 
 
 def draw_ratios(found: Evidence) -> Picture:
     """Draw simulated and published ratios by queue."""
     sources = [f"Prague {version}" for version in ("0.7", "0.6", "0.5")]
     ours = found["published"].with_columns(source=pl.col("version"))
-    spread = _spread(ours, "queue", "second", "ecn", "source")
-    theirs = found["measured"].select("queue", "second", "ecn", "ratio")
-    theirs = theirs.with_columns(source=pl.lit("measured in 2020"), low=pl.lit(None), high=pl.lit(None))
-    both = pl.concat([spread, theirs.select(spread.columns).cast(spread.schema)])
+    measured = found["measured"].select("queue", "second", "ecn", theirs="ratio", source=pl.lit(sources[-1]))
+    both = _spread(ours, "queue", "second", "ecn", "source").join(
+        measured, on=["queue", "second", "ecn", "source"], how="left"
+    )
     names = {True: "with ECN", False: "without ECN"}
-    return figures.bars(
+
+    def find_answer() -> str:
+        simulated, theirs = Rows("ratios", both).ratio, Rows("measured", measured).theirs
+        answer = f"Prague gets {simulated.min:.0f} to {simulated.max:.0f} times a classic flow's goodput"
+        if Rows("verdicts", judge_ratios(found)).off.min > 0.9:
+            answer += f", and {theirs.min:.0f} to {theirs.max:.0f} times in measurements"
+        return answer
+
+    return figures.dots(
         both.with_columns(
             order_names("queue", QUEUES),
-            source=pl.col("source").cast(pl.Enum([*sources, "measured in 2020"])),
-            against=pl.format("{} {}", "second", pl.col("ecn").replace_strict(names, return_dtype=pl.String)),
+            source=pl.col("source").cast(pl.Enum(sources)),
+            against=pl.format("against {} {}", "second", pl.col("ecn").replace_strict(names, return_dtype=pl.String)),
         ).sort("against", "queue", "source"),
         "queue",
         "ratio",
         low="low",
         high="high",
-        group="source",
+        by="source",
+        reference="theirs",
+        reference_name="measured in 2020, with Prague 0.5",
         facet="against",
         columns=2,
-        x_label="",
-        y_label="goodput of Prague over that of the other",
-        title="Prague against a classic flow in one queue with ECN\n"
-        "50 Mbit/s, 20 ms; "
+        log_x=False,
+        x_label="Prague's goodput / the classic flow's goodput",
+        title=choose_title(find_answer, "Prague against a classic flow") + "\nOne queue with ECN, 50 Mbit/s, 20 ms; "
         f"{describe_runs(count_seeds(ours, 'queue', 'second', 'ecn', 'source'), 'median', what='seed')}",
     )
 
 
 def draw_over_time(found: Evidence) -> Picture:
     """Draw goodput and RTT of two CUBIC flows that Prague, or a third CUBIC flow, joins."""
-    names = {0: "CUBIC 1", 1: "CUBIC 2", 2: "the flow that joins"}
+    joins, stops = 30.0, 90.0
+    columns = [f"{rival} joins two CUBIC flows" for rival in ("Prague", "CUBIC")]
+    third = pl.when(pl.col("joins") == "Prague").then(pl.lit("Prague")).otherwise(pl.lit("CUBIC 3"))
     shown = (
         found["time"]
-        .filter((pl.col("flow") != 2) | pl.col("time_s").is_between(30, 91, closed="right"))
+        .filter((pl.col("flow") != 2) | pl.col("time_s").is_between(joins, stops + 1, closed="right"))
         .with_columns(
             srtt_ms=pl.col("srtt_ms").replace(0.0, None),  # before the first ACK
-            who=map_names("flow", names),
-            shown=pl.format("{} joins", "joins").cast(pl.Enum(["Prague joins", "CUBIC joins"])),
+            who=pl.when(pl.col("flow") == 2).then(third).otherwise(pl.format("CUBIC {}", pl.col("flow") + 1)),
+            shown=pl.format("{} joins two CUBIC flows", "joins").cast(pl.Enum(columns)),
         )
     )
-    return figures.stacked_series(
+    during = Rows("third", found["time"].filter(pl.col("flow") == 2, pl.col("time_s").is_between(joins + 10, stops)))
+
+    def find_answer() -> str:
+        prague, cubic = (during(joins=control).goodput_mbit.mean for control in ("Prague", "CUBIC"))
+        return f"Prague takes {prague:.0f} of 50 Mbit/s from two CUBIC flows, a third CUBIC flow takes {cubic:.0f}"
+
+    picture = figures.stacked_series(
         [
             Series(shown, "goodput_mbit", "who", "goodput, Mbit/s"),
             Series(shown, "srtt_ms", "who", "smoothed RTT, ms"),
         ],
         columns="shown",
-        marks=[(30.0, "joins"), (90.0, "stops")],
-        title="Prague joins two CUBIC flows in one queue of fq_codel with ECN\n50 Mbit/s, 20 ms, one seed",
+        marks=[(joins, "joins"), (stops, "stops")],
+        title=choose_title(find_answer, "Prague joins two CUBIC flows")
+        + "\nOne queue of fq_codel with ECN, 50 Mbit/s, 20 ms; one seed",
     )
+    picture.entries.clear()
+    colours = {}
+    for (_, row), axes in picture.panels.items():
+        for line in axes.lines:
+            if (name := str(line.get_label())) in ("Prague", "CUBIC 1", "CUBIC 2", "CUBIC 3"):
+                line.set(linestyle="-", linewidth=1.6 if name == "Prague" else 0.9)
+                line.set_zorder(3 if name == "Prague" else 2)
+                colours[name] = str(line.get_color())
+        if row == 1:
+            axes.set_ylim(bottom=20)  # the base RTT
+    for number, text, height, name in (
+        (0, "Prague", 37, "Prague"),
+        (0, "two CUBIC flows", 9, "CUBIC 1"),
+        (1, "three CUBIC flows", 33, "CUBIC 1"),
+    ):
+        place = ((joins + stops) / 2, height)
+        figures.write_in(picture, (columns[number], 0), text, place, colour=colours[name], ha="center")
+    return picture.arrange()
 
 
 FIGURES = {"l4s-classic-ratios": draw_ratios, "l4s-classic-rate": draw_by_rate, "l4s-classic-time": draw_over_time}

@@ -12,9 +12,11 @@ from dumbbell.study import (
     Series,
     Sweep,
     align_table,
+    describe_runs,
     figures,
     list_members,
     map_names,
+    order_names,
 )
 
 QUESTION = "Why is a link with SCE idle at low rates, and the RTT higher; when is it unfair?"
@@ -42,7 +44,7 @@ MEASURES = (
 PAYLOAD = 1448 / 1514  # goodput of a link that is full of full frames
 SCE = {"dctcp-sce": "DCTCP-SCE", "reno-sce": "Reno-SCE", "dctcp": "DCTCP", "reno": "Reno"}
 CHANGES = ("as published", "paced", "divisor 1448", "both", "target 20 ms")
-PACING = {"cc": "as the control asks", "fq": "paced"}
+PACING = {"cc": "not paced", "fq": "paced"}
 
 
 def make_evidence(results: Results) -> dict[str, pl.DataFrame]:
@@ -313,26 +315,47 @@ def _name_controls(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def draw_trains(found: Evidence) -> Picture:
-    """Draw the backlog of one flow and what the link carries, millisecond by millisecond."""
-    frame = found["trains"]
-    used = found["runs"].filter(experiment="findings-trains", pacing="cc", delayed_ack=False)["utilisation"][0]
-    return figures.stacked_series(
-        [
-            Series(frame, "backlog_packets", None, "packets in the queue"),
-            Series(frame, "throughput_mbit", None, "link, Mbit/s", steps=True),
-        ],
-        title=f"One DCTCP-SCE flow sends in trains: the link is used to {100 * used:.0f} %",
-    ).arrange()
+    """Draw the backlog of one flow, and a tick for each packet that leaves the queue."""
+    frame = found["trains"].with_columns(ms=1000 * (pl.col("time_s") - 50))
+    run = found["runs"].filter(experiment="findings-trains", pacing="cc", delayed_ack=False).row(0, named=True)
+    # an interval of 1 ms is shorter than the time of a packet on the link: at most one leaves in it
+    gone = frame.filter(pl.col("throughput_mbit") > 0)["ms"].to_list()
+    picture = figures.stacked_series(
+        [Series(frame, "backlog_packets", None, "packets in the queue")],
+        x="ms",
+        x_label="time from 50 s on, ms",
+        title=f"One DCTCP-SCE flow sends in trains, and the link is idle for {100 * (1 - run['utilisation']):.0f} % of "
+        f"the run\none flow at {run['rate']:g} Mbit/s and {run['rtt']:g} ms over Cake with SCE, every packet "
+        f"acknowledged, seed 1; 400 ms of {run['seconds']:g} s; ticks: packets that leave",
+    )
+    [key] = picture.panels
+    figures.mark_events(picture, key, gone)
+    figures.write_in(picture, key, "packets leave", (53, -0.22))
+    return picture.arrange()
+
+
+def _describe_cells(found: Evidence, *experiments: str) -> str:
+    """Return how many seeds a point is the mean of, and how long their runs are."""
+    runs = found["runs"].filter(pl.col("experiment").is_in(experiments))
+    return describe_runs(runs["seeds"], spread="", seconds=sorted(set(runs["seconds"])))
+
+
+def _title_window(frame: pl.DataFrame) -> str:
+    """Return what the unpaced window is limited to at the highest rate, if pacing lifts the limit."""
+    last = frame.filter(rate=frame["rate"].max(), rtt=frame["rtt"].max())
+    wide = dict(last.select("pacing", "cwnd_mean").rows())
+    if wide["fq"] > 3 * wide["cc"]:
+        where = f"At {last['rate'][0]:g} Mbit/s the window of DCTCP-SCE stays at {wide['cc']:.0f} segments"
+        return f"{where}; paced it grows with the RTT"
+    return "Window of DCTCP-SCE over the base RTT"
 
 
 def draw_window(found: Evidence) -> Picture:
     """Draw the mean window over the base RTT."""
     frame = select_means(found, "findings-window", "cc", "rate", "rtt", "pacing", "delayed_ack")
-    shown = frame.filter(cc="dctcp-sce", delayed_ack=False).with_columns(
-        pacing=pl.col("pacing").replace(PACING),
-        link=pl.format("{} Mbit/s", pl.col("rate").cast(pl.Int64)),
-    )
-    return figures.lines(
+    frame = frame.filter(cc="dctcp-sce", delayed_ack=False)
+    shown = frame.with_columns(map_names("pacing", PACING), link=pl.format("{} Mbit/s", pl.col("rate").cast(pl.Int64)))
+    picture = figures.lines(
         shown,
         "rtt",
         "cwnd_mean",
@@ -341,46 +364,112 @@ def draw_window(found: Evidence) -> Picture:
         log_x=True,
         x_label="base RTT, ms",
         y_label="mean cwnd, segments",
-        title="Window of DCTCP-SCE over the base RTT, every packet acknowledged",
+        title=f"{_title_window(frame)}\none flow over Cake with SCE, every packet acknowledged; "
+        f"{_describe_cells(found, 'findings-window')}",
     )
+    return picture.name_lines(None, [list(picture.panels)[-1]])
+
+
+def _title_parts(frame: pl.DataFrame) -> str:
+    """Return what as published and with both changes DCTCP-SCE uses of the link where it uses least."""
+    own = frame.filter(cc="dctcp-sce").pivot("part", index="rate", values="utilisation")
+    worst = own.filter(pl.col("as published") == pl.col("as published").min()).row(0, named=True)
+    if worst["both"] > 1.5 * worst["as published"]:
+        return (
+            f"At {worst['rate']:g} Mbit/s DCTCP-SCE uses {100 * worst['as published']:.0f} % of the link as published, "
+            f"{100 * worst['both']:.0f} % with pacing and the right divisor"
+        )
+    return "Utilisation at 80 ms as published and with one change at a time"
 
 
 def draw_parts(found: Evidence) -> Picture:
     """Draw the utilisation over the rate with one change at a time."""
     frame = select_parts(found, "findings-parts", rtt=80.0)
-    return figures.lines(
-        _name_controls(frame),
-        "rate",
-        "utilisation",
-        by="part",
-        facet="cc",
-        log_x=True,
-        x_label="rate, Mbit/s",
-        y_label="utilisation",
-        title="What leaves the link idle at 80 ms: one change at a time",
+    return _stress(
+        figures.lines(
+            _name_controls(frame),
+            "rate",
+            "utilisation",
+            by="part",
+            facet="cc",
+            log_x=True,
+            x_label="rate, Mbit/s",
+            y_label="utilisation",
+            title=f"{_title_parts(frame)}\none flow at 80 ms over Cake with SCE; divisor 1448: steps of one segment; "
+            f"both: paced and divisor; {_describe_cells(found, 'findings-parts')}",
+        )
     )
 
 
+def _stress(picture: Picture) -> Picture:
+    """Draw the lines of what was published thicker than those of changes."""
+    for axes in picture.panels.values():
+        for line in axes.lines:
+            if line.get_label() == CHANGES[0]:
+                line.set(linewidth=2.4, markersize=6)
+    return picture
+
+
+def _title_rtt(frame: pl.DataFrame) -> str:
+    """Return the mean time in queue of Reno-SCE and Reno once the window has grown, if that of Reno-SCE is longer."""
+    late = dict(frame.filter(pl.col("time_s") > 100).group_by("cc").agg(pl.col("sojourn_mean_ms").mean()).rows())
+    if late["reno-sce"] > 2 * late["reno"]:
+        waits = f"{late['reno-sce']:.1f} ms with Reno-SCE, and {late['reno']:.1f} ms with Reno"
+        return f"From 100 s on packets wait {waits}"
+    return "Time in queue at 100 Mbit/s and 160 ms"
+
+
+_WINDOW_S = 5  # over which the time in queue is drawn as a median and a range
+
+
 def draw_rtt(found: Evidence) -> Picture:
-    """Draw the time in queue over time of four controls, each in a panel of its own."""
-    frame = _name_controls(found["sojourn"])
-    return figures.stacked_series(
-        [Series(frame, "sojourn_mean_ms", "cc", "mean time in queue, ms", log_y=True)],
-        title="Time in queue at 100 Mbit/s and 160 ms",
-    ).arrange()
+    """Draw the time in queue over time of four controls: medians of 5 s with their ranges."""
+    frame = found["sojourn"]
+    begins = ((pl.col("time_s") - 1e-6) // _WINDOW_S) * _WINDOW_S + _WINDOW_S / 2
+    value = pl.col("sojourn_mean_ms")
+    shown = frame.group_by("cc", time_s=begins).agg(value.median(), low=value.min(), high=value.max())
+    run = found["runs"].filter(experiment="findings-rtt", seconds=300.0).row(0, named=True)
+    picture = figures.lines(
+        _name_controls(shown).sort("cc", "time_s"),
+        "time_s",
+        "sojourn_mean_ms",
+        low="low",
+        high="high",
+        by="cc",
+        log_x=False,
+        log_y=True,
+        bands=True,
+        x_label="time, s",
+        y_label="mean time in queue, ms",
+        title=f"{_title_rtt(frame)}\none flow at {run['rate']:g} Mbit/s and {run['rtt']:g} ms over Cake, each control "
+        f"in a run of its own, seed 1; medians and min-max of {_WINDOW_S} s",
+    )
+    for axes in picture.panels.values():
+        for line in axes.lines:
+            line.set_linestyle("-")
+    return picture.name_lines()
+
+
+def _title_fair(frame: pl.DataFrame) -> str:
+    """Return the smallest share of the rate that the flow gets against CUBIC, if it gets about as little alone."""
+    worst = frame.sort(pl.col("flow_goodput") / pl.col("rate")).row(0, named=True)
+    pair, alone = (worst[name] / worst["rate"] for name in ("flow_goodput", "alone"))
+    if pair < 0.25 and abs(pair - alone) < 0.05:
+        least = f"{100 * pair:.0f} % of the link against CUBIC, and {100 * alone:.0f} %"
+        return f"At worst DCTCP-SCE gets {least} alone on a link of its share"
+    return "DCTCP-SCE against CUBIC under fair queueing, and alone on a link of its share"
 
 
 def draw_fair(found: Evidence) -> Picture:
     """Draw the goodput of DCTCP-SCE in the pair and alone."""
     frame = predict_fairness(found).filter(cc="dctcp-sce")
+    wheres = ("against CUBIC", "alone on a link of its share")
     long = pl.concat(
         [
-            frame.select("rate", "rtt", goodput=pl.col("flow_goodput") / pl.col("rate"), where=pl.lit("against CUBIC")),
-            frame.select(
-                "rate", "rtt", goodput=pl.col("alone") / pl.col("rate"), where=pl.lit("alone on a link of its share")
-            ),
+            frame.select("rate", "rtt", goodput=pl.col(name) / pl.col("rate"), where=pl.lit(where))
+            for name, where in zip(("flow_goodput", "alone"), wheres, strict=True)
         ]
-    ).with_columns(link=pl.format("{} Mbit/s", pl.col("rate").cast(pl.Int64)))
+    ).with_columns(order_names("where", wheres), link=pl.format("{} Mbit/s", pl.col("rate").cast(pl.Int64)))
     picture = figures.lines(
         long,
         "rtt",
@@ -390,25 +479,41 @@ def draw_fair(found: Evidence) -> Picture:
         log_x=True,
         x_label="base RTT, ms",
         y_label="goodput / rate",
-        title="DCTCP-SCE against CUBIC under fair queueing, and alone on a link of its share",
+        title=f"{_title_fair(frame)}\ntwo flows over Cake with SCE and fair queueing, or one; "
+        f"{_describe_cells(found, 'findings-fair-pair', 'findings-fair-alone')}",
     )
-    picture.draw_level(PAYLOAD / 2, "half of the link", "--")
+    picture.draw_level(PAYLOAD / 2, dashes="--")
+    for key in picture.panels:
+        end = float(max(long["rtt"])), PAYLOAD / 2
+        figures.write_in(picture, key, "half of the link", end, move=(0, -6), ha="right")
     return picture.arrange()
+
+
+def _title_fair_parts(frame: pl.DataFrame) -> str:
+    """Return where changes bring fairness back, if they do at 10 Mbit/s and not at 5 Mbit/s."""
+    own = frame.filter(cc="dctcp-sce").pivot("part", index="rate", values="jain")
+    ten, five = (own.filter(rate=rate).row(0, named=True) for rate in (10.0, 5.0))
+    if ten["as published"] < 0.85 < 0.95 < ten["paced"] and max(five[part] for part in CHANGES[1:4]) < 0.85:
+        return "Pacing makes DCTCP-SCE fair to CUBIC at 10 Mbit/s; at 5 Mbit/s none of these changes does"
+    return "Jain's index against CUBIC at 80 ms, as published and with each change"
 
 
 def draw_fair_parts(found: Evidence) -> Picture:
     """Draw Jain's index over the rate with one change at a time."""
     frame = select_parts(found, "findings-fair-parts", rtt=80.0)
-    return figures.lines(
-        _name_controls(frame),
-        "rate",
-        "jain",
-        by="part",
-        facet="cc",
-        log_x=True,
-        x_label="rate, Mbit/s",
-        y_label="Jain's index",
-        title="What brings fairness back against CUBIC at 80 ms",
+    return _stress(
+        figures.lines(
+            _name_controls(frame),
+            "rate",
+            "jain",
+            by="part",
+            facet="cc",
+            log_x=True,
+            x_label="rate, Mbit/s",
+            y_label="Jain's index",
+            title=f"{_title_fair_parts(frame)}\none flow of SCE and one of CUBIC at 80 ms over Cake; divisor 1448: "
+            f"steps of one segment; both: paced and divisor; {_describe_cells(found, 'findings-fair-parts')}",
+        )
     )
 
 

@@ -17,10 +17,10 @@ TEXT = """\
 
 `make agree` writes this page. It compares the 48 cells of
 [studies/validation/experiments/agree.toml](../studies/validation/experiments/agree.toml) with one flow each: the same
-file runs on the simulator and on the kernel itself, in virtual time ([linux.md](linux.md)). Values are means over
-seeds. The bars should be met in 90 % of the cells without BBR and in 80 % of those with BBR. For Reno over the step at
-20 Mbit/s, ties in time cause most of the difference; the simulator decides them in the same way for all seeds ([lab
-book](lab-book.md), 46).
+file runs on the simulator and on the kernel itself, in virtual time ([Run on real Linux in virtual time](linux.md)).
+Values are means over seeds. The bars should be met in 90 % of the cells without BBR and in 80 % of those with BBR. For
+Reno over the step at 20 Mbit/s, ties in time cause most of the difference; the simulator decides them in the same way
+for all seeds ([lab book](lab-book.md), 46).
 """
 
 
@@ -43,8 +43,8 @@ LIVE_TEXT = """\
 
 `make agree-live` writes this page. It compares the 30 cells of
 [studies/validation/experiments/live.toml](../studies/validation/experiments/live.toml) with one flow of 10 s each: the
-same file runs on the simulator and, with kernel TCP, on the real clock ([live.md](live.md)). Reno over PIE differs
-because of ties in time, which occur only in virtual time ([lab book](lab-book.md), 46).
+same file runs on the simulator and, with kernel TCP, on the real clock ([Run in real time](live.md)). Reno over PIE
+differs because of ties in time, which occur only in virtual time ([lab book](lab-book.md), 46).
 """
 _LATENESS = """
     SELECT json_extract_string(config, '$.bottleneck.rate') AS rate, count(*),

@@ -34,8 +34,8 @@ program [studies/validation/real](../studies/validation/real/src/main.rs), with 
 behind the same queue in real time (`dumbbell shell`). Windows and the size of a datagram are the same in both. Values
 are means: virtual time, real UDP, and the error of virtual time. Each cell was run at least {least} times each way,
 and up to {most} times until the standard error of both mean goodputs was below {known:.0f} %. A run over real UDP
-counts only if its frames left in time and none was lost outside the queue, including the buffers of sockets:
-{refused} runs were refused and repeated.
+counts only if its frames left in time and none was lost outside the queue, including the buffers of sockets: {refused}
+runs were refused and repeated.
 
 {table}
 """

@@ -111,7 +111,10 @@ def carry_out(words: list[str]) -> int:
     try:
         status: int = program(words, standalone_mode=False, prog_name="dumbbell")
     except typer.TyperException as error:
-        raise LineError(_name_replacement(error) or escape_line(error.format_message())) from None
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context else "dumbbell"
+        said = escape_line(error.format_message()).rstrip(".")
+        raise LineError(_name_replacement(error) or f"{said}; see {where} --help") from None
     except typer.Abort:
         raise KeyboardInterrupt from None
     return status

@@ -70,15 +70,15 @@ _ANYTHING = "any key of an experiment file but title, seeds, matrix and override
 _INSIDE = {"uniform": "start", "name": "bottleneck.aqm", "plugin": "bottleneck.aqm"} | dict.fromkeys(
     ("pareto", "min", "max", "csv"), "web.size"
 )
-_VERSIONS = "What each version sets; keys in the file override it:"
+_VERSIONS = "Values that each version sets; keys of the file override them:"
 FILES = (
-    "A file is TOML. Times, rates and sizes have a unit: `20ms`, `1.5s`; `10Mbit`, `1Gbit`; `1514B`, `64KiB`; "
-    "a bare `0` needs none. A table such as `[[flows]]` is repeated for each kind of flow."
+    "A file is TOML. Times, rates and sizes need a unit: `20ms`, `1.5s`; `10Mbit`, `1Gbit`; `1514B`, `64KiB`; "
+    "a bare `0` does not. A table such as `[[flows]]` is repeated for each kind of flow."
 )
-PROFILES = "What `hosts.profile` sets; keys in the file override it."
+PROFILES = "`hosts.profile` sets these values; keys of the file override them."
 RESULTS = (
     "One DuckDB file, whose tables are joined by `key`. A missing value is null in `runs`, NaN elsewhere. "
-    "Where engines are named, the results of others have no such column; `shell` is `dumbbell shell`."
+    "If engines are named, only their results contain the column; `shell` is `dumbbell shell`."
 )
 KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Stages of a path", "link": "Links"}
 
@@ -238,7 +238,7 @@ def describe(name: str) -> str:
                 found.append(key.to_text() if group.name == RUN else f"{group.name}.{key.to_text()}")
     known = read_registry()
     if wanted == "hosts":
-        found.append("What each profile sets; keys in the file override it:")
+        found.append("Values that each profile sets; keys of the file override them:")
     found += [_describe_profile(profile) for profile in known.profiles if wanted in (profile, "hosts")]
     found += [_describe_table(table) for table in columns.COLUMNS if table == wanted]
     found += [_describe_column(table, column) for table, column in columns.find(last) if before in ("", table)]

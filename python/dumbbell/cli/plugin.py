@@ -10,7 +10,7 @@ import typer
 import dumbbell.experiment.plugins.known as plugins
 from dumbbell.cli.check_output import Progress
 from dumbbell.cli.commands import CommandGroup
-from dumbbell.errors import Failed, InputError, Missing, escape_line
+from dumbbell.errors import Failed, InputError, Unreadable, escape_line
 from dumbbell.experiment.plugins import process, project, trust
 from dumbbell.words import format_count
 
@@ -97,5 +97,5 @@ def trust_(
         print("\n".join(map(str, trust.list_folders())) or "no folder is trusted")
         return
     if not Path(folder).is_dir():
-        raise Missing("a folder that exists", command="plugin trust", key=f"FOLDER {folder}")
+        raise Unreadable("there is no such folder", "a folder with plugins", file=folder)
     print(f"{Path(folder).resolve()} is trusted: {trust.trust_permanently(Path(folder))}")

@@ -48,7 +48,7 @@ def _carry_out() -> int:
     except InputError as error:
         _leave(BAD_INPUT, _format_error(error))
     except LineError as error:
-        _leave(BAD_INPUT, f"dumbbell: {error} (see dumbbell --help)")
+        _leave(BAD_INPUT, f"dumbbell: {error}")
     except KeyboardInterrupt:
         _leave(INTERRUPTED)
     except BrokenPipeError:

@@ -12,7 +12,7 @@ from dumbbell.figures.forest import forest
 from dumbbell.figures.frames import format_number, format_value
 from dumbbell.figures.heat import heat
 from dumbbell.figures.interactive import Interactive, make_page, make_spec, write
-from dumbbell.figures.labels import mark_place
+from dumbbell.figures.labels import mark_events, mark_place
 from dumbbell.figures.labels import write as write_in
 from dumbbell.figures.lines import lines
 from dumbbell.figures.nested import nested
@@ -39,6 +39,7 @@ __all__ = [
     "lines",
     "make_page",
     "make_spec",
+    "mark_events",
     "mark_place",
     "nested",
     "save",

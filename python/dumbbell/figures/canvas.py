@@ -187,10 +187,18 @@ class Picture(Figure):
         panels: Sequence[tuple[Any, ...]] | None = None,
         *,
         legend: bool = False,
+        solid: bool = False,
     ) -> "Picture":
-        """Write the names of lines at their right ends and not in the legend (see `labels.name_lines`), and arrange."""
+        """Write the names of lines at their right ends and not in the legend (see `labels.name_lines`), and arrange.
+
+        With `solid` these lines have no dashes in any panel: their names distinguish them.
+        """
         with style.apply_style(self.sizes):
-            name_lines(self, names, panels, legend=legend)
+            named = name_lines(self, names, panels, legend=legend)
+            for axes in self.panels.values():
+                for line in axes.lines if solid else ():
+                    if line.get_label() in named:
+                        line.set_linestyle("-")
         return self if self._waits else self.arrange()
 
     def arrange(self) -> "Picture":

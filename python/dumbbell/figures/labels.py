@@ -32,16 +32,17 @@ def name_lines(
     panels: Collection[tuple[Any, ...]] | None = None,
     *,
     legend: bool = False,
-) -> None:
+) -> set[str]:
     """Write the name of each line at its right end, in its colour, and take it out of the legend.
 
     `names` are texts for labels of lines, of which a label that is missing keeps its place in the legend; without it
     every line has its label. `panels` are keys of panels; without it those at the right of their rows have names.
     `legend` keeps the lines in the legend: the texts are then what is to be known of their ends.
-    Names that would touch are moved apart when the figure is arranged; call `arrange` afterwards.
+    Names that would touch are moved apart when the figure is arranged; call `arrange` afterwards. Returns the labels of
+    the lines that have names.
     """
     chosen = [picture.panels[key] for key in panels] if panels is not None else list(_list_last(picture))
-    named = set()
+    named: set[str] = set()
     for axes in chosen:
         for old in picture.line_names.pop(axes, ()):  # which a figure has without being asked
             old.remove()
@@ -66,9 +67,9 @@ def name_lines(
             )
             note.set_gid("name of a line")
             picture.line_names.setdefault(axes, []).append(note)
-    if legend:
-        return
-    picture.entries = [(label, shown) for label, shown in picture.entries if label not in named]
+    if not legend:
+        picture.entries = [(label, shown) for label, shown in picture.entries if label not in named]
+    return named
 
 
 def mark_place(picture: LabelledPicture, key: tuple[Any, ...], x: float, text: str = "") -> None:
@@ -89,6 +90,17 @@ def mark_place(picture: LabelledPicture, key: tuple[Any, ...], x: float, text: s
             color=style.GUIDE,
             zorder=4,
         )
+
+
+def mark_events(picture: LabelledPicture, key: tuple[Any, ...], times: Collection[float]) -> None:
+    """Draw a tick for each event of a panel, in a strip below its lowest value."""
+    with style.apply_style(picture.sizes):
+        axes = picture.panels[key]
+        low, high = axes.get_ylim()
+        strip = 0.14 * (high - low)
+        ends = low - 0.85 * strip, low - 0.15 * strip
+        axes.vlines(sorted(times), *ends, color=style.COLOURS[0], linewidth=0.9, label="_events", zorder=3)
+        axes.set_ylim(low - strip, high)
 
 
 def _list_last(picture: LabelledPicture) -> Iterator[Axes]:

@@ -247,9 +247,9 @@ def find_folder(name: str) -> Path:
     if (found / PROGRAM).is_file():
         return found
     also = (
-        f"./{name}, whose program runs then"
+        f"or give ./{name}, whose program then runs"
         if (Path(name) / PROGRAM).is_file()
-        else f"a folder with {PROGRAM}, such as ./mine"
+        else f"or give a folder with {PROGRAM}, such as ./mine"
     )
     raise UnknownName(name, among=list_studies(), command="study", what="study", also=also)
 

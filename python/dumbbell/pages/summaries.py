@@ -7,6 +7,7 @@ import polars as pl
 
 from dumbbell import figures
 from dumbbell.figures import Picture
+from dumbbell.pages.values import PageError
 from dumbbell.results.aggregate import compute_half_width
 
 
@@ -62,6 +63,14 @@ def make_grid(
         ]
         for place, cells in lines.items()
     ]
+
+
+def choose_title(find_answer: Callable[[], str | None], subject: str) -> str:
+    """Return the answer that the evidence gives, or the subject if it gives none or lacks the rows for it."""
+    try:
+        return find_answer() or subject
+    except PageError:
+        return subject
 
 
 def draw_means(

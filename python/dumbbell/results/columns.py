@@ -122,7 +122,7 @@ def _describe_columns(table: str, columns: list[dict[str, Any]]) -> list[Column]
     return [replace(one, doc=f"{one.doc} {OF_BOTTLENECK}") if one.name in of_hops else one for one in found]
 
 
-OF_BOTTLENECK = "If a run has several hops, this is of the hop bottleneck; table hops has it of each hop."
+OF_BOTTLENECK = "With several hops, this is measured at the hop bottleneck; table hops contains it for each hop."
 # table → its columns, in order
 COLUMNS: dict[str, dict[str, Column]] = {
     table: {one.name: one for one in (*(_OF_STORE if table == "runs" else [_KEY]), *_describe_columns(table, columns))}

@@ -41,7 +41,7 @@ def choose_cell(experiment: Experiment, number: int | None, where: Sequence[str]
     met = selecting.narrow_runs(cells, conditions, lambda some, one: _select_cells(experiment, some, one, command))
     left = len(met) if conditions else len(first)
     if left > 1:
-        allowed = f"one with {_list_cells(met, left)}, or with --where KEY=VALUE"
+        allowed = f"one with --cell N or --where KEY=VALUE: {_list_cells(met, left)}"
         raise Ambiguous(f"it describes {left} runs", allowed, file=file)
     return next(iter(met.values()))
 

@@ -154,7 +154,13 @@ class Selector:
         listed = list(dict.fromkeys(known))
         near = find_nearest(name, [*listed, *(key.rpartition(".")[2] for key in listed)])
         return UnknownName(
-            name, among=listed, file=self.file, key=self.option, nearest=near, what="key", also="any other key of a run"
+            name,
+            among=listed,
+            file=self.file,
+            key=self.option,
+            nearest=near,
+            what="key",
+            also="or any other key of a run",
         )
 
 
