@@ -536,6 +536,6 @@ def test_goodput_above_the_rate_is_explained(tmp_path: Path, drawn: Drawn) -> No
     )
     assert max(lossy.series["goodput_mbit"].drop_nulls()) > 20.5  # a hole that is filled frees what waited behind it
     lossy.plot("series", value="goodput")
-    assert "peaks above the rate" in drawn["title"]
+    assert "a retransmission released data" in drawn["title"]
     lossy.plot("series", value="cwnd")
     assert drawn["title"] is None

@@ -28,7 +28,7 @@ _OF_ONE = ("rates", *_SERIES[1:])  # of a single run
 _OF_SESSIONS = ("throughput", "sojourn", "signals")  # of dumbbell shell: both directions, each a run
 WHICH = "flow of its kind"
 _RATES = "rates"  # goodput on top of each other
-_REPAIRED = "peaks above the rate: a retransmission releases the data that waited behind a loss"
+_REPAIRED = "goodput above the rate: a retransmission released data that waited behind a loss"
 
 
 def series(results: StoredResults, request: PlotRequest) -> Picture:
