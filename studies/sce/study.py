@@ -418,7 +418,7 @@ def _title_rtt(frame: pl.DataFrame) -> str:
     """Return the mean times in queue of Reno-SCE and Reno from 100 s on, if that of Reno-SCE is much longer."""
     late = dict(frame.filter(pl.col("time_s") > 100).group_by("cc").agg(pl.col("sojourn_mean_ms").mean()).rows())
     if late["reno-sce"] > 2 * late["reno"]:
-        return f"Reno-SCE's packets wait {late['reno-sce']:.1f} ms, Reno's {late['reno']:.1f} ms"
+        return f"From 100 s on Reno-SCE's packets wait {late['reno-sce']:.1f} ms, Reno's {late['reno']:.1f} ms"
     return "Time in queue at 100 Mbit/s and 160 ms"
 
 
@@ -445,7 +445,7 @@ def draw_rtt(found: Evidence) -> Picture:
         x_label="time, s",
         y_label="mean time in queue, ms",
         title=f"{_title_rtt(frame)}\none flow at {run['rate']:g} Mbit/s and {run['rtt']:g} ms over Cake, each control "
-        f"in a run of its own, seed 1; medians and min-max of {_WINDOW_S} s; title: means from 100 s on",
+        f"in a run of its own, seed 1; medians and min-max of {_WINDOW_S} s",
     )
     for axes in picture.panels.values():
         for line in axes.lines:
