@@ -7,7 +7,7 @@ import polars.selectors as cs
 
 from dumbbell.study import Evidence, Rows, Sweep
 
-from . import pi2_margins, drawings
+from . import drawings, pi2_margins
 from .drawings import spread_of
 from .rows import DUALPI2, FQ_CODEL, FQ_STEP, HELD, TARGET_MS, make_evidence
 
