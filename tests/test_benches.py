@@ -112,7 +112,7 @@ def test_the_simulator_alone_has_the_features_that_the_bindings_have() -> None:
     [
         # 20 million a second are 50 ns; 1000 instructions in 100 ns are 10 a nanosecond, so that 500 would do
         (20e6, 1000, 100, 7, "is the 1000 instructions, of which 10.0 pass in a nanosecond: 500 would be few enough."),
-        (20e6, 450, 45, 7, "leave 50 ns for each: reached."),
+        (20e6, 450, 45, 7, "20 million packets per second is 50 ns, which is reached."),
         (
             8.3e6,
             2000,

@@ -440,7 +440,7 @@ def test_two_versions_are_held_against_each_other(tmp_path: Path, command: Comma
         (["--window", "1x"], 'check: --window is "1x"'),
         (["--against", "window.so"], 'check: --against is "window.so"; it must be another stack'),
         (["--against", "x.so", "--known", "x"], "check: --against and --known cannot be combined"),
-        (["--against-cc", "fixed"], "check stack: --against is missing; give OTHER"),
+        (["--against-cc", "fixed"], "check stack: --against is missing; give the stack"),
         (["--against", "window.so", "--against-cc", "reno"], 'check: --against-cc is "reno"; it must be aimd or fixed'),
         (["--format", "json", "--github"], "check: --github and --format json cannot be combined"),
     ],

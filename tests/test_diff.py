@@ -168,7 +168,7 @@ def test_what_only_one_side_has_is_named(tmp_path: Path) -> None:
     b = made(tmp_path / "b.duckdb", **common, matrix={"bottleneck.rate": ["10Mbit", "15Mbit", "20Mbit"]})
     text = a.diff(b).to_markdown()
     assert "1 cell only in A, 2 only in B" in text and "1 cell in both" in text
-    with pytest.raises(InputError, match="of 1 and 3 cells none is in both"):
+    with pytest.raises(InputError, match="none of the 1 and 3 cells is in both"):
         a.where("rate=5Mbit").diff(b)
 
 

@@ -243,6 +243,24 @@ def close(found: Any, expected: Any) -> bool:
     return bool(np.allclose(np.asarray(found, dtype=float), np.asarray(expected, dtype=float)))
 
 
+@pytest.mark.parametrize(("bands", "facet"), [(None, None), (True, None), (False, None), (None, "cc")])
+def test_intervals_are_bands_where_a_panel_has_few_lines_or_as_asked(bands: bool | None, facet: str | None) -> None:
+    names = ["cubic", "reno", "bbr1", "bbr2", "bbr3"]
+    frame = pl.DataFrame({"x": [1, 2] * 5, "y": range(10), "cc": sorted(names * 2)}).with_columns(
+        low=pl.col("y") - 1, high=pl.col("y") + 1
+    )
+    picture = figures.lines(frame, "x", "y", low="low", high="high", by="cc", bands=bands, facet=facet)
+    kinds = {str(one.get_label()).rpartition(" ")[2] for axes in picture.panels.values() for one in axes.collections}
+    assert kinds == {"interval" if bands or facet else "bars"}
+
+
+def test_a_width_is_that_of_the_figure_unless_the_user_asked_for_one() -> None:
+    frame = pl.DataFrame({"x": [1, 2], "y": [1, 2]})
+    assert figures.lines(frame, "x", "y").set_width(5.0).get_size_inches()[0] == pytest.approx(5, abs=0.05)
+    with figures.set_sizes(width=4.0):
+        assert figures.lines(frame, "x", "y").set_width(5.0).get_size_inches()[0] == pytest.approx(4, abs=0.05)
+
+
 @pytest.mark.parametrize("count", [2, 10, 24])
 def test_lines_are_the_rows_of_their_names(count: int) -> None:
     frame = points(count)
@@ -731,12 +749,13 @@ def test_cells_without_data_are_blank_beside_numbers_and_hatched_elsewhere() -> 
 def test_a_negative_margin_is_red_and_a_negative_difference_blue() -> None:
     frame = pl.DataFrame({"x": [1, 2], "y": [1, 1], "value": [-1.0, 1.0]})
     for picture, sign in (
-        (figures.heat(frame, "x", "y", "value", kind="margin"), 1),
+        (figures.heat(frame, "x", "y", "value", kind="margin", decimals=0), 1),
         (figures.heat(frame, "x", "y", "value", kind="difference"), -1),
     ):
         [axes] = picture.panels.values()
         red, _, blue, _ = axes.images[0].to_rgba(np.array([-1.0]))[0]
         assert sign * (red - blue) > 0.2 and axes.images[0].get_clim() == (-1.0, 1.0)
+        assert [text.get_text().lstrip("\N{MINUS SIGN}") for text in axes.texts] == ["1" if sign > 0 else "1.00"] * 2
 
 
 def test_lines_without_data_points_have_no_markers() -> None:
@@ -1222,3 +1241,36 @@ def test_text_in_the_colour_of_a_line_can_be_read_on_white() -> None:
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
         contrast = 1.05 / (float(np.dot(linear, (0.2126, 0.7152, 0.0722))) + 0.05)
         assert contrast >= 4.5, (colour, contrast)
+
+
+def test_places_and_events_are_marked_where_they_are() -> None:
+    frame = pl.DataFrame({"time_s": [0.0, 1.0, 2.0, 3.0], "cwnd": [1, 3, 2, 1]})
+    picture = figures.stacked_series([figures.Series(frame, "cwnd")])
+    [(key, axes)] = picture.panels.items()
+    low = axes.get_ylim()[0]
+    figures.mark_events(picture, key, [2.5, 0.5])
+    [ticks] = axes.collections
+    assert [tuple(segment[:, 0]) for segment in ticks.get_segments()] == [(0.5, 0.5), (2.5, 2.5)]  # type: ignore[attr-defined]
+    assert all(segment[:, 1].max() < low for segment in ticks.get_segments())  # type: ignore[attr-defined]
+    for x, side in ((0.4, "left"), (2.6, "right")):
+        figures.mark_place(picture, key, x, f"at {x}")
+        assert axes.texts[-1].get_horizontalalignment() == side and axes.lines[-1].get_xdata()[0] == x  # type: ignore[index]
+    check_layout(picture.arrange())
+
+
+def test_intervals_are_bands_where_they_are_asked_for() -> None:
+    frame = points(10)
+    options: dict[str, Any] = {"low": "low", "high": "high", "by": by(10), "facet": "aqm"}
+    for bands in (True, False):
+        picture = figures.lines(frame, "base_rtt_ms", "goodput_mbit", bands=bands, **options)
+        kinds = {
+            str(shown.get_label()).rpartition(", ")[2] for axes in picture.panels.values() for shown in axes.collections
+        }
+        assert kinds == ({"interval"} if bands else {"bars"})
+
+
+def test_lines_of_shares_go_on_to_the_end_where_something_never_happened() -> None:
+    frame = pl.DataFrame({"wait": [1.0, 2.0, math.inf, 1.0, 4.0], "cc": ["cubic"] * 3 + ["reno"] * 2})
+    [axes] = figures.cdf(frame, "wait", by="cc").panels.values()
+    found = {str(line.get_label()): np.asarray(line.get_xydata())[-1].tolist() for line in axes.lines}
+    assert found == {"cubic": [4.0, pytest.approx(2 / 3)], "reno": [4.0, 1.0]}

@@ -198,7 +198,7 @@ def test_a_folder_has_a_file_per_run(tmp_path: Path, command: Command) -> None:
     for arguments, words in (
         (["-o", "one.flent.gz"], "and a file of Flent has one; choose one with --where KEY=VALUE"),
         (["--format", "flent", "-o", "m.toml"], "choose a folder that can be written to, with space, or NAME.flent.gz"),
-        (["-o", "all.csv"], '-o is "all.csv"; it must be a folder for a file of each table, or NAME.flent.gz'),
+        (["-o", "all.csv"], '--output is "all.csv"; it must be a folder for a file of each table, or NAME.flent.gz'),
         (["--format", "csv", "-o", "one.flent.gz"], "--format csv and one.flent.gz cannot be combined"),
         (["--format", "flent", "-o", "out"], "this file already exists"),
         (["-o", "none/one.flent.gz", "--where", "seed=1", "--where", "bottleneck.aqm=pie"], "none"),

@@ -326,6 +326,6 @@ def test_hosts_of_stacks_alone_are_refused(tmp_path: Path, monkeypatch: pytest.M
     table: dict[str, Any] = {"duration": "1s", "bottleneck": {"rate": "10Mbit", "aqm": "codel"}}
     stacked = {"stack": str(library), "base_rtt": "20ms"}
     for setting in ({"hosts.initial_window": 20}, {"hosts.profile": "linux-5.4"}, {"hosts.pacing": "fq"}):
-        with pytest.raises(InputError, match="it sets the hosts' TCP, which nothing here has"):
+        with pytest.raises(InputError, match="it sets the hosts' TCP, and nothing here uses TCP"):
             parse(table | {"flows": [dict(stacked)]}, "file", setting)
         parse(table | {"flows": [dict(stacked), {"cc": "cubic", "base_rtt": "20ms"}]}, "file", setting)

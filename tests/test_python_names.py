@@ -15,19 +15,20 @@ VERBS = frozenset(
         "batch begin bin blank boot bound break build call capitalise capture carry change check choose classify "
         "clean clear clip close collect combine commit compare compile complete compose compress compute conceal "
         "confirm connect consume continue convert copy count create cut decide decode decompress decorate define "
-        "delete derive describe detach digest discard distinguish divide do download draw drop encode end enter "
+        "delete derive describe detach digest discard distinguish divide do download draw drop emphasise "
+        "encode end enter "
         "escape estimate evaluate examine exceed exclude excuse expand expect explain export extend fail feed "
         "fetch fill filter find finish fit flatten follow forget format forward freeze gate gather generate get "
         "give go greet group guess handle hang hash hide hold identify ignore import infer insert inspect "
         "install interpolate interrupt join judge keep kill label learn leave lengthen limit link list load "
         "locate lock look lose make map mark match measure merge mirror model mount move name narrow normalise "
-        "note number observe open order override pack pad pair parse patch peek peel pick ping place plan plot "
+        "note number observe open order override pack pad pair parse patch peek peel pick ping pivot place plan plot "
         "predict prepare press print probe propose protect pull put quote raise rank reach read rebuild record "
         "recover reduce refer refine refuse register reject release remove rename render repair repeat replace "
         "replay report request require reset resolve restart restore resume retry reverse round run salvage "
         "sample save scale scan schedule search select send separate serve set settle share shift shorten show "
         "shrink sign silence simplify simulate skip smooth snap sort speak spell split spread stack stamp start "
-        "step stop store strip style submit substitute subtract suggest sum summarise swap sweep switch take "
+        "step stop store stress strip style submit substitute subtract suggest sum summarise swap sweep switch take "
         "test thin tidy time toggle trace translate trim trust try turn unescape unfold unite unlock unpack "
         "unwrap update use validate verify view visit wait walk warn watch weigh widen wrap write yield zip"
     ).split()
@@ -52,7 +53,7 @@ PROTOCOLS = {
     "python/dumbbell/pages/example/study.py": {"runs"},  # tables of claims
     "studies/coexistence/terms.py": {"runs", "classes"},
     "python/dumbbell/figures/canvas.py": {"savefig"},  # of matplotlib
-    "website/hooks.py": {"on_config", "on_files", "on_page_markdown", "on_post_page"},  # of MkDocs
+    "website/hooks.py": {"on_config", "on_files", "on_page_markdown", "on_post_build", "on_post_page"},  # of MkDocs
 }
 KINDS_OF_FIGURES = {
     *("bands", "bars", "box", "ccdf", "cdf", "differences", "ellipses", "felt", "forest", "heat", "lines", "nested"),

@@ -34,6 +34,8 @@ def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
 def test_what_a_browser_says_of_a_page(tmp_path: Path) -> None:
     write(
         tmp_path / "site",
+        cut='<p style="width: 50px; overflow: hidden">awordthatiswiderthanfiftypixels</p>',
+        pale='<p>text</p><p style="color: #888">pale text</p><h2 style="color: #444">a lighter heading</h2>',
         error="<script>undefined_name()</script>",
         logged="<script>console.error('it failed')</script>",
         outside='<img src="http://127.0.0.1:9/x.png">',
@@ -47,11 +49,14 @@ def test_what_a_browser_says_of_a_page(tmp_path: Path) -> None:
     for fault in browser.find_faults(tmp_path / "site", chromium):
         page, _, said = fault.partition(": ")
         found.setdefault(page, []).append(said)
-    assert set(found) == {f"{name}.html" for name in ("error", "logged", "outside", "picture", "wide")}
+    assert set(found) == {f"{name}.html" for name in ("cut", "error", "logged", "outside", "pale", "picture", "wide")}
     assert "undefined_name is not defined" in " ".join(found["error.html"])
     assert "it failed" in found["logged.html"]
     assert "asks http://127.0.0.1:9/x.png" in found["outside.html"]
     assert any(said.startswith("no picture file://") for said in found["picture.html"])
+    assert 'default, 1400 px: cut: p "awordthatiswiderthanfiftypixels"' in found["cut.html"]
+    assert 'slate, 390 px: contrast 3.5 p "pale text"' in found["pale.html"]
+    assert 'default, 390 px: lighter than text: h2 "a lighter heading"' in found["pale.html"]
     assert "px wide in a window of 390 px" in found["wide.html"][0]
 
 

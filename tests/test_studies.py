@@ -121,11 +121,14 @@ def test_a_page_is_written_elsewhere_if_it_is_told(
     assert (tmp_path / "elsewhere" / "README.md").read_text() == study.find("abe").page.read_text()
     monkeypatch.setattr(shipped, "PACKAGE", shipped.place().parent)
     refused = command("study", "page", "abe", "--no-figures")
-    assert refused.returncode == 2 and "this is the installed package; choose another folder" in refused.stderr
+    assert (
+        refused.returncode == 2
+        and "this folder belongs to the installed package; choose another folder" in refused.stderr
+    )
     assert command("study", "check", "abe", "-o", "x").returncode == 2
 
 
 def test_a_former_place_of_a_reference_gets_its_name(command: Command, small: Path) -> None:
     assert command("run", small, "-o", "r.duckdb").returncode == 0
     done = command("validate", "r.duckdb", "references/sce.csv")
-    assert done.returncode == 2 and "references/sce.csv: no such file or directory; did you mean sce?" in done.stderr
+    assert done.returncode == 2 and "references/sce.csv: there is no such file; did you mean sce?" in done.stderr

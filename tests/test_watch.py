@@ -112,7 +112,7 @@ def test_no_series_is_said(command: Command, experiment: str) -> None:
         (["two.toml", "abc"], "KEY and an experiment file"),
         (["two.toml", "--stored"], "--stored and an experiment file"),
         (["r.duckdb", "--set", "seeds=2"], "--set and a results file"),
-        (["--set", "seeds=2"], "--set and a session"),
+        (["--set", "seeds=2"], "--set and a running dumbbell shell"),
         (["two.toml", "--interval", "fast"], "--interval"),
         (["two.toml", "--interval", "1us"], "1ms or more"),
         (["two.toml", "--speed", "0"], "from 1/64 to 4096"),

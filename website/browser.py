@@ -24,6 +24,8 @@ from urllib.parse import unquote, urldefrag, urlsplit
 from website.markdown import ROOT
 
 SITE = ROOT / "target" / "site"
+LAYOUT = Path(__file__).with_name("layout.js")
+SCHEMES = ("default", "slate")  # light and dark pages of the theme
 INTERNALS = ("lab-book", "architecture", "code-glossary", "contributing", "style")  # pages that no user looks for
 SEARCHES = Path(__file__).with_name("searches.csv")
 WIDE, NARROW = (1400, 900), (390, 844)  # px of a window: a laptop, a phone
@@ -208,9 +210,11 @@ def find_broken(site: Path) -> Iterator[str]:
 def find_faults(site: Path, chromium: str) -> Iterator[str]:
     """Yield what is wrong with the pages of a site as Chromium shows them.
 
-    That is an error of the console, a request that leaves the site, a picture that cannot be drawn, and a page that is
-    wider than its window.
+    That is an error of the console, a request that leaves the site, a picture that cannot be drawn, a page that is
+    wider than its window, a part that is cut, and text of too little contrast or headings lighter than text, on light
+    and dark pages.
     """
+    layout = LAYOUT.read_text(encoding="utf-8")
     with open_browser(chromium) as browser:
         for page in sorted(site.glob("**/*.html")):
             name = page.relative_to(site).as_posix()
@@ -222,6 +226,10 @@ def find_faults(site: Path, chromium: str) -> Iterator[str]:
                 width = browser.evaluate("document.documentElement.scrollWidth")
                 if width > size[0]:
                     yield f"{name}: {width} px wide in a window of {size[0]} px"
+                for scheme in SCHEMES:
+                    browser.evaluate(f"document.body.setAttribute('data-md-color-scheme', '{scheme}')")
+                    for fault in browser.evaluate(layout):
+                        yield f"{name}: {scheme}, {size[0]} px: {fault}"
             for image in browser.evaluate(
                 "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
             ):
@@ -235,7 +243,7 @@ def find_faults(site: Path, chromium: str) -> Iterator[str]:
 def find_searches_that_miss(site: Path, chromium: str) -> Iterator[str]:
     """Yield the searches of `searches.csv` whose first result is not on the page that answers them.
 
-    Pages about the code are among the first five results of none of them.
+    Pages about the code are not among the first three results, unless nothing else is found.
     """
     with open_browser(chromium) as browser, SEARCHES.open(encoding="utf-8", newline="") as rows:
         browser.open(site / "index.html")
@@ -245,9 +253,9 @@ def find_searches_that_miss(site: Path, chromium: str) -> Iterator[str]:
             pages = list(dict.fromkeys(link.removeprefix(f"{site.as_uri()}/") for link in links)) or ["nothing"]
             if pages[0] != row["page"]:
                 yield f"search: {row['words']} finds {pages[0]} first, not {row['page']}"
-            for page in pages[:5]:
-                if page.removesuffix(".html") in INTERNALS:
-                    yield f"search: {row['words']} finds {page} among the first five"
+            for at, page in enumerate(pages[:3]):
+                if page.removesuffix(".html") in INTERNALS and at + 1 < len(pages):
+                    yield f"search: {row['words']} finds {page} before {pages[at + 1]}"
         yield from (f"search: {said}" for said in (*browser.errors, *browser.outside))
 
 

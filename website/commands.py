@@ -30,7 +30,8 @@ def _make_section(name: str, command: Any) -> Iterator[str]:
     usage = command.get_usage(context).removeprefix("Usage: ").split()
     yield f"```text\n{' '.join(usage)}\n```"
     records = [param.get_help_record(context) for param in command.get_params(context)]
-    yield format_table(["", "meaning"], [[format_code(said[0]), escape_cell(said[1])] for said in records if said])
+    options = format_table(["", "meaning"], [[format_code(said[0]), escape_cell(said[1])] for said in records if said])
+    yield f'<div class="columns" markdown="1">\n\n{options}\n\n</div>'
     yield "Example:"
     yield f"```sh\n{COMMANDS[name].example}\n```"
 

@@ -45,6 +45,7 @@ WORDS = {
     "why-not-ns3.md": ("ns", "ns3", "mahimahi", "htsim"),
 }
 KEYS = re.compile(r"^\| `(\w+_\w+)` \|", re.MULTILINE)  # keys that are no words of sentences
+TABLE = re.compile(r"^\| (?:key|column|I want to) \|.*\n(?:\|.*\n)+", re.MULTILINE)
 # The search index of the theme writes a node's key without separators, so that words with digits get lost or break it.
 SEARCH_FAULT = ("e=e+s+o.id}return e", 'e=e+s+o.id+","}return e')
 ENDS = pages.list_appended()
@@ -71,6 +72,12 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
     return files
 
 
+def _wrap_table(table: re.Match[str]) -> str:
+    """Return a table with a class, by which narrow windows show each row as a paragraph."""
+    kind = "parameters" if table[0].startswith("| key") else "columns"
+    return f'<div class="{kind}" markdown="1">\n\n{table[0]}\n</div>\n'
+
+
 def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
     """Return the text of a page with its links as the site needs them, and the part that is made."""
     place = page.file.src_uri
@@ -84,6 +91,8 @@ def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
         return markdown
     source = links.list_sources()[place].relative_to(ROOT).as_posix()
     text = pages.add_picture(links.move_links(markdown, source, place), place)
+    if place.startswith("reference/") or place == "index.md":
+        text = TABLE.sub(_wrap_table, text)
     text = re.sub(r"<details>", '<details markdown="1">', text)
     return f"{text.rstrip()}\n\n{ENDS[place]()}" if place in ENDS else text
 

@@ -22,7 +22,7 @@ from dumbbell.study import (
     order_names,
 )
 
-from .runs import BBR, FIVE
+from .runs import BBR, FIVE, format_two_digits
 
 DEPTH = "buffer, BDP"
 WIDTH = 5.2  # inches: two panels side by side that can be read on a telephone
@@ -30,16 +30,18 @@ HALF = "equal shares"
 LINUX = "Linux, single runs"
 
 
-def format_span(values: Iterable[float], digits: int = 0) -> str:
-    """Return the least and the largest of values: `88 to 95`."""
+def format_span(values: Iterable[float], digits: int | None = None) -> str:
+    """Return the least and the largest of values, with two digits unless given: `88 to 95`, `3.6 to 21`."""
     every = list(values)
-    low, high = f"{min(every):.{digits}f}", f"{max(every):.{digits}f}"
-    return low if low == high else f"{low} to {high}"
+    ends = [
+        f"{value:.{digits}f}" if digits is not None else format_two_digits(value) for value in (min(every), max(every))
+    ]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def format_percents(values: Iterable[float]) -> str:
     """Return the least and the largest of shares: `88 to 95 %`."""
-    return f"{format_span(100 * value for value in values)} %"
+    return f"{format_span((100 * value for value in values), 0)} %"
 
 
 def name_kinds(picture: Picture, names: Sequence[str]) -> None:
@@ -54,7 +56,7 @@ def draw_points(picture: Picture, points: pl.DataFrame, facet: str, x: str, y: s
     """Draw single values as hollow circles in the panel of their facet."""
     look: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 5, "markerfacecolor": "none"}
     look |= {"markeredgecolor": "black", "markeredgewidth": 0.9}
-    for (key,), part in points.group_by(facet):
+    for (key,), part in points.group_by(facet, maintain_order=True):
         picture.panels[key,].plot(part[x], part[y], **look, zorder=4, label=f"_{name}")
     picture.add_entry(name, Line2D([], [], **look))
 
@@ -185,8 +187,8 @@ def draw_share_loss(found: Evidence) -> Picture:
         bands=True,
         x_label=DEPTH,
         y_label="packets dropped, %",
-        title=f"Up to 1 BDP, BBRv1 and CUBIC lose {format_span(first / cubic)} times as many packets as two CUBIC flows\n"
-        "First flow: see the legend; 50 Mbit/s, 40 ms, tail drop; "
+        title=f"Against CUBIC up to 1 BDP, BBRv1 causes {format_span(first / cubic)} times the loss that CUBIC causes\n"
+        "One flow of each control against one CUBIC or Reno flow; 50 Mbit/s, 40 ms, tail drop; "
         f"{describe_runs(values['n'], seconds=list_durations(found, 'share-by-buffer'))} (bands)",
     )
     return picture.set_width(WIDTH)
@@ -230,14 +232,14 @@ def draw_ware(found: Evidence) -> Picture:
         level=0.5,
         level_name=HALF,
     )
-    model = {"color": "black", "marker": "None", "linewidth": 1.6, "linestyle": "-"}
-    for lines in ([handle for _, handle in picture.entries], *(axes.lines for axes in picture.panels.values())):
-        for line in lines:
-            if (
-                line in [handle for label, handle in picture.entries if label == sources["model"]]
-                or str(line.get_label()) == sources["model"]
-            ):
-                line.set(**model)
+    looks: dict[str, dict[str, Any]] = {
+        sources["model"]: {"color": "black", "marker": "None", "linewidth": 1.6, "linestyle": "-"},
+        sources["sarpkaya"]: {"linestyle": "none", "marker": "o", "markersize": 6.5, "markerfacecolor": "none"},
+        sources["linux"]: {"linestyle": "none", "marker": "x", "markersize": 5.5, "markeredgewidth": 1.2},
+    }
+    shown = [(str(line.get_label()), line) for axes in picture.panels.values() for line in axes.lines]
+    for label, line in [*shown, *picture.entries]:
+        line.set(**looks.get(label, {}))
     return picture.set_width(WIDTH)
 
 
@@ -301,33 +303,32 @@ def draw_groups(found: Evidence) -> Picture:
     values = compute_means(shares, ["shown", "depth", "cc", "all", "of_flows"], "share")
     times = values.with_columns(times=pl.col("share") / pl.col("of_flows"))
     few = times.filter(pl.col("of_flows") <= 0.1)["times"]
-    most = times.filter(pl.col("of_flows") >= 0.9, pl.col("depth") == 8)["times"]
     picture = draw_means(
         values.with_columns(order_names("cc", BBR)),
         "of_flows",
         "share",
         by="all",
-        facet="shown",
-        columns="cc",
+        facet="cc",
+        columns="shown",
         log_x=False,
         bands=True,
         x_label="share of the flows that are BBR, the others CUBIC",
         y_label="share of the link",
-        title=f"If BBR is a tenth of the flows or less, it takes {format_span(few, 1)} times its fair share; "
-        f"nine tenths at 8 BDP take {format_span(most, 1)} times\n"
+        title=f"If a tenth of the flows or fewer are BBR, they take {format_span(few)} times their fair share\n"
         f"100 Mbit/s, 40 ms, tail drop; "
         f"{describe_runs(values['n'], seconds=list_durations(found, 'groups'))} (bands)",
     )
-    for key, axes in picture.panels.items():
+    for axes in picture.panels.values():
         axes.plot([0, 1], [0, 1], color=GUIDE, linewidth=0.9, linestyle="--", zorder=1.8, label="_fair")
-        axes.set_ylim(0, 1)
-        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1.02)
+        axes.set_xlim(0, 1.02)
         axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
         for line in axes.lines:
-            if line.get_label() == "2 flows":
-                line.set(markersize=6, zorder=4)
-    picture.add_entry("fair: as many of the link as of the flows", Line2D([], [], color=GUIDE, linestyle="--"))
-    return picture.set_width(5.8)
+            line.set_markersize(7 if line.get_label() == order[2] else 3.5)
+    fair = Line2D([], [], color=GUIDE, linewidth=0.9, linestyle="--")
+    picture.add_entry("fair: an equal share for each flow", fair)
+    picture.panel_size, picture.rigid = (2.0, 1.3), True
+    return picture.set_width(WIDTH)
 
 
 def draw_one_of_many(found: Evidence) -> Picture:
@@ -366,11 +367,11 @@ def draw_one_of_many(found: Evidence) -> Picture:
 
 # 4
 
-AMONG = {"like": "among 4 of its kind", "cubic": "among 4 CUBIC", "bbr": "CUBIC among 4"}
+AMONG = {"like": "BBR among 4 of its kind", "cubic": "BBR among 4 CUBIC", "bbr": "CUBIC among 4 BBR"}
 
 
 def draw_latecomer(found: Evidence) -> Picture:
-    """Draw what a flow that comes late gets over time: a column a version, a row for those that it meets."""
+    """Draw what a flow that comes late gets over time: a row for each version, a column for those that it meets."""
     depths = {4.0: "buffer of 4 BDP", 1.0: "buffer of 1 BDP"}
     late = found["latecomer"].filter(pl.col("cc").is_in(BBR), pl.col("depth").is_in(list(depths)))
     ends = found["latecomers"].filter(pl.col("cc") == "BBRv1", pl.col("depth") == 1)
@@ -382,11 +383,11 @@ def draw_latecomer(found: Evidence) -> Picture:
         "time",
         "fair",
         by=["cc", "depth"],
-        facet="kind",
-        columns="version",
+        facet="version",
+        columns="kind",
         log_x=False,
         x_label="time since the late flow's start, s",
-        y_label="goodput of the late flow over a fifth of the link",
+        y_label="goodput of the late flow over its fair share",
         title=f"At 1 BDP, a late BBRv1 flow gets {mean['cubic']:.1f} times its fair share among CUBIC flows, "
         f"a late CUBIC flow {mean['bbr']:.2f} times among BBRv1 flows\n"
         f"The last of 5 flows comes 10 to 30 s late; 50 Mbit/s, 40 ms, tail drop; means of 5 s; "
@@ -403,7 +404,8 @@ def draw_latecomer(found: Evidence) -> Picture:
             line.set_marker("None")
     for _, handle in picture.entries:
         handle.set_marker("None")  # type: ignore[attr-defined]
-    return picture.set_width(5.8)
+    picture.panel_size, picture.rigid = (1.4, 1.0), True
+    return picture.set_width(WIDTH)
 
 
 # 5
@@ -418,7 +420,7 @@ def draw_shallow(found: Evidence) -> Picture:
     end = max(list_durations(found, "shallow"))
     values = compute_means(found["shallow"], ["count", "cc", "depth"], "loss")
     small = values.filter(pl.col("depth") <= 0.2)
-    first, cubic = (small.filter(pl.col("cc") == cc)["loss"] for cc in ("BBRv1", "CUBIC"))
+    first, cubic = (small.filter(pl.col("cc") == cc)["loss"].sort() for cc in ("BBRv1", "CUBIC"))
     picture = draw_means(
         values.with_columns(order_names("cc", FIVE), map_names("count", counts)),
         "depth",
@@ -430,7 +432,7 @@ def draw_shallow(found: Evidence) -> Picture:
         bands=True,
         x_label=DEPTH,
         y_label="packets dropped, %",
-        title=f"Up to 0.2 BDP, BBRv1 drops {format_span(first, 1)} % of its packets, CUBIC at most {cubic.max():.1f} %\n"
+        title=f"Up to 0.2 BDP, BBRv1 drops {format_span(first)} % of packets, CUBIC up to {format_span(cubic[-1:])} %\n"
         f"All flows of a run have one control; 50 Mbit/s, 40 ms, tail drop; {describe_runs(values['n'])} (bands) "
         f"from {begin:g} to {end:g} s",
     )
@@ -502,12 +504,12 @@ def draw_policer_time(found: Evidence) -> Picture:
         f"BBRv3 up to {later['BBRv3']:.0f} %\n"
         f"Policer of {POLICED_MBIT:g} Mbit/s (dashed) with a bucket of 50 kB, 40 ms; one run each",
     )
-    for (_, number), axes in picture.panels.items():
+    for (cc, number), axes in picture.panels.items():
         if number == 1:
             axes.set_ylim(0, 1.15 * first)
-            for line in axes.lines:
-                axes.fill_between(line.get_xdata(), line.get_ydata(), step="pre", color="0.55", linewidth=0)
-                line.set_linewidth(0.6)
+            axes.lines[0].set_visible(False)
+            own = lost.filter(pl.col("cc") == cc).drop_nulls()
+            axes.bar(own["time"], own["lost"], width=0.5, color="0.55", linewidth=0, label="_lost")
     write_at(picture, ("BBRv1", 1), f"start-up: {first:.0f} %", START_UP_S, first, va="center")
     return picture.set_width(WIDTH)
 

@@ -104,3 +104,17 @@ def test_cells_of_linux(runs: ModuleType) -> None:
     pairs = runs.select_linux_pairs()
     assert set(pairs["cc"]) == {"BBRv1", "BBRv2", "BBRv3"} and set(pairs["depth"]) == {0.5, 2, 8}
     assert pairs["share"].is_between(0, 1).all()
+
+
+def test_titles_of_figures_give_what_the_evidence_has() -> None:
+    of = study.find("bbr")
+    pictures = importlib.import_module(f"{of.program.__package__}.pictures")
+    assert pictures.format_span([0.31, 21.4, 3]) == "0.31 to 21" and pictures.format_percents([0.5, 0.501]) == "50 %"
+    sources = pl.DataFrame({"bdps": [1.0, 2, 4, 8], "share": [0.5] * 4, "high": [0.51] * 4, "sarpkaya": [0.5] * 4})
+    sources = sources.with_columns(linux=pl.lit(None, pl.Float64), model=pl.Series([0.8, 0.6, 0.52, 0.7]))
+    assert pictures.find_depth_too_high(sources) == 2
+    assert pictures.find_depth_too_high(sources.with_columns(model="share")) is None
+    found = of.read_evidence()
+    shares = found["share"].filter(cc="BBRv1", second="CUBIC", depth=1.0)["share"]
+    title = pictures.draw_share(found, "CUBIC", linux=True).around.title
+    assert f"takes {100 * shares.to_numpy().mean():.0f} to " in title and title.count("\n") == 1

@@ -7,13 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.check import figure
 from dumbbell.check.case import CANNOT_TELL, CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED, SPECIFICATION
 from dumbbell.check.cases import CASES
-from dumbbell.check.lab import CaseRun, PathPoint, Setup
-from dumbbell.check.trace import Trace
+from dumbbell.check.lab import PathPoint
 from dumbbell.experiment import units
-from dumbbell.study import Evidence, Picture
+from dumbbell.figures.style import GUIDE, TEXT
+from dumbbell.study import Evidence, Nothing, Picture, Series, figures, map_names
 
 QUESTION = "Which of the draft's 22 test cases does each version pass?"
 SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
@@ -82,15 +81,52 @@ def describe_results(_: Evidence) -> str:
     return "\n".join(f"- {result}: {text}." for result, text in MEANING.items())
 
 
+BEFORE_S = 0.1  # that are drawn before segments come late
+LINES = {"cwnd": "cwnd", "in_flight": "in flight", "inflight_longterm": "inflight_longterm"}
+
+
 def draw_spurious(found: Evidence) -> Picture:
-    """Draw a flow whose bounds are not restored."""
-    key, control, point = DRAWN
-    frame = found["trace"]
-    columns = {name: frame[name].cast(pl.Float64, strict=False).to_numpy() for name in frame.columns if name != "state"}
-    times = {row["name"]: row["time_s"] for row in found["times"].iter_rows(named=True)}
-    run = CaseRun(Trace(columns | {"state": frame["state"].to_numpy()}), Setup(point, times))
-    result = next(row for row in found["drawn"].iter_rows(named=True))["result"]
-    return figure.draw(run, CASES[key], result, control)
+    """Draw a flow whose bound is not restored."""
+    _, control, point = DRAWN
+    late = found["times"].filter(pl.col("name") == "late segments")["time_s"].item()
+    frame = found["trace"].filter(pl.col("time_s") >= late - BEFORE_S)
+    frame = frame.with_columns(pl.col(*LINES).cast(pl.Float64, strict=False))
+    long = frame.unpivot(list(LINES), index=["time_s"], variable_name="what", value_name="segments")
+    set_at, bound = find_lasting_bound(found)
+    end = float(frame["time_s"].to_numpy().max())
+    name = control.replace("bbr", "BBRv")
+    answer = f"{name} keeps a bound of {bound:.0f} segments that a spurious recovery has set"
+    picture = figures.stacked_series(
+        [Series(long.with_columns(map_names("what", LINES)), "segments", "what", "segments", steps=True)],
+        x="time_s",
+        states={"": figures.find_bands(frame["time_s"], frame["state"], end)},
+        x_label="time, s",
+        title=f"{answer}\nCase {CASES[DRAWN[0]].number} of the draft: segments come late and are not lost; one flow, "
+        f"{point.rate / 1e6:g} Mbit/s, {point.rtt * 1e3:g} ms, one run",
+    )
+    [axes] = picture.panels.values()
+    axes.set_ylim(0, 95)
+    arrow = {"arrowstyle": "->", "color": "black", "linewidth": 0.9}
+    for text, at, place in (
+        ("segments come late", (late, 0.0), (late + 0.03, 12)),
+        ("set here, never restored", (set_at, bound), (set_at + 0.06, 66)),
+    ):
+        axes.annotate(text, at, place, arrowprops=arrow, fontsize=TEXT, va="center", zorder=5)
+    axes.axvline(late, color=GUIDE, linewidth=0.9, linestyle=":", label="_late")
+    for line in axes.lines:
+        if line.get_label() == LINES["inflight_longterm"]:
+            line.set(linewidth=2.2, linestyle="-", zorder=3)
+    picture.name_lines({label: label for label in LINES.values()})
+    return picture.set_width(5.2)
+
+
+def find_lasting_bound(found: Evidence) -> tuple[float, float]:
+    """Return when the long-term bound of the trace is set and its value, which it keeps to the end."""
+    bounds = found["trace"].select("time_s", pl.col("inflight_longterm").cast(pl.Float64, strict=False))
+    after = bounds.filter(pl.col("inflight_longterm").is_not_null().cum_max())
+    if after.is_empty() or after["inflight_longterm"].n_unique() != 1:
+        raise Nothing("a bound that changes or ends", "a bound that lasts: another figure, another title")
+    return after.row(0)
 
 
 def make_facts(found: Evidence) -> dict[str, Any]:

@@ -422,7 +422,7 @@ def _title_equal_rtts(shown: pl.DataFrame, rtt: str) -> str:
     nearest = off.filter(pl.col("CSAQM") < pl.min_horizontal("STEP", "PI2")).height
     if not favours or nearest * 2 <= off.height:
         return f"BBRv2 and DCTCP, half each, at {rtt} ms"
-    return f"At {rtt} ms {', '.join(favours)}, CSAQM is nearest to equal shares in {nearest} of {off.height} cells"
+    return f"At {rtt} ms {', '.join(favours)}, CSAQM is fairest in {nearest} of {off.height} cells"
 
 
 def _title_two_rtts(shown: pl.DataFrame, mix: str) -> str:

@@ -7,8 +7,8 @@ import polars.selectors as cs
 
 from dumbbell.study import Evidence, Rows, Sweep
 
-from . import pi2_margins, pictures
-from .pictures import spread_of
+from . import pi2_margins, drawings
+from .drawings import spread_of
 from .rows import DUALPI2, FQ_CODEL, FQ_STEP, HELD, TARGET_MS, make_evidence
 
 __all__ = ["FIGURES", "NAMES", "RUNS", "TABLES", "make_evidence", "make_facts"]
@@ -78,24 +78,24 @@ def find_disjoint(rows: Rows) -> list[str]:
 
 
 FIGURES = {
-    "l4s-rtt": pictures.draw_rtt,
-    "l4s-rtt-map": pictures.draw_rtt_map,
-    "l4s-rtt-rates": pictures.draw_rtt_rates,
-    "l4s-burst": pictures.draw_burst,
-    "l4s-protection-delay": pictures.draw_protection_delay,
-    "l4s-protection-share": pictures.draw_protection_share,
-    "l4s-any-ect": pictures.draw_any_ect,
-    "l4s-fq-delay": pictures.draw_fq_delay,
-    "l4s-fq-short": pictures.draw_fq_short,
-    "l4s-stability": pictures.draw_stability,
-    "l4s-margins": pictures.draw_phase_margins,
+    "l4s-rtt": drawings.draw_rtt,
+    "l4s-rtt-map": drawings.draw_rtt_map,
+    "l4s-rtt-rates": drawings.draw_rtt_rates,
+    "l4s-burst": drawings.draw_burst,
+    "l4s-protection-delay": drawings.draw_protection_delay,
+    "l4s-protection-share": drawings.draw_protection_share,
+    "l4s-any-ect": drawings.draw_any_ect,
+    "l4s-fq-delay": drawings.draw_fq_delay,
+    "l4s-fq-short": drawings.draw_fq_short,
+    "l4s-stability": drawings.draw_stability,
+    "l4s-margins": drawings.draw_phase_margins,
 }
 TABLES = {
-    "rates": pictures.format_rates_table,
-    "burst": pictures.format_burst_table,
-    "protection": pictures.format_protection_table,
-    "any-ect": pictures.format_any_ect_table,
-    "fq": pictures.format_fq_table,
-    "short": pictures.format_short_table,
-    "swings": pictures.format_swing_table,
+    "rates": drawings.format_rates_table,
+    "burst": drawings.format_burst_table,
+    "protection": drawings.format_protection_table,
+    "any-ect": drawings.format_any_ect_table,
+    "fq": drawings.format_fq_table,
+    "short": drawings.format_short_table,
+    "swings": drawings.format_swing_table,
 }

@@ -102,7 +102,7 @@ def shrink_experiment(name: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_figures_and_tables(findings: ModuleType, tmp_path: Path) -> None:
-    rows, pictures = (importlib.import_module(f"{findings.__package__}.{name}") for name in ("rows", "pictures"))
+    rows, drawings = (importlib.import_module(f"{findings.__package__}.{name}") for name in ("rows", "drawings"))
     output = tmp_path / "l4s.duckdb"
     for name in rows.EXPERIMENTS[:3]:
         dumbbell.run(experiment.parse(shrink_experiment(name), f"{name}.toml"), output=output)
@@ -113,7 +113,7 @@ def test_figures_and_tables(findings: ModuleType, tmp_path: Path) -> None:
     for name in rows.EXPERIMENTS[3:]:
         dumbbell.run(experiment.parse(shrink_experiment(name), f"{name}.toml"), output=output)
     found = Evidence(Tables(findings.make_evidence(Results(str(output)))))
-    assert "| Prague" in pictures.format_fq_table(found).splitlines()[0]
+    assert "| Prague" in drawings.format_fq_table(found).splitlines()[0]
     for name in ("l4s-rtt", "l4s-burst", "l4s-fq-delay", "l4s-stability"):
         assert findings.FIGURES[name](found).panels, name
     swings = found["swings"]

@@ -22,6 +22,7 @@ from dumbbell.study import (
     count_experiment_seeds,
     figures,
     format_number,
+    join_words,
     order_names,
 )
 
@@ -228,9 +229,9 @@ def _answer_wrrb(found: Evidence) -> str | None:
     wait = _find_change(found, "tsfifo", "wrrb", "L, mean")
     if not all(wait.differs):
         return None
-    places = zip(("with one flow each", "with short flows", "with UDP"), WORKLOADS, strict=True)
-    grown = (f"{diff.format_percent(wait(workload=workload).change.only)} {place}" for place, workload in places)
-    return figures.format_number(f"WRRB changes the mean time in L: {', '.join(grown)}")
+    places = zip(("one flow each", "short flows", "UDP"), WORKLOADS, strict=True)
+    grown = [f"{diff.format_percent(wait(workload=workload).change.only)} ({place})" for place, workload in places]
+    return figures.format_number(f"WRRB changes the mean time in L by {join_words(grown)}")
 
 
 def _answer_shifted(found: Evidence) -> str | None:

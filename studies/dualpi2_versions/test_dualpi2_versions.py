@@ -293,7 +293,7 @@ def test_a_folder_of_figures_and_tables(store: Path, tmp_path: Path, command: Co
 def test_runs_that_no_figure_tells_apart_are_refused(tmp_path: Path) -> None:
     run(tmp_path, "one", seconds=1)
     run(tmp_path, "two", seconds=2)
-    with pytest.raises(InputError, match="runs that differ in duration"):
+    with pytest.raises(InputError, match="they differ in duration"):
         l4s.Results(tmp_path / "l4s.duckdb")
     (tmp_path / "codel.toml").write_text(
         'duration = "1s"\n[bottleneck]\naqm = "codel"\n[[flows]]\ncc = "dctcp"\nbase_rtt = "5ms"\n'

@@ -319,7 +319,8 @@ def draw_by_rate(found: Evidence) -> Picture:
     def find_answer() -> str:
         rows = Rows("medians", medians)
         prague, cubic = (rows(against=f"against {rival}").share.median for rival in ("Prague", "CUBIC"))
-        return f"In one queue with ECN CUBIC gets {prague:.0f} % against Prague, {cubic:.0f} % against CUBIC"
+        shares = f"{prague:.0f} % against Prague, {cubic:.0f} % against CUBIC"
+        return f"In one queue with ECN CUBIC gets {shares} (median of all)"
 
     return draw_means(
         medians,
@@ -331,7 +332,7 @@ def draw_by_rate(found: Evidence) -> Picture:
         x_label="rate of the link, Mbit/s",
         y_label="CUBIC's share, %",
         title=choose_title(find_answer, "What CUBIC gets in one queue with ECN")
-        + f"\nTitle: medians of all points; by queue and base RTT; {describe_runs(counts, 'median', what='seed')}",
+        + f"\nA row for each queue, a column for each base RTT; {describe_runs(counts, 'median', what='seed')}",
     ).name_lines(solid=True)
 
 
@@ -368,7 +369,7 @@ def draw_ratios(found: Evidence) -> Picture:
         facet="against",
         columns=2,
         log_x=False,
-        x_label="Prague's goodput / the classic flow's goodput",
+        x_label="Prague's goodput / classic flow's",
         title=choose_title(find_answer, "Prague against a classic flow") + "\nOne queue with ECN, 50 Mbit/s, 20 ms; "
         f"{describe_runs(count_seeds(ours, 'queue', 'second', 'ecn', 'source'), 'median', what='seed')}",
     )

@@ -314,9 +314,12 @@ def _name_controls(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(map_names("cc", SCE))
 
 
+_TRAINS_MS = 220  # drawn: three round trips
+
+
 def draw_trains(found: Evidence) -> Picture:
     """Draw the backlog of one flow, and a tick for each packet that leaves the queue."""
-    frame = found["trains"].with_columns(ms=1000 * (pl.col("time_s") - 50))
+    frame = found["trains"].with_columns(ms=1000 * (pl.col("time_s") - 50)).filter(pl.col("ms") <= _TRAINS_MS)
     run = found["runs"].filter(experiment="findings-trains", pacing="cc", delayed_ack=False).row(0, named=True)
     # an interval of 1 ms is shorter than the time of a packet on the link: at most one leaves in it
     gone = frame.filter(pl.col("throughput_mbit") > 0)["ms"].to_list()
@@ -326,11 +329,12 @@ def draw_trains(found: Evidence) -> Picture:
         x_label="time from 50 s on, ms",
         title=f"One DCTCP-SCE flow sends in trains, and the link is idle for {100 * (1 - run['utilisation']):.0f} % of "
         f"the run\none flow at {run['rate']:g} Mbit/s and {run['rtt']:g} ms over Cake with SCE, every packet "
-        f"acknowledged, seed 1; 400 ms of {run['seconds']:g} s; ticks: packets that leave",
+        f"acknowledged, seed 1; {_TRAINS_MS} ms of {run['seconds']:g} s",
     )
     [key] = picture.panels
     figures.mark_events(picture, key, gone)
-    figures.write_in(picture, key, "packets leave", (53, -0.22))
+    figures.write_in(picture, key, "packets leave", (49, -0.22))
+    picture.panel_size = (2.9, 2.0)  # of one column
     return picture.arrange()
 
 
@@ -411,11 +415,10 @@ def _stress(picture: Picture) -> Picture:
 
 
 def _title_rtt(frame: pl.DataFrame) -> str:
-    """Return the mean time in queue of Reno-SCE and Reno once the window has grown, if that of Reno-SCE is longer."""
+    """Return the mean times in queue of Reno-SCE and Reno from 100 s on, if that of Reno-SCE is much longer."""
     late = dict(frame.filter(pl.col("time_s") > 100).group_by("cc").agg(pl.col("sojourn_mean_ms").mean()).rows())
     if late["reno-sce"] > 2 * late["reno"]:
-        waits = f"{late['reno-sce']:.1f} ms with Reno-SCE, and {late['reno']:.1f} ms with Reno"
-        return f"From 100 s on packets wait {waits}"
+        return f"Reno-SCE's packets wait {late['reno-sce']:.1f} ms, Reno's {late['reno']:.1f} ms"
     return "Time in queue at 100 Mbit/s and 160 ms"
 
 
@@ -442,7 +445,7 @@ def draw_rtt(found: Evidence) -> Picture:
         x_label="time, s",
         y_label="mean time in queue, ms",
         title=f"{_title_rtt(frame)}\none flow at {run['rate']:g} Mbit/s and {run['rtt']:g} ms over Cake, each control "
-        f"in a run of its own, seed 1; medians and min-max of {_WINDOW_S} s",
+        f"in a run of its own, seed 1; medians and min-max of {_WINDOW_S} s; title: means from 100 s on",
     )
     for axes in picture.panels.values():
         for line in axes.lines:

@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import dumbbell
 from conftest import Command, parsed
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
+from dumbbell.pages import study
 from dumbbell.published.compare import Figure, read_reference
 from studies.sce import paper
 
@@ -213,3 +215,33 @@ def test_bad_input(arguments: list[str], said: str, stores: tuple[Path, Path], c
     done = command("study", "tables", *(store if argument == "STORE" else argument for argument in arguments))
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith(said.replace("STORE", store))
+
+
+def test_titles_are_answers_only_while_the_evidence_has_them() -> None:
+    program = study.find("sce").program
+    found = study.find("sce").read_evidence()
+    parts = program.select_parts(found, "findings-fair-parts", rtt=80.0)
+    paced = (pl.col("part") == "paced") & (pl.col("rate") == 10)
+    assert "Pacing makes" in program._title_fair_parts(parts)
+    unfair = parts.with_columns(pl.when(paced).then(0.7).otherwise("jain").alias("jain"))
+    assert program._title_fair_parts(unfair).startswith("Jain's index")
+    fair = program.predict_fairness(found).filter(cc="dctcp-sce")
+    assert program._title_fair(fair).startswith("At worst")
+    assert not program._title_fair(fair.with_columns(alone=pl.col("rate"))).startswith("At worst")
+    window = program.select_means(found, "findings-window", "cc", "rate", "rtt", "pacing", "delayed_ack")
+    window = window.filter(cc="dctcp-sce", delayed_ack=False)
+    assert "stays at" in program._title_window(window)
+    assert "stays at" not in program._title_window(window.with_columns(cwnd_mean=pl.lit(20.0)))
+    sojourn = found["sojourn"]
+    assert "Reno-SCE" in program._title_rtt(sojourn)
+    assert "Reno-SCE" not in program._title_rtt(sojourn.with_columns(sojourn_mean_ms=pl.lit(1.0)))
+
+
+def test_the_trains_show_no_more_than_the_link_carries() -> None:
+    program = study.find("sce").program
+    picture = program.draw_trains(study.find("sce").read_evidence())
+    [axes] = picture.panels.values()
+    ticks = next(shown for shown in axes.collections if shown.get_label() == "_events")
+    times = [segment[0, 0] for segment in ticks.get_segments()]
+    on_link = 1514 * 8 / 5e3  # ms of a frame at 5 Mbit/s; times are of whole milliseconds
+    assert len(times) > 20 and all(later - earlier > on_link - 1 for earlier, later in pairwise(times))

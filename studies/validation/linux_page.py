@@ -88,7 +88,8 @@ def write(cells: list[Judged], many: list[tuple[Judged, int]], short: Sequence[s
     agree = sum(format_verdict(*one) == "yes" for one in many), sum(one.verdict == "yes" for one in short)
     lines = [
         "# CUBIC and Reno on Linux and in the simulator, cell by cell\n",
-        "One and two flows, many and short flows; [What agrees with what](../studies/validation/README.md) counts "
+        "This page lists one and two flows, many and short flows; [What agrees with what]"
+        "(../studies/validation/README.md) counts "
         "the cells of other controls.",
         "`dumbbell study page validation` writes this page; the [lab book](lab-book.md) describes how Linux was",
         "measured. Runs last 60 s; values are means over seeds and starts. Goodput is in Mbit/s, its error is a",

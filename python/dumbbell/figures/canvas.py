@@ -46,6 +46,7 @@ _EDGE, _GAP, _DPI = 0.1, 0.16, 100.0  # inches, inches, dots an inch while measu
 _SAVED_DPI = 200.0
 _LONGEST = 48  # characters of a line of the legend
 _ALONE = 4.7  # inches: a single panel that would be as wide by itself has the width of a column
+_ROUND_NAME = 3.0  # pixels, around the name of a stretch
 _LEAST_WIDE, _LEAST_HIGH = 0.45, 0.5  # inches of a panel
 _APART = 5  # dots between numbers at an axis
 _PASSES = 4  # in which the panels find their width: what ticks need depends on it, and the other way round
@@ -111,6 +112,8 @@ class Picture(Figure):
         self.line_names: dict[Axes, list[Annotation]] = {}  # names at the ends of lines, in place of a legend
         self.categories: set[Axes] = set()
         self._texts: list[Text] = []
+        # names of stretches of x, from the longest, and the text that shows the first that has room
+        self.stretches: list[tuple[Text, tuple[float, float], tuple[str, ...]]] = []
         self._waits = False  # for room for its texts
 
     def add_panel(self, row: int, column: int, key: tuple[Any, ...], *, share: tuple[Axes | None, Axes | None]) -> Axes:
@@ -520,6 +523,17 @@ class _Arrangement:
         else:
             around = self._measure(wanted)
         self._place(around)
+        self._name_stretches()
+
+    def _name_stretches(self) -> None:
+        """Write the names of stretches of x, or shorter ones, where they have room; the others only in the legend."""
+        for text, ends, names in self.picture.stretches:
+            assert text.axes is not None
+            first, last = (text.axes.transData.transform((x, 0))[0] for x in ends)
+            for name in (*names, ""):
+                text.set_text(name)
+                if not name or text.get_window_extent(self.renderer).width + _ROUND_NAME <= last - first:
+                    break
 
     def _measure(self, wanted: float) -> "_Room":
         """Write every text, and return what it needs next to the panels."""
@@ -700,7 +714,7 @@ class _Arrangement:
                 bar_right = (box.x1 - inner.x1) / _DPI
             bar_w = 0.15 + 0.12 + bar_right
         width = _EDGE + y_room + body_w + bar_w + _EDGE
-        head = max(width, wanted) - 2 * _EDGE
+        head = 0.97 * (max(width, wanted) - 2 * _EDGE)  # a browser's letters may be wider than those measured
         subject, _, setting = (around.title or "").partition("\n")
         heads = []
         if subject:

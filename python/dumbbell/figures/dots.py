@@ -1,5 +1,6 @@
 """Dots in rows: one row for each category, one mark for each group, so that long names stay level and can be read."""
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any, Unpack
@@ -168,7 +169,8 @@ def _name_rows(axes: Axes, names: Sequence[Any], *, lines: int) -> None:
     texts = [format_category(name) for name in reversed(names)]
     if lines > 1:
         longest = max(_LONGEST, *(-(-len(text) // lines) + 4 for text in texts))
-        texts = [textwrap.fill(text, longest, break_long_words=False) for text in texts]
+        whole = (re.sub(r"(?<=\d) (?=\S)", "\N{NO-BREAK SPACE}", text) for text in texts)  # a number keeps its unit
+        texts = [textwrap.fill(text, longest, break_long_words=False) for text in whole]
     axes.set_ylim(-0.5, len(names) - 0.5)
     axes.set_yticks(range(len(names)), texts)
     axes.tick_params(axis="y", length=0)

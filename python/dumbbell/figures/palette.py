@@ -88,6 +88,11 @@ def _place_values(values: Sequence[Any]) -> list[int | None] | None:
     return None
 
 
+def list_named_places() -> dict[str, int]:
+    """Return the place in `COLOURS` of each name of a control or a queue, in small letters without signs."""
+    return _QUEUES | _CONTROLS
+
+
 def choose_styles(keys: Sequence[tuple[Any, ...]]) -> list[Style]:
     """Return the style of each group, whose key has one value or several.
 

@@ -13,7 +13,6 @@ from dumbbell.figures.palette import choose_state_looks
 from dumbbell.figures.style import GUIDE
 
 _HIGH, _APART = 0.13, 0.03  # inches: a ribbon, and what is between two
-_LETTER = 0.058  # inches of a letter in a ribbon
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def draw_ribbons(picture: Picture, states: Mapping[str, Sequence[Band]], *, name
     looks = choose_state_looks(names)
     for axes in (axes for axes in picture.grid[0] if axes is not None):
         for number, (sender, own) in enumerate(reversed(list(states.items()))):
-            _draw_ribbon(axes, sender if named else "", own, looks, _APART + number * (_HIGH + _APART))
+            _draw_ribbon(picture, axes, sender if named else "", own, looks, _APART + number * (_HIGH + _APART))
     if len(states) == 1 and not named:
         [own] = states.values()
         for axes in picture.panels.values():
@@ -60,13 +59,14 @@ def draw_ribbons(picture: Picture, states: Mapping[str, Sequence[Band]], *, name
     return len(states) * (_HIGH + _APART) + _APART if states else 0.0
 
 
-def _draw_ribbon(axes: Axes, sender: str, own: Sequence[Band], looks: dict[str, tuple[str, str]], above: float) -> None:
+def _draw_ribbon(
+    picture: Picture, axes: Axes, sender: str, own: Sequence[Band], looks: dict[str, tuple[str, str]], above: float
+) -> None:
     """Draw one ribbon so many inches above a panel."""
     assert axes.figure is not None
     top = axes.figure.dpi_scale_trans + ScaledTranslation(0, 1, axes.transAxes)  # type: ignore[arg-type]  # any transform will do
     place = blended_transform_factory(axes.transData, top)
     low, high = axes.get_xlim()
-    inch = (high - low) / 6.0  # about, of the width of a page
     for band in own:
         start, end = max(band.start, low), min(band.end, high)
         if start >= end:
@@ -83,22 +83,17 @@ def _draw_ribbon(axes: Axes, sender: str, own: Sequence[Band], looks: dict[str, 
             clip_on=False,
             label=f"_{band.name}, {sender}",
         )
-        if name := _shorten(band.name, (end - start) / inch):
-            text = axes.text(
-                (start + end) / 2,
-                above + _HIGH / 2 - 0.005,
-                name,
-                transform=place,
-                ha="center",
-                va="center_baseline",
-                fontsize="x-small",
-            )
-            text.set_bbox({"facecolor": colour, "linewidth": 0.0, "pad": 0.4})
+        text = axes.text(
+            (start + end) / 2,
+            above + _HIGH / 2 - 0.005,
+            "",
+            transform=place,
+            ha="center",
+            va="center_baseline",
+            fontsize="x-small",
+        )
+        text.set_bbox({"facecolor": colour, "linewidth": 0.0, "pad": 0.4})
+        picture.stretches.append((text, (start, end), (band.name, band.name.rpartition("_")[2])))
     if sender:
         beside = axes.text(low, above + _HIGH / 2, f"{sender} ", transform=place, ha="right", va="center", color=GUIDE)
         beside.set_fontsize("small")
-
-
-def _shorten(name: str, room: float) -> str:
-    """Return a name, or its last word, if there is room for so many inches; else nothing."""
-    return next((text for text in (name, name.rpartition("_")[2]) if len(text) * _LETTER < room), "")

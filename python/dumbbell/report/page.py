@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell.figures import html
+from dumbbell.figures.palette import list_named_places
 from dumbbell.report import findings, references, repeat, report_tables, shares, text, verdict
 from dumbbell.report.report_tables import ReportTable
 from dumbbell.report.series import RUNS_OF_A_CHUNK, Chunk, ReportSeries
@@ -206,6 +207,7 @@ class _Report:
         most = int(frame.group_by("source", "cell_name").len()["len"].max() or 1)  # type: ignore[arg-type]
         return {
             "keys": [asdict(key) for key in self._runs.keys],
+            "places": list_named_places(),
             "key": frame["key"].to_list(),
             "seed": frame["seed"].to_list(),
             "hash": [hashes[text] for text in frame["hash"].to_list()],

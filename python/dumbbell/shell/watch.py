@@ -109,7 +109,8 @@ def find(which: str) -> RunningSession:
     if "DUMBBELL_SHELL" in os.environ:
         found = "a dumbbell shell cannot watch itself; run dumbbell watch in another terminal"
     else:
-        found = "no dumbbell shell is running; start one with dumbbell shell FILE"
+        found = f"{which} is not a file of runs, and no" if which else "no"
+        found += " dumbbell shell is running; start one with dumbbell shell FILE"
     raise Nothing(found, command="watch")
 
 

@@ -171,18 +171,11 @@ class GuestPlan:
             for number, one in enumerate(self.groups[kind]):
                 to_whole_microseconds(f"{kind}[{number}].base_rtt", get_base_rtt(one))
         for hop in self.hops:
-            for key, what in (
-                ("trace", "links that follow a trace"),
-                ("path", "stages of a path"),
-                ("behind", "stages of a path"),
-            ):
+            for key in ("trace", "path", "behind"):
                 if hop.own[key]:
-                    raise Unsupported(
-                        what,
-                        f"omit {key}, or use {spell_option('engine')} sim",
-                        key=f"{hop.place}.{key}",
-                        where="Linux",
-                    )
+                    what = "links that follow a trace" if key == "trace" else "stages of a path"
+                    allowed = f"omit {key}, or use {spell_option('engine')} sim"
+                    raise Unsupported(what, allowed, key=f"{hop.place}.{key}", where="Linux")
             if link := hop.own.get("link"):
                 raise Unsupported(f"the link {link['name']}", "shaper", key=f"{hop.place}.link", where="Linux")
             taken = (*_HOP_TAKEN, *LINK_LAYER) if hop.qdisc.shapes else _HOP_TAKEN
@@ -210,11 +203,8 @@ class GuestPlan:
             if not any(key in one["cc"] for one in self.given_tcp if one["cc"]["name"] == name):
                 continue
             if any(one[key] != cc[key] for one in alike):
-                raise Conflict(
-                    f"two values of {key} in one run",
-                    "one value, because it is a parameter of the kernel's module",
-                    key=f"{where}.cc.{key}",
-                )
+                allowed = "one value, because it is a parameter of the kernel's module"
+                raise Conflict(f"two values of {key} in one run", allowed, key=f"{where}.cc.{key}")
             if key == "hystart" and not self._set_hystart(where, cc[key], profile.get(key)):
                 continue
             try:

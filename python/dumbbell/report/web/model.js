@@ -22,11 +22,16 @@ const report = (() => {
   const hues = new Map(); // of each flow and other line its place among the colours: the same all over the page
   const isOfFlows = (axis) => /^(flow|class)$|(^|\.)cc$/.test(axis.name);
 
+  // the place of a control or a queue by its name, with or without parameters: that of every other figure
+  const place = (text) => model.places[text.split(/[,(:;]/)[0].toLowerCase().replace(/[-_ .]/g, "")];
+
   function hue(text) {
     if (!hues.has(text)) {
       // the first of several alike, and their mean, look as all of them together do
       const alike = text.replace(/ #1$|, mean of \d+ flows$/, "");
-      hues.set(text, alike === text ? new Set(hues.values()).size : hue(alike));
+      const known = / #\d+$/.test(alike) ? undefined : place(alike);
+      const used = new Set(hues.values());
+      hues.set(text, alike !== text ? hue(alike) : known ?? [...Array(used.size + 1).keys()].find((at) => !used.has(at)));
     }
     return hues.get(text);
   }
@@ -34,7 +39,8 @@ const report = (() => {
   // of values of an axis, whatever the filters leave, their texts and places among the colours
   function coloured(axis, codes) {
     const whole = axis.whole ?? axis.texts;
-    return codes.map((code, i) => ({ text: axis.texts[code], at: isOfFlows(axis) ? hue(whole[code]) : whole.length > 9 ? i : code }));
+    const named = whole.length > 0 && whole.every((text) => place(text) !== undefined) && new Set(whole.map(place)).size === whole.length;
+    return codes.map((code, i) => ({ text: axis.texts[code], at: isOfFlows(axis) ? hue(whole[code]) : named ? place(whole[code]) : whole.length > 9 ? i : code }));
   }
 
   // what a row of a chart has of its series: places among colours, and among shapes and dashes

@@ -27,7 +27,7 @@ KINDS = [DUALPI2, FQ_CODEL, FQ_STEP]
 NAMES = {kind: kind.replace(", ", ",\n") for kind in KINDS}  # next to lines
 LOADS = {0.0: "none", 0.25: "low (10 flows/s)", 2.5: "high (100 flows/s)", 7.5: "three times high"}
 WEB = {"prague": "short flows are Prague", "cubic": "short flows are CUBIC, no ECN"}
-BURSTS = {"prague": "burst of 100 short Prague flows a second", "cubic": "burst of 100 short CUBIC flows a second"}
+BURSTS = {"prague": "short Prague flows", "cubic": "short CUBIC flows"}
 # controls of both flows, and which packets L takes: the panel's title, and names of the flows with their queues
 PAIRS = {
     ("prague", "cubic", "l4s_ect"): ("CUBIC with ECN in C", "Prague (L)", "CUBIC, ECN (C)"),
@@ -186,9 +186,9 @@ def draw_burst(found: Evidence) -> Picture:
             Series(shown, "goodput", "who", "goodput, Mbit/s"),
         ],
         columns="shown",
-        marks=[(begin, "burst begins"), (end, "ends")],
+        marks=[(begin, "burst"), (end, "end")],
         title=choose_title(find_answer, "A burst of short flows against both queues")
-        + "\nDualPI2, 40 Mbit/s, 10 ms; smoothed RTT less base RTT of the long flows, of half seconds of "
+        + "\nDualPI2, 40 Mbit/s, 10 ms; burst of 100 short flows a second; delay: smoothed RTT less base RTT; "
         f"{seeds} seed{'s' * (seeds != 1)}",
     ).name_lines(solid=True)
 
