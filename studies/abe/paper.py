@@ -199,7 +199,7 @@ def _describe_roles() -> str:
     return f"beta without ABE and of RFC 8511: {each}"
 
 
-def _title_gain(shown: pl.DataFrame) -> str:
+def _make_gain_title(shown: pl.DataFrame) -> str:
     """Return in how many cells RFC 8511's beta gains 1 % or more and more than the interval, if in most of them."""
     own = shown.filter(pl.col("beta") == pl.col("cc").replace_strict(DEFAULTS))
     half = (pl.col("high") - pl.col("gain")).fill_null(0)
@@ -224,7 +224,7 @@ def _draw_gain(results: Results) -> Picture:
         bands=True,
         x_label="beta_ecn, the share of the window that remains after a mark",
         y_label="gain in goodput, %",
-        title=f"{_title_gain(shown)}\none flow, a line for each base RTT; gain over the same control "
+        title=f"{_make_gain_title(shown)}\none flow, a line for each base RTT; gain over the same control "
         f"without ABE; {_describe_points(shown['n'], 'start')}",
         level=0,
     )
@@ -245,7 +245,7 @@ def select_sojourns(results: Results) -> pl.DataFrame:
 _WAITS = (0.5, 100.0)  # ms, where the axis of the time in queue begins and ends
 
 
-def _title_sojourn(results: Results) -> str:
+def _make_sojourn_title(results: Results) -> str:
     """Return how much longer P99 of the time in queue is with RFC 8511's beta, if that is little."""
     own = results.compute_gains().filter(pl.col("rate") == 10, pl.col("rtt") == 80)
     ratios = own.filter(pl.col("beta") == pl.col("cc").replace_strict(DEFAULTS))["p99"]
@@ -269,14 +269,14 @@ def _draw_sojourn(results: Results) -> Picture:
         log_x=True,
         x_label="time in queue, ms",
         y_label="share of packets that wait less",
-        title=f"{_title_sojourn(results)}\none flow, 10 Mbit/s, base RTT 80 ms, {starts}; {_describe_roles()}",
+        title=f"{_make_sojourn_title(results)}\none flow, 10 Mbit/s, base RTT 80 ms, {starts}; {_describe_roles()}",
     )
     for axes in picture.panels.values():
         axes.set_xlim(_WAITS[0], min(_WAITS[1], axes.get_xlim()[1]))
     return picture.arrange()
 
 
-def _title_convergence(runs: pl.DataFrame) -> str:
+def _make_convergence_title(runs: pl.DataFrame) -> str:
     """Return in how many cells the median is longer with RFC 8511's beta, if that is most of them."""
     late = pl.col("convergence").fill_null(math.inf).median()
     medians = _name_roles(runs).group_by("cc", "aqm", "rtt", "role").agg(late)
@@ -304,7 +304,7 @@ def _draw_convergence(results: Results) -> Picture:
         log_x=True,
         x_label=f"time until Jain's index is 0.95, s; never: not within {WITHIN_S:g} s",
         y_label="share of runs",
-        title=f"{_title_convergence(runs)}\n{format_counts(counts['runs'])} runs a line, 10 Mbit/s, entry at a random "
+        title=f"{_make_convergence_title(runs)}\n{format_counts(counts['runs'])} runs a line, 10 Mbit/s, entry at a random "
         f"time; {_describe_roles()}",
     )
     named = _order_rows(counts.filter(pl.col("never") > 0)).rows(named=True)
@@ -315,7 +315,7 @@ def _draw_convergence(results: Results) -> Picture:
     return picture.arrange()
 
 
-def _title_ratio(means: pl.DataFrame) -> str:
+def _make_ratio_title(means: pl.DataFrame) -> str:
     """Return where the mean over RTTs is what the slides give, if it is there alone."""
     inside = pl.col("beta").is_between(0.7, 0.85)
     own = means.filter(inside, pl.col("rtt").cast(pl.String) == "mean")
@@ -357,7 +357,7 @@ def _draw_ratio(results: Results) -> Picture:
         bands=True,
         x_label="beta_ecn of the flows with ABE",
         y_label="throughput ratio",
-        title=f"{_title_ratio(mean)}\n10 CUBIC flows with ABE over 10 without, 10 Mbit/s; a line for each base RTT, "
+        title=f"{_make_ratio_title(mean)}\n10 CUBIC flows with ABE over 10 without, 10 Mbit/s; a line for each base RTT, "
         f"thick: mean over RTTs; {_describe_points(mean['n'], 'run')}",
         level=1,
     )
@@ -381,7 +381,7 @@ def select_slow_starts(results: Results) -> list[tuple[str, pl.DataFrame]]:
     return found
 
 
-def _title_slow_start(chosen: Sequence[dict[str, Any]]) -> str:
+def _make_slow_start_title(chosen: Sequence[dict[str, Any]]) -> str:
     """Return what distinguishes the lucky flow, if its window is near the BDP after the cuts, and the others' below."""
     *others, lucky = [one["left"] / _compute_bdp(one) for one in chosen]
     if 0.95 <= lucky <= 1.2 and max(others) < 0.9:
@@ -420,13 +420,13 @@ def _draw_slow_start(results: Results) -> Picture:
             ),
         ],
         columns="run",
-        title=f"{_title_slow_start(runs)}\none NewReno flow over CoDel, {runs[0]['rate']:g} Mbit/s, one run each; the "
+        title=f"{_make_slow_start_title(runs)}\none NewReno flow over CoDel, {runs[0]['rate']:g} Mbit/s, one run each; the "
         "window is reduced at once on a mark; goodput of the whole run in the heads",
     )
     return picture.name_lines()
 
 
-def _title_reductions(counted: pl.DataFrame) -> str:
+def _make_reductions_title(counted: pl.DataFrame) -> str:
     """Return how many reductions the largest beta needs, if each needs more than the slides' bound but 0.5."""
     rows = counted.filter(pl.col("beta") > 0.5).sort("beta").rows(named=True)
     if not rows or any(row["low"] <= _bound(row["beta"]) for row in rows):
@@ -455,7 +455,7 @@ def _draw_reductions(results: Results) -> Picture:
         by="what",
         x_label="beta_ecn",
         y_label="reductions",
-        title=f"{_title_reductions(counted)}\nuntil the queue of slow start is drained; one NewReno flow over CoDel, "
+        title=f"{_make_reductions_title(counted)}\nuntil the queue of slow start is drained; one NewReno flow over CoDel, "
         f"10 Mbit/s; mean and min-max over {format_counts(counted['n'])} base RTTs of 60 to 120 ms",
     )
     betas = [0.5 + 0.005 * n for n in range(91)]
@@ -484,7 +484,7 @@ def collect_completions(results: Results) -> pl.DataFrame:
     )
 
 
-def _title_completion(ratios: pl.DataFrame) -> str:
+def _make_completion_title(ratios: pl.DataFrame) -> str:
     """Return what flows of 1 MB and more do with RFC 8511's beta, if the evidence has it."""
     long = ratios.filter(pl.col("beta") == pl.col("cc").replace_strict(DEFAULTS), pl.col("size") >= 1000)
     codel, pie = long.filter(aqm="codel")["ratio"], long.filter(aqm="pie", cc="reno")["ratio"]
@@ -511,7 +511,7 @@ def _draw_completion(results: Results) -> Picture:
         log_y=True,
         x_label="size of the flow, MB",
         y_label="completion time / that without ABE",
-        title=f"{_title_completion(found)}\none flow that ends, 10 Mbit/s; means over {rtts} base RTTs of 20 to "
+        title=f"{_make_completion_title(found)}\none flow that ends, 10 Mbit/s; means over {rtts} base RTTs of 20 to "
         "160 ms; band: min-max with RFC 8511's beta, 0.8 or 0.85",
         level=1,
     )

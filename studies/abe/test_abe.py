@@ -213,14 +213,14 @@ def test_titles_are_answers_only_while_the_evidence_has_them() -> None:
     program = study.find("abe").program
     kept = program.Kept(study.find("abe").read_evidence())
     gains = kept.compute_gains()
-    assert "goodput rises" in abe._title_gain(gains)
-    assert "rises" not in abe._title_gain(gains.with_columns(gain=pl.lit(0.0)))
+    assert "goodput rises" in abe._make_gain_title(gains)
+    assert "rises" not in abe._make_gain_title(gains.with_columns(gain=pl.lit(0.0)))
     runs = kept.select_runs("convergence")
-    assert "waits longer" in abe._title_convergence(runs)
-    assert "longer" not in abe._title_convergence(runs.with_columns(convergence=pl.lit(1.0)))
+    assert "waits longer" in abe._make_convergence_title(runs)
+    assert "longer" not in abe._make_convergence_title(runs.with_columns(convergence=pl.lit(1.0)))
     ratios = abe.collect_completions(kept)
-    assert "end sooner" in abe._title_completion(ratios)
-    assert "sooner" not in abe._title_completion(ratios.with_columns(ratio=pl.lit(1.0)))
+    assert "end sooner" in abe._make_completion_title(ratios)
+    assert "sooner" not in abe._make_completion_title(ratios.with_columns(ratio=pl.lit(1.0)))
     counted = pl.DataFrame({"beta": [0.5, 0.9], "low": [1, 5], "reductions": [1.0, 6.0]})
-    assert not abe._title_reductions(counted).startswith("At beta")  # 5 is less than the bound
-    assert abe._title_reductions(counted.with_columns(low=pl.lit(8))).startswith("At beta 0.9")
+    assert not abe._make_reductions_title(counted).startswith("At beta")  # 5 is less than the bound
+    assert abe._make_reductions_title(counted.with_columns(low=pl.lit(8))).startswith("At beta 0.9")

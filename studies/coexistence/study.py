@@ -369,7 +369,7 @@ def _count_flows(frame: pl.DataFrame) -> pl.DataFrame:
     return named.with_columns(flows=map_names("n", {n: _GROUPS.get(n, f"{n} flows") for n in used}))
 
 
-def _title_utilisation(shown: pl.DataFrame) -> str:
+def _make_utilisation_title(shown: pl.DataFrame) -> str:
     """Return how much of the link two flows and forty leave idle, if two leave much more."""
     two, forty = ([100 - 100 * use for use in shown.filter(n=n, k=KS[0])["utilisation"]] for n in ("2", "40"))
     if two and forty and min(two) > 2 * max(forty):
@@ -394,7 +394,7 @@ def draw_utilisation(found: Evidence) -> Picture:
         bands=True,
         x_label="K (delay target over base RTT)",
         y_label="utilisation",
-        title=f"{_title_utilisation(shown)}\nDCTCP alone at 1 Gbit/s and 5 ms, buffer 500 ms; "
+        title=f"{_make_utilisation_title(shown)}\nDCTCP alone at 1 Gbit/s and 5 ms, buffer 500 ms; "
         f"{_describe_point_runs(found, shown)}",
     )
     picture.name_lines({"2 flows": "2 flows", "10 flows": "10 flows", "100 flows": "40 and 100 flows"})
@@ -407,7 +407,7 @@ def _pivot_classes(shown: pl.DataFrame) -> pl.DataFrame:
     return named.pivot("cls", index=["aqm", "n", "k"], values="relative")
 
 
-def _title_equal_rtts(shown: pl.DataFrame, rtt: str) -> str:
+def _make_equal_rtts_title(shown: pl.DataFrame, rtt: str) -> str:
     """Return whom PI2 and STEP favour, if most cells agree, and in how many cells CSAQM is nearest to equal shares."""
     wide = _pivot_classes(shown)
     ratio = pl.col(f"dctcp-{rtt}") / pl.col(f"bbr2-{rtt}")
@@ -425,7 +425,7 @@ def _title_equal_rtts(shown: pl.DataFrame, rtt: str) -> str:
     return f"At {rtt} ms {', '.join(favours)}, CSAQM is fairest in {nearest} of {off.height} cells"
 
 
-def _title_two_rtts(shown: pl.DataFrame, mix: str) -> str:
+def _make_two_rtts_title(shown: pl.DataFrame, mix: str) -> str:
     """Return what flows of two RTTs do to each other over each queue, if the evidence has it."""
     wide = _pivot_classes(shown)
     csaqm, other = wide.filter(aqm="CSAQM"), wide.filter(pl.col("aqm") != "CSAQM")
@@ -456,7 +456,7 @@ def draw_throughput(found: Evidence, mix: str, rtt: str, order: Sequence[tuple[s
         pl.col("mix") == mix, pl.col("rtt").cast(pl.String) == rtt, pl.col("gbit") == 1, pl.col("relative") > 0
     )
     shown = _count_flows(chosen).with_columns(who=map_names("cls", names))
-    title = _title_two_rtts(shown, mix) if several else _title_equal_rtts(shown, rtt)
+    title = _make_two_rtts_title(shown, mix) if several else _make_equal_rtts_title(shown, rtt)
     notes = []
     if several:
         notes.append("panels: numbers of flows by base RTT")
@@ -493,7 +493,7 @@ THROUGHPUTS: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
 }
 
 
-def _title_with_linux(mixed: pl.DataFrame) -> str:
+def _make_linux_title(mixed: pl.DataFrame) -> str:
     """Return in how many cells of two and of ten flows the simulator is near Linux."""
     counts = []
     for n in (2, 10):
@@ -546,7 +546,7 @@ def draw_with_linux(found: Evidence) -> Picture:
         reference_name="Linux",
         x_label="K (step over base RTT)",
         y_label="BBRv2's share of goodput",
-        title=f"{_title_with_linux(mixed)}\nBBRv2, which answers ECN at any RTT or up to 5 ms, against as many DCTCP "
+        title=f"{_make_linux_title(mixed)}\nBBRv2, which answers ECN at any RTT or up to 5 ms, against as many DCTCP "
         f"flows over STEP at 1 Gbit/s; {how_often}; Linux: one start",
     )
 

@@ -213,12 +213,12 @@ def test_titles_are_answers_only_while_the_evidence_has_them(program: ModuleType
     classes = found["classes"].filter(pl.col("gbit") == 1, pl.col("relative") > 0)
     for rtt in ("5", "50"):
         shown = classes.filter(pl.col("mix") == "both", pl.col("rtt").cast(pl.String) == rtt)
-        assert "PI2 favours BBRv2" in program._title_equal_rtts(shown, rtt).replace("mostly ", "")
-        assert "favours" not in program._title_equal_rtts(shown.with_columns(relative=pl.lit(1.0)), rtt)
+        assert "PI2 favours BBRv2" in program._make_equal_rtts_title(shown, rtt).replace("mostly ", "")
+        assert "favours" not in program._make_equal_rtts_title(shown.with_columns(relative=pl.lit(1.0)), rtt)
     for mix, answer in (("dctcp", "less than half"), ("bbr2", "takes the share"), ("both", "times its share")):
         shown = classes.filter(pl.col("mix") == mix, pl.col("rtt").cast(pl.String) == "5+50")
-        assert answer in program._title_two_rtts(shown, mix)
-        assert answer not in program._title_two_rtts(shown.with_columns(relative=pl.lit(1.0)), mix)
+        assert answer in program._make_two_rtts_title(shown, mix)
+        assert answer not in program._make_two_rtts_title(shown.with_columns(relative=pl.lit(1.0)), mix)
     alone = found["runs"].filter(pl.col("mix") == "dctcp", pl.col("rtt").cast(pl.String) == "5", pl.col("gbit") == 1)
-    assert "Two DCTCP flows leave" in program._title_utilisation(alone)
-    assert "leave" not in program._title_utilisation(alone.with_columns(utilisation=pl.lit(0.9)))
+    assert "Two DCTCP flows leave" in program._make_utilisation_title(alone)
+    assert "leave" not in program._make_utilisation_title(alone.with_columns(utilisation=pl.lit(0.9)))

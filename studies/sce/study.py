@@ -344,7 +344,7 @@ def _describe_cells(found: Evidence, *experiments: str) -> str:
     return describe_runs(runs["seeds"], spread="", seconds=sorted(set(runs["seconds"])))
 
 
-def _title_window(frame: pl.DataFrame) -> str:
+def _make_window_title(frame: pl.DataFrame) -> str:
     """Return what the unpaced window is limited to at the highest rate, if pacing lifts the limit."""
     last = frame.filter(rate=frame["rate"].max(), rtt=frame["rtt"].max())
     wide = dict(last.select("pacing", "cwnd_mean").rows())
@@ -368,13 +368,13 @@ def draw_window(found: Evidence) -> Picture:
         log_x=True,
         x_label="base RTT, ms",
         y_label="mean cwnd, segments",
-        title=f"{_title_window(frame)}\none flow over Cake with SCE, every packet acknowledged; "
+        title=f"{_make_window_title(frame)}\none flow over Cake with SCE, every packet acknowledged; "
         f"{_describe_cells(found, 'findings-window')}",
     )
     return picture.name_lines(None, [list(picture.panels)[-1]])
 
 
-def _title_parts(frame: pl.DataFrame) -> str:
+def _make_parts_title(frame: pl.DataFrame) -> str:
     """Return what as published and with both changes DCTCP-SCE uses of the link where it uses least."""
     own = frame.filter(cc="dctcp-sce").pivot("part", index="rate", values="utilisation")
     worst = own.filter(pl.col("as published") == pl.col("as published").min()).row(0, named=True)
@@ -399,7 +399,7 @@ def draw_parts(found: Evidence) -> Picture:
             log_x=True,
             x_label="rate, Mbit/s",
             y_label="utilisation",
-            title=f"{_title_parts(frame)}\none flow at 80 ms over Cake with SCE; divisor 1448: steps of one segment; "
+            title=f"{_make_parts_title(frame)}\none flow at 80 ms over Cake with SCE; divisor 1448: steps of one segment; "
             f"both: paced and divisor; {_describe_cells(found, 'findings-parts')}",
         )
     )
@@ -414,11 +414,11 @@ def _stress(picture: Picture) -> Picture:
     return picture
 
 
-def _title_rtt(frame: pl.DataFrame) -> str:
+def _make_rtt_title(frame: pl.DataFrame) -> str:
     """Return the mean times in queue of Reno-SCE and Reno from 100 s on, if that of Reno-SCE is much longer."""
     late = dict(frame.filter(pl.col("time_s") > 100).group_by("cc").agg(pl.col("sojourn_mean_ms").mean()).rows())
     if late["reno-sce"] > 2 * late["reno"]:
-        return f"Reno-SCE's packets wait {late['reno-sce']:.1f} ms, Reno's {late['reno']:.1f} ms"
+        return f"From 100 s on Reno-SCE's packets wait {late['reno-sce']:.1f} ms, Reno's {late['reno']:.1f} ms"
     return "Time in queue at 100 Mbit/s and 160 ms"
 
 
@@ -444,8 +444,8 @@ def draw_rtt(found: Evidence) -> Picture:
         bands=True,
         x_label="time, s",
         y_label="mean time in queue, ms",
-        title=f"{_title_rtt(frame)}\none flow at {run['rate']:g} Mbit/s and {run['rtt']:g} ms over Cake, each control "
-        f"in a run of its own, seed 1; medians and min-max of {_WINDOW_S} s; title: means from 100 s on",
+        title=f"{_make_rtt_title(frame)}\none flow at {run['rate']:g} Mbit/s and {run['rtt']:g} ms over Cake, each control "
+        f"in a run of its own, seed 1; medians and min-max of {_WINDOW_S} s",
     )
     for axes in picture.panels.values():
         for line in axes.lines:
@@ -453,7 +453,7 @@ def draw_rtt(found: Evidence) -> Picture:
     return picture.name_lines()
 
 
-def _title_fair(frame: pl.DataFrame) -> str:
+def _make_fair_title(frame: pl.DataFrame) -> str:
     """Return the smallest share of the rate that the flow gets against CUBIC, if it gets about as little alone."""
     worst = frame.sort(pl.col("flow_goodput") / pl.col("rate")).row(0, named=True)
     pair, alone = (worst[name] / worst["rate"] for name in ("flow_goodput", "alone"))
@@ -482,7 +482,7 @@ def draw_fair(found: Evidence) -> Picture:
         log_x=True,
         x_label="base RTT, ms",
         y_label="goodput / rate",
-        title=f"{_title_fair(frame)}\ntwo flows over Cake with SCE and fair queueing, or one; "
+        title=f"{_make_fair_title(frame)}\ntwo flows over Cake with SCE and fair queueing, or one; "
         f"{_describe_cells(found, 'findings-fair-pair', 'findings-fair-alone')}",
     )
     picture.draw_level(PAYLOAD / 2, dashes="--")
@@ -492,7 +492,7 @@ def draw_fair(found: Evidence) -> Picture:
     return picture.arrange()
 
 
-def _title_fair_parts(frame: pl.DataFrame) -> str:
+def _make_fair_parts_title(frame: pl.DataFrame) -> str:
     """Return where changes bring fairness back, if they do at 10 Mbit/s and not at 5 Mbit/s."""
     own = frame.filter(cc="dctcp-sce").pivot("part", index="rate", values="jain")
     ten, five = (own.filter(rate=rate).row(0, named=True) for rate in (10.0, 5.0))
@@ -514,7 +514,7 @@ def draw_fair_parts(found: Evidence) -> Picture:
             log_x=True,
             x_label="rate, Mbit/s",
             y_label="Jain's index",
-            title=f"{_title_fair_parts(frame)}\none flow of SCE and one of CUBIC at 80 ms over Cake; divisor 1448: "
+            title=f"{_make_fair_parts_title(frame)}\none flow of SCE and one of CUBIC at 80 ms over Cake; divisor 1448: "
             f"steps of one segment; both: paced and divisor; {_describe_cells(found, 'findings-fair-parts')}",
         )
     )

@@ -222,19 +222,19 @@ def test_titles_are_answers_only_while_the_evidence_has_them() -> None:
     found = study.find("sce").read_evidence()
     parts = program.select_parts(found, "findings-fair-parts", rtt=80.0)
     paced = (pl.col("part") == "paced") & (pl.col("rate") == 10)
-    assert "Pacing makes" in program._title_fair_parts(parts)
+    assert "Pacing makes" in program._make_fair_parts_title(parts)
     unfair = parts.with_columns(pl.when(paced).then(0.7).otherwise("jain").alias("jain"))
-    assert program._title_fair_parts(unfair).startswith("Jain's index")
+    assert program._make_fair_parts_title(unfair).startswith("Jain's index")
     fair = program.predict_fairness(found).filter(cc="dctcp-sce")
-    assert program._title_fair(fair).startswith("At worst")
-    assert not program._title_fair(fair.with_columns(alone=pl.col("rate"))).startswith("At worst")
+    assert program._make_fair_title(fair).startswith("At worst")
+    assert not program._make_fair_title(fair.with_columns(alone=pl.col("rate"))).startswith("At worst")
     window = program.select_means(found, "findings-window", "cc", "rate", "rtt", "pacing", "delayed_ack")
     window = window.filter(cc="dctcp-sce", delayed_ack=False)
-    assert "stays at" in program._title_window(window)
-    assert "stays at" not in program._title_window(window.with_columns(cwnd_mean=pl.lit(20.0)))
+    assert "stays at" in program._make_window_title(window)
+    assert "stays at" not in program._make_window_title(window.with_columns(cwnd_mean=pl.lit(20.0)))
     sojourn = found["sojourn"]
-    assert "Reno-SCE" in program._title_rtt(sojourn)
-    assert "Reno-SCE" not in program._title_rtt(sojourn.with_columns(sojourn_mean_ms=pl.lit(1.0)))
+    assert "Reno-SCE" in program._make_rtt_title(sojourn)
+    assert "Reno-SCE" not in program._make_rtt_title(sojourn.with_columns(sojourn_mean_ms=pl.lit(1.0)))
 
 
 def test_the_trains_show_no_more_than_the_link_carries() -> None:
