@@ -235,7 +235,7 @@ def _draw_figure(rows: list[dict[str, str]], axis: str, label: str, ends: tuple[
         columns=4,
         log_x=True,
         log_y=True,
-        x_names={value: _shorten_rate(value) for value in frame[axis].to_list()} if axis == "rate" else None,
+        x_names={value: _RATES.get(value, "") for value in frame[axis].to_list()} if axis == "rate" else None,
         x_label=label,
         y_label="CPU time per packet, ns",
         title=f"CPU time per packet: {ranges[0]}, {ranges[1]}\n{setting}; a panel for each queue",
@@ -245,10 +245,7 @@ def _draw_figure(rows: list[dict[str, str]], axis: str, label: str, ends: tuple[
     return file.name
 
 
-def _shorten_rate(mbit: float) -> str:
-    """Return a rate in bit/s as at an axis: `10G` for 10,000 Mbit/s."""
-    size, unit = next((size, unit) for size, unit in ((1e6, "T"), (1e3, "G"), (1.0, "M")) if mbit >= size)
-    return f"{mbit / size:g}{unit}"
+_RATES = {1.0: "1M", 1e3: "1G", 1e6: "1T"}  # Mbit/s, in bit/s as at an axis; between them ticks have no name
 
 
 def make_ladder_section() -> str:

@@ -10,7 +10,7 @@ from dumbbell import engine_version
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
 from dumbbell.experiment.cell import Cell
-from dumbbell.published import compare
+from dumbbell.published import compare, pictures
 
 LONG = """\
 table,kind,qdisc,cc1,cc2,rate_mbit,delay_ms,flow,metric,value
@@ -189,3 +189,24 @@ def test_the_shipped_reference_is_answered(tmp_path: Path, command: Command) -> 
     )
     assert command("plot", "r.duckdb", "--reference", shipped.list_references()["sce"], "-o", "e.png").returncode == 0
     assert (tmp_path / "e.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("errors", "end", "said"),
+    [
+        ((-0.008261, 0.002), 1.0, "error: (simulated \N{MINUS SIGN} reference) / reference; the largest is 0.83 %"),
+        ((0.014, 0.002), 2.0, "the largest is 1.4 %"),
+        ((-0.2143, 0.002), 6.0, "the largest is 22 %; colours end at 6 %"),
+        ((0.0, 0.0), 1.0, "the largest is 0 %"),
+    ],
+)
+def test_errors_are_drawn_on_the_least_scale_that_holds_them(
+    errors: tuple[float, float], end: float, said: str
+) -> None:
+    frame = pl.DataFrame(
+        {"flows": ["cubic", "cubic"], "rate_mbit": [1.0, 2.0], "delay_ms": [5.0, 5.0], "error": list(errors)}
+    )
+    picture = pictures.draw_errors(frame, "RTT, |sim - pub| / pub")
+    [axes] = picture.panels.values()
+    assert axes.images[0].get_clim() == (-end, end) and picture.around.bar_label == "RTT error, %"
+    assert said in str(picture.around.title) and ("end at" in str(picture.around.title)) == ("end at" in said)

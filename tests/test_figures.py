@@ -587,6 +587,44 @@ def test_shares_add_up_to_one(frame: pl.DataFrame, x: str) -> None:
         assert close(found, [of(rows, **{x: at})["goodput_mbit"].item() / whole[at] for at in names])
 
 
+def test_areas_with_room_for_their_names_need_no_legend_and_no_hatching() -> None:
+    time = [float(second) for second in range(31)]
+    wide = pl.concat(
+        pl.DataFrame({"time_s": time, "goodput_mbit": [size + 0.3 * (i % 2) for i in range(31)]}).with_columns(
+            cc=pl.lit(cc)
+        )
+        for cc, size in (("cubic", 5.0), ("bbr3", 3.0), ("prague", 4.0))
+    )
+    picture = figures.shares(wide, "time_s", "goodput_mbit", by="cc")
+    check_layout(picture)
+    [axes] = picture.panels.values()
+    areas = {str(area.get_label()): np.asarray(area.get_paths()[0].vertices) for area in axes.collections}
+    assert not picture.legends and {text.get_text() for text in axes.texts} == {*areas}
+    assert not [area for area in axes.collections if area.get_hatch()]
+    for text in axes.texts:
+        x, y = text.get_position()
+        own = areas[text.get_text()]
+        heights = own[np.abs(own[:, 0] - float(x)) < 0.5, 1]
+        assert heights.min() < float(y) < heights.max()
+    thin = wide.with_columns(goodput_mbit=pl.when(cc="prague").then(0.05).otherwise("goodput_mbit"))
+    assert set(legend(figures.shares(thin, "time_s", "goodput_mbit", by="cc"))) == {*areas}
+
+
+def test_curves_with_room_beside_them_have_their_names_there() -> None:
+    rng = np.random.default_rng(1)
+    apart = pl.DataFrame(
+        {"aqm": ["codel"] * 40 + ["pfifo"] * 40, "ms": [*(5 + rng.random(40)), *(400 + 50 * rng.random(40))]}
+    )
+    picture = figures.cdf(apart, "ms", by="aqm", log_x=True)
+    check_layout(picture)
+    [axes] = picture.panels.values()
+    assert not picture.legends and {text.get_text() for text in axes.texts} == {"codel", "pfifo"}
+    colours = {str(line.get_label()): to_hex(line.get_color()) for line in axes.lines}
+    assert {text.get_text(): to_hex(text.get_color()) for text in axes.texts} == colours
+    same = apart.with_columns(ms=pl.Series([*range(40), *range(40)], dtype=pl.Float64))
+    assert set(legend(figures.cdf(same, "ms", by="aqm"))) == {"codel", "pfifo"}
+
+
 def drawn_texts(picture: Picture) -> list[tuple[Text, Bbox]]:
     """Every text that can be seen, with its place in pixels."""
     renderer = picture.canvas.get_renderer()  # type: ignore[attr-defined]
@@ -645,6 +683,10 @@ def test_no_text_is_cut_off_or_covered_and_series_differ(kind: str) -> None:
         picture = of_two(kind) if count == 2 else KINDS[kind](count)
         check_layout(picture)
         handles = [handle for name, handle in legend(picture).items() if name != "published"]
+        named = {text.get_text() for axes in picture.panels.values() for text in axes.texts}
+        if kind == "shares over time" and not handles:
+            assert named == {label(group) for group in groups(count)}
+            continue
         assert kind in ("heat", "ratios", "ellipses") or len(handles) == count
         looks = [look(handle) for handle in handles]
         assert len(set(looks)) == len(looks)
