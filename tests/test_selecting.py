@@ -123,6 +123,7 @@ class Given:
     """What a function of `dumbbell.figures` was given, in the place of its figure."""
 
     panels: ClassVar[dict[Any, Any]] = {}
+    source = None
     around = SimpleNamespace(title=None)
 
     def __init__(self, *args: Any, **options: Any) -> None:
