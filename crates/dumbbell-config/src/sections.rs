@@ -70,7 +70,7 @@ impl BottleneckParams {
     fn check(&self) -> Result<(), ParamError> {
         let default = BottleneckParams::default();
         if self.trace.is_some() && (self.shaper != default.shaper || self.burst != default.burst) {
-            return Err(ParamError::new("trace", "shaper or burst beside it", "a trace without them"));
+            return Err(ParamError::new("trace", "set, and so is shaper or burst", "without them"));
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ fn readable(config: &RunConfig) -> Result<(), ParamError> {
         return refuse("record.queue", "state of a queue discipline", "none");
     }
     if !config.web.is_empty() || !config.udp.is_empty() {
-        return refuse(if config.web.is_empty() { "udp" } else { "web" }, "traffic beside flows", "flows only");
+        return refuse(if config.web.is_empty() { "udp" } else { "web" }, "set", "left out: the live engine runs flows only");
     }
     if config.record.trace.is_some() {
         return refuse("record.trace", "an interval", "none");

@@ -96,8 +96,8 @@ fn a_run_without_an_opportunity_ends() {
 fn every_mistake_is_named() {
     for (key, value, expected) in [
         ("rate", json!(10_000_000), "bottleneck.rate: found 10Mbit, allowed: the mean rate of the trace, 12112kbit"),
-        ("shaper", json!("htb"), "bottleneck.trace: found shaper or burst beside it, allowed: a trace without them"),
-        ("burst", json!(3_000), "bottleneck.trace: found shaper or burst beside it, allowed: a trace without them"),
+        ("shaper", json!("htb"), "bottleneck.trace: found set, and so is shaper or burst, allowed: without them"),
+        ("burst", json!(3_000), "bottleneck.trace: found set, and so is shaper or burst, allowed: without them"),
         (
             "rate_changes",
             json!([{"at": 1, "rate": 10_000}]),

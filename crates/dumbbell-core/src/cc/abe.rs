@@ -38,7 +38,7 @@ pub(super) fn scale_window(cwnd: u32, factor: u64) -> u32 {
 /// Refuses a factor that is set but not used.
 pub(super) fn check(abe: bool, beta_ecn: f64, default: f64) -> Result<(), ParamError> {
     if !abe && beta_ecn != default {
-        return Err(ParamError::new("beta_ecn", beta_ecn, "abe = true beside it"));
+        return Err(ParamError::new("beta_ecn", beta_ecn, "left out, unless abe = true"));
     }
     Ok(())
 }

@@ -311,7 +311,11 @@ impl Params {
         let error = |key: &str, found: String, allowed: &str| Err(ParamError::new(key, found, allowed));
         let defaults = params.version.sets();
         if params.step_thresh.is_some() && params.step_packets.is_some() {
-            return error("step_packets", "it beside step_thresh".into(), "one of the two: the step is in time or in packets");
+            return error(
+                "step_packets",
+                "set, and so is step_thresh".into(),
+                "the only one of the two: the step is in time or in packets",
+            );
         }
         if let Some(derived) = FromRtt::from_params(params) {
             let explicit = [
@@ -321,8 +325,8 @@ impl Params {
                 ("beta", params.beta.is_some()),
             ];
             if let Some((key, _)) = explicit.into_iter().find(|(_, set)| *set) {
-                let allowed = "max_rtt and typical_rtt, which set target, tupdate, alpha and beta, or these without them";
-                return error(key, "it beside max_rtt or typical_rtt".into(), allowed);
+                let allowed = "left out: max_rtt and typical_rtt set target, tupdate, alpha and beta";
+                return error(key, "set, and so is max_rtt or typical_rtt".into(), allowed);
             }
             if params.max_rtt.zip(params.typical_rtt).is_some_and(|(max, typical)| typical > max) {
                 return error("typical_rtt", format!("{:?}", params.typical_rtt), "at most max_rtt");
@@ -342,10 +346,10 @@ impl Params {
         }
         if law != Law::Rfc9332 && (params.marking.is_some() || params.ramp_range.is_some()) {
             let key = if params.marking.is_some() { "marking" } else { "ramp_range" };
-            return error(key, "it with another law".into(), "it belongs to law = \"rfc9332\"");
+            return error(key, "set with another law".into(), "left out, unless law = \"rfc9332\"");
         }
         if params.overload == Overload::Overflow && params.l_drop.is_some() {
-            return error("l_drop", "it with overload = \"overflow\"".into(), "l_drop with overload = \"drop\"");
+            return error("l_drop", "set with overload = \"overflow\"".into(), "left out, unless overload = \"drop\"");
         }
         Ok(())
     }

@@ -54,7 +54,7 @@ fn what_contradicts_is_refused_in_words() {
     for key in ["target", "tupdate", "alpha", "beta"] {
         let value = if key.len() < 6 && key != "target" { json!(1.0) } else { json!(15 * MS) };
         let error = refused(json!({"max_rtt": 100 * MS, key: value}));
-        assert!(error.starts_with(&format!("{key}: found it beside max_rtt")), "{error}");
+        assert!(error.starts_with(&format!("{key}: found set, and so is max_rtt")), "{error}");
     }
     assert!(refused(json!({"step_thresh": MS, "step_packets": 3})).starts_with("step_packets:"));
     assert!(refused(json!({"max_rtt": 10 * MS, "typical_rtt": 20 * MS})).starts_with("typical_rtt:"));
