@@ -199,7 +199,10 @@ mod tests {
     #[test]
     fn a_factor_without_abe_is_refused() {
         let read = |json: serde_json::Value| Params::from_json(json.as_object().unwrap()).map(|_| ()).map_err(|e| e.to_string());
-        assert_eq!(read(serde_json::json!({"beta_ecn": 0.7})), Err("beta_ecn: found 0.7, allowed: left out, unless abe = true".into()));
+        assert_eq!(
+            read(serde_json::json!({"beta_ecn": 0.7})),
+            Err("beta_ecn: found 0.7, allowed: left out, unless abe = true".into())
+        );
         assert_eq!(read(serde_json::json!({"beta_ecn": 0.7, "abe": true})), Ok(()));
     }
 }
