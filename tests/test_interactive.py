@@ -173,7 +173,7 @@ def test_an_unknown_key_is_told_with_the_option_that_has_it(store: Any, kind: st
 
 
 def test_every_kind_of_plot_has_a_page() -> None:
-    made_by = {"ccdf": "cdf", "ratio": "heat", "differences": "forest", "series": "stacked_series", "felt": "bars"}
+    made_by = {"ccdf": "cdf", "ratio": "heat", "differences": "forest", "series": "stacked_series", "felt": "dots"}
     assert {made_by.get(kind, kind) for kind in plotting.KINDS} | {"dots"} == {*PAGES}
     nested = figures.nested(pl.DataFrame({"a": ["x", "y"], "v": [1.0, 2.0]}), ["a"], "v")
     with pytest.raises(

@@ -68,13 +68,13 @@ def test_every_cell_of_the_notebook_runs_and_is_shown(tmp_path: Path, monkeypatc
             kinds.add(value.picture.source.kind)
             whys.append(value.picture.why or "")
     assert kinds == {*plotting_sources()}
-    assert any(why.startswith("kind felt") for why in whys), "it is drawn as bars"
+    assert any(why.startswith("kind felt") for why in whys), "it is drawn as dots"
     assert (tmp_path / "queues.pdf").stat().st_size > 1000
 
 
 def plotting_sources() -> list[str]:
     """Return what draws the kinds of `plot`."""
-    own = {"ccdf": "cdf", "ratio": "heat", "differences": "forest", "series": "stacked_series", "felt": "bars"}
+    own = {"ccdf": "cdf", "ratio": "heat", "differences": "forest", "series": "stacked_series", "felt": "dots"}
     return [own.get(kind, kind) for kind in plotting.KINDS]
 
 

@@ -24,7 +24,7 @@ from dumbbell.plotting import over_time
 from dumbbell.results import aggregate
 from test_results import RANDOM, SHORT, made
 
-KINDS = ("lines", "bars", "box", "cdf", "heat", "ellipses", "forest", "stacked_series", "shares")
+KINDS = ("lines", "bars", "box", "dots", "cdf", "heat", "ellipses", "forest", "stacked_series", "shares")
 MATRIX = {"bottleneck.rate": ["5Mbit", "10Mbit", "20Mbit"], "bottleneck.aqm": ["codel", "pfifo"]}
 ALIKE = [{"cc": "cubic", "base_rtt": "20ms", "count": 3, "start": {"uniform": ["0s", "50ms"]}}]
 

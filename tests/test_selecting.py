@@ -100,7 +100,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Results:
 # what a command or a figure uses
 
 Used = list[tuple[Any, ...]]
-DRAWN = ("lines", "bars", "box", "cdf", "heat", "ellipses", "forest", "stacked_series", "shares")
+DRAWN = ("lines", "bars", "box", "dots", "cdf", "heat", "ellipses", "forest", "stacked_series", "shares")
 
 
 def rows_of(thing: Any) -> Used:

@@ -636,14 +636,15 @@ class _Arrangement:
             top = next((grid[i][j] for i in range(self.down) if grid[i][j] is not None), None)
             if top is not None:
                 top.set_title(text, pad=self.picture.title_pad)
-        for i, text in enumerate(around.row_titles):
-            last = next((axes for axes in reversed(grid[i]) if axes is not None), None)
+        lasts = [next((axes for axes in reversed(row) if axes is not None), None) for row in grid]
+        beside = max([self._measure_texts(axes) for axes in lasts if axes], default=0.0) if around.row_titles else 0.0
+        for text, last in zip(around.row_titles, lasts, strict=False):
             if last is not None:
                 known = next((t for t in last.texts if t.get_gid() == "row title"), None)
                 name = known or last.text(
                     1.0, 0.5, text, transform=last.transAxes, rotation=270, va="center", ha="left"
                 )
-                name.set_x(1.0 + (0.07 + self._measure_names(last)) / self.width)
+                name.set_x(1.0 + (0.07 + beside) / self.width)
                 name.set_gid("row title")
                 name.set_fontsize("medium")
                 self._fit(name, self.height, upright=True)
@@ -664,11 +665,11 @@ class _Arrangement:
             axes.set_xlabel(text)
             self._fit(axes.xaxis.label, self.width + 0.1)
 
-    def _measure_names(self, axes: Axes) -> float:
-        """Return how far the names of lines reach beyond the right edge of a panel, in inches."""
+    def _measure_texts(self, axes: Axes) -> float:
+        """Return how far texts reach beyond the right edge of a panel, in inches, except the title of its row."""
         right = float(axes.get_window_extent(self.renderer).x1)
-        boxes = [name.get_window_extent(self.renderer) for name in self.picture.line_names.get(axes, ())]
-        return max([0.0, *((float(box.x1) - right) / _DPI for box in boxes)])
+        texts = [text for text in axes.texts if text.get_gid() != "row title" and text.get_text()]
+        return max([0.0, *((float(text.get_window_extent(self.renderer).x1) - right) / _DPI for text in texts)])
 
     def _measure_margins(self) -> tuple[list[float], list[float], list[float], list[float]]:
         left, right = [0.0] * self.across, [0.0] * self.across

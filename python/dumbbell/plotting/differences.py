@@ -61,7 +61,7 @@ def _draw_comparisons(found: Sequence[tuple[str, Diff]], first: str, values: Seq
     cells = max(one.frame["pair"].n_unique() for _, one in found)
     each = cells * len(others) <= FEW_PANELS
     rows = pl.concat(
-        [(one.frame if each else one.measures).with_columns(other=pl.lit(text)) for text, one in found],
+        [(one.frame if each else one.measures).with_columns(to=pl.lit(text)) for text, one in found],
         how="diagonal_relaxed",
     )
     known = pl.any_horizontal(pl.col("a", "b") != 0).any().over("table", "measure", "part")
@@ -77,12 +77,12 @@ def _draw_comparisons(found: Sequence[tuple[str, Diff]], first: str, values: Seq
     shown = rows.filter(pl.col("name").is_in(order)).with_columns(
         *per_cent,
         pl.col("name").cast(pl.Enum(order)),
-        pl.col("other").cast(pl.Enum(others)),
+        pl.col("to").cast(pl.Enum(others)),
         pl.col("where").cast(pl.Enum(list(dict.fromkeys(rows["where"])))),
     )
     ends = shown.select(pl.max_horizontal(pl.col("change", "change_low", "change_high").abs()).max()).item()
     limit = min(max(1.08 * ends, _LEAST), _MOST)
-    facet = [name for name in ("other", "where") if shown[name].n_unique() > 1]
+    facet = [name for name in ("to", "where") if shown[name].n_unique() > 1]
     seeds = aggregate.format_counts(shown["n"])
     sure = (
         f"95 % intervals over {seeds} seeds; filled: significant (FDR 5 %)"

@@ -4,7 +4,7 @@ import polars as pl
 
 from dumbbell import figures
 from dumbbell.errors import Conflict, Nothing, TooMany, spell_option
-from dumbbell.figures import Picture
+from dumbbell.figures import Picture, format_value
 from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measure_means import describe_seeds
 from dumbbell.plotting.placing import MEASURE
@@ -18,7 +18,7 @@ _SETTING = "setting"
 
 
 def felt(results: StoredResults, request: PlotRequest) -> Picture:
-    """Draw delays of what waits for others, losses that are felt, and rates, as bars, a panel for each."""
+    """Draw delays of what waits for others, losses that are felt, and rates: a row for each queue, a panel for each."""
     own = [*request.value, *request.keys, *request.mean_over, *([request.of] if request.of else [])]
     if own:
         asked_for = ", ".join(own)
@@ -52,7 +52,7 @@ def felt(results: StoredResults, request: PlotRequest) -> Picture:
     labels = [column.label for column in shown]
     frames = []
     for one in found:
-        where = ", ".join(f"{name} {value}" for name, value in one.where.items())
+        where = ", ".join(value if "," in name else format_value(name, value) for name, value in one.where.items())
         frames.append(_compute_means(one, labels).with_columns(pl.lit(where).alias("where")))
     frame = pl.concat(frames).with_columns(
         pl.col("label").cast(pl.Enum(labels)).alias(MEASURE),
@@ -61,16 +61,16 @@ def felt(results: StoredResults, request: PlotRequest) -> Picture:
     settings = list(dict.fromkeys(text for one in found for text in one.settings))
     n = pl.concat([f["n"] for f in frames])
     bars = "" if n.max() == 1 else "mean and range of " if n.max() == 2 else "mean and 95 % interval over "
-    return figures.bars(
-        frame.with_columns(pl.col(_SETTING).cast(pl.Enum(settings))),
+    return figures.dots(
+        frame.with_columns(pl.col(_SETTING).cast(pl.Enum(settings)), text=pl.col("mean").round_sig_figs(3)),
         _SETTING,
         "mean",
         low="low",
         high="high",
+        text="text",
         facet="where" if len(found) > 1 else None,
         each=MEASURE,
-        x_label=" / ".join(found[0].keys),
-        y_label=labels[0],
+        x_label=labels[0],
         title=f"{bars}{describe_seeds(n)}",
     )
 

@@ -32,6 +32,17 @@ def _describe_range(picture: Picture, options: Mapping[str, Any]) -> str:
     return _capitalise(_name_ends(rows, value, _list_keys(rows, names), label))
 
 
+def _describe_rows(_: Picture, options: Mapping[str, Any]) -> str:
+    """Return the ends of marks in rows: of the first measure, if there are several."""
+    rows: pl.DataFrame = options["frame"]
+    label = str(options.get("x_label") or "")
+    if each := options.get("each"):
+        label = str(rows[each].drop_nulls()[0]) if rows.height else ""
+        rows = rows.filter(pl.col(each) == label)
+    names = [options["y"], *(name for key in ("by", "facet") for name in list_names(options.get(key)))]
+    return _capitalise(_name_ends(rows, options["x"], _list_keys(rows, names), label))
+
+
 def _describe_trade(picture: Picture, options: Mapping[str, Any]) -> str:
     """Return the ends of the mean delays, and those of the mean throughputs."""
     rows: pl.DataFrame = options["frame"]
@@ -80,6 +91,7 @@ def _describe_changes(_: Picture, options: Mapping[str, Any]) -> str:
 _DESCRIBE: dict[str, Callable[[Picture, Mapping[str, Any]], str]] = {
     "lines": _describe_range,
     "bars": _describe_range,
+    "dots": _describe_rows,
     "heat": _describe_range,
     "ellipses": _describe_trade,
     "stacked_series": _describe_course,
