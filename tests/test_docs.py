@@ -128,7 +128,7 @@ def blocks(document: Path) -> list[Block]:
         line = lines[at]
         fence = re.match(r"(```+)\s*(\w*)", line)
         indented = (
-            re.match(r" {4}\S", line) and not before.startswith(("-", "*", "|", "1")) and not lines[at - 1].strip()
+            re.match(r" {4}\S", line) and not re.match(r"[-*] |\||\d+[.)] ", before) and not lines[at - 1].strip()
         )
         if fence or indented:
             start = at = at + bool(fence)
@@ -410,7 +410,7 @@ def _read(path: Path) -> str:
 def test_blocks_are_found_as_a_writer_means_them(tmp_path: Path) -> None:
     document = tmp_path / "a.md"
     document.write_text(
-        "Write `a.toml`:\n\n```toml\nseeds = [1]\n```\n\n- a list\n\n    not a block\n\nThen\n\n"
+        "Write `a.toml`:\n\n```toml\nseeds = [1]\n```\n\n- a list\n\n    not a block\n\n2 runs follow:\n\n"
         "    dumbbell run a.toml    # quick\n    dumbbell list; dumbbell describe cake\n\n```text\nout\n…\n```\n\n"
         "<!-- slow -->\n```python\n# b.py\nx = 1\n```\n"
     )

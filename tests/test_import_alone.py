@@ -55,7 +55,7 @@ def test_whatever_reads_results_reads_imports_alone(name: str, stores: dict[str,
         drawn += [kind] * (ended.returncode == 0)
     assert {"bars", "series"} <= set(drawn)
     said = command("plot", str(stores[name]), "--kind", "cdf").stderr
-    assert f"{stores[name]}: --value: the runs have no sojourn; it needs" in said
+    assert f"{stores[name]}: --value: the runs have no sojourn; give runs that have it" in said
 
 
 @pytest.mark.parametrize("name", FILES)

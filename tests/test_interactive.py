@@ -284,7 +284,7 @@ def test_pages_work_in_a_browser(store: Any, tmp_path: Path) -> None:
         )
         rows = store("map").tidy().filter(pl.col("flow") == 0, pl.col("bottleneck.rate_mbit") == 20)
         share = rows.filter(pl.col("flows[*].base_rtt_ms") == 40)["share"].mean()
-        assert f"share of goodput in common time of cubic\t{share:.5g}" in tip and "base RTT, ms\t40" in tip
+        assert f"cubic's share of goodput in common time\t{share:.5g}" in tip and "base RTT, ms\t40" in tip
         # a wheel turned over the figure moves its axes
         page.open(tmp_path / "one.html")
         page.evaluate(READY)

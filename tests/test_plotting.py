@@ -510,18 +510,22 @@ def test_an_option_changes_the_figure_or_is_refused(
 def test_a_title_is_that_of_the_experiment_with_what_is_drawn_below(tmp_path: Path) -> None:
     titled = made(tmp_path / "r.duckdb", title="Two queues", matrix=MATRIX)
     subject, _, setting = (titled.plot("lines").around.title or "").partition("\n")
-    assert subject == "Two queues" and setting.startswith("mean and 95 % interval")
+    assert subject == "Two queues" and re.fullmatch(
+        r"Goodput, .*: [\d.]+ \(.*; mean and 95 % interval over .*", setting
+    )
     assert (titled.plot("lines", title="Mine").around.title or "").startswith("Mine\nmean and")
     assert titled.plot("lines", title="").around.title is None
     # what was chosen is said, a seed once
     condition = "bottleneck.rate=5Mbit, bottleneck.aqm=codel"
     chosen = titled.where(*condition.split(", "))
-    assert (chosen.plot("bars").around.title or "").startswith(f"Two queues\n{condition}; mean")
+    assert (chosen.plot("bars").around.title or "").startswith(f"Two queues\n{condition}; Goodput")
     for own, seed in ((chosen, "1 of 3"), (chosen.where("seed=2"), "2")):
-        assert own.plot("series").around.title == f"Two queues\n{condition}; seed {seed}"
+        assert re.fullmatch(
+            f"Two queues\n{re.escape(condition)}; Mean goodput: .*; seed {seed}", own.plot("series").around.title or ""
+        )
     assert condition not in (chosen.plot("bars", title="Mine").around.title or "")
     without = made(tmp_path / "s.duckdb", matrix=MATRIX)
-    assert (without.plot("lines").around.title or "").startswith("\nmean and 95 % interval")
+    assert (without.plot("lines").around.title or "").startswith("Goodput")
 
 
 def test_goodput_above_the_rate_is_explained(tmp_path: Path, drawn: Drawn) -> None:

@@ -159,7 +159,10 @@ def test_conditions_choose_the_runs_of_a_paper(results: Path, command: Command) 
     assert "no runs of convergence, coexistence, slow-start, short" in some.stdout
     assert command("study", "tables", "abe", str(results)).stdout.count("\n") > some.stdout.count("\n")
     part = command("study", "tables", "abe", str(results), "--where", "flow=0")
-    assert (part.returncode, len(part.stderr.splitlines())) == (2, 1) and "a paper holds whole runs" in part.stderr
+    assert (part.returncode, len(part.stderr.splitlines())) == (
+        2,
+        1,
+    ) and "a paper's tables are made of whole runs" in part.stderr
     other = command("study", "tables", "abe", str(results), "--engine", "live")
     assert (other.returncode, len(other.stderr.splitlines())) == (2, 1) and "live" in other.stderr
 

@@ -195,7 +195,7 @@ def cdf(
 def _name_curves(
     picture: Picture, axes: Axes, curves: Sequence[tuple[str, Style, tuple[Numbers, Numbers]]], *, log: bool
 ) -> bool:
-    """Write the name of each curve beside it where no other curve is near; return False if there is no room."""
+    """Write the name of each curve next to it where no other curve is near; return False if there is no room."""
     if len(curves) > _MOST_NAMED or not all(len(x) for _, _, (x, _) in curves):
         return False
     larger = (picture.sizes.text or TEXT) / TEXT

@@ -41,9 +41,9 @@ def plot(
         if subject == "":
             return picture.set_title(None)
         if subject is None:
-            subject, note = _name_subject(results), "; ".join(filter(None, [_describe_selection(results, note), note]))
-            shown = describe_picture(picture)
-            subject, note = (subject, "; ".join(filter(None, [shown, note]))) if subject else (shown, note)
+            named, chosen, shown = _name_subject(results), _describe_selection(results, note), describe_picture(picture)
+            subject = named or shown
+            note = "; ".join(filter(None, [chosen, shown if named else "", note]))
         return picture.set_title(f"{subject}\n{note}" if note else subject or None)
 
 
