@@ -7,7 +7,9 @@ import posixpath
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from website import (
     commands,
     findings,
     gallery,
+    hooks,
     links,
     pages,
     python_api,
@@ -292,3 +295,9 @@ def test_nothing_asks_the_network() -> None:
     assert "mermaid" not in {one["name"] for one in fences}  # the theme fetches a script for charts that it draws
     for file in SOURCES.values():
         assert "```mermaid" not in file.read_text(encoding="utf-8"), f"{file}: charts are files of docs/assets"
+
+
+def test_every_page_names_the_version_and_the_licence() -> None:
+    of_site: Any = SimpleNamespace(nav=config()["nav"], copyright=config()["copyright"])
+    made = hooks.on_config(of_site).copyright
+    assert made == f"dumbbell, MIT or Apache 2.0 · version {metadata.version('dumbbell')}"
