@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +23,6 @@ from website import (
     commands,
     findings,
     gallery,
-    hooks,
     links,
     pages,
     python_api,
@@ -298,6 +296,5 @@ def test_nothing_asks_the_network() -> None:
 
 
 def test_every_page_names_the_version_and_the_licence() -> None:
-    of_site: Any = SimpleNamespace(nav=config()["nav"], copyright=config()["copyright"])
-    made = hooks.on_config(of_site).copyright
-    assert made == f"dumbbell, MIT or Apache 2.0 · version {metadata.version('dumbbell')}"
+    footer = pages.add_version(config()["copyright"])
+    assert footer == f"dumbbell, MIT or Apache 2.0 · version {metadata.version('dumbbell')}"

@@ -1,7 +1,6 @@
 """What MkDocs calls: it gets the pages and files that are made, and links that fit the site."""
 
 import re
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +55,7 @@ MADE = pages.list_generated()
 def on_config(config: "MkDocsConfig") -> "MkDocsConfig":
     """Let the navigation name every page of findings and of the gallery, and the footer name the version."""
     config.nav = pages.complete_navigation(config.nav)
-    config.copyright = f"{config.copyright} · version {metadata.version('dumbbell')}"
+    config.copyright = pages.add_version(config.copyright or "")
     return config
 
 

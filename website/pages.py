@@ -44,6 +44,11 @@ def list_generated(*, sized: bool = True) -> dict[str, Callable[[], str]]:
     }
 
 
+def add_version(footer: str) -> str:
+    """Return the footer of every page with the version that the site describes."""
+    return f"{footer} · version {metadata.version('dumbbell')}"
+
+
 def complete_navigation(part: Any) -> Any:
     """Return a part of the navigation with the pages of findings and of the gallery behind their indexes."""
     match part:
