@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from importlib import metadata
 from typing import Any
 
 from dumbbell.engines.linux import reach
