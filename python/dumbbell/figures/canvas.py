@@ -83,6 +83,7 @@ class FigureSource:
     kind: str
     options: Mapping[str, Any]
     page: Page | None
+    draw: Callable[..., "Picture"]
 
 
 class Picture(Figure):
@@ -348,7 +349,7 @@ def make_drawing(page: Page | None = None) -> Callable[[Callable[P, Picture]], C
                     picture._waits = True
                 else:
                     picture.arrange()
-            picture.source = FigureSource(draw.__name__, given.arguments, page)
+            picture.source = FigureSource(draw.__name__, given.arguments, page, draw_arranged)
             return picture
 
         return draw_arranged

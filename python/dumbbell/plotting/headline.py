@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from dumbbell import figures
 from dumbbell.figures import Picture, Series, format_value
 from dumbbell.figures.frames import Groups, list_names
 from dumbbell.words import format_count, join_words
@@ -15,7 +16,7 @@ _FEW = 5  # flows whose means a title lists
 def describe_picture(picture: Picture) -> str:
     """Return what a figure shows in one line, with numbers; nothing for a kind that no line sums up."""
     source = picture.source
-    describe = _DESCRIBE.get(source.kind) if source else None
+    describe = _DESCRIBE.get(source.draw) if source else None
     return describe(picture, source.options) if source and describe else ""
 
 
@@ -88,14 +89,14 @@ def _describe_changes(_: Picture, options: Mapping[str, Any]) -> str:
     )
 
 
-_DESCRIBE: dict[str, Callable[[Picture, Mapping[str, Any]], str]] = {
-    "lines": _describe_range,
-    "bars": _describe_range,
-    "dots": _describe_rows,
-    "heat": _describe_range,
-    "ellipses": _describe_trade,
-    "stacked_series": _describe_course,
-    "forest": _describe_changes,
+_DESCRIBE: dict[Callable[..., Picture], Callable[[Picture, Mapping[str, Any]], str]] = {
+    figures.lines: _describe_range,
+    figures.bars: _describe_range,
+    figures.dots: _describe_rows,
+    figures.heat: _describe_range,
+    figures.ellipses: _describe_trade,
+    figures.stacked_series: _describe_course,
+    figures.forest: _describe_changes,
 }
 
 
