@@ -13,6 +13,8 @@ from dumbbell.experiment.registry import read_registry
 from dumbbell.figures import dark, palette, style
 
 ROOT = Path(__file__).parents[1]
+PICTURES = {".svg", ".png", ".jpg", ".gif"}
+DARK = "@media (prefers-color-scheme: dark)"
 
 
 def list_styles(*keys: object) -> list[style.Style]:
@@ -90,6 +92,13 @@ def test_every_colour_of_a_committed_figure_suits_a_dark_page() -> None:
         found = {one.lower() for one in re.findall(r"(?:fill|stroke)[:=] ?\"?(#[0-9a-fA-F]{6})", drawn)}
         left[path.name] = found - set(dark._SETS) - {style.ON_PALE, style.ON_STRONG}
     assert left and not {name: colours for name, colours in left.items() if colours}
+
+
+def test_no_picture_of_the_pages_is_a_white_slab_on_a_dark_page() -> None:
+    pictures = [path for place in ("docs", "studies") for path in (ROOT / place).rglob("*.*") if path.suffix in PICTURES]
+    drawn = [path for path in pictures if not {"reports", "evidence"} & set(path.parts)]
+    assert len(drawn) > 70
+    assert [path.name for path in drawn if path.suffix != ".svg" or DARK not in path.read_text()] == []
 
 
 def test_pages_and_figures_have_the_same_colours() -> None:
