@@ -95,7 +95,9 @@ def test_every_colour_of_a_committed_figure_suits_a_dark_page() -> None:
 
 
 def test_no_picture_of_the_pages_is_a_white_slab_on_a_dark_page() -> None:
-    pictures = [path for place in ("docs", "studies") for path in (ROOT / place).rglob("*.*") if path.suffix in PICTURES]
+    pictures = [
+        path for place in ("docs", "studies") for path in (ROOT / place).rglob("*.*") if path.suffix in PICTURES
+    ]
     drawn = [path for path in pictures if not {"reports", "evidence"} & set(path.parts)]
     assert len(drawn) > 70
     assert [path.name for path in drawn if path.suffix != ".svg" or DARK not in path.read_text()] == []
