@@ -255,22 +255,24 @@ def format_markdown() -> str:
     always = (f"| {name if name == 'no key' else f'`{name}`'} | {what} |" for name, what in ALWAYS.items())
     return f"""# Keys on the linux engine
 
-Printed by `dumbbell linux keys`, which sets every key, one at a time, and compares what the kernel is told.
+`dumbbell linux keys` prints this page. It sets every key, one at a time, and lists the changes in the commands
+for the kernel.
 
-## Told if the experiment sets them
+## Keys that reach the kernel if the experiment sets them
 
-Of these the kernel hears nothing unless the experiment sets them: its own defaults count, patched ones too.
-`hosts.profile` and `version` set what `dumbbell describe` says of them. The examples are not the simulator's defaults.
+Unless the experiment sets these keys, the kernel's own defaults apply, including patched ones.
+`dumbbell describe` lists the settings that `hosts.profile` and `version` imply. The examples differ from the defaults
+of the simulator.
 
-| key | example | the kernel is told |
+| key | example | setting in the kernel |
 | --- | --- | --- |
 {_join_lines(rows)}
 
-## Told in any case
+## Keys that always reach the kernel
 
-Here the simulator's default counts where the experiment sets nothing, because Linux has none or one of another kind.
+If the experiment does not set these keys, the simulator's default applies, because Linux has no comparable default.
 
-| key | the kernel is told |
+| key | setting in the kernel |
 | --- | --- |
 {_join_lines(always)}
 
@@ -278,35 +280,35 @@ Here the simulator's default counts where the experiment sets nothing, because L
 routing, which `--show-commands` prints. `link_layer`, `overhead`, `mpu` and `framing` of a hop with Cake become Cake's
 options; with other queues they are refused.
 
-These say who sends what over which link, and when:
+These keys decide who sends what over which link, and when:
 
 {_join_lines(f"- {owner}: {', '.join(names)}" for owner, names in of_run.items())}
 
 ## Refused
 
-With another value than the default these are an error, before anything runs:
+A value other than the default of these keys is an error, before anything runs:
 
 {_join_lines(f"- {owner}: {', '.join(names)}" for owner, names in refused.items())}
 - every stage of a path
 - every link that `link` names
 
-These values alone are refused:
+Only these values of other keys are refused:
 
-- 0 of {zeros}: tc takes it for "not given", and the kernel would run its default
-- `base_rtt` and `delay` in fractions of a microsecond, and times of queue disciplines: tc has no finer ones
+- 0 for {zeros}: tc treats 0 as "not given", and the kernel would use its default
+- `base_rtt` and `delay` in fractions of a microsecond, and times of queue disciplines: tc accepts no finer values
 - `pie.tupdate` and `fq_pie.tupdate` in fractions of a millisecond: the kernel counts ticks
 
 ## Read back
 
-After every run the kernel is asked what it has: `tc -j qdisc show` and `tc class show` for hops and delays, routes,
-sysctls, parameters of modules, MTU, offloads, and the congestion control and type of service of sockets. If it has
-something else than it was told, the run ends with a line that names key, asked and got. The kernel's own granularity
+After every run dumbbell reads the settings of the kernel: `tc -j qdisc show` and `tc class show` for hops and delays,
+routes, sysctls, parameters of modules, MTU, offloads, and the congestion control and type of service of sockets. If a
+setting differs, the run fails with a line that names key, requested and actual value. The kernel's granularity
 is allowed: CoDel counts time in units of 1024 ns, PIE's target and delays are ticks of 64 ns, rates are whole bytes
 per second, and `htb burst` is the time that it takes at the rate, in whole microseconds. Not read back are `avpkt`,
-`burst`, `probability` and `bandwidth` of RED, from which tc computes what it tells, and the options of DualPI2, which
-iproute2 6.1 does not know.
+`burst`, `probability` and `bandwidth` of RED, from which tc computes other values, and the options of DualPI2, which
+iproute2 6.1 does not support.
 
-## As the kernel has it
+## Values of the kernel that no key changes
 
 {_join_lines(f"- `{name}`: {why}" for name, why in LEFT.items())}
 """
