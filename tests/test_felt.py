@@ -102,10 +102,7 @@ def test_flow_queues_win_by_what_waits_and_the_cost_is_said(home: Results, tmp_p
 def test_the_default_figure_of_queues_is_of_what_waits(home: Results, tmp_path: Path) -> None:
     picture = home.plot()
     assert (picture.why or "").startswith("kind felt: 3 queue disciplines")
-    labels = [
-        axes.get_xlabel().replace("-\n", "-").replace("\n", " ").replace("\xa0", " ")
-        for axes in picture.panels.values()
-    ]
+    labels = [" ".join(axes.get_xlabel().replace("-\n", "-").split()) for axes in picture.panels.values()]
     assert labels[:4] == [
         "call down, delay P99, ms",
         "call up, delay P99, ms",
