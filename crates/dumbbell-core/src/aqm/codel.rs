@@ -12,7 +12,7 @@
 //! many queues share them.
 
 use super::fifo::Fifo;
-use super::{Aqm, Dequeue, QueueContext};
+use super::{Aqm, Dequeue, QueueContext, Verdict};
 use crate::hint::seldom;
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Ecn, Packet};
@@ -262,6 +262,34 @@ impl Codel {
         (sojourn, marked)
     }
 
+    /// Judges `packet` as [`Codel::judge`] does at `start`, if it will have waited for less than the target then; otherwise nothing changes. Returns whether
+    /// it was judged: its fate does not depend on the backlog.
+    #[inline(always)]
+    fn judge_below_target<L: Log>(&self, vars: &mut CodelVars, packet: &mut Packet, start: Instant, log: &mut L) -> bool {
+        let sojourn = (start.0 >> self.tick_shift) - (packet.enqueue_time.0 >> self.tick_shift);
+        if sojourn >= self.target {
+            return false;
+        }
+        (vars.first_above_time, vars.dropping) = (0, false);
+        if sojourn > self.ce_threshold && self.ce_selector.selects(packet) {
+            log.set_ce(packet, MarkReason::Step, At::time(start));
+        }
+        true
+    }
+
+    /// Whether [`Codel::judge`] at `at` sends `head` whatever arrives until then behind a queue of `backlog` bytes, which `head` is in.
+    #[inline]
+    fn is_foreseen(&self, vars: &CodelVars, head: &Packet, backlog: u64, at: Instant) -> bool {
+        let tick = at.0 >> self.tick_shift;
+        if tick - (head.enqueue_time.0 >> self.tick_shift) < self.target {
+            return true;
+        }
+        // what arrives only adds to the backlog, and a mark is the only signal; how many drops there are depends on the backlog behind them
+        let signal_at = if vars.dropping { vars.drop_next } else { vars.first_above_time };
+        let may_signal = signal_at != 0 && tick >= signal_at;
+        backlog > self.full_frame + u64::from(head.len) && (!may_signal || (self.ecn && head.ecn() != Ecn::NotEct))
+    }
+
     /// Whether the sojourn time has been above target for an interval, as of the head of `source`, and that time.
     #[inline(always)]
     fn should_drop(&self, vars: &mut CodelVars, source: &mut impl Source, tick: u64) -> (bool, u64) {
@@ -354,7 +382,7 @@ impl Aqm for State {
 
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        let fits = self.fifo.len() < self.limit;
+        let fits = self.fifo.waiting(now).0 < self.limit;
         self.fifo.accept_if(fits, packet, now, log);
     }
 
@@ -377,6 +405,21 @@ impl Aqm for State {
     }
 
     look_at_fifo!(hint);
+    foresee_fifo!();
+
+    #[inline(always)]
+    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
+        let fits = self.fifo.waiting(now).0 < self.limit;
+        if fits && !self.codel.judge_below_target(&mut self.vars, packet, start, log) {
+            return Verdict::Unknown;
+        }
+        self.fifo.pass_if(fits, packet, now, start, log)
+    }
+
+    #[inline(always)]
+    fn is_head_foreseen(&self, at: Instant) -> bool {
+        self.fifo.head().is_some_and(|head| self.codel.is_foreseen(&self.vars, head, self.fifo.bytes(), at))
+    }
 }
 
 #[cfg(test)]

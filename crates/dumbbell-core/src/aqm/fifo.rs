@@ -1,5 +1,7 @@
 //! The ring of packets inside every single-queue discipline.
 
+use super::Verdict;
+use crate::hint::unlikely;
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
 use crate::units::Instant;
@@ -10,6 +12,30 @@ use std::collections::VecDeque;
 pub struct Fifo {
     packets: VecDeque<Packet>,
     bytes: u64,
+    ahead: Ahead,
+}
+
+/// Packets whose start on the link is known before it comes ([`Aqm::pass`](super::Aqm::pass)): until then they wait in the queue, though they do
+/// not lie in it.
+#[derive(Clone, Debug, Default)]
+struct Ahead {
+    /// When each starts, ascending, and its bytes.
+    starts: VecDeque<(Instant, u16)>,
+    bytes: u64,
+}
+
+impl Ahead {
+    /// Forgets those that have started by `now`.
+    #[inline(always)]
+    fn advance(&mut self, now: Instant) {
+        while let Some(&(start, len)) = self.starts.front() {
+            if start > now {
+                break;
+            }
+            self.bytes -= u64::from(len);
+            self.starts.pop_front();
+        }
+    }
 }
 
 impl Fifo {
@@ -35,6 +61,36 @@ impl Fifo {
         packet.enqueue_time = at.now;
         log.on_enqueue(&packet, at);
         self.push(packet);
+    }
+
+    /// Judges a packet that starts on the link at `start`: it is sent if it `fits`, and dropped otherwise.
+    #[inline(always)]
+    pub fn pass_if<L: Log>(&mut self, fits: bool, packet: &Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
+        if unlikely(!fits) {
+            log.on_drop(packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
+            return Verdict::Dropped;
+        }
+        if start > now {
+            self.note_start(packet.len, start);
+        }
+        Verdict::Sent
+    }
+
+    /// Packets and bytes that wait at `now`, when a packet arrives: those in the queue, and those whose later start is known already.
+    #[inline(always)]
+    pub fn waiting(&mut self, now: Instant) -> (usize, u64) {
+        if self.ahead.starts.is_empty() {
+            return (self.packets.len(), self.bytes);
+        }
+        self.ahead.advance(now);
+        (self.packets.len() + self.ahead.starts.len(), self.bytes + self.ahead.bytes)
+    }
+
+    /// A packet of `len` bytes that is not in the queue starts on the link at `start`, which may not have come.
+    #[inline(always)]
+    pub fn note_start(&mut self, len: u16, start: Instant) {
+        self.ahead.bytes += u64::from(len);
+        self.ahead.starts.push_back((start, len));
     }
 
     /// Appends.
