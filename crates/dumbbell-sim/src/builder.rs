@@ -2,7 +2,7 @@
 
 use crate::config::{RunConfig, BOTTLENECK};
 use crate::engine::{Engine, Run};
-use crate::extensions::Extensions;
+use crate::extensions::{Extensions, PluginFault};
 use crate::Sim;
 use dumbbell_bottleneck::queue_disciplines;
 use dumbbell_core::aqm::{Aqm, QueueContext};
@@ -16,13 +16,14 @@ use std::sync::Arc;
 /// Listens to the packets of a hop.
 pub type Listener = Box<dyn Tap + Send>;
 
-type OfHop<'a> = Box<dyn FnMut(&str) -> Listener + 'a>;
+/// Makes the listener of a hop from its name.
+type ListenerOfHop<'a> = Box<dyn FnMut(&str) -> Listener + 'a>;
 
 /// Gathers what a run needs; [`Sim::builder`] begins one.
 pub struct Builder<'a> {
     config: &'a Value,
     extensions: Extensions,
-    listeners: Option<OfHop<'a>>,
+    listeners: Option<ListenerOfHop<'a>>,
 }
 
 impl<'a> Builder<'a> {
@@ -87,17 +88,23 @@ impl<'a> Builder<'a> {
     /// The first key that cannot be used.
     pub fn build(self) -> Result<Sim, ParamError> {
         let Builder { config, extensions, listeners } = self;
-        let config = Arc::new(RunConfig::read(config, &extensions)?);
-        let mut aqms = queue_disciplines(&config)?;
-        let end = config.end();
-        let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
-            (None, true) => {
-                dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(Engine::new(config, aqm, ())))
-            }
-            (None, false) => Box::new(Engine::over_hops(config, aqms, |_| ())),
-            (Some(mut of_hop), true) => Box::new(Engine::new(config, aqms.remove(0), of_hop(BOTTLENECK))),
-            (Some(of_hop), false) => Box::new(Engine::over_hops(config, aqms, of_hop)),
-        };
-        Ok(Sim::from_run(run, end, extensions.fault))
+        let config = RunConfig::read(config, &extensions)?;
+        build_run(config, listeners, extensions.fault)
     }
+}
+
+/// The run of `config`, which has not begun.
+pub(crate) fn build_run(config: RunConfig, listeners: Option<ListenerOfHop<'_>>, fault: PluginFault) -> Result<Sim, ParamError> {
+    let config = Arc::new(config);
+    let mut aqms = queue_disciplines(&config)?;
+    let end = config.end();
+    let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
+        (None, true) => {
+            dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(Engine::new(config, aqm, ())))
+        }
+        (None, false) => Box::new(Engine::over_hops(config, aqms, |_| ())),
+        (Some(mut of_hop), true) => Box::new(Engine::new(config, aqms.remove(0), of_hop(BOTTLENECK))),
+        (Some(of_hop), false) => Box::new(Engine::over_hops(config, aqms, of_hop)),
+    };
+    Ok(Sim::from_run(run, end, fault))
 }
