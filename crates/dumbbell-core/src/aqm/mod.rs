@@ -210,11 +210,6 @@ macro_rules! foresee_fifo {
 macro_rules! look_at_queues {
     () => {
         #[inline]
-        fn next_flow_hint(&self) -> Option<u32> {
-            self.queues.next_flow_hint()
-        }
-
-        #[inline]
         fn prefetch(&self, flow: u32, near: bool) {
             self.queues.prefetch(flow, near);
         }
