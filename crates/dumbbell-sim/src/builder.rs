@@ -2,7 +2,7 @@
 
 use crate::config::{RunConfig, BOTTLENECK};
 use crate::engine::{over_bottleneck, over_tapped_bottleneck, Engine, Run};
-use crate::extensions::Extensions;
+use crate::extensions::{Extensions, PluginFault};
 use crate::Sim;
 use dumbbell_bottleneck::queue_disciplines;
 use dumbbell_core::aqm::{Aqm, QueueContext};
@@ -16,10 +16,11 @@ use std::sync::Arc;
 /// Listens to the packets of a hop.
 pub type Listener = Box<dyn Tap + Send>;
 
-type OfHop<'a> = Box<dyn FnMut(&str) -> Listener + 'a>;
+/// Makes the listener of a hop from its name.
+type ListenerOfHop<'a> = Box<dyn FnMut(&str) -> Listener + 'a>;
 
 /// Whether packets are delivered as they are sent, as far as the environment says.
-fn delivers_ahead() -> bool {
+pub(crate) fn delivers_ahead() -> bool {
     std::env::var_os("DUMBBELL_DELIVERY").is_none_or(|value| value != "departure")
 }
 
@@ -27,7 +28,7 @@ fn delivers_ahead() -> bool {
 pub struct Builder<'a> {
     config: &'a Value,
     extensions: Extensions,
-    listeners: Option<OfHop<'a>>,
+    listeners: Option<ListenerOfHop<'a>>,
     delivers_ahead: bool,
 }
 
@@ -100,17 +101,28 @@ impl<'a> Builder<'a> {
     /// The first key that cannot be used.
     pub fn build(self) -> Result<Sim, ParamError> {
         let Builder { config, extensions, listeners, delivers_ahead } = self;
-        let config = Arc::new(RunConfig::read(config, &extensions)?);
-        let mut aqms = queue_disciplines(&config)?;
-        let end = config.end();
-        let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
-            (None, true) => {
-                dumbbell_core::with_aqm!(aqms.remove(0), aqm => over_bottleneck(config, aqm, delivers_ahead))
-            }
-            (None, false) => Box::new(Engine::over_hops(config, aqms, |_| ())),
-            (Some(mut of_hop), true) => over_tapped_bottleneck(config, aqms.remove(0), of_hop(BOTTLENECK)),
-            (Some(of_hop), false) => Box::new(Engine::over_hops(config, aqms, of_hop)),
-        };
-        Ok(Sim::from_run(run, end, extensions.fault))
+        let config = RunConfig::read(config, &extensions)?;
+        build_run(config, listeners, extensions.fault, delivers_ahead)
     }
+}
+
+/// The run of `config`, which has not begun.
+pub(crate) fn build_run(
+    config: RunConfig,
+    listeners: Option<ListenerOfHop<'_>>,
+    fault: PluginFault,
+    delivers_ahead: bool,
+) -> Result<Sim, ParamError> {
+    let config = Arc::new(config);
+    let mut aqms = queue_disciplines(&config)?;
+    let end = config.end();
+    let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
+        (None, true) => {
+            dumbbell_core::with_aqm!(aqms.remove(0), aqm => over_bottleneck(config, aqm, delivers_ahead))
+        }
+        (None, false) => Box::new(Engine::over_hops(config, aqms, |_| ())),
+        (Some(mut of_hop), true) => over_tapped_bottleneck(config, aqms.remove(0), of_hop(BOTTLENECK)),
+        (Some(of_hop), false) => Box::new(Engine::over_hops(config, aqms, of_hop)),
+    };
+    Ok(Sim::from_run(run, end, fault))
 }

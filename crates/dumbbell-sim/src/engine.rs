@@ -329,7 +329,7 @@ impl<N: Topology> Engine<N> {
             self.net.flow_starts(slot, route, line, &key, back, class);
             report_flow_start(&mut self.net, slot, (*number, line), key, back, transport);
         }
-        let started = transport.on_timer(*start, stop, stages, now, &mut self.net.way(line));
+        let started = transport.on_timer(*start, stop, stages, now, self.net.way(line));
         transport.on_receiver_timer(now, &mut ReceiverPort { back: &mut self.net.back(), stages, line, now });
         if let Some((listener, _)) = self.net.back().frame_listener() {
             transport.report_payloads(listener);

@@ -382,7 +382,7 @@ impl Aqm for State {
 
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        let fits = self.fifo.waiting(now).0 < self.limit;
+        let fits = self.fifo.has_place(self.limit, now);
         self.fifo.accept_if(fits, packet, now, log);
     }
 
@@ -409,7 +409,7 @@ impl Aqm for State {
 
     #[inline(always)]
     fn pass<L: Log>(&mut self, packet: &mut Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
-        let fits = self.fifo.waiting(now).0 < self.limit;
+        let fits = self.fifo.has_place(self.limit, now);
         if fits && !self.codel.judge_below_target(&mut self.vars, packet, start, log) {
             return Verdict::Unknown;
         }

@@ -63,7 +63,7 @@ impl State {
 impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        let fits = self.fifo.waiting(now).0 < self.params.limit as usize;
+        let fits = self.fifo.has_place(self.params.limit as usize, now);
         self.fifo.accept_if(fits, packet, now, log);
     }
 
@@ -98,7 +98,7 @@ impl Aqm for State {
 
     #[inline(always)]
     fn pass<L: Log>(&mut self, packet: &mut Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
-        let fits = self.fifo.waiting(now).0 < self.params.limit as usize;
+        let fits = self.fifo.has_place(self.params.limit as usize, now);
         if fits && start - now > self.params.threshold {
             seldom();
             if self.drops(packet) {

@@ -23,8 +23,7 @@ pub trait Connection {
     fn next_timer(&self, start: Instant) -> Instant;
 
     /// Whatever is due at `now` happens at the sender; a `stop` that has come is taken. Returns whether it has just begun.
-    fn on_timer(&mut self, start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: &mut impl Ingress)
-        -> bool;
+    fn on_timer(&mut self, start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool;
 
     /// Whatever is due at `now` happens at the receiver.
     fn on_receiver_timer(&mut self, _now: Instant, _back: &mut impl ReturnPort) {}
@@ -39,7 +38,7 @@ pub trait Connection {
         blocks: &[Block],
         stages: &mut Stages,
         now: Instant,
-        way: &mut W,
+        way: W,
     ) -> Instant;
 
     /// Prefetches the sender, which an answer will soon reach.

@@ -220,14 +220,7 @@ impl Connection for DatagramFlow {
         }
     }
 
-    fn on_timer(
-        &mut self,
-        start: Instant,
-        stop: &mut Instant,
-        stages: &mut Stages,
-        now: Instant,
-        way: &mut impl Ingress,
-    ) -> bool {
+    fn on_timer(&mut self, start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool {
         let port = &mut EndpointPort { way, end: None, path: &mut stages.data, now };
         self.fresh.clear();
         let begins = !self.begun && start <= now;
@@ -281,7 +274,7 @@ impl Connection for DatagramFlow {
         _blocks: &[Block],
         _stages: &mut Stages,
         now: Instant,
-        _way: &mut W,
+        _way: W,
     ) -> Instant {
         let Some(DatagramAnswer { sent, value, len: length, ecn, .. }) = reply.answer() else { return self.timer() };
         let rtt = Duration(now.0.wrapping_sub(sent.0));

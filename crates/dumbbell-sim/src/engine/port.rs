@@ -147,7 +147,7 @@ impl Stages {
 
 /// An endpoint's way into the net at one instant.
 pub struct EndpointPort<'a, W: Ingress> {
-    pub way: &'a mut W,
+    pub way: W,
     /// The other end, if it is TCP.
     pub end: Option<ReceivingEnd<'a>>,
     pub path: &'a mut Option<Box<Path<Packet>>>,
@@ -161,7 +161,7 @@ impl<W: Ingress> EndpointPort<'_, W> {
         let packet = Packet::from_words([a, b, c, d]);
         match self.path {
             None => self.way.arrive(packet, self.now),
-            Some(path) => path.push(without_burst_marks(packet), self.now, self.way),
+            Some(path) => path.push(without_burst_marks(packet), self.now, &mut self.way),
         }
     }
 }

@@ -85,13 +85,13 @@ impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> SingleHop<A, L, AHEAD> {
         if listener.listen_level() >= ListenLevel::Frames {
             listener.on_ack(&reply, sacked, now);
         }
-        let mut way = HopIngress::<A, L, AHEAD> {
+        let way = HopIngress::<A, L, AHEAD> {
             shared: &mut self.entrance,
             lines: &mut self.lines,
             line: line as u32,
             horizon: self.horizon,
         };
-        let timer = transport.on_back(&reply, sacked, stages, now, &mut way);
+        let timer = transport.on_back(&reply, sacked, stages, now, way);
         arena.plan_after_answer(reply.flow(), timer, now);
         self.plan();
         Some(reply.flow())

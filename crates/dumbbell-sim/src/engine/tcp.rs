@@ -58,12 +58,7 @@ impl Tcp {
 
     /// The sender, and its way to the net and to the receiver.
     #[inline(always)]
-    fn port<'a, W: Ingress>(
-        &'a mut self,
-        stages: &'a mut Stages,
-        now: Instant,
-        way: &'a mut W,
-    ) -> (&'a mut Sender, EndpointPort<'a, W>) {
+    fn port<'a, W: Ingress>(&'a mut self, stages: &'a mut Stages, now: Instant, way: W) -> (&'a mut Sender, EndpointPort<'a, W>) {
         let Tcp { receiver, last_arrival, sender, .. } = self;
         let end = Some(ReceivingEnd { receiver, last_arrival });
         (sender, EndpointPort { way, end, path: &mut stages.data, now })
@@ -109,14 +104,7 @@ impl Connection for Tcp {
     }
 
     #[inline]
-    fn on_timer(
-        &mut self,
-        start: Instant,
-        stop: &mut Instant,
-        stages: &mut Stages,
-        now: Instant,
-        way: &mut impl Ingress,
-    ) -> bool {
+    fn on_timer(&mut self, start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool {
         let begins = self.sender.phase == Phase::Idle && start <= now;
         let (sender, mut port) = self.port(stages, now, way);
         if begins {
@@ -156,7 +144,7 @@ impl Connection for Tcp {
         blocks: &[Block],
         stages: &mut Stages,
         now: Instant,
-        way: &mut W,
+        way: W,
     ) -> Instant {
         let (sender, mut port) = self.port(stages, now, way);
         sender.on_ack(reply.tcp(), blocks, now, &mut port);

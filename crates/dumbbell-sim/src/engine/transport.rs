@@ -47,7 +47,7 @@ impl Connection for Transport {
     forward! { self:
         #[inline] fn has_begun[&self]() -> bool;
         #[inline] fn next_timer[&self](start: Instant) -> Instant;
-        #[inline] fn on_timer[&mut self](start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: &mut impl Ingress) -> bool;
+        #[inline] fn on_timer[&mut self](start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool;
         #[inline] fn on_receiver_timer[&mut self](now: Instant, back: &mut impl ReturnPort) -> ();
         #[inline(always)] fn on_packet[&mut self](packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant;
         #[inline(always)] fn prefetch[&self]() -> ();
@@ -78,7 +78,7 @@ impl Connection for Transport {
         blocks: &[Block],
         stages: &mut Stages,
         now: Instant,
-        way: &mut W,
+        way: W,
     ) -> Instant {
         match self {
             Transport::Tcp(one) => one.on_back(reply, blocks, stages, now, way),

@@ -118,7 +118,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
         if self.listener().listen_level() >= ListenLevel::Frames {
             self.listener().on_ack(reply, sacked, now);
         }
-        let timer = transport.on_back(reply, sacked, stages, now, self);
+        let timer = transport.on_back(reply, sacked, stages, now, &mut *self);
         if let Some(pool) = pool {
             seldom();
             self.lines.pool = pool;
