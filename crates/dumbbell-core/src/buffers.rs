@@ -3,7 +3,7 @@
 //! Linux 6.12 `net/core/skbuff.c` (`kmalloc_reserve`, `skb_segment`), `net/ipv4/ip_output.c` (`__ip_append_data`) and
 //! `net/ipv4/tcp.c`, as the kernels of `dumbbell linux` are configured: without wireless and tunnels, cache lines of 64 B.
 
-use crate::hint::seldom;
+use crate::hint::unlikely;
 use crate::packet::{flag, Packet, HEADERS};
 
 /// Linux `MAX_TCP_HEADER`, bytes: 128 and `LL_MAX_HEADER`, which is 32. Kernels with wireless and tunnels, as distributions have, have 320.
@@ -48,11 +48,65 @@ pub const fn send_buffer_per_segment(mss: u32) -> u64 {
 #[inline]
 pub fn truesize(packet: &Packet, small_heads: bool) -> u32 {
     let len = u32::from(packet.len);
-    if packet.has(flag::NO_DATA) {
-        seldom();
-        return if packet.has(flag::UDP) { buffer(len + UDP_ROOM, small_heads) } else { tcp_overhead(small_heads) };
+    if packet.has(flag::UDP) {
+        return buffer(len + UDP_ROOM, small_heads);
     }
-    tcp_overhead(small_heads) + len.saturating_sub(u32::from(HEADERS))
+    let payload = if packet.has(flag::NO_DATA) { 0 } else { len.saturating_sub(u32::from(HEADERS)) };
+    tcp_overhead(small_heads) + payload
+}
+
+/// Memory of packets that come and go. That of segments with data follows from their number and length, so that only others cost an addition.
+#[derive(Clone, Debug)]
+pub struct MemoryCount {
+    small_heads: bool,
+    /// Memory of other packets beyond what [`MemoryCount::bytes`] takes them for.
+    beyond: i64,
+}
+
+impl MemoryCount {
+    /// For buffers whose small heads come from a cache of their own, or not.
+    pub fn new(small_heads: bool) -> MemoryCount {
+        MemoryCount { small_heads, beyond: 0 }
+    }
+
+    /// Memory of a segment with data in addition to the bytes of its frame.
+    #[inline(always)]
+    fn per_packet(&self) -> u64 {
+        u64::from(tcp_overhead(self.small_heads) - u32::from(HEADERS))
+    }
+
+    /// What [`truesize`] says of all packets that are there, of which there are `packets` with `bytes`.
+    #[inline(always)]
+    pub fn bytes(&self, packets: usize, bytes: u64) -> u64 {
+        (packets as u64 * self.per_packet() + bytes).wrapping_add_signed(self.beyond)
+    }
+
+    /// `packet` comes.
+    #[inline(always)]
+    pub fn add(&mut self, packet: &Packet) {
+        if unlikely(!is_segment(packet)) {
+            self.beyond += self.beyond_segment(packet);
+        }
+    }
+
+    /// `packet` goes.
+    #[inline(always)]
+    pub fn subtract(&mut self, packet: &Packet) {
+        if unlikely(!is_segment(packet)) {
+            self.beyond -= self.beyond_segment(packet);
+        }
+    }
+
+    #[inline(never)]
+    fn beyond_segment(&self, packet: &Packet) -> i64 {
+        i64::from(truesize(packet, self.small_heads)) - self.per_packet() as i64 - i64::from(packet.len)
+    }
+}
+
+/// Whether `packet` is a segment of TCP with data.
+#[inline(always)]
+fn is_segment(packet: &Packet) -> bool {
+    !packet.has(flag::NO_DATA) && packet.len >= HEADERS
 }
 
 #[cfg(test)]
@@ -99,6 +153,30 @@ mod tests {
         assert_eq!(of(322, flag::RETRANSMISSION), [832 + 256, 768 + 256]);
         assert_eq!(of(74, flag::SYN), [832, 768]);
         assert_eq!(of(94, flag::BACK), [832, 768]);
+    }
+
+    #[test]
+    fn memory_is_the_sum_of_all_packets() {
+        for small_heads in [true, false] {
+            let (mut count, mut sums) = (MemoryCount::new(small_heads), (0, 0, 0));
+            let plain = |len, flags| {
+                let mut packet = Packet { len, ..Packet::EMPTY };
+                packet.add_flags(flags);
+                packet
+            };
+            let all =
+                [plain(1514, 0), udp(1514), plain(74, flag::SYN), plain(94, flag::BACK), plain(66, 0), plain(60, 0), udp(60)];
+            for packet in &all {
+                count.add(packet);
+                sums = (sums.0 + 1, sums.1 + u64::from(packet.len), sums.2 + u64::from(truesize(packet, small_heads)));
+                assert_eq!(count.bytes(sums.0, sums.1), sums.2);
+            }
+            for packet in &all {
+                count.subtract(packet);
+                sums = (sums.0 - 1, sums.1 - u64::from(packet.len), sums.2 - u64::from(truesize(packet, small_heads)));
+                assert_eq!(count.bytes(sums.0, sums.1), sums.2);
+            }
+        }
     }
 
     #[test]

@@ -178,16 +178,10 @@ impl Codel {
         Codel { stale_when_empty: stale, ..self }
     }
 
-    /// The next packet of `source` that is to be sent, after the drops and with the mark that CoDel decides. It stays at the head: it moves once,
-    /// as a whole, when it is sent. Drops and marks are reported, [`Log::on_dequeue`] is left to the caller.
+    /// Drops from the head of `source` and marks the head, as CoDel decides. Returns whether a packet is left: the head is to be sent. It moves once, as a
+    /// whole, when it is sent. Drops and marks are reported, [`Log::on_dequeue`] is left to the caller.
     #[inline(always)]
-    pub fn judge<'a, S: Source, L: Log>(
-        &self,
-        vars: &mut CodelVars,
-        source: &'a mut S,
-        now: Instant,
-        log: &mut L,
-    ) -> Option<&'a Packet> {
+    pub fn judge<S: Source, L: Log>(&self, vars: &mut CodelVars, source: &mut S, now: Instant, log: &mut L) -> bool {
         let at = At { now, queue: source.number() };
         let tick = now.0 >> self.tick_shift;
         if source.head().is_none() {
@@ -195,21 +189,25 @@ impl Codel {
             if !self.stale_when_empty {
                 vars.first_above_time = 0;
             }
-            return None;
+            return false;
         }
         let (above, mut sojourn) = self.should_drop(vars, source, tick);
         let mut marked = false;
         if above && (!vars.dropping || tick >= vars.drop_next) {
             seldom();
             (sojourn, marked) = self.signal(vars, source, tick, sojourn, at, log);
+            if source.head().is_none() {
+                return false;
+            }
         } else {
             vars.dropping &= above;
         }
-        let head = source.head()?;
-        if sojourn > self.ce_threshold && !marked && self.ce_selector.selects(head) {
-            log.set_ce(head, MarkReason::Step, at);
+        if sojourn > self.ce_threshold && !marked {
+            if let Some(head) = source.head().filter(|head| self.ce_selector.selects(head)) {
+                log.set_ce(head, MarkReason::Step, at);
+            }
         }
-        Some(head)
+        true
     }
 
     /// A signal is due, as the head of `source` has waited for `sojourn`: drops or marks. Returns the sojourn time of the head that is left, and whether it was
@@ -388,7 +386,8 @@ impl Aqm for State {
 
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
-        let Some(head) = self.codel.judge(&mut self.vars, &mut self.fifo, now, log) else { return Dequeue::Empty };
+        let is_left = self.codel.judge(&mut self.vars, &mut self.fifo, now, log);
+        let (true, Some(head)) = (is_left, self.fifo.head()) else { return Dequeue::Empty };
         log.on_dequeue(head, At::time(now));
         let (packet, len) = (Dequeue::Packet(*head), head.len);
         self.fifo.discard(len);
@@ -522,9 +521,9 @@ mod tests {
                 let [arrival, departure] = [start, start + wait].map(Instant::from_millis);
                 source.0.accept(packet(start, Ecn::Ect0), arrival, &mut log);
                 let before = log.queue.ce_marks;
-                assert!(codel.judge(&mut vars, &mut source, departure, &mut log).is_some());
+                assert!(codel.judge(&mut vars, &mut source, departure, &mut log));
                 source.0.pop();
-                assert!(codel.judge(&mut vars, &mut source, departure, &mut log).is_none());
+                assert!(!codel.judge(&mut vars, &mut source, departure, &mut log));
                 marks.push(log.queue.ce_marks - before);
             }
             marks
@@ -570,8 +569,8 @@ mod tests {
             }
             state.vars =
                 CodelVars { first_above_time: tick - 1, drop_next, count, lastcount, rec_inv_sqrt: 20_000, dropping: false };
-            let sent = state.codel.judge(&mut state.vars, &mut state.fifo, Instant(tick * TICK), &mut log).unwrap();
-            assert_eq!((sent.ecn(), log.queue.ce_marks), (Ecn::Ce, 1));
+            assert!(state.codel.judge(&mut state.vars, &mut state.fifo, Instant(tick * TICK), &mut log));
+            assert_eq!((state.fifo.head().unwrap().ecn(), log.queue.ce_marks), (Ecn::Ce, 1));
             assert_eq!(state.vars.lastcount, state.vars.count);
             (state.vars.count, state.vars.rec_inv_sqrt)
         };

@@ -109,6 +109,7 @@ struct DrrQueue<V> {
 pub struct FlowQueue<'a> {
     packets: &'a mut Chain,
     backlog: &'a mut u64,
+    deficit: &'a mut i32,
     store: &'a mut Store,
 }
 
@@ -124,6 +125,14 @@ impl FlowQueue<'_> {
     pub fn pop(&mut self) -> Option<Packet> {
         let packet = self.store.pop(self.packets)?;
         *self.backlog -= u64::from(packet.len);
+        Some(packet)
+    }
+
+    /// Takes the head and charges it to the turn of the queue.
+    #[inline(always)]
+    pub fn send(&mut self) -> Option<Packet> {
+        let packet = self.pop()?;
+        *self.deficit -= i32::from(packet.len);
         Some(packet)
     }
 
@@ -257,8 +266,8 @@ impl<V> FlowQueues<V> {
     /// The packets of queue `index`, and the state of its AQM.
     #[inline(always)]
     pub fn queue_and_vars(&mut self, index: usize) -> (FlowQueue<'_>, &mut V) {
-        let DrrQueue { packets, backlog, vars, .. } = &mut self.queues[index];
-        (FlowQueue { packets, backlog, store: &mut self.store }, vars)
+        let DrrQueue { packets, backlog, deficit, vars, .. } = &mut self.queues[index];
+        (FlowQueue { packets, backlog, deficit, store: &mut self.store }, vars)
     }
 
     /// Stamps `packet` with the time, appends it to queue `index` and reports it. A queue that was in no list becomes new.
@@ -322,11 +331,9 @@ impl<V> FlowQueues<V> {
         None
     }
 
-    /// Queue `index`, whose turn it is, has sent `len` bytes. Prefetches the next queues and their first packets: with thousands of queues, they are no longer
-    /// in the cache.
+    /// Prefetches the next queues and their first packets: with thousands of queues, they are no longer in the cache.
     #[inline(always)]
-    pub fn charge_sent(&mut self, index: usize, len: u16) {
-        self.queues[index].deficit -= i32::from(len);
+    pub fn prefetch_next(&self) {
         if let Some((soon, later)) = self.old.groups_ahead() {
             for &queue in soon {
                 self.store.prefetch(&self.queues[queue as usize].packets);
@@ -409,11 +416,8 @@ mod tests {
     fn drain(queues: &mut FlowQueues<()>) -> Vec<usize> {
         let mut order = Vec::new();
         while let Some(index) = queues.turn() {
-            match queues.take(index) {
-                Some(packet) => {
-                    queues.charge_sent(index, packet.len);
-                    order.push(index);
-                }
+            match queues.queue_and_vars(index).0.send() {
+                Some(_) => order.push(index),
                 None => queues.went_empty(index),
             }
         }
@@ -466,11 +470,8 @@ mod tests {
             }
             for _ in 0..2 {
                 let index = queues.turn().unwrap();
-                match queues.take(index) {
-                    Some(packet) => {
-                        queues.charge_sent(index, packet.len);
-                        sent.push(index);
-                    }
+                match queues.queue_and_vars(index).0.send() {
+                    Some(_) => sent.push(index),
                     None => queues.went_empty(index),
                 }
             }

@@ -177,11 +177,12 @@ impl Aqm for State {
             let number = index as u32;
             let (queue, vars) = self.queues.queue_and_vars(index);
             let mut source = Guarded { queue, number, guards_itself: self.guards_itself };
-            let is_left = self.codel.judge(vars, &mut source, now, log).is_some();
-            if let (true, Some(packet)) = (is_left, source.queue.pop()) {
-                log.on_dequeue(&packet, At { now, queue: number });
-                self.queues.charge_sent(index, packet.len);
-                return Dequeue::Packet(packet);
+            if self.codel.judge(vars, &mut source, now, log) {
+                if let Some(packet) = source.queue.send() {
+                    log.on_dequeue(&packet, At { now, queue: number });
+                    self.queues.prefetch_next();
+                    return Dequeue::Packet(packet);
+                }
             }
             self.queues.went_empty(index);
         }

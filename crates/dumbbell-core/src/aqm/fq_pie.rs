@@ -123,10 +123,10 @@ impl Aqm for State {
     #[inline]
     fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         while let Some(index) = self.queues.turn() {
-            if let Some(packet) = self.queues.take(index) {
-                self.queues.charge_sent(index, packet.len);
-                let (backlog, vars) = self.queues.backlog_and_vars(index);
-                self.pie.on_departure(vars, &packet, backlog, now);
+            let (mut queue, vars) = self.queues.queue_and_vars(index);
+            if let Some(packet) = queue.send() {
+                self.pie.on_departure(vars, &packet, queue.backlog(), now);
+                self.queues.prefetch_next();
                 log.on_dequeue(&packet, At { now, queue: index as u32 });
                 return Dequeue::Packet(packet);
             }

@@ -1,6 +1,6 @@
 //! Room for the packets of many queues: one array, in which every queue is a chain, and what all of them take.
 
-use crate::buffers::truesize;
+use crate::buffers::MemoryCount;
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
 
@@ -41,15 +41,13 @@ pub struct Store {
     unused: u32,
     packets: usize,
     bytes: u64,
-    memory: u64,
-    /// See [`QueueContext::small_heads`](super::QueueContext::small_heads).
-    small_heads: bool,
+    memory: MemoryCount,
 }
 
 impl Store {
-    /// Holds nothing.
+    /// Holds nothing. `small_heads`: see [`QueueContext::small_heads`](super::QueueContext::small_heads).
     pub fn new(small_heads: bool) -> Store {
-        Store { stored: Vec::new(), unused: NONE, packets: 0, bytes: 0, memory: 0, small_heads }
+        Store { stored: Vec::new(), unused: NONE, packets: 0, bytes: 0, memory: MemoryCount::new(small_heads) }
     }
 
     /// Packets in all queues.
@@ -67,7 +65,7 @@ impl Store {
     /// Memory that Linux accounts for the packets, bytes.
     #[inline]
     pub fn memory(&self) -> u64 {
-        self.memory
+        self.memory.bytes(self.packets, self.bytes)
     }
 
     /// Appends to `chain`.
@@ -75,7 +73,7 @@ impl Store {
     pub fn push(&mut self, chain: &mut Chain, packet: Packet) {
         self.packets += 1;
         self.bytes += u64::from(packet.len);
-        self.memory += u64::from(truesize(&packet, self.small_heads));
+        self.memory.add(&packet);
         let mut place = self.unused;
         // `NONE` is a place that is never there
         if let Some(stored) = self.stored.get_mut(place as usize) {
@@ -113,7 +111,7 @@ impl Store {
     fn subtract(&mut self, packet: &Packet) {
         self.packets -= 1;
         self.bytes -= u64::from(packet.len);
-        self.memory -= u64::from(truesize(packet, self.small_heads));
+        self.memory.subtract(packet);
     }
 
     /// The head of `chain`, to be changed where it is.
