@@ -61,20 +61,18 @@ impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> SingleHop<A, L, AHEAD> {
         self.lines.times.set(line, next);
         if unlikely(arena.is_crowded()) {
             let Bottleneck { aqm, log, .. } = &self.entrance.hop.bottleneck;
-            if let Some(ReturningAck { reply: later, .. }) = queue.get(LOOK_AHEAD) {
-                arena.prefetch_sender(later.flow());
+            // one test for all; where the ring of acknowledgements starts over, a few senders are not prefetched
+            if let Some([nearest, soon, .., later]) = queue.as_slices().0.first_chunk::<{ LOOK_AHEAD + 1 }>() {
+                let [nearest, soon, later] = [nearest, soon, later].map(|ack| ack.reply.flow());
+                arena.prefetch_sender(later);
                 if AHEAD {
-                    arena.prefetch_receiver(later.flow());
+                    arena.prefetch_receiver(later);
                 }
-                log.counters.flows.prefetch(later.flow());
-                aqm.prefetch(later.flow(), false);
-            }
-            if let Some(ReturningAck { reply: soon, .. }) = queue.get(1) {
-                arena.get(soon.flow()).transport.prefetch();
-                aqm.prefetch(soon.flow(), true);
-            }
-            if let Some(ReturningAck { reply: nearest, .. }) = queue.front() {
-                arena.get(nearest.flow()).transport.prefetch_behind();
+                log.counters.flows.prefetch(later);
+                aqm.prefetch(later, false);
+                arena.get(soon).transport.prefetch();
+                aqm.prefetch(soon, true);
+                arena.get(nearest).transport.prefetch_behind();
             }
         }
         let Endpoint { transport, stages, .. } = arena.get_mut(reply.flow());
