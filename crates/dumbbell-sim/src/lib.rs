@@ -10,6 +10,7 @@ mod min_tree;
 pub use builder::{Builder, Listener};
 pub use dumbbell_bottleneck::{check, check_with};
 use dumbbell_config as config;
+use dumbbell_config::RunConfig;
 pub use dumbbell_config::{extensions, registry};
 use dumbbell_core::param::ParamError;
 pub use dumbbell_core::protocol;
@@ -100,6 +101,14 @@ impl Sim {
     /// The first key that cannot be used.
     pub fn new(config: &Value) -> Result<Sim, ParamError> {
         Sim::builder(config).build()
+    }
+
+    /// A run of a configuration that was read already, without algorithms of programs, and has not begun.
+    ///
+    /// # Errors
+    /// A link without a rate whose queue has none.
+    pub fn from_config(config: RunConfig) -> Result<Sim, ParamError> {
+        builder::build_run(config, None, PluginFault::default(), builder::delivers_ahead())
     }
 
     /// A run of `config` with algorithms and listeners that are not registered.
