@@ -1,7 +1,7 @@
 //! A run with what a program brings along: queue disciplines, congestion controls, endpoints, listeners.
 
 use crate::config::{RunConfig, BOTTLENECK};
-use crate::engine::{Engine, Run};
+use crate::engine::{over_bottleneck, over_tapped_bottleneck, Engine, Run};
 use crate::extensions::{Extensions, PluginFault};
 use crate::Sim;
 use dumbbell_bottleneck::queue_disciplines;
@@ -19,16 +19,22 @@ pub type Listener = Box<dyn Tap + Send>;
 /// Makes the listener of a hop from its name.
 type ListenerOfHop<'a> = Box<dyn FnMut(&str) -> Listener + 'a>;
 
+/// Whether packets are delivered as they are sent, as far as the environment says.
+pub(crate) fn delivers_ahead() -> bool {
+    std::env::var_os("DUMBBELL_DELIVERY").is_none_or(|value| value != "departure")
+}
+
 /// Gathers what a run needs; [`Sim::builder`] begins one.
 pub struct Builder<'a> {
     config: &'a Value,
     extensions: Extensions,
     listeners: Option<ListenerOfHop<'a>>,
+    delivers_ahead: bool,
 }
 
 impl<'a> Builder<'a> {
     pub(crate) fn new(config: &'a Value) -> Builder<'a> {
-        Builder { config, extensions: Extensions::default(), listeners: None }
+        Builder { config, extensions: Extensions::default(), listeners: None, delivers_ahead: delivers_ahead() }
     }
 
     /// All of these, instead of those so far.
@@ -82,28 +88,40 @@ impl<'a> Builder<'a> {
         Builder { listeners: Some(Box::new(move |hop| Box::new(listener(hop)))), ..self }
     }
 
+    /// Whether packets are delivered as they are sent where the queue's verdict is known then. What is measured is the same, except for the count of events; by default they are, unless
+    /// the environment variable `DUMBBELL_DELIVERY` is `departure`.
+    #[must_use]
+    pub fn delivers_ahead(self, delivers_ahead: bool) -> Builder<'a> {
+        Builder { delivers_ahead, ..self }
+    }
+
     /// The run, which has not begun.
     ///
     /// # Errors
     /// The first key that cannot be used.
     pub fn build(self) -> Result<Sim, ParamError> {
-        let Builder { config, extensions, listeners } = self;
+        let Builder { config, extensions, listeners, delivers_ahead } = self;
         let config = RunConfig::read(config, &extensions)?;
-        build_run(config, listeners, extensions.fault)
+        build_run(config, listeners, extensions.fault, delivers_ahead)
     }
 }
 
 /// The run of `config`, which has not begun.
-pub(crate) fn build_run(config: RunConfig, listeners: Option<ListenerOfHop<'_>>, fault: PluginFault) -> Result<Sim, ParamError> {
+pub(crate) fn build_run(
+    config: RunConfig,
+    listeners: Option<ListenerOfHop<'_>>,
+    fault: PluginFault,
+    delivers_ahead: bool,
+) -> Result<Sim, ParamError> {
     let config = Arc::new(config);
     let mut aqms = queue_disciplines(&config)?;
     let end = config.end();
     let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
         (None, true) => {
-            dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(Engine::new(config, aqm, ())))
+            dumbbell_core::with_aqm!(aqms.remove(0), aqm => over_bottleneck(config, aqm, delivers_ahead))
         }
         (None, false) => Box::new(Engine::over_hops(config, aqms, |_| ())),
-        (Some(mut of_hop), true) => Box::new(Engine::new(config, aqms.remove(0), of_hop(BOTTLENECK))),
+        (Some(mut of_hop), true) => over_tapped_bottleneck(config, aqms.remove(0), of_hop(BOTTLENECK)),
         (Some(of_hop), false) => Box::new(Engine::over_hops(config, aqms, of_hop)),
     };
     Ok(Sim::from_run(run, end, fault))

@@ -110,7 +110,7 @@ impl Sim {
     /// # Errors
     /// A link without a rate whose queue has none.
     pub fn from_config(config: RunConfig) -> Result<Sim, ParamError> {
-        builder::build_run(config, None, PluginFault::default())
+        builder::build_run(config, None, PluginFault::default(), builder::delivers_ahead())
     }
 
     /// A run of `config` with algorithms and listeners that are not registered.
