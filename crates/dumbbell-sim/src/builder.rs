@@ -1,7 +1,7 @@
 //! A run with what a program brings along: queue disciplines, congestion controls, endpoints, listeners.
 
 use crate::config::{RunConfig, BOTTLENECK};
-use crate::engine::{Engine, Run};
+use crate::engine::{Engine, Run, Threads};
 use crate::extensions::Extensions;
 use crate::Sim;
 use dumbbell_bottleneck::queue_disciplines;
@@ -23,11 +23,12 @@ pub struct Builder<'a> {
     config: &'a Value,
     extensions: Extensions,
     listeners: Option<OfHop<'a>>,
+    threads: Threads,
 }
 
 impl<'a> Builder<'a> {
     pub(crate) fn new(config: &'a Value) -> Builder<'a> {
-        Builder { config, extensions: Extensions::default(), listeners: None }
+        Builder { config, extensions: Extensions::default(), listeners: None, threads: Threads::ONE }
     }
 
     /// All of these, instead of those so far.
@@ -81,18 +82,35 @@ impl<'a> Builder<'a> {
         Builder { listeners: Some(Box::new(move |hop| Box::new(listener(hop)))), ..self }
     }
 
+    /// The run may use `count` threads. Its results are the same with any number. It uses them where that makes it faster: with many flows and thousands of packets in a base RTT through one
+    /// queue and a serial link, without listeners, traces, short flows, datagrams, stages of paths, a limit of the memory of send buffers, or algorithms that a program
+    /// brings along.
+    #[must_use]
+    pub fn threads(mut self, count: usize) -> Builder<'a> {
+        self.threads.count = count.max(1);
+        self
+    }
+
+    /// The run computes windows of time flow by flow wherever its results stay the same, even where that is slower and on one thread: for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn always_windows(mut self) -> Builder<'a> {
+        self.threads.always = true;
+        self
+    }
+
     /// The run, which has not begun.
     ///
     /// # Errors
     /// The first key that cannot be used.
     pub fn build(self) -> Result<Sim, ParamError> {
-        let Builder { config, extensions, listeners } = self;
+        let Builder { config, extensions, listeners, threads } = self;
         let config = Arc::new(RunConfig::read(config, &extensions)?);
         let mut aqms = queue_disciplines(&config)?;
         let end = config.end();
         let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
             (None, true) => {
-                dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(Engine::new(config, aqm, ())))
+                dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(Engine::new(config, aqm, ()).on_threads(threads)))
             }
             (None, false) => Box::new(Engine::over_hops(config, aqms, |_| ())),
             (Some(mut of_hop), true) => Box::new(Engine::new(config, aqms.remove(0), of_hop(BOTTLENECK))),

@@ -93,6 +93,16 @@ impl Connection for Tcp {
     }
 
     #[inline]
+    fn sender_timer(&self) -> Instant {
+        self.sender.next_timer()
+    }
+
+    #[inline]
+    fn receiver_timer(&self) -> Instant {
+        self.receiver.next_timer()
+    }
+
+    #[inline]
     fn on_timer(&mut self, start: Instant, stop: &mut Instant, now: Instant, port: &mut impl Outlet) -> bool {
         let begins = self.sender.phase == Phase::Idle && start <= now;
         if begins {

@@ -1,0 +1,368 @@
+//! One run on several cores: windows of time, in which the flows run on all of them.
+//!
+//! No packet that leaves the link after `t` causes anything at a sender before `t` and the shortest base RTT. So all senders can run up to
+//! there without the queue and the receivers, and the queue without either. Time is cut into windows of up to half of the shortest base RTT, and
+//! each window is computed in three parts:
+//!
+//! 1. *Senders*: acknowledgements and timers of senders, shard by shard; a shard is the endpoints of neighbouring slots ([`shard`]). Packets go to a list.
+//! 2. *Queue*: the lists of all shards are merged, and the queue and its link run alone ([`queue`]). Packets that leave go to a list of their shard.
+//! 3. *Receivers*: packets that leave and timers of receivers, shard by shard. Acknowledgements go to lines of the shard.
+//!
+//! In step `k`, one thread runs the queue for window `k - 1`, and all threads take one shard after the other: the receivers of window `k - 2`, then the
+//! senders of window `k`. A barrier ends the step. The senders of window `k`, which ends at `e(k)`, need what leaves the link until `e(k)` minus a base RTT: that is at
+//! most `e(k - 2)`, and the receivers of window `k - 2` have just run. Nothing else passes between shards, or between senders and receivers.
+//!
+//! # Why the results are the same
+//!
+//! The event loop (`engine.rs`) handles the events of one instant in this order: the link, acknowledgements by line and in each line in the order in which they were
+//! sent, timers by slot, the clock. Here each part handles its events in the same order:
+//!
+//! - What the *queue* sees are packets, by time and within an instant by the event that sent them: [`Sent::order`] is line and place in the line for an acknowledgement and, above
+//!   all lines, the slot for a timer. The packets of one event stay together. A departure comes before what arrives at the same instant, and both come before the timer of the queue
+//!   discipline. A sender does not see the queue, so that it sends the same.
+//! - A *receiver* sees packets in the order in which they leave, and its own timers; a packet comes first at one instant. A serial link at a finite rate takes at least a nanosecond for a packet
+//!   (checked in [`Windows::new`]), so that no packet leaves at an instant at which it was sent: the loop, too, handles all departures of an instant before its timers.
+//! - A *sender* sees its acknowledgements and its own timers. All acknowledgements of a line have the same delay, so those that arrive at one instant were sent at one
+//!   instant: first those that packets caused, in the order of departures, then those of timers, by slot. This is the order of their insertion in the loop, and
+//!   the tie ([`Departed::tie`]) that orders them between shards. Within a shard they are inserted in this order.
+//! - The timers of sender and receiver of one endpoint are one in the loop and two here. A timer that fires too early does nothing, and each side only looks at its own times.
+//! - Everything else that looks at several parts is an event of the clock, or the start of a listed flow, which looks at the progress of all. Windows end at an event of the clock, that instant
+//!   included, and it is handled by the loop's own code. The timer of a queue discipline at the same instant comes after the clock and waits for the next window. A
+//!   start of a flow, its packets and everything until the next windows is handled by the loop.
+//!
+//! So each part sees what it sees in the loop, whatever the number of shards and threads is. Only the number of events differs, which the loop
+//! counts by its turns. Runs with parts that look further do not use windows: [`Windows::new`] lists them.
+
+mod queue;
+mod shard;
+
+use super::delay_lines::DelayLines;
+use super::endpoint::{Arena, Endpoint};
+use crate::config::RunConfig;
+use crate::extensions::TransportSpec;
+use dumbbell_bottleneck::Bottleneck;
+use dumbbell_core::aqm::{Aqm, AqmSpec};
+use dumbbell_core::cc::CcSpec;
+use dumbbell_core::log::Log;
+use dumbbell_core::packet::Packet;
+use dumbbell_core::tcp::host::Offload;
+use dumbbell_core::units::{Duration, Instant, Rate};
+pub use queue::Limits;
+use queue::{run_queue, Departures};
+use shard::Shard;
+use std::any::Any;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{mpsc, Arc, Barrier, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// A packet that a sender has sent.
+#[derive(Clone, Copy)]
+struct Sent {
+    time: Instant,
+    /// Place of the event that sent it among those of the same time.
+    order: u64,
+    packet: Packet,
+}
+
+/// A packet that has left the link.
+#[derive(Clone, Copy)]
+struct Departed {
+    time: Instant,
+    /// Its number among those that left at the same time.
+    tie: u32,
+    packet: Packet,
+}
+
+/// Number of threads of a run, and when it uses windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threads {
+    /// Threads.
+    pub count: usize,
+    /// Use windows wherever they give the same results, even if they are slower: for tests.
+    pub always: bool,
+}
+
+impl Threads {
+    /// One thread, and no windows.
+    pub const ONE: Threads = Threads { count: 1, always: false };
+}
+
+/// Fewest packets of a window that are worth it.
+const LEAST_PACKETS: u64 = 2_000;
+/// Fewest flows.
+const LEAST_FLOWS: usize = 64;
+/// Windows in the shortest base RTT.
+const WINDOWS_PER_RTT: u64 = 4;
+/// Shards for each thread: what one thread has too much, others take.
+const SHARDS_PER_THREAD: usize = 8;
+
+/// Lists of one kind, by shard, for windows of even and of odd number: one is written while the other is read.
+type Lists<T> = [Vec<Mutex<Vec<T>>>; 2];
+
+/// The state of a run between windows.
+pub struct Windows {
+    threads: usize,
+    /// See [`Threads::always`].
+    always: bool,
+    /// Longest window.
+    width: Duration,
+    /// Starts of the listed flows, ascending.
+    starts: Vec<Instant>,
+    /// A shard has `1 << shift` slots.
+    shift: u32,
+    /// Acknowledgements and timers, while they are not in the net and the arena.
+    shards: Vec<Shard>,
+    sent: Lists<Sent>,
+    departed: Lists<Departed>,
+}
+
+/// Locks what no other thread needs at this time.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // a panic of another thread is passed on at the end of its step
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns whether a packet of any size takes time on the link of `config`, at all times.
+fn takes_time(config: &RunConfig) -> bool {
+    // no frame has fewer bytes
+    let takes = |rate: Rate| rate != Rate::UNLIMITED && rate.serialise(40) > Duration::ZERO;
+    takes(config.bottleneck.rate) && config.rate_changes.iter().all(|change| takes(change.rate))
+}
+
+impl Windows {
+    /// For a run of `config` whose endpoints are in `arena`, with one hop that has a queue and a serial link alone, and without listeners. `None` if the run cannot use windows, or
+    /// if they would be slower.
+    pub fn new(config: &RunConfig, arena: &mut Arena, lines: &DelayLines, threads: Threads) -> Option<Windows> {
+        if cfg!(target_family = "wasm") || (threads.count < 2 && !threads.always) {
+            return None;
+        }
+        // short flows come and go at any time, and answers of datagrams may come without a delay
+        let only_flows = config.web.is_empty() && config.udp.is_empty();
+        // algorithms from elsewhere may share something
+        let own = |transport: &TransportSpec| matches!(transport, TransportSpec::Tcp(cc) if !matches!(cc, CcSpec::Dyn(_)));
+        let own = config.flows.iter().all(|flow| own(&flow.transport)) && !matches!(config.aqm, AqmSpec::Dyn(_));
+        let endpoints = arena.all_mut();
+        let direct = endpoints.iter().all(|endpoint| endpoint.stages.data.is_none() && endpoint.stages.acks.is_none());
+        let apart = config.hosts.memory.is_none() && config.hosts.offload != Offload::Gso;
+        let rtt = lines.all.iter().map(|line| line.delay).min()?;
+        if !(only_flows && own && direct && apart && takes_time(config)) || rtt < Duration(16) {
+            return None;
+        }
+        let width = Duration(rtt.0 / WINDOWS_PER_RTT);
+        // an event of the clock ends a window
+        let usual = config.series_interval().map_or(width, |interval| interval.min(width));
+        let packets = u128::from(config.bottleneck.rate.bytes()) * u128::from(usual.0)
+            / (1_000_000_000 * u128::from(config.hosts.full_frame()));
+        let pays = packets >= u128::from(LEAST_PACKETS) && endpoints.len() >= LEAST_FLOWS;
+        if !pays && !threads.always {
+            return None;
+        }
+        let mut starts: Vec<Instant> = endpoints.iter().map(|endpoint| endpoint.start).collect();
+        starts.sort_unstable();
+        let shards = threads.count.max(2) * SHARDS_PER_THREAD;
+        let shift = endpoints.len().div_ceil(shards).next_power_of_two().trailing_zeros();
+        Some(Windows {
+            threads: threads.count,
+            always: threads.always,
+            width,
+            starts,
+            shift,
+            shards: Vec::new(),
+            sent: Lists::default(),
+            departed: Lists::default(),
+        })
+    }
+
+    /// Returns whether acknowledgements and timers are in shards.
+    pub fn is_split(&self) -> bool {
+        !self.shards.is_empty()
+    }
+
+    /// Returns the first start of a flow at `now` or later.
+    pub fn next_start(&self, now: Instant) -> Instant {
+        let index = self.starts.partition_point(|&start| start < now);
+        self.starts.get(index).copied().unwrap_or(Instant::NEVER)
+    }
+
+    /// Returns whether it is worth the effort to split the run at `now`, if windows end at `until`.
+    pub fn should_split(&self, now: Instant, until: Instant) -> bool {
+        let least = if self.always { 1 } else { 2 * WINDOWS_PER_RTT };
+        until.saturating_since(now) >= Duration(least * self.width.0)
+    }
+
+    /// Returns the number of events that the loop should handle before it tries windows again.
+    pub fn loop_events(&self) -> u64 {
+        if self.always {
+            16
+        } else {
+            1024
+        }
+    }
+
+    /// Takes acknowledgements out of `lines`, and timers.
+    pub fn split(&mut self, arena: &mut Arena, lines: &mut DelayLines) {
+        let crowded = arena.is_crowded();
+        let endpoints = arena.all_mut();
+        let size = 1 << self.shift;
+        let shards = endpoints.chunks(size).zip((0..).step_by(size));
+        self.shards = shards.map(|(part, first)| Shard::new(first, part, lines, crowded)).collect();
+        for lists in &mut self.sent {
+            lists.resize_with(self.shards.len(), Mutex::default);
+        }
+        for lists in &mut self.departed {
+            lists.resize_with(self.shards.len(), Mutex::default);
+        }
+        let DelayLines { all, times, pool } = lines;
+        for (number, line) in all.iter_mut().enumerate() {
+            let (mut last, mut tie) = (Instant::NEVER, 0);
+            for ack in line.acks.drain(..) {
+                tie = if ack.0 == last { tie + 1 } else { 0 };
+                last = ack.0;
+                self.shards[(ack.1.flow() >> self.shift) as usize].take_ack(number, ack, tie, pool);
+            }
+            times.set(number, Instant::NEVER);
+        }
+    }
+
+    /// Gives acknowledgements back to `lines`, and timers to `arena`.
+    pub fn unite(&mut self, arena: &mut Arena, lines: &mut DelayLines) {
+        let DelayLines { all, times, pool } = lines;
+        for (number, line) in all.iter_mut().enumerate() {
+            let mut acks = Vec::new();
+            self.shards.iter_mut().for_each(|shard| acks.extend(shard.give_acks(number, pool)));
+            // those of one event stay in their order
+            acks.sort_by_key(|&(order, ..)| order);
+            line.acks.extend(acks.into_iter().map(|((at, _), reply, blocks)| (at, reply, blocks)));
+            times.set(number, line.acks.front().map_or(Instant::NEVER, |first| first.0));
+        }
+        self.shards.clear();
+        for slot in 0..arena.all_mut().len() {
+            let timer = arena.get(slot as u32).next_timer();
+            arena.timers.set(slot, timer);
+        }
+    }
+
+    /// Lets everything happen from `from` until `limits.until`. The run must be split.
+    pub fn run<A: Aqm, L: Log>(&mut self, arena: &mut Arena, queue: &mut Bottleneck<A, L>, from: Instant, limits: Limits) {
+        let windows = limits.until.saturating_since(from).0.div_ceil(self.width.0).max(1);
+        let crowded = arena.is_crowded();
+        let parts = arena.all_mut().chunks_mut(1 << self.shift);
+        let crew = &Crew {
+            shards: self.shards.iter_mut().zip(parts).map(Mutex::new).collect(),
+            sent: &self.sent,
+            departed: &self.departed,
+            from,
+            until: limits.until,
+            windows,
+            next_shard: Default::default(),
+            failed: Default::default(),
+        };
+        let shift = self.shift;
+        let run_own = |step: u64| {
+            if let Some(window) = step.checked_sub(1).filter(|&window| window < windows) {
+                let mut lists: Vec<_> = crew.sent[parity(window)].iter().map(lock).collect();
+                let mut out: Vec<_> = crew.departed[parity(window)].iter().map(lock).collect();
+                let mut out: Vec<&mut Vec<Departed>> = out.iter_mut().map(|list| &mut **list).collect();
+                let timers_before = limits.timers_before;
+                let limits = Limits { until: crew.end(window), timers_before };
+                let slices = lists.iter().map(|list| list.as_slice()).collect();
+                run_queue(queue, slices, limits, &mut Departures { lists: &mut out, shift }, crowded);
+                lists.iter_mut().for_each(|list| list.clear());
+            }
+        };
+        // what fits into a window or two is not worth a thread
+        let helpers = if windows < 2 { 0 } else { self.threads - 1 };
+        let failure = thread::scope(|scope| {
+            let started = (0..helpers).map_while(|_| {
+                let (tell, hear) = mpsc::channel::<Arc<Barrier>>();
+                let work = move || hear.recv().ok().and_then(|barrier| crew.run(&barrier, |_| ()));
+                thread::Builder::new().spawn_scoped(scope, work).ok().map(|helper| (tell, helper))
+            });
+            let started: Vec<_> = started.collect();
+            let barrier = Arc::new(Barrier::new(1 + started.len()));
+            started.iter().for_each(|(tell, _)| drop(tell.send(Arc::clone(&barrier))));
+            let own = crew.run(&barrier, run_own);
+            let others = started.into_iter().map(|(_, helper)| helper.join().unwrap_or_else(Some));
+            others.fold(own, Option::or)
+        });
+        if let Some(failure) = failure {
+            resume_unwind(failure);
+        }
+    }
+}
+
+/// Which of two lists a window uses.
+fn parity(number: u64) -> usize {
+    (number & 1) as usize
+}
+
+/// A thread's panic.
+type Failure = Box<dyn Any + Send>;
+
+/// A shard with its endpoints.
+type ShardWork<'a> = (&'a mut Shard, &'a mut [Endpoint]);
+
+/// What the threads share while windows run.
+struct Crew<'a> {
+    shards: Vec<Mutex<ShardWork<'a>>>,
+    sent: &'a Lists<Sent>,
+    departed: &'a Lists<Departed>,
+    from: Instant,
+    until: Instant,
+    /// Number of windows.
+    windows: u64,
+    /// The next shard that nobody has taken, in steps of even and of odd number.
+    next_shard: [AtomicUsize; 2],
+    /// A thread has panicked in the step.
+    failed: [AtomicBool; 2],
+}
+
+impl Crew<'_> {
+    /// The end of a window.
+    fn end(&self, window: u64) -> Instant {
+        let length = u128::from(self.until.saturating_since(self.from).0);
+        self.from + Duration((length * u128::from(window + 1) / u128::from(self.windows)) as u64)
+    }
+
+    /// Runs all steps; at the beginning of each, `own` runs. Returns what this thread panicked with.
+    fn run(&self, barrier: &Barrier, mut own: impl FnMut(u64)) -> Option<Failure> {
+        for step in 0..self.windows + 2 {
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                own(step);
+                self.run_shards(step);
+            }));
+            let failed = &self.failed[parity(step)];
+            if result.is_err() {
+                failed.store(true, Ordering::Relaxed);
+            }
+            // nobody takes a shard of the next step before the barrier, and nobody one of this step behind it
+            self.next_shard[parity(step + 1)].store(0, Ordering::Relaxed);
+            barrier.wait();
+            // all threads see the same: this one is set again two steps later at the earliest, behind another barrier
+            if failed.load(Ordering::Relaxed) {
+                return result.err();
+            }
+        }
+        None
+    }
+
+    /// Runs receivers and senders of shards that no other thread has taken.
+    fn run_shards(&self, step: u64) {
+        loop {
+            let number = self.next_shard[parity(step)].fetch_add(1, Ordering::Relaxed);
+            let Some(work) = self.shards.get(number) else { return };
+            let mut work = lock(work);
+            let (shard, endpoints) = &mut *work;
+            if let Some(window) = step.checked_sub(2) {
+                let mut arriving = lock(&self.departed[parity(window)][number]);
+                shard.run_receivers(endpoints, &arriving, self.end(window));
+                arriving.clear();
+            }
+            if step < self.windows {
+                let mut sent = lock(&self.sent[parity(step)][number]);
+                shard.run_senders(endpoints, self.end(step), &mut sent);
+            }
+        }
+    }
+}
