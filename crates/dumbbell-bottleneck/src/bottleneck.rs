@@ -307,7 +307,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     }
 
     /// [`Bottleneck::next`] has come. Returns the packet that leaves, if one does; call again while it does.
-    #[inline]
+    #[inline(always)]
     pub fn advance(&mut self, now: Instant) -> Option<Packet> {
         let packet = self.in_service.take();
         if let Some(packet) = &packet {

@@ -51,26 +51,26 @@ pub use queue::Limits;
 use queue::{run_queue, Departures};
 use shard::Shard;
 use std::any::Any;
+use std::ops::Range;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{mpsc, Arc, Barrier, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// A packet that a sender has sent.
 #[derive(Clone, Copy)]
 struct Sent {
-    time: Instant,
     /// Place of the event that sent it among those of the same time.
     order: u64,
+    /// With the time of the event as [`Packet::enqueue_time`].
     packet: Packet,
 }
 
 /// A packet that has left the link.
 #[derive(Clone, Copy)]
 struct Departed {
-    time: Instant,
     /// Its number among those that left at the same time.
     tie: u32,
+    /// With that time as [`Packet::enqueue_time`].
     packet: Packet,
 }
 
@@ -93,12 +93,51 @@ const LEAST_PACKETS: u64 = 2_000;
 /// Fewest flows.
 const LEAST_FLOWS: usize = 64;
 /// Windows in the shortest base RTT.
-const WINDOWS_PER_RTT: u64 = 4;
+const WINDOWS_PER_RTT: u64 = 16;
+/// Most windows that the senders of a shard run one after the other: they find their endpoints in the cache, but the queue waits.
+const BATCH: u64 = 2;
 /// Shards for each thread: what one thread has too much, others take.
 const SHARDS_PER_THREAD: usize = 8;
 
-/// Lists of one kind, by shard, for windows of even and of odd number: one is written while the other is read.
-type Lists<T> = [Vec<Mutex<Vec<T>>>; 2];
+/// Lists of packets of one kind, by window and shard.
+struct Lists<T> {
+    /// At the number of the window modulo [`WINDOWS_PER_RTT`], and the shard: no more windows are ever on their way.
+    filled: [Vec<Mutex<Vec<T>>>; WINDOWS_PER_RTT as usize],
+    /// Lists without entries, by shard. The last one comes first, since its memory may still be in the cache.
+    spare: Vec<Mutex<Vec<Vec<T>>>>,
+}
+
+impl<T> Default for Lists<T> {
+    fn default() -> Lists<T> {
+        Lists { filled: Default::default(), spare: Vec::new() }
+    }
+}
+
+impl<T> Lists<T> {
+    fn resize(&mut self, shards: usize) {
+        self.filled.iter_mut().for_each(|lists| lists.resize_with(shards, Mutex::default));
+        self.spare.resize_with(shards, Mutex::default);
+    }
+
+    /// Returns an empty list for shard `number`.
+    fn new_list(&self, number: usize) -> Vec<T> {
+        lock(&self.spare[number]).pop().unwrap_or_default()
+    }
+
+    fn put(&self, window: u64, number: usize, list: Vec<T>) {
+        *lock(&self.filled[(window % WINDOWS_PER_RTT) as usize][number]) = list;
+    }
+
+    fn take(&self, window: u64, number: usize) -> Vec<T> {
+        std::mem::take(&mut *lock(&self.filled[(window % WINDOWS_PER_RTT) as usize][number]))
+    }
+
+    /// Nobody needs the entries of `list` any more.
+    fn recycle(&self, number: usize, mut list: Vec<T>) {
+        list.clear();
+        lock(&self.spare[number]).push(list);
+    }
+}
 
 /// The state of a run between windows.
 pub struct Windows {
@@ -119,7 +158,7 @@ pub struct Windows {
 
 /// Locks what no other thread needs at this time.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // a panic of another thread is passed on at the end of its step
+    // a panic of another thread is passed on at the end
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -149,7 +188,8 @@ impl Windows {
         if !(only_flows && own && direct && apart && takes_time(config)) || rtt < Duration(16) {
             return None;
         }
-        let width = Duration(rtt.0 / WINDOWS_PER_RTT);
+        let env = |n: &str, d: u64| std::env::var(n).map_or(d, |v| v.parse().unwrap());
+        let width = Duration(rtt.0 / env("WPR", WINDOWS_PER_RTT));
         // an event of the clock ends a window
         let usual = config.series_interval().map_or(width, |interval| interval.min(width));
         let packets = u128::from(config.bottleneck.rate.bytes()) * u128::from(usual.0)
@@ -160,7 +200,7 @@ impl Windows {
         }
         let mut starts: Vec<Instant> = endpoints.iter().map(|endpoint| endpoint.start).collect();
         starts.sort_unstable();
-        let shards = threads.count.max(2) * SHARDS_PER_THREAD;
+        let shards = threads.count.max(2) * env("SPT", SHARDS_PER_THREAD as u64) as usize;
         let shift = endpoints.len().div_ceil(shards).next_power_of_two().trailing_zeros();
         Some(Windows {
             threads: threads.count,
@@ -207,12 +247,8 @@ impl Windows {
         let size = 1 << self.shift;
         let shards = endpoints.chunks(size).zip((0..).step_by(size));
         self.shards = shards.map(|(part, first)| Shard::new(first, part, lines, crowded)).collect();
-        for lists in &mut self.sent {
-            lists.resize_with(self.shards.len(), Mutex::default);
-        }
-        for lists in &mut self.departed {
-            lists.resize_with(self.shards.len(), Mutex::default);
-        }
+        self.sent.resize(self.shards.len());
+        self.departed.resize(self.shards.len());
         let DelayLines { all, times, pool } = lines;
         for (number, line) in all.iter_mut().enumerate() {
             let (mut last, mut tie) = (Instant::NEVER, 0);
@@ -248,42 +284,42 @@ impl Windows {
         let windows = limits.until.saturating_since(from).0.div_ceil(self.width.0).max(1);
         let crowded = arena.is_crowded();
         let parts = arena.all_mut().chunks_mut(1 << self.shift);
+        let shards: Vec<_> = self.shards.iter_mut().zip(parts).map(Mutex::new).collect();
         let crew = &Crew {
-            shards: self.shards.iter_mut().zip(parts).map(Mutex::new).collect(),
             sent: &self.sent,
             departed: &self.departed,
             from,
             until: limits.until,
             windows,
-            next_shard: Default::default(),
-            failed: Default::default(),
+            progress: Mutex::new(Progress {
+                shards: vec![ShardProgress::default(); shards.len()],
+                queued: 0,
+                waiting: 0,
+                failed: false,
+            }),
+            shards,
+            moved: Condvar::new(),
         };
         let shift = self.shift;
-        let run_own = |step: u64| {
-            if let Some(window) = step.checked_sub(1).filter(|&window| window < windows) {
-                let mut lists: Vec<_> = crew.sent[parity(window)].iter().map(lock).collect();
-                let mut out: Vec<_> = crew.departed[parity(window)].iter().map(lock).collect();
-                let mut out: Vec<&mut Vec<Departed>> = out.iter_mut().map(|list| &mut **list).collect();
-                let timers_before = limits.timers_before;
-                let limits = Limits { until: crew.end(window), timers_before };
-                let slices = lists.iter().map(|list| list.as_slice()).collect();
-                run_queue(queue, slices, limits, &mut Departures { lists: &mut out, shift }, crowded);
-                lists.iter_mut().for_each(|list| list.clear());
-            }
+        let run_queue = |window: u64| {
+            let numbers = 0..crew.shards.len();
+            let lists: Vec<_> = numbers.clone().map(|number| crew.sent.take(window, number)).collect();
+            let mut out: Vec<_> = numbers.map(|number| crew.departed.new_list(number)).collect();
+            let slices = lists.iter().map(Vec::as_slice).collect();
+            let limits = Limits { until: crew.end(window), ..limits };
+            run_queue(queue, slices, limits, &mut Departures { lists: &mut out, shift }, crowded);
+            lists.into_iter().enumerate().for_each(|(number, list)| crew.sent.recycle(number, list));
+            out.into_iter().enumerate().for_each(|(number, list)| crew.departed.put(window, number, list));
         };
         // what fits into a window or two is not worth a thread
         let helpers = if windows < 2 { 0 } else { self.threads - 1 };
         let failure = thread::scope(|scope| {
-            let started = (0..helpers).map_while(|_| {
-                let (tell, hear) = mpsc::channel::<Arc<Barrier>>();
-                let work = move || hear.recv().ok().and_then(|barrier| crew.run(&barrier, |_| ()));
-                thread::Builder::new().spawn_scoped(scope, work).ok().map(|helper| (tell, helper))
-            });
-            let started: Vec<_> = started.collect();
-            let barrier = Arc::new(Barrier::new(1 + started.len()));
-            started.iter().for_each(|(tell, _)| drop(tell.send(Arc::clone(&barrier))));
-            let own = crew.run(&barrier, run_own);
-            let others = started.into_iter().map(|(_, helper)| helper.join().unwrap_or_else(Some));
+            let help = || crew.work(None::<fn(u64)>);
+            // fewer threads than wanted are only slower
+            let start = |_| thread::Builder::new().spawn_scoped(scope, help).ok();
+            let started: Vec<_> = (0..helpers).map_while(start).collect();
+            let own = crew.work(Some(run_queue));
+            let others = started.into_iter().map(|helper| helper.join().unwrap_or_else(Some));
             others.fold(own, Option::or)
         });
         if let Some(failure) = failure {
@@ -292,16 +328,89 @@ impl Windows {
     }
 }
 
-/// Which of two lists a window uses.
-fn parity(number: u64) -> usize {
-    (number & 1) as usize
-}
-
 /// A thread's panic.
 type Failure = Box<dyn Any + Send>;
 
 /// A shard with its endpoints.
 type ShardWork<'a> = (&'a mut Shard, &'a mut [Endpoint]);
+
+/// How far a shard has come.
+#[derive(Clone, Copy, Default)]
+struct ShardProgress {
+    /// Windows for which its senders have run, and its receivers.
+    sent: u64,
+    received: u64,
+    /// A thread is at work on it.
+    taken: bool,
+}
+
+/// How far the parts have come.
+struct Progress {
+    shards: Vec<ShardProgress>,
+    /// Windows for which the queue has run.
+    queued: u64,
+    /// Threads that wait.
+    waiting: usize,
+    /// A thread has panicked.
+    failed: bool,
+}
+
+/// Work for a thread.
+enum Task {
+    /// The queue in this window.
+    Queue(u64),
+    /// Receivers of a shard in some windows, then its senders in others.
+    Shard { number: usize, receive: Range<u64>, send: Range<u64> },
+    /// There will be some when another thread is done.
+    Wait,
+    /// Nothing is left.
+    Done,
+}
+
+impl Progress {
+    /// Chooses a task among `windows` windows. Only one thread runs the queue.
+    fn choose(&mut self, windows: u64, runs_queue: bool) -> Task {
+        let (mut done, mut all_sent) = (true, windows);
+        let mut best: Option<(u64, Task)> = None;
+        for (number, shard) in self.shards.iter().enumerate() {
+            done &= shard.received == windows;
+            all_sent = all_sent.min(shard.sent);
+            let receive = shard.received..self.queued;
+            // what the senders of a window need leaves the link a base RTT before its end
+            let last = (self.queued + WINDOWS_PER_RTT - 1).min(shard.sent + BATCH).min(windows);
+            let send = shard.sent..last;
+            let rank = shard.sent + shard.received;
+            let has_work = !(receive.is_empty() && send.is_empty());
+            if !shard.taken && has_work && best.as_ref().is_none_or(|&(least, _)| rank < least) {
+                best = Some((rank, Task::Shard { number, receive, send }));
+            }
+        }
+        if done || self.failed {
+            return Task::Done;
+        }
+        if runs_queue && all_sent > self.queued {
+            return Task::Queue(self.queued);
+        }
+        let Some((_, task)) = best else { return Task::Wait };
+        if let Task::Shard { number, .. } = task {
+            self.shards[number].taken = true;
+        }
+        task
+    }
+
+    /// A task is done.
+    fn finish(&mut self, task: &Task) {
+        match task {
+            Task::Queue(window) => self.queued = window + 1,
+            Task::Shard { number, receive, send } => {
+                let shard = &mut self.shards[*number];
+                *shard =
+                    ShardProgress { sent: shard.sent.max(send.end), received: shard.received.max(receive.end), taken: false };
+            }
+            Task::Wait | Task::Done => {}
+        }
+    }
+}
 
 /// What the threads share while windows run.
 struct Crew<'a> {
@@ -312,10 +421,9 @@ struct Crew<'a> {
     until: Instant,
     /// Number of windows.
     windows: u64,
-    /// The next shard that nobody has taken, in steps of even and of odd number.
-    next_shard: [AtomicUsize; 2],
-    /// A thread has panicked in the step.
-    failed: [AtomicBool; 2],
+    progress: Mutex<Progress>,
+    /// Tells threads that wait of progress.
+    moved: Condvar,
 }
 
 impl Crew<'_> {
@@ -325,44 +433,58 @@ impl Crew<'_> {
         self.from + Duration((length * u128::from(window + 1) / u128::from(self.windows)) as u64)
     }
 
-    /// Runs all steps; at the beginning of each, `own` runs. Returns what this thread panicked with.
-    fn run(&self, barrier: &Barrier, mut own: impl FnMut(u64)) -> Option<Failure> {
-        for step in 0..self.windows + 2 {
-            let result = catch_unwind(AssertUnwindSafe(|| {
-                own(step);
-                self.run_shards(step);
+    /// Takes tasks until none is left. Returns what this thread panicked with.
+    fn work(&self, mut run_queue: Option<impl FnMut(u64)>) -> Option<Failure> {
+        let mut task = Task::Wait;
+        loop {
+            task = self.next_task(&task, run_queue.is_some());
+            let result = catch_unwind(AssertUnwindSafe(|| match &task {
+                Task::Queue(window) => run_queue.iter_mut().for_each(|run| run(*window)),
+                Task::Shard { number, receive, send } => self.run_shard(*number, receive.clone(), send.clone()),
+                Task::Wait | Task::Done => {}
             }));
-            let failed = &self.failed[parity(step)];
-            if result.is_err() {
-                failed.store(true, Ordering::Relaxed);
+            if let Err(failure) = result {
+                lock(&self.progress).failed = true;
+                self.moved.notify_all();
+                return Some(failure);
             }
-            // nobody takes a shard of the next step before the barrier, and nobody one of this step behind it
-            self.next_shard[parity(step + 1)].store(0, Ordering::Relaxed);
-            barrier.wait();
-            // all threads see the same: this one is set again two steps later at the earliest, behind another barrier
-            if failed.load(Ordering::Relaxed) {
-                return result.err();
+            if matches!(task, Task::Done) {
+                return None;
             }
         }
-        None
     }
 
-    /// Runs receivers and senders of shards that no other thread has taken.
-    fn run_shards(&self, step: u64) {
+    /// `last` is done: returns the next task, for which the thread may have to wait.
+    fn next_task(&self, last: &Task, runs_queue: bool) -> Task {
+        let mut progress = lock(&self.progress);
+        progress.finish(last);
+        if progress.waiting > 0 {
+            self.moved.notify_all();
+        }
         loop {
-            let number = self.next_shard[parity(step)].fetch_add(1, Ordering::Relaxed);
-            let Some(work) = self.shards.get(number) else { return };
-            let mut work = lock(work);
-            let (shard, endpoints) = &mut *work;
-            if let Some(window) = step.checked_sub(2) {
-                let mut arriving = lock(&self.departed[parity(window)][number]);
-                shard.run_receivers(endpoints, &arriving, self.end(window));
-                arriving.clear();
+            match progress.choose(self.windows, runs_queue) {
+                Task::Wait => {
+                    progress.waiting += 1;
+                    progress = self.moved.wait(progress).unwrap_or_else(PoisonError::into_inner);
+                    progress.waiting -= 1;
+                }
+                task => return task,
             }
-            if step < self.windows {
-                let mut sent = lock(&self.sent[parity(step)][number]);
-                shard.run_senders(endpoints, self.end(step), &mut sent);
-            }
+        }
+    }
+
+    fn run_shard(&self, number: usize, receive: Range<u64>, send: Range<u64>) {
+        let mut work = lock(&self.shards[number]);
+        let (shard, endpoints) = &mut *work;
+        for window in receive {
+            let arriving = self.departed.take(window, number);
+            shard.run_receivers(endpoints, &arriving, self.end(window));
+            self.departed.recycle(number, arriving);
+        }
+        for window in send {
+            let mut sent = self.sent.new_list(number);
+            shard.run_senders(endpoints, self.end(window), &mut sent);
+            self.sent.put(window, number, sent);
         }
     }
 }

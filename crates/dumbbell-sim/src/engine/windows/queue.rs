@@ -5,7 +5,15 @@ use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::{likely, unlikely};
 use dumbbell_core::log::Log;
+use dumbbell_core::packet::Packet;
+use dumbbell_core::prefetch::prefetch;
 use dumbbell_core::units::Instant;
+
+/// Number of packets of a list by which it is prefetched.
+const LIST_AHEAD: usize = 16;
+/// The same for what the queue has of its flow, and for the packet in front of it there.
+const FLOW_AHEAD: usize = 6;
+const TAIL_AHEAD: usize = 2;
 
 /// After everything.
 const END: u128 = u128::MAX;
@@ -21,7 +29,7 @@ struct Merge<'a> {
 /// Time and order of a packet in one number.
 #[inline(always)]
 fn key(sent: &Sent) -> u128 {
-    u128::from(sent.time.0) << 64 | u128::from(sent.order)
+    u128::from(sent.packet.enqueue_time.0) << 64 | u128::from(sent.order)
 }
 
 impl<'a> Merge<'a> {
@@ -79,8 +87,8 @@ pub struct Limits {
 }
 
 /// Where packets go that leave the link: each list belongs to the shard of `1 << shift` slots.
-pub struct Departures<'a, 'b> {
-    pub lists: &'a mut [&'b mut Vec<Departed>],
+pub struct Departures<'a> {
+    pub lists: &'a mut [Vec<Departed>],
     pub shift: u32,
 }
 
@@ -89,7 +97,7 @@ pub fn run_queue<A: Aqm, L: Log>(
     queue: &mut Bottleneck<A, L>,
     lists: Vec<&[Sent]>,
     Limits { until, timers_before }: Limits,
-    out: &mut Departures<'_, '_>,
+    out: &mut Departures<'_>,
     crowded: bool,
 ) {
     let mut arriving = Merge::new(lists);
@@ -101,10 +109,11 @@ pub fn run_queue<A: Aqm, L: Log>(
             if unlikely(link_at > until) {
                 return;
             }
-            if let Some(packet) = queue.advance(link_at) {
+            if let Some(mut packet) = queue.advance(link_at) {
                 tie = if likely(link_at != last_departure) { 0 } else { tie + 1 };
                 last_departure = link_at;
-                out.lists[(packet.flow >> out.shift) as usize].push(Departed { time: link_at, tie, packet });
+                packet.enqueue_time = link_at;
+                out.lists[(packet.flow >> out.shift) as usize].push(Departed { tie, packet });
             }
             if crowded {
                 let soon = queue.aqm.next_flow_hint().or_else(|| queue.in_service().map(|packet| packet.flow));
@@ -118,18 +127,23 @@ pub fn run_queue<A: Aqm, L: Log>(
             }
             let taken = arriving.take();
             for Sent { packet, .. } in taken {
+                let packet = Packet { enqueue_time: Instant::ZERO, ..*packet };
                 if likely(queue.is_busy(packet.flags())) {
-                    queue.arrive_busy(*packet, arrives_at);
+                    queue.arrive_busy(packet, arrives_at);
                 } else {
-                    queue.arrive(*packet, arrives_at);
+                    queue.arrive(packet, arrives_at);
                 }
             }
             if crowded {
-                if let Some(later) = arriving.later(&taken[0], out.shift, 2) {
+                // there are too many lists for the processor to see that each is read in order
+                if let Some(far) = arriving.later(&taken[0], out.shift, LIST_AHEAD) {
+                    prefetch(far);
+                }
+                if let Some(later) = arriving.later(&taken[0], out.shift, FLOW_AHEAD) {
                     queue.aqm.prefetch(later.packet.flow, false);
                     queue.log.counters.flows.prefetch(later.packet.flow);
                 }
-                if let Some(soon) = arriving.later(&taken[0], out.shift, 0) {
+                if let Some(soon) = arriving.later(&taken[0], out.shift, TAIL_AHEAD) {
                     queue.aqm.prefetch(soon.packet.flow, true);
                 }
             }
@@ -145,7 +159,6 @@ pub fn run_queue<A: Aqm, L: Log>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dumbbell_core::packet::Packet;
     use dumbbell_core::rng::mix;
 
     #[test]
@@ -155,7 +168,8 @@ mod tests {
             for step in 0..400_u64 {
                 let random = mix(step);
                 let list = (random % count as u64) as usize;
-                let sent = Sent { time: Instant(step / 7), order: list as u64 * 1_000 + step, packet: Packet::EMPTY };
+                let packet = Packet { enqueue_time: Instant(step / 7), ..Packet::EMPTY };
+                let sent = Sent { order: list as u64 * 1_000 + step, packet };
                 // one event sends one to three packets
                 (0..=random >> 62).for_each(|_| lists[list].push(sent));
             }

@@ -159,8 +159,9 @@ impl Shard {
 
     /// Lets everything happen at receivers until `until`, that instant included, where `arriving` leave the link.
     pub fn run_receivers(&mut self, endpoints: &mut [Endpoint], arriving: &[Departed], until: Instant) {
-        for (number, Departed { time, tie, packet }) in arriving.iter().enumerate() {
-            while self.receiver_timers.min().0 < *time {
+        for (number, Departed { tie, packet }) in arriving.iter().enumerate() {
+            let now = packet.enqueue_time;
+            while self.receiver_timers.min().0 < now {
                 self.on_receiver_timer(endpoints);
             }
             if self.crowded {
@@ -175,7 +176,7 @@ impl Shard {
             let line = *line;
             self.lines.tie = *tie;
             let back = &mut self.lines;
-            let timer = transport.on_packet(packet, *time, &mut ReceiverPort { back, stages, line, now: *time });
+            let timer = transport.on_packet(packet, now, &mut ReceiverPort { back, stages, line, now });
             set_not_after(&mut self.receiver_timers, index, timer);
         }
         while self.receiver_timers.min().0 <= until {
@@ -244,7 +245,7 @@ struct SendLog<'a> {
 impl Sink<Packet> for SendLog<'_> {
     #[inline(always)]
     fn arrive(&mut self, packet: Packet, now: Instant) {
-        self.out.push(Sent { time: now, order: self.order, packet });
+        self.out.push(Sent { order: self.order, packet: Packet { enqueue_time: now, ..packet } });
     }
 
     fn on_drop(&mut self, _packet: Packet, _reason: DropReason, _now: Instant) {}
