@@ -1,7 +1,7 @@
 //! The bottleneck: a queue discipline in front of a link or a token bucket.
 
 use dumbbell_config::BottleneckParams;
-use dumbbell_core::aqm::{Aqm, Dequeue};
+use dumbbell_core::aqm::{Aqm, Dequeue, Verdict};
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::link::{AnyLink, Link, QueueContent};
 use dumbbell_core::link_layer::LinkLayer;
@@ -39,6 +39,17 @@ fn take(link: &mut AnyLink, bytes: u64, now: Instant) -> Instant {
     link.take(bytes, now)
 }
 
+/// What comes of a packet that may [pass](Bottleneck::pass).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// It leaves the link at this time.
+    Left(Instant),
+    /// The queue has dropped it.
+    Dropped,
+    /// It has to [take its place in the queue](Bottleneck::arrive_behind_passed).
+    Waits,
+}
+
 /// Listeners for events of packets.
 pub struct Listeners<L: Log> {
     /// Counters of the queue, flows, internal queues and connection classes.
@@ -63,6 +74,10 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     following: VecDeque<Packet>,
     /// When the link needs attention.
     pub next: Instant,
+    /// When the link has sent all packets that passed ahead of their time.
+    free_at: Instant,
+    /// At [`Bottleneck::next`] nothing happens but that the queue is asked, and no packet lies in it.
+    drains: bool,
     link: AnyLink,
     /// Link layer, if frames take more on the link than themselves.
     layer: Option<LinkLayer>,
@@ -101,6 +116,8 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             in_service: None,
             following: VecDeque::new(),
             next: Instant::NEVER,
+            free_at: Instant::ZERO,
+            drains: false,
             link,
             layer: Some(params.layer()).filter(|layer| *layer != LinkLayer::RAW),
             coming: Vec::new(),
@@ -151,7 +168,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 self.taken += bytes;
                 packet.enqueue_time = now;
                 if is_next(leaves) {
-                    self.log.on_bypass(packet, now, leaves);
+                    self.log.on_pass(packet, now, leaves);
                     self.count_link_layer(packet.len);
                     return Some(leaves);
                 }
@@ -168,6 +185,90 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             self.serve(now);
         } else if self.in_service.is_some() {
             self.follow(now);
+        }
+        None
+    }
+
+    /// Judges `packet` as it arrives, if no packet is in the queue and this one has left the link before `horizon` at any rate. All of its events happen now then. The link
+    /// must be a serial one.
+    #[inline(always)]
+    pub fn pass(&mut self, packet: &mut Packet, now: Instant, horizon: Instant) -> Passage {
+        let AnyLink::Serial(link) = &mut self.link else { return Passage::Waits };
+        let bytes = on_link(&self.layer, packet.len);
+        let start = self.free_at.max(now);
+        if unlikely((self.next != Instant::NEVER && !self.drains) || start + link.longest(bytes) >= horizon) {
+            return Passage::Waits;
+        }
+        packet.enqueue_time = now;
+        match self.aqm.pass(packet, now, start, &mut self.log) {
+            Verdict::Sent => {}
+            Verdict::Unknown => {
+                seldom();
+                return Passage::Waits;
+            }
+            Verdict::Dropped => {
+                seldom();
+                self.log.on_arrival(packet, now);
+                if !self.drains {
+                    self.serve(now);
+                }
+                return Passage::Dropped;
+            }
+        }
+        let leaves = link.take(bytes, start);
+        self.taken += bytes;
+        self.free_at = leaves;
+        // a discipline that wants to be asked when nothing is left in it is asked then
+        self.drains = packet.len > self.passes;
+        self.next = if self.drains { leaves } else { Instant::NEVER };
+        self.log.on_pass(packet, start, leaves);
+        self.count_link_layer(packet.len);
+        Passage::Left(leaves)
+    }
+
+    /// Takes a packet that does not [pass](Bottleneck::pass) where others may have.
+    #[inline(never)]
+    pub fn arrive_behind_passed(&mut self, packet: Packet, now: Instant) {
+        if self.next == Instant::NEVER && self.free_at > now {
+            self.next = self.free_at;
+        }
+        self.drains = false;
+        if self.is_busy(packet.flags()) {
+            self.arrive_busy(packet, now);
+        } else {
+            self.arrive(packet, now);
+        }
+    }
+
+    /// Does what happens at [`Bottleneck::next`] before that has come, if it is before `horizon` and does not depend on what arrives until then. Returns
+    /// when a packet leaves, and the packet; call again while it does.
+    #[inline(always)]
+    pub fn advance_ahead(&mut self, horizon: Instant) -> Option<(Instant, Packet)> {
+        while self.next < horizon && !self.drains {
+            let at = self.next;
+            let is_empty = self.aqm.packets() == 0;
+            if !is_empty && !self.aqm.is_head_foreseen(at) {
+                break;
+            }
+            let left = self.in_service.take();
+            self.passing = false;
+            let next = if is_empty { Dequeue::Empty } else { self.aqm.dequeue(at, &mut self.log) };
+            match (&next, &mut self.link) {
+                (Dequeue::Packet(packet), AnyLink::Serial(link)) => {
+                    let bytes = on_link(&self.layer, packet.len);
+                    self.next = link.take(bytes, at);
+                    self.taken += bytes;
+                    self.aqm.note_start(packet.len, at);
+                    self.in_service = Some(*packet);
+                }
+                // the queue is asked when that time has come, unless a packet arrives before
+                _ => (self.free_at, self.drains) = (at, true),
+            }
+            if let Some(packet) = left {
+                self.log.on_departure(&packet, at);
+                self.count_link_layer(packet.len);
+                return Some((at, packet));
+            }
         }
         None
     }
@@ -309,6 +410,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// [`Bottleneck::next`] has come. Returns the packet that leaves, if one does; call again while it does.
     #[inline(always)]
     pub fn advance(&mut self, now: Instant) -> Option<Packet> {
+        self.drains = false;
         let packet = self.in_service.take();
         if let Some(packet) = &packet {
             self.log.on_departure(packet, now);

@@ -4,6 +4,6 @@ mod bottleneck;
 mod build;
 mod hop;
 
-pub use bottleneck::{Bottleneck, Listeners};
+pub use bottleneck::{Bottleneck, Listeners, Passage};
 pub use build::{check, check_with, queue_discipline, queue_disciplines};
 pub use hop::{build_path, without_burst_marks, Hop, HopPart};

@@ -3,6 +3,7 @@
 //! Linux 6.12 `net/core/skbuff.c` (`kmalloc_reserve`, `skb_segment`), `net/ipv4/ip_output.c` (`__ip_append_data`) and
 //! `net/ipv4/tcp.c`, as the kernels of `dumbbell linux` are configured: without wireless and tunnels, cache lines of 64 B.
 
+use crate::hint::seldom;
 use crate::packet::{flag, Packet, HEADERS};
 
 /// Linux `MAX_TCP_HEADER`, bytes: 128 and `LL_MAX_HEADER`, which is 32. Kernels with wireless and tunnels, as distributions have, have 320.
@@ -47,11 +48,11 @@ pub const fn send_buffer_per_segment(mss: u32) -> u64 {
 #[inline]
 pub fn truesize(packet: &Packet, small_heads: bool) -> u32 {
     let len = u32::from(packet.len);
-    if packet.has(flag::UDP) {
-        return buffer(len + UDP_ROOM, small_heads);
+    if packet.has(flag::NO_DATA) {
+        seldom();
+        return if packet.has(flag::UDP) { buffer(len + UDP_ROOM, small_heads) } else { tcp_overhead(small_heads) };
     }
-    let payload = if packet.has(flag::NO_DATA) { 0 } else { len.saturating_sub(u32::from(HEADERS)) };
-    tcp_overhead(small_heads) + payload
+    tcp_overhead(small_heads) + len.saturating_sub(u32::from(HEADERS))
 }
 
 #[cfg(test)]

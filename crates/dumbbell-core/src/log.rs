@@ -167,13 +167,13 @@ pub trait Log {
     #[inline]
     fn on_departure(&mut self, _packet: &Packet, _now: Instant) {}
 
-    /// A packet for which queue and link are idle arrives at `now`, is enqueued, sent at once and has left the link at `leaves`, and nothing else
-    /// happens meanwhile. Who counts may do all of it in one.
+    /// A packet that arrived at its [`Packet::enqueue_time`] is enqueued, given to the link at `start`, and has left it at `leaves`: all of that is
+    /// known when it arrives. A log that counts may count all of it at once.
     #[inline]
-    fn on_bypass(&mut self, packet: &Packet, now: Instant, leaves: Instant) {
-        self.on_arrival(packet, now);
-        self.on_enqueue(packet, At::time(now));
-        self.on_dequeue(packet, At::time(now));
+    fn on_pass(&mut self, packet: &Packet, start: Instant, leaves: Instant) {
+        self.on_arrival(packet, packet.enqueue_time);
+        self.on_enqueue(packet, At::time(packet.enqueue_time));
+        self.on_dequeue(packet, At::time(start));
         self.on_departure(packet, leaves);
     }
 
@@ -219,7 +219,7 @@ macro_rules! log_to {
             on_enqueue(packet: &$crate::packet::Packet, at: $crate::log::At);
             on_dequeue(packet: &$crate::packet::Packet, at: $crate::log::At);
             on_departure(packet: &$crate::packet::Packet, now: $crate::units::Instant);
-            on_bypass(packet: &$crate::packet::Packet, now: $crate::units::Instant, leaves: $crate::units::Instant);
+            on_pass(packet: &$crate::packet::Packet, start: $crate::units::Instant, leaves: $crate::units::Instant);
             on_mark(packet: &$crate::packet::Packet, before: $crate::packet::Ecn, mark: $crate::log::Mark, reason: $crate::log::MarkReason, at: $crate::log::At);
             on_drop(packet: &$crate::packet::Packet, reason: $crate::log::DropReason, site: $crate::log::DropSite, at: $crate::log::At);
             on_clear_ecn(packet: &$crate::packet::Packet, now: $crate::units::Instant);

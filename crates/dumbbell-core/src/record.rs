@@ -7,7 +7,7 @@ use crate::log_to;
 use crate::packet::{Ecn, Packet};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::slots::SlotTable;
-use crate::units::{Duration, Instant};
+use crate::units::Instant;
 
 /// Gives counters that only grow a method for what was counted since an earlier copy of them: `counted_after!(Name: every, field)`.
 #[macro_export]
@@ -217,12 +217,14 @@ impl Log for FlowLog {
     }
 
     #[inline(always)]
-    fn on_bypass(&mut self, packet: &Packet, _now: Instant, _leaves: Instant) {
+    fn on_pass(&mut self, packet: &Packet, start: Instant, _leaves: Instant) {
+        let sojourn = start - packet.enqueue_time;
         let flow = self.passed.entry(packet.flow);
         flow.arrived += 1;
         flow.departed += 1;
+        flow.sojourn_ns += sojourn.0;
         match self.sojourn.get_mut(usize::from(flow.class)) {
-            Some(of_class) => of_class.record(Duration::ZERO),
+            Some(of_class) => of_class.record(sojourn),
             None => seldom(),
         }
     }
@@ -308,8 +310,9 @@ impl Log for QueueCounters {
     }
 
     #[inline(always)]
-    fn on_bypass(&mut self, packet: &Packet, _now: Instant, leaves: Instant) {
+    fn on_pass(&mut self, packet: &Packet, start: Instant, leaves: Instant) {
         self.sent += 1;
+        self.sojourn_ns += (start - packet.enqueue_time).0;
         self.on_departure(packet, leaves);
     }
 
@@ -391,8 +394,11 @@ impl Log for InternalLog {
     }
 
     #[inline(always)]
-    fn on_bypass(&mut self, _packet: &Packet, now: Instant, _leaves: Instant) {
-        self.count(At::time(now), |queue| queue.packets += 1);
+    fn on_pass(&mut self, packet: &Packet, start: Instant, _leaves: Instant) {
+        self.count(At::time(start), |queue| {
+            queue.packets += 1;
+            queue.sojourn_ns += (start - packet.enqueue_time).0;
+        });
     }
 
     #[inline]

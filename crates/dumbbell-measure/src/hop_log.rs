@@ -51,9 +51,10 @@ impl Log for AckCounters {
     }
 
     #[inline(always)]
-    fn on_bypass(&mut self, packet: &Packet, _now: Instant, _leaves: Instant) {
+    fn on_pass(&mut self, packet: &Packet, start: Instant, _leaves: Instant) {
         if packet.is_back() {
             self.sent += 1;
+            self.sojourn_ns += (start - packet.enqueue_time).0;
             self.departed += 1;
         }
     }

@@ -2,7 +2,7 @@
 
 use arrow::Rows;
 use dumbbell_config::schedule::Schedule;
-use dumbbell_config::{BottleneckParams, RunConfig};
+use dumbbell_config::{BottleneckParams, ConfigReader, RunConfig};
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_core::param::{ParamError, ParamType};
 use dumbbell_measure::from_capture::{measure, Capture, CaptureError, HopCaptures};
@@ -232,9 +232,13 @@ fn run_all<'py>(
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let flag = &cancel.flag;
     let told: Vec<_> = progress.iter().map(|one| one.get().simulated.clone()).collect();
+    let mut reader = ConfigReader::default();
     let one_run = |(config, simulated): (&PyBackedStr, &Arc<AtomicU64>)| {
         let started = Instant::now();
-        let found = catch_unwind(AssertUnwindSafe(|| simulate(config, Extensions::default(), flag, simulated)));
+        let found = catch_unwind(AssertUnwindSafe(|| {
+            let sim = reader.read(config).and_then(Sim::from_config).map_err(config_error)?;
+            sim.run(flag, simulated).map(Result::from).map_err(run_error)
+        }));
         let found = found.unwrap_or_else(|panic| Err(PyRuntimeError::new_err(panic_message(panic.as_ref()))));
         found.map(|result| (started.elapsed().as_secs_f64(), result))
     };

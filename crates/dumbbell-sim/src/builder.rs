@@ -1,8 +1,8 @@
 //! A run with what a program brings along: queue disciplines, congestion controls, endpoints, listeners.
 
 use crate::config::{RunConfig, BOTTLENECK};
-use crate::engine::{Engine, Run, Threads};
-use crate::extensions::Extensions;
+use crate::engine::{over_bottleneck, over_tapped_bottleneck, Engine, Run, Threads};
+use crate::extensions::{Extensions, PluginFault};
 use crate::Sim;
 use dumbbell_bottleneck::queue_disciplines;
 use dumbbell_core::aqm::{Aqm, QueueContext};
@@ -16,19 +16,27 @@ use std::sync::Arc;
 /// Listens to the packets of a hop.
 pub type Listener = Box<dyn Tap + Send>;
 
-type OfHop<'a> = Box<dyn FnMut(&str) -> Listener + 'a>;
+/// Makes the listener of a hop from its name.
+type ListenerOfHop<'a> = Box<dyn FnMut(&str) -> Listener + 'a>;
+
+/// Whether packets are delivered as they are sent, as far as the environment says.
+pub(crate) fn delivers_ahead() -> bool {
+    std::env::var_os("DUMBBELL_DELIVERY").is_none_or(|value| value != "departure")
+}
 
 /// Gathers what a run needs; [`Sim::builder`] begins one.
 pub struct Builder<'a> {
     config: &'a Value,
     extensions: Extensions,
-    listeners: Option<OfHop<'a>>,
+    listeners: Option<ListenerOfHop<'a>>,
+    delivers_ahead: bool,
     threads: Threads,
 }
 
 impl<'a> Builder<'a> {
     pub(crate) fn new(config: &'a Value) -> Builder<'a> {
-        Builder { config, extensions: Extensions::default(), listeners: None, threads: Threads::ONE }
+        let (extensions, threads) = (Extensions::default(), Threads::ONE);
+        Builder { config, extensions, listeners: None, delivers_ahead: delivers_ahead(), threads }
     }
 
     /// All of these, instead of those so far.
@@ -82,6 +90,13 @@ impl<'a> Builder<'a> {
         Builder { listeners: Some(Box::new(move |hop| Box::new(listener(hop)))), ..self }
     }
 
+    /// Whether packets are delivered as they are sent where the queue's verdict is known then. What is measured is the same, except for the count of events; by default they are, unless
+    /// the environment variable `DUMBBELL_DELIVERY` is `departure`.
+    #[must_use]
+    pub fn delivers_ahead(self, delivers_ahead: bool) -> Builder<'a> {
+        Builder { delivers_ahead, ..self }
+    }
+
     /// The run may use `count` threads. Its results are the same with any number. It uses them where that makes it faster: with many flows and thousands of packets in a base RTT through one
     /// queue and a serial link, without listeners, traces, short flows, datagrams, stages of paths, a limit of the memory of send buffers, or algorithms that a program
     /// brings along.
@@ -104,18 +119,29 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// The first key that cannot be used.
     pub fn build(self) -> Result<Sim, ParamError> {
-        let Builder { config, extensions, listeners, threads } = self;
-        let config = Arc::new(RunConfig::read(config, &extensions)?);
-        let mut aqms = queue_disciplines(&config)?;
-        let end = config.end();
-        let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
-            (None, true) => {
-                dumbbell_core::with_aqm!(aqms.remove(0), aqm => Box::new(Engine::new(config, aqm, ()).on_threads(threads)))
-            }
-            (None, false) => Box::new(Engine::over_hops(config, aqms, |_| ())),
-            (Some(mut of_hop), true) => Box::new(Engine::new(config, aqms.remove(0), of_hop(BOTTLENECK))),
-            (Some(of_hop), false) => Box::new(Engine::over_hops(config, aqms, of_hop)),
-        };
-        Ok(Sim::from_run(run, end, extensions.fault))
+        let Builder { config, extensions, listeners, delivers_ahead, threads } = self;
+        let config = RunConfig::read(config, &extensions)?;
+        build_run(config, listeners, extensions.fault, (delivers_ahead, threads))
     }
+}
+
+/// The run of `config`, which has not begun.
+pub(crate) fn build_run(
+    config: RunConfig,
+    listeners: Option<ListenerOfHop<'_>>,
+    fault: PluginFault,
+    (delivers_ahead, threads): (bool, Threads),
+) -> Result<Sim, ParamError> {
+    let config = Arc::new(config);
+    let mut aqms = queue_disciplines(&config)?;
+    let end = config.end();
+    let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
+        (None, true) => {
+            dumbbell_core::with_aqm!(aqms.remove(0), aqm => over_bottleneck(config, aqm, delivers_ahead, threads))
+        }
+        (None, false) => Box::new(Engine::over_hops(config, aqms, |_| ())),
+        (Some(mut of_hop), true) => over_tapped_bottleneck(config, aqms.remove(0), of_hop(BOTTLENECK)),
+        (Some(of_hop), false) => Box::new(Engine::over_hops(config, aqms, of_hop)),
+    };
+    Ok(Sim::from_run(run, end, fault))
 }

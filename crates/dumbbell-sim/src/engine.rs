@@ -9,6 +9,7 @@
 //! acknowledgements take the whole base RTT to come back. Starts, stops and samples of the flow are shifted alike.
 
 mod ack_log;
+mod ahead;
 mod clock;
 mod connection;
 mod datagram_flow;
@@ -51,7 +52,6 @@ use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::{Duration, Instant};
 use endpoint::{Arena, Endpoint, Origin, UnderWay};
 use multi_hop::MultiHop;
-use port::EndpointPort;
 use setup::{application, build_stages, line_of, lines, listed_key};
 use single_hop::SingleHop;
 use std::sync::Arc;
@@ -125,8 +125,26 @@ pub struct Engine<N: Topology> {
     windows: Option<Box<Windows>>,
 }
 
-impl<A: Aqm + Send, L: Tap + Send> Engine<SingleHop<A, L>> {
-    /// A run of `config` that has not begun, over `aqm`. Events at the bottleneck are reported to `listener` as well.
+/// A run of `config` over the hop called `bottleneck` with this queue discipline and listener.
+pub fn over_tapped_bottleneck<L: Tap + Send + 'static>(config: Arc<RunConfig>, aqm: AnyAqm, listener: L) -> Box<dyn Run> {
+    Box::new(Engine::<SingleHop<AnyAqm, L, false>>::new(config, aqm, listener))
+}
+
+/// A run of `config` over the hop called `bottleneck` with this queue discipline, which reports to no listener. Packets are [delivered](ahead) as they are sent, where that
+/// is known, unless `ahead` is false or several threads run it.
+pub fn over_bottleneck<A: Aqm + Send + 'static>(config: Arc<RunConfig>, aqm: A, ahead: bool, threads: Threads) -> Box<dyn Run> {
+    if windows::are_useful(&config, threads) {
+        return Box::new(Engine::<SingleHop<A, (), false>>::new(config, aqm, ()).on_threads(threads));
+    }
+    if A::FORESEES && ahead && ahead::may_deliver_ahead(&config) {
+        return Box::new(Engine::<SingleHop<A, (), true>>::new(config, aqm, ()));
+    }
+    Box::new(Engine::<SingleHop<A, (), false>>::new(config, aqm, ()))
+}
+
+impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> Engine<SingleHop<A, L, AHEAD>> {
+    /// A run of `config` that has not begun, over `aqm`. Events at the bottleneck are reported to `listener` as well. `AHEAD`: packets are [delivered](ahead) as they are sent, where
+    /// that is known.
     pub fn new(config: Arc<RunConfig>, aqm: A, listener: L) -> Self {
         let classes = config.classes();
         let net = SingleHop::new(&config, &classes, lines(&config), aqm, listener);
@@ -176,11 +194,10 @@ impl<N: Topology> Engine<N> {
         engine
     }
 
-    /// The same run on `threads`, where that is possible and makes it faster.
-    pub fn on_threads(mut self, threads: Threads) -> Engine<N> {
-        let is_heard = self.measures.trace.is_some() || self.net.listener().listen_level() > ListenLevel::Packets;
-        if !is_heard && self.net.serial_queue().is_some() {
-            self.windows = Windows::new(&self.config, &mut self.arena, self.net.lines(), threads).map(Box::new);
+    /// The same run on `threads`, for which windows are useful.
+    fn on_threads(mut self, threads: Threads) -> Engine<N> {
+        if self.net.serial_queue().is_some() {
+            self.windows = Some(Box::new(Windows::new(&self.config, &mut self.arena, threads)));
         }
         self
     }
@@ -250,6 +267,7 @@ impl<N: Topology> Engine<N> {
             self.join(slot);
             self.plan_timer(slot);
         }
+        self.clock.set_starts(self.arena.iter_listed(config.flows.len()).map(|flow| flow.start));
     }
 
     /// Puts every source of UDP into its slot.
@@ -341,7 +359,7 @@ impl<N: Topology> Engine<N> {
         let (line, origin, class) = (endpoint.line, endpoint.origin, endpoint.class);
         if let Some(path) = &mut endpoint.stages.data {
             if path.next_timer() <= now {
-                path.on_timer(now, self.net.way());
+                path.on_timer(now, &mut self.net.way(line));
             }
         }
         if let Some(path) = &mut endpoint.stages.acks {
@@ -360,8 +378,7 @@ impl<N: Topology> Engine<N> {
             self.net.flow_starts(slot, route, line, &key, back, class);
             report_flow_start(&mut self.net, slot, (*number, line), key, back, transport);
         }
-        let mut port = EndpointPort { way: self.net.way(), path: &mut stages.data, now };
-        let started = transport.on_timer(*start, stop, now, &mut port);
+        let started = transport.on_timer(*start, stop, stages, now, self.net.way(line));
         transport.on_receiver_timer(now, &mut ReceiverPort { back: &mut self.net.back(), stages, line, now });
         if let Some((listener, _)) = self.net.back().frame_listener() {
             transport.report_payloads(listener);
@@ -394,10 +411,15 @@ impl<N: Topology> Engine<N> {
     /// Gives the slot of a short flow free if nothing of it is left. Returns whether that was so.
     fn end_short_flow(&mut self, slot: u32, now: Instant) -> Result<bool, RunError> {
         let endpoint = self.arena.get_mut(slot);
-        endpoint.look_at = Instant::NEVER;
         if !endpoint.transport.is_done() {
+            endpoint.look_at = Instant::NEVER;
             return Ok(false);
         }
+        if now < endpoint.look_at && endpoint.look_at != Instant::NEVER {
+            // a timer that was set and is no more
+            return Ok(false);
+        }
+        endpoint.look_at = Instant::NEVER;
         let (counters, acks) = (self.net.of_flow(slot), self.net.acks_held(slot));
         let (number, member) = (endpoint.line as usize, endpoint.member);
         if !endpoint.is_over(&counters, acks, self.net.lines().all[number].delay, now) {
@@ -615,6 +637,7 @@ impl<N: Topology> Run for Engine<N> {
             let (timer_at, slot) = self.arena.timers.min();
             let aqm_at = self.net.aqm_at();
             let clock_at = self.clock.next().min(aqm_at);
+            self.net.set_horizon(self.clock.horizon(moment.now).min(until));
             if packets_at <= timer_at && packets_at <= clock_at {
                 if packets_at > until {
                     standing = RunState::Paused;

@@ -10,6 +10,7 @@ mod min_tree;
 pub use builder::{Builder, Listener};
 pub use dumbbell_bottleneck::{check, check_with};
 use dumbbell_config as config;
+use dumbbell_config::RunConfig;
 pub use dumbbell_config::{extensions, registry};
 use dumbbell_core::param::ParamError;
 pub use dumbbell_core::protocol;
@@ -18,7 +19,7 @@ use dumbbell_core::units::Instant;
 pub use dumbbell_measure::flow::SenderState;
 use dumbbell_measure::{capacity, classes, flow, hop_log, measure, outcome, short_flows, transit};
 pub use dumbbell_measure::{table, Outcome, Tables};
-use engine::RunState;
+use engine::{RunState, Threads};
 use extensions::PluginFault;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -100,6 +101,23 @@ impl Sim {
     /// The first key that cannot be used.
     pub fn new(config: &Value) -> Result<Sim, ParamError> {
         Sim::builder(config).build()
+    }
+
+    /// A run of a configuration that was read already, without algorithms of programs, and has not begun.
+    ///
+    /// # Errors
+    /// A link without a rate whose queue has none.
+    pub fn from_config(config: RunConfig) -> Result<Sim, ParamError> {
+        Sim::on_threads(config, 1)
+    }
+
+    /// [`Sim::from_config`] on up to `count` threads ([`Builder::threads`]).
+    ///
+    /// # Errors
+    /// A link without a rate whose queue has none.
+    pub fn on_threads(config: RunConfig, count: usize) -> Result<Sim, ParamError> {
+        let threads = Threads { count: count.max(1), ..Threads::ONE };
+        builder::build_run(config, None, PluginFault::default(), (builder::delivers_ahead(), threads))
     }
 
     /// A run of `config` with algorithms and listeners that are not registered.

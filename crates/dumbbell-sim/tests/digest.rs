@@ -27,10 +27,11 @@ fn measures_that_came_later_are_beside_the_digest_and_no_others() {
                 "common_s",
                 "goodput_common_mbit",
                 "loss_share",
+                "events",
             ]
             .contains(&name)
     };
-    assert_eq!(names.iter().filter(|name| later(name)).count(), 9);
+    assert_eq!(names.iter().filter(|name| later(name)).count(), 10);
     for name in &names {
         let mut changed = outcome.summary.clone();
         changed[name] = json!("changed");

@@ -201,6 +201,7 @@ PATH_KEYS = frozenset(key for keys in PATHS.values() for key in keys)
 LISTED = (*SENDERS, "hop")
 
 
+@cache
 def describe_section(section: str) -> dict[str, Param]:
     """Return what a table of the experiment file takes, but for queue disciplines and congestion controls."""
     ahead = [NAME] if section == "hop" else []

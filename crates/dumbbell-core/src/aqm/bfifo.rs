@@ -3,7 +3,7 @@
 //! Accepts a packet iff it still fits into `limit` bytes; otherwise drops the arriving one. No ECN.
 
 use super::fifo::Fifo;
-use super::{Aqm, Dequeue, QueueContext};
+use super::{Aqm, Dequeue, QueueContext, Verdict};
 use crate::log::{At, Log};
 use crate::packet::{Packet, MTU_FRAME};
 use crate::units::Instant;
@@ -45,7 +45,7 @@ impl Aqm for State {
 
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        let fits = self.has_room(u64::from(packet.len));
+        let fits = self.fifo.waiting(now).1 + u64::from(packet.len) <= self.params.limit;
         self.fifo.accept_if(fits, packet, now, log);
     }
 
@@ -61,6 +61,18 @@ impl Aqm for State {
     }
 
     look_at_fifo!();
+    foresee_fifo!();
+
+    #[inline(always)]
+    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
+        let fits = self.fifo.waiting(now).1 + u64::from(packet.len) <= self.params.limit;
+        self.fifo.pass_if(fits, packet, now, start, log)
+    }
+
+    #[inline(always)]
+    fn is_head_foreseen(&self, _at: Instant) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@
 //! many queues share them.
 
 use super::fifo::Fifo;
-use super::{Aqm, Dequeue, QueueContext};
+use super::{Aqm, Dequeue, QueueContext, Verdict};
+use crate::hint::seldom;
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Ecn, Packet};
 use crate::units::{Duration, Instant};
@@ -124,7 +125,6 @@ pub struct Codel {
 
 /// State of the control law for one queue. Zero is its state before the first packet.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(align(32))]
 pub struct CodelVars {
     first_above_time: u64,
     drop_next: u64,
@@ -199,15 +199,38 @@ impl Codel {
         }
         let (above, mut sojourn) = self.should_drop(vars, source, tick);
         let mut marked = false;
+        if above && (!vars.dropping || tick >= vars.drop_next) {
+            seldom();
+            (sojourn, marked) = self.signal(vars, source, tick, sojourn, at, log);
+        } else {
+            vars.dropping &= above;
+        }
+        let head = source.head()?;
+        if sojourn > self.ce_threshold && !marked && self.ce_selector.selects(head) {
+            log.set_ce(head, MarkReason::Step, at);
+        }
+        Some(head)
+    }
+
+    /// A signal is due, as the head of `source` has waited for `sojourn`: drops or marks. Returns the sojourn time of the head that is left, and whether it was
+    /// marked.
+    #[inline(never)]
+    fn signal<S: Source, L: Log>(
+        &self,
+        vars: &mut CodelVars,
+        source: &mut S,
+        tick: u64,
+        mut sojourn: u64,
+        at: At,
+        log: &mut L,
+    ) -> (u64, bool) {
         if vars.dropping {
-            vars.dropping = above;
             while vars.dropping && tick >= vars.drop_next {
                 self.set_count(vars, vars.count.wrapping_add(1));
                 if self.mark(source, at, log) {
                     // One signal for each packet that leaves: a mark ends the round even if the next one is due.
                     vars.drop_next = self.control_law(vars, vars.drop_next);
-                    marked = true;
-                    break;
+                    return (sojourn, true);
                 }
                 drop_head(source, at, log);
                 (vars.dropping, sojourn) = self.should_drop(vars, source, tick);
@@ -215,32 +238,56 @@ impl Codel {
                     vars.drop_next = self.control_law(vars, vars.drop_next);
                 }
             }
-        } else if above {
-            marked = self.mark(source, at, log);
-            if !marked {
-                drop_head(source, at, log);
-                // The answer does not matter (RFC 8289 section 5), what it does to first_above_time and the sojourn time does.
-                (_, sojourn) = self.should_drop(vars, source, tick);
-            }
-            vars.dropping = true;
-            // If the queue was controlled a short while ago, its drop rate then is a good start now. A queue that never was has 0 as `drop_next`, which
-            // is long ago for a kernel, whatever the time of the run; FQ-CoDel may have raised `count` even so.
-            let delta = vars.count.wrapping_sub(vars.lastcount);
-            let since = tick.wrapping_sub(vars.drop_next) as i64;
-            if vars.lastcount > 0 && delta > 1 && since < REENTRY_INTERVALS * self.interval as i64 {
-                self.set_count(vars, delta);
-            } else {
-                vars.count = 1;
-                vars.rec_inv_sqrt = u16::MAX;
-            }
-            vars.lastcount = vars.count;
-            vars.drop_next = self.control_law(vars, tick);
+            return (sojourn, false);
         }
-        let head = source.head()?;
-        if sojourn > self.ce_threshold && !marked && self.ce_selector.selects(head) {
-            log.set_ce(head, MarkReason::Step, at);
+        let marked = self.mark(source, at, log);
+        if !marked {
+            drop_head(source, at, log);
+            // The answer does not matter (RFC 8289 section 5), what it does to first_above_time and the sojourn time does.
+            (_, sojourn) = self.should_drop(vars, source, tick);
         }
-        Some(head)
+        vars.dropping = true;
+        // If the queue was controlled a short while ago, its drop rate then is a good start now. A queue that never was has 0 as `drop_next`, which
+        // is long ago for a kernel, whatever the time of the run; FQ-CoDel may have raised `count` even so.
+        let delta = vars.count.wrapping_sub(vars.lastcount);
+        let since = tick.wrapping_sub(vars.drop_next) as i64;
+        if vars.lastcount > 0 && delta > 1 && since < REENTRY_INTERVALS * self.interval as i64 {
+            self.set_count(vars, delta);
+        } else {
+            vars.count = 1;
+            vars.rec_inv_sqrt = u16::MAX;
+        }
+        vars.lastcount = vars.count;
+        vars.drop_next = self.control_law(vars, tick);
+        (sojourn, marked)
+    }
+
+    /// Judges `packet` as [`Codel::judge`] does at `start`, if it will have waited for less than the target then; otherwise nothing changes. Returns whether
+    /// it was judged: its fate does not depend on the backlog.
+    #[inline(always)]
+    fn judge_below_target<L: Log>(&self, vars: &mut CodelVars, packet: &mut Packet, start: Instant, log: &mut L) -> bool {
+        let sojourn = (start.0 >> self.tick_shift) - (packet.enqueue_time.0 >> self.tick_shift);
+        if sojourn >= self.target {
+            return false;
+        }
+        (vars.first_above_time, vars.dropping) = (0, false);
+        if sojourn > self.ce_threshold && self.ce_selector.selects(packet) {
+            log.set_ce(packet, MarkReason::Step, At::time(start));
+        }
+        true
+    }
+
+    /// Whether [`Codel::judge`] at `at` sends `head` whatever arrives until then behind a queue of `backlog` bytes, which `head` is in.
+    #[inline]
+    fn is_foreseen(&self, vars: &CodelVars, head: &Packet, backlog: u64, at: Instant) -> bool {
+        let tick = at.0 >> self.tick_shift;
+        if tick - (head.enqueue_time.0 >> self.tick_shift) < self.target {
+            return true;
+        }
+        // what arrives only adds to the backlog, and a mark is the only signal; how many drops there are depends on the backlog behind them
+        let signal_at = if vars.dropping { vars.drop_next } else { vars.first_above_time };
+        let may_signal = signal_at != 0 && tick >= signal_at;
+        backlog > self.full_frame + u64::from(head.len) && (!may_signal || (self.ecn && head.ecn() != Ecn::NotEct))
     }
 
     /// Whether the sojourn time has been above target for an interval, as of the head of `source`, and that time.
@@ -335,7 +382,7 @@ impl Aqm for State {
 
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        let fits = self.fifo.len() < self.limit;
+        let fits = self.fifo.has_place(self.limit, now);
         self.fifo.accept_if(fits, packet, now, log);
     }
 
@@ -358,6 +405,21 @@ impl Aqm for State {
     }
 
     look_at_fifo!(hint);
+    foresee_fifo!();
+
+    #[inline(always)]
+    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
+        let fits = self.fifo.has_place(self.limit, now);
+        if fits && !self.codel.judge_below_target(&mut self.vars, packet, start, log) {
+            return Verdict::Unknown;
+        }
+        self.fifo.pass_if(fits, packet, now, start, log)
+    }
+
+    #[inline(always)]
+    fn is_head_foreseen(&self, at: Instant) -> bool {
+        self.fifo.head().is_some_and(|head| self.codel.is_foreseen(&self.vars, head, self.fifo.bytes(), at))
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 
 use super::store::{Chain, Store};
 use super::{FlowKey, QueueContext};
-use crate::buffers::truesize;
 use crate::log::{At, Log};
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
@@ -14,94 +13,166 @@ use crate::rng::{mix, Rng};
 use crate::slots::SlotTable;
 use crate::units::Instant;
 
-/// No queue: end of a list, or a bucket that no flow was hashed to.
+/// No queue: a bucket that no flow was hashed to.
 const NOBODY: u32 = u32::MAX;
+/// The number of queues that are prefetched together.
+const GROUP: usize = 4;
 
-/// One queue: a cache line.
-#[derive(Clone, Debug)]
-#[repr(align(64))]
-struct DrrQueue {
-    packets: Chain,
-    /// Bytes queued.
-    backlog: u64,
-    /// Bytes that it may send before its turn is over.
-    deficit: i64,
-    /// The one behind it in its list.
-    next: u32,
-    /// Whether the queue is in a list.
-    listed: bool,
-}
-
-/// Queues in order, linked through [`DrrQueue::next`]: appended at the tail, taken from the head.
-#[derive(Clone, Copy, Debug)]
+/// Queues in order: appended at the tail, taken from the head. A ring with room for all queues, each of which is in one list at most once.
+#[derive(Clone, Debug, Default)]
 struct QueueList {
+    /// A power of two of places.
+    ring: Vec<u32>,
+    /// Queues that were ever taken, and appended; both wrap.
     head: u32,
     tail: u32,
 }
 
 impl QueueList {
-    const EMPTY: QueueList = QueueList { head: NOBODY, tail: NOBODY };
-
-    #[inline]
-    fn push(&mut self, queues: &mut [DrrQueue], index: u32) {
-        queues[index as usize].next = NOBODY;
-        match self.tail {
-            NOBODY => self.head = index,
-            tail => queues[tail as usize].next = index,
+    /// Makes room for this number of queues.
+    fn reserve(&mut self, queues: usize) {
+        if queues > self.ring.len() {
+            let queued: Vec<u32> = (0..self.len()).map(|ahead| self.ring[self.place(self.head.wrapping_add(ahead))]).collect();
+            (self.head, self.tail) = (0, queued.len() as u32);
+            self.ring = queued;
+            self.ring.resize(queues.next_power_of_two(), NOBODY);
         }
-        self.tail = index;
     }
 
-    #[inline]
-    fn pop(&mut self, queues: &[DrrQueue]) {
-        self.head = queues[self.head as usize].next;
-        if self.head == NOBODY {
-            self.tail = NOBODY;
+    #[inline(always)]
+    fn len(&self) -> u32 {
+        self.tail.wrapping_sub(self.head)
+    }
+
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.tail == self.head
+    }
+
+    #[inline(always)]
+    fn place(&self, number: u32) -> usize {
+        number as usize & (self.ring.len() - 1)
+    }
+
+    /// The head.
+    #[inline(always)]
+    fn first(&self) -> u32 {
+        self.ring[self.place(self.head)]
+    }
+
+    #[inline(always)]
+    fn push(&mut self, index: u32) {
+        let place = self.place(self.tail);
+        self.ring[place] = index;
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    #[inline(always)]
+    fn pop(&mut self) {
+        self.head = self.head.wrapping_add(1);
+    }
+
+    /// The head, `index`, goes to the tail. Returns the new one.
+    #[inline(always)]
+    fn rotate(&mut self, index: u32) -> u32 {
+        self.push(index);
+        self.pop();
+        self.first()
+    }
+
+    /// Once in [`GROUP`] queues, a group that comes soon, and the one behind it. Not at the end of the ring, where nothing is lost by that.
+    #[inline(always)]
+    fn groups_ahead(&self) -> Option<(&[u32], &[u32])> {
+        if self.head % GROUP as u32 != 0 || self.len() as usize <= 4 * GROUP {
+            return None;
         }
+        let ahead = self.ring.get(self.place(self.head) + 2 * GROUP..)?.get(..2 * GROUP)?;
+        Some(ahead.split_at(GROUP))
     }
 }
 
-/// The queues, their lists and their packets.
+/// One queue with the state of its AQM: a cache line, if that takes half of it.
 #[derive(Clone, Debug)]
-pub struct FlowQueues {
+#[repr(align(64))]
+struct DrrQueue<V> {
+    packets: Chain,
+    /// Bytes queued.
+    backlog: u64,
+    /// Bytes that it may send before its turn is over.
+    deficit: i32,
+    /// Whether the queue is in a list.
+    listed: bool,
+    vars: V,
+}
+
+/// The packets of one queue.
+pub struct FlowQueue<'a> {
+    packets: &'a mut Chain,
+    backlog: &'a mut u64,
+    store: &'a mut Store,
+}
+
+impl FlowQueue<'_> {
+    /// The head, to be changed where it is; its length must stay.
+    #[inline(always)]
+    pub fn head_mut(&mut self) -> Option<&mut Packet> {
+        self.store.head_mut(self.packets)
+    }
+
+    /// Takes the head; nothing is charged for it.
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Packet> {
+        let packet = self.store.pop(self.packets)?;
+        *self.backlog -= u64::from(packet.len);
+        Some(packet)
+    }
+
+    /// Bytes queued.
+    #[inline(always)]
+    pub fn backlog(&self) -> u64 {
+        *self.backlog
+    }
+
+    /// Bytes in all queues.
+    #[inline(always)]
+    pub fn all_bytes(&self) -> u64 {
+        self.store.bytes()
+    }
+}
+
+/// The queues, each with the state `V` of its AQM, their lists and their packets.
+#[derive(Clone, Debug)]
+pub struct FlowQueues<V> {
     /// Queue of every flow.
     of_flow: SlotTable<u32>,
-    queues: Vec<DrrQueue>,
+    queues: Vec<DrrQueue<V>>,
     /// Queue of every bucket.
     of_bucket: Vec<u32>,
     /// Bucket of every queue.
     buckets: Vec<u32>,
     perturbation: u64,
     store: Store,
+    /// Queues in the order of their turns.
     new: QueueList,
     old: QueueList,
-    quantum: i64,
-    packets: usize,
-    bytes: u64,
-    memory: u64,
-    /// See [`QueueContext::small_heads`].
-    small_heads: bool,
+    quantum: i32,
     /// How often a flow became new.
     pub new_flows: u64,
 }
 
-impl FlowQueues {
+impl<V> FlowQueues<V> {
     /// Flows are hashed to `buckets` queues, with a perturbation from the stream `name` of a run; `quantum` bytes per turn.
-    pub fn new(buckets: u32, quantum: u32, context: &QueueContext, name: &str) -> FlowQueues {
+    pub fn new(buckets: u32, quantum: u32, context: &QueueContext, name: &str) -> FlowQueues<V> {
         FlowQueues {
             of_flow: SlotTable::default(),
             queues: Vec::new(),
             of_bucket: vec![NOBODY; buckets as usize],
             buckets: Vec::new(),
             perturbation: Rng::stream(context.seed, name, 0).next_u64(),
-            store: Store::default(),
-            new: QueueList::EMPTY,
-            old: QueueList::EMPTY,
-            quantum: i64::from(quantum),
-            packets: 0,
-            bytes: 0,
-            memory: 0,
-            small_heads: context.small_heads,
+            store: Store::new(context.small_heads),
+            new: QueueList::default(),
+            old: QueueList::default(),
+            quantum: quantum as i32,
             new_flows: 0,
         }
     }
@@ -114,21 +185,27 @@ impl FlowQueues {
         ((u64::from(hash) * self.of_bucket.len() as u64) >> 32) as u32
     }
 
-    /// From now on, the packets of `flow` join the queue of its hash, which may be a queue that did not exist before.
-    pub fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
+    /// From now on, the packets of `flow` join the queue of its hash. Returns the number of the queue if it did not exist before; the state of its AQM
+    /// is `vars` then.
+    pub fn flow_starts(&mut self, flow: u32, key: &FlowKey, vars: V) -> Option<u32> {
         let bucket = self.bucket(key);
         let queue = &mut self.of_bucket[bucket as usize];
-        if *queue == NOBODY {
+        let is_new = *queue == NOBODY;
+        if is_new {
             *queue = self.queues.len() as u32;
-            self.queues.push(DrrQueue { packets: Chain::default(), backlog: 0, deficit: 0, next: NOBODY, listed: false });
+            self.queues.push(DrrQueue { packets: Chain::default(), backlog: 0, deficit: 0, listed: false, vars });
             self.buckets.push(bucket);
+            // nothing is allocated when a queue joins a list
+            self.new.reserve(self.queues.len());
+            self.old.reserve(self.queues.len());
         }
         *self.of_flow.entry(flow) = *queue;
+        is_new.then_some(*queue)
     }
 
     /// The bucket of queue `index`.
-    pub fn bucket_of(&self, index: usize) -> u32 {
-        self.buckets[index]
+    pub fn bucket_of(&self, index: u32) -> u32 {
+        self.buckets[index as usize]
     }
 
     /// How many queues there are; they are numbered from 0.
@@ -138,7 +215,7 @@ impl FlowQueues {
 
     /// Whether nothing is queued.
     pub fn is_empty(&self) -> bool {
-        self.packets == 0
+        self.store.packets() == 0
     }
 
     /// Queue of a flow, which has started.
@@ -150,25 +227,38 @@ impl FlowQueues {
     /// Packets in all queues.
     #[inline]
     pub fn packets(&self) -> usize {
-        self.packets
+        self.store.packets()
     }
 
     /// Bytes in all queues.
     #[inline]
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.store.bytes()
     }
 
     /// Memory that Linux accounts for the packets, bytes.
     #[inline]
     pub fn memory(&self) -> u64 {
-        self.memory
+        self.store.memory()
     }
 
-    /// Bytes in queue `index`.
+    /// Bytes in queue `index`, and the state of its AQM.
     #[inline]
-    pub fn backlog(&self, index: usize) -> u64 {
-        self.queues[index].backlog
+    pub fn backlog_and_vars(&mut self, index: usize) -> (u64, &mut V) {
+        let DrrQueue { backlog, vars, .. } = &mut self.queues[index];
+        (*backlog, vars)
+    }
+
+    /// The states of all AQMs.
+    pub fn iter_vars(&self) -> impl Iterator<Item = &V> {
+        self.queues.iter().map(|queue| &queue.vars)
+    }
+
+    /// The packets of queue `index`, and the state of its AQM.
+    #[inline(always)]
+    pub fn queue_and_vars(&mut self, index: usize) -> (FlowQueue<'_>, &mut V) {
+        let DrrQueue { packets, backlog, vars, .. } = &mut self.queues[index];
+        (FlowQueue { packets, backlog, store: &mut self.store }, vars)
     }
 
     /// Stamps `packet` with the time, appends it to queue `index` and reports it. A queue that was in no list becomes new.
@@ -179,78 +269,72 @@ impl FlowQueues {
         log.on_enqueue(&packet, At { now, queue: index as u32 });
         let queue = &mut self.queues[index];
         queue.backlog += u64::from(packet.len);
-        self.packets += 1;
-        self.bytes += u64::from(packet.len);
-        self.memory += u64::from(truesize(&packet, self.small_heads));
         self.store.push(&mut queue.packets, packet);
         if !queue.listed {
             queue.listed = true;
             queue.deficit = self.quantum;
             self.new_flows += 1;
-            self.new.push(&mut self.queues, index as u32);
+            self.new.push(index as u32);
         }
     }
 
     /// Takes the head of queue `index`; nothing is charged for it.
     #[inline]
     pub fn take(&mut self, index: usize) -> Option<Packet> {
-        let packet = *self.store.head(&self.queues[index].packets)?;
-        self.discard(index);
-        Some(packet)
-    }
-
-    /// The head of queue `index`, to be changed where it is; its length must stay.
-    #[inline]
-    pub fn head_mut(&mut self, index: usize) -> Option<&mut Packet> {
-        self.store.head_mut(&self.queues[index].packets)
-    }
-
-    /// Takes the head of queue `index` off, if there is one, without moving it; nothing is charged for it.
-    #[inline]
-    pub fn discard(&mut self, index: usize) {
-        let queue = &mut self.queues[index];
-        let Some(head) = self.store.head(&queue.packets) else { return };
-        let (len, memory) = (head.len, truesize(head, self.small_heads));
-        self.store.discard(&mut queue.packets);
-        queue.backlog -= u64::from(len);
-        self.packets -= 1;
-        self.bytes -= u64::from(len);
-        self.memory -= u64::from(memory);
+        self.queue_and_vars(index).0.pop()
     }
 
     /// The queue that is to send next; on the way, turns are over and begin. `None` if all lists are empty.
-    #[inline]
+    #[inline(always)]
     pub fn turn(&mut self) -> Option<usize> {
-        loop {
-            let from_new = self.new.head != NOBODY;
-            let index = if from_new { self.new.head } else { self.old.head };
-            if index == NOBODY {
-                return None;
+        if !self.new.is_empty() {
+            if let Some(index) = self.turn_of_new() {
+                return Some(index);
             }
+        }
+        if self.old.is_empty() {
+            return None;
+        }
+        let mut index = self.old.first();
+        loop {
             let queue = &mut self.queues[index as usize];
             if queue.deficit > 0 {
                 return Some(index as usize);
             }
             queue.deficit += self.quantum;
-            self.leave_head(from_new);
-            self.old.push(&mut self.queues, index);
+            index = self.old.rotate(index);
         }
     }
 
-    /// Queue `index`, whose turn it is, has sent `len` bytes. Returns one whose turn comes soon, so that others ask memory for what they know of it.
-    #[inline]
-    pub fn charge_sent(&mut self, index: usize, len: u16) -> usize {
-        self.queues[index].deficit -= i64::from(len);
-        // the next one's packet may have been pushed out of the cache by those of thousands of others
-        let behind = |ahead: usize| self.queues.get(ahead).map_or(usize::MAX, |queue| queue.next as usize);
-        let number = behind(behind(behind(behind(index))));
-        if let Some(soon) = self.queues.get(number) {
-            self.store.prefetch(&soon.packets);
-            if let Some(later) = self.queues.get(soon.next as usize) {
-                prefetch(later);
+    /// The first new queue that may send; those before it become old.
+    #[inline(never)]
+    fn turn_of_new(&mut self) -> Option<usize> {
+        while !self.new.is_empty() {
+            let index = self.new.first();
+            let queue = &mut self.queues[index as usize];
+            if queue.deficit > 0 {
+                return Some(index as usize);
+            }
+            queue.deficit += self.quantum;
+            self.new.pop();
+            self.old.push(index);
+        }
+        None
+    }
+
+    /// Queue `index`, whose turn it is, has sent `len` bytes. Prefetches the next queues and their first packets: with thousands of queues, they are no longer
+    /// in the cache.
+    #[inline(always)]
+    pub fn charge_sent(&mut self, index: usize, len: u16) {
+        self.queues[index].deficit -= i32::from(len);
+        if let Some((soon, later)) = self.old.groups_ahead() {
+            for &queue in soon {
+                self.store.prefetch(&self.queues[queue as usize].packets);
+            }
+            for &queue in later {
+                prefetch(&self.queues[queue as usize]);
             }
         }
-        number
     }
 
     /// A packet of `flow` will soon be pushed: asks for its queue, or, if it is `near`, for the packet in front of it.
@@ -264,32 +348,21 @@ impl FlowQueues {
         }
     }
 
-    /// The flow of the packet that most likely leaves next.
-    #[inline]
-    pub fn next_flow_hint(&self) -> Option<u32> {
-        let head = if self.new.head != NOBODY { self.new.head } else { self.old.head };
-        let first = self.queues.get(head as usize)?;
-        let queue = if first.deficit > 0 { first } else { self.queues.get(first.next as usize)? };
-        self.store.head(&queue.packets).map(|packet| packet.flow)
-    }
-
     /// Queue `index`, whose turn it is, had nothing to send: it leaves. A new one waits behind the old ones first, if there are any,
     /// so that it does not become new again at once (RFC 8290 section 4.2).
     #[inline]
     pub fn went_empty(&mut self, index: usize) {
-        let from_new = self.new.head == index as u32;
-        self.leave_head(from_new);
-        if from_new && self.old.head != NOBODY {
-            self.old.push(&mut self.queues, index as u32);
+        let is_new = !self.new.is_empty();
+        if is_new {
+            self.new.pop();
+        } else {
+            self.old.pop();
+        }
+        if is_new && !self.old.is_empty() {
+            self.old.push(index as u32);
         } else {
             self.queues[index].listed = false;
         }
-    }
-
-    #[inline]
-    fn leave_head(&mut self, from_new: bool) {
-        let list = if from_new { &mut self.new } else { &mut self.old };
-        list.pop(&self.queues);
     }
 
     /// The queue with the most bytes; of several, the one of the lowest bucket, as Linux finds it in its scan. There must be a queue.
@@ -313,14 +386,16 @@ mod tests {
     use crate::units::Rate;
 
     /// `flows` flows hashed to `buckets` queues.
-    fn hash_flows(flows: u32, buckets: u32, seed: u64) -> FlowQueues {
+    fn hash_flows(flows: u32, buckets: u32, seed: u64) -> FlowQueues<()> {
         let mut queues = FlowQueues::new(buckets, 1514, &QueueContext::new(Rate::UNLIMITED, seed), "test");
-        (0..flows).for_each(|ports| queues.flow_starts(ports, &FlowKey { src_host: 1, dst_host: 2, ports, dscp: 0 }));
+        for ports in 0..flows {
+            queues.flow_starts(ports, &FlowKey { src_host: 1, dst_host: 2, ports, dscp: 0 }, ());
+        }
         queues
     }
 
     /// Queues of `flows` flows that do not collide.
-    fn queues(flows: u32) -> FlowQueues {
+    fn queues(flows: u32) -> FlowQueues<()> {
         let queues = hash_flows(flows, 65_536, 1);
         assert_eq!(queues.len(), flows as usize);
         queues
@@ -331,7 +406,7 @@ mod tests {
     }
 
     /// Sends until the lists are empty; the queue of every packet in order.
-    fn drain(queues: &mut FlowQueues) -> Vec<usize> {
+    fn drain(queues: &mut FlowQueues<()>) -> Vec<usize> {
         let mut order = Vec::new();
         while let Some(index) = queues.turn() {
             match queues.take(index) {
@@ -343,6 +418,18 @@ mod tests {
             }
         }
         order
+    }
+
+    #[test]
+    fn a_list_keeps_its_order_when_it_grows_and_wraps() {
+        let mut list = QueueList { head: u32::MAX - 2, tail: u32::MAX - 2, ..QueueList::default() };
+        list.reserve(3);
+        (0..3).for_each(|index| list.push(index));
+        assert_eq!([list.rotate(0), list.rotate(1)], [1, 2]);
+        list.reserve(6);
+        (3..6).for_each(|index| list.push(index));
+        let order = std::iter::from_fn(|| (!list.is_empty()).then(|| list.first()).inspect(|_| list.pop()));
+        assert_eq!(order.collect::<Vec<_>>(), [2, 0, 1, 3, 4, 5]);
     }
 
     #[test]
@@ -405,9 +492,9 @@ mod tests {
     fn a_slot_that_is_used_again_joins_the_queue_of_its_new_flow() {
         let mut queues = queues(2);
         let [first, second] = [0, 1].map(|flow| queues.of_flow(flow));
-        queues.flow_starts(0, &FlowKey { src_host: 1, dst_host: 2, ports: 1, dscp: 0 });
+        queues.flow_starts(0, &FlowKey { src_host: 1, dst_host: 2, ports: 1, dscp: 0 }, ());
         assert_eq!((queues.of_flow(0), queues.len()), (second, 2));
-        queues.flow_starts(7, &FlowKey { src_host: 1, dst_host: 2, ports: 0, dscp: 0 });
+        queues.flow_starts(7, &FlowKey { src_host: 1, dst_host: 2, ports: 0, dscp: 0 }, ());
         assert_eq!((queues.of_flow(7), queues.len()), (first, 2));
     }
 

@@ -117,7 +117,10 @@ mod tests {
         let (all, own) = (include_str!("mod.rs"), include_str!("dyn_aqm.rs"));
         let trait_methods = all.split("pub trait Aqm").nth(1).and_then(|text| text.split("\n}\n").next()).expect("the trait");
         let of_trait = trait_methods.lines().filter_map(|line| line.strip_prefix("    fn "));
-        let wanted: BTreeSet<String> = of_trait.filter_map(|line| line.split(['(', '<']).next()).map(str::to_owned).collect();
+        let names = of_trait.filter_map(|line| line.split(['(', '<']).next());
+        // a box does not foresee what becomes of a packet
+        let wanted: BTreeSet<String> =
+            names.filter(|name| !["pass", "is_head_foreseen", "note_start"].contains(name)).map(str::to_owned).collect();
         assert!(wanted.len() > 15 && wanted.contains("bypass_max_len"), "{wanted:?}");
         let plain = functions(own, "macro_rules! plain_methods");
         for (text, part) in [

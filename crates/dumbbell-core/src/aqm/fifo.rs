@@ -1,5 +1,7 @@
 //! The ring of packets inside every single-queue discipline.
 
+use super::Verdict;
+use crate::hint::unlikely;
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
 use crate::units::Instant;
@@ -10,6 +12,76 @@ use std::collections::VecDeque;
 pub struct Fifo {
     packets: VecDeque<Packet>,
     bytes: u64,
+    ahead: Ahead,
+}
+
+/// Packets whose start on the link is known before it comes ([`Aqm::pass`](super::Aqm::pass)): until then they wait in the queue, though they do
+/// not lie in it. A ring, of which the part is cut off that is over, when it is full or someone asks.
+#[derive(Clone, Debug, Default)]
+struct Ahead {
+    /// When each starts, ascending, and the bytes of all packets before it. As many as a power of two, or none.
+    starts: Vec<(Instant, u64)>,
+    /// Numbers of the first packet that may wait, and of the next one.
+    first: usize,
+    next: usize,
+    /// Bytes of all packets so far.
+    bytes: u64,
+    /// The latest time that is known to have come.
+    now: Instant,
+}
+
+/// Packets that [`Ahead`] has room for at first.
+const AHEAD_ROOM: usize = 64;
+
+impl Ahead {
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.first == self.next
+    }
+
+    #[inline(always)]
+    fn place(&self, number: usize) -> usize {
+        number & self.starts.len().wrapping_sub(1)
+    }
+
+    /// Forgets those that have started by `now`. Returns the packets and bytes that are left.
+    #[inline]
+    fn advance(&mut self, now: Instant) -> (usize, u64) {
+        while self.first < self.next && self.starts[self.place(self.first)].0 <= now {
+            self.first += 1;
+        }
+        let before = if self.is_empty() { self.bytes } else { self.starts[self.place(self.first)].1 };
+        (self.next - self.first, self.bytes - before)
+    }
+
+    #[inline(always)]
+    fn push(&mut self, len: u16, start: Instant) {
+        if unlikely(self.next - self.first == self.starts.len()) {
+            self.make_room();
+        }
+        let place = self.place(self.next);
+        if let Some(entry) = self.starts.get_mut(place) {
+            *entry = (start, self.bytes);
+        }
+        self.next += 1;
+        self.bytes += u64::from(len);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self) {
+        let (waiting, _) = self.advance(self.now);
+        if waiting < self.starts.len() / 2 {
+            return;
+        }
+        let kept: Vec<(Instant, u64)> = (self.first..self.next).map(|number| self.starts[self.place(number)]).collect();
+        let room = (2 * self.starts.len()).max(AHEAD_ROOM);
+        self.starts = vec![(Instant::ZERO, 0); room];
+        for (number, entry) in (self.first..).zip(kept) {
+            let place = self.place(number);
+            self.starts[place] = entry;
+        }
+    }
 }
 
 impl Fifo {
@@ -35,6 +107,45 @@ impl Fifo {
         packet.enqueue_time = at.now;
         log.on_enqueue(&packet, at);
         self.push(packet);
+    }
+
+    /// Judges a packet that starts on the link at `start`: it is sent if it `fits`, and dropped otherwise.
+    #[inline(always)]
+    pub fn pass_if<L: Log>(&mut self, fits: bool, packet: &Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
+        if unlikely(!fits) {
+            log.on_drop(packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
+            return Verdict::Dropped;
+        }
+        if start > now {
+            self.note_start(packet.len, start);
+        }
+        Verdict::Sent
+    }
+
+    /// Packets and bytes that wait at `now`, when a packet arrives: those in the queue, and those whose later start is known already.
+    #[inline(always)]
+    pub fn waiting(&mut self, now: Instant) -> (usize, u64) {
+        if self.ahead.is_empty() {
+            return (self.packets.len(), self.bytes);
+        }
+        self.ahead.now = now;
+        let (packets, bytes) = self.ahead.advance(now);
+        (self.packets.len() + packets, self.bytes + bytes)
+    }
+
+    /// Whether fewer than `limit` packets wait at `now`, when a packet arrives.
+    #[inline(always)]
+    pub fn has_place(&mut self, limit: usize, now: Instant) -> bool {
+        // some of those may have started
+        let most = self.packets.len() + (self.ahead.next - self.ahead.first);
+        self.ahead.now = now;
+        most < limit || self.waiting(now).0 < limit
+    }
+
+    /// A packet of `len` bytes that is not in the queue starts on the link at `start`, which may not have come.
+    #[inline(always)]
+    pub fn note_start(&mut self, len: u16, start: Instant) {
+        self.ahead.push(len, start);
     }
 
     /// Appends.

@@ -11,11 +11,11 @@
 //! the last frame of a queue, where mac80211, which sets no `mtu`, drops it.
 
 use super::codel::{CeSelector, Codel, CodelVars, ControlLaw, Source};
-use super::drr::FlowQueues;
+use super::drr::{FlowQueue, FlowQueues};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
+use crate::hint::seldom;
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
-use crate::prefetch::prefetch;
 use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
@@ -77,34 +77,35 @@ crate::params! {
     } over FqCodelVersion;
 }
 
-/// One flow queue, with the backlog of all.
-struct FlowQueue<'a> {
-    queues: &'a mut FlowQueues,
-    index: usize,
+/// One flow queue.
+struct Guarded<'a> {
+    queue: FlowQueue<'a>,
+    number: u32,
     /// CoDel's guard looks at its bytes alone.
     guards_itself: bool,
 }
 
-impl Source for FlowQueue<'_> {
-    #[inline]
+impl Source for Guarded<'_> {
+    #[inline(always)]
     fn head(&mut self) -> Option<&mut Packet> {
-        self.queues.head_mut(self.index)
+        self.queue.head_mut()
     }
-    #[inline]
+    #[inline(always)]
     fn discard(&mut self, _len: u16) {
-        self.queues.discard(self.index);
+        self.queue.pop();
     }
-    #[inline]
+    #[inline(always)]
     fn backlog(&self) -> u64 {
         if self.guards_itself {
-            self.queues.backlog(self.index)
+            seldom();
+            self.queue.backlog()
         } else {
-            self.queues.bytes()
+            self.queue.all_bytes()
         }
     }
-    #[inline]
+    #[inline(always)]
     fn number(&self) -> u32 {
-        self.index as u32
+        self.number
     }
 }
 
@@ -115,8 +116,7 @@ pub struct State {
     memory_limit: u64,
     drop_batch: u32,
     codel: Codel,
-    vars: Vec<CodelVars>,
-    queues: FlowQueues,
+    queues: FlowQueues<CodelVars>,
     guards_itself: bool,
 }
 
@@ -132,7 +132,6 @@ impl State {
             memory_limit: params.memory_limit,
             drop_batch: params.drop_batch,
             codel,
-            vars: Vec::new(),
             queues,
             guards_itself: params.version == FqCodelVersion::Mac80211,
         }
@@ -143,7 +142,7 @@ impl State {
     fn drop_batch<L: Log>(&mut self, now: Instant, log: &mut L) {
         let index = self.queues.longest();
         let at = At { now, queue: index as u32 };
-        let enough = self.queues.backlog(index) / 2;
+        let enough = self.queues.backlog_and_vars(index).0 / 2;
         let (mut packets, mut bytes) = (0, 0);
         while let Some(packet) = self.queues.take(index) {
             log.on_drop(&packet, DropReason::Overflow, DropSite::Queue, at);
@@ -153,14 +152,14 @@ impl State {
                 break;
             }
         }
-        self.vars[index].count = self.vars[index].count.wrapping_add(packets);
+        let (_, vars) = self.queues.backlog_and_vars(index);
+        vars.count = vars.count.wrapping_add(packets);
     }
 }
 
 impl Aqm for State {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
-        self.queues.flow_starts(flow, key);
-        self.vars.resize(self.queues.len(), CodelVars::default());
+        self.queues.flow_starts(flow, key, CodelVars::default());
     }
 
     #[inline(always)]
@@ -172,23 +171,19 @@ impl Aqm for State {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         while let Some(index) = self.queues.turn() {
-            let mut source = FlowQueue { queues: &mut self.queues, index, guards_itself: self.guards_itself };
-            match self.codel.judge(&mut self.vars[index], &mut source, now, log) {
-                Some(head) => {
-                    log.on_dequeue(head, At { now, queue: index as u32 });
-                    let (packet, len) = (Dequeue::Packet(*head), head.len);
-                    self.queues.discard(index);
-                    let soon = self.queues.charge_sent(index, len);
-                    if let Some(vars) = self.vars.get(soon) {
-                        prefetch(vars);
-                    }
-                    return packet;
-                }
-                None => self.queues.went_empty(index),
+            let number = index as u32;
+            let (queue, vars) = self.queues.queue_and_vars(index);
+            let mut source = Guarded { queue, number, guards_itself: self.guards_itself };
+            let is_left = self.codel.judge(vars, &mut source, now, log).is_some();
+            if let (true, Some(packet)) = (is_left, source.queue.pop()) {
+                log.on_dequeue(&packet, At { now, queue: number });
+                self.queues.charge_sent(index, packet.len);
+                return Dequeue::Packet(packet);
             }
+            self.queues.went_empty(index);
         }
         Dequeue::Empty
     }
@@ -196,8 +191,8 @@ impl Aqm for State {
     look_at_queues!();
 
     fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
-        tell("count", f64::from(self.vars.iter().map(|vars| vars.count).max().unwrap_or(0)));
-        tell("dropping", self.vars.iter().filter(|vars| vars.is_dropping()).count() as f64);
+        tell("count", f64::from(self.queues.iter_vars().map(|vars| vars.count).max().unwrap_or(0)));
+        tell("dropping", self.queues.iter_vars().filter(|vars| vars.is_dropping()).count() as f64);
     }
 
     fn counters(&self) -> Vec<(String, u64)> {
@@ -272,7 +267,7 @@ mod tests {
         for (queued, dropped) in [(101, 51), (100, 50), (300, 64)] {
             let (mut state, mut log) = fill_queue(queued, 10_240);
             state.drop_batch(Instant::ZERO, &mut log);
-            assert_eq!((log.queue.drops_overflow, state.vars[0].count), (dropped, dropped as u32));
+            assert_eq!((log.queue.drops_overflow, state.queues.backlog_and_vars(0).1.count), (dropped, dropped as u32));
             assert_eq!(state.packets() as u64, queued - dropped);
         }
         // one packet too many
@@ -302,10 +297,10 @@ mod tests {
     fn a_batch_before_the_first_signal_does_not_make_a_drop_rate() {
         let (mut state, mut log) = fill_queue(101, 100);
         // half of 101 * 1514 B are 51 packets: the count says so, but the first signal, after 100 ms above target, is the first
-        assert_eq!(state.vars[0].count, 51);
+        assert_eq!(state.queues.backlog_and_vars(0).1.count, 51);
         assert!(matches!(state.dequeue(Instant::from_millis(10), &mut log), Dequeue::Packet(_)));
         assert!(matches!(state.dequeue(Instant::from_millis(111), &mut log), Dequeue::Packet(_)));
-        assert_eq!((state.vars[0].count, log.queue.ce_marks), (1, 1));
+        assert_eq!((state.queues.backlog_and_vars(0).1.count, log.queue.ce_marks), (1, 1));
     }
 
     #[test]

@@ -57,8 +57,7 @@ const BATCH: u32 = 2048;
 pub struct State {
     limit: usize,
     pie: Pie,
-    vars: Vec<PieVars>,
-    queues: FlowQueues,
+    queues: FlowQueues<PieVars>,
     rng: Rng,
     next_update: Instant,
     /// Queues that exist, by the batch that updates them.
@@ -88,7 +87,6 @@ impl State {
         );
         State {
             limit: params.limit as usize,
-            vars: Vec::new(),
             queues,
             rng: Rng::stream(context.seed, NAME, 0),
             next_update: pie.first_update(context.seed),
@@ -101,11 +99,8 @@ impl State {
 
 impl Aqm for State {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
-        self.queues.flow_starts(flow, key);
-        if self.queues.len() > self.vars.len() {
-            let index = self.vars.len();
-            self.vars.push(self.pie.vars());
-            self.batches[(self.queues.bucket_of(index) / BATCH) as usize].push(index as u32);
+        if let Some(index) = self.queues.flow_starts(flow, key, self.pie.vars()) {
+            self.batches[(self.queues.bucket_of(index) / BATCH) as usize].push(index);
         }
     }
 
@@ -113,11 +108,12 @@ impl Aqm for State {
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         let index = self.queues.of_flow(packet.flow);
         let at = At { now, queue: index as u32 };
-        let vars = &mut self.vars[index];
-        if self.queues.packets() >= self.limit {
+        let is_full = self.queues.packets() >= self.limit;
+        let (backlog, vars) = self.queues.backlog_and_vars(index);
+        if is_full {
             self.pie.overflow(vars);
             log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, at);
-        } else if self.pie.admit(vars, &mut packet, self.queues.backlog(index), &mut self.rng, at, log) {
+        } else if self.pie.admit(vars, &mut packet, backlog, &mut self.rng, at, log) {
             self.queues.push(index, packet, now, log);
         } else {
             log.on_drop(&packet, DropReason::Aqm, DropSite::Arrival, at);
@@ -129,7 +125,8 @@ impl Aqm for State {
         while let Some(index) = self.queues.turn() {
             if let Some(packet) = self.queues.take(index) {
                 self.queues.charge_sent(index, packet.len);
-                self.pie.on_departure(&mut self.vars[index], &packet, self.queues.backlog(index), now);
+                let (backlog, vars) = self.queues.backlog_and_vars(index);
+                self.pie.on_departure(vars, &packet, backlog, now);
                 log.on_dequeue(&packet, At { now, queue: index as u32 });
                 return Dequeue::Packet(packet);
             }
@@ -146,8 +143,8 @@ impl Aqm for State {
 
     fn on_timer<L: Log>(&mut self, now: Instant, _log: &mut L) {
         for &index in &self.batches[self.batch] {
-            let index = index as usize;
-            self.pie.update(&mut self.vars[index], self.queues.backlog(index));
+            let (backlog, vars) = self.queues.backlog_and_vars(index as usize);
+            self.pie.update(vars, backlog);
         }
         self.batch += 1;
         let mut wait = timer_wheel(Instant::ZERO, Duration::ZERO) - Instant::ZERO;
@@ -158,7 +155,7 @@ impl Aqm for State {
     }
 
     fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
-        tell("p", self.vars.iter().map(|vars| vars.prob).max().unwrap_or(0) as f64 / pie::ONE as f64);
+        tell("p", self.queues.iter_vars().map(|vars| vars.prob).max().unwrap_or(0) as f64 / pie::ONE as f64);
     }
 
     fn counters(&self) -> Vec<(String, u64)> {
@@ -195,7 +192,7 @@ mod tests {
         start_flows(&mut state, 40);
         for (batch, members) in state.batches.iter().enumerate() {
             for &index in members {
-                assert_eq!(state.queues.bucket_of(index as usize) as usize / 2048, batch);
+                assert_eq!(state.queues.bucket_of(index) as usize / 2048, batch);
             }
         }
         assert_eq!(state.batches.iter().map(Vec::len).sum::<usize>(), state.queues.len());
@@ -206,7 +203,8 @@ mod tests {
             .for_each(|_| assert!(matches!(state.dequeue(Instant::from_millis(200), &mut log), Dequeue::Packet(_))));
         for updated in 0..=32 {
             for index in 0..state.queues.len() {
-                assert_eq!(state.vars[index].prob > 0, state.queues.bucket_of(index) < 2048 * updated);
+                let has_learnt = state.queues.backlog_and_vars(index).1.prob > 0;
+                assert_eq!(has_learnt, state.queues.bucket_of(index as u32) < 2048 * updated);
             }
             state.on_timer(Instant::ZERO, &mut log);
         }

@@ -30,6 +30,17 @@ pub enum Dequeue {
     Wait(Instant),
 }
 
+/// What happens to a packet that is judged when it arrives ([`Aqm::pass`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is sent.
+    Sent,
+    /// It is dropped on arrival.
+    Dropped,
+    /// It depends on what arrives later. Nothing has changed, and the packet has to be enqueued.
+    Unknown,
+}
+
 /// Link and host for which a queue discipline is built.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueContext {
@@ -99,6 +110,27 @@ pub trait Aqm {
         0
     }
 
+    /// Whether [`Aqm::pass`] judges packets: a discipline with one queue, in which the fate of a packet seldom depends on what arrives later.
+    const FORESEES: bool = false;
+
+    /// Judges `packet`, which arrives at `now` at a queue in which no packet lies, and will be the next that the link takes, at `start`. Does what
+    /// `enqueue` at `now` and `dequeue` at `start` would do, reports only a mark or a drop on arrival, and counts the packet as queued until
+    /// `start` if that is later. [`Packet::enqueue_time`] is set.
+    #[inline(always)]
+    fn pass<L: Log>(&mut self, _packet: &mut Packet, _now: Instant, _start: Instant, _log: &mut L) -> Verdict {
+        Verdict::Unknown
+    }
+
+    /// Whether `dequeue` may be called now for the time `at`, which has not come: it returns the head whatever arrives until then.
+    #[inline(always)]
+    fn is_head_foreseen(&self, _at: Instant) -> bool {
+        false
+    }
+
+    /// The packet of `len` bytes that was dequeued ahead of its time counts as queued until `start`.
+    #[inline(always)]
+    fn note_start(&mut self, _len: u16, _start: Instant) {}
+
     /// Packets queued.
     fn packets(&self) -> usize;
 
@@ -162,14 +194,21 @@ macro_rules! look_at_fifo {
     };
 }
 
+/// The methods of [`Aqm`] by which a discipline judges packets when they arrive. Its queue is `self.fifo`.
+macro_rules! foresee_fifo {
+    () => {
+        const FORESEES: bool = true;
+
+        #[inline(always)]
+        fn note_start(&mut self, len: u16, start: Instant) {
+            self.fifo.note_start(len, start);
+        }
+    };
+}
+
 /// The methods of [`Aqm`] that look at the flow queues of a discipline, `self.queues`.
 macro_rules! look_at_queues {
     () => {
-        #[inline]
-        fn next_flow_hint(&self) -> Option<u32> {
-            self.queues.next_flow_hint()
-        }
-
         #[inline]
         fn prefetch(&self, flow: u32, near: bool) {
             self.queues.prefetch(flow, near);

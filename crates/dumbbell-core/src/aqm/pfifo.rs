@@ -3,7 +3,7 @@
 //! Accepts a packet iff fewer than `limit` are queued; otherwise drops the arriving one. No ECN.
 
 use super::fifo::Fifo;
-use super::{Aqm, Dequeue, QueueContext};
+use super::{Aqm, Dequeue, QueueContext, Verdict};
 use crate::log::{At, Log};
 use crate::packet::Packet;
 use crate::units::Instant;
@@ -40,7 +40,7 @@ impl State {
 impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        let fits = self.fifo.len() < self.params.limit as usize;
+        let fits = self.fifo.has_place(self.params.limit as usize, now);
         self.fifo.accept_if(fits, packet, now, log);
     }
 
@@ -60,4 +60,16 @@ impl Aqm for State {
     }
 
     look_at_fifo!();
+    foresee_fifo!();
+
+    #[inline(always)]
+    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
+        let fits = self.fifo.has_place(self.params.limit as usize, now);
+        self.fifo.pass_if(fits, packet, now, start, log)
+    }
+
+    #[inline(always)]
+    fn is_head_foreseen(&self, _at: Instant) -> bool {
+        true
+    }
 }

@@ -13,7 +13,7 @@
 //! Deviations: Linux divides random numbers by a reciprocal; here it is a division. A `limit` below a packet drops it; Linux too.
 
 use super::fifo::Fifo;
-use super::{Aqm, Dequeue, QueueContext};
+use super::{Aqm, Dequeue, QueueContext, Verdict};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
 use crate::param::ParamError;
@@ -240,7 +240,7 @@ impl State {
     fn average(&mut self, now: Instant) {
         match self.idle_since.take() {
             Some(since) => self.average = self.idle.decay(self.average, now.saturating_since(since)),
-            None => self.average = (self.average + self.fifo.bytes()) - (self.average >> self.wlog),
+            None => self.average = (self.average + self.fifo.waiting(now).1) - (self.average >> self.wlog),
         }
     }
 
@@ -269,6 +269,23 @@ impl State {
         Action::ByChance
     }
 
+    /// Averages the queue and judges `packet`, which arrives: returns false if it was dropped.
+    #[inline(always)]
+    fn admit<L: Log>(&mut self, packet: &mut Packet, now: Instant, log: &mut L) -> bool {
+        self.average(now);
+        let action = self.judge();
+        let is_admitted = action == Action::Pass || self.spare(action, packet, now, log);
+        if !is_admitted {
+            log.on_drop(packet, DropReason::Aqm, DropSite::Arrival, At::time(now));
+        }
+        is_admitted
+    }
+
+    #[inline(always)]
+    fn fits(&mut self, packet: &Packet, now: Instant) -> bool {
+        self.fifo.waiting(now).1 + u64::from(packet.len) <= u64::from(self.params.limit)
+    }
+
     /// Whether the packet may be queued after all, marked or not.
     #[inline]
     fn spare<L: Log>(&mut self, action: Action, packet: &mut Packet, now: Instant, log: &mut L) -> bool {
@@ -289,14 +306,10 @@ impl State {
 impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
-        self.average(now);
-        let action = self.judge();
-        if action != Action::Pass && !self.spare(action, &mut packet, now, log) {
-            log.on_drop(&packet, DropReason::Aqm, DropSite::Arrival, At::time(now));
-            return;
+        if self.admit(&mut packet, now, log) {
+            let fits = self.fits(&packet, now);
+            self.fifo.accept_if(fits, packet, now, log);
         }
-        let fits = self.fifo.bytes() + u64::from(packet.len) <= u64::from(self.params.limit);
-        self.fifo.accept_if(fits, packet, now, log);
     }
 
     #[inline(always)]
@@ -314,6 +327,21 @@ impl Aqm for State {
     }
 
     look_at_fifo!(hint);
+    foresee_fifo!();
+
+    #[inline(always)]
+    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
+        if !self.admit(packet, now, log) {
+            return Verdict::Dropped;
+        }
+        let fits = self.fits(packet, now);
+        self.fifo.pass_if(fits, packet, now, start, log)
+    }
+
+    #[inline(always)]
+    fn is_head_foreseen(&self, _at: Instant) -> bool {
+        true
+    }
 
     fn next_timer(&self) -> Instant {
         self.next_adapt

@@ -5,10 +5,10 @@
 //! arriving packet, is `red` with equal thresholds.
 
 use super::fifo::Fifo;
-use super::{Aqm, Dequeue, QueueContext};
+use super::{Aqm, Dequeue, QueueContext, Verdict};
 use crate::hint::seldom;
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
-use crate::packet::Packet;
+use crate::packet::{Ecn, Packet};
 use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
@@ -52,12 +52,18 @@ impl State {
     pub fn new(params: Params, _context: &QueueContext) -> State {
         State { params, fifo: Fifo::default() }
     }
+
+    /// Whether `packet` is dropped above the threshold.
+    #[inline]
+    fn drops(&self, packet: &Packet) -> bool {
+        self.params.not_ect != NotEct::Pass && packet.ecn() == Ecn::NotEct
+    }
 }
 
 impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        let fits = self.fifo.len() < self.params.limit as usize;
+        let fits = self.fifo.has_place(self.params.limit as usize, now);
         self.fifo.accept_if(fits, packet, now, log);
     }
 
@@ -88,6 +94,25 @@ impl Aqm for State {
     }
 
     look_at_fifo!(hint);
+    foresee_fifo!();
+
+    #[inline(always)]
+    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
+        let fits = self.fifo.has_place(self.params.limit as usize, now);
+        if fits && start - now > self.params.threshold {
+            seldom();
+            if self.drops(packet) {
+                return Verdict::Unknown;
+            }
+            log.set_ce(packet, MarkReason::Step, At::time(start));
+        }
+        self.fifo.pass_if(fits, packet, now, start, log)
+    }
+
+    #[inline(always)]
+    fn is_head_foreseen(&self, at: Instant) -> bool {
+        self.fifo.head().is_some_and(|head| at - head.enqueue_time <= self.params.threshold || !self.drops(head))
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Room for the packets of many queues: one array, in which every queue is a chain.
+//! Room for the packets of many queues: one array, in which every queue is a chain, and what all of them take.
 
+use crate::buffers::truesize;
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
 
@@ -38,53 +39,81 @@ impl Chain {
 pub struct Store {
     stored: Vec<Stored>,
     unused: u32,
-}
-
-impl Default for Store {
-    fn default() -> Store {
-        Store { stored: Vec::new(), unused: NONE }
-    }
+    packets: usize,
+    bytes: u64,
+    memory: u64,
+    /// See [`QueueContext::small_heads`](super::QueueContext::small_heads).
+    small_heads: bool,
 }
 
 impl Store {
+    /// Holds nothing.
+    pub fn new(small_heads: bool) -> Store {
+        Store { stored: Vec::new(), unused: NONE, packets: 0, bytes: 0, memory: 0, small_heads }
+    }
+
+    /// Packets in all queues.
+    #[inline]
+    pub fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// Bytes in all queues.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Memory that Linux accounts for the packets, bytes.
+    #[inline]
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
+
     /// Appends to `chain`.
     #[inline(always)]
     pub fn push(&mut self, chain: &mut Chain, packet: Packet) {
-        let stored = Stored { packet, next: NONE };
+        self.packets += 1;
+        self.bytes += u64::from(packet.len);
+        self.memory += u64::from(truesize(&packet, self.small_heads));
         let mut place = self.unused;
-        if place == NONE {
-            place = self.stored.len() as u32;
-            self.stored.push(stored);
+        // `NONE` is a place that is never there
+        if let Some(stored) = self.stored.get_mut(place as usize) {
+            self.unused = stored.next;
+            *stored = Stored { packet, next: NONE };
         } else {
-            self.unused = self.stored[place as usize].next;
-            self.stored[place as usize] = stored;
+            place = self.stored.len() as u32;
+            self.stored.push(Stored { packet, next: NONE });
         }
-        match chain.tail {
-            NONE => chain.head = place,
-            tail => self.stored[tail as usize].next = place,
+        match self.stored.get_mut(chain.tail as usize) {
+            Some(tail) => tail.next = place,
+            None => chain.head = place,
         }
         chain.tail = place;
     }
 
     /// Takes the head of `chain`.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self, chain: &mut Chain) -> Option<Packet> {
-        let packet = *self.head(chain)?;
-        self.discard(chain);
-        Some(packet)
-    }
-
-    /// Takes the head of `chain` off, if there is one, without moving it.
-    #[inline]
-    pub fn discard(&mut self, chain: &mut Chain) {
         let place = chain.head;
-        let Some(stored) = self.stored.get_mut(place as usize) else { return };
+        let stored = self.stored.get_mut(place as usize)?;
+        let packet = stored.packet;
         chain.head = stored.next;
         if chain.head == NONE {
             chain.tail = NONE;
         }
         stored.next = self.unused;
         self.unused = place;
+        self.subtract(&packet);
+        Some(packet)
+    }
+
+    /// `packet` has left.
+    #[inline(always)]
+    fn subtract(&mut self, packet: &Packet) {
+        self.packets -= 1;
+        self.bytes -= u64::from(packet.len);
+        self.memory -= u64::from(truesize(packet, self.small_heads));
     }
 
     /// The head of `chain`, to be changed where it is.
@@ -125,6 +154,7 @@ impl Store {
         if next == NONE {
             chain.tail = before;
         }
+        self.subtract(&packet);
         Some(packet)
     }
 

@@ -30,6 +30,15 @@ impl Pace {
         self.rate
     }
 
+    /// How long the next `bytes` take at the most.
+    #[inline(always)]
+    pub fn longest(&mut self, bytes: u64) -> Duration {
+        if unlikely(bytes != self.last.0) {
+            self.last = self.quotient(bytes);
+        }
+        self.last.1 + Duration(1)
+    }
+
     /// How long the next `bytes` take.
     #[inline(always)]
     pub fn take(&mut self, bytes: u64) -> Duration {

@@ -2,7 +2,7 @@
 
 use super::pace::Pace;
 use super::{Link, LinkContext, QueueContent};
-use crate::units::{Instant, Rate};
+use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
 pub const NAME: &str = "serial";
@@ -29,6 +29,14 @@ impl State {
     /// At the rate of the hop.
     pub fn new(_params: Params, context: &LinkContext) -> State {
         State { pace: Pace::new(context.rate), ends: Instant::ZERO, wire: context.rate }
+    }
+}
+
+impl State {
+    /// How long the next `bytes` take at the most.
+    #[inline(always)]
+    pub fn longest(&mut self, bytes: u64) -> Duration {
+        self.pace.longest(bytes)
     }
 }
 

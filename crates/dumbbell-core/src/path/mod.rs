@@ -77,6 +77,20 @@ pub trait Sink<T> {
     fn on_clear_ecn(&mut self, _item: &T, _now: Instant) {}
 }
 
+impl<T, S: Sink<T>> Sink<T> for &mut S {
+    fn arrive(&mut self, item: T, now: Instant) {
+        (**self).arrive(item, now);
+    }
+
+    fn on_drop(&mut self, item: T, reason: DropReason, now: Instant) {
+        (**self).on_drop(item, reason, now);
+    }
+
+    fn on_clear_ecn(&mut self, item: &T, now: Instant) {
+        (**self).on_clear_ecn(item, now);
+    }
+}
+
 /// The stages behind a stage, and the sink at the end.
 pub struct Downstream<'a, T> {
     rest: &'a mut [AnyStage<T>],

@@ -34,6 +34,7 @@ macro_rules! first_values {
 
 mod ecn;
 pub mod host;
+mod known;
 mod look;
 pub mod output;
 mod pacer;

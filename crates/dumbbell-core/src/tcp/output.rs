@@ -1,6 +1,7 @@
 //! Decides what may be sent when: windows, pacing, bursts of segmentation offload, retransmissions.
 
 use super::host::{Offload, Writes};
+use super::known::{Anything, Known};
 use super::sender::{Phase, Sender, Timer};
 use super::write_queue::{Filled, GSO_MAX_SIZE};
 use super::Outlet;
@@ -39,14 +40,14 @@ impl Sender {
     /// Sends what may be sent, and lets the application write if there is room. Returns whether anything was sent. Linux
     /// `tcp_data_snd_check`.
     #[inline(always)]
-    pub(super) fn push(&mut self, net: &mut impl Outlet) -> bool {
+    pub(super) fn push<K: Known>(&mut self, net: &mut impl Outlet) -> bool {
         if self.phase != Phase::Established {
             return false;
         }
         if net.counts_memory() {
             self.report_memory(net);
         }
-        let sent = self.queue.waiting(&self.conn) > 0 && self.send_new(net, Push::All);
+        let sent = self.queue.waiting(&self.conn) > 0 && self.send_new::<K>(net, Push::All);
         self.queue.expand(&self.conn, &self.host, net);
         match self.queue.next_write(&self.conn, self.board.bursts) {
             Some(offered) => self.write(offered, net) || sent,
@@ -90,23 +91,23 @@ impl Sender {
                 self.report_memory(net);
             }
             match filled {
-                Filled::Pushed => sent |= self.send_new(net, Push::All),
-                Filled::Front => sent |= self.send_new(net, Push::One),
+                Filled::Pushed => sent |= self.send_new::<Anything>(net, Push::All),
+                Filled::Front => sent |= self.send_new::<Anything>(net, Push::One),
                 Filled::InPart | Filled::Behind => {}
             }
         }
         if !first {
             self.queue.push();
-            sent |= self.send_new(net, Push::All);
+            sent |= self.send_new::<Anything>(net, Push::All);
         }
         sent
     }
 
     /// Sends new segments as windows and pacing allow, and `extent`. Returns whether anything was sent. Linux `tcp_write_xmit`.
-    pub(super) fn send_new(&mut self, net: &mut impl Outlet, extent: Push) -> bool {
+    pub(super) fn send_new<K: Known>(&mut self, net: &mut impl Outlet, extent: Push) -> bool {
         let probe = extent == Push::Probe;
         let mut unsent = self.queue.waiting(&self.conn);
-        let max_burst = if self.host.offload != Offload::None { self.burst_limit() } else { 1 };
+        let max_burst = if K::offload(&self.host) != Offload::None { self.burst_limit::<K>() } else { 1 };
         let may_defer = max_burst > 1 && extent == Push::All && self.conn.state < CaState::Recovery;
         let probe_follows = !probe && self.may_probe();
         let mut in_flight = self.conn.in_flight();
@@ -130,16 +131,16 @@ impl Sender {
                 0 => break,
                 room => room.min((self.conn.cwnd >> 1).max(1)),
             };
-            if may_defer && unsent > 1 && self.should_defer(unsent, u64::from(room), window, max_burst, &mut limited) {
+            if may_defer && unsent > 1 && self.should_defer::<K>(unsent, u64::from(room), window, max_burst, &mut limited) {
                 break;
             }
             let mut burst = u64::from(quota.min(max_burst)).min(unsent).min(window);
-            if !self.host.burst_across_buffers {
+            if !K::burst_across_buffers(&self.host) {
                 burst = burst.min(self.queue.left_in_buffer());
             }
-            self.send_burst(burst as u32, probe_follows, net);
+            self.send_burst::<K>(burst as u32, probe_follows, net);
             in_flight += burst as u32;
-            if self.host.expand_between_bursts {
+            if K::expand_between_bursts(&self.host) {
                 self.queue.expand(&self.conn, &self.host, net);
             }
             unsent -= burst;
@@ -166,16 +167,16 @@ impl Sender {
 
     /// Segments of the largest burst. Linux `tcp_tso_autosize`.
     #[inline(always)]
-    fn burst_limit(&mut self) -> u32 {
+    fn burst_limit<K: Known>(&mut self) -> u32 {
         let mss = u64::from(self.conn.mss);
-        if self.control != Control::Window {
-            if let Some(segments) = self.cc.max_burst(&self.conn) {
+        if K::control(self.control) != Control::Window {
+            if let Some(segments) = K::cc(&self.cc).max_burst(&self.conn) {
                 return segments.min((GSO_MAX_SIZE / mss) as u32).max(1);
             }
         }
         let mut bytes = self.conn.pacing_rate >> PACING_SHIFT;
         let shift = self.conn.rtt.min_us() >> TSO_RTT_LOG;
-        if self.host.tso_rtt && shift < 32 {
+        if K::tso_rtt(&self.host) && shift < 32 {
             bytes = bytes.saturating_add(GSO_MAX_SIZE >> shift);
         }
         let bytes = bytes.min(GSO_MAX_SIZE) as u32;
@@ -185,12 +186,12 @@ impl Sender {
             let segments = bytes / self.conn.mss;
             self.last_burst = (segments, segments * self.conn.mss);
         }
-        self.last_burst.0.max(self.cc.min_burst(&self.conn))
+        self.last_burst.0.max(K::cc(&self.cc).min_burst(&self.conn))
     }
 
     /// Whether to wait for a larger burst than the congestion window, of which `by_cwnd` are left, or the receiver's allow. Linux
     /// `tcp_tso_should_defer`.
-    fn should_defer(&self, unsent: u64, by_cwnd: u64, window: u64, max_burst: u32, limited: &mut bool) -> bool {
+    fn should_defer<K: Known>(&self, unsent: u64, by_cwnd: u64, window: u64, max_burst: u32, limited: &mut bool) -> bool {
         let conn = &self.conn;
         // the pacing clock (Linux tcp_wstamp_ns) is ahead of the last transmission of what is paced
         if conn.now.saturating_since(self.last_sent.max(self.pacer.next)) > Duration::from_millis(1) {
@@ -213,7 +214,7 @@ impl Sender {
         // the next ACK will come too late to wait for it
         let srtt = Duration(u64::from(conn.rtt.srtt_8us) * 125);
         let mut patience = srtt / 2;
-        if self.host.tso_defer_near {
+        if K::tso_defer_near(&self.host) {
             patience = patience.min(Duration::from_millis(1));
         }
         if self.board.get(conn.snd_una).sent + srtt > conn.now + patience {
@@ -226,18 +227,18 @@ impl Sender {
     }
 
     /// Sends a burst of new segments. If the probe's timer is set after it anyway, the timeout need not be.
-    fn send_burst(&mut self, segments: u32, probe_follows: bool, net: &mut impl Outlet) {
+    fn send_burst<K: Known>(&mut self, segments: u32, probe_follows: bool, net: &mut impl Outlet) {
         let now = self.conn.now;
-        if let Some(rate) = &mut self.rate {
+        if let Some(rate) = self.rate.as_mut().filter(|_| K::RATE_SAMPLES) {
             rate.record_send(&self.conn, self.conn.snd_nxt, segments);
         }
         let arm = !probe_follows && (self.conn.packets_out() == 0 || self.timer.kind == Timer::Tlp);
         // Linux since 5.5 pushes every burst, and leaves single segments to delayed acknowledgement
-        let push = self.queue.send(segments) || (segments > 1 && self.host.push_bursts);
+        let push = self.queue.send(segments) || (segments > 1 && K::push_bursts(&self.host));
         let (flow, timestamps) = (self.flow, self.timestamps());
         let (una, first) = (self.conn.snd_una, self.conn.snd_nxt);
         let end = first + u64::from(segments);
-        let (more, last) = if self.host.offload == Offload::Gso && segments > 1 { (flag::MORE, flag::LAST) } else { (0, 0) };
+        let (more, last) = if K::offload(&self.host) == Offload::Gso && segments > 1 { (flag::MORE, flag::LAST) } else { (0, 0) };
         for seq in first..end {
             self.board.push(seq, una, now, seq + 1 == end);
             let (ecn, cwr) = self.ecn.stamp();

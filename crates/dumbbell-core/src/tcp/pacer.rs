@@ -1,6 +1,7 @@
 //! Pacing: when the next transmission may leave, and Linux's pacing rate.
 
 use super::host::HostParams;
+use super::known::Known;
 use crate::cc::conn::Conn;
 use crate::hint::unlikely;
 use crate::units::{Duration, Instant};
@@ -74,9 +75,9 @@ impl Pacer {
 /// The pacing rate that Linux gives a window-based control, bytes of payload per second; as it is before the first RTT sample. Linux
 /// `tcp_update_pacing_rate`.
 #[inline]
-pub(super) fn window_rate(conn: &Conn, host: &HostParams) -> u64 {
+pub(super) fn window_rate<K: Known>(conn: &Conn, host: &HostParams) -> u64 {
     let slow_start = conn.cwnd < conn.ssthresh / 2;
-    let ratio = if slow_start { host.pacing_ss_ratio } else { host.pacing_ca_ratio };
+    let ratio = if slow_start { K::pacing_ss_ratio(host) } else { K::pacing_ca_ratio(host) };
     conn.window_rate(ratio)
 }
 
@@ -84,6 +85,7 @@ pub(super) fn window_rate(conn: &Conn, host: &HostParams) -> u64 {
 mod tests {
     use super::*;
     use crate::cc::driver::conn;
+    use crate::tcp::known::Anything;
 
     /// 1448 B a millisecond.
     fn paced_connection(now_ms: u64) -> Conn {
@@ -125,11 +127,11 @@ mod tests {
     #[test]
     fn the_rate_is_the_window_a_round_trip_times_the_ratio() {
         let mut conn = Conn { cwnd: 10, ..conn() };
-        assert_eq!(window_rate(&conn, &HostParams::default()), 0);
+        assert_eq!(window_rate::<Anything>(&conn, &HostParams::default()), 0);
         conn.rtt.sample(100_000, 0, 1);
         // 10 * 1448 B / 0.1 s, twice that in slow start, 1.2 times from half of ssthresh on
-        assert_eq!(window_rate(&conn, &HostParams::default()), 289_600);
+        assert_eq!(window_rate::<Anything>(&conn, &HostParams::default()), 289_600);
         conn.ssthresh = 20;
-        assert_eq!(window_rate(&conn, &HostParams::default()), 173_760);
+        assert_eq!(window_rate::<Anything>(&conn, &HostParams::default()), 173_760);
     }
 }

@@ -2,6 +2,7 @@
 //! RACK, tail-loss probes, retransmission timeouts, F-RTO and undo.
 
 use super::host::EcnReduction;
+use super::known::{Anything, Known};
 use super::output::Push;
 use super::pacer::window_rate;
 use super::probe::ProbeVerdict;
@@ -203,28 +204,28 @@ impl Sender {
     /// Sets the window after an ACK that delivered `delivered` segments and showed `lost` losses: proportional rate
     /// reduction during an episode, the congestion control's growth otherwise.
     #[inline(always)]
-    pub(super) fn adjust_window(&mut self, delivered: u32, lost: u64, flags: &AckFlags) {
+    pub(super) fn adjust_window<K: Known>(&mut self, delivered: u32, lost: u64, flags: &AckFlags) {
         if !self.in_reduction() {
             if flags.una_advanced || (flags.data_sacked && self.reordering.is_substantial()) {
-                self.cc.cong_avoid(&mut self.conn, delivered);
+                K::cc_mut(&mut self.cc).cong_avoid(&mut self.conn, delivered);
             }
-        } else if self.host.ecn_reduction == EcnReduction::Immediate && self.conn.state == CaState::Cwr {
+        } else if K::ecn_reduction(&self.host) == EcnReduction::Immediate && self.conn.state == CaState::Cwr {
             // the window is where it is to go: nothing is sent until as much has left the network
         } else {
-            self.reduce_window(PrrProgress {
+            self.reduce_window::<K>(PrrProgress {
                 delivered,
                 newly_lost: lost > 0,
                 una_advanced: flags.una_advanced,
                 retransmission_arrived: flags.retransmission_acked && !flags.lost_retransmission,
             });
         }
-        if self.control == Control::Window {
-            self.conn.pacing_rate = window_rate(&self.conn, &self.host);
+        if K::control(self.control) == Control::Window {
+            self.conn.pacing_rate = window_rate::<K>(&self.conn, &self.host);
         }
     }
 
-    fn reduce_window(&mut self, progress: PrrProgress) {
-        if let Some(window) = self.reduction.window(&self.conn, self.host.prr, progress) {
+    fn reduce_window<K: Known>(&mut self, progress: PrrProgress) {
+        if let Some(window) = self.reduction.window(&self.conn, K::prr(&self.host), progress) {
             self.conn.cwnd = window;
         }
     }
@@ -385,7 +386,11 @@ impl Sender {
             if self.conn.state != CaState::Recovery {
                 self.enter_recovery(false);
                 if self.control != Control::Both {
-                    self.reduce_window(PrrProgress { delivered: 1, newly_lost: self.losses > before, ..PrrProgress::default() });
+                    self.reduce_window::<Anything>(PrrProgress {
+                        delivered: 1,
+                        newly_lost: self.losses > before,
+                        ..PrrProgress::default()
+                    });
                 }
             }
             self.retransmit_lost(net);
@@ -455,7 +460,7 @@ impl Sender {
             let new = self.may_send_new();
             if !new {
                 self.probe_last(net);
-            } else if !self.send_new(net, Push::Probe) {
+            } else if !self.send_new::<Anything>(net, Push::Probe) {
                 // pacing holds it: nothing is sent, and there is no probe
                 return self.arm_rto();
             }
@@ -576,7 +581,7 @@ impl Sender {
         seldom();
         match resend {
             Resend::New => {
-                self.send_new(net, Push::All);
+                self.send_new::<Anything>(net, Push::All);
                 if self.conn.snd_nxt > self.conn.high_seq {
                     return;
                 }

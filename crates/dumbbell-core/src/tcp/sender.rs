@@ -6,6 +6,7 @@
 
 use super::ecn::{AckEcho, DeliveryProgress, SenderEcn, OPTION_BYTES};
 use super::host::{HostParams, Opener, Pacing};
+use super::known::{self, with_known, Anything, Known};
 use super::pacer::{window_rate, Pacer};
 use super::probe::Probe;
 use super::prr::Reduction;
@@ -73,6 +74,8 @@ pub struct Sender {
     pub(super) ecn: SenderEcn,
     /// Where the connection stands.
     pub phase: Phase,
+    /// Code for a usual host is right for [`Sender::host`].
+    pub(super) is_usual: bool,
     /// The part that the congestion control decides.
     pub(super) control: Control,
     pub(super) timer: RetransmissionTimer,
@@ -168,6 +171,7 @@ impl Sender {
         cleared { board: Scoreboard::default() }
         set {
             conn: first_conn(&host, &app),
+            is_usual: known::is_usual(&host),
             queue: WriteQueue::new(app, cc.buffered_windows(), &host),
             ecn: SenderEcn::new(options.ecn, cc.ecn()),
             control: cc.control(),
@@ -290,6 +294,12 @@ impl Sender {
         self.board.heap_bytes() + self.queue.heap_bytes() + self.rate.as_ref().map_or(0, |rate| rate.heap_bytes()) + samples
     }
 
+    /// From now on, ACKs are taken by the code for any control and host, for tests.
+    #[doc(hidden)]
+    pub fn use_general_code(&mut self) {
+        self.is_usual = false;
+    }
+
     /// Segments that the scoreboard says are SACKed, lost and retransmitted, counted again, for tests.
     #[doc(hidden)]
     pub fn recount(&self) -> (u32, u32, u32) {
@@ -380,12 +390,12 @@ impl Sender {
         self.cc.init(&mut self.conn);
         self.on_window_offer(ack.window);
         if self.control == Control::Window {
-            self.conn.pacing_rate = window_rate(&self.conn, &self.host);
+            self.conn.pacing_rate = window_rate::<Anything>(&self.conn, &self.host);
         }
         if self.host.opener == Opener::Sender {
             self.send_bare(self.conn.headers, flag::PURE_ACK, self.ecn.of_other(), net);
         }
-        self.push(net);
+        self.push::<Anything>(net);
     }
 
     /// The receiver offers a window of `bytes`.
@@ -429,6 +439,11 @@ impl Sender {
     /// Takes an acknowledgement with its SACK blocks.
     #[inline(always)]
     pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Instant, net: &mut impl Outlet) {
+        with_known!(self, Found => self.take_ack::<Found>(ack, blocks, now, net));
+    }
+
+    #[inline(never)]
+    fn take_ack<K: Known>(&mut self, ack: &Ack, blocks: &[Block], now: Instant, net: &mut impl Outlet) {
         self.conn.now = now;
         let syn = ack.has(ack_flag::SYN_ACK);
         if unlikely(syn || self.phase != Phase::Established) {
@@ -446,7 +461,7 @@ impl Sender {
         let prior_una = self.conn.snd_una;
         let prior_packets = self.conn.packets_out();
         // needed by few, and three additions for each ACK
-        let prior_in_flight = if self.control == Control::Both { self.conn.in_flight() } else { 0 };
+        let prior_in_flight = if K::control(self.control) == Control::Both { self.conn.in_flight() } else { 0 };
         if unlikely(ack.ack < prior_una && blocks.is_empty()) {
             return;
         }
@@ -462,8 +477,10 @@ impl Sender {
             flags.una_advanced = true;
             self.timer.timeouts = 0;
         }
-        self.check_app_limited();
-        let early = self.host.early_ack_event;
+        if K::RATE_SAMPLES {
+            self.check_app_limited();
+        }
+        let early = K::early_ack_event(&self.host);
         if early {
             self.report_ack_early(ack, advanced, flags.ece);
         }
@@ -477,7 +494,7 @@ impl Sender {
         let (segments, echo, rtt_us);
         if let Some(bursts) = row {
             // the usual ACK: what it acknowledges was sent once, and nothing was SACKed
-            let (first, last) = match self.rate.as_deref_mut() {
+            let (first, last) = match self.rate.as_deref_mut().filter(|_| K::RATE_SAMPLES) {
                 None => self.board.acknowledge_row(&mut self.conn, ack.ack, bursts, &mut ()),
                 Some(rate) => self.board.acknowledge_row(&mut self.conn, ack.ack, bursts, rate),
             };
@@ -485,7 +502,7 @@ impl Sender {
             echo = self.read_echo(ack, segments, newer, &mut flags);
             self.count_delivered(segments, echo);
             flags.original_sacked = prior_una < self.conn.high_seq;
-            rtt_us = Some(self.take_rtt_of_row(first, last, segments, &mut flags));
+            rtt_us = Some(self.take_rtt_of_row::<K>(first, last, segments, &mut flags));
             self.reordering.update(&self.conn, || Some(last));
         } else {
             seldom();
@@ -501,7 +518,7 @@ impl Sender {
             if prior_packets == 0 {
                 echo = self.read_echo(ack, delivered.segments, newer, &mut flags);
                 self.take_late_news(&mut flags, ack, advanced, echo, delivered.segments);
-                self.push(net);
+                self.push::<K>(net);
                 return;
             }
             if advanced > 0 {
@@ -523,7 +540,7 @@ impl Sender {
             });
         }
         if !early {
-            self.report_ack(ack, advanced, echo);
+            self.report_ack::<K>(ack, advanced, echo);
         }
         if unlikely(self.probe.is_open()) {
             self.end_probe(ack, &mut flags);
@@ -544,8 +561,8 @@ impl Sender {
         if flags.set_timer && !timer_waits {
             self.arm_timer();
         }
-        if self.control == Control::Both {
-            self.let_control_decide(RateSample {
+        if K::control(self.control) == Control::Both {
+            self.let_control_decide::<K>(RateSample {
                 ack_delivered: segments,
                 ack_marked: echo.count_marked(segments),
                 ack_lost: newly_lost as u32,
@@ -557,14 +574,14 @@ impl Sender {
                 ..RateSample::default()
             });
         } else {
-            self.adjust_window(segments, newly_lost, &flags);
+            self.adjust_window::<K>(segments, newly_lost, &flags);
         }
         self.resend(resend, net);
         if self.all_acknowledged() {
             self.finish();
             return;
         }
-        let sent = self.push(net);
+        let sent = self.push::<K>(net);
         if flags.set_timer && timer_waits && !sent {
             self.arm_timer();
         }
@@ -598,7 +615,7 @@ impl Sender {
     fn take_late_news(&mut self, flags: &mut AckFlags, ack: &Ack, advanced: u64, echo: AckEcho, delivered: u32) {
         self.count_delivered(delivered, echo);
         if !self.host.early_ack_event {
-            self.report_ack(ack, advanced, echo);
+            self.report_ack::<Anything>(ack, advanced, echo);
         }
         if flags.dsack {
             self.alert(flags, self.conn.snd_una, ack);
@@ -609,11 +626,11 @@ impl Sender {
     }
 
     #[inline(always)]
-    fn report_ack(&mut self, ack: &Ack, advanced: u64, echo: AckEcho) {
+    fn report_ack<K: Known>(&mut self, ack: &Ack, advanced: u64, echo: AckEcho) {
         // `snd_una` after an ACK that does not advance is the old one
         let una = ack.ack.max(self.conn.snd_una);
         let event = AckEvent { ece: echo.ece, esce: ack.has(ack_flag::ESCE), advanced, una, new_ce: echo.new_ce };
-        self.cc.in_ack_event(&mut self.conn, &event);
+        K::cc_mut(&mut self.cc).in_ack_event(&mut self.conn, &event);
     }
 
     /// Reads the echo before it is known what the ACK delivers: a count of CE is read by its three bits alone.
@@ -621,7 +638,7 @@ impl Sender {
     #[inline(never)]
     fn report_ack_early(&mut self, ack: &Ack, advanced: u64, ece: bool) {
         let new_ce = self.ecn.accurate.then(|| self.ecn.by_field(ack, self.conn.delivered_ce));
-        self.report_ack(ack, advanced, AckEcho { ece: ece || new_ce.is_some_and(|new| new > 0), new_ce });
+        self.report_ack::<Anything>(ack, advanced, AckEcho { ece: ece || new_ce.is_some_and(|new| new > 0), new_ce });
     }
 
     /// Returns the ECN echo of an ACK that delivers `segments`. A count says nothing on an ACK that brings nothing new, nor a `newer` timestamp: it may be
@@ -649,8 +666,8 @@ impl Sender {
     }
 
     /// The congestion control sets window and pacing rate. Linux `tcp_rate_gen`, `tcp_cong_control`.
-    fn let_control_decide(&mut self, mut sample: RateSample) {
-        if let Some(rate) = &mut self.rate {
+    fn let_control_decide<K: Known>(&mut self, mut sample: RateSample) {
+        if let Some(rate) = self.rate.as_mut().filter(|_| K::RATE_SAMPLES) {
             rate.finish(&self.conn, &mut sample);
             rate.keep(&sample);
         }
@@ -659,7 +676,7 @@ impl Sender {
             self.last_sample = Some(sample);
         }
         let mss = self.conn.mss;
-        self.cc.cong_control(&mut self.conn, &sample);
+        K::cc_mut(&mut self.cc).cong_control(&mut self.conn, &sample);
         if std::mem::take(&mut self.conn.holds_back) {
             if let Some(rate) = &mut self.rate {
                 rate.limit(&self.conn);
@@ -680,14 +697,14 @@ impl Sender {
 
     /// Takes the RTT samples of an ACK for `segments` that were sent once, from `first` to `last`; returns that of the newest, us.
     #[inline(always)]
-    fn take_rtt_of_row(&mut self, first: Instant, last: Instant, segments: u32, flags: &mut AckFlags) -> u32 {
+    fn take_rtt_of_row<K: Known>(&mut self, first: Instant, last: Instant, segments: u32, flags: &mut AckFlags) -> u32 {
         let now = self.conn.now;
         let oldest = micros(now - first);
         let newest = if last == first { oldest } else { micros(now - last) };
         self.conn.rtt.sample_min(newest.max(1), now);
         self.estimate_rtt(oldest);
         flags.set_timer = true;
-        self.cc.pkts_acked(&mut self.conn, segments, Some(newest));
+        K::cc_mut(&mut self.cc).pkts_acked(&mut self.conn, segments, Some(newest));
         newest
     }
 
@@ -758,14 +775,14 @@ impl Sender {
         }
         if self.queue.wakes_at <= now {
             self.queue.wakes_at = Instant::NEVER;
-            self.push(net);
+            with_known!(self, Found => self.push::<Found>(net));
         }
         if self.pacer.timer() <= now {
             self.pacer.release();
             if self.conn.lost_out > self.conn.retrans_out {
                 self.retransmit_lost(net);
             }
-            self.push(net);
+            with_known!(self, Found => self.push::<Found>(net));
         }
     }
 }

@@ -172,7 +172,7 @@ columns! {
         /// and c of dualpi2): NAME_packets, NAME_ce_marks, NAME_sce_marks and NAME_drops.
         aqm_counters: Value = |run| json!(run.of_discipline), label "counters of the queue discipline";
         /// Events that the engine handled: a measure of its work.
-        events: u64 = |run| run.events, unit "events";
+        events: u64 = |run| run.events, unit "events", digest false;
         /// all packets of UDP
         delays: Delays = |run| &run.delays_ms, by TIMED, digest false;
         /// Share of the packets of all UDP that were lost on the way, of those whose fate is known.

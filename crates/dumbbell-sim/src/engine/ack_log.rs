@@ -76,9 +76,9 @@ impl<L: Log> Log for Acks<L> {
     }
 
     #[inline]
-    fn on_bypass(&mut self, packet: &Packet, now: Instant, leaves: Instant) {
-        self.listener.on_bypass(packet, now, leaves);
-        self.counters.on_bypass(packet, now, leaves);
+    fn on_pass(&mut self, packet: &Packet, start: Instant, leaves: Instant) {
+        self.listener.on_pass(packet, start, leaves);
+        self.counters.on_pass(packet, start, leaves);
     }
 
     fn on_clear_ecn(&mut self, packet: &Packet, now: Instant) {

@@ -27,6 +27,10 @@ pub enum NextEvent {
 /// The clock.
 pub struct Clock {
     times: MinTree,
+    /// The same without arrivals, which look at nothing.
+    looks: MinTree,
+    /// When flows start, the next one last: all flows are looked at then.
+    starts: Vec<Instant>,
     lines: usize,
     processes: usize,
     series_interval: Duration,
@@ -40,6 +44,8 @@ impl Clock {
         let end = config.end();
         let mut clock = Clock {
             times: MinTree::new(aheads.len() + 5 + config.web.len()),
+            looks: MinTree::new(aheads.len() + 5 + config.web.len()),
+            starts: Vec::new(),
             lines: aheads.len(),
             processes: config.web.len(),
             series_interval: config.series_interval().unwrap_or(Duration::MAX),
@@ -72,7 +78,26 @@ impl Clock {
 
     /// `due` happens at `time`.
     pub fn set(&mut self, due: NextEvent, time: Instant) {
-        self.times.set(self.index(due), time);
+        let index = self.index(due);
+        self.times.set(index, time);
+        if !matches!(due, NextEvent::Arrival(_)) {
+            self.looks.set(index, time);
+        }
+    }
+
+    /// Flows start at these times.
+    pub fn set_starts(&mut self, starts: impl Iterator<Item = Instant>) {
+        self.starts = starts.collect();
+        self.starts.sort_unstable_by(|one, other| other.cmp(one));
+    }
+
+    /// Returns the time before which nothing looks at counters or receivers, at `now` or later.
+    #[inline]
+    pub fn horizon(&mut self, now: Instant) -> Instant {
+        while self.starts.last().is_some_and(|&start| start < now) {
+            self.starts.pop();
+        }
+        self.looks.min().0.min(self.starts.last().copied().unwrap_or(Instant::NEVER))
     }
 
     /// When something is due next.

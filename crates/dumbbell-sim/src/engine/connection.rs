@@ -9,7 +9,7 @@ use dumbbell_core::observe::{ProtocolKind, Reported, Tap};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::stats::ReceiverStats;
-use dumbbell_core::tcp::{BackEcn, Block, Outlet};
+use dumbbell_core::tcp::{BackEcn, Block};
 use dumbbell_core::units::Instant;
 use dumbbell_measure::together::FlowProgress;
 use dumbbell_measure::trace::Trace;
@@ -33,7 +33,7 @@ pub trait Connection {
     }
 
     /// Whatever is due at `now` happens at the sender; a `stop` that has come is taken. Returns whether it has just begun.
-    fn on_timer(&mut self, start: Instant, stop: &mut Instant, now: Instant, port: &mut impl Outlet) -> bool;
+    fn on_timer(&mut self, start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool;
 
     /// Whatever is due at `now` happens at the receiver.
     fn on_receiver_timer(&mut self, _now: Instant, _back: &mut impl ReturnPort) {}
@@ -42,13 +42,13 @@ pub trait Connection {
     fn on_packet(&mut self, packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant;
 
     /// Handles an answer that reaches the sender. Returns when that has something to do, at the latest, its `stages` included.
-    fn on_back(
+    fn on_back<W: Ingress>(
         &mut self,
         reply: &ReceiverReply,
         blocks: &[Block],
         stages: &mut Stages,
         now: Instant,
-        way: &mut impl Ingress,
+        way: W,
     ) -> Instant;
 
     /// Prefetches the sender, which an answer will soon reach.
@@ -81,8 +81,8 @@ pub trait Connection {
         false
     }
 
-    /// A receiver's timer is running.
-    fn receiver_waits(&self) -> bool {
+    /// A receiver's timer is running at `now`, or a packet that was delivered ahead of its time arrives later.
+    fn receiver_waits(&self, _now: Instant) -> bool {
         false
     }
 

@@ -2,7 +2,7 @@
 //! answers, RTTs. A transport also reports its own state.
 
 use super::connection::Connection;
-use super::port::{Ingress, ReturnPort, Stages, NO_BLOCKS};
+use super::port::{EndpointPort, Ingress, ReturnPort, Stages, NO_BLOCKS};
 use crate::flow::{whole_micros, FlowResult, Samples, SenderState, StackResult};
 use crate::measure::{AnswerCounts, SeriesView};
 use crate::transit::{patience, Transit};
@@ -220,7 +220,8 @@ impl Connection for DatagramFlow {
         }
     }
 
-    fn on_timer(&mut self, start: Instant, stop: &mut Instant, now: Instant, port: &mut impl Outlet) -> bool {
+    fn on_timer(&mut self, start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool {
+        let port = &mut EndpointPort { way, end: None, path: &mut stages.data, now };
         self.fresh.clear();
         let begins = !self.begun && start <= now;
         if begins {
@@ -267,13 +268,13 @@ impl Connection for DatagramFlow {
 
     #[cold]
     #[inline(never)]
-    fn on_back(
+    fn on_back<W: Ingress>(
         &mut self,
         reply: &ReceiverReply,
         _blocks: &[Block],
         _stages: &mut Stages,
         now: Instant,
-        _way: &mut impl Ingress,
+        _way: W,
     ) -> Instant {
         let Some(DatagramAnswer { sent, value, len: length, ecn, .. }) = reply.answer() else { return self.timer() };
         let rtt = Duration(now.0.wrapping_sub(sent.0));

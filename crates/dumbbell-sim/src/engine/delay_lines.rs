@@ -5,7 +5,7 @@ use super::endpoint::{Arena, Endpoint};
 use super::port::{BlockPool, ReturnPort, Stages, NO_BLOCKS};
 use super::transport::Transport;
 use crate::min_tree::MinTree;
-use dumbbell_core::hint::{seldom, unlikely};
+use dumbbell_core::hint::{likely, seldom, unlikely};
 use dumbbell_core::log::DropReason;
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::Packet;
@@ -21,11 +21,22 @@ pub struct DelayLine {
     pub up: bool,
     /// By how much the clocks of its senders run ahead of the engine's.
     pub ahead: Duration,
-    pub acks: VecDeque<(Instant, ReceiverReply, u32)>,
+    pub acks: VecDeque<ReturningAck>,
     /// Slots of the endpoints.
     pub members: Vec<u32>,
     /// The measured time of its endpoints is over.
     pub over: bool,
+}
+
+/// An acknowledgement in a line.
+pub struct ReturningAck {
+    /// When it reaches its sender.
+    pub at: Instant,
+    pub reply: ReceiverReply,
+    /// Number of its SACK blocks.
+    pub blocks: u32,
+    /// Its place among those that left at the same instant: 0 if a packet caused it, which comes before timers, else one more than the slot.
+    order: u32,
 }
 
 /// The lines of acknowledgements.
@@ -40,13 +51,43 @@ impl DelayLines {
     /// An acknowledgement enters the line `number`.
     #[inline(always)]
     pub fn push(&mut self, number: u32, reply: ReceiverReply, blocks: u32, now: Instant) {
+        let at = now + self.all[number as usize].delay;
+        self.append(number, reply, blocks, at);
+    }
+
+    /// An acknowledgement that arrives at `at` is the last one in line `number`.
+    #[inline(always)]
+    pub fn append(&mut self, number: u32, reply: ReceiverReply, blocks: u32, at: Instant) {
         let number = number as usize;
         let line = &mut self.all[number];
-        let at = now + line.delay;
         if unlikely(line.acks.is_empty()) {
             self.times.set(number, at);
         }
-        line.acks.push_back((at, reply, blocks));
+        line.acks.push_back(ReturningAck { at, reply, blocks, order: 0 });
+    }
+
+    /// An acknowledgement enters the line `number` at `now`, where others that leave later may have entered it already. One that a timer causes gets its place
+    /// by its slot, as the event loop takes timers of one instant.
+    #[inline(always)]
+    pub fn insert(&mut self, number: u32, reply: ReceiverReply, blocks: u32, now: Instant, by_timer: bool) {
+        let line = &mut self.all[number as usize];
+        let at = now + line.delay;
+        let order = if by_timer { reply.flow() + 1 } else { 0 };
+        let ack = ReturningAck { at, reply, blocks, order };
+        match line.acks.back() {
+            Some(last) if likely(last.at < at) => line.acks.push_back(ack),
+            _ => self.insert_in_order(number as usize, ack),
+        }
+    }
+
+    #[inline(never)]
+    fn insert_in_order(&mut self, number: usize, ack: ReturningAck) {
+        let (at, order, acks) = (ack.at, ack.order, &mut self.all[number].acks);
+        let index = acks.partition_point(|one| (one.at, one.order) <= (at, order));
+        acks.insert(index, ack);
+        if index == 0 {
+            self.times.set(number, at);
+        }
     }
 
     /// Sets the time of entry `index` behind the lines to `time`.
@@ -57,8 +98,11 @@ impl DelayLines {
 
 /// Where receivers send their acknowledgements.
 pub trait ReturnPath {
-    /// An acknowledgement begins its way in line `line`.
-    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Instant);
+    /// Whether packets may be delivered ahead of their time.
+    const AHEAD: bool = false;
+
+    /// An acknowledgement begins its way in line `line`, caused by a packet or by a timer.
+    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Instant, by_timer: bool);
 
     /// SACK blocks under way.
     fn pool(&mut self) -> &mut BlockPool;
@@ -68,12 +112,19 @@ pub trait ReturnPath {
 
     /// A receiver sends `reply`.
     #[inline(always)]
-    fn acknowledge(&mut self, stages: &mut Stages, line: u32, reply: ReceiverReply, blocks: u32, now: Instant) {
+    fn acknowledge(
+        &mut self,
+        stages: &mut Stages,
+        line: u32,
+        (reply, blocks): (ReceiverReply, u32),
+        now: Instant,
+        by_timer: bool,
+    ) {
         if let Some((listener, pool)) = self.frame_listener() {
             listener.on_send_ack(&reply, pool.blocks_or_none(blocks), now);
         }
         match &mut stages.acks {
-            None => self.push_ack(line, reply, blocks, now),
+            None => self.push_ack(line, reply, blocks, now, by_timer),
             Some(path) => {
                 seldom();
                 path.push((reply, blocks), now, &mut AckEntry { back: self, line });
@@ -120,7 +171,7 @@ pub struct AckEntry<'a, B: ReturnPath + ?Sized> {
 impl<B: ReturnPath + ?Sized> Sink<(ReceiverReply, u32)> for AckEntry<'_, B> {
     #[inline(always)]
     fn arrive(&mut self, (reply, blocks): (ReceiverReply, u32), now: Instant) {
-        self.back.push_ack(self.line, reply, blocks, now);
+        self.back.push_ack(self.line, reply, blocks, now, false);
     }
 
     fn on_drop(&mut self, (_, blocks): (ReceiverReply, u32), _reason: DropReason, _now: Instant) {
@@ -146,20 +197,34 @@ impl<B: ReturnPath + ?Sized> ReturnPort for ReceiverPort<'_, B> {
 
     #[inline(always)]
     fn send(&mut self, reply: ReceiverReply, blocks: u32) {
-        self.back.acknowledge(self.stages, self.line, reply, blocks, self.now);
+        self.back.acknowledge(self.stages, self.line, (reply, blocks), self.now, false);
+    }
+
+    fn is_ahead(&self) -> bool {
+        B::AHEAD
+    }
+
+    fn send_by_timer(&mut self, reply: ReceiverReply, blocks: u32, due: Instant) {
+        self.back.acknowledge(self.stages, self.line, (reply, blocks), due, true);
     }
 }
 
-/// The lines of acknowledgements, and who listens at the only hop.
-pub struct TappedLines<'a, L: Tap> {
+/// The lines of acknowledgements, and who listens at the only hop. `AHEAD`: packets may be delivered ahead of their time.
+pub struct TappedLines<'a, L: Tap, const AHEAD: bool> {
     pub lines: &'a mut DelayLines,
     pub listener: &'a mut L,
 }
 
-impl<L: Tap> ReturnPath for TappedLines<'_, L> {
+impl<L: Tap, const AHEAD: bool> ReturnPath for TappedLines<'_, L, AHEAD> {
+    const AHEAD: bool = AHEAD;
+
     #[inline(always)]
-    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Instant) {
-        self.lines.push(line, reply, blocks, now);
+    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Instant, by_timer: bool) {
+        if AHEAD {
+            self.lines.insert(line, reply, blocks, now, by_timer);
+        } else {
+            self.lines.push(line, reply, blocks, now);
+        }
     }
 
     #[inline(always)]

@@ -8,7 +8,7 @@ use super::transport::Transport;
 use crate::flow::{FlowResult, Samples};
 use crate::min_tree::MinTree;
 use crate::RunError;
-use dumbbell_core::hint::seldom;
+use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::prefetch::prefetch_part;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::receiver::Receiver;
@@ -188,7 +188,7 @@ impl Endpoint {
     pub fn is_over(&mut self, counters: &FlowCounters, acks_held: u64, base_rtt: Duration, now: Instant) -> bool {
         let (sent, received) = self.transport.sent_and_received();
         let all_there = sent == received.arrived + counters.count_lost();
-        let quiet = all_there && !self.transport.receiver_waits() && acks_held == 0 && self.held_acks() == 0;
+        let quiet = all_there && !self.transport.receiver_waits(now) && acks_held == 0 && self.held_acks() == 0;
         self.quiet_since = if quiet { self.quiet_since.or(Some(now)) } else { None };
         let since = self.quiet_since.unwrap_or(now);
         // an acknowledgement that left at that instant is delivered first
@@ -362,6 +362,18 @@ impl Arena {
         Some(slot)
     }
 
+    /// An answer has reached the sender in `slot` at `now`, which has something to do at `time` at the latest. If that is now, a short flow may be over.
+    #[inline]
+    pub fn plan_after_answer(&mut self, slot: u32, time: Instant, now: Instant) {
+        if unlikely(time <= now) {
+            let endpoint = self.get_mut(slot);
+            if endpoint.origin != Origin::Listed {
+                endpoint.look_at = now;
+            }
+        }
+        self.timer_not_after(slot, time);
+    }
+
     /// The timer of `slot` fires at `time` at the latest.
     #[inline]
     pub fn timer_not_after(&mut self, slot: u32, time: Instant) {
@@ -387,7 +399,8 @@ mod tests {
         let options = FlowOptions::default();
         let cc = AnyCc::without_ecn();
         let tcp = Tcp {
-            space: [0; 4],
+            space: [0; 3],
+            last_arrival: Instant::ZERO,
             sender: Sender::new(0, cc, Arc::clone(&host), options, Application::Bulk),
             receiver: Receiver::new(0, host, options),
         };

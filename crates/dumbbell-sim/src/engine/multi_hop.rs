@@ -378,9 +378,9 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
         self
     }
 
-    type Way = MultiHop<L>;
+    type Way<'a> = &'a mut MultiHop<L>;
 
-    fn way(&mut self) -> &mut MultiHop<L> {
+    fn way(&mut self, _line: u32) -> &mut MultiHop<L> {
         self
     }
 

@@ -2,16 +2,74 @@
 
 use super::memory::SendMemory;
 use dumbbell_bottleneck::without_burst_marks;
-use dumbbell_core::hint::seldom;
+use dumbbell_core::hint::{likely, seldom, unlikely};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::{Path, Sink};
 use dumbbell_core::reply::ReceiverReply;
-use dumbbell_core::tcp::receiver::SackBlocks;
+use dumbbell_core::tcp::receiver::{Receiver, SackBlocks};
 use dumbbell_core::tcp::{Block, Outlet};
 use dumbbell_core::units::Instant;
 
+/// The receiving end of a connection whose packets may reach it ahead of their time.
+pub struct ReceivingEnd<'a> {
+    pub receiver: &'a mut Receiver,
+    /// When the last packet that was delivered ahead of its time arrives.
+    pub last_arrival: &'a mut Instant,
+}
+
+impl ReceivingEnd<'_> {
+    /// A packet arrives at `at`, which may not have come. The receiver's timers that fire before are due.
+    #[inline(always)]
+    pub fn receive(&mut self, packet: &Packet, at: Instant, back: &mut impl ReturnPort) {
+        let due = self.receiver.next_timer();
+        if unlikely(due < at) {
+            on_receiver_timer(self.receiver, due, back);
+        }
+        *self.last_arrival = at;
+        receive(self.receiver, packet, at, back);
+    }
+}
+
+/// A timer of `receiver` fires at `due`.
+#[inline(never)]
+pub fn on_receiver_timer(receiver: &mut Receiver, due: Instant, back: &mut impl ReturnPort) {
+    if let Some(ack) = receiver.on_timer(due) {
+        let blocks = if receiver.has_blocks() { back.pool().put(receiver.blocks()) } else { NO_BLOCKS };
+        back.send_by_timer(ack.into(), blocks, due);
+    }
+}
+
+/// A packet reaches `receiver`, which sends `back`.
+#[inline(always)]
+pub fn receive(receiver: &mut Receiver, packet: &Packet, now: Instant, back: &mut impl ReturnPort) {
+    let ack = receiver.on_packet(packet, now);
+    let early = receiver.take_early();
+    let mut blocks = NO_BLOCKS;
+    if ack.is_some() && receiver.has_blocks() {
+        seldom();
+        blocks = back.pool().put(receiver.blocks());
+    }
+    if let Some((early, reported)) = early {
+        seldom();
+        let reported = if reported.as_slice().is_empty() { NO_BLOCKS } else { back.pool().put(reported) };
+        back.send(early.into(), reported);
+    }
+    if let Some(ack) = ack {
+        back.send(ack.into(), blocks);
+    }
+}
+
 /// The way of what is sent into the net.
 pub trait Ingress: Sink<Packet> {
+    /// Whether [`Ingress::deliver_ahead`] delivers packets.
+    const DELIVERS: bool = false;
+
+    /// Delivers `packet` to the end `to` as it is sent at `now`, if it is known when it arrives there. Returns whether that was so.
+    #[inline(always)]
+    fn deliver_ahead(&mut self, _packet: &mut Packet, _to: &mut ReceivingEnd, _now: Instant) -> bool {
+        false
+    }
+
     /// For a packet with `flags`, [`Ingress::arrive_busy`] does the same as [`Sink::arrive`].
     #[inline(always)]
     fn is_busy(&self, _flags: u16) -> bool {
@@ -32,6 +90,38 @@ pub trait Ingress: Sink<Packet> {
 
     /// Returns the memory of the send buffers.
     fn memory_mut(&mut self) -> &mut SendMemory;
+}
+
+impl<W: Ingress> Ingress for &mut W {
+    const DELIVERS: bool = W::DELIVERS;
+
+    #[inline(always)]
+    fn deliver_ahead(&mut self, packet: &mut Packet, to: &mut ReceivingEnd, now: Instant) -> bool {
+        (**self).deliver_ahead(packet, to, now)
+    }
+
+    #[inline(always)]
+    fn is_busy(&self, flags: u16) -> bool {
+        (**self).is_busy(flags)
+    }
+
+    #[inline(always)]
+    fn arrive_busy(&mut self, packet: Packet, now: Instant) {
+        (**self).arrive_busy(packet, now);
+    }
+
+    #[inline(always)]
+    fn post(&mut self, packet: &Packet, now: Instant) {
+        (**self).post(packet, now);
+    }
+
+    fn memory(&self) -> &SendMemory {
+        (**self).memory()
+    }
+
+    fn memory_mut(&mut self) -> &mut SendMemory {
+        (**self).memory_mut()
+    }
 }
 
 /// Acknowledgements under way: each with the number of its SACK blocks.
@@ -57,7 +147,9 @@ impl Stages {
 
 /// An endpoint's way into the net at one instant.
 pub struct EndpointPort<'a, W: Ingress> {
-    pub way: &'a mut W,
+    pub way: W,
+    /// The other end, if it is TCP.
+    pub end: Option<ReceivingEnd<'a>>,
     pub path: &'a mut Option<Box<Path<Packet>>>,
     pub now: Instant,
 }
@@ -69,14 +161,21 @@ impl<W: Ingress> EndpointPort<'_, W> {
         let packet = Packet::from_words([a, b, c, d]);
         match self.path {
             None => self.way.arrive(packet, self.now),
-            Some(path) => path.push(without_burst_marks(packet), self.now, self.way),
+            Some(path) => path.push(without_burst_marks(packet), self.now, &mut self.way),
         }
     }
 }
 
 impl<W: Ingress> Outlet for EndpointPort<'_, W> {
     #[inline(always)]
-    fn send(&mut self, packet: Packet) {
+    fn send(&mut self, mut packet: Packet) {
+        if W::DELIVERS {
+            if let Some(end) = &mut self.end {
+                if likely(self.way.deliver_ahead(&mut packet, end, self.now)) {
+                    return;
+                }
+            }
+        }
         self.way.post(&packet, self.now);
         if self.path.is_none() && self.way.is_busy(packet.flags()) {
             self.way.arrive_busy(packet, self.now);
@@ -126,6 +225,12 @@ impl BlockPool {
         self.blocks[index as usize].as_slice()
     }
 
+    /// Takes the SACK blocks with this number out.
+    pub fn take(&mut self, index: u32) -> SackBlocks {
+        self.release(index);
+        self.blocks[index as usize]
+    }
+
     /// Returns the SACK blocks with this number, or none.
     pub fn blocks_or_none(&self, index: u32) -> &[Block] {
         if index == NO_BLOCKS {
@@ -144,8 +249,7 @@ impl BlockPool {
         if index == NO_BLOCKS {
             return NO_BLOCKS;
         }
-        self.release(index);
-        other.put(self.blocks[index as usize])
+        other.put(self.take(index))
     }
 }
 
@@ -156,4 +260,12 @@ pub trait ReturnPort {
 
     /// Sends an acknowledgement or an answer, with the number of its SACK blocks.
     fn send(&mut self, reply: ReceiverReply, blocks: u32);
+
+    /// Whether packets may reach the receiver ahead of their time.
+    fn is_ahead(&self) -> bool {
+        false
+    }
+
+    /// Sends an acknowledgement that a timer causes, which fires at `due`.
+    fn send_by_timer(&mut self, reply: ReceiverReply, blocks: u32, due: Instant);
 }

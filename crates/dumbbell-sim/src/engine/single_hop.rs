@@ -1,16 +1,16 @@
 //! A net of one hop, the fast path: nothing is decided for a packet that a run decides once, and acknowledgements never wait.
 
 use super::connection::Connection;
-use super::delay_lines::{DelayLine, DelayLines, ReturnPath, TappedLines};
+use super::delay_lines::{DelayLine, DelayLines, ReturnPath, ReturningAck, TappedLines};
 use super::endpoint::{agree, Arena, Endpoint, UnderWay};
 use super::memory::SendMemory;
-use super::port::{BlockPool, Ingress, NO_BLOCKS};
+use super::port::{BlockPool, Ingress, ReceivingEnd, ReturnPort, NO_BLOCKS};
 use super::topology::{LoopState, Topology};
 use crate::capacity;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
 use crate::min_tree::MinTree;
 use crate::RunError;
-use dumbbell_bottleneck::{Bottleneck, Hop, HopPart};
+use dumbbell_bottleneck::{Bottleneck, Hop, HopPart, Passage};
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::{likely, unlikely};
 use dumbbell_core::log::DropReason;
@@ -18,6 +18,8 @@ use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
+use dumbbell_core::reply::ReceiverReply;
+use dumbbell_core::tcp::receiver::SackBlocks;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Instant;
 use std::sync::Arc;
@@ -25,67 +27,79 @@ use std::sync::Arc;
 /// Number of acknowledgements by which a sender is prefetched ahead of its own: memory takes as long as half an acknowledgement, and a dozen lines are requested.
 const LOOK_AHEAD: usize = 4;
 
-/// The bottleneck, stages ahead of it and behind it, and the lines of acknowledgements.
-pub struct SingleHop<A: Aqm, L: Tap = ()> {
+/// The bottleneck, stages ahead of it and behind it, and the lines of acknowledgements. `AHEAD`: a packet whose fate is known when it is sent is
+/// [delivered](super::ahead) then.
+pub struct SingleHop<A: Aqm, L: Tap, const AHEAD: bool> {
     pub entrance: SharedIngress<A, L>,
     pub lines: DelayLines,
+    /// Nothing looks at receivers or counters before.
+    horizon: Instant,
 }
 
 /// Returns what happens to packets that leave the hop: they reach their receivers.
 fn deliveries<'a, L: Tap>(lines: &'a mut DelayLines, arena: &'a mut Arena) -> impl FnMut(&Packet, Instant, &mut L) + 'a {
-    move |packet, now, listener| TappedLines { lines: &mut *lines, listener }.deliver(arena, packet, now)
+    move |packet, now, listener| TappedLines::<L, false> { lines: &mut *lines, listener }.deliver(arena, packet, now)
 }
 
-impl<A: Aqm + Send, L: Tap + Send> SingleHop<A, L> {
+impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> SingleHop<A, L, AHEAD> {
     /// The net of `config`, with nothing in it. Events at the bottleneck are reported to `listener` as well.
-    pub fn new(config: &RunConfig, classes: &Classes, lines: Vec<DelayLine>, aqm: A, listener: L) -> SingleHop<A, L> {
+    pub fn new(config: &RunConfig, classes: &Classes, lines: Vec<DelayLine>, aqm: A, listener: L) -> Self {
         let hop = Hop::new(config, (0, &config.first_hop()), classes.list.len(), aqm, listener);
         let parts = if hop.is_bare() { 0 } else { HopPart::ALL.len() };
         SingleHop {
             entrance: SharedIngress { hop, memory: SendMemory::new(config.hosts.memory) },
             lines: DelayLines { times: MinTree::new(lines.len() + parts), all: lines, pool: BlockPool::default() },
+            horizon: Instant::ZERO,
         }
     }
 
     #[inline]
     fn on_ack(&mut self, line: usize, now: Instant, arena: &mut Arena) -> Option<u32> {
         let queue = &mut self.lines.all[line].acks;
-        let (_, reply, index) = queue.pop_front()?;
-        let next = queue.front().map_or(Instant::NEVER, |head| head.0);
+        let ReturningAck { reply, blocks, .. } = queue.pop_front()?;
+        let next = queue.front().map_or(Instant::NEVER, |head| head.at);
         self.lines.times.set(line, next);
         if unlikely(arena.is_crowded()) {
             let Bottleneck { aqm, log, .. } = &self.entrance.hop.bottleneck;
-            if let Some((_, later, _)) = queue.get(LOOK_AHEAD) {
+            if let Some(ReturningAck { reply: later, .. }) = queue.get(LOOK_AHEAD) {
                 arena.prefetch_sender(later.flow());
+                if AHEAD {
+                    arena.prefetch_receiver(later.flow());
+                }
                 log.counters.flows.prefetch(later.flow());
                 aqm.prefetch(later.flow(), false);
             }
-            if let Some((_, soon, _)) = queue.get(1) {
+            if let Some(ReturningAck { reply: soon, .. }) = queue.get(1) {
                 arena.get(soon.flow()).transport.prefetch();
                 aqm.prefetch(soon.flow(), true);
             }
-            if let Some((_, nearest, _)) = queue.front() {
+            if let Some(ReturningAck { reply: nearest, .. }) = queue.front() {
                 arena.get(nearest.flow()).transport.prefetch_behind();
             }
         }
         let Endpoint { transport, stages, .. } = arena.get_mut(reply.flow());
-        let blocks = if likely(index == NO_BLOCKS) { &[] } else { self.lines.pool.get(index) };
+        // what the sender sends may put others on their way
+        let sacked = unlikely(blocks != NO_BLOCKS).then(|| self.lines.pool.take(blocks));
+        let sacked = sacked.as_ref().map_or(&[][..], SackBlocks::as_slice);
         let listener = &mut self.entrance.hop.bottleneck.log.listener;
         if listener.listen_level() >= ListenLevel::Frames {
-            listener.on_ack(&reply, blocks, now);
+            listener.on_ack(&reply, sacked, now);
         }
-        let timer = transport.on_back(&reply, blocks, stages, now, &mut self.entrance);
-        arena.timer_not_after(reply.flow(), timer);
-        if unlikely(index != NO_BLOCKS) {
-            self.lines.pool.release(index);
-        }
+        let way = HopIngress::<A, L, AHEAD> {
+            shared: &mut self.entrance,
+            lines: &mut self.lines,
+            line: line as u32,
+            horizon: self.horizon,
+        };
+        let timer = transport.on_back(&reply, sacked, stages, now, way);
+        arena.plan_after_answer(reply.flow(), timer, now);
         self.plan();
         Some(reply.flow())
     }
 
     /// Stages that all endpoints share have something to do.
     fn on_part(&mut self, part: HopPart, now: Instant, arena: &mut Arena) {
-        let SingleHop { lines, entrance } = self;
+        let SingleHop { lines, entrance, .. } = self;
         entrance.hop.on_part(part, now, &mut deliveries(lines, arena));
         self.plan_parts();
     }
@@ -101,9 +115,23 @@ impl<A: Aqm + Send, L: Tap + Send> SingleHop<A, L> {
     /// A packet leaves the bottleneck, behind which there are stages.
     #[inline(never)]
     fn leave_by_parts(&mut self, packet: Packet, now: Instant, arena: &mut Arena) {
-        let SingleHop { lines, entrance } = self;
+        let SingleHop { lines, entrance, .. } = self;
         entrance.hop.leave(packet, now, &mut deliveries(lines, arena));
         self.plan_parts();
+    }
+
+    /// Moves packets over the link as far ahead of their time as their fate is known.
+    #[inline(always)]
+    fn run_ahead(&mut self, arena: &mut Arena) {
+        let bottleneck = &mut self.entrance.hop.bottleneck;
+        if bottleneck.next == Instant::NEVER {
+            return;
+        }
+        let horizon = self.horizon.min(bottleneck.aqm.next_timer());
+        while let Some((at, packet)) = bottleneck.advance_ahead(horizon) {
+            let (lines, listener) = (&mut self.lines, &mut bottleneck.log.listener);
+            TappedLines::<L, AHEAD> { lines, listener }.deliver(arena, &packet, at);
+        }
     }
 
     #[inline]
@@ -134,36 +162,63 @@ pub struct SharedIngress<A: Aqm, L: Tap> {
     pub memory: SendMemory,
 }
 
+/// The way into the hop of the senders of one line.
+pub struct HopIngress<'a, A: Aqm, L: Tap, const AHEAD: bool> {
+    shared: &'a mut SharedIngress<A, L>,
+    lines: &'a mut DelayLines,
+    line: u32,
+    horizon: Instant,
+}
+
 /// The paths of single endpoints lead to what they share.
-impl<A: Aqm, L: Tap> Sink<Packet> for SharedIngress<A, L> {
+impl<A: Aqm, L: Tap, const AHEAD: bool> Sink<Packet> for HopIngress<'_, A, L, AHEAD> {
     #[inline]
     fn arrive(&mut self, packet: Packet, now: Instant) {
-        self.hop.arrive(packet, now);
+        if AHEAD {
+            self.shared.hop.bottleneck.arrive_behind_passed(packet, now);
+        } else {
+            self.shared.hop.arrive(packet, now);
+        }
     }
 
     fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Instant) {
-        self.hop.on_drop(packet, reason, now);
+        self.shared.hop.on_drop(packet, reason, now);
     }
 
     fn on_clear_ecn(&mut self, packet: &Packet, now: Instant) {
-        self.hop.on_clear_ecn(packet, now);
+        self.shared.hop.on_clear_ecn(packet, now);
     }
 }
 
-impl<A: Aqm, L: Tap> Ingress for SharedIngress<A, L> {
+impl<A: Aqm, L: Tap, const AHEAD: bool> Ingress for HopIngress<'_, A, L, AHEAD> {
+    const DELIVERS: bool = AHEAD;
+
+    #[inline(always)]
+    fn deliver_ahead(&mut self, packet: &mut Packet, to: &mut ReceivingEnd, now: Instant) -> bool {
+        let bottleneck = &mut self.shared.hop.bottleneck;
+        let horizon = self.horizon.min(bottleneck.aqm.next_timer());
+        match bottleneck.pass(packet, now, horizon) {
+            Passage::Left(at) => {
+                to.receive(packet, at, &mut EarlyReturn { lines: self.lines, line: self.line, at });
+                true
+            }
+            passage => passage == Passage::Dropped,
+        }
+    }
+
     #[inline(always)]
     fn is_busy(&self, flags: u16) -> bool {
-        likely(self.hop.is_direct()) && self.hop.bottleneck.is_busy(flags)
+        !AHEAD && likely(self.shared.hop.is_direct()) && self.shared.hop.bottleneck.is_busy(flags)
     }
 
     #[inline(always)]
     fn arrive_busy(&mut self, packet: Packet, now: Instant) {
-        self.hop.bottleneck.arrive_busy(packet, now);
+        self.shared.hop.bottleneck.arrive_busy(packet, now);
     }
 
     #[inline(always)]
     fn post(&mut self, packet: &Packet, now: Instant) {
-        let listener = &mut self.hop.bottleneck.log.listener;
+        let listener = &mut self.shared.hop.bottleneck.log.listener;
         if listener.listen_level() >= ListenLevel::Frames {
             listener.on_send(packet, now);
         }
@@ -171,16 +226,39 @@ impl<A: Aqm, L: Tap> Ingress for SharedIngress<A, L> {
 
     #[inline]
     fn memory(&self) -> &SendMemory {
-        &self.memory
+        &self.shared.memory
     }
 
     #[inline]
     fn memory_mut(&mut self) -> &mut SendMemory {
-        &mut self.memory
+        &mut self.shared.memory
     }
 }
 
-impl<A: Aqm + Send, L: Tap + Send> Topology for SingleHop<A, L> {
+/// The way back from a receiver that a packet reaches ahead of its time, at `at`.
+struct EarlyReturn<'a> {
+    lines: &'a mut DelayLines,
+    line: u32,
+    at: Instant,
+}
+
+impl ReturnPort for EarlyReturn<'_> {
+    #[inline(always)]
+    fn pool(&mut self) -> &mut BlockPool {
+        &mut self.lines.pool
+    }
+
+    #[inline(always)]
+    fn send(&mut self, reply: ReceiverReply, blocks: u32) {
+        self.lines.insert(self.line, reply, blocks, self.at, false);
+    }
+
+    fn send_by_timer(&mut self, reply: ReceiverReply, blocks: u32, due: Instant) {
+        self.lines.insert(self.line, reply, blocks, due, true);
+    }
+}
+
+impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> Topology for SingleHop<A, L, AHEAD> {
     type Listener = L;
 
     #[inline]
@@ -188,20 +266,29 @@ impl<A: Aqm + Send, L: Tap + Send> Topology for SingleHop<A, L> {
         &mut self.entrance.hop.bottleneck.log.listener
     }
 
-    type Way = SharedIngress<A, L>;
+    type Way<'a>
+        = HopIngress<'a, A, L, AHEAD>
+    where
+        Self: 'a;
 
     #[inline]
-    fn way(&mut self) -> &mut SharedIngress<A, L> {
-        &mut self.entrance
+    fn way(&mut self, line: u32) -> HopIngress<'_, A, L, AHEAD> {
+        let SingleHop { entrance: shared, lines, horizon } = self;
+        HopIngress { shared, lines, line, horizon: *horizon }
+    }
+
+    #[inline]
+    fn set_horizon(&mut self, horizon: Instant) {
+        self.horizon = horizon;
     }
 
     type Back<'a>
-        = TappedLines<'a, L>
+        = TappedLines<'a, L, AHEAD>
     where
         Self: 'a;
 
     #[inline(always)]
-    fn back(&mut self) -> TappedLines<'_, L> {
+    fn back(&mut self) -> TappedLines<'_, L, AHEAD> {
         TappedLines { lines: &mut self.lines, listener: &mut self.entrance.hop.bottleneck.log.listener }
     }
 
@@ -256,6 +343,9 @@ impl<A: Aqm + Send, L: Tap + Send> Topology for SingleHop<A, L> {
                 }
             } else {
                 self.on_link(link_at, arena);
+            }
+            if AHEAD {
+                self.run_ahead(arena);
             }
             let (next, ()) = self.next_due();
             let goes_on = next <= moment.before && next <= arena.timers.min().0 && next <= self.aqm_at();

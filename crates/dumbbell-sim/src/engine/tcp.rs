@@ -1,7 +1,7 @@
 //! TCP as an endpoint: a sender and a receiver, and what is measured of them.
 
 use super::connection::Connection;
-use super::port::{EndpointPort, Ingress, ReturnPort, Stages, NO_BLOCKS};
+use super::port::{on_receiver_timer, receive, EndpointPort, Ingress, ReceivingEnd, ReturnPort, Stages};
 use crate::flow::{FlowResult, Samples, SenderState};
 use crate::measure::SeriesView;
 use dumbbell_config::EcnEcho;
@@ -16,7 +16,7 @@ use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::stats::ReceiverStats;
-use dumbbell_core::tcp::{BackEcn, Block, FlowOptions, Outlet};
+use dumbbell_core::tcp::{BackEcn, Block, FlowOptions};
 use dumbbell_core::units::{Duration, Instant};
 use dumbbell_measure::trace::Trace;
 use std::sync::Arc;
@@ -25,8 +25,10 @@ use std::sync::Arc;
 #[repr(C)]
 pub struct Tcp {
     pub receiver: Receiver,
+    /// When the last packet that was delivered ahead of its time arrives.
+    pub(super) last_arrival: Instant,
     /// With it what an ACK needs of the sender begins at a cache line.
-    pub(super) space: [u64; 4],
+    pub(super) space: [u64; 3],
     pub sender: Sender,
 }
 
@@ -43,7 +45,7 @@ impl Tcp {
         let options = options(&cc, ecn, echo);
         let mut sender = Sender::new(slot, cc, Arc::clone(host), options, app);
         sender.rtt_samples = records.then(CompactHistogram::default);
-        Tcp { sender, space: [0; 4], receiver: Receiver::new(slot, Arc::clone(host), options) }
+        Tcp { sender, space: [0; 3], last_arrival: Instant::ZERO, receiver: Receiver::new(slot, Arc::clone(host), options) }
     }
 
     /// Becomes what [`Tcp::new`] makes in the same slot between the same hosts, without RTT samples.
@@ -51,6 +53,15 @@ impl Tcp {
         let options = options(&cc, ecn, echo);
         self.sender.renew(cc, options, app);
         self.receiver.renew(options);
+        self.last_arrival = Instant::ZERO;
+    }
+
+    /// The sender, and its way to the net and to the receiver.
+    #[inline(always)]
+    fn port<'a, W: Ingress>(&'a mut self, stages: &'a mut Stages, now: Instant, way: W) -> (&'a mut Sender, EndpointPort<'a, W>) {
+        let Tcp { receiver, last_arrival, sender, .. } = self;
+        let end = Some(ReceivingEnd { receiver, last_arrival });
+        (sender, EndpointPort { way, end, path: &mut stages.data, now })
     }
 }
 
@@ -103,62 +114,50 @@ impl Connection for Tcp {
     }
 
     #[inline]
-    fn on_timer(&mut self, start: Instant, stop: &mut Instant, now: Instant, port: &mut impl Outlet) -> bool {
+    fn on_timer(&mut self, start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool {
         let begins = self.sender.phase == Phase::Idle && start <= now;
+        let (sender, mut port) = self.port(stages, now, way);
         if begins {
-            self.sender.start(now, port);
+            sender.start(now, &mut port);
         }
         if *stop <= now {
             *stop = Instant::NEVER;
-            self.sender.stop(now);
+            sender.stop(now);
         }
-        if self.sender.next_timer() <= now {
-            self.sender.on_timer(now, port);
+        if sender.next_timer() <= now {
+            sender.on_timer(now, &mut port);
         }
         begins
     }
 
     #[inline]
     fn on_receiver_timer(&mut self, now: Instant, back: &mut impl ReturnPort) {
-        let receiver = &mut self.receiver;
-        if let Some(ack) = receiver.on_timer(now) {
-            let blocks = if receiver.has_blocks() { back.pool().put(receiver.blocks()) } else { NO_BLOCKS };
-            back.send(ack.into(), blocks);
+        if self.receiver.next_timer() <= now {
+            on_receiver_timer(&mut self.receiver, now, back);
         }
     }
 
     #[inline(always)]
     fn on_packet(&mut self, packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant {
-        let receiver = &mut self.receiver;
-        let ack = receiver.on_packet(packet, now);
-        let early = receiver.take_early();
-        let timer = receiver.next_timer();
-        let mut blocks = NO_BLOCKS;
-        if ack.is_some() && receiver.has_blocks() {
-            seldom();
-            blocks = back.pool().put(receiver.blocks());
+        if back.is_ahead() {
+            ReceivingEnd { receiver: &mut self.receiver, last_arrival: &mut self.last_arrival }.receive(packet, now, back);
+        } else {
+            receive(&mut self.receiver, packet, now, back);
         }
-        if let Some((early, reported)) = early {
-            seldom();
-            let reported = if reported.as_slice().is_empty() { NO_BLOCKS } else { back.pool().put(reported) };
-            back.send(early.into(), reported);
-        }
-        if let Some(ack) = ack {
-            back.send(ack.into(), blocks);
-        }
-        timer
+        self.receiver.next_timer()
     }
 
     #[inline(always)]
-    fn on_back(
+    fn on_back<W: Ingress>(
         &mut self,
         reply: &ReceiverReply,
         blocks: &[Block],
         stages: &mut Stages,
         now: Instant,
-        way: &mut impl Ingress,
+        way: W,
     ) -> Instant {
-        self.sender.on_ack(reply.tcp(), blocks, now, &mut EndpointPort { way, path: &mut stages.data, now });
+        let (sender, mut port) = self.port(stages, now, way);
+        sender.on_ack(reply.tcp(), blocks, now, &mut port);
         let mut timer = self.sender.no_timer_before();
         if let Some(path) = &stages.data {
             seldom();
@@ -166,10 +165,12 @@ impl Connection for Tcp {
         }
         // it may be over: its timer looks
         if timer == Instant::NEVER {
-            now
-        } else {
-            timer
+            return now;
         }
+        if W::DELIVERS {
+            timer = timer.min(self.receiver.next_timer());
+        }
+        timer
     }
 
     #[inline(always)]
@@ -202,8 +203,8 @@ impl Connection for Tcp {
         self.sender.phase == Phase::Done
     }
 
-    fn receiver_waits(&self) -> bool {
-        self.receiver.next_timer() != Instant::NEVER
+    fn receiver_waits(&self, now: Instant) -> bool {
+        self.receiver.next_timer() != Instant::NEVER || self.last_arrival > now
     }
 
     fn check(&self) -> Result<(), (&'static str, u64, u64)> {

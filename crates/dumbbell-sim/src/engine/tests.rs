@@ -5,6 +5,7 @@ mod capture;
 mod controls;
 mod hops;
 
+use super::delay_lines::ReturningAck;
 use super::*;
 use dumbbell_core::aqm::Dequeue;
 use dumbbell_core::log::{At, Log};
@@ -107,7 +108,7 @@ fn record_seeded(
     let config = Arc::new(RunConfig::from_json(&config).expect("a valid configuration"));
     let calls = Arc::new(Mutex::new(Vec::new()));
     let queue = Recorder { calls: Arc::clone(&calls), packets: VecDeque::new(), shapes, fault };
-    let mut run: Box<dyn Run> = Box::new(Engine::new(config, queue, ()));
+    let mut run: Box<dyn Run> = Box::new(Engine::<SingleHop<_, _, false>>::new(config, queue, ()));
     let outcome = run.advance(Instant::NEVER, u64::MAX).and_then(|standing| {
         assert_eq!(standing, RunState::Over);
         run.finish()
@@ -232,11 +233,11 @@ fn a_slot_is_given_to_another_flow_when_no_acknowledgement_is_left() {
         json!({"duration": 3_000_000_000_u64, "bottleneck": {"rate": 100_000_000, "aqm": {"name": "pfifo"}}, "web": [web]});
     let config = Arc::new(RunConfig::from_json(&config).expect("a valid configuration"));
     let queue = Recorder { calls: Arc::default(), packets: VecDeque::new(), shapes: false, fault: Fault::None };
-    let mut engine = Box::new(Engine::new(config, queue, ()));
+    let mut engine = Box::new(Engine::<SingleHop<_, _, false>>::new(config, queue, ()));
     let mut late = 0;
     while engine.advance(Instant::NEVER, 1).expect("no broken invariant") != RunState::Over {
         for line in &engine.net.lines.all {
-            for (at, reply, _) in &line.acks {
+            for ReturningAck { at, reply, .. } in &line.acks {
                 let endpoint = engine.arena.get(reply.flow());
                 let tcp = endpoint.tcp().unwrap_or_else(|| panic!("at {}: an ACK for a free slot", engine.now));
                 assert!(endpoint.start <= *at - line.delay, "at {}: an ACK for flow {}, of another", engine.now, endpoint.number);

@@ -43,9 +43,14 @@ pub trait Topology: Send {
     fn listener(&mut self) -> &mut Self::Listener;
 
     /// Where senders send.
-    type Way: Ingress;
-    /// Where senders send.
-    fn way(&mut self) -> &mut Self::Way;
+    type Way<'a>: Ingress
+    where
+        Self: 'a;
+    /// Where the senders of line `line` send.
+    fn way(&mut self, line: u32) -> Self::Way<'_>;
+
+    /// Nothing looks at receivers or counters before `horizon`: packets that arrive before may be delivered ahead of their time.
+    fn set_horizon(&mut self, _horizon: Instant) {}
 
     /// Where receivers send their acknowledgements.
     type Back<'a>: ReturnPath

@@ -13,7 +13,7 @@ use dumbbell_core::observe::{ProtocolKind, Reported, Tap};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::stats::ReceiverStats;
-use dumbbell_core::tcp::{BackEcn, Block, Outlet};
+use dumbbell_core::tcp::{BackEcn, Block};
 use dumbbell_core::units::Instant;
 use dumbbell_measure::trace::Trace;
 
@@ -49,10 +49,9 @@ impl Connection for Transport {
         #[inline] fn next_timer[&self](start: Instant) -> Instant;
         #[inline] fn sender_timer[&self]() -> Instant;
         #[inline] fn receiver_timer[&self]() -> Instant;
-        #[inline] fn on_timer[&mut self](start: Instant, stop: &mut Instant, now: Instant, port: &mut impl Outlet) -> bool;
+        #[inline] fn on_timer[&mut self](start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool;
         #[inline] fn on_receiver_timer[&mut self](now: Instant, back: &mut impl ReturnPort) -> ();
         #[inline(always)] fn on_packet[&mut self](packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant;
-        #[inline(always)] fn on_back[&mut self](reply: &ReceiverReply, blocks: &[Block], stages: &mut Stages, now: Instant, way: &mut impl Ingress) -> Instant;
         #[inline(always)] fn prefetch[&self]() -> ();
         #[inline(always)] fn prefetch_behind[&self]() -> ();
         fn back_ecn[&self]() -> BackEcn;
@@ -60,7 +59,7 @@ impl Connection for Transport {
         fn sent_and_received[&self]() -> (u64, ReceiverStats);
         fn finish_time[&self]() -> Option<Instant>;
         fn is_done[&self]() -> bool;
-        fn receiver_waits[&self]() -> bool;
+        fn receiver_waits[&self](now: Instant) -> bool;
         fn check[&self]() -> Result<(), (&'static str, u64, u64)>;
         fn sample[&self](samples: &mut Samples, now: Instant) -> ();
         fn forget_samples[&mut self]() -> ();
@@ -72,5 +71,23 @@ impl Connection for Transport {
         fn report_changes[&mut self](said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Instant) -> ();
         fn protocol[&self]() -> ProtocolKind;
         #[inline] fn report_payloads[&mut self](listener: &mut dyn Tap) -> ();
+    }
+
+    #[inline(always)]
+    fn on_back<W: Ingress>(
+        &mut self,
+        reply: &ReceiverReply,
+        blocks: &[Block],
+        stages: &mut Stages,
+        now: Instant,
+        way: W,
+    ) -> Instant {
+        match self {
+            Transport::Tcp(one) => one.on_back(reply, blocks, stages, now, way),
+            Transport::Datagrams(one) => {
+                seldom();
+                one.on_back(reply, blocks, stages, now, way)
+            }
+        }
     }
 }

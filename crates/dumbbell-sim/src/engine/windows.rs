@@ -21,7 +21,7 @@
 //!   all lines, the slot for a timer. The packets of one event stay together. A departure comes before what arrives at the same instant, and both come before the timer of the queue
 //!   discipline. A sender does not see the queue, so that it sends the same.
 //! - A *receiver* sees packets in the order in which they leave, and its own timers; a packet comes first at one instant. A serial link at a finite rate takes at least a nanosecond for a packet
-//!   (checked in [`Windows::new`]), so that no packet leaves at an instant at which it was sent: the loop, too, handles all departures of an instant before its timers.
+//!   ([`may_deliver_ahead`]), so that no packet leaves at an instant at which it was sent: the loop, too, handles all departures of an instant before its timers.
 //! - A *sender* sees its acknowledgements and its own timers. All acknowledgements of a line have the same delay, so those that arrive at one instant were sent at one
 //!   instant: first those that packets caused, in the order of departures, then those of timers, by slot. This is the order of their insertion in the loop, and
 //!   the tie ([`Departed::tie`]) that orders them between shards. Within a shard they are inserted in this order.
@@ -31,11 +31,12 @@
 //!   start of a flow, its packets and everything until the next windows is handled by the loop.
 //!
 //! So each part sees what it sees in the loop, whatever the number of shards and threads is. Only the number of events differs, which the loop
-//! counts by its turns. Runs with parts that look further do not use windows: [`Windows::new`] lists them.
+//! counts by its turns. Runs with parts that look further do not use windows: [`are_useful`] lists them.
 
 mod queue;
 mod shard;
 
+use super::ahead::may_deliver_ahead;
 use super::delay_lines::DelayLines;
 use super::endpoint::{Arena, Endpoint};
 use crate::config::RunConfig;
@@ -45,8 +46,7 @@ use dumbbell_core::aqm::{Aqm, AqmSpec};
 use dumbbell_core::cc::CcSpec;
 use dumbbell_core::log::Log;
 use dumbbell_core::packet::Packet;
-use dumbbell_core::tcp::host::Offload;
-use dumbbell_core::units::{Duration, Instant, Rate};
+use dumbbell_core::units::{Duration, Instant};
 pub use queue::Limits;
 use queue::{run_queue, Departures};
 use shard::Shard;
@@ -89,7 +89,7 @@ impl Threads {
 }
 
 /// Fewest packets of a window that are worth it.
-const LEAST_PACKETS: u64 = 2_000;
+const LEAST_PACKETS: u64 = 500;
 /// Fewest flows.
 const LEAST_FLOWS: usize = 64;
 /// Windows in the shortest base RTT.
@@ -162,56 +162,51 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether a packet of any size takes time on the link of `config`, at all times.
-fn takes_time(config: &RunConfig) -> bool {
-    // no frame has fewer bytes
-    let takes = |rate: Rate| rate != Rate::UNLIMITED && rate.serialise(40) > Duration::ZERO;
-    takes(config.bottleneck.rate) && config.rate_changes.iter().all(|change| takes(change.rate))
+/// Longest window of a run of `config`, which has flows.
+fn window_width(config: &RunConfig) -> Duration {
+    let shortest = config.flows.iter().map(|flow| flow.params.base_rtt).min().unwrap_or(Duration::ZERO);
+    Duration(shortest.0 / WINDOWS_PER_RTT)
+}
+
+/// Whether a run of `config` over one hop without listeners can use windows, and is faster then on this number of threads.
+pub fn are_useful(config: &RunConfig, threads: Threads) -> bool {
+    if cfg!(target_family = "wasm") || (threads.count < 2 && !threads.always) {
+        return false;
+    }
+    // short flows come and go at any time, and answers of datagrams may come without a delay
+    let only_flows = config.web.is_empty() && config.udp.is_empty();
+    // algorithms from elsewhere may share something
+    let is_own = |transport: &TransportSpec| matches!(transport, TransportSpec::Tcp(cc) if !matches!(cc, CcSpec::Dyn(_)));
+    let are_own = config.flows.iter().all(|flow| is_own(&flow.transport)) && !matches!(config.aqm, AqmSpec::Dyn(_));
+    let width = window_width(config);
+    if !(only_flows && are_own && may_deliver_ahead(config)) || width == Duration::ZERO {
+        return false;
+    }
+    // an event of the clock ends a window
+    let usual = config.series_interval().map_or(width, |interval| interval.min(width));
+    let bits = u128::from(config.bottleneck.rate.bits()) * u128::from(usual.0) / 1_000_000_000;
+    let packets = bits / (8 * u128::from(config.hosts.full_frame()));
+    threads.always || (packets >= u128::from(LEAST_PACKETS) && config.flows.len() >= LEAST_FLOWS)
 }
 
 impl Windows {
-    /// For a run of `config` whose endpoints are in `arena`, with one hop that has a queue and a serial link alone, and without listeners. `None` if the run cannot use windows, or
-    /// if they would be slower.
-    pub fn new(config: &RunConfig, arena: &mut Arena, lines: &DelayLines, threads: Threads) -> Option<Windows> {
-        if cfg!(target_family = "wasm") || (threads.count < 2 && !threads.always) {
-            return None;
-        }
-        // short flows come and go at any time, and answers of datagrams may come without a delay
-        let only_flows = config.web.is_empty() && config.udp.is_empty();
-        // algorithms from elsewhere may share something
-        let own = |transport: &TransportSpec| matches!(transport, TransportSpec::Tcp(cc) if !matches!(cc, CcSpec::Dyn(_)));
-        let own = config.flows.iter().all(|flow| own(&flow.transport)) && !matches!(config.aqm, AqmSpec::Dyn(_));
+    /// For a run of `config` for which they [are useful](are_useful). Its endpoints are in `arena`.
+    pub fn new(config: &RunConfig, arena: &mut Arena, threads: Threads) -> Windows {
         let endpoints = arena.all_mut();
-        let direct = endpoints.iter().all(|endpoint| endpoint.stages.data.is_none() && endpoint.stages.acks.is_none());
-        let apart = config.hosts.memory.is_none() && config.hosts.offload != Offload::Gso;
-        let rtt = lines.all.iter().map(|line| line.delay).min()?;
-        if !(only_flows && own && direct && apart && takes_time(config)) || rtt < Duration(16) {
-            return None;
-        }
-        let env = |n: &str, d: u64| std::env::var(n).map_or(d, |v| v.parse().unwrap());
-        let width = Duration(rtt.0 / env("WPR", WINDOWS_PER_RTT));
-        // an event of the clock ends a window
-        let usual = config.series_interval().map_or(width, |interval| interval.min(width));
-        let packets = u128::from(config.bottleneck.rate.bytes()) * u128::from(usual.0)
-            / (1_000_000_000 * u128::from(config.hosts.full_frame()));
-        let pays = packets >= u128::from(LEAST_PACKETS) && endpoints.len() >= LEAST_FLOWS;
-        if !pays && !threads.always {
-            return None;
-        }
         let mut starts: Vec<Instant> = endpoints.iter().map(|endpoint| endpoint.start).collect();
         starts.sort_unstable();
-        let shards = threads.count.max(2) * env("SPT", SHARDS_PER_THREAD as u64) as usize;
+        let shards = threads.count.max(2) * SHARDS_PER_THREAD;
         let shift = endpoints.len().div_ceil(shards).next_power_of_two().trailing_zeros();
-        Some(Windows {
+        Windows {
             threads: threads.count,
             always: threads.always,
-            width,
+            width: window_width(config),
             starts,
             shift,
             shards: Vec::new(),
             sent: Lists::default(),
             departed: Lists::default(),
-        })
+        }
     }
 
     /// Returns whether acknowledgements and timers are in shards.
@@ -253,9 +248,9 @@ impl Windows {
         for (number, line) in all.iter_mut().enumerate() {
             let (mut last, mut tie) = (Instant::NEVER, 0);
             for ack in line.acks.drain(..) {
-                tie = if ack.0 == last { tie + 1 } else { 0 };
-                last = ack.0;
-                self.shards[(ack.1.flow() >> self.shift) as usize].take_ack(number, ack, tie, pool);
+                tie = if ack.at == last { tie + 1 } else { 0 };
+                last = ack.at;
+                self.shards[(ack.reply.flow() >> self.shift) as usize].take_ack(number, ack, tie, pool);
             }
             times.set(number, Instant::NEVER);
         }
@@ -263,14 +258,12 @@ impl Windows {
 
     /// Gives acknowledgements back to `lines`, and timers to `arena`.
     pub fn unite(&mut self, arena: &mut Arena, lines: &mut DelayLines) {
-        let DelayLines { all, times, pool } = lines;
-        for (number, line) in all.iter_mut().enumerate() {
+        for number in 0..lines.all.len() {
             let mut acks = Vec::new();
-            self.shards.iter_mut().for_each(|shard| acks.extend(shard.give_acks(number, pool)));
+            self.shards.iter_mut().for_each(|shard| acks.extend(shard.give_acks(number, &mut lines.pool)));
             // those of one event stay in their order
             acks.sort_by_key(|&(order, ..)| order);
-            line.acks.extend(acks.into_iter().map(|((at, _), reply, blocks)| (at, reply, blocks)));
-            times.set(number, line.acks.front().map_or(Instant::NEVER, |first| first.0));
+            acks.into_iter().for_each(|((at, _), reply, blocks)| lines.append(number as u32, reply, blocks, at));
         }
         self.shards.clear();
         for slot in 0..arena.all_mut().len() {

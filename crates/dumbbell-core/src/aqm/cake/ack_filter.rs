@@ -114,7 +114,7 @@ mod tests {
     /// Offers acknowledgements one after the other to a filter; returns the numbers of those that go, each with that of the one that
     /// arrived.
     fn filter_acks(mode: AckFilter, said: Vec<(Ack, Vec<Block>)>) -> Vec<(u64, u64)> {
-        let (mut store, mut queue) = (Store::default(), Chain::default());
+        let (mut store, mut queue) = (Store::new(true), Chain::default());
         let count = said.len() as u64;
         let log = Said(said);
         let mut found = Vec::new();

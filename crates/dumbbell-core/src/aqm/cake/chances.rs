@@ -14,8 +14,13 @@ pub const BLOCK: usize = 8;
 const LAG: usize = 682;
 const TAPS: [usize; 3] = [123, 241, 375];
 
+/// Blocks that the generators make at a time until there are [`LAG`], so that a short run makes no more than it needs: a divisor of it, and a group or more.
+const FIRST: usize = 31;
+
 /// Most numbers that may remain when more are drawn: fewer than one request takes.
 const LEFT: usize = GROUP - BLOCK;
+
+const _: () = assert!(LAG % FIRST == 0 && FIRST * BLOCK >= GROUP);
 
 /// Bits for blocks of turns.
 #[derive(Clone, Debug)]
@@ -24,6 +29,10 @@ pub struct Chances {
     bits: Box<[i16]>,
     /// For how many turns they have been given, or never were.
     given: usize,
+    /// How many have been made. Once all have, they are made of each other.
+    made: usize,
+    /// The generators of the first ones.
+    four: [u32; 4],
 }
 
 /// The number of a turn, less 2^15: vectors compare numbers with a sign only.
@@ -43,26 +52,34 @@ impl Chances {
     /// Four generators with seeds from `rng`.
     pub fn new(rng: &mut Rng) -> Chances {
         // a generator is never 0 unless it begins so
-        let mut four: [u32; 4] = std::array::from_fn(|_| rng.next_u32() | 1);
-        let mut step = || {
-            for state in &mut four {
+        let four = std::array::from_fn(|_| rng.next_u32() | 1);
+        Chances { bits: vec![0; LEFT + LAG * BLOCK].into_boxed_slice(), given: LEFT, made: LEFT, four }
+    }
+
+    /// Makes some of the first ones by the steps of the generators.
+    #[cold]
+    #[inline(never)]
+    fn make_first(&mut self) {
+        let Chances { bits, made, four, .. } = self;
+        for block in bits[*made..][..FIRST * BLOCK].chunks_exact_mut(BLOCK) {
+            for state in &mut *four {
                 *state ^= *state << 13;
                 *state ^= *state >> 17;
                 *state ^= *state << 5;
             }
             // upper halves are for the first four turns of a block, lower halves for the others
-            let turn = |turn: usize| centre_bits(if turn < 4 { four[turn] >> 16 } else { four[turn - 4] & 0xffff });
-            std::array::from_fn::<i16, BLOCK, _>(turn)
-        };
-        let mut bits = vec![0; LEFT];
-        (0..LAG).for_each(|_| bits.extend(step()));
-        Chances { bits: bits.into_boxed_slice(), given: LEFT }
+            for (turn, state) in four.iter().enumerate() {
+                block[turn] = centre_bits(state >> 16);
+                block[turn + 4] = centre_bits(state & 0xffff);
+            }
+        }
+        *made += FIRST * BLOCK;
     }
 
     /// The bits of the next turns, as many as there are before more must be made: whole blocks.
     #[inline(always)]
     pub fn upcoming_bits(&self) -> &[i16] {
-        &self.bits[self.given..]
+        &self.bits[self.given..self.made]
     }
 
     /// Consumes the bits of this many turns: whole blocks.
@@ -84,6 +101,9 @@ impl Chances {
     /// Makes as many as there is room for. No more than `LEFT` may be left.
     #[inline(always)]
     pub fn refill(&mut self, groups: impl Groups) {
+        if self.made < self.bits.len() {
+            return self.make_first();
+        }
         let left = self.upcoming_bits().len();
         self.bits.copy_within(self.given.., LEFT - left);
         self.given = LEFT - left;

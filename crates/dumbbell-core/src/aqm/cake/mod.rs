@@ -21,9 +21,8 @@ pub mod tins;
 pub mod turns;
 pub mod walk;
 
-use super::store::{Chain, Store};
+use super::store::Store;
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
-use crate::buffers::truesize;
 use crate::link_layer::{Framing, LinkLayer};
 use crate::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use crate::packet::{Ecn, Packet};
@@ -108,49 +107,11 @@ pub struct State {
     tins: Vec<Tin>,
     current_tin: usize,
     table: FlowTable,
-    held: CakeStore,
+    store: Store,
     memory_limit: u64,
     coins: Coins,
     /// Acknowledgements that the filter dropped.
     filtered: u64,
-}
-
-/// The packets of all queues, and what they take.
-#[derive(Clone, Debug, Default)]
-struct CakeStore {
-    store: Store,
-    packets: usize,
-    bytes: u64,
-    memory: u64,
-    /// See [`QueueContext::small_heads`].
-    small_heads: bool,
-}
-
-impl CakeStore {
-    /// Appends to `queue`.
-    #[inline]
-    fn push(&mut self, queue: &mut Chain, packet: Packet) {
-        self.packets += 1;
-        self.bytes += u64::from(packet.len);
-        self.memory += u64::from(truesize(&packet, self.small_heads));
-        self.store.push(queue, packet);
-    }
-
-    /// Takes the head of `queue`.
-    #[inline(always)]
-    fn pop(&mut self, queue: &mut Chain) -> Option<Packet> {
-        let packet = self.store.pop(queue)?;
-        self.subtract_packet(&packet);
-        Some(packet)
-    }
-
-    /// A packet has left the store.
-    #[inline(always)]
-    fn subtract_packet(&mut self, packet: &Packet) {
-        self.packets -= 1;
-        self.bytes -= u64::from(packet.len);
-        self.memory -= u64::from(truesize(packet, self.small_heads));
-    }
 }
 
 impl State {
@@ -168,7 +129,7 @@ impl State {
             tins,
             current_tin: 0,
             table,
-            held: CakeStore { small_heads: context.small_heads, ..CakeStore::default() },
+            store: Store::new(context.small_heads),
             memory_limit: buffer_limit(&params, rate, context.full_frame),
             coins: Coins::new(context.seed),
             filtered: 0,
@@ -181,7 +142,7 @@ impl State {
     fn put(&mut self, slot: u16, packet: Packet) {
         self.table.backlogs[slot as usize] += u32::from(packet.len);
         let flow = &mut self.table.flows[slot as usize];
-        self.held.push(&mut flow.packets, packet);
+        self.store.push(&mut flow.packets, packet);
         self.tins[flow.tin as usize].packets += 1;
     }
 
@@ -190,10 +151,9 @@ impl State {
     fn filter<L: Log>(&mut self, slot: u16, tin: usize, now: Instant, log: &mut L) {
         let Some(acks) = log.acks() else { return };
         let flow = &mut self.table.flows[slot as usize];
-        let Some(packet) = ack_filter::filter(self.params.ack_filter, &mut self.held.store, &mut flow.packets, acks) else {
+        let Some(packet) = ack_filter::filter(self.params.ack_filter, &mut self.store, &mut flow.packets, acks) else {
             return;
         };
-        self.held.subtract_packet(&packet);
         self.table.backlogs[slot as usize] -= u32::from(packet.len);
         self.tins[tin].packets -= 1;
         self.filtered += 1;
@@ -206,7 +166,7 @@ impl State {
     /// Takes the head of queue `slot`.
     fn take(&mut self, slot: u16) -> Option<Packet> {
         let flow = &mut self.table.flows[slot as usize];
-        let packet = self.held.pop(&mut flow.packets)?;
+        let packet = self.store.pop(&mut flow.packets)?;
         self.table.backlogs[slot as usize] -= u32::from(packet.len);
         self.tins[flow.tin as usize].packets -= 1;
         Some(packet)
@@ -319,7 +279,7 @@ impl Aqm for State {
         let tin = self.table.flows[slot as usize].tin as usize;
         if self.tins[tin].packets == 0 {
             self.tins[tin].next = self.tins[tin].next.max(now);
-            if self.held.packets == 0 {
+            if self.store.packets() == 0 {
                 self.shaper.wake(now);
             }
         }
@@ -345,14 +305,14 @@ impl Aqm for State {
             FlowState::SparseWait => self.become_bulk(tin, slot),
             FlowState::Sparse | FlowState::Bulk => {}
         }
-        while self.held.memory > self.memory_limit {
+        while self.store.memory() > self.memory_limit {
             self.drop_from_longest(now, log);
         }
     }
 
     #[inline]
     fn earliest_packet(&self, now: Instant) -> Option<Instant> {
-        if self.held.packets == 0 {
+        if self.store.packets() == 0 {
             return Some(Instant::NEVER);
         }
         let ready_at = self.shaper.ready_at();
@@ -363,7 +323,7 @@ impl Aqm for State {
     fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let mut look_at_decaying = true;
         'tin: loop {
-            if self.held.packets == 0 {
+            if self.store.packets() == 0 {
                 return Dequeue::Empty;
             }
             let tin = if self.shaped {
@@ -386,7 +346,7 @@ impl Aqm for State {
                 } else if new != 0 {
                     (NEW, new)
                 } else if !self.table.turns[tin].is_empty() {
-                    (OLD, self.table.next_in_turn(tin, flow_quantum, &self.held.store))
+                    (OLD, self.table.next_in_turn(tin, flow_quantum, &self.store))
                 } else if decaying != 0 {
                     (DECAYING, decaying)
                 } else {
@@ -401,7 +361,7 @@ impl Aqm for State {
                 let flow = &mut self.table.flows[slot as usize];
                 let Tin { thresholds, bulk_flows, packets, .. } = &mut self.tins[tin];
                 let bulk_flows = if self.params.ingress { *bulk_flows } else { 0 };
-                while let Some(mut packet) = self.held.pop(&mut flow.packets) {
+                while let Some(mut packet) = self.store.pop(&mut flow.packets) {
                     *packets -= 1;
                     self.table.backlogs[slot as usize] -= u32::from(packet.len);
                     let sojourn = now - packet.enqueue_time;
@@ -433,11 +393,11 @@ impl Aqm for State {
     }
 
     fn packets(&self) -> usize {
-        self.held.packets
+        self.store.packets()
     }
 
     fn bytes(&self) -> u64 {
-        self.held.bytes
+        self.store.bytes()
     }
 
     fn set_rate(&mut self, rate: Rate, now: Instant) {

@@ -155,7 +155,7 @@ fn full_memory_drops_the_head_of_the_longest_queue_and_wakes_blue() {
 fn a_limit_below_one_packet_drops_everything() {
     let (mut state, mut log) = cake(Params { memlimit: Some(1000), ..Params::default() }, &keys(&[(1, 2)]));
     state.enqueue(packet(0, 0, 1514, Ecn::Ect0), Instant::ZERO, &mut log);
-    assert_eq!((state.packets(), state.held.memory, log.queue.drops_overflow), (0, 0, 1));
+    assert_eq!((state.packets(), state.store.memory(), log.queue.drops_overflow), (0, 0, 1));
     assert!(matches!(state.dequeue(Instant::ZERO, &mut log), Dequeue::Empty));
 }
 
@@ -423,7 +423,7 @@ fn places_of_packets_are_used_again() {
         }
         now += Duration(1_211_200);
     }
-    assert_eq!((state.held.store.places(), state.packets()), (21, 20));
+    assert_eq!((state.store.places(), state.packets()), (21, 20));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::super::ack_log::{AckContents, QueuedAck};
 use super::super::connection::Connection;
-use super::super::delay_lines::{frame_listener, DelayLine, ReturnPath};
+use super::super::delay_lines::{frame_listener, DelayLine, ReturnPath, ReturningAck};
 use super::super::endpoint::{Arena, Endpoint};
 use super::super::port::{BlockPool, NO_BLOCKS};
 use super::super::topology::Topology;
@@ -97,8 +97,8 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
     #[inline(always)]
     pub(super) fn on_line(&mut self, line: usize, now: Instant, arena: &mut Arena) -> Option<u32> {
         let DelayLine { acks, up, .. } = &mut self.lines.all[line];
-        let (_, reply, blocks) = acks.pop_front()?;
-        let next = acks.front().map_or(Instant::NEVER, |head| head.0);
+        let ReturningAck { reply, blocks, .. } = acks.pop_front()?;
+        let next = acks.front().map_or(Instant::NEVER, |head| head.at);
         let up = *up;
         self.lines.times.set(line, next);
         if up && self.members[reply.flow() as usize].back != END {
@@ -118,20 +118,20 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
         if self.listener().listen_level() >= ListenLevel::Frames {
             self.listener().on_ack(reply, sacked, now);
         }
-        let timer = transport.on_back(reply, sacked, stages, now, self);
+        let timer = transport.on_back(reply, sacked, stages, now, &mut *self);
         if let Some(pool) = pool {
             seldom();
             self.lines.pool = pool;
             self.lines.pool.release(blocks);
         }
-        arena.timer_not_after(reply.flow(), timer);
+        arena.plan_after_answer(reply.flow(), timer, now);
         reply.flow()
     }
 }
 
 impl<L: Tap + Send + 'static> ReturnPath for &mut MultiHop<L> {
     #[inline(always)]
-    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Instant) {
+    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Instant, _by_timer: bool) {
         if self.members[reply.flow() as usize].back == END || self.lines.all[line as usize].up {
             self.lines.push(line, reply, blocks, now);
         } else {

@@ -31,7 +31,7 @@ fn transfer(cc: &str, echo: &str, aqm: Value, mut hosts: Value, path: Value, ack
     let config = Arc::new(RunConfig::from_json(&config).expect("a valid configuration"));
     let mut aqms = queue_disciplines(&config).expect("queues");
     with_aqm!(aqms.remove(0), aqm => {
-        let mut engine = Box::new(Engine::new(config, aqm, ()));
+        let mut engine = Box::new(Engine::<SingleHop<_, _, false>>::new(config, aqm, ()));
         let (mut reductions, mut round_ends) = (0, 0);
         while engine.advance(Instant::NEVER, 1).expect("no broken invariant") != RunState::Over {
             let Tcp { sender, .. } = engine.arena.get(0).tcp().expect("a connection");

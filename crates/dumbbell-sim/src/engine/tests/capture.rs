@@ -1,7 +1,7 @@
 //! Events that a simulation reports at its queue, taken for a capture, give the tables of that simulation.
 
 use crate::config::RunConfig;
-use crate::engine::{Engine, Run, RunState};
+use crate::engine::{Engine, Run, RunState, SingleHop};
 use crate::table::{Column, Table};
 use crate::{Outcome, Tables};
 use dumbbell_bottleneck::queue_disciplines;
@@ -67,7 +67,7 @@ fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     let mut aqms = queue_disciplines(&parsed).expect("queues");
     let capture = Written::default();
     let mut run: Box<dyn Run> = dumbbell_core::with_aqm!(aqms.remove(0), aqm =>
-        Box::new(Engine::new(Arc::clone(&parsed), aqm, capture.clone())));
+        Box::new(Engine::<SingleHop<_, _, false>>::new(Arc::clone(&parsed), aqm, capture.clone())));
     let schedule = Schedule::new(&parsed);
     let mut samples: Vec<u8> = Vec::new();
     for (flow, &start) in (0..).zip(schedule.flows.iter().chain(&schedule.udp)) {

@@ -29,7 +29,7 @@ fn over_one(config: &Value) -> Outcome {
     assert!(config.is_one_hop());
     let mut aqms = queue_disciplines(&config).expect("queues");
     dumbbell_core::with_aqm!(aqms.remove(0), aqm => {
-        finish_run(Box::new(Engine::new(config, aqm, ())))
+        finish_run(Box::new(Engine::<SingleHop<_, _, false>>::new(config, aqm, ())))
     })
 }
 

@@ -3,10 +3,10 @@
 
 use super::{Departed, Sent};
 use crate::engine::connection::Connection;
-use crate::engine::delay_lines::{DelayLines, ReceiverPort, ReturnPath};
+use crate::engine::delay_lines::{DelayLines, ReceiverPort, ReturnPath, ReturningAck};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::memory::SendMemory;
-use crate::engine::port::{BlockPool, EndpointPort, Ingress, NO_BLOCKS};
+use crate::engine::port::{BlockPool, Ingress, NO_BLOCKS};
 use crate::min_tree::MinTree;
 use dumbbell_core::hint::{likely, seldom, unlikely};
 use dumbbell_core::log::DropReason;
@@ -87,7 +87,8 @@ impl Shard {
     }
 
     /// Takes an acknowledgement out of the line `line` of the whole run, behind those that it has of it. `tie` is its place among those of the same time.
-    pub fn take_ack(&mut self, line: usize, (at, reply, blocks): (Instant, ReceiverReply, u32), tie: u32, pool: &mut BlockPool) {
+    pub fn take_ack(&mut self, line: usize, ack: ReturningAck, tie: u32, pool: &mut BlockPool) {
+        let ReturningAck { at, reply, blocks, .. } = ack;
         let blocks = pool.hand_over(blocks, &mut self.lines.pool);
         self.lines.push(line, AckInFlight { at, reply, blocks, tie });
     }
@@ -153,7 +154,7 @@ impl Shard {
     fn on_sender_timer(&mut self, index: usize, now: Instant, endpoints: &mut [Endpoint], out: &mut SendLog<'_>) {
         out.order = TIMER_ORDER | (u64::from(self.first) + index as u64);
         let Endpoint { transport, stages, stop, .. } = &mut endpoints[index];
-        transport.on_timer(Instant::NEVER, stop, now, &mut EndpointPort { way: out, path: &mut stages.data, now });
+        transport.on_timer(Instant::NEVER, stop, stages, now, out);
         self.sender_timers.set(index, sender_timer(&endpoints[index]));
     }
 
@@ -217,7 +218,7 @@ impl ShardLines {
 
 impl ReturnPath for ShardLines {
     #[inline(always)]
-    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Instant) {
+    fn push_ack(&mut self, line: u32, reply: ReceiverReply, blocks: u32, now: Instant, _by_timer: bool) {
         let line = line as usize;
         let at = now + self.all[line].delay;
         self.push(line, AckInFlight { at, reply, blocks, tie: self.tie });
