@@ -49,8 +49,8 @@ fn drawn_config(seed: u64) -> Value {
         "hosts": {"ecn": rarely(rng, 2), "offload": one(rng, &["none", "tso"]), "sce_feedback": rarely(rng, 2)},
         "record": {"series": rarely(rng, 2), "interval": one(rng, &[10, 100]) * MS}});
     if rarely(rng, 4) {
-        let rate = *one(rng, &[2_000_000_u64, 50_000_000]);
-        config["bottleneck"]["rate_changes"] = json!([{"at": (100 + rng.draw_below(200)) * MS, "rate": rate}]);
+        let other = *one(rng, &[2_000_000_u64, 50_000_000]);
+        config["bottleneck"]["rate_changes"] = json!([{"at": (100 + rng.draw_below(200)) * MS, "rate": other}]);
     }
     if rarely(rng, 4) {
         config["record"]["from"] = json!(200 * MS);
@@ -105,7 +105,7 @@ fn a_run_in_windows_can_be_paused_at_any_time() {
             assert_eq!(sim.now(), until);
             seen += sim.view().endpoints.len();
             let longest = *one(rng, &[1, MS, 100 * MS]);
-            until = until + Duration(1 + rng.draw_below(longest));
+            until += Duration(1 + rng.draw_below(longest));
         }
         assert!(seen > 0 && measured(&sim.finish().expect("a run")) == usual, "{config}");
     }
