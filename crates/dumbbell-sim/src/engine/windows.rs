@@ -65,14 +65,8 @@ struct Sent {
     packet: Packet,
 }
 
-/// A packet that has left the link.
-#[derive(Clone, Copy)]
-struct Departed {
-    /// Its number among those that left at the same time.
-    tie: u32,
-    /// With that time as [`Packet::enqueue_time`].
-    packet: Packet,
-}
+/// A packet that has left the link, with that time as [`Packet::enqueue_time`].
+type Departed = Packet;
 
 /// Number of threads of a run, and when it uses windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +132,9 @@ impl<T> Lists<T> {
         lock(&self.spare[number]).push(list);
     }
 }
+
+/// By so many windows of senders and receivers, a thread prefers a shard of its own to another one.
+const OTHERS: u64 = 2;
 
 /// The state of a run between windows.
 pub struct Windows {
@@ -307,11 +304,10 @@ impl Windows {
         // what fits into a window or two is not worth a thread
         let helpers = if windows < 2 { 0 } else { self.threads - 1 };
         let failure = thread::scope(|scope| {
-            let help = || crew.work(None::<fn(u64)>);
             // fewer threads than wanted are only slower
-            let start = |_| thread::Builder::new().spawn_scoped(scope, help).ok();
-            let started: Vec<_> = (0..helpers).map_while(start).collect();
-            let own = crew.work(Some(run_queue));
+            let start = |number| thread::Builder::new().spawn_scoped(scope, move || crew.work(number, |_| ())).ok();
+            let started: Vec<_> = (1..=helpers).map_while(start).collect();
+            let own = crew.work(0, run_queue);
             let others = started.into_iter().map(|helper| helper.join().unwrap_or_else(Some));
             others.fold(own, Option::or)
         });
@@ -335,6 +331,8 @@ struct ShardProgress {
     received: u64,
     /// A thread is at work on it.
     taken: bool,
+    /// The thread that was the last at work on it, which may have some of it in its cache.
+    thread: usize,
 }
 
 /// How far the parts have come.
@@ -361,8 +359,8 @@ enum Task {
 }
 
 impl Progress {
-    /// Chooses a task among `windows` windows. Only one thread runs the queue.
-    fn choose(&mut self, windows: u64, runs_queue: bool) -> Task {
+    /// Chooses a task among `windows` windows for thread number `thread`. The first one runs the queue.
+    fn choose(&mut self, windows: u64, thread: usize) -> Task {
         let (mut done, mut all_sent) = (true, windows);
         let mut best: Option<(u64, Task)> = None;
         for (number, shard) in self.shards.iter().enumerate() {
@@ -372,7 +370,7 @@ impl Progress {
             // what the senders of a window need leaves the link a base RTT before its end
             let last = (self.queued + WINDOWS_PER_RTT - 1).min(shard.sent + BATCH).min(windows);
             let send = shard.sent..last;
-            let rank = shard.sent + shard.received;
+            let rank = shard.sent + shard.received + if shard.thread == thread { 0 } else { OTHERS };
             let has_work = !(receive.is_empty() && send.is_empty());
             if !shard.taken && has_work && best.as_ref().is_none_or(|&(least, _)| rank < least) {
                 best = Some((rank, Task::Shard { number, receive, send }));
@@ -381,12 +379,13 @@ impl Progress {
         if done || self.failed {
             return Task::Done;
         }
-        if runs_queue && all_sent > self.queued {
+        if thread == 0 && all_sent > self.queued {
             return Task::Queue(self.queued);
         }
         let Some((_, task)) = best else { return Task::Wait };
         if let Task::Shard { number, .. } = task {
             self.shards[number].taken = true;
+            self.shards[number].thread = thread;
         }
         task
     }
@@ -397,8 +396,9 @@ impl Progress {
             Task::Queue(window) => self.queued = window + 1,
             Task::Shard { number, receive, send } => {
                 let shard = &mut self.shards[*number];
-                *shard =
-                    ShardProgress { sent: shard.sent.max(send.end), received: shard.received.max(receive.end), taken: false };
+                shard.sent = shard.sent.max(send.end);
+                shard.received = shard.received.max(receive.end);
+                shard.taken = false;
             }
             Task::Wait | Task::Done => {}
         }
@@ -427,12 +427,12 @@ impl Crew<'_> {
     }
 
     /// Takes tasks until none is left. Returns what this thread panicked with.
-    fn work(&self, mut run_queue: Option<impl FnMut(u64)>) -> Option<Failure> {
+    fn work(&self, thread: usize, mut run_queue: impl FnMut(u64)) -> Option<Failure> {
         let mut task = Task::Wait;
         loop {
-            task = self.next_task(&task, run_queue.is_some());
+            task = self.next_task(&task, thread);
             let result = catch_unwind(AssertUnwindSafe(|| match &task {
-                Task::Queue(window) => run_queue.iter_mut().for_each(|run| run(*window)),
+                Task::Queue(window) => run_queue(*window),
                 Task::Shard { number, receive, send } => self.run_shard(*number, receive.clone(), send.clone()),
                 Task::Wait | Task::Done => {}
             }));
@@ -448,14 +448,14 @@ impl Crew<'_> {
     }
 
     /// `last` is done: returns the next task, for which the thread may have to wait.
-    fn next_task(&self, last: &Task, runs_queue: bool) -> Task {
+    fn next_task(&self, last: &Task, thread: usize) -> Task {
         let mut progress = lock(&self.progress);
         progress.finish(last);
         if progress.waiting > 0 {
             self.moved.notify_all();
         }
         loop {
-            match progress.choose(self.windows, runs_queue) {
+            match progress.choose(self.windows, thread) {
                 Task::Wait => {
                     progress.waiting += 1;
                     progress = self.moved.wait(progress).unwrap_or_else(PoisonError::into_inner);

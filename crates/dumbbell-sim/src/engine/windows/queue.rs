@@ -101,7 +101,6 @@ pub fn run_queue<A: Aqm, L: Log>(
     crowded: bool,
 ) {
     let mut arriving = Merge::new(lists);
-    let (mut last_departure, mut tie) = (Instant::NEVER, 0);
     loop {
         let arrives_at = Instant((arriving.next() >> 64) as u64);
         let (link_at, aqm_at) = (queue.next, queue.aqm.next_timer());
@@ -110,10 +109,8 @@ pub fn run_queue<A: Aqm, L: Log>(
                 return;
             }
             if let Some(mut packet) = queue.advance(link_at) {
-                tie = if likely(link_at != last_departure) { 0 } else { tie + 1 };
-                last_departure = link_at;
                 packet.enqueue_time = link_at;
-                out.lists[(packet.flow >> out.shift) as usize].push(Departed { tie, packet });
+                out.lists[(packet.flow >> out.shift) as usize].push(packet);
             }
             if crowded {
                 let soon = queue.aqm.next_flow_hint().or_else(|| queue.in_service().map(|packet| packet.flow));

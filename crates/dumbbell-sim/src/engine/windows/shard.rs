@@ -29,7 +29,7 @@ struct AckInFlight {
     at: Instant,
     reply: ReceiverReply,
     blocks: u32,
-    /// Its place among those of the line that were sent at the same time: those of packets in the order of departures, then those of timers by slot.
+    /// Its place among those of the line that were sent at the same time: first that of a packet, which is the only one that leaves at this time, then those of timers by slot.
     tie: u32,
 }
 
@@ -160,14 +160,14 @@ impl Shard {
 
     /// Lets everything happen at receivers until `until`, that instant included, where `arriving` leave the link.
     pub fn run_receivers(&mut self, endpoints: &mut [Endpoint], arriving: &[Departed], until: Instant) {
-        for (number, Departed { tie, packet }) in arriving.iter().enumerate() {
+        for (number, packet) in arriving.iter().enumerate() {
             let now = packet.enqueue_time;
             while self.receiver_timers.min().0 < now {
                 self.on_receiver_timer(endpoints);
             }
             if self.crowded {
                 if let Some(later) = arriving.get(number + LOOK_AHEAD) {
-                    let place = (later.packet.flow - self.first) as usize;
+                    let place = (later.flow - self.first) as usize;
                     self.receiver_timers.prefetch(place);
                     endpoints[place].prefetch_receiver();
                 }
@@ -175,7 +175,7 @@ impl Shard {
             let index = (packet.flow - self.first) as usize;
             let Endpoint { transport, stages, line, .. } = &mut endpoints[index];
             let line = *line;
-            self.lines.tie = *tie;
+            self.lines.tie = 0;
             let back = &mut self.lines;
             let timer = transport.on_packet(packet, now, &mut ReceiverPort { back, stages, line, now });
             set_not_after(&mut self.receiver_timers, index, timer);
