@@ -438,6 +438,11 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         self.aqm.on_timer(now, &mut self.log);
     }
 
+    /// Returns whether the link sends one packet after the other, bit by bit.
+    pub fn is_serial(&self) -> bool {
+        matches!(self.link, AnyLink::Serial(_))
+    }
+
     /// The packet on the wire.
     #[inline]
     pub fn in_service(&self) -> Option<&Packet> {
