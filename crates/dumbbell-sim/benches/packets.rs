@@ -18,6 +18,7 @@
 use cpu_time::ProcessTime;
 use dumbbell_core::rng::Rng;
 use dumbbell_sim::huge_pages::HugePages;
+use dumbbell_sim::Sim;
 use serde_json::{json, Value};
 use stats_alloc::{Region, StatsAlloc, INSTRUMENTED_SYSTEM};
 use std::alloc::System;
@@ -309,6 +310,21 @@ fn main() {
     if let Some(at) = args.iter().position(|arg| arg == "--only") {
         let case = cases().into_iter().find(|case| case.name == args[at + 1]).expect("a case");
         println!("{}", packets(&case.config(args[at + 2].parse().expect("milliseconds"), usize::MAX)));
+        return;
+    }
+    // a case for so many milliseconds on threads, or on one with windows: packets, wall time and CPU time
+    if let Some(at) = args.iter().position(|arg| arg == "--threads") {
+        let [threads, name, millis] = [1, 2, 3].map(|next| args[at + next].as_str());
+        let case = cases().into_iter().find(|case| case.name == name).expect("a case");
+        let config = case.config(millis.parse().expect("milliseconds"), usize::MAX);
+        let builder = Sim::builder(&config);
+        let sim = match threads {
+            "windows" => builder.always_windows().build(),
+            count => builder.threads(count.parse().expect("a number")).build(),
+        };
+        let (wall, cpu) = (std::time::Instant::now(), ProcessTime::now());
+        let outcome = sim.expect("a valid case").finish().expect("a run");
+        println!("{} {:.3} {:.3}", outcome.summary["packets"], wall.elapsed().as_secs_f64(), cpu.elapsed().as_secs_f64());
         return;
     }
     // any configuration, on standard input, for profilers

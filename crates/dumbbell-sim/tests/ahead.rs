@@ -3,7 +3,8 @@
 
 use dumbbell_core::cc;
 use dumbbell_core::rng::Rng;
-use dumbbell_sim::{Outcome, Sim};
+use dumbbell_core::units::{Duration, Instant};
+use dumbbell_sim::{Outcome, Sim, View};
 use serde_json::{json, Value};
 
 const MS: u64 = 1_000_000;
@@ -130,4 +131,28 @@ fn packets_that_are_delivered_ahead_of_their_time_change_nothing() {
         fewer += u64::from(few < many * 9 / 10);
     }
     assert!(fewer >= cases / 2, "only {fewer} of {cases} runs delivered packets ahead of their time");
+}
+
+#[test]
+fn such_a_run_can_be_paused_at_any_time() {
+    for number in 0..20 {
+        let config = configuration(&mut Rng::stream(number, "ahead", 0));
+        let [mut usual, mut ahead] =
+            [false, true].map(|ahead| Sim::builder(&config).delivers_ahead(ahead).build().expect("a run"));
+        let mut rng = Rng::stream(number, "pauses", 0);
+        let mut until = Instant::ZERO;
+        loop {
+            let over = [&mut usual, &mut ahead].map(|sim| sim.step(until).expect("no invariant is broken"));
+            assert_eq!(over[0], over[1], "{config}");
+            let [first, second] = [&usual, &ahead].map(|sim| View { now: until, events: 0, ..sim.view() });
+            assert!(first == second, "case {number}, at {until}: {first:?} {second:?} {config}");
+            if over[0] {
+                break;
+            }
+            let longest = *one(&mut rng, &[1, MS, 100 * MS]);
+            until += Duration(1 + rng.draw_below(longest));
+        }
+        let [usual, ahead] = [usual, ahead].map(|sim| measured(&sim.finish().expect("a run")));
+        assert!(usual == ahead, "{config}");
+    }
 }
