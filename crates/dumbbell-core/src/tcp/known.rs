@@ -143,7 +143,8 @@ macro_rules! usual_controls {
             ($sender:ident, $known:ident => $body:expr) => {
                 match &$sender.cc {
                     $(
-                        $crate::cc::AnyCc::$variant(_) if $sender.is_usual => {
+                        // a module for web pages is to be small
+                        $crate::cc::AnyCc::$variant(_) if !cfg!(target_family = "wasm") && $sender.is_usual => {
                             type $known = $crate::tcp::known::Usual<$crate::cc::$module::State>;
                             $body
                         }
