@@ -222,7 +222,9 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         self.drains = packet.len > self.passes;
         self.next = if self.drains { leaves } else { Instant::NEVER };
         self.log.on_pass(packet, start, leaves);
-        self.count_link_layer(packet.len);
+        if unlikely(bytes != u64::from(packet.len)) {
+            self.count_link_layer(packet.len);
+        }
         Passage::Left(leaves)
     }
 

@@ -2,14 +2,14 @@
 
 use arrow::Rows;
 use dumbbell_config::schedule::Schedule;
-use dumbbell_config::{BottleneckParams, ConfigReader, RunConfig};
+use dumbbell_config::{BottleneckParams, RunConfig};
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_core::param::{ParamError, ParamType};
 use dumbbell_measure::from_capture::{measure, Capture, CaptureError, HopCaptures};
 use dumbbell_plugin::{abi, trial, Plugin, HEADER};
 use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::huge_pages::HugePages;
-use dumbbell_sim::{Outcome, RunError, Sim, Tables};
+use dumbbell_sim::{ConfigReader, Outcome, RunError, Sim, Tables};
 use packed::{Described, PackedRun};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};

@@ -6,6 +6,7 @@ mod builder;
 mod engine;
 pub mod huge_pages;
 mod min_tree;
+mod reader;
 
 pub use builder::{Builder, Listener};
 pub use dumbbell_bottleneck::{check, check_with};
@@ -21,6 +22,7 @@ use dumbbell_measure::{capacity, classes, flow, hop_log, measure, outcome, short
 pub use dumbbell_measure::{table, Outcome, Tables};
 use engine::{RunState, Threads};
 use extensions::PluginFault;
+pub use reader::ConfigReader;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

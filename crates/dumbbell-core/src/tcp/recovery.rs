@@ -472,10 +472,11 @@ impl Sender {
         self.arm_rto();
     }
 
-    /// RFC 8985 section 7.4: was the probe needed?
-    pub(super) fn end_probe(&mut self, ack: &Ack, flags: &mut AckFlags) {
+    /// RFC 8985 section 7.4: was the probe needed? Returns whether the ACK may be of the probe, which is not known yet.
+    pub(super) fn end_probe(&mut self, ack: &Ack, flags: &AckFlags) -> bool {
         let duplicate = !flags.una_advanced && !flags.data_sacked && !flags.window_update;
-        match self.probe.judge(ack.ack, flags.dsack_of_probe, duplicate) {
+        let verdict = self.probe.judge(ack.ack, flags.dsack_of_probe, duplicate);
+        match verdict {
             ProbeVerdict::RepairedLoss => {
                 let app_limited = self.rate.as_ref().is_some_and(|rate| rate.probed_app_limited);
                 self.cc.cwnd_event(&mut self.conn, CaEvent::ProbeRepairedLoss { app_limited });
@@ -485,9 +486,9 @@ impl Sender {
                 self.end_reduction();
                 self.try_keep_open();
             }
-            ProbeVerdict::Ambiguous => flags.acks_probe = true,
-            ProbeVerdict::Open | ProbeVerdict::Needless => {}
+            ProbeVerdict::Ambiguous | ProbeVerdict::Open | ProbeVerdict::Needless => {}
         }
+        verdict == ProbeVerdict::Ambiguous
     }
 
     pub(super) fn on_rto(&mut self, net: &mut impl Outlet) {
