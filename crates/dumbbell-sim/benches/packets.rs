@@ -312,16 +312,15 @@ fn main() {
         println!("{}", packets(&case.config(args[at + 2].parse().expect("milliseconds"), usize::MAX)));
         return;
     }
-    // a case for so many milliseconds on threads, or on one with windows: packets, wall time and CPU time
+    // a case for so many milliseconds, or the configuration on standard input ("-"), on threads; "+N" uses windows even where they seem slower: packets, wall time and CPU time
     if let Some(at) = args.iter().position(|arg| arg == "--threads") {
-        let [threads, name, millis] = [1, 2, 3].map(|next| args[at + next].as_str());
-        let case = cases().into_iter().find(|case| case.name == name).expect("a case");
-        let config = case.config(millis.parse().expect("milliseconds"), usize::MAX);
-        let builder = Sim::builder(&config);
-        let sim = match threads {
-            "windows" => builder.always_windows().build(),
-            count => builder.threads(count.parse().expect("a number")).build(),
+        let [threads, name] = [1, 2].map(|next| args[at + next].as_str());
+        let config = match cases().into_iter().find(|case| case.name == name) {
+            Some(case) => case.config(args[at + 3].parse().expect("milliseconds"), usize::MAX),
+            None => serde_json::from_reader(std::io::stdin()).expect("a configuration as JSON"),
         };
+        let builder = Sim::builder(&config).threads(threads.parse().expect("a number"));
+        let sim = if threads.starts_with('+') { builder.always_windows().build() } else { builder.build() };
         let (wall, cpu) = (std::time::Instant::now(), ProcessTime::now());
         let outcome = sim.expect("a valid case").finish().expect("a run");
         println!("{} {:.3} {:.3}", outcome.summary["packets"], wall.elapsed().as_secs_f64(), cpu.elapsed().as_secs_f64());

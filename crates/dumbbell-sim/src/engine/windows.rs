@@ -83,9 +83,9 @@ impl Threads {
 }
 
 /// Fewest packets of a window that are worth it.
-const LEAST_PACKETS: u64 = 500;
+const LEAST_PACKETS: u64 = 2_000;
 /// Fewest flows.
-const LEAST_FLOWS: usize = 64;
+const LEAST_FLOWS: usize = 100;
 /// Windows in the shortest base RTT.
 const WINDOWS_PER_RTT: u64 = 16;
 /// Most windows that the senders of a shard run one after the other: they find their endpoints in the cache, but the queue waits.
