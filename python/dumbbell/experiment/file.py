@@ -30,7 +30,6 @@ from dumbbell.errors import (
 from dumbbell.experiment import link_trace, net, places, plugins, schema, shipped, spelling, units, without_effect
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
-from dumbbell.experiment.checking import Checked
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.registry import Param, read_registry
 from dumbbell.experiment.settings import Settings, copy_value, split_settings
@@ -400,12 +399,12 @@ def _quote_dotted_key(key: str, value: Any) -> str:
     return escape_line(key)
 
 
-def _parse_override(table: dict[str, Any], where: str, files: Files) -> _Override:
-    for name, part in table.items():
+def _parse_override(table: schema.Override, where: str, files: Files) -> _Override:
+    for name, part in (("when", table.when), ("set", table.set)):
         if not part:
             raise Nothing("it has no key", "one key or more", key=f"{where}.{name}")
     sets = []
-    for key, value in table["set"].items():
+    for key, value in table.set.items():
         if isinstance(value, dict) and key in TABLES:
             found = f"the key {_quote_dotted_key(key, value)} is without quotes"
             raise Unfit(found, f"{_IN_QUOTES}; a table is never set as a whole", key=f"{where}.set")
@@ -413,7 +412,7 @@ def _parse_override(table: dict[str, Any], where: str, files: Files) -> _Overrid
             sets.append((keys.parse_path(key), value))
         except InputError as error:
             raise error.move("", f"{where}.set") from None
-    when = tuple(_parse_condition(key, value, f"{where}.when", files) for key, value in table["when"].items())
+    when = tuple(_parse_condition(key, value, f"{where}.when", files) for key, value in table.when.items())
     return when, tuple(sets)
 
 
@@ -432,19 +431,19 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
         allowed = "an experiment, such as dumbbell list experiments names"
         raise Unreadable("this file is empty", allowed)
     found: list[InputError] = []
-    known = [*schema.SWEEP_PLAN.fields, *schema.make_run_section().fields]
+    known = [*schema.SweepPlan.model_fields, *schema.run_model().model_fields]
     for key in [key for key in table if key not in known]:
         found.append(UnknownKey(quote_value(key), among=known, key=key, nearest=schema.find_nearest_key((key,), table)))
         del table[key]
-    plan_keys = schema.SWEEP_PLAN.fields
+    plan_keys = schema.SweepPlan.model_fields
     for number, (key, value) in enumerate(settings):
         if key in (other for other, _ in settings[:number]):
             raise Conflict(f"two values of {quote_value(key)}", "each key once", option="--set")
         if key in plan_keys:
             table[key] = value
-    (plan, planned), wrong = _split_plan(table)
+    plan, wrong = _split_plan(table)
     found += wrong
-    axes = {key: list(values) for key, values in plan["matrix"].items()}
+    axes = {key: list(values) for key, values in plan.matrix.items()}
     last: list[tuple[keys.Path, Any]] = []
     for key, value in settings:
         if key in axes:
@@ -454,12 +453,12 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
                 last.append((keys.parse_path(key), value))
             except InputError as error:
                 raise error.move("--set", "") from None
-    if "matrix" in planned and not axes:
+    if "matrix" in plan.model_fields_set and not axes:
         found.append(Nothing("it has no key", "one key or more, each with its values", key="matrix"))
     files = Files(Path(file).parent)
     overrides = [
         one
-        for number, each in enumerate(plan["override"])
+        for number, each in enumerate(plan.override)
         if (one := _keep_error(found, _parse_override, each, f"override[{number}]", files)) is not None
     ]
     axes_read = [
@@ -478,8 +477,7 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
             if axis := product.find_changed_axis(path):
                 both = f'{keys.format_path(path)} and the matrix\'s "{axis.text}"'
                 found.append(Conflict(both, "another key", key=f"override[{number}].set"))
-    title, seeds = plan["title"], tuple(plan["seeds"])
-    experiment = Experiment(file, title, seeds, table, product, tuple(overrides), tuple(last), files)
+    experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, tuple(overrides), tuple(last), files)
     # of a file that is not whole only what is there can be wrong, and settings may leave nothing to which one applies
     rest = experiment.find_faults(overrides=not (settings or found))
     found += [one for one in rest if not (wrong and isinstance(one, Missing | Nothing))]
@@ -488,10 +486,10 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
     return experiment
 
 
-def _split_plan(table: dict[str, Any]) -> tuple[Checked, list[InputError]]:
+def _split_plan(table: dict[str, Any]) -> tuple[schema.SweepPlan, list[InputError]]:
     """Take what describes the sweep out of a file; return it, and what is wrong with it, which is then left out."""
     found: list[InputError] = []
-    given = {key: table.pop(key) for key in schema.SWEEP_PLAN.fields if key in table}
+    given = {key: table.pop(key) for key in schema.SweepPlan.model_fields if key in table}
     matrix = given.get("matrix")
     for key, value in list(matrix.items()) if isinstance(matrix, dict) else ():
         if isinstance(value, dict):
@@ -501,10 +499,13 @@ def _split_plan(table: dict[str, Any]) -> tuple[Checked, list[InputError]]:
             )
     if not found:
         try:
-            return schema.validate(schema.SWEEP_PLAN, given), []
+            plan = schema.validate(schema.SweepPlan, given)
         except InputError as error:
             found += error.errors
-    return schema.validate(schema.SWEEP_PLAN, {}), found
+        else:
+            assert isinstance(plan, schema.SweepPlan)
+            return plan, []
+    return schema.SweepPlan(), found
 
 
 def _keep_error(found: list[InputError], read: Callable[..., T], *args: Any) -> T | None:

@@ -1,11 +1,27 @@
-"""The sections of an experiment file, made from what the engine describes of itself."""
+"""The typed schema of an experiment file, made from what the engine describes of itself."""
 
 import marshal
 import re
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 from pathlib import Path as FilePath
-from typing import Any
+from types import GenericAlias
+from typing import Annotated, Any, Literal, Union, get_args
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+    WrapValidator,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from dumbbell.errors import (
     InputError,
@@ -22,20 +38,6 @@ from dumbbell.errors import (
     quote_value,
 )
 from dumbbell.experiment import frame_size, link_trace, other_names, plugins, stack, without_effect
-from dumbbell.experiment.checking import (
-    Check,
-    Checked,
-    Checking,
-    Fault,
-    Section,
-    SectionKey,
-    check_anything,
-    check_list,
-    check_optional,
-    check_table,
-    check_value,
-    set_default,
-)
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, format_path, get_path
 from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, list_hops, remove_net
@@ -47,56 +49,91 @@ _MOST_CHECKED = 4096  # tables of a file that are known to be right
 DAY = 86_400 * 10**9
 
 
-def _make_fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[str, SectionKey]:
-    def make_field(param: Param) -> SectionKey:
-        return SectionKey(
-            check_value(lambda value, files: parse_value(param, value, files)), set_default(param.default)
-        )
+def _format_complaint(error: InputError) -> PydanticCustomError:
+    return PydanticCustomError("dumbbell", "{error}", {"error": error})
+
+
+Parse = Callable[[Any, Files | None], Any]
+
+
+def _make_checked_type(parse: Parse) -> Any:
+    """Return the type of values that `parse` accepts and makes canonical."""
+
+    def validate(value: Any, info: ValidationInfo) -> Any:
+        try:
+            return parse(value, info.context)
+        except InputError as error:
+            raise _format_complaint(error) from None
+
+    return Annotated[Any, PlainValidator(validate)]
+
+
+class Section(BaseModel):
+    """A table of an experiment file: unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+
+def _make_fields(params: dict[str, Param], *, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    def make_field(param: Param) -> Any:
+        default = Field(default_factory=lambda: param.default)
+        return (_make_checked_type(lambda value, files: parse_value(param, value, files)), default)
 
     return {name: make_field(param) for name, param in params.items() if name not in without}
 
 
-def _check_algorithm(what: str, algorithms: dict[str, Algorithm]) -> Check:
-    """Return the check of `aqm`, `cc`, `link` and stages of a path: a name, or a table with a name and parameters."""
+def _make_algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
+    """Return the type of `aqm`, `cc`, `link` and stages of a path: a name, or a table with a name and parameters."""
+    models = []
+    for algorithm in algorithms.values():
+        fields = {"name": (Literal[algorithm.name], ...)} | _make_fields(algorithm.params)
+        name = f"{what}_{algorithm.name}".replace("-", "_")
+        models.append(create_model(name, __base__=Section, __doc__=f"{algorithm.title}. {algorithm.source}", **fields))
     names = list(algorithms)
 
-    @cache
-    def make_section(name: str) -> Section:
-        return Section({"name": SectionKey(check_anything)} | _make_fields(algorithms[name].params))
-
-    def expand_name(value: Any) -> dict[str, Any]:
+    def expand_name(value: Any) -> Any:
         table = {"name": value} if isinstance(value, str) else value
         if not isinstance(table, dict):
-            raise WrongValue(quote_value(value), f"a name, or a table with a name: {join_names(names)}")
+            raise _format_complaint(
+                WrongValue(quote_value(value), f"a name, or a table with a name: {join_names(names)}")
+            )
         name = table.get("name")
         if name not in names:
             key = "" if isinstance(value, str) else ".name"
             if name is None:
-                raise Missing(names, key=key)
+                raise _format_complaint(Missing(names, key=key))
             if what == "aqm" and (instead := other_names.explain_tc_word(str(name))):
-                raise UnknownName(quote_value(name), among=instead, key=key, what=what)
+                raise _format_complaint(UnknownName(quote_value(name), among=instead, key=key, what=what))
             ours, also = other_names.find_algorithm(str(name), names)
-            raise UnknownName(quote_value(name), among=names, key=key, nearest=ours, what=what, also=also)
+            raise _format_complaint(
+                UnknownName(quote_value(name), among=names, key=key, nearest=ours, what=what, also=also)
+            )
         return table
 
-    def check(value: Any, place: Path, checking: Checking) -> Checked:
-        try:
-            if what in KINDS and isinstance(value, dict) and "plugin" in value:
-                return _parse_plugin(what, value, checking.files)
-            table = expand_name(value)
-        except InputError as error:
-            checking.faults.append(Fault(place, "value", value, error))
-            return Checked(None, None)
-        return make_section(table["name"])(table, place, checking)
+    union: Any = Union[tuple(models)]  # noqa: UP007  built at run time
+    if len(models) > 1:
+        union = Annotated[union, Field(discriminator="name")]
+    registered = Annotated[union, BeforeValidator(expand_name)]
+    if what not in KINDS:
+        return registered
 
-    return check
+    def parse_with_plugins(value: Any, handler: Callable[[Any], Any], info: ValidationInfo) -> Any:
+        if not isinstance(value, dict) or "plugin" not in value:
+            return handler(value)
+        try:
+            return _parse_plugin(what, value, info.context)
+        except InputError as error:
+            raise _format_complaint(error) from None
+
+    as_it_is: Any = SerializeAsAny
+    return Annotated[registered, WrapValidator(parse_with_plugins), as_it_is()]
 
 
 KINDS = {"aqm": "queue discipline", "cc": "congestion control"}
 _OF_PLUGINS = KINDS | {"stack": "stack"}
 
 
-def _parse_plugin(what: str, table: dict[str, Any], files: Files | None) -> Checked:
+def _parse_plugin(what: str, table: dict[str, Any], files: Files | None) -> Section:
     """Return the algorithm of a plugin, by the name that it declares and with the parameters of `table`; InputError."""
     known = plugins.read(table["plugin"], files.folder if files is not None else FilePath())
     if known.kind not in (what, "stack" if what == "cc" else what):
@@ -118,17 +155,28 @@ def _parse_plugin(what: str, table: dict[str, Any], files: Files | None) -> Chec
                 given[key] = parse_value(params[key], value, files)
             except InputError as error:
                 raise error.move("", f".{key}{error.key}") from None
-    own = {one.name: one.default for one in params.values()}
-    return Checked({"name": name, "plugin": known.digest} | own | given, given)
+    return _make_plugin_model(known.digest)(**given)
 
 
 def _replace_stack(value: Any) -> Any:
-    """Return a table of `flows` whose `stack`, if it has one, has become the plugin of its `cc`; raises InputError."""
+    """Return a table of `flows` whose `stack`, if it has one, has become the plugin of its `cc`."""
     if not isinstance(value, dict) or "stack" not in value:
         return value
     table = {key: one for key, one in value.items() if key != "stack"}
-    table["cc"] = stack.make_plugin_table(table, value["stack"])
+    try:
+        table["cc"] = stack.make_plugin_table(table, value["stack"])
+    except InputError as error:
+        raise _format_complaint(error) from None
     return table
+
+
+@lru_cache(maxsize=256)
+def _make_plugin_model(digest: str) -> type[Section]:
+    """Return the model of a plugin that is known, with values that are canonical already."""
+    params = plugins.get_known(digest).algorithm.params.values()
+    fields = {one.name: (Any, one.default) for one in params}
+    model: type[Section] = _make_model(f"plugin_{digest}", {"name": (str, ...), "plugin": (str, ...)} | fields)
+    return model
 
 
 _TIME = Param("time", "time", False, "", 0, 0, DAY, (), "", "")
@@ -192,37 +240,41 @@ def _refuse_value(value: Any) -> Any:
     return None if value == "none" else value
 
 
+def _make_model(name: str, fields: dict[str, Any], **also: Any) -> Any:
+    return create_model(name, __base__=Section, **also, **fields)
+
+
 @cache
-def make_run_section() -> Section:
-    """Return the section of one run: everything in an experiment file that the engine sees."""
-    rate = _make_fields(describe_section("bottleneck"))["rate"].check
-    change = Section({"at": SectionKey(_make_fields({"at": _TIME})["at"].check), "rate": SectionKey(rate)})
-    link = check_optional(_check_algorithm("link", read_registry().link))
-    aqm = {
-        "aqm": SectionKey(_check_algorithm("aqm", read_registry().aqm)),
-        "link": SectionKey(lambda value, place, checking: link(_refuse_value(value), place, checking), lambda: None),
-        "rate_changes": SectionKey(check_list(change), list),
+def run_model() -> type[Section]:
+    """Return the model of one run: everything in an experiment file that the engine sees."""
+    rate = _make_fields(describe_section("bottleneck"))["rate"][0]
+    change = _make_model("RateChange", {"at": (_make_fields({"at": _TIME})["at"][0], ...), "rate": (rate, ...)})
+    link: Any = Annotated[_make_algorithm_type("link", read_registry().link) | None, BeforeValidator(_refuse_value)]
+    aqm: dict[str, Any] = {
+        "aqm": (_make_algorithm_type("aqm", read_registry().aqm), ...),
+        "link": (link, None),
+        "rate_changes": (GenericAlias(list, change), []),
     }
-    stages = check_list(_check_algorithm("stage", read_registry().stage))
+    stage = _make_algorithm_type("stage", read_registry().stage)
 
-    def make_path_fields(section: str) -> dict[str, SectionKey]:
-        return {key: SectionKey(stages, list) for key in PATHS.get(section, ())}
+    def make_path_fields(section: str) -> dict[str, Any]:
+        return {key: (GenericAlias(list, stage), []) for key in PATHS.get(section, ())}
 
-    def make_hop_section(name: str) -> Section:
-        named = {"name": SectionKey(_make_fields({"name": NAME})["name"].check)} if name == "hop" else {}
-        own = _make_fields(describe_section(name), without=tuple(named))
-        return Section(named | aqm | make_path_fields(name) | own)
+    def make_hop_model(name: str) -> type[Section]:
+        named = {"name": (_make_fields({"name": NAME})["name"][0], ...)} if name == "hop" else {}
+        fields = named | aqm | make_path_fields(name) | _make_fields(describe_section(name), without=tuple(named))
+        model: type[Section] = _make_model(name.capitalize(), fields)
+        return model
 
     own = {
-        "cc": SectionKey(_check_algorithm("cc", read_registry().cc)),
-        "start": SectionKey(check_value(lambda value, _: parse_start(value)), set_default({"min": 0, "max": 0})),
+        "cc": (_make_algorithm_type("cc", read_registry().cc), ...),
+        "start": (
+            _make_checked_type(lambda value, _: parse_start(value)),
+            Field(default_factory=lambda: {"min": 0, "max": 0}),
+        ),
         **_make_fields({"count": COUNT}),
     }
-
-    def make_list_field(section: Section) -> SectionKey:
-        return SectionKey(check_list(section), list, section)
-
-    senders: dict[str, SectionKey] = {}
+    senders: dict[str, Any] = {}
     for name, taken in SENDERS.items():
         fields = (
             {key: own[key] for key in taken}
@@ -230,23 +282,23 @@ def make_run_section() -> Section:
             | _make_fields(describe_section(name), without=("start", "count"))
         )
         # a stack is the plugin of a flow's `cc` before anything is checked
-        senders[name] = make_list_field(Section(fields, _replace_stack if name == "flows" else None))
-    bottleneck, reverse = make_hop_section("bottleneck"), make_hop_section("reverse")
+        also = (
+            {"__validators__": {"of_stack": model_validator(mode="before")(_replace_stack)}} if name == "flows" else {}
+        )
+        one = _make_model(name.capitalize().removesuffix("s"), fields, **also)
+        senders[name] = (GenericAlias(list, one), [])
+    record = _make_model("Record", _make_fields(describe_section("record")))
+    hosts = _make_model("Hosts", _make_fields(describe_section("hosts")))
     parts = {
-        "bottleneck": SectionKey(bottleneck, None, bottleneck),
-        "hop": make_list_field(make_hop_section("hop")),
-        "reverse": SectionKey(check_optional(reverse), lambda: None, reverse),
-        "hosts": _make_plain_field("hosts"),
+        "bottleneck": (make_hop_model("bottleneck"), ...),
+        "hop": (GenericAlias(list, make_hop_model("hop")), []),
+        "reverse": (make_hop_model("reverse") | None, None),
+        "hosts": (hosts, Field(default_factory=hosts)),
         **senders,
-        "record": _make_plain_field("record"),
+        "record": (record, Field(default_factory=record)),
     }
-    return Section(_make_fields(describe_section("run"), without=("seed",)) | parts)
-
-
-def _make_plain_field(name: str) -> SectionKey:
-    """Return the field of a section of values, all of which have defaults."""
-    section = Section(_make_fields(describe_section(name)))
-    return SectionKey(section, lambda: section({}, (), Checking(None)).whole, section)
+    model: type[Section] = _make_model("Run", _make_fields(describe_section("run"), without=("seed",)) | parts)
+    return model
 
 
 def _parse_seeds(value: Any, _: object = None) -> list[int]:
@@ -262,51 +314,61 @@ def _parse_string(value: Any, _: object = None) -> str:
     return value
 
 
-_FREE = check_table(check_anything)
-_OVERRIDE = Section({"when": SectionKey(_FREE), "set": SectionKey(_FREE)})
-# the keys of an experiment file that describe the sweep rather than a run
-SWEEP_PLAN = Section(
-    {
-        "title": SectionKey(check_value(_parse_string), lambda: ""),
-        "seeds": SectionKey(check_value(_parse_seeds), lambda: [1]),
-        "matrix": SectionKey(check_table(check_list(check_anything)), dict),
-        "override": SectionKey(check_list(_OVERRIDE), list),
-    }
-)
+_Seeds = _make_checked_type(_parse_seeds)
+_String = _make_checked_type(_parse_string)
 
 
-def validate(section: Section, table: dict[str, Any], files: Files | None = None) -> Checked:
-    """Check `table`; raises InputError without file if it does not fit the section, of every key that is wrong."""
-    checking = Checking(files)
-    checked = section(table, (), checking)
-    if checking.faults:
-        raise combine_errors([_convert_fault(fault, table) for fault in checking.faults])
-    return checked
+class Override(Section):
+    """Other values for some cells of the matrix."""
+
+    when: dict[str, Any]
+    set: dict[str, Any]
 
 
-def _convert_fault(fault: Fault, table: dict[str, Any]) -> InputError:
-    """Return the error that says what is wrong in `table`."""
-    steps = fault.place
+class SweepPlan(Section):
+    """The keys of an experiment file that describe the sweep rather than a run."""
+
+    title: _String = ""  # type: ignore[valid-type]
+    seeds: _Seeds = [1]  # type: ignore[valid-type]
+    matrix: dict[str, list[Any]] = {}
+    override: list[Override] = []
+
+
+def validate(model: type[Section], table: dict[str, Any], files: Files | None = None) -> Section:
+    """Return `table` as a `model`; InputError without file if it does not fit, of every key that is wrong."""
+    try:
+        return model.model_validate(table, context=files)
+    except ValidationError as error:
+        found = [_convert_error(one, table) for one in error.errors(include_url=False)]
+    raise combine_errors(found)
+
+
+def _convert_error(one: Any, table: dict[str, Any]) -> InputError:
+    """Return an error of pydantic as one of ours."""
+    steps = _find_steps(one["loc"])
     key = format_path(steps)
-    if fault.error is not None:
-        return fault.error.move("", _format_key((key + fault.error.key).removeprefix("."), table))
-    match fault.kind:
+    match one["type"]:
+        case "dumbbell":
+            error: InputError = one["ctx"]["error"]
+            return error.move("", _format_key((key + error.key).removeprefix("."), table))
         case "missing":
             return Missing(_name_missing(str(steps[-1])), key=key)
-        case "unknown" if steps[0] in HOPS and (instead := other_names.explain_tc_word(str(steps[-1]))):
+        case "extra_forbidden" if steps[0] in HOPS and (instead := other_names.explain_tc_word(str(steps[-1]))):
             return UnknownKey(quote_value(steps[-1]), among=instead, key=key)
-        case "unknown":
+        case "extra_forbidden":
             return UnknownKey(
                 quote_value(steps[-1]),
                 among=_list_keys(steps[:-1], table),
                 key=key,
                 nearest=find_nearest_key(steps, table),
             )
-        case "no list" if key in (*LISTED, "override") and isinstance(fault.found, dict):
+        case "list_type" if key in (*LISTED, "override") and isinstance(one["input"], dict):
             return Unfit(f"[{key}] is one table", f"[[{key}]], with two brackets: there may be several", key=key)
-        case "no list":
-            return WrongValue(quote_value(fault.found), "a list", key=key)
-    return WrongValue(quote_value(fault.found), "a table", key=key)
+        case "list_type":
+            return WrongValue(quote_value(one["input"]), "a list", key=key)
+        case "dict_type" | "model_type" | "model_attributes_type":
+            return WrongValue(quote_value(one["input"]), "a table", key=key)
+    return WrongValue(quote_value(one["input"]), one["msg"], key=key)
 
 
 def _format_key(key: str, table: dict[str, Any]) -> str:
@@ -322,6 +384,22 @@ def _find_algorithms() -> dict[str, dict[str, Algorithm]]:
     """Return keys that name algorithms, and which ones."""
     known = read_registry()
     return {"aqm": known.aqm, "cc": known.cc, "link": known.link} | dict.fromkeys(PATH_KEYS, known.stage)
+
+
+def _find_steps(loc: tuple[str | int, ...]) -> Path:
+    """Return the place of an error without the names of the models that pydantic puts in."""
+    tags = _find_algorithms()
+    owner: str = ""  # what the names of algorithms that come next belong to
+    steps: list[str | int] = []
+    for part in loc:
+        if isinstance(part, int):
+            steps.append(part)
+        elif part in tags.get(owner, ()):
+            owner = ""
+        else:
+            steps.append(part)
+            owner = part
+    return tuple(steps)
 
 
 def _name_missing(name: str) -> str | list[str]:
@@ -341,11 +419,11 @@ def _list_keys(table: Path, given: dict[str, Any]) -> list[str]:
         return list(dict.fromkeys(["name", *(name for one in some for name in one.params)]))
     match owner:
         case "":
-            return [*SWEEP_PLAN.fields, *make_run_section().fields]
+            return [*SweepPlan.model_fields, *run_model().model_fields]
         case "rate_changes":
             return ["at", "rate"]
         case "override":
-            return list(_OVERRIDE.fields)
+            return list(Override.model_fields)
     if owner not in (*HOPS, *SENDERS, *read_registry().sections):
         return []
     own = ["aqm", "link", "rate_changes"] if owner in HOPS else list(SENDERS.get(owner, ()))
@@ -432,11 +510,12 @@ def _make_empty_run() -> dict[str, Any]:
 
 def _check_at_once(table: dict[str, Any], files: Files | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a run that is checked, with every key, and the keys that are given; raises InputError."""
-    checked = validate(make_run_section(), table, files)
-    given: dict[str, Any] = checked.given
-    for web in given.get("web", ()):
-        web.pop("size", None)
-    return checked.whole, _make_empty_run() | given
+    model: Any = validate(run_model(), table, files)
+    run: dict[str, Any] = model.model_dump()
+    for web, one in zip(model.web, run["web"], strict=True):
+        one["size"] = web.size  # the same list for all runs, however long it is
+    given: dict[str, Any] = model.model_dump(exclude_unset=True, exclude={"web": {"__all__": {"size"}}})
+    return run, _make_empty_run() | given
 
 
 def _check_in_parts(table: dict[str, Any], files: Files | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -444,15 +523,15 @@ def _check_in_parts(table: dict[str, Any], files: Files | None) -> tuple[dict[st
 
     None if anything is wrong: what that is, is said of the run as a whole.
     """
-    fields = make_run_section().fields
-    if files is None or not table.keys() <= fields.keys():
+    model = run_model()
+    if files is None or not table.keys() <= model.model_fields.keys():
         return None
     run: dict[str, Any] = {}
     given = _make_empty_run()
     single = describe_section("run")
     try:
-        for name, field in fields.items():
-            value, section = table.get(name), field.section
+        for name, section in _list_sections(model).items():
+            value = table.get(name)
             if section is None:
                 run[name] = parse_value(single[name], value, files) if name in table else single[name].default
                 given |= {name: run[name]} if name in table else {}
@@ -463,7 +542,7 @@ def _check_in_parts(table: dict[str, Any], files: Files | None) -> tuple[dict[st
                 run[name], given[name] = _check_part(name, section, value, files)
             else:
                 run[name] = None if name == "reverse" else _check_part(name, section, {}, files)[0]
-    except (InputError, ValueError, TypeError):  # marshal's are of these
+    except (InputError, ValueError, TypeError):  # pydantic's and marshal's are of these
         return None
     return run, given
 
@@ -474,16 +553,24 @@ def _list(value: Any) -> list[Any]:
     return value or []
 
 
-def _check_part(name: str, section: Section, value: Any, files: Files) -> tuple[dict[str, Any], dict[str, Any]]:
+@lru_cache(maxsize=4)
+def _list_sections(model: type[Section]) -> dict[str, type[Section] | None]:
+    """Return the fields of a run's model, in order, each with the model of its tables; None of what is a value."""
+    found: dict[str, type[Section] | None] = {}
+    for name, one in model.model_fields.items():
+        kinds = (kind for kind in (one.annotation, *get_args(one.annotation)) if isinstance(kind, type))
+        found[name] = next((kind for kind in kinds if issubclass(kind, Section)), None)
+    return found
+
+
+def _check_part(name: str, section: type[Section], value: Any, files: Files) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a table of a section with every key, and with those that are given; ValueError if it is wrong."""
     place = (name, text := marshal.dumps(value, 2))  # this version writes equal values alike, and unequal ones unlike
     if (known := files.checked.get(place)) is None:
-        checking = Checking(files)
-        known = section(value, (), checking)
-        if checking.faults:
-            raise ValueError
+        model: Any = section.model_validate(value, context=files)
+        known = model.model_dump(), model.model_dump(exclude_unset=True, exclude={"size"} if name == "web" else None)
         if name == "web":
-            known.given.pop("size", None)
+            known[0]["size"] = model.size  # the same list for all runs, however long it is
         if b"plugin" in text or b"stack" in text:  # its file may change
             return known
         if len(files.checked) >= _MOST_CHECKED:
