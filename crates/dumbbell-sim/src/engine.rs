@@ -211,9 +211,9 @@ impl<N: Topology> Engine<N> {
             if !windows.should_split(*now, until.min(before_start)) {
                 return Ok(None);
             }
-            windows.split(arena, net.lines_mut());
+            windows.split_flows(arena, net.lines_mut());
         } else if before_start <= *now {
-            windows.unite(arena, net.lines_mut());
+            windows.unite_flows(arena, net.lines_mut());
             return Ok(None);
         }
         let tick_at = clock.next();

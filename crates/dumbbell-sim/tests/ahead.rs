@@ -111,7 +111,7 @@ fn run(config: &Value, ahead: bool) -> Outcome {
 }
 
 /// Everything that was measured, but for the count of events.
-fn measured(outcome: &Outcome) -> String {
+fn format_measures(outcome: &Outcome) -> String {
     let mut summary = outcome.summary.clone();
     summary["events"] = Value::Null;
     format!("{} {summary} {:?}", outcome.hash, outcome.tables)
@@ -128,7 +128,7 @@ fn packets_that_are_delivered_ahead_of_their_time_change_nothing() {
             eprintln!("case {number}");
         }
         let [usual, ahead] = [false, true].map(|ahead| run(&config, ahead));
-        assert!(measured(&usual) == measured(&ahead), "case {number} differs:\n{config}");
+        assert!(format_measures(&usual) == format_measures(&ahead), "case {number} differs:\n{config}");
         let [many, few] = [&usual, &ahead].map(|outcome| outcome.summary["events"].as_u64().expect("a count"));
         fewer += u64::from(few < many * 9 / 10);
     }
@@ -154,7 +154,7 @@ fn such_a_run_can_be_paused_at_any_time() {
             let longest = *one(&mut rng, &[1, MS, 100 * MS]);
             until += Duration(1 + rng.draw_below(longest));
         }
-        let [usual, ahead] = [usual, ahead].map(|sim| measured(&sim.finish().expect("a run")));
+        let [usual, ahead] = [usual, ahead].map(|sim| format_measures(&sim.finish().expect("a run")));
         assert!(usual == ahead, "{config}");
     }
 }

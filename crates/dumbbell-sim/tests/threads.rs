@@ -63,7 +63,7 @@ fn build<'a>(config: &'a Value, how: impl FnOnce(Builder<'a>) -> Builder<'a>) ->
 }
 
 /// Everything that was measured. The event loop counts its turns, windows do not have the same.
-fn measured(outcome: &Outcome) -> String {
+fn format_measures(outcome: &Outcome) -> String {
     let mut summary = outcome.summary.clone();
     summary["events"] = Value::Null;
     let tables = outcome.tables.named_tables().map(|(name, table)| format!("{name}: {table:?}"));
@@ -78,7 +78,7 @@ fn compare(config: &Value, threads: &[usize]) -> bool {
         let sim = build(config, |builder| builder.threads(count).always_windows());
         let outcome = sim.finish().unwrap_or_else(|error| panic!("{error}: {config}"));
         differ |= outcome.summary["events"] != usual.summary["events"];
-        assert!(measured(&usual) == measured(&outcome), "{count} threads, config {config}");
+        assert!(format_measures(&usual) == format_measures(&outcome), "{count} threads, config {config}");
     }
     differ
 }
@@ -96,7 +96,7 @@ fn windows_give_the_results_of_the_event_loop() {
 fn a_run_in_windows_can_be_paused_at_any_time() {
     for seed in 0..8 {
         let config = drawn_config(1_000 + seed);
-        let usual = measured(&build(&config, |builder| builder).finish().expect("a run"));
+        let usual = format_measures(&build(&config, |builder| builder).finish().expect("a run"));
         let mut sim = build(&config, |builder| builder.threads(2).always_windows());
         let rng = &mut Rng::stream(seed, "pauses", 0);
         let mut until = Instant::ZERO;
@@ -107,6 +107,6 @@ fn a_run_in_windows_can_be_paused_at_any_time() {
             let longest = *one(rng, &[1, MS, 100 * MS]);
             until += Duration(1 + rng.draw_below(longest));
         }
-        assert!(seen > 0 && measured(&sim.finish().expect("a run")) == usual, "{config}");
+        assert!(seen > 0 && format_measures(&sim.finish().expect("a run")) == usual, "{config}");
     }
 }

@@ -48,7 +48,7 @@ use dumbbell_core::log::Log;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::{Duration, Instant};
 pub use queue::Limits;
-use queue::{run_queue, Departures};
+use queue::{run_queue, DepartedLists};
 use shard::Shard;
 use std::any::Any;
 use std::ops::Range;
@@ -233,7 +233,7 @@ impl Windows {
     }
 
     /// Takes acknowledgements out of `lines`, and timers.
-    pub fn split(&mut self, arena: &mut Arena, lines: &mut DelayLines) {
+    pub fn split_flows(&mut self, arena: &mut Arena, lines: &mut DelayLines) {
         let crowded = arena.is_crowded();
         let endpoints = arena.all_mut();
         let size = 1 << self.shift;
@@ -254,7 +254,7 @@ impl Windows {
     }
 
     /// Gives acknowledgements back to `lines`, and timers to `arena`.
-    pub fn unite(&mut self, arena: &mut Arena, lines: &mut DelayLines) {
+    pub fn unite_flows(&mut self, arena: &mut Arena, lines: &mut DelayLines) {
         for number in 0..lines.all.len() {
             let mut acks = Vec::new();
             self.shards.iter_mut().for_each(|shard| acks.extend(shard.give_acks(number, &mut lines.pool)));
@@ -297,7 +297,7 @@ impl Windows {
             let mut out: Vec<_> = numbers.map(|number| crew.departed.new_list(number)).collect();
             let slices = lists.iter().map(Vec::as_slice).collect();
             let limits = Limits { until: crew.end(window), ..limits };
-            run_queue(queue, slices, limits, &mut Departures { lists: &mut out, shift }, crowded);
+            run_queue(queue, slices, limits, &mut DepartedLists { lists: &mut out, shift }, crowded);
             lists.into_iter().enumerate().for_each(|(number, list)| crew.sent.recycle(number, list));
             out.into_iter().enumerate().for_each(|(number, list)| crew.departed.put(window, number, list));
         };

@@ -87,7 +87,7 @@ pub struct Limits {
 }
 
 /// Where packets go that leave the link: each list belongs to the shard of `1 << shift` slots.
-pub struct Departures<'a> {
+pub struct DepartedLists<'a> {
     pub lists: &'a mut [Vec<Departed>],
     pub shift: u32,
 }
@@ -97,7 +97,7 @@ pub fn run_queue<A: Aqm, L: Log>(
     queue: &mut Bottleneck<A, L>,
     lists: Vec<&[Sent]>,
     Limits { until, timers_before }: Limits,
-    out: &mut Departures<'_>,
+    out: &mut DepartedLists<'_>,
     crowded: bool,
 ) {
     let mut arriving = Merge::new(lists);
