@@ -67,7 +67,7 @@ fn format_measures(outcome: &Outcome) -> String {
     let mut summary = outcome.summary.clone();
     summary["events"] = Value::Null;
     let tables = outcome.tables.named_tables().map(|(name, table)| format!("{name}: {table:?}"));
-    format!("{summary}\n{}", tables.join("\n"))
+    format!("{} {summary}\n{}", outcome.hash, tables.join("\n"))
 }
 
 /// Runs `config` in the event loop and in windows; all results must be equal. Returns whether it did run in windows.

@@ -97,11 +97,11 @@ def run(
         raise Conflict(f"--threads and {place}", "one of them", command="run")
     experiments = _load_experiments(files, settings, trust=trust)
     if isinstance(other, Simulator):
-        other = Simulator(threads or _choose_threads(experiments, jobs))
+        other = Simulator(threads or choose_threads(experiments, jobs))
     carry_out(experiments, output, jobs=jobs, cluster=cluster, engine=other, dry_run=dry_run)
 
 
-def _choose_threads(experiments: list[Experiment], jobs: int | None) -> int:
+def choose_threads(experiments: list[Experiment], jobs: int | None) -> int:
     """Return all cores for a single run, and one for each of several, which use all cores already."""
     from dumbbell.processes import count_cores
 
