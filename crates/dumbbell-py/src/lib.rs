@@ -215,13 +215,7 @@ fn run(
     py.detach(|| simulate(config, extensions, threads, flag, &simulated))
 }
 
-fn simulate(
-    config: &str,
-    extensions: Extensions,
-    threads: usize,
-    flag: &AtomicBool,
-    simulated: &AtomicU64,
-) -> PyResult<Result> {
+fn simulate(config: &str, extensions: Extensions, threads: usize, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Result> {
     let config = parse(config)?;
     let sim = Sim::builder(&config).extensions(extensions).threads(threads).build().map_err(config_error)?;
     sim.run(flag, simulated).map(Result::from).map_err(run_error)

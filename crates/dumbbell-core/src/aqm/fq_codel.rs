@@ -11,7 +11,7 @@
 //! the last frame of a queue, where mac80211, which sets no `mtu`, drops it.
 
 use super::codel::{CeSelector, Codel, CodelVars, ControlLaw, Source};
-use super::drr::{QueuedFlow, FlowQueues};
+use super::drr::{FlowQueues, QueuedFlow};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::hint::seldom;
 use crate::log::{At, DropReason, DropSite, Log};
