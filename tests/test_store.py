@@ -122,10 +122,10 @@ def test_a_failed_run_does_not_stop_the_others(
     real = _native.run_all
 
     def failing(
-        configs: list[str], cancel: _native.Cancel, progress: list[_native.Progress]
+        configs: list[str], cancel: _native.Cancel, progress: list[_native.Progress], threads: int
     ) -> list[tuple[float, _native.Result] | Exception]:
         broken = RuntimeError("conservation: 3 sent,\n2 arrived")
-        ended = zip(configs, real(configs, cancel, progress), strict=True)
+        ended = zip(configs, real(configs, cancel, progress, threads), strict=True)
         return [broken if json.loads(config)["seed"] == 2 else one for config, one in ended]
 
     monkeypatch.setattr(_native, "run_all", failing)

@@ -10,11 +10,13 @@ import pytest
 
 from conftest import SMALL, parsed
 from dumbbell import _native, experiment
+from dumbbell.cli import run
 from dumbbell.engines import sim, sweep
 from dumbbell.engines.base import Local
 from dumbbell.experiment import schema, shipped
 from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
 from dumbbell.experiment.plugins import built
+from dumbbell.processes import count_cores
 from dumbbell.results import store
 from dumbbell.results.measured_run import MeasuredRun
 from dumbbell.results.store import Store
@@ -92,6 +94,24 @@ def test_a_run_that_fails_takes_none_with_it_that_began_with_it() -> None:
         assert isinstance(one, MeasuredRun) and 0 < one.wall_s < 60
         assert one.result.hash == _native.run(cell.config, _native.Cancel()).hash
     assert getattr(ended[1], "key", "") == "bottleneck.rate"
+
+
+def test_threads_do_not_change_a_run() -> None:
+    flows = [{"cc": cc, "base_rtt": "20ms", "count": 60} for cc in ("cubic", "dctcp")]
+    bottleneck = {"rate": "25Gbit", "aqm": {"name": "fq_codel", "limit": 100_000}}
+    cell = next(parsed(duration="0.3s", bottleneck=bottleneck, flows=flows).make_cells())
+    hashes = {_native.run(cell.config, _native.Cancel(), threads=threads).hash for threads in (1, 2, 3)}
+    with sim.Threads(1, 2) as workers:
+        for ended in workers.begin([(cell, _native.Progress())] * 2).result():
+            assert isinstance(ended, MeasuredRun)
+            hashes.add(ended.result.hash)
+    assert len(hashes) == 1
+
+
+def test_a_single_run_gets_all_cores() -> None:
+    one, several = parsed(), parsed(seeds=[1, 2])
+    assert run.choose_threads([one], None) == count_cores()
+    assert [run.choose_threads(*given) for given in (([one], 1), ([several], None), ([one, one], None))] == [1, 1, 1]
 
 
 def test_other_engines_carry_short_runs_out_one_by_one() -> None:

@@ -1,5 +1,5 @@
 //! Whole runs of any algorithms with any parameters: every invariant that the engine checks holds, and equal
-//! configurations give equal results, in one piece or in several.
+//! configurations give equal results, in one piece or in several, and in each way in which the engine can compute them.
 
 #![no_main]
 
@@ -105,6 +105,14 @@ fn in_pieces(config: &Value) -> Option<String> {
     Some(sim.finish().unwrap_or_else(|error| panic!("{error}")).hash)
 }
 
+/// The hash of the run with packets delivered when they leave the link, and with windows of time on two threads, as far as it can use them.
+fn in_other_modes(config: &Value) -> Option<[String; 2]> {
+    let finish = |sim: Sim| sim.finish().unwrap_or_else(|error| panic!("{error}")).hash;
+    let at_departure = Sim::builder(config).delivers_ahead(false).build().ok()?;
+    let in_windows = Sim::builder(config).threads(2).always_windows().build().ok()?;
+    Some([at_departure, in_windows].map(finish))
+}
+
 fuzz_target!(|simulation: Simulation| -> Corpus {
     if !is_short(&simulation.config) {
         return Corpus::Reject;
@@ -112,6 +120,8 @@ fuzz_target!(|simulation: Simulation| -> Corpus {
     let hash = outcome(&simulation.config);
     if simulation.twice {
         assert_eq!(hash, in_pieces(&simulation.config), "equal configurations, different results");
+        let others = in_other_modes(&simulation.config);
+        assert_eq!(hash.map(|hash| [hash.clone(), hash]), others, "equal configurations, different results in another mode");
     }
     Corpus::Keep
 });

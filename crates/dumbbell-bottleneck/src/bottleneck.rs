@@ -222,7 +222,9 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         self.drains = packet.len > self.passes;
         self.next = if self.drains { leaves } else { Instant::NEVER };
         self.log.on_pass(packet, start, leaves);
-        self.count_link_layer(packet.len);
+        if unlikely(bytes != u64::from(packet.len)) {
+            self.count_link_layer(packet.len);
+        }
         Passage::Left(leaves)
     }
 
@@ -434,6 +436,11 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// The time of [`Aqm::next_timer`] has come.
     pub fn on_aqm_timer(&mut self, now: Instant) {
         self.aqm.on_timer(now, &mut self.log);
+    }
+
+    /// Returns whether the link sends one packet after the other, bit by bit.
+    pub fn is_serial(&self) -> bool {
+        matches!(self.link, AnyLink::Serial(_))
     }
 
     /// The packet on the wire.

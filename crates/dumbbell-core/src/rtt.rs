@@ -104,13 +104,18 @@ impl RttEstimator {
     }
 
     /// Feeds the windowed minimum: Nichols' filter of three samples, as Linux `win_minmax.c`.
-    #[inline]
+    #[inline(always)]
     pub fn sample_min(&mut self, rtt_us: u32, now: Instant) {
         let age = now.saturating_since(self.min_at[0]);
-        if likely(rtt_us > self.min[2] && age <= Duration(MIN_RTT_WINDOW.0 / 4)) {
-            // above all three, the oldest of which is too young for any to be replaced
-            return;
+        // one above all three, the oldest of which is too young for any to be replaced, changes nothing
+        if !likely(rtt_us > self.min[2] && age <= Duration(MIN_RTT_WINDOW.0 / 4)) {
+            self.update_min(rtt_us, age, now);
         }
+    }
+
+    /// A sample may take the place of one of the three, the oldest of which has this age.
+    #[inline(never)]
+    fn update_min(&mut self, rtt_us: u32, age: Duration, now: Instant) {
         if rtt_us <= self.min[0] || now.saturating_since(self.min_at[2]) > MIN_RTT_WINDOW {
             return self.replace_min(0, rtt_us, now);
         }

@@ -18,7 +18,7 @@ pub use self::series::{QueueSeries, QueueSeriesRow, QueueStates, QueueStatesRow,
 pub use self::short_flows::{ShortFlows, ShortFlowsRow, Slowdowns};
 pub use self::trace::{Trace, TraceRow};
 
-use crate::table::Column;
+use crate::table::{Column, ColumnName};
 use dumbbell_core::histogram::{BINS, LEAST_BIN};
 use serde_json::{json, Map, Value};
 
@@ -167,7 +167,7 @@ pub trait ColumnKind {
 /// Kinds that tables have.
 pub trait Cells: ColumnKind {
     /// Adds the columns of a kind, declared as `name`.
-    fn add<'a>(name: &'static str, cells: impl Iterator<Item = Self::Cell<'a>>, to: &mut Vec<(String, Column)>);
+    fn add<'a>(name: &'static str, cells: impl Iterator<Item = Self::Cell<'a>>, to: &mut Vec<(ColumnName, Column)>);
 }
 
 /// Kinds that a run's summary has.
@@ -185,8 +185,8 @@ impl ColumnKind for u64 {
 }
 
 impl Cells for u64 {
-    fn add<'a>(name: &'static str, cells: impl Iterator<Item = Self::Cell<'a>>, to: &mut Vec<(String, Column)>) {
-        to.push((name.to_owned(), Column::U64(cells.collect())));
+    fn add<'a>(name: &'static str, cells: impl Iterator<Item = Self::Cell<'a>>, to: &mut Vec<(ColumnName, Column)>) {
+        to.push((name.into(), Column::U64(cells.collect())));
     }
 }
 
@@ -195,8 +195,8 @@ impl ColumnKind for f64 {
 }
 
 impl Cells for f64 {
-    fn add<'a>(name: &'static str, cells: impl Iterator<Item = Self::Cell<'a>>, to: &mut Vec<(String, Column)>) {
-        to.push((name.to_owned(), Column::F64(cells.collect())));
+    fn add<'a>(name: &'static str, cells: impl Iterator<Item = Self::Cell<'a>>, to: &mut Vec<(ColumnName, Column)>) {
+        to.push((name.into(), Column::F64(cells.collect())));
     }
 }
 
@@ -209,8 +209,8 @@ impl ColumnKind for str {
 }
 
 impl Cells for str {
-    fn add<'a>(name: &'static str, cells: impl Iterator<Item = &'a str>, to: &mut Vec<(String, Column)>) {
-        to.push((name.to_owned(), Column::Text(cells.map(str::to_owned).collect())));
+    fn add<'a>(name: &'static str, cells: impl Iterator<Item = &'a str>, to: &mut Vec<(ColumnName, Column)>) {
+        to.push((name.into(), Column::Text(cells.map(str::to_owned).collect())));
     }
 }
 
@@ -226,7 +226,7 @@ impl ColumnKind for Binned {
 }
 
 impl Cells for Binned {
-    fn add<'a>(name: &'static str, cells: impl Iterator<Item = Self::Cell<'a>>, to: &mut Vec<(String, Column)>) {
+    fn add<'a>(name: &'static str, cells: impl Iterator<Item = Self::Cell<'a>>, to: &mut Vec<(ColumnName, Column)>) {
         f64::add(name, cells, to);
     }
 }
@@ -280,8 +280,8 @@ macro_rules! columns {
     (table $set:ident $row:ty { $($name:ident $kind:ty, $value:expr;)* }) => {
         impl $set {
             /// The columns of these rows.
-            pub fn columns(rows: &[$row]) -> Vec<(String, crate::table::Column)> {
-                let mut all = Vec::new();
+            pub fn columns(rows: &[$row]) -> Vec<(crate::table::ColumnName, crate::table::Column)> {
+                let mut all = Vec::with_capacity([$(stringify!($name)),*].len());
                 $( <$kind as crate::columns::Cells>::add(stringify!($name), crate::columns::each(rows, $value), &mut all); )*
                 all
             }
@@ -313,7 +313,7 @@ macro_rules! columns {
             fn add<'a>(
                 _: &'static str,
                 cells: impl Iterator<Item = &'a $row>,
-                to: &mut Vec<(String, crate::table::Column)>,
+                to: &mut Vec<(crate::table::ColumnName, crate::table::Column)>,
             ) {
                 let rows: Vec<&$row> = cells.collect();
                 $( <$kind as crate::columns::Cells>::add(stringify!($name), rows.iter().copied().map($value), to); )*

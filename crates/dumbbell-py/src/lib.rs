@@ -2,14 +2,14 @@
 
 use arrow::Rows;
 use dumbbell_config::schedule::Schedule;
-use dumbbell_config::{BottleneckParams, ConfigReader, RunConfig};
+use dumbbell_config::{BottleneckParams, RunConfig};
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_core::param::{ParamError, ParamType};
 use dumbbell_measure::from_capture::{measure, Capture, CaptureError, HopCaptures};
 use dumbbell_plugin::{abi, trial, Plugin, HEADER};
 use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::huge_pages::HugePages;
-use dumbbell_sim::{Outcome, RunError, Sim, Tables};
+use dumbbell_sim::{ConfigReader, Outcome, RunError, Sim, Tables};
 use packed::{Described, PackedRun};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
@@ -195,40 +195,43 @@ fn check(config: &str) -> PyResult<()> {
 }
 
 /// Runs one canonical configuration without holding the GIL. `plugins` are the libraries, or classes in Python, that it calls plugins, by
-/// the names that it has for them: they are loaded into this process.
+/// the names that it has for them: they are loaded into this process. The run may use this number of `threads`; its results are the same with any.
 ///
 /// Raises ValueError (with `key`, `found` and `allowed`) on a bad configuration, RuntimeError if an invariant fails or a plugin cannot be
 /// loaded or does what it must not, Interrupted if cancelled.
 #[pyfunction]
-#[pyo3(signature = (config, cancel, progress=None, plugins=BTreeMap::new()))]
+#[pyo3(signature = (config, cancel, progress=None, plugins=BTreeMap::new(), threads=1))]
 fn run(
     py: Python<'_>,
     config: &str,
     cancel: &Cancel,
     progress: Option<&Progress>,
     plugins: BTreeMap<String, Bound<'_, PyAny>>,
+    threads: usize,
 ) -> PyResult<Result> {
     let flag = &cancel.flag;
     let simulated = progress.map_or_else(Arc::default, |p| p.simulated.clone());
     let extensions = load_all(&plugins)?;
-    py.detach(|| simulate(config, extensions, flag, &simulated))
+    py.detach(|| simulate(config, extensions, threads, flag, &simulated))
 }
 
-fn simulate(config: &str, extensions: Extensions, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Result> {
+fn simulate(config: &str, extensions: Extensions, threads: usize, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Result> {
     let config = parse(config)?;
-    let sim = Sim::builder(&config).extensions(extensions).build().map_err(config_error)?;
+    let sim = Sim::builder(&config).extensions(extensions).threads(threads).build().map_err(config_error)?;
     sim.run(flag, simulated).map(Result::from).map_err(run_error)
 }
 
-/// Runs configurations without plugins, one after the other, as `run` would: short ones wait for no lock of Python's in between.
+/// Runs configurations without plugins, one after the other, as `run` would, each on up to `threads`: short ones wait for no lock of Python's in between.
 ///
 /// Returns for each the seconds that it took and its outcome, or the exception that `run` would raise; a panic is a RuntimeError.
 #[pyfunction]
+#[pyo3(signature = (configs, cancel, progress, threads=1))]
 fn run_all<'py>(
     py: Python<'py>,
     configs: Vec<PyBackedStr>,
     cancel: &Cancel,
     progress: Vec<Py<Progress>>,
+    threads: usize,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let flag = &cancel.flag;
     let told: Vec<_> = progress.iter().map(|one| one.get().simulated.clone()).collect();
@@ -236,7 +239,7 @@ fn run_all<'py>(
     let one_run = |(config, simulated): (&PyBackedStr, &Arc<AtomicU64>)| {
         let started = Instant::now();
         let found = catch_unwind(AssertUnwindSafe(|| {
-            let sim = reader.read(config).and_then(Sim::from_config).map_err(config_error)?;
+            let sim = reader.read(config).and_then(|config| Sim::on_threads(config, threads)).map_err(config_error)?;
             sim.run(flag, simulated).map(Result::from).map_err(run_error)
         }));
         let found = found.unwrap_or_else(|panic| Err(PyRuntimeError::new_err(panic_message(panic.as_ref()))));

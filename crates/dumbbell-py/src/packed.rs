@@ -148,7 +148,7 @@ fn columns(table: &Table) -> impl Iterator<Item = (&str, PackedKind)> {
         table::Column::F64(_) => PackedKind::F64,
         table::Column::Text(_) => PackedKind::Text,
     };
-    table.columns.iter().map(move |(name, column)| (name.as_str(), kind(column)))
+    table.columns.iter().map(move |(name, column)| (name.as_ref(), kind(column)))
 }
 
 fn of_figure(value: &Value) -> PackedKind {

@@ -18,6 +18,7 @@
 use cpu_time::ProcessTime;
 use dumbbell_core::rng::Rng;
 use dumbbell_sim::huge_pages::HugePages;
+use dumbbell_sim::Sim;
 use serde_json::{json, Value};
 use stats_alloc::{Region, StatsAlloc, INSTRUMENTED_SYSTEM};
 use std::alloc::System;
@@ -309,6 +310,20 @@ fn main() {
     if let Some(at) = args.iter().position(|arg| arg == "--only") {
         let case = cases().into_iter().find(|case| case.name == args[at + 1]).expect("a case");
         println!("{}", packets(&case.config(args[at + 2].parse().expect("milliseconds"), usize::MAX)));
+        return;
+    }
+    // a case for so many milliseconds, or the configuration on standard input ("-"), on threads; "+N" uses windows even where they seem slower: packets, wall time and CPU time
+    if let Some(at) = args.iter().position(|arg| arg == "--threads") {
+        let [threads, name] = [1, 2].map(|next| args[at + next].as_str());
+        let config = match cases().into_iter().find(|case| case.name == name) {
+            Some(case) => case.config(args[at + 3].parse().expect("milliseconds"), usize::MAX),
+            None => serde_json::from_reader(std::io::stdin()).expect("a configuration as JSON"),
+        };
+        let builder = Sim::builder(&config).threads(threads.parse().expect("a number"));
+        let sim = if threads.starts_with('+') { builder.always_windows().build() } else { builder.build() };
+        let (wall, cpu) = (std::time::Instant::now(), ProcessTime::now());
+        let outcome = sim.expect("a valid case").finish().expect("a run");
+        println!("{} {:.3} {:.3}", outcome.summary["packets"], wall.elapsed().as_secs_f64(), cpu.elapsed().as_secs_f64());
         return;
     }
     // any configuration, on standard input, for profilers

@@ -19,7 +19,7 @@ fn main() {
     let mut sums = Map::new();
     for (name, column) in &outcome.tables.flows.columns {
         if let Column::U64(values) = column {
-            sums.insert(name.clone(), json!(values.iter().map(|&value| u128::from(value) as f64).sum::<f64>()));
+            sums.insert(name.to_string(), json!(values.iter().map(|&value| u128::from(value) as f64).sum::<f64>()));
         }
     }
     println!("{}", json!({"summary": outcome.summary, "flows": sums}));

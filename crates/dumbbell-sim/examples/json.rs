@@ -18,6 +18,6 @@ fn main() {
         Column::Text(values) => json!(values),
     };
     let columns: Map<String, Value> =
-        outcome.tables.flows.columns.iter().map(|(name, column)| (name.clone(), value(column))).collect();
+        outcome.tables.flows.columns.iter().map(|(name, column)| (name.to_string(), value(column))).collect();
     println!("{}", Value::Object(columns));
 }

@@ -1,7 +1,7 @@
 //! A run with what a program brings along: queue disciplines, congestion controls, endpoints, listeners.
 
 use crate::config::{RunConfig, BOTTLENECK};
-use crate::engine::{over_bottleneck, over_tapped_bottleneck, Engine, Run};
+use crate::engine::{over_bottleneck, over_tapped_bottleneck, Engine, Run, Threads};
 use crate::extensions::{Extensions, PluginFault};
 use crate::Sim;
 use dumbbell_bottleneck::queue_disciplines;
@@ -30,11 +30,13 @@ pub struct Builder<'a> {
     extensions: Extensions,
     listeners: Option<ListenerOfHop<'a>>,
     delivers_ahead: bool,
+    threads: Threads,
 }
 
 impl<'a> Builder<'a> {
     pub(crate) fn new(config: &'a Value) -> Builder<'a> {
-        Builder { config, extensions: Extensions::default(), listeners: None, delivers_ahead: delivers_ahead() }
+        let (extensions, threads) = (Extensions::default(), Threads::ONE);
+        Builder { config, extensions, listeners: None, delivers_ahead: delivers_ahead(), threads }
     }
 
     /// All of these, instead of those so far.
@@ -95,14 +97,31 @@ impl<'a> Builder<'a> {
         Builder { delivers_ahead, ..self }
     }
 
+    /// The run may use `count` threads. Its results are the same with any number. It uses them where that makes it faster: with many flows and thousands of packets in a base RTT through one
+    /// queue and a serial link, without listeners, traces, short flows, datagrams, stages of paths, a limit of the memory of send buffers, or algorithms that a program
+    /// brings along.
+    #[must_use]
+    pub fn threads(mut self, count: usize) -> Builder<'a> {
+        self.threads.count = count.max(1);
+        self
+    }
+
+    /// The run computes windows of time flow by flow wherever its results stay the same, even where that is slower and on one thread: for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn always_windows(mut self) -> Builder<'a> {
+        self.threads.always = true;
+        self
+    }
+
     /// The run, which has not begun.
     ///
     /// # Errors
     /// The first key that cannot be used.
     pub fn build(self) -> Result<Sim, ParamError> {
-        let Builder { config, extensions, listeners, delivers_ahead } = self;
+        let Builder { config, extensions, listeners, delivers_ahead, threads } = self;
         let config = RunConfig::read(config, &extensions)?;
-        build_run(config, listeners, extensions.fault, delivers_ahead)
+        build_run(config, listeners, extensions.fault, (delivers_ahead, threads))
     }
 }
 
@@ -111,14 +130,14 @@ pub(crate) fn build_run(
     config: RunConfig,
     listeners: Option<ListenerOfHop<'_>>,
     fault: PluginFault,
-    delivers_ahead: bool,
+    (delivers_ahead, threads): (bool, Threads),
 ) -> Result<Sim, ParamError> {
     let config = Arc::new(config);
     let mut aqms = queue_disciplines(&config)?;
     let end = config.end();
     let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
         (None, true) => {
-            dumbbell_core::with_aqm!(aqms.remove(0), aqm => over_bottleneck(config, aqm, delivers_ahead))
+            dumbbell_core::with_aqm!(aqms.remove(0), aqm => over_bottleneck(config, aqm, delivers_ahead, threads))
         }
         (None, false) => Box::new(Engine::over_hops(config, aqms, |_| ())),
         (Some(mut of_hop), true) => over_tapped_bottleneck(config, aqms.remove(0), of_hop(BOTTLENECK)),

@@ -24,6 +24,7 @@ mod tcp;
 mod topology;
 mod transport;
 pub mod udp;
+mod windows;
 
 use crate::classes::Totals;
 use crate::config::web::WebProcess;
@@ -58,6 +59,8 @@ use tcp::Tcp;
 use topology::{backlog, LoopState, Topology};
 use transport::Transport;
 use udp::Udp;
+use windows::Limits;
+pub use windows::{Threads, Windows};
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +121,8 @@ pub struct Engine<N: Topology> {
     queue_over: bool,
     /// By slot, the last reported state of its sender, and its number; empty unless a listener receives events of controls.
     said: Vec<(u32, Reported)>,
+    /// If several threads can run it.
+    windows: Option<Box<Windows>>,
 }
 
 /// A run of `config` over the hop called `bottleneck` with this queue discipline and listener.
@@ -126,8 +131,11 @@ pub fn over_tapped_bottleneck<L: Tap + Send + 'static>(config: Arc<RunConfig>, a
 }
 
 /// A run of `config` over the hop called `bottleneck` with this queue discipline, which reports to no listener. Packets are [delivered](ahead) as they are sent, where that
-/// is known, unless `ahead` is false.
-pub fn over_bottleneck<A: Aqm + Send + 'static>(config: Arc<RunConfig>, aqm: A, ahead: bool) -> Box<dyn Run> {
+/// is known, unless `ahead` is false or several threads run it.
+pub fn over_bottleneck<A: Aqm + Send + 'static>(config: Arc<RunConfig>, aqm: A, ahead: bool, threads: Threads) -> Box<dyn Run> {
+    if windows::are_useful(&config, threads) {
+        return Box::new(Engine::<SingleHop<A, (), false>>::new(config, aqm, ()).on_threads(threads));
+    }
     if A::FORESEES && ahead && ahead::may_deliver_ahead(&config) {
         return Box::new(Engine::<SingleHop<A, (), true>>::new(config, aqm, ()));
     }
@@ -171,6 +179,7 @@ impl<N: Topology> Engine<N> {
             lines_left: aheads.len(),
             queue_over: false,
             said: Vec::new(),
+            windows: None,
             classes,
             config,
         };
@@ -183,6 +192,46 @@ impl<N: Topology> Engine<N> {
             engine.clock.set(NextEvent::Arrival(index), first);
         }
         engine
+    }
+
+    /// The same run on `threads`, for which windows are useful.
+    fn on_threads(mut self, threads: Threads) -> Engine<N> {
+        if self.net.serial_queue().is_some() {
+            self.windows = Some(Box::new(Windows::new(&self.config, &mut self.arena, threads)));
+        }
+        self
+    }
+
+    /// Lets everything happen in windows until the next event of the clock, that included, the next start of a flow, or `until`. `None` if that must happen in
+    /// the event loop.
+    fn advance_windows(&mut self, until: Instant) -> Result<Option<RunState>, RunError> {
+        let Engine { windows: Some(windows), arena, net, clock, now, .. } = self else { return Ok(None) };
+        let before_start = windows.next_start(*now).saturating_sub(Duration(1));
+        if !windows.is_split() {
+            if !windows.should_split(*now, until.min(before_start)) {
+                return Ok(None);
+            }
+            windows.split_flows(arena, net.lines_mut());
+        } else if before_start <= *now {
+            windows.unite_flows(arena, net.lines_mut());
+            return Ok(None);
+        }
+        let tick_at = clock.next();
+        let end = until.min(before_start).min(tick_at).max(*now);
+        let Some(queue) = net.serial_queue() else { return Ok(None) };
+        windows.run(arena, queue, *now, Limits { until: end, timers_before: tick_at });
+        *now = end;
+        self.events += 1;
+        if end < tick_at {
+            return Ok(Some(if end >= until { RunState::Paused } else { RunState::Busy }));
+        }
+        while self.clock.next() == end {
+            self.tick(end)?;
+            if self.queue_over && self.lines_left == 0 {
+                return Ok(Some(RunState::Over));
+            }
+        }
+        Ok(Some(RunState::Busy))
     }
 
     /// Puts every flow of `[[flows]]` into its slot.
@@ -576,6 +625,10 @@ impl<N: Topology> Engine<N> {
 
 impl<N: Topology> Run for Engine<N> {
     fn advance(&mut self, until: Instant, events: u64) -> Result<RunState, RunError> {
+        if let Some(standing) = self.advance_windows(until)? {
+            return Ok(standing);
+        }
+        let events = self.windows.as_ref().map_or(events, |windows| events.min(windows.loop_events()));
         let watched = self.measures.trace.is_some() || self.net.listener().listen_level() >= ListenLevel::Controls;
         let mut moment = LoopState { now: self.now, before: until, events: 0, most_events: events, watched };
         let mut standing = RunState::Busy;

@@ -6,6 +6,7 @@ mod builder;
 mod engine;
 pub mod huge_pages;
 mod min_tree;
+mod reader;
 
 pub use builder::{Builder, Listener};
 pub use dumbbell_bottleneck::{check, check_with};
@@ -19,8 +20,9 @@ use dumbbell_core::units::Instant;
 pub use dumbbell_measure::flow::SenderState;
 use dumbbell_measure::{capacity, classes, flow, hop_log, measure, outcome, short_flows, transit};
 pub use dumbbell_measure::{table, Outcome, Tables};
-use engine::RunState;
+use engine::{RunState, Threads};
 use extensions::PluginFault;
+pub use reader::ConfigReader;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -108,7 +110,16 @@ impl Sim {
     /// # Errors
     /// A link without a rate whose queue has none.
     pub fn from_config(config: RunConfig) -> Result<Sim, ParamError> {
-        builder::build_run(config, None, PluginFault::default(), builder::delivers_ahead())
+        Sim::on_threads(config, 1)
+    }
+
+    /// [`Sim::from_config`] on up to `count` threads ([`Builder::threads`]).
+    ///
+    /// # Errors
+    /// A link without a rate whose queue has none.
+    pub fn on_threads(config: RunConfig, count: usize) -> Result<Sim, ParamError> {
+        let threads = Threads { count: count.max(1), ..Threads::ONE };
+        builder::build_run(config, None, PluginFault::default(), (builder::delivers_ahead(), threads))
     }
 
     /// A run of `config` with algorithms and listeners that are not registered.

@@ -162,7 +162,7 @@ fn describe_outcome(outcome: &Outcome) -> Value {
             Column::F64(values) => json!(values),
             Column::Text(values) => json!(values),
         };
-        table.columns.iter().map(|(name, values)| (name.clone(), column(values))).collect::<Map<_, _>>().into()
+        table.columns.iter().map(|(name, values)| (name.to_string(), column(values))).collect::<Map<_, _>>().into()
     };
     let tables: Map<String, Value> =
         outcome.tables.named_tables().map(|(name, table)| (name.to_owned(), columns(table))).into_iter().collect();

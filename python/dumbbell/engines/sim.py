@@ -32,11 +32,12 @@ SWITCH_S = 0.0005  # after which a thread gives up Python's lock to one whose ru
 class Threads(Local):
     """The cores of this machine: a thread each, which do not hold Python's lock while they simulate.
 
-    A run with plugins is carried out in a process of its own.
+    A run with plugins is carried out in a process of its own. Others may use several `threads` each.
     """
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, threads: int = 1) -> None:
         super().__init__(jobs)
+        self._threads = threads
         self._cancel = _native.Cancel()
         self._children: set[PluginChild] = set()
         self._switch = sys.getswitchinterval()
@@ -55,7 +56,7 @@ class Threads(Local):
         if loaded := plugins.list_copies(cell.groups):
             result = self._simulate_apart(cell, loaded, progress)
         else:
-            result = _native.run(cell.config, self._cancel, progress)
+            result = _native.run(cell.config, self._cancel, progress, threads=self._threads)
         return MeasuredRun(time.perf_counter() - started, result)
 
     def carry_out(self, runs: Sequence[Run]) -> list[Ended]:
@@ -63,7 +64,7 @@ class Threads(Local):
         if any(plugins.find_plugins(cell.groups) for cell, _ in runs):
             return super().carry_out(runs)
         configs, progress = [cell.config for cell, _ in runs], [progress for _, progress in runs]
-        ended = _native.run_all(configs, self._cancel, progress)
+        ended = _native.run_all(configs, self._cancel, progress, self._threads)
         return [MeasuredRun(*one) if isinstance(one, tuple) else one for one in ended]
 
     def _simulate_apart(self, cell: Cell, loaded: dict[str, str], progress: _native.Progress) -> _native.Result:
@@ -155,7 +156,9 @@ def measure_speed(cells: list[Cell], jobs: int) -> float:
 
 @dataclass(frozen=True)
 class Simulator:
-    """The simulator of this build."""
+    """The simulator of this build; each run may use up to `threads` threads. Results are the same with any number."""
+
+    threads: int = 1
 
     @property
     def version(self) -> str:
@@ -183,10 +186,9 @@ class Simulator:
         """Return how many runs go on at once where `jobs` are allowed."""
         return jobs
 
-    @staticmethod
-    def open_workers(jobs: int) -> Workers:
+    def open_workers(self, jobs: int) -> Workers:
         """Return the cores of this machine."""
-        return Threads(jobs)
+        return Threads(jobs, self.threads)
 
 
 def make_engine(which: str | None = None) -> Simulator:

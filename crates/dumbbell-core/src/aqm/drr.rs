@@ -106,14 +106,14 @@ struct DrrQueue<V> {
 }
 
 /// The packets of one queue.
-pub struct FlowQueue<'a> {
+pub struct QueuedFlow<'a> {
     packets: &'a mut Chain,
     backlog: &'a mut u64,
     deficit: &'a mut i32,
     store: &'a mut Store,
 }
 
-impl FlowQueue<'_> {
+impl QueuedFlow<'_> {
     /// The head, to be changed where it is; its length must stay.
     #[inline(always)]
     pub fn head_mut(&mut self) -> Option<&mut Packet> {
@@ -265,9 +265,9 @@ impl<V> FlowQueues<V> {
 
     /// The packets of queue `index`, and the state of its AQM.
     #[inline(always)]
-    pub fn queue_and_vars(&mut self, index: usize) -> (FlowQueue<'_>, &mut V) {
+    pub fn queue_and_vars(&mut self, index: usize) -> (QueuedFlow<'_>, &mut V) {
         let DrrQueue { packets, backlog, deficit, vars, .. } = &mut self.queues[index];
-        (FlowQueue { packets, backlog, deficit, store: &mut self.store }, vars)
+        (QueuedFlow { packets, backlog, deficit, store: &mut self.store }, vars)
     }
 
     /// Stamps `packet` with the time, appends it to queue `index` and reports it. A queue that was in no list becomes new.

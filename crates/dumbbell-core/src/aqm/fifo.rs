@@ -31,7 +31,7 @@ struct Ahead {
 }
 
 /// Packets that [`Ahead`] has room for at first.
-const AHEAD_ROOM: usize = 64;
+const AHEAD_ROOM: usize = 256;
 
 impl Ahead {
     #[inline(always)]
@@ -47,8 +47,22 @@ impl Ahead {
     /// Forgets those that have started by `now`. Returns the packets and bytes that are left.
     #[inline]
     fn advance(&mut self, now: Instant) -> (usize, u64) {
-        while self.first < self.next && self.starts[self.place(self.first)].0 <= now {
-            self.first += 1;
+        let has_started = |ahead: &Ahead, number: usize| number < ahead.next && ahead.starts[ahead.place(number)].0 <= now;
+        // few if someone asks for each packet, many if the ring was full
+        for _ in 0..2 {
+            self.first += usize::from(has_started(self, self.first));
+        }
+        if has_started(self, self.first) {
+            let (mut from, mut to) = (self.first, self.next);
+            while from < to {
+                let middle = from + (to - from) / 2;
+                if has_started(self, middle) {
+                    from = middle + 1;
+                } else {
+                    to = middle;
+                }
+            }
+            self.first = from;
         }
         let before = if self.is_empty() { self.bytes } else { self.starts[self.place(self.first)].1 };
         (self.next - self.first, self.bytes - before)

@@ -11,7 +11,7 @@
 //! the last frame of a queue, where mac80211, which sets no `mtu`, drops it.
 
 use super::codel::{CeSelector, Codel, CodelVars, ControlLaw, Source};
-use super::drr::{FlowQueue, FlowQueues};
+use super::drr::{FlowQueues, QueuedFlow};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::hint::seldom;
 use crate::log::{At, DropReason, DropSite, Log};
@@ -79,7 +79,7 @@ crate::params! {
 
 /// One flow queue.
 struct Guarded<'a> {
-    queue: FlowQueue<'a>,
+    queue: QueuedFlow<'a>,
     number: u32,
     /// CoDel's guard looks at its bytes alone.
     guards_itself: bool,

@@ -282,7 +282,7 @@ impl State {
     }
 
     #[inline(always)]
-    fn fits(&mut self, packet: &Packet, now: Instant) -> bool {
+    fn has_room_for(&mut self, packet: &Packet, now: Instant) -> bool {
         self.fifo.waiting(now).1 + u64::from(packet.len) <= u64::from(self.params.limit)
     }
 
@@ -307,7 +307,7 @@ impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         if self.admit(&mut packet, now, log) {
-            let fits = self.fits(&packet, now);
+            let fits = self.has_room_for(&packet, now);
             self.fifo.accept_if(fits, packet, now, log);
         }
     }
@@ -334,7 +334,7 @@ impl Aqm for State {
         if !self.admit(packet, now, log) {
             return Verdict::Dropped;
         }
-        let fits = self.fits(packet, now);
+        let fits = self.has_room_for(packet, now);
         self.fifo.pass_if(fits, packet, now, start, log)
     }
 

@@ -1,6 +1,6 @@
 //! Code of a sender for a control and a host that are known when it is compiled.
 //!
-//! The functions that most ACKs run have a type parameter [`Known`]. With [`Usual`], the control is one of those in `usual_controls!` below, without
+//! The functions that most ACKs run have a type parameter [`Known`]. With [`UsualHost`], the control is one of those in `usual_controls!` below, without
 //! a dispatch, and the switches of the host are the defaults, as constants. With [`Anything`], both are looked up. [`Sender`] chooses at each ACK.
 //! Both give the same results, so that whatever most ACKs do not run is compiled once, for anything.
 //!
@@ -21,7 +21,7 @@ macro_rules! switches {
             )*
         }
 
-        impl<C> Switches for Usual<C> {
+        impl<C> Switches for UsualHost<C> {
             $(
                 #[inline(always)]
                 fn $name(_: &HostParams) -> $type {
@@ -104,13 +104,13 @@ impl Known for Anything {
 }
 
 /// The control is `C`, and the host a usual one.
-pub(super) struct Usual<C>(PhantomData<C>);
+pub(super) struct UsualHost<C>(PhantomData<C>);
 
 /// Declares the controls that have code of their own, with what they decide; none of them has rate samples.
 macro_rules! usual_controls {
     ($($variant:ident: $module:ident, $control:ident;)*) => {
         $(
-            impl Known for Usual<cc::$module::State> {
+            impl Known for UsualHost<cc::$module::State> {
                 type Cc = cc::$module::State;
 
                 #[inline(always)]
@@ -143,8 +143,9 @@ macro_rules! usual_controls {
             ($sender:ident, $known:ident => $body:expr) => {
                 match &$sender.cc {
                     $(
-                        $crate::cc::AnyCc::$variant(_) if $sender.is_usual => {
-                            type $known = $crate::tcp::known::Usual<$crate::cc::$module::State>;
+                        // a module for web pages is to be small
+                        $crate::cc::AnyCc::$variant(_) if !cfg!(target_family = "wasm") && $sender.is_usual => {
+                            type $known = $crate::tcp::known::UsualHost<$crate::cc::$module::State>;
                             $body
                         }
                     )*
@@ -174,15 +175,15 @@ mod tests {
 
     fn check<C>(name: &str)
     where
-        Usual<C>: Known<Cc = C>,
+        UsualHost<C>: Known<Cc = C>,
         C: CongestionControl,
     {
         let config = json!({"name": name});
         let cc = build(config.as_object().unwrap(), &CcContext::default()).unwrap();
-        assert_eq!(cc.control(), Usual::<C>::control(Control::Rate), "{name}");
-        assert!(!cc.rate_samples() && !Usual::<C>::RATE_SAMPLES, "{name}");
+        assert_eq!(cc.control(), UsualHost::<C>::control(Control::Rate), "{name}");
+        assert!(!cc.rate_samples() && !UsualHost::<C>::RATE_SAMPLES, "{name}");
         // of that variant, or this panics
-        Usual::<C>::cc(&cc);
+        UsualHost::<C>::cc(&cc);
     }
 
     #[test]

@@ -235,16 +235,21 @@ impl Sender {
         let arm = !probe_follows && (self.conn.packets_out() == 0 || self.timer.kind == Timer::Tlp);
         // Linux since 5.5 pushes every burst, and leaves single segments to delayed acknowledgement
         let push = self.queue.send(segments) || (segments > 1 && K::push_bursts(&self.host));
-        let (flow, timestamps) = (self.flow, self.timestamps());
         let (una, first) = (self.conn.snd_una, self.conn.snd_nxt);
         let end = first + u64::from(segments);
         let (more, last) = if K::offload(&self.host) == Offload::Gso && segments > 1 { (flag::MORE, flag::LAST) } else { (0, 0) };
+        self.board.push_burst(first, end, una, now);
+        // all but the last are full, and only the first tells of a reduction
+        let (ecn, cwr) = self.ecn.stamp();
+        let (mut flags, mut len) = (cwr | more, self.conn.mss as u16 + self.conn.headers);
+        let (flow, timestamps) = (self.flow, self.timestamps());
         for seq in first..end {
-            self.board.push(seq, una, now, seq + 1 == end);
-            let (ecn, cwr) = self.ecn.stamp();
-            let part = if seq + 1 < end { more } else { last | if push { flag::PSH } else { 0 } };
-            let len = self.queue.payload(seq, self.conn.mss) as u16 + self.conn.headers;
-            net.send(Packet { flow, len, ..Packet::new_tcp(seq, ecn, cwr | part).with_timestamps(timestamps) });
+            if seq + 1 == end {
+                flags = flags & !more | last | if push { flag::PSH } else { 0 };
+                len = self.queue.payload(seq, self.conn.mss) as u16 + self.conn.headers;
+            }
+            net.send(Packet { flow, len, ..Packet::new_tcp(seq, ecn, flags).with_timestamps(timestamps) });
+            flags = more;
         }
         self.conn.snd_nxt = end;
         self.pacer.charge(&self.conn, u64::from(segments));

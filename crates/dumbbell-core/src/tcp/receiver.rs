@@ -226,7 +226,7 @@ impl Receiver {
         if unlikely(packet.has(flag::PSH)) {
             self.heed_push(packet);
         }
-        let ack = self.check_ack(now);
+        let ack = self.check_ack(now, true);
         self.window.read(self.rcv_nxt, self.rcv_nxt, now);
         ack
     }
@@ -247,7 +247,7 @@ impl Receiver {
             // the rest of its burst comes at this instant
             return None;
         }
-        let ack = self.check_ack(now).map(|ack| self.update_window(ack, now));
+        let ack = self.check_ack(now, self.holds_one()).map(|ack| self.update_window(ack, now));
         self.read(now);
         ack
     }
@@ -327,7 +327,7 @@ impl Receiver {
         // compression ends even here (`tcp_event_ack_sent`)
         self.compressed = 0;
         self.compressed_at = Instant::NEVER;
-        let ack = Ack { ack: self.prior_rcv_nxt, ..self.ack(now, false) };
+        let ack = Ack { ack: self.prior_rcv_nxt, ..self.ack(now, false, self.holds_one()) };
         self.send_early(ack);
     }
 
@@ -354,7 +354,7 @@ impl Receiver {
 
     /// Acknowledges everything that has arrived, before the application reads it or after.
     #[inline(always)]
-    fn acknowledge(&mut self, now: Instant, is_read: bool) -> Ack {
+    fn acknowledge(&mut self, now: Instant, is_read: bool, alone: bool) -> Ack {
         self.stats.acks += 1;
         if unlikely(self.quick > 0) {
             self.quick -= 1;
@@ -366,7 +366,7 @@ impl Receiver {
         self.delack_at = Instant::NEVER;
         self.compressed = 0;
         self.compressed_at = Instant::NEVER;
-        self.ack(now, is_read)
+        self.ack(now, is_read, alone)
     }
 
     /// Returns the flags that tell what came: CE, SCE, a duplicate.
@@ -380,10 +380,10 @@ impl Receiver {
 
     /// Returns an ACK with echo and window.
     #[inline]
-    fn ack(&mut self, now: Instant, is_read: bool) -> Ack {
+    fn ack(&mut self, now: Instant, is_read: bool, alone: bool) -> Ack {
         let flags = if likely(!(self.demand_cwr | self.esce_queued | self.has_dsack)) { 0 } else { self.take_echo() };
         let window = self.window.offered_window();
-        let usual = window >= self.advertised && !is_read && self.holds_one();
+        let usual = window >= self.advertised && !is_read && alone;
         let window = if likely(usual) { window } else { self.select_window(is_read) };
         self.acked = self.rcv_nxt;
         self.advertised = window;

@@ -69,6 +69,7 @@ impl Sender {
     }
 
     /// Outside Recovery and Loss, and after Loss that just ended or whose retransmission was lost.
+    #[inline(always)]
     fn recover_or_open(&mut self, flags: &mut AckFlags) -> Resend {
         if self.conn.state <= CaState::Disorder {
             self.try_undo_dsack();
@@ -104,6 +105,7 @@ impl Sender {
         }
     }
 
+    #[inline(always)]
     fn try_to_open(&mut self, flags: &AckFlags) {
         self.forget_first_retransmission();
         if flags.ece {
@@ -354,10 +356,17 @@ impl Sender {
     }
 
     /// Returns (retransmissions lost, time to wait for the next verdict).
+    #[inline(always)]
     fn detect_losses(&mut self) -> (u32, Duration) {
         if likely(self.board.is_nothing_late(&self.conn)) {
             return (0, Duration::ZERO);
         }
+        self.mark_losses()
+    }
+
+    /// [`Sender::detect_losses`] where something may be late.
+    #[inline(never)]
+    fn mark_losses(&mut self) -> (u32, Duration) {
         let window = self.reordering.window(&self.conn);
         let (lost, again, wait) = match self.rate.as_deref_mut() {
             None => self.board.detect_loss(&mut self.conn, window, &mut ()),
@@ -427,6 +436,7 @@ impl Sender {
     }
 
     /// After progress: probe or timeout. Linux `tcp_set_xmit_timer`.
+    #[inline(always)]
     pub(super) fn arm_timer(&mut self) {
         if self.conn.packets_out() > 0 && self.may_probe() {
             self.arm_probe(true);
@@ -442,6 +452,7 @@ impl Sender {
     }
 
     /// Sets the tail-loss probe (RFC 8985 section 7.2) for what is in flight.
+    #[inline(always)]
     pub(super) fn arm_probe(&mut self, rto_restarts: bool) {
         let used = if rto_restarts { Duration::ZERO } else { self.conn.now - self.oldest_sent() };
         let (conn, host) = (&self.conn, &self.host);
@@ -472,10 +483,11 @@ impl Sender {
         self.arm_rto();
     }
 
-    /// RFC 8985 section 7.4: was the probe needed?
-    pub(super) fn end_probe(&mut self, ack: &Ack, flags: &mut AckFlags) {
+    /// RFC 8985 section 7.4: was the probe needed? Returns whether the ACK may be of the probe, which is not known yet.
+    pub(super) fn end_probe(&mut self, ack: &Ack, flags: &AckFlags) -> bool {
         let duplicate = !flags.una_advanced && !flags.data_sacked && !flags.window_update;
-        match self.probe.judge(ack.ack, flags.dsack_of_probe, duplicate) {
+        let verdict = self.probe.judge(ack.ack, flags.dsack_of_probe, duplicate);
+        match verdict {
             ProbeVerdict::RepairedLoss => {
                 let app_limited = self.rate.as_ref().is_some_and(|rate| rate.probed_app_limited);
                 self.cc.cwnd_event(&mut self.conn, CaEvent::ProbeRepairedLoss { app_limited });
@@ -485,9 +497,9 @@ impl Sender {
                 self.end_reduction();
                 self.try_keep_open();
             }
-            ProbeVerdict::Ambiguous => flags.acks_probe = true,
-            ProbeVerdict::Open | ProbeVerdict::Needless => {}
+            ProbeVerdict::Ambiguous | ProbeVerdict::Open | ProbeVerdict::Needless => {}
         }
+        verdict == ProbeVerdict::Ambiguous
     }
 
     pub(super) fn on_rto(&mut self, net: &mut impl Outlet) {

@@ -79,6 +79,17 @@ pub struct Delivered {
     pub original_sacked: bool,
 }
 
+/// Segments that an ACK acknowledges and that were each sent once, without any other state.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainRow {
+    /// How many of them end a burst.
+    bursts: u32,
+    /// When the first one was sent.
+    pub first: Instant,
+    /// When the last one was sent.
+    pub last: Instant,
+}
+
 /// Sees what becomes of segments. `()` sees nothing and costs nothing.
 pub trait Observer {
     /// Segment `seq` is newly delivered.
@@ -218,14 +229,26 @@ impl Scoreboard {
         packed.0 = packed.0 & !FLAGS | u64::from(flags);
     }
 
-    /// Segment `seq` is sent for the first time, at the end of a burst or within one; `una` is the oldest in flight.
+    /// The segments `first..end` are sent for the first time, in one burst; `una` is the oldest in flight.
     #[inline(always)]
-    pub fn push(&mut self, seq: u64, una: u64, now: Instant, ends_burst: bool) {
-        if seq - una >= self.ring.len() as u64 {
-            self.grow(una, seq);
+    pub fn push_burst(&mut self, first: u64, end: u64, una: u64, now: Instant) {
+        while end - una > self.ring.len() as u64 {
+            self.grow(una, first);
         }
+        let last = end - 1;
+        for seq in first..last {
+            self.set(seq, Segment { sent: now, flags: 0, ends_burst: false });
+        }
+        self.set(last, Segment { sent: now, flags: 0, ends_burst: true });
+        self.bursts += 1;
+    }
+
+    /// Segment `seq` is sent for the first time, at the end of a burst or within one.
+    #[cfg(test)]
+    pub fn push(&mut self, seq: u64, una: u64, now: Instant, ends_burst: bool) {
+        self.push_burst(seq, seq + 1, una, now);
         self.set(seq, Segment { sent: now, flags: 0, ends_burst });
-        self.bursts += u32::from(ends_burst);
+        self.bursts -= u32::from(!ends_burst);
     }
 
     #[cold]
@@ -293,35 +316,26 @@ impl Scoreboard {
         self.move_to(conn, ack);
     }
 
-    /// Counts the segments `una..ack` (`ack` above `una`) that end a burst, if each was sent once and has no other state.
+    /// Looks at the segments `una..ack` (`ack` above `una`), if each was sent once and has no other state.
     #[inline(always)]
-    pub fn plain_row(&self, una: u64, ack: u64) -> Option<u32> {
-        let (mut all, mut bursts) = (0, 0);
-        for seq in una..ack {
+    pub fn plain_row(&self, una: u64, ack: u64) -> Option<PlainRow> {
+        let (PackedSegment(first), PackedSegment(last)) = (self.ring[self.place(una)], self.ring[self.place(ack - 1)]);
+        let (mut all, mut bursts) = (first | last, (last / ENDS_BURST) & 1);
+        for seq in una..ack - 1 {
             let PackedSegment(segment) = self.ring[self.place(seq)];
             all |= segment;
             bursts += (segment / ENDS_BURST) & 1;
         }
-        (all & FLAGS == 0).then_some(bursts as u32)
+        let sent = |segment: u64| PackedSegment(segment).segment().sent;
+        (all & FLAGS == 0).then_some(PlainRow { bursts: bursts as u32, first: sent(first), last: sent(last) })
     }
 
-    /// [`Scoreboard::acknowledge`] for such a row, of which `bursts` end a burst. Returns when its first and its last segment were sent.
+    /// [`Scoreboard::acknowledge`] for such a row.
     #[inline(always)]
-    pub fn acknowledge_row(
-        &mut self,
-        conn: &mut Conn,
-        ack: u64,
-        bursts: u32,
-        observer: &mut impl Observer,
-    ) -> (Instant, Instant) {
-        for seq in conn.snd_una..ack {
-            observer.on_delivered(seq, &self.get(seq));
-        }
-        let (first, last) = (self.get(conn.snd_una).sent, self.get(ack - 1).sent);
-        self.bursts -= bursts;
-        self.rack.newest(last, ack, conn.now - last);
+    pub fn acknowledge_row(&mut self, conn: &mut Conn, ack: u64, row: &PlainRow) {
+        self.bursts -= row.bursts;
+        self.rack.newest(row.last, ack, conn.now - row.last);
         self.move_to(conn, ack);
-        (first, last)
     }
 
     /// Everything below `ack` is acknowledged.

@@ -12,7 +12,7 @@ use super::probe::Probe;
 use super::prr::Reduction;
 use super::rate::RateSampler;
 use super::reordering::Reordering;
-use super::scoreboard::{seg, Delivered, Scoreboard};
+use super::scoreboard::{seg, Delivered, Observer as _, PlainRow, Scoreboard};
 use super::stats::SenderStats;
 use super::timer::RetransmissionTimer;
 pub use super::timer::Timer;
@@ -143,7 +143,19 @@ pub(super) struct AckFlags {
     pub lost_retransmission: bool,
     pub retransmission_acked: bool,
     pub original_sacked: bool,
-    pub acks_probe: bool,
+}
+
+/// What an ACK brought, for what follows from it.
+struct AckProgress {
+    /// Segments that it delivers.
+    segments: u32,
+    echo: AckEcho,
+    /// RTT of the newest segment that it delivers and that was sent once, us.
+    rtt_us: Option<u32>,
+    /// `snd_una`, and the segment after the highest one SACKed, before it.
+    prior_una: u64,
+    prior_highest: u64,
+    prior_in_flight: u32,
 }
 
 /// Kind of data to send after an ACK.
@@ -439,44 +451,36 @@ impl Sender {
     /// Takes an acknowledgement with its SACK blocks.
     #[inline(always)]
     pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Instant, net: &mut impl Outlet) {
-        with_known!(self, Found => self.take_ack::<Found>(ack, blocks, now, net));
+        self.conn.now = now;
+        with_known!(self, Found => self.take_ack::<Found>(ack, blocks, net));
     }
 
     #[inline(never)]
-    fn take_ack<K: Known>(&mut self, ack: &Ack, blocks: &[Block], now: Instant, net: &mut impl Outlet) {
-        self.conn.now = now;
-        let syn = ack.has(ack_flag::SYN_ACK);
-        if unlikely(syn || self.phase != Phase::Established) {
-            if syn && self.phase == Phase::SynSent {
-                self.establish(ack, net);
+    fn take_ack<K: Known>(&mut self, ack: &Ack, blocks: &[Block], net: &mut impl Outlet) {
+        let una = self.conn.snd_una;
+        let advances = una < ack.ack && ack.ack <= self.conn.snd_nxt && self.board.highest_sacked <= una;
+        let is_open = self.phase == Phase::Established && !ack.has(ack_flag::SYN_ACK);
+        let row = if advances && is_open && blocks.is_empty() { self.board.plain_row(una, ack.ack) } else { None };
+        match row {
+            Some(row) => self.take_row::<K>(ack, &row, net),
+            None => {
+                seldom();
+                self.take_other(ack, blocks, net);
             }
-            return;
         }
-        if unlikely(ack.ack > self.conn.snd_nxt) {
-            return;
-        }
-        let newer = self.ecn.accurate && ack.tsval > self.ts_recent;
-        self.ts_recent = ack.tsval;
-        let mut flags = AckFlags { ece: self.ecn.ece(ack), ..AckFlags::default() };
+    }
+
+    /// Takes the usual ACK: what it acknowledges was sent once, and nothing was SACKed.
+    #[inline(always)]
+    fn take_row<K: Known>(&mut self, ack: &Ack, row: &PlainRow, net: &mut impl Outlet) {
         let prior_una = self.conn.snd_una;
-        let prior_packets = self.conn.packets_out();
-        // needed by few, and three additions for each ACK
-        let prior_in_flight = if K::control(self.control) == Control::Both { self.conn.in_flight() } else { 0 };
-        if unlikely(ack.ack < prior_una && blocks.is_empty()) {
-            return;
-        }
-        if ack.ack >= prior_una {
-            if ack.window != self.peer_window {
-                flags.window_update = ack.window > self.peer_window && ack.ack == prior_una;
-                self.on_window_offer(ack.window);
-            }
-            self.window_end = self.window_end.max(ack.ack + u64::from(self.peer_segments));
-        }
-        let advanced = ack.ack.saturating_sub(prior_una);
-        if advanced > 0 {
-            flags.una_advanced = true;
-            self.timer.timeouts = 0;
-        }
+        let prior_in_flight = self.count_prior::<K>();
+        let advanced = ack.ack - prior_una;
+        let segments = advanced as u32;
+        let mut flags = AckFlags { ece: self.ecn.ece(ack), una_advanced: true, ..AckFlags::default() };
+        let newer = self.take_timestamp(ack);
+        self.take_window(ack);
+        self.timer.timeouts = 0;
         if K::RATE_SAMPLES {
             self.check_app_limited();
         }
@@ -484,77 +488,143 @@ impl Sender {
         if early {
             self.report_ack_early(ack, advanced, flags.ece);
         }
-
-        let prior_highest = self.board.highest_sacked;
-        let row = if blocks.is_empty() && advanced > 0 && prior_highest <= prior_una {
-            self.board.plain_row(prior_una, ack.ack)
-        } else {
-            None
-        };
-        let (segments, echo, rtt_us);
-        if let Some(bursts) = row {
-            // the usual ACK: what it acknowledges was sent once, and nothing was SACKed
-            let (first, last) = match self.rate.as_deref_mut().filter(|_| K::RATE_SAMPLES) {
-                None => self.board.acknowledge_row(&mut self.conn, ack.ack, bursts, &mut ()),
-                Some(rate) => self.board.acknowledge_row(&mut self.conn, ack.ack, bursts, rate),
-            };
-            segments = advanced as u32;
-            echo = self.read_echo(ack, segments, newer, &mut flags);
-            self.count_delivered(segments, echo);
-            flags.original_sacked = prior_una < self.conn.high_seq;
-            rtt_us = Some(self.take_rtt_of_row::<K>(first, last, segments, &mut flags));
-            self.reordering.update(&self.conn, || Some(last));
-        } else {
-            seldom();
-            let mut delivered = Delivered::default();
-            let sacks = match blocks.split_first() {
-                Some((&duplicate, rest)) if ack.has(ack_flag::DSACK) => {
-                    delivered.segments = self.take_dsack(duplicate, rest, ack.ack, &mut flags);
-                    rest
-                }
-                _ => blocks,
-            };
-            self.take_sacks(sacks, &mut delivered, &mut flags);
-            if prior_packets == 0 {
-                echo = self.read_echo(ack, delivered.segments, newer, &mut flags);
-                self.take_late_news(&mut flags, ack, advanced, echo, delivered.segments);
-                self.push::<K>(net);
-                return;
+        if let Some(rate) = self.rate.as_deref_mut().filter(|_| K::RATE_SAMPLES) {
+            for seq in prior_una..ack.ack {
+                rate.on_delivered(seq, &self.board.get(seq));
             }
-            if advanced > 0 {
-                match self.rate.as_deref_mut() {
-                    None => self.board.acknowledge(&mut self.conn, ack.ack, ack.tsecr, &mut delivered, &mut ()),
-                    Some(rate) => self.board.acknowledge(&mut self.conn, ack.ack, ack.tsecr, &mut delivered, rate),
-                }
-            }
-            segments = delivered.segments;
-            echo = self.read_echo(ack, segments, newer, &mut flags);
-            self.count_delivered(segments, echo);
-            flags.original_sacked = delivered.original_sacked;
-            flags.retransmission_acked = delivered.retransmission_acked;
-            rtt_us = self.take_rtt(&delivered, ack, &mut flags);
-            self.reordering.update(&self.conn, || {
-                let any = delivered.acked > 0 || delivered.data_sacked;
-                // of a retransmission no time is kept: it is the newest
-                any.then(|| delivered.last_acked.max(delivered.last_sacked).unwrap_or(self.board.rack.sent))
-            });
         }
+        self.board.acknowledge_row(&mut self.conn, ack.ack, row);
+        let echo = self.read_echo(ack, segments, newer, &mut flags);
+        self.count_delivered(segments, echo);
+        flags.original_sacked = prior_una < self.conn.high_seq;
+        let rtt_us = Some(self.take_rtt_of_row::<K>(row, segments, &mut flags));
+        self.reordering.update(&self.conn, || Some(row.last));
         if !early {
             self.report_ack::<K>(ack, advanced, echo);
         }
-        if unlikely(self.probe.is_open()) {
-            self.end_probe(ack, &mut flags);
+        let progress = AckProgress { segments, echo, rtt_us, prior_una, prior_highest: prior_una, prior_in_flight };
+        self.finish_ack::<K>(ack, progress, flags, net);
+    }
+
+    /// Takes any other ACK.
+    #[inline(never)]
+    fn take_other(&mut self, ack: &Ack, blocks: &[Block], net: &mut impl Outlet) {
+        let syn = ack.has(ack_flag::SYN_ACK);
+        if syn || self.phase != Phase::Established {
+            if syn && self.phase == Phase::SynSent {
+                self.establish(ack, net);
+            }
+            return;
         }
+        if ack.ack > self.conn.snd_nxt {
+            return;
+        }
+        let newer = self.take_timestamp(ack);
+        let mut flags = AckFlags { ece: self.ecn.ece(ack), ..AckFlags::default() };
+        let prior_una = self.conn.snd_una;
+        let prior_packets = self.conn.packets_out();
+        let prior_in_flight = self.count_prior::<Anything>();
+        if ack.ack < prior_una && blocks.is_empty() {
+            return;
+        }
+        if ack.ack >= prior_una {
+            flags.window_update = ack.window > self.peer_window && ack.ack == prior_una;
+            self.take_window(ack);
+        }
+        let advanced = ack.ack.saturating_sub(prior_una);
+        if advanced > 0 {
+            flags.una_advanced = true;
+            self.timer.timeouts = 0;
+        }
+        self.check_app_limited();
+        if self.host.early_ack_event {
+            self.report_ack_early(ack, advanced, flags.ece);
+        }
+        let prior_highest = self.board.highest_sacked;
+        let mut delivered = Delivered::default();
+        let sacks = match blocks.split_first() {
+            Some((&duplicate, rest)) if ack.has(ack_flag::DSACK) => {
+                delivered.segments = self.take_dsack(duplicate, rest, ack.ack, &mut flags);
+                rest
+            }
+            _ => blocks,
+        };
+        self.take_sacks(sacks, &mut delivered, &mut flags);
+        if prior_packets == 0 {
+            let echo = self.read_echo(ack, delivered.segments, newer, &mut flags);
+            self.take_late_news(&mut flags, ack, advanced, echo, delivered.segments);
+            self.push::<Anything>(net);
+            return;
+        }
+        if advanced > 0 {
+            match self.rate.as_deref_mut() {
+                None => self.board.acknowledge(&mut self.conn, ack.ack, ack.tsecr, &mut delivered, &mut ()),
+                Some(rate) => self.board.acknowledge(&mut self.conn, ack.ack, ack.tsecr, &mut delivered, rate),
+            }
+        }
+        let segments = delivered.segments;
+        let echo = self.read_echo(ack, segments, newer, &mut flags);
+        self.count_delivered(segments, echo);
+        flags.original_sacked = delivered.original_sacked;
+        flags.retransmission_acked = delivered.retransmission_acked;
+        let rtt_us = self.take_rtt(&delivered, ack, &mut flags);
+        self.reordering.update(&self.conn, || {
+            let any = delivered.acked > 0 || delivered.data_sacked;
+            // of a retransmission no time is kept: it is the newest
+            any.then(|| delivered.last_acked.max(delivered.last_sacked).unwrap_or(self.board.rack.sent))
+        });
+        if !self.host.early_ack_event {
+            self.report_ack::<Anything>(ack, advanced, echo);
+        }
+        let progress = AckProgress { segments, echo, rtt_us, prior_una, prior_highest, prior_in_flight };
+        self.finish_ack::<Anything>(ack, progress, flags, net);
+    }
+
+    /// In flight before an ACK does anything. Few controls need it, and it takes three additions for each ACK.
+    #[inline(always)]
+    fn count_prior<K: Known>(&self) -> u32 {
+        if K::control(self.control) == Control::Both {
+            self.conn.in_flight()
+        } else {
+            0
+        }
+    }
+
+    /// Takes the timestamp of an ACK. Returns whether it is newer than the one before, where that matters.
+    #[inline(always)]
+    fn take_timestamp(&mut self, ack: &Ack) -> bool {
+        let newer = self.ecn.accurate && ack.tsval > self.ts_recent;
+        self.ts_recent = ack.tsval;
+        newer
+    }
+
+    /// Takes the window that an ACK offers which is not older than another.
+    #[inline(always)]
+    fn take_window(&mut self, ack: &Ack) {
+        if unlikely(ack.window != self.peer_window) {
+            self.on_window_offer(ack.window);
+        }
+        self.window_end = self.window_end.max(ack.ack + u64::from(self.peer_segments));
+    }
+
+    /// Does what follows from an ACK: the congestion machine, timers, the window, and what may be sent.
+    #[inline(always)]
+    fn finish_ack<K: Known>(&mut self, ack: &Ack, progress: AckProgress, mut flags: AckFlags, net: &mut impl Outlet) {
+        let AckProgress { segments, echo, rtt_us, prior_una, prior_highest, prior_in_flight } = progress;
+        let acks_probe = unlikely(self.probe.is_open()) && self.end_probe(ack, &flags);
         let (mut resend, mut newly_lost) = (Resend::Nothing, 0);
         if !flags.una_advanced || flags.data_sacked || flags.ece || flags.dsack || self.conn.state != CaState::Open {
             if let Some(low) = self.board.lowest_plain(prior_una..prior_highest.min(self.conn.snd_una)) {
                 // a hole below what was SACKed before closed without a retransmission
                 self.reordering.on_overtaken(low, self.board.highest_sacked);
             }
-            flags.dupack = !flags.una_advanced && !flags.dsack && !flags.window_update;
+            // a copy, so that the flags of most ACKs need no memory
+            let mut seen = flags;
+            seen.dupack = !flags.una_advanced && !flags.dsack && !flags.window_update;
             let lost_before = self.losses;
-            resend = self.alert(&mut flags, prior_una, ack);
+            resend = self.alert(&mut seen, prior_una, ack);
             newly_lost = self.losses - lost_before;
+            (flags.set_timer, flags.lost_retransmission) = (seen.set_timer, seen.lost_retransmission);
         }
         // what is sent sets the timer again: then it need not be set before
         let timer_waits = resend == Resend::Nothing && self.may_probe();
@@ -567,8 +637,8 @@ impl Sender {
                 ack_marked: echo.count_marked(segments),
                 ack_lost: newly_lost as u32,
                 prior_in_flight,
-                pacing_wait_us: self.pacer.next.saturating_since(now).as_micros(),
-                acks_probe: flags.acks_probe,
+                pacing_wait_us: self.pacer.next.saturating_since(self.conn.now).as_micros(),
+                acks_probe,
                 rtt_us,
                 ece: flags.ece,
                 ..RateSample::default()
@@ -695,12 +765,12 @@ impl Sender {
         self.count_in_segments();
     }
 
-    /// Takes the RTT samples of an ACK for `segments` that were sent once, from `first` to `last`; returns that of the newest, us.
+    /// Takes the RTT samples of an ACK for `segments` that were sent once; returns that of the newest, us.
     #[inline(always)]
-    fn take_rtt_of_row<K: Known>(&mut self, first: Instant, last: Instant, segments: u32, flags: &mut AckFlags) -> u32 {
+    fn take_rtt_of_row<K: Known>(&mut self, row: &PlainRow, segments: u32, flags: &mut AckFlags) -> u32 {
         let now = self.conn.now;
-        let oldest = micros(now - first);
-        let newest = if last == first { oldest } else { micros(now - last) };
+        let oldest = micros(now - row.first);
+        let newest = if row.last == row.first { oldest } else { micros(now - row.last) };
         self.conn.rtt.sample_min(newest.max(1), now);
         self.estimate_rtt(oldest);
         flags.set_timer = true;

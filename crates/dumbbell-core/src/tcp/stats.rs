@@ -68,10 +68,11 @@ impl ReceiverStats {
     pub fn count(&mut self, packet: &Packet) {
         self.arrived += 1;
         self.frame_bytes += u64::from(packet.len);
-        match packet.ecn() {
-            Ecn::Ce => self.ce += 1,
-            Ecn::Ect1 => self.ect1 += 1,
-            _ => {}
+        let ecn = packet.ecn();
+        if ecn == Ecn::Ce {
+            self.ce += 1;
+        } else if ecn == Ecn::Ect1 {
+            self.ect1 += 1;
         }
     }
 

@@ -127,9 +127,24 @@ impl RetransmissionTimer {
         rto_min_us: impl FnOnce() -> u32,
         now: Instant,
     ) {
+        let srtt = rtt.srtt_us();
+        let timeout = Duration::from_micros(2 * u64::from(srtt) + TIMEOUT_MIN_US);
+        let is_usual = srtt > 0 && packets_out != 1 && self.backoff == 0;
+        if likely(is_usual && Duration::from_micros(u64::from(rtt.rto_us())) >= timeout + used) {
+            self.kind = Timer::Tlp;
+            (self.set_at, self.timeout) = (now, timeout);
+        } else {
+            self.set_unusual_probe(rtt, packets_out, used, rto_min_us(), now);
+        }
+    }
+
+    /// [`RetransmissionTimer::set_probe`] of a lone segment, before the first sample, with a back-off, or bounded by the timeout.
+    #[cold]
+    #[inline(never)]
+    fn set_unusual_probe(&mut self, rtt: &RttEstimator, packets_out: u32, used: Duration, rto_min_us: u32, now: Instant) {
         let mut timeout = match rtt.srtt_us() {
             0 => u64::from(RTO_INIT_US),
-            srtt if packets_out == 1 => 2 * u64::from(srtt) + u64::from(rto_min_us()),
+            srtt if packets_out == 1 => 2 * u64::from(srtt) + u64::from(rto_min_us),
             srtt => 2 * u64::from(srtt) + TIMEOUT_MIN_US,
         };
         let left_us = self.rto_us(rtt) as i64 - timeout as i64;

@@ -22,6 +22,16 @@ pub trait Connection {
     /// When it has something to do, of an endpoint that starts at `start`.
     fn next_timer(&self, start: Instant) -> Instant;
 
+    /// When its sender has something to do, once it has begun.
+    fn sender_timer(&self) -> Instant {
+        Instant::NEVER
+    }
+
+    /// When its receiver has something to do.
+    fn receiver_timer(&self) -> Instant {
+        Instant::NEVER
+    }
+
     /// Whatever is due at `now` happens at the sender; a `stop` that has come is taken. Returns whether it has just begun.
     fn on_timer(&mut self, start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool;
 

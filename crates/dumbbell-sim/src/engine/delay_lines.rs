@@ -51,9 +51,15 @@ impl DelayLines {
     /// An acknowledgement enters the line `number`.
     #[inline(always)]
     pub fn push(&mut self, number: u32, reply: ReceiverReply, blocks: u32, now: Instant) {
+        let at = now + self.all[number as usize].delay;
+        self.append(number, reply, blocks, at);
+    }
+
+    /// An acknowledgement that arrives at `at` is the last one in line `number`.
+    #[inline(always)]
+    pub fn append(&mut self, number: u32, reply: ReceiverReply, blocks: u32, at: Instant) {
         let number = number as usize;
         let line = &mut self.all[number];
-        let at = now + line.delay;
         if unlikely(line.acks.is_empty()) {
             self.times.set(number, at);
         }

@@ -136,6 +136,19 @@ impl Endpoint {
         (*stop, *quiet_since, *look_at, *samples) = (Instant::NEVER, None, Instant::NEVER, Samples::default());
     }
 
+    /// The sender will be needed soon.
+    #[inline]
+    pub fn prefetch_sender(&self) {
+        prefetch_part(self, HEAD_AT, 1);
+        prefetch_part(self, SENDER_AT + Sender::HOT_AT, Sender::HOT);
+    }
+
+    /// The receiver will be needed soon.
+    #[inline]
+    pub fn prefetch_receiver(&self) {
+        prefetch_part(self, HEAD_AT, RECEIVER_AT + Receiver::HOT - HEAD_AT);
+    }
+
     /// The slot is free.
     pub fn is_vacant(&self) -> bool {
         self.origin == Origin::Vacant
@@ -301,6 +314,11 @@ impl Arena {
         &mut self.endpoints[slot as usize]
     }
 
+    /// All endpoints, free slots too.
+    pub fn all_mut(&mut self) -> &mut [Endpoint] {
+        &mut self.endpoints
+    }
+
     /// Slots and endpoints, free slots too.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Endpoint)> {
         (0..).zip(&self.endpoints)
@@ -321,15 +339,14 @@ impl Arena {
     #[inline]
     pub fn prefetch_sender(&self, slot: u32) {
         self.timers.prefetch(slot as usize);
-        prefetch_part(self.get(slot), HEAD_AT, 1);
-        prefetch_part(self.get(slot), SENDER_AT + Sender::HOT_AT, Sender::HOT);
+        self.get(slot).prefetch_sender();
     }
 
     /// The receiver in `slot` will be needed soon.
     #[inline]
     pub fn prefetch_receiver(&self, slot: u32) {
         self.timers.prefetch(slot as usize);
-        prefetch_part(self.get(slot), HEAD_AT, RECEIVER_AT + Receiver::HOT - HEAD_AT);
+        self.get(slot).prefetch_receiver();
     }
 
     /// The endpoint whose timer is the next will be needed: all of it if it is a short flow, which begins or ends with that or has lost something,

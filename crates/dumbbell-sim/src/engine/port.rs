@@ -243,6 +243,14 @@ impl BlockPool {
     pub fn release(&mut self, index: u32) {
         self.free.push(index);
     }
+
+    /// The SACK blocks with this number, if there are any, go to another pool. Returns their number there.
+    pub fn hand_over(&mut self, index: u32, other: &mut BlockPool) -> u32 {
+        if index == NO_BLOCKS {
+            return NO_BLOCKS;
+        }
+        other.put(self.take(index))
+    }
 }
 
 /// The way back from a receiver, at one instant.

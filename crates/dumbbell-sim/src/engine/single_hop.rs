@@ -396,6 +396,11 @@ impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> Topology for SingleHop<A, 
         &mut self.entrance.hop.bottleneck
     }
 
+    fn serial_queue(&mut self) -> Option<&mut Bottleneck<A, L>> {
+        let hop = &mut self.entrance.hop;
+        (hop.is_bare() && hop.bottleneck.is_serial()).then_some(&mut hop.bottleneck)
+    }
+
     fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64)) {
         self.entrance.hop.bottleneck.aqm.state(&mut |name, value| tell(BOTTLENECK, name, value));
     }

@@ -104,6 +104,16 @@ impl Connection for Tcp {
     }
 
     #[inline]
+    fn sender_timer(&self) -> Instant {
+        self.sender.next_timer()
+    }
+
+    #[inline]
+    fn receiver_timer(&self) -> Instant {
+        self.receiver.next_timer()
+    }
+
+    #[inline]
     fn on_timer(&mut self, start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool {
         let begins = self.sender.phase == Phase::Idle && start <= now;
         let (sender, mut port) = self.port(stages, now, way);

@@ -113,6 +113,11 @@ pub trait Topology: Send {
     /// Returns the queue and link of the hop called `bottleneck` for changes.
     fn bottleneck_mut(&mut self) -> &mut Bottleneck<Self::Queue, Self::Tap>;
 
+    /// Returns queue and link, if the net has nothing else that packets pass on their way, and they are sent one after the other.
+    fn serial_queue(&mut self) -> Option<&mut Bottleneck<Self::Queue, Self::Tap>> {
+        None
+    }
+
     /// Reports the current state of each queue discipline: name of the hop, name and value.
     fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64));
 

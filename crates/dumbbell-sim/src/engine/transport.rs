@@ -47,6 +47,8 @@ impl Connection for Transport {
     forward! { self:
         #[inline] fn has_begun[&self]() -> bool;
         #[inline] fn next_timer[&self](start: Instant) -> Instant;
+        #[inline] fn sender_timer[&self]() -> Instant;
+        #[inline] fn receiver_timer[&self]() -> Instant;
         #[inline] fn on_timer[&mut self](start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool;
         #[inline] fn on_receiver_timer[&mut self](now: Instant, back: &mut impl ReturnPort) -> ();
         #[inline(always)] fn on_packet[&mut self](packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant;

@@ -86,16 +86,16 @@ impl Receiver {
     }
 
     /// Returns the ACK that leaves now; without one, a timer or the next data in order cause it. The decision is made when a packet is taken (Linux
-    /// `__tcp_ack_snd_check`), and again when the application has read (`__tcp_cleanup_rbuf`).
+    /// `__tcp_ack_snd_check`), and again when the application has read (`__tcp_cleanup_rbuf`). The segment that arrived is `alone` in the buffer or not.
     #[inline(always)]
-    pub(super) fn check_ack(&mut self, now: Instant) -> Option<Ack> {
+    pub(super) fn check_ack(&mut self, now: Instant, alone: bool) -> Option<Ack> {
         let two_segments = self.rcv_nxt - self.acked > 1;
-        let at_once = (two_segments && self.offers_as_much()) || self.quick > 0 || self.ack_now || !self.host.delayed_ack;
+        let at_once = (two_segments && self.offers_as_much(alone)) || self.quick > 0 || self.ack_now || !self.host.delayed_ack;
         if at_once || !self.holds_back(now) {
-            return Some(self.acknowledge(now, false));
+            return Some(self.acknowledge(now, false, alone));
         }
         if unlikely(two_segments || self.is_pushed) {
-            return Some(self.acknowledge(now, true));
+            return Some(self.acknowledge(now, true, alone));
         }
         None
     }
@@ -163,6 +163,6 @@ impl Receiver {
             // the timer ran out: the peer is slower than thought (Linux tcp_delack_timer_handler)
             self.ato_ms = (self.ato_ms << 1).min(self.ato_max_ms());
         }
-        Some(self.acknowledge(now, true))
+        Some(self.acknowledge(now, true, self.holds_one()))
     }
 }

@@ -73,10 +73,11 @@ impl Receiver {
         !self.has_gaps && (!self.has_unread || self.unread.segments <= 1)
     }
 
-    /// Returns whether an ACK would offer as much as the last one did. If not, the ACK of every second segment waits until the application has read.
+    /// Returns whether an ACK would offer as much as the last one did, with the segment that arrives `alone` in the buffer or not. If not, the ACK of
+    /// every second segment waits until the application has read.
     #[inline(always)]
-    pub(super) fn offers_as_much(&self) -> bool {
-        if likely(self.holds_one()) {
+    pub(super) fn offers_as_much(&self, alone: bool) -> bool {
+        if likely(alone) {
             return self.window.offered_window() >= self.advertised;
         }
         self.window.select(self.memory()).0 >= self.advertised
@@ -111,6 +112,6 @@ impl Receiver {
         self.send_early(ack);
         self.read(now);
         self.stats.acks += 1;
-        self.ack(now, true)
+        self.ack(now, true, self.holds_one())
     }
 }

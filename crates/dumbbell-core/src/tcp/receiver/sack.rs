@@ -104,7 +104,7 @@ impl Receiver {
         let index = self.recent.iter().position(|block| block.0 <= seq + 1 && seq <= block.1);
         let behind = index.unwrap_or(self.recent.len()) as u32;
         if behind >= self.host.sack_blocks_held && self.compressed > 0 {
-            let ack = self.acknowledge(now, false);
+            let ack = self.acknowledge(now, false, self.holds_one());
             self.send_early(ack);
         }
         let Some(index) = index else {

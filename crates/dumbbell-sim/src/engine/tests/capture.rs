@@ -2,7 +2,7 @@
 
 use crate::config::RunConfig;
 use crate::engine::{Engine, Run, RunState, SingleHop};
-use crate::table::{Column, Table};
+use crate::table::{Column, ColumnName, Table};
 use crate::{Outcome, Tables};
 use dumbbell_bottleneck::queue_disciplines;
 use dumbbell_config::schedule::Schedule;
@@ -124,9 +124,10 @@ fn list_differences(table: &str, simulated: &Table, captured: &Table, but: &[&st
         }
         (one, other) => one == other,
     };
-    let differs =
-        |(name, column): &&(String, Column)| !but.contains(&name.as_str()) && !of(name).is_some_and(|other| same(column, other));
-    let text = |(name, column): &(String, Column)| format!("{table}.{name}: {column:?}, captured {:?}", of(name));
+    let differs = |(name, column): &&(ColumnName, Column)| {
+        !but.contains(&name.as_ref()) && !of(name).is_some_and(|other| same(column, other))
+    };
+    let text = |(name, column): &(ColumnName, Column)| format!("{table}.{name}: {column:?}, captured {:?}", of(name));
     simulated.columns.iter().filter(differs).map(text).collect()
 }
 

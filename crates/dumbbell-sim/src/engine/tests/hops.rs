@@ -43,7 +43,7 @@ fn hop(outcome: &Outcome, name: &str) -> Value {
         Column::F64(values) => json!(values[place]),
         Column::Text(values) => json!(values[place]),
     };
-    Value::Object(rows.columns.iter().map(|(key, column)| (key.clone(), value(column))).collect())
+    Value::Object(rows.columns.iter().map(|(key, column)| (key.to_string(), value(column))).collect())
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Configurations as text, one after the other.
 
-use crate::RunConfig;
+use crate::config::RunConfig;
 use dumbbell_core::param::ParamError;
 use serde_json::Value;
 
