@@ -1,16 +1,16 @@
 //! One run on several cores: windows of time, in which the flows run on all of them.
 //!
 //! No packet that leaves the link after `t` causes anything at a sender before `t` and the shortest base RTT. So all senders can run up to
-//! there without the queue and the receivers, and the queue without either. Time is cut into windows of up to half of the shortest base RTT, and
+//! there without the queue and the receivers, and the queue without either. Time is cut into windows of a sixteenth of the shortest base RTT, and
 //! each window is computed in three parts:
 //!
 //! 1. *Senders*: acknowledgements and timers of senders, shard by shard; a shard is the endpoints of neighbouring slots ([`shard`]). Packets go to a list.
 //! 2. *Queue*: the lists of all shards are merged, and the queue and its link run alone ([`queue`]). Packets that leave go to a list of their shard.
 //! 3. *Receivers*: packets that leave and timers of receivers, shard by shard. Acknowledgements go to lines of the shard.
 //!
-//! In step `k`, one thread runs the queue for window `k - 1`, and all threads take one shard after the other: the receivers of window `k - 2`, then the
-//! senders of window `k`. A barrier ends the step. The senders of window `k`, which ends at `e(k)`, need what leaves the link until `e(k)` minus a base RTT: that is at
-//! most `e(k - 2)`, and the receivers of window `k - 2` have just run. Nothing else passes between shards, or between senders and receivers.
+//! Threads take whatever is ready ([`Progress::choose`]). The queue can run in a window when the senders of all shards have, the receivers of a shard when the queue has, and
+//! the senders of a shard when its receivers have run in the window that ends a base RTT earlier, because what they need has left the link by then. Nothing else passes
+//! between shards, or between senders and receivers, so that a thread that is late holds nobody up before the others are a base RTT ahead.
 //!
 //! # Why the results are the same
 //!
@@ -23,8 +23,8 @@
 //! - A *receiver* sees packets in the order in which they leave, and its own timers; a packet comes first at one instant. A serial link at a finite rate takes at least a nanosecond for a packet
 //!   ([`may_deliver_ahead`]), so that no packet leaves at an instant at which it was sent: the loop, too, handles all departures of an instant before its timers.
 //! - A *sender* sees its acknowledgements and its own timers. All acknowledgements of a line have the same delay, so those that arrive at one instant were sent at one
-//!   instant: first those that packets caused, in the order of departures, then those of timers, by slot. This is the order of their insertion in the loop, and
-//!   the tie ([`Departed::tie`]) that orders them between shards. Within a shard they are inserted in this order.
+//!   instant: first the one that a packet caused, since only one leaves at an instant, then those of timers, by slot. This is the order of their insertion in the loop. Within a
+//!   shard they are inserted in this order, and between shards their place is part of [`Sent::order`].
 //! - The timers of sender and receiver of one endpoint are one in the loop and two here. A timer that fires too early does nothing, and each side only looks at its own times.
 //! - Everything else that looks at several parts is an event of the clock, or the start of a listed flow, which looks at the progress of all. Windows end at an event of the clock, that instant
 //!   included, and it is handled by the loop's own code. The timer of a queue discipline at the same instant comes after the clock and waits for the next window. A
