@@ -14,6 +14,7 @@
 # make debug  builds an unoptimised extension for development: it compiles in seconds and runs several times slower; make build undoes it
 # make search runs property tests with examples that make test does not draw, in Python SEARCH (10) times as many
 # make fuzz   runs every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
+# make modes  compares the ways in which the engine can compute a run, over 10,000 random configurations each
 # make killed  kills 20 runs per engine at random moments, and checks that nothing is left behind and that the sweep resumes
 # make lint   runs rustfmt, clippy, ruff, mypy and tsc, and compiles the fuzz targets
 # make audit  looks up known vulnerabilities of the crates and packages that dumbbell needs, and checks their licences; needs the network
@@ -146,6 +147,10 @@ SEARCH ?= 10
 search: $(STAMPS)/native $(STAMPS)/dev
 	cargo test --workspace --quiet --test '*_properties' --test link_traces --test traffic --test delays
 	DUMBBELL_SEARCH=$(SEARCH) $(BIN)/python -m pytest --timeout 0 tests/test_junk.py tests/test_places.py tests/test_schema.py tests/test_check_traces.py
+
+.PHONY: modes
+modes:
+	DUMBBELL_CASES=10000 cargo test --quiet --profile ci -p dumbbell-sim --test ahead --test threads
 
 .PHONY: killed
 killed: $(STAMPS)/native $(STAMPS)/dev

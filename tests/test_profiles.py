@@ -127,7 +127,7 @@ def with_a_switch(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     described["profiles"]["linux-5.4"]["sources"]["quick_exit"] = "another test"
     monkeypatch.setattr(_native, "registry", lambda: json.dumps(described))
     monkeypatch.setattr(_native, "check", lambda _config: None)  # the engine itself does not have it
-    caches = (read_registry, schema.run_model, key_reference.list_groups)
+    caches = (read_registry, schema.run_model, schema.describe_section, key_reference.list_groups)
     for cache in caches:
         cache.cache_clear()
     yield switch

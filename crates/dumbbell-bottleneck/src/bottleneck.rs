@@ -39,14 +39,14 @@ fn take(link: &mut AnyLink, bytes: u64, now: Instant) -> Instant {
     link.take(bytes, now)
 }
 
-/// What comes of a packet that may [pass](Bottleneck::pass).
+/// Fate of a packet that may [pass](Bottleneck::pass).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
-    /// It leaves the link at this time.
+    /// Leaves the link at this time.
     Left(Instant),
-    /// The queue has dropped it.
+    /// Dropped by the queue.
     Dropped,
-    /// It has to [take its place in the queue](Bottleneck::arrive_behind_passed).
+    /// Has to [take its place in the queue](Bottleneck::arrive_behind_passed).
     Waits,
 }
 
@@ -147,6 +147,12 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         self.next != Instant::NEVER && flags & (flag::MORE | flag::LAST) == 0 && !matches!(self.link, AnyLink::Htb(_))
     }
 
+    /// Whether the link is busy with packets that have passed, and none is in the queue.
+    #[inline(always)]
+    pub fn is_drained(&self) -> bool {
+        self.drains
+    }
+
     /// Does the same as [`Bottleneck::arrive`], if it [is busy](Bottleneck::is_busy). It is compiled into the loops of senders.
     #[inline(always)]
     pub fn arrive_busy(&mut self, packet: Packet, now: Instant) {
@@ -193,10 +199,13 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// must be a serial one.
     #[inline(always)]
     pub fn pass(&mut self, packet: &mut Packet, now: Instant, horizon: Instant) -> Passage {
+        if self.next != Instant::NEVER && !self.drains {
+            return Passage::Waits;
+        }
         let AnyLink::Serial(link) = &mut self.link else { return Passage::Waits };
         let bytes = on_link(&self.layer, packet.len);
         let start = self.free_at.max(now);
-        if unlikely((self.next != Instant::NEVER && !self.drains) || start + link.longest(bytes) >= horizon) {
+        if unlikely(start + link.longest(bytes) >= horizon) {
             return Passage::Waits;
         }
         packet.enqueue_time = now;

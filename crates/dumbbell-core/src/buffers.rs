@@ -75,7 +75,7 @@ impl MemoryCount {
         u64::from(tcp_overhead(self.small_heads) - u32::from(HEADERS))
     }
 
-    /// What [`truesize`] says of all packets that are there, of which there are `packets` with `bytes`.
+    /// Returns the sum of [`truesize`] over the packets that are there: `packets` with `bytes`.
     #[inline(always)]
     pub fn bytes(&self, packets: usize, bytes: u64) -> u64 {
         (packets as u64 * self.per_packet() + bytes).wrapping_add_signed(self.beyond)

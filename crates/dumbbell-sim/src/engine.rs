@@ -194,7 +194,7 @@ impl<N: Topology> Engine<N> {
         engine
     }
 
-    /// The same run on `threads`, for which windows are useful.
+    /// Returns the run on `threads`, for which windows are useful.
     fn on_threads(mut self, threads: Threads) -> Engine<N> {
         if self.net.serial_queue().is_some() {
             self.windows = Some(Box::new(Windows::new(&self.config, &mut self.arena, threads)));

@@ -30,14 +30,14 @@ pub enum Dequeue {
     Wait(Instant),
 }
 
-/// What happens to a packet that is judged when it arrives ([`Aqm::pass`]).
+/// Fate of a packet that is judged when it arrives ([`Aqm::pass`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is sent.
+    /// Sent.
     Sent,
-    /// It is dropped on arrival.
+    /// Dropped on arrival.
     Dropped,
-    /// It depends on what arrives later. Nothing has changed, and the packet has to be enqueued.
+    /// Depends on what arrives later. Nothing has changed, and the packet has to be enqueued.
     Unknown,
 }
 

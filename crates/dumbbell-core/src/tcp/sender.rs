@@ -145,7 +145,7 @@ pub(super) struct AckFlags {
     pub original_sacked: bool,
 }
 
-/// What an ACK brought, for what follows from it.
+/// Effects of an ACK, on which the rest of its handling depends.
 struct AckProgress {
     /// Segments that it delivers.
     segments: u32,

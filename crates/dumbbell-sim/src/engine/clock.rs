@@ -27,7 +27,7 @@ pub enum NextEvent {
 /// The clock.
 pub struct Clock {
     times: MinTree,
-    /// The same without arrivals, which look at nothing.
+    /// Times of all events except arrivals, which look at nothing.
     looks: MinTree,
     /// When flows start, the next one last: all flows are looked at then.
     starts: Vec<Instant>,

@@ -35,7 +35,7 @@ pub struct ReturningAck {
     pub reply: ReceiverReply,
     /// Number of its SACK blocks.
     pub blocks: u32,
-    /// Its place among those that left at the same instant: 0 if a packet caused it, which comes before timers, else one more than the slot.
+    /// Place among those that left at the same instant: 0 if a packet caused it, which comes before timers, else one more than the slot.
     order: u32,
 }
 

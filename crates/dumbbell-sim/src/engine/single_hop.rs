@@ -206,7 +206,9 @@ impl<A: Aqm, L: Tap, const AHEAD: bool> Ingress for HopIngress<'_, A, L, AHEAD> 
 
     #[inline(always)]
     fn is_busy(&self, flags: u16) -> bool {
-        !AHEAD && likely(self.shared.hop.is_direct()) && self.shared.hop.bottleneck.is_busy(flags)
+        let hop = &self.shared.hop;
+        let is_direct = if AHEAD { !hop.bottleneck.is_drained() } else { likely(hop.is_direct()) };
+        is_direct && hop.bottleneck.is_busy(flags)
     }
 
     #[inline(always)]

@@ -405,7 +405,7 @@ impl Progress {
     }
 }
 
-/// What the threads share while windows run.
+/// State that the threads share while windows run.
 struct Crew<'a> {
     shards: Vec<Mutex<ShardWork<'a>>>,
     sent: &'a Lists<Sent>,

@@ -11,7 +11,7 @@ use dumbbell_core::units::Instant;
 
 /// Number of packets of a list by which it is prefetched.
 const LIST_AHEAD: usize = 32;
-/// The same for what the queue has of its flow, and for the packet in front of it there.
+/// Numbers of packets by which the queue of its flow is prefetched, and the packet in front of it there.
 const FLOW_AHEAD: usize = 6;
 const TAIL_AHEAD: usize = 2;
 

@@ -29,7 +29,7 @@ struct AckInFlight {
     at: Instant,
     reply: ReceiverReply,
     blocks: u32,
-    /// Its place among those of the line that were sent at the same time: first that of a packet, which is the only one that leaves at this time, then those of timers by slot.
+    /// Place among those of the line that were sent at the same time: first that of a packet, which is the only one that leaves at this time, then those of timers by slot.
     tie: u32,
 }
 
