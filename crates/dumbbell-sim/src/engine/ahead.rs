@@ -31,6 +31,9 @@ pub fn may_deliver_ahead(config: &RunConfig) -> bool {
     let are_bare = stages.into_iter().all(|stages| stages.path.is_empty() && stages.ack_path.is_empty());
     let are_known = config.flows.iter().all(|flow| matches!(*flow.transport, TransportSpec::Tcp(_)))
         && config.udp.iter().all(|udp| udp.protocol.is_none());
+    // an acknowledgement that a timer causes arrives after all timers of that instant
+    let rtts = config.flows.iter().map(|flow| flow.params.base_rtt).chain(config.web.iter().map(|web| web.params.base_rtt));
+    let takes_rtt = |rtt: Duration| rtt > Duration::ZERO;
     let hosts = &config.hosts;
     // the headers alone take a nanosecond or more: what is sent at an instant does not leave at that instant
     let rates = std::iter::once(bottleneck.rate).chain(config.rate_changes.iter().map(|change| change.rate));
@@ -43,4 +46,5 @@ pub fn may_deliver_ahead(config: &RunConfig) -> bool {
         && hosts.offload != Offload::Gso
         && config.record.trace.is_none()
         && rates.into_iter().all(takes_time)
+        && rtts.into_iter().all(takes_rtt)
 }
