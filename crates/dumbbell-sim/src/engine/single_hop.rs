@@ -63,7 +63,7 @@ impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> SingleHop<A, L, AHEAD> {
             let Bottleneck { aqm, log, .. } = &self.entrance.hop.bottleneck;
             // one test for all; where the ring of acknowledgements starts over, a few senders are not prefetched
             if let Some([nearest, soon, .., later]) = queue.as_slices().0.first_chunk::<{ LOOK_AHEAD + 1 }>() {
-                let [nearest, soon, later] = [nearest, soon, later].map(|ack| ack.reply.flow());
+                let (nearest, soon, later) = (nearest.reply.flow(), soon.reply.flow(), later.reply.flow());
                 arena.prefetch_sender(later);
                 if AHEAD {
                     arena.prefetch_receiver(later);
