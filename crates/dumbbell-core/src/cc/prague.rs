@@ -470,11 +470,11 @@ impl State {
     /// Pacing rate and largest burst. Linux `prague_update_pacing_rate`.
     fn update_pacing(&mut self, conn: &mut Conn) {
         let mut rate = if self.controls_rate(conn) {
-            let offset = (WOBBLE * self.rate) >> WOBBLE_SHIFT;
+            let offset = self.rate.saturating_mul(WOBBLE) >> WOBBLE_SHIFT;
             // the first half of a virtual round trip faster, then slower
             let half = Duration::from_micros(u64::from(self.target_8us().max(conn.rtt.srtt_8us)) >> 4);
             if conn.now.saturating_since(self.alpha_stamp) < half {
-                self.rate + offset
+                self.rate.saturating_add(offset)
             } else {
                 self.rate - offset
             }
