@@ -195,8 +195,8 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         None
     }
 
-    /// Judges `packet` as it arrives, if no packet is in the queue and this one has left the link before `horizon` at any rate. All of its events happen now then. The link
-    /// must be a serial one.
+    /// Judges `packet` as it arrives, if no packet is in the queue and this one leaves the link before `horizon` in any case. All of its events happen now then. On
+    /// a link that is not serial, it waits.
     #[inline(always)]
     pub fn pass(&mut self, packet: &mut Packet, now: Instant, horizon: Instant) -> Passage {
         if self.next != Instant::NEVER && !self.drains {

@@ -110,7 +110,7 @@ fn run(config: &Value, ahead: bool) -> Outcome {
     sim.finish().unwrap_or_else(|error| panic!("{error}, ahead: {ahead}\n{config}"))
 }
 
-/// Everything that was measured, but for the count of events.
+/// Everything that was measured, without the count of events.
 fn format_measures(outcome: &Outcome) -> String {
     let mut summary = outcome.summary.clone();
     summary["events"] = Value::Null;

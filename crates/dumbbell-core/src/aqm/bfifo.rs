@@ -36,6 +36,12 @@ impl State {
     pub fn new(params: Params, _context: &QueueContext) -> State {
         State { params, fifo: Fifo::default() }
     }
+
+    /// Whether a packet of `len` bytes that arrives at `now` fits.
+    #[inline(always)]
+    fn has_room_for(&mut self, len: u16, now: Instant) -> bool {
+        self.fifo.waiting(now).1 + u64::from(len) <= self.params.limit
+    }
 }
 
 impl Aqm for State {
@@ -45,7 +51,7 @@ impl Aqm for State {
 
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        let fits = self.fifo.waiting(now).1 + u64::from(packet.len) <= self.params.limit;
+        let fits = self.has_room_for(packet.len, now);
         self.fifo.accept_if(fits, packet, now, log);
     }
 
@@ -65,7 +71,7 @@ impl Aqm for State {
 
     #[inline(always)]
     fn pass<L: Log>(&mut self, packet: &mut Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
-        let fits = self.fifo.waiting(now).1 + u64::from(packet.len) <= self.params.limit;
+        let fits = self.has_room_for(packet.len, now);
         self.fifo.pass_if(fits, packet, now, start, log)
     }
 
