@@ -42,13 +42,13 @@ pub trait Connection {
     fn on_packet(&mut self, packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant;
 
     /// Handles an answer that reaches the sender. Returns when that has something to do, at the latest, its `stages` included.
-    fn on_back<W: Ingress>(
+    fn on_back(
         &mut self,
         reply: &ReceiverReply,
         blocks: &[Block],
         stages: &mut Stages,
         now: Instant,
-        way: W,
+        way: impl Ingress,
     ) -> Instant;
 
     /// Prefetches the sender, which an answer will soon reach.

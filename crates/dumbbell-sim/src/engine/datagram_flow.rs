@@ -268,13 +268,13 @@ impl Connection for DatagramFlow {
 
     #[cold]
     #[inline(never)]
-    fn on_back<W: Ingress>(
+    fn on_back(
         &mut self,
         reply: &ReceiverReply,
         _blocks: &[Block],
         _stages: &mut Stages,
         now: Instant,
-        _way: W,
+        _way: impl Ingress,
     ) -> Instant {
         let Some(DatagramAnswer { sent, value, len: length, ecn, .. }) = reply.answer() else { return self.timer() };
         let rtt = Duration(now.0.wrapping_sub(sent.0));

@@ -65,6 +65,12 @@ impl Tcp {
     }
 }
 
+/// Whether `_way` delivers packets ahead of their time.
+#[inline(always)]
+fn delivers<W: Ingress>(_way: &W) -> bool {
+    W::DELIVERS
+}
+
 /// Returns the options that a connection under `cc` negotiates; `ecn` says whether its host asks for ECN.
 fn options(cc: &AnyCc, ecn: bool, echo: EcnEcho) -> FlowOptions {
     let echo = match echo {
@@ -148,14 +154,15 @@ impl Connection for Tcp {
     }
 
     #[inline(always)]
-    fn on_back<W: Ingress>(
+    fn on_back(
         &mut self,
         reply: &ReceiverReply,
         blocks: &[Block],
         stages: &mut Stages,
         now: Instant,
-        way: W,
+        way: impl Ingress,
     ) -> Instant {
+        let delivers = delivers(&way);
         let (sender, mut port) = self.port(stages, now, way);
         sender.on_ack(reply.tcp(), blocks, now, &mut port);
         let mut timer = self.sender.no_timer_before();
@@ -167,7 +174,7 @@ impl Connection for Tcp {
         if timer == Instant::NEVER {
             return now;
         }
-        if W::DELIVERS {
+        if delivers {
             timer = timer.min(self.receiver.next_timer());
         }
         timer

@@ -52,6 +52,7 @@ impl Connection for Transport {
         #[inline] fn on_timer[&mut self](start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool;
         #[inline] fn on_receiver_timer[&mut self](now: Instant, back: &mut impl ReturnPort) -> ();
         #[inline(always)] fn on_packet[&mut self](packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant;
+        #[inline(always)] fn on_back[&mut self](reply: &ReceiverReply, blocks: &[Block], stages: &mut Stages, now: Instant, way: impl Ingress) -> Instant;
         #[inline(always)] fn prefetch[&self]() -> ();
         #[inline(always)] fn prefetch_behind[&self]() -> ();
         fn back_ecn[&self]() -> BackEcn;
@@ -71,23 +72,5 @@ impl Connection for Transport {
         fn report_changes[&mut self](said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Instant) -> ();
         fn protocol[&self]() -> ProtocolKind;
         #[inline] fn report_payloads[&mut self](listener: &mut dyn Tap) -> ();
-    }
-
-    #[inline(always)]
-    fn on_back<W: Ingress>(
-        &mut self,
-        reply: &ReceiverReply,
-        blocks: &[Block],
-        stages: &mut Stages,
-        now: Instant,
-        way: W,
-    ) -> Instant {
-        match self {
-            Transport::Tcp(one) => one.on_back(reply, blocks, stages, now, way),
-            Transport::Datagrams(one) => {
-                seldom();
-                one.on_back(reply, blocks, stages, now, way)
-            }
-        }
     }
 }
