@@ -16,7 +16,7 @@ ROOMS = [
     *("words", "errors", "lazy", "keywords", "scratch", "writing", "waiting", "processes", "programs", "file_kinds"),
     *("experiment", "results", "engines", "stacks"),
     *("figures", "published", "claims", "check", "qlog", "exchange", "packets", "explain", "watch", "plotting"),
-    *("report", "shell", "notebook", "api", "pages", "study", "cli", "__main__"),
+    *("report", "line", "shell", "notebook", "api", "pages", "study", "cli", "__main__"),
 ]
 
 

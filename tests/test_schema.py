@@ -144,6 +144,7 @@ EXCUSED: dict[str, dict[str, Any]] = {
     "a trace of a link has to be read": {"bottleneck": {"aqm": "codel", "trace": "missing.trace"}},
     "a trace replaces other keys": {"bottleneck": {"aqm": "codel", "rate": "1Mbit", "trace": TRACE}},
     "a datagram fits into a full frame": {"udp": [{"size": "2kB"}]},
+    "the same name twice": {"matrix": {"setting, bottleneck.aqm": [["one", "codel"], ["one", "pie"]]}},
     "the same run twice": {"matrix": {"bottleneck.rate": ["1Mbit", "1000kbit"]}},
     "times after the end of the run": {"flows": [FLOW, FLOW | {"start": "2s"}]},
     "keys that others leave without effect": {"bottleneck": {"aqm": {"name": "red", "harddrop": True}}},

@@ -23,7 +23,7 @@ dumbbell table demo.duckdb --value goodput
 dumbbell report demo.duckdb -o demo.html"""
 
 GROUPS = {
-    "Run": ("run", "watch", "shell", "import"),
+    "Run": ("run", "watch", "shell", "line", "import"),
     "Look": ("table", "plot", "report", "explain", "trace", "export"),
     "Compare": ("diff", "validate"),
     "Evaluate": ("check", "study"),
@@ -45,6 +45,10 @@ COMMANDS = {
         "Put a shell or a command behind the bottleneck of an experiment.",
         "dumbbell shell home/evening --set bottleneck.aqm=cake -- ping -c 3 far",
         is_cheap=False,
+    ),
+    "line": CommandEntry(
+        "Find the queue for the router of an access line, and its cost.",
+        "dumbbell line --down 50Mbit --up 10Mbit --link vdsl --seeds 2 --duration 10s",
     ),
     "import": CommandEntry(
         "Turn measurements of other tools into results.",

@@ -129,8 +129,9 @@ class Experiment:
         chosen: list[int] = []
         try:
             table = pickle.loads(self._base)  # a copy, in a fifth of the time of copy.deepcopy
-            for _, path, value in self.matrix.list_settings(position):
-                keys.set_path(table, path, value)
+            for key, path, value in self.matrix.list_settings(position):
+                if key != keys.SETTING:
+                    keys.set_path(table, path, value)
             self._set_last(table)
             groups, given = schema.resolve_and_given(table, seed, self.files)
             plain = groups

@@ -6,15 +6,15 @@ from fractions import Fraction
 from typing import Any
 
 from dumbbell.experiment import file, net, schema, spelling, stack, traffic, units
-from dumbbell.experiment.matrix import parse_path
+from dumbbell.experiment.matrix import SETTING, parse_path
 from dumbbell.experiment.registry import Algorithm, Param, read_registry
 
 LIMITS = (
     "It accepts what `dumbbell run` accepts and refuses what `run` refuses, except for what JSON Schema cannot "
     "express: values that contradict each other or the algorithm that the matrix sets, the same run twice, overrides "
     "that no run meets or of what the matrix sets, times after the end of the run, hops that routes name, an index "
-    "beyond the list, more than a million flows in all, the types of values in step, whole numbers written as 1.0, "
-    "nan, and files of sizes or traces that are missing. `run --dry-run` checks all of it."
+    "beyond the list, more than a million flows in all, the types of values in step, equal names of settings, whole "
+    "numbers written as 1.0, nan, and files of sizes or traces that are missing. `run --dry-run` checks all of it."
 )
 SEED = 2**63 - 1
 NAME = "^[A-Za-z][A-Za-z0-9_-]{0,63}$"
@@ -320,14 +320,17 @@ def _define_matrix(keys: _Keys) -> Schema:
     axis = {"type": "array", "minItems": 1}
     in_step = {
         f"^[^,]*(,[^,]*){{{n - 1}}}$": axis | {"items": {"type": "array", "minItems": n, "maxItems": n}}
-        for n in range(2, 9)
+        for n in range(2, 17)
     }
     return {
         "type": "object",
         "minProperties": 1,
-        "description": "Key and its values; every combination is a run. Keys joined by commas take lists of values.",
-        "patternProperties": keys.make_patterns(lambda _, value: axis | {"items": value}) | in_step,
-        "propertyNames": {"pattern": f"^{one}(,{one})*$"},
+        "description": "Key and its values; every combination is a run. Keys joined by commas take lists of values; "
+        "the first may be setting, which names them.",
+        "patternProperties": keys.make_patterns(lambda _, value: axis | {"items": value})
+        | in_step
+        | {f"^{_SPACE}{SETTING}{_SPACE},": {"items": {"prefixItems": [{"type": "string", "pattern": "\\S"}]}}},
+        "propertyNames": {"pattern": f"^({_SPACE}{SETTING}{_SPACE},)?{one}(,{one})*$"},
     }
 
 

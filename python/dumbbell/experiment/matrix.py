@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dumbbell.errors import InputError, Nothing, UnknownKey, WrongValue, quote_value
+from dumbbell.errors import InputError, Nothing, Unfit, UnknownKey, WrongValue, quote_value
 from dumbbell.experiment.settings import show_setting
 
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)|\[(\*|[0-9]{1,7})\]")
 Path = tuple[str | int, ...]
 EVERY = -1  # the step [*]
+SETTING = "setting"  # the key of an axis that names what the other keys of the axis set; no run has it
 
 
 def parse_path(text: str) -> Path:
@@ -144,12 +145,29 @@ def parse_axis(text: str, values: list[Any]) -> MatrixAxis:
         raise error.move("", where) from None
     if not values:
         raise Nothing("the list is empty", "at least one value", key=where)
+    if keys == (SETTING,) or SETTING in keys[1:]:
+        raise Unfit("a setting names what other keys get", f'"{SETTING}, KEY, …": it stands first', key=where)
     if len(keys) == 1:
         return MatrixAxis(text, keys, paths, tuple((value,) for value in values))
     for i, value in enumerate(values):
         if not isinstance(value, list) or len(value) != len(keys):
             raise WrongValue(quote_value(value), f"a list of {len(keys)} values, one for each key", key=f"{where}[{i}]")
-    return MatrixAxis(text, keys, paths, tuple(tuple(value) for value in values))
+    axis = MatrixAxis(text, keys, paths, tuple(tuple(value) for value in values))
+    _check_names(axis, where)
+    return axis
+
+
+def _check_names(axis: MatrixAxis, where: str) -> None:
+    """Raise InputError if the names of the settings of an axis are not different texts."""
+    if SETTING not in axis.keys:
+        return
+    seen: dict[str, int] = {}
+    for i, values in enumerate(axis.values):
+        name = values[axis.keys.index(SETTING)]
+        if not isinstance(name, str) or not name.strip():
+            raise WrongValue(quote_value(name), "the name of a setting, a text", key=f"{where}[{i}]")
+        if seen.setdefault(name, i) != i:
+            raise WrongValue(quote_value(name), f"a name that {where}[{seen[name]}] does not have", key=f"{where}[{i}]")
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class QueueVerdict:
 
 
 @dataclass
-class _Ranked:
+class RankedSettings:
     """Settings in order, and of all but the first whether it is significantly worse; None if that is unknown."""
 
     order: list[str]
@@ -67,7 +67,7 @@ def _make_verdict(one: SettingComparison, title: str) -> QueueVerdict:
     tops = {column.label: _find_top(one, column) for column in one.columns}
     for setting in ranked.order:
         values = [one.compute_mean(setting, column.label) for column in columns]
-        texts = ["-" if value is None else _format_short(value) for value in values]
+        texts = ["-" if value is None else format_short(value) for value in values]
         is_best = [value is not None and value == tops[label] for value, label in zip(values, labels, strict=True)]
         cost = [_format_cost(one, setting), _compare_with_best(ranked, setting)]
         rows.append([setting, *texts[:costs], *cost, *texts[costs:]])
@@ -111,7 +111,7 @@ def compute_scores(one: SettingComparison) -> pl.DataFrame:
     )
 
 
-def rank_settings(one: SettingComparison) -> _Ranked:
+def rank_settings(one: SettingComparison) -> RankedSettings:
     """Return the settings, best first: those that lose little of what waits, by the delays that it has."""
     found = compute_scores(one)
     mean = dict(found.group_by("setting").agg(pl.col("score").mean()).iter_rows())
@@ -124,7 +124,7 @@ def rank_settings(one: SettingComparison) -> _Ranked:
         for setting in one.settings
     }
     order = sorted(one.settings, key=lambda setting: (len(losing[setting]), mean.get(setting, math.inf)))
-    return _Ranked(order, losing, _find_worse(found, order))
+    return RankedSettings(order, losing, _find_worse(found, order))
 
 
 def _find_worse(found: pl.DataFrame, order: Sequence[str]) -> dict[str, bool | None]:
@@ -150,7 +150,7 @@ def _find_worse(found: pl.DataFrame, order: Sequence[str]) -> dict[str, bool | N
     return {setting: None if value is None else setting in significant for setting, value in p.items()}
 
 
-def _compare_with_best(ranked: _Ranked, setting: str) -> str:
+def _compare_with_best(ranked: RankedSettings, setting: str) -> str:
     if setting == ranked.order[0]:
         return ""
     more = [of for of in ranked.losing[setting] if of not in ranked.losing[ranked.order[0]]]
@@ -163,10 +163,10 @@ def _compare_with_best(ranked: _Ranked, setting: str) -> str:
 # sentences
 
 
-def describe_verdict(one: SettingComparison, ranked: _Ranked) -> list[str]:
+def describe_verdict(one: SettingComparison, ranked: RankedSettings) -> list[str]:
     """Return the verdict in sentences: the best, what it is like against the worst, what it costs, how sure that is."""
     first, last = ranked.order[0], ranked.order[-1]
-    alike = [setting for setting in ranked.order[1:] if not _is_worse(ranked, setting)]
+    alike = [setting for setting in ranked.order[1:] if not is_worse(ranked, setting)]
     best = f"Shortest waits: {first}" if one.seeds < 2 or not alike else f"{first} comes first"
     felt_of = "; ".join(
         f"{column.word.format(_format_cell(one, first, column))} ({last}: {_format_cell(one, last, column)})"
@@ -197,7 +197,8 @@ def _find_same_runs(one: SettingComparison) -> list[list[str]]:
     return [same for same in alike.values() if len(same) > 1]
 
 
-def _is_worse(ranked: _Ranked, setting: str) -> bool:
+def is_worse(ranked: RankedSettings, setting: str) -> bool:
+    """Return whether a setting has significantly longer delays than the best, or loses more of what waits."""
     return bool(ranked.worse.get(setting)) or len(ranked.losing[setting]) > len(ranked.losing[ranked.order[0]])
 
 
@@ -210,15 +211,15 @@ def _is_relevant(one: SettingComparison, column: Felt) -> bool:
 
 def _format_cell(one: SettingComparison, setting: str, column: Felt) -> str:
     value = one.compute_mean(setting, column.label)
-    return "-" if value is None else _format_short(value) + column.unit
+    return "-" if value is None else format_short(value) + column.unit
 
 
-def _format_short(value: float) -> str:
+def format_short(value: float) -> str:
     """Return a value with three significant digits."""
     return format_number(float(f"{value:.3g}")) if value else "0"
 
 
-def _compute_costs(one: SettingComparison, setting: str) -> list[tuple[Felt, float, float, str]]:
+def compute_costs(one: SettingComparison, setting: str) -> list[tuple[Felt, float, float, str]]:
     """Return of each rate: what flows get, how much less that is than the most, and with which setting that is."""
     found = []
     for column in one.columns:
@@ -230,14 +231,14 @@ def _compute_costs(one: SettingComparison, setting: str) -> list[tuple[Felt, flo
 
 
 def _format_cost(one: SettingComparison, setting: str) -> str:
-    ways = _compute_costs(one, setting)
-    return ", ".join(f"{_format_short(less)}{f' {column.of}' * (len(ways) > 1)}" for column, _, less, _ in ways) or "-"
+    ways = compute_costs(one, setting)
+    return ", ".join(f"{format_short(less)}{f' {column.of}' * (len(ways) > 1)}" for column, _, less, _ in ways) or "-"
 
 
 def _describe_cost(one: SettingComparison, setting: str) -> str:
     said = [
-        f"{column.label.partition(',')[0]} {_format_short(got)} Mbit/s, "
-        + (f"{_format_short(less)} less than the most, with {most}" if less > 0 else "the most of all")
-        for column, got, less, most in _compute_costs(one, setting)
+        f"{column.label.partition(',')[0]} {format_short(got)} Mbit/s, "
+        + (f"{format_short(less)} less than the most, with {most}" if less > 0 else "the most of all")
+        for column, got, less, most in compute_costs(one, setting)
     ]
     return f"What it costs: {'; '.join(said)}." if said else "No flow measures what it costs."

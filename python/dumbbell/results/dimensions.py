@@ -217,6 +217,7 @@ class Dimension:
             in (
                 "flow",
                 "class",
+                matrix.SETTING,
                 "experiment",
                 "title",
                 "engine_version",

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from dumbbell.experiment.matrix import SETTING
 from dumbbell.results import dimensions as dims
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import StoredResults
@@ -66,8 +67,10 @@ def is_felt(results: StoredResults) -> bool:
 
 
 def list_settings(results: StoredResults) -> list[Dimension]:
-    """Return the keys that are compared: those of queue disciplines, or the only key by which runs differ."""
+    """Return the keys that are compared: settings, those of queue disciplines, or the only key by which runs differ."""
     keys = [one for one in results.dimensions if one.name not in _NOT_COMPARED]
+    if named := [one for one in keys if one.name == SETTING]:
+        return named
     queues = [one for one in keys if any("aqm" in part.name.split(".") for part in one.parts)]
     return [part for one in queues or (keys if len(keys) == 1 else []) for part in one.parts]
 

@@ -74,6 +74,10 @@ def find_varying(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> lis
     for column in ("engine_version", "experiment"):
         take(dims.make_column(column, dict(zip(names, cells[column].to_list(), strict=True))))
     for name in list_matrix_keys(cells):
+        if name == matrix.SETTING:
+            called = (json.loads(text).get(name, NOTHING) for text in cells["matrix"])
+            take(dims.make_column(name, dict(zip(names, called, strict=True))))
+            continue
         path = matrix.parse_path(name)
         leaf = dims.find_leaf(path, configs)
         if all(leaf != one.path for one in found):
@@ -249,7 +253,8 @@ def choose_axes(
             needed[place] = join_keys([*needed[place].parts, key])
             continue
         axis = next((one for one in (*given, *needed) if follows_axis(key, one)), None)
-        beside.append(Beside(key, axis))
+        if axis is None or axis.name != matrix.SETTING or not _is_set_by(own, key):  # else the setting names it
+            beside.append(Beside(key, axis))
     return Axes(needed, beside)
 
 
@@ -268,7 +273,7 @@ def follows_axis(key: Dimension, axis: Dimension) -> bool:
 
 def _joins_axis(axis: Dimension, key: Dimension, of_matrix: Sequence[matrix.Path]) -> bool:
     """Return whether a key that follows from an axis is to be part of its label."""
-    if {axis.name, key.name} & {*OF_CELLS} or not follows_axis(key, axis):
+    if {axis.name, key.name} & {*OF_CELLS, matrix.SETTING} or not follows_axis(key, axis):
         return False
     if not _is_set_by(of_matrix, key.parts[0]) and any(_is_set_by(of_matrix, one) for one in axis.parts):
         return False

@@ -1,0 +1,177 @@
+"""The answer for a line: which queue belongs into the router, what that gives, what it costs, and how sure it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from dumbbell.errors import Nothing
+from dumbbell.line.home import QUEUES, UNSHAPED, AccessLine, RouterSetting, list_settings
+from dumbbell.report.verdict import RankedSettings, compute_scores, format_short, is_worse, rank_settings
+from dumbbell.results import felt
+from dumbbell.results.felt import Felt, SettingComparison
+from dumbbell.results.results import StoredResults
+from dumbbell.results.tables import align_table
+from dumbbell.words import capitalise, format_count, format_rate, join_words
+
+WITHOUT = "without a shaper"
+WORTHWHILE = 1.1  # times longer delays, in the geometric mean, from which on a change is worth it: ours
+
+
+@dataclass(frozen=True)
+class LineAnswer:
+    """The setting to choose, sentences that say so, and a table of all settings by what people feel."""
+
+    setting: RouterSetting
+    sentences: list[str]
+    table: str
+    before: dict[str, float]
+    """What people feel without a shaper, by label."""
+    after: dict[str, float]
+    """The same with the setting."""
+
+
+def answer_line(line: AccessLine, results: StoredResults) -> LineAnswer:
+    """Return the answer that the runs of a line give."""
+    compared = felt.compare_settings(results)
+    if not compared:
+        raise Nothing("no run measures what people feel", "results of dumbbell line", file=results.path)
+    one = compared[0]
+    settings = {setting.name: setting for setting in list_settings(line)}
+    ranked = rank_settings(one)
+    chosen = choose_setting(one, ranked)
+    sentences = [
+        _describe_choice(line, settings[chosen]),
+        _describe_gain(one, chosen),
+        _describe_price(one, chosen),
+        _describe_certainty(one, ranked, chosen),
+        f"Assumed: {'; '.join(line.assumptions)}.",
+    ]
+    values = [
+        {
+            column.label: mean
+            for column in one.columns
+            if column.role != "use" and (mean := one.compute_mean(name, column.label)) is not None
+        }
+        for name in (UNSHAPED, chosen)
+    ]
+    return LineAnswer(settings[chosen], [text for text in sentences if text], _make_table(one, ranked, chosen), *values)
+
+
+def choose_setting(one: SettingComparison, ranked: RankedSettings) -> str:
+    """Return, of the settings that are not significantly worse than the best, the one that costs least.
+
+    That is no shaper if it is one of them, or if its delays are hardly longer: it needs no work. Otherwise the cost is
+    the share of goodput that is lost against the setting with most, added over directions.
+    """
+    good = [name for name in ranked.order if name == ranked.order[0] or not is_worse(ranked, name)]
+    if UNSHAPED in good or _is_nearly_best(one, ranked, UNSHAPED):
+        return UNSHAPED
+    return min(good, key=lambda name: (round(_compute_lost_share(one, name), 3), good.index(name)))
+
+
+def _is_nearly_best(one: SettingComparison, ranked: RankedSettings, name: str) -> bool:
+    """Return whether a setting loses no more of what waits than the best, and its delays are not worth a change."""
+    if len(ranked.losing.get(name, [])) > len(ranked.losing[ranked.order[0]]):
+        return False
+    scores = dict(compute_scores(one).group_by("setting").agg(pl.col("score").mean()).iter_rows())
+    known = name in scores and ranked.order[0] in scores
+    return known and scores[name] - scores[ranked.order[0]] < math.log(WORTHWHILE)
+
+
+def _list_rates(one: SettingComparison) -> list[Felt]:
+    return [column for column in one.columns if column.role == "rate"]
+
+
+def _compute_lost_share(one: SettingComparison, name: str) -> float:
+    lost = 0.0
+    for column in _list_rates(one):
+        known = [mean for other in one.settings if (mean := one.compute_mean(other, column.label)) is not None]
+        own = one.compute_mean(name, column.label)
+        if own is not None and known and max(known) > 0:
+            lost += 1 - own / max(known)
+    return lost
+
+
+def _describe_choice(line: AccessLine, setting: RouterSetting) -> str:
+    if setting.name == UNSHAPED:
+        return "Leave the router as it is: no setting that was tried is clearly better."
+    if not setting.queue:
+        return f"Use {setting.name}: no shaper in the router is clearly better."
+    down, up = (format_rate(rate * setting.margin / 100e6) for rate in (line.down, line.up))
+    share = f"{setting.margin} % of the line: {down} down, {up} up"
+    note = " The rate of this line varies, so that no fixed shaper fits at all times." if line.link.varies else ""
+    return f"Put {QUEUES[setting.queue]} into the router and shape to {share}.{note}"
+
+
+def _describe_gain(one: SettingComparison, chosen: str) -> str:
+    if chosen == UNSHAPED:
+        return ""
+    said = {
+        role: [
+            f"{_spell_mean(one, chosen, column)} ({_format_mean(one, UNSHAPED, column)} {WITHOUT})"
+            for column in one.columns
+            if column.role == role and (role == "delay" or (one.compute_mean(UNSHAPED, column.label) or 0) > 0)
+        ]
+        for role in ("delay", "loss")
+    }
+    text = f"99 of 100 times {'; '.join(said['delay'])}."
+    return f"{text} {capitalise(join_words(said['loss']))}." if said["loss"] else text
+
+
+def _spell_mean(one: SettingComparison, name: str, column: Felt) -> str:
+    """Return a mean in words; a 99th percentile is the most that it is 99 of 100 times."""
+    most = "at most " if column.role == "delay" else ""
+    return column.word.removesuffix(" at P99").format(f"{most}{_format_mean(one, name, column)}")
+
+
+def _format_mean(one: SettingComparison, name: str, column: Felt) -> str:
+    value = one.compute_mean(name, column.label)
+    return "-" if value is None else format_short(value) + column.unit
+
+
+def _describe_price(one: SettingComparison, chosen: str) -> str:
+    if chosen == UNSHAPED:
+        return ""
+    said = []
+    for column in _list_rates(one):
+        before, after = (one.compute_mean(name, column.label) for name in (UNSHAPED, chosen))
+        if before is None or after is None:
+            continue
+        name = column.label.partition(",")[0]
+        word = "less" if after < before else "more"
+        said.append(f"{name} {format_short(after)} Mbit/s, {format_short(abs(before - after))} {word} than {WITHOUT}")
+    return f"What it costs: {'; '.join(said)}." if said else ""
+
+
+def _describe_certainty(one: SettingComparison, ranked: RankedSettings, chosen: str) -> str:
+    others = [name for name in ranked.order if name != chosen and not is_worse(ranked, name)]
+    n = format_count(one.seeds, "seed")
+    if one.seeds < 2:
+        return "How sure that is cannot be said from one seed."
+    if not others:
+        return f"All other settings have significantly longer waits or lose packets ({n}, false discovery rate 5 %)."
+    names = f"{join_words(others)} {'is' if len(others) == 1 else 'are'}"
+    return f"By what people feel, {names} not distinguished from the best in {n}; this one costs least."
+
+
+def _make_table(one: SettingComparison, ranked: RankedSettings, chosen: str) -> str:
+    columns = [column for column in one.columns if column.role != "use"]
+    rows = [
+        [("* " if name == chosen else "") + name, *(_format_bare(one, name, column) for column in columns)]
+        for name in ranked.order
+    ]
+    return align_table(["setting", *(column.label for column in columns)], rows)
+
+
+def _format_bare(one: SettingComparison, name: str, column: Felt) -> str:
+    value = one.compute_mean(name, column.label)
+    return "-" if value is None else format_short(value)
+
+
+def format_answer(answer: LineAnswer, places: Sequence[str] = ()) -> str:
+    """Return an answer as text: its sentences, the table, and where the rest is."""
+    return "\n".join([*answer.sentences, "", answer.table, *([""] * bool(places)), *places])
