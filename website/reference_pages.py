@@ -59,6 +59,12 @@ KEYS = {
         '[[udp]]\nrate = "100kbit"\nsize = "214B"\necho = true\nbase_rtt = "20ms"',
         STAGES,
     ),
+    "app": (
+        "Keys of app",
+        ("app",),
+        '[[app]]\nkind = { name = "pages", think = "5s" }\ncc = "cubic"\nbase_rtt = "20ms"\ncount = 3',
+        f"[Applications](applications.md) have parameters of their own. {ALGORITHMS} {STAGES}",
+    ),
     "record": (
         "Keys of record",
         ("record",),
@@ -73,6 +79,12 @@ KINDS = {
         '[bottleneck]\nrate = "10Mbit"\naqm = "pfifo"\npath = ["bleach", { name = "loss", probability = 0.01 }]',
         "A stage changes packets on a path: `path` and `behind` of [bottleneck](bottleneck.md), `path` and `ack_path` "
         "of [flows](flows.md), [web](web.md) and [udp](udp.md) list stages in the order in which packets meet them.",
+    ),
+    "applications": (
+        "app",
+        "Applications",
+        '[[app]]\nkind = { name = "call", playout = "60ms" }\nbase_rtt = "20ms"',
+        "`kind` of [app](app.md) names what a user runs. [Table apps](../results/apps.md) has what is measured.",
     ),
     "links": (
         "link",

@@ -1,6 +1,7 @@
 //! Classes of traffic: flows that are alike.
 
-use crate::{FlowConfig, Route, RunConfig, UdpConfig, UdpParams};
+use crate::{AppConfig, FlowConfig, Route, RunConfig, UdpConfig, UdpParams};
+use dumbbell_core::app::Way;
 use dumbbell_core::units::Duration;
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub enum ClassKind {
     Web,
     /// UDP.
     Udp,
+    /// Connections or datagrams of `[[app]]`.
+    App,
 }
 
 impl ClassKind {
@@ -25,6 +28,7 @@ impl ClassKind {
             ClassKind::Flows => "flows",
             ClassKind::Web => "web",
             ClassKind::Udp => "udp",
+            ClassKind::App => "app",
         }
     }
 }
@@ -34,7 +38,7 @@ impl ClassKind {
 pub struct Class {
     /// Kind of its members.
     pub kind: ClassKind,
-    /// Name of the congestion control; "udp" for UDP.
+    /// Name of the congestion control; "udp" for UDP; of an application its name and that of its congestion control.
     pub cc: String,
     /// Base RTT.
     pub base_rtt: Duration,
@@ -53,6 +57,8 @@ pub struct Classes {
     pub of_udp: Vec<u16>,
     /// Class of each process of short flows.
     pub of_web: Vec<u16>,
+    /// Classes of each application, by [`Way::index`].
+    pub of_app: Vec<[u16; 2]>,
 }
 
 impl Classes {
@@ -67,7 +73,7 @@ impl Classes {
 
 impl RunConfig {
     /// Classes, numbered as they appear: flows by congestion control with its parameters, base RTT and ECN; UDP by its parameters; each
-    /// process of short flows is its own.
+    /// process of short flows is its own; applications by all of their parameters, each way on its own.
     pub fn classes(&self) -> Classes {
         let mut classes = Classes::default();
         let mut known: Vec<(&FlowConfig, u16)> = Vec::new();
@@ -105,6 +111,26 @@ impl RunConfig {
         for web in &self.web {
             let class = classes.add(ClassKind::Web, web.cc.name(), web.params.base_rtt, &web.route);
             classes.of_web.push(class);
+        }
+        let mut known_apps: Vec<(&AppConfig, [u16; 2])> = Vec::new();
+        for app in &self.apps {
+            let of = |one: &AppConfig| (one.params.base_rtt, one.params.ecn);
+            let is_like = |other: &AppConfig| {
+                of(other) == of(app) && other.spec == app.spec && other.cc == app.cc && other.routes == app.routes
+            };
+            let own = match known_apps.iter().find(|(other, _)| is_like(other)) {
+                Some(&(_, own)) => own,
+                None => {
+                    let name = app.class_name();
+                    let mut add = |way: Way| classes.add(ClassKind::App, &name, app.params.base_rtt, app.route(way));
+                    let own = Way::ALL.map(&mut add);
+                    if known_apps.len() < MAX_CLASSES {
+                        known_apps.push((app, own));
+                    }
+                    own
+                }
+            };
+            classes.of_app.push(own);
         }
         classes
     }

@@ -13,11 +13,14 @@ pub mod web;
 
 pub use self::classes::{Class, ClassKind, Classes, MAX_CLASSES};
 use self::keys::{object, without_keys};
-use self::read::{read_all, read_flow, read_states, read_udp, read_web};
+use self::read::{read_all, read_app, read_flow, read_states, read_udp, read_web};
 use self::route::{read_hop, read_hops};
 pub use self::route::{HopConfig, RateChange, Route, BOTTLENECK, MAX_HOPS, REVERSE};
-pub use self::sections::{BottleneckParams, EcnEcho, FlowParams, RecordParams, RunParams, Shaper, UdpParams, WebParams};
+pub use self::sections::{
+    AppParams, BottleneckParams, EcnEcho, FlowParams, RecordParams, RunParams, Shaper, UdpParams, WebParams,
+};
 use crate::extensions::{Extensions, ProtocolFactory, TransportSpec};
+use dumbbell_core::app::{self, AppKind, AppSpec, Way};
 use dumbbell_core::aqm::AqmSpec;
 use dumbbell_core::cc::CcSpec;
 use dumbbell_core::link::{self, AnyLink, LinkContext};
@@ -44,10 +47,12 @@ pub fn registry() -> Value {
         "stage": algorithms(path::specs()),
         "stages_of_data": <ReceiverReply as path::PathItem>::REFUSED,
         "link": algorithms(link::specs()),
+        "app": algorithms(app::specs()),
+        "apps_of_streams": AppSpec::KINDS.iter().filter(|(_, kind)| *kind != AppKind::Datagrams).map(|(name, _)| *name).collect::<Vec<_>>(),
         "sections": {
             "run": section(RunParams::specs()), "bottleneck": section(BottleneckParams::specs()),
             "hosts": section(HostParams::specs()), "flows": section(FlowParams::specs()), "web": section(WebParams::specs()),
-            "udp": section(UdpParams::specs()), "record": section(RecordParams::specs()),
+            "udp": section(UdpParams::specs()), "app": section(AppParams::specs()), "record": section(RecordParams::specs()),
         },
         "states": aqm::STATES.map(|(name, unit, doc)| json!({"name": name, "unit": unit, "doc": doc})),
         "profiles": host::profiles(),
@@ -150,6 +155,38 @@ impl UdpConfig {
     }
 }
 
+/// One user of an application.
+#[derive(Clone, Debug)]
+pub struct AppConfig {
+    /// The application.
+    pub spec: AppSpec,
+    /// Congestion control of its streams.
+    pub cc: Option<CcSpec>,
+    /// When it starts.
+    pub start: StartRange,
+    /// Stages that each connection or way passes alone, by [`Way::index`].
+    pub stages: [StageConfig; 2],
+    /// Hops that they pass with others, by [`Way::index`].
+    pub routes: [Arc<Route>; 2],
+    /// The rest.
+    pub params: AppParams,
+}
+
+impl AppConfig {
+    /// Returns the name of its classes: that of the application, with that of its congestion control.
+    pub fn class_name(&self) -> String {
+        match &self.cc {
+            Some(cc) => format!("{} over {}", self.spec.name(), cc.name()),
+            None => self.spec.name().to_owned(),
+        }
+    }
+
+    /// Returns the route of what goes this way.
+    pub fn route(&self, way: Way) -> &Arc<Route> {
+        &self.routes[way.index()]
+    }
+}
+
 /// One run, checked.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
@@ -179,6 +216,8 @@ pub struct RunConfig {
     pub web: Vec<WebConfig>,
     /// Sources of UDP, in order.
     pub udp: Vec<UdpConfig>,
+    /// Users of applications, in order.
+    pub apps: Vec<AppConfig>,
     /// Data that the run keeps.
     pub record: RecordParams,
     /// Names of the queue disciplines' states that the time series keep ([`aqm::STATES`]).
@@ -187,6 +226,9 @@ pub struct RunConfig {
 
 /// `ss` and Flent poll TCP_INFO at this interval.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Most users of applications in one run; each may have a hundred connections.
+pub const MAX_APPS: usize = 10_000;
 
 /// Most flows and UDP sources in one run.
 pub const MAX_FLOWS: usize = 1_000_000;
@@ -236,13 +278,19 @@ impl RunConfig {
         let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls, &names, extensions))?;
         let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names, extensions))?;
         let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls, &names, extensions)?, 1)))?;
-        if flows.is_empty() && udp.is_empty() && web.is_empty() {
-            return Err(ParamError::new("flows", "nothing that sends", "one entry or more in flows, web or udp"));
+        let apps = read_all(root, "app", MAX_APPS, |value, _| read_app(value, &controls, &names, extensions))?;
+        if flows.is_empty() && udp.is_empty() && web.is_empty() && apps.is_empty() {
+            return Err(ParamError::new("flows", "nothing that sends", "one entry or more in flows, web, udp or app"));
         }
         let too_large = |one: &UdpConfig| one.protocol.is_none() && one.params.size > hosts.full_frame();
         if let Some(index) = udp.iter().position(too_large) {
             let allowed = format!("at most {} B, a full frame of hosts.mss = {} B", hosts.full_frame(), hosts.mss);
             return Err(ParamError::new(format!("udp[{index}].size"), format!("{} B", udp[index].params.size), allowed));
+        }
+        if let Some(index) = apps.iter().position(|app| app.spec.largest_frame() > hosts.full_frame()) {
+            let allowed = format!("at most {} B, a full frame of hosts.mss = {} B", hosts.full_frame(), hosts.mss);
+            let found = format!("datagrams of {} B with their headers", apps[index].spec.largest_frame());
+            return Err(ParamError::new(format!("app[{index}].kind"), found, allowed));
         }
         let record = match root.get("record") {
             None => RecordParams::default(),
@@ -265,6 +313,7 @@ impl RunConfig {
             flows,
             web,
             udp,
+            apps,
             record,
             states,
         };
@@ -369,7 +418,8 @@ impl RunConfig {
     /// nowhere.
     pub fn is_one_hop(&self) -> bool {
         let flows = self.flows.iter().map(|flow| &flow.route);
-        let mut routes = flows.chain(self.web.iter().map(|web| &web.route)).chain(self.udp.iter().map(|udp| &udp.route));
+        let others = self.udp.iter().map(|udp| &udp.route).chain(self.apps.iter().flat_map(|app| &app.routes));
+        let mut routes = flows.chain(self.web.iter().map(|web| &web.route)).chain(others);
         let is_even = self.delay == Duration::ZERO && !self.link_delays(0);
         self.hops.is_empty() && is_even && routes.all(|route| **route == Route::default())
     }
@@ -387,4 +437,4 @@ impl RunConfig {
 }
 
 /// Keys of a run that hold tables or lists of them.
-const SECTIONS: [&str; 8] = [BOTTLENECK, "hop", REVERSE, "hosts", "flows", "web", "udp", "record"];
+const SECTIONS: [&str; 9] = [BOTTLENECK, "hop", REVERSE, "hosts", "flows", "web", "udp", "app", "record"];

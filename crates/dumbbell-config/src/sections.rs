@@ -201,6 +201,26 @@ params! {
 }
 
 params! {
+    /// One user of an application, except for the application, its congestion control and start.
+    pub struct AppParams {
+        /// Propagation, both directions together.
+        base_rtt: Duration = Duration::from_millis(20), unit "", range Duration(0), Duration::from_secs(60), source "";
+        /// Nothing new begins from this time on: no page, no frame.
+        stop: Option<Instant> = None, unit "", source "";
+        /// Host that sends what goes down and receives what goes up, for queues that isolate hosts.
+        src_host: u32 = 1, unit "", source "";
+        /// Host that receives what goes down and sends what goes up, for queues that isolate hosts.
+        dst_host: u32 = 2, unit "", source "";
+        /// Differentiated-services codepoint.
+        dscp: u8 = 0, unit "", range 0_u8, 63_u8, source "RFC 2474";
+        /// How the receivers of streams echo CE: as the congestion control expects it, until CWR, per packet, or as a count.
+        ecn_echo: EcnEcho = EcnEcho::Auto, unit "", source "RFC 3168 section 6.1.3, RFC 8257 section 3.2, RFC 9768";
+        /// Overrides `hosts.ecn` for streams.
+        ecn: Option<bool> = None, unit "", source "";
+    }
+}
+
+params! {
     /// Data that a run keeps.
     pub struct RecordParams {
         /// Measurement starts at this time, rounded up to a multiple of 200 ms. Time series, convergence, completion times, smallest RTTs and the
@@ -213,8 +233,8 @@ params! {
         /// Interval of the trace of each listed flow's congestion control; unset, there is no trace. A change of state also writes a row. With 0s
         /// each event of the flow writes a row.
         trace: Option<Duration> = None, unit "", range Duration(0), Duration::from_secs(86_400), source "";
-        /// Largest number of short flows that are stored one by one. If there are more, a uniform random sample is stored; statistics by size
-        /// always cover all of them.
+        /// Largest number of short flows that are stored one by one, and of pages and other loads of applications. If there are more, a uniform random sample is stored;
+        /// statistics always cover all of them.
         short_flows: u32 = 100_000, unit "flows", range 0_u32, 100_000_000_u32, source "";
     }
 }

@@ -6,6 +6,7 @@
 // what a test expects need not be the same bits on every system
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+pub mod app;
 pub mod aqm;
 pub mod buffers;
 pub mod cc;

@@ -2,6 +2,7 @@
 //!
 //! UDP (`engine/udp.rs` of the simulator) is one; a program adds others by `Builder::endpoint` there, and stacks of QUIC come from libraries.
 
+use crate::app::PacketFate;
 use crate::observe::SenderSnapshot;
 use crate::packet::Ecn;
 use crate::units::{Duration, Instant, Rate};
@@ -105,6 +106,17 @@ pub trait Protocol: Send {
     /// The payload of the datagram with this number, or of the answer with this value, which is under way; `None`: zeros.
     fn payload(&self, _number: u64, _is_answer: bool) -> Option<&[u8]> {
         None
+    }
+
+    /// A datagram has reached the receiver `delay` after it was sent, propagation included; called ahead of [`Protocol::receive`].
+    fn on_delay(&mut self, _datagram: &Datagram, _delay: Duration, _now: Instant) {}
+
+    /// What the receiver of an [application](crate::app) measured so far does not count.
+    fn forget(&mut self) {}
+
+    /// Returns the values of the measures of an [application](crate::app), in their order; NaN where there is none. `fate` counts the packets.
+    fn figures(&self, _fate: PacketFate) -> Vec<f64> {
+        Vec::new()
     }
 
     /// Why it closed the connection before its end, in one line.

@@ -41,6 +41,14 @@ impl Arrivals {
     }
 }
 
+/// A time that is exponential with this mean; always 0 if that is 0.
+pub(crate) fn exponential_gap(mean: Duration, rng: &mut Rng) -> Duration {
+    if mean == Duration::ZERO {
+        return mean;
+    }
+    exponential(1.0 / mean.as_secs_f64(), rng)
+}
+
 /// Time to the next event of a Poisson process with `per_second` events per second; [`Duration::MAX`] if that is 0.
 pub(crate) fn exponential(per_second: f64, rng: &mut Rng) -> Duration {
     // 1 - u lies in (0, 1]; -ln of it is at most 36.8

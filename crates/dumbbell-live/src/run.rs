@@ -92,6 +92,9 @@ fn readable(config: &RunConfig) -> Result<(), ParamError> {
     if !config.states.is_empty() {
         return refuse("record.queue", "state of a queue discipline", "none");
     }
+    if !config.apps.is_empty() {
+        return refuse("app", "set", "left out: only the simulator runs applications");
+    }
     if !config.web.is_empty() || !config.udp.is_empty() {
         return refuse(if config.web.is_empty() { "udp" } else { "web" }, "set", "left out: the live engine runs flows only");
     }

@@ -2,6 +2,7 @@
 //!
 //! Tables, digests, what an engine lacks, labels of plots and the reference all follow from these declarations.
 
+mod apps;
 mod classes;
 mod flows;
 mod hops;
@@ -10,6 +11,7 @@ mod series;
 mod short_flows;
 mod trace;
 
+pub use self::apps::{AppLoads, AppLoadsRow, AppRow, Apps};
 pub use self::classes::{ClassRow, Classes};
 pub use self::flows::{Ends, EndsRow, FlowRow, Flows, Rtts};
 pub use self::hops::{HopRow, HopSeries, HopSeriesRow, Hops};

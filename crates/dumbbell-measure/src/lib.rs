@@ -1,5 +1,6 @@
 //! Measurements of runs: columns, each declared once, and the tables, figures and digests of simulations, captures and runs in real time.
 
+pub mod apps;
 pub mod capacity;
 pub mod classes;
 pub mod columns;

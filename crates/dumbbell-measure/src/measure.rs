@@ -1,5 +1,6 @@
 //! Measurements of a run in progress; [`outcome`](crate::outcome) makes tables of them.
 
+use crate::apps::AppMeasures;
 use crate::columns::{QueueSeriesRow, QueueStatesRow, SeriesRow};
 use crate::flow::{FlowCounts, FlowResult, SenderState};
 use crate::hop_log::{Backlog, HopLog};
@@ -91,7 +92,9 @@ pub struct Measures {
     pub hops: Option<HopLog>,
     /// Short flows one by one.
     pub short_flows: ShortFlows,
-    /// Short flows, summed by class.
+    /// Users of applications.
+    pub apps: AppMeasures,
+    /// Short flows and connections of applications, summed by class.
     pub short_totals: Vec<crate::classes::Totals>,
     interval: Duration,
     before: Vec<Before>,
@@ -122,6 +125,7 @@ impl Measures {
             queue: QueueResult::default(),
             hops: None,
             short_flows: ShortFlows::new(config.bottleneck.rate, config.record.short_flows as usize, config.run.seed),
+            apps: AppMeasures::new(config),
             short_totals: vec![crate::classes::Totals::default(); classes],
             interval: interval.unwrap_or(Duration::ZERO),
             before: vec![Before::default(); if interval.is_some() { listed } else { 0 }],

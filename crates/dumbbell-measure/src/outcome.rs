@@ -82,6 +82,10 @@ tables! {
     hop_series: HopSeries;
     /// One row per interval, hop and state that record.queue names.
     queue_states: QueueStates;
+    /// One row per user of an application of a run; of applications of datagrams, one for each way.
+    apps: Apps;
+    /// One row per page, transfer or other load of a run's applications that was complete.
+    app_loads: AppLoads;
 }
 
 impl Tables {
@@ -119,7 +123,7 @@ impl Outcome {
         digest.bytes(serde_json::to_string(&covered).unwrap_or_default().as_bytes());
         for ((of, table), (_, _, columns)) in tables.named_tables().into_iter().zip(&specs[1..]) {
             // what is recorded by wish says nothing else of the run
-            if of == "queue_states" || (of.starts_with("hop") && table.height() == 0) {
+            if of == "queue_states" || ((of.starts_with("hop") || of.starts_with("app")) && table.height() == 0) {
                 continue;
             }
             let left_out = beside(columns);
@@ -324,6 +328,8 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
         hops: hop_log.table(),
         hop_series: hop_log.series(config),
         queue_states: columns::QueueStates::table(&measures.states.0),
+        apps: measures.apps.table(config, classes),
+        app_loads: measures.apps.loads_table(config, classes),
     };
     Outcome::new(summary, tables)
 }

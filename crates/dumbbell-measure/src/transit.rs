@@ -25,6 +25,11 @@ impl Delays {
         self.jitters += other.jitters;
     }
 
+    /// Median delay, ms; NaN without packets.
+    pub fn median_ms(&self) -> f64 {
+        self.times.quantiles([0.5]).map_or(f64::NAN, |[median]| ms(median))
+    }
+
     /// Mean, smallest, P95, P99 and largest delay and the mean over the packets of their flows' jitter, ms.
     /// NaN without packets, and without one that had another before it.
     pub fn figures_ms(&self) -> [f64; 6] {

@@ -79,7 +79,8 @@ impl PacketRecorder {
         let output = asked.output(&names, file);
         let flows = config.flows.iter().map(|flow| flow.params.base_rtt);
         let web = config.web.iter().map(|web| web.params.base_rtt);
-        let rtts = flows.chain(web).chain(config.udp.iter().map(UdpConfig::line).map(|(rtt, _)| rtt));
+        let apps = config.apps.iter().map(|app| app.params.base_rtt);
+        let rtts = flows.chain(web).chain(config.udp.iter().map(UdpConfig::line).map(|(rtt, _)| rtt)).chain(apps);
         // a SYN of a receiver that opens left half a round trip before its answer
         let most_ahead = rtts.max().unwrap_or(Duration::ZERO);
         let (points, all_hops) = (Arc::from(names.as_slice()), Arc::from(hops.as_slice()));

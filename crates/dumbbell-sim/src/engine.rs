@@ -10,6 +10,8 @@
 
 mod ack_log;
 mod ahead;
+mod app_stream;
+mod apps;
 mod clock;
 mod connection;
 mod datagram_flow;
@@ -35,6 +37,7 @@ use crate::measure::{Measures, SeriesView};
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
+use apps::AppUser;
 use clock::{Clock, NextEvent};
 use connection::Connection;
 use datagram_flow::DatagramFlow;
@@ -111,7 +114,9 @@ pub struct Engine<N: Topology> {
     arena: Arena,
     clock: Clock,
     webs: Vec<Web>,
-    /// Number of the next short flow.
+    /// By number.
+    apps: Vec<AppUser>,
+    /// Number of the next endpoint.
     next_number: u32,
     measures: Measures,
     now: Instant,
@@ -172,6 +177,7 @@ impl<N: Topology> Engine<N> {
             arena: Arena::new(listed),
             clock: Clock::new(&config, &aheads),
             webs: Vec::with_capacity(config.web.len()),
+            apps: Vec::with_capacity(config.apps.len()),
             next_number: listed as u32,
             measures: Measures::new(&config, classes.list.len()),
             now: Instant::ZERO,
@@ -185,6 +191,7 @@ impl<N: Topology> Engine<N> {
         };
         engine.list_flows();
         engine.list_udp();
+        engine.list_apps();
         for (index, web) in engine.config.web.iter().enumerate() {
             let line = line_of(&engine.net.lines().all, web.params.base_rtt, web.route.up);
             let (process, first) = WebProcess::new(&engine.config, web, index);
@@ -348,6 +355,29 @@ impl<N: Topology> Engine<N> {
         transport.report_changes(said, self.net.listener(), slot, time);
     }
 
+    /// Tells the net of the listed endpoint or that of an application in `slot`, which starts now.
+    #[inline(never)]
+    fn announce(&mut self, slot: u32) {
+        let Endpoint { transport, number, origin, class, line, .. } = self.arena.get(slot);
+        let (number, class, line, back) = (*number, *class, *line, transport.back_ecn());
+        let index = number as usize;
+        let (route, key) = match (*origin, self.config.flows.get(index)) {
+            (Origin::App { app }, _) => self.app_route_and_key(app, slot),
+            (_, Some(flow)) => (Arc::clone(&flow.route), listed_key(&self.config, number)),
+            (_, None) => {
+                let udp = &self.config.udp[index - self.config.flows.len()];
+                (Arc::clone(&udp.route), listed_key(&self.config, number))
+            }
+        };
+        self.net.flow_starts(slot, &route, line, &key, back, class);
+        report_flow_start(&mut self.net, slot, (number, line), key, back, transport);
+    }
+
+    /// How many flows and sources of UDP are listed.
+    fn listed(&self) -> usize {
+        self.config.flows.len() + self.config.udp.len()
+    }
+
     fn on_timer(&mut self, slot: u32, now: Instant) -> Result<(), RunError> {
         if self.arena.is_crowded() {
             // all at once, not one after the other
@@ -356,7 +386,7 @@ impl<N: Topology> Engine<N> {
             transport.prefetch_behind();
         }
         let endpoint = self.arena.get_mut(slot);
-        let (line, origin, class) = (endpoint.line, endpoint.origin, endpoint.class);
+        let (line, origin) = (endpoint.line, endpoint.origin);
         if let Some(path) = &mut endpoint.stages.data {
             if path.next_timer() <= now {
                 path.on_timer(now, &mut self.net.way(line));
@@ -367,17 +397,11 @@ impl<N: Topology> Engine<N> {
                 path.on_timer(now, &mut AckEntry { back: &mut self.net.back(), line });
             }
         }
-        let Endpoint { transport, stages, start, stop, number, .. } = endpoint;
-        if !transport.has_begun() && *start <= now && origin == Origin::Listed {
-            let index = *number as usize;
-            let route = match self.config.flows.get(index) {
-                Some(flow) => &flow.route,
-                None => &self.config.udp[index - self.config.flows.len()].route,
-            };
-            let (back, key) = (transport.back_ecn(), listed_key(&self.config, *number));
-            self.net.flow_starts(slot, route, line, &key, back, class);
-            report_flow_start(&mut self.net, slot, (*number, line), key, back, transport);
+        let Endpoint { transport, start, .. } = endpoint;
+        if !transport.has_begun() && *start <= now && matches!(origin, Origin::Listed | Origin::App { .. }) {
+            self.announce(slot);
         }
+        let Endpoint { transport, stages, start, stop, .. } = self.arena.get_mut(slot);
         let started = transport.on_timer(*start, stop, stages, now, self.net.way(line));
         transport.on_receiver_timer(now, &mut ReceiverPort { back: &mut self.net.back(), stages, line, now });
         if let Some((listener, _)) = self.net.back().frame_listener() {
@@ -390,8 +414,14 @@ impl<N: Topology> Engine<N> {
         if self.net.listener().listen_level() >= ListenLevel::Controls {
             self.report_sender(slot, now);
         }
-        if origin != Origin::Listed && self.end_short_flow(slot, now)? {
-            return Ok(());
+        match origin {
+            Origin::Listed => {}
+            Origin::App { app } => self.serve_user(app, slot, now),
+            Origin::Web { .. } | Origin::Vacant => {
+                if self.end_short_flow(slot, now)? {
+                    return Ok(());
+                }
+            }
         }
         self.plan_timer(slot);
         if self.arena.is_crowded() {
@@ -551,6 +581,7 @@ impl<N: Topology> Engine<N> {
                 self.net.begin();
                 let flows = self.on_way();
                 self.measures.begin_queue(&mut self.net.bottleneck_mut().log.counters, flows);
+                self.begin_apps();
             }
         }
         Ok(())
@@ -587,6 +618,10 @@ impl<N: Topology> Engine<N> {
             endpoint.check_state()?;
             let Endpoint { transport, samples, .. } = endpoint;
             transport.sample(samples, now);
+            if let (true, Origin::App { .. }) = (begins, endpoint.origin) {
+                self.begin_app_endpoint(slot, now);
+                continue;
+            }
             if begins && endpoint.origin == Origin::Listed {
                 let counters = self.net.of_flow(slot);
                 self.measures.begin_flow(endpoint.number, listed, endpoint.result(&counters, now), now);
@@ -603,6 +638,7 @@ impl<N: Topology> Engine<N> {
                     let result = FlowResult { rtt_samples, transit, ..endpoint.result(&counters, now) };
                     self.measures.finish_flow(endpoint.number, listed, result);
                 }
+                Origin::App { app } => self.finish_app_endpoint(app, slot, now),
                 Origin::Web { .. } => self.measure_short_flow(slot, now),
                 // no member of a line
                 Origin::Vacant => {}
@@ -700,8 +736,9 @@ impl<N: Topology> Run for Engine<N> {
         }
     }
 
-    fn finish(self: Box<Self>) -> Result<Outcome, RunError> {
+    fn finish(mut self: Box<Self>) -> Result<Outcome, RunError> {
         self.check_conservation()?;
+        self.finish_apps();
         let Engine { config, classes, measures, events, arena, net, .. } = *self;
         // not in memory together with the tables
         drop((arena, net));

@@ -4,7 +4,7 @@ use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::ParamType;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Duration;
-use dumbbell_core::{aqm, cc, link};
+use dumbbell_core::{app, aqm, cc, link};
 use dumbbell_sim::{run, Sim};
 use proptest::prelude::*;
 use serde_json::{json, Value};
@@ -149,7 +149,31 @@ fn net(seed: u64) -> Value {
         }
         config[section] = json!(entries);
     }
+    let users = rng.draw_below(3);
+    config["app"] = (0..users).map(|_| user(rng, &names)).collect();
     config
+}
+
+/// A user of an application, over the hops `names`.
+fn user(rng: &mut Rng, names: &[String]) -> Value {
+    let spec = one(rng, &app::specs()).name;
+    let is_up = names.contains(&"reverse".to_owned()) && rarely(rng, 3);
+    let mut entry = json!({
+        "kind": {"name": spec}, "base_rtt": *one(rng, &[0, 1, 10, 80]) * MS, "start": {"min": 0, "max": 400 * MS},
+        "count": 1 + rng.draw_below(2), "direction": if is_up { "up" } else { "down" }, "path": stages(rng, true),
+        "ack_path": stages(rng, false),
+    });
+    if app::AppSpec::KINDS.iter().any(|&(name, kind)| name == spec && kind != app::AppKind::Datagrams) {
+        entry["cc"] = json!({"name": one(rng, &cc::specs()).name});
+    }
+    if rarely(rng, 2) {
+        entry["route"] = json!([one(rng, names)]);
+        entry["ack_route"] = json!([]);
+    }
+    if rarely(rng, 3) {
+        entry["stop"] = json!(rng.draw_below(1_000) * MS);
+    }
+    entry
 }
 
 /// How many nets are drawn; `PROPTEST_CASES` says more.

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
@@ -60,6 +60,7 @@ TITLES = {
     "hosts": "how all senders and receivers behave: the profile of a kernel, and single switches",
     "flows": "[[flows]], TCP connections that are listed one by one",
     "web": "[[web]], short flows that come and go",
+    "app": "[[app]], users of applications",
     "udp": "[[udp]], UDP that does not respond to congestion",
     "record": "what results keep of a run",
     "matrix": "[matrix], a sweep: every combination of the values is a run",
@@ -80,7 +81,13 @@ RESULTS = (
     "One DuckDB file, whose tables are joined by `key`. A missing value is null in `runs`, NaN elsewhere. "
     "If engines are named, only their results contain the column; `shell` is `dumbbell shell`."
 )
-KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Stages of a path", "link": "Links"}
+KINDS = {
+    "aqm": "Queue disciplines",
+    "cc": "Congestion controls",
+    "stage": "Stages of a path",
+    "link": "Links",
+    "app": "Applications",
+}
 
 
 def _make_key(param: Param) -> KeyDescription:
@@ -107,6 +114,12 @@ def _make_section(name: str) -> KeyGroup:
     if "cc" in schema.SENDERS.get(name, ()):
         doc = "Congestion control; dumbbell describe NAME says what it takes."
         keys.insert(0, KeyDescription("cc", "", _describe_algorithms(known.cc), doc))
+        if name == "app":
+            kinds = f"one of {', '.join(known.app)}, or a table with its name and parameters"
+            doc = "The application; dumbbell describe NAME says what it takes and measures."
+            of_streams = f"Only of {', '.join(known.apps_of_streams)}, which need it."
+            keys[0] = replace(keys[0], doc=f"{keys[0].doc} {of_streams}")
+            keys.insert(0, KeyDescription("kind", "", kinds, doc))
         if name == "flows":
             keys.insert(1, KeyDescription("stack", "unset", "text, or a table with name or plugin", stack.DOC))
     if name in net.HOPS:
@@ -132,7 +145,7 @@ def list_sections() -> dict[str, KeyGroup]:
         KeyDescription(name, "{}", "a table", f"{TITLES[name].capitalize()}.") for name in ("hosts", "record")
     ]
     of_tables += [
-        KeyDescription(name, "[]", "a list of tables", f"{TITLES[name]}; one or more of these three.")
+        KeyDescription(name, "[]", "a list of tables", f"{TITLES[name]}; one or more of these four.")
         for name in schema.SENDERS
     ]
     top = [
@@ -191,6 +204,7 @@ def list_algorithms() -> dict[str, list[KeyGroup]]:
         "cc": ("cc", *(f"{name}.cc" for name, taken in schema.SENDERS.items() if "cc" in taken)),
         "stage": (*schema.PATH_KEYS, *(f"{name}.{key}" for name, keys in schema.PATHS.items() for key in keys)),
         "link": (*(f"{name}.link" for name in net.HOPS), "link"),
+        "app": ("app.kind",),
     }
     return {kind: [_describe_algorithm(one, places[kind]) for one in of.values()] for kind, of in known.kinds.items()}
 

@@ -125,7 +125,7 @@ class _Trial(threading.Thread):
             return math.inf
 
         self.start()
-        started = max((one["start"]["max"] for name in SENDERS for one in self._cell.groups[name]), default=0)
+        started = max((one["start"]["max"] for name in SENDERS for one in self._cell.groups.get(name, ())), default=0)
         first, before = 0.0, 0
         while self.is_alive() and (spent := read_clock()) < _TRIAL_MOST_S and (not before or spent < first + _TRIAL_S):
             if not before and self._progress.simulated > started:

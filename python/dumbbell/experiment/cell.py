@@ -117,7 +117,7 @@ class Cell:
         return sum(map(self._estimate_arrivals, self.groups["web"]))
 
     def _list_loads(self) -> Iterator[float]:
-        """Yield what data of listed flows can fill of each hop that they pass, bit/s.
+        """Yield what data of listed flows and of streams of applications can fill of each hop that they pass, bit/s.
 
         That is its largest rate, or less: as much as the slowest hops of the routes over it let through.
         """
@@ -125,7 +125,8 @@ class Cell:
         hops = {"bottleneck": groups["bottleneck"], "reverse": groups.get("reverse")}
         hops |= {hop["name"]: hop for hop in groups.get("hop", [])}
         own = {"down": ["bottleneck"], "up": ["reverse"]}
-        routes = [flow.get("route") or own[flow.get("direction", "down")] for flow in groups["flows"]]
+        streams = [one for one in groups.get("app", ()) if one["cc"] is not None]
+        routes = [one.get("route") or own[one.get("direction", "down")] for one in (*groups["flows"], *streams)]
         rates = {
             name: max([float(hop["rate"]), *(float(change["rate"]) for change in hop["rate_changes"])])
             for name, hop in hops.items()
@@ -139,13 +140,16 @@ class Cell:
     def packets(self) -> float:
         """About how many packets the run will take: what its cost is computed from.
 
-        Flows fill the links that their data pass; short flows and UDP send what they send, even if it is more than the
+        Flows and streams of applications fill the links that their data pass; short flows, UDP and other applications send what they send, even if it is more than the
         links carry.
         """
         link = sum(self._list_loads()) * self.duration / 1e9 / (8 * compute_full_frame(self.groups))
         sent = 0.0
         for udp in self.groups["udp"]:
             sent += udp["count"] * udp["rate"] * self._limit_seconds(udp) / (8 * udp["size"])
+        for one in self.groups.get("app", ()):
+            if "interval" in one["kind"]:  # datagrams both ways
+                sent += 2 * one["count"] * self._limit_seconds(one) * 1e9 / one["kind"]["interval"]
         for web in self.groups["web"]:
             sent += self._estimate_arrivals(web) * traffic.compute_mean_size(web["size"]) / self.groups["hosts"]["mss"]
         return max(link, sent) + 1000 + 10 * (self.flow_count + self.short_flow_count)

@@ -11,11 +11,13 @@ _SAMPLE = 32  # runs of an experiment that are looked at
 
 def asks_for_ecn(groups: dict[str, Any]) -> bool:
     """Return whether any packet of a canonical run may be ECN-capable; of a plugin nobody knows."""
-    for one in (*groups["flows"], *groups["web"]):
+    streams = [one for one in groups.get("app", ()) if one["cc"] is not None]
+    for one in (*groups["flows"], *groups["web"], *streams):
         own = groups["hosts"]["ecn"] if one["ecn"] is None else one["ecn"]
         if own or "plugin" in one["cc"] or one["cc"]["name"] in _ALWAYS:
             return True
-    return any(one["ecn"] != "not-ect" for one in groups["udp"])
+    marked = [one["ecn"] for one in groups["udp"]] + [one["kind"].get("marking") for one in groups.get("app", ())]
+    return any(field not in (None, "not-ect") for field in marked)
 
 
 def explain_useless_marks(experiment: Experiment) -> str:

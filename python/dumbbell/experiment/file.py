@@ -353,8 +353,8 @@ def find_param(path: keys.Path) -> Param | None:
     last = path[-1]
     if not isinstance(last, str):
         return None
-    if len(path) > 1 and path[-2] in ("aqm", "cc", "link"):
-        algorithms = known.kinds[str(path[-2])]
+    if len(path) > 1 and path[-2] in ("aqm", "cc", "link", "kind"):
+        algorithms = known.app if path[-2] == "kind" else known.kinds[str(path[-2])]
         return next((a.params[last] for a in algorithms.values() if last in a.params), None)
     if schema.PATH_KEYS.intersection(step for step in path[:-1] if isinstance(step, str)):
         return next((stage.params[last] for stage in known.stage.values() if last in stage.params), None)
@@ -364,7 +364,7 @@ def find_param(path: keys.Path) -> Param | None:
 
 def has_value(path: keys.Path) -> bool:
     """Return whether the end of `path` names a value, and no table or list of them."""
-    return find_param(path) is not None or path[-1] in ("aqm", "cc", "link", "name", "start", "count")
+    return find_param(path) is not None or path[-1] in ("aqm", "cc", "link", "kind", "name", "start", "count")
 
 
 def _parse_condition(key: str, wanted: Any, where: str, files: Files) -> _OverrideCondition:

@@ -54,7 +54,7 @@ def _fill_all(run: dict[str, Any], given: dict[str, Any], most: int) -> None:
 
 
 def _list_tables(run: dict[str, Any], given: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    for name in ("flows", "web", "udp"):
+    for name in ("flows", "web", "udp", "app"):
         yield from zip(run[name], given[name], strict=True)
     yield from ((hop, own) for (_, hop), (_, own) in zip(list_hops(run), list_hops(given), strict=True))
 

@@ -241,7 +241,7 @@ def _add_algorithm_keys(
 
 
 # what senders name, one or the other
-_SPEAKS = {"flows": ("cc", "stack"), "web": ("cc",)}
+_SPEAKS = {"flows": ("cc", "stack"), "web": ("cc",), "app": ("kind",)}
 
 
 def _define_presence(section: str, inner: str = "") -> Schema:
@@ -256,7 +256,7 @@ def _define_section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
     listed = name in schema.LISTED
     place = name + (_INDEX if listed else "")
     fields: dict[str, Schema] = {}
-    for key, kind, algorithms in (("aqm", "aqm", known.aqm), ("cc", "cc", known.cc)):
+    for key, kind, algorithms in (("aqm", "aqm", known.aqm), ("kind", "app", known.app), ("cc", "cc", known.cc)):
         if (kind == "aqm" and name in net.HOPS) or key in schema.SENDERS.get(name, ()):
             fields[key] = defs.define_algorithm(kind, algorithms)
             _add_algorithm_keys(keys, f"{place}\\.{key}", fields[key], algorithms, defs)

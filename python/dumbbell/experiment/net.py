@@ -51,7 +51,8 @@ def select_direction(run: dict[str, Any], senders: Sequence[str], *, up: bool) -
     found = {key: value for key, value in run.items() if key not in ("hop", "reverse")}
     found["bottleneck"] = {key: value for key, value in own.items() if key != DELAY.name}
     for name in senders:
-        found[name] = [{key: value for key, value in one.items() if key not in left} for one in run[name]]
+        if name in run:
+            found[name] = [{key: value for key, value in one.items() if key not in left} for one in run[name]]
     return found
 
 

@@ -35,7 +35,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A queue discipline, a congestion control, a stage of a path or a link.
+    """A queue discipline, a congestion control, a stage of a path, a link or an application.
 
     `versions` says what each word of its first parameter, the version, sets unlike the defaults, canonical.
     """
@@ -73,6 +73,9 @@ class Registry:
     stages_of_data: tuple[str, ...]
     """Stages that acknowledgements cannot pass."""
     link: dict[str, Algorithm]
+    app: dict[str, Algorithm]
+    apps_of_streams: tuple[str, ...]
+    """Applications that need a congestion control."""
     sections: dict[str, dict[str, Param]]
     profiles: dict[str, Profile]
     states: dict[str, str]
@@ -86,7 +89,7 @@ class Registry:
     @property
     def kinds(self) -> dict[str, dict[str, Algorithm]]:
         """Everything that has a name and parameters, by kind."""
-        return {"aqm": self.aqm, "cc": self.cc, "stage": self.stage, "link": self.link}
+        return {"aqm": self.aqm, "cc": self.cc, "stage": self.stage, "link": self.link, "app": self.app}
 
     @property
     def algorithms(self) -> dict[str, Algorithm]:
@@ -110,8 +113,8 @@ def read_registry() -> Registry:
     described = json.loads(_native.registry())
     sections = {name: _read_params(params) for name, params in described["sections"].items()}
     profiles = {name: Profile(**profile) for name, profile in described["profiles"].items()}
-    aqm, cc, stage, link = (
-        {one["name"]: read_algorithm(one) for one in described[kind]} for kind in ("aqm", "cc", "stage", "link")
+    aqm, cc, stage, link, app = (
+        {one["name"]: read_algorithm(one) for one in described[kind]} for kind in ("aqm", "cc", "stage", "link", "app")
     )
     states = {one["name"]: one["doc"] + (f" ({one['unit']})" if one["unit"] else "") for one in described["states"]}
     sections["record"]["queue"] = Param(
@@ -119,4 +122,5 @@ def read_registry() -> Registry:
         "State of the queue disciplines at each point of the time series, in table queue_states: "
         + "; ".join(f"{name}: {doc}" for name, doc in states.items()) + ".", "",
     )  # fmt: skip
-    return Registry(aqm, cc, stage, tuple(described["stages_of_data"]), link, sections, profiles, states)
+    of_data, of_streams = (tuple(described[key]) for key in ("stages_of_data", "apps_of_streams"))
+    return Registry(aqm, cc, stage, of_data, link, app, of_streams, sections, profiles, states)

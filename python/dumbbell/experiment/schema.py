@@ -37,7 +37,7 @@ from dumbbell.errors import (
     join_names,
     quote_value,
 )
-from dumbbell.experiment import frame_size, link_trace, other_names, plugins, stack, without_effect
+from dumbbell.experiment import app, frame_size, link_trace, other_names, plugins, stack, without_effect
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, format_path, get_path
 from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, list_hops, remove_net
@@ -185,7 +185,12 @@ START = Param(
 )
 COUNT = Param("count", "int", False, "", 1, 1, MAX_FLOWS, (), "How many there are of it.", "")
 # sections whose entries send, and what they take in addition to the keys that the engine describes
-SENDERS = {"flows": ("cc", "start", "count"), "web": ("cc", "start"), "udp": ("start", "count")}
+SENDERS = {
+    "flows": ("cc", "start", "count"),
+    "web": ("cc", "start"),
+    "udp": ("start", "count"),
+    "app": ("kind", "cc", "start", "count"),
+}
 # lists of stages that packets or acknowledgements pass, and where they lie
 _OF_HOP = {"path": "right ahead of the queue, for all packets", "behind": "behind the link, for all packets"}
 PATHS = {
@@ -194,6 +199,10 @@ PATHS = {
     "udp": {
         "path": "between the sender and the bottleneck",
         "ack_path": "between the receiver and the sender, with `echo`",
+    },
+    "app": {
+        "path": "between the server and the bottleneck",
+        "ack_path": "between the client and the server, for requests and acknowledgements",
     },
 } | dict.fromkeys(HOPS, _OF_HOP)
 PATH_KEYS = frozenset(key for keys in PATHS.values() for key in keys)
@@ -268,6 +277,7 @@ def run_model() -> type[Section]:
 
     own = {
         "cc": (_make_algorithm_type("cc", read_registry().cc), ...),
+        "kind": (_make_algorithm_type("app", read_registry().app), ...),
         "start": (
             _make_checked_type(lambda value, _: parse_start(value)),
             Field(default_factory=lambda: {"min": 0, "max": 0}),
@@ -278,6 +288,7 @@ def run_model() -> type[Section]:
     for name, taken in SENDERS.items():
         fields = (
             {key: own[key] for key in taken}
+            | ({"cc": (own["cc"][0] | None, None)} if name == "app" else {})
             | make_path_fields(name)
             | _make_fields(describe_section(name), without=("start", "count"))
         )
@@ -383,7 +394,7 @@ def _format_key(key: str, table: dict[str, Any]) -> str:
 def _find_algorithms() -> dict[str, dict[str, Algorithm]]:
     """Return keys that name algorithms, and which ones."""
     known = read_registry()
-    return {"aqm": known.aqm, "cc": known.cc, "link": known.link} | dict.fromkeys(PATH_KEYS, known.stage)
+    return {"aqm": known.aqm, "cc": known.cc, "link": known.link, "kind": known.app} | dict.fromkeys(PATH_KEYS, known.stage)
 
 
 def _find_steps(loc: tuple[str | int, ...]) -> Path:
@@ -403,7 +414,7 @@ def _find_steps(loc: tuple[str | int, ...]) -> Path:
 
 
 def _name_missing(name: str) -> str | list[str]:
-    algorithms = {"aqm": read_registry().aqm, "cc": read_registry().cc}
+    algorithms = {"aqm": read_registry().aqm, "cc": read_registry().cc, "kind": read_registry().app}
     tables = {"bottleneck": "a table", "when": "a table", "set": "a table"}
     return list(algorithms[name]) if name in algorithms else tables.get(name, "a value")
 
@@ -492,8 +503,9 @@ def resolve_and_given(
     count = sum(one["count"] for one in (*run["flows"], *run["udp"]))
     if count > MAX_FLOWS:
         raise TooMany(f"{count} flows and sources of UDP", f"at most {MAX_FLOWS}", key="flows")
-    if count == 0 and not run["web"]:
-        raise Nothing("nothing sends", "at least one [[flows]], [[web]] or [[udp]]", key="flows")
+    if count == 0 and not run["web"] and not run["app"]:
+        raise Nothing("nothing sends", "at least one [[flows]], [[web]], [[udp]] or [[app]]", key="flows")
+    app.check(run, given)
     for (place, hop), (_, own) in zip(list_hops(run), list_hops(given), strict=True):
         link_trace.settle(place, set(own), hop)
     written = without_effect.list_written_keys(given)
@@ -501,11 +513,13 @@ def resolve_and_given(
     frame_size.settle(run, given)
     without_effect.refuse(run, written)
     remove_net(run, list(SENDERS))
+    if not run["app"]:  # the configuration of such a run is as it was before there were applications
+        del run["app"]
     return run | {"seed": seed}, given
 
 
 def _make_empty_run() -> dict[str, Any]:
-    return {"hosts": {}, "hop": [], "flows": [], "web": [], "udp": []}
+    return {"hosts": {}, "hop": [], "flows": [], "web": [], "udp": [], "app": []}
 
 
 def _check_at_once(table: dict[str, Any], files: Files | None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -581,7 +595,7 @@ def _check_part(name: str, section: type[Section], value: Any, files: Files) -> 
 
 def _copy_table(table: dict[str, Any]) -> dict[str, Any]:
     """Return a copy in which a run can set what it does set later: keys, and those that profile and version fill."""
-    return table | {key: dict(table[key]) for key in KINDS if key in table}
+    return table | {key: dict(table[key]) for key in KINDS if table.get(key) is not None}
 
 
 def _apply_profile(run: dict[str, Any], given: dict[str, Any]) -> None:
@@ -594,7 +608,8 @@ def _apply_profile(run: dict[str, Any], given: dict[str, Any]) -> None:
     profile = known.profiles[run["hosts"]["profile"]]
     named = "profile" in given["hosts"]
     _fill(run["hosts"], given["hosts"], profile.hosts, named=named)
-    for own, one in zip((*given["flows"], *given["web"]), (*run["flows"], *run["web"]), strict=True):
+    users = [(own, one) for own, one in zip(given["app"], run["app"], strict=True) if one["cc"] is not None]
+    for own, one in (*zip((*given["flows"], *given["web"]), (*run["flows"], *run["web"]), strict=True), *users):
         _fill(one["cc"], own["cc"], {} if "plugin" in one["cc"] else profile.cc.get(one["cc"]["name"], {}), named=named)
         _apply_version(one["cc"], own["cc"], known.cc)
     for (_, hop), (_, own) in zip(list_hops(run), list_hops(given), strict=True):

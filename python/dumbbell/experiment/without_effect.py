@@ -60,7 +60,8 @@ def list_written_keys(given: dict[str, Any]) -> dict[str, frozenset[str]]:
 def has_tcp(run: dict[str, Any]) -> bool:
     """Return whether anything in a run has the TCP of hosts, and not a stack of its own."""
     controls = (one["cc"].get("plugin") for one in run["flows"])
-    return bool(run["web"]) or any(digest is None or plugins.get_known(digest).kind != "stack" for digest in controls)
+    has_streams = any(one["cc"] is not None for one in run.get("app", ()))
+    return bool(run["web"]) or has_streams or any(digest is None or plugins.get_known(digest).kind != "stack" for digest in controls)
 
 
 def find_unused_tcp_key(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit | None:
@@ -69,7 +70,7 @@ def find_unused_tcp_key(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit |
     for key in params:
         if key in given and key not in OF_EVERY_RUN and hosts[key] != params[key].default:
             found = "it sets the hosts' TCP, and nothing here uses TCP"
-            return Unfit(found, "omit the key, or add a [[flows]] without stack, or [[web]]", key=f"hosts.{key}")
+            return Unfit(found, "omit the key, or add a [[flows]] without stack, [[web]] or an [[app]] with cc", key=f"hosts.{key}")
     return None
 
 
@@ -103,9 +104,9 @@ def _list_algorithms(run: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
     for place, hop in list_hops(run):
         if "aqm" in hop:
             yield f"{place}.aqm", hop["aqm"]
-    for kind in ("flows", "web"):
-        for number, one in enumerate(run[kind]):
-            if "cc" in one:
+    for kind in ("flows", "web", "app"):
+        for number, one in enumerate(run.get(kind, ())):
+            if one.get("cc") is not None:
                 yield f"{kind}[{number}].cc", one["cc"]
 
 
@@ -118,8 +119,8 @@ def list_times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
         for number, change in enumerate(hop["rate_changes"]):
             yield f"{place}.rate_changes[{number}].at", change["at"]
         yield from _list_stages(place, hop, ("path", "behind"))
-    for kind in ("flows", "web", "udp"):
-        for number, one in enumerate(run[kind]):
+    for kind in ("flows", "web", "udp", "app"):
+        for number, one in enumerate(run.get(kind, ())):
             place = f"{kind}[{number}]"
             yield f"{place}.start", one["start"]["min"]
             for key in ("app_rate_from", "app_pause", "app_resume"):
@@ -130,8 +131,8 @@ def list_times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
 
 def list_latest_starts(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """Yield the latest time at which each group may start, ns, with its key; no draw reaches the upper bound."""
-    for kind in ("flows", "web", "udp"):
-        for number, one in enumerate(run[kind]):
+    for kind in ("flows", "web", "udp", "app"):
+        for number, one in enumerate(run.get(kind, ())):
             yield f"{kind}[{number}].start", one["start"]["max"]
 
 

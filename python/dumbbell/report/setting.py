@@ -10,9 +10,9 @@ from dumbbell.results import dimensions as dims
 
 _MOST_VALUES = 6  # of a key that varies
 _LINKS = ("bottleneck", "reverse")
-_SENDERS = ("flows", "web", "udp")
+_SENDERS = ("flows", "web", "udp", "app")
 # what is said of an entry whether it is usual or not, in this order
-_ALWAYS = ("rate", "link", "trace", "aqm", "cc", "count", "direction", "base_rtt", "arrivals", "size")
+_ALWAYS = ("rate", "link", "trace", "aqm", "kind", "cc", "count", "direction", "base_rtt", "arrivals", "size")
 _UNSAID: tuple[Any, ...] = (None, [], {})
 
 

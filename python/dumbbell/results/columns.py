@@ -24,6 +24,8 @@ PARTS = {
     "slowdowns": ("class and range of sizes", ("class", "from_bytes")),
     "short_flows": ("short flow", ("class",)),
     "hops": ("hop", ("hop",)),
+    "apps": ("user of an application", ("app", "name", "class", "cc", "direction", "base_rtt_ms")),
+    "app_loads": ("load", ("app", "class")),
 }
 
 

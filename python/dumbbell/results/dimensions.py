@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import Any
 
 from dumbbell.errors import InputError
-from dumbbell.experiment import matrix, plugins, schema, spelling, switches, units
+from dumbbell.experiment import app, matrix, plugins, schema, spelling, switches, units
 from dumbbell.experiment.file import find_param, has_value
 from dumbbell.experiment.registry import Param, read_registry
 
 NOTHING = "-"  # the text of a key that a run has not, or that another of its keys turns off
 # keys whose tables say by their `name` what else is in them
-_ALGORITHMS = ("aqm", "cc")
+_ALGORITHMS = ("aqm", "cc", "kind")
 _CLOCK = ("duration", "start", "stop", "at")  # times of a run, in seconds; all others are in ms
 
 
@@ -53,10 +53,16 @@ def spell_path_value(path: matrix.Path, value: Any, param: Param | None = None) 
         return " + ".join(one["name"] for one in value) or "none"
     if isinstance(value, list) and path[-1] in schema.SENDERS:
         return (
-            " + ".join(f"{one.get('count', 1)} {one['cc']['name'] if 'cc' in one else 'udp'}" for one in value)
-            or "none"
+            " + ".join(f"{one.get('count', 1)} {_name_sender(one)}" for one in value) or "none"
         )
     return value if isinstance(value, str) else "none" if value is None else json.dumps(value)
+
+
+def _name_sender(one: dict[str, Any]) -> str:
+    """Return the name of an application, or else of a congestion control; "udp" of UDP."""
+    if "kind" in one:
+        return app.describe(one)
+    return str(one["cc"]["name"]) if "cc" in one else "udp"
 
 
 def _list_params(value: dict[str, Any]) -> dict[str, Param]:

@@ -94,6 +94,16 @@ class ResultTables:
         return self.frame("queue_states")
 
     @property
+    def apps(self) -> pl.DataFrame:
+        """One row per user of an application, of datagrams one for each way."""
+        return self.frame("apps")
+
+    @property
+    def app_loads(self) -> pl.DataFrame:
+        """One row per page or other load of an application."""
+        return self.frame("app_loads")
+
+    @property
     def trace(self) -> pl.DataFrame:
         """One row per flow and change or interval: its control."""
         return self.frame("trace")

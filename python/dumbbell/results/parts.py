@@ -32,7 +32,7 @@ KEYS = {
 _TEXTS = pl.List(pl.String)
 _NOTHING_MORE = ("", "")  # of connections of a session, which nobody listed
 OF_FLOWS = ("flows", "series", "trace")  # tables with a row or more for each listed flow
-OF_CLASSES = ("classes", "sojourn", "rtt", "short_flows", "slowdowns")
+OF_CLASSES = ("classes", "sojourn", "rtt", "short_flows", "slowdowns", "apps", "app_loads")
 _TYPES = {"cell": pl.String, "flow": pl.Int64, "class": pl.Int64, "kind": pl.String, "cc": pl.String}
 _TYPES |= {
     "direction": pl.String,

@@ -147,7 +147,7 @@ def _find_unlike_senders(path: matrix.Path, configs: Sequence[dict[str, Any]]) -
     """Return where the senders differ that all configurations have, if some configurations have more of them."""
     if len(path) != 1 or path[0] not in schema.SENDERS:
         return []
-    lists = [config[path[0]] or [] for config in configs]
+    lists = [config.get(path[0]) or [] for config in configs]
     return [
         inner
         for number in range(min(map(len, lists)))

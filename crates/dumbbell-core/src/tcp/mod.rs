@@ -53,6 +53,7 @@ mod timer;
 mod undo;
 pub mod window;
 mod write_queue;
+mod writes;
 
 use crate::cc::Echo;
 use crate::packet::{Packet, HEADERS, SYN_FRAME};

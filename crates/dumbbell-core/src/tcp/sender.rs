@@ -19,6 +19,7 @@ pub use super::timer::Timer;
 use super::undo::Undo;
 pub use super::write_queue::{AppPlan, Application};
 use super::write_queue::{SegmentSizes, WriteQueue};
+pub use super::writes::Writes;
 use super::{ack_flag, Ack, Block, FlowOptions, Outlet};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
 use crate::cc::{self, AckEvent, AnyCc, CongestionControl, Control, RateSample};
@@ -231,6 +232,22 @@ impl Sender {
         self.send_syn(net);
     }
 
+    /// The application, which writes piece by piece, writes `bytes` at `at`, not before its earlier writes. They are sent by [`Sender::on_timer`].
+    pub fn write_at(&mut self, at: Instant, bytes: u64) {
+        if let Application::Written(writes) = &mut self.queue.app {
+            writes.plan(at, bytes);
+            self.queue.wakes_at = self.queue.wakes_at.min(at);
+        }
+    }
+
+    /// Returns the writes of an application that writes piece by piece.
+    pub fn writes_mut(&mut self) -> Option<&mut Writes> {
+        match &mut self.queue.app {
+            Application::Written(writes) => Some(writes),
+            _ => None,
+        }
+    }
+
     /// Sends no new data from now on.
     pub fn stop(&mut self, now: Instant) {
         self.conn.now = now;
@@ -253,6 +270,7 @@ impl Sender {
         let full = self.sizes.as_ref().map_or(una * u64::from(self.conn.mss), |sizes| sizes.payload_below(una));
         match self.queue.app {
             Application::Size(size) => full.min(size),
+            Application::Written(ref writes) => writes.payload_below(una, self.conn.mss),
             _ => full,
         }
     }

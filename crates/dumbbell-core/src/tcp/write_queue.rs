@@ -1,6 +1,7 @@
 //! Data that the application has written: socket buffers, the send buffer that limits them, and the last segments of writes.
 
 use super::host::HostParams;
+use super::writes::Writes;
 use super::Outlet;
 use crate::buffers::{send_buffer_per_segment, tcp_overhead, SK_GSO_MAX_SIZE};
 use crate::cc::conn::Conn;
@@ -29,6 +30,8 @@ pub enum Application {
     Rate(u64),
     /// The application follows a plan over time.
     Planned(Box<AppPlan>),
+    /// What the application writes piece by piece.
+    Written(Box<Writes>),
 }
 
 /// An application that offers as much as it can, from a time on a rate, and nothing while it pauses. Times are those of the sender's clock.
@@ -220,6 +223,7 @@ impl WriteQueue {
     pub fn payload(&self, seq: u64, mss: u32) -> u32 {
         match self.app {
             Application::Size(size) => u64::from(mss).min(size - seq * u64::from(mss)) as u32,
+            Application::Written(ref writes) => writes.payload_at(seq, mss),
             _ => mss,
         }
     }
@@ -266,7 +270,7 @@ impl WriteQueue {
                 seldom();
                 self.offered_at_rate(bytes_per_second, conn)
             }
-            Application::Planned(_) => {
+            Application::Planned(_) | Application::Written(_) => {
                 seldom();
                 self.offered_by_plan(conn)
             }
@@ -285,12 +289,15 @@ impl WriteQueue {
         offered
     }
 
-    /// Segments that an application that changes with time has offered so far.
+    /// Segments that an application that changes with time, or writes piece by piece, has offered so far.
     #[cold]
     #[inline(never)]
     fn offered_by_plan(&mut self, conn: &Conn) -> u64 {
-        let Application::Planned(plan) = &mut self.app else { return self.written };
-        let (offered, next) = plan.offer_until(self.started, conn.now, self.written, conn.mss);
+        let (offered, next) = match &mut self.app {
+            Application::Planned(plan) => plan.offer_until(self.started, conn.now, self.written, conn.mss),
+            Application::Written(writes) => writes.offer_until(conn),
+            _ => return self.written,
+        };
         self.wakes_at = next;
         offered
     }

@@ -37,17 +37,18 @@ columns! {
     /// Results of the members of a class together.
     pub table Classes of ClassRow<'_> {
         /// Number of the class in its run. Flows are one class if congestion control, base RTT, ECN, direction and routes are equal; each [[web]]
-        /// is one; UDP is one if rate, size, ECN field, DSCP and route are equal.
+        /// is one; UDP is one if rate, size, ECN field, DSCP and route are equal; users of [[app]] are one for each way if application, congestion
+        /// control, base RTT, ECN and routes are equal.
         class: u64 = |row| row.number;
-        /// flows, web or udp.
+        /// flows, web, udp or app.
         kind: str = |row| row.class.kind.name();
-        /// Congestion control of the members; "udp" for UDP, "ping" with echo.
+        /// Congestion control of the members; "udp" for UDP, "ping" with echo; of applications "pages over cubic" or "call".
         cc: str = |row| row.class.cc.as_str(), label "congestion control";
         /// Which way the data went: down or up.
         direction: str = |row| row.class.route.direction(), digest false;
         /// Propagation of the members, both directions together; 0 for UDP.
         base_rtt_ms: f64 = |row| ms(row.class.base_rtt), unit "ms", label "base RTT";
-        /// How many flows or sources of UDP are members; of web, short flows that began.
+        /// How many flows or sources of UDP are members; of web, short flows that began; of app, connections that opened, or users of datagrams.
         flows: u64 = |row| row.totals.members as u64, unit "flows", label "members";
         /// Mean over the members of frames received over each one's measured time.
         #[doc = FRAMES]

@@ -10,7 +10,7 @@ use dumbbell_core::units::Duration;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
-const ONE_WAY: &str = "From sending until the last bit arrives at the receiver: path, queue and link. UDP has no propagation of its own. NaN without UDP.";
+pub(super) const ONE_WAY: &str = "From sending until the last bit arrives at the receiver: path, queue and link. Datagrams of applications also have half of their base RTT; UDP has no propagation of its own. NaN without datagrams.";
 pub(super) const JITTER: &str = "RFC 3550, section 6.4.1: J += (|D| - J) / 16, where D is the difference between the one-way delays of two packets that arrive one after the other; J is 0 at the start. NaN without two packets of UDP.";
 
 columns! {

@@ -15,7 +15,7 @@ pub struct ShortFlowsRow<'a> {
 columns! {
     /// Short flows one by one.
     pub table ShortFlows of ShortFlowsRow<'_> {
-        /// Number in the run: those of [[flows]] and [[udp]] come first.
+        /// Number in the run: those of [[flows]], [[udp]] and [[app]] come first.
         flow: u64 = |row| u64::from(row.flow.number);
         /// Number of the class of traffic in its run, as in table classes.
         class: u64 = |row| u64::from(row.flow.class);

@@ -38,7 +38,8 @@ pub fn may_deliver_ahead(config: &RunConfig) -> bool {
     // the headers alone take a nanosecond or more: what is sent at an instant does not leave at that instant
     let rates = std::iter::once(bottleneck.rate).chain(config.rate_changes.iter().map(|change| change.rate));
     let takes_time = |rate: Rate| rate.bits() > 0 && rate.serialise(u64::from(HEADERS)) > Duration::ZERO;
-    is_serial
+    config.apps.is_empty()
+        && is_serial
         && is_bare
         && are_bare
         && are_known

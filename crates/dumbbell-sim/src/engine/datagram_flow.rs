@@ -6,6 +6,7 @@ use super::port::{EndpointPort, Ingress, ReturnPort, Stages, NO_BLOCKS};
 use crate::flow::{whole_micros, FlowResult, Samples, SenderState, StackResult};
 use crate::measure::{AnswerCounts, SeriesView};
 use crate::transit::{patience, Transit};
+use dumbbell_core::app::PacketFate;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ListenLevel, ProtocolKind, Reported, Tap};
 use dumbbell_core::packet::{Packet, UDP_HEADERS};
@@ -169,6 +170,11 @@ impl DatagramFlow {
         }
     }
 
+    /// Returns the values of the measures of an application, whose packets had this `fate`.
+    pub fn figures(&self, fate: PacketFate) -> Vec<f64> {
+        self.protocol.figures(fate)
+    }
+
     /// When either end has something to do.
     fn timer(&self) -> Instant {
         self.protocol.next_timer().min(self.protocol.receiver_timer())
@@ -192,9 +198,11 @@ impl DatagramFlow {
         self.received.data += 1;
         self.received.bytes += u64::from(packet.len.saturating_sub(UDP_HEADERS));
         let age = packet.udp().age(now);
-        self.transit.record_delay(age + self.half_rtt);
+        let delay = age + self.half_rtt;
+        self.transit.record_delay(delay);
         self.left = Instant(now.0.wrapping_sub(age.0));
         let datagram = Datagram { number: packet.udp().number(), length: packet.len, ecn: packet.ecn() };
+        self.protocol.on_delay(&datagram, delay, now);
         if self.answers.is_some() {
             let DatagramFlow { slot, left, .. } = *self;
             let fresh = self.is_transport.then_some(&mut self.fresh);
@@ -391,6 +399,7 @@ impl Connection for DatagramFlow {
 
     fn forget_samples(&mut self) {
         self.transit.forget();
+        self.protocol.forget();
         if let Some(answers) = &mut self.answers {
             (answers.samples, answers.rtts) = (Samples::default(), Some(CompactHistogram::default()));
         }

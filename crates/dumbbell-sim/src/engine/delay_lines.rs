@@ -150,6 +150,10 @@ pub trait ReturnPath {
                 seldom();
                 flow.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
             }
+            Transport::Stream(stream) => {
+                seldom();
+                stream.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
+            }
         };
         if let Some(path) = &stages.acks {
             seldom();

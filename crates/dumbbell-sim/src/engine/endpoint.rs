@@ -21,6 +21,11 @@ use std::mem::offset_of;
 pub enum Origin {
     /// `[[flows]]` or `[[udp]]`: it has a row of its own in the results, and its slot for the whole run.
     Listed,
+    /// User `app` of `[[app]]`: a connection or datagrams, one way. It has its slot for the whole run.
+    App {
+        /// Number of the user.
+        app: u32,
+    },
     /// A process of `[[web]]`: it comes and goes.
     Web {
         /// Payload, bytes.

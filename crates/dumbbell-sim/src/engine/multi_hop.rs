@@ -4,6 +4,8 @@
 //! The propagation of a flow, its base RTT, lies in one piece in its line: down, between the last hop of the acknowledgements and the sender;
 //! up, between the receiver and the first hop of the acknowledgements. A sender's clock runs ahead by half of it down, and a receiver's
 //! behind by half of it up; nothing that either does depends on absolute time (see [`engine`](super)).
+//!
+//! Data whose route has no hop, which applications send up without `[reverse]`, reach their receiver at once.
 
 mod hop;
 mod return_path;
@@ -50,6 +52,8 @@ struct Member {
     back_ecn: BackEcn,
     /// Acknowledgements in hops.
     acks: u32,
+    /// Counters of data that pass no hop.
+    direct: Option<Box<FlowCounters>>,
 }
 
 /// The part of a [`MultiHop`] that moves next.
@@ -68,7 +72,7 @@ pub struct MultiHop<L: Tap = ()> {
     hops: Vec<RoutedHop<L>>,
     /// When each link needs attention.
     links: MinList,
-    /// When stages and propagation of each hop have something to do, and [`MultiHop::due`].
+    /// When stages and propagation of each hop have something to do, [`MultiHop::due`], and [`MultiHop::direct`].
     stages: MinList,
     lines: DelayLines,
     members: Vec<Member>,
@@ -77,6 +81,8 @@ pub struct MultiHop<L: Tap = ()> {
     free: Vec<u64>,
     /// Acknowledgements that have reached their senders at this instant.
     due: VecDeque<(ReceiverReply, u32)>,
+    /// Data that pass no hop and reach their receivers at this instant.
+    direct: VecDeque<Packet>,
     memory: SendMemory,
     /// The earliest of [`RoutedHop::aqm_at`].
     aqm_at: Instant,
@@ -100,13 +106,14 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
             all.map(|(index, (hop, aqm))| RoutedHop::new(config, classes, (index, hop), aqm, listener(&hop.name))).collect();
         let mut net = MultiHop {
             links: MinList::new(hops.len()),
-            stages: MinList::new(STAGES * hops.len() + 1),
+            stages: MinList::new(STAGES * hops.len() + 2),
             lines: DelayLines { times: MinTree::new(lines.len()), all: lines, pool: BlockPool::default() },
             hops,
             members: Vec::new(),
             held: Vec::new(),
             free: Vec::new(),
             due: VecDeque::new(),
+            direct: VecDeque::new(),
             memory: SendMemory::new(config.hosts.memory),
             aqm_at: Instant::NEVER,
             out: Vec::new(),
@@ -290,10 +297,42 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
         first
     }
 
+    /// The entry of [`MultiHop::direct`] among [`MultiHop::stages`].
+    fn direct_entry(&self) -> usize {
+        STAGES * self.hops.len() + 1
+    }
+
+    /// A packet whose route has no hop is sent.
+    #[cold]
+    #[inline(never)]
+    fn enter_directly(&mut self, packet: Packet, now: Instant) {
+        if let Some(counters) = &mut self.members[packet.flow as usize].direct {
+            counters.arrived += 1;
+        }
+        self.direct.push_back(packet);
+        self.stages.set(self.direct_entry(), now);
+    }
+
+    /// The first packet of those whose route has no hop reaches its receiver.
+    fn on_direct(&mut self, now: Instant, arena: &mut Arena) {
+        let Some(packet) = self.direct.pop_front() else { return };
+        if self.direct.is_empty() {
+            self.stages.set(self.direct_entry(), Instant::NEVER);
+        }
+        if let Some(counters) = &mut self.members[packet.flow as usize].direct {
+            counters.departed += 1;
+        }
+        self.back().deliver(arena, &packet, now);
+    }
+
     /// Moves what is due in stages and propagation of a hop. Returns the sender that an acknowledgement has reached.
     #[inline(never)]
     fn on_stage(&mut self, index: usize, now: Instant, arena: &mut Arena) -> Option<u32> {
         let (number, part) = (index / STAGES, HopPart::ALL[index % STAGES]);
+        if index == self.direct_entry() {
+            self.on_direct(now, arena);
+            return None;
+        }
         if number == self.hops.len() {
             let (reply, blocks) = self.on_arrived()?;
             return Some(self.on_ack(&reply, blocks, now, arena));
@@ -323,7 +362,7 @@ impl<L: Tap + Send + 'static> Sink<Packet> for MultiHop<L> {
     #[inline(always)]
     fn arrive(&mut self, packet: Packet, now: Instant) {
         let hop = self.members[packet.flow as usize].first;
-        let one = &mut self.hops[usize::from(hop)];
+        let Some(one) = self.hops.get_mut(usize::from(hop)) else { return self.enter_directly(packet, now) };
         if one.is_plain && one.hop.bottleneck.is_busy(packet.flags()) {
             // its link goes on as it was
             one.hop.bottleneck.arrive_busy(packet, now);
@@ -337,13 +376,18 @@ impl<L: Tap + Send + 'static> Sink<Packet> for MultiHop<L> {
     }
 
     fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Instant) {
-        let hop = self.members[packet.flow as usize].first;
-        self.hops[usize::from(hop)].hop.on_drop(packet, reason, now);
+        let member = &mut self.members[packet.flow as usize];
+        match &mut member.direct {
+            Some(counters) => counters.lost_ahead += 1,
+            None => self.hops[usize::from(member.first)].hop.on_drop(packet, reason, now),
+        }
     }
 
     fn on_clear_ecn(&mut self, packet: &Packet, now: Instant) {
         let hop = self.members[packet.flow as usize].first;
-        self.hops[usize::from(hop)].hop.on_clear_ecn(packet, now);
+        if let Some(one) = self.hops.get_mut(usize::from(hop)) {
+            one.hop.on_clear_ecn(packet, now);
+        }
     }
 }
 
@@ -395,13 +439,15 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
     fn flow_starts(&mut self, slot: u32, route: &Arc<Route>, line: u32, key: &FlowKey, back_ecn: BackEcn, class: u16) {
         let index = slot as usize;
         if self.members.len() <= index {
-            let nobody = Member { route: Arc::default(), line: 0, first: 0, back: END, back_ecn: BackEcn::NOT_ECT, acks: 0 };
+            let nobody =
+                Member { route: Arc::default(), line: 0, first: 0, back: END, back_ecn: BackEcn::NOT_ECT, acks: 0, direct: None };
             self.members.resize(index + 1, nobody);
             self.hops.iter_mut().for_each(|hop| hop.next.resize(index + 1, END));
         }
         let first_back = route.acks.first().copied().unwrap_or(END);
-        self.members[index] =
-            Member { route: Arc::clone(route), line, first: route.data[0], back: first_back, back_ecn, acks: 0 };
+        let first = route.data.first().copied().unwrap_or(END);
+        let direct = route.data.is_empty().then(Box::default);
+        self.members[index] = Member { route: Arc::clone(route), line, first, back: first_back, back_ecn, acks: 0, direct };
         // data go from the source to the destination, up the other way round; their acknowledgements come back
         let turned = FlowKey { src_host: key.dst_host, dst_host: key.src_host, ..*key };
         let (data, back) = if route.up { (turned, *key) } else { (*key, turned) };
@@ -427,6 +473,9 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
 
     fn of_flow(&self, slot: u32) -> FlowCounters {
         let Some(member) = self.members.get(slot as usize) else { return FlowCounters::default() };
+        if let Some(counters) = &member.direct {
+            return **counters;
+        }
         let of = |&hop: &u16| self.hops[usize::from(hop)].hop.bottleneck.log.counters.flows.flow_counters(slot);
         member.route.data.iter().map(of).reduce(|all, next| all.then(&next)).unwrap_or_default()
     }
@@ -531,7 +580,7 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
         self.hops.iter().try_for_each(RoutedHop::check)?;
         let data = found.ahead + found.queued + found.behind;
         let acks: u64 = self.members.iter().map(|member| u64::from(member.acks)).sum();
-        let inside: u64 = self.hops.iter().map(RoutedHop::inside).sum();
+        let inside: u64 = self.hops.iter().map(RoutedHop::inside).sum::<u64>() + self.direct.len() as u64;
         agree("all hops", data + acks, staged + inside)
     }
 

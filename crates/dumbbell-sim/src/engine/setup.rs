@@ -2,8 +2,9 @@
 
 use super::delay_lines::DelayLine;
 use super::port::Stages;
-use crate::config::{FlowConfig, RunConfig, StageConfig, UdpConfig};
+use crate::config::{AppConfig, AppParams, FlowConfig, RunConfig, StageConfig, UdpConfig};
 use dumbbell_bottleneck::build_path;
+use dumbbell_core::app::Way;
 use dumbbell_core::packet::FlowKey;
 use dumbbell_core::tcp::sender::{AppPlan, Application};
 use dumbbell_core::units::{Duration, Instant, Rate};
@@ -23,7 +24,8 @@ pub fn lines(config: &RunConfig) -> Vec<DelayLine> {
     let web = config.web.iter().map(|web| (web.params.base_rtt, web.route.up));
     // UDP without echo has no propagation: its measured time is that of the queue
     let udp = config.udp.iter().map(UdpConfig::line);
-    let mut all: Vec<(Duration, bool)> = flows.chain(web).chain(udp).collect();
+    let apps = config.apps.iter().flat_map(|app| app.routes.iter().map(|route| (app.params.base_rtt, route.up)));
+    let mut all: Vec<(Duration, bool)> = flows.chain(web).chain(udp).chain(apps).collect();
     all.sort_unstable();
     all.dedup();
     let line = |(delay, up): (Duration, bool)| {
@@ -55,6 +57,17 @@ pub fn application(flow: &FlowConfig, ahead: Duration, silent: Range<Instant>) -
         (None, Some(rate)) => Application::Rate(rate),
         (None, None) => Application::Bulk,
     }
+}
+
+/// Identity of one way of a connection of an application. `number` is that of the endpoint of its responses: what goes the other way has the
+/// same addresses and ports, turned round, as acknowledgements have.
+pub fn app_key(app: &AppConfig, number: u32, way: Way) -> FlowKey {
+    let AppParams { src_host, dst_host, dscp, .. } = app.params;
+    let ports = match way {
+        Way::Response => number,
+        Way::Request => number ^ (1 << 31),
+    };
+    FlowKey { src_host, dst_host, ports, dscp }
 }
 
 /// Identity of a listed flow or source of UDP, for queues that tell flows apart.

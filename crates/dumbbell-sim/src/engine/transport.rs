@@ -1,5 +1,6 @@
 //! The transport of an endpoint: TCP, or any other protocol.
 
+use super::app_stream::AppStream;
 use super::connection::Connection;
 use super::datagram_flow::DatagramFlow;
 use super::port::{Ingress, ReturnPort, Stages};
@@ -25,6 +26,8 @@ pub enum Transport {
     Tcp(Tcp),
     /// Any other protocol, UDP for one.
     Datagrams(Box<DatagramFlow>),
+    /// One way of a connection of an application.
+    Stream(Box<AppStream>),
 }
 
 /// Passes the calls of these methods on to what the endpoint speaks.
@@ -35,6 +38,10 @@ macro_rules! forward {
             match $me {
                 Transport::Tcp(one) => one.$name($($arg),*),
                 Transport::Datagrams(one) => {
+                    seldom();
+                    one.$name($($arg),*)
+                }
+                Transport::Stream(one) => {
                     seldom();
                     one.$name($($arg),*)
                 }

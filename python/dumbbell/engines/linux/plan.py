@@ -157,6 +157,8 @@ class GuestPlan:
 
     def refuse(self) -> None:
         """Raise InputError for what has no counterpart."""
+        if self.groups.get("app"):
+            raise Unsupported("applications", f"{spell_option('engine')} sim", key="app", where="Linux")
         profile = read_registry().profiles[self.hosts["profile"]]
         sections = read_registry().sections
         left = {key: value for key, value in self.hosts.items() if key not in (*_HOSTS, *_SYSCTLS)}

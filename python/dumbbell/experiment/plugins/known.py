@@ -131,9 +131,10 @@ def _list_tables(groups: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
     for place, hop in hops:
         if hop is not None:
             yield f"{place}.aqm", hop, "aqm"
-    for name in ("flows", "web"):
+    for name in ("flows", "web", "app"):
         for n, one in enumerate(groups.get(name, [])):
-            yield f"{name}[{n}].cc", one, "cc"
+            if one.get("cc") is not None:
+                yield f"{name}[{n}].cc", one, "cc"
 
 
 def find_plugins(groups: Mapping[str, Any]) -> dict[str, str]:
@@ -158,7 +159,7 @@ def replace_plugins(groups: dict[str, Any]) -> dict[str, Any]:
     if not find_plugins(groups):
         return groups
     standing = {"aqm": {"name": "pfifo"}, "cc": {"name": "reno"}}
-    copies = groups | {name: [dict(one) for one in groups[name]] for name in ("flows", "web", "hop") if name in groups}
+    copies = groups | {name: [dict(one) for one in groups[name]] for name in ("flows", "web", "app", "hop") if name in groups}
     copies |= {name: dict(groups[name]) for name in ("bottleneck", "reverse") if groups.get(name)}
     for _, owner, kind in _list_tables(copies):
         if "plugin" in owner[kind]:

@@ -1,0 +1,95 @@
+//! Measures of applications, which become columns of table `apps`.
+
+use crate::histogram::Histogram;
+use crate::units::Duration;
+
+/// The kind of the values of a measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeasureKind {
+    /// Whole numbers.
+    Count,
+    /// Real numbers.
+    Real,
+    /// Real numbers that are read from a [`Histogram`].
+    Binned,
+}
+
+/// A measure of one or several applications, described as every column is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// Name of the column.
+    pub name: &'static str,
+    /// Unit; empty for ratios.
+    pub unit: &'static str,
+    /// In words, as on an axis.
+    pub label: &'static str,
+    /// Definition: whole sentences, with the formula and its source.
+    pub doc: &'static [&'static str],
+    /// Kind of its values.
+    pub kind: MeasureKind,
+}
+
+/// Returns a quantile of `times`, s; NaN without times.
+pub(super) fn quantile_s(times: &Histogram, share: f64) -> f64 {
+    if times.total() > 0 {
+        times.quantile(share).as_secs_f64()
+    } else {
+        f64::NAN
+    }
+}
+
+/// Packets of an application whose fate is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketFate {
+    /// Lost on the way.
+    pub lost: u64,
+    /// These and all that arrived.
+    pub known: u64,
+}
+
+/// Counts packets that arrive later than the receiver can use them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lateness {
+    patience: Duration,
+    late: u64,
+}
+
+impl Lateness {
+    /// A packet is late if it takes longer than `patience`.
+    pub fn new(patience: Duration) -> Lateness {
+        Lateness { patience, late: 0 }
+    }
+
+    /// A packet has arrived after `delay`.
+    pub fn record(&mut self, delay: Duration) {
+        self.late += u64::from(delay > self.patience);
+    }
+
+    /// The packets so far do not count.
+    pub fn forget(&mut self) {
+        self.late = 0;
+    }
+
+    /// Returns the share of packets that were late or lost; NaN if the fate of no packet is known.
+    pub fn share(&self, fate: PacketFate) -> f64 {
+        (self.late + fate.lost) as f64 / fate.known as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_is_what_takes_longer_than_the_patience_or_never_comes() {
+        let mut lateness = Lateness::new(Duration::from_millis(60));
+        for ms in [59, 60, 61, 200] {
+            lateness.record(Duration::from_millis(ms));
+        }
+        // 2 late and 1 lost of 5
+        assert_eq!(lateness.share(PacketFate { lost: 1, known: 5 }), 0.6);
+        lateness.forget();
+        assert_eq!(lateness.share(PacketFate { lost: 0, known: 4 }), 0.0);
+        assert!(lateness.share(PacketFate::default()).is_nan() && quantile_s(&Histogram::default(), 0.5).is_nan());
+    }
+}

@@ -1,0 +1,222 @@
+//! Applications: what users run over the net, and what they measure. One application is one file. To add one: write the file, add one line
+//! to `apps!` below.
+//!
+//! An application is both of its ends, a client and a server, as a state machine without I/O. One of [streams](StreamApp) writes bytes into
+//! connections and is told when they have arrived, whatever the transport does in between. One of datagrams is a
+//! [`Protocol`] for each way.
+
+pub mod measure;
+
+use crate::param::{algorithm_specs, AlgorithmSpec, ParamError};
+use crate::protocol::Protocol;
+use crate::rng::Rng;
+use crate::units::{Duration, Instant};
+pub use measure::{Measure, MeasureKind, PacketFate};
+use serde_json::{Map, Value};
+
+/// Which way data go between the ends of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the server to the client.
+    Response,
+    /// From the client to the server.
+    Request,
+}
+
+impl Way {
+    /// Both, in the order of [`Way::index`].
+    pub const ALL: [Way; 2] = [Way::Response, Way::Request];
+
+    /// Returns its place among both.
+    pub fn index(self) -> usize {
+        match self {
+            Way::Response => 0,
+            Way::Request => 1,
+        }
+    }
+}
+
+/// What an application is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppKind {
+    /// Streams; what its user waits for goes this way.
+    Streams(Way),
+    /// Datagrams, both ways.
+    Datagrams,
+}
+
+/// Something that the user waited for: a page, a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// When the user asked for it.
+    pub start: Instant,
+    /// Until all of it was there.
+    pub time: Duration,
+    /// Payload, bytes.
+    pub bytes: u64,
+}
+
+/// Bytes of a connection that have arrived in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Number of the connection, from 0.
+    pub connection: usize,
+    /// Which way they went.
+    pub way: Way,
+    /// How many that way since the start of the connection. Arrivals are reported at the ends of writes.
+    pub bytes: u64,
+}
+
+/// Where an application of streams puts what it does.
+pub trait StreamOutlet {
+    /// Writes `bytes` into a connection. The first write opens it, which the client does: a handshake comes first.
+    fn write(&mut self, connection: usize, way: Way, bytes: u64);
+
+    /// The user starts to wait for a [`Load`] now.
+    fn begin_load(&mut self);
+
+    /// All of it is there.
+    fn finish_load(&mut self, load: Load);
+}
+
+/// An application of streams, both ends in one. Time never goes back between calls.
+pub trait StreamApp: Send {
+    /// How many connections it may have at one time.
+    fn connections(&self) -> usize;
+
+    /// The user starts at `now`. To do something at once, let [`StreamApp::next_timer`] be `now`.
+    fn start(&mut self, now: Instant);
+
+    /// Nothing new begins from now on; what has begun goes on.
+    fn stop(&mut self, now: Instant);
+
+    /// When [`StreamApp::on_timer`] is called next, [`Instant::NEVER`] for not at all. Asked after each other call.
+    fn next_timer(&self) -> Instant;
+
+    /// The time of [`StreamApp::next_timer`] has come. The next time is later.
+    fn on_timer(&mut self, now: Instant, outlet: &mut dyn StreamOutlet);
+
+    /// More bytes have arrived in order.
+    fn on_arrival(&mut self, arrival: Arrival, now: Instant, outlet: &mut dyn StreamOutlet);
+
+    /// What was measured so far does not count.
+    fn forget(&mut self) {}
+
+    /// Returns the values of its measures, in their order; NaN where there is none.
+    fn figures(&self) -> Vec<f64> {
+        Vec::new()
+    }
+}
+
+/// The run and the user that an application is built for.
+#[derive(Clone, Copy, Debug)]
+pub struct AppContext {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Number of the application in the run.
+    pub number: u64,
+}
+
+impl AppContext {
+    /// Random numbers of the application for `what`.
+    fn rng(&self, what: &str) -> Rng {
+        Rng::stream(self.seed, what, self.number)
+    }
+}
+
+/// An application that has not started.
+pub enum AnyApp {
+    /// Of streams.
+    Streams(Box<dyn StreamApp>),
+    /// Of datagrams, by [`Way::index`].
+    Datagrams([Box<dyn Protocol>; 2]),
+}
+
+/// Registers applications: `Variant: module` for every file that has `NAME`, `TITLE`, `SOURCE`, `KIND`, `MEASURES`, `Params`, `largest_frame` (of
+/// its datagrams, bytes) and `build`, which makes an [`AnyApp`].
+macro_rules! apps {
+    ($($variant:ident : $module:ident),* $(,)?) => {
+        $(pub mod $module;)*
+
+        algorithm_specs! {
+            /// A registered application with its parameters.
+            AppSpec { $( $variant: $module ),* }
+        }
+
+        impl AppSpec {
+            /// The application, for a user.
+            pub fn build(&self, context: &AppContext) -> AnyApp {
+                match self { $( AppSpec::$variant(params) => $module::build(params, context), )* }
+            }
+
+            /// Returns what it is made of.
+            pub fn kind(&self) -> AppKind {
+                match self { $( AppSpec::$variant(_) => $module::KIND, )* }
+            }
+
+            /// Returns whether it is of streams, which need a congestion control.
+            pub fn has_streams(&self) -> bool {
+                self.kind() != AppKind::Datagrams
+            }
+
+            /// Returns the length of its largest datagram with all headers, bytes; 0 of streams, whose segments follow from the hosts.
+            pub fn largest_frame(&self) -> u16 {
+                match self { $( AppSpec::$variant(params) => $module::largest_frame(params), )* }
+            }
+
+            /// Returns what it measures.
+            pub fn measures(&self) -> &'static [Measure] {
+                match self { $( AppSpec::$variant(_) => &$module::MEASURES, )* }
+            }
+
+            /// Names of the applications, and what each is made of.
+            pub const KINDS: &'static [(&'static str, AppKind)] = &[ $( ($module::NAME, $module::KIND) ),* ];
+        }
+
+        /// Every measure of a registered application, once, in order.
+        pub fn measures() -> Vec<&'static Measure> {
+            let mut all: Vec<&'static Measure> = Vec::new();
+            for measure in [ $( &$module::MEASURES[..] ),* ].into_iter().flatten() {
+                if all.iter().all(|other| other.name != measure.name) {
+                    all.push(measure);
+                }
+            }
+            all
+        }
+    };
+}
+
+apps! {
+    Pages: pages,
+    Call: call,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measures_of_one_name_are_described_alike_and_all_are_described() {
+        let known = measures();
+        for spec in [AppSpec::Pages(pages::Params::default()), AppSpec::Call(call::Params::default())] {
+            for measure in spec.measures() {
+                let same = known.iter().find(|one| one.name == measure.name).expect("every measure is listed");
+                assert_eq!(**same, *measure);
+                assert!(
+                    measure.doc.iter().all(|sentence| sentence.trim().ends_with('.')) && !measure.label.is_empty(),
+                    "{measure:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_application_is_found_by_its_name_and_says_whether_it_has_streams() {
+        for &(name, kind) in AppSpec::KINDS {
+            let keys = serde_json::json!({"name": name});
+            let spec = AppSpec::from_json(keys.as_object().expect("a table")).expect("an application");
+            let built = spec.build(&AppContext { seed: 1, number: 0 });
+            assert_eq!((spec.kind(), matches!(built, AnyApp::Streams(_))), (kind, spec.has_streams()), "{name}");
+        }
+    }
+}

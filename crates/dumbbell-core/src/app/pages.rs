@@ -1,0 +1,332 @@
+//! A user who loads one web page after the other over connections that persist.
+//!
+//! The first object of a page, the page itself, is requested alone. When all of it is there, the others are, over all connections: each
+//! connection carries one request at a time, or with `multiplexed` all of its requests at once, which the server answers in turn. When all
+//! objects are there, the page is loaded, and the user thinks before the next one. The server answers at once.
+
+use super::measure::{quantile_s, Measure, MeasureKind};
+use super::{AnyApp, AppContext, AppKind, Arrival, Load, StreamApp, StreamOutlet, Way};
+use crate::histogram::Histogram;
+use crate::params;
+use crate::rng::Rng;
+use crate::traffic::{exponential_gap, FlowSizes, SizeSource};
+use crate::units::{Duration, Instant};
+use std::collections::VecDeque;
+
+/// Name in configurations.
+pub const NAME: &str = "pages";
+/// What it is.
+pub const TITLE: &str = "A user who loads one web page after the other over connections that persist";
+/// Where it comes from.
+pub const SOURCE: &str = "RFC 7928, section 7.2";
+/// What it is made of: pages go to the client.
+pub const KIND: AppKind = AppKind::Streams(Way::Response);
+
+params! {
+    /// Parameters of pages.
+    pub struct Params {
+        /// Objects of a page, the page itself among them.
+        objects: u32 = 50, unit "objects", range 1_u32, 10_000_u32, source "RFC 7928 section 7.2: 50 objects or more";
+        /// Payload of each object: a size, { pareto = SHAPE, min = SIZE, max = SIZE }, or { csv = FILE } with a size in bytes and a weight per line.
+        size: FlowSizes = FlowSizes::Pareto { shape: 0.9, min: 1_000, max: 100_000 }, unit "", source "RFC 7928 section 7.2: 1 kB or more; the shape is that of De Schepper et al. 2015";
+        /// Connections over which objects are requested.
+        connections: u32 = 6, unit "connections", range 1_u32, 100_u32, source "RFC 7928 section 7.2: 6 parallel connections";
+        /// All objects of a connection are requested at once, and sent one after the other. With one connection, as a server of HTTP/2 does
+        /// that does not interleave.
+        multiplexed: bool = false, unit "", source "RFC 9113 section 5";
+        /// Payload of a request.
+        request: u32 = 400, unit "bytes", range 1_u32, 1_000_000_u32, source "a request of HTTP with its headers";
+        /// Mean time from the end of a page until the next is requested; exponential.
+        think: Duration = Duration::ZERO, unit "", range Duration(0), Duration::from_secs(86_400), source "RFC 7928 section 7.2: the next page follows the one before";
+    }
+}
+
+/// What is measured in addition to the load times of pages.
+pub const MEASURES: [Measure; 2] = [
+    Measure {
+        name: "object_p50_s",
+        unit: "s",
+        label: "time of an object, P50",
+        doc: &["Time from the request of an object until all of it was there that 50 % of the objects did not exceed."],
+        kind: MeasureKind::Binned,
+    },
+    Measure {
+        name: "object_p95_s",
+        unit: "s",
+        label: "time of an object, P95",
+        doc: &["Time from the request of an object until all of it was there that 95 % of the objects did not exceed."],
+        kind: MeasureKind::Binned,
+    },
+];
+
+/// One connection, at both ends.
+#[derive(Default)]
+struct Connection {
+    /// Objects that are requested and not there: when, and up to which byte of the responses they reach.
+    awaited: VecDeque<(Instant, u64)>,
+    /// Sizes of those whose requests the server does not have.
+    requested: VecDeque<u64>,
+    /// Bytes written so far, and those of requests that the server has answered.
+    responses: u64,
+    answered: u64,
+    requests: u64,
+}
+
+/// The page that is being loaded.
+struct Page {
+    start: Instant,
+    /// Objects that are not requested, and that are not there.
+    unrequested: u32,
+    missing: u32,
+    bytes: u64,
+}
+
+/// The user, the browser and the server.
+struct Browser {
+    params: Params,
+    sizes: SizeSource,
+    size_rng: Rng,
+    think_rng: Rng,
+    connections: Vec<Connection>,
+    page: Option<Page>,
+    /// When the next page is requested.
+    next: Instant,
+    stopped: bool,
+    objects: Histogram,
+}
+
+/// Streams have segments of the hosts.
+pub fn largest_frame(_params: &Params) -> u16 {
+    0
+}
+
+/// Builds the pages of a user.
+pub fn build(params: &Params, context: &AppContext) -> AnyApp {
+    AnyApp::Streams(Box::new(Browser {
+        sizes: params.size.source(),
+        size_rng: context.rng("page sizes"),
+        think_rng: context.rng("page thinking"),
+        connections: (0..params.connections).map(|_| Connection::default()).collect(),
+        params: params.clone(),
+        page: None,
+        next: Instant::NEVER,
+        stopped: false,
+        objects: Histogram::default(),
+    }))
+}
+
+impl Browser {
+    /// Requests an object over connection `number`.
+    fn request(&mut self, number: usize, now: Instant, outlet: &mut dyn StreamOutlet) {
+        let Some(page) = &mut self.page else { return };
+        let size = self.sizes.draw(&mut self.size_rng);
+        page.unrequested -= 1;
+        page.bytes += size;
+        let connection = &mut self.connections[number];
+        connection.requested.push_back(size);
+        connection.responses += size;
+        connection.awaited.push_back((now, connection.responses));
+        connection.requests += u64::from(self.params.request);
+        outlet.write(number, Way::Request, u64::from(self.params.request));
+    }
+
+    /// Requests what may be requested once the page itself is there: one object over each connection without a request, or all of them.
+    fn request_others(&mut self, now: Instant, outlet: &mut dyn StreamOutlet) {
+        let unrequested = |browser: &Browser| browser.page.as_ref().map_or(0, |page| page.unrequested);
+        loop {
+            let before = unrequested(self);
+            for number in 0..self.connections.len() {
+                let may_request = self.params.multiplexed || self.connections[number].awaited.is_empty();
+                if may_request && unrequested(self) > 0 {
+                    self.request(number, now, outlet);
+                }
+            }
+            if unrequested(self) == before || !self.params.multiplexed {
+                return;
+            }
+        }
+    }
+
+    /// The server has all requests of connection `number` up to this byte, and answers those that are new.
+    fn answer(&mut self, number: usize, bytes: u64, outlet: &mut dyn StreamOutlet) {
+        let length = u64::from(self.params.request);
+        let connection = &mut self.connections[number];
+        while connection.answered + length <= bytes {
+            let Some(size) = connection.requested.pop_front() else { return };
+            connection.answered += length;
+            outlet.write(number, Way::Response, size);
+        }
+    }
+
+    /// The client has all responses of connection `number` up to this byte.
+    fn receive(&mut self, number: usize, bytes: u64, now: Instant, outlet: &mut dyn StreamOutlet) {
+        while let Some(&(since, end)) = self.connections[number].awaited.front() {
+            if end > bytes {
+                break;
+            }
+            self.connections[number].awaited.pop_front();
+            self.objects.record(now - since);
+            let Some(page) = &mut self.page else { return };
+            page.missing -= 1;
+        }
+        let Some(page) = &self.page else { return };
+        if page.missing > 0 {
+            return self.request_others(now, outlet);
+        }
+        outlet.finish_load(Load { start: page.start, time: now - page.start, bytes: page.bytes });
+        self.page = None;
+        if !self.stopped {
+            let think = exponential_gap(self.params.think, &mut self.think_rng);
+            self.next = now.saturating_add(think);
+        }
+    }
+}
+
+impl StreamApp for Browser {
+    fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    fn start(&mut self, now: Instant) {
+        self.next = now;
+    }
+
+    fn stop(&mut self, _now: Instant) {
+        self.stopped = true;
+        self.next = Instant::NEVER;
+    }
+
+    fn next_timer(&self) -> Instant {
+        self.next
+    }
+
+    fn on_timer(&mut self, now: Instant, outlet: &mut dyn StreamOutlet) {
+        self.next = Instant::NEVER;
+        let objects = self.params.objects;
+        self.page = Some(Page { start: now, unrequested: objects, missing: objects, bytes: 0 });
+        outlet.begin_load();
+        self.request(0, now, outlet);
+    }
+
+    fn on_arrival(&mut self, Arrival { connection, way, bytes }: Arrival, now: Instant, outlet: &mut dyn StreamOutlet) {
+        match way {
+            Way::Request => self.answer(connection, bytes, outlet),
+            Way::Response => self.receive(connection, bytes, now, outlet),
+        }
+    }
+
+    fn forget(&mut self) {
+        self.objects = Histogram::default();
+    }
+
+    fn figures(&self) -> Vec<f64> {
+        vec![quantile_s(&self.objects, 0.5), quantile_s(&self.objects, 0.95)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a browser does at one instant.
+    #[derive(Default)]
+    struct Seen {
+        writes: Vec<(usize, Way, u64)>,
+        loads: Vec<Load>,
+        begun: u32,
+    }
+
+    impl StreamOutlet for Seen {
+        fn write(&mut self, connection: usize, way: Way, bytes: u64) {
+            self.writes.push((connection, way, bytes));
+        }
+
+        fn begin_load(&mut self) {
+            self.begun += 1;
+        }
+
+        fn finish_load(&mut self, load: Load) {
+            self.loads.push(load);
+        }
+    }
+
+    fn browser(params: Params) -> Box<dyn StreamApp> {
+        match build(&params, &AppContext { seed: 1, number: 0 }) {
+            AnyApp::Streams(app) => app,
+            AnyApp::Datagrams(_) => panic!("pages are streams"),
+        }
+    }
+
+    fn arrive(app: &mut dyn StreamApp, at_ms: u64, connection: usize, way: Way, bytes: u64) -> Seen {
+        let mut seen = Seen::default();
+        app.on_arrival(Arrival { connection, way, bytes }, Instant::from_millis(at_ms), &mut seen);
+        seen
+    }
+
+    const SIZE: u64 = 3_000;
+
+    fn params(objects: u32, connections: u32, multiplexed: bool) -> Params {
+        Params { objects, connections, multiplexed, size: FlowSizes::Fixed(SIZE), ..Params::default() }
+    }
+
+    #[test]
+    fn the_page_comes_alone_and_its_objects_over_all_connections_after_it() {
+        let mut app = browser(params(4, 2, false));
+        app.start(Instant::from_millis(5));
+        assert_eq!((app.next_timer(), app.connections()), (Instant::from_millis(5), 2));
+        let mut first = Seen::default();
+        app.on_timer(Instant::from_millis(5), &mut first);
+        assert_eq!((first.writes, first.begun), (vec![(0, Way::Request, 400)], 1));
+        assert_eq!(arrive(&mut *app, 10, 0, Way::Request, 400).writes, [(0, Way::Response, SIZE)]);
+        // three objects are left for two connections
+        let others = arrive(&mut *app, 15, 0, Way::Response, SIZE);
+        assert_eq!(others.writes, [(0, Way::Request, 400), (1, Way::Request, 400)]);
+        assert_eq!(arrive(&mut *app, 20, 1, Way::Request, 400).writes, [(1, Way::Response, SIZE)]);
+        assert_eq!(arrive(&mut *app, 25, 1, Way::Response, SIZE).writes, [(1, Way::Request, 400)]);
+        assert_eq!(arrive(&mut *app, 26, 0, Way::Request, 800).writes, [(0, Way::Response, SIZE)]);
+        assert!(arrive(&mut *app, 30, 0, Way::Response, 2 * SIZE).writes.is_empty());
+        assert_eq!(arrive(&mut *app, 31, 1, Way::Request, 800).writes, [(1, Way::Response, SIZE)]);
+        let last = arrive(&mut *app, 35, 1, Way::Response, 2 * SIZE);
+        let load = Load { start: Instant::from_millis(5), time: Duration::from_millis(30), bytes: 4 * SIZE };
+        assert_eq!((last.writes.len(), last.loads), (0, vec![load]));
+        // without a time to think the next page follows at once; after a stop none does
+        assert_eq!(app.next_timer(), Instant::from_millis(35));
+        app.stop(Instant::from_millis(35));
+        assert_eq!(app.next_timer(), Instant::NEVER);
+    }
+
+    #[test]
+    fn a_multiplexed_connection_carries_all_requests_at_once() {
+        let mut app = browser(params(4, 1, true));
+        app.start(Instant::ZERO);
+        app.on_timer(Instant::ZERO, &mut Seen::default());
+        arrive(&mut *app, 10, 0, Way::Request, 400);
+        assert_eq!(arrive(&mut *app, 20, 0, Way::Response, SIZE).writes, vec![(0, Way::Request, 400); 3]);
+        // the server answers what is complete, in turn
+        assert_eq!(arrive(&mut *app, 30, 0, Way::Request, 1200).writes, vec![(0, Way::Response, SIZE); 2]);
+        assert_eq!(arrive(&mut *app, 31, 0, Way::Request, 1600).writes, vec![(0, Way::Response, SIZE)]);
+        assert!(arrive(&mut *app, 40, 0, Way::Response, 3 * SIZE).loads.is_empty());
+        assert_eq!(arrive(&mut *app, 41, 0, Way::Response, 4 * SIZE).loads.len(), 1);
+    }
+
+    #[test]
+    fn users_think_for_an_exponential_time() {
+        let think = Duration::from_secs(2);
+        let mut app = browser(Params { think, ..params(1, 1, false) });
+        app.start(Instant::ZERO);
+        let (mut now, mut total) = (Instant::ZERO, 0.0);
+        for page in 1..=10_000 {
+            app.on_timer(now, &mut Seen::default());
+            app.on_arrival(Arrival { connection: 0, way: Way::Request, bytes: 400 * page }, now, &mut Seen::default());
+            app.on_arrival(Arrival { connection: 0, way: Way::Response, bytes: SIZE * page }, now, &mut Seen::default());
+            total += (app.next_timer() - now).as_secs_f64();
+            now = app.next_timer();
+        }
+        // the mean of 10,000 exponential times: 2 s, standard deviation 2 / sqrt(10000) = 0.02 s
+        assert!((total / 10_000.0 - 2.0).abs() < 0.1, "{total}");
+        // the objects took no time: the middle of the first bin at the most
+        assert!(app.figures().iter().all(|&time| time < 1e-6), "{:?}", app.figures());
+        app.forget();
+        assert!(app.figures()[0].is_nan());
+    }
+}

@@ -1,0 +1,104 @@
+//! One way of a connection of an application: TCP, and which of the application's bytes have arrived.
+
+use super::connection::Connection;
+use super::port::{Ingress, ReturnPort, Stages};
+use super::tcp::Tcp;
+use crate::flow::{FlowResult, Samples};
+use crate::measure::SeriesView;
+use dumbbell_core::histogram::CompactHistogram;
+use dumbbell_core::observe::{ProtocolKind, Reported, Tap};
+use dumbbell_core::packet::Packet;
+use dumbbell_core::reply::ReceiverReply;
+use dumbbell_core::tcp::stats::ReceiverStats;
+use dumbbell_core::tcp::{BackEcn, Block};
+use dumbbell_core::units::{Duration, Instant};
+use std::collections::VecDeque;
+
+/// TCP one way, and the ends of writes that have arrived.
+pub struct AppStream {
+    pub tcp: Tcp,
+    /// By how much the receiver's clock is behind: half of the base RTT if data are sent up.
+    behind: Duration,
+    /// Ends of writes that the receiver has and the application does not know of: when it does, and bytes since the start.
+    arrived: VecDeque<(Instant, u64)>,
+}
+
+impl AppStream {
+    /// A connection that has not begun; its receiver's clock is `behind` that of the engine.
+    pub fn new(tcp: Tcp, behind: Duration) -> AppStream {
+        AppStream { tcp, behind, arrived: VecDeque::new() }
+    }
+
+    /// Takes the oldest end of a write that has arrived by `now`, bytes since the start.
+    pub fn take_arrival(&mut self, now: Instant) -> Option<u64> {
+        let (at, bytes) = *self.arrived.front()?;
+        if at > now {
+            return None;
+        }
+        self.arrived.pop_front();
+        Some(bytes)
+    }
+
+    /// When the next end of a write has arrived.
+    fn next_arrival(&self) -> Instant {
+        self.arrived.front().map_or(Instant::NEVER, |&(at, _)| at)
+    }
+}
+
+/// Passes the calls of these methods on to TCP.
+macro_rules! forward {
+    ($me:ident: $( fn $name:ident[$($this:tt)*]($($arg:ident: $type:ty),*) -> $out:ty; )*) => { $(
+        fn $name($($this)*, $($arg: $type),*) -> $out {
+            $me.tcp.$name($($arg),*)
+        }
+    )* };
+}
+
+impl Connection for AppStream {
+    fn next_timer(&self, start: Instant) -> Instant {
+        self.tcp.next_timer(start).min(self.next_arrival())
+    }
+
+    #[inline(never)]
+    fn on_packet(&mut self, packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant {
+        let timer = self.tcp.on_packet(packet, now, back);
+        let next = self.tcp.receiver.rcv_nxt;
+        while let Some(bytes) = self.tcp.sender.writes_mut().and_then(|writes| writes.take_end(next)) {
+            self.arrived.push_back((now + self.behind, bytes));
+        }
+        timer.min(self.next_arrival())
+    }
+
+    #[inline(never)]
+    fn on_back(
+        &mut self,
+        reply: &ReceiverReply,
+        blocks: &[Block],
+        stages: &mut Stages,
+        now: Instant,
+        way: impl Ingress,
+    ) -> Instant {
+        self.tcp.on_back(reply, blocks, stages, now, way)
+    }
+
+    forward! { self:
+        fn has_begun[&self]() -> bool;
+        fn on_timer[&mut self](start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool;
+        fn on_receiver_timer[&mut self](now: Instant, back: &mut impl ReturnPort) -> ();
+        fn prefetch[&self]() -> ();
+        fn prefetch_behind[&self]() -> ();
+        fn back_ecn[&self]() -> BackEcn;
+        fn payload[&self]() -> u64;
+        fn sent_and_received[&self]() -> (u64, ReceiverStats);
+        fn finish_time[&self]() -> Option<Instant>;
+        fn receiver_waits[&self](now: Instant) -> bool;
+        fn check[&self]() -> Result<(), (&'static str, u64, u64)>;
+        fn sample[&self](samples: &mut Samples, now: Instant) -> ();
+        fn forget_samples[&mut self]() -> ();
+        fn take_rtt_samples[&mut self]() -> Option<CompactHistogram>;
+        fn result[&self](common: FlowResult, now: Instant) -> FlowResult;
+        fn series_view[&self]() -> SeriesView;
+        fn report_changes[&mut self](said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Instant) -> ();
+        fn protocol[&self]() -> ProtocolKind;
+    }
+}
