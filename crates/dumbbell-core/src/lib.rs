@@ -15,6 +15,7 @@ pub mod link;
 pub mod link_layer;
 pub mod link_trace;
 pub mod log;
+pub mod media;
 pub mod observe;
 pub mod packet;
 pub mod param;

@@ -1,0 +1,3 @@
+//! Parts of applications that people see and hear: sources and receivers of media, free of I/O and driven by `(now, event)` as everything in this crate.
+
+pub mod playout;
