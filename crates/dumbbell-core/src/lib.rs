@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod aqm;
+pub mod bufferbloat;
 pub mod buffers;
 pub mod cc;
 pub mod hint;
@@ -25,6 +26,7 @@ pub mod protocol;
 pub mod real;
 pub mod record;
 pub mod reply;
+pub mod responsiveness;
 pub mod rng;
 pub mod rtt;
 pub mod slots;

@@ -1,10 +1,8 @@
 //! Measurements of runs: columns, each declared once, and the tables, figures and digests of simulations, captures and runs in real time.
 
-pub mod bufferbloat;
 pub mod capacity;
 pub mod classes;
 pub mod columns;
-pub mod e_model;
 pub mod flow;
 pub mod from_capture;
 pub mod from_frames;

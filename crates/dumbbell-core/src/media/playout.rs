@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 crate::choice! {
     /// Kind of a playout buffer.
     pub enum PlayoutMode {
-        /// The same delay for the whole call.
+        /// One delay for the whole call.
         Fixed = "fixed",
         /// The delay follows the transit times.
         Adaptive = "adaptive",
@@ -62,11 +62,11 @@ impl LossRuns {
 /// Fate of a packet at the playout buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlayoutFate {
-    /// It is played after it waited this long.
+    /// Played, after this time in the buffer.
     Played(Duration),
-    /// It came this long after its playout time, and is discarded.
+    /// Arrived this long after its playout time: discarded.
     Late(Duration),
-    /// It had come before, or is so old that it no longer counts.
+    /// Arrived before, or so long ago that it no longer counts.
     Duplicate,
 }
 
@@ -248,7 +248,7 @@ mod tests {
         (fates, counts, buffer.finish(transits.len() as u64))
     }
 
-    fn fixed(delay: u64) -> Params {
+    fn fixed_buffer(delay: u64) -> Params {
         Params { mode: PlayoutMode::Fixed, delay: ms(delay), ..Params::default() }
     }
 
@@ -256,7 +256,7 @@ mod tests {
     fn a_fixed_buffer_plays_what_comes_within_its_delay_of_the_first_packet() {
         use PlayoutFate::{Late, Played};
         // the first takes 40 ms and waits 60: playout is 100 ms after capture
-        let (fates, counts, losses) = play(fixed(60), &[Some(40), Some(100), Some(101), Some(30), None, Some(60)]);
+        let (fates, counts, losses) = play(fixed_buffer(60), &[Some(40), Some(100), Some(101), Some(30), None, Some(60)]);
         assert_eq!(fates, [Played(ms(60)), Played(ms(70)), Played(ms(0)), Late(ms(1)), Played(ms(40))], "in order of arrival");
         assert_eq!((counts.played, counts.late), (4, 1));
         // (60 + 0 + 70 + 40) / 4; each is heard 100 ms after it was said
@@ -299,17 +299,17 @@ mod tests {
 
     #[test]
     fn losses_are_counted_in_order_of_the_packets() {
-        let (_, counts, losses) = play(fixed(60), &[None, None, Some(40), None, Some(40), Some(40), None, None]);
+        let (_, counts, losses) = play(fixed_buffer(60), &[None, None, Some(40), None, Some(40), Some(40), None, None]);
         assert_eq!((counts.played, losses), (3, LossRuns { packets: 8, lost: 5, runs: 3 }));
         // a number that comes twice counts once
-        let mut buffer = PlayoutBuffer::new(fixed(60));
+        let mut buffer = PlayoutBuffer::new(fixed_buffer(60));
         let fates = [0, 0, 2, 1, 1].map(|n| buffer.receive(n, Instant::ZERO, Instant::from_millis(40)));
         assert_eq!(fates.map(|fate| fate == PlayoutFate::Duplicate), [false, true, false, false, true]);
         assert_eq!(buffer.finish(3), LossRuns { packets: 3, lost: 0, runs: 0 });
-        assert_eq!(PlayoutBuffer::new(fixed(60)).finish(0), LossRuns::default());
-        assert_eq!(PlayoutBuffer::new(fixed(60)).finish(10), LossRuns { packets: 10, lost: 10, runs: 1 });
+        assert_eq!(PlayoutBuffer::new(fixed_buffer(60)).finish(0), LossRuns::default());
+        assert_eq!(PlayoutBuffer::new(fixed_buffer(60)).finish(10), LossRuns { packets: 10, lost: 10, runs: 1 });
         // number 0, then a gap that is longer than what is remembered
-        let mut gap = PlayoutBuffer::new(fixed(60));
+        let mut gap = PlayoutBuffer::new(fixed_buffer(60));
         for number in [0, 1_000_000_000_000, 999_999_999_999] {
             gap.receive(number, Instant::ZERO, Instant::from_millis(40));
         }
@@ -328,7 +328,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_packet_is_played_or_lost(transits in vec(proptest::option::weighted(0.8, 0_u64..3_000), 0..600), is_fixed: bool) {
-            let params = if is_fixed { fixed(100) } else { Params::default() };
+            let params = if is_fixed { fixed_buffer(100) } else { Params::default() };
             let (fates, counts, losses) = play(params, &transits);
             // one that is overtaken by 128 others (2.56 s) counts as lost without being late
             let duplicates = fates.iter().filter(|fate| **fate == PlayoutFate::Duplicate).count() as u64;

@@ -4,8 +4,8 @@
 //! the mean RTT while the link is fully used, over the mean RTT of the idle link; with tests in both directions, the mean of the two increases. Medians and quantiles are listed next to
 //! the mean because a mean conceals short queues that come and go.
 
-use dumbbell_core::histogram::{CompactHistogram, Count};
-use dumbbell_core::units::Duration;
+use crate::histogram::{CompactHistogram, Count};
+use crate::units::Duration;
 use std::fmt;
 
 /// A bufferbloat grade. There is no E.

@@ -4,9 +4,9 @@
 //! that of narrowband speech (300 to 3400 Hz). Wideband codecs have models of their own (G.107.1, G.107.2) on other scales. Neither G.113 nor these have values for Opus, so that
 //! a call with Opus can only be rated as if one of the listed codecs carried it.
 
-use dumbbell_core::media::playout::LossRuns;
-use dumbbell_core::real;
-use dumbbell_core::units::Duration;
+use super::playout::LossRuns;
+use crate::real;
+use crate::units::Duration;
 use std::f64::consts::LN_10;
 
 /// Loudness ratings of a sending and of a receiving handset, dB (SLR, RLR).
@@ -180,7 +180,6 @@ fn compute_loss_impairment(codec: &Codec, loss: f64, burst_ratio: f64) -> f64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods)]
 mod tests {
     use super::*;
 
