@@ -8,6 +8,7 @@
 
 pub mod app;
 pub mod aqm;
+pub mod bufferbloat;
 pub mod buffers;
 pub mod cc;
 pub mod hint;
@@ -16,6 +17,7 @@ pub mod link;
 pub mod link_layer;
 pub mod link_trace;
 pub mod log;
+pub mod media;
 pub mod observe;
 pub mod packet;
 pub mod param;
@@ -25,6 +27,7 @@ pub mod protocol;
 pub mod real;
 pub mod record;
 pub mod reply;
+pub mod responsiveness;
 pub mod rng;
 pub mod rtt;
 pub mod slots;
