@@ -251,6 +251,7 @@ fn summary(
 /// One row per listed flow or source of UDP.
 fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, common: Option<&Common>) -> Table {
     let class_of = classes.of_flow.iter().chain(&classes.of_udp);
+    let shares = common.map(Common::shares).unwrap_or_default();
     let rows = results.iter().zip(class_of).enumerate().map(|(number, (result, &class))| {
         let udp = || &config.udp[number - config.flows.len()];
         let flow = config.flows.get(number);
@@ -266,7 +267,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, co
             base_rtt,
             start_s: result.start.as_secs_f64() - ahead,
             goodput_common_mbit: common.map_or(f64::NAN, |common| common.goodput_mbit(number)),
-            share: common.map_or(f64::NAN, |common| common.share(number)),
+            share: shares.get(number).copied().unwrap_or(f64::NAN),
             rtt_ms: result.rtt_percentiles_ms(),
             delays_ms: result.transit.as_ref().map_or([f64::NAN; 6], |transit| transit.delays.figures_ms()),
             result,

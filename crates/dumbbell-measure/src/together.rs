@@ -48,8 +48,9 @@ impl Common {
     }
 
     /// Payload of each over that of all; NaN if there was none.
-    pub fn share(&self, number: usize) -> f64 {
-        self.payload.get(number).copied().unwrap_or(f64::NAN) / self.payload.iter().sum::<f64>()
+    pub fn shares(&self) -> Vec<f64> {
+        let all: f64 = self.payload.iter().sum();
+        self.payload.iter().map(|payload| payload / all).collect()
     }
 }
 
@@ -309,7 +310,7 @@ mod tests {
         let found = second_flow_rates(repeat_looks([10, 10], 10));
         let common = found.common(&[result(0, 15, 6000), result(5, 15, 1000)], &[]).expect("a common time");
         assert_eq!(common, Common { seconds: 10.0, payload: vec![1000.0; 2], frames: vec![1000.0; 2] });
-        assert_eq!(common.share(0), 0.5);
+        assert_eq!(common.shares(), [0.5; 2]);
     }
 
     #[test]
