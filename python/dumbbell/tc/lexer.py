@@ -9,7 +9,7 @@ from dumbbell.errors import InputError
 
 # a word with its quotes, the end of a line that goes on, or what stands between commands of a shell
 _TOKEN = re.compile(r"""(?:[^\s"'\\;&|]|"[^"]*"|'[^']*'|\\\S|["'])+|\\$|[;&|]+""")
-_REDIRECTION = re.compile(r"(?<!\S)[0-9]?>{1,2}(?:&[0-9]|\s*\S+)")
+_REDIRECTION = re.compile(r"(?<!\S)[0-9]?>{1,2}(?:&[0-9]|\s*[^\s;&|]+)")
 _QUOTES = re.compile(r"""["']|\\(?=\S)""")
 _BETWEEN = re.compile(r"[;&|]+")
 # words of a shell, and of those who need to be root, in front of a command
