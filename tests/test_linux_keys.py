@@ -173,8 +173,11 @@ def test_commands_are_shown_once_for_cells_that_have_the_same() -> None:
 
 
 def test_only_the_linux_engine_has_commands_to_show(command: Command, small: Path) -> None:
-    done = command("run", small, "--show-commands")
+    """Without an engine they are those of Linux."""
+    done = command("run", small, "--show-commands", "--engine", "live")
     assert (
         done.returncode == 2
-        and done.stderr == "run: --show-commands and --engine sim cannot be combined; use --engine linux\n"
+        and done.stderr == "run: --show-commands and --engine live cannot be combined; use --engine linux\n"
     )
+    words = ("run", small, "--show-commands")
+    assert command(*words).stdout == command(*words, "--engine", "linux").stdout

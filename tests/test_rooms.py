@@ -14,7 +14,7 @@ LONG = {
 # a room may import those before it
 ROOMS = [
     *("words", "errors", "lazy", "keywords", "scratch", "writing", "waiting", "processes", "programs", "file_kinds"),
-    *("experiment", "results", "engines", "stacks"),
+    *("experiment", "results", "engines", "stacks", "tc"),
     *("figures", "published", "claims", "check", "qlog", "exchange", "packets", "explain", "watch", "plotting"),
     *("report", "line", "shell", "notebook", "api", "pages", "study", "cli", "__main__"),
 ]

@@ -23,7 +23,7 @@ dumbbell table demo.duckdb --value goodput
 dumbbell report demo.duckdb -o demo.html"""
 
 GROUPS = {
-    "Run": ("run", "watch", "shell", "line", "import"),
+    "Run": ("run", "watch", "shell", "line", "import", "tc"),
     "Look": ("table", "plot", "report", "explain", "trace", "export"),
     "Compare": ("diff", "validate"),
     "Evaluate": ("check", "study"),
@@ -53,6 +53,10 @@ COMMANDS = {
     "import": CommandEntry(
         "Turn measurements of other tools into results.",
         "dumbbell import upload.json -o lab.duckdb --propose lab.toml",
+    ),
+    "tc": CommandEntry(
+        "Turn lines of tc or a configuration of SQM into an experiment.",
+        "dumbbell tc 'cake bandwidth 50mbit besteffort' --rtt 30ms -o cake.toml",
     ),
     "table": CommandEntry(
         "Print means with 95 % intervals, by the keys that you choose.",

@@ -74,7 +74,7 @@ def run(
         bool,
         typer.Option(
             "--show-commands",
-            help="With --engine linux: print the commands that set up the kernel for each cell, and exit.",
+            help="Print the commands of tc, ip and sysctl that set up Linux for each cell, and exit.",
         ),
     ] = False,
 ) -> None:
@@ -85,7 +85,7 @@ def run(
     if jobs is not None and cluster is not None:
         raise Conflict("--jobs and --cluster", "one of them", command="run")
     if show_commands:
-        _show_commands(
+        print_commands(
             files, settings, engine, {"--dry-run": dry_run, "--jobs": jobs, "--cluster": cluster}, trust=trust
         )
         return
@@ -119,7 +119,7 @@ def _load_experiments(files: list[str], settings: list[str] | None, *, trust: bo
     return [load(file, settings) for file in files]
 
 
-def _show_commands(
+def print_commands(
     files: list[str], settings: list[str] | None, engine: str, others: dict[str, object], *, trust: bool
 ) -> None:
     """Print what every cell tells the kernel. No kernel and no tc are needed for that; raises InputError."""
@@ -131,7 +131,7 @@ def _show_commands(
         if given:
             raise Conflict(f"--show-commands and {name}", "one of them", command="run")
     kind, _, which = engine.partition(":")
-    if kind != "linux":
+    if kind not in ("linux", "sim"):  # the simulator is the default, and has no commands
         raise Conflict(f"--show-commands and --engine {engine}", "--engine linux", command="run")
     if which or kernels.find_folder(kernels.DEFAULT).exists():
         kernel = kernels.load(which or None)

@@ -35,9 +35,9 @@ _ALGORITHMS = {
 }
 
 # words of tc(8), netem(8) and SQM where queue disciplines, their keys and shapers stand: what there is instead
-_ISOLATIONS = ("srchost", "dsthost", "flowblind", "dual-srchost", "dual-dsthost", "triple-isolate")
-_TINS = ("besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8")
-_CAKE_RTTS = {  # tc-cake(8)
+ISOLATIONS = ("srchost", "dsthost", "flowblind", "dual-srchost", "dual-dsthost", "triple-isolate")
+TINS = ("besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8")
+CAKE_RTTS = {  # tc-cake(8)
     "datacentre": "100us",
     "lan": "1ms",
     "metro": "10ms",
@@ -55,6 +55,17 @@ _TC = {
     "hfsc": f"{_NO_CLASSES}; {_SHAPER}",
     "fq": 'its pacing at a sender is hosts.pacing = "fq"; flows are kept apart by fq_codel',
     "sfq": "it is not modelled; fq_codel keeps flows apart",
+    **dict.fromkeys(("ets", "cbq"), _NO_CLASSES),
+    "hhf": "it is not modelled; fq_codel keeps flows apart",
+    "sfb": "it is not modelled; the nearest are red and pie",
+    "choke": "it is not modelled; the nearest are red and pie",
+    "gred": "there is one queue for all classes; red is that of one",
+    "multiq": "a hop has one queue; [[hop]] adds others",
+    **dict.fromkeys(("mqprio", "taprio", "etf", "cbs"), "schedules of a network card are not modelled"),
+    "skbprio": "it is not modelled; the tins of cake have priorities",
+    "plug": 'link = "onoff" stops and goes on',
+    "noqueue": "a queue without limit and delay is pfifo behind a faster link",
+    "clsact": "what it leads to, an ifb or a policer, is a [[hop]] or the stage policer",
     "drr": f"{_NO_CLASSES}; fq_codel takes turns by deficits",
     "qfq": f"{_NO_CLASSES}; fq_codel takes turns by deficits",
     "prio": _NO_CLASSES,
@@ -79,9 +90,9 @@ _TC = {
     "stab": "it is link_layer, or overhead, mpu and framing of the hop; stab counts from the Ethernet frame, these from"
     " the IP packet: overhead is 14 more",
     "linklayer": "it is framing of the hop, or link_layer, which has the overhead, too",
-    **{one: f'it is isolation = "{one}"' for one in _ISOLATIONS},
-    **{one: f'it is diffserv = "{one}"' for one in _TINS},
-    **{one: f'it is rtt = "{time}"' for one, time in _CAKE_RTTS.items()},
+    **{one: f'it is isolation = "{one}"' for one in ISOLATIONS},
+    **{one: f'it is diffserv = "{one}"' for one in TINS},
+    **{one: f'it is rtt = "{time}"' for one, time in CAKE_RTTS.items()},
     **{one: f'it is framing = "{one}"' for one in ("atm", "ptm")},
     "noatm": 'it is framing = "none"',
 }
