@@ -626,10 +626,10 @@ mod tests {
         // 10 packets in the first 100 ms of the window of 500 ms: 200 kbit/s; then the window is full: 51 packets arrive within 500 ms, bounds included
         assert!(is_near(reports[0].receiving_rate, 200_000.0) && is_near(reports[9].receiving_rate, 1_020_000.0), "{reports:?}");
         // A queue of 10 ms from packet 50 on ends the ramp. The filter reports the smallest of 15 packets: all are queued from packet 64 on
-        let (_, reports) = receive(1_000, |n| Some(if n < 50 { 50 } else { 60 }));
-        let modes: Vec<bool> = reports.iter().map(|report| report.ramps_up).collect();
+        let (_, queued) = receive(1_000, |n| Some(if n < 50 { 50 } else { 60 }));
+        let modes: Vec<bool> = queued.iter().map(|report| report.ramps_up).collect();
         assert_eq!(modes, [[true; 5], [false; 5]].concat());
-        let signals: Vec<f64> = reports.iter().map(|report| report.congestion).collect();
+        let signals: Vec<f64> = queued.iter().map(|report| report.congestion).collect();
         assert_eq!(signals, [[0.0; 6].as_slice(), &[10.0; 4]].concat());
     }
 
@@ -688,7 +688,7 @@ mod tests {
         assert_eq!((first, datagram), (instant(5), Datagram { number: 0, length: 1_054, ecn: Ecn::Ect0 }));
         // 150 kbit/s, and 5 % more while the large frame waits: 8,000 bit / 157.5 kbit/s = 50.79 ms
         assert_eq!((sent.0[1].0 - first).as_micros(), 50_793);
-        let bytes: u64 = sent.0.iter().map(|(_, datagram)| u64::from(datagram.length - HEADERS)).sum();
+        let bytes: u64 = sent.0.iter().map(|(_, one)| u64::from(one.length - HEADERS)).sum();
         assert!((18_750..=20_900).contains(&bytes), "{bytes}");
         flow.stop(instant(1_005));
         assert_eq!((flow.next_timer(), flow.receiver_timer()), (Instant::NEVER, Instant::NEVER));
