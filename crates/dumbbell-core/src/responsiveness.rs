@@ -72,7 +72,7 @@ pub struct Responsiveness {
 impl Responsiveness {
     /// Computes both from the times of probes, of which each trimmed mean keeps the share `kept`. `None` if a kind of times is missing, except for those of TLS, which then do not count.
     pub fn compute(times: &ProbeTimes, kept: f64) -> Option<Responsiveness> {
-        let mean = |times: &[Duration]| compute_trimmed_mean(times, kept);
+        let mean = |values: &[Duration]| compute_trimmed_mean(values, kept);
         let (tcp, http) = (mean(&times.tcp_foreign)?, mean(&times.http_foreign)?);
         let foreign = match mean(&times.tls_foreign) {
             Some(tls) => (tcp + tls + http) / 3.0,
@@ -268,8 +268,8 @@ mod tests {
         let found = Responsiveness::compute(&probes(20, Some(30), 40, 60), 0.95).expect("probes");
         assert_eq!((found.foreign.round(), found.loaded.round(), found.mean().round()), (2_000.0, 1_000.0, 1_500.0));
         // without TLS (20 + 40) / 2 = 30 ms: a handshake of TLS of no time would make it 20 ms
-        let found = Responsiveness::compute(&probes(20, None, 40, 60), 0.95).expect("probes");
-        assert_eq!(found.mean().round(), 1_500.0);
+        let plain = Responsiveness::compute(&probes(20, None, 40, 60), 0.95).expect("probes");
+        assert_eq!(plain.mean().round(), 1_500.0);
         assert_eq!(Responsiveness::compute(&ProbeTimes { http_loaded: Vec::new(), ..probes(20, None, 40, 60) }, 0.95), None);
     }
 
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn a_test_whose_time_is_over_says_how_far_it_came() {
         let mut test = ResponsivenessTest::new(Params { added: 10, ..Params::default() });
-        let confidences = |test: &ResponsivenessTest| (test.stop().goodput_confidence, test.stop().confidence);
+        let confidences = |one: &ResponsivenessTest| (one.stop().goodput_confidence, one.stop().confidence);
         for n in 1..=3 {
             test.on_interval(n * 1_000_000, ProbeTimes::default());
             assert_eq!(confidences(&test), (Confidence::Low, Confidence::Low));

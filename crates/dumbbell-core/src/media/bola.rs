@@ -512,6 +512,25 @@ mod tests {
     }
 
     #[test]
+    fn a_small_buffer_does_not_keep_the_level_low() {
+        // 30 s at a rate that carries level 2, then a fast link. Decisions are made with at most 12 s in the buffer, which alone mean level 2
+        let params = Params { buffer: Duration::from_secs(12), ..Params::default() };
+        let rate = |seconds: f64| if seconds < 30.0 { 1.5e6 } else { 20e6 };
+        let (_, levels) = stream(&PENSIEVE_LADDER, params, rate, 120);
+        assert!(levels[1..5].iter().all(|level| *level == 2) && levels.last() == Some(&5), "{levels:?}");
+    }
+
+    #[test]
+    fn a_stall_empties_the_placeholder() {
+        let mut bola = Bola { is_steady: true, placeholder: 8.0, ..bola() };
+        bola.decide(4.0, Some(5e6), 4.0);
+        assert_eq!(bola.level, 2);
+        bola.on_stall();
+        bola.decide(4.0, Some(5e6), 4.0);
+        assert_eq!(bola.level, 0);
+    }
+
+    #[test]
     fn a_buffer_without_room_for_the_start_is_refused() {
         let refused = Params::from_json(serde_json::json!({"buffer": 7_000_000_000_u64}).as_object().expect("a table"));
         assert_eq!(

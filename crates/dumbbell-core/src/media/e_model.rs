@@ -255,9 +255,9 @@ mod tests {
     #[test]
     fn losses_cost_by_codec_and_by_their_bursts() {
         let losses = |packets, lost, runs| LossRuns { packets, lost, runs };
-        let impairment = |name: &str, losses: &LossRuns| {
+        let impairment = |name: &str, runs: &LossRuns| {
             let codec = find_codec(name).expect("a codec");
-            rate_call(codec, Duration::ZERO, losses).loss_impairment
+            rate_call(codec, Duration::ZERO, runs).loss_impairment
         };
         let random = losses(100, 2, 2);
         // 95 * 2 / (2 + 25.1) = 7.011; 95 * 2 / (2 + 4.3) = 30.159; 11 + 84 * 2 / (2 + 19) = 19

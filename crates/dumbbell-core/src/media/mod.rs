@@ -2,6 +2,7 @@
 
 pub mod bola;
 pub mod e_model;
+pub mod nada;
 pub mod playout;
 pub mod video;
 pub mod viewer;

@@ -195,6 +195,11 @@ impl StatisticalSource {
         source
     }
 
+    /// Captures the next frame at `now` instead of the time that it was planned for.
+    pub fn restart(&mut self, now: Instant) {
+        self.next_capture = now;
+    }
+
     /// Returns when the next frame is captured.
     pub fn next_capture(&self) -> Instant {
         self.next_capture

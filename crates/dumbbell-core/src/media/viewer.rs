@@ -67,8 +67,9 @@ impl Viewer {
 
     /// A part of a frame arrives. Each part comes once. Parts of frames that were given up change nothing.
     pub fn receive(&mut self, part: FramePart, now: Instant) {
-        let index = part.frame.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
-        let Some(frame) = index.and_then(|index| self.pending.get_mut(index)) else { return };
+        let Some(place) = part.frame.checked_sub(self.first).and_then(|place| usize::try_from(place).ok()) else { return };
+        let Some(frame) = self.pending.get_mut(place) else { return };
+        let is_predicted = frame.is_predicted;
         let is_complete = frame.missing == 0;
         frame.missing = frame.missing.saturating_sub(u32::from(part.bytes));
         if is_complete || frame.missing > 0 {
@@ -77,7 +78,18 @@ impl Viewer {
         let delay = now.saturating_since(frame.captured);
         self.quality.delays.record(delay);
         self.quality.late += u64::from(delay > self.params.late);
-        self.show(now);
+        if !is_predicted {
+            // gives up all frames before one that needs none of them
+            self.pending.drain(..place);
+            self.first = part.frame;
+            self.quality.missing += place as u64;
+        }
+        while self.pending.front().is_some_and(|next| next.missing == 0) {
+            self.pending.pop_front();
+            self.first += 1;
+            self.quality.shown += 1;
+            self.note_picture(now);
+        }
     }
 
     /// Returns the counters so far.
@@ -90,22 +102,6 @@ impl Viewer {
         self.quality.missing += self.pending.len() as u64;
         self.note_picture(now);
         self.quality
-    }
-
-    /// Shows all frames that are complete and can be decoded.
-    fn show(&mut self, now: Instant) {
-        // gives up all frames before the last one that is complete and needs no other
-        if let Some(last) = self.pending.iter().rposition(|frame| frame.missing == 0 && !frame.is_predicted) {
-            self.pending.drain(..last);
-            self.first += last as u64;
-            self.quality.missing += last as u64;
-        }
-        while self.pending.front().is_some_and(|frame| frame.missing == 0) {
-            self.pending.pop_front();
-            self.first += 1;
-            self.quality.shown += 1;
-            self.note_picture(now);
-        }
     }
 
     /// A picture appears, or the video ends.
@@ -170,8 +166,9 @@ mod tests {
 
     #[test]
     fn frames_that_overtake_wait_for_the_frames_that_they_need() {
-        // frame 2 is complete at 240 ms, frame 1 at 250 ms: both appear then. An old part changes nothing
-        let quality = watch(3, &[(20, 0), (40, 0), (220, 1), (230, 2), (240, 2), (250, 1), (260, 1), (260, 9)], 300);
+        // frame 2 is complete at 240 ms, frame 1 at 250 ms: both appear then. Parts of complete, shown and unknown frames change nothing
+        let quality = watch(3, &[(20, 0), (40, 0), (220, 1), (230, 2), (240, 2), (245, 2), (250, 1), (260, 1), (260, 9)], 300);
+        assert_eq!(quality.delays.total(), 3);
         assert_eq!((quality.shown, quality.missing, quality.freezes, quality.frozen), (3, 0, 1, ms(210)));
     }
 
