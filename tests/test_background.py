@@ -1,9 +1,10 @@
-"""LEDBAT and LEDBAT++ in the simulator: they yield, keep their target, and share with themselves as their documents say.
+"""LEDBAT and LEDBAT++ in the simulator: they yield, keep to their target, and share as their documents say.
 
 The limits of LEDBAT++ are those of the system tests of ns-3's `TcpLedbatPp` (2026): 20 Mbit/s, 20 ms, tail drop of 1000
 packets. Here they hold for every seed.
 """
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import polars as pl
 import pytest
 
 import dumbbell
-from dumbbell.results.results import StoredResults
+from dumbbell.notebook import Results
 
 SEEDS = [1, 2, 3]
 START = {"uniform": ["0s", "100ms"]}
@@ -23,7 +24,7 @@ def flow(cc: Any, **more: Any) -> dict[str, Any]:
     return {"cc": cc, "base_rtt": "20ms", "start": START} | more
 
 
-def run(folder: Path, duration: int, flows: list[dict[str, Any]], limit: int = 1000, **more: Any) -> StoredResults:
+def run(folder: Path, duration: int, flows: list[dict[str, Any]], limit: int = 1000, **more: Any) -> Results:
     file = {
         "duration": f"{duration}s",
         "seeds": SEEDS,
@@ -34,7 +35,7 @@ def run(folder: Path, duration: int, flows: list[dict[str, Any]], limit: int = 1
     return dumbbell.run(file | more, output=folder / "r.duckdb")
 
 
-def measure_goodput(results: StoredResults, start: float, stop: float) -> list[list[float]]:
+def measure_goodput(results: Results, start: float, stop: float) -> list[list[float]]:
     """Return the mean goodput (Mbit/s) of each flow from `start` to `stop`, for each seed."""
     table = results.sql(
         f"SELECT key, flow, avg(goodput_mbit) goodput FROM series WHERE time_s > {start} AND time_s <= {stop} + 1e-6 "
@@ -45,7 +46,7 @@ def measure_goodput(results: StoredResults, start: float, stop: float) -> list[l
     return runs
 
 
-def measure_delay(results: StoredResults, start: float) -> list[float]:
+def measure_delay(results: Results, start: float) -> list[float]:
     """Return the mean time in queue (ms) of all packets from `start` on, for each seed."""
     means = results.sql(
         "SELECT key, sum(sojourn_mean_ms * throughput_mbit) / sum(throughput_mbit) mean FROM queue_series "
@@ -85,10 +86,10 @@ def test_the_queue_drains_in_each_slowdown_and_they_take_a_tenth_of_the_time(tmp
         assert begins[0] < 0.1
         for begin, (low, high) in zip(begins[1:], [(0.5, 1.5), (9, 11), (18, 21), (27, 31)], strict=True):
             assert low < begin < high, begins
-        for begin, after in zip(begins[1:-1], begins[2:], strict=True):
+        for begin, after in itertools.pairwise(begins[1:]):
             inside = one.filter(pl.col("slow") & pl.col("time_s").is_between(begin, after - 0.01))
-            assert inside["cwnd"].min() == 2 and inside["backlog_packets"].min() < 5
-            duration = inside["time_s"].max() - begin + 0.02  # type: ignore[operator] # times are numbers
+            assert min(inside["cwnd"]) == 2 and min(inside["backlog_packets"]) < 5
+            duration = max(inside["time_s"]) - begin + 0.02
             # ten durations from one beginning to the next, each known to 20 ms
             assert after - begin == pytest.approx(10 * duration, abs=0.2)
 
@@ -111,7 +112,7 @@ def test_flows_of_ledbat_pp_that_start_one_after_another_share(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_a_latecomer_takes_the_link_from_ledbat_and_not_from_ledbat_pp(tmp_path: Path) -> None:
-    """RFC 6817 section 4.4: the second flow takes the queue of the first for its base delay, and adds its own target to it."""
+    """RFC 6817 section 4.4: the second flow takes the queue of the first for base delay, and adds its own target."""
     shares = {}
     for cc in ("ledbat", "ledbat-pp"):
         (tmp_path / cc).mkdir()
