@@ -235,7 +235,7 @@ def test_misspellings_name_the_nearest() -> None:
         "test.toml: unknown key bottleneck.targte; did you mean bottleneck.aqm.target?"
     )
     assert line(hosts={"ecm": True}) == "test.toml: unknown key hosts.ecm; did you mean hosts.ecn?"
-    assert 'flows[0].cc: unknown cc "cubci"; did you mean "cubic"? Choose from reno, ' in line(flows=[{"cc": "cubci"}])
+    assert 'flows[0].cc: unknown cc "cubci"; did you mean "cubic"? Choose from cubic, ' in line(flows=[{"cc": "cubci"}])
     assert line(flows=[{"cc": "cubic", "base-rtt": "1ms"}]).endswith("did you mean flows[0].base_rtt?")
     assert line(hosts={"ofload": "tso"}).endswith("did you mean hosts.offload?")
 

@@ -42,6 +42,8 @@ LEFT = {
     "reno-sce.slow_start_exit": "acts on marks of SCE in slow start; no such run is here",
     "dctcp-sce.slow_start_exit": "acts on marks of SCE in slow start; no such run is here",
     "cubic-sce.ce_response": "acts on SCE while PRR reduces the window; no such run is here",
+    "ledbat.base_history": "acts on runs of more than a minute",
+    "ledbat-pp.base_history": "acts on runs of more than a minute",
     "cubic.hystart_ack_delta": "acts where a train of ACKs is broken in slow start",
 }
 _WAYS = {param.name for param in ROUTES}

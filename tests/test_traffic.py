@@ -13,7 +13,7 @@ import dumbbell
 from conftest import Command, described, parsed
 from dumbbell import _native, experiment
 from dumbbell.engines import sweep
-from dumbbell.errors import InputError
+from dumbbell.errors import InputError, join_closest
 from dumbbell.experiment import json_schema, traffic
 from dumbbell.experiment.registry import read_registry
 from dumbbell.published import compare
@@ -88,7 +88,11 @@ def line(entry: dict[str, Any]) -> str:
             'size.min is "1kb"; did you mean "1kB"? It must be a size such as "4MB", "64KiB" or "1514B"',
         ),
         ({"size": {"csv": 3}}, "size.csv is 3; it must be the name of a CSV file"),
-        ({"cc": "cubci"}, f'cc: unknown cc "cubci"; did you mean "cubic"? Choose from {", ".join(read_registry().cc)}'),
+        (
+            {"cc": "cubci"},
+            'cc: unknown cc "cubci"; did you mean "cubic"? Choose from '
+            + join_closest("cubci", list(read_registry().cc)),
+        ),
     ],
 )
 def test_wrong_traffic_is_one_line(entry: dict[str, Any], expected: str) -> None:

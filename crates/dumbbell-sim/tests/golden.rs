@@ -400,6 +400,8 @@ pfifo       40 bbr-draft       10      9.28      -      45.3      -         0   
 pfifo       40 reno-sce        10      9.45      -     117.7      -         0      -       274      -
 pfifo       40 dctcp-sce       10      9.45      -     117.7      -         0      -       274      -
 pfifo       40 cubic-sce       10      9.45      -     131.9      -         0      -         9      -
+pfifo       40 ledbat          10      8.88      -      82.3      -         0      -         0      -
+pfifo       40 ledbat-pp       10      8.39      -      88.6      -         0      -         0      -
 pfifo       40 constant        10      2.87      -      40.1      -         0      -         0      -
 bfifo       40 reno            10      9.45      -      61.9      -         0      -        76      -
 bfifo       40 cubic           10      9.45      -      70.9      -         0      -         7      -
@@ -412,6 +414,8 @@ bfifo       40 bbr-draft       10      9.19      -      45.3      -         0   
 bfifo       40 reno-sce        10      9.31      -      62.0      -         0      -       160      -
 bfifo       40 dctcp-sce       10      9.31      -      62.0      -         0      -       160      -
 bfifo       40 cubic-sce       10      9.45      -      70.8      -         0      -         7      -
+bfifo       40 ledbat          10      8.87      -      61.0      -         0      -         3      -
+bfifo       40 ledbat-pp       10      8.43      -      59.9      -         0      -        25      -
 bfifo       40 constant        10      2.87      -      40.1      -         0      -         0      -
 red         20 reno            60      9.54   9.54      38.9   38.6       254    238         0      0
 red         20 cubic           60      9.56   9.56      41.3   41.5        73     73         0      0
@@ -424,6 +428,8 @@ red         20 bbr-draft       10      9.39      -      26.1      -         0   
 red         20 reno-sce        10      9.43      -      55.0      -       772      -         0      -
 red         20 dctcp-sce       10      9.43      -      55.0      -       772      -         0      -
 red         20 cubic-sce       10      9.52      -      41.8      -        11      -         0      -
+red         20 ledbat          10      9.38      -      39.0      -         9      -         0      -
+red         20 ledbat-pp       10      8.57      -      32.8      -         5      -         0      -
 red         20 constant        10      5.77      -      20.0      -         0      -         0      -
 red step    20 reno            60      9.05   9.05      32.7   32.7      2676   2676         0      0
 red step    20 cubic           60      9.56   9.56      34.2   34.2       409    428         0      0
@@ -436,6 +442,8 @@ red step    20 bbr-draft       10      9.39      -      25.0      -         0   
 red step    20 reno-sce        10      9.07      -      37.0      -      1331      -         0      -
 red step    20 dctcp-sce       10      9.07      -      37.0      -      1331      -         0      -
 red step    20 cubic-sce       10      9.52      -      34.0      -        99      -         0      -
+red step    20 ledbat          10      8.94      -      32.3      -       140      -         0      -
+red step    20 ledbat-pp       10      8.23      -      29.6      -        58      -         0      -
 red step    20 constant        10      5.77      -      20.0      -         0      -         0      -
 step        20 reno            10      1.42      -      23.4      -       370      -         0      -
 step        20 cubic           10      1.57      -      20.7      -       225      -         0      -
@@ -448,6 +456,8 @@ step        20 bbr-draft       10      9.39      -      26.1      -         0   
 step        20 reno-sce        10      1.63      -      23.6      -       531      -         0      -
 step        20 dctcp-sce       10      1.63      -      23.6      -       531      -         0      -
 step        20 cubic-sce       10      1.57      -      20.7      -       225      -         0      -
+step        20 ledbat          10      1.51      -      20.4      -       164      -         0      -
+step        20 ledbat-pp       10      1.26      -      20.2      -        50      -         0      -
 step        20 constant        10      5.77      -      20.0      -        12      -         0      -
 codel       40 reno            60      8.40   8.40      43.2   43.3        68     68         0      0
 codel       40 cubic           60      9.21   9.21      43.3   43.3        58     57         0      0
@@ -460,6 +470,8 @@ codel       40 bbr-draft       10      8.76      -      46.2      -         0   
 codel       40 reno-sce        10      8.31      -      54.2      -        38      -         0      -
 codel       40 dctcp-sce       10      8.31      -      54.2      -        38      -         0      -
 codel       40 cubic-sce       10      9.15      -      43.7      -        12      -         0      -
+codel       40 ledbat          10      7.84      -      42.9      -         9      -         0      -
+codel       40 ledbat-pp       10      7.22      -      43.0      -         5      -         0      -
 codel       40 constant        10      2.87      -      40.1      -         0      -         0      -
 fq_codel    20 reno            60      9.14   9.14      25.5   25.5       173    173         0      0
 fq_codel    20 cubic           60      9.51   9.51      24.5   24.5       146    146         0      0
@@ -472,6 +484,8 @@ fq_codel    20 bbr-draft       10      9.09      -      24.9      -         0   
 fq_codel    20 reno-sce        10      9.19      -      40.8      -        61      -         0      -
 fq_codel    20 dctcp-sce       10      9.19      -      40.8      -        61      -         0      -
 fq_codel    20 cubic-sce       10      9.47      -      24.7      -        25      -         0      -
+fq_codel    20 ledbat          10      9.00      -      24.9      -        27      -         0      -
+fq_codel    20 ledbat-pp       10      7.89      -      22.9      -         6      -         0      -
 fq_codel    20 constant        10      5.77      -      20.0      -         0      -         0      -
 pie         20 reno            60      9.46   9.43      39.0   39.4        87     88       467    521
 pie         20 cubic           60      9.56   9.56      36.5   36.4        82     80         0      0
@@ -484,6 +498,8 @@ pie         20 bbr-draft       10      9.39      -      26.1      -         0   
 pie         20 reno-sce        10      8.55      -      64.2      -        29      -       518      -
 pie         20 dctcp-sce       10      8.55      -      64.2      -        29      -       518      -
 pie         20 cubic-sce       10      9.52      -      36.8      -        14      -         0      -
+pie         20 ledbat          10      9.33      -      36.5      -        12      -         0      -
+pie         20 ledbat-pp       10      8.85      -      36.3      -         3      -         0      -
 pie         20 constant        10      5.77      -      20.0      -         0      -         0      -
 fq_pie      20 reno            10      9.02      -      49.5      -        18      -       465      -
 fq_pie      20 cubic           60      9.56   9.56      36.3   36.5        78     79         0      0
@@ -496,6 +512,8 @@ fq_pie      20 bbr-draft       10      9.39      -      26.1      -         0   
 fq_pie      20 reno-sce        10      8.66      -      64.4      -        28      -       537      -
 fq_pie      20 dctcp-sce       10      8.66      -      64.4      -        28      -       537      -
 fq_pie      20 cubic-sce       10      9.52      -      36.6      -        14      -         0      -
+fq_pie      20 ledbat          10      9.37      -      37.6      -        11      -         0      -
+fq_pie      20 ledbat-pp       10      8.85      -      35.5      -         3      -         0      -
 fq_pie      20 constant        10      5.77      -      20.0      -         0      -         0      -
 pi2         20 reno            10      9.22      -      28.1      -        34      -         0      -
 pi2         20 cubic           10      9.40      -      29.3      -        21      -         0      -
@@ -508,6 +526,8 @@ pi2         20 bbr-draft       10      9.37      -      25.7      -         0   
 pi2         20 reno-sce        10      8.53      -      28.8      -       181      -         0      -
 pi2         20 dctcp-sce       10      8.53      -      28.8      -       181      -         0      -
 pi2         20 cubic-sce       10      9.38      -      29.8      -        25      -         0      -
+pi2         20 ledbat          10      8.93      -      26.5      -        31      -         0      -
+pi2         20 ledbat-pp       10      8.49      -      26.7      -         6      -         0      -
 pi2         20 constant        10      5.77      -      20.0      -         0      -         0      -
 dualpi2     20 reno            10      9.35      -      34.9      -        46      -         0      -
 dualpi2     20 cubic           10      9.52      -      36.1      -        16      -         0      -
@@ -520,6 +540,8 @@ dualpi2     20 bbr-draft       10      9.38      -      25.8      -         0   
 dualpi2     20 reno-sce        10      8.88      -      36.2      -       113      -       196      -
 dualpi2     20 dctcp-sce       10      8.88      -      36.2      -       113      -       196      -
 dualpi2     20 cubic-sce       10      9.52      -      36.7      -        18      -         0      -
+dualpi2     20 ledbat          10      9.34      -      34.3      -        15      -         0      -
+dualpi2     20 ledbat-pp       10      8.73      -      31.0      -         7      -         0      -
 dualpi2     20 constant        10      5.77      -      20.0      -         0      -         0      -
 cake        20 reno            60      9.00   9.00      25.3   25.3       166    166         0      0
 cake        20 cubic           60      9.42   9.42      24.7   24.7       145    145         0      0
@@ -532,6 +554,8 @@ cake        20 bbr-draft       10      9.06      -      25.7      -         0   
 cake        20 reno-sce        10      9.12      -      29.9      -        41      -         0      -
 cake        20 dctcp-sce       10      9.12      -      29.9      -        41      -         0      -
 cake        20 cubic-sce       10      9.34      -      24.6      -        23      -         0      -
+cake        20 ledbat          10      8.86      -      25.0      -        26      -         0      -
+cake        20 ledbat-pp       10      7.66      -      23.4      -         6      -         0      -
 cake        20 constant        10      5.44      -      21.2      -         1      -         0      -
 cake sce    20 reno            10      8.94      -      25.3      -      3919      -         0      -
 cake sce    20 cubic           10      9.34      -      24.8      -      3807      -         0      -
@@ -544,6 +568,8 @@ cake sce    20 bbr-draft       10      9.06      -      25.7      -         0   
 cake sce    20 reno-sce        10      8.20      -      23.0      -      1515      -         0      -
 cake sce    20 dctcp-sce       10      6.75      -      23.5      -       796      -         0      -
 cake sce    20 cubic-sce       10      9.42      -      23.4      -      1766      -         0      -
+cake sce    20 ledbat          10      8.88      -      25.0      -      3872      -         0      -
+cake sce    20 ledbat-pp       10      7.65      -      23.4      -      1630      -         0      -
 cake sce    20 constant        10      5.44      -      21.2      -         7      -         0      -
 csaqm       20 reno            10      8.44      -      22.5      -       124      -         0      -
 csaqm       20 cubic           10      9.04      -      22.4      -        76      -         0      -
@@ -556,6 +582,8 @@ csaqm       20 bbr-draft       10      9.25      -      20.8      -         0   
 csaqm       20 reno-sce        10      8.03      -      23.8      -       411      -         0      -
 csaqm       20 dctcp-sce       10      8.03      -      23.8      -       411      -         0      -
 csaqm       20 cubic-sce       10      9.03      -      22.5      -        69      -         0      -
+csaqm       20 ledbat          10      8.44      -      22.5      -       143      -         0      -
+csaqm       20 ledbat-pp       10      7.07      -      21.9      -        21      -         0      -
 csaqm       20 constant        10      5.77      -      20.0      -         1      -         0      -
 ";
 
@@ -584,6 +612,10 @@ codel       20 cubic/dctcp-sce 10      5.07      -      36.7      -        94   
 codel       20 dctcp-sce/cubic 10      4.44      -      39.8      -        94      -         0      -
 codel       20 cubic/cubic-sce 10      4.91      -      30.7      -        70      -         0      -
 codel       20 cubic-sce/cubic 10      4.61      -      30.9      -        70      -         0      -
+codel       20 cubic/ledbat    10      4.85      -      29.9      -        65      -         0      -
+codel       20 ledbat/cubic    10      4.66      -      29.5      -        65      -         0      -
+codel       20 cubic/ledbat-pp 10      6.64      -      27.6      -        38      -         0      -
+codel       20 ledbat-pp/cubic 10      2.87      -      30.0      -        38      -         0      -
 codel       20 cubic/constant  10      5.36      -      28.2      -        59      -         0      -
 codel       20 constant/cubic  10      4.16      -      28.5      -        59      -         0      -
 fq_codel    20 cubic/reno      60      4.93   4.93      28.6   28.8       418    416         0      0
@@ -608,6 +640,10 @@ fq_codel    20 cubic/dctcp-sce 10      4.79      -      30.5      -       104   
 fq_codel    20 dctcp-sce/cubic 10      4.73      -      48.0      -       104      -         0      -
 fq_codel    20 cubic/cubic-sce 10      4.74      -      30.7      -        71      -         0      -
 fq_codel    20 cubic-sce/cubic 10      4.78      -      29.3      -        71      -         0      -
+fq_codel    20 cubic/ledbat    10      4.90      -      30.2      -        74      -         0      -
+fq_codel    20 ledbat/cubic    10      4.57      -      28.8      -        74      -         0      -
+fq_codel    20 cubic/ledbat-pp 10      5.33      -      30.3      -        45      -         0      -
+fq_codel    20 ledbat-pp/cubic 10      4.06      -      25.3      -        45      -         0      -
 fq_codel    20 cubic/constant  10      4.74      -      30.6      -        38      -         0      -
 fq_codel    20 constant/cubic  10      4.79      -      24.1      -        38      -         0      -
 cake blind  20 cubic/reno      60      4.83   5.00      27.1   26.9       473    479         0      0
@@ -632,6 +668,10 @@ cake blind  20 cubic/dctcp-sce 10      3.97      -      29.3      -       166   
 cake blind  20 dctcp-sce/cubic 10      5.19      -      30.1      -       166      -         0      -
 cake blind  20 cubic/cubic-sce 10      4.65      -      27.2      -        74      -         0      -
 cake blind  20 cubic-sce/cubic 10      4.84      -      27.3      -        74      -         0      -
+cake blind  20 cubic/ledbat    10      4.65      -      26.7      -        78      -         0      -
+cake blind  20 ledbat/cubic    10      4.73      -      26.2      -        78      -         0      -
+cake blind  20 cubic/ledbat-pp 10      6.50      -      26.6      -        40      -         0      -
+cake blind  20 ledbat-pp/cubic 10      2.90      -      29.5      -        40      -         0      -
 cake blind  20 cubic/constant  10      5.18      -      27.1      -        52      -         0      -
 cake blind  20 constant/cubic  10      4.32      -      27.2      -        52      -         0      -
 dualpi2     20 cubic/reno      10      3.96      -      37.4      -        78      -         0      -
@@ -656,6 +696,10 @@ dualpi2     20 cubic/dctcp-sce 10      3.51      -      37.1      -       139   
 dualpi2     20 dctcp-sce/cubic 10      5.83      -      37.8      -       139      -        58      -
 dualpi2     20 cubic/cubic-sce 10      4.84      -      37.5      -        63      -         0      -
 dualpi2     20 cubic-sce/cubic 10      4.68      -      37.9      -        63      -         0      -
+dualpi2     20 cubic/ledbat    10      4.74      -      37.4      -        54      -         0      -
+dualpi2     20 ledbat/cubic    10      4.78      -      36.7      -        54      -         0      -
+dualpi2     20 cubic/ledbat-pp 10      7.29      -      35.8      -        27      -         0      -
+dualpi2     20 ledbat-pp/cubic 10      2.21      -      38.2      -        27      -         0      -
 dualpi2     20 cubic/constant  10      6.31      -      37.3      -        34      -         0      -
 dualpi2     20 constant/cubic  10      3.22      -      37.1      -        34      -         0      -
 ";

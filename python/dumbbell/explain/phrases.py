@@ -18,6 +18,8 @@ _NAMES = {
     "reno-sce": "Reno-SCE",
     "cubic-sce": "CUBIC-SCE",
     "dctcp-sce": "DCTCP-SCE",
+    "ledbat": "LEDBAT",
+    "ledbat-pp": "LEDBAT++",
     "udp": "UDP",
     "pfifo": "tail drop",
     "bfifo": "tail drop",

@@ -13,7 +13,7 @@ from dumbbell.figures.style import COLOURS, DASHES, HATCHES, MARKERS, MOST_SERIE
 
 _CONTROLS = {
     **{"cubic": 0, "reno": 1, "prague": 2, "bbrdraft": 3, "dctcp": 4, "bbr1": 5, "bbr3": 6, "bbr2": 7},
-    **{"cubicsce": 5, "renosce": 6, "dctcpsce": 7, "udp": 8, "constant": 8},
+    **{"cubicsce": 5, "renosce": 6, "dctcpsce": 7, "ledbat": 4, "ledbatpp": 2, "udp": 8, "constant": 8},
 }
 _QUEUES = {
     **{"fqcodel": 0, "pie": 1, "dualpi2": 2, "pfifo": 3, "bfifo": 3, "codel": 4, "pi2": 5, "csaqm": 5, "fqpie": 6},
@@ -24,7 +24,7 @@ LIGHTNESS_APART = 6.0  # of two colours that can be distinguished in grey
 _FAMILIES: tuple[Mapping[str, int], ...] = (_CONTROLS, _QUEUES, _SOURCES)
 _OTHER_NAMES = {
     **{"bbrv1": "bbr1", "bbrv2": "bbr2", "bbrv3": "bbr3", "draft": "bbrdraft"},
-    **{"newreno": "reno", "tcpprague": "prague"},
+    **{"newreno": "reno", "tcpprague": "prague", "ledbat++": "ledbatpp"},
     **{"fifo": "pfifo", "taildrop": "pfifo", "simulation": "simulator", "thesimulator": "simulator"},
 }
 # the states of congestion controls, in the pale colours of Tol (2021); the hatches distinguish them in grey

@@ -40,7 +40,9 @@ impl<C: CongestionControl> DrivenSender<C> {
     /// One ACK that may carry ECE and ESCE; ECE begins no episode by itself.
     pub fn ack_marked(&mut self, n: u32, rtt: Duration, ece: bool, esce: bool) {
         let (advanced, una) = (u64::from(n), self.conn.snd_una + u64::from(n));
-        self.cc.in_ack_event(&mut self.conn, &AckEvent { ece, esce, advanced, una, new_ce: None });
+        // ACKs take no time
+        let one_way_ms = rtt.as_millis() as i32;
+        self.cc.in_ack_event(&mut self.conn, &AckEvent { ece, esce, advanced, una, new_ce: None, one_way_ms });
         self.conn.snd_una += u64::from(n);
         self.conn.delivered += u64::from(n);
         self.conn.delivered_ce += if ece { u64::from(n) } else { 0 };

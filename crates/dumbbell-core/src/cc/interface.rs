@@ -73,6 +73,9 @@ pub struct AckEvent {
     pub una: u64,
     /// CE packets that an AccECN receiver newly counted; `None` without AccECN.
     pub new_ce: Option<u32>,
+    /// One-way delay by timestamps (RFC 7323), ms: the clock of the receiver when the ACK left, less the timestamp that it echoes. Clocks of hosts disagree, so that only
+    /// differences say something. An ACK that does not advance echoes a timestamp older than the packet that caused it.
+    pub one_way_ms: i32,
 }
 
 /// Sample of an ACK: Linux `struct rate_sample`, with the deviations that `tcp/rate.rs` names. Counts are segments. Fields `ack_…` count what this ACK alone brought (the plugin

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use std::fmt;
 
 pub mod abe;
+pub mod background;
 pub mod bbr;
 pub mod conn;
 pub mod driver;
@@ -191,6 +192,8 @@ congestion_controls! {
     RenoSce: reno_sce,
     DctcpSce: dctcp_sce,
     CubicSce: cubic_sce as Box,
+    Ledbat: ledbat as Box,
+    LedbatPp: ledbat_pp as Box,
     Constant: constant,
     #[cfg(test)]
     Follow: follow,

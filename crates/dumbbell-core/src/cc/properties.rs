@@ -236,7 +236,9 @@ impl Sender {
         conn.max_packets_out = if ack.limited { conn.cwnd } else { conn.cwnd / 4 };
         let before_ack = conn.cwnd;
         let (advanced, una) = (u64::from(acked), conn.snd_una + u64::from(acked));
-        self.cc.in_ack_event(conn, &AckEvent { ece: ack.ece, esce: ack.esce, advanced, una, new_ce: None });
+        // any delay, of clocks that disagree
+        let one_way_ms = ack.rtt_us.map_or(0, |rtt_us| (rtt_us as i32) / 1000);
+        self.cc.in_ack_event(conn, &AckEvent { ece: ack.ece, esce: ack.esce, advanced, una, new_ce: None, one_way_ms });
         prop_assert!(
             conn.cwnd == before_ack || (ack.esce && conn.cwnd < before_ack) || exempt(&self.name, Rule::BeforeAck),
             "{}: cwnd from {before_ack} to {} before {ack:?}",

@@ -717,7 +717,8 @@ impl Sender {
     fn report_ack<K: Known>(&mut self, ack: &Ack, advanced: u64, echo: AckEcho) {
         // `snd_una` after an ACK that does not advance is the old one
         let una = ack.ack.max(self.conn.snd_una);
-        let event = AckEvent { ece: echo.ece, esce: ack.has(ack_flag::ESCE), advanced, una, new_ce: echo.new_ce };
+        let one_way_ms = ack.tsval.wrapping_sub(ack.tsecr) as i32;
+        let event = AckEvent { ece: echo.ece, esce: ack.has(ack_flag::ESCE), advanced, una, new_ce: echo.new_ce, one_way_ms };
         K::cc_mut(&mut self.cc).in_ack_event(&mut self.conn, &event);
     }
 
