@@ -257,22 +257,24 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     pub fn advance_ahead(&mut self, horizon: Instant) -> Option<(Instant, Packet)> {
         while self.next < horizon && !self.drains {
             let at = self.next;
-            let next = self.aqm.dequeue_ahead(at, &mut self.log);
-            let left = match (&next, &mut self.link) {
-                (Some(packet), AnyLink::Serial(link)) => {
+            let is_empty = self.aqm.packets() == 0;
+            if !is_empty && !self.aqm.is_head_foreseen(at) {
+                break;
+            }
+            let left = self.in_service.take();
+            self.passing = false;
+            let next = if is_empty { Dequeue::Empty } else { self.aqm.dequeue(at, &mut self.log) };
+            match (&next, &mut self.link) {
+                (Dequeue::Packet(packet), AnyLink::Serial(link)) => {
                     let bytes = on_link(&self.layer, packet.len);
                     self.next = link.take(bytes, at);
                     self.taken += bytes;
-                    std::mem::replace(&mut self.in_service, next)
+                    self.aqm.note_start(packet.len, at);
+                    self.in_service = Some(*packet);
                 }
-                _ if self.aqm.packets() > 0 => break,
                 // the queue is asked when that time has come, unless a packet arrives before
-                _ => {
-                    (self.free_at, self.drains) = (at, true);
-                    self.in_service.take()
-                }
-            };
-            self.passing = false;
+                _ => (self.free_at, self.drains) = (at, true),
+            }
             if let Some(packet) = left {
                 self.log.on_departure(&packet, at);
                 self.count_link_layer(packet.len);

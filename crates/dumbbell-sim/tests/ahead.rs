@@ -24,7 +24,7 @@ fn rarely(rng: &mut Rng, of: u64) -> bool {
 fn queue(rng: &mut Rng) -> Value {
     let limit = *one(rng, &[0, 1, 2, 5, 20, 100, 1_000, 1_000_000]);
     let ecn = !rarely(rng, 3);
-    match rng.draw_below(13) {
+    match rng.draw_below(7) {
         0 => json!({"name": "pfifo", "limit": limit}),
         1 => json!({"name": "bfifo", "limit": limit * 1_514 - limit / 2}),
         2 | 3 => json!({"name": "step", "limit": limit, "threshold": one(rng, &[0, MS / 10, MS, 5 * MS]),
@@ -36,16 +36,6 @@ fn queue(rng: &mut Rng) -> Value {
                 codel["ce_threshold"] = json!(one(rng, &[MS / 5, MS, 10 * MS]));
             }
             codel
-        }
-        6..=9 => {
-            json!({"name": "pie", "version": one(rng, &["linux", "linux", "linux-4", "rfc8033"]), "limit": limit, "ecn": ecn, "ecn_prob": one(rng, &[1, 10, 100]),
-            "target": one(rng, &[MS / 2, 5 * MS, 15 * MS]), "tupdate": one(rng, &[MS, 5 * MS, 15 * MS]), "alpha": one(rng, &[2, 32]), "beta": one(rng, &[20, 32]),
-            "bytemode": rarely(rng, 3), "dq_rate_estimator": rarely(rng, 3)})
-        }
-        10 | 11 => {
-            json!({"name": "pi2", "limit": limit, "ecn": ecn, "target": one(rng, &[MS / 2, 5 * MS, 20 * MS]), "tupdate": one(rng, &[MS / 2, 5 * MS, 30 * MS]),
-            "alpha": one(rng, &[10, 100]), "beta": one(rng, &[100, 1_000]), "k": one(rng, &[1, 2, 4]), "scal_mask": one(rng, &["no_ect", "l4s_ect", "any_ect"]), "bytemode": rarely(rng, 3),
-            "delay": one(rng, &["rate", "sojourn"])})
         }
         _ => {
             json!({"name": "red", "limit": 400_000, "min": 30_000, "max": *one(rng, &[30_000, 90_000]), "avpkt": 1_500, "burst": 40,

@@ -74,6 +74,11 @@ impl Aqm for State {
         let fits = self.has_room_for(packet.len, now);
         self.fifo.pass_if(fits, packet, now, start, log)
     }
+
+    #[inline(always)]
+    fn is_head_foreseen(&self, _at: Instant) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

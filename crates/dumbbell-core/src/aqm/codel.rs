@@ -370,12 +370,6 @@ impl State {
             .with_ce_threshold(params.ce_threshold, params.ce_threshold_selector);
         State { limit: params.limit as usize, codel, vars: CodelVars::default(), fifo: Fifo::default() }
     }
-
-    /// Whether `dequeue` at `at` returns the head whatever arrives until then.
-    #[inline(always)]
-    fn is_head_foreseen(&self, at: Instant) -> bool {
-        self.fifo.head().is_some_and(|head| self.codel.is_foreseen(&self.vars, head, self.fifo.bytes(), at))
-    }
 }
 
 impl Aqm for State {
@@ -410,7 +404,7 @@ impl Aqm for State {
     }
 
     look_at_fifo!(hint);
-    foresee_fifo!(State::is_head_foreseen);
+    foresee_fifo!();
 
     #[inline(always)]
     fn pass<L: Log>(&mut self, packet: &mut Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
@@ -419,6 +413,11 @@ impl Aqm for State {
             return Verdict::Unknown;
         }
         self.fifo.pass_if(fits, packet, now, start, log)
+    }
+
+    #[inline(always)]
+    fn is_head_foreseen(&self, at: Instant) -> bool {
+        self.fifo.head().is_some_and(|head| self.codel.is_foreseen(&self.vars, head, self.fifo.bytes(), at))
     }
 }
 

@@ -19,8 +19,8 @@ pub struct Fifo {
 /// not lie in it. A ring, of which the part is cut off that is over, when it is full or someone asks.
 #[derive(Clone, Debug, Default)]
 struct Ahead {
-    /// Each of them, in the order in which they start. As many as a power of two, or none.
-    starts: Vec<Entry>,
+    /// When each starts, ascending, and the bytes of all packets before it. As many as a power of two, or none.
+    starts: Vec<(Instant, u64)>,
     /// Numbers of the first packet that may wait, and of the next one.
     first: usize,
     next: usize,
@@ -28,29 +28,6 @@ struct Ahead {
     bytes: u64,
     /// The latest time that is known to have come.
     now: Instant,
-}
-
-/// A packet of [`Ahead`].
-#[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    /// When it starts.
-    at: Instant,
-    enqueue_time: Instant,
-    /// Bytes of all packets before it.
-    before: u64,
-}
-
-/// A start on the link that was known before it came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Start {
-    /// When the packet starts.
-    pub at: Instant,
-    /// When it came to the queue.
-    pub enqueue_time: Instant,
-    /// Its bytes.
-    pub len: u16,
-    /// Bytes that wait behind it.
-    pub backlog: u64,
 }
 
 /// Packets that [`Ahead`] has room for at first.
@@ -67,26 +44,10 @@ impl Ahead {
         number & self.starts.len().wrapping_sub(1)
     }
 
-    /// Bytes of all packets before the one with this number.
-    #[inline(always)]
-    fn before(&self, number: usize) -> u64 {
-        if number == self.next {
-            self.bytes
-        } else {
-            self.starts[self.place(number)].before
-        }
-    }
-
-    /// Packets and bytes.
-    #[inline(always)]
-    fn count(&self) -> (usize, u64) {
-        (self.next - self.first, self.bytes - self.before(self.first))
-    }
-
     /// Forgets those that have started by `now`. Returns the packets and bytes that are left.
     #[inline]
     fn advance(&mut self, now: Instant) -> (usize, u64) {
-        let has_started = |ahead: &Ahead, number: usize| number < ahead.next && ahead.starts[ahead.place(number)].at <= now;
+        let has_started = |ahead: &Ahead, number: usize| number < ahead.next && ahead.starts[ahead.place(number)].0 <= now;
         // few if someone asks for each packet, many if the ring was full
         for _ in 0..2 {
             self.first += usize::from(has_started(self, self.first));
@@ -103,17 +64,18 @@ impl Ahead {
             }
             self.first = from;
         }
-        self.count()
+        let before = if self.is_empty() { self.bytes } else { self.starts[self.place(self.first)].1 };
+        (self.next - self.first, self.bytes - before)
     }
 
     #[inline(always)]
-    fn push(&mut self, len: u16, enqueue_time: Instant, at: Instant) {
+    fn push(&mut self, len: u16, start: Instant) {
         if unlikely(self.next - self.first == self.starts.len()) {
             self.make_room();
         }
         let place = self.place(self.next);
         if let Some(entry) = self.starts.get_mut(place) {
-            *entry = Entry { at, enqueue_time, before: self.bytes };
+            *entry = (start, self.bytes);
         }
         self.next += 1;
         self.bytes += u64::from(len);
@@ -126,9 +88,9 @@ impl Ahead {
         if waiting < self.starts.len() / 2 {
             return;
         }
-        let kept: Vec<Entry> = (self.first..self.next).map(|number| self.starts[self.place(number)]).collect();
+        let kept: Vec<(Instant, u64)> = (self.first..self.next).map(|number| self.starts[self.place(number)]).collect();
         let room = (2 * self.starts.len()).max(AHEAD_ROOM);
-        self.starts = vec![Entry::default(); room];
+        self.starts = vec![(Instant::ZERO, 0); room];
         for (number, entry) in (self.first..).zip(kept) {
             let place = self.place(number);
             self.starts[place] = entry;
@@ -169,7 +131,7 @@ impl Fifo {
             return Verdict::Dropped;
         }
         if start > now {
-            self.note_start(packet.len, now, start);
+            self.note_start(packet.len, start);
         }
         Verdict::Sent
     }
@@ -194,56 +156,10 @@ impl Fifo {
         most < limit || self.waiting(now).0 < limit
     }
 
-    /// A packet of `len` bytes that came at `enqueue_time` and is not in the queue starts on the link at `start`, which may not have come.
+    /// A packet of `len` bytes that is not in the queue starts on the link at `start`, which may not have come.
     #[inline(always)]
-    pub fn note_start(&mut self, len: u16, enqueue_time: Instant, start: Instant) {
-        self.ahead.push(len, enqueue_time, start);
-    }
-
-    /// Takes the head for the link, at `at`, which has not come, and notes its start.
-    #[inline(always)]
-    pub fn pop_ahead<L: Log>(&mut self, at: Instant, log: &mut L) -> Option<Packet> {
-        let packet = self.pop()?;
-        log.on_dequeue(&packet, At::time(at));
-        self.note_start(packet.len, packet.enqueue_time, at);
-        Some(packet)
-    }
-
-    /// Takes the earliest start that [was noted](Fifo::note_start), if it has come by `now`. A discipline that looks at departures takes all that have come before
-    /// it looks at anything, and calls neither [`Fifo::waiting`] nor [`Fifo::has_place`], which forget them.
-    #[inline(always)]
-    pub fn take_start(&mut self, now: Instant) -> Option<Start> {
-        if self.ahead.is_empty() || self.ahead.starts[self.ahead.place(self.ahead.first)].at > now {
-            return None;
-        }
-        let start = self.start(self.ahead.first);
-        self.ahead.first += 1;
-        Some(start)
-    }
-
-    #[inline(always)]
-    fn start(&self, number: usize) -> Start {
-        let Entry { at, enqueue_time, before } = self.ahead.starts[self.ahead.place(number)];
-        let end = self.ahead.before(number + 1);
-        Start { at, enqueue_time, len: (end - before) as u16, backlog: self.ahead.bytes - end + self.bytes }
-    }
-
-    /// The starts that nobody has taken.
-    pub fn starts(&self) -> impl Iterator<Item = Start> + '_ {
-        (self.ahead.first..self.ahead.next).map(|number| self.start(number))
-    }
-
-    /// Packets and bytes that wait: those in the queue, and those whose start nobody has taken.
-    #[inline(always)]
-    pub fn count_waiting(&self) -> (usize, u64) {
-        let (packets, bytes) = self.ahead.count();
-        (self.packets.len() + packets, self.bytes + bytes)
-    }
-
-    /// When the first packet came that waits, in the queue or until a start that nobody has taken.
-    #[inline]
-    pub fn waits_since(&self) -> Option<Instant> {
-        self.starts().next().map(|start| start.enqueue_time).or_else(|| self.head().map(|head| head.enqueue_time))
+    pub fn note_start(&mut self, len: u16, start: Instant) {
+        self.ahead.push(len, start);
     }
 
     /// Appends.

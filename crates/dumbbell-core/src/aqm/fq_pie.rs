@@ -125,7 +125,7 @@ impl Aqm for State {
         while let Some(index) = self.queues.turn() {
             let (mut queue, vars) = self.queues.queue_and_vars(index);
             if let Some(packet) = queue.send() {
-                self.pie.on_departure(vars, packet.len, packet.enqueue_time, queue.backlog(), now);
+                self.pie.on_departure(vars, &packet, queue.backlog(), now);
                 self.queues.prefetch_next();
                 log.on_dequeue(&packet, At { now, queue: index as u32 });
                 return Dequeue::Packet(packet);

@@ -115,18 +115,21 @@ pub trait Aqm {
 
     /// Judges `packet`, which arrives at `now` at a queue in which no packet lies, and will be the next that the link takes, at `start`. Does what
     /// `enqueue` at `now` and `dequeue` at `start` would do, reports only a mark or a drop on arrival, and counts the packet as queued until
-    /// `start` if that is later. [`Packet::enqueue_time`] is set. What [`Aqm::on_timer`] does until `start` must not matter to the packet.
+    /// `start` if that is later. [`Packet::enqueue_time`] is set.
     #[inline(always)]
     fn pass<L: Log>(&mut self, _packet: &mut Packet, _now: Instant, _start: Instant, _log: &mut L) -> Verdict {
         Verdict::Unknown
     }
 
-    /// What `dequeue` will return at `at`, which has not come, if that is the head whatever arrives and [`Aqm::on_timer`] does until then. The packet counts as queued
-    /// until `at`.
+    /// Whether `dequeue` may be called now for the time `at`, which has not come: it returns the head whatever arrives until then.
     #[inline(always)]
-    fn dequeue_ahead<L: Log>(&mut self, _at: Instant, _log: &mut L) -> Option<Packet> {
-        None
+    fn is_head_foreseen(&self, _at: Instant) -> bool {
+        false
     }
+
+    /// The packet of `len` bytes that was dequeued ahead of its time counts as queued until `start`.
+    #[inline(always)]
+    fn note_start(&mut self, _len: u16, _start: Instant) {}
 
     /// Packets queued.
     fn packets(&self) -> usize;
@@ -191,23 +194,14 @@ macro_rules! look_at_fifo {
     };
 }
 
-/// What a discipline that judges packets when they arrive has beside [`Aqm::pass`]. Its queue is `self.fifo`. `$is_head_foreseen` says of the discipline whether `dequeue`
-/// returns the head at a time that has not come, whatever arrives until then; without it, it always does if there is one.
+/// The methods of [`Aqm`] by which a discipline judges packets when they arrive. Its queue is `self.fifo`.
 macro_rules! foresee_fifo {
     () => {
-        foresee_fifo!(|state: &Self, _: Instant| !state.fifo.is_empty());
-    };
-    ($is_head_foreseen:expr) => {
         const FORESEES: bool = true;
 
         #[inline(always)]
-        fn dequeue_ahead<L: Log>(&mut self, at: Instant, log: &mut L) -> Option<Packet> {
-            if !($is_head_foreseen)(self, at) {
-                return None;
-            }
-            let Dequeue::Packet(packet) = self.dequeue(at, log) else { return None };
-            self.fifo.note_start(packet.len, packet.enqueue_time, at);
-            Some(packet)
+        fn note_start(&mut self, len: u16, start: Instant) {
+            self.fifo.note_start(len, start);
         }
     };
 }

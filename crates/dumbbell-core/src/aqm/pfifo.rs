@@ -67,4 +67,9 @@ impl Aqm for State {
         let fits = self.fifo.has_place(self.params.limit as usize, now);
         self.fifo.pass_if(fits, packet, now, start, log)
     }
+
+    #[inline(always)]
+    fn is_head_foreseen(&self, _at: Instant) -> bool {
+        true
+    }
 }

@@ -22,7 +22,7 @@ use super::departure_rate::{Departures, Estimator, RATE_SHIFT};
 use super::dualpi2::controller::{pi_step, MAX_PROB};
 use super::dualpi2::versions::Mask;
 use super::fifo::Fifo;
-use super::{Aqm, Dequeue, QueueContext, Verdict};
+use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
 use crate::rng::Rng;
@@ -127,8 +127,8 @@ impl State {
     /// Whether `packet`, which arrives, is to be dropped; otherwise with its mark, if it gets one. `drop_early` of sch_pi2.c.
     // compiled into `enqueue`, or the packet would go through memory
     #[inline(always)]
-    fn drops<L: Log>(&mut self, packet: &mut Packet, backlog: u64, at: At, log: &mut L) -> bool {
-        if backlog < 2 * u64::from(self.full_frame) {
+    fn drops<L: Log>(&mut self, packet: &mut Packet, at: At, log: &mut L) -> bool {
+        if self.fifo.bytes() < 2 * u64::from(self.full_frame) {
             return false;
         }
         let mut prob = self.prob;
@@ -151,51 +151,16 @@ impl State {
         false
     }
 
-    /// Takes note of the departures by `now` that were known before they came.
-    #[inline(always)]
-    fn catch_up(&mut self, now: Instant) {
-        while let Some(start) = self.fifo.take_start(now) {
-            self.on_departure(start.len, start.backlog, start.at);
-        }
-    }
-
-    /// A packet of `len` bytes leaves `backlog` bytes behind.
-    #[inline(always)]
-    fn on_departure(&mut self, len: u16, backlog: u64, now: Instant) {
-        if self.params.delay == Delay::Rate {
-            self.departures.on_departure(&ESTIMATOR, len, backlog, now.0 >> TICK_SHIFT);
-        }
-    }
-
-    /// Whether `packet`, which arrives, may join; it is dropped otherwise.
-    #[inline(always)]
-    fn admit<L: Log>(&mut self, packet: &mut Packet, now: Instant, log: &mut L) -> bool {
-        self.catch_up(now);
-        let at = At::time(now);
-        let (packets, backlog) = self.fifo.count_waiting();
-        if packets >= self.params.limit as usize {
-            log.on_drop(packet, DropReason::Overflow, DropSite::Arrival, at);
-            return false;
-        }
-        if self.drops(packet, backlog, at, log) {
-            log.on_drop(packet, DropReason::Aqm, DropSite::Arrival, at);
-            return false;
-        }
-        self.packets_in += 1;
-        self.maxq = self.maxq.max(packets as u64);
-        true
-    }
-
     /// `calculate_probability` of sch_pi2.c, at `now`.
     fn update(&mut self, now: Instant) {
         let old = self.qdelay;
-        let (_, backlog) = self.fifo.count_waiting();
+        let backlog = self.fifo.bytes();
         self.qdelay = match self.params.delay {
             Delay::Rate => {
                 let scaled = u64::from((backlog as u32).wrapping_shl(RATE_SHIFT));
                 scaled.checked_div(self.departures.rate).unwrap_or(0) as i64
             }
-            Delay::Sojourn => self.fifo.waits_since().map_or(0, |since| ((now - since).0 >> TICK_SHIFT) as i64),
+            Delay::Sojourn => self.fifo.head().map_or(0, |head| ((now - head.enqueue_time).0 >> TICK_SHIFT) as i64),
         };
         let delta = (self.qdelay - self.target) * self.alpha + (self.qdelay - old) * self.beta;
         self.prob = pi_step(self.prob, delta);
@@ -210,44 +175,37 @@ impl State {
 impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
-        if self.admit(&mut packet, now, log) {
-            self.fifo.accept(packet, now, log);
+        let at = At::time(now);
+        if self.fifo.len() >= self.params.limit as usize {
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, at);
+            return;
         }
+        if self.drops(&mut packet, at, log) {
+            log.on_drop(&packet, DropReason::Aqm, DropSite::Arrival, at);
+            return;
+        }
+        self.packets_in += 1;
+        self.maxq = self.maxq.max(self.fifo.len() as u64);
+        self.fifo.accept(packet, now, log);
     }
 
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
-        self.catch_up(now);
-        self.on_departure(packet.len, self.fifo.bytes(), now);
+        if self.params.delay == Delay::Rate {
+            self.departures.on_departure(&ESTIMATOR, packet.len, self.fifo.bytes(), now.0 >> TICK_SHIFT);
+        }
         log.on_dequeue(&packet, At::time(now));
         Dequeue::Packet(packet)
     }
 
     look_at_fifo!(hint);
 
-    const FORESEES: bool = true;
-
-    #[inline(always)]
-    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
-        if !self.admit(packet, now, log) {
-            return Verdict::Dropped;
-        }
-        self.fifo.note_start(packet.len, now, start);
-        Verdict::Sent
-    }
-
-    #[inline(always)]
-    fn dequeue_ahead<L: Log>(&mut self, at: Instant, log: &mut L) -> Option<Packet> {
-        self.fifo.pop_ahead(at, log)
-    }
-
     fn next_timer(&self) -> Instant {
         self.next_update
     }
 
     fn on_timer<L: Log>(&mut self, now: Instant, _log: &mut L) {
-        self.catch_up(now);
         self.update(now);
         self.next_update = now + self.params.tupdate;
     }

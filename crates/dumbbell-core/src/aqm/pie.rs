@@ -25,8 +25,8 @@
 //! [`Pie`] (constants) and [`PieVars`] (state of one queue) are apart from [`State`], so that FQ-PIE shares them.
 
 use super::departure_rate::{Departures, Estimator, RATE_SHIFT};
-use super::fifo::{Fifo, Start};
-use super::{Aqm, Dequeue, QueueContext, Verdict};
+use super::fifo::Fifo;
+use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
 use crate::rng::Rng;
@@ -276,18 +276,18 @@ impl Pie {
         hit
     }
 
-    /// A packet of `len` bytes that came at `enqueue_time` departs and leaves `backlog` bytes behind. Linux `pie_process_dequeue`; RFC 8033 section 5.2.
+    /// `packet` departs and leaves `backlog` bytes behind. Linux `pie_process_dequeue`; RFC 8033 section 5.2.
     #[inline]
-    pub fn on_departure(&self, vars: &mut PieVars, len: u16, enqueue_time: Instant, backlog: u64, now: Instant) {
+    pub fn on_departure(&self, vars: &mut PieVars, packet: &Packet, backlog: u64, now: Instant) {
         let now = now.0 >> self.tick_shift;
         let mut passed = 0;
         if let Some(estimator) = &self.estimator {
-            match vars.departures.on_departure(estimator, len, backlog, now) {
+            match vars.departures.on_departure(estimator, packet.len, backlog, now) {
                 Some(measured) => passed = measured,
                 None => return,
             }
         } else {
-            vars.qdelay = if backlog == 0 { 0 } else { now - (enqueue_time.0 >> self.tick_shift) };
+            vars.qdelay = if backlog == 0 { 0 } else { now - (packet.enqueue_time.0 >> self.tick_shift) };
             if let Some(before) = vars.dq_tstamp.replace(now) {
                 passed = now - before;
             }
@@ -441,79 +441,39 @@ impl State {
             pie,
         }
     }
-
-    /// Takes note of the departures by `now` that were known before they came.
-    #[inline(always)]
-    fn catch_up(&mut self, now: Instant) {
-        while let Some(Start { at, enqueue_time, len, backlog }) = self.fifo.take_start(now) {
-            self.pie.on_departure(&mut self.vars, len, enqueue_time, backlog, at);
-        }
-    }
-
-    /// Whether `packet`, which arrives, may join; it is dropped otherwise.
-    #[inline(always)]
-    fn admit<L: Log>(&mut self, packet: &mut Packet, now: Instant, log: &mut L) -> bool {
-        self.catch_up(now);
-        let at = At::time(now);
-        let (packets, backlog) = self.fifo.count_waiting();
-        if packets >= self.limit {
-            self.pie.overflow(&mut self.vars);
-            log.on_drop(packet, DropReason::Overflow, DropSite::Arrival, at);
-            return false;
-        }
-        let joins = self.pie.admit(&mut self.vars, packet, backlog, &mut self.rng, at, log);
-        if !joins {
-            log.on_drop(packet, DropReason::Aqm, DropSite::Arrival, at);
-        }
-        joins
-    }
 }
 
 impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
-        if self.admit(&mut packet, now, log) {
-            self.fifo.accept(packet, now, log);
+        let at = At::time(now);
+        if self.fifo.len() >= self.limit {
+            self.pie.overflow(&mut self.vars);
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, at);
+            return;
         }
+        if !self.pie.admit(&mut self.vars, &mut packet, self.fifo.bytes(), &mut self.rng, at, log) {
+            log.on_drop(&packet, DropReason::Aqm, DropSite::Arrival, at);
+            return;
+        }
+        self.fifo.accept(packet, now, log);
     }
 
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
-        self.catch_up(now);
-        self.pie.on_departure(&mut self.vars, packet.len, packet.enqueue_time, self.fifo.bytes(), now);
+        self.pie.on_departure(&mut self.vars, &packet, self.fifo.bytes(), now);
         log.on_dequeue(&packet, At::time(now));
         Dequeue::Packet(packet)
     }
 
     look_at_fifo!(hint);
 
-    const FORESEES: bool = true;
-
-    #[inline(always)]
-    fn pass<L: Log>(&mut self, packet: &mut Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
-        if !self.admit(packet, now, log) {
-            return Verdict::Dropped;
-        }
-        self.fifo.note_start(packet.len, now, start);
-        Verdict::Sent
-    }
-
-    #[inline(always)]
-    fn dequeue_ahead<L: Log>(&mut self, at: Instant, log: &mut L) -> Option<Packet> {
-        self.fifo.pop_ahead(at, log)
-    }
-
     fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
-        let mut vars = self.vars.clone();
-        // nobody looks before all that is known ahead of its time has come
-        for Start { at, enqueue_time, len, backlog } in self.fifo.starts() {
-            self.pie.on_departure(&mut vars, len, enqueue_time, backlog, at);
-        }
-        tell("p", vars.prob as f64 / ONE as f64);
+        tell("p", self.vars.prob as f64 / ONE as f64);
         let ms = |ticks: u64| (ticks << self.pie.tick_shift) as f64 / 1e6;
-        tell("qdelay_ms", ms(vars.qdelay));
-        tell("burst_ms", ms(vars.burst_time));
+        tell("qdelay_ms", ms(self.vars.qdelay));
+        tell("burst_ms", ms(self.vars.burst_time));
     }
 
     fn next_timer(&self) -> Instant {
@@ -521,8 +481,7 @@ impl Aqm for State {
     }
 
     fn on_timer<L: Log>(&mut self, now: Instant, _log: &mut L) {
-        self.catch_up(now);
-        self.pie.update(&mut self.vars, self.fifo.count_waiting().1);
+        self.pie.update(&mut self.vars, self.fifo.bytes());
         self.next_update = now + self.pie.tupdate;
     }
 }

@@ -338,6 +338,11 @@ impl Aqm for State {
         self.fifo.pass_if(fits, packet, now, start, log)
     }
 
+    #[inline(always)]
+    fn is_head_foreseen(&self, _at: Instant) -> bool {
+        true
+    }
+
     fn next_timer(&self) -> Instant {
         self.next_adapt
     }

@@ -58,12 +58,6 @@ impl State {
     fn drops(&self, packet: &Packet) -> bool {
         self.params.not_ect != NotEct::Pass && packet.ecn() == Ecn::NotEct
     }
-
-    /// Whether `dequeue` at `at` returns the head whatever arrives until then.
-    #[inline(always)]
-    fn is_head_foreseen(&self, at: Instant) -> bool {
-        self.fifo.head().is_some_and(|head| at - head.enqueue_time <= self.params.threshold || !self.drops(head))
-    }
 }
 
 impl Aqm for State {
@@ -100,7 +94,7 @@ impl Aqm for State {
     }
 
     look_at_fifo!(hint);
-    foresee_fifo!(State::is_head_foreseen);
+    foresee_fifo!();
 
     #[inline(always)]
     fn pass<L: Log>(&mut self, packet: &mut Packet, now: Instant, start: Instant, log: &mut L) -> Verdict {
@@ -113,6 +107,11 @@ impl Aqm for State {
             log.set_ce(packet, MarkReason::Step, At::time(start));
         }
         self.fifo.pass_if(fits, packet, now, start, log)
+    }
+
+    #[inline(always)]
+    fn is_head_foreseen(&self, at: Instant) -> bool {
+        self.fifo.head().is_some_and(|head| at - head.enqueue_time <= self.params.threshold || !self.drops(head))
     }
 }
 

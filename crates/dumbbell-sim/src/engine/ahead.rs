@@ -7,9 +7,7 @@
 //!
 //! - nothing that looks at counters, queues or receivers happens before the packet has left: a packet that leaves at the *horizon* or later takes the
 //!   usual way. The horizon is the earliest of these: the next event of the clock except arrivals of short flows, which look at nothing; the next start of a flow, when all flows' progress
-//!   is noted; and the time up to which the run may go.
-//! - a queue discipline that looks at departures, when a packet arrives or by its own clock, looks at those that are known up to then
-//!   ([`Fifo::take_start`](dumbbell_core::aqm::fifo::Fifo::take_start)). Its clock decides nothing about packets that have arrived.
+//!   is noted; the next time of the queue discipline's own clock; and the time up to which the run may go.
 //! - packets that wait in the queue because of that, or because the discipline could not judge them yet, go over the link ahead of their time as soon as their fate is
 //!   known ([`Bottleneck::advance_ahead`](dumbbell_bottleneck::Bottleneck::advance_ahead)). A packet that arrives meanwhile queues behind them.
 //! - a receiver's timers that are due before a packet arrives fire first.

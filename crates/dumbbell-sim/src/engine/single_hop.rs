@@ -125,7 +125,8 @@ impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> SingleHop<A, L, AHEAD> {
         if bottleneck.next == Instant::NEVER {
             return;
         }
-        while let Some((at, packet)) = bottleneck.advance_ahead(self.horizon) {
+        let horizon = self.horizon.min(bottleneck.aqm.next_timer());
+        while let Some((at, packet)) = bottleneck.advance_ahead(horizon) {
             let (lines, listener) = (&mut self.lines, &mut bottleneck.log.listener);
             TappedLines::<L, AHEAD> { lines, listener }.deliver(arena, &packet, at);
         }
@@ -192,7 +193,9 @@ impl<A: Aqm, L: Tap, const AHEAD: bool> Ingress for HopIngress<'_, A, L, AHEAD> 
 
     #[inline(always)]
     fn deliver_ahead(&mut self, packet: &mut Packet, to: &mut ReceivingEnd, now: Instant) -> bool {
-        match self.shared.hop.bottleneck.pass(packet, now, self.horizon) {
+        let bottleneck = &mut self.shared.hop.bottleneck;
+        let horizon = self.horizon.min(bottleneck.aqm.next_timer());
+        match bottleneck.pass(packet, now, horizon) {
             Passage::Left(at) => {
                 to.receive(packet, at, &mut EarlyReturn { lines: self.lines, line: self.line, at });
                 true
