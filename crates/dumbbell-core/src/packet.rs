@@ -214,6 +214,12 @@ impl Packet {
         self.marks.0 & !flag::ECN
     }
 
+    /// ECN field and bits of [`flag`].
+    #[inline(always)]
+    pub fn marks(&self) -> u16 {
+        self.marks.0
+    }
+
     /// Sets the bits `flags`.
     #[inline(always)]
     pub fn add_flags(&mut self, flags: u16) {

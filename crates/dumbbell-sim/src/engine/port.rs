@@ -21,9 +21,11 @@ impl ReceivingEnd<'_> {
     /// A packet arrives at `at`, which may not have come. The receiver's timers that fire before are due.
     #[inline(always)]
     pub fn receive(&mut self, packet: &Packet, at: Instant, back: &mut impl ReturnPort) {
-        let due = self.receiver.next_timer();
-        if unlikely(due < at) {
-            on_receiver_timer(self.receiver, due, back);
+        if unlikely(self.receiver.no_timer_before() < at) {
+            let due = self.receiver.next_timer();
+            if due < at {
+                on_receiver_timer(self.receiver, due, back);
+            }
         }
         *self.last_arrival = at;
         receive(self.receiver, packet, at, back);
@@ -42,7 +44,21 @@ pub fn on_receiver_timer(receiver: &mut Receiver, due: Instant, back: &mut impl 
 /// A packet reaches `receiver`, which sends `back`.
 #[inline(always)]
 pub fn receive(receiver: &mut Receiver, packet: &Packet, now: Instant, back: &mut impl ReturnPort) {
-    let ack = receiver.on_packet(packet, now);
+    if likely(receiver.expects(packet, now)) {
+        if let Some(ack) = receiver.take_expected(packet, now) {
+            back.send(ack.into(), NO_BLOCKS);
+        }
+    } else {
+        // a copy: one that is given away by its address lies in memory on the usual way, too
+        let copy = *packet;
+        receive_other(receiver, &copy, now, back);
+    }
+}
+
+/// A packet that is not expected reaches `receiver`, which sends `back`.
+#[inline(never)]
+fn receive_other(receiver: &mut Receiver, packet: &Packet, now: Instant, back: &mut impl ReturnPort) {
+    let ack = receiver.take_any(packet, now);
     let early = receiver.take_early();
     let mut blocks = NO_BLOCKS;
     if ack.is_some() && receiver.has_blocks() {
