@@ -153,6 +153,12 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         self.drains
     }
 
+    /// Whether no packet is in the queue, so that a packet may [pass](Bottleneck::pass).
+    #[inline(always)]
+    pub fn lets_pass(&self) -> bool {
+        self.next == Instant::NEVER || self.drains
+    }
+
     /// Does the same as [`Bottleneck::arrive`], if it [is busy](Bottleneck::is_busy). It is compiled into the loops of senders.
     #[inline(always)]
     pub fn arrive_busy(&mut self, packet: Packet, now: Instant) {
@@ -199,7 +205,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// a link that is not serial, it waits.
     #[inline(always)]
     pub fn pass(&mut self, packet: &mut Packet, now: Instant, horizon: Instant) -> Passage {
-        if self.next != Instant::NEVER && !self.drains {
+        if !self.lets_pass() {
             return Passage::Waits;
         }
         let AnyLink::Serial(link) = &mut self.link else { return Passage::Waits };
