@@ -24,6 +24,7 @@ pub mod protocol;
 pub mod real;
 pub mod record;
 pub mod reply;
+pub mod ring;
 pub mod rng;
 pub mod rtt;
 pub mod slots;

@@ -61,9 +61,8 @@ impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> SingleHop<A, L, AHEAD> {
         self.lines.times.set(line, next);
         if unlikely(arena.is_crowded()) {
             let Bottleneck { aqm, log, .. } = &self.entrance.hop.bottleneck;
-            // one test for all; where the ring of acknowledgements starts over, a few senders are not prefetched
-            if let Some([nearest, soon, .., later]) = queue.as_slices().0.first_chunk::<{ LOOK_AHEAD + 1 }>() {
-                let (nearest, soon, later) = (nearest.reply.flow(), soon.reply.flow(), later.reply.flow());
+            if queue.len() > LOOK_AHEAD {
+                let (nearest, soon, later) = (queue[0].reply.flow(), queue[1].reply.flow(), queue[LOOK_AHEAD].reply.flow());
                 arena.prefetch_sender(later);
                 if AHEAD {
                     arena.prefetch_receiver(later);
