@@ -2,7 +2,7 @@
 
 use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{Aqm, Dequeue, Verdict};
-use dumbbell_core::hint::{seldom, unlikely};
+use dumbbell_core::hint::{likely, seldom, unlikely};
 use dumbbell_core::link::{AnyLink, Link, QueueContent};
 use dumbbell_core::link_layer::LinkLayer;
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
@@ -153,6 +153,12 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         self.drains
     }
 
+    /// Whether no packet is in the queue, so that a packet may [pass](Bottleneck::pass).
+    #[inline(always)]
+    pub fn lets_pass(&self) -> bool {
+        self.next == Instant::NEVER || self.drains
+    }
+
     /// Does the same as [`Bottleneck::arrive`], if it [is busy](Bottleneck::is_busy). It is compiled into the loops of senders.
     #[inline(always)]
     pub fn arrive_busy(&mut self, packet: Packet, now: Instant) {
@@ -199,7 +205,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// a link that is not serial, it waits.
     #[inline(always)]
     pub fn pass(&mut self, packet: &mut Packet, now: Instant, horizon: Instant) -> Passage {
-        if self.next != Instant::NEVER && !self.drains {
+        if !self.lets_pass() {
             return Passage::Waits;
         }
         let AnyLink::Serial(link) = &mut self.link else { return Passage::Waits };
@@ -257,29 +263,32 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     pub fn advance_ahead(&mut self, horizon: Instant) -> Option<(Instant, Packet)> {
         while self.next < horizon && !self.drains {
             let at = self.next;
-            let is_empty = self.aqm.packets() == 0;
-            if !is_empty && !self.aqm.is_head_foreseen(at) {
-                break;
-            }
-            let left = self.in_service.take();
-            self.passing = false;
-            let next = if is_empty { Dequeue::Empty } else { self.aqm.dequeue(at, &mut self.log) };
-            match (&next, &mut self.link) {
-                (Dequeue::Packet(packet), AnyLink::Serial(link)) => {
-                    let bytes = on_link(&self.layer, packet.len);
-                    self.next = link.take(bytes, at);
-                    self.taken += bytes;
-                    self.aqm.note_start(packet.len, at);
-                    self.in_service = Some(*packet);
-                }
-                // the queue is asked when that time has come, unless a packet arrives before
-                _ => (self.free_at, self.drains) = (at, true),
-            }
-            if let Some(packet) = left {
+            if let Some(packet) = self.in_service.take() {
+                seldom();
+                self.passing = false;
                 self.log.on_departure(&packet, at);
                 self.count_link_layer(packet.len);
                 return Some((at, packet));
             }
+            let is_empty = self.aqm.packets() == 0;
+            let next = if is_empty { Dequeue::Empty } else { self.aqm.dequeue_foreseen(at, &mut self.log)? };
+            let (Dequeue::Packet(packet), AnyLink::Serial(link)) = (next, &mut self.link) else {
+                // the queue is asked when that time has come, unless a packet arrives before
+                (self.free_at, self.drains) = (at, true);
+                return None;
+            };
+            let bytes = on_link(&self.layer, packet.len);
+            let leaves = link.take(bytes, at);
+            self.next = leaves;
+            self.taken += bytes;
+            self.aqm.note_start(packet.len, at);
+            if likely(leaves < horizon) {
+                // it need not lie on the wire
+                self.log.on_departure(&packet, leaves);
+                self.count_link_layer(packet.len);
+                return Some((leaves, packet));
+            }
+            self.in_service = Some(packet);
         }
         None
     }

@@ -28,6 +28,7 @@ pub mod real;
 pub mod record;
 pub mod reply;
 pub mod responsiveness;
+pub mod ring;
 pub mod rng;
 pub mod rtt;
 pub mod slots;

@@ -196,12 +196,14 @@ pub trait Log {
     }
 
     /// Sets CE on `packet` if it is ECN-capable, and reports the mark. Returns whether the packet is CE now.
-    #[inline]
+    #[inline(always)]
     fn set_ce(&mut self, packet: &mut Packet, reason: MarkReason, at: At) -> bool {
         let before = packet.ecn();
         let marked = packet.set_ce();
         if marked {
-            self.on_mark(packet, before, Mark::Ce, reason, at);
+            // a copy: one that is given away by its address lies in memory on every other way, too
+            let copy = *packet;
+            self.on_mark(&copy, before, Mark::Ce, reason, at);
         }
         marked
     }

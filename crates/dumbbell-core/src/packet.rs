@@ -151,6 +151,12 @@ impl Packet {
         Packet::new(seq, ecn, flags)
     }
 
+    /// Returns the next segment, with these `flags` instead.
+    #[inline(always)]
+    pub fn next_segment(self, flags: u16) -> Packet {
+        Packet { number: ByKind(self.number.0 + 1), marks: Marks(self.marks.0 & flag::ECN | flags), ..self }
+    }
+
     /// Returns this packet of TCP with these timestamps.
     #[inline(always)]
     pub fn with_timestamps(self, Timestamps { tsval, tsecr_age }: Timestamps) -> Packet {
@@ -212,6 +218,12 @@ impl Packet {
     #[inline(always)]
     pub fn flags(&self) -> u16 {
         self.marks.0 & !flag::ECN
+    }
+
+    /// ECN field and bits of [`flag`].
+    #[inline(always)]
+    pub fn marks(&self) -> u16 {
+        self.marks.0
     }
 
     /// Sets the bits `flags`.

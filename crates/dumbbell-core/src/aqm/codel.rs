@@ -416,8 +416,13 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn is_head_foreseen(&self, at: Instant) -> bool {
-        self.fifo.head().is_some_and(|head| self.codel.is_foreseen(&self.vars, head, self.fifo.bytes(), at))
+    fn dequeue_foreseen<L: Log>(&mut self, at: Instant, log: &mut L) -> Option<Dequeue> {
+        let head = self.fifo.head()?;
+        if self.codel.is_foreseen(&self.vars, head, self.fifo.bytes(), at) {
+            Some(self.dequeue(at, log))
+        } else {
+            None
+        }
     }
 }
 

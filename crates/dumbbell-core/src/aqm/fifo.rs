@@ -4,13 +4,13 @@ use super::Verdict;
 use crate::hint::unlikely;
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
+use crate::ring::Ring;
 use crate::units::Instant;
-use std::collections::VecDeque;
 
 /// First in, first out; counts its bytes. Grows by doubling, never shrinks: no allocation in steady state.
 #[derive(Clone, Debug, Default)]
 pub struct Fifo {
-    packets: VecDeque<Packet>,
+    packets: Ring<Packet>,
     bytes: u64,
     ahead: Ahead,
 }

@@ -121,10 +121,10 @@ pub trait Aqm {
         Verdict::Unknown
     }
 
-    /// Whether `dequeue` may be called now for the time `at`, which has not come: it returns the head whatever arrives until then.
+    /// Does what `dequeue` does at `at`, which has not come, if that is the same whatever arrives until then; otherwise nothing changes.
     #[inline(always)]
-    fn is_head_foreseen(&self, _at: Instant) -> bool {
-        false
+    fn dequeue_foreseen<L: Log>(&mut self, _at: Instant, _log: &mut L) -> Option<Dequeue> {
+        None
     }
 
     /// The packet of `len` bytes that was dequeued ahead of its time counts as queued until `start`.

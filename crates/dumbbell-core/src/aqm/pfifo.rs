@@ -69,7 +69,7 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn is_head_foreseen(&self, _at: Instant) -> bool {
-        true
+    fn dequeue_foreseen<L: Log>(&mut self, at: Instant, log: &mut L) -> Option<Dequeue> {
+        Some(self.dequeue(at, log))
     }
 }

@@ -110,8 +110,13 @@ impl Aqm for State {
     }
 
     #[inline(always)]
-    fn is_head_foreseen(&self, at: Instant) -> bool {
-        self.fifo.head().is_some_and(|head| at - head.enqueue_time <= self.params.threshold || !self.drops(head))
+    fn dequeue_foreseen<L: Log>(&mut self, at: Instant, log: &mut L) -> Option<Dequeue> {
+        let is_sent = |head: &Packet| at - head.enqueue_time <= self.params.threshold || !self.drops(head);
+        if self.fifo.head().is_some_and(is_sent) {
+            Some(self.dequeue(at, log))
+        } else {
+            None
+        }
     }
 }
 

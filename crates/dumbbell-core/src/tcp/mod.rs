@@ -56,7 +56,7 @@ mod write_queue;
 mod writes;
 
 use crate::cc::Echo;
-use crate::packet::{Packet, HEADERS, SYN_FRAME};
+use crate::packet::{flag, Packet, HEADERS, SYN_FRAME};
 pub use ecn::BackEcn;
 
 /// Settings of one flow for both ends, in addition to the switches of their hosts.
@@ -155,10 +155,62 @@ impl Ack {
     }
 }
 
+/// Segments that follow each other and leave at one instant.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst {
+    /// The next one.
+    next: Packet,
+    /// Segment after the last one.
+    end: u64,
+    /// Flags of those between the first and the last one.
+    flags: u16,
+    /// Flags and length of the last one.
+    last_flags: u16,
+    last_len: u16,
+}
+
+impl Burst {
+    /// Nothing but `packet`.
+    #[inline(always)]
+    pub fn of_one(packet: Packet) -> Burst {
+        Burst { next: packet, end: packet.number() + 1, flags: 0, last_flags: 0, last_len: packet.len }
+    }
+
+    /// Returns the next packet, if one is left.
+    #[inline(always)]
+    pub fn head(&self) -> Option<Packet> {
+        let (mut packet, number) = (self.next, self.next.number());
+        if number + 1 >= self.end {
+            if number >= self.end {
+                return None;
+            }
+            packet.clear_flags(flag::MORE);
+            packet.add_flags(self.last_flags);
+            packet.len = self.last_len;
+        }
+        Some(packet)
+    }
+
+    /// The next packet is on its way.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.next = self.next.next_segment(self.flags);
+    }
+}
+
 /// Outlet through which a sender sends.
 pub trait Outlet {
     /// Takes `packet` at the current time.
     fn send(&mut self, packet: Packet);
+
+    /// Takes the packets of `burst` at the current time.
+    #[inline(always)]
+    fn send_burst(&mut self, mut burst: Burst) {
+        while let Some(packet) = burst.head() {
+            self.send(packet);
+            burst.advance();
+        }
+    }
 
     /// Whether it wants to know what send buffers hold.
     #[inline]

@@ -4,7 +4,7 @@ use super::host::{Offload, Writes};
 use super::known::{Anything, Known};
 use super::sender::{Phase, Sender, Timer};
 use super::write_queue::{Filled, GSO_MAX_SIZE};
-use super::Outlet;
+use super::{Burst, Outlet};
 use crate::cc::conn::{CaEvent, CaState};
 use crate::cc::{CongestionControl, Control};
 use crate::packet::{flag, Packet};
@@ -15,7 +15,7 @@ const PACING_SHIFT: u32 = 10;
 /// Sysctl `tcp_tso_rtt_log`: bursts double for every 512 us that the path is shorter.
 const TSO_RTT_LOG: u32 = 9;
 /// Sysctl `tcp_tso_win_divisor`: a third of the window is worth sending.
-const TSO_WIN_DIVISOR: u32 = 3;
+const TSO_WIN_DIVISOR: u64 = 3;
 
 /// A write of an application that polls, bytes: iperf3's block (`DEFAULT_TCP_BLKSIZE`).
 const POLLING_WRITE: u64 = 128 * 1024;
@@ -207,8 +207,10 @@ impl Sender {
             // nothing more will come into this buffer
             return false;
         }
-        let chunk = u64::from(conn.cwnd).min(self.window_end - conn.snd_una) * u64::from(conn.mss) / u64::from(TSO_WIN_DIVISOR);
-        if limit * u64::from(conn.mss) >= chunk || conn.packets_out() == 0 {
+        // limit >= window / 3 in bytes, without a quotient
+        let whole = u64::from(conn.cwnd).min(self.window_end - conn.snd_una);
+        let lacks = whole.saturating_sub(TSO_WIN_DIVISOR * limit) * u64::from(conn.mss);
+        if lacks < TSO_WIN_DIVISOR || conn.packets_out() == 0 {
             return false;
         }
         // the next ACK will come too late to wait for it
@@ -241,16 +243,15 @@ impl Sender {
         self.board.push_burst(first, end, una, now);
         // all but the last are full, and only the first tells of a reduction
         let (ecn, cwr) = self.ecn.stamp();
-        let (mut flags, mut len) = (cwr | more, self.conn.mss as u16 + self.conn.headers);
-        let (flow, timestamps) = (self.flow, self.timestamps());
-        for seq in first..end {
-            if seq + 1 == end {
-                flags = flags & !more | last | if push { flag::PSH } else { 0 };
-                len = self.queue.payload(seq, self.conn.mss) as u16 + self.conn.headers;
-            }
-            net.send(Packet { flow, len, ..Packet::new_tcp(seq, ecn, flags).with_timestamps(timestamps) });
-            flags = more;
-        }
+        let len = self.conn.mss as u16 + self.conn.headers;
+        let last_len = self.queue.payload(end - 1, self.conn.mss) as u16 + self.conn.headers;
+        net.send_burst(Burst {
+            next: Packet { len, ..self.new_packet(first, ecn, cwr | more) },
+            end,
+            flags: more,
+            last_flags: last | if push { flag::PSH } else { 0 },
+            last_len,
+        });
         self.conn.snd_nxt = end;
         self.pacer.charge(&self.conn, u64::from(segments));
         self.last_sent = now;

@@ -27,6 +27,10 @@ use sack::{SegmentBuffer, MAX_BLOCKS};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// No marks that a packet has, without PSH.
+const NONE_EXPECTED: u16 = u16::MAX;
+/// Segments that are closer than this leave the estimate of delayed ACKs where it is, if it is [`ATO_MIN_MS`].
+const SAME_ATO: Duration = Duration::from_millis(ATO_MIN_MS as u64 / 2);
 /// Immediate ACKs after a first CE or a non-ECT packet on an ECN connection (Linux `tcp_ecn_check_ce`).
 const ECN_QUICKACKS: u8 = 2;
 /// Number of CE packets that are acknowledged at once, since more could wrap the ACE field. Linux `TCP_ACCECN_ACE_MAX_DELTA`.
@@ -52,13 +56,15 @@ pub struct Receiver {
     prior_rcv_nxt: u64,
     /// When the last segment in order came.
     last_data: Instant,
-    /// A delayed ACK is pending until then.
-    delack_at: Instant,
+    /// When the delayed ACK that is pending is due, before the timer wheel rounds that up ([`Receiver::delack_at`]).
+    delack_due: Instant,
     /// When the acknowledgements that SACK compression holds back are due.
     compressed_at: Instant,
-    /// The jiffy that the delayed ACK was set to, as far as 32 bits go; the timer wheel rounds up.
-    delack_expires: u32,
     ato_ms: u32,
+    /// Delay of the last delayed ACK that was set.
+    delack_ms: u16,
+    /// Marks that packets have, but for PSH, if they are [expected](Receiver::expects); [`NONE_EXPECTED`] if none are.
+    expected_marks: u16,
     /// Round-trip time of the handshake; 0: it is not complete.
     pub(super) srtt_us: u32,
     /// Window of the last ACK, bytes.
@@ -173,8 +179,9 @@ impl Receiver {
             ecn_settled: 0,
             ack_now: false,
             is_pushed: false,
-            delack_at: Instant::NEVER,
-            delack_expires: 0,
+            delack_due: Instant::NEVER,
+            delack_ms: 0,
+            expected_marks: NONE_EXPECTED,
             srtt_us: 0,
             syn_ack_at: Instant::NEVER,
             syn_ack_repeated: false,
@@ -189,7 +196,13 @@ impl Receiver {
     /// Returns when [`Receiver::on_timer`] is due.
     #[inline]
     pub fn next_timer(&self) -> Instant {
-        self.delack_at.min(self.compressed_at)
+        self.delack_at().min(self.compressed_at)
+    }
+
+    /// Returns a time at or before [`Receiver::next_timer`], which costs less.
+    #[inline(always)]
+    pub fn no_timer_before(&self) -> Instant {
+        self.delack_due.min(self.compressed_at)
     }
 
     /// Returns whether the receiver counts CE (RFC 9768), if ECN is agreed to.
@@ -204,8 +217,73 @@ impl Receiver {
 
     /// Takes a packet; returns the ACK that it causes at once, if any. SACK blocks of it are given by
     /// [`Receiver::blocks`].
-    #[inline(always)]
+    #[inline]
     pub fn on_packet(&mut self, packet: &Packet, now: Instant) -> Option<Ack> {
+        if self.expects(packet, now) {
+            self.take_expected(packet, now)
+        } else {
+            self.take_any(packet, now)
+        }
+    }
+
+    /// Whether `packet` is what most are: the next segment after another one that changed nothing and asked for nothing. Then [`Receiver::take_expected`] does
+    /// the same as [`Receiver::take_any`].
+    #[inline(always)]
+    pub fn expects(&mut self, packet: &Packet, now: Instant) -> bool {
+        let seq = packet.number();
+        if packet.marks() & !flag::PSH != self.expected_marks || seq != self.rcv_nxt {
+            return false;
+        }
+        self.window.on_data(packet, now);
+        !self.window.is_full(seq + 1) && !self.window.is_round_over(now) && now - self.last_data < SAME_ATO
+    }
+
+    /// Takes a packet that [is expected](Receiver::expects): every second one is acknowledged, and the end of a write. The ACK has no SACK blocks, and no other goes
+    /// ahead of it.
+    #[inline(always)]
+    pub fn take_expected(&mut self, packet: &Packet, now: Instant) -> Option<Ack> {
+        self.stats.count(packet);
+        self.stats.count_data(packet, self.headers);
+        let seq = self.rcv_nxt;
+        (self.rcv_nxt, self.prior_rcv_nxt, self.last_data) = (seq + 1, seq + 1, now);
+        self.queue_esce(packet);
+        if seq == self.acked {
+            self.ts_recent = packet.tcp().tsval();
+            let is_pushed = packet.has(flag::PSH) && self.is_write_end(packet);
+            if likely(self.delay_ack(now)) {
+                if likely(!is_pushed) {
+                    return None;
+                }
+                let ack = self.acknowledge(now, true, true);
+                if unlikely(!self.offers_as_much(true)) {
+                    self.expected_marks = NONE_EXPECTED;
+                }
+                return Some(ack);
+            }
+        }
+        self.stats.acks += 1;
+        self.delack_due = Instant::NEVER;
+        let flags = self.echo_flags();
+        Some(self.ack_with(flags, self.window.offered_window(), now))
+    }
+
+    /// The packet that was taken was a usual one, with these `marks`: notes whether those behind it are expected.
+    #[inline(always)]
+    fn note_expected(&mut self, marks: u16) {
+        let asks = self.quick > 0 || self.ack_now || self.is_pushed || self.has_dsack;
+        if asks || self.window.may_grow() || self.ato_ms != ATO_MIN_MS || self.compressed_at != Instant::NEVER {
+            return;
+        }
+        let is_settled = self.ecn_settled & (1 << (marks & 0b11)) != 0;
+        if is_settled && self.host.delayed_ack && self.offers_as_much(true) {
+            self.expected_marks = marks & !flag::PSH;
+        }
+    }
+
+    /// Takes any packet, as [`Receiver::on_packet`] does.
+    #[inline(always)]
+    pub fn take_any(&mut self, packet: &Packet, now: Instant) -> Option<Ack> {
+        self.expected_marks = NONE_EXPECTED;
         let in_order = packet.flags() & !flag::PSH == 0 && packet.tcp().seq() == self.rcv_nxt && !self.has_gaps;
         if unlikely(!in_order || self.srtt_us == 0 || self.has_unread) {
             return self.on_unusual(packet, now);
@@ -228,6 +306,7 @@ impl Receiver {
         }
         let ack = self.check_ack(now, true);
         self.window.read(self.rcv_nxt, self.rcv_nxt, now);
+        self.note_expected(packet.marks());
         ack
     }
 
@@ -297,7 +376,13 @@ impl Receiver {
     /// not empty the buffer while such data are left. Linux `tcp_cleanup_rbuf`.
     #[inline(always)]
     fn heed_push(&mut self, packet: &Packet) {
-        self.is_pushed |= self.host.ack_push || packet.len < self.host.mss as u16 + HEADERS;
+        self.is_pushed |= self.is_write_end(packet);
+    }
+
+    /// Whether a packet with PSH ends a write, as far as the application is concerned.
+    #[inline(always)]
+    fn is_write_end(&self, packet: &Packet) -> bool {
+        self.host.ack_push || packet.len < self.host.mss as u16 + HEADERS
     }
 
     /// Takes the next segment that is expected.
@@ -306,7 +391,7 @@ impl Receiver {
         self.rcv_nxt += 1;
         self.window.in_order(self.rcv_nxt, now);
         // within 20 ms the estimator stays where it is, if it is there already
-        if self.ato_ms != ATO_MIN_MS || now - self.last_data >= Duration::from_millis(u64::from(ATO_MIN_MS / 2)) {
+        if self.ato_ms != ATO_MIN_MS || now - self.last_data >= SAME_ATO {
             seldom();
             self.note_arrival(now);
         }
@@ -363,13 +448,23 @@ impl Receiver {
             }
         }
         (self.ack_now, self.is_pushed) = (false, false);
-        self.delack_at = Instant::NEVER;
+        self.delack_due = Instant::NEVER;
         self.compressed = 0;
         self.compressed_at = Instant::NEVER;
         self.ack(now, is_read, alone)
     }
 
     /// Returns the flags that tell what came: CE, SCE, a duplicate.
+    #[inline(always)]
+    fn echo_flags(&mut self) -> u16 {
+        if likely(!(self.demand_cwr | self.esce_queued | self.has_dsack)) {
+            0
+        } else {
+            self.take_echo()
+        }
+    }
+
+    /// [`Receiver::echo_flags`], if there are any.
     #[inline]
     fn take_echo(&mut self) -> u16 {
         let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
@@ -381,10 +476,16 @@ impl Receiver {
     /// Returns an ACK with echo and window.
     #[inline]
     fn ack(&mut self, now: Instant, is_read: bool, alone: bool) -> Ack {
-        let flags = if likely(!(self.demand_cwr | self.esce_queued | self.has_dsack)) { 0 } else { self.take_echo() };
+        let flags = self.echo_flags();
         let window = self.window.offered_window();
         let usual = window >= self.advertised && !is_read && alone;
         let window = if likely(usual) { window } else { self.select_window(is_read) };
+        self.ack_with(flags, window, now)
+    }
+
+    /// Returns an ACK with these flags and this window.
+    #[inline(always)]
+    fn ack_with(&mut self, flags: u16, window: u32, now: Instant) -> Ack {
         self.acked = self.rcv_nxt;
         self.advertised = window;
         let (flow, tsecr) = (self.flow, self.ts_recent);

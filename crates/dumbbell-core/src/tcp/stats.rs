@@ -68,11 +68,10 @@ impl ReceiverStats {
     pub fn count(&mut self, packet: &Packet) {
         self.arrived += 1;
         self.frame_bytes += u64::from(packet.len);
-        let ecn = packet.ecn();
-        if ecn == Ecn::Ce {
-            self.ce += 1;
-        } else if ecn == Ecn::Ect1 {
-            self.ect1 += 1;
+        match packet.ecn() {
+            Ecn::NotEct | Ecn::Ect0 => {}
+            Ecn::Ect1 => self.ect1 += 1,
+            Ecn::Ce => self.ce += 1,
         }
     }
 

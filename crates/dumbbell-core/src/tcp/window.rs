@@ -53,16 +53,21 @@ pub struct Window {
     limit: u64,
     /// Segment that ends the window being measured.
     measured_to: u64,
-    /// When the present round trip began.
-    round_at: Instant,
+    /// When the present round trip is over; never, while it is not known how long one is.
+    round_end: Instant,
     /// A difference of 0 ms between timestamps says nothing of the round trip.
     skips_zero: bool,
     /// The window that is offered counts in units of 2 to the power of this.
     scale: u8,
     /// The window is the share of the buffer that is payload, and not half of it.
     by_payload: bool,
+    /// Window that 256 bytes of memory allow: the share of a segment's memory that is payload (the measured `scaling_ratio`), or half
+    /// (`tcp_adv_win_scale` = 1).
+    ratio: u8,
     /// `rcv_nxt` when the present round trip began.
     round_seq: u64,
+    /// When that was.
+    round_at: Instant,
     /// Bytes that arrived in the last round trip.
     last_round: u64,
     /// When the first segment of the window being measured came.
@@ -79,6 +84,12 @@ pub fn scale(largest_buffer: u64) -> u8 {
     largest_buffer.max(LARGEST_SET_BUFFER).ilog2().saturating_sub(15).min(MAX_SCALE) as u8
 }
 
+/// Payload of 256 bytes of the memory of full segments of `mss` bytes.
+fn payload_ratio(mss: u32) -> u8 {
+    let mss = u64::from(mss);
+    (mss * 256 / (mss + SEGMENT_OVERHEAD)) as u8
+}
+
 impl Window {
     /// Bytes from the start that most packets touch.
     pub const HOT: usize = std::mem::offset_of!(Window, skips_zero);
@@ -89,6 +100,7 @@ impl Window {
         let mut window = Window {
             mss,
             by_payload: host.window_by_payload,
+            ratio: if host.window_by_payload { payload_ratio(mss) } else { 128 },
             skips_zero: host.receiver_rtt_not_zero,
             scale: scale(most),
             most,
@@ -104,6 +116,7 @@ impl Window {
             last_round: 0,
             round_seq: 0,
             round_at: Instant::ZERO,
+            round_end: Instant::NEVER,
         };
         // one segment is held in reserve (tcp_init_buffer_space); by halves that is already all
         let all_but_one = INITIAL_SPACE - u64::from(mss);
@@ -116,24 +129,13 @@ impl Window {
 
     /// Window that a buffer of `bytes` allows. Linux `tcp_win_from_space`.
     fn window_for(&self, bytes: u64) -> u64 {
-        bytes * self.ratio() / 256
-    }
-
-    /// Window that 256 bytes of memory allow: the share of a segment's memory that is payload (the measured `scaling_ratio`), or half
-    /// (`tcp_adv_win_scale` = 1).
-    fn ratio(&self) -> u64 {
-        let mss = u64::from(self.mss);
-        if self.by_payload {
-            mss * 256 / (mss + SEGMENT_OVERHEAD)
-        } else {
-            128
-        }
+        bytes * u64::from(self.ratio) / 256
     }
 
     /// Buffer that a window of `bytes` needs.
     fn buffer_for(&self, bytes: u64) -> u64 {
         if self.by_payload {
-            return bytes.saturating_mul(256) / self.ratio();
+            return bytes.saturating_mul(256) / u64::from(self.ratio);
         }
         let mss = u64::from(self.mss);
         let least = mss + OLDER_OVERHEAD;
@@ -204,7 +206,20 @@ impl Window {
 
     /// The handshake is over at `now`: the first round trip begins.
     pub fn on_established(&mut self, now: Instant) {
+        self.begin_round(now);
+    }
+
+    /// A round trip begins at `now`.
+    fn begin_round(&mut self, now: Instant) {
         self.round_at = now;
+        self.expect_round_end();
+    }
+
+    /// The present round trip, or its estimate, is another one.
+    #[inline]
+    fn expect_round_end(&mut self) {
+        let rtt = Duration::from_micros(u64::from(self.rtt_us()));
+        self.round_end = if self.rtt_8us == 0 { Instant::NEVER } else { self.round_at.saturating_add(rtt) };
     }
 
     /// Whether a segment that arrives may make the window grow.
@@ -243,15 +258,22 @@ impl Window {
             // larger ones move the estimate by an eighth
             self.rtt_8us += sample - (self.rtt_8us >> 3);
         }
+        self.expect_round_end();
     }
 
     /// A segment arrived in order, and `rcv_nxt` is the next. A whole window takes a round trip at the least: that can only lower the
     /// estimate. Linux `tcp_rcv_rtt_measure`.
     #[inline(always)]
     pub fn in_order(&mut self, rcv_nxt: u64, now: Instant) {
-        if unlikely(rcv_nxt >= self.measured_to) {
+        if unlikely(self.is_full(rcv_nxt)) {
             self.measure_window(rcv_nxt, now);
         }
+    }
+
+    /// Whether all of the window being measured has come when segment `rcv_nxt` is the next.
+    #[inline(always)]
+    pub fn is_full(&self, rcv_nxt: u64) -> bool {
+        rcv_nxt >= self.measured_to
     }
 
     /// The window that was measured is complete; the next one begins.
@@ -264,6 +286,7 @@ impl Window {
             let sample = (now - self.measured_from).as_micros().clamp(1, 1 << 28) as u32;
             if self.rtt_8us == 0 || sample << 3 < self.rtt_8us {
                 self.rtt_8us = sample << 3;
+                self.expect_round_end();
             }
         }
         self.measured_to = rcv_nxt + u64::from(window.div_ceil(self.mss));
@@ -274,11 +297,15 @@ impl Window {
     /// per round trip, room for twice what arrived and for its growth. Linux `tcp_rcv_space_adjust`.
     #[inline(always)]
     pub fn read(&mut self, first_end: u64, rcv_nxt: u64, now: Instant) {
-        // in ns, which takes a product instead of a quotient for every segment
-        let over = now.saturating_since(self.round_at) >= Duration::from_micros(u64::from(self.rtt_us()));
-        if unlikely(over && self.rtt_8us != 0) {
+        if unlikely(self.is_round_over(now)) {
             self.end_round(first_end, rcv_nxt, now);
         }
+    }
+
+    /// Whether the present round trip is over at `now`.
+    #[inline(always)]
+    pub fn is_round_over(&self, now: Instant) -> bool {
+        now >= self.round_end
     }
 
     /// A round trip is over. It ends with the first buffer that is read, and what waits behind that is taken off: it counts for the next one.
@@ -299,7 +326,7 @@ impl Window {
             self.last_round = arrived;
         }
         self.round_seq = first_end;
-        self.round_at = now;
+        self.begin_round(now);
     }
 }
 

@@ -266,20 +266,24 @@ impl WriteQueue {
         let offered = match self.app {
             Application::Bulk => u64::MAX,
             Application::Size(_) => self.segments(conn.mss),
-            Application::Rate(bytes_per_second) => {
+            _ => {
                 seldom();
-                self.offered_at_rate(bytes_per_second, conn)
-            }
-            Application::Planned(_) | Application::Written(_) => {
-                seldom();
-                self.offered_by_plan(conn)
+                self.offer_over_time(conn)
             }
         };
         (self.written < offered && 3 * self.memory(conn, bursts) <= 2 * self.size).then_some(offered)
     }
 
-    /// Segments that an application of constant rate has offered so far.
+    /// Segments that an application of constant rate, or with a plan, has offered so far. Apart from the others, which then need no table of jumps.
     #[inline(never)]
+    fn offer_over_time(&mut self, conn: &Conn) -> u64 {
+        match self.app {
+            Application::Rate(bytes_per_second) => self.offered_at_rate(bytes_per_second, conn),
+            _ => self.offered_by_plan(conn),
+        }
+    }
+
+    /// Segments that an application of constant rate has offered so far.
     fn offered_at_rate(&mut self, bytes_per_second: u64, conn: &Conn) -> u64 {
         let offered = offered_at(bytes_per_second, conn.now - self.started, conn.mss);
         if offered <= self.written {

@@ -11,8 +11,8 @@ use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::Sink;
 use dumbbell_core::reply::ReceiverReply;
+use dumbbell_core::ring::Ring;
 use dumbbell_core::units::{Duration, Instant};
-use std::collections::VecDeque;
 
 /// All endpoints of one base RTT and direction, and their acknowledgements on the way back, in order.
 pub struct DelayLine {
@@ -21,7 +21,7 @@ pub struct DelayLine {
     pub up: bool,
     /// By how much the clocks of its senders run ahead of the engine's.
     pub ahead: Duration,
-    pub acks: VecDeque<ReturningAck>,
+    pub acks: Ring<ReturningAck>,
     /// Slots of the endpoints.
     pub members: Vec<u32>,
     /// The measured time of its endpoints is over.
@@ -29,6 +29,7 @@ pub struct DelayLine {
 }
 
 /// An acknowledgement in a line.
+#[derive(Clone, Copy)]
 pub struct ReturningAck {
     /// When it reaches its sender.
     pub at: Instant,

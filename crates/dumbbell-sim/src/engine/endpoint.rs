@@ -404,7 +404,7 @@ mod tests {
         let options = FlowOptions::default();
         let cc = AnyCc::without_ecn();
         let tcp = Tcp {
-            space: [0; 3],
+            space: [0; 2],
             last_arrival: Instant::ZERO,
             sender: Sender::new(0, cc, Arc::clone(&host), options, Application::Bulk),
             receiver: Receiver::new(0, host, options),

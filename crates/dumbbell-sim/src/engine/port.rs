@@ -7,7 +7,7 @@ use dumbbell_core::packet::Packet;
 use dumbbell_core::path::{Path, Sink};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::receiver::{Receiver, SackBlocks};
-use dumbbell_core::tcp::{Block, Outlet};
+use dumbbell_core::tcp::{Block, Burst, Outlet};
 use dumbbell_core::units::Instant;
 
 /// The receiving end of a connection whose packets may reach it ahead of their time.
@@ -21,9 +21,11 @@ impl ReceivingEnd<'_> {
     /// A packet arrives at `at`, which may not have come. The receiver's timers that fire before are due.
     #[inline(always)]
     pub fn receive(&mut self, packet: &Packet, at: Instant, back: &mut impl ReturnPort) {
-        let due = self.receiver.next_timer();
-        if unlikely(due < at) {
-            on_receiver_timer(self.receiver, due, back);
+        if unlikely(self.receiver.no_timer_before() < at) {
+            let due = self.receiver.next_timer();
+            if due < at {
+                on_receiver_timer(self.receiver, due, back);
+            }
         }
         *self.last_arrival = at;
         receive(self.receiver, packet, at, back);
@@ -42,7 +44,21 @@ pub fn on_receiver_timer(receiver: &mut Receiver, due: Instant, back: &mut impl 
 /// A packet reaches `receiver`, which sends `back`.
 #[inline(always)]
 pub fn receive(receiver: &mut Receiver, packet: &Packet, now: Instant, back: &mut impl ReturnPort) {
-    let ack = receiver.on_packet(packet, now);
+    if likely(receiver.expects(packet, now)) {
+        if let Some(ack) = receiver.take_expected(packet, now) {
+            back.send(ack.into(), NO_BLOCKS);
+        }
+    } else {
+        // a copy: one that is given away by its address lies in memory on the usual way, too
+        let copy = *packet;
+        receive_other(receiver, &copy, now, back);
+    }
+}
+
+/// A packet that is not expected reaches `receiver`, which sends `back`.
+#[inline(never)]
+fn receive_other(receiver: &mut Receiver, packet: &Packet, now: Instant, back: &mut impl ReturnPort) {
+    let ack = receiver.take_any(packet, now);
     let early = receiver.take_early();
     let mut blocks = NO_BLOCKS;
     if ack.is_some() && receiver.has_blocks() {
@@ -64,10 +80,10 @@ pub trait Ingress: Sink<Packet> {
     /// Whether [`Ingress::deliver_ahead`] delivers packets.
     const DELIVERS: bool = false;
 
-    /// Delivers `packet` to the end `to` as it is sent at `now`, if it is known when it arrives there. Returns whether that was so.
+    /// Delivers packets of `burst` to the end `to` as they are sent at `now`, as far as it is known when they arrive there. Returns the rest.
     #[inline(always)]
-    fn deliver_ahead(&mut self, _packet: &mut Packet, _to: &mut ReceivingEnd, _now: Instant) -> bool {
-        false
+    fn deliver_ahead(&mut self, burst: Burst, _to: &mut ReceivingEnd, _now: Instant) -> Burst {
+        burst
     }
 
     /// For a packet with `flags`, [`Ingress::arrive_busy`] does the same as [`Sink::arrive`].
@@ -96,8 +112,8 @@ impl<W: Ingress> Ingress for &mut W {
     const DELIVERS: bool = W::DELIVERS;
 
     #[inline(always)]
-    fn deliver_ahead(&mut self, packet: &mut Packet, to: &mut ReceivingEnd, now: Instant) -> bool {
-        (**self).deliver_ahead(packet, to, now)
+    fn deliver_ahead(&mut self, burst: Burst, to: &mut ReceivingEnd, now: Instant) -> Burst {
+        (**self).deliver_ahead(burst, to, now)
     }
 
     #[inline(always)]
@@ -164,18 +180,10 @@ impl<W: Ingress> EndpointPort<'_, W> {
             Some(path) => path.push(without_burst_marks(packet), self.now, &mut self.way),
         }
     }
-}
 
-impl<W: Ingress> Outlet for EndpointPort<'_, W> {
+    /// Sends a packet that reaches its receiver when it leaves the net.
     #[inline(always)]
-    fn send(&mut self, mut packet: Packet) {
-        if W::DELIVERS {
-            if let Some(end) = &mut self.end {
-                if likely(self.way.deliver_ahead(&mut packet, end, self.now)) {
-                    return;
-                }
-            }
-        }
+    fn send_at_departure(&mut self, packet: Packet) {
         self.way.post(&packet, self.now);
         if self.path.is_none() && self.way.is_busy(packet.flags()) {
             self.way.arrive_busy(packet, self.now);
@@ -183,6 +191,26 @@ impl<W: Ingress> Outlet for EndpointPort<'_, W> {
             seldom();
             let [a, b, c, d] = packet.to_words();
             self.send_through_stages(a, b, c, d);
+        }
+    }
+}
+
+impl<W: Ingress> Outlet for EndpointPort<'_, W> {
+    #[inline]
+    fn send(&mut self, packet: Packet) {
+        self.send_burst(Burst::of_one(packet));
+    }
+
+    #[inline(always)]
+    fn send_burst(&mut self, mut burst: Burst) {
+        if W::DELIVERS {
+            if let Some(end) = &mut self.end {
+                burst = self.way.deliver_ahead(burst, end, self.now);
+            }
+        }
+        while let Some(packet) = burst.head() {
+            self.send_at_departure(packet);
+            burst.advance();
         }
     }
 

@@ -6,9 +6,9 @@ use crate::config::{AppConfig, AppParams, FlowConfig, RunConfig, StageConfig, Ud
 use dumbbell_bottleneck::build_path;
 use dumbbell_core::app::Way;
 use dumbbell_core::packet::FlowKey;
+use dumbbell_core::ring::Ring;
 use dumbbell_core::tcp::sender::{AppPlan, Application};
 use dumbbell_core::units::{Duration, Instant, Rate};
-use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Builds the stages that the packets of endpoint `number` pass alone.
@@ -30,7 +30,7 @@ pub fn lines(config: &RunConfig) -> Vec<DelayLine> {
     all.dedup();
     let line = |(delay, up): (Duration, bool)| {
         let ahead = if up { Duration::ZERO } else { delay / 2 };
-        DelayLine { delay, up, ahead, acks: VecDeque::new(), members: Vec::new(), over: false }
+        DelayLine { delay, up, ahead, acks: Ring::default(), members: Vec::new(), over: false }
     };
     all.into_iter().map(line).collect()
 }

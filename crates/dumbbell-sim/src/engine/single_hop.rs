@@ -13,14 +13,14 @@ use crate::RunError;
 use dumbbell_bottleneck::{Bottleneck, Hop, HopPart, Passage};
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::{likely, unlikely};
-use dumbbell_core::log::DropReason;
+use dumbbell_core::log::{DropReason, Log};
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::receiver::SackBlocks;
-use dumbbell_core::tcp::BackEcn;
+use dumbbell_core::tcp::{BackEcn, Burst};
 use dumbbell_core::units::Instant;
 use std::sync::Arc;
 
@@ -61,9 +61,8 @@ impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> SingleHop<A, L, AHEAD> {
         self.lines.times.set(line, next);
         if unlikely(arena.is_crowded()) {
             let Bottleneck { aqm, log, .. } = &self.entrance.hop.bottleneck;
-            // one test for all; where the ring of acknowledgements starts over, a few senders are not prefetched
-            if let Some([nearest, soon, .., later]) = queue.as_slices().0.first_chunk::<{ LOOK_AHEAD + 1 }>() {
-                let (nearest, soon, later) = (nearest.reply.flow(), soon.reply.flow(), later.reply.flow());
+            if queue.len() > LOOK_AHEAD {
+                let (nearest, soon, later) = (queue[0].reply.flow(), queue[1].reply.flow(), queue[LOOK_AHEAD].reply.flow());
                 arena.prefetch_sender(later);
                 if AHEAD {
                     arena.prefetch_receiver(later);
@@ -192,16 +191,12 @@ impl<A: Aqm, L: Tap, const AHEAD: bool> Ingress for HopIngress<'_, A, L, AHEAD> 
     const DELIVERS: bool = AHEAD;
 
     #[inline(always)]
-    fn deliver_ahead(&mut self, packet: &mut Packet, to: &mut ReceivingEnd, now: Instant) -> bool {
+    fn deliver_ahead(&mut self, burst: Burst, to: &mut ReceivingEnd, now: Instant) -> Burst {
         let bottleneck = &mut self.shared.hop.bottleneck;
-        let horizon = self.horizon.min(bottleneck.aqm.next_timer());
-        match bottleneck.pass(packet, now, horizon) {
-            Passage::Left(at) => {
-                to.receive(packet, at, &mut EarlyReturn { lines: self.lines, line: self.line, at });
-                true
-            }
-            passage => passage == Passage::Dropped,
+        if !bottleneck.lets_pass() {
+            return burst;
         }
+        deliver_burst(bottleneck, self.horizon, burst, to, (self.lines, self.line), now)
     }
 
     #[inline(always)]
@@ -233,6 +228,28 @@ impl<A: Aqm, L: Tap, const AHEAD: bool> Ingress for HopIngress<'_, A, L, AHEAD> 
     fn memory_mut(&mut self) -> &mut SendMemory {
         &mut self.shared.memory
     }
+}
+
+/// [`Ingress::deliver_ahead`] over `bottleneck`, in front of which nothing waits; acknowledgements enter `line` of `lines`.
+#[inline(always)]
+fn deliver_burst<A: Aqm, L: Log>(
+    bottleneck: &mut Bottleneck<A, L>,
+    horizon: Instant,
+    mut burst: Burst,
+    to: &mut ReceivingEnd,
+    (lines, line): (&mut DelayLines, u32),
+    now: Instant,
+) -> Burst {
+    let horizon = horizon.min(bottleneck.aqm.next_timer());
+    while let Some(mut packet) = burst.head() {
+        match bottleneck.pass(&mut packet, now, horizon) {
+            Passage::Left(at) => to.receive(&packet, at, &mut EarlyReturn { lines, line, at }),
+            Passage::Dropped => {}
+            Passage::Waits => break,
+        }
+        burst.advance();
+    }
+    burst
 }
 
 /// The way back from a receiver that a packet reaches ahead of its time, at `at`.

@@ -28,7 +28,7 @@ pub struct Tcp {
     /// When the last packet that was delivered ahead of its time arrives.
     pub(super) last_arrival: Instant,
     /// With it what an ACK needs of the sender begins at a cache line.
-    pub(super) space: [u64; 3],
+    pub(super) space: [u64; 2],
     pub sender: Sender,
 }
 
@@ -45,7 +45,7 @@ impl Tcp {
         let options = options(&cc, ecn, echo);
         let mut sender = Sender::new(slot, cc, Arc::clone(host), options, app);
         sender.rtt_samples = records.then(CompactHistogram::default);
-        Tcp { sender, space: [0; 3], last_arrival: Instant::ZERO, receiver: Receiver::new(slot, Arc::clone(host), options) }
+        Tcp { sender, space: [0; 2], last_arrival: Instant::ZERO, receiver: Receiver::new(slot, Arc::clone(host), options) }
     }
 
     /// Becomes what [`Tcp::new`] makes in the same slot between the same hosts, without RTT samples.
@@ -106,7 +106,12 @@ impl Connection for Tcp {
     #[inline]
     fn next_timer(&self, start: Instant) -> Instant {
         let begins = if self.sender.phase == Phase::Idle { start } else { Instant::NEVER };
-        begins.min(self.sender.next_timer()).min(self.receiver.next_timer())
+        let other = begins.min(self.sender.next_timer());
+        if other <= self.receiver.no_timer_before() {
+            other
+        } else {
+            other.min(self.receiver.next_timer())
+        }
     }
 
     #[inline]
@@ -138,7 +143,7 @@ impl Connection for Tcp {
 
     #[inline]
     fn on_receiver_timer(&mut self, now: Instant, back: &mut impl ReturnPort) {
-        if self.receiver.next_timer() <= now {
+        if self.receiver.no_timer_before() <= now && self.receiver.next_timer() <= now {
             on_receiver_timer(&mut self.receiver, now, back);
         }
     }
@@ -150,7 +155,7 @@ impl Connection for Tcp {
         } else {
             receive(&mut self.receiver, packet, now, back);
         }
-        self.receiver.next_timer()
+        self.receiver.no_timer_before()
     }
 
     #[inline(always)]
@@ -175,7 +180,7 @@ impl Connection for Tcp {
             return now;
         }
         if delivers {
-            timer = timer.min(self.receiver.next_timer());
+            timer = timer.min(self.receiver.no_timer_before());
         }
         timer
     }

@@ -237,7 +237,7 @@ fn a_slot_is_given_to_another_flow_when_no_acknowledgement_is_left() {
     let mut late = 0;
     while engine.advance(Instant::NEVER, 1).expect("no broken invariant") != RunState::Over {
         for line in &engine.net.lines.all {
-            for ReturningAck { at, reply, .. } in &line.acks {
+            for ReturningAck { at, reply, .. } in line.acks.iter() {
                 let endpoint = engine.arena.get(reply.flow());
                 let tcp = endpoint.tcp().unwrap_or_else(|| panic!("at {}: an ACK for a free slot", engine.now));
                 assert!(endpoint.start <= *at - line.delay, "at {}: an ACK for flow {}, of another", engine.now, endpoint.number);

@@ -244,7 +244,7 @@ impl Windows {
         let DelayLines { all, times, pool } = lines;
         for (number, line) in all.iter_mut().enumerate() {
             let (mut last, mut tie) = (Instant::NEVER, 0);
-            for ack in line.acks.drain(..) {
+            for ack in line.acks.drain() {
                 tie = if ack.at == last { tie + 1 } else { 0 };
                 last = ack.at;
                 self.shards[(ack.reply.flow() >> self.shift) as usize].take_ack(number, ack, tie, pool);

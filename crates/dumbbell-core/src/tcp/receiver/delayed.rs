@@ -1,6 +1,6 @@
 //! When data are acknowledged: delayed ACKs with a quick-ack start, and the compression of SACKs.
 
-use super::Receiver;
+use super::{Receiver, NONE_EXPECTED};
 use crate::hint::{likely, unlikely};
 use crate::tcp::host::HostParams;
 use crate::tcp::Ack;
@@ -126,9 +126,18 @@ impl Receiver {
         true
     }
 
+    /// When the delayed ACK that is pending fires. Most are never asked for it, so that the wheel rounds only then.
+    pub(super) fn delack_at(&self) -> Instant {
+        if self.delack_due == Instant::NEVER {
+            return Instant::NEVER;
+        }
+        let delay = Duration::from_millis(u64::from(self.delack_ms));
+        timer_wheel(self.delack_due - delay, delay)
+    }
+
     /// Sets the timer for an ACK that is held back; returns false if it would be due too soon. Linux `tcp_send_delayed_ack`.
-    #[inline]
-    fn delay_ack(&mut self, now: Instant) -> bool {
+    #[inline(always)]
+    pub(super) fn delay_ack(&mut self, now: Instant) -> bool {
         let mut ato = self.ato_ms;
         if unlikely(ato > ATO_MIN_MS) {
             let mut limit = ATO_LIMIT_MS;
@@ -137,21 +146,26 @@ impl Receiver {
             }
             ato = ato.min(limit);
         }
-        let jiffies = now.as_millis() as u32;
-        let delay = ato.min(u32::from(self.delay_max_ms));
-        if self.delack_at != Instant::NEVER {
-            // the two are less than a second apart
-            let left = self.delack_expires.wrapping_sub(jiffies) as i32;
-            if left <= (ato >> 2) as i32 {
+        let delay = ato.min(u32::from(self.delay_max_ms)) as u16;
+        if unlikely(self.delack_due != Instant::NEVER) {
+            let left = self.delack_jiffies_left(now);
+            if left <= i64::from(ato >> 2) {
                 return false;
             }
-            if left <= delay as i32 {
+            if left <= i64::from(delay) {
                 return true;
             }
         }
-        self.delack_expires = jiffies.wrapping_add(delay);
-        self.delack_at = timer_wheel(now, Duration::from_millis(u64::from(delay)));
+        self.delack_ms = delay;
+        self.delack_due = now + Duration::from_millis(u64::from(delay));
         true
+    }
+
+    /// Returns the jiffies from `now` to the one that the pending ACK was set to.
+    #[inline(never)]
+    fn delack_jiffies_left(&self, now: Instant) -> i64 {
+        // a delay of whole jiffies
+        self.delack_due.as_millis() as i64 - now.as_millis() as i64
     }
 
     /// Returns the ACK that was held back until the time that [`Receiver::next_timer`] gave.
@@ -159,7 +173,8 @@ impl Receiver {
         if self.next_timer() > now {
             return None;
         }
-        if self.delack_at <= now {
+        self.expected_marks = NONE_EXPECTED;
+        if self.delack_at() <= now {
             // the timer ran out: the peer is slower than thought (Linux tcp_delack_timer_handler)
             self.ato_ms = (self.ato_ms << 1).min(self.ato_max_ms());
         }

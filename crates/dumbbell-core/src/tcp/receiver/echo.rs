@@ -41,11 +41,16 @@ impl Receiver {
             self.update_ece(packet, now);
             self.ecn_settled = self.settled_codepoints();
         }
-        // each packet with SCE asks for an echo, also where nothing else changes
+        self.queue_esce(packet);
+        self.prior_rcv_nxt = self.rcv_nxt;
+    }
+
+    /// Each packet with SCE asks for an echo, also where nothing else changes.
+    #[inline(always)]
+    pub(super) fn queue_esce(&mut self, packet: &Packet) {
         if self.sce_state {
             self.esce_queued |= packet.ecn() == Ecn::Ect1;
         }
-        self.prior_rcv_nxt = self.rcv_nxt;
     }
 
     /// Codepoints, as bits, with which the next packet changes nothing in [`Receiver::update_ece`] except the echo of SCE.
@@ -110,7 +115,7 @@ impl Receiver {
     #[inline]
     fn echo_each(&mut self, ce: bool, now: Instant) {
         if ce != self.ce_state {
-            if self.delack_at != Instant::NEVER {
+            if self.delack_due != Instant::NEVER {
                 self.acknowledge_early(now);
             }
             self.ack_now |= self.host.ack_ce_change;
@@ -125,7 +130,7 @@ impl Receiver {
     /// would wait for the delayed-ACK timer at every change.
     #[inline]
     fn echo_sce(&mut self, sce: bool, now: Instant) {
-        if sce != self.sce_state && self.delack_at != Instant::NEVER {
+        if sce != self.sce_state && self.delack_due != Instant::NEVER {
             self.acknowledge_early(now);
             self.raise_quick(1);
         }
