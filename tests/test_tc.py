@@ -368,6 +368,24 @@ qdisc fq_codel 800b: dev ifb4pppoe-wan root refcnt 2 limit 10240p flows 1024 tar
     assert found["bottleneck"]["aqm"]["limit"] == 10_240
 
 
+def test_what_tc_prints_of_a_device_is_read() -> None:
+    """Printed by iproute2 6.1: there is no dev, stab has a line of its own, and a burst below 1 us is 0."""
+    tbf = """qdisc tbf 8001: root refcnt 3 rate 808Kbit burst 3300b/1 mpu 0b lat 300ms linklayer ethernet
+ linklayer atm overhead -4 mtu 2047 tsize 512
+ Sent 2120 bytes 6 pkt (dropped 3, overlimits 0 requeues 0)
+"""
+    found = bottleneck(tbf)
+    assert (found["burst"], found["overhead"], found["framing"]) == ("1604B", "10B", "atm")
+    htb = """qdisc htb 1: root refcnt 3 r2q 10 default 0x11 direct_packets_stat 0 direct_qlen 1000
+qdisc bfifo 5: parent 1:11 limit 1514000b
+class htb 1:11 parent 1:10 leaf 5: prio 0 rate 5Mbit ceil 10Gbit burst 0b cburst 0b
+class htb 1:10 root rate 10Mbit ceil 10Mbit burst 15Kb cburst 1600b
+"""
+    found = bottleneck(htb)
+    assert (found["rate"], found["burst"]) == ("10Mbit", "1600B")
+    assert found["aqm"] == {"name": "bfifo", "limit": "1514000B"}
+
+
 SQM = """config queue 'eth1'
 	option enabled '1'
 	option interface 'eth1'

@@ -75,6 +75,8 @@ class System:
     """Lines that are not of tc."""
     texts: list[str] = field(default_factory=list)
     """The commands that were read."""
+    last: QdiscNode | None = None
+    """The discipline that was read last: `tc -d qdisc show` prints its stab in a line of its own."""
 
     def get_device(self, name: str) -> Device:
         """Return a device, which is new if no line had it."""
@@ -103,6 +105,10 @@ def _read_command(system: System, words: list[Word], *, only_commands: bool) -> 
                 place, words = f"{words[0]}:", words[1:]
         if not words:
             raise place_error(Missing("qdisc, class or filter", key="tc"), first)
+    if words[0] == "linklayer" and not only_commands and system.last is not None:
+        system.last.stab_word, system.last.stab = words[0], words
+        system.texts.append(f" {' '.join(words)}")
+        return
     if not is_tc and words[0] not in _OBJECTS and not _begins_fragment(words[0], only_commands=only_commands):
         system.others += 1
         return
@@ -230,7 +236,7 @@ def _read_qdisc(system: System, what: Word, words: list[Word], namespace: str) -
         return
     if head.kind is None:
         raise place_error(Missing("a queue discipline", key=f"qdisc {verb}"), what)
-    _place_qdisc(device, head, verb)
+    system.last = _place_qdisc(device, head, verb)
 
 
 def _delete_qdisc(device: Device | None, head: _Head) -> None:
@@ -245,7 +251,8 @@ def _delete_qdisc(device: Device | None, head: _Head) -> None:
         device.children.pop(head.parent, None)
 
 
-def _place_qdisc(device: Device, head: _Head, verb: str) -> None:
+def _place_qdisc(device: Device, head: _Head, verb: str) -> QdiscNode:
+    """Put a discipline into the tree of a device, and return it."""
     kind = head.kind
     assert kind is not None
     _check_kind(kind)
@@ -256,7 +263,7 @@ def _place_qdisc(device: Device, head: _Head, verb: str) -> None:
         if old.kind != kind:
             raise place_error(Unfit(f"change cannot make {kind} of {old.kind}", "replace", key=f"qdisc {verb}"), kind)
         old.options = [*old.options, *head.rest]
-        return
+        return old
     taken = [one for one in (device.root, *device.children.values()) if one is not None and one is not old]
     if head.place and head.place[0] and any(one.handle and one.handle[0] == head.place[0] for one in taken):
         raise place_error(
@@ -271,6 +278,7 @@ def _place_qdisc(device: Device, head: _Head, verb: str) -> None:
         device.children.clear()
     else:
         device.children[at] = qdisc
+    return qdisc
 
 
 def _check_kind(kind: Word) -> None:

@@ -1,4 +1,4 @@
-"""The settings of a run as commands for people: `dumbbell run --engine linux --show-commands`."""
+"""The settings of a run as commands for people: `dumbbell tc FILE.toml`, `dumbbell run --show-commands`."""
 
 import re
 from collections.abc import Iterator
