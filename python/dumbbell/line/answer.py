@@ -18,6 +18,7 @@ from dumbbell.results.tables import align_table
 from dumbbell.words import capitalise, format_count, format_rate, join_words
 
 WITHOUT = "without a shaper"
+_TIMES = {"99 of 100 times": " at P99", "19 of 20 times": " at P95"}
 WORTHWHILE = 1.1  # times longer delays, in the geometric mean, from which on a change is worth it: ours
 
 
@@ -110,22 +111,32 @@ def _describe_choice(line: AccessLine, setting: RouterSetting) -> str:
 def _describe_gain(one: SettingComparison, chosen: str) -> str:
     if chosen == UNSHAPED:
         return ""
-    said = {
-        role: [
-            f"{_spell_mean(one, chosen, column)} ({_format_mean(one, UNSHAPED, column)} {WITHOUT})"
-            for column in one.columns
-            if column.role == role and (role == "delay" or (one.compute_mean(UNSHAPED, column.label) or 0) > 0)
-        ]
-        for role in ("delay", "loss")
-    }
-    text = f"99 of 100 times {'; '.join(said['delay'])}."
-    return f"{text} {capitalise(join_words(said['loss']))}." if said["loss"] else text
+    said = [
+        f"{sentence} {'; '.join(parts)}."
+        for sentence, suffix in _TIMES.items()
+        if (parts := [_describe_column(one, chosen, column) for column in one.columns if _is_of(column, suffix)])
+    ]
+    lost = [
+        _describe_column(one, chosen, column)
+        for column in one.columns
+        if column.role in ("loss", "late") and (one.compute_mean(UNSHAPED, column.label) or 0) > 0
+    ]
+    return " ".join([*said, *([f"{capitalise(join_words(lost))}."] if lost else [])])
 
 
-def _spell_mean(one: SettingComparison, name: str, column: Felt) -> str:
-    """Return a mean in words; a 99th percentile is the most that it is 99 of 100 times."""
+def _is_of(column: Felt, suffix: str) -> bool:
+    return column.role == "delay" and column.word.endswith(suffix)
+
+
+def _describe_column(one: SettingComparison, chosen: str, column: Felt) -> str:
+    """Return a mean in words, with that without a shaper; a percentile is the most that it is so many times."""
     most = "at most " if column.role == "delay" else ""
-    return column.word.removesuffix(" at P99").format(f"{most}{_format_mean(one, name, column)}")
+    word = column.word
+    for suffix in _TIMES.values():
+        word = word.removesuffix(suffix)
+    return (
+        f"{word.format(f'{most}{_format_mean(one, chosen, column)}')} ({_format_mean(one, UNSHAPED, column)} {WITHOUT})"
+    )
 
 
 def _format_mean(one: SettingComparison, name: str, column: Felt) -> str:

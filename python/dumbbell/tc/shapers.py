@@ -296,7 +296,11 @@ def _make_bucket(name: str, values: dict[str, GivenWord], keys: tuple[str, str],
     of_rate, of_burst = keys
     burst = values.get(of_burst)
     size = burst.value if burst and burst.value else int(rate / 8 / _NS) + mtu
-    source = f"{name} {burst.text}" if burst else f"{name}: tc's default {of_burst}, {mtu} B and what the rate carries in a tick"
+    source = (
+        f"{name} {burst.text}"
+        if burst
+        else f"{name}: tc's default {of_burst}, {mtu} B and what the rate carries in a tick"
+    )
     return _Bucket(rate, size, f"{name} {values[of_rate].text}", source)
 
 
