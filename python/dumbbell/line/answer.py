@@ -68,10 +68,16 @@ def choose_setting(one: SettingComparison, ranked: RankedSettings) -> str:
     That is no shaper if it is one of them, or if its delays are hardly longer: it needs no work. Otherwise the cost is
     the share of goodput that is lost against the setting with most, added over directions.
     """
-    good = [name for name in ranked.order if name == ranked.order[0] or not is_worse(ranked, name)]
+    good = _list_good(ranked)
     if UNSHAPED in good or _is_nearly_best(one, ranked, UNSHAPED):
         return UNSHAPED
     return min(good, key=lambda name: (round(_compute_lost_share(one, name), 3), good.index(name)))
+
+
+def _list_good(ranked: RankedSettings) -> list[str]:
+    """Return the best setting and those that were tested and are not worse: one whose pages never load is not tested."""
+    first, *others = ranked.order
+    return [first, *(name for name in others if ranked.worse.get(name) is False and not is_worse(ranked, name))]
 
 
 def _is_nearly_best(one: SettingComparison, ranked: RankedSettings, name: str) -> bool:
@@ -159,12 +165,14 @@ def _describe_price(one: SettingComparison, chosen: str) -> str:
 
 
 def _describe_certainty(one: SettingComparison, ranked: RankedSettings, chosen: str) -> str:
-    others = [name for name in ranked.order if name != chosen and not is_worse(ranked, name)]
+    others = [name for name in _list_good(ranked) if name != chosen]
     n = format_count(one.seeds, "seed")
     if one.seeds < 2:
         return "How sure that is cannot be said from one seed."
     if not others:
-        return f"All other settings have significantly longer waits or lose packets ({n}, false discovery rate 5 %)."
+        return (
+            f"All other settings have significantly longer waits, or lose what waits ({n}, false discovery rate 5 %)."
+        )
     names = f"{join_words(others)} {'is' if len(others) == 1 else 'are'}"
     return f"By what people feel, {names} not distinguished from the best in {n}; this one costs least."
 
