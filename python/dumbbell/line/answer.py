@@ -75,7 +75,7 @@ def choose_setting(one: SettingComparison, ranked: RankedSettings) -> str:
 
 
 def _list_good(ranked: RankedSettings) -> list[str]:
-    """Return the best setting and those that were tested and are not worse: one whose pages never load is not tested."""
+    """Return the best setting, and those that were tested and are not worse."""
     first, *others = ranked.order
     return [first, *(name for name in others if ranked.worse.get(name) is False and not is_worse(ranked, name))]
 
