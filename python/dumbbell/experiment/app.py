@@ -22,7 +22,9 @@ def check(run: dict[str, Any], given: dict[str, Any]) -> None:
             continue
         for key in _OF_STREAMS:
             if own.get(key) is not None:
-                raise Unfit(f"{name} sends datagrams, without a congestion control", f"omit {key}", key=f"{place}.{key}")
+                raise Unfit(
+                    f"{name} sends datagrams, without a congestion control", f"omit {key}", key=f"{place}.{key}"
+                )
 
 
 def describe(one: dict[str, Any]) -> str:

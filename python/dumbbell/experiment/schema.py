@@ -394,7 +394,9 @@ def _format_key(key: str, table: dict[str, Any]) -> str:
 def _find_algorithms() -> dict[str, dict[str, Algorithm]]:
     """Return keys that name algorithms, and which ones."""
     known = read_registry()
-    return {"aqm": known.aqm, "cc": known.cc, "link": known.link, "kind": known.app} | dict.fromkeys(PATH_KEYS, known.stage)
+    return {"aqm": known.aqm, "cc": known.cc, "link": known.link, "kind": known.app} | dict.fromkeys(
+        PATH_KEYS, known.stage
+    )
 
 
 def _find_steps(loc: tuple[str | int, ...]) -> Path:

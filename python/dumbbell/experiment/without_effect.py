@@ -61,7 +61,11 @@ def has_tcp(run: dict[str, Any]) -> bool:
     """Return whether anything in a run has the TCP of hosts, and not a stack of its own."""
     controls = (one["cc"].get("plugin") for one in run["flows"])
     has_streams = any(one["cc"] is not None for one in run.get("app", ()))
-    return bool(run["web"]) or has_streams or any(digest is None or plugins.get_known(digest).kind != "stack" for digest in controls)
+    return (
+        bool(run["web"])
+        or has_streams
+        or any(digest is None or plugins.get_known(digest).kind != "stack" for digest in controls)
+    )
 
 
 def find_unused_tcp_key(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit | None:
@@ -70,7 +74,11 @@ def find_unused_tcp_key(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit |
     for key in params:
         if key in given and key not in OF_EVERY_RUN and hosts[key] != params[key].default:
             found = "it sets the hosts' TCP, and nothing here uses TCP"
-            return Unfit(found, "omit the key, or add a [[flows]] without stack, [[web]] or an [[app]] with cc", key=f"hosts.{key}")
+            return Unfit(
+                found,
+                "omit the key, or add a [[flows]] without stack, [[web]] or an [[app]] with cc",
+                key=f"hosts.{key}",
+            )
     return None
 
 

@@ -18,6 +18,7 @@ from dumbbell.results.tables import align_table
 from dumbbell.words import capitalise, format_count, format_rate, join_words
 
 WITHOUT = "without a shaper"
+_TIMES = {"99 of 100 times": " at P99", "19 of 20 times": " at P95"}
 WORTHWHILE = 1.1  # times longer delays, in the geometric mean, from which on a change is worth it: ours
 
 
@@ -67,10 +68,16 @@ def choose_setting(one: SettingComparison, ranked: RankedSettings) -> str:
     That is no shaper if it is one of them, or if its delays are hardly longer: it needs no work. Otherwise the cost is
     the share of goodput that is lost against the setting with most, added over directions.
     """
-    good = [name for name in ranked.order if name == ranked.order[0] or not is_worse(ranked, name)]
+    good = _list_good(ranked)
     if UNSHAPED in good or _is_nearly_best(one, ranked, UNSHAPED):
         return UNSHAPED
     return min(good, key=lambda name: (round(_compute_lost_share(one, name), 3), good.index(name)))
+
+
+def _list_good(ranked: RankedSettings) -> list[str]:
+    """Return the best setting, and those that were tested and are not worse."""
+    first, *others = ranked.order
+    return [first, *(name for name in others if ranked.worse.get(name) is False and not is_worse(ranked, name))]
 
 
 def _is_nearly_best(one: SettingComparison, ranked: RankedSettings, name: str) -> bool:
@@ -110,22 +117,32 @@ def _describe_choice(line: AccessLine, setting: RouterSetting) -> str:
 def _describe_gain(one: SettingComparison, chosen: str) -> str:
     if chosen == UNSHAPED:
         return ""
-    said = {
-        role: [
-            f"{_spell_mean(one, chosen, column)} ({_format_mean(one, UNSHAPED, column)} {WITHOUT})"
-            for column in one.columns
-            if column.role == role and (role == "delay" or (one.compute_mean(UNSHAPED, column.label) or 0) > 0)
-        ]
-        for role in ("delay", "loss")
-    }
-    text = f"99 of 100 times {'; '.join(said['delay'])}."
-    return f"{text} {capitalise(join_words(said['loss']))}." if said["loss"] else text
+    said = [
+        f"{sentence} {'; '.join(parts)}."
+        for sentence, suffix in _TIMES.items()
+        if (parts := [_describe_column(one, chosen, column) for column in one.columns if _is_of(column, suffix)])
+    ]
+    lost = [
+        _describe_column(one, chosen, column)
+        for column in one.columns
+        if column.role in ("loss", "late") and (one.compute_mean(UNSHAPED, column.label) or 0) > 0
+    ]
+    return " ".join([*said, *([f"{capitalise(join_words(lost))}."] if lost else [])])
 
 
-def _spell_mean(one: SettingComparison, name: str, column: Felt) -> str:
-    """Return a mean in words; a 99th percentile is the most that it is 99 of 100 times."""
+def _is_of(column: Felt, suffix: str) -> bool:
+    return column.role == "delay" and column.word.endswith(suffix)
+
+
+def _describe_column(one: SettingComparison, chosen: str, column: Felt) -> str:
+    """Return a mean in words, with that without a shaper; a percentile is the most that it is so many times."""
     most = "at most " if column.role == "delay" else ""
-    return column.word.removesuffix(" at P99").format(f"{most}{_format_mean(one, name, column)}")
+    word = column.word
+    for suffix in _TIMES.values():
+        word = word.removesuffix(suffix)
+    return (
+        f"{word.format(f'{most}{_format_mean(one, chosen, column)}')} ({_format_mean(one, UNSHAPED, column)} {WITHOUT})"
+    )
 
 
 def _format_mean(one: SettingComparison, name: str, column: Felt) -> str:
@@ -148,12 +165,14 @@ def _describe_price(one: SettingComparison, chosen: str) -> str:
 
 
 def _describe_certainty(one: SettingComparison, ranked: RankedSettings, chosen: str) -> str:
-    others = [name for name in ranked.order if name != chosen and not is_worse(ranked, name)]
+    others = [name for name in _list_good(ranked) if name != chosen]
     n = format_count(one.seeds, "seed")
     if one.seeds < 2:
         return "How sure that is cannot be said from one seed."
     if not others:
-        return f"All other settings have significantly longer waits or lose packets ({n}, false discovery rate 5 %)."
+        return (
+            f"All other settings have significantly longer waits, or lose what waits ({n}, false discovery rate 5 %)."
+        )
     names = f"{join_words(others)} {'is' if len(others) == 1 else 'are'}"
     return f"By what people feel, {names} not distinguished from the best in {n}; this one costs least."
 

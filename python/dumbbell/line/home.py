@@ -131,7 +131,6 @@ def write_experiment(line: AccessLine, command: str = "") -> str:
         "down": 'route = ["bottleneck", "router-down"]\nack_route = ["router-up", "reverse"]',
         "up": 'direction = "up"\nroute = ["router-up", "reverse"]\nack_route = ["bottleneck", "router-down"]',
     }
-    only = {way: "\n".join(text.splitlines()[:-1]) for way, text in ways.items()}
     tcp = f'cc = "cubic"\nbase_rtt = "{rtt}"'
     bulk = 'start = { uniform = ["0s", "1s"] }'
     assumed = "".join(f"\n# - {text}" for text in line.assumptions)
@@ -180,21 +179,15 @@ count = 2
 {ways["up"]}
 {bulk}
 
-[[web]]                         # pages and pictures
+[[app]]                         # somebody opens pages
+kind = {{ name = "pages", think = "2s" }}
 {tcp}
-arrivals = "5/s"
-size = {{ pareto = 0.9, min = "1kB", max = "1MB" }}
 {ways["down"]}
 
-[[udp]]                         # a call, down: 50 packets a second
-rate = "100kbit"
-size = "250B"
-{only["down"]}
-
-[[udp]]                         # a call, up
-rate = "100kbit"
-size = "250B"
-{only["up"]}
+[[app]]                         # somebody calls
+kind = "call"
+base_rtt = "{rtt}"
+{ways["down"]}
 
 [record]
 from = "5s"

@@ -36,7 +36,16 @@ _MOST_MEASURES = 8  # of one comparison
 _MOST_PARTS = 6  # flows of one measure
 # what people feel of a link: calls, pings, pages
 _FELT = (
-    *("flows.delay_p99_ms", "flows.jitter_mean_ms", "flows.loss_share", "flows.rtt_p99_ms", "slowdowns.slowdown_p99"),
+    *(
+        "apps.delay_p99_ms",
+        "apps.late_share",
+        "apps.load_p95_s",
+        "flows.delay_p99_ms",
+        "flows.jitter_mean_ms",
+        "flows.loss_share",
+        "flows.rtt_p99_ms",
+        "slowdowns.slowdown_p99",
+    ),
 )
 # of the bottleneck; with several hops, those of each
 _OF_QUEUE = ("utilisation", "sojourn_mean_ms", "sojourn_p99_ms", "mark_share", "drop_share")

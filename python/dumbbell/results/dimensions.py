@@ -52,9 +52,7 @@ def spell_path_value(path: matrix.Path, value: Any, param: Param | None = None) 
     if isinstance(value, list) and path[-1] == "hop":
         return " + ".join(one["name"] for one in value) or "none"
     if isinstance(value, list) and path[-1] in schema.SENDERS:
-        return (
-            " + ".join(f"{one.get('count', 1)} {_name_sender(one)}" for one in value) or "none"
-        )
+        return " + ".join(f"{one.get('count', 1)} {_name_sender(one)}" for one in value) or "none"
     return value if isinstance(value, str) else "none" if value is None else json.dumps(value)
 
 

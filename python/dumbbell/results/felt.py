@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -34,12 +34,39 @@ class Felt:
     of: str
     """The class of traffic, or the direction or hop."""
     role: str
-    """delay, jitter, loss, rate or use: delays order the settings, with loss; rates are the cost."""
+    """delay, jitter, loss, late, rate or use: delays order the settings, with loss; rates are the cost."""
     unit: str = ""
     """After a value in a sentence."""
     more_is_better: bool = False
     offset: float = 0.0
     """Of a delay: what it leaves out, in its unit. UDP has no propagation of its own."""
+
+
+@dataclass(frozen=True)
+class _OfApp:
+    """A measure of the users of an application: `{way}` in the texts of `felt` is a direction."""
+
+    app: str
+    measure: str
+    felt: Felt
+    factor: float = 1.0
+
+
+_OF_APPS = (
+    _OfApp(
+        "call",
+        "delay_p99_ms",
+        Felt("call {way}, delay P99, ms", "a call {way} waits {} at P99", "call {way}", "delay", " ms"),
+    ),
+    _OfApp("call", "loss_share", Felt("call, loss, %", "the call loses {}", "call", "loss", " %"), 100),
+    _OfApp(
+        "call",
+        "late_share",
+        Felt("call, late or lost, %", "{} of its frames come too late or never", "call", "late", " %"),
+        100,
+    ),
+    _OfApp("pages", "load_p95_s", Felt("page, load P95, s", "a page takes {} to load at P95", "page", "delay", " s")),
+)
 
 
 @dataclass(frozen=True)
@@ -62,8 +89,12 @@ class SettingComparison:
 
 
 def is_felt(results: StoredResults) -> bool:
-    """Return whether there is traffic that waits for others: sparse UDP, pings, or short flows."""
-    return any(_list_sparse_sources(config) or config.get("web") for config in results.configurations.values())
+    """Return whether there is traffic that waits for others: sparse UDP, pings, short flows, or applications."""
+    kinds = ("web", "app")
+    return any(
+        _list_sparse_sources(config) or any(config.get(kind) for kind in kinds)
+        for config in results.configurations.values()
+    )
 
 
 def list_settings(results: StoredResults) -> list[Dimension]:
@@ -142,6 +173,7 @@ def _measure_runs(results: StoredResults) -> tuple[pl.DataFrame, list[Felt]]:
             frames.append(own)
 
     _add_udp(results, add)
+    _add_apps(results, add)
     _add_pages(results, add)
     _add_rates(results, add)
     empty = {"cell": pl.String, "key": pl.String, "seed": pl.Int64, "hash": pl.String, "value": pl.Float64}
@@ -199,6 +231,33 @@ def _get_base_rtt(config: Mapping[str, Any]) -> float:
 
 def _convert_to_percent(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     return rows.with_columns(pl.col(name) * 100)
+
+
+def _add_apps(results: StoredResults, add: Any) -> None:
+    known = [name for name in dict.fromkeys(one.measure for one in _OF_APPS) if name in results.measures("apps")]
+    if not known:
+        return
+    users = _fill_load_times(results, results.parts("apps", [*known, "loads_begun"]))
+    for one in _OF_APPS:
+        own = users.filter(name=one.app)
+        if own.is_empty() or one.measure not in known:
+            continue
+        own = own.with_columns(pl.col(one.measure) * one.factor)
+        for way in _list_directions(own) if "{way}" in one.felt.label else [""]:
+            rows = own.filter(direction=way) if way else own
+            texts = {name: getattr(one.felt, name).replace("{way}", way) for name in ("label", "word", "of")}
+            add(replace(one.felt, **texts), rows, one.measure, "max")
+
+
+def _fill_load_times(results: StoredResults, users: pl.DataFrame) -> pl.DataFrame:
+    """Return users of applications: where loads began and none was complete, they took the measured time or longer."""
+    measured = {
+        cell: (config["duration"] - config["record"].get("from", 0)) / 1e9
+        for cell, config in results.configurations.items()
+    }
+    waits = (pl.col("loads_begun") > 0) & pl.col("load_p95_s").fill_nan(None).is_null()
+    longest = pl.col("cell").replace_strict(measured, return_dtype=pl.Float64)
+    return users.with_columns(load_p95_s=pl.when(waits).then(longest).otherwise(pl.col("load_p95_s")))
 
 
 def _add_pages(results: StoredResults, add: Any) -> None:

@@ -159,7 +159,9 @@ def replace_plugins(groups: dict[str, Any]) -> dict[str, Any]:
     if not find_plugins(groups):
         return groups
     standing = {"aqm": {"name": "pfifo"}, "cc": {"name": "reno"}}
-    copies = groups | {name: [dict(one) for one in groups[name]] for name in ("flows", "web", "app", "hop") if name in groups}
+    copies = groups | {
+        name: [dict(one) for one in groups[name]] for name in ("flows", "web", "app", "hop") if name in groups
+    }
     copies |= {name: dict(groups[name]) for name in ("bottleneck", "reverse") if groups.get(name)}
     for _, owner, kind in _list_tables(copies):
         if "plugin" in owner[kind]:
