@@ -517,8 +517,12 @@ impl<N: Topology> Engine<N> {
             NextEvent::Series => {
                 self.net.settle(now);
                 let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
-                let Bottleneck { aqm, log, .. } = self.net.bottleneck();
-                self.measures.point(now, listed.map(|one| one.transport.series_view()), log.counters.queue, backlog(aqm));
+                let net = &self.net;
+                let Bottleneck { aqm, log, .. } = net.bottleneck();
+                let views = (0..)
+                    .zip(listed)
+                    .map(|(slot, one)| SeriesView { dropped: net.of_flow(slot).count_dropped(), ..one.transport.series_view() });
+                self.measures.point(now, views, log.counters.queue, backlog(aqm));
                 self.net.point(now);
                 if !self.config.states.is_empty() {
                     let (wanted, series) = (&self.config.states, &mut self.measures.states);
