@@ -10,6 +10,7 @@ from typing import Any
 from dumbbell import _native
 from dumbbell.experiment import traffic
 from dumbbell.experiment.frame_size import compute_full_frame
+from dumbbell.experiment.net import list_rates
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
@@ -126,11 +127,7 @@ class Cell:
         hops |= {hop["name"]: hop for hop in groups.get("hop", [])}
         own = {"down": ["bottleneck"], "up": ["reverse"]}
         routes = [flow.get("route") or own[flow.get("direction", "down")] for flow in groups["flows"]]
-        rates = {
-            name: max([float(hop["rate"]), *(float(change["rate"]) for change in hop["rate_changes"])])
-            for name, hop in hops.items()
-            if hop is not None
-        }
+        rates = {name: float(max(list_rates(hop))) for name, hop in hops.items() if hop is not None}
         slowest = {tuple(route): min((rates[name] for name in route if name in rates), default=0.0) for route in routes}
         for name in dict.fromkeys(name for route in slowest for name in route if name in rates):
             yield min(rates[name], sum(rate for route, rate in slowest.items() if name in route))
@@ -145,7 +142,8 @@ class Cell:
         link = sum(self._list_loads()) * self.duration / 1e9 / (8 * compute_full_frame(self.groups))
         sent = 0.0
         for udp in self.groups["udp"]:
-            sent += udp["count"] * udp["rate"] * self._limit_seconds(udp) / (8 * udp["size"])
+            share = udp["on"] / (udp["on"] + udp["off"]) if udp.get("on") is not None else 1.0
+            sent += share * udp["count"] * udp["rate"] * self._limit_seconds(udp) / (8 * udp["size"])
         for web in self.groups["web"]:
             sent += self._estimate_arrivals(web) * traffic.compute_mean_size(web["size"]) / self.groups["hosts"]["mss"]
         return max(link, sent) + 1000 + 10 * (self.flow_count + self.short_flow_count)
