@@ -30,6 +30,12 @@ EXCEPTIONS = {
     "a trace of a link has to be read": r"bottleneck\.trace\"?(\[[0-9]+\])?: .* \(.*\); (it must be|give) ",
     "a datagram fits into a full frame": r"it must be at most \d+ B, (what )?a full frame of hosts\.mss",
     "a trace replaces other keys": r"and trace cannot be combined",
+    "a buffer replaces a limit": r"buffer and aqm\.\w+ cannot be combined",
+    "what is relative makes a number that is too large or too small": r", which makes ",
+    "products need a base RTT": r"no base RTT in this run is above 0s|and the base RTT is 0s",
+    "a cycle of rates changes within the run": r"it must be a time before until",
+    "keys that need others": r"it must be (none|fixed) without |it must be shared next to |the flow has no ECN; ",
+    "a segment fits into those of the hosts": r"it must be at most hosts\.mss",
 }
 
 

@@ -153,6 +153,17 @@ EXCUSED: dict[str, dict[str, Any]] = {
         "matrix": {"bottleneck.rate": ["1Mbit"]},
         "override": [{"when": {"duration": "2s"}, "set": {"bottleneck.rate": "2Mbit"}}],
     },
+    "a buffer replaces a limit": {"bottleneck": {"aqm": {"name": "pfifo", "limit": 9}, "buffer": "1bdp"}},
+    "what is relative makes a number that is too large or too small": {"udp": [{"rate": "0.001%"}]},
+    "products need a base RTT": {
+        "bottleneck": {"aqm": "pfifo", "buffer": "1bdp"},
+        "flows": [FLOW | {"base_rtt": 0}],
+    },
+    "a cycle of rates changes within the run": {
+        "bottleneck": {"aqm": "pfifo", "rate_changes": {"every": "1s", "rates": ["1Mbit"], "until": "1s"}}
+    },
+    "keys that need others": {"udp": [{"on": "1s"}]},
+    "a segment fits into those of the hosts": {"flows": [FLOW | {"mss": "1449B"}]},
     "two values contradict each other": {"flows": [FLOW | {"start": {"uniform": ["2s", "1s"]}}]},
 }
 

@@ -17,12 +17,12 @@ use self::read::{read_all, read_app, read_flow, read_states, read_udp, read_web}
 use self::route::{read_hop, read_hops};
 pub use self::route::{HopConfig, RateChange, Route, BOTTLENECK, MAX_HOPS, REVERSE};
 pub use self::sections::{
-    AppParams, BottleneckParams, EcnEcho, FlowParams, RecordParams, RunParams, Shaper, UdpParams, WebParams,
+    AppParams, BottleneckParams, EcnEcho, FlowParams, HostSharing, RecordParams, RunParams, Shaper, UdpParams, WebParams,
 };
 use crate::extensions::{Extensions, ProtocolFactory, TransportSpec};
 use dumbbell_core::app::{self, AppKind, AppSpec, Way};
 use dumbbell_core::aqm::AqmSpec;
-use dumbbell_core::cc::CcSpec;
+use dumbbell_core::cc::{CcContext, CcSpec, CongestionControl};
 use dumbbell_core::link::{self, AnyLink, LinkContext};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::packet::HEADERS;
@@ -31,6 +31,7 @@ use dumbbell_core::path::{self, StageSpec};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::rng::{mix, Rng};
 use dumbbell_core::tcp::host::{self, HostParams};
+use dumbbell_core::tcp::receiver::Misbehaviour;
 use dumbbell_core::units::{Duration, Instant};
 use dumbbell_core::{aqm, cc};
 use serde_json::{json, Value};
@@ -100,9 +101,17 @@ pub struct StageConfig {
 }
 
 impl FlowConfig {
+    /// Whether its TCP asks for ECN.
+    fn asks_for_ecn(&self, hosts: &HostParams) -> bool {
+        let is_required = |cc: &CcSpec| cc.build(&CcContext::default()).ecn().required;
+        self.params.ecn.unwrap_or(hosts.ecn) || matches!(&*self.transport, TransportSpec::Tcp(cc) if is_required(cc))
+    }
+
     /// Whether both are of one connection class.
     fn is_like(&self, other: &FlowConfig) -> bool {
-        let of = |flow: &FlowConfig| (flow.params.base_rtt, flow.params.ecn);
+        let of = |FlowConfig { params, .. }: &FlowConfig| {
+            (params.base_rtt, params.ecn, params.initial_window, params.mss, params.receive_buffer, params.misbehaves)
+        };
         of(self) == of(other) && self.transport == other.transport && self.route == other.route
     }
 }
@@ -224,6 +233,23 @@ pub struct RunConfig {
     pub states: Vec<&'static str>,
 }
 
+/// Gives every flow and source of UDP that has hosts of its own the next two numbers above those that are named: flows first, in order.
+fn give_hosts(flows: &mut [FlowConfig], udp: &mut [UdpConfig], web: &[WebConfig]) {
+    let named = flows.iter().map(|one| one.params.src_host.max(one.params.dst_host));
+    let named = named.chain(udp.iter().map(|one| one.params.src_host.max(one.params.dst_host)));
+    let mut last = named.chain(web.iter().map(|one| one.params.src_host.max(one.params.dst_host))).max().unwrap_or(0);
+    let mut next = || {
+        last = last.wrapping_add(1);
+        last
+    };
+    for FlowConfig { params, .. } in flows.iter_mut().filter(|one| one.params.hosts == HostSharing::Each) {
+        (params.src_host, params.dst_host) = (next(), next());
+    }
+    for UdpConfig { params, .. } in udp.iter_mut().filter(|one| one.params.hosts == HostSharing::Each) {
+        (params.src_host, params.dst_host) = (next(), next());
+    }
+}
+
 /// `ss` and Flent poll TCP_INFO at this interval.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -268,19 +294,35 @@ impl RunConfig {
         let run = RunParams::from_json(&without_keys(root, &SECTIONS))?;
 
         let section = object(root.get(BOTTLENECK).unwrap_or(&Value::Null), BOTTLENECK)?;
+        let end = Instant::ZERO + run.duration;
         let mut rate_changes = Vec::new();
-        let first = read_hop(section, BOTTLENECK, 0, &mut rate_changes, extensions).map_err(|e| e.prefix_key(BOTTLENECK))?;
-        let hops = read_hops(root, &mut rate_changes, extensions)?;
+        let first = read_hop(section, BOTTLENECK, 0, end, &mut rate_changes, extensions).map_err(|e| e.prefix_key(BOTTLENECK))?;
+        let hops = read_hops(root, end, &mut rate_changes, extensions)?;
         rate_changes.sort_by_key(|change| change.at);
         let names: Vec<&str> = std::iter::once(BOTTLENECK).chain(hops.iter().map(|hop| hop.name.as_str())).collect();
 
         let controls = hosts.profile.controls();
-        let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls, &names, extensions))?;
-        let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names, extensions))?;
+        let mut flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls, &names, extensions))?;
+        let mut udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names, extensions))?;
         let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls, &names, extensions)?, 1)))?;
         let apps = read_all(root, "app", MAX_APPS, |value, _| read_app(value, &controls, &names, extensions))?;
+        give_hosts(&mut flows, &mut udp, &web);
         if flows.is_empty() && udp.is_empty() && web.is_empty() && apps.is_empty() {
             return Err(ParamError::new("flows", "nothing that sends", "one entry or more in flows, web, udp or app"));
+        }
+        let exceeds = |flow: &FlowConfig| flow.params.mss.is_some_and(|mss| mss > hosts.mss);
+        if let Some(index) = flows.iter().position(exceeds) {
+            let found = format!("{} B", flows[index].params.mss.unwrap_or_default());
+            return Err(ParamError::new(format!("flows[{index}].mss"), found, format!("at most hosts.mss = {} B", hosts.mss)));
+        }
+        let conceals_nothing =
+            |flow: &FlowConfig| flow.params.misbehaves == Some(Misbehaviour::Conceals) && !flow.asks_for_ecn(&hosts);
+        if let Some(index) = flows.iter().position(conceals_nothing) {
+            return Err(ParamError::new(
+                format!("flows[{index}].misbehaves"),
+                "conceals, and the flow has no ECN",
+                "ecn = true as well",
+            ));
         }
         let too_large = |one: &UdpConfig| one.protocol.is_none() && one.params.size > hosts.full_frame();
         if let Some(index) = udp.iter().position(too_large) {

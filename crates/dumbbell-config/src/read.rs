@@ -183,6 +183,10 @@ fn check_stack(params: &FlowParams) -> Result<(), ParamError> {
         ("app_pause", params.app_pause.is_some()),
         ("app_rate_from", params.app_rate_from != default.app_rate_from),
         ("ecn_echo", params.ecn_echo != default.ecn_echo),
+        ("initial_window", params.initial_window.is_some()),
+        ("mss", params.mss.is_some()),
+        ("receive_buffer", params.receive_buffer.is_some()),
+        ("misbehaves", params.misbehaves.is_some()),
     ];
     let refuse = |(key, _): &(&str, bool)| Err(ParamError::new(*key, "a value", "none with a stack"));
     given.iter().find(|(_, is_given)| *is_given).map_or(Ok(()), refuse)

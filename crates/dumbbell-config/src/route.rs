@@ -31,6 +31,11 @@ pub const REVERSE: &str = "reverse";
 /// Most hops of a run.
 pub const MAX_HOPS: usize = 64;
 
+/// Shortest time between two changes of a cycle of rates.
+const LEAST_CYCLE: Duration = Duration::from_millis(1);
+/// Most changes that a cycle of rates makes: a day at ten a second, and 24 MB.
+const MAX_RATE_CHANGES: u64 = 1_000_000;
+
 /// A hop in addition to the bottleneck.
 #[derive(Clone, Debug)]
 pub struct HopConfig {
@@ -80,16 +85,17 @@ impl Default for Route {
     }
 }
 
-/// Keys of a hop that are not of its link.
-const OF_HOP: [&str; 7] = ["name", "aqm", "link", "rate_changes", "path", "behind", "delay"];
+/// Keys of a hop that are not of its link. `buffer` is what the file says of the limit that stands in `aqm`, for tables of results.
+const OF_HOP: [&str; 8] = ["name", "aqm", "link", "rate_changes", "path", "behind", "delay", "buffer"];
 /// Keys of what sends that say which way.
 pub const OF_ROUTE: [&str; 3] = ["direction", "route", "ack_route"];
 
-/// Reads the hop `name`, number `hop`; its changes of rate go to `changes`.
+/// Reads the hop `name`, number `hop`, of a run until `end`; its changes of rate go to `changes`.
 pub fn read_hop(
     section: &Map<String, Value>,
     name: &str,
     hop: u16,
+    end: Instant,
     changes: &mut Vec<RateChange>,
     extensions: &Extensions,
 ) -> Result<HopConfig, ParamError> {
@@ -100,12 +106,19 @@ pub fn read_hop(
     let behind = read_path::<Packet>(section, "behind")?;
     let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "aqm")?;
     let aqm = extensions.read_aqm(aqm).map_err(|e| e.prefix_key("aqm"))?;
-    let own = list(section.get("rate_changes"), "rate_changes")?;
-    for change in own {
-        let read = read_rate_change(change).map_err(|e| e.prefix_key("rate_changes"))?;
-        changes.push(RateChange { hop, ..read });
+    let before = changes.len();
+    match section.get("rate_changes") {
+        Some(Value::Object(cycle)) => {
+            read_rate_cycle(cycle, hop, end, changes).map_err(|e| e.prefix_key("rate_changes"))?;
+        }
+        given => {
+            for change in list(given, "rate_changes")? {
+                let read = read_rate_change(change).map_err(|e| e.prefix_key("rate_changes"))?;
+                changes.push(RateChange { hop, ..read });
+            }
+        }
     }
-    if params.trace.is_some() && !own.is_empty() {
+    if params.trace.is_some() && changes.len() > before {
         return Err(ParamError::new("rate_changes", "changes of rate beside a trace", "a trace without them"));
     }
     let delay = field(section, "delay", Duration::ZERO)?;
@@ -158,9 +171,10 @@ fn read_link(section: &Map<String, Value>, params: &mut BottleneckParams) -> Res
     }
 }
 
-/// The hops of `[[hop]]`, and then that of `[reverse]`.
+/// The hops of `[[hop]]`, and then that of `[reverse]`, of a run until `end`.
 pub fn read_hops(
     root: &Map<String, Value>,
+    end: Instant,
     changes: &mut Vec<RateChange>,
     extensions: &Extensions,
 ) -> Result<Vec<HopConfig>, ParamError> {
@@ -178,11 +192,13 @@ pub fn read_hops(
             let key = format!("{place}.name");
             return Err(ParamError::new(&key, format!("{name:?}"), "a name that no other hop has"));
         }
-        hops.push(read_hop(section, name, hops.len() as u16 + 1, changes, extensions).map_err(|e| e.prefix_key(&place))?);
+        hops.push(read_hop(section, name, hops.len() as u16 + 1, end, changes, extensions).map_err(|e| e.prefix_key(&place))?);
     }
     if let Some(value) = root.get(REVERSE).filter(|value| !value.is_null()) {
         let section = object(value, REVERSE)?;
-        hops.push(read_hop(section, REVERSE, hops.len() as u16 + 1, changes, extensions).map_err(|e| e.prefix_key(REVERSE))?);
+        hops.push(
+            read_hop(section, REVERSE, hops.len() as u16 + 1, end, changes, extensions).map_err(|e| e.prefix_key(REVERSE))?,
+        );
     }
     Ok(hops)
 }
@@ -224,11 +240,46 @@ pub fn read_route(map: &Map<String, Value>, names: &[&str]) -> Result<Arc<Route>
 fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
     let map = object(value, "[]")?;
     check_keys(map, &[], &["at", "rate"])?;
-    let field = |key: &str| map.get(key).cloned().unwrap_or(Value::Null);
-    let at = Instant::from_json(&field("at")).map_err(|allowed| ParamError::new("at", field("at"), allowed))?;
-    let rate = Rate::from_json(&field("rate")).map_err(|allowed| ParamError::new("rate", field("rate"), allowed))?;
+    Ok(RateChange { at: read_value(map, "at")?, rate: read_rate(map.get("rate").unwrap_or(&Value::Null), "rate")?, hop: 0 })
+}
+
+/// Reads the value of `key`, which has to be there.
+fn read_value<T: ParamType>(map: &Map<String, Value>, key: &str) -> Result<T, ParamError> {
+    let value = map.get(key).unwrap_or(&Value::Null);
+    T::from_json(value).map_err(|allowed| ParamError::new(key, value, allowed))
+}
+
+fn read_rate(value: &Value, key: &str) -> Result<Rate, ParamError> {
+    let rate = Rate::from_json(value).map_err(|allowed| ParamError::new(key, value, allowed))?;
     if rate.0 < 1000 || rate.0 > 10_000_000_000_000 {
-        return Err(ParamError::new("rate", rate, "1kbit to 10000Gbit"));
+        return Err(ParamError::new(key, rate, "1kbit to 10000Gbit"));
     }
-    Ok(RateChange { at, rate, hop: 0 })
+    Ok(rate)
+}
+
+/// Appends the changes of a cycle to `changes`: every `every` the rate becomes the next of `rates`, and after the last of them the first again, until
+/// `until` or `end`.
+fn read_rate_cycle(cycle: &Map<String, Value>, hop: u16, end: Instant, changes: &mut Vec<RateChange>) -> Result<(), ParamError> {
+    check_keys(cycle, &[], &["every", "rates", "until"])?;
+    let every: Duration = read_value(cycle, "every")?;
+    if every < LEAST_CYCLE {
+        return Err(ParamError::new("every", every, format!("at least {LEAST_CYCLE}")));
+    }
+    let rates = list(cycle.get("rates"), "rates")?.iter().enumerate();
+    let rates = rates.map(|(index, rate)| read_rate(rate, &format!("rates[{index}]"))).collect::<Result<Vec<_>, _>>()?;
+    let until = field(cycle, "until", None::<Instant>)?.map_or(end, |until| until.min(end));
+    let first = Instant::ZERO.saturating_add(every);
+    if rates.is_empty() {
+        return Err(ParamError::new("rates", "no rate", "one rate or more"));
+    }
+    if first >= until {
+        return Err(ParamError::new("every", every, format!("a time before the last change, {until}")));
+    }
+    let count = (until.0 - 1) / every.0;
+    if count > MAX_RATE_CHANGES {
+        return Err(ParamError::new("every", every, format!("at most {MAX_RATE_CHANGES} changes of rate, not {count}")));
+    }
+    let times = (1..=count).map(|number| Instant(number * every.0));
+    changes.extend(times.zip(rates.into_iter().cycle()).map(|(at, rate)| RateChange { at, rate, hop }));
+    Ok(())
 }

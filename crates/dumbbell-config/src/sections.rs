@@ -3,7 +3,9 @@
 use dumbbell_core::link_layer::{Framing, LinkLayer, Preset};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::traffic::{Arrivals, Codepoint, FlowSizes, Spacing};
+use dumbbell_core::tcp::host::HostParams;
+use dumbbell_core::tcp::receiver::Misbehaviour;
+use dumbbell_core::traffic::{Arrivals, Codepoint, FlowSizes, Spacing, Times};
 use dumbbell_core::units::{Duration, Instant, Rate};
 use dumbbell_core::{choice, params};
 
@@ -14,6 +16,16 @@ choice! {
         Link = "link",
         /// A token bucket on an infinitely fast link, as in Linux HTB: a packet arrives when it leaves the queue.
         Htb = "htb",
+    }
+}
+
+choice! {
+    /// Which hosts the flows of one entry have.
+    pub enum HostSharing {
+        /// All of them those that `src_host` and `dst_host` name.
+        Shared = "shared",
+        /// Each flow two that nothing else in the run has.
+        Each = "each",
     }
 }
 
@@ -118,17 +130,50 @@ params! {
         src_host: u32 = 1, unit "", source "";
         /// Host that receives what goes down and sends what goes up, for queues that isolate hosts.
         dst_host: u32 = 2, unit "", source "";
+        /// Whether all flows of this entry have the hosts that `src_host` and `dst_host` name, or each of its `count` has two of its own, which nothing else in
+        /// the run has.
+        hosts: HostSharing = HostSharing::Shared, unit "", source "";
         /// Differentiated-services codepoint.
         dscp: u8 = 0, unit "", range 0_u8, 63_u8, source "RFC 2474";
         /// How the receiver echoes CE: as the congestion control expects it, until CWR, per packet, or as a count.
         ecn_echo: EcnEcho = EcnEcho::Auto, unit "", source "RFC 3168 section 6.1.3, RFC 8257 section 3.2, RFC 9768";
         /// Overrides `hosts.ecn` for this flow.
         ecn: Option<bool> = None, unit "", source "";
+        /// Overrides `hosts.initial_window` for this flow.
+        initial_window: Option<u32> = None, unit "segments", range 1_u32, 10_000_u32, source "RFC 6928; Linux TCP_INIT_CWND";
+        /// Overrides the payload of a full segment for this flow, at most `hosts.mss`, from which devices keep their MTU and queues their quanta.
+        mss: Option<u32> = None, unit "bytes", range 88_u32, 8948_u32, source "RFC 9293 section 3.7.1; Linux TCP_MAXSEG";
+        /// Overrides `hosts.receive_buffer` for this flow, which bounds its window.
+        receive_buffer: Option<u64> = None, unit "bytes", range 8192_u64, 1_u64 << 40, source "Linux SO_RCVBUF";
+        /// How its receiver misbehaves: it acknowledges segments that have not arrived, acknowledges each segment in ten parts, or conceals CE. Unset: it does not.
+        misbehaves: Option<Misbehaviour> = None, unit "", source "Savage et al. 1999; RFC 3540 section 1; RFC 9743 section 7.6";
     } check FlowParams::check
 }
 
+/// Checks that hosts which each flow has for itself are not named as well.
+fn check_hosts(hosts: HostSharing, src_host: u32, dst_host: u32) -> Result<(), ParamError> {
+    let default = FlowParams::default();
+    if hosts == HostSharing::Each && (src_host, dst_host) != (default.src_host, default.dst_host) {
+        return Err(ParamError::new("hosts", "each", "shared next to src_host and dst_host"));
+    }
+    Ok(())
+}
+
 impl FlowParams {
+    /// Returns the hosts' TCP as this flow has it, where that differs from `hosts`.
+    pub fn own_host(&self, hosts: &HostParams) -> Option<HostParams> {
+        let own = HostParams {
+            initial_window: self.initial_window.unwrap_or(hosts.initial_window),
+            mss: self.mss.unwrap_or(hosts.mss),
+            receive_buffer: self.receive_buffer.unwrap_or(hosts.receive_buffer),
+            ..hosts.clone()
+        };
+        let is_set = self.initial_window.is_some() || self.mss.is_some() || self.receive_buffer.is_some();
+        is_set.then_some(own)
+    }
+
     fn check(&self) -> Result<(), ParamError> {
+        check_hosts(self.hosts, self.src_host, self.dst_host)?;
         let changes = self.app_rate_from > Instant::ZERO || self.app_pause.is_some();
         if changes && self.size.is_some() {
             return Err(ParamError::new("size", "a size", "none beside app_rate_from and app_pause"));
@@ -187,6 +232,12 @@ params! {
         ecn: Codepoint = Codepoint::NotEct, unit "", source "RFC 3168 section 5, RFC 9331";
         /// Sends nothing from this time on.
         stop: Option<Instant> = None, unit "", source "";
+        /// For how long it sends at `rate`, from its start on, before it is silent for `off`, and so on. Unset: always.
+        on: Option<Duration> = None, unit "", range Duration::from_millis(1), Duration::from_secs(86_400), source "";
+        /// For how long it is silent behind each time `on`.
+        off: Option<Duration> = None, unit "", range Duration::from_millis(1), Duration::from_secs(86_400), source "";
+        /// Whether `on` and `off` are always the same or exponentially distributed with these means.
+        times: Times = Times::Fixed, unit "", source "exponential: an on-off process of two states";
         /// The receiver sends each packet back at once, and RTTs are measured: ping, irtt.
         echo: bool = false, unit "", source "";
         /// With `echo`: propagation, both directions together. UDP that nobody answers has none.
@@ -195,8 +246,25 @@ params! {
         src_host: u32 = 1, unit "", source "";
         /// Host that receives what goes down and sends what goes up, for queues that isolate hosts.
         dst_host: u32 = 2, unit "", source "";
+        /// Whether all flows of this entry have the hosts that `src_host` and `dst_host` name, or each of its `count` has two of its own, which nothing else in
+        /// the run has.
+        hosts: HostSharing = HostSharing::Shared, unit "", source "";
         /// Differentiated-services codepoint.
         dscp: u8 = 0, unit "", range 0_u8, 63_u8, source "RFC 2474";
+    } check UdpParams::check
+}
+
+impl UdpParams {
+    fn check(&self) -> Result<(), ParamError> {
+        check_hosts(self.hosts, self.src_host, self.dst_host)?;
+        match (self.on, self.off) {
+            (Some(on), None) => Err(ParamError::new("on", on, "none without off")),
+            (None, Some(off)) => Err(ParamError::new("off", off, "none without on")),
+            (None, None) if self.times != Times::Fixed => {
+                Err(ParamError::new("times", "exponential", "fixed without on and off"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -80,6 +80,11 @@ impl FlowCounters {
         }
     }
 
+    /// Packets that queues dropped.
+    pub fn count_dropped(&self) -> u64 {
+        self.dropped_overflow + self.dropped_aqm
+    }
+
     /// Packets that were dropped anywhere between sender and receiver.
     pub fn count_lost(&self) -> u64 {
         self.lost_ahead + self.dropped_overflow + self.dropped_aqm + self.lost_between + self.lost_behind

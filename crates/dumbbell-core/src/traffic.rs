@@ -250,6 +250,52 @@ impl From<Codepoint> for Ecn {
     }
 }
 
+crate::choice! {
+    /// How long times on and off are.
+    pub enum Times {
+        /// Always the same.
+        Fixed = "fixed",
+        /// Exponentially distributed, with these means.
+        Exponential = "exponential",
+    }
+}
+
+/// Times in which a source sends, and times in which it is silent, in turns.
+#[derive(Clone, Debug)]
+pub struct OnOff {
+    on: Duration,
+    off: Duration,
+    /// Random numbers of the times, if they are drawn.
+    rng: Option<Rng>,
+    /// When the present time on is over, on a clock that stands still during times off, ns.
+    on_until_ns: f64,
+    /// Times off so far, ns.
+    silent_ns: f64,
+}
+
+impl OnOff {
+    /// On from the start, for `on`, then off for `off`. With `rng`, both are drawn from exponential distributions with these means.
+    pub fn new(on: Duration, off: Duration, rng: Option<Rng>) -> OnOff {
+        let mut times = OnOff { on, off, rng, on_until_ns: 0.0, silent_ns: 0.0 };
+        times.on_until_ns = times.draw(on);
+        times
+    }
+
+    fn draw(&mut self, mean: Duration) -> f64 {
+        let drawn = self.rng.as_mut().map_or(1.0, |rng| -real::ln(1.0 - rng.next_f64()));
+        mean.0 as f64 * drawn
+    }
+
+    /// Returns when the time on has come to `elapsed_ns`, from the start, ns. What is due at the end of a time on is due behind the time off.
+    fn find_time(&mut self, elapsed_ns: f64) -> f64 {
+        while elapsed_ns >= self.on_until_ns {
+            self.silent_ns += self.draw(self.off);
+            self.on_until_ns += self.draw(self.on);
+        }
+        elapsed_ns + self.silent_ns
+    }
+}
+
 /// UDP that sends at its rate whatever happens to it.
 #[derive(Clone, Debug)]
 pub struct UdpSource {
@@ -260,6 +306,7 @@ pub struct UdpSource {
     len: u16,
     ecn: Ecn,
     rng: Rng,
+    on_off: Option<Box<OnOff>>,
     /// When the first packet is due, and how far the schedule has come since, ns.
     started: Instant,
     elapsed_ns: f64,
@@ -279,11 +326,17 @@ impl UdpSource {
             len,
             ecn,
             rng,
+            on_off: None,
             started: Instant::NEVER,
             elapsed_ns: 0.0,
             next: Instant::NEVER,
             sent: 0,
         }
+    }
+
+    /// Sends at its rate in times on, and nothing in times off.
+    pub fn with_times(self, on_off: OnOff) -> UdpSource {
+        UdpSource { on_off: Some(Box::new(on_off)), ..self }
     }
 
     /// The first packet is due at `now`.
@@ -307,7 +360,8 @@ impl UdpSource {
             Spacing::Constant => self.gap_ns,
             Spacing::Poisson => -real::ln(1.0 - self.rng.next_f64()) * self.gap_ns,
         };
-        self.next = self.started.saturating_add(Duration(self.elapsed_ns as u64));
+        let since_start = self.on_off.as_mut().map_or(self.elapsed_ns, |times| times.find_time(self.elapsed_ns));
+        self.next = self.started.saturating_add(Duration(since_start as u64));
         packet
     }
 }
@@ -394,6 +448,46 @@ mod tests {
         assert!((udp.next.as_secs_f64() - 122.12).abs() < 1e-6, "{}", udp.next);
         udp.stop();
         assert_eq!(udp.next, Instant::NEVER);
+    }
+
+    #[test]
+    fn udp_is_silent_in_times_off_and_keeps_its_schedule_over_them() {
+        // 1000 B at 8 Mbit/s: a frame a millisecond. 2.5 ms on, 10 ms off: frames at 0, 1, 2 ms; the next is due after 3 ms of time on,
+        // half a millisecond into the second time on, which begins at 12.5 ms; then 14 ms, and 5 ms of time on end: 15 ms + 10 ms = 25 ms
+        let mut udp = UdpSource::new(0, Rate::from_mbit(8), 1000, Ecn::NotEct, Spacing::Constant, rng()).with_times(OnOff::new(
+            Duration::from_micros(2_500),
+            Duration::from_millis(10),
+            None,
+        ));
+        udp.start(Instant::from_secs(1));
+        let mut times = Vec::new();
+        for _ in 0..7 {
+            times.push((udp.next - Instant::from_secs(1)).0 / 1000);
+            let _ = udp.send();
+        }
+        assert_eq!(times, [0, 1_000, 2_000, 13_000, 14_000, 25_000, 26_000]);
+    }
+
+    #[test]
+    fn drawn_times_on_and_off_have_their_means() {
+        // on for 1/5 of the time: 8 Mbit/s in times on are 1.6 Mbit/s in the mean
+        let mut udp = UdpSource::new(0, Rate::from_mbit(8), 1000, Ecn::NotEct, Spacing::Constant, rng()).with_times(OnOff::new(
+            Duration::from_millis(20),
+            Duration::from_millis(80),
+            Some(Rng::stream(3, "traffic test", 1)),
+        ));
+        udp.start(Instant::ZERO);
+        let mut gaps = Vec::new();
+        for _ in 0..200_000 {
+            let before = udp.next;
+            let _ = udp.send();
+            gaps.push(udp.next - before);
+        }
+        // 200 s of time on in 10,000 pieces: the sum of as many times off is 800 s +- 80 ms * sqrt(10000) = 8 s
+        assert!((udp.next.as_secs_f64() - 1000.0).abs() < 30.0, "{}", udp.next);
+        let silent = gaps.iter().filter(|gap| **gap > Duration::from_micros(1_001)).count();
+        // a time on that holds no frame joins the times off around it: each frame is the last of its time on with 1 - exp(-1/20) = 0.0488
+        assert!((silent as f64 / 200_000.0 - 0.0488).abs() < 0.002, "{silent}");
     }
 
     #[test]

@@ -128,6 +128,10 @@ fn readable(config: &RunConfig) -> Result<(), ParamError> {
             ("app_rate", params.app_rate.is_some()),
             ("app_pause", params.app_pause.is_some()),
             ("ecn_echo", params.ecn_echo != EcnEcho::Auto),
+            ("initial_window", params.initial_window.is_some()),
+            ("mss", params.mss.is_some()),
+            ("receive_buffer", params.receive_buffer.is_some()),
+            ("misbehaves", params.misbehaves.is_some()),
         ];
         if let Some((key, _)) = unset.iter().find(|(_, is_set)| *is_set) {
             return refuse(&at(key), "a value", "the default");

@@ -237,7 +237,7 @@ impl FlowResult {
 
     /// Drops by the queue, packets.
     pub fn drops(&self) -> u64 {
-        self.counters.dropped_overflow + self.counters.dropped_aqm
+        self.counters.count_dropped()
     }
 
     /// Mean time in queue, ms; NaN if no packet left the queue.

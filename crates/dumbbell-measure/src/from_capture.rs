@@ -338,7 +338,10 @@ impl Replay<'_> {
                 answered.add(one.sender.srtt_us);
             }
         }
-        SeriesView { payload, sender, answered: *answered }
+        let answered = *answered;
+        let counters = self.of_flow(number);
+        let sent = if is_tcp { self.last(number, time).map_or(0, |one| u64::from(one.sent)) } else { counters.arrived };
+        SeriesView { payload, sender, answered, sent, dropped: counters.count_dropped() }
     }
 
     /// Returns the result of flow `number` when its sender gave `sample`; on the queue's clock that is `now`.

@@ -87,7 +87,7 @@ impl FrameRecorder {
             if more > 0 && series.len() < MOST_ROWS {
                 let goodput_mbit = more as f64 * 8e-6 / seconds;
                 let (time_s, flow) = (time.as_secs_f64(), u64::from(slot));
-                let (cwnd, ssthresh, in_flight, retransmissions) = Default::default();
+                let (cwnd, ssthresh, in_flight, retransmissions, sent, drops) = Default::default();
                 let (srtt_ms, rtt_ms) = (f64::NAN, f64::NAN);
                 series.push(SeriesRow {
                     time_s,
@@ -99,6 +99,8 @@ impl FrameRecorder {
                     in_flight,
                     retransmissions,
                     rtt_ms,
+                    sent,
+                    drops,
                 });
             }
         }

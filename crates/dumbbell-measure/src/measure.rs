@@ -45,6 +45,10 @@ pub struct SeriesView {
     pub sender: Option<SenderState>,
     /// Answers that have come back, of UDP.
     pub answered: AnswerCounts,
+    /// Packets with data that its sender has sent.
+    pub sent: u64,
+    /// Packets of it that queues have dropped.
+    pub dropped: u64,
 }
 
 /// Answers since the start of a flow.
@@ -75,6 +79,8 @@ struct Before {
     payload: u64,
     retransmissions: u64,
     answered: AnswerCounts,
+    sent: u64,
+    dropped: u64,
 }
 
 /// Everything measured so far.
@@ -143,7 +149,7 @@ impl Measures {
         let seconds = self.interval.as_secs_f64();
         let time_s = now.as_secs_f64();
         let series = &mut self.flow_series;
-        for (number, SeriesView { payload, sender, answered }) in listed.enumerate() {
+        for (number, SeriesView { payload, sender, answered, sent, dropped }) in listed.enumerate() {
             let before = &mut self.before[number];
             let SenderState { srtt_us, cwnd, ssthresh, in_flight, retransmissions } = sender.unwrap_or_default();
             series.push(SeriesRow {
@@ -159,8 +165,10 @@ impl Measures {
                     told => told.saturating_sub(before.retransmissions),
                 },
                 rtt_ms: answered.mean_ms_since(before.answered),
+                sent: sent.saturating_sub(before.sent),
+                drops: dropped - before.dropped,
             });
-            *before = Before { payload, retransmissions, answered };
+            *before = Before { payload, retransmissions, answered, sent, dropped };
         }
         let before = std::mem::replace(&mut self.queue_before, counts);
         let queue = counts.subtract(&before);
@@ -176,6 +184,7 @@ impl Measures {
             ce_marks: queue.ce_marks,
             sce_marks: queue.sce_marks,
             drops: queue.drops_overflow + queue.drops_aqm,
+            packets: queue.packets,
         });
     }
 

@@ -1,6 +1,5 @@
 //! The listener. Events go in batches to a thread of its own: a run continues while its packets are written.
 
-use crate::connection::HostTraits;
 use crate::fate::{DropRecord, Marked};
 use crate::state::{BoxedBlocks, LoggedEvent, State};
 use crate::write::{PacketSelection, Writer, WrittenPackets};
@@ -84,7 +83,7 @@ impl PacketRecorder {
         // a SYN of a receiver that opens left half a round trip before its answer
         let most_ahead = rtts.max().unwrap_or(Duration::ZERO);
         let (points, all_hops) = (Arc::from(names.as_slice()), Arc::from(hops.as_slice()));
-        let state = State::new(HostTraits::new(&config.hosts), asked, Writer::new(output, names, hops), most_ahead);
+        let state = State::new(config, asked, Writer::new(output, names, hops), most_ahead);
         let (full, batches) = sync_channel::<Batch>(BATCHES);
         let (give_back, empty) = sync_channel(BATCHES + 1);
         let writer = std::thread::spawn(move || {

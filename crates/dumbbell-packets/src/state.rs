@@ -4,12 +4,14 @@ use crate::connection::{HostTraits, SendState, Sent, TrackedFlow};
 use crate::fate::{DropRecord, Fates, Marked, OpenFates, TimeOrder};
 use crate::write::{PacketSelection, PendingRecord, RecordKind, Writer, WrittenPackets};
 use crate::{RECEIVER, SENDER};
+use dumbbell_config::{FlowConfig, RunConfig};
 use dumbbell_core::log::Mark;
 use dumbbell_core::observe::{FlowStart, ProtocolKind};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::Block;
 use dumbbell_core::units::{Duration, Instant};
+use std::collections::BTreeMap;
 use std::io;
 
 /// Simulated time between two looks for records that can be written.
@@ -76,6 +78,8 @@ impl Flows {
 
 pub struct State {
     hosts: HostTraits,
+    /// Traits of the hosts of listed flows that have their own, by number.
+    own_hosts: BTreeMap<u32, HostTraits>,
     asked: PacketSelection,
     sender: Option<u32>,
     receiver: Option<u32>,
@@ -92,11 +96,13 @@ pub struct State {
 }
 
 impl State {
-    /// Returns the state for hosts with these traits; clocks of senders are at most `most_ahead` behind.
-    pub fn new(hosts: HostTraits, asked: PacketSelection, writer: Writer, most_ahead: Duration) -> State {
+    /// Returns the state for the hosts of a run; clocks of senders are at most `most_ahead` behind.
+    pub fn new(config: &RunConfig, asked: PacketSelection, writer: Writer, most_ahead: Duration) -> State {
+        let own = |(number, flow): (u32, &FlowConfig)| Some((number, HostTraits::new(&flow.params.own_host(&config.hosts)?)));
         let number = |name: &str| writer.points.iter().position(|known| known == name).map(|index| index as u32);
         State {
-            hosts,
+            hosts: HostTraits::new(&config.hosts),
+            own_hosts: (0..).zip(&config.flows).filter_map(own).collect(),
             asked,
             sender: number(SENDER),
             receiver: number(RECEIVER),
@@ -185,7 +191,8 @@ impl State {
         slot.open.drain().chain(slot.answers.drain()).for_each(|fate| self.fates.settle(fate));
         slot.connection = is_wanted.then_some(connections.len() as u32);
         if is_wanted {
-            connections.push(TrackedFlow::new(beginning, self.hosts));
+            let hosts = self.own_hosts.get(&beginning.number).copied().unwrap_or(self.hosts);
+            connections.push(TrackedFlow::new(beginning, hosts));
         }
     }
 

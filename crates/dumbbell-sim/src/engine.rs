@@ -48,7 +48,6 @@ use dumbbell_core::cc::CcContext;
 use dumbbell_core::observe::{FlowStart, ListenLevel, Reported, Tap};
 use dumbbell_core::packet::{FlowKey, UDP_HEADERS};
 use dumbbell_core::protocol::{Protocol, ProtocolContext};
-use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::sender::Application;
 use dumbbell_core::tcp::BackEcn;
@@ -245,22 +244,33 @@ impl<N: Topology> Engine<N> {
     fn list_flows(&mut self) {
         let config = Arc::clone(&self.config);
         let (seed, payload) = (config.run.seed, self.host.full_frame() - UDP_HEADERS);
+        let mut last_own: Option<Arc<HostParams>> = None;
         for (index, flow) in config.flows.iter().enumerate() {
             let params = &flow.params;
+            // flows in a row with equal hosts of their own share them
+            if let Some(own) = params.own_host(&self.host) {
+                last_own = last_own.filter(|last| **last == own).or_else(|| Some(Arc::new(own)));
+            } else {
+                last_own = None;
+            }
             let line = line_of(&self.net.lines().all, params.base_rtt, flow.route.up);
             let ahead = self.net.lines().all[line as usize].ahead;
             let writes = flow.start.draw(seed, "start", index) + ahead;
             let start = params.connect.map_or(writes, |connect| connect + ahead);
             let stop = params.stop.map_or(Instant::NEVER, |stop| stop.saturating_add(ahead));
             let ecn = params.ecn.unwrap_or(self.host.ecn);
-            let (host, class) = (&self.host, self.classes.of_flow[index]);
+            let (host, class) = (last_own.as_ref().unwrap_or(&self.host), self.classes.of_flow[index]);
             let stages = build_stages(&flow.stages, seed, index);
             let slot = self.arena.add(|slot| {
                 let transport = match &*flow.transport {
                     TransportSpec::Tcp(cc) => {
                         let cc = cc.build(&CcContext { seed, flow: index as u64 });
                         let app = application(flow, ahead, start..writes);
-                        Transport::Tcp(Tcp::new(slot, cc, host, (ecn, params.ecn_echo), app, true))
+                        let mut tcp = Tcp::new(slot, cc, host, (ecn, params.ecn_echo), app, true);
+                        if let Some(kind) = params.misbehaves {
+                            tcp.receiver.misbehave(kind);
+                        }
+                        Transport::Tcp(tcp)
                     }
                     TransportSpec::Stack(stack) => {
                         let (size, app_rate) = (params.size, params.app_rate);
@@ -297,7 +307,7 @@ impl<N: Topology> Engine<N> {
                     size: None,
                     app_rate: None,
                 }),
-                None => Box::new(Udp::new(params, Rng::stream(seed, "udp", index as u64))),
+                None => Box::new(Udp::new(params, seed, index as u64)),
             };
             let stages = build_stages(stages, seed, number as usize);
             let slot = self.arena.add(|slot| {
@@ -547,8 +557,12 @@ impl<N: Topology> Engine<N> {
             NextEvent::Series => {
                 self.net.settle(now);
                 let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
-                let Bottleneck { aqm, log, .. } = self.net.bottleneck();
-                self.measures.point(now, listed.map(|one| one.transport.series_view()), log.counters.queue, backlog(aqm));
+                let net = &self.net;
+                let Bottleneck { aqm, log, .. } = net.bottleneck();
+                let views = (0..)
+                    .zip(listed)
+                    .map(|(slot, one)| SeriesView { dropped: net.of_flow(slot).count_dropped(), ..one.transport.series_view() });
+                self.measures.point(now, views, log.counters.queue, backlog(aqm));
                 self.net.point(now);
                 if !self.config.states.is_empty() {
                     let (wanted, series) = (&self.config.states, &mut self.measures.states);

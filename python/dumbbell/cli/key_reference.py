@@ -1,5 +1,6 @@
 """Every key of an experiment file and every column of the results, in words: `dumbbell describe`, docs/reference."""
 
+import dataclasses
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -127,8 +128,12 @@ def _make_section(name: str) -> KeyGroup:
         keys.insert(0, KeyDescription("aqm", "", _describe_algorithms(known.aqm), doc))
         doc = "How packets leave the queue, instead of shaper and trace; dumbbell describe NAME says what it takes."
         keys.insert(1, KeyDescription("link", "none", f"{_describe_algorithms(known.link)}, or none", doc))
-        changes = 'a list of tables such as { at = "30s", rate = "5Mbit" }'
-        keys.append(KeyDescription("rate_changes", "[]", changes, "When the rate changes, and to what; in any order."))
+        changes = (
+            'a list of tables such as { at = "30s", rate = "5Mbit" }, or one table such as '
+            '{ every = "100ms", rates = ["5Mbit", "10Mbit"] }'
+        )
+        doc = "When the rate changes, and to what; in any order. Or a cycle of rates."
+        keys.append(KeyDescription("rate_changes", "[]", changes, doc))
     return KeyGroup(name, TITLES[name], "", tuple(keys))
 
 
@@ -163,6 +168,14 @@ def list_sections() -> dict[str, KeyGroup]:
     changed = (
         KeyDescription("at", "", "time", "When the rate changes."),
         KeyDescription("rate", "", "rate", "The rate from then on, counted as bottleneck.rate."),
+        dataclasses.replace(_make_key(net.EVERY), default=""),
+        KeyDescription(
+            "rates",
+            "",
+            "a list of rates",
+            "In a cycle, the rates, one change each; the first follows the last.",
+        ),
+        _make_key(net.UNTIL),
     )
     joined = KeyDescription(
         '"KEY, KEY"', "", "a list of lists", "Keys joined by commas are set in step: a value for each key."

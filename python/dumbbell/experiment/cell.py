@@ -10,6 +10,7 @@ from typing import Any
 from dumbbell import _native
 from dumbbell.experiment import traffic
 from dumbbell.experiment.frame_size import compute_full_frame
+from dumbbell.experiment.net import list_rates
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
@@ -127,11 +128,7 @@ class Cell:
         own = {"down": ["bottleneck"], "up": ["reverse"]}
         streams = [one for one in groups.get("app", ()) if one["cc"] is not None]
         routes = [one.get("route") or own[one.get("direction", "down")] for one in (*groups["flows"], *streams)]
-        rates = {
-            name: max([float(hop["rate"]), *(float(change["rate"]) for change in hop["rate_changes"])])
-            for name, hop in hops.items()
-            if hop is not None
-        }
+        rates = {name: float(max(list_rates(hop))) for name, hop in hops.items() if hop is not None}
         slowest = {tuple(route): min((rates[name] for name in route if name in rates), default=0.0) for route in routes}
         for name in dict.fromkeys(name for route in slowest for name in route if name in rates):
             yield min(rates[name], sum(rate for route, rate in slowest.items() if name in route))
@@ -140,13 +137,14 @@ class Cell:
     def packets(self) -> float:
         """About how many packets the run will take: what its cost is computed from.
 
-        Flows and streams of applications fill the links that their data pass; short flows, UDP and other applications send what they send, even if it is more than the
-        links carry.
+        Flows and streams of applications fill the links that their data pass; short flows, UDP and other applications
+        send what they send, even if it is more than the links carry.
         """
         link = sum(self._list_loads()) * self.duration / 1e9 / (8 * compute_full_frame(self.groups))
         sent = 0.0
         for udp in self.groups["udp"]:
-            sent += udp["count"] * udp["rate"] * self._limit_seconds(udp) / (8 * udp["size"])
+            share = udp["on"] / (udp["on"] + udp["off"]) if udp.get("on") is not None else 1.0
+            sent += share * udp["count"] * udp["rate"] * self._limit_seconds(udp) / (8 * udp["size"])
         for one in self.groups.get("app", ()):
             if "interval" in one["kind"]:  # datagrams both ways
                 sent += 2 * one["count"] * self._limit_seconds(one) * 1e9 / one["kind"]["interval"]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from dumbbell.experiment import file, net, schema, spelling, stack, traffic, units
+from dumbbell.experiment import buffer, file, net, relative, schema, spelling, stack, traffic, units
 from dumbbell.experiment.matrix import SETTING, parse_path
 from dumbbell.experiment.registry import Algorithm, Param, read_registry
 
@@ -131,6 +131,8 @@ class _Definitions:
             found = self._define_sizes()
         elif param.kind == "trace":
             found = {"type": "string"}
+        elif param.kind == "buffer":
+            found = self._define_buffer()
         elif param.kind == "name":
             found = {"type": "string", "pattern": NAME}
         elif param.kind == "states":
@@ -145,6 +147,8 @@ class _Definitions:
             found |= {key: value for key, value in limits.items() if value is not None}
             if names := spelling.list_value_names(param):
                 found = {"anyOf": [found, {"enum": list(names)}]}
+        if param.relative:
+            found = {"anyOf": [found, self._define_relative(param)]}
         return {"anyOf": [found, {"enum": ["none", None]}]} if param.optional else found
 
     def define_param(self, param: Param) -> Schema:
@@ -156,6 +160,27 @@ class _Definitions:
             as_text = spelling.find_unit_kind(param) or param.kind == "arrivals" or param.default is None
             default = spelling.show_value(param, param.default) if as_text else param.default
         return self.define_value(param) | {"description": doc, "default": default}
+
+    def _define_relative(self, param: Param) -> Schema:
+        unit, (low, high) = relative.UNITS[param.relative], relative.BOUNDS[param.relative]
+        numbers = ("[0-9]{1,12}(\\.[0-9]{1,9})?", match_at_least(low), match_at_most(high))
+        return {"type": "string", "allOf": [{"pattern": f"^{_SPACE}{one}{_SPACE}{unit}{_SPACE}$"} for one in numbers]}
+
+    def _define_buffer(self) -> Schema:
+        number = "[0-9]{1,12}(\\.[0-9]{1,9})?"
+        bounds = (match_at_least(buffer.LEAST_BDP), match_at_most(buffer.MOST_BDP))
+        products = [f"^{_SPACE}{one}{_SPACE}bdp{_SPACE}$" for one in (number, *bounds)]
+        whole = "0*[1-9][0-9]{0,7}|0*100000000"
+        packets = f"^{_SPACE}(?=[0-9]{{1,12}}[^0-9])({whole})(\\.0{{1,9}})?{_SPACE}p{_SPACE}$"
+        return {
+            "anyOf": [
+                {"type": "string", "allOf": [{"pattern": one} for one in products]},
+                {"type": "string", "pattern": packets},
+                {"type": "integer", "minimum": 1, "maximum": buffer.MOST_PACKETS},
+                self.define_quantity("size", 1, buffer.MOST_BYTES),
+                self.define_quantity("time", 1, buffer.LONGEST),
+            ]
+        }
 
     def _define_arrivals(self) -> Schema:
         number = f"{_SPACE}[0-9]{{1,15}}(\\.[0-9]{{1,15}})?"
@@ -273,11 +298,21 @@ def _define_section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
         _add_algorithm_keys(keys, f"{place}\\.link", optional, known.link, defs)
         rate = defs.define_value(known.sections["bottleneck"]["rate"])
         change = {"at": defs.define_time(), "rate": rate}
-        changes = _list(defs.add("RateChange", _define_table(change, required=list(change))))
+        every, until = defs.define_value(net.EVERY), defs.define_value(net.UNTIL)
+        cycle = {"every": every, "rates": _list(rate) | {"minItems": 1}, "until": until}
+        changes = {
+            "anyOf": [
+                _list(defs.add("RateChange", _define_table(change, required=list(change)))),
+                defs.add("RateCycle", _define_table(cycle, required=["every", "rates"])),
+            ]
+        }
         fields["rate_changes"] = changes | {"default": []}
         keys.add(f"{place}\\.rate_changes", changes)
         for key, value in change.items():
             keys.add(f"{place}\\.rate_changes{_INDEX}\\.{key}", value)
+        for key, value in cycle.items():
+            keys.add(f"{place}\\.rate_changes\\.{key}", value)
+        keys.add(f"{place}\\.rate_changes\\.rates{_INDEX}", rate)
     for key, param in schema.describe_section(name).items():
         fields[key] = defs.define_param(param)
         if key == "start":

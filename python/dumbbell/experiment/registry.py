@@ -1,13 +1,15 @@
 """The registry of the engine: queue disciplines, congestion controls and the parameters of each."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
 from dumbbell import _native
 
-Kind = Literal["time", "rate", "int", "float", "bool", "choice", "arrivals", "sizes", "trace", "name", "hops", "states"]
+Kind = Literal[
+    "time", "rate", "int", "float", "bool", "choice", "arrivals", "sizes", "trace", "name", "hops", "states", "buffer"
+]
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Param:
     source: str
     frames: int = 0
     """Full frames that the default is: with other segments it is another number of bytes."""
+    relative: Literal["", "share", "bdp"] = ""
+    """What a file may have instead of the number: a share of the rate of the first hop, or bandwidth-delay products."""
 
     def find_default(self, full_frame: int) -> int:
         """Return the default, which is full frames, where these have `full_frame` bytes."""
@@ -55,12 +59,14 @@ class Algorithm:
 class Profile:
     """The differences of a kernel from the defaults: parameters of hosts and of congestion controls, canonical.
 
-    `sources` says where each is from; its keys are those of hosts, and `cc.key`.
+    `sources` says where each is from; its keys are those of hosts, and `cc.key`. `segment_memory` is the memory of a
+    segment in a queue in addition to its payload, bytes.
     """
 
     hosts: dict[str, Any]
     cc: dict[str, dict[str, Any]]
     sources: dict[str, str]
+    segment_memory: int
 
 
 @dataclass(frozen=True)
@@ -107,15 +113,39 @@ def read_algorithm(described: dict[str, Any]) -> Algorithm:
     return Algorithm(described["name"], described["title"], described["source"], params, described["versions"])
 
 
+# parameters that a file may give relative to the path of what sends, and the sentence for it
+_RELATIVE: dict[tuple[str, str], Literal["share", "bdp"]] = {
+    ("udp", "rate"): "share",
+    ("flows", "app_rate"): "share",
+    ("constant", "rate"): "share",
+    ("constant", "window"): "bdp",
+}
+_RELATIVE_DOC = {
+    "share": 'Or a share of the rate that the first hop of its route has at the start, such as "80%".',
+    "bdp": 'Or a multiple of the BDP, such as "2bdp": its base RTT times the rate that the first hop of its route has '
+    "at the start, in full frames.",
+}
+
+
+def _allow_relative(owner: str, params: dict[str, Param]) -> dict[str, Param]:
+    """Return parameters of a section or an algorithm; those that may be relative say so."""
+    kinds = {name: kind for (of, name), kind in _RELATIVE.items() if of == owner}
+    return params | {
+        name: replace(params[name], relative=kind, doc=f"{params[name].doc} {_RELATIVE_DOC[kind]}")
+        for name, kind in kinds.items()
+    }
+
+
 @cache
 def read_registry() -> Registry:
     """Return what the engine describes of itself."""
     described = json.loads(_native.registry())
-    sections = {name: _read_params(params) for name, params in described["sections"].items()}
+    sections = {name: _allow_relative(name, _read_params(params)) for name, params in described["sections"].items()}
     profiles = {name: Profile(**profile) for name, profile in described["profiles"].items()}
     aqm, cc, stage, link, app = (
         {one["name"]: read_algorithm(one) for one in described[kind]} for kind in ("aqm", "cc", "stage", "link", "app")
     )
+    cc["constant"] = replace(cc["constant"], params=_allow_relative("constant", cc["constant"].params))
     states = {one["name"]: one["doc"] + (f" ({one['unit']})" if one["unit"] else "") for one in described["states"]}
     sections["record"]["queue"] = Param(
         "queue", "states", False, "", [], None, None, tuple(states),

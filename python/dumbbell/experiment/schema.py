@@ -12,9 +12,11 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     PlainValidator,
     SerializeAsAny,
+    Tag,
     ValidationError,
     ValidationInfo,
     WrapValidator,
@@ -37,10 +39,31 @@ from dumbbell.errors import (
     join_names,
     quote_value,
 )
-from dumbbell.experiment import app, frame_size, link_trace, other_names, plugins, stack, without_effect
+from dumbbell.experiment import (
+    app,
+    buffer,
+    frame_size,
+    link_trace,
+    other_names,
+    plugins,
+    relative,
+    stack,
+    without_effect,
+)
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, format_path, get_path
-from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, list_hops, remove_net
+from dumbbell.experiment.net import (
+    BUFFER,
+    DELAY,
+    EVERY,
+    HOPS,
+    NAME,
+    ROUTES,
+    UNTIL,
+    list_hops,
+    remove_net,
+    settle_rate_changes,
+)
 from dumbbell.experiment.registry import Algorithm, Param, read_registry
 from dumbbell.experiment.spelling import parse_value, spell_value
 
@@ -215,7 +238,7 @@ def describe_section(section: str) -> dict[str, Param]:
     """Return what a table of the experiment file takes, but for queue disciplines and congestion controls."""
     ahead = [NAME] if section == "hop" else []
     ahead += [one for one in (START, COUNT) if one.name in SENDERS.get(section, ())]
-    after = [DELAY] if section in HOPS else list(ROUTES) if section in SENDERS else []
+    after = [DELAY, BUFFER] if section in HOPS else list(ROUTES) if section in SENDERS else []
     params = [*ahead, *read_registry().sections["bottleneck" if section in HOPS else section].values(), *after]
     return {one.name: one for one in params if (section, one.name) != ("udp", "ack_route")}
 
@@ -253,6 +276,39 @@ def _make_model(name: str, fields: dict[str, Any], **also: Any) -> Any:
     return create_model(name, __base__=Section, **also, **fields)
 
 
+# what pydantic calls the two forms of changes of a hop's rate in the places of errors
+_CHANGES, _CYCLE = "changes", "cycle"
+CYCLE_KEYS = (EVERY.name, "rates", UNTIL.name)
+
+
+def _parse_rates(value: Any, files: Files | None) -> list[int]:
+    if not isinstance(value, list) or not value:
+        raise WrongValue(quote_value(value), 'a list of rates, such as ["5Mbit", "10Mbit"]')
+    rate, found = describe_section("bottleneck")["rate"], []
+    for number, one in enumerate(value):
+        try:
+            found.append(parse_value(rate, one, files))
+        except InputError as error:
+            raise error.move("", f"[{number}]") from None
+    return found
+
+
+def _make_changes_type(change: type[Section]) -> Any:
+    """Return the type of `rate_changes`: a list of changes, or a table of a cycle of them."""
+    every, until = (_make_fields({one.name: one})[one.name] for one in (EVERY, UNTIL))
+    fields = {EVERY.name: (every[0], ...), "rates": (_make_checked_type(_parse_rates), ...), UNTIL.name: until}
+    cycle = _make_model("RateCycle", fields)
+
+    def choose(value: Any) -> str:
+        return _CYCLE if isinstance(value, dict | Section) else _CHANGES
+
+    tagged: list[Any] = [
+        Annotated[GenericAlias(list, change), Tag(_CHANGES)],
+        Annotated[cycle, Tag(_CYCLE)],
+    ]
+    return Annotated[Union[tuple(tagged)], Discriminator(choose)]  # noqa: UP007  built at run time
+
+
 @cache
 def run_model() -> type[Section]:
     """Return the model of one run: everything in an experiment file that the engine sees."""
@@ -262,7 +318,7 @@ def run_model() -> type[Section]:
     aqm: dict[str, Any] = {
         "aqm": (_make_algorithm_type("aqm", read_registry().aqm), ...),
         "link": (link, None),
-        "rate_changes": (GenericAlias(list, change), []),
+        "rate_changes": (_make_changes_type(change), []),
     }
     stage = _make_algorithm_type("stage", read_registry().stage)
 
@@ -407,7 +463,7 @@ def _find_steps(loc: tuple[str | int, ...]) -> Path:
     for part in loc:
         if isinstance(part, int):
             steps.append(part)
-        elif part in tags.get(owner, ()):
+        elif part in tags.get(owner, ()) or (owner == "rate_changes" and part in (_CHANGES, _CYCLE)):
             owner = ""
         else:
             steps.append(part)
@@ -434,7 +490,7 @@ def _list_keys(table: Path, given: dict[str, Any]) -> list[str]:
         case "":
             return [*SweepPlan.model_fields, *run_model().model_fields]
         case "rate_changes":
-            return ["at", "rate"]
+            return ["at", "rate"] if isinstance(table[-1], int) else list(CYCLE_KEYS)
         case "override":
             return list(Override.model_fields)
     if owner not in (*HOPS, *SENDERS, *read_registry().sections):
@@ -513,7 +569,10 @@ def resolve_and_given(
     written = without_effect.list_written_keys(given)
     _apply_profile(run, given)
     frame_size.settle(run, given)
+    buffer.settle(run, given, written)
+    relative.settle(run, given)
     without_effect.refuse(run, written)
+    settle_rate_changes(run)
     remove_net(run, list(SENDERS))
     if not run["app"]:  # the configuration of such a run is as it was before there were applications
         del run["app"]

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from dumbbell import _native
+from dumbbell.experiment.net import list_rates
 
 LINK_LAYER = ("link_layer", "overhead", "mpu", "framing")  # keys of a hop
 _LONGEST = 9014  # bytes of the longest frame that anything sends
@@ -16,7 +17,7 @@ def shapes_within_link(hop: dict[str, Any]) -> bool:
         return False
     # without a bandwidth of its own, Cake follows the rate of the link
     bandwidth = hop["rate"] if aqm["bandwidth"] is None else aqm["bandwidth"]
-    rates = [hop["rate"], *(change["rate"] for change in hop["rate_changes"] if aqm["bandwidth"] is not None)]
+    rates = list_rates(hop) if aqm["bandwidth"] is not None else [hop["rate"]]
     return 0 < bandwidth <= min(rates) and _counts_enough(hop)
 
 

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from dumbbell.errors import InputError, OutOfRange, WrongValue, join_names, quote_value
-from dumbbell.experiment import link_trace, traffic, units
+from dumbbell.experiment import buffer, link_trace, relative, traffic, units
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.registry import Param
 
@@ -132,12 +132,16 @@ def parse_value(param: Param, value: Any, files: Files | None = None) -> Any:
     def make_error(kind: type[InputError] = WrongValue) -> InputError:
         return kind(quote_value(value), list_allowed_values(param))
 
+    if relative.is_relative(param, value):
+        return relative.parse(param, value)
     if param.kind == "arrivals":
         return traffic.parse_arrivals(value)
     if param.kind == "sizes":
         return traffic.parse_sizes(value, files)
     if param.kind == "trace":
         return link_trace.parse(value, files)
+    if param.kind == "buffer":
+        return buffer.parse(value)
     if param.kind == "states":
         if (
             not isinstance(value, list)

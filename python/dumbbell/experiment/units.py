@@ -56,6 +56,12 @@ def parse(kind: str, value: Any, usual: str | None = None) -> int:
     return whole
 
 
+def has_unit(kind: str, value: str) -> bool:
+    """Return whether a text is a quantity with a unit of this kind."""
+    match = _QUANTITY.fullmatch(value)
+    return match is not None and match[3] is None and _find_unit(kind, match[2]) is not None
+
+
 def parse_span(times: Any, key: str) -> tuple[float, float]:
     """Return two times of a run in seconds: `20s..21s`, or a pair of numbers of seconds or texts such as "20s".
 

@@ -124,8 +124,9 @@ def list_times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
     A `stop` may come after the end: what has one then goes on to the end. Of a start that is drawn the earliest counts.
     """
     for place, hop in list_hops(run):
-        for number, change in enumerate(hop["rate_changes"]):
-            yield f"{place}.rate_changes[{number}].at", change["at"]
+        if isinstance(hop["rate_changes"], list):  # of a cycle, `settle_rate_changes` looks at the times
+            for number, change in enumerate(hop["rate_changes"]):
+                yield f"{place}.rate_changes[{number}].at", change["at"]
         yield from _list_stages(place, hop, ("path", "behind"))
     for kind in ("flows", "web", "udp", "app"):
         for number, one in enumerate(run.get(kind, ())):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from dumbbell.experiment.net import list_rate_changes
 from dumbbell.explain import bursts, phrases
 from dumbbell.explain.bursts import Array
 from dumbbell.explain.facts import queues, results
@@ -144,7 +145,7 @@ def _start(run: Observed) -> _Start:
 
 def _find_steady_state(run: Observed, hop: str, columns: dict[str, Array], start: _Start) -> Iterator[Fact]:
     since = start.until_s
-    changes = [change["at"] / 1e9 for change in run.find_hop(hop)["rate_changes"]]
+    changes = [change["at"] / 1e9 for change in list_rate_changes(run.find_hop(hop), round(run.duration_s * 1e9))]
     until = min([run.duration_s, *(at for at in changes if at > since)])
     time, backlog = columns["time_s"], columns["backlog_packets"]
     rows = (time > since) & (time <= until + 1e-9)
@@ -191,7 +192,9 @@ def _find_states(run: Observed, hop: str) -> Iterator[Fact]:
 def _find_rate_changes(run: Observed, hop: str, columns: dict[str, Array]) -> Iterator[Fact]:
     config = run.find_hop(hop)
     before = config["rate"] / 1e6
-    changes = sorted(config["rate_changes"], key=lambda one: one["at"])
+    if isinstance(config["rate_changes"], dict):  # a cycle: no change of it is news
+        return
+    changes = list_rate_changes(config, round(run.duration_s * 1e9))
     for place, change in enumerate(changes):
         at, after = change["at"] / 1e9, change["rate"] / 1e6
         if at >= run.duration_s:

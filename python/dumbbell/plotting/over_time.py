@@ -296,9 +296,12 @@ def _make_rates_panel(frame: pl.DataFrame, by: Sequence[str], queue: Samples) ->
 
 
 def _list_rate_changes(results: StoredResults) -> list[tuple[float, str]]:
-    """Return when the rate of the bottleneck changes, and to what; none if the runs differ in it."""
+    """Return when the rate of the bottleneck changes, and to what.
+
+    None if the runs differ in it, or if it changes in a cycle.
+    """
     changes = [config["bottleneck"]["rate_changes"] for config in results.configurations.values()]
-    if any(change != changes[0] for change in changes):
+    if any(change != changes[0] or isinstance(change, dict) for change in changes):
         return []
     return [
         (change["at"] / 1e9, figures.format_value("", units.show("rate", change["rate"])).strip())

@@ -81,7 +81,8 @@ def _format_caption(one: SettingComparison) -> str:
     return (
         f"{capitalise(seeds)}. In the order of the geometric mean of the delays and slow-downs{added}. A "
         f"setting under which a call or a ping loses {100 * LOST:g} % or more comes after all others: its P99 is a "
-        "packet that never arrives. Pages that never load count with the measured time. Cost: what flows get less than with the setting under which they get most. "
+        "packet that never arrives. Pages that never load count with the measured time. Cost: what flows get less than "
+        "with the setting under which they get most. "
         "Significant: paired by seed, false discovery rate 5 %, and more than the bins of histograms are wide."
     )
 

@@ -11,18 +11,19 @@ from typing import Any
 from dumbbell.errors import InputError
 from dumbbell.experiment import app, matrix, plugins, schema, spelling, switches, units
 from dumbbell.experiment.file import find_param, has_value
+from dumbbell.experiment.net import EVERY, UNTIL
 from dumbbell.experiment.registry import Param, read_registry
 
 NOTHING = "-"  # the text of a key that a run has not, or that another of its keys turns off
 # keys whose tables say by their `name` what else is in them
 _ALGORITHMS = ("aqm", "cc", "kind")
-_CLOCK = ("duration", "start", "stop", "at")  # times of a run, in seconds; all others are in ms
+_CLOCK = ("duration", "start", "stop", "at", "until")  # times of a run, in seconds; all others are in ms
 
 
 def _find_param(path: matrix.Path) -> Param | None:
     """Return the parameter of a value, also of the times of `bottleneck.rate_changes`, which no section declares."""
-    if "rate_changes" in path and path[-1] == "at":
-        return read_registry().sections["run"]["duration"]
+    if "rate_changes" in path and path[-1] in ("at", EVERY.name, UNTIL.name):
+        return {EVERY.name: EVERY, UNTIL.name: UNTIL}.get(str(path[-1]), read_registry().sections["run"]["duration"])
     return find_param(path)
 
 
@@ -44,6 +45,10 @@ def spell_path_value(path: matrix.Path, value: Any, param: Param | None = None) 
         return f"{first:g}s" if first == last else f"{first:g}..{last:g}s"
     if isinstance(value, list) and path[-1] in schema.PATH_KEYS:
         return " + ".join(spell_path_value((*path, index), stage) for index, stage in enumerate(value)) or "none"
+    if isinstance(value, dict) and path[-1] == "rate_changes":
+        rates = ", ".join(units.show("rate", rate) for rate in value["rates"])
+        until = f" until {units.show('time', value['until'])}" if value["until"] is not None else ""
+        return f"{rates} every {units.show('time', value['every'])}{until}"
     if isinstance(value, list) and path[-1] == "rate_changes":
         texts = [[spell_path_value((*path, i, key), one[key]) for key in ("rate", "at")] for i, one in enumerate(value)]
         return " + ".join(f"{rate} at {at}" for rate, at in texts) or "none"

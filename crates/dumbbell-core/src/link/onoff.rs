@@ -5,7 +5,7 @@
 use super::pace::Pace;
 use super::{Link, LinkContext, QueueContent};
 use crate::rng::Rng;
-use crate::traffic::exponential;
+use crate::traffic::{exponential, Times};
 use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
@@ -14,16 +14,6 @@ pub const NAME: &str = "onoff";
 pub const TITLE: &str = "suspension: a serial link that is on for a time and off for a time";
 /// Specification and deviations.
 pub const SOURCE: &str = "draft-huitema-ccwg-c4-test-02, the case with suspensions; black holes are one long time off";
-
-crate::choice! {
-    /// How long the times are.
-    pub enum Times {
-        /// Always the same.
-        Fixed = "fixed",
-        /// Exponentially distributed, with these means.
-        Exponential = "exponential",
-    }
-}
 
 crate::params! {
     /// Parameters of a link with suspensions.

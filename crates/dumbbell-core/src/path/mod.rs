@@ -192,6 +192,7 @@ stages! {
     Loss: loss (loss::State),
     BurstLoss: burst_loss (burst_loss::State),
     Jitter: jitter (jitter::State<T>),
+    Delay: delay (delay::State<T>),
     Reorder: reorder (reorder::State<T>),
     Batch: batch (batch::State<T>),
     Policer: policer (policer::State),
@@ -208,7 +209,7 @@ impl StageSpec {
 
     /// A stage that delays packets by up to `max`.
     pub fn uniform_jitter(max: Duration) -> StageSpec {
-        StageSpec::Jitter(jitter::Params { max })
+        StageSpec::Jitter(jitter::Params { max, ..jitter::Params::default() })
     }
 }
 

@@ -94,6 +94,8 @@ pub mod ack_flag {
     pub const ACCECN_SETUP: u16 = 1 << 5;
     /// The segment has the AccECN option: [`Ack::ce_bytes`](super::Ack::ce_bytes) counts.
     pub const ACCECN_OPTION: u16 = 1 << 6;
+    /// The ACK is for a part of segment [`Ack::ack`](super::Ack::ack), which is not complete yet.
+    pub const PART: u16 = 1 << 7;
     /// Where the ACE field begins (RFC 9768 section 3.2.2), which has three bits.
     pub(super) const ACE: u32 = 13;
 

@@ -6,6 +6,7 @@
 mod delayed;
 mod echo;
 mod handshake;
+mod misbehaviour;
 mod reading;
 mod sack;
 #[cfg(test)]
@@ -21,6 +22,8 @@ use crate::hint::{likely, seldom, unlikely};
 use crate::packet::{flag, Ecn, Packet, HEADERS};
 use crate::units::{Duration, Instant};
 use delayed::{ATO_MIN_MS, MAX_QUICKACKS};
+pub use misbehaviour::Misbehaviour;
+use misbehaviour::Misconduct;
 use reading::Unread;
 pub use sack::SackBlocks;
 use sack::{SegmentBuffer, MAX_BLOCKS};
@@ -109,7 +112,7 @@ pub struct Receiver {
     early_waits: bool,
     /// [`Receiver::out_of_order`] is not empty.
     has_gaps: bool,
-    /// [`Receiver::unread`] is not empty.
+    /// [`Receiver::unread`] is not empty, or the receiver misbehaves.
     has_unread: bool,
     /// [`Receiver::dsack`] is there.
     has_dsack: bool,
@@ -131,6 +134,7 @@ pub struct Receiver {
     compressed_nxt: u64,
     /// When the first SYN was answered.
     syn_ack_at: Instant,
+    misconduct: Option<Box<Misconduct>>,
 }
 
 impl Receiver {
@@ -190,6 +194,7 @@ impl Receiver {
             compressed: 0,
             compressed_nxt: 0,
             compressed_at: Instant::NEVER,
+            misconduct: None,
         }
     }
 
@@ -314,6 +319,15 @@ impl Receiver {
     #[inline(never)]
     fn on_unusual(&mut self, packet: &Packet, now: Instant) -> Option<Ack> {
         self.stats.count(packet);
+        if self.misconduct.is_some() {
+            return self.take_falsely(packet, now);
+        }
+        self.take_unusual(packet, now)
+    }
+
+    /// Takes a packet that is counted already, and not the usual one.
+    #[inline]
+    fn take_unusual(&mut self, packet: &Packet, now: Instant) -> Option<Ack> {
         if packet.has(flag::NO_DATA) {
             return self.on_handshake(packet, now);
         }

@@ -550,7 +550,8 @@ impl Sender {
             self.take_window(ack);
         }
         let advanced = ack.ack.saturating_sub(prior_una);
-        if advanced > 0 {
+        // `snd_una` counts bytes in Linux, and moves within a segment too; that delivers nothing (`tcp_clean_rtx_queue`)
+        if advanced > 0 || (ack.has(ack_flag::PART) && ack.ack == prior_una) {
             flags.una_advanced = true;
             self.timer.timeouts = 0;
         }

@@ -138,5 +138,7 @@ columns! {
         drops: u64 = |row| row.since.drops(), unit "packets";
         /// Acknowledgements that the queue dropped in the interval.
         ack_drops: u64 = |row| row.since.acks.dropped, unit "packets", label "drops of ACKs";
+        /// Packets that left the link in the interval, acknowledgements included.
+        packets: u64 = |row| row.since.queue.packets, unit "packets", digest false;
     }
 }

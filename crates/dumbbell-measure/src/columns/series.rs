@@ -25,6 +25,10 @@ pub struct SeriesRow {
     pub retransmissions: u64,
     /// Mean of the answers in the interval before; NaN of none.
     pub rtt_ms: f64,
+    /// Packets with data that the sender sent in the interval before.
+    pub sent: u64,
+    /// Packets of the flow that queues dropped in the interval before.
+    pub drops: u64,
 }
 
 columns! {
@@ -48,6 +52,10 @@ columns! {
         retransmissions: u64 = |row| row.retransmissions, unit "packets", by SENDERS;
         /// Mean RTT of the answers to UDP with echo (pings), and of datagrams of QUIC stacks, that came back in the interval; NaN if none did, and of TCP.
         rtt_ms: f64 = |row| row.rtt_ms, unit "ms", label "RTT of answers, mean", by TIMED, digest false;
+        /// Packets with data that the sender sent in the interval, retransmissions included.
+        sent: u64 = |row| row.sent, unit "packets", label "packets sent", by TIMED, digest false;
+        /// Packets of the flow that the queue dropped in the interval, for whatever reason; with several hops, those on its route.
+        drops: u64 = |row| row.drops, unit "packets", by TIMED, digest false;
     }
 }
 
@@ -72,6 +80,8 @@ pub struct QueueSeriesRow {
     pub sce_marks: u64,
     /// Drops for whatever reason.
     pub drops: u64,
+    /// Packets that left the link.
+    pub packets: u64,
 }
 
 columns! {
@@ -97,6 +107,8 @@ columns! {
         sce_marks: u64 = |row| row.sce_marks, unit "packets", label "SCE marks";
         /// Packets that the queue dropped in the interval, for whatever reason.
         drops: u64 = |row| row.drops, unit "packets";
+        /// Packets that left the link in the interval.
+        packets: u64 = |row| row.packets, unit "packets", digest false;
     }
 }
 

@@ -394,6 +394,8 @@ impl Connection for DatagramFlow {
             payload: self.payload(),
             sender: self.protocol.stats().as_ref().map(SenderState::from),
             answered: self.answers.as_ref().map_or_else(AnswerCounts::default, |one| one.all),
+            sent: self.sent,
+            ..SeriesView::default()
         }
     }
 

@@ -7,7 +7,7 @@ use dumbbell_core::packet::Packet;
 use dumbbell_core::path::{Path, Sink};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::receiver::{Receiver, SackBlocks};
-use dumbbell_core::tcp::{Block, Burst, Outlet};
+use dumbbell_core::tcp::{Ack, Block, Burst, Outlet};
 use dumbbell_core::units::Instant;
 
 /// The receiving end of a connection whose packets may reach it ahead of their time.
@@ -67,8 +67,10 @@ fn receive_other(receiver: &mut Receiver, packet: &Packet, now: Instant, back: &
     }
     if let Some((early, reported)) = early {
         seldom();
-        let reported = if reported.as_slice().is_empty() { NO_BLOCKS } else { back.pool().put(reported) };
-        back.send(early.into(), reported);
+        for number in 0..=receiver.take_copies() {
+            let blocks = if reported.as_slice().is_empty() { NO_BLOCKS } else { back.pool().put(reported) };
+            back.send(Ack { id: early.id.wrapping_add(number), ..early }.into(), blocks);
+        }
     }
     if let Some(ack) = ack {
         back.send(ack.into(), blocks);

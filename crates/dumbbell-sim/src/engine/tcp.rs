@@ -264,7 +264,12 @@ impl Connection for Tcp {
     }
 
     fn series_view(&self) -> SeriesView {
-        SeriesView { payload: self.payload(), sender: Some(SenderState::from(&self.sender)), ..SeriesView::default() }
+        SeriesView {
+            payload: self.payload(),
+            sender: Some(SenderState::from(&self.sender)),
+            sent: self.sender.stats().sent,
+            ..SeriesView::default()
+        }
     }
 
     fn protocol(&self) -> ProtocolKind {

@@ -4,7 +4,7 @@ use crate::config::UdpParams;
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::protocol::{Answer, Datagram, DatagramOutlet, Protocol};
 use dumbbell_core::rng::Rng;
-use dumbbell_core::traffic::UdpSource;
+use dumbbell_core::traffic::{OnOff, Times, UdpSource};
 use dumbbell_core::units::{Duration, Instant};
 
 /// A source of UDP.
@@ -14,9 +14,14 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// A source that has not started.
-    pub fn new(params: &UdpParams, rng: Rng) -> Udp {
-        let source = UdpSource::new(0, params.rate, params.size, params.ecn.into(), params.spacing, rng);
+    /// Source number `index` of a run with `seed`, which has not started.
+    pub fn new(params: &UdpParams, seed: u64, index: u64) -> Udp {
+        let rng = Rng::stream(seed, "udp", index);
+        let mut source = UdpSource::new(0, params.rate, params.size, params.ecn.into(), params.spacing, rng);
+        if let (Some(on), Some(off)) = (params.on, params.off) {
+            let drawn = (params.times == Times::Exponential).then(|| Rng::stream(seed, "udp on and off", index));
+            source = source.with_times(OnOff::new(on, off, drawn));
+        }
         Udp { source, echo: params.echo }
     }
 }

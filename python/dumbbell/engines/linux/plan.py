@@ -25,7 +25,7 @@ from dumbbell.engines.linux.readback import Setting
 from dumbbell.engines.linux.units import MS, US, divide_exactly, to_whole_microseconds
 from dumbbell.errors import Conflict, InputError, TooMany, Unsupported, spell_option
 from dumbbell.experiment.cell import Cell
-from dumbbell.experiment.net import ROUTES, list_hops
+from dumbbell.experiment.net import ROUTES, give_own_hosts, list_hops, list_rate_changes
 from dumbbell.experiment.registry import read_registry
 from dumbbell.experiment.schema import describe_section
 from dumbbell.experiment.shaping import LINK_LAYER
@@ -83,7 +83,7 @@ _TAKEN = {
     ),
 }
 _ROUTES = tuple(param.name for param in ROUTES)
-_HOP_TAKEN = ("name", "rate", "shaper", "burst", "aqm", "rate_changes", "delay", "trace", "path", "behind")
+_HOP_TAKEN = ("name", "rate", "shaper", "burst", "aqm", "rate_changes", "delay", "trace", "path", "behind", "buffer")
 _ECN_BITS = {"not-ect": 0, "ect1": 1, "ect0": 2}
 
 
@@ -97,7 +97,7 @@ class GuestPlan:
     receiver_ports: tuple[int, int] | None = None  # where they say which way a packet goes
 
     def __init__(self, cell: Cell, kernel: Kernel) -> None:
-        self.groups, self.kernel, self.lines = cell.groups, kernel, list[str]()
+        self.groups, self.kernel, self.lines = give_own_hosts(cell.groups), kernel, list[str]()
         self.given = cell.given
         self.hosts = cell.groups["hosts"]
         self.hosts_given = self.given.get("hosts", {})
@@ -442,7 +442,7 @@ class GuestPlan:
         if hop.serial or hop.delay:
             speed = f" rate {rate}bit" if hop.serial else ""
             self.add_commands(f"tc -n {space} qdisc add {behind}{speed} limit {_NETEM_LIMIT}")
-        for change in sorted(hop.own["rate_changes"], key=lambda change: change["at"]):
+        for change in list_rate_changes(hop.own, self.groups["duration"]):
             new = change["rate"]
             texts = []
             if not hop.qdisc.limits:
@@ -460,7 +460,7 @@ class GuestPlan:
         tc, dev = f"tc -n {hop.space}", f"dev {hop.departure}"
         last = [
             change["rate"]
-            for change in sorted(hop.own["rate_changes"], key=lambda change: change["at"])
+            for change in list_rate_changes(hop.own, self.groups["duration"])
             if change["at"] <= self.groups["duration"]
         ]
         rate = last[-1] if last else hop.own["rate"]

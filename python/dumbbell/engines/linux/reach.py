@@ -69,6 +69,9 @@ _BESIDE: dict[str, dict[str, Any]] = {
     "dualpi2.marking": {"version": "rfc9332"},
     "cake.sce_thresh": {"sce": "thresh"},
     "udp.base_rtt": {"echo": True},
+    "udp.on": {"off": "200ms"},
+    "udp.off": {"on": "200ms"},
+    "udp.times": {"on": "200ms", "off": "200ms"},
     "bottleneck.burst": {"shaper": "htb"},
     "flows.connect": {"start": "2s"},
     "flows.app_rate_from": {"app_rate": "1Mbit"},
@@ -145,8 +148,8 @@ def choose_values(param: Param) -> list[Any]:
     default, unit = param.default, spelling.find_unit_kind(param)
     if param.kind == "states":
         return [[param.choices[0]]]
-    if param.kind in ("arrivals", "sizes", "trace"):
-        return [{"arrivals": "7/s", "sizes": "20kB", "trace": str(_TRACE)}[param.kind]]
+    if param.kind in ("arrivals", "sizes", "trace", "buffer"):
+        return [{"arrivals": "7/s", "sizes": "20kB", "trace": str(_TRACE), "buffer": "20p"}[param.kind]]
     if param.kind == "bool":
         found: list[Any] = [not default] if default is not None else [True, False]
     elif param.kind == "choice":

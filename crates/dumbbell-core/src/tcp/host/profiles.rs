@@ -1,6 +1,7 @@
 //! Profiles of hosts: in what other kernels differ from Linux 6.12, row by row.
 
 use super::{HostParams, Profile};
+use crate::buffers::tcp_overhead;
 use crate::param::ParamType;
 use serde_json::{json, Map, Value};
 
@@ -127,7 +128,7 @@ const FREEBSD_13: [Difference; 12] = [
 impl HostParams {
     /// Whether small buffers come from a cache of their own ([`crate::buffers`]).
     pub fn small_heads(&self) -> bool {
-        self.profile.is_before(6, 3) != Some(true)
+        self.profile.has_small_heads()
     }
 }
 
@@ -143,6 +144,11 @@ impl Profile {
             Profile::Linux319 => Some((3, 19)),
             Profile::FreeBsd13 => None,
         }
+    }
+
+    /// Whether small buffers come from a cache of their own ([`crate::buffers`]).
+    fn has_small_heads(self) -> bool {
+        self.is_before(6, 3) != Some(true)
     }
 
     /// Whether it is a Linux kernel older than a release; `None`: it is no Linux.
@@ -196,7 +202,8 @@ pub fn profiles() -> Value {
     let of = |profile: Profile| {
         let name = |row: &Difference| row.cc.map_or(row.key.into(), |cc| format!("{cc}.{}", row.key));
         let sources: Map<String, Value> = profile.differences().iter().map(|row| (name(row), row.source.into())).collect();
-        json!({"hosts": profile.hosts(), "cc": profile.controls(), "sources": sources})
+        let segment_memory = tcp_overhead(profile.has_small_heads());
+        json!({"hosts": profile.hosts(), "cc": profile.controls(), "sources": sources, "segment_memory": segment_memory})
     };
     Profile::list_profiles()
         .into_iter()
@@ -260,7 +267,8 @@ mod tests {
     #[test]
     fn profiles_are_described_by_what_differs() {
         let all = profiles();
-        assert_eq!(all["linux-6.12"], json!({"hosts": {}, "cc": {}, "sources": {}}));
+        assert_eq!(all["linux-6.12"], json!({"hosts": {}, "cc": {}, "sources": {}, "segment_memory": 832}));
+        assert_eq!(all["linux-6.1"]["segment_memory"], 768);
         assert_eq!(all["linux-5.4"]["cc"], json!({"cubic": {"hystart": "5.5"}}));
         assert_eq!(
             all["linux-3.19"]["cc"],

@@ -42,7 +42,7 @@ impl Unread {
 impl Receiver {
     /// Lets the application read all data that wait for it. Linux `tcp_recvmsg_locked`.
     pub(super) fn read(&mut self, now: Instant) {
-        if self.has_unread {
+        if self.unread.segments > 0 {
             self.has_unread = false;
             self.window.read(self.unread.first_end, self.rcv_nxt, now);
             self.unread = Unread::default();

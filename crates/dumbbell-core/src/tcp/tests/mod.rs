@@ -8,6 +8,7 @@ mod control;
 mod ecn;
 mod exits;
 mod handshake;
+mod misbehaviour;
 mod output;
 mod receiver;
 mod recovery;
