@@ -114,7 +114,7 @@ def _compute_size(place: str, hop: dict[str, Any], run: dict[str, Any]) -> Fract
         if not rtt:
             found = f"{quote_value(text)}, and no base RTT in this run is above 0s"
             raise WrongValue(found, 'packets, bytes or a time, such as "100p"', key=f"{place}.{BUFFER.name}")
-        return Fraction(text.removesuffix("bdp")) * rtt * hop["rate"] / (8 * 10**9)
+        return Fraction(text.removesuffix("bdp")) * rtt * int(hop["rate"]) / (8 * 10**9)
     if text.endswith("p"):
         return Fraction(text.removesuffix("p")) * compute_full_frame(run)
     if units.has_unit("time", text):

@@ -109,7 +109,7 @@ def compute_base_rtt(run: dict[str, Any], sender: dict[str, Any]) -> int:
     data, answers = (back, forward) if sender["direction"] == "up" else (forward, back)
     data = data if sender["route"] is None else sender["route"]
     answers = answers if sender.get("ack_route") is None else sender["ack_route"]
-    return int(sender["base_rtt"]) + sum(delays.get(name, 0) for name in (*data, *answers))
+    return int(sender["base_rtt"]) + sum(int(delays.get(name, 0)) for name in (*data, *answers))
 
 
 def find_largest_base_rtt(run: dict[str, Any]) -> int:

@@ -13,7 +13,8 @@ pub const NAME: &str = "call";
 /// What it is.
 pub const TITLE: &str = "An audio call, frames of equal size at equal distances both ways";
 /// Where it comes from.
-pub const SOURCE: &str = "test specifications of C4 (github.com/private-octopus/c4, sim_specs), audio: 80 B each 20 ms; RFC 3550, RFC 3551";
+pub const SOURCE: &str =
+    "test specifications of C4 (github.com/private-octopus/c4, sim_specs), audio: 80 B each 20 ms; RFC 3550, RFC 3551";
 /// What it is made of.
 pub const KIND: AppKind = AppKind::Datagrams;
 

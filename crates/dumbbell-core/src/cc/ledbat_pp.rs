@@ -271,7 +271,9 @@ mod tests {
     fn the_increase_is_constant_and_the_decrease_multiplies_up_to_half() {
         let cc = ledbat_pp(20);
         // 1/6 - 100 (q - 1), at least -100/2
-        for (queue, change) in [(0.0, 1.0 / 6.0), (1.0, 1.0 / 6.0), (1.25, 1.0 / 6.0 - 25.0), (1.5, 1.0 / 6.0 - 50.0), (3.0, -50.0)] {
+        for (queue, change) in
+            [(0.0, 1.0 / 6.0), (1.0, 1.0 / 6.0), (1.25, 1.0 / 6.0 - 25.0), (1.5, 1.0 / 6.0 - 50.0), (3.0, -50.0)]
+        {
             let found = cc.change_of_round_trip(100.0, queue);
             assert!((found - f64::max(change, -50.0)).abs() < 1e-12, "{queue}: {found}");
         }
