@@ -59,8 +59,12 @@ PARTS = {
     "crates/dumbbell-config/src": "scheduling",
     "crates/dumbbell-core/src/protocol": "scheduling",
     "crates/dumbbell-core/src/traffic": "scheduling",
+    "crates/dumbbell-core/src/app": "scheduling",
+    "crates/dumbbell-core/src/media": "scheduling",
+    "crates/dumbbell-core/src/bufferbloat": "measuring",
+    "crates/dumbbell-core/src/responsiveness": "measuring",
 }
-HELPERS = re.compile(r"^crates/dumbbell-core/src/(units|buffers|real|rng|slots|prefetch|hint|param)\b")
+HELPERS = re.compile(r"^crates/dumbbell-core/src/(units|buffers|real|rng|slots|prefetch|hint|param|ring)\b")
 NAMES = ("scheduling", "link and queue", "sender", "receiver", "control", "measuring", "other")
 HERE = re.compile(r"(?:^|/)(crates/dumbbell-[a-z]+/.+)$")
 

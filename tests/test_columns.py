@@ -34,7 +34,7 @@ def test_quantiles_alone_are_read_from_histograms() -> None:
     # short flows have their own values; percentiles of those of classes, by size, come from histograms
     binned = {column.name for of_table in columns.COLUMNS.values() for column in of_table.values() if column.least_bin}
     named = {name for of_table in columns.COLUMNS.values() for name in of_table if re.search(r"_p\d+(_ms|_s)?$", name)}
-    assert binned == named and len(named) == 7 + 2 + 3 + 2 + 3 + 3
+    assert binned == named and len(named) == 7 + 2 + 3 + 2 + 3 + 3 + 6
 
 
 @pytest.mark.parametrize(
@@ -92,5 +92,5 @@ def test_axes_are_labelled_in_words(name: str, table: str | None, expected: str)
 
 
 def test_a_name_is_found_in_every_table_that_has_it() -> None:
-    assert [table for table, _ in columns.find("goodput_mbit")] == ["flows", "classes", "series"]
+    assert [table for table, _ in columns.find("goodput_mbit")] == ["flows", "classes", "series", "apps"]
     assert columns.find("goodput") == []

@@ -14,7 +14,7 @@ from dumbbell.experiment import other_names
 from dumbbell.experiment.registry import read_registry
 
 FLOW = {"cc": "reno", "base_rtt": "20ms"}
-NOTHING = "nothing sends; give at least one [[flows]], [[web]] or [[udp]]"
+NOTHING = "nothing sends; give at least one [[flows]], [[web]], [[udp]] or [[app]]"
 
 
 def line(**changes: Any) -> str:

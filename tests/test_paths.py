@@ -16,7 +16,7 @@ def test_stages_are_names_or_tables_and_canonical_with_all_their_parameters() ->
     bottleneck = {"aqm": "pfifo", "path": [{"name": "policer", "rate": "5Mbit"}], "behind": ["batch"]}
     groups = parsed(flows=flows, bottleneck=bottleneck).make_cell(0).groups
     assert groups["flows"][0]["path"] == [
-        {"name": "jitter", "max": 1_000_000},
+        {"name": "jitter", "max": 1_000_000, "distribution": "uniform"},
         {"name": "loss", "probability": 0.01, "from": 0, "to": None},
     ]
     assert [stage["name"] for stage in groups["flows"][0]["ack_path"]] == ["batch"]

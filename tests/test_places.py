@@ -37,7 +37,7 @@ cc = "cubic"
 [[flows]]
 cc = "reno"
  base_rtt  =  20
-hosts.x = 1
+host.x = 1
 
 [matrix]
 "bottleneck.rate" = ["1Mbit", "10Mbit", "fast"]
@@ -48,7 +48,7 @@ FOUND = [
     (10, 3, 'bottleneck.behind[0]: unknown stage "los"; did you mean "loss"?'),
     (10, 41, "bottleneck.behind[1].probability is 3; it must be a number from 0.0 to 1.0"),
     (18, 15, 'flows[1].base_rtt is 20; did you mean "20ms"?'),
-    (19, 1, "unknown key flows[1].hosts"),
+    (19, 1, "unknown key flows[1].host"),
     (22, 41, 'matrix."bottleneck.rate"[2]: bottleneck.rate is "fast"; it must be a rate'),
 ]
 

@@ -102,7 +102,7 @@ def test_unknown_names_are_one_line_with_the_nearest(name: str, near: str | None
 
 def test_describe_takes_a_name_or_all(command: Command) -> None:
     column = command("describe", "goodput_mbit")
-    assert column.returncode == 0 and len(re.findall(r"column of table", column.stdout)) == 3
+    assert column.returncode == 0 and len(re.findall(r"column of table", column.stdout)) == 4
     assert command("describe", "--all").stdout == key_reference.format_markdown()
     for line in (["describe"], ["describe", "codel", "--all"]):
         done = command(*line)

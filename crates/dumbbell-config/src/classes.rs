@@ -1,7 +1,7 @@
 //! Classes of traffic: flows that are alike.
 
 use crate::{AppConfig, FlowConfig, Route, RunConfig, UdpConfig, UdpParams};
-use dumbbell_core::app::Way;
+use dumbbell_core::app::StreamDirection;
 use dumbbell_core::units::Duration;
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub struct Classes {
     pub of_udp: Vec<u16>,
     /// Class of each process of short flows.
     pub of_web: Vec<u16>,
-    /// Classes of each application, by [`Way::index`].
+    /// Classes of each application, by [`StreamDirection::index`].
     pub of_app: Vec<[u16; 2]>,
 }
 
@@ -122,8 +122,8 @@ impl RunConfig {
                 Some(&(_, own)) => own,
                 None => {
                     let name = app.class_name();
-                    let mut add = |way: Way| classes.add(ClassKind::App, &name, app.params.base_rtt, app.route(way));
-                    let own = Way::ALL.map(&mut add);
+                    let mut add = |way: StreamDirection| classes.add(ClassKind::App, &name, app.params.base_rtt, app.route(way));
+                    let own = StreamDirection::ALL.map(&mut add);
                     if known_apps.len() < MAX_CLASSES {
                         known_apps.push((app, own));
                     }

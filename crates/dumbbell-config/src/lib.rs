@@ -20,7 +20,7 @@ pub use self::sections::{
     AppParams, BottleneckParams, EcnEcho, FlowParams, HostSharing, RecordParams, RunParams, Shaper, UdpParams, WebParams,
 };
 use crate::extensions::{Extensions, ProtocolFactory, TransportSpec};
-use dumbbell_core::app::{self, AppKind, AppSpec, Way};
+use dumbbell_core::app::{self, AppKind, AppSpec, StreamDirection};
 use dumbbell_core::aqm::AqmSpec;
 use dumbbell_core::cc::{CcContext, CcSpec, CongestionControl};
 use dumbbell_core::link::{self, AnyLink, LinkContext};
@@ -173,9 +173,9 @@ pub struct AppConfig {
     pub cc: Option<CcSpec>,
     /// When it starts.
     pub start: StartRange,
-    /// Stages that each connection or way passes alone, by [`Way::index`].
+    /// Stages that each connection or way passes alone, by [`StreamDirection::index`].
     pub stages: [StageConfig; 2],
-    /// Hops that they pass with others, by [`Way::index`].
+    /// Hops that they pass with others, by [`StreamDirection::index`].
     pub routes: [Arc<Route>; 2],
     /// The rest.
     pub params: AppParams,
@@ -191,7 +191,7 @@ impl AppConfig {
     }
 
     /// Returns the route of what goes this way.
-    pub fn route(&self, way: Way) -> &Arc<Route> {
+    pub fn route(&self, way: StreamDirection) -> &Arc<Route> {
         &self.routes[way.index()]
     }
 }

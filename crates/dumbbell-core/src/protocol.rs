@@ -2,7 +2,6 @@
 //!
 //! UDP (`engine/udp.rs` of the simulator) is one; a program adds others by `Builder::endpoint` there, and stacks of QUIC come from libraries.
 
-use crate::app::PacketFate;
 use crate::observe::SenderSnapshot;
 use crate::packet::Ecn;
 use crate::units::{Duration, Instant, Rate};
@@ -62,6 +61,15 @@ pub struct ProtocolStats {
     pub ce: Option<u64>,
 }
 
+/// Packets of an application whose fate is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketFate {
+    /// Lost on the way.
+    pub lost: u64,
+    /// These and all that arrived.
+    pub known: u64,
+}
+
 /// Both ends of a protocol, sender and receiver of one flow. Time never goes back between calls. What is random must come from the seed of
 /// its [`ProtocolContext`].
 pub trait Protocol: Send {
@@ -111,10 +119,10 @@ pub trait Protocol: Send {
     /// A datagram has reached the receiver `delay` after it was sent, propagation included; called ahead of [`Protocol::receive`].
     fn on_delay(&mut self, _datagram: &Datagram, _delay: Duration, _now: Instant) {}
 
-    /// What the receiver of an [application](crate::app) measured so far does not count.
+    /// Discards what the receiver of an application measured so far.
     fn forget(&mut self) {}
 
-    /// Returns the values of the measures of an [application](crate::app), in their order; NaN where there is none. `fate` counts the packets.
+    /// Returns the values of the measures of an application, in their order; NaN where there is none. `fate` counts the packets.
     fn figures(&self, _fate: PacketFate) -> Vec<f64> {
         Vec::new()
     }

@@ -5,7 +5,7 @@ use crate::flow::FlowResult;
 use crate::table::Table;
 use crate::transit::{Delays, UdpFate};
 use dumbbell_config::{Classes, RunConfig};
-use dumbbell_core::app::{AppKind, Load, PacketFate, Way};
+use dumbbell_core::app::{AppKind, Load, PacketFate, StreamDirection};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Instant;
@@ -37,7 +37,7 @@ impl Loads {
     }
 }
 
-/// What the connections or datagrams of one user come to, one way.
+/// Results of the connections or datagrams of one user, one way.
 #[derive(Clone, Debug, Default)]
 pub struct WayResult {
     /// Payload that arrived, bytes.
@@ -61,9 +61,9 @@ pub struct WayResult {
 pub struct UserResult {
     /// When it started.
     pub start: Instant,
-    /// Its loads.
+    /// Loads of the user.
     pub loads: Loads,
-    /// Its connections or datagrams, by [`Way::index`].
+    /// Results of its connections or datagrams, by [`StreamDirection::index`].
     pub ways: [WayResult; 2],
 }
 
@@ -134,7 +134,7 @@ impl AppMeasures {
     /// The measured time of endpoint `number` of user `app` is over. `figures` gives the values of the application's measures. Returns its result in that time.
     pub fn finish_endpoint(
         &mut self,
-        (number, app, way): (usize, u32, Way),
+        (number, app, way): (usize, u32, StreamDirection),
         result: FlowResult,
         figures: impl FnOnce(PacketFate) -> Vec<f64>,
     ) -> FlowResult {
@@ -156,7 +156,7 @@ impl AppMeasures {
     }
 
     /// The values of the measures of user `app`, whose streams are measured this way.
-    pub fn set_figures(&mut self, app: u32, way: Way, figures: Vec<f64>) {
+    pub fn set_figures(&mut self, app: u32, way: StreamDirection, figures: Vec<f64>) {
         self.users[app as usize].ways[way.index()].figures = figures;
     }
 
@@ -166,8 +166,8 @@ impl AppMeasures {
         let rows =
             config.apps.iter().zip(&self.users).zip(&classes.of_app).enumerate().flat_map(|(number, ((app, user), of_app))| {
                 let kind = app.spec.kind();
-                let is_shown = move |way: &Way| [AppKind::Datagrams, AppKind::Streams(*way)].contains(&kind);
-                Way::ALL.into_iter().filter(is_shown).map(move |way| AppRow {
+                let is_shown = move |way: &StreamDirection| [AppKind::Datagrams, AppKind::Streams(*way)].contains(&kind);
+                StreamDirection::ALL.into_iter().filter(is_shown).map(move |way| AppRow {
                     number: number as u64,
                     app,
                     class: of_app[way.index()],
@@ -187,7 +187,7 @@ impl AppMeasures {
         let row = |&(app, load): &(u32, Load)| {
             let way = match config.apps[app as usize].spec.kind() {
                 AppKind::Streams(way) => way,
-                AppKind::Datagrams => Way::Response,
+                AppKind::Datagrams => StreamDirection::Response,
             };
             AppLoadsRow { app, class: classes.of_app[app as usize][way.index()], load }
         };

@@ -384,7 +384,7 @@ impl<N: Topology> Engine<N> {
     }
 
     /// How many flows and sources of UDP are listed.
-    fn listed(&self) -> usize {
+    fn count_listed(&self) -> usize {
         self.config.flows.len() + self.config.udp.len()
     }
 
@@ -407,8 +407,7 @@ impl<N: Topology> Engine<N> {
                 path.on_timer(now, &mut AckEntry { back: &mut self.net.back(), line });
             }
         }
-        let Endpoint { transport, start, .. } = endpoint;
-        if !transport.has_begun() && *start <= now && matches!(origin, Origin::Listed | Origin::App { .. }) {
+        if !endpoint.transport.has_begun() && endpoint.start <= now && matches!(origin, Origin::Listed | Origin::App { .. }) {
             self.announce(slot);
         }
         let Endpoint { transport, stages, start, stop, .. } = self.arena.get_mut(slot);

@@ -42,7 +42,7 @@ fn every_mistake_is_named() {
         (
             "/durations",
             json!(1),
-            "durations: found this key, allowed: bottleneck, hop, reverse, hosts, flows, web, udp, record, duration, seed",
+            "durations: found this key, allowed: bottleneck, hop, reverse, hosts, flows, web, udp, app, record, duration, seed",
         ),
         ("/bottleneck/rate", json!(999), "bottleneck.rate: found 999, allowed: 1000 to 10000000000000"),
         ("/bottleneck/rate", Value::Null, "bottleneck.rate: found null, allowed: a rate (integer bit/s)"),

@@ -1,21 +1,22 @@
 //! A call: frames of audio at equal distances, both ways, whatever the net does to them.
 
-use super::measure::{Lateness, Measure, MeasureKind, PacketFate};
+use super::measure::{LateCount, Measure, MeasureKind};
 use super::{AnyApp, AppContext, AppKind};
 use crate::packet::{Ecn, UDP_HEADERS};
 use crate::params;
+use crate::protocol::PacketFate;
 use crate::protocol::{Answer, Datagram, DatagramOutlet, Protocol};
 use crate::traffic::Codepoint;
 use crate::units::{Duration, Instant};
 
 /// Name in configurations.
 pub const NAME: &str = "call";
-/// What it is.
+/// Title of the application.
 pub const TITLE: &str = "An audio call, frames of equal size at equal distances both ways";
 /// Where it comes from.
 pub const SOURCE: &str =
     "test specifications of C4 (github.com/private-octopus/c4, sim_specs), audio: 80 B each 20 ms; RFC 3550, RFC 3551";
-/// What it is made of.
+/// Kind of its traffic.
 pub const KIND: AppKind = AppKind::Datagrams;
 
 /// Bytes of the RTP header. RFC 3550, section 5.1.
@@ -35,7 +36,7 @@ params! {
     }
 }
 
-/// What is measured of each way, in addition to the delays and losses of its packets.
+/// Measures of each way, in addition to the delays and losses of its packets.
 pub const MEASURES: [Measure; 1] = [Measure {
     name: "late_share",
     unit: "",
@@ -51,7 +52,7 @@ struct AudioStream {
     ecn: Ecn,
     sent: u64,
     next: Instant,
-    lateness: Lateness,
+    lateness: LateCount,
 }
 
 /// Length of a frame with all headers, bytes.
@@ -68,7 +69,7 @@ pub fn build(params: &Params, _context: &AppContext) -> AnyApp {
             ecn: params.marking.into(),
             sent: 0,
             next: Instant::NEVER,
-            lateness: Lateness::new(params.playout),
+            lateness: LateCount::new(params.playout),
         })
     };
     AnyApp::Datagrams([stream(), stream()])

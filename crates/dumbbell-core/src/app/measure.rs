@@ -1,6 +1,7 @@
 //! Measures of applications, which become columns of table `apps`.
 
 use crate::histogram::Histogram;
+use crate::protocol::PacketFate;
 use crate::units::Duration;
 
 /// The kind of the values of a measure.
@@ -38,26 +39,17 @@ pub(super) fn quantile_s(times: &Histogram, share: f64) -> f64 {
     }
 }
 
-/// Packets of an application whose fate is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PacketFate {
-    /// Lost on the way.
-    pub lost: u64,
-    /// These and all that arrived.
-    pub known: u64,
-}
-
 /// Counts packets that arrive later than the receiver can use them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lateness {
+pub(super) struct LateCount {
     patience: Duration,
     late: u64,
 }
 
-impl Lateness {
+impl LateCount {
     /// A packet is late if it takes longer than `patience`.
-    pub fn new(patience: Duration) -> Lateness {
-        Lateness { patience, late: 0 }
+    pub fn new(patience: Duration) -> LateCount {
+        LateCount { patience, late: 0 }
     }
 
     /// A packet has arrived after `delay`.
@@ -82,7 +74,7 @@ mod tests {
 
     #[test]
     fn late_is_what_takes_longer_than_the_patience_or_never_comes() {
-        let mut lateness = Lateness::new(Duration::from_millis(60));
+        let mut lateness = LateCount::new(Duration::from_millis(60));
         for ms in [59, 60, 61, 200] {
             lateness.record(Duration::from_millis(ms));
         }

@@ -8,39 +8,40 @@
 pub mod measure;
 
 use crate::param::{algorithm_specs, AlgorithmSpec, ParamError};
+pub use crate::protocol::PacketFate;
 use crate::protocol::Protocol;
 use crate::rng::Rng;
 use crate::units::{Duration, Instant};
-pub use measure::{Measure, MeasureKind, PacketFate};
+pub use measure::{Measure, MeasureKind};
 use serde_json::{Map, Value};
 
 /// Which way data go between the ends of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum StreamDirection {
     /// From the server to the client.
     Response,
     /// From the client to the server.
     Request,
 }
 
-impl Way {
-    /// Both, in the order of [`Way::index`].
-    pub const ALL: [Way; 2] = [Way::Response, Way::Request];
+impl StreamDirection {
+    /// Both, in the order of [`StreamDirection::index`].
+    pub const ALL: [StreamDirection; 2] = [StreamDirection::Response, StreamDirection::Request];
 
     /// Returns its place among both.
     pub fn index(self) -> usize {
         match self {
-            Way::Response => 0,
-            Way::Request => 1,
+            StreamDirection::Response => 0,
+            StreamDirection::Request => 1,
         }
     }
 }
 
-/// What an application is made of.
+/// Traffic of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppKind {
     /// Streams; what its user waits for goes this way.
-    Streams(Way),
+    Streams(StreamDirection),
     /// Datagrams, both ways.
     Datagrams,
 }
@@ -58,11 +59,11 @@ pub struct Load {
 
 /// Bytes of a connection that have arrived in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct StreamArrival {
     /// Number of the connection, from 0.
     pub connection: usize,
     /// Which way they went.
-    pub way: Way,
+    pub way: StreamDirection,
     /// How many that way since the start of the connection. Arrivals are reported at the ends of writes.
     pub bytes: u64,
 }
@@ -70,7 +71,7 @@ pub struct Arrival {
 /// Where an application of streams puts what it does.
 pub trait StreamOutlet {
     /// Writes `bytes` into a connection. The first write opens it, which the client does: a handshake comes first.
-    fn write(&mut self, connection: usize, way: Way, bytes: u64);
+    fn write(&mut self, connection: usize, way: StreamDirection, bytes: u64);
 
     /// The user starts to wait for a [`Load`] now.
     fn begin_load(&mut self);
@@ -97,9 +98,9 @@ pub trait StreamApp: Send {
     fn on_timer(&mut self, now: Instant, outlet: &mut dyn StreamOutlet);
 
     /// More bytes have arrived in order.
-    fn on_arrival(&mut self, arrival: Arrival, now: Instant, outlet: &mut dyn StreamOutlet);
+    fn on_arrival(&mut self, arrival: StreamArrival, now: Instant, outlet: &mut dyn StreamOutlet);
 
-    /// What was measured so far does not count.
+    /// Discards the measurements so far.
     fn forget(&mut self) {}
 
     /// Returns the values of its measures, in their order; NaN where there is none.
@@ -126,9 +127,9 @@ impl AppContext {
 
 /// An application that has not started.
 pub enum AnyApp {
-    /// Of streams.
+    /// An application of streams.
     Streams(Box<dyn StreamApp>),
-    /// Of datagrams, by [`Way::index`].
+    /// An application of datagrams, by [`StreamDirection::index`].
     Datagrams([Box<dyn Protocol>; 2]),
 }
 

@@ -5,7 +5,7 @@
 //! objects are there, the page is loaded, and the user thinks before the next one. The server answers at once.
 
 use super::measure::{quantile_s, Measure, MeasureKind};
-use super::{AnyApp, AppContext, AppKind, Arrival, Load, StreamApp, StreamOutlet, Way};
+use super::{AnyApp, AppContext, AppKind, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
 use crate::histogram::Histogram;
 use crate::params;
 use crate::rng::Rng;
@@ -15,12 +15,12 @@ use std::collections::VecDeque;
 
 /// Name in configurations.
 pub const NAME: &str = "pages";
-/// What it is.
+/// Title of the application.
 pub const TITLE: &str = "A user who loads one web page after the other over connections that persist";
 /// Where it comes from.
 pub const SOURCE: &str = "RFC 7928, section 7.2";
-/// What it is made of: pages go to the client.
-pub const KIND: AppKind = AppKind::Streams(Way::Response);
+/// Kind of its traffic: pages go to the client.
+pub const KIND: AppKind = AppKind::Streams(StreamDirection::Response);
 
 params! {
     /// Parameters of pages.
@@ -41,7 +41,7 @@ params! {
     }
 }
 
-/// What is measured in addition to the load times of pages.
+/// Measures in addition to the load times of pages.
 pub const MEASURES: [Measure; 2] = [
     Measure {
         name: "object_p50_s",
@@ -127,7 +127,7 @@ impl Browser {
         connection.responses += size;
         connection.awaited.push_back((now, connection.responses));
         connection.requests += u64::from(self.params.request);
-        outlet.write(number, Way::Request, u64::from(self.params.request));
+        outlet.write(number, StreamDirection::Request, u64::from(self.params.request));
     }
 
     /// Requests what may be requested once the page itself is there: one object over each connection without a request, or all of them.
@@ -154,7 +154,7 @@ impl Browser {
         while connection.answered + length <= bytes {
             let Some(size) = connection.requested.pop_front() else { return };
             connection.answered += length;
-            outlet.write(number, Way::Response, size);
+            outlet.write(number, StreamDirection::Response, size);
         }
     }
 
@@ -208,10 +208,15 @@ impl StreamApp for Browser {
         self.request(0, now, outlet);
     }
 
-    fn on_arrival(&mut self, Arrival { connection, way, bytes }: Arrival, now: Instant, outlet: &mut dyn StreamOutlet) {
+    fn on_arrival(
+        &mut self,
+        StreamArrival { connection, way, bytes }: StreamArrival,
+        now: Instant,
+        outlet: &mut dyn StreamOutlet,
+    ) {
         match way {
-            Way::Request => self.answer(connection, bytes, outlet),
-            Way::Response => self.receive(connection, bytes, now, outlet),
+            StreamDirection::Request => self.answer(connection, bytes, outlet),
+            StreamDirection::Response => self.receive(connection, bytes, now, outlet),
         }
     }
 
@@ -228,16 +233,16 @@ impl StreamApp for Browser {
 mod tests {
     use super::*;
 
-    /// What a browser does at one instant.
+    /// Actions of a browser at one instant.
     #[derive(Default)]
     struct Seen {
-        writes: Vec<(usize, Way, u64)>,
+        writes: Vec<(usize, StreamDirection, u64)>,
         loads: Vec<Load>,
         begun: u32,
     }
 
     impl StreamOutlet for Seen {
-        fn write(&mut self, connection: usize, way: Way, bytes: u64) {
+        fn write(&mut self, connection: usize, way: StreamDirection, bytes: u64) {
             self.writes.push((connection, way, bytes));
         }
 
@@ -257,9 +262,9 @@ mod tests {
         }
     }
 
-    fn arrive(app: &mut dyn StreamApp, at_ms: u64, connection: usize, way: Way, bytes: u64) -> Seen {
+    fn arrive(app: &mut dyn StreamApp, at_ms: u64, connection: usize, way: StreamDirection, bytes: u64) -> Seen {
         let mut seen = Seen::default();
-        app.on_arrival(Arrival { connection, way, bytes }, Instant::from_millis(at_ms), &mut seen);
+        app.on_arrival(StreamArrival { connection, way, bytes }, Instant::from_millis(at_ms), &mut seen);
         seen
     }
 
@@ -276,17 +281,17 @@ mod tests {
         assert_eq!((app.next_timer(), app.connections()), (Instant::from_millis(5), 2));
         let mut first = Seen::default();
         app.on_timer(Instant::from_millis(5), &mut first);
-        assert_eq!((first.writes, first.begun), (vec![(0, Way::Request, 400)], 1));
-        assert_eq!(arrive(&mut *app, 10, 0, Way::Request, 400).writes, [(0, Way::Response, SIZE)]);
+        assert_eq!((first.writes, first.begun), (vec![(0, StreamDirection::Request, 400)], 1));
+        assert_eq!(arrive(&mut *app, 10, 0, StreamDirection::Request, 400).writes, [(0, StreamDirection::Response, SIZE)]);
         // three objects are left for two connections
-        let others = arrive(&mut *app, 15, 0, Way::Response, SIZE);
-        assert_eq!(others.writes, [(0, Way::Request, 400), (1, Way::Request, 400)]);
-        assert_eq!(arrive(&mut *app, 20, 1, Way::Request, 400).writes, [(1, Way::Response, SIZE)]);
-        assert_eq!(arrive(&mut *app, 25, 1, Way::Response, SIZE).writes, [(1, Way::Request, 400)]);
-        assert_eq!(arrive(&mut *app, 26, 0, Way::Request, 800).writes, [(0, Way::Response, SIZE)]);
-        assert!(arrive(&mut *app, 30, 0, Way::Response, 2 * SIZE).writes.is_empty());
-        assert_eq!(arrive(&mut *app, 31, 1, Way::Request, 800).writes, [(1, Way::Response, SIZE)]);
-        let last = arrive(&mut *app, 35, 1, Way::Response, 2 * SIZE);
+        let others = arrive(&mut *app, 15, 0, StreamDirection::Response, SIZE);
+        assert_eq!(others.writes, [(0, StreamDirection::Request, 400), (1, StreamDirection::Request, 400)]);
+        assert_eq!(arrive(&mut *app, 20, 1, StreamDirection::Request, 400).writes, [(1, StreamDirection::Response, SIZE)]);
+        assert_eq!(arrive(&mut *app, 25, 1, StreamDirection::Response, SIZE).writes, [(1, StreamDirection::Request, 400)]);
+        assert_eq!(arrive(&mut *app, 26, 0, StreamDirection::Request, 800).writes, [(0, StreamDirection::Response, SIZE)]);
+        assert!(arrive(&mut *app, 30, 0, StreamDirection::Response, 2 * SIZE).writes.is_empty());
+        assert_eq!(arrive(&mut *app, 31, 1, StreamDirection::Request, 800).writes, [(1, StreamDirection::Response, SIZE)]);
+        let last = arrive(&mut *app, 35, 1, StreamDirection::Response, 2 * SIZE);
         let load = Load { start: Instant::from_millis(5), time: Duration::from_millis(30), bytes: 4 * SIZE };
         assert_eq!((last.writes.len(), last.loads), (0, vec![load]));
         // without a time to think the next page follows at once; after a stop none does
@@ -300,13 +305,16 @@ mod tests {
         let mut app = browser(params(4, 1, true));
         app.start(Instant::ZERO);
         app.on_timer(Instant::ZERO, &mut Seen::default());
-        arrive(&mut *app, 10, 0, Way::Request, 400);
-        assert_eq!(arrive(&mut *app, 20, 0, Way::Response, SIZE).writes, vec![(0, Way::Request, 400); 3]);
+        arrive(&mut *app, 10, 0, StreamDirection::Request, 400);
+        assert_eq!(arrive(&mut *app, 20, 0, StreamDirection::Response, SIZE).writes, vec![(0, StreamDirection::Request, 400); 3]);
         // the server answers what is complete, in turn
-        assert_eq!(arrive(&mut *app, 30, 0, Way::Request, 1200).writes, vec![(0, Way::Response, SIZE); 2]);
-        assert_eq!(arrive(&mut *app, 31, 0, Way::Request, 1600).writes, vec![(0, Way::Response, SIZE)]);
-        assert!(arrive(&mut *app, 40, 0, Way::Response, 3 * SIZE).loads.is_empty());
-        assert_eq!(arrive(&mut *app, 41, 0, Way::Response, 4 * SIZE).loads.len(), 1);
+        assert_eq!(
+            arrive(&mut *app, 30, 0, StreamDirection::Request, 1200).writes,
+            vec![(0, StreamDirection::Response, SIZE); 2]
+        );
+        assert_eq!(arrive(&mut *app, 31, 0, StreamDirection::Request, 1600).writes, vec![(0, StreamDirection::Response, SIZE)]);
+        assert!(arrive(&mut *app, 40, 0, StreamDirection::Response, 3 * SIZE).loads.is_empty());
+        assert_eq!(arrive(&mut *app, 41, 0, StreamDirection::Response, 4 * SIZE).loads.len(), 1);
     }
 
     #[test]
@@ -317,8 +325,16 @@ mod tests {
         let (mut now, mut total) = (Instant::ZERO, 0.0);
         for page in 1..=10_000 {
             app.on_timer(now, &mut Seen::default());
-            app.on_arrival(Arrival { connection: 0, way: Way::Request, bytes: 400 * page }, now, &mut Seen::default());
-            app.on_arrival(Arrival { connection: 0, way: Way::Response, bytes: SIZE * page }, now, &mut Seen::default());
+            app.on_arrival(
+                StreamArrival { connection: 0, way: StreamDirection::Request, bytes: 400 * page },
+                now,
+                &mut Seen::default(),
+            );
+            app.on_arrival(
+                StreamArrival { connection: 0, way: StreamDirection::Response, bytes: SIZE * page },
+                now,
+                &mut Seen::default(),
+            );
             total += (app.next_timer() - now).as_secs_f64();
             now = app.next_timer();
         }

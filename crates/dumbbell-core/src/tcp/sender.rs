@@ -19,7 +19,7 @@ pub use super::timer::Timer;
 use super::undo::Undo;
 pub use super::write_queue::{AppPlan, Application};
 use super::write_queue::{SegmentSizes, WriteQueue};
-pub use super::writes::Writes;
+pub use super::writes::PieceWrites;
 use super::{ack_flag, Ack, Block, FlowOptions, Outlet};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
 use crate::cc::{self, AckEvent, AnyCc, CongestionControl, Control, RateSample};
@@ -241,7 +241,7 @@ impl Sender {
     }
 
     /// Returns the writes of an application that writes piece by piece.
-    pub fn writes_mut(&mut self) -> Option<&mut Writes> {
+    pub fn writes_mut(&mut self) -> Option<&mut PieceWrites> {
         match &mut self.queue.app {
             Application::Written(writes) => Some(writes),
             _ => None,

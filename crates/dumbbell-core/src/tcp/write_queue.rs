@@ -1,7 +1,7 @@
 //! Data that the application has written: socket buffers, the send buffer that limits them, and the last segments of writes.
 
 use super::host::HostParams;
-use super::writes::Writes;
+use super::writes::PieceWrites;
 use super::Outlet;
 use crate::buffers::{send_buffer_per_segment, tcp_overhead, SK_GSO_MAX_SIZE};
 use crate::cc::conn::Conn;
@@ -30,8 +30,8 @@ pub enum Application {
     Rate(u64),
     /// The application follows a plan over time.
     Planned(Box<AppPlan>),
-    /// What the application writes piece by piece.
-    Written(Box<Writes>),
+    /// Data that the application writes piece by piece.
+    Written(Box<PieceWrites>),
 }
 
 /// An application that offers as much as it can, from a time on a rate, and nothing while it pauses. Times are those of the sender's clock.

@@ -26,7 +26,7 @@ struct ShortSegment {
 
 /// The writes of an application.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Writes {
+pub struct PieceWrites {
     /// Writes to come: when, on the sender's clock, and how many bytes.
     planned: VecDeque<(Instant, u64)>,
     /// Bytes and segments so far.
@@ -39,7 +39,7 @@ pub struct Writes {
     ends: VecDeque<WriteEnd>,
 }
 
-impl Writes {
+impl PieceWrites {
     /// The application writes `bytes` at `at`, not before its earlier writes.
     pub(super) fn plan(&mut self, at: Instant, bytes: u64) {
         self.planned.push_back((at, bytes));
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_write_fills_up_the_last_segment_until_that_is_sent() {
-        let mut writes = Writes::default();
+        let mut writes = PieceWrites::default();
         let now = Instant::from_millis(10);
         writes.plan(now, 2_300);
         assert_eq!(writes.offer_until(&connection_at(0, 0)), (3, Instant::NEVER));
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_write_is_reported_when_all_before_it_is_there() {
-        let mut writes = Writes::default();
+        let mut writes = PieceWrites::default();
         for bytes in [400, 400, 1_200] {
             writes.plan(Instant::from_millis(10), bytes);
         }
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn nothing_is_offered_before_its_time() {
-        let mut writes = Writes::default();
+        let mut writes = PieceWrites::default();
         writes.plan(Instant::from_millis(10), 10);
         writes.plan(Instant::from_millis(11), 10);
         assert_eq!(writes.offer_until(&connection_at(0, 0)), (1, Instant::from_millis(11)));

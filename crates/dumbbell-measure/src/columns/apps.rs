@@ -6,7 +6,7 @@ use crate::apps::{UserResult, WayResult};
 use crate::statistics::ms;
 use crate::table::{Column, ColumnName, UNREPORTED};
 use dumbbell_config::AppConfig;
-use dumbbell_core::app::{measures, Load, Measure, MeasureKind, Way};
+use dumbbell_core::app::{measures, Load, Measure, MeasureKind, StreamDirection};
 
 /// A user of an application, or one way of its datagrams.
 pub struct AppRow<'a> {
@@ -17,10 +17,10 @@ pub struct AppRow<'a> {
     /// Number of the class of traffic.
     pub class: u16,
     /// Which way it is measured.
-    pub way: Way,
+    pub way: StreamDirection,
     /// The user.
     pub user: &'a UserResult,
-    /// What came this way.
+    /// Results of this way.
     pub result: &'a WayResult,
     /// One-way delays and the mean of the jitter of datagrams.
     pub delays_ms: [f64; 6],

@@ -17,17 +17,17 @@ use super::transport::Transport;
 use super::Engine;
 use crate::config::{AppConfig, Route};
 use crate::flow::{FlowResult, Samples};
-use dumbbell_core::app::{AnyApp, AppContext, AppKind, Arrival, Load, StreamApp, StreamOutlet, Way};
+use dumbbell_core::app::{AnyApp, AppContext, AppKind, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
 use dumbbell_core::cc::CcContext;
 use dumbbell_core::packet::FlowKey;
-use dumbbell_core::tcp::sender::{Application, Writes};
+use dumbbell_core::tcp::sender::{Application, PieceWrites};
 use dumbbell_core::units::{Duration, Instant};
 use dumbbell_measure::apps::AppMeasures;
 use std::sync::Arc;
 
 /// A user of an application.
 pub struct AppUser {
-    /// Its application, if it is of streams.
+    /// Application of the user, if it has streams.
     streams: Option<Box<dyn StreamApp>>,
     /// Slot of its first endpoint: the responses of connection 0. Then come its requests, and the other connections.
     first: u32,
@@ -58,9 +58,9 @@ impl UserOutlet<'_> {
 }
 
 impl StreamOutlet for UserOutlet<'_> {
-    fn write(&mut self, connection: usize, way: Way, bytes: u64) {
+    fn write(&mut self, connection: usize, way: StreamDirection, bytes: u64) {
         let pair = self.first + 2 * connection as u32;
-        Way::ALL.iter().for_each(|way| self.open(pair + way.index() as u32));
+        StreamDirection::ALL.iter().for_each(|each| self.open(pair + each.index() as u32));
         let slot = pair + way.index() as u32;
         let endpoint = self.arena.get_mut(slot);
         let at = self.now.saturating_add(self.lines[endpoint.line as usize].ahead);
@@ -92,7 +92,7 @@ impl<N: Topology> Engine<N> {
             match one.spec.build(&AppContext { seed, number: app as u64 }) {
                 AnyApp::Streams(mut streams) => {
                     for _ in 0..streams.connections() {
-                        for way in Way::ALL {
+                        for way in StreamDirection::ALL {
                             self.add_stream(one, app as u32, way);
                         }
                     }
@@ -101,7 +101,7 @@ impl<N: Topology> Engine<N> {
                     self.plan_user(app);
                 }
                 AnyApp::Datagrams(protocols) => {
-                    for (way, protocol) in Way::ALL.into_iter().zip(protocols) {
+                    for (way, protocol) in StreamDirection::ALL.into_iter().zip(protocols) {
                         let base_rtt = one.params.base_rtt;
                         let flow = DatagramFlow::new(self.next_number, protocol, false, base_rtt, None);
                         self.add_app_endpoint(one, app as u32, way, Transport::Datagrams(Box::new(flow)), (start, stop));
@@ -113,12 +113,12 @@ impl<N: Topology> Engine<N> {
     }
 
     /// Adds one way of a connection that opens when something is written.
-    fn add_stream(&mut self, one: &AppConfig, app: u32, way: Way) {
+    fn add_stream(&mut self, one: &AppConfig, app: u32, way: StreamDirection) {
         let Some(cc) = &one.cc else { return };
         let slot = self.next_number;
         let cc = cc.build(&CcContext { seed: self.config.run.seed, flow: u64::from(slot) });
         let ecn = one.params.ecn.unwrap_or(self.host.ecn);
-        let written = Application::Written(Box::<Writes>::default());
+        let written = Application::Written(Box::<PieceWrites>::default());
         let tcp = Tcp::new(slot, cc, &self.host, (ecn, one.params.ecn_echo), written, false);
         let behind = if one.route(way).up { one.params.base_rtt / 2 } else { Duration::ZERO };
         let transport = Transport::Stream(Box::new(AppStream::new(tcp, behind)));
@@ -126,7 +126,14 @@ impl<N: Topology> Engine<N> {
     }
 
     /// Adds one way of a user, which starts and stops at these times.
-    fn add_app_endpoint(&mut self, one: &AppConfig, app: u32, way: Way, transport: Transport, (start, stop): (Instant, Instant)) {
+    fn add_app_endpoint(
+        &mut self,
+        one: &AppConfig,
+        app: u32,
+        way: StreamDirection,
+        transport: Transport,
+        (start, stop): (Instant, Instant),
+    ) {
         let number = self.next_number;
         self.next_number += 1;
         let line = line_of(&self.net.lines().all, one.params.base_rtt, one.route(way).up);
@@ -143,8 +150,8 @@ impl<N: Topology> Engine<N> {
     }
 
     /// Which way the endpoint in `slot` of user `app` sends.
-    fn way_of(&self, app: u32, slot: u32) -> Way {
-        Way::ALL[((slot - self.apps[app as usize].first) % 2) as usize]
+    fn way_of(&self, app: u32, slot: u32) -> StreamDirection {
+        StreamDirection::ALL[((slot - self.apps[app as usize].first) % 2) as usize]
     }
 
     /// Returns the route and the identity of the endpoint in `slot` of user `app`.
@@ -163,7 +170,7 @@ impl<N: Topology> Engine<N> {
         let lines = &net.lines().all;
         let mut outlet = UserOutlet { arena, lines, measures: &mut measures.apps, app, first: *first, now };
         while let Some(bytes) = take_arrival(outlet.arena.get_mut(slot), now) {
-            streams.on_arrival(Arrival { connection, way, bytes }, now, &mut outlet);
+            streams.on_arrival(StreamArrival { connection, way, bytes }, now, &mut outlet);
         }
         if *stop <= now {
             *stop = Instant::NEVER;
@@ -190,7 +197,7 @@ impl<N: Topology> Engine<N> {
 
     /// The measured time of the endpoint in `slot` of a user begins.
     pub(super) fn begin_app_endpoint(&mut self, slot: u32, now: Instant) {
-        let number = slot as usize - self.listed();
+        let number = slot as usize - self.count_listed();
         let counters = self.net.of_flow(slot);
         let endpoint = self.arena.get_mut(slot);
         self.measures.apps.begin_endpoint(number, endpoint.result(&counters, now), now);
@@ -201,7 +208,7 @@ impl<N: Topology> Engine<N> {
     /// The measured time of the endpoint in `slot` of user `app` is over. One that never opened is not a member of its class.
     pub(super) fn finish_app_endpoint(&mut self, app: u32, slot: u32, now: Instant) {
         let way = self.way_of(app, slot);
-        let number = slot as usize - self.listed();
+        let number = slot as usize - self.count_listed();
         let counters = self.net.of_flow(slot);
         let Engine { arena, measures, .. } = self;
         let endpoint = arena.get_mut(slot);

@@ -68,8 +68,8 @@ fn receive_other(receiver: &mut Receiver, packet: &Packet, now: Instant, back: &
     if let Some((early, reported)) = early {
         seldom();
         for number in 0..=receiver.take_copies() {
-            let blocks = if reported.as_slice().is_empty() { NO_BLOCKS } else { back.pool().put(reported) };
-            back.send(Ack { id: early.id.wrapping_add(number), ..early }.into(), blocks);
+            let own = if reported.as_slice().is_empty() { NO_BLOCKS } else { back.pool().put(reported) };
+            back.send(Ack { id: early.id.wrapping_add(number), ..early }.into(), own);
         }
     }
     if let Some(ack) = ack {

@@ -4,7 +4,7 @@ use super::delay_lines::DelayLine;
 use super::port::Stages;
 use crate::config::{AppConfig, AppParams, FlowConfig, RunConfig, StageConfig, UdpConfig};
 use dumbbell_bottleneck::build_path;
-use dumbbell_core::app::Way;
+use dumbbell_core::app::StreamDirection;
 use dumbbell_core::packet::FlowKey;
 use dumbbell_core::ring::Ring;
 use dumbbell_core::tcp::sender::{AppPlan, Application};
@@ -61,11 +61,11 @@ pub fn application(flow: &FlowConfig, ahead: Duration, silent: Range<Instant>) -
 
 /// Identity of one way of a connection of an application. `number` is that of the endpoint of its responses: what goes the other way has the
 /// same addresses and ports, turned round, as acknowledgements have.
-pub fn app_key(app: &AppConfig, number: u32, way: Way) -> FlowKey {
+pub fn app_key(app: &AppConfig, number: u32, way: StreamDirection) -> FlowKey {
     let AppParams { src_host, dst_host, dscp, .. } = app.params;
     let ports = match way {
-        Way::Response => number,
-        Way::Request => number ^ (1 << 31),
+        StreamDirection::Response => number,
+        StreamDirection::Request => number ^ (1 << 31),
     };
     FlowKey { src_host, dst_host, ports, dscp }
 }

@@ -48,6 +48,7 @@ LEFT = {
 # what a key needs with it to mean anything
 _BESIDE: dict[str, dict[str, Any]] = {
     "pie.ecn_prob": {"ecn": True},
+    **{f"udp.{key}": {"on": "300ms", "off": "100ms"} for key in ("on", "off", "times")},
     "fq_pie.ecn_prob": {"ecn": True},
     "red.harddrop": {"ecn": True},
     "red.nodrop": {"ecn": True},
@@ -199,7 +200,7 @@ def try_key(key: KernelKey, kernel: Kernel, tried: list[Any] | None = None) -> R
     found: list[Reach] = []
     for value in choose_values(key.param) if tried is None else tried:
         try:
-            cells = key.make_cell(**key.beside), key.make_cell(**key.beside, **{key.param.name: value})
+            cells = key.make_cell(**key.beside), key.make_cell(**(key.beside | {key.param.name: value}))
         except InputError:  # not this value in this run
             continue
         try:
