@@ -49,9 +49,9 @@ fn a_page_of_one_object_takes_a_round_trip_and_its_time_on_the_wire() {
     assert_eq!((loads[0], &loads[1..4]), (40_000 + 10_462 + 74 + 66, &[30_462; 3][..]));
     // up at 8 us/B: the request of 466 B takes 3728 us, and ahead of it the ACK of the last segment 528 us; at first a SYN (592 us) and the
     // ACK of the SYN-ACK (528 us) instead
-    let loads = loads_us(&run(&pages(kind, true)));
-    assert_eq!(loads[0], 40_000 + 10_462 + 74 + 66 + 3_728 + 592 + 528);
-    assert_eq!(loads[1..4], [30_462 + 66 + 3_728 + 528; 3]);
+    let with_requests = loads_us(&run(&pages(kind, true)));
+    assert_eq!(with_requests[0], 40_000 + 10_462 + 74 + 66 + 3_728 + 592 + 528);
+    assert_eq!(with_requests[1..4], [30_462 + 66 + 3_728 + 528; 3]);
     assert_eq!(count(&outcome, "loads")[0], outcome.tables.app_loads.height() as u64);
     let goodput = real(&outcome, "goodput_mbit")[0];
     // one page of 10,000 B in 30.462 ms and nothing else, but for the first of them and the last
@@ -67,10 +67,10 @@ fn objects_come_after_the_page_over_all_connections_at_once() {
     // from the second page on all connections are open. Page, two objects, one object: the second of the two requests goes as the first of them is answered
     assert!(loads[1] >= 3 * 20_000 + 3 * 1_066 && loads[1] <= 3 * 20_000 + 4 * 1_066 + 4 * 66, "{loads:?}");
     // with all objects at once over one connection there are two rounds: the page, and three objects, 3000 B in two segments of 1514 and one of 170
-    let kind = json!({"objects": 4, "size": {"fixed": 1_000}, "connections": 1, "multiplexed": true});
-    let loads = loads_us(&run(&pages(kind, false)));
+    let at_once = json!({"objects": 4, "size": {"fixed": 1_000}, "connections": 1, "multiplexed": true});
+    let rounds = loads_us(&run(&pages(at_once, false)));
     let wire = 1_066 + 2 * 1_514 + 170;
-    assert!(loads[1] >= 40_000 + wire && loads[1] <= 40_000 + wire + 4 * 66, "{loads:?}");
+    assert!(rounds[1] >= 40_000 + wire && rounds[1] <= 40_000 + wire + 4 * 66, "{rounds:?}");
 }
 
 #[test]
@@ -105,9 +105,9 @@ fn a_user_starts_and_stops_when_told_to_and_the_measured_time_is_what_counts() {
         (vec![3], vec![3], vec![0.1])
     );
     config["record"] = json!({"from": 200 * MS});
-    let outcome = run(&config);
-    assert_eq!((count(&outcome, "loads_begun"), count(&outcome, "loads")), (vec![0], vec![0]));
-    assert!(real(&outcome, "load_mean_s")[0].is_nan() && outcome.tables.app_loads.height() == 0);
+    let later = run(&config);
+    assert_eq!((count(&later, "loads_begun"), count(&later, "loads")), (vec![0], vec![0]));
+    assert!(real(&later, "load_mean_s")[0].is_nan() && later.tables.app_loads.height() == 0);
 }
 
 #[test]

@@ -458,11 +458,8 @@ class GuestPlan:
     def _expect_hop(self, hop: Hop) -> None:
         """Read a hop back, which has the last of its rates by then."""
         tc, dev = f"tc -n {hop.space}", f"dev {hop.departure}"
-        last = [
-            change["rate"]
-            for change in list_rate_changes(hop.own, self.groups["duration"])
-            if change["at"] <= self.groups["duration"]
-        ]
+        end = self.groups["duration"]
+        last = [change["rate"] for change in list_rate_changes(hop.own, end) if change["at"] <= end]
         rate = last[-1] if last else hop.own["rate"]
         text = hop.qdisc.text
         if last and hop.qdisc.kind == "cake" and hop.own["aqm"]["bandwidth"] is None:

@@ -70,9 +70,6 @@ _BESIDE: dict[str, dict[str, Any]] = {
     "dualpi2.marking": {"version": "rfc9332"},
     "cake.sce_thresh": {"sce": "thresh"},
     "udp.base_rtt": {"echo": True},
-    "udp.on": {"off": "200ms"},
-    "udp.off": {"on": "200ms"},
-    "udp.times": {"on": "200ms", "off": "200ms"},
     "bottleneck.burst": {"shaper": "htb"},
     "flows.connect": {"start": "2s"},
     "flows.app_rate_from": {"app_rate": "1Mbit"},
@@ -132,12 +129,14 @@ class KernelKey:
 
 
 def list_keys() -> Iterator[KernelKey]:
-    """Yield every key of a run that a user can set, but for `path`s, whose stages are refused, and rate changes."""
+    """Yield every key of a run that a user can set, except paths and applications (refused), and rate changes."""
     known = read_registry()
     for algorithms, place in ((known.aqm, "bottleneck.aqm."), (known.cc, "flows[0].cc.")):
         for algorithm in algorithms.values():
             yield from (KernelKey(algorithm.name, param, place) for param in algorithm.params.values())
     for section in known.sections:
+        if section == "app":
+            continue
         place = "" if section == "run" else f"{section}{'[0]' * (section in schema.SENDERS)}."
         for param in schema.describe_section(section).values():
             if param.name not in ("seed", *_NET):  # a seed is one of `seeds`
