@@ -61,10 +61,9 @@ pub const MEASURING: [&str; 46] = [
 
 /// Other files that these files name, and why they are not in the hash.
 #[allow(dead_code)] // of the test
-pub const NOT_MEASURING: [(&str, &str); 25] = [
+pub const NOT_MEASURING: [(&str, &str); 22] = [
     ("dumbbell-core/app/mod.rs", "reads parameters of applications, which captures have not"),
     ("dumbbell-core/aqm/mod.rs", "reads parameters of queue disciplines, which the run's key has, and a short flow's hash"),
-    ("dumbbell-core/buffers.rs", "memory of simulated receivers"),
     ("dumbbell-core/cc/conn.rs", "states of a simulated congestion control, for traces, which captures have not"),
     ("dumbbell-core/cc/exit.rs", "ends of slow start of a simulated congestion control, which captures have not"),
     ("dumbbell-core/cc/mod.rs", "reads parameters of congestion controls, which the run's key has"),
@@ -77,12 +76,10 @@ pub const NOT_MEASURING: [(&str, &str); 25] = [
     ("dumbbell-core/prefetch.rs", "a hint to the processor"),
     ("dumbbell-core/protocol.rs", "counters of a simulated transport without TCP, for traces, which captures have not"),
     ("dumbbell-core/reply.rs", "a type of acknowledgements and answers, for stages that delay them"),
-    ("dumbbell-core/tcp/ecn.rs", "ECN of simulated receivers"),
     ("dumbbell-core/tcp/host.rs", "reads switches of hosts, which the run's key has, and describes profiles"),
     ("dumbbell-core/tcp/mod.rs", "a type of acknowledgements, for stages that delay them"),
     ("dumbbell-core/tcp/receiver.rs", "names of misbehaviours of simulated receivers, which captures have not"),
     ("dumbbell-core/tcp/sender.rs", "a simulated sender, of which measures are taken in simulations only"),
-    ("dumbbell-core/tcp/window.rs", "windows of simulated receivers"),
     ("dumbbell-config/extensions.rs", "algorithms of a program around the simulator, which no other engine has"),
     ("dumbbell-measure/apps.rs", "measures users of applications, which captures have not"),
     ("dumbbell-measure/columns/apps.rs", "tables of users of applications, which captures have not"),

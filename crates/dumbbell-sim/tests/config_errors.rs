@@ -53,7 +53,7 @@ fn every_mistake_is_named() {
         ("/bottleneck/aqm", json!("codel"), "bottleneck.aqm: found \"codel\", allowed: a table"),
         ("/bottleneck/aqm/limit", json!(-1), "bottleneck.aqm.limit: found -1, allowed: an integer from 0 to 4294967295"),
         ("/bottleneck/aqm/target", json!(1), "bottleneck.aqm.target: found this key, allowed: limit"),
-        ("/bottleneck/rate_changes", json!({}), "bottleneck.rate_changes: found {}, allowed: a list"),
+        ("/bottleneck/rate_changes", json!({}), "bottleneck.rate_changes.every: found null, allowed: a time (integer nanoseconds)"),
         (
             "/bottleneck/rate_changes",
             json!([{"at": 1, "rate": 5}]),

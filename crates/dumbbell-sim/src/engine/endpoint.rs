@@ -404,7 +404,7 @@ mod tests {
         let options = FlowOptions::default();
         let cc = AnyCc::without_ecn();
         let tcp = Tcp {
-            space: [0; 2],
+            space: [0; 1],
             last_arrival: Instant::ZERO,
             sender: Sender::new(0, cc, Arc::clone(&host), options, Application::Bulk),
             receiver: Receiver::new(0, host, options),
@@ -425,7 +425,7 @@ mod tests {
         let lines = |from: usize, to: usize| to.div_ceil(LINE) - from / LINE;
         let receiver = lines(HEAD_AT, RECEIVER_AT + Receiver::HOT);
         let sender = lines(SENDER_AT + Sender::HOT_AT, SENDER_AT + Sender::HOT_AT + Sender::HOT);
-        assert!(receiver <= 4 && sender <= 11, "{receiver} lines for a packet, {sender} for an ACK");
+        assert!(receiver <= 4 && sender <= 10, "{receiver} lines for a packet, {sender} for an ACK");
         let begin = (HEAD_AT % LINE, (SENDER_AT + Sender::HOT_AT) % LINE);
         assert_eq!(begin, (0, 0), "they begin at a cache line");
     }

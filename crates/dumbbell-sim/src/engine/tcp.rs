@@ -28,7 +28,7 @@ pub struct Tcp {
     /// When the last packet that was delivered ahead of its time arrives.
     pub(super) last_arrival: Instant,
     /// With it what an ACK needs of the sender begins at a cache line.
-    pub(super) space: [u64; 2],
+    pub(super) space: [u64; 1],
     pub sender: Sender,
 }
 
@@ -45,7 +45,7 @@ impl Tcp {
         let options = options(&cc, ecn, echo);
         let mut sender = Sender::new(slot, cc, Arc::clone(host), options, app);
         sender.rtt_samples = records.then(CompactHistogram::default);
-        Tcp { sender, space: [0; 2], last_arrival: Instant::ZERO, receiver: Receiver::new(slot, Arc::clone(host), options) }
+        Tcp { sender, space: [0; 1], last_arrival: Instant::ZERO, receiver: Receiver::new(slot, Arc::clone(host), options) }
     }
 
     /// Becomes what [`Tcp::new`] makes in the same slot between the same hosts, without RTT samples.
