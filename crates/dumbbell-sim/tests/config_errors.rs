@@ -53,7 +53,11 @@ fn every_mistake_is_named() {
         ("/bottleneck/aqm", json!("codel"), "bottleneck.aqm: found \"codel\", allowed: a table"),
         ("/bottleneck/aqm/limit", json!(-1), "bottleneck.aqm.limit: found -1, allowed: an integer from 0 to 4294967295"),
         ("/bottleneck/aqm/target", json!(1), "bottleneck.aqm.target: found this key, allowed: limit"),
-        ("/bottleneck/rate_changes", json!({}), "bottleneck.rate_changes.every: found null, allowed: a time (integer nanoseconds)"),
+        (
+            "/bottleneck/rate_changes",
+            json!({}),
+            "bottleneck.rate_changes.every: found null, allowed: a time (integer nanoseconds)",
+        ),
         (
             "/bottleneck/rate_changes",
             json!([{"at": 1, "rate": 5}]),
@@ -76,8 +80,8 @@ fn every_mistake_is_named() {
         ("/hosts/offload", json!("gro"), "hosts.offload: found \"gro\", allowed: none, tso"),
         ("/hosts/initial_window", json!(0), "hosts.initial_window: found 0, allowed: 1 to 10000"),
         ("/hosts/pacing_ca_ratio", json!(5), "hosts.pacing_ca_ratio: found 5, allowed: 10 to 1000"),
-        ("/flows", json!([]), "flows: found nothing that sends, allowed: one entry or more in flows, web or udp"),
-        ("/flows", Value::Null, "flows: found nothing that sends, allowed: one entry or more in flows, web or udp"),
+        ("/flows", json!([]), "flows: found nothing that sends, allowed: one entry or more in flows, web, udp or app"),
+        ("/flows", Value::Null, "flows: found nothing that sends, allowed: one entry or more in flows, web, udp or app"),
         ("/flows", json!({}), "flows: found {}, allowed: a list"),
         ("/flows/1/cc", json!({"name": "cubit"}), "flows[1].cc.name: found \"cubit\", allowed: reno, cubic"),
         ("/flows/0/cc", json!({}), "flows[0].cc.name: found \"\""),
