@@ -244,7 +244,7 @@ def plans() -> Iterator[tuple[str, Mapped]]:
     for key in reach.list_keys():
         for value in reach.choose_values(key.param):
             try:
-                yield key.name, map_cell(key.make_cell(**key.beside, **{key.param.name: value}), KERNEL)
+                yield key.name, map_cell(key.make_cell(**(key.beside | {key.param.name: value})), KERNEL)
             except InputError:
                 continue
 
