@@ -152,10 +152,11 @@ impl Connection for Tcp {
     fn on_packet(&mut self, packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant {
         if back.is_ahead() {
             ReceivingEnd { receiver: &mut self.receiver, last_arrival: &mut self.last_arrival }.receive(packet, now, back);
-        } else {
-            receive(&mut self.receiver, packet, now, back);
+            return self.receiver.no_timer_before();
         }
-        self.receiver.no_timer_before()
+        receive(&mut self.receiver, packet, now, back);
+        // traces get a row whenever a timer is due: none may be due early
+        self.receiver.next_timer()
     }
 
     #[inline(always)]
