@@ -6,7 +6,7 @@ measured in one of them.
 
 import copy
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -151,13 +151,24 @@ def of_hop(name: str) -> Iterator[dict[str, Any]]:
 
 def of_ways() -> Iterator[dict[str, Any]]:
     ways = {"reverse": {"rate": "1Mbit", "aqm": "pfifo"}, "hop": [{"name": "second", "rate": "8Mbit", "aqm": "pfifo"}]}
-    yield mix("pfifo", **ways)
+    yield mix("pfifo", app=[{"kind": "pages", "cc": "cubic"}], **ways)
+
+
+def of_applications(kinds: Iterable[str]) -> Iterator[dict[str, Any]]:
+    cake = ({"name": "cake", "isolation": f"dual-{end}host"} for end in ("src", "dst"))
+    for kind, aqm, cc in itertools.product(
+        kinds, ({"name": "codel", "ecn": True}, "pfifo", "dualpi2", *cake), ("prague", "cubic")
+    ):
+        user = {"kind": {"name": kind}, "src_host": 7} | ({} if kind == "call" else {"cc": cc})
+        yield mix(aqm, app=[user], reverse={"rate": "1Mbit", "aqm": "pfifo"})
 
 
 def bases(key: reach.KernelKey) -> Iterator[dict[str, Any]]:
     """Yield runs in which a key may act."""
     if key.param.name in _WAYS:
         return of_ways()
+    if key.owner == "app" or key.owner in read_registry().app:
+        return of_applications(read_registry().app if key.owner == "app" else [key.owner])
     if key.owner in read_registry().link:
         return of_link(key.owner)
     if key.owner in read_registry().stage:
@@ -190,8 +201,17 @@ _ROUTES: dict[str, list[Any]] = {
     for table in schema.SENDERS
     for way, hops in (("route", ["bottleneck", "second"]), ("ack_route", ["second"]))
 }
-_VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "record.queue": [["p"]], **_ROUTES}
-_BESIDE = {key: {"shaper": "htb"} for key in ("reverse.burst", "hop.burst")}
+_VALUES: dict[str, list[Any]] = {
+    "red.burst": [400],
+    "web.size": ["90kB"],
+    "record.queue": [["p"]],
+    "hop.buffer": ["2p"],
+    **_ROUTES,
+}
+_BESIDE: dict[str, dict[str, Any]] = {
+    **{key: {"shaper": "htb"} for key in ("reverse.burst", "hop.burst")},
+    "delay.reorder": {"from": "1s", "to": "2s"},
+}
 
 
 def settings(key: reach.KernelKey) -> dict[str, Any]:
@@ -210,8 +230,10 @@ def further_keys() -> Iterator[reach.KernelKey]:
         yield from (reach.KernelKey(name, param, place) for param in schema.describe_section("bottleneck").values())
     for table in schema.SENDERS:
         for param in schema.describe_section(table).values():
-            if param.name in _WAYS:
+            if param.name in _WAYS or table == "app":
                 yield reach.KernelKey(table, param, f"{table}[0].")
+    for one in read_registry().app.values():
+        yield from (reach.KernelKey(one.name, param, "app[0].kind.") for param in one.params.values())
 
 
 KEYS = list(reach.list_keys())

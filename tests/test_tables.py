@@ -332,5 +332,7 @@ def test_a_goodput_over_unlike_times_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("asked", [{"value": "goodput", "of": "slowdowns"}, {"value": "slowdowns.goodput"}])
 def test_a_measure_that_a_part_lacks_is_not_taken_from_elsewhere(results: Results, asked: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"unknown measure goodput; .*; --of flows or --of classes or --of apps has it"):
+    with pytest.raises(
+        InputError, match=r"unknown measure goodput; .*; --of flows or --of classes or --of apps has it"
+    ):
         results.table(**asked)
