@@ -260,7 +260,13 @@ def test_the_engine_still_gives_what_a_page_rests_on(name: str) -> None:
         return
     simulated = {key: one for key, one in found.read_evidence().made.items() if one["runs"]}
     assert not simulated or any(one.get("samples") for one in simulated.values()), "evidence without samples"
-    assert found.list_changes() == [], f"dumbbell study run {name} and dumbbell study page {name} renew the page"
+    try:
+        changes = found.list_changes()
+    except InputError as error:
+        if "build it with dumbbell stack build" not in str(error):
+            raise
+        pytest.skip("a QUIC stack of this study is not built (dumbbell stack build)")
+    assert changes == [], f"dumbbell study run {name} and dumbbell study page {name} renew the page"
 
 
 def test_samples_use_every_algorithm_and_notice_a_change(tmp_path: Path) -> None:
