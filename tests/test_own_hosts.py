@@ -1,4 +1,4 @@
-"""What a flow has of its own: switches of its TCP, hosts, and a receiver that misbehaves."""
+"""Keys of single flows: switches of TCP, hosts, and receivers that misbehave."""
 
 from pathlib import Path
 from typing import Any

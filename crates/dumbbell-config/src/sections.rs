@@ -160,7 +160,7 @@ fn check_hosts(hosts: HostSharing, src_host: u32, dst_host: u32) -> Result<(), P
 }
 
 impl FlowParams {
-    /// Returns the hosts' TCP as this flow has it, where that differs from `hosts`.
+    /// Returns the host parameters of this flow if they differ from `hosts`.
     pub fn own_host(&self, hosts: &HostParams) -> Option<HostParams> {
         let own = HostParams {
             initial_window: self.initial_window.unwrap_or(hosts.initial_window),

@@ -54,7 +54,7 @@ fn a_page_of_one_object_takes_a_round_trip_and_its_time_on_the_wire() {
     assert_eq!(with_requests[1..4], [30_462 + 66 + 3_728 + 528; 3]);
     assert_eq!(count(&outcome, "loads")[0], outcome.tables.app_loads.height() as u64);
     let goodput = real(&outcome, "goodput_mbit")[0];
-    // one page of 10,000 B in 30.462 ms and nothing else, but for the first of them and the last
+    // every 30.462 ms one page of 10,000 B; only the first and the last page differ
     assert!((goodput / (0.08 / 0.030462) - 1.0).abs() < 0.05, "{goodput}");
 }
 

@@ -29,7 +29,7 @@ class Param:
     frames: int = 0
     """Full frames that the default is: with other segments it is another number of bytes."""
     relative: Literal["", "share", "bdp"] = ""
-    """What a file may have instead of the number: a share of the rate of the first hop, or bandwidth-delay products."""
+    """The relative form that a file may use: a share of the rate of the first hop, or bandwidth-delay products."""
 
     def find_default(self, full_frame: int) -> int:
         """Return the default, which is full frames, where these have `full_frame` bytes."""

@@ -26,7 +26,7 @@ class AccessLink:
     modem_queues: dict[str, tuple[str, str]] = field(default_factory=dict)
     """For each name the queue of the way down and of the way up, as TOML."""
     assumed: str = ""
-    """What the kind of line assumes, in words that follow "assumed"."""
+    """The assumption of this kind of line, as a noun phrase."""
     varies: bool = False
     """Whether its rate varies, so that no fixed shaper fits."""
     modem_buffer_ms: int = 200

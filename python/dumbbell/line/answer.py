@@ -30,9 +30,9 @@ class LineAnswer:
     sentences: list[str]
     table: str
     before: dict[str, float]
-    """What people feel without a shaper, by label."""
+    """Means of the measures without a shaper, by label."""
     after: dict[str, float]
-    """The same with the setting."""
+    """Means of the measures with the setting, by label."""
 
 
 def answer_line(line: AccessLine, results: StoredResults) -> LineAnswer:

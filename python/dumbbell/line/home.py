@@ -22,7 +22,7 @@ QUEUES = {"fq_codel": "FQ-CoDel", "cake": "Cake", "codel": "CoDel", "pie": "PIE"
 MARGINS = (95, 90, 85)
 """Percentages of the line at which routers shape: OpenWrt's page on SQM advises 80 to 95 % of what the line carries."""
 VARYING_MARGINS = (80, 60, 40)
-"""The same for lines whose rate varies: the shaper has to stay below what they carry at bad times."""
+"""Percentages for lines whose rate varies: the shaper has to stay below the lowest rate of the line."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class AccessLine:
     rtt: int = 20_000_000
     queues: tuple[str, ...] = ("fq_codel", "cake")
     margins: tuple[int, ...] = ()
-    """Those of the kind of line if there are none."""
+    """Percentages of the line; empty: those of the kind of line."""
     modem_buffer: int | None = None
     seeds: int = 5
     duration: int = 30_000_000_000
@@ -75,7 +75,7 @@ class AccessLine:
 
     @property
     def assumptions(self) -> list[str]:
-        """What the experiment assumes, in words."""
+        """The assumptions of the experiment, each as a noun phrase."""
         given = "given" if self.modem_buffer is not None else self.link.buffer_source
         return [
             f"servers at a round-trip time of {format_number(self.rtt / 1e6)} ms",
@@ -87,7 +87,7 @@ class AccessLine:
 
 @dataclass(frozen=True)
 class RouterSetting:
-    """What a setting puts into the router and the modem: keys of experiment files, and their values as TOML."""
+    """A setting of router and modem: values of the keys of the matrix, as TOML."""
 
     name: str
     values: tuple[str, ...]

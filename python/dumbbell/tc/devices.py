@@ -153,7 +153,7 @@ def parse_place(word: Word) -> Place:
 
 @dataclass
 class _Head:
-    """What stands before the kind of a discipline or a class."""
+    """The words before the kind of a discipline or class."""
 
     device: str = ""
     parent: Place | None = None

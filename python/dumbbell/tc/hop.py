@@ -32,7 +32,7 @@ class TcHop:
     delay_texts: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    """What differs from Linux, or was decided."""
+    """Differences from Linux, and decisions."""
     shaper: str = ""
     """The discipline that has the rate, if any has."""
     header: int = ETHERNET

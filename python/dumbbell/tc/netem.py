@@ -15,7 +15,7 @@ _LIMIT = 1000  # packets; tc-netem(8)
 
 @dataclass
 class Netem:
-    """What a netem does."""
+    """The effects of a netem."""
 
     word: Word
     delay: int = 0

@@ -23,7 +23,7 @@ class Option:
     why_left: str = ""
     """Why it may be left out: it changes nothing here."""
     remedy: str = ""
-    """What to do about a word that is refused."""
+    """The remedy for a refused word."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class GivenWord:
 
     @property
     def text(self) -> str:
-        """As the line has it."""
+        """The text of the line."""
         return f"{self.word} {self.argument}" if self.argument is not None else str(self.word)
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value as an experiment file has it, and where it is from, in words."""
+    """A value in the spelling of an experiment file, and its source in words."""
 
     toml: Any
     source: str
@@ -87,7 +87,7 @@ def refuse_variable(word: Word) -> None:
 
 
 def spell_size(word: Word) -> str:
-    """Return a size as a file has it."""
+    """Return a size in the spelling of an experiment file."""
     return f"{quantities.parse_size(word)}B"
 
 
@@ -97,12 +97,12 @@ def spell_bytes(word: Word) -> str:
 
 
 def spell_time(word: Word) -> str:
-    """Return a time as a file has it."""
+    """Return a time in the spelling of an experiment file."""
     return units.show("time", quantities.parse_time(word))
 
 
 def spell_rate(word: Word) -> str:
-    """Return a rate as a file has it."""
+    """Return a rate in the spelling of an experiment file."""
     return units.show("rate", quantities.parse_rate(word))
 
 

@@ -36,7 +36,7 @@ _PACKETS, _COUNT, _NUMBER = quantities.parse_packets, quantities.parse_count, qu
 
 @dataclass
 class Queue:
-    """A queue discipline as keys of `aqm`, with what it says of frames on the link, and what was left out."""
+    """A queue discipline as keys of `aqm`, with keys for frames on the link, and the words that were left out."""
 
     name: str
     keys: dict[str, Value]
@@ -167,7 +167,7 @@ class _Layer:
     is_plain: bool = True
     """Whether only names of links were given, and no numbers."""
     is_raw: bool = False
-    """Whether the overhead counts from the frame as the device has it."""
+    """Whether the overhead counts from the frame of the device."""
 
 
 # names of links: bytes that they add, framing, least length

@@ -14,7 +14,7 @@ _RATE, _RTT = "10Mbit", "20ms"  # assumed: the defaults of rate and base_rtt
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user says besides the lines."""
+    """Options of the user in addition to the lines."""
 
     rate: str | None = None
     rtt: str | None = None
@@ -24,7 +24,7 @@ class Wishes:
 
 @dataclass
 class TcSetup:
-    """What the lines set up."""
+    """The set-up that the lines describe."""
 
     down: TcHop
     up: TcHop | None

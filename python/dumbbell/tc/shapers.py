@@ -89,7 +89,7 @@ class Shaper:
 
 
 def read_layer(given: Sequence[GivenWord], of: str, header: int) -> dict[str, Value]:
-    """Return the keys of a hop for words that count from the frame as the device has it, with `header` bytes."""
+    """Return the keys of a hop for words that count from the frame of the device, with `header` bytes."""
     layer: dict[str, Value] = {}
     words = {one.option.key: one for one in given if one.option.key in ("overhead", "mpu", "framing")}
     if overhead := words.get("overhead"):

@@ -66,7 +66,7 @@ pub struct Receiver {
     ato_ms: u32,
     /// Delay of the last delayed ACK that was set.
     delack_ms: u16,
-    /// Marks that packets have, but for PSH, if they are [expected](Receiver::expects); [`NONE_EXPECTED`] if none are.
+    /// Marks of an [expected](Receiver::expects) packet, without PSH; [`NONE_EXPECTED`] if no packet is expected.
     expected_marks: u16,
     /// Round-trip time of the handshake; 0: it is not complete.
     pub(super) srtt_us: u32,

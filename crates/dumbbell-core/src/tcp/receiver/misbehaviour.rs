@@ -53,7 +53,7 @@ impl Receiver {
         self.misconduct.as_mut().map_or(0, |conduct| std::mem::take(&mut conduct.copies))
     }
 
-    /// Takes a packet that is counted already, as the misbehaviour has it.
+    /// Handles a packet, which is counted already, according to the misbehaviour.
     #[inline(never)]
     pub(super) fn take_falsely(&mut self, packet: &Packet, now: Instant) -> Option<Ack> {
         let Some(mut conduct) = self.misconduct.take() else { return self.take_unusual(packet, now) };
