@@ -65,6 +65,8 @@ def line(
     """Two-way traffic of a home runs over the usual queues and shapers: downloads, an upload, pages and a call. The
     first sentences name the queue to choose and what it costs.
     """
+    if not Path(output).name:
+        raise Missing("the beginning of names of files, such as line", command="line", option="--output")
     words = ["dumbbell", *sys.argv[1:]]
     command = shlex.join(words) if sys.argv[1:2] == ["line"] else ""
     options = {

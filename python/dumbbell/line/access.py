@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-_NETALYZR = (
-    "Kreibich et al., Netalyzr, IMC 2010, section 5.2: most access lines buffer more than 100 ms, uplinks often "
-    "several hundred"
-)
+MODEM_BUFFER = 200_000_000  # ns at the rate of the line, of the queues at both ends of the line: ours
 
 
 @dataclass(frozen=True)
 class AccessLink:
     """A kind of access line.
 
-    `down` and `up` are keys of a hop, as an experiment file has them; `layer` is the `link_layer` of both directions
-    and of the shaper in the router. `modem_queues` are queues that such modems have besides a FIFO, by what they are
-    called.
+    `down` and `up` are keys of a hop in an experiment file; `layer` is the `link_layer` of both directions and of the
+    shaper in the router. `modem_queues` are queues of such modems other than a FIFO, by name.
     """
 
     title: str
@@ -29,8 +25,6 @@ class AccessLink:
     """The assumption of this kind of line, as a noun phrase."""
     varies: bool = False
     """Whether its rate varies, so that no fixed shaper fits."""
-    modem_buffer_ms: int = 200
-    buffer_source: str = _NETALYZR
 
 
 LINKS = {
@@ -40,9 +34,10 @@ LINKS = {
         "docsis",
         up={"link": "docsis"},
         modem_queues={
-            "the modem's own PIE": ("", '{ name = "pie", target = "10ms", version = "rfc8033" }'),
+            "PIE in the modem": ("", '{ name = "pie", target = "10ms", version = "rfc8033" }'),
         },
-        assumed="grants of the cable's way up as CableLabs models them",
+        assumed="grants of the cable's upstream as in CableLabs' model, and PIE of RFC 8033 with a target of 10 ms in "
+        "place of the modem's DOCSIS-PIE (RFC 8034)",
     ),
     "vdsl": AccessLink("VDSL2 with PPPoE", "pppoe-ptm"),
     "adsl": AccessLink("ADSL with PPPoE over ATM", "pppoe-llcsnap"),
@@ -52,7 +47,7 @@ LINKS = {
         down={"link": "leo"},
         up={"link": "leo"},
         varies=True,
-        assumed="rates and delays that change every 15 s, drawn apart for the two directions",
+        assumed="rates and delays that change every 15 s, drawn independently for each direction",
     ),
 }
-"""By the name that the command takes."""
+"""Kinds of lines by their names on the command line."""

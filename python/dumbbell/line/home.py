@@ -10,17 +10,21 @@ from dataclasses import dataclass, field
 
 from dumbbell.errors import OutOfRange, UnknownName, quote_value
 from dumbbell.experiment import units
-from dumbbell.line.access import LINKS, AccessLink
+from dumbbell.line.access import LINKS, MODEM_BUFFER, AccessLink
 from dumbbell.words import format_number
 
 FULL_FRAME = 1514  # bytes without FCS, as the rates of experiment files count
 LEAST_RATE, MOST_RATE = 100_000, 10_000_000_000  # of a line, bit/s
+MEASURED_FROM = 5_000_000_000  # ns: flows have left slow start by then
+RTTS = (0, 60_000_000_000)  # ns, as base RTTs of flows
+DURATIONS = (MEASURED_FROM + 1_000_000_000, 86_400_000_000_000)  # ns; a second or more is measured
+BUFFERS = (0, 60_000_000_000)  # ns: a queue of a minute is longer than any known one
 UNSHAPED = "no shaper"
 PASSING = "40Gbit"  # of a router that does not shape: faster than any line
 QUEUES = {"fq_codel": "FQ-CoDel", "cake": "Cake", "codel": "CoDel", "pie": "PIE", "fq_pie": "FQ-PIE"}
 """Queues of routers that can shape, by their names in experiment files, and what they are called."""
 MARGINS = (95, 90, 85)
-"""Percentages of the line at which routers shape: OpenWrt's page on SQM advises 80 to 95 % of what the line carries."""
+"""Percentages of the line at which routers shape: OpenWrt's guide to SQM advises 90 % of the measured rate."""
 VARYING_MARGINS = (80, 60, 40)
 """Percentages for lines whose rate varies: the shaper has to stay below the lowest rate of the line."""
 
@@ -50,6 +54,14 @@ class AccessLine:
             if not LEAST_RATE <= rate <= MOST_RATE:
                 allowed = f"{units.show('rate', LEAST_RATE)} to {units.show('rate', MOST_RATE)}"
                 raise OutOfRange(units.show("rate", rate), allowed, key=name)
+        for name, time, (least, most) in (
+            ("--rtt", self.rtt, RTTS),
+            ("--duration", self.duration, DURATIONS),
+            ("--modem-buffer", self.buffer, BUFFERS),
+        ):
+            if not least <= time <= most:
+                allowed = f"{units.show('time', least)} to {units.show('time', most)}"
+                raise OutOfRange(units.show("time", time), allowed, key=name)
         for queue in self.queues:
             if queue not in QUEUES:
                 raise UnknownName(quote_value(queue), among=QUEUES, what="queue of a router", key="--queue")
@@ -66,8 +78,8 @@ class AccessLine:
 
     @property
     def buffer(self) -> int:
-        """How much the queues at the line hold, ns."""
-        return self.modem_buffer if self.modem_buffer is not None else self.link.modem_buffer_ms * 1_000_000
+        """Size of the queues at the line, ns at its rate."""
+        return MODEM_BUFFER if self.modem_buffer is None else self.modem_buffer
 
     def count_packets(self, rate: int) -> int:
         """Return how many full frames such a queue holds at `rate`; at least 10."""
@@ -76,10 +88,9 @@ class AccessLine:
     @property
     def assumptions(self) -> list[str]:
         """The assumptions of the experiment, each as a noun phrase."""
-        given = "given" if self.modem_buffer is not None else self.link.buffer_source
         return [
             f"servers at a round-trip time of {format_number(self.rtt / 1e6)} ms",
-            f"queues of {format_number(self.buffer / 1e6)} ms at both ends of the line ({given})",
+            f"queues of {format_number(self.buffer / 1e6)} ms at both ends of the line",
             *([self.link.assumed] if self.link.assumed else []),
             "two downloads and one upload that never end, CUBIC without ECN",
         ]
@@ -190,7 +201,7 @@ base_rtt = "{rtt}"
 {ways["down"]}
 
 [record]
-from = "5s"
+from = "{units.show("time", MEASURED_FROM)}"
 series = false
 
 [matrix]
