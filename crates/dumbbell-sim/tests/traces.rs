@@ -45,3 +45,11 @@ fn with_an_interval_of_zero_every_event_has_a_row() {
     let (all, some) = (run_traced(Some(Instant::ZERO)).0, run_traced(Some(Instant::from_millis(1))).0);
     assert!(all.height() > some.height() && all.height() > 1000, "{} {}", all.height(), some.height());
 }
+
+/// Rows are results: a shortcut of the engine that calls an endpoint at another time without effect would add rows or move them.
+#[test]
+fn the_rows_of_a_trace_are_as_they_were() {
+    let (table, _) = run_traced(Some(Instant::ZERO));
+    let nanoseconds: u64 = table.real("time_s").unwrap().iter().map(|time| (time * 1e9).round() as u64).sum();
+    assert_eq!((table.height(), nanoseconds), (1273, 1_243_808_596_400));
+}
