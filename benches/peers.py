@@ -87,7 +87,7 @@ def make_ns3() -> Runner:
         if not python.exists():
             print("installing ns-3 into target/peers/ns3, some 800 MB", flush=True)
             _run(sys.executable, "-m", "venv", home)
-        _run(python, "-m", "pip", "install", "--quiet", f"ns3=={NS3}")
+        _run(python, "-m", "pip", "install", "--quiet", "--no-deps", f"ns3=={NS3}")
         home, version = next(home.glob("lib*/python*/site-packages/ns3")), f"{NS3.removesuffix('.post0')}, its wheel"
     core = next(path for path in home.glob("lib*/libns3*-core*.so"))
     before, after = core.name.removeprefix("lib").removesuffix(".so").split("core")
