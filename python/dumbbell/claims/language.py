@@ -12,16 +12,14 @@ from typing import Any, TypeVar
 
 from dumbbell.errors import (
     InputError,
-    Missing,
     Nothing,
     Unfit,
-    UnknownKey,
     UnknownName,
     WrongValue,
-    find_nearest,
     quote_value,
 )
 from dumbbell.experiment import places, shipped
+from dumbbell.experiment.toml_checks import check_keys, check_kind, check_name, is_number, make_error
 from dumbbell.experiment.toml_file import read_toml
 
 _T = TypeVar("_T")
@@ -223,41 +221,6 @@ def parse(table: dict[str, Any], file: str) -> Claims:
         raise error.move_into(file) from None
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _make_error(key: str, found: Any, allowed: str, names: Sequence[str] | None = None) -> InputError:
-    return WrongValue(
-        quote_value(found), allowed or names or (), key=key, nearest=find_nearest(found, names) if names else None
-    )
-
-
-def _check_name(key: str, value: Any, names: Sequence[str]) -> str:
-    if not isinstance(value, str) or value not in names:
-        raise _make_error(key, value, "", names)
-    return str(value)
-
-
-def _check_kind(key: str, value: Any, kind: type, allowed: str) -> Any:
-    if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
-        raise _make_error(key, value, allowed)
-    return value
-
-
-def _check_keys(key: str, table: Any, names: Sequence[str], required: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a table after a look at its keys."""
-    found: dict[str, Any] = _check_kind(key, table, dict, f"a table with {', '.join(names)}")
-    dot = f"{key}." if key else ""
-    for name in found:
-        if name not in names:
-            raise UnknownKey(name, among=names, key=f"{dot}{name}")
-    for name in required:
-        if name not in found:
-            raise Missing("a value", key=f"{dot}{name}")
-    return found
-
-
 @dataclass
 class _ClaimsReader:
     """The file as it is read: what comes first is needed to check what comes later."""
@@ -267,21 +230,21 @@ class _ClaimsReader:
     columns: dict[str, list[Value]] = field(default_factory=dict)  # values of each column of `cells`, in order
 
     def read_claims(self) -> Claims:
-        top = _check_keys("", self.table, _FILE_KEYS, ("frames", "tables", "cells", "sections", "claims"))
+        top = check_keys("", self.table, _FILE_KEYS, ("frames", "tables", "cells", "sections", "claims"))
         self.words = self._read_named("words", self._read_word)
         self.shares = self._read_named("shares", self._read_share)
         self.tables = self._read_named("tables", self._read_table)
         self.own = {key for table in self.tables.values() for key in table.keys}
-        blocks = _check_kind("cells", top["cells"], list, "tables, each a product of values")
+        blocks = check_kind("cells", top["cells"], list, "tables, each a product of values")
         self.matrix = list(self._read_blocks(blocks))
         self.defaults = self._read_selection("defaults", top.get("defaults", {}))
         self.sets = self._read_named("sets", self._read_selection)
         sections = self._read_named("sections", self._read_section)
         claims: dict[str, Claim] = {}
-        for number, one in enumerate(_check_kind("claims", top["claims"], list, "tables, one per claim")):
-            name = _check_kind(f"claims[{number}]", one, dict, "a table").get("id")
+        for number, one in enumerate(check_kind("claims", top["claims"], list, "tables, one per claim")):
+            name = check_kind(f"claims[{number}]", one, dict, "a table").get("id")
             if not isinstance(name, str) or not name:
-                raise _make_error(f"claims[{number}].id", name, "a short name")
+                raise make_error(f"claims[{number}].id", name, "a short name")
             try:
                 if name in claims:
                     raise Unfit("two claims have this name", "another name for one of them", key="id")
@@ -289,7 +252,7 @@ class _ClaimsReader:
             except InputError as error:
                 raise error.move_into("", f"claim {name}: ") from None
         order = {column: tuple(values) for column, values in self.columns.items()}
-        title, frames = (_check_kind(key, top.get(key, ""), str, "text") for key in ("title", "frames"))
+        title, frames = (check_kind(key, top.get(key, ""), str, "text") for key in ("title", "frames"))
         found = tuple(claims.values())
         return Claims(self.file, title, frames, self.tables, self.words, self.shares, sections, found, order)
 
@@ -297,16 +260,16 @@ class _ClaimsReader:
 
     def _read_named(self, key: str, read: Callable[[str, Any], _T]) -> dict[str, _T]:
         """Return what `read` makes of each table of a table, by name."""
-        found: dict[str, Any] = _check_kind(key, self.table.get(key, {}), dict, "a table of tables")
+        found: dict[str, Any] = check_kind(key, self.table.get(key, {}), dict, "a table of tables")
         return {name: read(f"{key}.{name}", one) for name, one in found.items()}
 
     def _read_word(self, key: str, one: Any) -> tuple[float, str]:
         return self._number_of(key, one, "value"), str(one["reason"])
 
     def _number_of(self, key: str, one: Any, name: str) -> float:
-        table = _check_keys(key, one, (name, "reason"), (name, "reason"))
-        if not _is_number(table[name]):
-            raise _make_error(f"{key}.{name}", table[name], "a number")
+        table = check_keys(key, one, (name, "reason"), (name, "reason"))
+        if not is_number(table[name]):
+            raise make_error(f"{key}.{name}", table[name], "a number")
         return float(table[name])
 
     def _read_share(self, key: str, one: Any) -> tuple[Quantifier, str]:
@@ -316,21 +279,21 @@ class _ClaimsReader:
         strict = isinstance(one, dict) and "more_than" in one
         share = self._number_of(key, one, "more_than" if strict else "at_least")
         if not 0 <= share <= 1:
-            raise _make_error(key, share, "a share from 0 to 1")
+            raise make_error(key, share, "a share from 0 to 1")
         return Quantifier(name, share, strict), str(one["reason"])
 
     def _read_table(self, key: str, one: Any) -> ClaimTable:
-        table = _check_keys(key, one, ("measures", "keys"), ("measures",))
+        table = check_keys(key, one, ("measures", "keys"), ("measures",))
         return ClaimTable(
             *(
-                tuple(map(str, _check_kind(f"{key}.{name}", table.get(name, []), list, "a list of columns")))
+                tuple(map(str, check_kind(f"{key}.{name}", table.get(name, []), list, "a list of columns")))
                 for name in ("measures", "keys")
             )
         )
 
     def _read_section(self, key: str, one: Any) -> ClaimSection:
-        table = _check_keys(key, one, ("title", "counted"), ("title",))
-        counted = _check_kind(f"{key}.counted", table.get("counted", True), bool, "true or false")
+        table = check_keys(key, one, ("title", "counted"), ("title",))
+        counted = check_kind(f"{key}.counted", table.get("counted", True), bool, "true or false")
         return ClaimSection(key.removeprefix("sections."), str(table["title"]), counted)
 
     def _read_blocks(self, blocks: list[Any]) -> Iterator[dict[str, list[Value]]]:
@@ -338,7 +301,7 @@ class _ClaimsReader:
         for number, block in enumerate(blocks):
             key = f"cells[{number}]"
             first = self.columns or block
-            _check_keys(key, block, list(first), list(first))
+            check_keys(key, block, list(first), list(first))
             found = {}
             for column in first:
                 values = [normalise_value(one) for one in self._list(f"{key}.{column}", block[column])]
@@ -353,8 +316,8 @@ class _ClaimsReader:
     def _list(self, key: str, value: Any) -> list[Any]:
         values = value if isinstance(value, list) else [value]
         for one in values:
-            if not isinstance(one, str) and not _is_number(one):
-                raise _make_error(key, one, "text or a number, or a list of them")
+            if not isinstance(one, str) and not is_number(one):
+                raise make_error(key, one, "text or a number, or a list of them")
         return values
 
     # parts of a claim
@@ -367,23 +330,23 @@ class _ClaimsReader:
             sign, word = (-1, text[1:]) if text.startswith("-") else (1, text)
             if word not in self.words:
                 allowed = f"a number, or a word: {', '.join(self.words) or 'there are none'}"
-                raise _make_error(key, text, allowed, list(self.words)) from None
+                raise make_error(key, text, allowed, list(self.words)) from None
             return sign * self.words[word][0]
 
     def _read_predicate(self, key: str, text: Any) -> Predicate:
-        op, _, rest = _check_kind(key, text, str, _OPERATORS).partition(" ")
+        op, _, rest = check_kind(key, text, str, _OPERATORS).partition(" ")
         if op in COMPARISONS:
             return Predicate(text, op, self._read_number(key, rest.strip()))
         low, dots, high = rest.partition("..")
         if op not in ("within", "outside") or not dots:
-            raise _make_error(key, text, _OPERATORS)
+            raise make_error(key, text, _OPERATORS)
         return Predicate(text, op, self._read_number(key, low.strip()), self._read_number(key, high.strip()))
 
     def _read_value(self, key: str, column: str, value: Any) -> Value:
         """Return a value of a column that the matrix has."""
         known = self._get_column(key, column)
-        if not (isinstance(value, str) or _is_number(value)) or normalise_value(value) not in known:
-            raise _make_error(key, value, ", ".join(map(label, known)), [one for one in known if isinstance(one, str)])
+        if not (isinstance(value, str) or is_number(value)) or normalise_value(value) not in known:
+            raise make_error(key, value, ", ".join(map(label, known)), [one for one in known if isinstance(one, str)])
         return normalise_value(value)
 
     def _get_column(self, key: str, column: str) -> list[Value]:
@@ -393,7 +356,7 @@ class _ClaimsReader:
 
     def _read_selection(self, key: str, table: Any) -> dict[str, frozenset[Value]]:
         found = {}
-        for column, wanted in _check_kind(key, table, dict, "a table of columns").items():
+        for column, wanted in check_kind(key, table, dict, "a table of columns").items():
             here = f"{key}.{column}"
             known = self._get_column(here, column)
             numeric = all(isinstance(one, float) for one in known)
@@ -401,7 +364,7 @@ class _ClaimsReader:
                 predicate = self._read_predicate(here, wanted)
                 values = [one for one in known if isinstance(one, float) and predicate.is_true_of(one)]
                 if not values:
-                    raise _make_error(here, wanted, f"a range with some of {', '.join(map(label, known))}")
+                    raise make_error(here, wanted, f"a range with some of {', '.join(map(label, known))}")
             else:
                 values = [self._read_value(here, column, one) for one in self._list(here, wanted)]  # type: ignore[misc]
             found[column] = frozenset[Value](values)
@@ -412,37 +375,37 @@ class _ClaimsReader:
             return None
         allowed = "one column with two values, such as { cls = [A, B] }"
         if not isinstance(table, dict) or len(table) != 1:
-            raise _make_error("over", table, allowed)
+            raise make_error("over", table, allowed)
         ((column, values),) = table.items()
         if not isinstance(values, list) or len(values) != 2:
-            raise _make_error(f"over.{column}", values, allowed)
+            raise make_error(f"over.{column}", values, allowed)
         first, second = (self._read_value(f"over.{column}", column, one) for one in values)
         return column, first, second
 
     def _read_along(self, table: Any) -> tuple[tuple[str, str], ...]:
         kinds = []
-        for column, kind in _check_kind("along", table, dict, "a table of columns, each with a kind").items():
+        for column, kind in check_kind("along", table, dict, "a table of columns, each with a kind").items():
             values = self._get_column(f"along.{column}", column)
-            _check_name(f"along.{column}", kind, list(ALONG))
+            check_name(f"along.{column}", kind, list(ALONG))
             if kind == "least at" and not all(isinstance(one, float) for one in values):
-                raise _make_error(f"along.{column}", kind, "a column of numbers")
+                raise make_error(f"along.{column}", kind, "a column of numbers")
             kinds.append((column, str(kind)))
         return tuple(kinds)
 
     def _read_against(self, table: Any, predicate: Predicate) -> tuple[tuple[str, tuple[Value, ...]], ...]:
         found = []
-        for column, values in _check_kind("against", table, dict, "a table of columns, each with values").items():
+        for column, values in check_kind("against", table, dict, "a table of columns, each with values").items():
             key = f"against.{column}"
             if not isinstance(values, list) or len(values) < 2:
-                raise _make_error(key, values, "a value, and one or more to hold it against: [A, B, C]")
+                raise make_error(key, values, "a value, and one or more to hold it against: [A, B, C]")
             if len(values) > 2 and (predicate.op in ("within", "outside") or len(table) > 1):
-                raise _make_error(key, values, "two values, unless it is the only column and `is` has one bound")
+                raise make_error(key, values, "two values, unless it is the only column and `is` has one bound")
             found.append((column, tuple(self._read_value(key, column, one) for one in values)))
         return tuple(found)
 
     def _read_given(self, number: int, table: Any, keys: set[str]) -> Given:
         key = f"given[{number}]"
-        found = _check_keys(key, table, ("measure", "is", *self.columns), ("measure", "is"))
+        found = check_keys(key, table, ("measure", "is", *self.columns), ("measure", "is"))
         replaced = {
             column: self._read_value(f"{key}.{column}", column, value)
             for column, value in found.items()
@@ -454,7 +417,7 @@ class _ClaimsReader:
     def _measure(self, key: str, measure: Any, named: set[str], keys: set[str] | None = None) -> str:
         """Return the first table with a measure whose rows have the columns `named`, and none other than `keys`."""
         measures = list(dict.fromkeys(one for table in self.tables.values() for one in table.measures))
-        _check_name(key, measure, measures)
+        check_name(key, measure, measures)
         for name, table in self.tables.items():
             fits = named & self.own <= set(table.keys) and (keys is None or set(table.keys) <= keys)
             if measure in table.measures and fits:
@@ -463,14 +426,14 @@ class _ClaimsReader:
         raise WrongValue(quote_value(measure), f"a measure that goes with {columns}", key=key)
 
     def _read_claim(self, one: dict[str, Any], sections: Mapping[str, ClaimSection]) -> Claim:
-        _check_keys("", one, _CLAIM_KEYS, ("section", "says", "measure", "is", "cells"))
+        check_keys("", one, _CLAIM_KEYS, ("section", "says", "measure", "is", "cells"))
         predicate = self._read_predicate("is", one["is"])
         over, along = self._read_over(one.get("over")), self._read_along(one.get("along", {}))
         against = self._read_against(one.get("against", {}), predicate)
         used = [*([over[0]] if over else []), *(key for key, _ in along), *(key for key, _ in against)]
         if len(set(used)) < len(used):
-            raise _make_error("over, along, against", ", ".join(used), "each column once")
-        wanted = dict(self.sets[_check_name("set", one["set"], list(self.sets))]) if "set" in one else {}
+            raise make_error("over, along, against", ", ".join(used), "each column once")
+        wanted = dict(self.sets[check_name("set", one["set"], list(self.sets))]) if "set" in one else {}
         wanted |= self._read_selection("where", one.get("where", {}))
         for column, values in [*([(over[0], over[1:])] if over else []), *against]:
             wanted[column] = frozenset(values)
@@ -486,17 +449,17 @@ class _ClaimsReader:
             raise Nothing("it selects no cell of the matrix", "a selection with cells", key="where")
         given = [
             self._read_given(number, each, set(keys))
-            for number, each in enumerate(_check_kind("given", one.get("given", []), list, "a list of tables"))
+            for number, each in enumerate(check_kind("given", one.get("given", []), list, "a list of tables"))
         ]
         figures = self._list("figure", one.get("figure", []))
-        linux = _check_keys("linux", one.get("linux", {}), ("fails", "says"))
+        linux = check_keys("linux", one.get("linux", {}), ("fails", "says"))
         quantifiers = {"every": Quantifier("every"), "some": Quantifier("some", 0.0, strict=True)}
         quantifiers |= {"mean": Quantifier("mean")} | {name: share for name, (share, _) in self.shares.items()}
         return Claim(
             id=one["id"],
-            section=_check_name("section", one["section"], list(sections)),
-            figures=tuple(_check_kind("figure", each, int, "numbers of figures") for each in figures),
-            says=_check_kind("says", one["says"], str, "one sentence"),
+            section=check_name("section", one["section"], list(sections)),
+            figures=tuple(check_kind("figure", each, int, "numbers of figures") for each in figures),
+            says=check_kind("says", one["says"], str, "one sentence"),
             table=table,
             measure=one["measure"],
             cells=tuple(stored),
@@ -507,11 +470,11 @@ class _ClaimsReader:
             along=along,
             against=against,
             predicate=predicate,
-            quantifier=quantifiers[_check_name("cells", one["cells"], list(quantifiers))],
-            note=_check_kind("note", one.get("note", ""), str, "text"),
-            reason=_check_kind("reason", one.get("reason", ""), str, "text"),
-            linux_fails=_check_kind("linux.fails", linux["fails"], bool, "true or false") if "fails" in linux else None,
-            linux=_check_kind("linux.says", linux.get("says", ""), str, "text"),
+            quantifier=quantifiers[check_name("cells", one["cells"], list(quantifiers))],
+            note=check_kind("note", one.get("note", ""), str, "text"),
+            reason=check_kind("reason", one.get("reason", ""), str, "text"),
+            linux_fails=check_kind("linux.fails", linux["fails"], bool, "true or false") if "fails" in linux else None,
+            linux=check_kind("linux.says", linux.get("says", ""), str, "text"),
         )
 
     def _list_restricted(self, cells: Iterable[Cell]) -> str:

@@ -1,0 +1,105 @@
+"""Bars of criteria: conditions on a value, such as `> 0.05 and > 3 * cubic`."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from dumbbell.errors import UnknownName, WrongValue, quote_value
+
+_COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max}
+_ALLOWED = (
+    "<, <=, > or >= and an amount, joined by `and`: an amount is made of numbers, words, yardsticks, + - * /, min(), max()"
+)
+_LONGEST = 200  # characters: what is longer is no bar that anybody reads
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Conditions that a value meets all together."""
+
+    text: str
+    conditions: tuple[tuple[type[ast.cmpop], ast.expr], ...]
+
+    def is_met(self, value: float, names: Mapping[str, float]) -> bool:
+        """Whether a value meets every condition; `names` are the values of words and yardsticks."""
+        return all(_COMPARISONS[kind](value, _compute(amount, names)) for kind, amount in self.conditions)
+
+    def find_limit(self, names: Mapping[str, float]) -> float:
+        """Return the amount of the first condition."""
+        return _compute(self.conditions[0][1], names)
+
+    @property
+    def is_upper(self) -> bool:
+        """Whether small values meet the first condition."""
+        return self.conditions[0][0] in (ast.Lt, ast.LtE)
+
+
+def parse_bar(text: object, names: Collection[str], key: str) -> Bar:
+    """Return a bar whose amounts use the words and yardsticks `names`. Raises InputError with `key`."""
+    if not isinstance(text, str) or len(text) > _LONGEST:
+        raise WrongValue(quote_value(text), _ALLOWED, key=key)
+    conditions = []
+    for part in text.split(" and "):
+        try:
+            found = ast.parse(f"value {part.strip()}", mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise WrongValue(quote_value(text), _ALLOWED, key=key) from None
+        if not isinstance(found, ast.Compare) or len(found.ops) != 1 or type(found.ops[0]) not in _COMPARISONS:
+            raise WrongValue(quote_value(text), _ALLOWED, key=key)
+        if not isinstance(found.left, ast.Name):
+            raise WrongValue(quote_value(text), _ALLOWED, key=key)
+        _check_amount(found.comparators[0], names, text, key)
+        conditions.append((type(found.ops[0]), found.comparators[0]))
+    return Bar(text, tuple(conditions))
+
+
+def _check_amount(node: ast.expr, names: Collection[str], text: str, key: str) -> None:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return
+        case ast.Name(id=name):
+            if name not in names:
+                raise UnknownName(quote_value(name), among=sorted(names), key=key, what="word or yardstick")
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            _check_amount(inner, names, text, key)
+        case ast.BinOp(left=left, op=kind, right=right) if type(kind) in _OPERATIONS:
+            _check_amount(left, names, text, key)
+            _check_amount(right, names, text, key)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS and args:
+            for one in args:
+                _check_amount(one, names, text, key)
+        case _:
+            raise WrongValue(quote_value(text), _ALLOWED, key=key)
+
+
+def _compute(node: ast.expr, names: Mapping[str, float]) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return float(number)
+        case ast.Name(id=name):
+            return names[name]
+        case ast.UnaryOp(operand=inner):
+            return -_compute(inner, names)
+        case ast.BinOp(left=left, op=kind, right=right):
+            first, second = _compute(left, names), _compute(right, names)
+            if isinstance(kind, ast.Div) and second == 0:
+                return float("nan") if first == 0 else float("inf") * (1 if first > 0 else -1)
+            return _OPERATIONS[type(kind)](first, second)
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return _FUNCTIONS[name](*(_compute(one, names) for one in args)) if len(args) > 1 else _compute(args[0], names)
+    raise AssertionError(ast.dump(node))

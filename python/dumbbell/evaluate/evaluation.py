@@ -1,0 +1,173 @@
+"""An evaluation: a suite's scenes are run with a subject, and every criterion gets its grade."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from dumbbell.engines import sweep
+from dumbbell.engines.progress import ProgressTold
+from dumbbell.evaluate import grade as grades
+from dumbbell.evaluate.grade import CellGrade
+from dumbbell.evaluate.measures import measure_runs
+from dumbbell.evaluate.plan import Candidate, Place, Plan, make_plan
+from dumbbell.evaluate.suite import Criterion, Suite
+from dumbbell.results.results import StoredResults
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a criterion says of the subject: the grade of every cell, and the worst of them."""
+
+    criterion: Criterion
+    cells: dict[Place, CellGrade]
+
+    def conclude(self, place: Place) -> str:
+        """Return the grade of a cell after the last seed."""
+        return grades.conclude(self.criterion, self.cells[place])
+
+    @cached_property
+    def worst(self) -> Place:
+        """The cell that counts most against the subject."""
+        return max(self.cells, key=lambda place: (grades.rank(self.conclude(place)), self.cells[place].excess))
+
+    @property
+    def grade(self) -> str:
+        """The grade of the worst cell."""
+        return self.conclude(self.worst)
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """How many cells have each grade, from the best grade to the worst."""
+        found = Counter(map(self.conclude, self.cells))
+        return sorted(found.items(), key=lambda one: grades.rank(one[0]))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Verdicts on a subject, with what is needed to repeat them."""
+
+    suite: Suite
+    subject: Candidate
+    verdicts: tuple[Verdict, ...]
+    plan: Plan
+    runs: int
+    failed: tuple[str, ...] = ()
+    seconds: float = 0.0
+    interrupted: bool = False
+    quick: bool = False
+
+    def format_place(self, place: Place) -> str:
+        """Return what tells a cell of a scene from the others."""
+        return ", ".join(f"{key} {value}" for key, value in self.plan.labels[place].items())
+
+    def list_unanswered(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the paragraphs that no criterion answers: id, grade and reason."""
+        answered = {paragraph for one in self.suite.criteria for paragraph in one.answers}
+        for name, paragraph in self.suite.paragraphs.items():
+            if name not in answered:
+                grade = "for the author" if paragraph.author else "not covered"
+                yield name, grade, paragraph.author or paragraph.lacks or "No criterion of this suite answers it."
+
+
+@dataclass
+class _Measured:
+    """Values of runs by criterion, place, whose they are, and seed."""
+
+    suite: Suite
+    values: dict[tuple[str, Place], dict[str, dict[int, np.ndarray]]] = field(default_factory=dict)
+
+    def take(self, plan: Plan, results: StoredResults) -> None:
+        """Measure the runs of a plan for every criterion."""
+        cells, roles = plan.cells, plan.roles
+        columns = [name for name in cells.columns if name not in ("who", "position")]
+        for criterion in self.suite.criteria:
+            of_scene = cells.filter(pl.col("scene") == criterion.scene)
+            if of_scene.is_empty():
+                continue
+            once = of_scene.select(columns).unique("key", keep="first", maintain_order=True)
+            measure = self.suite.measures[criterion.measure]
+            mine = roles.filter(pl.col("key").is_in(once["key"].implode()))
+            rows = measure_runs(measure, results, once, mine, str(self.suite.file))
+            rows = rows.filter(pl.col("value").is_not_null() & pl.col("value").is_not_nan())
+            by_key = {key: part["value"].to_numpy() for (key,), part in rows.group_by("key")}
+            for key, position, who, seed in of_scene.select("key", "position", "who", "seed").iter_rows():
+                place = Place(criterion.scene, tuple(position))
+                of_place = self.values.setdefault((criterion.id, place), {})
+                of_who = of_place.setdefault(who, {})
+                if key in by_key:
+                    of_who[seed] = by_key[key]
+
+    def grade(self, subject: str) -> tuple[Verdict, ...]:
+        """Return the verdicts of all criteria."""
+        words = {name: word.value for name, word in self.suite.words.items()}
+        found = []
+        for criterion in self.suite.criteria:
+            measure = self.suite.measures[criterion.measure]
+            cells = {
+                place: grades.grade_cell(criterion, measure, words, subject, values, str(place.position))
+                for (name, place), values in self.values.items()
+                if name == criterion.id
+            }
+            found.append(Verdict(criterion, cells))
+        return tuple(found)
+
+
+def evaluate(
+    suite: Suite,
+    subject: Candidate,
+    output: str | Path,
+    *,
+    quick: bool = False,
+    jobs: int | None = None,
+    progress: ProgressTold = None,
+) -> Evaluation:
+    """Run the scenes of a suite with a subject and the yardsticks, and return the verdicts.
+
+    Runs that the results file `output` has are not repeated. Cells whose grade is not sure get more seeds, twice as
+    many each time, up to the most that the suite allows. Raises InputError.
+    """
+    began = time.monotonic()
+    # a subject that is a yardstick itself is both: a name of its own keeps them apart
+    me = Candidate(f"subject {subject.name}", subject.value)
+    candidates = [me, *(Candidate(name, name) for name in suite.yardsticks)]
+    seeds = suite.seeds.quick if quick else suite.seeds.first
+    most = suite.seeds.first if quick else suite.seeds.most
+    whole = plan = make_plan(suite, candidates, seeds, quick=quick)
+    measured = _Measured(suite)
+    failed: list[str] = []
+    keys: list[str] = []
+    while True:
+        report = sweep.run(plan.experiments, output, jobs=jobs, progress=progress, keys=keys)
+        failed += [f"{cell.experiment}, {_join(cell.matrix)}seed {cell.seed}: {text}" for cell, text in report.failed]
+        measured.take(plan, StoredResults(Path(output), keys=keys))
+        verdicts = measured.grade(me.name)
+        open_places = {place for one in verdicts for place, cell in one.cells.items() if not cell.sure}
+        if report.interrupted or not open_places or seeds >= most:
+            break
+        seeds = min(2 * seeds, most)
+        plan = make_plan(suite, candidates, seeds, quick=quick, only=open_places)
+    taken = time.monotonic() - began
+    return Evaluation(
+        suite, subject, verdicts, whole, len(set(keys)), tuple(failed), taken, report.interrupted, quick
+    )
+
+
+def _join(labels: dict[str, str]) -> str:
+    return "".join(f"{key} {value}, " for key, value in labels.items())
+
+
+def find_status(verdicts: Sequence[Verdict], fail: str) -> int:
+    """Return the exit status: 1 if a grade is `fail` or worse, 3 if nothing was judged, else 0."""
+    found = [one.grade for one in verdicts]
+    if any(grades.rank(one) >= grades.rank(fail) for one in found):
+        return 1
+    judged = [one for one in found if one not in (grades.CANNOT_TELL, grades.NOT_APPLICABLE)]
+    return 0 if judged else 3

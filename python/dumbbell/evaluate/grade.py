@@ -1,0 +1,126 @@
+"""Grades: from values of runs to what a criterion says of each cell, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dumbbell.evaluate.suite import Criterion, Measure
+from dumbbell.results.aggregate import LEVEL
+
+PASSES, NO_WORSE, WORSE, FAILS = "passes", "no worse", "worse", "fails"
+TRANSPORT, CANNOT_TELL, NOT_APPLICABLE = "the transport's", "cannot tell", "does not apply"
+GRADES = {
+    PASSES: "it meets the number of a document",
+    NO_WORSE: "it is within a stated margin of the yardstick",
+    WORSE: "it is beyond that margin",
+    FAILS: "it does what a document names a failure, or breaks an invariant",
+    TRANSPORT: "it is not worse, but that is the merit of the TCP around it",
+    CANNOT_TELL: "the interval crosses the bar after the last seed, or there is no data",
+    NOT_APPLICABLE: "the criterion does not concern it",
+}
+GOOD = (PASSES, NO_WORSE)
+_ORDER = (NOT_APPLICABLE, PASSES, NO_WORSE, TRANSPORT, CANNOT_TELL, WORSE, FAILS)
+_DRAWS = 400  # resamples of the seeds of a cell
+Values = Mapping[int, npt.NDArray[np.float64]]
+"""What was measured in each seed's run."""
+
+
+@dataclass(frozen=True)
+class CellGrade:
+    """What a criterion says of one cell.
+
+    `value` is the subject's, `low` to `high` the interval in which it lies at the level of all intervals; `others` has
+    those of the yardsticks. `sure` is whether that share of resampled seeds gives the same side of the bar.
+    """
+
+    grade: str
+    value: float
+    low: float
+    high: float
+    others: Mapping[str, float]
+    seeds: int
+    sure: bool
+    excess: float = 0.0
+    """By how much the value is beyond the bar, in parts of the bar; negative if it keeps it."""
+
+
+def rank(grade: str) -> int:
+    """Return the place of a grade, from what counts least against the subject to what counts most."""
+    return _ORDER.index(grade)
+
+
+def grade_cell(
+    criterion: Criterion,
+    measure: Measure,
+    words: Mapping[str, float],
+    subject: str,
+    values: Mapping[str, Values],
+    place: str,
+) -> CellGrade:
+    """Return the grade of a cell; `values` are of the subject and of every yardstick, by seed.
+
+    Seeds are paired: those count that all have. How sure the grade is follows from `_DRAWS` resamples of the seeds,
+    the same ones for the subject and the yardsticks; they are drawn anew for each cell and are the same every time.
+    """
+    seeds = sorted(set.intersection(*(set(one) for one in values.values())))
+    if not seeds:
+        return CellGrade(NOT_APPLICABLE if criterion.no_data else CANNOT_TELL, *[math.nan] * 3, {}, 0, True)
+    runs = {who: [one[seed] for seed in seeds] for who, one in values.items()}
+    found = {who: float(_resample(measure, one, np.arange(len(seeds))[None, :])[0]) for who, one in runs.items()}
+    names = words | found
+    grade = _grade_value(criterion, found[subject], names)
+    random = np.random.default_rng(zlib.crc32(f"{criterion.id} {place}".encode()))
+    drawn = random.integers(len(seeds), size=(_DRAWS, len(seeds)))
+    resampled = {who: _resample(measure, one, drawn) for who, one in runs.items()}
+    grades = [
+        _grade_value(criterion, float(resampled[subject][n]), words | {who: float(one[n]) for who, one in resampled.items()})
+        for n in range(_DRAWS)
+    ]
+    alike = sum((one in GOOD) == (grade in GOOD) for one in grades) / _DRAWS
+    low, high = (float(np.quantile(resampled[subject], share)) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    others = {who: value for who, value in found.items() if who != subject}
+    excess = _compute_excess(criterion, found[subject], names)
+    return CellGrade(grade, found[subject], low, high, others, len(seeds), alike >= LEVEL, excess)
+
+
+def _resample(
+    measure: Measure, runs: Sequence[npt.NDArray[np.float64]], drawn: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """Return for each row of `drawn`, places of runs, the mean of the runs or the quantile of all their values."""
+    if measure.quantile is None:
+        means: npt.NDArray[np.float64] = np.array([one.mean() for one in runs])[drawn].mean(axis=1)
+        return means
+    return np.array([np.quantile(np.concatenate([runs[n] for n in row]), measure.quantile) for row in drawn])
+
+
+def _compute_excess(criterion: Criterion, value: float, names: Mapping[str, float]) -> float:
+    """Return by how much a value is beyond the more generous of its bars, in parts of that bar."""
+    found = []
+    for bar in (criterion.passes, criterion.level):
+        if bar is not None:
+            limit = bar.find_limit(names)
+            beyond = value - limit if bar.is_upper else limit - value
+            found.append(beyond / abs(limit) if limit else math.inf if beyond > 0 else 0.0 if beyond == 0 else -math.inf)
+    return min(found)
+
+
+def _grade_value(criterion: Criterion, value: float, names: Mapping[str, float]) -> str:
+    for grade, bar in ((PASSES, criterion.passes), (NO_WORSE, criterion.level), (FAILS, criterion.fails)):
+        if bar is not None and bar.is_met(value, names):
+            return grade
+    return WORSE
+
+
+def conclude(criterion: Criterion, cell: CellGrade) -> str:
+    """Return the grade of a cell after the last seed: nobody can tell one that is not sure."""
+    if not cell.sure:
+        return CANNOT_TELL
+    if criterion.merit == "transport" and cell.grade in GOOD:
+        return TRANSPORT
+    return cell.grade

@@ -1,0 +1,166 @@
+"""The runs of a suite: each scene with the subject and with every yardstick in its place."""
+
+from __future__ import annotations
+
+import copy
+import shlex
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import polars as pl
+
+from dumbbell.errors import InputError, OutOfRange, UnknownName, quote_value
+from dumbbell.evaluate.suite import Scene, Suite
+from dumbbell.experiment import matrix as keys
+from dumbbell.experiment.file import Experiment, parse
+from dumbbell.experiment.settings import show_setting
+from dumbbell.experiment.toml_file import read_toml
+
+Position = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What stands in the subject's place: a name, and what an experiment file says of it."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cell of a scene, whoever stands in it: a position of its matrix."""
+
+    scene: str
+    position: Position
+
+
+@dataclass
+class Plan:
+    """Experiments of one cell each, and whose each of their runs is."""
+
+    experiments: list[Experiment] = field(default_factory=list)
+    labels: dict[Place, dict[str, str]] = field(default_factory=dict)
+    """The values of the matrix that a place has."""
+    commands: dict[Place, str] = field(default_factory=dict)
+    """The command that repeats the runs of the subject."""
+    _cells: list[dict[str, Any]] = field(default_factory=list)
+    _roles: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, suite: Suite, scene: Scene, who: Candidate, experiment: Experiment, position: Position) -> None:
+        """Add the runs of a scene at one position, with a candidate in it."""
+        alone = _select_position(experiment, position)
+        place = Place(scene.name, position)
+        counts = _count_flows(experiment, position)
+        subjects = {path[1] for path in map(keys.parse_path, scene.subject) if path[0] == "flows"}
+        roles = [index in subjects for index, count in enumerate(counts) for _ in range(count)]
+        self.experiments.append(alone)
+        self.commands.setdefault(place, _format_command(suite, scene, who, experiment, position))
+        for cell in alone.make_cells():
+            record, bottleneck = cell.groups["record"], cell.groups["bottleneck"]
+            self.labels[place] = cell.matrix
+            row = {"key": cell.key, "scene": scene.name, "position": list(position), "who": who.name, "seed": cell.seed}
+            row |= {"from_s": record["from"] / 1e9, "interval_s": record["interval"] / 1e9}
+            row |= {"duration_s": cell.duration / 1e9, "rate_mbit": bottleneck["rate"] / 1e6, "flows": len(roles)}
+            self._cells.append(row)
+            self._roles += [
+                {"key": cell.key, "flow": flow, "role": "subject" if is_subject else "other"}
+                for flow, is_subject in enumerate(roles)
+            ]
+
+    @property
+    def cells(self) -> pl.DataFrame:
+        """One row for each run and whose it is: `key`, `scene`, `position`, `who`, `seed`, and figures of the run."""
+        return pl.DataFrame(self._cells, infer_schema_length=None)
+
+    @property
+    def roles(self) -> pl.DataFrame:
+        """One row for each bulk flow of each run: `key`, `flow`, and `role`, which is subject or other."""
+        schema = {"key": pl.String, "flow": pl.Int64, "role": pl.String}
+        return pl.DataFrame(self._roles, schema=schema).unique(maintain_order=True)
+
+
+def make_plan(
+    suite: Suite,
+    candidates: Sequence[Candidate],
+    seeds: int,
+    *,
+    quick: bool = False,
+    only: Collection[Place] | None = None,
+) -> Plan:
+    """Return the runs of all scenes, or of the places `only`, with seeds from 1 to `seeds`. Raises InputError.
+
+    The first candidate is the subject.
+    """
+    plan = Plan()
+    for scene in suite.used_scenes:
+        if only is not None and not any(place.scene == scene.name for place in only):
+            continue
+        for who in candidates:
+            experiment = _make_experiment(suite, scene, who, seeds)
+            for position in _list_positions(experiment, scene, suite, quick=quick):
+                if only is None or Place(scene.name, position) in only:
+                    plan.add(suite, scene, who, experiment, position)
+    return plan
+
+
+def _make_experiment(suite: Suite, scene: Scene, who: Candidate, seeds: int) -> Experiment:
+    """Return the experiment of a scene with a candidate in the subject's place."""
+    table = read_toml(scene.file, "the experiment file of a scene (TOML)")
+    table["seeds"] = list(range(1, seeds + 1))
+    for key in list_subject_keys(suite, scene):
+        try:
+            keys.set_path(table, keys.parse_path(key), copy.deepcopy(who.value))
+        except InputError as error:
+            raise error.move_into(str(suite.file), f"scene {scene.name}: ") from None
+    return parse(table, str(scene.file))
+
+
+def list_subject_keys(suite: Suite, scene: Scene) -> list[str]:
+    """Return the keys of a scene that get the subject: `flows[0].cc`."""
+    return [f"{place}.{suite.of}" for place in scene.subject]
+
+
+def _list_positions(experiment: Experiment, scene: Scene, suite: Suite, *, quick: bool) -> list[Position]:
+    """Return the positions of the matrix, with `quick` those alone that the suite keeps then."""
+    axes = experiment.matrix.axes
+    for text, positions in scene.quick.items():
+        key = f'scene.{scene.name}.quick."{text}"'
+        axis = next((one for one in axes if one.text == text), None)
+        if axis is None:
+            known = [one.text for one in axes]
+            raise UnknownName(quote_value(text), among=known, file=suite.file, key=key, what="axis")
+        for one in positions:
+            if not isinstance(one, int) or not 0 <= one < len(axis.values):
+                allowed = f"positions from 0 to {len(axis.values) - 1}"
+                raise OutOfRange(quote_value(one), allowed, file=suite.file, key=key)
+    kept = [set(scene.quick.get(axis.text, range(len(axis.values)))) for axis in axes]
+    return [
+        position
+        for position in experiment.matrix.list_positions()
+        if not quick or all(digit in some for digit, some in zip(position, kept, strict=True))
+    ]
+
+
+def _select_position(experiment: Experiment, position: Position) -> Experiment:
+    """Return the experiment with one position of its matrix alone."""
+    axes = zip(experiment.matrix.axes, position, strict=True)
+    alone = keys.Matrix(tuple(replace(axis, values=(axis.values[digit],)) for axis, digit in axes))
+    return replace(experiment, matrix=alone)
+
+
+def _count_flows(experiment: Experiment, position: Position) -> list[int]:
+    """Return how many bulk flows each entry of `flows` is."""
+    table = copy.deepcopy(experiment.base)
+    for key, path, value in experiment.matrix.list_settings(position):
+        if key != keys.SETTING:
+            keys.set_path(table, path, value)
+    return [int(one.get("count", 1)) for one in table.get("flows", [])]
+
+
+def _format_command(suite: Suite, scene: Scene, who: Candidate, experiment: Experiment, position: Position) -> str:
+    axes = zip(experiment.matrix.axes, position, strict=True)
+    settings = [axis.format_setting(digit) for axis, digit in axes]
+    settings += [show_setting(key, who.value) for key in list_subject_keys(suite, scene)]
+    return shlex.join(["dumbbell", "run", str(scene.file), *(word for one in settings for word in ("--set", one))])

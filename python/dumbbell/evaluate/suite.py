@@ -1,0 +1,293 @@
+"""Suites: a TOML file, checked, becomes a `Suite`. docs/evaluate.md says what every key means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dumbbell.errors import InputError, Missing, Nothing, Unfit, UnknownName, quote_value
+from dumbbell.evaluate.bars import Bar, parse_bar
+from dumbbell.experiment import places
+from dumbbell.experiment.toml_checks import check_keys, check_kind, check_name, is_number, make_error
+from dumbbell.experiment.toml_file import read_toml
+
+_T = TypeVar("_T")
+SUITES = Path(__file__).resolve().parents[1] / "suites"
+FILE = "suite.toml"
+KINDS = {"cc": "a congestion control", "aqm": "a queue discipline"}
+_FILE_KEYS = ("title", "of", "source", "first", "yardsticks", "seeds")
+_FILE_KEYS += ("paragraphs", "words", "scene", "measure", "criterion")
+_CRITERION_KEYS = ("id", "answers", "says", "scene", "measure", "passes", "level", "fails", "no_data", "note", "merit")
+MERITS = {
+    "subject": "what is judged is what the subject does",
+    "transport": "what is judged is mostly what the TCP around the congestion control does",
+}
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A part of the document that the suite answers: its title, and how strongly it asks.
+
+    One that no run can answer says why: `author` is what its author has to write, `lacks` what cannot be run.
+    """
+
+    id: str
+    title: str
+    word: str
+    author: str = ""
+    lacks: str = ""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A number with a name, and the document that it comes from."""
+
+    value: float
+    origin: str
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An experiment file, and the tables in it that get the subject."""
+
+    name: str
+    file: Path
+    subject: tuple[str, ...]
+    quick: Mapping[str, tuple[int, ...]]
+    """Positions of axes of the matrix that `--quick` keeps."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is measured of every run: SQL over the tables of results, or a function of `measures.FUNCTIONS`."""
+
+    name: str
+    title: str
+    unit: str
+    sql: str = ""
+    function: str = ""
+    options: Mapping[str, Any] | None = None
+    quantile: float | None = None
+    """Which quantile of the values of all seeds together is taken, where a run has many; else the mean of the runs."""
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One statement about the subject: a measure in the cells of a scene, and the bars that it is held against."""
+
+    id: str
+    answers: tuple[str, ...]
+    says: str
+    scene: str
+    measure: str
+    passes: Bar | None
+    level: Bar | None
+    fails: Bar | None
+    no_data: str = ""
+    """Why it does not apply to a subject of which the measure has no value."""
+    note: str = ""
+    merit: str = "subject"
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """How many runs a cell has: at first, with `--quick`, and at most where its grade is not sure."""
+
+    quick: int = 5
+    first: int = 10
+    most: int = 40
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A checked suite."""
+
+    name: str
+    file: Path
+    title: str
+    of: str
+    source: str
+    first: str
+    """The sentence that a report begins with: what it is, and what it is not."""
+    yardsticks: tuple[str, ...]
+    seeds: Seeds
+    paragraphs: Mapping[str, Paragraph]
+    words: Mapping[str, Word]
+    scenes: Mapping[str, Scene]
+    measures: Mapping[str, Measure]
+    criteria: tuple[Criterion, ...]
+
+    def select(self, names: Sequence[str]) -> Suite:
+        """Return the suite with the criteria or paragraphs called `names`, all if there are none. Raises InputError."""
+        known = [*(one.id for one in self.criteria), *self.paragraphs]
+        for name in names:
+            if name not in known:
+                raise UnknownName(quote_value(name), among=known, option="--only", what="criterion or paragraph")
+        kept = tuple(
+            one for one in self.criteria if not names or one.id in names or not set(one.answers).isdisjoint(names)
+        )
+        if not kept:
+            raise Nothing("no criterion answers it", "a criterion or another paragraph", option="--only")
+        return replace(self, criteria=kept)
+
+    @property
+    def used_scenes(self) -> list[Scene]:
+        """The scenes of the criteria, in the order of the file."""
+        used = {one.scene for one in self.criteria}
+        return [scene for name, scene in self.scenes.items() if name in used]
+
+
+def list_suites() -> dict[str, Path]:
+    """Return the suites that come with dumbbell, by their names."""
+    return {path.parent.name: path for path in sorted(SUITES.glob(f"*/{FILE}"))}
+
+
+def load_suite(name: str) -> Suite:
+    """Return a suite that comes with dumbbell, or that of a folder. Raises InputError."""
+    known = list_suites()
+    folder = Path(name)
+    if name in known and not folder.is_dir():
+        path = known[name]
+    elif folder.is_dir():
+        path = folder / FILE
+        if not path.is_file():
+            raise Missing(f"a suite's {FILE}", file=folder, option="--suite")
+    else:
+        raise UnknownName(quote_value(name), among=[*known, "a folder with suite.toml"], option="--suite", what="suite")
+    table = read_toml(path, "a suite (TOML)", known)
+    with places.place_errors(path):
+        return _SuiteReader(table, path).read_suite()
+
+
+class _SuiteReader:
+    def __init__(self, table: dict[str, Any], path: Path) -> None:
+        self.table = check_keys("", table, _FILE_KEYS, ("title", "of", "yardsticks", "scene", "measure", "criterion"))
+        self.path = path
+
+    def read_suite(self) -> Suite:
+        top = self.table
+        texts = {key: self._text(key, top.get(key, "")) for key in ("title", "source", "first")}
+        of = check_name("of", top["of"], list(KINDS))
+        yardsticks = self._texts("yardsticks", top["yardsticks"])
+        words = self._read_named("words", self._read_word)
+        paragraphs = self._read_named("paragraphs", self._read_paragraph)
+        scenes = self._read_named("scene", self._read_scene)
+        measures = self._read_named("measure", self._read_measure)
+        names = {*words, *yardsticks}
+        if len(names) != len(words) + len(yardsticks):
+            raise Unfit("a word has the name of a yardstick", "another name for the word", key="words")
+        criteria: dict[str, Criterion] = {}
+        for number, one in enumerate(check_kind("criterion", top["criterion"], list, "tables, one per criterion")):
+            key = f"criterion[{number}]"
+            found = self._read_criterion(key, one, names, paragraphs, scenes, measures)
+            if found.id in criteria:
+                raise Unfit("two criteria have this name", "another name for one of them", key=f"{key}.id")
+            criteria[found.id] = found
+        name = self.path.parent.name
+        seeds = self._read_seeds(top.get("seeds", {}))
+        return Suite(
+            name=name,
+            file=self.path,
+            of=of,
+            yardsticks=yardsticks,
+            seeds=seeds,
+            paragraphs=paragraphs,
+            words=words,
+            scenes=scenes,
+            measures=measures,
+            criteria=tuple(criteria.values()),
+            **texts,
+        )
+
+    def _text(self, key: str, value: Any) -> str:
+        return str(check_kind(key, value, str, "text"))
+
+    def _texts(self, key: str, value: Any) -> tuple[str, ...]:
+        return tuple(self._text(f"{key}[{n}]", one) for n, one in enumerate(check_kind(key, value, list, "texts")))
+
+    def _read_named(self, key: str, read: Callable[[str, str, Any], _T]) -> dict[str, _T]:
+        found: dict[str, Any] = check_kind(key, self.table.get(key, {}), dict, "a table of tables")
+        return {name: read(name, f"{key}.{name}", one) for name, one in found.items()}
+
+    def _read_seeds(self, value: Any) -> Seeds:
+        names = ("quick", "first", "most")
+        table = check_keys("seeds", value, names)
+        for name, number in table.items():
+            if not isinstance(number, int) or isinstance(number, bool) or not 2 <= number <= 1000:
+                raise make_error(f"seeds.{name}", number, "a whole number from 2 to 1000")
+        found = Seeds(**table)
+        if found.most < found.first:
+            raise Unfit("most is less than first", "as many as first, or more", key="seeds.most")
+        return found
+
+    def _read_word(self, _name: str, key: str, value: Any) -> Word:
+        table = check_keys(key, value, ("value", "origin"), ("value", "origin"))
+        if not is_number(table["value"]):
+            raise make_error(f"{key}.value", table["value"], "a number")
+        return Word(float(table["value"]), self._text(f"{key}.origin", table["origin"]))
+
+    def _read_paragraph(self, name: str, key: str, value: Any) -> Paragraph:
+        table = check_keys(key, value, ("title", "word", "author", "lacks"), ("title",))
+        texts = {one: self._text(f"{key}.{one}", table.get(one, "")) for one in ("title", "word", "author", "lacks")}
+        return Paragraph(name, **texts)
+
+    def _read_scene(self, name: str, key: str, value: Any) -> Scene:
+        table = check_keys(key, value, ("file", "subject", "quick"), ("subject",))
+        file = self.path.parent / self._text(f"{key}.file", table.get("file", f"{name}.toml"))
+        quick = {
+            axis: tuple(check_kind(f"{key}.quick.{axis}", positions, list, "positions of the axis, from 0"))
+            for axis, positions in check_kind(f"{key}.quick", table.get("quick", {}), dict, "axes of the matrix").items()
+        }
+        return Scene(name, file, self._texts(f"{key}.subject", table["subject"]), quick)
+
+    def _read_measure(self, name: str, key: str, value: Any) -> Measure:
+        from dumbbell.evaluate.measures import FUNCTIONS
+
+        table = check_kind(key, value, dict, "a table with title, and sql or function")
+        if ("sql" in table) == ("function" in table):
+            raise Unfit("a measure is either SQL or a function", "sql or function", key=key)
+        unit, title = (self._text(f"{key}.{one}", table.get(one, "")) for one in ("unit", "title"))
+        if "sql" in table:
+            check_keys(key, table, ("title", "unit", "sql", "quantile"), ("title",))
+            quantile = table.get("quantile")
+            if quantile is not None and (not is_number(quantile) or not 0 < quantile < 1):
+                raise make_error(f"{key}.quantile", quantile, "a number between 0 and 1")
+            return Measure(name, title, unit, sql=self._text(f"{key}.sql", table["sql"]), quantile=quantile)
+        function = check_name(f"{key}.function", table["function"], list(FUNCTIONS))
+        options = tuple(FUNCTIONS[function].options)
+        check_keys(key, table, ("title", "unit", "function", *options), ("title", *options))
+        chosen = {one: table[one] for one in options}
+        return Measure(name, title, unit, function=function, options=chosen)
+
+    def _read_criterion(
+        self,
+        key: str,
+        value: Any,
+        names: set[str],
+        paragraphs: Mapping[str, Paragraph],
+        scenes: Mapping[str, Scene],
+        measures: Mapping[str, Measure],
+    ) -> Criterion:
+        table = check_keys(key, value, _CRITERION_KEYS, ("id", "answers", "says", "scene", "measure"))
+        bars = {
+            one: parse_bar(table[one], names, f"{key}.{one}") if one in table else None
+            for one in ("passes", "level", "fails")
+        }
+        if bars["passes"] is None and bars["level"] is None:
+            raise Missing("a bar: passes, level, or both", key=key)
+        answers = self._texts(f"{key}.answers", table["answers"])
+        for number, one in enumerate(answers):
+            check_name(f"{key}.answers[{number}]", one, list(paragraphs))
+        return Criterion(
+                id=self._text(f"{key}.id", table["id"]),
+                answers=answers,
+                says=self._text(f"{key}.says", table["says"]),
+                scene=check_name(f"{key}.scene", table["scene"], list(scenes)),
+                measure=check_name(f"{key}.measure", table["measure"], list(measures)),
+                no_data=self._text(f"{key}.no_data", table.get("no_data", "")),
+                note=self._text(f"{key}.note", table.get("note", "")),
+                merit=check_name(f"{key}.merit", table.get("merit", "subject"), list(MERITS)),
+                **bars,
+            )
