@@ -26,7 +26,7 @@ GROUPS = {
     "Run": ("run", "watch", "shell", "line", "import", "tc"),
     "Look": ("table", "plot", "report", "explain", "trace", "export"),
     "Compare": ("diff", "validate"),
-    "Evaluate": ("check", "study"),
+    "Evaluate": ("evaluate", "check", "study"),
     "Extend": ("plugin", "stack", "linux"),
     "Look up": ("list", "describe", "doctor", "completion"),
 }
@@ -89,6 +89,14 @@ COMMANDS = {
     "validate": CommandEntry(
         "Compare results with published numbers or another engine.",
         "dumbbell validate demo.duckdb linux-6.12 --scores",
+    ),
+    "evaluate": CommandEntry(
+        "Grade a congestion control by the criteria of a document.",
+        "dumbbell evaluate cc reno --quick --only 5.1.3",
+    ),
+    "evaluate cc": CommandEntry(
+        "Grade a congestion control by the criteria of RFC 9743, or of yours.",
+        "dumbbell evaluate cc reno --quick --only 5.1.3",
     ),
     "check": CommandEntry(
         "Test a QUIC stack or an implementation of BBR, case by case.",

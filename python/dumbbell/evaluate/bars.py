@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ _OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
 }
 _FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max}
 _ALLOWED = (
-    "<, <=, > or >= and an amount, joined by `and`: an amount is made of numbers, words, yardsticks, + - * /, min(), max()"
+    "<, <=, > or >= with an amount, joined by `and`; amounts are made of numbers, words, yardsticks, + - * /, min, max"
 )
+_ROUNDING = 1e-9  # relative
 _LONGEST = 200  # characters: what is longer is no bar that anybody reads
 
 
@@ -36,8 +38,11 @@ class Bar:
     conditions: tuple[tuple[type[ast.cmpop], ast.expr], ...]
 
     def is_met(self, value: float, names: Mapping[str, float]) -> bool:
-        """Whether a value meets every condition; `names` are the values of words and yardsticks."""
-        return all(_COMPARISONS[kind](value, _compute(amount, names)) for kind, amount in self.conditions)
+        """Whether a value meets every condition; `names` are the values of words and yardsticks.
+
+        What differs from an amount by rounding alone is equal to it.
+        """
+        return all(_compare(kind, value, _compute(amount, names)) for kind, amount in self.conditions)
 
     def find_limit(self, names: Mapping[str, float]) -> float:
         """Return the amount of the first condition."""
@@ -47,6 +52,11 @@ class Bar:
     def is_upper(self) -> bool:
         """Whether small values meet the first condition."""
         return self.conditions[0][0] in (ast.Lt, ast.LtE)
+
+
+def _compare(kind: type[ast.cmpop], value: float, limit: float) -> bool:
+    near = math.isclose(value, limit, rel_tol=_ROUNDING, abs_tol=0.0)
+    return _COMPARISONS[kind](limit if near else value, limit)
 
 
 def parse_bar(text: object, names: Collection[str], key: str) -> Bar:
@@ -101,5 +111,7 @@ def _compute(node: ast.expr, names: Mapping[str, float]) -> float:
                 return float("nan") if first == 0 else float("inf") * (1 if first > 0 else -1)
             return _OPERATIONS[type(kind)](first, second)
         case ast.Call(func=ast.Name(id=name), args=args):
-            return _FUNCTIONS[name](*(_compute(one, names) for one in args)) if len(args) > 1 else _compute(args[0], names)
+            return (
+                _FUNCTIONS[name](*(_compute(one, names) for one in args)) if len(args) > 1 else _compute(args[0], names)
+            )
     raise AssertionError(ast.dump(node))

@@ -155,9 +155,7 @@ def evaluate(
         seeds = min(2 * seeds, most)
         plan = make_plan(suite, candidates, seeds, quick=quick, only=open_places)
     taken = time.monotonic() - began
-    return Evaluation(
-        suite, subject, verdicts, whole, len(set(keys)), tuple(failed), taken, report.interrupted, quick
-    )
+    return Evaluation(suite, subject, verdicts, whole, len(set(keys)), tuple(failed), taken, report.interrupted, quick)
 
 
 def _join(labels: dict[str, str]) -> str:

@@ -66,20 +66,23 @@ def grade_cell(
     """Return the grade of a cell; `values` are of the subject and of every yardstick, by seed.
 
     Seeds are paired: those count that all have. How sure the grade is follows from `_DRAWS` resamples of the seeds,
-    the same ones for the subject and the yardsticks; they are drawn anew for each cell and are the same every time.
+    the same ones for the subject and the yardsticks; a cell gets the same ones every time.
     """
     seeds = sorted(set.intersection(*(set(one) for one in values.values())))
     if not seeds:
-        return CellGrade(NOT_APPLICABLE if criterion.no_data else CANNOT_TELL, *[math.nan] * 3, {}, 0, True)
+        none = NOT_APPLICABLE if criterion.no_data and not values[subject] else CANNOT_TELL
+        return CellGrade(none, math.nan, math.nan, math.nan, {}, 0, sure=True)
     runs = {who: [one[seed] for seed in seeds] for who, one in values.items()}
     found = {who: float(_resample(measure, one, np.arange(len(seeds))[None, :])[0]) for who, one in runs.items()}
-    names = words | found
+    names = {**words, **found}
     grade = _grade_value(criterion, found[subject], names)
     random = np.random.default_rng(zlib.crc32(f"{criterion.id} {place}".encode()))
     drawn = random.integers(len(seeds), size=(_DRAWS, len(seeds)))
     resampled = {who: _resample(measure, one, drawn) for who, one in runs.items()}
     grades = [
-        _grade_value(criterion, float(resampled[subject][n]), words | {who: float(one[n]) for who, one in resampled.items()})
+        _grade_value(
+            criterion, float(resampled[subject][n]), {**words, **{who: float(one[n]) for who, one in resampled.items()}}
+        )
         for n in range(_DRAWS)
     ]
     alike = sum((one in GOOD) == (grade in GOOD) for one in grades) / _DRAWS
@@ -106,7 +109,9 @@ def _compute_excess(criterion: Criterion, value: float, names: Mapping[str, floa
         if bar is not None:
             limit = bar.find_limit(names)
             beyond = value - limit if bar.is_upper else limit - value
-            found.append(beyond / abs(limit) if limit else math.inf if beyond > 0 else 0.0 if beyond == 0 else -math.inf)
+            found.append(
+                beyond / abs(limit) if limit else math.inf if beyond > 0 else 0.0 if beyond == 0 else -math.inf
+            )
     return min(found)
 
 

@@ -17,8 +17,10 @@ _T = TypeVar("_T")
 SUITES = Path(__file__).resolve().parents[1] / "suites"
 FILE = "suite.toml"
 KINDS = {"cc": "a congestion control", "aqm": "a queue discipline"}
-_FILE_KEYS = ("title", "of", "source", "first", "yardsticks", "seeds")
-_FILE_KEYS += ("paragraphs", "words", "scene", "measure", "criterion")
+_FILE_KEYS = (
+    *("title", "of", "source", "first", "yardsticks", "seeds"),
+    *("paragraphs", "words", "scene", "measure", "criterion"),
+)
 _CRITERION_KEYS = ("id", "answers", "says", "scene", "measure", "passes", "level", "fails", "no_data", "note", "merit")
 MERITS = {
     "subject": "what is judged is what the subject does",
@@ -90,6 +92,11 @@ class Criterion:
     note: str = ""
     merit: str = "subject"
 
+    @property
+    def bars(self) -> list[Bar]:
+        """The bars that it has, from the best grade to the worst."""
+        return [bar for bar in (self.passes, self.level, self.fails) if bar is not None]
+
 
 @dataclass(frozen=True)
 class Seeds:
@@ -120,17 +127,19 @@ class Suite:
     criteria: tuple[Criterion, ...]
 
     def select(self, names: Sequence[str]) -> Suite:
-        """Return the suite with the criteria or paragraphs called `names`, all if there are none. Raises InputError."""
+        """Return the suite with the criteria or paragraphs `names` alone, all if there are none. Raises InputError."""
+        if not names:
+            return self
         known = [*(one.id for one in self.criteria), *self.paragraphs]
         for name in names:
             if name not in known:
                 raise UnknownName(quote_value(name), among=known, option="--only", what="criterion or paragraph")
-        kept = tuple(
-            one for one in self.criteria if not names or one.id in names or not set(one.answers).isdisjoint(names)
-        )
+        kept = tuple(one for one in self.criteria if one.id in names or not set(one.answers).isdisjoint(names))
         if not kept:
             raise Nothing("no criterion answers it", "a criterion or another paragraph", option="--only")
-        return replace(self, criteria=kept)
+        answered = {paragraph for one in kept for paragraph in one.answers}
+        paragraphs = {name: one for name, one in self.paragraphs.items() if name in answered or name in names}
+        return replace(self, criteria=kept, paragraphs=paragraphs)
 
     @property
     def used_scenes(self) -> list[Scene]:
@@ -158,7 +167,10 @@ def load_suite(name: str) -> Suite:
         raise UnknownName(quote_value(name), among=[*known, "a folder with suite.toml"], option="--suite", what="suite")
     table = read_toml(path, "a suite (TOML)", known)
     with places.place_errors(path):
-        return _SuiteReader(table, path).read_suite()
+        try:
+            return _SuiteReader(table, path).read_suite()
+        except InputError as error:
+            raise error.move_into(str(path)) from None
 
 
 class _SuiteReader:
@@ -238,7 +250,9 @@ class _SuiteReader:
         file = self.path.parent / self._text(f"{key}.file", table.get("file", f"{name}.toml"))
         quick = {
             axis: tuple(check_kind(f"{key}.quick.{axis}", positions, list, "positions of the axis, from 0"))
-            for axis, positions in check_kind(f"{key}.quick", table.get("quick", {}), dict, "axes of the matrix").items()
+            for axis, positions in check_kind(
+                f"{key}.quick", table.get("quick", {}), dict, "axes of the matrix"
+            ).items()
         }
         return Scene(name, file, self._texts(f"{key}.subject", table["subject"]), quick)
 
@@ -281,13 +295,13 @@ class _SuiteReader:
         for number, one in enumerate(answers):
             check_name(f"{key}.answers[{number}]", one, list(paragraphs))
         return Criterion(
-                id=self._text(f"{key}.id", table["id"]),
-                answers=answers,
-                says=self._text(f"{key}.says", table["says"]),
-                scene=check_name(f"{key}.scene", table["scene"], list(scenes)),
-                measure=check_name(f"{key}.measure", table["measure"], list(measures)),
-                no_data=self._text(f"{key}.no_data", table.get("no_data", "")),
-                note=self._text(f"{key}.note", table.get("note", "")),
-                merit=check_name(f"{key}.merit", table.get("merit", "subject"), list(MERITS)),
-                **bars,
-            )
+            id=self._text(f"{key}.id", table["id"]),
+            answers=answers,
+            says=self._text(f"{key}.says", table["says"]),
+            scene=check_name(f"{key}.scene", table["scene"], list(scenes)),
+            measure=check_name(f"{key}.measure", table["measure"], list(measures)),
+            no_data=self._text(f"{key}.no_data", table.get("no_data", "")),
+            note=self._text(f"{key}.note", table.get("note", "")),
+            merit=check_name(f"{key}.merit", table.get("merit", "subject"), list(MERITS)),
+            **bars,
+        )

@@ -1,0 +1,240 @@
+"""An evaluation as text, as Markdown for an appendix, as JSON, and as a page."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+
+from dumbbell.evaluate import grade as grades
+from dumbbell.evaluate.evaluation import Evaluation, Verdict
+from dumbbell.evaluate.plan import Place
+from dumbbell.results.tables import align_table
+from dumbbell.words import format_count, format_measured, join_words
+
+_PAGE = Path(__file__).with_name("page.html")
+
+
+def describe_setup(found: Evaluation) -> str:
+    """Return one sentence on what was run."""
+    seeds = [cell.seeds for one in found.verdicts for cell in one.cells.values()]
+    spread = f"{min(seeds)} to {max(seeds)}" if min(seeds) < max(seeds) else f"{max(seeds)}"
+    cells = len({place for one in found.verdicts for place in one.cells})
+    kind = "the quick part of " if found.quick else ""
+    beside = f"with {join_words(found.suite.yardsticks)} as yardsticks"
+    return (
+        f"{found.subject.name} in {kind}suite {found.suite.name}, {beside}: "
+        f"{format_count(cells, 'cell')} with {spread} seeds each, {format_count(found.runs, 'run')}."
+    )
+
+
+def summarise(found: Evaluation) -> str:
+    """Return one sentence with the number of criteria of each grade."""
+    counts: dict[str, int] = {}
+    for one in sorted(found.verdicts, key=lambda verdict: grades.rank(verdict.grade)):
+        counts[one.grade] = counts.get(one.grade, 0) + 1
+    parts = [f"{number} {grade}" for grade, number in counts.items()]
+    return f"Of {format_count(len(found.verdicts), 'criterion', 'criteria')}, by their worst cells: {', '.join(parts)}."
+
+
+def format_report(found: Evaluation, *, markdown: bool = False) -> str:
+    """Return the evaluation as text; in Markdown with headings, for an appendix."""
+    head = f"# {found.subject.name}, evaluated against {found.suite.source}" if markdown else ""
+    notes = [f"{one.criterion.id}: {one.criterion.note}" for one in found.verdicts if one.criterion.note]
+    parts = [
+        head,
+        found.suite.first,
+        describe_setup(found),
+        summarise(found),
+        _format_table(found),
+        _format_unanswered(found),
+        "\n".join(["Notes:", *(f"- {note}" for note in notes)]) if notes else "",
+        _format_bars(found),
+        _format_commands(found, markdown=markdown),
+        "\n".join(["Runs that failed:", *(f"- {one}" for one in found.failed)]) if found.failed else "",
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _format_table(found: Evaluation) -> str:
+    yardsticks = list(found.suite.yardsticks)
+    header = ["section", "criterion", "grade", "measure", "value", *yardsticks, "cells", "worst cell"]
+    rows = []
+    for one in found.verdicts:
+        rows.append(
+            [
+                ", ".join(one.criterion.answers),
+                one.criterion.id,
+                one.grade,
+                _describe_measure(found, one),
+                format_value(one),
+                *(_format_other(one, name) for name in yardsticks),
+                _format_counts(one),
+                found.format_place(one.worst) or "the only one",
+            ]
+        )
+    return align_table(header, rows, words=(0, 1, 2, 3, len(header) - 2, len(header) - 1))
+
+
+def _describe_measure(found: Evaluation, one: Verdict) -> str:
+    measure = found.suite.measures[one.criterion.measure]
+    return f"{measure.title}, {measure.unit}" if measure.unit not in ("", "share", "ratio") else measure.title
+
+
+def format_value(one: Verdict, place: Place | None = None) -> str:
+    """Return the subject's value in a cell, the worst one by default, with its interval."""
+    cell = one.cells[place or one.worst]
+    if math.isnan(cell.value):
+        return "no data"
+    low, high = format_measured(cell.low), format_measured(cell.high)
+    return format_measured(cell.value) + (f" ({low} to {high})" if low != high else "")
+
+
+def _format_other(one: Verdict, name: str) -> str:
+    value = one.cells[one.worst].others.get(name, math.nan)
+    return "-" if math.isnan(value) else format_measured(value)
+
+
+def _format_counts(one: Verdict) -> str:
+    return ", ".join(f"{grade}: {number}" for grade, number in one.counts)
+
+
+def _format_unanswered(found: Evaluation) -> str:
+    lines = []
+    for name, grade, reason in found.list_unanswered():
+        paragraph = found.suite.paragraphs[name]
+        word = f" ({paragraph.word})" if paragraph.word else ""
+        lines.append(f"- {name} {paragraph.title}{word}, {grade}: {reason}")
+    return "\n".join(["What no run answers:", *lines]) if lines else ""
+
+
+def _format_bars(found: Evaluation) -> str:
+    lines = [f"- {grade}: {meaning}." for grade, meaning in grades.GRADES.items()]
+    used = " ".join(bar.text for one in found.verdicts for bar in one.criterion.bars)
+    lines += [f"- {name} = {word.value:g}: {word.origin}." for name, word in found.suite.words.items() if name in used]
+    for one in found.verdicts:
+        bars = [("passes", one.criterion.passes), ("no worse", one.criterion.level), ("fails", one.criterion.fails)]
+        said = "; ".join(f"{grade} if {bar.text}" for grade, bar in bars if bar is not None)
+        lines.append(f"- {one.criterion.id}: {said}.")
+    return "\n".join(["Grades, words and bars:", *lines])
+
+
+def _format_commands(found: Evaluation, *, markdown: bool) -> str:
+    bad = [one for one in found.verdicts if grades.rank(one.grade) >= grades.rank(grades.CANNOT_TELL)]
+    if not bad:
+        return ""
+    lines = []
+    for one in bad:
+        command = found.plan.commands[one.worst]
+        lines.append(f"- {one.criterion.id}: `{command}`" if markdown else f"{one.criterion.id}: {command}")
+    return "\n".join(["To repeat the worst cells:", *([""] if markdown else []), *lines])
+
+
+def to_json(found: Evaluation) -> str:
+    """Return every grade with all its numbers."""
+    return json.dumps(
+        {
+            "suite": found.suite.name,
+            "subject": found.subject.value,
+            "quick": found.quick,
+            "yardsticks": list(found.suite.yardsticks),
+            "runs": found.runs,
+            "failed": list(found.failed),
+            "interrupted": found.interrupted,
+            "criteria": [_describe_verdict(found, one) for one in found.verdicts],
+            "unanswered": [
+                {"paragraph": name, "grade": grade, "reason": reason} for name, grade, reason in found.list_unanswered()
+            ],
+        },
+        indent=2,
+    )
+
+
+def _describe_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
+    bars = {"passes": one.criterion.passes, "level": one.criterion.level, "fails": one.criterion.fails}
+    return {
+        "id": one.criterion.id,
+        "answers": list(one.criterion.answers),
+        "says": one.criterion.says,
+        "grade": one.grade,
+        "bars": {name: bar.text for name, bar in bars.items() if bar is not None},
+        "cells": [
+            {
+                "place": found.plan.labels[place],
+                "grade": one.conclude(place),
+                "value": _make_finite(cell.value),
+                "low": _make_finite(cell.low),
+                "high": _make_finite(cell.high),
+                "others": {name: _make_finite(value) for name, value in cell.others.items()},
+                "seeds": cell.seeds,
+                "command": found.plan.commands[place],
+            }
+            for place, cell in one.cells.items()
+        ],
+    }
+
+
+def _make_finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def make_page(found: Evaluation, command: str) -> str:
+    """Return a page that stands alone: every criterion with all its cells, and how to repeat them."""
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        _PAGE.read_text(encoding="utf-8")
+    )
+    return template.render(
+        title=f"{found.subject.name}, evaluated against {found.suite.source}",
+        first=found.suite.first,
+        setup=describe_setup(found),
+        summary=summarise(found),
+        command=command,
+        yardsticks=list(found.suite.yardsticks),
+        criteria=[_show_verdict(found, one) for one in found.verdicts],
+        unanswered=[
+            {"paragraph": found.suite.paragraphs[name], "grade": grade, "reason": reason}
+            for name, grade, reason in found.list_unanswered()
+        ],
+        paragraphs=found.suite.paragraphs,
+        words=found.suite.words.items(),
+        grades=[(grade, _name_class(grade), meaning) for grade, meaning in grades.GRADES.items()],
+        failed=found.failed,
+    )
+
+
+def _show_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
+    bars = (("passes", one.criterion.passes), ("no worse", one.criterion.level), ("fails", one.criterion.fails))
+    return {
+        "criterion": one.criterion,
+        "grade": one.grade,
+        "kind": _name_class(one.grade),
+        "measure": _describe_measure(found, one),
+        "value": format_value(one),
+        "others": [_format_other(one, name) for name in found.suite.yardsticks],
+        "counts": _format_counts(one),
+        "worst": found.format_place(one.worst),
+        "bars": [(grade, bar.text) for grade, bar in bars if bar is not None],
+        "cells": [
+            {
+                "place": found.format_place(place) or "the only cell",
+                "grade": one.conclude(place),
+                "kind": _name_class(one.conclude(place)),
+                "value": format_value(one, place),
+                "others": [
+                    "-" if math.isnan(value := cell.others.get(name, math.nan)) else format_measured(value)
+                    for name in found.suite.yardsticks
+                ],
+                "seeds": cell.seeds,
+                "command": found.plan.commands[place],
+            }
+            for place, cell in one.cells.items()
+        ],
+    }
+
+
+def _name_class(grade: str) -> str:
+    """Return the class of a grade in the page's style sheet."""
+    return "".join(letter for letter in grade.replace(" ", "-") if letter.isalpha() or letter == "-")

@@ -1,0 +1,474 @@
+"""`dumbbell evaluate`: bars, grades, suites, and the suite of RFC 9743."""
+
+import json
+import math
+import shlex
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dumbbell
+from conftest import Command
+from dumbbell.errors import InputError
+from dumbbell.evaluate import grade as grades
+from dumbbell.evaluate.bars import parse_bar
+from dumbbell.evaluate.evaluation import evaluate, find_status
+from dumbbell.evaluate.grade import grade_cell
+from dumbbell.evaluate.measures import measure_runs
+from dumbbell.evaluate.plan import Candidate, Place, make_plan
+from dumbbell.evaluate.suite import Criterion, Measure, list_suites, load_suite
+from dumbbell.results.results import StoredResults
+from dumbbell.results.store import TABLES
+
+# sections 5 to 7 of RFC 9743 that ask for something, with the beginnings of their titles
+SECTIONS = {
+    "5.1.1": "Protection against congestion collapse",
+    "5.1.2": "Protection against bufferbloat",
+    "5.1.3": "Protection against high packet loss",
+    "5.1.4": "Fairness within",
+    "5.1.5": "Short",
+    "5.2": "Mixed",
+    "5.2.1": "Existing general-purpose",
+    "5.2.2": "Real-time",
+    "5.2.3": "Short and long",
+    "5.3.1": "Differences",
+    "5.3.2": "Incremental deployment",
+    "6.1": "Paths with tail-drop",
+    "6.2": "Tunnel",
+    "6.3": "Wired",
+    "6.4": "Wireless",
+    "7.1": "Active queue management",
+    "7.2": "Operation with network circuit breakers",
+    "7.3": "Paths with varying delay",
+    "7.4": "Internet of Things",
+    "7.5": "Paths with high delay",
+    "7.6": "Misbehaving nodes",
+    "7.7": "Extreme packet reordering",
+    "7.8": "Transient events",
+    "7.9": "Sudden changes in the path",
+    "7.10": "Multipath transport",
+    "7.11": "Data centers",
+}
+SCENE = """\
+title = "One flow over a short queue"
+duration = "8s"
+[bottleneck]
+rate = "10Mbit"
+aqm = "pfifo"
+buffer = "0.5bdp"
+[[flows]]
+cc = "cubic"
+base_rtt = "20ms"
+count = 3
+start = { uniform = ["0s", "100ms"] }
+[record]
+from = "2s"
+interval = "200ms"
+[matrix]
+"bottleneck.buffer" = ["0.25bdp", "8bdp"]
+"""
+SUITE = '''\
+title = "Small"
+of = "cc"
+source = "our own rules"
+first = "This is an example."
+yardsticks = ["cubic"]
+seeds = { quick = 2, first = 3, most = 6 }
+[paragraphs]
+"1" = { title = "Loss", word = "MUST" }
+"2" = { title = "Prose", author = "The author writes it." }
+[words]
+little = { value = 0.02, origin = "ours" }
+[measure.dropped]
+title = "packets dropped"
+unit = "share"
+sql = """
+SELECT q.key, sum(q.drops) / (sum(q.drops) + sum(q.packets)) AS value
+FROM queue_series q JOIN cells c USING (key) WHERE q.time_s > c.from_s GROUP BY q.key"""
+[measure.marked]
+title = "marks"
+sql = "SELECT key, mark_share AS value FROM runs JOIN cells USING (key) WHERE ce_marks > 0"
+[scene.short]
+subject = ["flows[0]"]
+quick = { "bottleneck.buffer" = [1] }
+[[criterion]]
+id = "loss"
+answers = ["1"]
+says = "It loses little."
+scene = "short"
+measure = "dropped"
+passes = "<= little"
+level = "<= 1.5 * cubic"
+fails = "> 0.05 and > 3 * cubic"
+[[criterion]]
+id = "marks"
+answers = ["1"]
+says = "It answers marks."
+scene = "short"
+measure = "marked"
+level = "<= 4 * cubic"
+no_data = "No packet was marked."
+'''
+
+
+def bar(text: str, *names: str) -> object:
+    return parse_bar(text, {"cubic", "little", *names}, "bar")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    (folder / "suite.toml").write_text(SUITE)
+    (folder / "short.toml").write_text(SCENE)
+    return folder
+
+
+def _replace_query(text: str, query: str) -> str:
+    """Return a suite with another query for its first measure."""
+    start = text.index('sql = """') + len('sql = """')
+    return text[:start] + query + text[text.index('"""', start) :]
+
+
+# bars
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "is_met"),
+    [
+        ("<= little", 0.02, True),
+        ("< little", 0.02, False),
+        (">= 0.8 * cubic", 0.08, True),
+        (">= 0.8 * cubic", 0.07, False),
+        ("> 0.05 and > 3 * cubic", 0.31, True),
+        ("> 0.05 and > 3 * cubic", 0.29, False),
+        ("> 0.05 and > 3 * cubic", 0.05, False),
+        ("<= max(4 * cubic, 0.25)", 0.4, True),
+        ("<= min(4 * cubic, 0.25)", 0.3, False),
+        ("<= cubic + 0.1", 0.2, True),
+        ("<= -cubic", -0.2, True),
+        ("<= 1 / (cubic - 0.1)", 1e9, True),  # beyond every number
+    ],
+)
+def test_bars_are_met_as_they_say(text: str, value: float, is_met: bool) -> None:
+    found = parse_bar(text, {"cubic", "little"}, "bar")
+    assert found.is_met(value, {"cubic": 0.1, "little": 0.02}) == is_met
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "<=", "<= ", "0.02", "== 1", "<= 1 or > 2", "<= unknown", "<= cubic.value", "<= __import__('os')"),
+        *("<= (lambda: 1)()", "<= [1][0]", "<= 'a'", "<= True", "<= 1 < 2", "<= 2 ** 9", "<= max()", "<= max(key=1)"),
+        *("and", "< 1 and", "<= " + "(" * 150, "<= " + "1 + " * 100 + "1", 7, None),
+    ],
+)
+def test_what_is_no_bar_is_refused_with_its_key(text: object) -> None:
+    with pytest.raises(InputError, match="criterion") as caught:
+        parse_bar(text, {"cubic"}, "criterion[0].level")
+    assert caught.value.key == "criterion[0].level"
+
+
+# grades
+
+MEAN = Measure("m", "m", "")
+
+
+def make_criterion(**bars: str) -> Criterion:
+    parsed = {name: parse_bar(bars[name], {"cubic", "little"}, name) if name in bars else None for name in grades_of()}
+    return Criterion("c", ("1",), "it does", "s", "m", **parsed)
+
+
+def grades_of() -> tuple[str, ...]:
+    return "passes", "level", "fails"
+
+
+def make_runs(*values: float) -> dict[int, np.ndarray]:
+    return {seed: np.array([value]) for seed, value in enumerate(values, 1)}
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "grade"),
+    [
+        (0.02, 0.001, grades.PASSES),
+        (0.03, 0.02, grades.NO_WORSE),
+        (0.04, 0.02, grades.WORSE),
+        (0.06, 0.02, grades.WORSE),  # three times, not more
+        (0.061, 0.02, grades.FAILS),
+    ],
+)
+def test_the_first_bar_that_is_met_is_the_grade(mine: float, theirs: float, grade: str) -> None:
+    criterion = make_criterion(passes="<= little", level="<= 1.5 * cubic", fails="> 0.05 and > 3 * cubic")
+    values = {"it": make_runs(mine, mine), "cubic": make_runs(theirs, theirs)}
+    found = grade_cell(criterion, MEAN, {"little": 0.02}, "it", values, "here")
+    assert (found.grade, found.sure, found.seeds, found.value) == (grade, True, 2, mine)
+    assert found.low == found.high == mine and found.others == {"cubic": theirs}
+
+
+def test_a_grade_is_sure_if_resampled_seeds_give_it_too() -> None:
+    criterion = make_criterion(level="<= cubic + 1")
+    # 2 on average, and 3 and 1 as often: the mean of resampled seeds is above 2 in nearly half of them
+    open_cell = grade_cell(
+        criterion, MEAN, {}, "it", {"it": make_runs(1, 3, 1, 3), "cubic": make_runs(1, 1, 1, 1)}, "x"
+    )
+    assert not open_cell.sure and grades.conclude(criterion, open_cell) == grades.CANNOT_TELL
+    # paired seeds: each run is just as far from its yardstick, however much both vary
+    paired = {"it": make_runs(1.5, 3.5, 9.5, 0.5), "cubic": make_runs(1, 3, 9, 0)}
+    assert grade_cell(criterion, MEAN, {}, "it", paired, "x").sure
+
+
+def test_seeds_count_that_all_have_and_no_data_is_said() -> None:
+    criterion = make_criterion(level="<= cubic")
+    values = {"it": {1: np.array([1.0]), 2: np.array([9.0])}, "cubic": {1: np.array([2.0])}}
+    found = grade_cell(criterion, MEAN, {}, "it", values, "x")
+    assert (found.value, found.seeds, found.grade) == (1.0, 1, grades.NO_WORSE)
+    none = grade_cell(criterion, MEAN, {}, "it", {"it": {}, "cubic": make_runs(1)}, "x")
+    assert none.grade == grades.CANNOT_TELL and math.isnan(none.value)
+    applies = Criterion("c", ("1",), "", "s", "m", None, criterion.level, None, no_data="It has none.")
+    assert grade_cell(applies, MEAN, {}, "it", {"it": {}, "cubic": make_runs(1)}, "x").grade == grades.NOT_APPLICABLE
+    # without data of the yardstick nobody can tell
+    assert grade_cell(applies, MEAN, {}, "it", {"it": make_runs(1), "cubic": {}}, "x").grade == grades.CANNOT_TELL
+
+
+def test_a_quantile_is_that_of_all_seeds_together() -> None:
+    measure = Measure("m", "m", "", quantile=0.5)
+    values = {"it": {1: np.array([1.0, 1.0, 1.0]), 2: np.array([9.0])}, "cubic": make_runs(1, 1)}
+    assert grade_cell(make_criterion(level="<= cubic"), measure, {}, "it", values, "x").value == 1.0
+
+
+def test_what_the_transport_does_is_not_said_to_pass() -> None:
+    criterion = Criterion(
+        "c", ("1",), "", "s", "m", None, make_criterion(level="<= cubic").level, None, merit="transport"
+    )
+    good = grade_cell(criterion, MEAN, {}, "it", {"it": make_runs(1, 1), "cubic": make_runs(1, 1)}, "x")
+    bad = grade_cell(criterion, MEAN, {}, "it", {"it": make_runs(2, 2), "cubic": make_runs(1, 1)}, "x")
+    assert grades.conclude(criterion, good) == grades.TRANSPORT and grades.conclude(criterion, bad) == grades.WORSE
+
+
+# suites
+
+
+def test_a_folder_of_ones_own_is_a_suite(small: Path, tmp_path: Path) -> None:
+    found = evaluate(load_suite(str(small)), Candidate("bbr1", "bbr1"), tmp_path / "out.duckdb", progress=False)
+    loss, marks = found.verdicts
+    shallow, deep = (Place("short", (n,)) for n in (0, 1))
+    assert loss.conclude(shallow) == grades.FAILS and loss.conclude(deep) == grades.PASSES
+    assert (loss.worst, loss.grade) == (shallow, grades.FAILS)
+    assert marks.grade == grades.NOT_APPLICABLE
+    assert list(found.list_unanswered()) == [("2", "for the author", "The author writes it.")]
+    assert found.format_place(shallow) == "bottleneck.buffer 0.25bdp"
+    assert find_status(found.verdicts, "fails") == 1 and find_status([marks], "worse") == 3
+    # CUBIC in its own place is CUBIC
+    same = evaluate(load_suite(str(small)), Candidate("cubic", "cubic"), tmp_path / "out.duckdb", progress=False)
+    for one in same.verdicts[0].cells.values():
+        assert one.value == one.others["cubic"] and one.grade in grades.GOOD
+    assert find_status(same.verdicts, "worse") == 0
+
+
+def test_the_command_of_a_cell_repeats_its_runs(small: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(small.parent)
+    suite = load_suite(small.name)
+    plan = make_plan(suite, [Candidate("subject bbr1", "bbr1")], suite.seeds.first)
+    again = plan.commands[Place("short", (1,))]
+    assert again == "dumbbell run small/short.toml --set bottleneck.buffer=8bdp --set 'flows[0].cc=bbr1'"
+    done = command(*shlex.split(again)[1:], "--set", "seeds=[1, 2, 3]", "-o", "again.duckdb")
+    assert done.returncode == 0, done.stderr
+    keys = plan.cells.filter(pl.col("position") == [1])["key"].to_list()
+    assert sorted(dumbbell.open("again.duckdb").keys) == sorted(keys)
+
+
+def test_cells_that_are_not_sure_get_more_seeds(small: Path, tmp_path: Path) -> None:
+    # the least goodput of Reno's flows over an equal part is about as much in another's run: never sure
+    least = "SELECT key, min(goodput_mbit) / avg(goodput_mbit) AS value FROM flows JOIN cells USING (key) GROUP BY 1"
+    text = _replace_query(SUITE, least).replace('passes = "<= little"\n', "")
+    text = text.replace('level = "<= 1.5 * cubic"', 'level = "<= cubic"').replace("most = 6", "most = 5")
+    text = text.replace('fails = "> 0.05 and > 3 * cubic"\n', "")
+    (small / "suite.toml").write_text(text)
+    found = evaluate(load_suite(str(small)), Candidate("reno", "reno"), tmp_path / "out.duckdb", progress=False)
+    cells = found.verdicts[0].cells.values()
+    assert {one.seeds for one in cells} <= {3, 5}
+    assert all(one.seeds == 5 for one in cells if not one.sure)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('of = "cc"', 'of = "ccc"', "of"),
+        ('level = "<= 1.5 * cubic"', 'level = "<= 1.5 * qubic"', "level"),
+        ('answers = ["1"]', 'answers = ["3"]', "answers"),
+        ('scene = "short"', 'scene = "long"', "scene"),
+        ('measure = "dropped"', 'measure = "droped"', "measure"),
+        ("seeds = { quick = 2", "seeds = { quick = 1", "seeds.quick"),
+        ("most = 6", "most = 2", "seeds.most"),
+        ('id = "marks"', 'id = "loss"', "id"),
+        ("little = {", "cubic = {", "words"),
+        ('sql = """', 'function = "longest_below"\nsql = """', "measure.dropped"),
+        ('passes = "<= little"\nlevel = "<= 1.5 * cubic"\nfails', "fails", "criterion[0]"),
+        ('title = "Small"', 'titel = "Small"', "titel"),
+    ],
+)
+def test_errors_in_a_suite_name_the_key(small: Path, old: str, new: str, said: str) -> None:
+    (small / "suite.toml").write_text(SUITE.replace(old, new, 1))
+    with pytest.raises(InputError) as caught:
+        load_suite(str(small))
+    assert said in str(caught.value) and "suite.toml" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("quick = { ", 'quick = { "bottleneck.aqm" = [0], ', "bottleneck.aqm"),
+        ('"bottleneck.buffer" = [1] }', '"bottleneck.buffer" = [2] }', "positions from 0 to 1"),
+        ('subject = ["flows[0]"]', 'subject = ["flows[1]"]', "flows[1]"),
+        ('subject = ["flows[0]"]', 'file = "missing.toml"\nsubject = ["flows[0]"]', "missing.toml"),
+    ],
+)
+def test_errors_in_a_scene_are_found_before_anything_runs(small: Path, old: str, new: str, said: str) -> None:
+    (small / "suite.toml").write_text(SUITE.replace(old, new, 1))
+    with pytest.raises(InputError) as caught:
+        make_plan(load_suite(str(small)), [Candidate("reno", "reno")], 2, quick=True)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT key, drops AS loss FROM runs", "key and value"),
+        ("SELECT key FROM nowhere", "measure.dropped"),
+        ("DROP TABLE runs", "measure.dropped"),
+    ],
+)
+def test_errors_in_a_measure_name_it(small: Path, tmp_path: Path, query: str, said: str) -> None:
+    (small / "suite.toml").write_text(_replace_query(SUITE, query))
+    with pytest.raises(InputError, match=said):
+        evaluate(load_suite(str(small)), Candidate("reno", "reno"), tmp_path / "o.duckdb", quick=True, progress=False)
+
+
+# RFC 9743
+
+
+def test_every_section_of_rfc_9743_is_answered_or_says_why_not() -> None:
+    suite = load_suite("rfc9743")
+    assert list(suite.paragraphs) == list(SECTIONS)
+    for name, beginning in SECTIONS.items():
+        assert suite.paragraphs[name].title.startswith(beginning)
+    answered = {name for one in suite.criteria for name in one.answers}
+    for name, paragraph in suite.paragraphs.items():
+        assert (name in answered) != bool(paragraph.author or paragraph.lacks), name
+    assert [one.name for one in suite.used_scenes] == list(suite.scenes)
+    assert {one.measure for one in suite.criteria} == set(suite.measures)
+    files = {path.name for path in suite.file.parent.glob("*.toml")}
+    assert files == {"suite.toml", *(scene.file.name for scene in suite.scenes.values())}
+
+
+def test_failing_is_said_only_where_a_document_names_the_failure() -> None:
+    failing = {one.id: one.answers for one in load_suite("rfc9743").criteria if one.fails}
+    assert failing == {"shallow-loss": ("5.1.3",), "beside-starved": ("5.2",), "ce-answered": ("7.1",)}
+
+
+@pytest.mark.parametrize("name", list(list_suites()))
+def test_shipped_suites_can_be_planned(name: str) -> None:
+    suite = load_suite(name)
+    whole = make_plan(suite, [Candidate("subject", suite.yardsticks[0])], 2)
+    quick = make_plan(suite, [Candidate("subject", suite.yardsticks[0])], 2, quick=True)
+    assert set(quick.labels) < set(whole.labels)
+    assert {place.scene for place in quick.labels} == set(suite.scenes)
+    tables = {table for measure in suite.measures.values() for table in TABLES if f" {table} " in measure.sql}
+    assert tables  # what they read is a table of results
+
+
+def test_the_longest_time_below_a_share_is_that_of_an_outage(tmp_path: Path) -> None:
+    table = {
+        "duration": "20s",
+        "bottleneck": {"rate": "10Mbit", "aqm": "fq_codel"},
+        "flows": [
+            {"cc": "reno", "base_rtt": "20ms"},
+            {
+                "cc": "reno",
+                "base_rtt": "20ms",
+                "path": [{"name": "loss", "probability": 1.0, "from": "8s", "to": "10s"}],
+            },
+        ],
+        "record": {"from": "2s", "interval": "200ms"},
+    }
+    results = dumbbell.run(table, output=tmp_path / "r.duckdb", progress=False)
+    key = results.keys[0]
+    cells = pl.DataFrame(
+        {"key": [key], "from_s": [2.0], "interval_s": [0.2], "duration_s": [20.0], "rate_mbit": [10.0], "flows": [2]}
+    )
+    roles = pl.DataFrame({"key": [key, key], "flow": [0, 1], "role": ["subject", "other"]})
+    stored = StoredResults(tmp_path / "r.duckdb", keys=[key])
+    found = {
+        role: measure_runs(
+            Measure("m", "m", "s", function="longest_below", options={"role": role, "below": 0.1}),
+            stored,
+            cells,
+            roles,
+            "suite.toml",
+        )["value"].item()
+        for role in ("subject", "other")
+    }
+    # 2 s without packets, and what its timeouts wait beyond that
+    assert found["subject"] == 0.0 and 2.0 <= found["other"] <= 4.0
+
+
+@pytest.mark.slow
+def test_controls_get_the_grades_that_are_known(tmp_path: Path) -> None:
+    """BBRv1 loses, takes and starves, and keeps queues short; CUBIC and Reno are no worse than themselves."""
+    judged = ["shallow-loss", "beside-share", "late-share", "aqm-share", "standing-queue", "depth", "short-cubic-p99"]
+    suite = load_suite("rfc9743").select(judged)
+    found = {
+        name: {
+            one.criterion.id: one.grade
+            for one in evaluate(
+                suite, Candidate(name, name), tmp_path / "out.duckdb", quick=True, progress=False
+            ).verdicts
+        }
+        for name in ("cubic", "bbr1")
+    }
+    assert set(found["cubic"].values()) <= set(grades.GOOD)
+    bad = {one for one, grade in found["bbr1"].items() if grade == grades.WORSE}
+    assert found["bbr1"]["shallow-loss"] == grades.FAILS
+    assert bad == {"beside-share", "late-share", "aqm-share"}
+
+
+# the command
+
+
+def test_the_command_prints_and_writes_its_verdicts(small: Path, command: Command) -> None:
+    done = command("evaluate", "cc", "bbr1", "--suite", "small")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("This is an example.")
+    assert "| 1       | loss      | fails" in done.stdout and "does not apply" in done.stdout
+    assert "dumbbell run small/short.toml --set bottleneck.buffer=0.25bdp" in done.stdout
+    page = (small.parent / "evaluation.html").read_text()
+    assert "<title>bbr1, evaluated against our own rules</title>" in page and 'class="grade fails"' in page
+    assert "http" not in page
+    done = command("evaluate", "cc", "bbr1", "--suite", "small", "--format", "json", "--only", "loss")
+    told = json.loads(done.stdout)
+    assert [one["grade"] for one in told["criteria"]] == ["fails"] and done.returncode == 1
+    assert [one["grade"] for one in told["criteria"][0]["cells"]] == ["fails", "passes"]
+    done = command("evaluate", "cc", "cubic", "--suite", "small", "--format", "markdown")
+    assert done.returncode == 0 and done.stdout.startswith("# cubic, evaluated against our own rules")
+    assert "for the author: The author writes it." in done.stdout
+    done = command("evaluate", "cc", "--suite", "small", "--list")
+    assert done.stdout == "loss: It loses little. (1)\nmarks: It answers marks. (1)\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "CONTROL"),
+        (("qubic",), "cubic"),
+        (("{ name = 'cubic', betta = 0.7 }",), "betta"),
+        (("3",), "CONTROL"),
+        (("cubic", "--suite", "rfc9999"), "rfc9743"),
+        (("cubic", "--only", "9.9"), "--only"),
+        (("cubic", "--only", "7.10"), "no criterion answers"),
+    ],
+)
+def test_errors_of_the_command_say_what_is_allowed(words: tuple[str, ...], said: str, command: Command) -> None:
+    done = command("evaluate", "cc", *words)
+    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
