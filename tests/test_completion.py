@@ -150,7 +150,7 @@ def test_every_value_that_is_offered_is_accepted(known: dict[str, completion.Com
         "--engine": lambda name: name == "all" or _named_engine(name),
     }
     offered = {option for one in known.values() for option in one.values}
-    assert offered == {*accept, *completion._COLUMNS, "--format"}  # typer itself checks formats
+    assert offered == {*accept, *completion._COLUMNS, "--format", "--fail"}  # typer itself checks these two
     for name, one in known.items():
         for option in accept.keys() & one.values:
             for word in one.values[option]:

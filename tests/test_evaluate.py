@@ -13,12 +13,12 @@ import dumbbell
 from conftest import Command
 from dumbbell.errors import InputError
 from dumbbell.evaluate import grade as grades
-from dumbbell.evaluate.bars import parse_bar
+from dumbbell.evaluate.criterion_bar import parse_bar
 from dumbbell.evaluate.evaluation import evaluate, find_status
-from dumbbell.evaluate.grade import grade_cell
+from dumbbell.evaluate.grade import judge_cell
 from dumbbell.evaluate.measures import measure_runs
-from dumbbell.evaluate.plan import Candidate, Place, make_plan
-from dumbbell.evaluate.suite import Criterion, Measure, list_suites, load_suite
+from dumbbell.evaluate.plan import Candidate, ScenePlace, make_plan
+from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure, list_suites, load_suite
 from dumbbell.results.results import StoredResults
 from dumbbell.results.store import TABLES
 
@@ -173,7 +173,7 @@ def test_what_is_no_bar_is_refused_with_its_key(text: object) -> None:
 
 # grades
 
-MEAN = Measure("m", "m", "")
+MEAN = CriterionMeasure("m", "m", "")
 
 
 def make_criterion(**bars: str) -> Criterion:
@@ -202,7 +202,7 @@ def make_runs(*values: float) -> dict[int, np.ndarray]:
 def test_the_first_bar_that_is_met_is_the_grade(mine: float, theirs: float, grade: str) -> None:
     criterion = make_criterion(passes="<= little", level="<= 1.5 * cubic", fails="> 0.05 and > 3 * cubic")
     values = {"it": make_runs(mine, mine), "cubic": make_runs(theirs, theirs)}
-    found = grade_cell(criterion, MEAN, {"little": 0.02}, "it", values, "here")
+    found = judge_cell(criterion, MEAN, {"little": 0.02}, "it", values, "here")
     assert (found.grade, found.sure, found.seeds, found.value) == (grade, True, 2, mine)
     assert found.low == found.high == mine and found.others == {"cubic": theirs}
 
@@ -210,41 +210,43 @@ def test_the_first_bar_that_is_met_is_the_grade(mine: float, theirs: float, grad
 def test_a_grade_is_sure_if_resampled_seeds_give_it_too() -> None:
     criterion = make_criterion(level="<= cubic + 1")
     # 2 on average, and 3 and 1 as often: the mean of resampled seeds is above 2 in nearly half of them
-    open_cell = grade_cell(
+    open_cell = judge_cell(
         criterion, MEAN, {}, "it", {"it": make_runs(1, 3, 1, 3), "cubic": make_runs(1, 1, 1, 1)}, "x"
     )
-    assert not open_cell.sure and grades.conclude(criterion, open_cell) == grades.CANNOT_TELL
+    assert not open_cell.sure and grades.decide_grade(criterion, open_cell) == grades.CANNOT_TELL
     # paired seeds: each run is just as far from its yardstick, however much both vary
     paired = {"it": make_runs(1.5, 3.5, 9.5, 0.5), "cubic": make_runs(1, 3, 9, 0)}
-    assert grade_cell(criterion, MEAN, {}, "it", paired, "x").sure
+    assert judge_cell(criterion, MEAN, {}, "it", paired, "x").sure
 
 
 def test_seeds_count_that_all_have_and_no_data_is_said() -> None:
     criterion = make_criterion(level="<= cubic")
     values = {"it": {1: np.array([1.0]), 2: np.array([9.0])}, "cubic": {1: np.array([2.0])}}
-    found = grade_cell(criterion, MEAN, {}, "it", values, "x")
+    found = judge_cell(criterion, MEAN, {}, "it", values, "x")
     assert (found.value, found.seeds, found.grade) == (1.0, 1, grades.NO_WORSE)
-    none = grade_cell(criterion, MEAN, {}, "it", {"it": {}, "cubic": make_runs(1)}, "x")
+    none = judge_cell(criterion, MEAN, {}, "it", {"it": {}, "cubic": make_runs(1)}, "x")
     assert none.grade == grades.CANNOT_TELL and math.isnan(none.value)
     applies = Criterion("c", ("1",), "", "s", "m", None, criterion.level, None, no_data="It has none.")
-    assert grade_cell(applies, MEAN, {}, "it", {"it": {}, "cubic": make_runs(1)}, "x").grade == grades.NOT_APPLICABLE
+    assert judge_cell(applies, MEAN, {}, "it", {"it": {}, "cubic": make_runs(1)}, "x").grade == grades.NOT_APPLICABLE
     # without data of the yardstick nobody can tell
-    assert grade_cell(applies, MEAN, {}, "it", {"it": make_runs(1), "cubic": {}}, "x").grade == grades.CANNOT_TELL
+    assert judge_cell(applies, MEAN, {}, "it", {"it": make_runs(1), "cubic": {}}, "x").grade == grades.CANNOT_TELL
 
 
 def test_a_quantile_is_that_of_all_seeds_together() -> None:
-    measure = Measure("m", "m", "", quantile=0.5)
+    measure = CriterionMeasure("m", "m", "", quantile=0.5)
     values = {"it": {1: np.array([1.0, 1.0, 1.0]), 2: np.array([9.0])}, "cubic": make_runs(1, 1)}
-    assert grade_cell(make_criterion(level="<= cubic"), measure, {}, "it", values, "x").value == 1.0
+    assert judge_cell(make_criterion(level="<= cubic"), measure, {}, "it", values, "x").value == 1.0
 
 
 def test_what_the_transport_does_is_not_said_to_pass() -> None:
     criterion = Criterion(
         "c", ("1",), "", "s", "m", None, make_criterion(level="<= cubic").level, None, merit="transport"
     )
-    good = grade_cell(criterion, MEAN, {}, "it", {"it": make_runs(1, 1), "cubic": make_runs(1, 1)}, "x")
-    bad = grade_cell(criterion, MEAN, {}, "it", {"it": make_runs(2, 2), "cubic": make_runs(1, 1)}, "x")
-    assert grades.conclude(criterion, good) == grades.TRANSPORT and grades.conclude(criterion, bad) == grades.WORSE
+    good = judge_cell(criterion, MEAN, {}, "it", {"it": make_runs(1, 1), "cubic": make_runs(1, 1)}, "x")
+    bad = judge_cell(criterion, MEAN, {}, "it", {"it": make_runs(2, 2), "cubic": make_runs(1, 1)}, "x")
+    assert (
+        grades.decide_grade(criterion, good) == grades.TRANSPORT and grades.decide_grade(criterion, bad) == grades.WORSE
+    )
 
 
 # suites
@@ -253,8 +255,8 @@ def test_what_the_transport_does_is_not_said_to_pass() -> None:
 def test_a_folder_of_ones_own_is_a_suite(small: Path, tmp_path: Path) -> None:
     found = evaluate(load_suite(str(small)), Candidate("bbr1", "bbr1"), tmp_path / "out.duckdb", progress=False)
     loss, marks = found.verdicts
-    shallow, deep = (Place("short", (n,)) for n in (0, 1))
-    assert loss.conclude(shallow) == grades.FAILS and loss.conclude(deep) == grades.PASSES
+    shallow, deep = (ScenePlace("short", (n,)) for n in (0, 1))
+    assert loss.decide_grade(shallow) == grades.FAILS and loss.decide_grade(deep) == grades.PASSES
     assert (loss.worst, loss.grade) == (shallow, grades.FAILS)
     assert marks.grade == grades.NOT_APPLICABLE
     assert list(found.list_unanswered()) == [("2", "for the author", "The author writes it.")]
@@ -271,7 +273,7 @@ def test_the_command_of_a_cell_repeats_its_runs(small: Path, command: Command, m
     monkeypatch.chdir(small.parent)
     suite = load_suite(small.name)
     plan = make_plan(suite, [Candidate("subject bbr1", "bbr1")], suite.seeds.first)
-    again = plan.commands[Place("short", (1,))]
+    again = plan.commands[ScenePlace("short", (1,))]
     assert again == "dumbbell run small/short.toml --set bottleneck.buffer=8bdp --set 'flows[0].cc=bbr1'"
     done = command(*shlex.split(again)[1:], "--set", "seeds=[1, 2, 3]", "-o", "again.duckdb")
     assert done.returncode == 0, done.stderr
@@ -402,7 +404,7 @@ def test_the_longest_time_below_a_share_is_that_of_an_outage(tmp_path: Path) -> 
     stored = StoredResults(tmp_path / "r.duckdb", keys=[key])
     found = {
         role: measure_runs(
-            Measure("m", "m", "s", function="longest_below", options={"role": role, "below": 0.1}),
+            CriterionMeasure("m", "m", "s", function="longest_below", options={"role": role, "below": 0.1}),
             stored,
             cells,
             roles,

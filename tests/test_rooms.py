@@ -15,7 +15,19 @@ LONG = {
 ROOMS = [
     *("words", "errors", "lazy", "keywords", "scratch", "writing", "waiting", "processes", "programs", "file_kinds"),
     *("experiment", "results", "engines", "stacks", "tc"),
-    *("figures", "published", "claims", "check", "qlog", "exchange", "packets", "explain", "watch", "plotting"),
+    *(
+        "figures",
+        "published",
+        "claims",
+        "check",
+        "evaluate",
+        "qlog",
+        "exchange",
+        "packets",
+        "explain",
+        "watch",
+        "plotting",
+    ),
     *("report", "line", "shell", "notebook", "api", "pages", "study", "cli", "__main__"),
 ]
 

@@ -95,7 +95,7 @@ COMMANDS = {
         "dumbbell evaluate cc reno --quick --only 5.1.3",
     ),
     "evaluate cc": CommandEntry(
-        "Grade a congestion control by the criteria of RFC 9743, or of yours.",
+        "Grade a congestion control by RFC 9743, or by a suite of yours.",
         "dumbbell evaluate cc reno --quick --only 5.1.3",
     ),
     "check": CommandEntry(

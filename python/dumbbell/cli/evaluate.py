@@ -17,7 +17,7 @@ from dumbbell.errors import InputError, WrongValue, quote_value
 if TYPE_CHECKING:
     from dumbbell.evaluate.evaluation import Evaluation
     from dumbbell.evaluate.plan import Candidate
-    from dumbbell.evaluate.suite import Suite
+    from dumbbell.evaluate.suite_file import EvaluationSuite
 
 evaluate = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
@@ -59,7 +59,7 @@ def cc(
 
     Exit status: 0 no criterion has grade --fail or worse, 1 one has, 2 bad input, 3 nothing could be judged.
     """
-    from dumbbell.evaluate.suite import load_suite
+    from dumbbell.evaluate.suite_file import load_suite
 
     found = load_suite(suite).select([one for names in only or [] for one in names.split(",")])
     if found.of != "cc":
@@ -71,7 +71,7 @@ def cc(
     _evaluate(found, subject, quick=quick, output=output, jobs=jobs, form=form, fail=fail)
 
 
-def _list_criteria(suite: Suite) -> str:
+def _list_criteria(suite: EvaluationSuite) -> str:
     lines = []
     for one in suite.criteria:
         sections = ", ".join(one.answers)
@@ -124,7 +124,7 @@ def _check_subject(value: Any, kind: str, command: str) -> None:
 
 
 def _evaluate(
-    suite: Suite, subject: Candidate, *, quick: bool, output: str, jobs: int | None, form: str, fail: str
+    suite: EvaluationSuite, subject: Candidate, *, quick: bool, output: str, jobs: int | None, form: str, fail: str
 ) -> None:
     from dumbbell.evaluate import verdict_report
     from dumbbell.evaluate.evaluation import evaluate as carry_out

@@ -17,8 +17,8 @@ from dumbbell.engines.progress import ProgressTold
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.grade import CellGrade
 from dumbbell.evaluate.measures import measure_runs
-from dumbbell.evaluate.plan import Candidate, Place, Plan, make_plan
-from dumbbell.evaluate.suite import Criterion, Suite
+from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace, make_plan
+from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
 from dumbbell.results.results import StoredResults
 
 
@@ -27,26 +27,26 @@ class Verdict:
     """What a criterion says of the subject: the grade of every cell, and the worst of them."""
 
     criterion: Criterion
-    cells: dict[Place, CellGrade]
+    cells: dict[ScenePlace, CellGrade]
 
-    def conclude(self, place: Place) -> str:
+    def decide_grade(self, place: ScenePlace) -> str:
         """Return the grade of a cell after the last seed."""
-        return grades.conclude(self.criterion, self.cells[place])
+        return grades.decide_grade(self.criterion, self.cells[place])
 
     @cached_property
-    def worst(self) -> Place:
+    def worst(self) -> ScenePlace:
         """The cell that counts most against the subject."""
-        return max(self.cells, key=lambda place: (grades.rank(self.conclude(place)), self.cells[place].excess))
+        return max(self.cells, key=lambda place: (grades.rank(self.decide_grade(place)), self.cells[place].excess))
 
     @property
     def grade(self) -> str:
         """The grade of the worst cell."""
-        return self.conclude(self.worst)
+        return self.decide_grade(self.worst)
 
     @property
     def counts(self) -> list[tuple[str, int]]:
         """How many cells have each grade, from the best grade to the worst."""
-        found = Counter(map(self.conclude, self.cells))
+        found = Counter(map(self.decide_grade, self.cells))
         return sorted(found.items(), key=lambda one: grades.rank(one[0]))
 
 
@@ -54,7 +54,7 @@ class Verdict:
 class Evaluation:
     """Verdicts on a subject, with what is needed to repeat them."""
 
-    suite: Suite
+    suite: EvaluationSuite
     subject: Candidate
     verdicts: tuple[Verdict, ...]
     plan: Plan
@@ -64,7 +64,7 @@ class Evaluation:
     interrupted: bool = False
     quick: bool = False
 
-    def format_place(self, place: Place) -> str:
+    def format_place(self, place: ScenePlace) -> str:
         """Return what tells a cell of a scene from the others."""
         return ", ".join(f"{key} {value}" for key, value in self.plan.labels[place].items())
 
@@ -81,11 +81,11 @@ class Evaluation:
 class _Measured:
     """Values of runs by criterion, place, whose they are, and seed."""
 
-    suite: Suite
-    values: dict[tuple[str, Place], dict[str, dict[int, np.ndarray]]] = field(default_factory=dict)
+    suite: EvaluationSuite
+    values: dict[tuple[str, ScenePlace], dict[str, dict[int, np.ndarray]]] = field(default_factory=dict)
 
     def take(self, plan: Plan, results: StoredResults) -> None:
-        """Measure the runs of a plan for every criterion."""
+        """CriterionMeasure the runs of a plan for every criterion."""
         cells, roles = plan.cells, plan.roles
         columns = [name for name in cells.columns if name not in ("who", "position")]
         for criterion in self.suite.criteria:
@@ -99,20 +99,20 @@ class _Measured:
             rows = rows.filter(pl.col("value").is_not_null() & pl.col("value").is_not_nan())
             by_key = {key: part["value"].to_numpy() for (key,), part in rows.group_by("key")}
             for key, position, who, seed in of_scene.select("key", "position", "who", "seed").iter_rows():
-                place = Place(criterion.scene, tuple(position))
+                place = ScenePlace(criterion.scene, tuple(position))
                 of_place = self.values.setdefault((criterion.id, place), {})
                 of_who = of_place.setdefault(who, {})
                 if key in by_key:
                     of_who[seed] = by_key[key]
 
-    def grade(self, subject: str) -> tuple[Verdict, ...]:
+    def judge_criteria(self, subject: str) -> tuple[Verdict, ...]:
         """Return the verdicts of all criteria."""
         words = {name: word.value for name, word in self.suite.words.items()}
         found = []
         for criterion in self.suite.criteria:
             measure = self.suite.measures[criterion.measure]
             cells = {
-                place: grades.grade_cell(criterion, measure, words, subject, values, str(place.position))
+                place: grades.judge_cell(criterion, measure, words, subject, values, str(place.position))
                 for (name, place), values in self.values.items()
                 if name == criterion.id
             }
@@ -121,7 +121,7 @@ class _Measured:
 
 
 def evaluate(
-    suite: Suite,
+    suite: EvaluationSuite,
     subject: Candidate,
     output: str | Path,
     *,
@@ -148,7 +148,7 @@ def evaluate(
         report = sweep.run(plan.experiments, output, jobs=jobs, progress=progress, keys=keys)
         failed += [f"{cell.experiment}, {_join(cell.matrix)}seed {cell.seed}: {text}" for cell, text in report.failed]
         measured.take(plan, StoredResults(Path(output), keys=keys))
-        verdicts = measured.grade(me.name)
+        verdicts = measured.judge_criteria(me.name)
         open_places = {place for one in verdicts for place, cell in one.cells.items() if not cell.sure}
         if report.interrupted or not open_places or seeds >= most:
             break

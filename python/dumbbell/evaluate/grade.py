@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dumbbell.evaluate.suite import Criterion, Measure
+from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure
 from dumbbell.results.aggregate import LEVEL
 
 PASSES, NO_WORSE, WORSE, FAILS = "passes", "no worse", "worse", "fails"
@@ -55,9 +55,9 @@ def rank(grade: str) -> int:
     return _ORDER.index(grade)
 
 
-def grade_cell(
+def judge_cell(
     criterion: Criterion,
-    measure: Measure,
+    measure: CriterionMeasure,
     words: Mapping[str, float],
     subject: str,
     values: Mapping[str, Values],
@@ -73,14 +73,14 @@ def grade_cell(
         none = NOT_APPLICABLE if criterion.no_data and not values[subject] else CANNOT_TELL
         return CellGrade(none, math.nan, math.nan, math.nan, {}, 0, sure=True)
     runs = {who: [one[seed] for seed in seeds] for who, one in values.items()}
-    found = {who: float(_resample(measure, one, np.arange(len(seeds))[None, :])[0]) for who, one in runs.items()}
+    found = {who: float(_compute_draws(measure, one, np.arange(len(seeds))[None, :])[0]) for who, one in runs.items()}
     names = {**words, **found}
-    grade = _grade_value(criterion, found[subject], names)
+    grade = _find_grade(criterion, found[subject], names)
     random = np.random.default_rng(zlib.crc32(f"{criterion.id} {place}".encode()))
     drawn = random.integers(len(seeds), size=(_DRAWS, len(seeds)))
-    resampled = {who: _resample(measure, one, drawn) for who, one in runs.items()}
+    resampled = {who: _compute_draws(measure, one, drawn) for who, one in runs.items()}
     grades = [
-        _grade_value(
+        _find_grade(
             criterion, float(resampled[subject][n]), {**words, **{who: float(one[n]) for who, one in resampled.items()}}
         )
         for n in range(_DRAWS)
@@ -92,8 +92,8 @@ def grade_cell(
     return CellGrade(grade, found[subject], low, high, others, len(seeds), alike >= LEVEL, excess)
 
 
-def _resample(
-    measure: Measure, runs: Sequence[npt.NDArray[np.float64]], drawn: npt.NDArray[np.int64]
+def _compute_draws(
+    measure: CriterionMeasure, runs: Sequence[npt.NDArray[np.float64]], drawn: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
     """Return for each row of `drawn`, places of runs, the mean of the runs or the quantile of all their values."""
     if measure.quantile is None:
@@ -115,14 +115,14 @@ def _compute_excess(criterion: Criterion, value: float, names: Mapping[str, floa
     return min(found)
 
 
-def _grade_value(criterion: Criterion, value: float, names: Mapping[str, float]) -> str:
+def _find_grade(criterion: Criterion, value: float, names: Mapping[str, float]) -> str:
     for grade, bar in ((PASSES, criterion.passes), (NO_WORSE, criterion.level), (FAILS, criterion.fails)):
         if bar is not None and bar.is_met(value, names):
             return grade
     return WORSE
 
 
-def conclude(criterion: Criterion, cell: CellGrade) -> str:
+def decide_grade(criterion: Criterion, cell: CellGrade) -> str:
     """Return the grade of a cell after the last seed: nobody can tell one that is not sure."""
     if not cell.sure:
         return CANNOT_TELL

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from dumbbell.errors import InputError, WrongValue, quote_value
-from dumbbell.evaluate.suite import Measure
+from dumbbell.evaluate.suite_file import CriterionMeasure
 from dumbbell.results.results import StoredResults
 
 ROLES = ("subject", "other")
-
-
-@dataclass(frozen=True)
-class MeasureFunction:
-    """A function that measures runs where SQL is too clumsy; its options are keys of the measure."""
-
-    measure: Callable[[StoredResults, pl.DataFrame, pl.DataFrame, Mapping[str, Any]], pl.DataFrame]
-    options: tuple[str, ...]
 
 
 def _measure_longest_below(
@@ -44,11 +35,12 @@ def _measure_longest_below(
     return seen.join(longest, on="key", how="left").with_columns(pl.col("value").fill_null(0.0))
 
 
-FUNCTIONS = {"longest_below": MeasureFunction(_measure_longest_below, ("role", "below"))}
+_Function = Callable[[StoredResults, pl.DataFrame, pl.DataFrame, Mapping[str, Any]], pl.DataFrame]
+FUNCTIONS: dict[str, _Function] = {"longest_below": _measure_longest_below}
 
 
 def measure_runs(
-    measure: Measure, results: StoredResults, cells: pl.DataFrame, roles: pl.DataFrame, file: str
+    measure: CriterionMeasure, results: StoredResults, cells: pl.DataFrame, roles: pl.DataFrame, file: str
 ) -> pl.DataFrame:
     """Return `key` and `value` of runs, one row for each run or, where a quantile is asked for, many.
 
@@ -56,11 +48,10 @@ def measure_runs(
     """
     where = f"measure.{measure.name}"
     if measure.function:
-        found = FUNCTIONS[measure.function]
         options = dict(measure.options or {})
         if options.get("role") not in ROLES:
             raise WrongValue(quote_value(options.get("role")), ROLES, file=file, key=f"{where}.role")
-        return found.measure(results, cells, roles, options)
+        return FUNCTIONS[measure.function](results, cells, roles, options)
     try:
         rows = results.sql(measure.sql, cells=cells, roles=roles)
     except InputError as error:

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from dumbbell.errors import InputError, OutOfRange, UnknownName, quote_value
-from dumbbell.evaluate.suite import Scene, Suite
+from dumbbell.evaluate.suite_file import EvaluationSuite, SuiteScene
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.file import Experiment, parse
 from dumbbell.experiment.settings import show_setting
@@ -29,7 +29,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Place:
+class ScenePlace:
     """A cell of a scene, whoever stands in it: a position of its matrix."""
 
     scene: str
@@ -41,17 +41,19 @@ class Plan:
     """Experiments of one cell each, and whose each of their runs is."""
 
     experiments: list[Experiment] = field(default_factory=list)
-    labels: dict[Place, dict[str, str]] = field(default_factory=dict)
+    labels: dict[ScenePlace, dict[str, str]] = field(default_factory=dict)
     """The values of the matrix that a place has."""
-    commands: dict[Place, str] = field(default_factory=dict)
+    commands: dict[ScenePlace, str] = field(default_factory=dict)
     """The command that repeats the runs of the subject."""
     _cells: list[dict[str, Any]] = field(default_factory=list)
     _roles: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, suite: Suite, scene: Scene, who: Candidate, experiment: Experiment, position: Position) -> None:
+    def add(
+        self, suite: EvaluationSuite, scene: SuiteScene, who: Candidate, experiment: Experiment, position: Position
+    ) -> None:
         """Add the runs of a scene at one position, with a candidate in it."""
         alone = _select_position(experiment, position)
-        place = Place(scene.name, position)
+        place = ScenePlace(scene.name, position)
         counts = _count_flows(experiment, position)
         subjects = {path[1] for path in map(keys.parse_path, scene.subject) if path[0] == "flows"}
         roles = [index in subjects for index, count in enumerate(counts) for _ in range(count)]
@@ -82,12 +84,12 @@ class Plan:
 
 
 def make_plan(
-    suite: Suite,
+    suite: EvaluationSuite,
     candidates: Sequence[Candidate],
     seeds: int,
     *,
     quick: bool = False,
-    only: Collection[Place] | None = None,
+    only: Collection[ScenePlace] | None = None,
 ) -> Plan:
     """Return the runs of all scenes, or of the places `only`, with seeds from 1 to `seeds`. Raises InputError.
 
@@ -100,12 +102,12 @@ def make_plan(
         for who in candidates:
             experiment = _make_experiment(suite, scene, who, seeds)
             for position in _list_positions(experiment, scene, suite, quick=quick):
-                if only is None or Place(scene.name, position) in only:
+                if only is None or ScenePlace(scene.name, position) in only:
                     plan.add(suite, scene, who, experiment, position)
     return plan
 
 
-def _make_experiment(suite: Suite, scene: Scene, who: Candidate, seeds: int) -> Experiment:
+def _make_experiment(suite: EvaluationSuite, scene: SuiteScene, who: Candidate, seeds: int) -> Experiment:
     """Return the experiment of a scene with a candidate in the subject's place."""
     table = read_toml(scene.file, "the experiment file of a scene (TOML)")
     table["seeds"] = list(range(1, seeds + 1))
@@ -117,12 +119,14 @@ def _make_experiment(suite: Suite, scene: Scene, who: Candidate, seeds: int) -> 
     return parse(table, str(scene.file))
 
 
-def list_subject_keys(suite: Suite, scene: Scene) -> list[str]:
+def list_subject_keys(suite: EvaluationSuite, scene: SuiteScene) -> list[str]:
     """Return the keys of a scene that get the subject: `flows[0].cc`."""
     return [f"{place}.{suite.of}" for place in scene.subject]
 
 
-def _list_positions(experiment: Experiment, scene: Scene, suite: Suite, *, quick: bool) -> list[Position]:
+def _list_positions(
+    experiment: Experiment, scene: SuiteScene, suite: EvaluationSuite, *, quick: bool
+) -> list[Position]:
     """Return the positions of the matrix, with `quick` those alone that the suite keeps then."""
     axes = experiment.matrix.axes
     for text, positions in scene.quick.items():
@@ -159,7 +163,9 @@ def _count_flows(experiment: Experiment, position: Position) -> list[int]:
     return [int(one.get("count", 1)) for one in table.get("flows", [])]
 
 
-def _format_command(suite: Suite, scene: Scene, who: Candidate, experiment: Experiment, position: Position) -> str:
+def _format_command(
+    suite: EvaluationSuite, scene: SuiteScene, who: Candidate, experiment: Experiment, position: Position
+) -> str:
     axes = zip(experiment.matrix.axes, position, strict=True)
     settings = [axis.format_setting(digit) for axis, digit in axes]
     settings += [show_setting(key, who.value) for key in list_subject_keys(suite, scene)]

@@ -11,7 +11,7 @@ from jinja2 import Environment
 
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.plan import Place
+from dumbbell.evaluate.plan import ScenePlace
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured, join_words
 
@@ -84,7 +84,7 @@ def _describe_measure(found: Evaluation, one: Verdict) -> str:
     return f"{measure.title}, {measure.unit}" if measure.unit not in ("", "share", "ratio") else measure.title
 
 
-def format_value(one: Verdict, place: Place | None = None) -> str:
+def format_value(one: Verdict, place: ScenePlace | None = None) -> str:
     """Return the subject's value in a cell, the worst one by default, with its interval."""
     cell = one.cells[place or one.worst]
     if math.isnan(cell.value):
@@ -164,7 +164,7 @@ def _describe_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
         "cells": [
             {
                 "place": found.plan.labels[place],
-                "grade": one.conclude(place),
+                "grade": one.decide_grade(place),
                 "value": _make_finite(cell.value),
                 "low": _make_finite(cell.low),
                 "high": _make_finite(cell.high),
@@ -220,8 +220,8 @@ def _show_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
         "cells": [
             {
                 "place": found.format_place(place) or "the only cell",
-                "grade": one.conclude(place),
-                "kind": _name_class(one.conclude(place)),
+                "grade": one.decide_grade(place),
+                "kind": _name_class(one.decide_grade(place)),
                 "value": format_value(one, place),
                 "others": [
                     "-" if math.isnan(value := cell.others.get(name, math.nan)) else format_measured(value)

@@ -31,7 +31,7 @@ _LONGEST = 200  # characters: what is longer is no bar that anybody reads
 
 
 @dataclass(frozen=True)
-class Bar:
+class CriterionBar:
     """Conditions that a value meets all together."""
 
     text: str
@@ -59,7 +59,7 @@ def _compare(kind: type[ast.cmpop], value: float, limit: float) -> bool:
     return _COMPARISONS[kind](limit if near else value, limit)
 
 
-def parse_bar(text: object, names: Collection[str], key: str) -> Bar:
+def parse_bar(text: object, names: Collection[str], key: str) -> CriterionBar:
     """Return a bar whose amounts use the words and yardsticks `names`. Raises InputError with `key`."""
     if not isinstance(text, str) or len(text) > _LONGEST:
         raise WrongValue(quote_value(text), _ALLOWED, key=key)
@@ -75,7 +75,7 @@ def parse_bar(text: object, names: Collection[str], key: str) -> Bar:
             raise WrongValue(quote_value(text), _ALLOWED, key=key)
         _check_amount(found.comparators[0], names, text, key)
         conditions.append((type(found.ops[0]), found.comparators[0]))
-    return Bar(text, tuple(conditions))
+    return CriterionBar(text, tuple(conditions))
 
 
 def _check_amount(node: ast.expr, names: Collection[str], text: str, key: str) -> None:

@@ -1,4 +1,4 @@
-"""Suites: a TOML file, checked, becomes a `Suite`. docs/evaluate.md says what every key means."""
+"""Suites: a TOML file, checked, becomes a `EvaluationSuite`. docs/evaluate.md says what every key means."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dumbbell.errors import InputError, Missing, Nothing, Unfit, UnknownName, quote_value
-from dumbbell.evaluate.bars import Bar, parse_bar
+from dumbbell.evaluate.criterion_bar import CriterionBar, parse_bar
 from dumbbell.experiment import places
 from dumbbell.experiment.toml_checks import check_keys, check_kind, check_name, is_number, make_error
 from dumbbell.experiment.toml_file import read_toml
@@ -22,6 +22,8 @@ _FILE_KEYS = (
     *("paragraphs", "words", "scene", "measure", "criterion"),
 )
 _CRITERION_KEYS = ("id", "answers", "says", "scene", "measure", "passes", "level", "fails", "no_data", "note", "merit")
+FUNCTION_OPTIONS = {"longest_below": ("role", "below")}
+"""Functions that measure runs where SQL is too clumsy, with their keys."""
 MERITS = {
     "subject": "what is judged is what the subject does",
     "transport": "what is judged is mostly what the TCP around the congestion control does",
@@ -43,7 +45,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
-class Word:
+class NamedNumber:
     """A number with a name, and the document that it comes from."""
 
     value: float
@@ -51,7 +53,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Scene:
+class SuiteScene:
     """An experiment file, and the tables in it that get the subject."""
 
     name: str
@@ -62,7 +64,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Measure:
+class CriterionMeasure:
     """What is measured of every run: SQL over the tables of results, or a function of `measures.FUNCTIONS`."""
 
     name: str
@@ -84,16 +86,16 @@ class Criterion:
     says: str
     scene: str
     measure: str
-    passes: Bar | None
-    level: Bar | None
-    fails: Bar | None
+    passes: CriterionBar | None
+    level: CriterionBar | None
+    fails: CriterionBar | None
     no_data: str = ""
     """Why it does not apply to a subject of which the measure has no value."""
     note: str = ""
     merit: str = "subject"
 
     @property
-    def bars(self) -> list[Bar]:
+    def bars(self) -> list[CriterionBar]:
         """The bars that it has, from the best grade to the worst."""
         return [bar for bar in (self.passes, self.level, self.fails) if bar is not None]
 
@@ -108,7 +110,7 @@ class Seeds:
 
 
 @dataclass(frozen=True)
-class Suite:
+class EvaluationSuite:
     """A checked suite."""
 
     name: str
@@ -121,12 +123,12 @@ class Suite:
     yardsticks: tuple[str, ...]
     seeds: Seeds
     paragraphs: Mapping[str, Paragraph]
-    words: Mapping[str, Word]
-    scenes: Mapping[str, Scene]
-    measures: Mapping[str, Measure]
+    words: Mapping[str, NamedNumber]
+    scenes: Mapping[str, SuiteScene]
+    measures: Mapping[str, CriterionMeasure]
     criteria: tuple[Criterion, ...]
 
-    def select(self, names: Sequence[str]) -> Suite:
+    def select(self, names: Sequence[str]) -> EvaluationSuite:
         """Return the suite with the criteria or paragraphs `names` alone, all if there are none. Raises InputError."""
         if not names:
             return self
@@ -142,7 +144,7 @@ class Suite:
         return replace(self, criteria=kept, paragraphs=paragraphs)
 
     @property
-    def used_scenes(self) -> list[Scene]:
+    def used_scenes(self) -> list[SuiteScene]:
         """The scenes of the criteria, in the order of the file."""
         used = {one.scene for one in self.criteria}
         return [scene for name, scene in self.scenes.items() if name in used]
@@ -153,7 +155,7 @@ def list_suites() -> dict[str, Path]:
     return {path.parent.name: path for path in sorted(SUITES.glob(f"*/{FILE}"))}
 
 
-def load_suite(name: str) -> Suite:
+def load_suite(name: str) -> EvaluationSuite:
     """Return a suite that comes with dumbbell, or that of a folder. Raises InputError."""
     known = list_suites()
     folder = Path(name)
@@ -178,11 +180,11 @@ class _SuiteReader:
         self.table = check_keys("", table, _FILE_KEYS, ("title", "of", "yardsticks", "scene", "measure", "criterion"))
         self.path = path
 
-    def read_suite(self) -> Suite:
+    def read_suite(self) -> EvaluationSuite:
         top = self.table
-        texts = {key: self._text(key, top.get(key, "")) for key in ("title", "source", "first")}
+        texts = {key: self._read_text(key, top.get(key, "")) for key in ("title", "source", "first")}
         of = check_name("of", top["of"], list(KINDS))
-        yardsticks = self._texts("yardsticks", top["yardsticks"])
+        yardsticks = self._read_texts("yardsticks", top["yardsticks"])
         words = self._read_named("words", self._read_word)
         paragraphs = self._read_named("paragraphs", self._read_paragraph)
         scenes = self._read_named("scene", self._read_scene)
@@ -199,7 +201,7 @@ class _SuiteReader:
             criteria[found.id] = found
         name = self.path.parent.name
         seeds = self._read_seeds(top.get("seeds", {}))
-        return Suite(
+        return EvaluationSuite(
             name=name,
             file=self.path,
             of=of,
@@ -213,11 +215,11 @@ class _SuiteReader:
             **texts,
         )
 
-    def _text(self, key: str, value: Any) -> str:
+    def _read_text(self, key: str, value: Any) -> str:
         return str(check_kind(key, value, str, "text"))
 
-    def _texts(self, key: str, value: Any) -> tuple[str, ...]:
-        return tuple(self._text(f"{key}[{n}]", one) for n, one in enumerate(check_kind(key, value, list, "texts")))
+    def _read_texts(self, key: str, value: Any) -> tuple[str, ...]:
+        return tuple(self._read_text(f"{key}[{n}]", one) for n, one in enumerate(check_kind(key, value, list, "texts")))
 
     def _read_named(self, key: str, read: Callable[[str, str, Any], _T]) -> dict[str, _T]:
         found: dict[str, Any] = check_kind(key, self.table.get(key, {}), dict, "a table of tables")
@@ -234,46 +236,48 @@ class _SuiteReader:
             raise Unfit("most is less than first", "as many as first, or more", key="seeds.most")
         return found
 
-    def _read_word(self, _name: str, key: str, value: Any) -> Word:
+    def _read_word(self, _name: str, key: str, value: Any) -> NamedNumber:
         table = check_keys(key, value, ("value", "origin"), ("value", "origin"))
         if not is_number(table["value"]):
             raise make_error(f"{key}.value", table["value"], "a number")
-        return Word(float(table["value"]), self._text(f"{key}.origin", table["origin"]))
+        return NamedNumber(float(table["value"]), self._read_text(f"{key}.origin", table["origin"]))
 
     def _read_paragraph(self, name: str, key: str, value: Any) -> Paragraph:
         table = check_keys(key, value, ("title", "word", "author", "lacks"), ("title",))
-        texts = {one: self._text(f"{key}.{one}", table.get(one, "")) for one in ("title", "word", "author", "lacks")}
+        texts = {
+            one: self._read_text(f"{key}.{one}", table.get(one, "")) for one in ("title", "word", "author", "lacks")
+        }
         return Paragraph(name, **texts)
 
-    def _read_scene(self, name: str, key: str, value: Any) -> Scene:
+    def _read_scene(self, name: str, key: str, value: Any) -> SuiteScene:
         table = check_keys(key, value, ("file", "subject", "quick"), ("subject",))
-        file = self.path.parent / self._text(f"{key}.file", table.get("file", f"{name}.toml"))
+        file = self.path.parent / self._read_text(f"{key}.file", table.get("file", f"{name}.toml"))
         quick = {
             axis: tuple(check_kind(f"{key}.quick.{axis}", positions, list, "positions of the axis, from 0"))
             for axis, positions in check_kind(
                 f"{key}.quick", table.get("quick", {}), dict, "axes of the matrix"
             ).items()
         }
-        return Scene(name, file, self._texts(f"{key}.subject", table["subject"]), quick)
+        return SuiteScene(name, file, self._read_texts(f"{key}.subject", table["subject"]), quick)
 
-    def _read_measure(self, name: str, key: str, value: Any) -> Measure:
-        from dumbbell.evaluate.measures import FUNCTIONS
-
+    def _read_measure(self, name: str, key: str, value: Any) -> CriterionMeasure:
         table = check_kind(key, value, dict, "a table with title, and sql or function")
         if ("sql" in table) == ("function" in table):
             raise Unfit("a measure is either SQL or a function", "sql or function", key=key)
-        unit, title = (self._text(f"{key}.{one}", table.get(one, "")) for one in ("unit", "title"))
+        unit, title = (self._read_text(f"{key}.{one}", table.get(one, "")) for one in ("unit", "title"))
         if "sql" in table:
             check_keys(key, table, ("title", "unit", "sql", "quantile"), ("title",))
             quantile = table.get("quantile")
             if quantile is not None and (not is_number(quantile) or not 0 < quantile < 1):
                 raise make_error(f"{key}.quantile", quantile, "a number between 0 and 1")
-            return Measure(name, title, unit, sql=self._text(f"{key}.sql", table["sql"]), quantile=quantile)
-        function = check_name(f"{key}.function", table["function"], list(FUNCTIONS))
-        options = tuple(FUNCTIONS[function].options)
+            return CriterionMeasure(
+                name, title, unit, sql=self._read_text(f"{key}.sql", table["sql"]), quantile=quantile
+            )
+        function = check_name(f"{key}.function", table["function"], list(FUNCTION_OPTIONS))
+        options = FUNCTION_OPTIONS[function]
         check_keys(key, table, ("title", "unit", "function", *options), ("title", *options))
         chosen = {one: table[one] for one in options}
-        return Measure(name, title, unit, function=function, options=chosen)
+        return CriterionMeasure(name, title, unit, function=function, options=chosen)
 
     def _read_criterion(
         self,
@@ -281,8 +285,8 @@ class _SuiteReader:
         value: Any,
         names: set[str],
         paragraphs: Mapping[str, Paragraph],
-        scenes: Mapping[str, Scene],
-        measures: Mapping[str, Measure],
+        scenes: Mapping[str, SuiteScene],
+        measures: Mapping[str, CriterionMeasure],
     ) -> Criterion:
         table = check_keys(key, value, _CRITERION_KEYS, ("id", "answers", "says", "scene", "measure"))
         bars = {
@@ -291,17 +295,17 @@ class _SuiteReader:
         }
         if bars["passes"] is None and bars["level"] is None:
             raise Missing("a bar: passes, level, or both", key=key)
-        answers = self._texts(f"{key}.answers", table["answers"])
+        answers = self._read_texts(f"{key}.answers", table["answers"])
         for number, one in enumerate(answers):
             check_name(f"{key}.answers[{number}]", one, list(paragraphs))
         return Criterion(
-            id=self._text(f"{key}.id", table["id"]),
+            id=self._read_text(f"{key}.id", table["id"]),
             answers=answers,
-            says=self._text(f"{key}.says", table["says"]),
+            says=self._read_text(f"{key}.says", table["says"]),
             scene=check_name(f"{key}.scene", table["scene"], list(scenes)),
             measure=check_name(f"{key}.measure", table["measure"], list(measures)),
-            no_data=self._text(f"{key}.no_data", table.get("no_data", "")),
-            note=self._text(f"{key}.note", table.get("note", "")),
+            no_data=self._read_text(f"{key}.no_data", table.get("no_data", "")),
+            note=self._read_text(f"{key}.note", table.get("note", "")),
             merit=check_name(f"{key}.merit", table.get("merit", "subject"), list(MERITS)),
             **bars,
         )
