@@ -91,12 +91,16 @@ COMMANDS = {
         "dumbbell validate demo.duckdb linux-6.12 --scores",
     ),
     "evaluate": CommandEntry(
-        "Grade a congestion control by the criteria of a document.",
+        "Grade a congestion control or a queue by the criteria of an RFC.",
         "dumbbell evaluate cc reno --quick --only 5.1.3",
     ),
     "evaluate cc": CommandEntry(
         "Grade a congestion control by RFC 9743, or by a suite of yours.",
         "dumbbell evaluate cc reno --quick --only 5.1.3",
+    ),
+    "evaluate aqm": CommandEntry(
+        "Grade a queue discipline by RFC 7928, or by a suite of yours.",
+        "dumbbell evaluate aqm fq_codel --quick --only 5.2",
     ),
     "check": CommandEntry(
         "Test a QUIC stack or an implementation of BBR, case by case.",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.evaluate.suite_file import EvaluationSuite
 
+_ARGUMENTS = {"cc": "CONTROL", "aqm": "QUEUE"}
 evaluate = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
 
@@ -39,6 +40,13 @@ Fail = Annotated[Literal["worse", "fails"], Option("--fail", help="The grade fro
 Listed = Annotated[bool, Option("--list", help="List the criteria of the suite with their sections, and exit.")]
 
 
+_EXIT = """Every scene also runs with the yardsticks in its place: the same cells, the same seeds. Cells whose grade is
+    not sure get more seeds.
+
+    Exit status: 0 no criterion has grade --fail or worse, 1 one has, 2 bad input, 3 nothing could be judged.
+    """
+
+
 @evaluate.command()
 def cc(
     name: Annotated[
@@ -54,21 +62,28 @@ def cc(
     fail: Fail = "worse",
     listed: Listed = False,
 ) -> None:
-    """Every scene also runs with the yardsticks in its place: the same cells, the same seeds. Cells whose grade is not
-    sure get more seeds.
+    _evaluate("cc", name, suite, only, listed=listed, quick=quick, output=output, jobs=jobs, form=form, fail=fail)
 
-    Exit status: 0 no criterion has grade --fail or worse, 1 one has, 2 bad input, 3 nothing could be judged.
-    """
-    from dumbbell.evaluate.suite_file import load_suite
 
-    found = load_suite(suite).select([one for names in only or [] for one in names.split(",")])
-    if found.of != "cc":
-        raise WrongValue(quote_value(suite), "a suite of congestion controls", command="evaluate cc", option="--suite")
-    if listed:
-        print(_list_criteria(found))
-        return
-    subject = _read_subject(name, "cc")
-    _evaluate(found, subject, quick=quick, output=output, jobs=jobs, form=form, fail=fail)
+@evaluate.command()
+def aqm(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="QUEUE", help="A queue discipline, a plugin's file, or a table of TOML."),
+    ] = None,
+    suite: Name = "rfc7928",
+    quick: Quick = False,
+    only: Only = None,
+    output: Output = "evaluation",
+    jobs: Jobs = None,
+    form: Form = "text",
+    fail: Fail = "worse",
+    listed: Listed = False,
+) -> None:
+    _evaluate("aqm", name, suite, only, listed=listed, quick=quick, output=output, jobs=jobs, form=form, fail=fail)
+
+
+cc.__doc__ = aqm.__doc__ = _EXIT
 
 
 def _list_criteria(suite: EvaluationSuite) -> str:
@@ -86,9 +101,9 @@ def _read_subject(text: str | None, kind: str) -> Candidate:
     from dumbbell.experiment.plugins import trust
     from dumbbell.experiment.settings import parse_setting
 
-    command = f"evaluate {kind}"
+    command, argument = f"evaluate {kind}", _ARGUMENTS[kind]
     if not text:
-        raise Missing("a name of dumbbell list, or the file of a plugin", command=command, key="CONTROL")
+        raise Missing("a name of dumbbell list, or the file of a plugin", command=command, key=argument)
     value: Any = parse_setting(f"{kind}={text}")[1]
     if isinstance(value, str) and Path(value).is_file():
         value = {"plugin": value}
@@ -97,7 +112,7 @@ def _read_subject(text: str | None, kind: str) -> Candidate:
         trust.trust(path.parent)  # who names it here wants its code to be run
         value = value | {"plugin": str(path)}
     if not isinstance(value, str | dict):
-        raise WrongValue(quote_value(text), "a name, a plugin's file or a table", command=command, key="CONTROL")
+        raise WrongValue(quote_value(text), "a name, a plugin's file or a table", command=command, key=argument)
     _check_subject(value, kind, command)
     return Candidate(text, value)
 
@@ -120,17 +135,36 @@ def _check_subject(value: Any, kind: str, command: str) -> None:
         parse(table, "subject")
     except InputError as error:
         key = error.key.removeprefix(place).removeprefix(".name").removeprefix(".")
-        raise error.move(command, f"CONTROL{': ' * bool(key)}{key}") from None
+        raise error.move(command, f"{_ARGUMENTS[kind]}{': ' * bool(key)}{key}") from None
 
 
 def _evaluate(
-    suite: EvaluationSuite, subject: Candidate, *, quick: bool, output: str, jobs: int | None, form: str, fail: str
+    kind: str,
+    name: str | None,
+    suite_name: str,
+    only: list[str] | None,
+    *,
+    listed: bool,
+    quick: bool,
+    output: str,
+    jobs: int | None,
+    form: str,
+    fail: str,
 ) -> None:
     from dumbbell.evaluate import verdict_report
     from dumbbell.evaluate.evaluation import evaluate as carry_out
     from dumbbell.evaluate.evaluation import find_status
+    from dumbbell.evaluate.suite_file import KINDS, load_suite
     from dumbbell.writing import write_text
 
+    suite = load_suite(suite_name).select([one for names in only or [] for one in names.split(",")])
+    if suite.of != kind:
+        allowed = f"a suite that evaluates {KINDS[kind]}"
+        raise WrongValue(quote_value(suite_name), allowed, command=f"evaluate {kind}", option="--suite")
+    if listed:
+        print(_list_criteria(suite))
+        return
+    subject = _read_subject(name, kind)
     found: Evaluation = carry_out(suite, subject, f"{output}.duckdb", quick=quick, jobs=jobs, progress=Progress("runs"))
     command = shlex.join(["dumbbell", *sys.argv[1:]])
     page = Path(f"{output}.html")
