@@ -445,7 +445,7 @@ def test_controls_get_the_grades_that_are_known(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_queues_get_the_grades_that_are_known(tmp_path: Path) -> None:
-    """FQ-CoDel keeps a queue short; CoDel with a target of half a second does not, and with one of 100 us leaves a gap."""
+    """FQ-CoDel keeps a queue short; CoDel with a target of half a second does not, with one of 100 us it starves."""
     judged = ["aggressive-queue", "aggressive-use", "unresponsive-goodput", "varying-capacity-queue"]
     suite = load_suite("rfc7928").select(judged)
     queues = {
