@@ -108,6 +108,12 @@ impl<N: Topology> Engine<N> {
                     }
                     self.apps.push(AppUser { streams: None, first, stop: Instant::NEVER });
                 }
+                AnyApp::Media(protocol) => {
+                    let flow = DatagramFlow::new(self.next_number, protocol, false, one.params.base_rtt, None).with_reports();
+                    let transport = Transport::Datagrams(Box::new(flow));
+                    self.add_app_endpoint(one, app as u32, StreamDirection::Response, transport, (start, stop));
+                    self.apps.push(AppUser { streams: None, first, stop: Instant::NEVER });
+                }
             }
         }
     }
@@ -203,6 +209,9 @@ impl<N: Topology> Engine<N> {
         self.measures.apps.begin_endpoint(number, endpoint.result(&counters, now), now);
         endpoint.samples = Samples::default();
         endpoint.transport.forget_samples();
+        if let Transport::Datagrams(flow) = &mut endpoint.transport {
+            flow.begin_figures(now);
+        }
     }
 
     /// The measured time of the endpoint in `slot` of user `app` is over. One that never opened is not a member of its class.
@@ -219,7 +228,7 @@ impl<N: Topology> Engine<N> {
         let result = FlowResult { transit, ..endpoint.result(&counters, now) };
         let transport = &endpoint.transport;
         let figures = |fate| match transport {
-            Transport::Datagrams(flow) => flow.figures(fate),
+            Transport::Datagrams(flow) => flow.figures(fate, now),
             _ => Vec::new(),
         };
         let result = measures.apps.finish_endpoint((number, app, way), result, figures);
