@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import fmean
+from typing import Any
 
+import polars as pl
 import pytest
 
 import dumbbell
@@ -46,23 +47,20 @@ def test_table_apps_has_the_measures_of_each_application_and_no_others(media: Re
     assert videos["frame_delay_p95_ms"].gt(10).all() and calls["freezes"].is_null().all()
     assert set(videos["direction"]) == {"down"}
     # a FIFO of 200 frames at 5 Mbit/s holds 484 ms, and half a base RTT is 10 ms
-    down = calls.filter(direction="down").group_by("bottleneck.aqm").agg(pl_mean("mos"), pl_mean("mouth_to_ear_ms"))
+    means = pl.col("mos", "mouth_to_ear_ms").mean()
+    down = calls.filter(direction="down").group_by("bottleneck.aqm").agg(means)
     found = {row[0].partition("(")[0]: row[1:] for row in down.iter_rows()}
     assert found["fq_codel"][0] > 4.3 > 3.8 > found["pfifo"][0]
     assert found["fq_codel"][1] < 60 < 250 < found["pfifo"][1]
-
-
-def pl_mean(name: str) -> object:
-    import polars as pl
-
-    return pl.col(name).mean()
 
 
 def test_reports_rank_queues_by_what_callers_and_viewers_notice(media: Results) -> None:
     (one,) = felt.compare_settings(media._runs)
     labels = [column.label for column in one.columns]
     assert labels[:3] == ["call down, delay P99, ms", "call up, delay P99, ms", "call, loss, %"]
-    assert {"call down, MOS", "game down, delay P99, ms", "video, frame delay P95, ms", "video, frozen, s"} <= set(labels)
+    assert {"call down, MOS", "game down, delay P99, ms", "video, frame delay P95, ms", "video, frozen, s"} <= set(
+        labels
+    )
     mos = media.apps.filter(name="call", direction="down")
     for name in one.settings:
         own = mos.filter(mos["bottleneck.aqm"].str.starts_with(name.partition("(")[0]))
@@ -77,7 +75,10 @@ def test_reports_rank_queues_by_what_callers_and_viewers_notice(media: Results) 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ({"name": "call", "buffer": "adaptive", "playout": "60ms"}, 'playout: it has no effect without buffer = "fixed"'),
+        (
+            {"name": "call", "buffer": "adaptive", "playout": "60ms"},
+            'playout: it has no effect without buffer = "fixed"',
+        ),
         ({"name": "video", "cancel": "250ms"}, 'cancel: it has no effect without control = "nada"'),
         ({"name": "video", "rate": "2Mbit"}, 'rate: it has no effect without source = "statistical"'),
         ({"name": "video", "control": "gcc"}, "none, nada"),
@@ -89,10 +90,10 @@ def test_keys_without_effect_and_wrong_values_are_refused(kind: dict[str, str], 
         parse(described(app=[{"kind": kind}]), "file").make_cell(0)
 
 
-def test_describe_lists_keys_with_their_sources(command: object, tmp_path: Path) -> None:
-    text = command("describe", "video").stdout  # type: ignore[operator]
+def test_describe_lists_keys_with_their_sources(command: Any) -> None:
+    text = command("describe", "video").stdout
     assert "RFC 8593" in text and "cancel" in text and "draft-huitema-ccwg-c4-test-02" in text
-    assert "client_rate" in command("describe", "game").stdout  # type: ignore[operator]
+    assert "client_rate" in command("describe", "game").stdout
 
 
 def test_findings_name_measures_of_applications(media: Results) -> None:

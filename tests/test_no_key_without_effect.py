@@ -291,9 +291,7 @@ def test_a_key_without_what_it_needs_is_refused_and_does_nothing(
     with pytest.raises(InputError, match=rf"{key}: it has no effect without "):
         parse(copy.deepcopy(base), "file", without | {place: value})
     monkeypatch.setattr("dumbbell.experiment.without_effect.NEEDS", {})
-    one, other = (
-        parse(copy.deepcopy(base), "file", without | more).make_cell(0) for more in ({}, {place: value})
-    )
+    one, other = (parse(copy.deepcopy(base), "file", without | more).make_cell(0) for more in ({}, {place: value}))
     assert one.config != other.config and not acts(one, other)
     # the default, written out, is no mistake
     parse(

@@ -1,7 +1,7 @@
 //! Queue disciplines, congestion controls and endpoints that a program brings along, by the names that a configuration gives them.
 
-use dumbbell_core::aqm::{Aqm, AqmSpec, DynAqm, QueueContext};
 use dumbbell_core::app::{AppContext, AppSpec};
+use dumbbell_core::aqm::{Aqm, AqmSpec, DynAqm, QueueContext};
 use dumbbell_core::cc::{CcContext, CcSpec, CongestionControl, DynCc};
 use dumbbell_core::media::control::{ControlSpec, MediaControl};
 use dumbbell_core::param::{Factory, ParamError};

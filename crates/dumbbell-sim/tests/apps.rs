@@ -136,7 +136,10 @@ fn wrong_keys_are_refused_with_what_is_allowed() {
         ),
         (json!({"kind": {"name": "call"}, "ecn": true}), "app[0].ecn: found a value, allowed: none: call sends datagrams"),
         (json!({"kind": {"name": "pages"}}), "app[0].cc"),
-        (json!({"kind": {"name": "page"}, "cc": {"name": "cubic"}}), "app[0].kind.name: found \"page\", allowed: pages, call, game, video"),
+        (
+            json!({"kind": {"name": "page"}, "cc": {"name": "cubic"}}),
+            "app[0].kind.name: found \"page\", allowed: pages, call, game, video",
+        ),
         (
             json!({"kind": {"name": "pages", "objects": 0}, "cc": {"name": "cubic"}}),
             "app[0].kind.objects: found 0, allowed: 1 to 10000",

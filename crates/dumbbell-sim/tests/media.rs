@@ -48,7 +48,7 @@ fn a_frame_takes_its_size_over_the_rate_and_half_of_the_base_rtt() {
     let kind = json!({"name": "video", "frame_rate": 10, "group": 2, "intra": 3_000, "predicted": 1_000, "payload": 1_200});
     let outcome = run(&user(&kind, 995));
     // Frames of 1,200 + 1,200 + 600 B in packets with 54 B of headers: 1,254 + 1,254 + 654 B at 1 B/us; of 1,054 B
-    let (intra, predicted) = (10.0 + 3.162, 10.0 + 1.054);
+    let (intra, predicted) = (13.162, 11.054);
     assert_eq!((real(&outcome, "frame_delay_max_ms"), count(&outcome, "sent")), (vec![intra], vec![20]));
     assert!((real(&outcome, "frame_delay_mean_ms")[0] - (intra + predicted) / 2.0).abs() < 1e-9);
     assert_eq!((real(&outcome, "late_share"), count(&outcome, "freezes")), (vec![0.0], vec![0]));
@@ -82,11 +82,11 @@ fn what_the_net_drops_freezes_the_video() {
     // no group has its first frame
     assert_eq!((count(&outcome, "frames_lost")[0], freezes), (593, 1));
     assert!(frozen == 20.0 && real(&outcome, "late_share") == [1.0], "{frozen}");
-    // with a queue for a whole frame, video is seen again, late
+    // with a queue that loses nothing, video is seen again, late; what is still in the queue after 250 ms counts as lost at the end
     config["bottleneck"]["aqm"]["limit"] = json!(1_000);
     let deep = run(&config);
     let late = count(&deep, "frames_late")[0];
-    assert!(count(&deep, "frames_lost")[0] < 100 && late > 400, "{late}");
+    assert!(count(&deep, "frames_lost")[0] < 150 && late > 400, "{late}");
 }
 
 /// A video of the statistical encoder with NADA over a link of `rate`, with keys of [`user`] in addition. The figures are those of the last 10 s of 30 s.

@@ -50,9 +50,7 @@ NEEDS: dict[str, dict[str, _Needs]] = {
     "call": {"playout": (lambda one: one["buffer"] == "fixed", 'buffer = "fixed"')},
     "video": {
         **dict.fromkeys(("group", "intra", "predicted"), (lambda one: one["source"] == "fixed", 'source = "fixed"')),
-        **dict.fromkeys(
-            ("variation", "burst"), (lambda one: one["source"] == "statistical", 'source = "statistical"')
-        ),
+        **dict.fromkeys(("variation", "burst"), (lambda one: one["source"] == "statistical", 'source = "statistical"')),
         "rate": (
             lambda one: one["source"] == "statistical" and one["control"] == "none",
             'source = "statistical" and control = "none"',

@@ -308,7 +308,9 @@ def drop_unit(text: str) -> str:
 
 def _make_row(row: dict[str, Any]) -> dict[str, Any]:
     nothing, ways = row["a"] == 0, describe_opposite_changes(row)
-    whose = {"runs": "run", "flows": "flow", "classes": "class", "slowdowns": "pages", "hops": "hop", "apps": "user"}[row["table"]]
+    whose = {"runs": "run", "flows": "flow", "classes": "class", "slowdowns": "pages", "hops": "hop", "apps": "user"}[
+        row["table"]
+    ]
     return {
         "measure": f"{row['table']}.{row['measure']}",
         "label": format_axis_label(row["measure"], row["table"]),

@@ -232,7 +232,8 @@ mod tests {
     #[test]
     fn codecs_have_the_values_of_g_113() {
         // G.113 (11/2007), appendix I: Ie, Bpl
-        let values = [("g711", 0.0, 4.3), ("g711-plc", 0.0, 25.1), ("g723.1", 15.0, 16.1), ("g729a", 11.0, 19.0), ("gsm-efr", 5.0, 10.0)];
+        let values =
+            [("g711", 0.0, 4.3), ("g711-plc", 0.0, 25.1), ("g723.1", 15.0, 16.1), ("g729a", 11.0, 19.0), ("gsm-efr", 5.0, 10.0)];
         assert_eq!(CODECS.map(|codec| (codec.name, codec.impairment, codec.robustness)), values);
         for (name, codec) in values.iter().zip(CODECS) {
             let rated = <RatedCodec as crate::param::ParamType>::from_json(&serde_json::json!(name.0)).expect("a codec");

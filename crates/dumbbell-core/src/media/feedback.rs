@@ -274,7 +274,8 @@ mod tests {
         for value in [0, 2, 1] {
             take_report(&mut flow, value);
         }
-        let numbers = |one: &Vec<(u64, Option<u64>, Ecn)>| one.iter().map(|&(number, at, _)| (number, at.is_some())).collect::<Vec<_>>();
+        let numbers =
+            |one: &Vec<(u64, Option<u64>, Ecn)>| one.iter().map(|&(number, at, _)| (number, at.is_some())).collect::<Vec<_>>();
         let seen: Vec<_> = flow.control.0.iter().map(numbers).collect();
         assert_eq!(seen, [vec![(0, false), (1, true)], vec![(3, false), (4, true)]]);
         assert_eq!((flow.first, flow.sent.len(), flow.reports.len()), (5, 1, 0));
@@ -287,8 +288,14 @@ mod tests {
         take_report(&mut flow, 0);
         assert_eq!(flow.control.0, [vec![]]);
         arrive(&mut flow, 999, 1_000, Ecn::NotEct);
-        assert_eq!((flow.report(Instant::from_secs(1)).length, flow.report_interval()), (42 + 20 + 1_380, Duration::from_millis(1)));
-        assert_eq!((flow.report(Instant::from_secs(1)).length, flow.report_interval()), (42 + 20 + 620, Duration::from_millis(50)));
+        assert_eq!(
+            (flow.report(Instant::from_secs(1)).length, flow.report_interval()),
+            (42 + 20 + 1_380, Duration::from_millis(1))
+        );
+        assert_eq!(
+            (flow.report(Instant::from_secs(1)).length, flow.report_interval()),
+            (42 + 20 + 620, Duration::from_millis(50))
+        );
         take_report(&mut flow, 1);
         take_report(&mut flow, 2);
         let counts: Vec<usize> = flow.control.0.iter().map(Vec::len).collect();

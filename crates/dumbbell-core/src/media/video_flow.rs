@@ -333,7 +333,8 @@ mod tests {
 
     #[test]
     fn nada_paces_at_its_sending_rate() {
-        let video = StatisticalParams { target: Rate(150_000), size_scale: 0.0, interval_scale: 0.0, ..StatisticalParams::default() };
+        let video =
+            StatisticalParams { target: Rate(150_000), size_scale: 0.0, interval_scale: 0.0, ..StatisticalParams::default() };
         let source = VideoSource::Statistical(StatisticalSource::new(video, Instant::ZERO, Rng::stream(1, "video", 0)));
         let control: Box<dyn MediaControl> = Box::new(Nada::new(&nada::Params::default()));
         let mut flow = VideoFlow::new(source, Some(control), VideoOptions { payload: 1_000, ecn: Ecn::Ect0, ..options() });
@@ -356,7 +357,8 @@ mod tests {
 
     /// Delivers `sent` with these delays in ms, 0 for lost packets, and returns the figures at `end` ms.
     fn deliver(flow: &mut VideoFlow, sent: &[(Instant, Datagram)], delays: &[u64], end: u64) -> Vec<f64> {
-        let mut arrivals: Vec<(Instant, usize)> = (0..sent.len()).map(|n| (sent[n].0 + Duration::from_millis(delays[n]), n)).collect();
+        let mut arrivals: Vec<(Instant, usize)> =
+            (0..sent.len()).map(|n| (sent[n].0 + Duration::from_millis(delays[n]), n)).collect();
         arrivals.sort_unstable();
         for (_, n) in arrivals.into_iter().filter(|&(_, n)| delays[n] > 0) {
             flow.on_delay(&sent[n].1, Duration::from_millis(delays[n]), Instant::ZERO);

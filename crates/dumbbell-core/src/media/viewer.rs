@@ -187,7 +187,11 @@ mod tests {
     #[test]
     fn a_video_that_never_appears_is_frozen_from_its_first_frame_on() {
         let quality = watch(30, &[(2_999, 0)], 3_000);
-        assert_eq!((quality.shown, quality.missing, quality.freezes, quality.frozen), (0, 28, 1, ms(3_000)), "of two nothing is known");
+        assert_eq!(
+            (quality.shown, quality.missing, quality.freezes, quality.frozen),
+            (0, 28, 1, ms(3_000)),
+            "of two nothing is known"
+        );
         assert_eq!(Viewer::new(ViewerParams::default()).assess(instant(5_000)).freezes, 0);
     }
 

@@ -170,9 +170,9 @@ impl<N: Topology> Engine<N> {
     pub(super) fn serve_user(&mut self, app: u32, slot: u32, now: Instant) {
         let way = self.way_of(app, slot);
         let Engine { apps, arena, net, measures, .. } = self;
+        arena.get_mut(slot).look_at = Instant::NEVER;
         let AppUser { streams: Some(streams), first, stop } = &mut apps[app as usize] else { return };
         let connection = ((slot - *first) / 2) as usize;
-        arena.get_mut(slot).look_at = Instant::NEVER;
         let lines = &net.lines().all;
         let mut outlet = UserOutlet { arena, lines, measures: &mut measures.apps, app, first: *first, now };
         while let Some(bytes) = take_arrival(outlet.arena.get_mut(slot), now) {
