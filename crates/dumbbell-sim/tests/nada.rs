@@ -284,34 +284,38 @@ fn beside_reno(queue: u64, control: &Value, seed: u64) -> [f64; 2] {
 }
 
 #[test]
-fn explore2() {
-    for queue in [300, 1000] {
-        for keys in [
-            json!({}),
-            json!({"loss_expiry": 1000.0}),
-            json!({"lambda": 0.0}),
-            json!({"loss_penalty": 0}),
-            json!({"loss_expiry": 1000.0, "loss_penalty": 0}),
-        ] {
-            let mut control = keys.clone();
-            control["name"] = json!("recorded");
-            for seed in 1..3 {
-                println!("5.6 {queue} {keys} {:?}", beside_reno(queue, &control, seed));
-            }
+fn case_5_6_reno_takes_more_than_its_share_from_a_queue_without_aqm() {
+    // Neither starves: NADA stays above RMIN, and Reno has more than half of the link. RFC 8868 would have them within a factor of 3, which NADA misses
+    for queue in [300, 1_000] {
+        for seed in 1..4 {
+            let [video, reno] = beside_reno(queue, &json!("recorded"), seed);
+            assert!(video > 0.9 * 150e3 && reno > 0.5 * 2.0 * MBIT, "{queue} ms, seed {seed}: {video} {reno}");
+            assert!(video < 0.35 * reno, "{queue} ms, seed {seed}: {video} {reno}");
         }
     }
-    let capacities = [(0, 4.0), (25, 2.0), (50, 3.5), (75, 1.0), (100, 2.0)];
-    for keys in [json!({}), json!({"lambda": 0.0}), json!({"loss_expiry": 0.0})] {
-        for seed in 1..5 {
-            let mut config = scene(125, &capacities, &[video(50, 0, 124), video(50, 0, 124)]);
-            for n in [0, 1] {
-                config["app"][n]["kind"]["control"] = keys.clone();
-                config["app"][n]["kind"]["control"]["name"] = json!("recorded");
-            }
-            let (j, _) = run(&config, seed);
-            println!("5.2 {keys} {seed} {:?} {:?} {:?}", rates(&j, 85.0, 100.0), j[0].delay(78.0, 85.0), j[0].delay(85.0, 100.0));
-        }
+    // With 1 s of queue, two rules keep it low: large delays count in full again when the last loss has expired, and losses add a penalty. Without them it has its third
+    for seed in 1..3 {
+        let keys = json!({"name": "recorded", "loss_expiry": 1_000.0, "loss_penalty": 0});
+        let [video, reno] = beside_reno(1_000, &keys, seed);
+        assert!(3.0 * video > reno, "seed {seed}: {video} {reno}");
     }
+}
+
+/// Mean delay one way, ms, from 10 s after the capacity of case 5.2 has fallen to 1.0 on, with these keys of NADA.
+fn delay_after_the_fall(keys: &Value) -> f64 {
+    let mut config = scene(100, &[(0, 4.0), (25, 2.0), (50, 3.5), (75, 1.0)], &[video(50, 0, 99), video(50, 0, 99)]);
+    for number in [0, 1] {
+        config["app"][number]["kind"]["control"] = keys.clone();
+    }
+    run(&config, 1).0[0].delay(85.0, 99.0)[0]
+}
+
+#[test]
+fn flows_do_not_see_the_queue_that_they_made_until_their_losses_expire() {
+    // The queue of 300 ms at 4.0 takes 1.2 s at 1.0, overflows, and stays for more than 10 s: warped by equation 1 of RFC 8698, a second of delay is less than 1 ms
+    let with = delay_after_the_fall(&json!("recorded"));
+    let without = delay_after_the_fall(&json!({"name": "recorded", "lambda": 0.0}));
+    assert!(with > 300.0 && without < 120.0, "{with} and {without}");
 }
 
 #[test]
