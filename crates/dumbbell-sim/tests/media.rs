@@ -38,8 +38,8 @@ fn packets_of_a_game_take_their_time_on_the_wire_and_half_of_the_base_rtt() {
     // each third packet up is lost
     let mut lossy = user(&json!({"name": "game"}), 60_000);
     lossy["app"][0]["ack_path"] = json!([{"name": "loss", "probability": 0.3}]);
-    let outcome = run(&lossy);
-    let (lost, share) = (count(&outcome, "frames_lost"), real(&outcome, "late_share"));
+    let with_losses = run(&lossy);
+    let (lost, share) = (count(&with_losses, "frames_lost"), real(&with_losses, "late_share"));
     assert!(lost[0] == 0 && (lost[1] as f64 / 1_800.0 - share[1]).abs() < 1e-12 && (share[1] - 0.3).abs() < 0.05, "{lost:?}");
 }
 

@@ -1,4 +1,4 @@
-//! What a video asks of its congestion control. [`nada`](super::nada) is one whose receiver computes; [`feedback`](super::feedback) has the interface for those whose sender computes from reports on
+//! The interface of congestion controls of video. [`nada`](super::nada) is one whose receiver computes; [`feedback`](super::feedback) has the interface for those whose sender computes from reports on
 //! single packets.
 
 use crate::packet::Ecn;
@@ -22,7 +22,7 @@ pub struct MediaPacket {
 pub struct MediaArrival {
     /// The packet.
     pub packet: MediaPacket,
-    /// Its delay one way.
+    /// Delay one way.
     pub delay: Duration,
     /// When it arrived, on the receiver's clock.
     pub at: Instant,
@@ -33,7 +33,7 @@ pub struct MediaArrival {
 /// A report of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaReport {
-    /// Its contents, or a number by which the control finds them.
+    /// Contents, or a number by which the control finds them.
     pub value: u64,
     /// Length of its frame with all headers, bytes.
     pub length: u16,

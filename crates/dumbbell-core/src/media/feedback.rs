@@ -8,7 +8,7 @@ use crate::packet::{Ecn, UDP_HEADERS};
 use crate::units::{Duration, Instant, Rate};
 use std::collections::VecDeque;
 
-/// What a report says of a packet.
+/// A packet in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketReport {
     /// The packet, as it was sent.

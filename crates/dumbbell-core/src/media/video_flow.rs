@@ -301,7 +301,7 @@ mod tests {
         VideoOptions { payload: 1_200, spacing: FrameSpacing::AtOnce, cancel: None, ecn: Ecn::NotEct, viewer }
     }
 
-    fn fixed() -> VideoSource {
+    fn fixed_source() -> VideoSource {
         VideoSource::Fixed(FixedSource::new(FixedParams::default(), Instant::ZERO))
     }
 
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn parts_are_sent_at_once_or_over_the_interval() {
         for (spacing, gap) in [(FrameSpacing::AtOnce, 0), (FrameSpacing::Paced, 1_041_666)] {
-            let mut flow = VideoFlow::new(fixed(), None, VideoOptions { spacing, ..options() });
+            let mut flow = VideoFlow::new(fixed_source(), None, VideoOptions { spacing, ..options() });
             assert_eq!(flow.next_timer(), Instant::NEVER);
             flow.start(instant(5));
             let sent = run(&mut flow, Instant(38_333_333));

@@ -174,7 +174,7 @@ impl DatagramFlow {
         }
     }
 
-    /// Its receiver's answers report what it received, each in its own way: they do not answer single packets.
+    /// Lets the receiver report to the sender: an answer is not to one packet.
     pub fn with_reports(self) -> DatagramFlow {
         DatagramFlow { is_echo: false, answers: Some(Box::default()), ..self }
     }
