@@ -207,6 +207,7 @@ _VALUES: dict[str, list[Any]] = {
     "web.size": ["90kB"],
     "record.queue": [["p"]],
     "hop.buffer": ["2p"],
+    "video.least": ["300kbit"],
     **_ROUTES,
 }
 _STATISTICAL = {"source": "statistical"}
@@ -284,7 +285,7 @@ def test_a_key_without_what_it_needs_is_refused_and_does_nothing(
 ) -> None:
     """Both halves: the refusal is there, and without it the key would change nothing."""
     (found,) = (one for one in KEYS + FURTHER if one.name == f"{name}.{key}")
-    value = reach.choose_values(found.param)[0]
+    value = (_VALUES.get(found.name) or reach.choose_values(found.param))[0]
     base = next(bases(found))
     place = found.place + key
     without = {found.place + other: given for other, given in _WITHOUT.get(found.name, {}).items()}

@@ -167,7 +167,7 @@ fn user(rng: &mut Rng, names: &[String]) -> Value {
         "count": 1 + rng.draw_below(2), "direction": if is_up { "up" } else { "down" }, "path": stages(rng, true),
         "ack_path": stages(rng, false),
     });
-    if app::AppSpec::KINDS.iter().any(|&(name, kind)| name == spec && matches!(kind, app::AppKind::Streams(_))) {
+    if app::AppSpec::KINDS.iter().any(|&(name, of)| name == spec && matches!(of, app::AppKind::Streams(_))) {
         entry["cc"] = json!({"name": one(rng, &cc::specs()).name});
     }
     if rarely(rng, 2) {

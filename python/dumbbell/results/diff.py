@@ -108,7 +108,14 @@ def _format_rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> 
     for row in rows.iter_rows(named=True):
         nothing = row["a"] == 0  # a change of nothing has no size; cells where both are nothing would give it one
         change = "-" if nothing or row["change"] is None else format_percent(row["change"])
-        whose = {"runs": "run", "flows": "flow", "classes": "class", "slowdowns": "pages", "hops": "hop", "apps": "user"}[row["table"]]
+        whose = {
+            "runs": "run",
+            "flows": "flow",
+            "classes": "class",
+            "slowdowns": "pages",
+            "hops": "hop",
+            "apps": "user",
+        }[row["table"]]
         line = [
             format_axis_label(row["measure"], row["table"]),
             f"{whose} {row['part']}".strip(),

@@ -141,10 +141,10 @@ mod tests {
         client.start(Instant::from_millis(5));
         let (times, sent) = send(&mut *server, Instant::from_millis(205));
         assert_eq!((times, sent.0[0].length), ([5, 55, 105, 155].map(|ms| ms * 1_000_000).to_vec(), 162));
-        let (times, sent) = send(&mut *client, Instant::from_millis(1_005));
+        let (inputs, packets) = send(&mut *client, Instant::from_millis(1_005));
         // 1/30 s, 2/30 s, 3/30 s exactly
-        assert_eq!((times.len(), &times[..4]), (30, &[5_000_000, 38_333_333, 71_666_666, 105_000_000][..]));
-        assert_eq!((sent.0[0].length, sent.0[29].number), (82, 29));
+        assert_eq!((inputs.len(), &inputs[..4]), (30, &[5_000_000, 38_333_333, 71_666_666, 105_000_000][..]));
+        assert_eq!((packets.0[0].length, packets.0[29].number), (82, 29));
         client.stop(Instant::from_millis(1_005));
         assert_eq!(client.next_timer(), Instant::NEVER);
     }

@@ -337,9 +337,9 @@ mod tests {
     #[test]
     fn only_packets_from_the_first_that_counts_on_are_counted() {
         let mut buffer = PlayoutBuffer::new(fixed_buffer(100));
-        let receive = |buffer: &mut PlayoutBuffer, number: u64, transit: u64| {
+        let receive = |own: &mut PlayoutBuffer, number: u64, transit: u64| {
             let captured = Instant::from_millis(20 * number);
-            buffer.receive(number, captured, captured + ms(transit))
+            own.receive(number, captured, captured + ms(transit))
         };
         for number in [0, 1, 3] {
             receive(&mut buffer, number, 40);
