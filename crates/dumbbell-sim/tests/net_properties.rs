@@ -158,12 +158,16 @@ fn net(seed: u64) -> Value {
 fn user(rng: &mut Rng, names: &[String]) -> Value {
     let spec = one(rng, &app::specs()).name;
     let is_up = names.contains(&"reverse".to_owned()) && rarely(rng, 3);
+    let kind = match spec {
+        "video" if rarely(rng, 2) => json!({"name": spec, "source": "statistical", "control": "nada"}),
+        _ => json!({"name": spec}),
+    };
     let mut entry = json!({
-        "kind": {"name": spec}, "base_rtt": *one(rng, &[0, 1, 10, 80]) * MS, "start": {"min": 0, "max": 400 * MS},
+        "kind": kind, "base_rtt": *one(rng, &[0, 1, 10, 80]) * MS, "start": {"min": 0, "max": 400 * MS},
         "count": 1 + rng.draw_below(2), "direction": if is_up { "up" } else { "down" }, "path": stages(rng, true),
         "ack_path": stages(rng, false),
     });
-    if app::AppSpec::KINDS.iter().any(|&(name, kind)| name == spec && kind != app::AppKind::Datagrams) {
+    if app::AppSpec::KINDS.iter().any(|&(name, of)| name == spec && matches!(of, app::AppKind::Streams(_))) {
         entry["cc"] = json!({"name": one(rng, &cc::specs()).name});
     }
     if rarely(rng, 2) {

@@ -3,7 +3,7 @@
 //!
 //! An application is both of its ends, a client and a server, as a state machine without I/O. One of [streams](StreamApp) writes bytes into
 //! connections and is told when they have arrived, whatever the transport does in between. One of datagrams is a
-//! [`Protocol`] for each way.
+//! [`Protocol`] for each way, and one of media a [`Protocol`] whose receiver reports to its sender.
 
 pub mod measure;
 
@@ -44,6 +44,8 @@ pub enum AppKind {
     Streams(StreamDirection),
     /// Datagrams, both ways.
     Datagrams,
+    /// Datagrams to the client, and reports on them the other way.
+    Media,
 }
 
 /// Something that the user waited for: a page, a transfer.
@@ -131,6 +133,8 @@ pub enum AnyApp {
     Streams(Box<dyn StreamApp>),
     /// An application of datagrams, by [`StreamDirection::index`].
     Datagrams([Box<dyn Protocol>; 2]),
+    /// An application of datagrams to the client, on which its receiver reports.
+    Media(Box<dyn Protocol>),
 }
 
 /// Registers applications: `Variant: module` for every file that has `NAME`, `TITLE`, `SOURCE`, `KIND`, `MEASURES`, `Params`, `largest_frame` (of
@@ -157,7 +161,7 @@ macro_rules! apps {
 
             /// Returns whether it is of streams, which need a congestion control.
             pub fn has_streams(&self) -> bool {
-                self.kind() != AppKind::Datagrams
+                matches!(self.kind(), AppKind::Streams(_))
             }
 
             /// Returns the length of its largest datagram with all headers, bytes; 0 of streams, whose segments follow from the hosts.
@@ -190,6 +194,8 @@ macro_rules! apps {
 apps! {
     Pages: pages,
     Call: call,
+    Game: game,
+    Video: video,
 }
 
 #[cfg(test)]
@@ -199,7 +205,9 @@ mod tests {
     #[test]
     fn measures_of_one_name_are_described_alike_and_all_are_described() {
         let known = measures();
-        for spec in [AppSpec::Pages(pages::Params::default()), AppSpec::Call(call::Params::default())] {
+        for &(name, _) in AppSpec::KINDS {
+            let keys = serde_json::json!({"name": name});
+            let spec = AppSpec::from_json(keys.as_object().expect("a table")).expect("an application");
             for measure in spec.measures() {
                 let same = known.iter().find(|one| one.name == measure.name).expect("every measure is listed");
                 assert_eq!(**same, *measure);

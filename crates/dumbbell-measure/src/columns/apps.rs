@@ -45,6 +45,9 @@ impl AppRow<'_> {
     }
 }
 
+/// Measures that the digest of a run covers: those of the first applications. Packets, delays and losses, which it covers, decide the others.
+const IN_DIGEST: [&str; 3] = ["object_p50_s", "object_p95_s", "late_share"];
+
 /// One column for each measure of a registered application.
 pub struct AppFigures;
 
@@ -59,6 +62,7 @@ impl ColumnKind for AppFigures {
             doc,
             values: if kind == MeasureKind::Count { Values::Count } else { Values::Real },
             is_binned: kind == MeasureKind::Binned,
+            in_digest: declared.in_digest && IN_DIGEST.contains(&name),
             ..declared
         };
         measures().into_iter().map(of_measure).collect()

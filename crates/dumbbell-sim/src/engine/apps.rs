@@ -108,6 +108,12 @@ impl<N: Topology> Engine<N> {
                     }
                     self.apps.push(AppUser { streams: None, first, stop: Instant::NEVER });
                 }
+                AnyApp::Media(protocol) => {
+                    let flow = DatagramFlow::new(self.next_number, protocol, false, one.params.base_rtt, None).with_reports();
+                    let transport = Transport::Datagrams(Box::new(flow));
+                    self.add_app_endpoint(one, app as u32, StreamDirection::Response, transport, (start, stop));
+                    self.apps.push(AppUser { streams: None, first, stop: Instant::NEVER });
+                }
             }
         }
     }
@@ -164,9 +170,9 @@ impl<N: Topology> Engine<N> {
     pub(super) fn serve_user(&mut self, app: u32, slot: u32, now: Instant) {
         let way = self.way_of(app, slot);
         let Engine { apps, arena, net, measures, .. } = self;
+        arena.get_mut(slot).look_at = Instant::NEVER;
         let AppUser { streams: Some(streams), first, stop } = &mut apps[app as usize] else { return };
         let connection = ((slot - *first) / 2) as usize;
-        arena.get_mut(slot).look_at = Instant::NEVER;
         let lines = &net.lines().all;
         let mut outlet = UserOutlet { arena, lines, measures: &mut measures.apps, app, first: *first, now };
         while let Some(bytes) = take_arrival(outlet.arena.get_mut(slot), now) {
@@ -203,6 +209,9 @@ impl<N: Topology> Engine<N> {
         self.measures.apps.begin_endpoint(number, endpoint.result(&counters, now), now);
         endpoint.samples = Samples::default();
         endpoint.transport.forget_samples();
+        if let Transport::Datagrams(flow) = &mut endpoint.transport {
+            flow.begin_figures(now);
+        }
     }
 
     /// The measured time of the endpoint in `slot` of user `app` is over. One that never opened is not a member of its class.
@@ -219,7 +228,7 @@ impl<N: Topology> Engine<N> {
         let result = FlowResult { transit, ..endpoint.result(&counters, now) };
         let transport = &endpoint.transport;
         let figures = |fate| match transport {
-            Transport::Datagrams(flow) => flow.figures(fate),
+            Transport::Datagrams(flow) => flow.figures(fate, now),
             _ => Vec::new(),
         };
         let result = measures.apps.finish_endpoint((number, app, way), result, figures);
