@@ -69,6 +69,12 @@ def mix(aqm: Any = "pfifo", cc: Any = "cubic", **more: Any) -> dict[str, Any]:
 def of_queue(name: str) -> Iterator[dict[str, Any]]:
     for rate, cc in itertools.product(("10Mbit", "1Mbit", "100Mbit"), ("cubic", "prague", "dctcp")):
         yield mix(name, cc, bottleneck={"rate": rate, "aqm": name})
+    if name == "htb_classes":
+        flows = [{"cc": "cubic", "base_rtt": "20ms", "dscp": dscp} for dscp in (0, 46, 8, 32, 10)]
+        yield mix(name, flows=flows)
+    if name == "mac80211":
+        flows = [{"cc": "cubic", "base_rtt": "20ms", "dst_host": host} for host in (1, 2, 3, 4)]
+        yield mix(name, flows=flows, bottleneck={"rate": "50Mbit", "aqm": name})
     flood = [
         {"rate": "30Mbit", "start": "1s", "ecn": "ect1", "size": "300B", "stop": "3s"},
         {"rate": "20Mbit", "stop": "2s"},
@@ -154,6 +160,23 @@ def of_ways() -> Iterator[dict[str, Any]]:
     yield mix("pfifo", app=[{"kind": "pages", "cc": "cubic"}], **ways)
 
 
+def of_autorate() -> Iterator[dict[str, Any]]:
+    cake = {"rate": "100Mbit", "aqm": {"name": "cake", "bandwidth": "10Mbit"}}
+    line = {"name": "line", "rate": "8Mbit", "aqm": "pfifo"}
+    for rate in ("8Mbit", "60Mbit"):
+        route = ["bottleneck", "line"]
+        flows = [{"cc": "cubic", "base_rtt": "20ms", "route": route}]
+        user = {"kind": "autorate", "route": route, "ack_route": ["reverse"]}
+        up = {"cc": "cubic", "base_rtt": "20ms", "direction": "up"}
+        yield mix(
+            bottleneck=cake,
+            hop=[line | {"rate": rate}],
+            reverse={"rate": "30Mbit", "aqm": {"name": "cake", "bandwidth": "10Mbit"}},
+            flows=[*flows, up],
+            app=[user],
+        )
+
+
 def of_applications(kinds: Iterable[str]) -> Iterator[dict[str, Any]]:
     cake = ({"name": "cake", "isolation": f"dual-{end}host"} for end in ("src", "dst"))
     for kind, aqm, cc in itertools.product(
@@ -167,8 +190,10 @@ def bases(key: reach.KernelKey) -> Iterator[dict[str, Any]]:
     """Yield runs in which a key may act."""
     if key.param.name in _WAYS:
         return of_ways()
+    if key.owner == "autorate":
+        return of_autorate()
     if key.owner == "app" or key.owner in read_registry().app:
-        return of_applications(read_registry().app if key.owner == "app" else [key.owner])
+        return of_applications([one for one in read_registry().app if one != "autorate"] if key.owner == "app" else [key.owner])
     if key.owner in read_registry().link:
         return of_link(key.owner)
     if key.owner in read_registry().stage:
@@ -211,6 +236,17 @@ _VALUES: dict[str, list[Any]] = {
 _BESIDE: dict[str, dict[str, Any]] = {
     **{key: {"shaper": "htb"} for key in ("reverse.burst", "hop.burst")},
     "delay.reorder": {"from": "1s", "to": "2s"},
+    **{f"mac80211.{key}": {"slow_from": 3} for key in ("slow_rate", "turns", "weight", "longest")},
+    **{
+        f"htb_classes.{key}{number}": {"rate1": "1Mbit", "ceil1": "10Mbit"}
+        | ({} if number == 1 else {f"rate{number}": "1Mbit", f"ceil{number}": "10Mbit"})
+        | ({"rate2": "1Mbit", "ceil2": "10Mbit"} if number == 1 else {})
+        for number in range(1, 5)
+        for key in ("prio", "quantum", "queue", "dscp")
+    },
+    **{f"htb_classes.ceil{number}": {f"rate{number}": "1Mbit"} for number in range(1, 5)},
+    **{f"htb_classes.{key}": {"queue1": "fq_codel"} for key in ("target", "interval", "flow_quantum", "ecn")},
+    "htb_classes.burst": {"rate1": "1Mbit"},
 }
 
 

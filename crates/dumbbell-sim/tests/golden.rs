@@ -79,6 +79,10 @@ fn queues() -> Vec<Queue> {
         queue("cake", 20, true, "cake", json!({})),
         queue("cake sce", 20, true, "", json!({"sce": "on"})),
         queue("csaqm", 20, true, "", json!({})),
+        queue("docsis_pie", 20, true, "", json!({})),
+        queue("mac80211", 20, true, "", json!({})),
+        queue("htb_classes", 20, true, "", json!({})),
+        queue("fq", 20, true, "", json!({})),
     ]
 }
 

@@ -190,6 +190,7 @@ macro_rules! apps {
 apps! {
     Pages: pages,
     Call: call,
+    Autorate: autorate,
 }
 
 #[cfg(test)]
