@@ -193,7 +193,9 @@ def bases(key: reach.KernelKey) -> Iterator[dict[str, Any]]:
     if key.owner == "autorate":
         return of_autorate()
     if key.owner == "app" or key.owner in read_registry().app:
-        return of_applications([one for one in read_registry().app if one != "autorate"] if key.owner == "app" else [key.owner])
+        return of_applications(
+            [one for one in read_registry().app if one != "autorate"] if key.owner == "app" else [key.owner]
+        )
     if key.owner in read_registry().link:
         return of_link(key.owner)
     if key.owner in read_registry().stage:

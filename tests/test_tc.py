@@ -101,11 +101,11 @@ tc class add dev eth0 parent 1:1 classid 1:12 htb rate 1.6mbit ceil 9.9mbit
 tc class add dev eth0 parent 1:1 classid 1:13 htb rate 1.6mbit ceil 9.9mbit
 tc qdisc add dev eth0 parent 1:12 fq_codel quantum 300
 """
-FIVE = SHARED + "".join(
-    f"tc class add dev eth0 parent 1:1 classid 1:{number} htb rate 1mbit\n" for number in (14, 15)
-)
+FIVE = SHARED + "".join(f"tc class add dev eth0 parent 1:1 classid 1:{number} htb rate 1mbit\n" for number in (14, 15))
 LEVELS = SHARED + "tc class add dev eth0 parent 1:13 classid 1:131 htb rate 1mbit\n"
-ALONE = "\n".join(line for line in SHARED.splitlines() if "classid 1:1 " not in line).replace("parent 1:1 ", "parent 1: ")
+ALONE = "\n".join(line for line in SHARED.splitlines() if "classid 1:1 " not in line).replace(
+    "parent 1:1 ", "parent 1: "
+)
 BANDS = """tc qdisc add dev a root handle 1: prio bands 3
 tc qdisc add dev a parent 1:2 fq_codel target 6ms
 """
@@ -227,14 +227,14 @@ def test_a_line_becomes_an_experiment_that_runs(name: str, tmp_path: Path) -> No
         ((ADSL.format(1695), ADSL_QUEUE), "a full frame takes 1696 B on this link; use a burst of 1696 or more"),
         ((FIVE,), "sharing between 5 classes of htb (1:11, 1:12, 1:13, 1:14, 1:15); use at most 4, or --class 1:12"),
         ((LEVELS,), "sharing between 3 classes of htb (1:11, 1:12, 1:131) at several levels; use --class 1:12, which"),
-        ((ALONE,), "sharing between 3 classes of htb (1:11, 1:12, 1:13) without one class above them; use --class 1:12"),
-        ((SHARED + "tc qdisc add dev eth0 parent 1:11 cake",), "cake below class 1:11, one of several; use pfifo or fq_co"),
+        ((ALONE,), "sharing between 3 classes of htb (1:11, 1:12, 1:13) without one class above them; use --cl"),
+        ((SHARED + "tc qdisc add dev eth0 parent 1:11 cake",), "cake below class 1:11, one of several; use pfifo"),
         (
             (SHARED + "tc qdisc add dev eth0 parent 1:11 fq_codel quantum 600",),
             "fq_codel quantum 600, unlike the queue of another class; use one value for all classes",
         ),
         (("fq maxrate 1mbit",), "not support maxrate of fq; use a rate of the hop, or hosts.pacing"),
-        (("sfq",), "tc:1:1: dumbbell has no sfq: it is not modelled"),
+        (("sfq limit 100",), "tc:1:1: dumbbell has no sfq: it is not modelled"),
         (("cake bandwidth 45mbit ingress autorate-ingress besteffort wash",), "not support autorate-ingress of cake"),
         (("netem delay 50ms 100ms distribution pareto",), "the distribution pareto; use uniform"),
         (("netem delay 500ms 100ms loss 25%",), "packets overtake each other; use rate in the same netem"),

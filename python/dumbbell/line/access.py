@@ -44,8 +44,8 @@ LINKS = {
         down={"link": '{ name = "leo", terminal = 1 }'},
         up={"link": '{ name = "leo", terminal = 1 }'},
         varies=True,
-        assumed="one satellite for both directions, another one every 15 s, with rates that are drawn independently for "
-        "each direction",
+        assumed="one satellite for both directions, another one every 15 s, with rates that are drawn independently "
+        "for each direction",
     ),
 }
 """Kinds of lines by their names on the command line."""

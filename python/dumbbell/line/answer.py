@@ -110,7 +110,9 @@ def _describe_choice(line: AccessLine, setting: RouterSetting) -> str:
         return f"Use {setting.name}: no shaper in the router is clearly better."
     if setting.follows:
         least, _, most = FOLLOWS
-        return f"Put Cake into the router, and let cake-autorate set its rate, between {least} and {most} % of the line."
+        return (
+            f"Put Cake into the router, and let cake-autorate set its rate, between {least} and {most} % of the line."
+        )
     down, up = (format_rate(rate * setting.margin / 100e6) for rate in (line.down, line.up))
     share = f"{setting.margin} % of the line: {down} down, {up} up"
     note = " The rate of this line varies, so that no fixed shaper fits at all times." if line.link.varies else ""

@@ -91,7 +91,8 @@ class AccessLine:
         down, up = (f'{{ name = "pfifo", limit = {self.count_packets(rate)} }}' for rate in (self.down, self.up))
         if not self.link.modem_queue:
             return down, up
-        limit = "" if self.modem_buffer is None else f', limit = "{max(FULL_FRAME, self.up * self.buffer // (8 * 10**9))}B"'
+        size = max(FULL_FRAME, self.up * self.buffer // (8 * 10**9))
+        limit = "" if self.modem_buffer is None else f', limit = "{size}B"'
         return down, f"{{ {self.link.modem_queue}{limit} }}"
 
     def count_packets(self, rate: int) -> int:

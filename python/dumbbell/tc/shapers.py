@@ -248,7 +248,9 @@ def read_class(one: HtbClass, header: int) -> ClassWords:
         return int(values[key].value) if key in values else default
 
     rate = take_value("rate", 0)
-    burst = max((values[key] for key in ("burst", "cburst") if key in values), key=lambda word: word.value, default=None)
+    burst = max(
+        (values[key] for key in ("burst", "cburst") if key in values), key=lambda word: word.value, default=None
+    )
     return ClassWords(
         rate,
         take_value("ceil", rate),

@@ -4,8 +4,8 @@
 //! (`ieee80211_next_txq`, `ieee80211_sta_register_airtime`, net/mac80211/tx.c and sta_info.c): a station in front whose deficit is negative gets
 //! `weight` microseconds and goes to the back; otherwise it is served, and pays for the airtime that it used. A station that gets its first packet
 //! comes to the front, as long as its deficit allows. Høiland-Jørgensen et al., "Ending the Anomaly: Achieving Low Latency and Airtime Fairness in
-//! WiFi" (USENIX ATC 2017), describe and measure it. With `turns = "aggregates"` each station in turn sends one aggregate, whatever time that takes:
-//! the performance anomaly of 802.11, with slow stations that use most of the time.
+//! WiFi" (USENIX ATC 2017), describe and measure it. With `turns = "aggregates"` each station in turn sends one aggregate, whatever time that takes;
+//! with `frames = 1` besides, slow stations use most of the time: the performance anomaly of 802.11.
 //!
 //! A station is the host at the lower end of the hop (`dst_host`); those from `slow_from` on have `slow_rate`, the others the rate of the hop. In its turn a
 //! station sends one aggregate: at most the packets that wait when it begins, `frames` of them, and `longest` of airtime. The medium is then busy
