@@ -49,15 +49,14 @@ fn the_shaper_follows_the_line_down_and_up() {
         rates.iter().sum::<f64>() / rates.len() as f64
     };
     let (first, slow, last) = (mean(5.0, 10.0), mean(13.0, 20.0), mean(25.0, 30.0));
-    assert!((15.0..=24.0).contains(&first) && (5.0..=9.0).contains(&slow) && last > 11.0, "{first} {slow} {last}");
+    // with room it rises from the base of 15, above the line of 20 until delays are raised; on 8 it is cut again and again
+    assert!(first > 15.0 && (5.0..first / 2.0).contains(&slow) && last > 2.0 * slow, "{first} {slow} {last}");
     assert!(shaper(&config, 0.0, 30.0).iter().all(|rate| (4.999..=30.001).contains(rate)));
 }
 
 #[test]
 fn a_call_waits_less_than_behind_a_fixed_shaper_above_the_line() {
-    let delay = |kind| {
-        run(&config(kind, 1)).tables.flows.real("delay_p99_ms").expect("a column")[1]
-    };
+    let delay = |kind| run(&config(kind, 1)).tables.flows.real("delay_p99_ms").expect("a column")[1];
     let (fixed, following) = (delay(None), delay(Some(autorate())));
     assert!(following < fixed / 2.0, "{following} of {fixed} ms");
 }

@@ -183,7 +183,7 @@ struct WayBoard {
     seconds: f64,
 }
 
-/// What both ends and the program share.
+/// Figures that both ends and the program share.
 type Board = Arc<Mutex<[WayBoard; 2]>>;
 
 fn lock(board: &Board) -> MutexGuard<'_, [WayBoard; 2]> {
@@ -245,7 +245,7 @@ impl Protocol for Probe {
     }
 }
 
-/// What the program knows of one direction.
+/// Knowledge of the program about one direction.
 #[derive(Clone, Debug)]
 struct Direction {
     min: f64,
@@ -286,7 +286,7 @@ impl Direction {
     }
 
     /// Takes a delay that is known at `now`. Returns whether it was raised, and whether the rate was cut.
-    fn hear(&mut self, delay: Duration, now: Instant) -> (bool, bool) {
+    fn take_delay(&mut self, delay: Duration, now: Instant) -> (bool, bool) {
         let delay = delay.0 as f64;
         let before = self.baseline.unwrap_or(delay);
         let share = if delay >= before { BASELINE_UP } else { BASELINE_DOWN };
@@ -311,7 +311,11 @@ impl Direction {
                 self.set(self.rate * self.rise);
             }
         } else if is_over(self.last_return, BETWEEN_RETURNS) {
-            let towards = if self.rate > self.base { (self.rate * RETURN_DOWN).max(self.base) } else { (self.rate * RETURN_UP).min(self.base) };
+            let towards = if self.rate > self.base {
+                (self.rate * RETURN_DOWN).max(self.base)
+            } else {
+                (self.rate * RETURN_UP).min(self.base)
+            };
             self.set(towards);
             self.last_return = Some(now);
         }
@@ -342,8 +346,8 @@ struct Controller {
 
 impl Controller {
     /// A delay of direction `way` is known at `at`.
-    fn hear(&mut self, own: &mut WayBoard, way: usize, delay: Duration, at: Instant) {
-        let (is_raised, is_cut) = self.directions[way].hear(delay, at);
+    fn take_delay(&mut self, own: &mut WayBoard, way: usize, delay: Duration, at: Instant) {
+        let (is_raised, is_cut) = self.directions[way].take_delay(delay, at);
         own.heard += 1;
         own.raised += u64::from(is_raised);
         own.cuts += u64::from(is_cut);
@@ -374,7 +378,7 @@ impl ShaperControl for Controller {
         for (at, delay) in std::mem::take(&mut ways[0].arrived) {
             self.last_down = delay;
             if self.delays == DelayKind::OneWay {
-                self.hear(&mut ways[0], 0, delay, at);
+                self.take_delay(&mut ways[0], 0, delay, at);
             }
         }
         for (at, delay) in std::mem::take(&mut ways[1].arrived) {
@@ -386,11 +390,11 @@ impl ShaperControl for Controller {
         while let Some(&(at, up)) = self.coming.front().filter(|known| known.0 <= now) {
             self.coming.pop_front();
             if self.delays == DelayKind::OneWay {
-                self.hear(&mut ways[1], 1, up, at);
+                self.take_delay(&mut ways[1], 1, up, at);
             } else {
                 let half = (up + self.last_down) / 2;
-                self.hear(&mut ways[0], 0, half, at);
-                self.hear(&mut ways[1], 1, half, at);
+                self.take_delay(&mut ways[0], 0, half, at);
+                self.take_delay(&mut ways[1], 1, half, at);
             }
         }
         [0, 1].map(|way| Rate(self.directions[way].rate as u64))
@@ -403,7 +407,7 @@ mod tests {
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    fn at(ms: u64) -> Instant {
+    fn make_instant(ms: u64) -> Instant {
         Instant::from_millis(ms)
     }
 
@@ -420,18 +424,18 @@ mod tests {
     fn three_raised_delays_of_six_cut_the_smaller_of_rate_and_achieved_rate() {
         // 30 ms above the baseline, and 0.6 ms for a frame of 1514 B at 20 Mbit/s; the baseline rises by a thousandth each time
         let mut one = direction(0.5);
-        assert_eq!(one.hear(MS(50), at(0)), (false, false));
-        assert_eq!([one.hear(MS(60), at(50)), one.hear(MS(60), at(100))], [(true, false); 2]);
-        assert_eq!(one.hear(MS(60), at(150)), (true, true));
+        assert_eq!(one.take_delay(MS(50), make_instant(0)), (false, false));
+        assert_eq!([one.take_delay(MS(60), make_instant(50)), one.take_delay(MS(60), make_instant(100))], [(true, false); 2]);
+        assert_eq!(one.take_delay(MS(60), make_instant(150)), (true, true));
         assert_eq!(one.rate, 0.9 * 10e6);
         // not again within 300 ms; then from what was achieved, and not below the minimum
-        assert_eq!(one.hear(MS(60), at(449)), (true, false));
+        assert_eq!(one.take_delay(MS(60), make_instant(449)), (true, false));
         one.achieved = 2e6;
-        assert_eq!(one.hear(MS(60), at(450)), (true, true));
+        assert_eq!(one.take_delay(MS(60), make_instant(450)), (true, true));
         assert_eq!(one.rate, 5e6);
         // the rate itself, if more was achieved than it is
         let mut other = direction(1.5);
-        assert_eq!([0, 1, 2].map(|ms| other.hear(MS(60), at(ms)).1), [false, false, true]);
+        assert_eq!([0, 1, 2].map(|ms| other.take_delay(MS(60), make_instant(ms)).1), [false, false, true]);
         // it rose twice before
         assert_eq!(other.rate, 20e6 * 1.01 * 1.01 * 0.9);
     }
@@ -443,59 +447,60 @@ mod tests {
         slow.rate = 1e6;
         slow.baseline = Some(20e6);
         // 62.15 ms are 42.11 ms above the baseline, which has risen by 0.042 ms
-        assert!(!slow.hear(Duration(62_150_000), at(0)).0);
+        assert!(!slow.take_delay(Duration(62_150_000), make_instant(0)).0);
         slow.baseline = Some(20e6);
         slow.rate = 1e6;
-        assert!(slow.hear(Duration(62_160_000), at(1)).0);
+        assert!(slow.take_delay(Duration(62_160_000), make_instant(1)).0);
     }
 
     #[test]
     fn the_baseline_rises_slowly_and_falls_fast() {
         let mut one = direction(0.0);
-        one.hear(MS(30), at(0));
+        one.take_delay(MS(30), make_instant(0));
         assert_eq!(one.baseline, Some(20e6 + 0.001 * 10e6));
         one.baseline = Some(20e6);
-        one.hear(MS(10), at(1));
+        one.take_delay(MS(10), make_instant(1));
         assert_eq!(one.baseline, Some(11e6));
         let mut first = direction(0.0);
         first.baseline = None;
-        first.hear(MS(33), at(0));
+        first.take_delay(MS(33), make_instant(0));
         assert_eq!(first.baseline, Some(33e6));
     }
 
     #[test]
     fn a_busy_shaper_rises_with_each_delay_and_an_idle_one_returns_once_a_second() {
         let mut busy = direction(0.75);
-        busy.hear(MS(20), at(0));
+        busy.take_delay(MS(20), make_instant(0));
         assert_eq!(busy.rate, 20e6 * 1.01);
         // 15 of 20.2 Mbit/s are less than 75 %: back towards the base rate, not below it
-        busy.hear(MS(20), at(50));
+        busy.take_delay(MS(20), make_instant(50));
         assert_eq!(busy.rate, 20e6);
         busy.rate = 40e6;
-        busy.hear(MS(20), at(1_049));
+        busy.take_delay(MS(20), make_instant(1_049));
         assert_eq!(busy.rate, 40e6);
-        busy.hear(MS(20), at(1_050));
+        busy.take_delay(MS(20), make_instant(1_050));
         assert_eq!(busy.rate, 40e6 * 0.99);
         // from below, up to the base rate; and never above the maximum
         let mut low = direction(0.0);
         low.rate = 10e6;
-        low.hear(MS(20), at(0));
+        low.take_delay(MS(20), make_instant(0));
         assert_eq!(low.rate, 10e6 * 1.01);
         let mut top = direction(10.0);
         top.rate = 79.9e6;
-        top.hear(MS(20), at(0));
+        top.take_delay(MS(20), make_instant(0));
         assert_eq!(top.rate, 80e6);
         // after a cut it does not rise for 300 ms
-        top.last_cut = Some(at(100));
+        top.last_cut = Some(make_instant(100));
         top.rate = 50e6;
-        top.hear(MS(20), at(399));
+        top.take_delay(MS(20), make_instant(399));
         assert_eq!(top.rate, 50e6);
-        top.hear(MS(20), at(400));
+        top.take_delay(MS(20), make_instant(400));
         assert_eq!(top.rate, 50e6 * 1.01);
     }
 
     fn program(delays: DelayKind) -> ([Box<dyn Protocol>; 2], Box<dyn ShaperControl>) {
-        let AnyApp::Datagrams(mut ways) = build(&Params { delays, ..Params::default() }, &AppContext { seed: 1, number: 0 }) else {
+        let AnyApp::Datagrams(mut ways) = build(&Params { delays, ..Params::default() }, &AppContext { seed: 1, number: 0 })
+        else {
             panic!("probes both ways")
         };
         let control = ways[0].take_control().expect("a program");
@@ -505,26 +510,26 @@ mod tests {
 
     /// Lets a probe arrive.
     fn arrive(way: &mut Box<dyn Protocol>, ms: u64, delay: Duration) {
-        way.on_delay(&Datagram { number: 0, length: 98, ecn: Ecn::NotEct }, delay, at(ms));
+        way.on_delay(&Datagram { number: 0, length: 98, ecn: Ecn::NotEct }, delay, make_instant(ms));
     }
 
     #[test]
     fn delays_up_are_known_after_the_way_back() {
         let ([mut down, mut up], mut control) = program(DelayKind::OneWay);
-        assert_eq!(control.control(at(0), MS(10), [0, 0]), [Rate::from_mbit(20), Rate::from_mbit(20)]);
+        assert_eq!(control.control(make_instant(0), MS(10), [0, 0]), [Rate::from_mbit(20), Rate::from_mbit(20)]);
         // a baseline of 10 ms, then three raised delays up at 100 ms; the last probe down took 25 ms, and 10 ms lie between line and server
         arrive(&mut down, 90, MS(25));
         arrive(&mut up, 50, MS(10));
         (0..3).for_each(|_| arrive(&mut up, 100, MS(60)));
         // 200 ms at 20 Mbit/s up
-        assert_eq!(control.control(at(134), MS(10), [0, 335_000])[1], Rate::from_mbit(20));
-        assert_eq!(control.control(at(200), MS(10), [0, 500_000])[1], Rate::from_mbit(18));
+        assert_eq!(control.control(make_instant(134), MS(10), [0, 335_000])[1], Rate::from_mbit(20));
+        assert_eq!(control.control(make_instant(200), MS(10), [0, 500_000])[1], Rate::from_mbit(18));
         let figures = up.figures(PacketFate::default());
         // 20 Mbit/s for 200 ms: the rate changes at the end of them; 3 of 4 were raised
         assert!((figures[0] - 20.0).abs() < 1e-9 && figures[1..] == [0.75, 1.0], "{figures:?}");
         assert_eq!(down.figures(PacketFate::default())[1..], [0.0, 0.0]);
         up.forget();
-        control.control(at(300), MS(10), [0, 500_000]);
+        control.control(make_instant(300), MS(10), [0, 500_000]);
         let figures = up.figures(PacketFate::default());
         assert!((figures[0] - 18.0).abs() < 1e-9 && figures[1].is_nan() && figures[2] == 0.0);
     }
@@ -532,13 +537,13 @@ mod tests {
     #[test]
     fn round_trips_concern_both_directions() {
         let ([mut down, mut up], mut control) = program(DelayKind::HalfRtt);
-        control.control(at(0), MS(0), [0, 0]);
+        control.control(make_instant(0), MS(0), [0, 0]);
         arrive(&mut down, 1, MS(10));
         arrive(&mut up, 1, MS(10));
-        control.control(at(50), MS(0), [0, 0]);
+        control.control(make_instant(50), MS(0), [0, 0]);
         // 10 and 100 ms are 55 ms each way, 45 ms above the baseline
         (0..3).for_each(|number| arrive(&mut up, 60 + number, MS(100)));
-        let rates = control.control(at(210), MS(0), [525_000, 525_000]);
+        let rates = control.control(make_instant(210), MS(0), [525_000, 525_000]);
         assert_eq!(rates, [Rate::from_mbit(18), Rate::from_mbit(18)]);
     }
 
@@ -553,21 +558,24 @@ mod tests {
         let ([mut down, _], control) = program(DelayKind::OneWay);
         assert_eq!((down.next_timer(), control.interval()), (Instant::NEVER, MS(10)));
         let mut sent = Sent(Vec::new());
-        down.start(at(5));
+        down.start(make_instant(5));
         for ms in [5, 55, 105] {
-            assert_eq!(down.next_timer(), at(ms));
-            down.on_timer(at(ms), &mut sent);
+            assert_eq!(down.next_timer(), make_instant(ms));
+            down.on_timer(make_instant(ms), &mut sent);
         }
         // 56 B, 8 B of UDP, 20 B of IP, 14 B of Ethernet
         assert_eq!(sent.0, [98, 98, 98]);
-        down.stop(at(110));
+        down.stop(make_instant(110));
         assert_eq!(down.next_timer(), Instant::NEVER);
     }
 
     #[test]
     fn rates_out_of_order_are_refused() {
         let read = |value: serde_json::Value| Params::from_json(value.as_object().unwrap()).unwrap_err().to_string();
-        assert_eq!(read(serde_json::json!({"down_min": 30_000_000})), "down_min: found 30Mbit, allowed: at most down_base, 20Mbit");
+        assert_eq!(
+            read(serde_json::json!({"down_min": 30_000_000})),
+            "down_min: found 30Mbit, allowed: at most down_base, 20Mbit"
+        );
         assert_eq!(read(serde_json::json!({"up_base": 40_000_000})), "up_base: found 40Mbit, allowed: at most up_max, 35Mbit");
     }
 }

@@ -102,7 +102,7 @@ pub struct State {
     accumulated: f64,
     /// Delay at the last update.
     qdelay: Duration,
-    /// What is left of the time without drops.
+    /// Rest of the time without drops.
     burst: Duration,
     /// For how long the queue has been quiet.
     quiet: Duration,
@@ -182,8 +182,7 @@ impl State {
         } else {
             self.prob = change_prob(self.prob, delay, before, self.target);
         }
-        let is_quiet =
-            delay < self.target / 2 && before < self.target / 2 && self.prob == 0.0 && self.burst == Duration::ZERO;
+        let is_quiet = delay < self.target / 2 && before < self.target / 2 && self.prob == 0.0 && self.burst == Duration::ZERO;
         match self.activity {
             Activity::Active if is_quiet => (self.activity, self.quiet) = (Activity::Quiescent, Duration::ZERO),
             Activity::Quiescent if is_quiet => {
@@ -326,7 +325,8 @@ mod tests {
 
     /// A queue of 10 Mbit/s with three packets, probability `prob`, past all beginnings, which measured a delay of 20 ms.
     fn busy(prob: f64) -> (State, Counters) {
-        let (mut state, mut log) = (State::new(Params { limit: Some(150_000), ..Params::default() }, &context(10)), Counters::default());
+        let (mut state, mut log) =
+            (State::new(Params { limit: Some(150_000), ..Params::default() }, &context(10)), Counters::default());
         (0..3).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Instant::ZERO, &mut log));
         (state.activity, state.prob, state.qdelay) = (Activity::Active, prob, MS(20));
         (state, log)

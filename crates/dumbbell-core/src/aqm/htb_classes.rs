@@ -65,7 +65,7 @@ crate::params! {
         /// Queue below class 2.
         queue2: ClassQueue = ClassQueue::Pfifo, unit "", source "sch_htb.c: htb_change_class makes a pfifo";
         /// DSCP of the packets of class 2.
-        dscp2: u8 = 46, unit "", range 0_u8, 63_u8, source "ours: EF, RFC 3246";
+        dscp2: u8 = 46, unit "codepoint", range 0_u8, 63_u8, source "ours: EF, RFC 3246";
         /// Rate of class 3; unset: there is no such class.
         rate3: Option<Rate> = None, unit "", range Rate(1000), Rate(10_000_000_000_000), source "tc-htb(8): rate";
         /// Rate up to which class 3 borrows; unset: its rate.
@@ -77,7 +77,7 @@ crate::params! {
         /// Queue below class 3.
         queue3: ClassQueue = ClassQueue::Pfifo, unit "", source "sch_htb.c: htb_change_class makes a pfifo";
         /// DSCP of the packets of class 3.
-        dscp3: u8 = 8, unit "", range 0_u8, 63_u8, source "ours: CS1, RFC 3662";
+        dscp3: u8 = 8, unit "codepoint", range 0_u8, 63_u8, source "ours: CS1, RFC 3662";
         /// Rate of class 4; unset: there is no such class.
         rate4: Option<Rate> = None, unit "", range Rate(1000), Rate(10_000_000_000_000), source "tc-htb(8): rate";
         /// Rate up to which class 4 borrows; unset: its rate.
@@ -89,7 +89,7 @@ crate::params! {
         /// Queue below class 4.
         queue4: ClassQueue = ClassQueue::Pfifo, unit "", source "sch_htb.c: htb_change_class makes a pfifo";
         /// DSCP of the packets of class 4.
-        dscp4: u8 = 32, unit "", range 0_u8, 63_u8, source "ours: CS4, RFC 4594";
+        dscp4: u8 = 32, unit "codepoint", range 0_u8, 63_u8, source "ours: CS4, RFC 4594";
         /// Bucket of each rate and each ceiling.
         burst: u32 = 1600, unit "bytes", range 1_514_u32, 100_000_000_u32, source "tc-htb(8): burst and cburst; tc reckons the mtu of 1600 and a tick";
         /// Packets that fit into the queue of each class; unset: 1000, and 10240 with fq_codel.
@@ -140,8 +140,11 @@ impl Params {
                 Some(_) => {}
             }
         }
-        let named: Vec<(usize, u8)> =
-            (1..).zip(&classes).filter(|(_, one)| one.rate.is_some()).filter_map(|(number, one)| Some((number, one.dscp?))).collect();
+        let named: Vec<(usize, u8)> = (1..)
+            .zip(&classes)
+            .filter(|(_, one)| one.rate.is_some())
+            .filter_map(|(number, one)| Some((number, one.dscp?)))
+            .collect();
         for (place, (number, dscp)) in named.iter().enumerate() {
             if named[..place].iter().any(|(_, other)| other == dscp) {
                 return Err(ParamError::new(format!("dscp{number}"), dscp, "a DSCP that no other class has"));
@@ -507,12 +510,8 @@ mod tests {
 
     #[test]
     fn a_class_sends_a_quantum_in_its_turn() {
-        let (mut state, mut log) = classes(Params {
-            quantum1: Some(2_500),
-            rate2: Some(MBIT(20)),
-            quantum2: Some(1_000),
-            ..Params::default()
-        });
+        let (mut state, mut log) =
+            classes(Params { quantum1: Some(2_500), rate2: Some(MBIT(20)), quantum2: Some(1_000), ..Params::default() });
         for seq in 0..8 {
             for flow in [1, 2] {
                 state.enqueue(Packet { flow, len: 1000, ..packet(seq, Ecn::NotEct) }, Instant::ZERO, &mut log);

@@ -61,6 +61,8 @@ crate::params! {
         longest: Duration = Duration::from_millis(4), unit "", range Duration::from_micros(1), Duration::from_secs(1), source "Linux ath9k: aggregates of at most 4 ms";
         /// Time of the medium for each aggregate besides its bytes: waiting for the medium, preamble, block acknowledgement.
         overhead: Duration = Duration::from_micros(200), unit "", range Duration::from_micros(1), Duration::from_millis(100), source "ours: about the sum of DIFS, mean backoff, preamble, SIFS and block acknowledgement of 802.11n at 5 GHz";
+        /// Packets that wait for a station before its longest queue loses some.
+        limit: u32 = 8_192, unit "packets", range 1_u32, 100_000_000_u32, source "fq_impl.h: fq_init, for all stations";
         /// Target of CoDel.
         target: Duration = Duration::from_millis(20), unit "", range Duration(0), Duration::from_secs(10), source "sta_info.c: cparams.target = MS2TIME(20)";
         /// Interval of CoDel.
@@ -146,8 +148,8 @@ impl State {
         if let Some(number) = self.stations.iter().position(|one| one.host == host) {
             return number;
         }
-        let Params { target, interval, ecn, weight, .. } = self.params;
-        let of_wifi = fq_codel::Params { flows: QUEUES, target, interval, ecn, ..FqCodelVersion::Mac80211.sets() };
+        let Params { limit, target, interval, ecn, weight, .. } = self.params;
+        let of_wifi = fq_codel::Params { flows: QUEUES, limit, target, interval, ecn, ..FqCodelVersion::Mac80211.sets() };
         self.stations.push(Station {
             host,
             queue: fq_codel::State::new(of_wifi, &self.context),
@@ -361,7 +363,8 @@ mod tests {
         arrive(&mut state, &mut log, 1, 50);
         arrive(&mut state, &mut log, 9, 4);
         // 39 packets take 3900 us, and a full frame of 1514 B would take 100.9 more; at 6 Mbit/s a packet takes 2000, so that one alone fits
-        let (both, slow): (Vec<_>, Vec<_>) = serve(&mut state, &mut log, Instant::from_millis(100)).into_iter().partition(|one| one.0 == 1);
+        let (both, slow): (Vec<_>, Vec<_>) =
+            serve(&mut state, &mut log, Instant::from_millis(100)).into_iter().partition(|one| one.0 == 1);
         assert_eq!(both.iter().map(|one| one.1).collect::<Vec<_>>(), [39, 11]);
         assert_eq!(slow.iter().map(|one| one.1).collect::<Vec<_>>(), [1, 1, 1, 1]);
     }
@@ -432,6 +435,9 @@ mod tests {
         assert_eq!(log.queue.drops_aqm, 0);
         serve(&mut state, &mut log, Instant::from_secs(1));
         assert!(log.queue.drops_aqm > 0);
-        assert_eq!((state.packets() as u64 + log.queue.sent + log.queue.drops_aqm, state.bytes()), (5_000, 1500 * state.packets() as u64));
+        assert_eq!(
+            (state.packets() as u64 + log.queue.sent + log.queue.drops_aqm, state.bytes()),
+            (5_000, 1500 * state.packets() as u64)
+        );
     }
 }

@@ -258,7 +258,9 @@ mod tests {
         assert!(shares(&down).iter().zip(shares(&up)).all(|(one, other)| *one != other));
         // another terminal, another run, and a terminal without a number
         for other in [of(5, 77, Some(2)), of(6, 77, Some(1)), of(5, 77, None)] {
-            assert!(common(&down)[0].1 != common(&other)[0].1 && common(&down).iter().zip(common(&other)).all(|(a, b)| a.0 != b.0));
+            assert!(
+                common(&down)[0].1 != common(&other)[0].1 && common(&down).iter().zip(common(&other)).all(|(a, b)| a.0 != b.0)
+            );
         }
         // rates do not depend on the terminal
         assert_eq!(shares(&up), shares(&of(5, 77, None)));

@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn later_blocks_wait_for_one_that_was_not_decoded() {
         let params = Params { error_rate: 0.5, retries: 100, ..Params::default() };
-        let seen = drive(&mut path(AnyStage::Harq(stage(params, 0))), (0..20_000).map(|number| Instant::from_micros(100 * number)));
+        let seen =
+            drive(&mut path(AnyStage::Harq(stage(params, 0))), (0..20_000).map(|number| Instant::from_micros(100 * number)));
         assert!(seen.arrived.iter().map(|one| one.1).eq(0..20_000));
         assert!(seen.arrived.windows(2).all(|two| two[0].0 <= two[1].0));
         // packets of one slot leave together
