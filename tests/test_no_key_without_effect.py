@@ -246,7 +246,7 @@ _BESIDE: dict[str, dict[str, Any]] = {
         for number in range(1, 5)
         for key in ("prio", "quantum", "queue", "dscp")
     },
-    **{f"htb_classes.ceil{number}": {f"rate{number}": "1Mbit"} for number in range(1, 5)},
+    **{f"htb_classes.ceil{number}": {"rate1": "1Mbit", f"rate{number}": "1Mbit"} for number in range(1, 5)},
     **{f"htb_classes.{key}": {"queue1": "fq_codel"} for key in ("target", "interval", "flow_quantum", "ecn")},
     "htb_classes.burst": {"rate1": "1Mbit"},
 }
