@@ -12,7 +12,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment.file import load
 from dumbbell.line.access import LINKS
 from dumbbell.line.answer import choose_setting
-from dumbbell.line.home import QUEUES, UNSHAPED, AccessLine, list_settings, write_experiment
+from dumbbell.line.home import OLD_MODEM, QUEUES, UNSHAPED, AccessLine, list_settings, write_experiment
 from dumbbell.line.measured import read_line
 from dumbbell.line.subscribers import read_subscribers
 from dumbbell.report.verdict import RankedSettings
@@ -30,13 +30,18 @@ def test_every_kind_of_line_is_an_experiment_that_checks(kind: str, tmp_path: Pa
     path.write_text(write_experiment(line))
     experiment = load(str(path))
     settings = list_settings(line)
-    assert len(settings) == 1 + len(LINKS[kind].modem_queues) + len(QUEUES) * len(line.tried_margins)
+    others = bool(LINKS[kind].modem_queue) + LINKS[kind].varies
+    assert len(settings) == 1 + others + len(QUEUES) * len(line.tried_margins)
     cells = [experiment.make_cell(index * line.seeds) for index in range(len(settings))]
     assert [cell.matrix["setting"] for cell in cells] == [setting.name for setting in settings]
     assert all(cell.groups["bottleneck"]["rate"] == 50 * MBIT for cell in cells)
     assert all(cell.groups["reverse"]["rate"] == 10 * MBIT for cell in cells)
     for cell, setting in zip(cells, settings, strict=True):
-        if setting.queue:
+        if setting.follows:
+            assert [hop["aqm"]["bandwidth"] for hop in cell.groups["hop"]] == [12_500_000, 2_500_000]
+            kinds = [one["kind"]["name"] for one in cell.groups["app"]]
+            assert kinds == ["pages", "call", "autorate"]
+        elif setting.queue:
             down, up = (hop["rate"] for hop in cell.groups["hop"])
             assert (down, up) == (setting.margin * 50 * MBIT // 100, setting.margin * 10 * MBIT // 100)
 
@@ -45,6 +50,26 @@ def test_a_queue_at_the_line_holds_its_time_in_full_frames() -> None:
     # 50 Mbit/s for 200 ms are 1 250 000 B, 825.6 frames of 1514 B
     assert AccessLine(50 * MBIT, 10 * MBIT).count_packets(50 * MBIT) == 825
     assert AccessLine(50 * MBIT, 10 * MBIT, modem_buffer=1_000_000).count_packets(10 * MBIT) == 10  # at least
+
+
+def test_a_cable_modem_has_its_own_pie_behind_the_shaper() -> None:
+    line = AccessLine(50 * MBIT, 10 * MBIT, "docsis")
+    assert line.make_queues() == ('{ name = "pfifo", limit = 825 }', '{ name = "docsis_pie" }')
+    unshaped, fifo, *shaped = list_settings(line)
+    assert [one.values[-1] for one in (unshaped, *shaped)] == ['{ name = "docsis_pie" }'] * (1 + len(shaped))
+    assert fifo.name == OLD_MODEM and fifo.values[-1] == '{ name = "pfifo", limit = 165 }'
+    # 50 ms of 10 Mbit/s are 62 500 B
+    longer = AccessLine(50 * MBIT, 10 * MBIT, "docsis", modem_buffer=50_000_000)
+    assert longer.make_queues()[1] == '{ name = "docsis_pie", limit = "62500B" }'
+    assert "a queue of 50 ms at the provider's end of the line" in longer.assumptions
+
+
+def test_one_satellite_serves_both_directions(tmp_path: Path) -> None:
+    path = tmp_path / "line.toml"
+    path.write_text(write_experiment(AccessLine(100 * MBIT, 20 * MBIT, "leo", queues=("cake",), margins=(40,))))
+    cell = load(str(path)).make_cell(0)
+    links = [cell.groups[name]["link"] for name in ("bottleneck", "reverse")]
+    assert [(one["name"], one["terminal"]) for one in links] == [("leo", 1)] * 2
 
 
 def test_the_answer_names_a_flow_queue_below_the_rate_of_the_line(tmp_path: Path, command: Command) -> None:

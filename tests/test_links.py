@@ -36,6 +36,7 @@ def test_a_link_is_a_name_or_a_table_and_canonical_with_all_its_parameters() -> 
         "low_rate": 0.5,
         "delay_min": 3_700_000,
         "delay_max": 7_500_000,
+        "terminal": None,
     }
 
 

@@ -69,6 +69,12 @@ def mix(aqm: Any = "pfifo", cc: Any = "cubic", **more: Any) -> dict[str, Any]:
 def of_queue(name: str) -> Iterator[dict[str, Any]]:
     for rate, cc in itertools.product(("10Mbit", "1Mbit", "100Mbit"), ("cubic", "prague", "dctcp")):
         yield mix(name, cc, bottleneck={"rate": rate, "aqm": name})
+    if name == "htb_classes":
+        flows = [{"cc": "cubic", "base_rtt": "20ms", "dscp": dscp} for dscp in (0, 46, 8, 32, 10)]
+        yield mix(name, flows=flows)
+    if name == "mac80211":
+        flows = [{"cc": "cubic", "base_rtt": "20ms", "dst_host": host} for host in (1, 2, 3, 4)]
+        yield mix(name, flows=flows, bottleneck={"rate": "50Mbit", "aqm": name})
     flood = [
         {"rate": "30Mbit", "start": "1s", "ecn": "ect1", "size": "300B", "stop": "3s"},
         {"rate": "20Mbit", "stop": "2s"},
@@ -154,6 +160,23 @@ def of_ways() -> Iterator[dict[str, Any]]:
     yield mix("pfifo", app=[{"kind": "pages", "cc": "cubic"}], **ways)
 
 
+def of_autorate() -> Iterator[dict[str, Any]]:
+    cake = {"rate": "100Mbit", "aqm": {"name": "cake", "bandwidth": "10Mbit"}}
+    hops = [{"name": name, "aqm": "pfifo"} for name in ("line", "up", "line-up")]
+    hops[1] = {"name": "up", "rate": "100Mbit", "aqm": {"name": "cake", "bandwidth": "10Mbit"}}
+    for rate in ("8Mbit", "60Mbit"):
+        route, way_up = ["bottleneck", "line"], ["up", "line-up"]
+        flows = [{"cc": "cubic", "base_rtt": "20ms", "route": route}]
+        user = {"kind": "autorate", "route": route, "ack_route": way_up}
+        up = {"cc": "cubic", "base_rtt": "20ms", "route": way_up}
+        yield mix(
+            bottleneck=cake,
+            hop=[{"rate": rate} | one for one in hops],
+            flows=[*flows, up],
+            app=[user],
+        )
+
+
 def of_applications(kinds: Iterable[str]) -> Iterator[dict[str, Any]]:
     cake = ({"name": "cake", "isolation": f"dual-{end}host"} for end in ("src", "dst"))
     for kind, aqm, cc in itertools.product(
@@ -168,8 +191,12 @@ def bases(key: reach.KernelKey) -> Iterator[dict[str, Any]]:
     """Yield runs in which a key may act."""
     if key.param.name in _WAYS:
         return of_ways()
+    if key.owner == "autorate":
+        return of_autorate()
     if key.owner == "app" or key.owner in read_registry().app:
-        return of_applications(read_registry().app if key.owner == "app" else [key.owner])
+        return of_applications(
+            [one for one in read_registry().app if one != "autorate"] if key.owner == "app" else [key.owner]
+        )
     if key.owner in read_registry().link:
         return of_link(key.owner)
     if key.owner in read_registry().stage:
@@ -216,6 +243,17 @@ _BESIDE: dict[str, dict[str, Any]] = {
     **{f"video.{key}": _STATISTICAL for key in ("rate", "variation", "burst")},
     **{f"video.{key}": _STATISTICAL | {"control": "nada"} for key in ("least", "most", "priority", "cancel")},
     "delay.reorder": {"from": "1s", "to": "2s"},
+    **{f"mac80211.{key}": {"slow_from": 3} for key in ("slow_rate", "turns", "weight", "longest")},
+    **{
+        f"htb_classes.{key}{number}": {"rate1": "1Mbit", "ceil1": "10Mbit"}
+        | ({} if number == 1 else {f"rate{number}": "1Mbit", f"ceil{number}": "10Mbit"})
+        | ({"rate2": "1Mbit", "ceil2": "10Mbit"} if number == 1 else {})
+        for number in range(1, 5)
+        for key in ("prio", "quantum", "queue", "dscp")
+    },
+    **{f"htb_classes.ceil{number}": {"rate1": "1Mbit", f"rate{number}": "1Mbit"} for number in range(1, 5)},
+    **{f"htb_classes.{key}": {"queue1": "fq_codel"} for key in ("target", "interval", "flow_quantum", "ecn")},
+    "htb_classes.burst": {"rate1": "1Mbit"},
 }
 
 
@@ -289,6 +327,8 @@ def test_a_key_without_what_it_needs_is_refused_and_does_nothing(
     base = next(bases(found))
     place = found.place + key
     without = {found.place + other: given for other, given in _WITHOUT.get(found.name, {}).items()}
+    if (name, key) == ("mac80211", "weight"):  # what it needs is the default
+        base["bottleneck"]["aqm"] = {"name": name, "turns": "aggregates"}
     with pytest.raises(InputError, match=rf"{key}: it has no effect without "):
         parse(copy.deepcopy(base), "file", without | {place: value})
     monkeypatch.setattr("dumbbell.experiment.without_effect.NEEDS", {})

@@ -101,6 +101,14 @@ tc class add dev eth0 parent 1:1 classid 1:12 htb rate 1.6mbit ceil 9.9mbit
 tc class add dev eth0 parent 1:1 classid 1:13 htb rate 1.6mbit ceil 9.9mbit
 tc qdisc add dev eth0 parent 1:12 fq_codel quantum 300
 """
+FIVE = SHARED + "".join(f"tc class add dev eth0 parent 1:1 classid 1:{number} htb rate 1mbit\n" for number in (14, 15))
+LEVELS = SHARED + "tc class add dev eth0 parent 1:13 classid 1:131 htb rate 1mbit\n"
+ALONE = "\n".join(line for line in SHARED.splitlines() if "classid 1:1 " not in line).replace(
+    "parent 1:1 ", "parent 1: "
+)
+BANDS = """tc qdisc add dev a root handle 1: prio bands 3
+tc qdisc add dev a parent 1:2 fq_codel target 6ms
+"""
 PRIO = "tc qdisc add dev a root handle 1: prio\ntc qdisc add dev a parent 1:1 codel"
 ADSL_QUEUE = "fq_codel limit 1001 quantum 300 target 17.3ms interval 112.3ms memory_limit 32Mb"
 ADSL = "stab linklayer atm overhead -4 tbf rate 808kbit burst {} latency 300ms"
@@ -168,6 +176,27 @@ ACCEPTED: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
             "ecn": True, "adaptive": True, "bandwidth": "10Mbit",
         },
     ),
+    "classes that share": (
+        (SHARED,),
+        {"rate": "10Mbit"},
+        {
+            "name": "htb_classes", "rate1": "1.6Mbit", "ceil1": "9.9Mbit", "queue1": "fq_codel", "flow_quantum": "300B",
+            "rate2": "128kbit", "ceil2": "3Mbit", "rate3": "1.6Mbit", "ceil3": "9.9Mbit",
+        },
+    ),
+    "bands": (
+        (BANDS,),
+        {"rate": "10Mbit"},
+        {
+            "name": "htb_classes", "rate1": "10Tbit", "prio1": 1, "queue1": "fq_codel", "target": "6ms",
+            "rate2": "10Tbit", "rate3": "10Tbit", "prio3": 2,
+        },
+    ),
+    "fq": (
+        ("fq limit 1000 flow_limit 50 nopacing",),
+        {"rate": "10Mbit"},
+        {"name": "fq", "limit": 1000, "flow_limit": 50},
+    ),
     "police": (
         ("police rate 10mbit burst 10k drop",),
         {"rate": "100Mbit", "path": [{"name": "policer", "rate": "10Mbit", "burst": "10240B"}]},
@@ -196,8 +225,16 @@ def test_a_line_becomes_an_experiment_that_runs(name: str, tmp_path: Path) -> No
         # 1514 - 4 = 1510 B are 32 cells of 53 B: TBF drops every full frame
         ((ADSL.format(1695), ADSL_QUEUE), "tc:1:55: tbf burst 1695: tbf drops each frame that is longer"),
         ((ADSL.format(1695), ADSL_QUEUE), "a full frame takes 1696 B on this link; use a burst of 1696 or more"),
-        ((SHARED,), "sharing between 3 classes of htb (1:11, 1:12, 1:13); use --class 1:12, which"),
-        (("fq limit 1000",), "tc:1:1: dumbbell has no fq: its pacing at a sender is hosts.pacing"),
+        ((FIVE,), "sharing between 5 classes of htb (1:11, 1:12, 1:13, 1:14, 1:15); use at most 4, or --class 1:12"),
+        ((LEVELS,), "sharing between 3 classes of htb (1:11, 1:12, 1:131) at several levels; use --class 1:12, which"),
+        ((ALONE,), "sharing between 3 classes of htb (1:11, 1:12, 1:13) without one class above them; use --cl"),
+        ((SHARED + "tc qdisc add dev eth0 parent 1:11 cake",), "cake below class 1:11, one of several; use pfifo"),
+        (
+            (SHARED + "tc qdisc add dev eth0 parent 1:11 fq_codel quantum 600",),
+            "fq_codel quantum 600, unlike the queue of another class; use one value for all classes",
+        ),
+        (("fq maxrate 1mbit",), "not support maxrate of fq; use a rate of the hop, or hosts.pacing"),
+        (("sfq limit 100",), "tc:1:1: dumbbell has no sfq: it is not modelled"),
         (("cake bandwidth 45mbit ingress autorate-ingress besteffort wash",), "not support autorate-ingress of cake"),
         (("netem delay 50ms 100ms distribution pareto",), "the distribution pareto; use uniform"),
         (("netem delay 500ms 100ms loss 25%",), "packets overtake each other; use rate in the same netem"),
@@ -210,7 +247,8 @@ def test_a_line_becomes_an_experiment_that_runs(name: str, tmp_path: Path) -> No
         (("fq_codel quantum 10",), 'fq_codel quantum is "10B"; it must be an integer from 256B to 1MiB'),
         (("red min 30000",), "limit of red, for which tc has no default"),
         (("police rate 10mbit burst 10k",), "reclassify for packets that exceed the rate, tc's default,"),
-        ((PRIO,), "prio, whose bands wait for each other"),
+        ((PRIO,), "codel below band 0, one of several; use pfifo or fq_codel in each"),
+        ((PRIO.replace("prio", "prio bands 9"),), "prio with 9 bands; use 2 to 4"),
         (("htb rate 1mbit", "tbf rate 2mbit burst 5k limit 9k"), "tbf below class 1:1, two shapers"),
         (("netem delay 1s rate 100mbit",), "netem limit is 1000 packets; it must be more than 8257"),
         (("htb rate 20mbit", "codel", "pie"), "a queue is there already, htb, and nothing can be below it"),
@@ -284,6 +322,16 @@ def test_a_class_can_be_chosen() -> None:
     assert found["rate"] == "9.9Mbit" and found["aqm"] == {"name": "fq_codel", "quantum": "300B"}
     assert any("the 2 other classes of eth0 are idle" in one for one in read(SHARED, chosen_class="1:12").remarks)
     assert "unknown class 1:14; did you mean 1:13?" in refusal(SHARED, chosen_class="1:14")
+
+
+def test_each_class_has_traffic_of_its_own() -> None:
+    file = tomllib.loads(read(SHARED).text)
+    assert [one.get("dscp") for one in file["flows"]] == [None, "EF", "CS1"]
+    assert any("none for 1:12, EF for 1:11, CS1 for 1:13" in one for one in read(SHARED).remarks)
+    given = SHARED.replace("ceil 3mbit", "ceil 3mbit prio 2 quantum 3000 burst 20k")
+    aqm = bottleneck(given)["aqm"]
+    assert (aqm["prio2"], aqm["quantum2"], aqm["burst"]) == (2, "3000B", "20480B")
+    assert any("all classes have the largest burst, 20480B" in one for one in read(given).remarks)
 
 
 def test_tbf_lends_no_frame() -> None:
@@ -432,10 +480,11 @@ def test_a_configuration_of_sqm(
         assert found["reverse"]["aqm"]["target"] == "27.984ms" and found["reverse"]["aqm"]["interval"] == "122.984ms"
 
 
-def test_classes_of_sqm_are_refused_or_chosen(tmp_path: Path) -> None:
+def test_classes_of_sqm_share_or_are_chosen(tmp_path: Path) -> None:
     file = tmp_path / "sqm"
     file.write_text(SQM.format(script="simple", qdisc="fq_codel", options="", upload=0), encoding="utf-8")
-    assert "sharing between 3 classes of htb (1:11, 1:12, 1:13); use --class 1:12" in refusal(str(file))
+    shared = bottleneck(str(file))["aqm"]
+    assert shared["name"] == "htb_classes" and [shared[f"queue{number}"] for number in (1, 2, 3)] == ["fq_codel"] * 3
     assert bottleneck(str(file), chosen_class="1:12")["rate"] == "5.984Mbit"
     text = file.read_text(encoding="utf-8")
     file.write_text(text + text.replace("eth1", "eth2"), encoding="utf-8")
@@ -512,7 +561,7 @@ def test_every_queue_of_linux_comes_back(name: str) -> None:
     try:
         lines = list_commands(map_cell(cell, reach.make_kernel()))
     except InputError as error:
-        assert name in ("pi2", "csaqm"), error
+        assert name in ("pi2", "csaqm", "docsis_pie", "mac80211", "htb_classes", "fq"), error
         return
     again = parse(tomllib.loads(read("\n".join(lines) + "\n").text), "again").make_cell(0)
     assert again.groups["bottleneck"] == cell.groups["bottleneck"]

@@ -472,6 +472,19 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         self.aqm.packets() as u64 + u64::from(self.in_service.is_some()) + self.following.len() as u64
     }
 
+    /// Bytes on the link of all packets that have left the queue.
+    pub fn taken_bytes(&self) -> u64 {
+        self.taken
+    }
+
+    /// A program sets the rate of the queue's own shaper.
+    pub fn set_shaper(&mut self, rate: Rate, now: Instant) {
+        self.aqm.set_shaper(rate, now);
+        if self.in_service.is_none() && self.next != Instant::NEVER {
+            self.serve(now);
+        }
+    }
+
     /// The rate changes; what is on the wire goes on at the old one.
     pub fn set_rate(&mut self, rate: Rate, now: Instant) {
         self.link.set_rate(rate, now);

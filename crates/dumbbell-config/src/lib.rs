@@ -359,6 +359,7 @@ impl RunConfig {
             record,
             states,
         };
+        resolved.check_controls()?;
         if resolved.measured_from() >= resolved.end() {
             let [found, most] = [resolved.record.from, resolved.end()].map(|time| format!("{} s", time.as_secs_f64()));
             return Err(ParamError::new("record.from", found, format!("less than the duration, {most}")));
@@ -407,7 +408,30 @@ impl RunConfig {
         let (params, chosen) = self.hop(hop);
         // links of one kind do not draw the same numbers
         let seed = if hop == 0 { self.run.seed } else { mix(self.run.seed ^ (hop as u64) << 48) };
-        chosen.map(|chosen| chosen.build(&LinkContext { rate: params.rate, seed }))
+        chosen.map(|chosen| chosen.build(&LinkContext { rate: params.rate, seed, run_seed: self.run.seed }))
+    }
+
+    /// Returns the first hop of the data of `route` whose queue shapes at a rate of its own, 0 is the bottleneck.
+    pub fn shaper_of(&self, route: &Route) -> Option<usize> {
+        let shapes = |hop: &usize| {
+            let aqm = if *hop == 0 { &self.aqm } else { &self.hops[*hop - 1].aqm };
+            aqm.name() == "cake" && aqm.values().get("bandwidth").and_then(Value::as_u64).is_some_and(|rate| rate > 0)
+        };
+        route.data.iter().map(|&hop| usize::from(hop)).find(shapes)
+    }
+
+    /// Checks that each program that sets rates of shapers has one.
+    fn check_controls(&self) -> Result<(), ParamError> {
+        let has_none = |app: &AppConfig| {
+            matches!(app.spec, AppSpec::Autorate(_)) && app.routes.iter().all(|route| self.shaper_of(route).is_none())
+        };
+        match self.apps.iter().position(has_none) {
+            None => Ok(()),
+            Some(index) => {
+                let found = format!("{}, and no hop of its routes shapes", self.apps[index].spec.name());
+                Err(ParamError::new(format!("app[{index}].kind"), found, "a hop with aqm = cake and a bandwidth"))
+            }
+        }
     }
 
     /// Returns the part of the link of hop `hop` that only simulations have, if there is one, as key and value: a named link, or delays of a trace.

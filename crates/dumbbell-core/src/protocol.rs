@@ -70,6 +70,16 @@ pub struct PacketFate {
     pub known: u64,
 }
 
+/// The part of an application that sets rates of shapers, on a clock of its own.
+pub trait ShaperControl: Send {
+    /// Time from one call of [`ShaperControl::control`] to the next.
+    fn interval(&self) -> Duration;
+
+    /// Returns the rates that the shapers have from `now` on, those of responses and of requests; that of a way without a shaper is ignored. `propagation` is that
+    /// of one way, and `carried` the bytes that each shaper has let leave so far.
+    fn control(&mut self, now: Instant, propagation: Duration, carried: [u64; 2]) -> [Rate; 2];
+}
+
 /// Both ends of a protocol, sender and receiver of one flow. Time never goes back between calls. What is random must come from the seed of
 /// its [`ProtocolContext`].
 pub trait Protocol: Send {
@@ -125,6 +135,11 @@ pub trait Protocol: Send {
     /// Returns the values of the measures of an application until `now`, in their order; NaN where there is none. `fate` counts the packets.
     fn figures(&self, _fate: PacketFate, _now: Instant) -> Vec<f64> {
         Vec::new()
+    }
+
+    /// Gives away the part that sets rates of shapers, if it is an application with one: once, from its responses.
+    fn take_control(&mut self) -> Option<Box<dyn ShaperControl>> {
+        None
     }
 
     /// Why it closed the connection before its end, in one line.

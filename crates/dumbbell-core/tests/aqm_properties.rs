@@ -408,6 +408,7 @@ fn configuration(spec: &AlgorithmSpec, draws: &[u64]) -> Map<String, Value> {
 fn refused_together(spec: &AlgorithmSpec, error: &ParamError) -> bool {
     let keys: &[&str] = match spec.name {
         "red" => &["max", "burst"],
+        "htb_classes" => &["ceil1", "ceil2", "ceil3", "ceil4", "dscp2", "dscp3", "dscp4"],
         "dualpi2" => &[
             "step_packets",
             "target",

@@ -116,7 +116,7 @@ proptest! {
             let chosen = pick_spec(&spec, &picks);
             let rate = Rate(first_kbit * 1_000);
             let mut hop = Hop {
-                link: chosen.build(&LinkContext { rate, seed }), queue: VecDeque::new(), on_link: None, next: Instant::NEVER, left: Vec::new(), looks: 0,
+                link: chosen.build(&LinkContext { rate, seed, run_seed: seed }), queue: VecDeque::new(), on_link: None, next: Instant::NEVER, left: Vec::new(), looks: 0,
             };
             let (mut now, mut number, mut lost, mut fastest) = (Instant::ZERO, 0, 0, rate);
             for &step in &steps {
@@ -157,7 +157,7 @@ proptest! {
             is_bounded(&spec, &chosen, &hop.left, fastest, changes as u64)?;
 
             // delays are the same whenever one asks, and bounded
-            let (mut one, mut other) = (chosen.build(&LinkContext { rate, seed }), chosen.build(&LinkContext { rate, seed }));
+            let (mut one, mut other) = (chosen.build(&LinkContext { rate, seed, run_seed: seed }), chosen.build(&LinkContext { rate, seed, run_seed: seed }));
             for second in 0..40 {
                 let at = Instant::from_millis(777 * second);
                 prop_assert!(one.delay(at) <= Duration::from_secs(60) && (chosen.delays() || one.delay(at) == Duration::ZERO), "{}", spec.name);

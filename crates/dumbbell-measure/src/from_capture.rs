@@ -114,7 +114,7 @@ impl SeenLink<'_> {
         let changes: Box<dyn Iterator<Item = (Instant, Rate)>> = Box::new(changes.map(|change| (change.at, change.rate)));
         SeenLink {
             layer: params.layer(),
-            bucket: htb::State::new(htb::Params { burst: params.burst }, &LinkContext { rate: params.rate, seed: 0 }),
+            bucket: htb::State::new(htb::Params { burst: params.burst }, &LinkContext { rate: params.rate, seed: 0, run_seed: 0 }),
             most_debt: u64::from(params.burst) + 2 * LARGEST_BURST,
             taken: 0,
             settled: 0,

@@ -21,6 +21,7 @@ mod memory;
 mod multi_hop;
 mod port;
 mod setup;
+mod shapers;
 mod single_hop;
 mod tcp;
 mod topology;
@@ -55,6 +56,7 @@ use dumbbell_core::units::{Duration, Instant};
 use endpoint::{Arena, Endpoint, Origin, UnderWay};
 use multi_hop::MultiHop;
 use setup::{application, build_stages, line_of, lines, listed_key};
+use shapers::RunningControl;
 use single_hop::SingleHop;
 use std::sync::Arc;
 use tcp::Tcp;
@@ -115,6 +117,8 @@ pub struct Engine<N: Topology> {
     webs: Vec<Web>,
     /// By number.
     apps: Vec<AppUser>,
+    /// Programs that set rates of shapers.
+    controls: Vec<RunningControl>,
     /// Number of the next endpoint.
     next_number: u32,
     measures: Measures,
@@ -177,6 +181,7 @@ impl<N: Topology> Engine<N> {
             clock: Clock::new(&config, &aheads),
             webs: Vec::with_capacity(config.web.len()),
             apps: Vec::with_capacity(config.apps.len()),
+            controls: Vec::new(),
             next_number: listed as u32,
             measures: Measures::new(&config, classes.list.len()),
             now: Instant::ZERO,
@@ -596,6 +601,7 @@ impl<N: Topology> Engine<N> {
                 self.measures.begin_queue(&mut self.net.bottleneck_mut().log.counters, flows);
                 self.begin_apps();
             }
+            NextEvent::Control => self.control_shapers(now),
         }
         Ok(())
     }

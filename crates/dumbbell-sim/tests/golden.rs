@@ -79,6 +79,10 @@ fn queues() -> Vec<Queue> {
         queue("cake", 20, true, "cake", json!({})),
         queue("cake sce", 20, true, "", json!({"sce": "on"})),
         queue("csaqm", 20, true, "", json!({})),
+        queue("docsis_pie", 20, true, "", json!({})),
+        queue("mac80211", 20, true, "", json!({})),
+        queue("htb_classes", 20, true, "", json!({})),
+        queue("fq", 20, true, "", json!({})),
     ]
 }
 
@@ -299,6 +303,14 @@ cake       cubic 0.672   55.3      40    119      0
 cake       bbr1  0.967  175.3     354   8584     35
 csaqm      cubic 0.146   62.2      49    331      2
 csaqm      bbr1  0.982  180.0     338  14050     46
+docsis_pie cubic 0.936  100.3     104      0     82
+docsis_pie bbr1  0.847   99.6     156      0   1657
+mac80211   cubic 0.878   69.6      84     61      1
+mac80211   bbr1  0.961  173.7     329   4595     46
+htb_classes cubic 0.996 1093.1    4010      0    571
+htb_classes bbr1  0.980  179.0     346      0      0
+fq         cubic 0.999  283.4     575      0     31
+fq         bbr1  0.980  179.0     346      0      0
 ";
 
 /// One flow over each link that a file may name, in some queues, at 20 Mbit/s and 40 ms: use of the capacity, mean RTT, P99 of the time in queue (ms),
@@ -585,6 +597,62 @@ csaqm       20 cubic-sce       10      9.03      -      22.5      -        69   
 csaqm       20 ledbat          10      8.44      -      22.5      -       143      -         0      -
 csaqm       20 ledbat-pp       10      7.07      -      21.9      -        21      -         0      -
 csaqm       20 constant        10      5.77      -      20.0      -         1      -         0      -
+docsis_pie  20 reno            10      9.44      -      39.6      -         0      -       137      -
+docsis_pie  20 cubic           10      9.52      -      35.5      -         0      -        15      -
+docsis_pie  20 dctcp           10      9.44      -      39.6      -         0      -       137      -
+docsis_pie  20 prague          10      9.22      -      38.9      -         0      -       128      -
+docsis_pie  20 bbr1            10      9.52      -      30.1      -         0      -         1      -
+docsis_pie  20 bbr2            10      9.45      -      22.3      -         0      -         0      -
+docsis_pie  20 bbr3            10      9.39      -      26.4      -         0      -         0      -
+docsis_pie  20 bbr-draft       10      9.39      -      26.1      -         0      -         0      -
+docsis_pie  20 reno-sce        10      9.36      -      43.3      -         0      -       249      -
+docsis_pie  20 dctcp-sce       10      9.36      -      43.3      -         0      -       249      -
+docsis_pie  20 cubic-sce       10      9.50      -      35.0      -         0      -        17      -
+docsis_pie  20 ledbat          10      9.36      -      36.3      -         0      -        11      -
+docsis_pie  20 ledbat-pp       10      8.85      -      31.0      -         0      -         4      -
+docsis_pie  20 constant        10      5.77      -      20.0      -         0      -         0      -
+mac80211    20 reno            10      9.02      -      39.6      -        21      -         0      -
+mac80211    20 cubic           10      9.02      -      38.4      -        13      -         0      -
+mac80211    20 dctcp           10      9.02      -      48.8      -       368      -         0      -
+mac80211    20 prague          10      8.95      -      60.2      -       671      -         0      -
+mac80211    20 bbr1            10      9.02      -      53.0      -      2215      -         0      -
+mac80211    20 bbr2            10      8.92      -      29.6      -         3      -         0      -
+mac80211    20 bbr3            10      8.92      -      34.4      -        19      -         0      -
+mac80211    20 bbr-draft       10      8.80      -      33.2      -         0      -        22      -
+mac80211    20 reno-sce        10      8.97      -      54.0      -        55      -         0      -
+mac80211    20 dctcp-sce       10      8.97      -      54.0      -        55      -         0      -
+mac80211    20 cubic-sce       10      9.02      -      38.8      -        13      -         0      -
+mac80211    20 ledbat          10      8.89      -      34.8      -        12      -         0      -
+mac80211    20 ledbat-pp       10      8.37      -      33.4      -         3      -         0      -
+mac80211    20 constant        10      5.39      -      21.4      -         0      -         0      -
+htb_classes  20 reno            10      9.52      -     862.3      -         0      -       651      -
+htb_classes  20 cubic           10      9.52      -     272.9      -         0      -         0      -
+htb_classes  20 dctcp           10      9.52      -     862.3      -         0      -       651      -
+htb_classes  20 prague          10      9.44      -     783.2      -         0      -       289      -
+htb_classes  20 bbr1            10      9.52      -      30.1      -         0      -         0      -
+htb_classes  20 bbr2            10      9.45      -      22.3      -         0      -         0      -
+htb_classes  20 bbr3            10      9.39      -      26.4      -         0      -         0      -
+htb_classes  20 bbr-draft       10      9.39      -      26.1      -         0      -         0      -
+htb_classes  20 reno-sce        10      9.52      -     800.1      -         0      -       816      -
+htb_classes  20 dctcp-sce       10      9.52      -     800.1      -         0      -       816      -
+htb_classes  20 cubic-sce       10      9.52      -     274.0      -         0      -         0      -
+htb_classes  20 ledbat          10      9.38      -      77.1      -         0      -         0      -
+htb_classes  20 ledbat-pp       10      8.85      -      71.3      -         0      -         0      -
+htb_classes  20 constant        10      5.77      -      20.0      -         0      -         0      -
+fq          20 reno            10      9.52      -     106.0      -         0      -       122      -
+fq          20 cubic           10      9.52      -     113.1      -         0      -         8      -
+fq          20 dctcp           10      9.52      -     106.0      -         0      -       122      -
+fq          20 prague          10      9.44      -     103.8      -         0      -       130      -
+fq          20 bbr1            10      9.52      -      30.1      -         0      -         0      -
+fq          20 bbr2            10      9.45      -      22.3      -         0      -         0      -
+fq          20 bbr3            10      9.39      -      26.4      -         0      -         0      -
+fq          20 bbr-draft       10      9.39      -      26.1      -         0      -         0      -
+fq          20 reno-sce        10      9.52      -     105.3      -         0      -       244      -
+fq          20 dctcp-sce       10      9.52      -     105.3      -         0      -       244      -
+fq          20 cubic-sce       10      9.52      -     113.5      -         0      -         8      -
+fq          20 ledbat          10      9.38      -      77.1      -         0      -         0      -
+fq          20 ledbat-pp       10      8.85      -      71.3      -         0      -         0      -
+fq          20 constant        10      5.77      -      20.0      -         0      -         0      -
 ";
 
 /// Runs of two flows, as above: the first name is the flow's own, the second that of the flow beside it. Marks and drops are of both.

@@ -46,14 +46,13 @@ CAKE_RTTS = {  # tc-cake(8)
     "oceanic": "300ms",
     "satellite": "1s",
 }
-_NO_CLASSES = "there are no classes but the tins of cake"
+_NO_CLASSES = "there are no classes but the tins of cake and those of htb_classes"
 _SHAPER = 'a shaper is shaper = "htb" of the hop, with the queue behind it as aqm'
 _STAGES = "delays, losses and reordering are base_rtt and stages of a path: dumbbell list"
 _TC = {
     "tbf": 'a token bucket is shaper = "htb" of the hop, with burst; its queue is aqm',
     "htb": _SHAPER,
     "hfsc": f"{_NO_CLASSES}; {_SHAPER}",
-    "fq": 'its pacing at a sender is hosts.pacing = "fq"; flows are kept apart by fq_codel',
     "sfq": "it is not modelled; fq_codel keeps flows apart",
     **dict.fromkeys(("ets", "cbq"), _NO_CLASSES),
     "hhf": "it is not modelled; fq_codel keeps flows apart",

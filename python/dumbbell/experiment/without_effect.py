@@ -26,6 +26,13 @@ def _set(key: str) -> _Needs:
     return lambda one: one[key] is not None, key
 
 
+_FQ_CODEL: _Needs = (
+    lambda one: any(
+        one[f"queue{number}"] == "fq_codel" and (number == 1 or one[f"rate{number}"] is not None)
+        for number in range(1, 5)
+    ),
+    'queue1 = "fq_codel", or that of another class',
+)
 _ABE = _make_needs("abe")
 # keys of BBRv2 and BBRv3 for marks
 OF_ECN = ("ecn_max_rtt", "ecn_alpha_gain", "ecn_factor", "ecn_thresh", "ecn_reprobe_gain")
@@ -42,6 +49,18 @@ NEEDS: dict[str, dict[str, _Needs]] = {
             ("t_shift", "t_speed"), (lambda one: one["scheduler"] == "time-shift", 'scheduler = "time-shift"')
         ),
         "wrr_ratio": (lambda one: str(one["scheduler"]).startswith("wrr"), 'scheduler = "wrr-packets" or "wrr-bytes"'),
+    },
+    "mac80211": {
+        "slow_rate": _set("slow_from"),
+        "weight": (lambda one: one["turns"] == "airtime", 'turns = "airtime"'),
+    },
+    "htb_classes": {
+        **{
+            f"{key}{number}": _set(f"rate{number}")
+            for number in range(2, 5)
+            for key in ("prio", "quantum", "queue", "dscp")
+        },
+        **dict.fromkeys(("target", "interval", "flow_quantum", "ecn"), _FQ_CODEL),
     },
     "cake": {"sce_thresh": (lambda one: one["sce"] == "thresh", 'sce = "thresh"')},
     **{name: dict.fromkeys(OF_ECN, _make_needs("ecn")) for name in ("bbr2", "bbr3")},

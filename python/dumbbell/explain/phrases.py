@@ -33,6 +33,10 @@ _NAMES = {
     "dualpi2": "DualPI2",
     "cake": "Cake",
     "csaqm": "CSAQM",
+    "docsis_pie": "DOCSIS-PIE",
+    "mac80211": "the queues of a Linux access point",
+    "htb_classes": "classes of HTB",
+    "fq": "fq",
 }
 
 

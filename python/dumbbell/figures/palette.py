@@ -17,7 +17,7 @@ _CONTROLS = {
 }
 _QUEUES = {
     **{"fqcodel": 0, "pie": 1, "dualpi2": 2, "pfifo": 3, "bfifo": 3, "codel": 4, "pi2": 5, "csaqm": 5, "fqpie": 6},
-    **{"cake": 7, "red": 8, "step": 8},
+    **{"cake": 7, "red": 8, "step": 8, "docsispie": 1, "mac80211": 0, "htbclasses": 4, "fq": 0},
 }
 _SOURCES = {"simulator": 0, "simulated": 0, "live": 2, "published": 3, "measured": 3, "linux": 6}
 LIGHTNESS_APART = 6.0  # of two colours that can be distinguished in grey

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from dumbbell.errors import Nothing
-from dumbbell.line.home import QUEUES, UNSHAPED, AccessLine, RouterSetting, list_settings
+from dumbbell.line.home import FOLLOWS, QUEUES, UNSHAPED, AccessLine, RouterSetting, list_settings
 from dumbbell.report.verdict import RankedSettings, compute_scores, format_short, is_worse, rank_settings
 from dumbbell.results import felt
 from dumbbell.results.felt import Felt, SettingComparison
@@ -108,6 +108,11 @@ def _describe_choice(line: AccessLine, setting: RouterSetting) -> str:
         return "Leave the router as it is: no setting that was tried is clearly better."
     if not setting.queue:
         return f"Use {setting.name}: no shaper in the router is clearly better."
+    if setting.follows:
+        least, _, most = FOLLOWS
+        return (
+            f"Put Cake into the router, and let cake-autorate set its rate, between {least} and {most} % of the line."
+        )
     down, up = (format_rate(rate * setting.margin / 100e6) for rate in (line.down, line.up))
     share = f"{setting.margin} % of the line: {down} down, {up} up"
     note = " The rate of this line varies, so that no fixed shaper fits at all times." if line.link.varies else ""

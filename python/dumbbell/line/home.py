@@ -20,6 +20,11 @@ RTTS = (0, 60_000_000_000)  # ns, as base RTTs of flows
 DURATIONS = (MEASURED_FROM + 1_000_000_000, 86_400_000_000_000)  # ns; a second or more is measured
 BUFFERS = (0, 60_000_000_000)  # ns: a queue of a minute is longer than any known one
 UNSHAPED = "no shaper"
+OLD_MODEM = "a FIFO in the modem"
+FOLLOWING = "Cake that follows the line"
+FOLLOWS = (5, 25, 100)
+"""Percentages of the line of the lowest, the base and the highest rate of a shaper that follows it: those of
+cake-autorate's Example_Starlink_config.sh down, 10, 50 and 200 Mbit/s."""
 PASSING = "40Gbit"  # of a router that does not shape: faster than any line
 QUEUES = {"fq_codel": "FQ-CoDel", "cake": "Cake", "codel": "CoDel", "pie": "PIE", "fq_pie": "FQ-PIE"}
 """Queues of routers that can shape, by their names in experiment files, and what they are called."""
@@ -81,6 +86,15 @@ class AccessLine:
         """Size of the queues at the line, ns at its rate."""
         return MODEM_BUFFER if self.modem_buffer is None else self.modem_buffer
 
+    def make_queues(self) -> tuple[str, str]:
+        """Return the queue of the provider and of the modem, as TOML."""
+        down, up = (f'{{ name = "pfifo", limit = {self.count_packets(rate)} }}' for rate in (self.down, self.up))
+        if not self.link.modem_queue:
+            return down, up
+        size = max(FULL_FRAME, self.up * self.buffer // (8 * 10**9))
+        limit = "" if self.modem_buffer is None else f', limit = "{size}B"'
+        return down, f"{{ {self.link.modem_queue}{limit} }}"
+
     def count_packets(self, rate: int) -> int:
         """Return how many full frames such a queue holds at `rate`; at least 10."""
         return max(10, rate * self.buffer // (8 * FULL_FRAME * 1_000_000_000))
@@ -90,7 +104,9 @@ class AccessLine:
         """The assumptions of the experiment, each as a noun phrase."""
         return [
             f"servers at a round-trip time of {format_number(self.rtt / 1e6)} ms",
-            f"queues of {format_number(self.buffer / 1e6)} ms at both ends of the line",
+            f"queues of {format_number(self.buffer / 1e6)} ms at both ends of the line"
+            if not self.link.modem_queue
+            else f"a queue of {format_number(self.buffer / 1e6)} ms at the provider's end of the line",
             *([self.link.assumed] if self.link.assumed else []),
             "two downloads and one upload that never end, CUBIC without ECN",
         ]
@@ -104,6 +120,8 @@ class RouterSetting:
     values: tuple[str, ...]
     queue: str = ""
     margin: int = 100
+    follows: bool = False
+    """Whether a program lets the rate of the shaper follow the line."""
 
 
 _KEYS = (
@@ -113,12 +131,16 @@ _KEYS = (
 
 
 def list_settings(line: AccessLine) -> list[RouterSetting]:
-    """Return the settings that are compared: no shaper, the modem's own queues, then each queue at each margin."""
-    fifo = [f'{{ name = "pfifo", limit = {line.count_packets(rate)} }}' for rate in (line.down, line.up)]
+    """Return the settings that are compared: no shaper, a FIFO in the modem, then each queue at each margin.
+
+    On a line whose rate varies Cake that follows it comes last.
+    """
+    lines = line.make_queues()
     passing = (f'"{PASSING}"', '"link"', '"pfifo"')
-    found = [RouterSetting(UNSHAPED, (*passing, *passing, *fifo))]
-    for name, (down, up) in line.link.modem_queues.items():
-        found.append(RouterSetting(name, (*passing, *passing, down or fifo[0], up or fifo[1])))
+    found = [RouterSetting(UNSHAPED, (*passing, *passing, *lines))]
+    if line.link.modem_queue:
+        fifo = f'{{ name = "pfifo", limit = {line.count_packets(line.up)} }}'
+        found.append(RouterSetting(OLD_MODEM, (*passing, *passing, lines[0], fifo)))
     for queue in line.queues:
         shaper = '"link"' if queue == "cake" else '"htb"'
         own = [f'{{ name = "{queue}", ingress = true }}' if queue == "cake" else f'"{queue}"', f'"{queue}"']
@@ -126,8 +148,32 @@ def list_settings(line: AccessLine) -> list[RouterSetting]:
             values: list[str] = []
             for rate, aqm in zip((line.down, line.up), own, strict=True):
                 values += [f'"{units.show("rate", rate * margin // 100)}"', shaper, aqm]
-            found.append(RouterSetting(f"{QUEUES[queue]} at {margin} %", (*values, *fifo), queue, margin))
+            found.append(RouterSetting(f"{QUEUES[queue]} at {margin} %", (*values, *lines), queue, margin))
+    if line.link.varies:
+        values = []
+        for rate, ingress in ((line.down, ", ingress = true"), (line.up, "")):
+            first = units.show("rate", rate * FOLLOWS[1] // 100)
+            values += [f'"{PASSING}"', '"link"', f'{{ name = "cake", bandwidth = "{first}"{ingress} }}']
+        found.append(RouterSetting(FOLLOWING, (*values, *lines), "cake", follows=True))
     return found
+
+
+def _make_apps(line: AccessLine, *, follows: bool) -> str:
+    """Return the applications of a setting, as TOML: pages and a call, and the program that sets the rates of Cake."""
+    base_rtt = f'base_rtt = "{units.show("time", line.rtt)}"'
+    down = 'route = ["bottleneck", "router-down"], ack_route = ["router-up", "reverse"]'
+    apps = [
+        f'{{ kind = {{ name = "pages", think = "2s" }}, cc = "cubic", {base_rtt}, {down} }}',
+        f'{{ kind = "call", {base_rtt}, {down} }}',
+    ]
+    if follows:
+        rates = [
+            f'{way}_{name} = "{units.show("rate", max(1000, rate * share // 100))}"'
+            for way, rate in (("down", line.down), ("up", line.up))
+            for name, share in zip(("min", "base", "max"), FOLLOWS, strict=True)
+        ]
+        apps.append(f'{{ kind = {{ name = "autorate", {", ".join(rates)} }}, {base_rtt}, {down} }}')
+    return f"[{', '.join(apps)}]"
 
 
 def write_experiment(line: AccessLine, command: str = "") -> str:
@@ -137,7 +183,7 @@ def write_experiment(line: AccessLine, command: str = "") -> str:
     rtt = units.show("time", line.rtt)
     layer = f'link_layer = "{link.layer}"'
     settings = list_settings(line)
-    axis = ",\n".join(f'    ["{one.name}", {", ".join(one.values)}]' for one in settings)
+    axis = ",\n".join(f'    ["{one.name}", {", ".join(_list_values(line, one))}]' for one in settings)
     ways = {
         "down": 'route = ["bottleneck", "router-down"]\nack_route = ["router-up", "reverse"]',
         "up": 'direction = "up"\nroute = ["router-up", "reverse"]\nack_route = ["bottleneck", "router-down"]',
@@ -205,11 +251,16 @@ from = "{units.show("time", MEASURED_FROM)}"
 series = false
 
 [matrix]
-"setting, {", ".join(_KEYS)}" = [
+"setting, {", ".join([*_KEYS, *(["app"] * link.varies)])}" = [
 {axis},
 ]
 """
 
 
+def _list_values(line: AccessLine, setting: RouterSetting) -> list[str]:
+    """Return the values of a setting for all keys of the matrix."""
+    return [*setting.values, *([_make_apps(line, follows=setting.follows)] * line.link.varies)]
+
+
 def _format_keys(keys: dict[str, str]) -> str:
-    return "".join(f'{name} = "{value}"\n' for name, value in keys.items())
+    return "".join(f"{name} = {value}\n" for name, value in keys.items())

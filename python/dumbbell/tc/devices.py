@@ -139,7 +139,7 @@ def _begins_fragment(word: Word, *, only_commands: bool) -> bool:
 
 
 def _is_refused_kind(word: str) -> bool:
-    return word in ("fq", "sfq", "hfsc", "drr", "qfq")
+    return word in ("sfq", "hfsc", "drr", "qfq")
 
 
 def parse_place(word: Word) -> Place:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dumbbell.errors import Unfit, Unsupported, WrongValue
 from dumbbell.experiment import units
-from dumbbell.tc import netem, policer, qdiscs, shapers
+from dumbbell.tc import classes, netem, policer, qdiscs, shapers
 from dumbbell.tc.devices import NO_QUEUE, Device, HtbClass, Place, QdiscNode
 from dumbbell.tc.lexer import Word, place_error
 from dumbbell.tc.options import ENGINE, Value
@@ -35,6 +35,8 @@ class TcHop:
     """Differences from Linux, and decisions."""
     shaper: str = ""
     """The discipline that has the rate, if any has."""
+    traffic: list[tuple[str, str]] = field(default_factory=list)
+    """Of a queue with classes: the DSCP of the flows of each, and the class."""
     header: int = ETHERNET
     rate_word: Word | None = None
     netem_limit: netem.Netem | None = None
@@ -180,6 +182,14 @@ def _read_mq(hop: TcHop, device: Device, qdisc: QdiscNode) -> None:
 
 
 def _read_htb(hop: TcHop, device: Device, qdisc: QdiscNode, chosen: str | None) -> None:
+    if chosen is None and len(classes.list_leaves(qdisc, device)) > 1:
+        shared = classes.read_classes(qdisc, device, hop.header)
+        hop.shaper, hop.rate_word = "htb", qdisc.kind
+        hop.keys["rate"], hop.aqm, hop.traffic = shared.rate, shared.aqm, shared.traffic
+        hop.left |= shared.left
+        hop.notes += shared.notes
+        _add_layer(hop, shared.layer, qdisc.kind)
+        return
     leaf: HtbClass = shapers.choose_class(qdisc, device, chosen)
     shaper = shapers.read_htb(qdisc, device, leaf, hop.header)
     _take_shaper(hop, shaper, "htb", qdisc.kind)
@@ -260,8 +270,14 @@ def _read_prio(hop: TcHop, device: Device, qdisc: QdiscNode, _chosen: str | None
         or any(one.stages or one.rate for one in netems)
         or len(netems) < sum(one.kind != "pfifo" for one in children)
     ):
-        found = "prio, whose bands wait for each other,"
-        raise place_error(Unsupported(found, "the tins of cake, or the line of one band", where=ENGINE), qdisc.kind)
+        if netems:
+            found = "prio, whose bands wait for each other, with netem below some of them,"
+            raise place_error(Unsupported(found, "pfifo or fq_codel in each band", where=ENGINE), qdisc.kind)
+        shared = classes.read_bands(qdisc, device, hop.header)
+        hop.aqm, hop.traffic = shared.aqm, shared.traffic
+        hop.left |= shared.left
+        hop.notes += shared.notes
+        return
     hop.delay += next(iter(delays))
     hop.delay_texts.append(netems[0].delay_text)
     hop.netem_limit = netems[0]

@@ -97,6 +97,7 @@ _PIE: Table = {
 }
 _GSO = "bursts are queued as they come, and hosts.offload sets how they come"
 _HOSTS = "src_host and dst_host of flows name their hosts, whatever their addresses"
+_PACED = "packets here leave as fast as the link takes them; pacing of senders is hosts.pacing"
 _DSCPS = "nothing behind the queue looks at a DSCP"
 
 QUEUES: dict[str, Table] = {
@@ -116,6 +117,22 @@ QUEUES: dict[str, Table] = {
         **make_flags("adaptive", {"adaptive": True}),
     },
     "codel": _CODEL,
+    "fq": {
+        "limit": take("limit", _PACKETS),
+        "flow_limit": take("flow_limit", _PACKETS),
+        "quantum": take("quantum", spell_size),
+        "initial_quantum": take("initial_quantum", spell_size),
+        "refill_delay": take("refill_delay", spell_time),
+        "ce_threshold": take("ce_threshold", spell_time),
+        "maxrate": refuse("a rate of the hop, or hosts.pacing", str),
+        "defrate": leave("Linux ignores it", str),
+        **dict.fromkeys(("pacing", "nopacing"), leave(_PACED)),
+        **dict.fromkeys(
+            ("buckets", "orphan_mask", "low_rate_threshold", "timer_slack", "horizon", "priomap", "weights"),
+            leave(_PACED, str),
+        ),
+        **dict.fromkeys(("horizon_drop", "horizon_cap"), leave(_PACED)),
+    },
     "fq_codel": {
         **_CODEL,
         "flows": take("flows", _COUNT),

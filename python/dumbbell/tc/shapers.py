@@ -43,8 +43,8 @@ _CLASS: Table = {
     **dict.fromkeys(("burst", "buffer", "maxburst"), take("burst", quantities.parse_size)),
     **dict.fromkeys(("cburst", "cbuffer", "cmaxburst"), take("cburst", quantities.parse_size)),
     "mtu": take("mtu", quantities.parse_size),
-    "prio": leave(_ALONE, quantities.parse_count),
-    "quantum": leave(_ALONE, quantities.parse_size),
+    "prio": Option("prio", quantities.parse_count, why_left=_ALONE),
+    "quantum": Option("quantum", quantities.parse_size, why_left=_ALONE),
     "leaf": Option(read=str),
     "level": Option(read=str),
     **_LAYER,
@@ -183,7 +183,7 @@ class _Bucket:
 
 
 def choose_class(qdisc: QdiscNode, device: Device, wanted: str | None) -> HtbClass:
-    """Return the class in which all traffic is; raises InputError if several may be it."""
+    """Return the class in which all traffic is: the only one, or the wanted one; raises InputError if there is none."""
     major = (qdisc.handle or (0, 0))[0]
     classes = {place: one for place, one in device.classes.items() if place[0] == major}
     if not classes:
@@ -198,12 +198,6 @@ def choose_class(qdisc: QdiscNode, device: Device, wanted: str | None) -> HtbCla
         if wanted not in leaves:
             raise UnknownName(wanted, among=list(leaves), what="class", option="--class")
         return leaves[wanted]
-    if len(leaves) > 1:
-        default = _find_default(qdisc, major)
-        example = default if default in leaves else next(iter(leaves))
-        found = f"sharing between {len(leaves)} classes of htb ({', '.join(list(leaves)[:6])})"
-        allowed = f"--class {example}, which leaves the others idle, or the tins of cake"
-        raise place_error(Unsupported(found, allowed, where=ENGINE), qdisc.kind)
     return next(iter(leaves.values()))
 
 
@@ -212,7 +206,8 @@ def format_place(place: Place) -> str:
     return f"{place[0]:x}:{place[1]:x}" if place[1] else f"{place[0]:x}:"
 
 
-def _find_default(qdisc: QdiscNode, major: int) -> str:
+def find_default(qdisc: QdiscNode, major: int) -> str:
+    """Return the class that has what no filter leads elsewhere; empty without one."""
     for one in read_options("htb", qdisc.options, _HTB, qdisc.kind):
         if one.option.key == "default":
             try:
@@ -221,6 +216,52 @@ def _find_default(qdisc: QdiscNode, major: int) -> str:
                 error = WrongValue(quote_value(str(one.value)), "the number of a class, such as 10", key="htb default")
                 raise place_error(error, one.argument or one.word) from None
     return ""
+
+
+@dataclass(frozen=True)
+class ClassWords:
+    """What the words of a class say, with the text of each value."""
+
+    rate: int
+    ceil: int
+    prio: int
+    quantum: int
+    burst: int
+    rate_text: str
+    ceil_text: str
+    burst_text: str
+    layer: dict[str, Value]
+
+
+def read_class(one: HtbClass, header: int) -> ClassWords:
+    """Return the values of a class; raises InputError for wrong ones."""
+    name = f"class {format_place(one.place)}"
+    given = list(read_options("htb", one.options, _CLASS, one.word))
+    values = {given_one.option.key: given_one for given_one in given if given_one.option.key}
+    if "rate" not in values:
+        raise place_error(Missing("rate of the class", key=f"{name} rate"), one.word)
+    for key in ("rate", "ceil"):
+        if key in values:
+            _check_rate(values[key])
+
+    def take_value(key: str, default: int) -> int:
+        return int(values[key].value) if key in values else default
+
+    rate = take_value("rate", 0)
+    burst = max(
+        (values[key] for key in ("burst", "cburst") if key in values), key=lambda word: word.value, default=None
+    )
+    return ClassWords(
+        rate,
+        take_value("ceil", rate),
+        take_value("prio", 0),
+        take_value("quantum", 0),
+        burst.value if burst else 0,
+        values["rate"].text,
+        values["ceil"].text if "ceil" in values else "",
+        burst.text if burst else "",
+        read_layer(given, name, header),
+    )
 
 
 def read_htb(qdisc: QdiscNode, device: Device, leaf: HtbClass, header: int) -> Shaper:
@@ -249,7 +290,7 @@ def read_htb(qdisc: QdiscNode, device: Device, leaf: HtbClass, header: int) -> S
     for option in read_options("htb", qdisc.options, _HTB, qdisc.kind):
         if option.option.why_left:
             left[f"htb {option.text}"] = option.option.why_left
-    default = _find_default(qdisc, major)
+    default = find_default(qdisc, major)
     if not (qdisc.is_implied or device.filters or default == format_place(leaf.place)):
         notes.append(
             f"neither a filter nor default leads to the class {format_place(leaf.place)}, and HTB sends such traffic"

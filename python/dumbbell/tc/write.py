@@ -47,9 +47,12 @@ def _list_traffic(setup: TcSetup) -> Iterator[str]:
     start = Value({"uniform": ["0s", "1s"]}, "ASSUMED: so that seeds differ")
     for direction in ("down", "up") if setup.up else ("down",):
         flow = {"cc": Value("cubic", _ASSUMED), "count": Value(2, _ASSUMED), "base_rtt": setup.base_rtt, "start": start}
+        hop = setup.up if direction == "up" else setup.down
         if direction == "up":
             flow["direction"] = Value("up", f"through {setup.up.device if setup.up else ''}")
-        yield from _list_table("[[flows]]", flow)
+        for dscp, name in (hop.traffic if hop else []) or [("", "")]:
+            own = {"dscp": Value(dscp, f"ASSUMED: the traffic of class {name}")} if dscp else {}
+            yield from _list_table("[[flows]]", flow | own)
     ping = {key: Value(value, "") for key, value in _PING.items()}
     yield from _list_table("[[udp]]", ping | {"base_rtt": setup.base_rtt}, "ASSUMED: pings, ten a second")
 

@@ -196,6 +196,7 @@ apps! {
     Call: call,
     Game: game,
     Video: video,
+    Autorate: autorate,
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ macro_rules! plain_methods {
             change {
                 flow_starts(flow: u32, key: &FlowKey);
                 set_rate(rate: Rate, now: Instant);
+                set_shaper(rate: Rate, now: Instant);
             }
         }
     };

@@ -2,6 +2,7 @@
 //!
 //! One algorithm is one file. To add one: write the file, add one line to `all_aqms!` below.
 
+pub mod child_log;
 pub mod departure_rate;
 pub mod drr;
 #[macro_use]
@@ -148,6 +149,9 @@ pub trait Aqm {
     /// The bottleneck's rate changes to `rate`.
     fn set_rate(&mut self, _rate: Rate, _now: Instant) {}
 
+    /// A program sets the rate of the discipline's own shaper, if it has one that it does not take from the bottleneck.
+    fn set_shaper(&mut self, _rate: Rate, _now: Instant) {}
+
     /// Reports the current state of the discipline, name and value, for time series ([`STATES`] describes them).
     fn state(&self, _tell: &mut dyn FnMut(&'static str, f64)) {}
 
@@ -225,8 +229,8 @@ macro_rules! look_at_queues {
 }
 
 /// Values that [`Aqm::state`] may return: name, unit and meaning.
-pub const STATES: [(&str, &str, &str); 10] = [
-    ("p", "", "probability of the control law: PIE's of a drop (above 1 in overload, as in Linux), p' of PI2 and DualPI2, the largest of all queues of FQ-PIE"),
+pub const STATES: [(&str, &str, &str); 11] = [
+    ("p", "", "probability of the control law: PIE's of a drop (above 1 in overload, as in Linux; of 1024 bytes in DOCSIS-PIE), p' of PI2 and DualPI2, the largest of all queues of FQ-PIE"),
     ("qdelay_ms", "ms", "delay of the queue as PIE, PI2 and DualPI2 measured it last"),
     ("burst_ms", "ms", "what is left of PIE's burst allowance"),
     ("count", "", "CoDel's count of signals, that of RED's packets since a mark; of disciplines with several queues the largest"),
@@ -236,6 +240,7 @@ pub const STATES: [(&str, &str, &str); 10] = [
     ("average_bytes", "bytes", "RED's average of the queue"),
     ("max_p", "", "RED's probability at max"),
     ("ctv", "", "CSAQM's congestion threshold value"),
+    ("shaper_mbit", "Mbit/s", "rate of Cake's shaper; 0 without one"),
 ];
 
 /// Registers queue disciplines: `Variant: module` for every file that has `Params`, `State` (which implements [`Aqm`]),
@@ -301,6 +306,10 @@ macro_rules! all_aqms {
             DualPi2: dualpi2,
             $($of_feature)*
             Csaqm: csaqm,
+            DocsisPie: docsis_pie,
+            Mac80211: mac80211,
+            HtbClasses: htb_classes,
+            Fq: fq,
         }
     };
 }

@@ -3,8 +3,13 @@
 //! The run begins with a satellite. At each hand-over the link carries nothing for a short time; then it is a serial link at the new rate.
 //! A packet that is on the link at a hand-over goes on where it was. Rate and delay are drawn uniformly, each satellite's by itself,
 //! and so is the time of the first hand-over: a run begins at any time between two.
+//!
+//! The two directions of one terminal are two links. With the same number as `terminal` they are with the same satellites: hand-overs come at
+//! the same instants, and a satellite has the same delay both ways. Rates are each link's own, since uplink and downlink are separate
+//! channels, which their schedulers share out separately.
 
 use super::{Link, LinkContext, QueueContent};
+use crate::rng::{mix, Rng};
 use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
@@ -28,6 +33,9 @@ crate::params! {
         delay_min: Duration = Duration::from_micros(3_700), unit "", range Duration(0), Duration::from_secs(1), source "geometry: 2 * 550 km / c; 550 km is a shell of SpaceX's application to the FCC of 17 April 2020, Attachment A";
         /// Longest one-way delay of a satellite.
         delay_max: Duration = Duration::from_micros(7_500), unit "", range Duration(0), Duration::from_secs(1), source "geometry: 2 * 1123 km / c, the distance at 550 km and an elevation of 25 degrees, the lowest of the same application";
+        /// Links with the same number are the directions of one terminal: they have hand-overs at the same instants, and the same delays. Unset: a
+        /// terminal of its own.
+        terminal: Option<u32> = None, unit "", range 0_u32, 1_000_000_u32, source "Huston, \"Measuring Starlink protocol performance\", NANOG 92, 2024: a terminal is assigned to one satellite in each slot of 15 s";
     } check Params::check
 }
 
@@ -60,6 +68,8 @@ struct Satellite {
 pub struct State {
     params: Params,
     context: LinkContext,
+    /// Seed of what the directions of a terminal have in common.
+    terminal: u64,
     /// For how long the terminal was with the first satellite when the run began.
     before: Duration,
     /// The last packet, bytes, and when it has left.
@@ -74,14 +84,18 @@ const NANOS: u128 = 1_000_000_000;
 impl State {
     /// With the first satellite.
     pub fn new(params: Params, context: &LinkContext) -> State {
-        let before = Duration(context.rng("link leo first", 0).draw_below(params.interval.0));
-        let with = State::satellite(&params, context, before, 0);
-        State { params, context: *context, before, last: (0, Instant::ZERO), with, left_by: with }
+        let terminal = params.terminal.map_or(context.seed, |number| mix(context.run_seed ^ mix(u64::from(number) + 1)));
+        let before = Duration(Rng::stream(terminal, "link leo first", 0).draw_below(params.interval.0));
+        let with = State::satellite(&params, context, terminal, before, 0);
+        State { params, context: *context, terminal, before, last: (0, Instant::ZERO), with, left_by: with }
     }
 
-    fn satellite(params: &Params, context: &LinkContext, before: Duration, number: u64) -> Satellite {
+    fn satellite(params: &Params, context: &LinkContext, terminal: u64, before: Duration, number: u64) -> Satellite {
         let mut rng = context.rng("link leo", number);
         let share = params.low_rate + (1.0 - params.low_rate) * rng.next_f64();
+        if params.terminal.is_some() {
+            rng = Rng::stream(terminal, "link leo", number);
+        }
         let delay = params.delay_min + Duration(rng.draw_below((params.delay_max - params.delay_min).0 + 1));
         let starts = Instant(number.saturating_mul(params.interval.0)).saturating_sub(before);
         let opens = if number == 0 { starts } else { starts.saturating_add(params.outage) };
@@ -90,7 +104,7 @@ impl State {
 
     fn satellite_at(&self, now: Instant) -> Satellite {
         let number = now.saturating_add(self.before).0 / self.params.interval.0;
-        State::satellite(&self.params, &self.context, self.before, number)
+        State::satellite(&self.params, &self.context, self.terminal, self.before, number)
     }
 
     fn go_to(&mut self, now: Instant) {
@@ -219,6 +233,37 @@ mod tests {
         assert!((mean(&delays) - 5.6).abs() < 0.045 && delays.iter().all(|ms| (3.7..=7.5).contains(ms)), "{}", mean(&delays));
         let first = |seed| State::new(Params::default(), &LinkContext { seed, ..context(100) }).with.share;
         assert!(first(1) == first(1) && first(1) != first(2));
+    }
+
+    #[test]
+    fn the_directions_of_one_terminal_have_the_same_satellites_and_rates_of_their_own() {
+        let link = |run_seed, seed, terminal| {
+            let params = Params { terminal, ..Params::default() };
+            State::new(params, &LinkContext { rate: Rate::from_mbit(100), seed, run_seed })
+        };
+        let satellites = |mut link: State| -> Vec<Satellite> {
+            (0..200)
+                .map(|_| {
+                    let with = link.with;
+                    link.go_to(with.ends);
+                    with
+                })
+                .collect()
+        };
+        let of = |run_seed, seed, terminal| satellites(link(run_seed, seed, terminal));
+        let common = |list: &[Satellite]| list.iter().map(|one| (one.delay, one.ends)).collect::<Vec<_>>();
+        let shares = |list: &[Satellite]| list.iter().map(|one| one.share).collect::<Vec<_>>();
+        let (down, up) = (of(5, 5, Some(1)), of(5, 77, Some(1)));
+        assert_eq!(common(&down), common(&up));
+        assert!(shares(&down).iter().zip(shares(&up)).all(|(one, other)| *one != other));
+        // another terminal, another run, and a terminal without a number
+        for other in [of(5, 77, Some(2)), of(6, 77, Some(1)), of(5, 77, None)] {
+            assert!(
+                common(&down)[0].1 != common(&other)[0].1 && common(&down).iter().zip(common(&other)).all(|(a, b)| a.0 != b.0)
+            );
+        }
+        // rates do not depend on the terminal
+        assert_eq!(shares(&up), shares(&of(5, 77, None)));
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct LinkContext {
     pub rate: Rate,
     /// Seed of the run and the hop; a link draws from streams named after itself.
     pub seed: u64,
+    /// Seed of the run, for what links of several hops have in common.
+    pub run_seed: u64,
 }
 
 impl LinkContext {
@@ -174,7 +176,7 @@ pub(crate) mod testing {
 
     /// Returns the context of a link of `mbit` Mbit/s.
     pub fn context(mbit: u64) -> LinkContext {
-        LinkContext { rate: Rate::from_mbit(mbit), seed: 1 }
+        LinkContext { rate: Rate::from_mbit(mbit), seed: 1, run_seed: 1 }
     }
 
     /// Returns a queue with packets of 1000 bytes.

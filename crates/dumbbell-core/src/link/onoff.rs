@@ -163,7 +163,7 @@ mod tests {
         let until = Instant::from_secs(20_000);
         let open = |seed| {
             let params = Params { times: Times::Exponential, ..Params::default() };
-            State::new(params, &LinkContext { rate: Rate::from_mbit(10), seed }).open(Instant::ZERO, until)
+            State::new(params, &LinkContext { rate: Rate::from_mbit(10), seed, run_seed: seed }).open(Instant::ZERO, until)
         };
         // on for 0.9 of the time; of 10,000 periods the share has a deviation of about 0.9 * 0.1 * sqrt(2 / 10000) = 0.0013
         assert!((open(1) / 20_000.0 - 0.9).abs() < 0.006, "{}", open(1));

@@ -199,6 +199,7 @@ stages! {
     ValueMarker: value_marker (value_marker::State),
     Bleach: bleach (bleach::State),
     Gro: gro (gro::State<T>),
+    Harq: harq (harq::State<T>),
 }
 
 impl StageSpec {

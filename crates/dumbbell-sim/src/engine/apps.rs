@@ -20,6 +20,7 @@ use crate::flow::{FlowResult, Samples};
 use dumbbell_core::app::{AnyApp, AppContext, AppKind, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
 use dumbbell_core::cc::CcContext;
 use dumbbell_core::packet::FlowKey;
+use dumbbell_core::protocol::Protocol;
 use dumbbell_core::tcp::sender::{Application, PieceWrites};
 use dumbbell_core::units::{Duration, Instant};
 use dumbbell_measure::apps::AppMeasures;
@@ -100,13 +101,12 @@ impl<N: Topology> Engine<N> {
                     self.apps.push(AppUser { streams: Some(streams), first, stop });
                     self.plan_user(app);
                 }
-                AnyApp::Datagrams(protocols) => {
-                    for (way, protocol) in StreamDirection::ALL.into_iter().zip(protocols) {
-                        let base_rtt = one.params.base_rtt;
-                        let flow = DatagramFlow::new(self.next_number, protocol, false, base_rtt, None);
-                        self.add_app_endpoint(one, app as u32, way, Transport::Datagrams(Box::new(flow)), (start, stop));
+                AnyApp::Datagrams(mut protocols) => {
+                    let control = protocols[0].take_control();
+                    self.add_datagrams(one, app, protocols, (start, stop));
+                    if let Some(control) = control {
+                        self.add_control(one, control, (start, stop));
                     }
-                    self.apps.push(AppUser { streams: None, first, stop: Instant::NEVER });
                 }
                 AnyApp::Media(protocol) => {
                     let flow = DatagramFlow::new(self.next_number, protocol, false, one.params.base_rtt, None).with_reports();
@@ -116,6 +116,16 @@ impl<N: Topology> Engine<N> {
                 }
             }
         }
+    }
+
+    /// Adds both ways of an application of datagrams, which starts and stops at these times.
+    fn add_datagrams(&mut self, one: &AppConfig, app: usize, protocols: [Box<dyn Protocol>; 2], times: (Instant, Instant)) {
+        let first = self.next_number;
+        for (way, protocol) in StreamDirection::ALL.into_iter().zip(protocols) {
+            let flow = DatagramFlow::new(self.next_number, protocol, false, one.params.base_rtt, None);
+            self.add_app_endpoint(one, app as u32, way, Transport::Datagrams(Box::new(flow)), times);
+        }
+        self.apps.push(AppUser { streams: None, first, stop: Instant::NEVER });
     }
 
     /// Adds one way of a connection that opens when something is written.

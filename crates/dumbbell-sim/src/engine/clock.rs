@@ -1,5 +1,6 @@
 //! Events at given times: changes of rate, samples, begin and end of what is measured of the endpoints of each base RTT, points of the
-//! series, looks at the time that flows have in common, the end of the queue's measurement, arrivals of short flows, the start of the queue's measurement. At one instant in this order.
+//! series, looks at the time that flows have in common, the end of the queue's measurement, arrivals of short flows, the start of the queue's measurement, programs that set rates of
+//! shapers. At one instant in this order.
 
 use crate::config::{RunConfig, SAMPLE_INTERVAL};
 use crate::min_tree::MinTree;
@@ -22,6 +23,8 @@ pub enum NextEvent {
     Arrival(usize),
     /// The queue's measured time begins.
     Begin,
+    /// A program that sets rates of shapers is called.
+    Control,
 }
 
 /// The clock.
@@ -43,8 +46,8 @@ impl Clock {
     pub fn new(config: &RunConfig, aheads: &[Duration]) -> Clock {
         let end = config.end();
         let mut clock = Clock {
-            times: MinTree::new(aheads.len() + 5 + config.web.len()),
-            looks: MinTree::new(aheads.len() + 5 + config.web.len()),
+            times: MinTree::new(aheads.len() + 6 + config.web.len()),
+            looks: MinTree::new(aheads.len() + 6 + config.web.len()),
             starts: Vec::new(),
             lines: aheads.len(),
             processes: config.web.len(),
@@ -73,6 +76,7 @@ impl Clock {
             NextEvent::End => 3 + self.lines,
             NextEvent::Arrival(process) => 4 + self.lines + process,
             NextEvent::Begin => 4 + self.lines + self.processes,
+            NextEvent::Control => 5 + self.lines + self.processes,
         }
     }
 
@@ -115,6 +119,7 @@ impl Clock {
             index if index == 2 + self.lines => NextEvent::Look,
             index if index == 3 + self.lines => NextEvent::End,
             index if index == 4 + self.lines + self.processes => NextEvent::Begin,
+            index if index == 5 + self.lines + self.processes => NextEvent::Control,
             index => NextEvent::Arrival(index - 4 - self.lines),
         }
     }

@@ -32,7 +32,7 @@ use dumbbell_core::path::Sink;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::BackEcn;
-use dumbbell_core::units::Instant;
+use dumbbell_core::units::{Instant, Rate};
 use hop::{RoutedHop, END};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -545,6 +545,15 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
         let change = config.rate_changes[change];
         self.hops[usize::from(change.hop)].hop.bottleneck.set_rate(change.rate, now);
         self.update_times(change.hop);
+    }
+
+    fn set_shaper(&mut self, hop: usize, rate: Rate, now: Instant) {
+        self.hops[hop].hop.bottleneck.set_shaper(rate, now);
+        self.update_times(hop as u16);
+    }
+
+    fn taken_bytes(&self, hop: usize) -> u64 {
+        self.hops[hop].hop.bottleneck.taken_bytes()
     }
 
     fn settle(&mut self, now: Instant) {

@@ -21,7 +21,7 @@ use dumbbell_core::record::FlowCounters;
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::receiver::SackBlocks;
 use dumbbell_core::tcp::{BackEcn, Burst};
-use dumbbell_core::units::Instant;
+use dumbbell_core::units::{Instant, Rate};
 use std::sync::Arc;
 
 /// Number of acknowledgements by which a sender is prefetched ahead of its own: memory takes as long as half an acknowledgement, and a dozen lines are requested.
@@ -393,6 +393,14 @@ impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> Topology for SingleHop<A, 
 
     fn change_rate(&mut self, change: usize, config: &RunConfig, now: Instant) {
         self.entrance.hop.bottleneck.set_rate(config.rate_changes[change].rate, now);
+    }
+
+    fn set_shaper(&mut self, _hop: usize, rate: Rate, now: Instant) {
+        self.entrance.hop.bottleneck.set_shaper(rate, now);
+    }
+
+    fn taken_bytes(&self, _hop: usize) -> u64 {
+        self.entrance.hop.bottleneck.taken_bytes()
     }
 
     fn settle(&mut self, now: Instant) {

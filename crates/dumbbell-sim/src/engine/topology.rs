@@ -14,7 +14,7 @@ use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::FlowKey;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::BackEcn;
-use dumbbell_core::units::Instant;
+use dumbbell_core::units::{Instant, Rate};
 use std::sync::Arc;
 
 /// Where the event loop stands.
@@ -103,6 +103,12 @@ pub trait Topology: Send {
 
     /// Change `change` of the configuration's rates is due.
     fn change_rate(&mut self, change: usize, config: &RunConfig, now: Instant);
+
+    /// A program sets the rate of the shaper of hop `hop`, 0 is the bottleneck.
+    fn set_shaper(&mut self, hop: usize, rate: Rate, now: Instant);
+
+    /// Bytes that have left the queue of hop `hop` so far, 0 is the bottleneck.
+    fn taken_bytes(&self, hop: usize) -> u64;
 
     /// The queue discipline of the hop called `bottleneck`.
     type Queue: Aqm;

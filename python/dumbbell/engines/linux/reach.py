@@ -69,6 +69,14 @@ _BESIDE: dict[str, dict[str, Any]] = {
     "dualpi2.ramp_range": {"version": "rfc9332"},
     "dualpi2.marking": {"version": "rfc9332"},
     "cake.sce_thresh": {"sce": "thresh"},
+    "mac80211.slow_rate": {"slow_from": 3},
+    **{
+        f"htb_classes.{key}{number}": {f"rate{number}": "1Mbit"}
+        for number in range(2, 5)
+        for key in ("prio", "quantum", "queue", "dscp", "ceil")
+    },
+    "htb_classes.ceil1": {"rate1": "1Mbit"},
+    **{f"htb_classes.{key}": {"queue1": "fq_codel"} for key in ("target", "interval", "flow_quantum", "ecn")},
     "udp.base_rtt": {"echo": True},
     "bottleneck.burst": {"shaper": "htb"},
     "flows.connect": {"start": "2s"},

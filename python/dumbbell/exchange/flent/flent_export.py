@@ -46,7 +46,7 @@ _OF_QUEUE = {
     "sojourn_mean_ms": "delay",
 }
 # disciplines with one queue, in which a ping waits as long as anything else
-_ONE_QUEUE = ("pfifo", "bfifo", "red", "step", "codel", "pie", "pi2", "csaqm")
+_ONE_QUEUE = ("pfifo", "bfifo", "red", "step", "codel", "pie", "pi2", "csaqm", "docsis_pie")
 _PING_NOTE = "not measured: base RTT plus the mean time in queue of the interval"
 
 

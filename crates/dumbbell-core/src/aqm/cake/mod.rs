@@ -266,6 +266,24 @@ impl State {
             FlowState::Decaying | FlowState::None => {}
         }
     }
+
+    /// The shaper has another rate from now on.
+    fn reshape(&mut self, rate: Rate, now: Instant) {
+        let rate = bytes_per_second(rate);
+        if !self.shaped {
+            // The clocks stood still without a shaper: the time since gives no credit.
+            self.shaper.wake(now);
+        }
+        self.shaped = rate > 0;
+        self.shaper.set_rate(rate);
+        for (tin, (tin_rate, _)) in self.tins.iter_mut().zip(self.params.diffserv.shares(rate)) {
+            tin.set_rate(tin_rate, self.full_frame, self.params.rtt, self.params.sce_setting());
+        }
+        for turns in &mut self.table.turns {
+            turns.forget_gains();
+        }
+        self.memory_limit = buffer_limit(&self.params, rate, self.full_frame);
+    }
 }
 
 impl Aqm for State {
@@ -401,23 +419,15 @@ impl Aqm for State {
     }
 
     fn set_rate(&mut self, rate: Rate, now: Instant) {
+        if self.params.bandwidth.is_none() {
+            self.reshape(rate, now);
+        }
+    }
+
+    fn set_shaper(&mut self, rate: Rate, now: Instant) {
         if self.params.bandwidth.is_some() {
-            return;
+            self.reshape(rate, now);
         }
-        let rate = bytes_per_second(rate);
-        if !self.shaped {
-            // The clocks stood still without a shaper: the time since gives no credit.
-            self.shaper.wake(now);
-        }
-        self.shaped = rate > 0;
-        self.shaper.set_rate(rate);
-        for (tin, (tin_rate, _)) in self.tins.iter_mut().zip(self.params.diffserv.shares(rate)) {
-            tin.set_rate(tin_rate, self.full_frame, self.params.rtt, self.params.sce_setting());
-        }
-        for turns in &mut self.table.turns {
-            turns.forget_gains();
-        }
-        self.memory_limit = buffer_limit(&self.params, rate, self.full_frame);
     }
 
     fn shapes(&self) -> bool {
@@ -428,6 +438,7 @@ impl Aqm for State {
         let flows = || self.table.flows.iter().map(|flow| &flow.cobalt);
         tell("count", f64::from(flows().map(|cobalt| cobalt.count).max().unwrap_or(0)));
         tell("dropping", flows().filter(|cobalt| cobalt.is_dropping()).count() as f64);
+        tell("shaper_mbit", if self.shaped { self.shaper.bytes_per_second() * 8e-6 } else { 0.0 });
         tell("blue", f64::from(flows().map(|cobalt| cobalt.p_drop).max().unwrap_or(0)) / 4_294_967_296.0);
     }
 

@@ -26,6 +26,11 @@ impl ByteTime {
         ByteTime { mantissa: (exact >> surplus) as u64, shift: SHIFT - surplus }
     }
 
+    /// Returns the rate, bytes per second; infinite if it is unlimited.
+    pub fn bytes_per_second(self) -> f64 {
+        1e9 * (1_u64 << self.shift) as f64 / self.mantissa as f64
+    }
+
     /// Time for `bytes`.
     #[inline]
     pub fn times(self, bytes: u32) -> Duration {
@@ -59,6 +64,11 @@ impl CakeShaper {
     /// Changes the rate; what was sent stays charged at the old one.
     pub fn set_rate(&mut self, bytes_per_second: u64) {
         self.byte_time = ByteTime::from_rate(bytes_per_second);
+    }
+
+    /// Returns the rate, bytes per second.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.byte_time.bytes_per_second()
     }
 
     /// When the next packet may leave.
