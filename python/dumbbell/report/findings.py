@@ -34,12 +34,14 @@ from dumbbell.words import capitalise
 _MOST_VALUES = 6  # values of a key that are held against its first
 _MOST_MEASURES = 8  # of one comparison
 _MOST_PARTS = 6  # flows of one measure
-# what people feel of a link: calls, pings, pages
+# what people feel of a link: calls, pings, pages, videos
 _FELT = (
     *(
         "apps.delay_p99_ms",
         "apps.late_share",
         "apps.load_p95_s",
+        "apps.stalled_share",
+        "apps.rpm",
         "flows.delay_p99_ms",
         "flows.jitter_mean_ms",
         "flows.loss_share",
