@@ -19,7 +19,7 @@ EXCEPTIONS = {
     "nan and inf are no JSON": r" is (nan|-?inf); ",
     "how many there are in all": r"flows and sources of UDP are too many",
     "an index depends on the length of a list": r"unknown key \S+; (the last of \S+|\S+) is ",
-    "two values contradict each other": r"it must be (an earliest time that is not after|a size above min)",
+    "two values contradict each other": r"it must be (an earliest time that is not after|a size above min|at least (smallest|initial|start_segments))",
     "the same name twice": r"it must be a name that matrix\.",
     "the same run twice": r"make the same run; use values that differ",
     "times after the end of the run": r"it must be a time before the end of the run",

@@ -167,7 +167,7 @@ def bases(key: reach.KernelKey) -> Iterator[dict[str, Any]]:
     """Yield runs in which a key may act."""
     if key.param.name in _WAYS:
         return of_ways()
-    if key.owner == "app" or key.owner in read_registry().app:
+    if key.place.startswith("app["):  # a link may have the name of an application
         return of_applications(read_registry().app if key.owner == "app" else [key.owner])
     if key.owner in read_registry().link:
         return of_link(key.owner)

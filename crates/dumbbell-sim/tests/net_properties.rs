@@ -182,10 +182,10 @@ fn busy_params(rng: &mut Rng, spec: &str) -> Value {
 fn user(rng: &mut Rng, names: &[String]) -> Value {
     let spec = one(rng, &app::specs()).name;
     let is_up = names.contains(&"reverse".to_owned()) && rarely(rng, 3);
-    let mut kind = if rarely(rng, 4) { json!({}) } else { busy_params(rng, spec) };
-    kind["name"] = json!(spec);
+    let mut own = if rarely(rng, 4) { json!({}) } else { busy_params(rng, spec) };
+    own["name"] = json!(spec);
     let mut entry = json!({
-        "kind": kind, "base_rtt": *one(rng, &[0, 1, 10, 80]) * MS, "start": {"min": 0, "max": 400 * MS},
+        "kind": own, "base_rtt": *one(rng, &[0, 1, 10, 80]) * MS, "start": {"min": 0, "max": 400 * MS},
         "count": 1 + rng.draw_below(2), "direction": if is_up { "up" } else { "down" }, "path": stages(rng, true),
         "ack_path": stages(rng, false),
     });

@@ -74,9 +74,7 @@ _OF_APPS = (
         Felt("response, P95, ms", "a response takes {} at P95", "request", "delay", " ms"),
         1000,
     ),
-    _OfApp(
-        "onoff", "load_p95_s", Felt("files, P95, s", "files at once take {} at P95", "files", "delay", " s")
-    ),
+    _OfApp("onoff", "load_p95_s", Felt("files, P95, s", "files at once take {} at P95", "files", "delay", " s")),
     _OfApp(
         "dash",
         "stalled_share",

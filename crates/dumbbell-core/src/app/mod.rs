@@ -214,7 +214,7 @@ apps! {
 mod tests {
     use super::*;
 
-    /// What an application does at one instant.
+    /// Actions of an application at one instant.
     #[derive(Default)]
     pub struct Seen {
         pub writes: Vec<(usize, StreamDirection, u64)>,
@@ -277,9 +277,9 @@ mod tests {
     #[test]
     fn measures_of_one_name_are_described_alike_and_all_are_described() {
         let known = measures();
-        for name in AppSpec::NAMES {
-            let spec =
-                AppSpec::from_json(serde_json::json!({"name": name}).as_object().expect("a table")).expect("an application");
+        for &(name, _) in AppSpec::KINDS {
+            let keys = serde_json::json!({"name": name});
+            let spec = AppSpec::from_json(keys.as_object().expect("a table")).expect("an application");
             for measure in spec.measures() {
                 let same = known.iter().find(|one| one.name == measure.name).expect("every measure is listed");
                 assert_eq!(**same, *measure);

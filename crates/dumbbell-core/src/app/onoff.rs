@@ -35,7 +35,7 @@ params! {
         largest: u64 = 50_000, unit "bytes", range 1_u64, 1_u64 << 40, source "RFC 8868 section 5.1: 50 KB";
         /// Mean time from the end of a burst until the next; exponential.
         idle: Duration = Duration::from_secs(10), unit "", range Duration(0), Duration::from_secs(86_400), source "RFC 8868 section 5.1: exponential, mean of 10 s";
-        /// It begins off, with such a time, instead of on.
+        /// The client begins off, with such a time, instead of on.
         begins_off: bool = false, unit "", source "RFC 8868 section 5.1: some start on, others off";
         /// Connections persist, instead of being opened for each burst.
         persistent: bool = false, unit "", source "ours: the RFC starts connections";

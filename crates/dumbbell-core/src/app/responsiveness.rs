@@ -162,12 +162,12 @@ pub const MEASURES: [Measure; 8] = [
     },
 ];
 
-/// What a foreign probe waits for, since when.
+/// The part that a foreign probe waits for, since when.
 #[derive(Clone, Copy, Debug)]
 enum ForeignStep {
     /// The handshake of TCP.
     Tcp(Instant),
-    /// That of TLS.
+    /// The handshake of TLS.
     Tls(Instant),
     /// The response.
     Http(Instant),
@@ -217,7 +217,7 @@ struct Tester {
     has_capacity: bool,
     next_interval: Instant,
     deadline: Instant,
-    /// Of the current interval.
+    /// Times of the probes of the current interval.
     times: ProbeTimes,
     /// Handshakes of TCP before the load.
     idle: Vec<Duration>,

@@ -82,7 +82,7 @@ impl PieceWrites {
     fn offer_writes(&mut self, conn: &Conn, in_socket: u64) -> (u64, Instant) {
         while let Some(&(at, bytes)) = self.planned.front() {
             if at > conn.now {
-                return (self.offered(conn), at);
+                return (self.limit_offer(conn), at);
             }
             self.planned.pop_front();
             if self.fills {
@@ -91,11 +91,11 @@ impl PieceWrites {
                 self.add(bytes, conn);
             }
         }
-        (self.offered(conn), Instant::NEVER)
+        (self.limit_offer(conn), Instant::NEVER)
     }
 
     /// The segment up to which there are data, those of a filler included.
-    fn offered(&self, conn: &Conn) -> u64 {
+    fn limit_offer(&self, conn: &Conn) -> u64 {
         if !self.fills {
             return self.segments;
         }

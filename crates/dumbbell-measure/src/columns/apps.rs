@@ -45,8 +45,8 @@ impl AppRow<'_> {
     }
 }
 
-/// Measures that the digest covers; those that came later are left out.
-const FIRST: [&str; 3] = ["object_p50_s", "object_p95_s", "late_share"];
+/// Measures that the digest of a run covers: those of the first applications. Packets, delays and losses, which it covers, decide the others.
+const IN_DIGEST: [&str; 3] = ["object_p50_s", "object_p95_s", "late_share"];
 
 /// One column for each measure of a registered application.
 pub struct AppFigures;
@@ -66,7 +66,7 @@ impl ColumnKind for AppFigures {
                 MeasureKind::Real | MeasureKind::Binned => Values::Real,
             },
             is_binned: kind == MeasureKind::Binned,
-            in_digest: FIRST.contains(&name),
+            in_digest: declared.in_digest && IN_DIGEST.contains(&name),
             ..declared
         };
         measures().into_iter().map(of_measure).collect()

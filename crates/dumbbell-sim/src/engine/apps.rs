@@ -16,7 +16,7 @@ use super::tcp::Tcp;
 use super::topology::Topology;
 use super::transport::Transport;
 use super::Engine;
-use crate::config::{Classes, Route, RunConfig};
+use crate::config::{AppConfig, Classes, Route, RunConfig};
 use crate::flow::{FlowResult, Samples};
 use dumbbell_core::app::{AnyApp, AppContext, AppKind, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
 use dumbbell_core::cc::{AnyCc, CcContext};
@@ -30,16 +30,21 @@ use std::sync::Arc;
 /// A user of an application.
 pub struct AppUser {
     /// Application of the user, if it has streams.
-    streams: Option<Box<dyn StreamApp>>,
+    streams: Option<StreamUser>,
     /// Slot of its first endpoint, whose timer is that of the user. With streams, it is the responses of the first connection.
     first: u32,
-    /// Slots of open connections, responses and requests, by number.
-    open: Vec<Option<[u32; 2]>>,
     /// When nothing new begins any more.
     stop: Instant,
 }
 
-/// What a run makes endpoints of connections with.
+/// An application of streams, and its connections.
+struct StreamUser {
+    streams: Box<dyn StreamApp>,
+    /// Slots of open connections, responses and requests, by number.
+    open: Vec<Option<[u32; 2]>>,
+}
+
+/// The parts of a run that endpoints of connections are made of.
 struct StreamFactory<'a> {
     config: &'a RunConfig,
     classes: &'a Classes,
@@ -72,7 +77,8 @@ impl StreamFactory<'_> {
         let tcp = Tcp::new(slot, cc, self.host, (ecn, one.params.ecn_echo), written, false);
         let behind = if one.route(place.way).up { one.params.base_rtt / 2 } else { Duration::ZERO };
         let transport = Transport::Stream(Box::new(AppStream::new(tcp, place, behind)));
-        let endpoint = self.make_endpoint(app, place.way, (number, slot, lines), transport, (Instant::NEVER, Instant::NEVER));
+        let endpoint =
+            self.make_endpoint(one, app, place.way, (number, slot, lines), transport, (Instant::NEVER, Instant::NEVER));
         match reused {
             Some(free) => *arena.get_mut(free) = endpoint,
             None => {
@@ -85,13 +91,13 @@ impl StreamFactory<'_> {
     /// Makes endpoint `number` for a slot, one way of a user, which starts and stops at these times, and becomes a member of its line.
     fn make_endpoint(
         &self,
+        one: &AppConfig,
         app: u32,
         way: StreamDirection,
         (number, slot, lines): (u32, u32, &mut [DelayLine]),
         transport: Transport,
         (start, stop): (Instant, Instant),
     ) -> Endpoint {
-        let one = &self.config.apps[app as usize];
         let line = line_of(lines, one.params.base_rtt, one.route(way).up);
         let DelayLine { ahead, members, .. } = &mut lines[line as usize];
         let class = self.classes.of_app[app as usize][way.index()];
@@ -157,7 +163,7 @@ impl UserOutlet<'_> {
     }
 
     /// Lets the sender in `slot` do something now.
-    fn tell_sender(&mut self, slot: u32, act: impl FnOnce(&mut Sender, Instant)) {
+    fn call_sender(&mut self, slot: u32, act: impl FnOnce(&mut Sender, Instant)) {
         let at = self.sender_time(slot);
         if let Transport::Stream(stream) = &mut self.arena.get_mut(slot).transport {
             act(&mut stream.tcp.sender, at);
@@ -169,12 +175,12 @@ impl UserOutlet<'_> {
 impl StreamOutlet for UserOutlet<'_> {
     fn write(&mut self, connection: usize, way: StreamDirection, bytes: u64) {
         let slot = self.open_slots(connection)[way.index()];
-        self.tell_sender(slot, |sender, at| sender.write_at(at, bytes));
+        self.call_sender(slot, |sender, at| sender.write_at(at, bytes));
     }
 
     fn fill(&mut self, connection: usize, way: StreamDirection) {
         let slot = self.open_slots(connection)[way.index()];
-        self.tell_sender(slot, Sender::fill_at);
+        self.call_sender(slot, Sender::fill_at);
     }
 
     fn close(&mut self, connection: usize) {
@@ -230,24 +236,36 @@ impl<N: Topology> Engine<N> {
                     }
                     open.truncate(kept);
                     streams.start(start);
-                    self.apps.push(AppUser { streams: Some(streams), first, open, stop });
+                    self.apps.push(AppUser { streams: Some(StreamUser { streams, open }), first, stop });
                     self.plan_user(app);
                 }
                 AnyApp::Datagrams(protocols) => {
                     for (way, protocol) in StreamDirection::ALL.into_iter().zip(protocols) {
-                        let number = self.next_number;
-                        self.next_number += 1;
-                        let flow = DatagramFlow::new(number, protocol, false, one.params.base_rtt, None);
-                        let (factory, arena, lines) = self.stream_factory();
-                        let transport = Transport::Datagrams(Box::new(flow));
-                        let endpoint = factory.make_endpoint(app as u32, way, (number, number, lines), transport, (start, stop));
-                        let slot = arena.add(|_| endpoint);
-                        self.plan_timer(slot);
+                        let base_rtt = one.params.base_rtt;
+                        let flow = DatagramFlow::new(self.next_number, protocol, false, base_rtt, None);
+                        self.add_app_endpoint(one, app as u32, way, Transport::Datagrams(Box::new(flow)), (start, stop));
                     }
-                    self.apps.push(AppUser { streams: None, first, open: Vec::new(), stop: Instant::NEVER });
+                    self.apps.push(AppUser { streams: None, first, stop: Instant::NEVER });
                 }
             }
         }
+    }
+
+    /// Adds one way of a user, which starts and stops at these times.
+    fn add_app_endpoint(
+        &mut self,
+        one: &AppConfig,
+        app: u32,
+        way: StreamDirection,
+        transport: Transport,
+        times: (Instant, Instant),
+    ) {
+        let number = self.next_number;
+        self.next_number += 1;
+        let (factory, arena, lines) = self.stream_factory();
+        let endpoint = factory.make_endpoint(one, app, way, (number, number, lines), transport, times);
+        let slot = arena.add(|_| endpoint);
+        self.plan_timer(slot);
     }
 
     /// Returns what makes endpoints of connections, with the places where they are added.
@@ -279,7 +297,7 @@ impl<N: Topology> Engine<N> {
         let Transport::Stream(stream) = &self.arena.get(slot).transport else { return };
         let StreamPlace { connection, way, .. } = stream.place;
         let Engine { apps, arena, net, measures, config, classes, host, next_number, .. } = self;
-        let AppUser { streams: Some(streams), first, open, stop } = &mut apps[app as usize] else { return };
+        let AppUser { streams: Some(StreamUser { streams, open }), first, stop } = &mut apps[app as usize] else { return };
         if connection.is_none() && slot != *first {
             let endpoint = arena.get_mut(slot);
             if !endpoint.transport.is_done() {
@@ -311,7 +329,7 @@ impl<N: Topology> Engine<N> {
 
     /// User `app` is called when it next has something to do.
     fn plan_user(&mut self, app: usize) {
-        let AppUser { streams: Some(streams), first, stop, .. } = &self.apps[app] else { return };
+        let AppUser { streams: Some(StreamUser { streams, .. }), first, stop } = &self.apps[app] else { return };
         let (slot, time) = (*first, streams.next_timer().min(*stop));
         self.arena.get_mut(slot).look_at = time;
         self.plan_timer(slot);
@@ -319,7 +337,7 @@ impl<N: Topology> Engine<N> {
 
     /// The measured time begins `now`: what streams measured so far does not count.
     pub(super) fn begin_apps(&mut self, now: Instant) {
-        self.apps.iter_mut().filter_map(|user| user.streams.as_mut()).for_each(|streams| streams.forget(now));
+        self.apps.iter_mut().filter_map(|user| user.streams.as_mut()).for_each(|user| user.streams.forget(now));
     }
 
     /// The measured time of the endpoint in `slot` of a user begins.
@@ -369,8 +387,8 @@ impl<N: Topology> Engine<N> {
     pub(super) fn finish_apps(&mut self) {
         let end = self.config.end();
         for (app, user) in self.apps.iter_mut().enumerate() {
-            if let (Some(streams), AppKind::Streams(way)) = (&mut user.streams, self.config.apps[app].spec.kind()) {
-                self.measures.apps.set_figures(app as u32, way, streams.figures(end));
+            if let (Some(user), AppKind::Streams(way)) = (&mut user.streams, self.config.apps[app].spec.kind()) {
+                self.measures.apps.set_figures(app as u32, way, user.streams.figures(end));
             }
         }
     }
