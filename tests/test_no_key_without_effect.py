@@ -208,9 +208,14 @@ _VALUES: dict[str, list[Any]] = {
     "hop.buffer": ["2p"],
     **_ROUTES,
 }
+_SHORT_TEST = {"interval": "100ms", "idle": "100ms", "probe_share": 1.0, "tolerance": 0.0}
+_OF_TEST = ("averaged", "kept", "tolerance", "added", "most", "probes", "probe_share")
 _BESIDE: dict[str, dict[str, Any]] = {
     **{key: {"shaper": "htb"} for key in ("reverse.burst", "hop.burst")},
     "delay.reorder": {"from": "1s", "to": "2s"},
+    "request.times": {"think": "50ms"},
+    "dash.buffer": {"segment": "100ms", "level": 0},
+    **{f"responsiveness.{name}": _SHORT_TEST for name in _OF_TEST},
 }
 
 
