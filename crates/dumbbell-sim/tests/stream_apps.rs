@@ -60,8 +60,8 @@ fn a_response_takes_a_round_trip_and_its_time_on_the_wire() {
     assert!((real(&kept, "load_mean_s") * 1e6 - mean).abs() < 0.01);
     // with a connection for each, every one has a handshake
     let fresh = run(&user(json!({"name": "request", "size": {"fixed": 10_000}, "fresh": true}), 2));
-    let loads = loads_us(&fresh);
-    assert!(loads.len() == 39 && loads.iter().all(|&time| time == HANDSHAKE + 20_000 + WIRE_OF_10_KB), "{loads:?}");
+    let times = loads_us(&fresh);
+    assert!(times.len() == 39 && times.iter().all(|&time| time == HANDSHAKE + 20_000 + WIRE_OF_10_KB), "{times:?}");
     // A time to think puts them further apart, and an idle receiver acknowledges the request at once: 150,602 + 5 * 130,528 us are 803,242
     let mut config = user(json!({"name": "request", "size": {"fixed": 10_000}, "think": 100 * MS}), 2);
     let starts = run(&config).tables.app_loads.real("start_s").expect("a column").to_vec();
@@ -71,8 +71,8 @@ fn a_response_takes_a_round_trip_and_its_time_on_the_wire() {
     config["app"][0]["kind"] =
         json!({"name": "request", "size": {"fixed": 10_000}, "request": {"fixed": 1_000}, "think": 5 * MS});
     // the ACKs of the response are gone after the time to think
-    let loads = loads_us(&run(&config));
-    assert_eq!(loads[1..4], [20_000 + WIRE_OF_10_KB + 66 + 8_528; 3], "{loads:?}");
+    let long = loads_us(&run(&config));
+    assert_eq!(long[1..4], [20_000 + WIRE_OF_10_KB + 66 + 8_528; 3], "{long:?}");
 }
 
 #[test]
@@ -213,11 +213,11 @@ fn flow_queues_keep_new_connections_responsive_but_not_those_of_the_load() {
 fn a_test_may_load_both_ways_and_end_unstable() {
     let mut kind =
         json!({"name": "responsiveness", "interval": SECOND, "idle": SECOND, "most": 2, "limit": 3 * SECOND, "both": true});
-    let with = |kind: &Value| {
+    let with = |own: &Value| {
         let config = json!({
             "duration": 10 * SECOND, "bottleneck": {"rate": 8_000_000, "aqm": {"name": "pfifo"}},
             "reverse": {"rate": 2_000_000, "aqm": {"name": "pfifo"}},
-            "app": [{"kind": kind, "cc": {"name": "cubic"}, "base_rtt": 20 * MS}],
+            "app": [{"kind": own, "cc": {"name": "cubic"}, "base_rtt": 20 * MS}],
         });
         run(&config)
     };
