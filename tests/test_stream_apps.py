@@ -73,9 +73,13 @@ def test_the_verdict_takes_what_users_of_applications_feel(homes: dumbbell.Resul
     assert "a response takes" in said and "a round trip under load takes" in said
 
 
-def test_columns_can_be_shown(homes: dumbbell.Results, tmp_path: Path) -> None:
+def test_columns_can_be_shown(homes: dumbbell.Results) -> None:
     # users of five applications, two queues
     assert homes.table("rpm", "bottleneck.aqm").frame.height == 10
+
+
+@pytest.mark.slow
+def test_a_report_has_what_users_of_applications_feel(homes: dumbbell.Results, tmp_path: Path) -> None:
     assert homes.report(tmp_path / "x.html").read_text(encoding="utf-8").count("round trip under load, ms") > 0
 
 
